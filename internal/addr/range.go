@@ -1,0 +1,65 @@
+// Package addr is the arithmetic of address ranges. It knows nothing of
+// Kubernetes, pools or interfaces.
+//
+// It is exact for any range of either family, from a single address to the
+// whole of IPv6.
+package addr
+
+import (
+	"math/big"
+	"net/netip"
+)
+
+// Range is the addresses From to To, both included. They are of one family,
+// without a zone and not IPv4-mapped, and From is not above To: ParseRange
+// returns nothing else.
+type Range struct{ From, To netip.Addr }
+
+// Family is the family of the addresses of r.
+func (r Range) Family() Family { return FamilyOf(r.From) }
+
+// Contains reports whether a is in r. An IPv4-mapped address is looked for as
+// the IPv4 address that it means; an address with a zone is in no range.
+func (r Range) Contains(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.Zone() == "" && r.From.Compare(a) <= 0 && a.Compare(r.To) <= 0
+}
+
+// Overlaps reports whether r and o have an address in common.
+func (r Range) Overlaps(o Range) bool {
+	return r.Family() == o.Family() && r.From.Compare(o.To) <= 0 && o.From.Compare(r.To) <= 0
+}
+
+// Size is the number of addresses in r.
+func (r Range) Size() *big.Int {
+	size := NumberOf(r.To).Minus(NumberOf(r.From)).Big()
+	return size.Add(size, big.NewInt(1))
+}
+
+// String is r in the form that ParseRange reads as an explicit range.
+func (r Range) String() string { return r.From.String() + "-" + r.To.String() }
+
+// Last returns the last address of p: of an IPv4 subnet, the broadcast address.
+func Last(p netip.Prefix) netip.Addr {
+	family := V6
+	if p.Addr().Is4() {
+		family = V4
+	}
+	host := family.Bits() - p.Bits()
+	n := NumberOf(p.Addr())
+	n.Lo |= ones(host)
+	n.Hi |= ones(host - 64)
+	return n.Addr(family)
+}
+
+// ones returns a word with its low n bits set: none below 0, all from 64 on.
+func ones(n int) uint64 {
+	switch {
+	case n <= 0:
+		return 0
+	case n >= 64:
+		return ^uint64(0)
+	default:
+		return 1<<n - 1
+	}
+}
