@@ -1,0 +1,118 @@
+package pool
+
+import (
+	"math/bits"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// set is an ordered set of addresses of one family which knows how many of its
+// members lie below any address. It is empty when zero.
+//
+// Members are kept by chunks of 64 consecutive addresses, a bit each, so that a
+// pool which fills from the bottom costs little more than a bit an address. The
+// chunks are the nodes of a binary search tree, and of every node this is true:
+//
+//   - base is a multiple of 64, and at least one bit is set;
+//   - what is to the left of it lies lower, what is to the right lies higher;
+//   - chunks and members count the tree below it, itself included;
+//   - neither side weighs more than three times the other (see balanced).
+//
+// The last one keeps the depth logarithmic whatever the order of changes, and
+// so every operation is O(log n).
+type set struct{ root *chunk }
+
+type chunk struct {
+	base        addr.Number
+	bits        uint64
+	left, right *chunk
+	chunks      int
+	members     int
+}
+
+const chunkSize = 64
+
+// split returns the base of the chunk that x belongs to, and the place of x
+// in it.
+func split(x addr.Number) (base addr.Number, place uint) {
+	place = uint(x.Lo % chunkSize)
+	return addr.Number{Hi: x.Hi, Lo: x.Lo - uint64(place)}, place
+}
+
+// add makes x a member.
+func (s *set) add(x addr.Number) {
+	base, place := split(x)
+	s.root = s.root.with(base, 1<<place)
+}
+
+// remove makes x no member.
+func (s *set) remove(x addr.Number) {
+	base, place := split(x)
+	s.root = s.root.without(base, 1<<place)
+}
+
+// below returns how many members are less than x, and whether x is one itself.
+func (s *set) below(x addr.Number) (n int, member bool) {
+	base, place := split(x)
+	for c := s.root; c != nil; {
+		switch {
+		case base.Less(c.base):
+			c = c.left
+		case c.base.Less(base):
+			n += c.members - c.right.count()
+			c = c.right
+		default:
+			lower := c.bits & (1<<place - 1)
+			return n + c.left.count() + bits.OnesCount64(lower), c.bits>>place&1 == 1
+		}
+	}
+	return n, false
+}
+
+// between returns how many members lie from first to last, both included.
+func (s *set) between(first, last addr.Number) int {
+	before, _ := s.below(first)
+	n, member := s.below(last)
+	if member {
+		n++
+	}
+	return n - before
+}
+
+// gap returns the lowest address from first to last that is no member, if there
+// is one.
+//
+// As long as there is no gap, addresses and members advance together: from
+// first to x there are as many members as addresses. The search goes down the
+// tree to the first chunk at whose end that is no longer so.
+func (s *set) gap(first, last addr.Number) (addr.Number, bool) {
+	before, _ := s.below(first)
+	run := 0          // members from first on without a gap, in whole chunks
+	var broken *chunk // the lowest chunk known to end after the gap
+	lower := 0        // members in the chunks that are lower than all below c
+	for c := s.root; c != nil; {
+		end := c.base.Plus(chunkSize - 1)
+		through := lower + c.members - c.right.count()
+		switch {
+		case end.Less(first):
+			lower, c = through, c.right
+		case full(first, end, through-before):
+			run, lower, c = through-before, through, c.right
+		default:
+			broken, c = c, c.left
+		}
+	}
+	free := first.Plus(uint64(run))
+	if broken != nil {
+		if base, place := split(free); base == broken.base {
+			run += bits.TrailingZeros64(^broken.bits >> place)
+		}
+	}
+	return first.Plus(uint64(run)), !full(first, last, run)
+}
+
+// full says whether members from first on fill everything to last.
+func full(first, last addr.Number, members int) bool {
+	distance := last.Minus(first)
+	return distance.Hi == 0 && distance.Lo < uint64(members)
+}
