@@ -1,0 +1,370 @@
+package election_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/election"
+)
+
+const (
+	lease     = 10 * time.Second
+	tolerance = 4 * time.Second
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// at is so many seconds after the start.
+func at(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
+
+// told is a Liveness that was told of steps, such as "3 see a/7": at second 3
+// the Lease of a was observed with version 7. "0-9 contact" is a proof of
+// contact in every second from 0 to 9.
+func told(t *testing.T, steps ...string) *election.Liveness {
+	t.Helper()
+	l := election.NewLiveness(tolerance)
+	for _, s := range steps {
+		when, what, _ := strings.Cut(s, " ")
+		var first, last int
+		if n, _ := fmt.Sscanf(when, "%d-%d", &first, &last); n == 1 {
+			last = first
+		}
+		for second := first; second <= last; second++ {
+			tell(t, l, second, what)
+		}
+	}
+	return l
+}
+
+func tell(t *testing.T, l *election.Liveness, second int, what string) {
+	t.Helper()
+	verb, object, _ := strings.Cut(what, " ")
+	switch verb {
+	case "see":
+		node, version, _ := strings.Cut(object, "/")
+		l.Observe(node, version, lease, at(second))
+	case "forget":
+		l.Forget(object)
+	case "contact":
+		l.Contact(at(second))
+	case "lost":
+		l.LostContact(at(second))
+	default:
+		t.Fatalf("cannot %s", what)
+	}
+}
+
+func show(l *election.Liveness, now time.Time) string {
+	nodes, trusted := l.Live(now)
+	return fmt.Sprintf("%s trusted=%t", strings.Join(nodes, " "), trusted)
+}
+
+func TestLiveness(t *testing.T) {
+	tests := []struct {
+		name  string
+		steps []string
+		now   int
+		want  string
+	}{
+		{
+			name: "nothing was seen",
+			want: " trusted=false",
+		},
+		{
+			name:  "what is seen before the first contact is not trusted",
+			steps: []string{"0 see a/1", "0 see b/1"},
+			now:   1, want: "a b trusted=false",
+		},
+		{
+			name:  "a Lease that was there at the start lives for one duration",
+			steps: []string{"0 see a/1", "0-9 contact"},
+			now:   9, want: "a trusted=true",
+		},
+		{
+			name:  "a Lease that was there at the start lives for one duration only",
+			steps: []string{"0 see a/1", "0-10 contact"},
+			now:   10, want: " trusted=true",
+		},
+		{
+			name:  "what passed before the first contact does not count",
+			steps: []string{"0 see a/1", "8-17 contact"},
+			now:   17, want: "a trusted=true",
+		},
+		{
+			name:  "a change makes it live on",
+			steps: []string{"0 see a/1", "0-7 contact", "7 see a/2", "8-16 contact"},
+			now:   16, want: "a trusted=true",
+		},
+		{
+			name:  "for one duration from when the change was seen",
+			steps: []string{"0 see a/1", "0-7 contact", "7 see a/2", "8-17 contact"},
+			now:   17, want: " trusted=true",
+		},
+		{
+			name:  "being seen again unchanged is no change",
+			steps: []string{"0 see a/1", "0-7 contact", "7 see a/1", "8-10 contact"},
+			now:   10, want: " trusted=true",
+		},
+		{
+			name:  "any change counts, also to a version that sorts before",
+			steps: []string{"0 see a/2026-01-01", "0-7 contact", "7 see a/1970-01-01", "8-16 contact"},
+			now:   16, want: "a trusted=true",
+		},
+		{
+			name:  "the dead come back with a change",
+			steps: []string{"0 see a/1", "0-20 contact", "20 see a/2"},
+			now:   20, want: "a trusted=true",
+		},
+		{
+			name:  "and only with a change",
+			steps: []string{"0 see a/1", "0-20 contact", "20 see a/1", "21 contact"},
+			now:   21, want: " trusted=true",
+		},
+		{
+			name:  "a Lease that is deleted is of nobody",
+			steps: []string{"0 see a/1", "0 see b/1", "0-2 contact", "2 forget a"},
+			now:   2, want: "b trusted=true",
+		},
+		{
+			name:  "each Lease has its own time",
+			steps: []string{"0 see a/1", "0-5 contact", "5 see b/1", "6-10 contact"},
+			now:   10, want: "b trusted=true",
+		},
+
+		// Contact.
+		{
+			name:  "contact is trusted for a while without proof",
+			steps: []string{"0 see a/1", "0-2 contact"},
+			now:   6, want: "a trusted=true",
+		},
+		{
+			name:  "but not for long",
+			steps: []string{"0 see a/1", "0-2 contact"},
+			now:   7, want: "a trusted=false",
+		},
+		{
+			name:  "nobody dies while there is no contact",
+			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost"},
+			now:   99, want: "a trusted=false",
+		},
+		{
+			name:  "nobody dies while there is no contact and nobody says so",
+			steps: []string{"0 see a/1", "0-9 contact"},
+			now:   99, want: "a trusted=false",
+		},
+		{
+			name:  "afterwards everybody gets a full duration",
+			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost", "100-109 contact"},
+			now:   109, want: "a trusted=true",
+		},
+		{
+			name:  "and no more than that",
+			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost", "100-110 contact"},
+			now:   110, want: " trusted=true",
+		},
+		{
+			name:  "also when nobody said that contact was lost",
+			steps: []string{"0 see a/1", "0-9 contact", "100-109 contact"},
+			now:   109, want: "a trusted=true",
+		},
+		{
+			name:  "a short loss counts as one when it is told",
+			steps: []string{"0 see a/1", "0-8 contact", "9 lost", "10-19 contact"},
+			now:   19, want: "a trusted=true",
+		},
+		{
+			name:  "and is not noticed when it is not",
+			steps: []string{"0 see a/1", "0-8 contact", "10 contact"},
+			now:   10, want: " trusted=true",
+		},
+		{
+			name:  "who was dead before stays dead",
+			steps: []string{"0 see a/1", "0-10 contact", "11-99 lost", "100-101 contact"},
+			now:   101, want: " trusted=true",
+		},
+		{
+			name:  "a change seen in the time without contact counts from then",
+			steps: []string{"0 see a/1", "0-5 contact", "6-17 lost", "19 see a/2", "18-28 contact"},
+			now:   28, want: "a trusted=true",
+		},
+		{
+			name:  "loss is known at once",
+			steps: []string{"0 see a/1", "0-5 contact", "5 lost"},
+			now:   5, want: "a trusted=false",
+		},
+		{
+			name:  "a proof that is older than the loss does not end it",
+			steps: []string{"0 see a/1", "0-5 contact", "8 lost", "7 contact"},
+			now:   8, want: "a trusted=false",
+		},
+		{
+			name:  "nor does it hide it afterwards",
+			steps: []string{"0 see a/1", "0-5 contact", "8 lost", "7 contact", "9-18 contact"},
+			now:   18, want: "a trusted=true",
+		},
+		{
+			name:  "a proof that comes out of order adds nothing",
+			steps: []string{"0 see a/1", "0-10 contact", "3 contact"},
+			now:   10, want: " trusted=true",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := show(told(t, tt.steps...), at(tt.now)); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNextIsWhenSomebodyMayBeFoundDead(t *testing.T) {
+	tests := []struct {
+		name   string
+		steps  []string
+		want   int
+		wantNo bool
+	}{
+		{name: "nobody was seen", steps: []string{"0 contact"}, wantNo: true},
+		{name: "the one who was silent longest", steps: []string{"0 contact", "1 see a/1", "2 see b/1", "3 see a/2"}, want: 12},
+		{name: "not one who is dead already", steps: []string{"0 see a/1", "0-10 contact", "10 see b/1"}, want: 20},
+		{name: "nobody is alive", steps: []string{"0 see a/1", "0-10 contact"}, wantNo: true},
+		{name: "a full duration after a loss of contact", steps: []string{"0 see a/1", "0 contact", "50 contact"}, want: 60},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := told(t, tt.steps...).Next()
+			if ok == tt.wantNo || ok && !got.Equal(at(tt.want)) {
+				t.Errorf("got %s, %t; want %s", got, ok, at(tt.want))
+			}
+		})
+	}
+}
+
+func TestALeaseHasTheDurationThatItSays(t *testing.T) {
+	l := election.NewLiveness(tolerance)
+	l.Observe("slow", "1", 30*time.Second, at(0))
+	l.Observe("quick", "1", 5*time.Second, at(0))
+	for second := range 20 {
+		l.Contact(at(second))
+	}
+	if got := show(l, at(20)); got != "slow trusted=true" {
+		t.Errorf("got %q", got)
+	}
+	l.Observe("slow", "2", 5*time.Second, at(20))
+	for second := 20; second <= 25; second++ {
+		l.Contact(at(second))
+	}
+	if got := show(l, at(25)); got != " trusted=true" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// world is a few agents that renew their Leases every three seconds, or as soon
+// as they can again, while the API server and our way to it come and go.
+type world struct {
+	versions map[string]int
+	renewed  map[string]int  // the second of the last renewal
+	died     map[string]int  // the second from which an agent does nothing
+	server   func(int) bool  // whether the API server is there
+	reach    func(int) bool  // whether we can reach it
+	skew     map[string]int  // what their clocks are off by
+	seen     map[string]bool // by us
+}
+
+func (w world) alive(node string, second int) bool {
+	died, mortal := w.died[node]
+	return !mortal || second < died
+}
+
+func (w world) step(l *election.Liveness, second int) {
+	for node := range w.versions {
+		if w.server(second) && w.alive(node, second) && second-w.renewed[node] >= 3 {
+			w.versions[node], w.renewed[node] = second+w.skew[node], second
+		}
+	}
+	if !w.server(second) || !w.reach(second) {
+		return
+	}
+	for node, version := range w.versions {
+		l.Observe(node, fmt.Sprint(version), lease, at(second))
+		w.seen[node] = true
+	}
+	l.Contact(at(second))
+}
+
+// spells are stretches of seconds in which something is away.
+func spells(t *rapid.T, what string) func(second int) bool {
+	type spell struct{ from, to int }
+	var all []spell
+	for range rapid.IntRange(0, 3).Draw(t, what) {
+		from := rapid.IntRange(1, 120).Draw(t, "from")
+		all = append(all, spell{from, from + rapid.IntRange(0, 40).Draw(t, "for")})
+	}
+	return func(second int) bool {
+		return !slices.ContainsFunc(all, func(s spell) bool { return s.from <= second && second < s.to })
+	}
+}
+
+// Whatever goes away for however long, and whatever their clocks say: nobody
+// who lives is ever missing, the dead are missing once they were silent for one
+// duration of contact, and nobody vanishes while there is none.
+func TestTheLivingAreNeverMissingAndTheDeadAre(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := world{
+			versions: map[string]int{}, renewed: map[string]int{}, died: map[string]int{}, skew: map[string]int{},
+			seen: map[string]bool{}, server: spells(t, "outages"), reach: spells(t, "cuts"),
+		}
+		for _, node := range []string{"a", "b", "c", "d"} {
+			w.versions[node], w.renewed[node] = 0, rapid.IntRange(-3, 0).Draw(t, "phase")
+			w.skew[node] = rapid.IntRange(-10_000, 10_000).Draw(t, "skew")
+			if rapid.Bool().Draw(t, "mortal") {
+				w.died[node] = rapid.IntRange(-100, 160).Draw(t, "died")
+			}
+		}
+		l := election.NewLiveness(tolerance)
+		var before []string
+		unbroken := 0 // how long there has been contact
+		for second := range 200 {
+			w.step(l, second)
+			if w.server(second) && w.reach(second) {
+				unbroken++
+			} else {
+				unbroken = 0
+			}
+			live, trusted := l.Live(at(second))
+			for node := range w.versions {
+				in := slices.Contains(live, node)
+				switch {
+				case w.alive(node, second) && w.seen[node] && !in:
+					t.Fatalf("second %d: %s lives and is missing", second, node)
+				case !w.alive(node, second-11) && unbroken > 11 && in:
+					t.Fatalf("second %d: %s is dead and is not missing", second, node)
+				}
+			}
+			if !trusted && !slices.Equal(before, live) {
+				t.Fatalf("second %d: %v became %v without contact", second, before, live)
+			}
+			if unbroken > 0 && !trusted {
+				t.Fatalf("second %d: in contact and not trusted", second)
+			}
+			before = live
+		}
+	})
+}
+
+func BenchmarkLiveOfAThousand(b *testing.B) {
+	l := election.NewLiveness(tolerance)
+	for i := range 1000 {
+		l.Observe(fmt.Sprintf("node-%04d", i), "1", lease, at(0))
+	}
+	l.Contact(at(1))
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Live(at(2))
+	}
+}

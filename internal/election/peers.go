@@ -1,0 +1,18 @@
+package election
+
+import "net/netip"
+
+// Peers is what this node knows of all nodes, itself included, at one moment.
+// It is immutable.
+type Peers struct {
+	// Members are the live ones, sorted by node.
+	Members []Member
+	// Known are the subnets of all nodes that are known of, dead or alive,
+	// sorted: an address in one of them is a local address.
+	Known []netip.Prefix
+	// Trusted says that nobody is missing from Members and Known for any
+	// other reason than being gone. When it is false nothing may be
+	// concluded from who is missing: nothing new is taken, and nothing that
+	// is held is given up.
+	Trusted bool
+}

@@ -1,0 +1,235 @@
+package election_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// on is a member that may be chosen, with these subnets.
+func on(node string, subnets ...string) election.Member {
+	m := election.Member{Node: node, Eligible: true}
+	for _, s := range subnets {
+		m.Subnets = append(m.Subnets, netip.MustParsePrefix(s))
+	}
+	return m
+}
+
+func barred(m election.Member) election.Member {
+	m.Eligible = false
+	return m
+}
+
+func TestChoose(t *testing.T) {
+	all := func(subnets ...string) []election.Member {
+		return []election.Member{on("node-a", subnets...), on("node-b", subnets...), on("node-c", subnets...)}
+	}
+	tests := []struct {
+		name    string
+		ip      string
+		members []election.Member
+		holder  string
+		want    election.Choice
+	}{
+		{
+			name: "the lowest hash wins", ip: "192.168.1.100",
+			members: all("192.168.1.0/24"),
+			want:    election.Choice{Node: "node-c", Reason: "hash"},
+		},
+		{
+			name: "the lowest hash wins, v6", ip: "2001:db8::1",
+			members: all("2001:db8::/64"),
+			want:    election.Choice{Node: "node-b", Reason: "hash"},
+		},
+		{
+			name: "the holder keeps it", ip: "192.168.1.100",
+			members: all("192.168.1.0/24"), holder: "node-a",
+			want: election.Choice{Node: "node-a", Reason: "holder"},
+		},
+		{
+			name: "the holder keeps it, v6", ip: "2001:db8::1",
+			members: all("10.0.0.0/8", "2001:db8::/64"), holder: "node-c",
+			want: election.Choice{Node: "node-c", Reason: "holder"},
+		},
+		{
+			name: "a dead holder does not", ip: "192.168.1.100",
+			members: all("192.168.1.0/24"), holder: "node-d",
+			want: election.Choice{Node: "node-c", Reason: "hash"},
+		},
+		{
+			name: "a holder that is not eligible does not", ip: "192.168.1.100",
+			members: []election.Member{barred(on("node-a", "192.168.1.0/24")), on("node-b", "192.168.1.0/24")}, holder: "node-a",
+			want: election.Choice{Node: "node-b", Reason: "hash"},
+		},
+		{
+			name: "a holder that has lost the subnet does not", ip: "2001:db8::1",
+			members: []election.Member{on("node-a", "2001:db8:1::/64"), on("node-b", "2001:db8::/64")}, holder: "node-a",
+			want: election.Choice{Node: "node-b", Reason: "hash"},
+		},
+		{
+			name: "only nodes of the subnet count", ip: "192.168.1.100",
+			members: []election.Member{on("node-a", "192.168.1.0/24"), on("node-b", "192.168.2.0/24"), on("node-c", "192.168.1.128/25")},
+			want:    election.Choice{Node: "node-a", Reason: "hash"},
+		},
+		{
+			name: "masks of any length count", ip: "192.168.1.100",
+			members: []election.Member{on("node-a", "0.0.0.0/0"), on("node-b", "192.168.0.0/16"), on("node-c", "192.168.1.100/32")},
+			want:    election.Choice{Node: "node-c", Reason: "hash"},
+		},
+		{
+			name: "masks of any length count, v6", ip: "2001:db8::1",
+			members: []election.Member{on("node-a", "::/0"), on("node-b", "2001:db8::1/128"), on("node-c", "2001:db8::/65")},
+			want:    election.Choice{Node: "node-b", Reason: "hash"},
+		},
+		{
+			name: "a subnet may be written by an address in it", ip: "192.168.1.100",
+			members: []election.Member{on("node-a", "192.168.1.7/24")},
+			want:    election.Choice{Node: "node-a", Reason: "hash"},
+		},
+		{
+			name: "an address may be written as IPv4-mapped", ip: "::ffff:192.168.1.100",
+			members: all("192.168.1.0/24"), holder: "node-b",
+			want: election.Choice{Node: "node-b", Reason: "holder"},
+		},
+		{
+			name: "an address may be written as IPv4-mapped, and held by none", ip: "::ffff:192.168.1.100",
+			members: all("192.168.1.0/24"),
+			want:    election.Choice{Node: "node-c", Reason: "hash"},
+		},
+		{
+			name: "one family is not the other", ip: "192.168.1.100",
+			members: all("::/0"), holder: "node-a",
+			want: election.Choice{Reason: "noCandidates"},
+		},
+		{
+			name: "no node has the subnet", ip: "192.168.1.100",
+			members: all("192.168.2.0/24"),
+			want:    election.Choice{Reason: "noCandidates"},
+		},
+		{
+			name: "there are no members", ip: "2001:db8::1",
+			want: election.Choice{Reason: "noCandidates"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := election.Choose(ip(tt.ip), tt.members, tt.holder); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// A View answers as the definition does: the holder if it is a candidate, else
+// the winner of all candidates.
+func TestViewAnswersAsItsDefinitionDoes(t *testing.T) {
+	aMember := rapid.Custom(func(t *rapid.T) election.Member {
+		m := election.Member{
+			Node:     rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}).Draw(t, "node"),
+			Eligible: rapid.IntRange(0, 3).Draw(t, "eligible") > 0,
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "subnets") {
+			a := anIP.Draw(t, "subnet")
+			m.Subnets = append(m.Subnets, netip.PrefixFrom(a, rapid.IntRange(a.BitLen()-9, a.BitLen()).Draw(t, "bits")))
+		}
+		return m
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		members := rapid.SliceOfN(aMember, 0, 10).Draw(t, "members")
+		holder := rapid.SampledFrom([]string{"", "a", "b", "z"}).Draw(t, "holder")
+		a := anIP.Draw(t, "ip")
+
+		var candidates []string
+		isCandidate := map[string]bool{}
+		for _, m := range members {
+			for _, s := range m.Subnets {
+				if m.Eligible && s.Contains(a) {
+					candidates = append(candidates, m.Node)
+					isCandidate[m.Node] = true
+				}
+			}
+		}
+		want := election.Choice{Node: election.Winner(a, candidates), Reason: election.ReasonHash}
+		switch {
+		case isCandidate[holder]:
+			want = election.Choice{Node: holder, Reason: election.ReasonHolder}
+		case want.Node == "":
+			want.Reason = election.ReasonNoCandidates
+		}
+		v := election.NewView(members)
+		if got := v.Choose(a, holder); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		if got := v.IsCandidate(holder, a); got != isCandidate[holder] {
+			t.Errorf("%q is a candidate: %t", holder, got)
+		}
+	})
+}
+
+// cluster is n members on a number of subnets of both families.
+func cluster(n, subnets int) []election.Member {
+	var members []election.Member
+	for i := range n {
+		s := i % subnets
+		members = append(members, on(fmt.Sprintf("node-%04d", i), fmt.Sprintf("10.%d.%d.0/24", s/256, s%256), fmt.Sprintf("2001:db8:0:%x::/64", s)))
+	}
+	return members
+}
+
+// services are n addresses spread over the subnets of a cluster, every second
+// one of the other family.
+func services(n, subnets int) (all []netip.Addr) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		s, host := random.IntN(subnets), byte(random.IntN(254)+1)
+		a := netip.AddrFrom4([4]byte{10, byte(s / 256), byte(s), host})
+		if i%2 == 1 {
+			a = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 6: byte(s / 256), 7: byte(s), 15: host})
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// BenchmarkChoose chooses for 10,000 addresses among 1,000 members: when nobody
+// holds any (a cluster starts), when all are held (nothing happens), and when
+// one node has just died with what it held.
+func BenchmarkChoose(b *testing.B) {
+	for _, subnets := range []int{1, 40, 1000} {
+		members, addresses := cluster(1000, subnets), services(10_000, subnets)
+		view := election.NewView(members)
+		holders := make([]string, len(addresses))
+		for i, a := range addresses {
+			holders[i] = view.Choose(a, "").Node
+		}
+		run := func(name string, view election.View, holder func(i int) string) {
+			b.Run(fmt.Sprintf("%s/%d subnets", name, subnets), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					for i, a := range addresses {
+						view.Choose(a, holder(i))
+					}
+				}
+			})
+		}
+		run("unheld", view, func(int) string { return "" })
+		run("held", view, func(i int) string { return holders[i] })
+		run("one died", election.NewView(members[1:]), func(i int) string { return holders[i] })
+	}
+}
+
+func BenchmarkNewView(b *testing.B) {
+	for _, subnets := range []int{1, 40, 1000} {
+		members := cluster(1000, subnets)
+		b.Run(fmt.Sprintf("%d subnets", subnets), func(b *testing.B) {
+			for b.Loop() {
+				election.NewView(members)
+			}
+		})
+	}
+}
