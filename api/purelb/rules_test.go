@@ -1,0 +1,205 @@
+package purelb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const (
+	oneKind     = "spec: exactly one of local, remote, netbox or external must be specified (or the flat form: subnet and pool)"
+	together    = "subnet and pool belong together: give both or none"
+	poolShape   = "pool must be a range such as 192.168.1.100-192.168.1.150 or a CIDR such as 2001:db8::100/120; write a single address as 192.168.1.5/32"
+	subnetShape = "subnet must be a CIDR such as 192.168.1.0/24 or 2001:db8::/64"
+	aggregation = "aggregation must be default (the mask of the subnet) or a mask with its slash, /8 to /32 for IPv4 and /8 to /128 for IPv6"
+	namespace   = "namespaces must hold names of namespaces: lower-case letters, digits and '-'; patterns such as * are not possible"
+	ifName      = "the name of an interface has 1 to 15 characters, without spaces, '/' and ':'"
+	duration    = "must be a duration that is not negative, such as 100ms or 1.5s"
+)
+
+// TestWhatIsWrongByItselfIsRefused is the table of what the API server says to
+// objects that are wrong whatever is beside them.
+func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
+	tests := []struct{ name, spec, want string }{
+		{"no kind", "{}", oneKind},
+		{"two kinds", "{local: {v4pool: POOL}, remote: {v6pool: POOL6}}", oneKind},
+		{"a kind and the flat form", "{local: {v4pool: POOL}, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}", oneKind},
+		{"netbox and external", "{netbox: {url: 'http://n'}, external: {provider: a, announce: local}}", oneKind},
+
+		{"the flat form without subnet", "{pool: 192.0.2.0/24}", "spec: " + together},
+		{"the flat form without pool", "{subnet: 192.0.2.0/24}", "spec: " + together},
+		{
+			"the name of a group that is not flat", "{name: here, remote: {v4pool: POOL}}",
+			"spec: name belongs to the flat form: give subnet and pool beside it, or remove it (a group is called by its metadata.name)",
+		},
+		{
+			"an aggregation without a range", "{aggregation: /32, remote: {v4pool: POOL}}",
+			"spec: aggregation at this level belongs to subnet and pool beside it: give them too, or put it into the range that it is meant for",
+		},
+		{
+			"a name of two words", "{name: my group, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}",
+			"spec.name: name must be one word without spaces and commas, such as localaddrange",
+		},
+
+		{"local without addresses", "{local: {}}", "spec.local: local needs addresses: at least one of v4pool, v6pool, v4pools and v6pools"},
+		{"local with empty lists", "{local: {v4pools: [], v6pools: []}}", "spec.local: local needs addresses: at least one of v4pool, v6pool, v4pools and v6pools"},
+		{"remote without addresses", "{remote: {v4pools: []}}", "spec.remote: remote needs addresses: at least one of v4pool, v6pool, v4pools and v6pools"},
+		{"a single range without subnet", "{local: {pool: 192.0.2.0/24}}", "spec.local: " + together},
+		{"a range without subnet", "{local: {v4pool: {pool: 192.0.2.0/24}}}", "spec.local.v4pool.subnet: Required value"},
+		{"a range without pool", "{remote: {v6pools: [{subnet: '2001:db8::/64'}]}}", "spec.remote.v6pools[0].pool: Required value"},
+
+		{"an empty pool", "{local: {v4pool: {pool: '', subnet: 192.0.2.0/24}}}", "spec.local.v4pool.pool: " + poolShape},
+		{"one address", "{local: {v4pool: {pool: 192.0.2.1, subnet: 192.0.2.0/24}}}", "spec.local.v4pool.pool: " + poolShape},
+		{"half a range", "{local: {v4pool: {pool: 192.0.2.1-, subnet: 192.0.2.0/24}}}", "spec.local.v4pool.pool: " + poolShape},
+		{"a name", "{remote: {v6pools: [POOL6, {pool: many, subnet: '2001:db8::/64'}]}}", "spec.remote.v6pools[1].pool: " + poolShape},
+		{"two ranges in one", "{pool: '192.0.2.1-192.0.2.2,192.0.2.4-192.0.2.5', subnet: 192.0.2.0/24}", "spec.pool: " + poolShape},
+		{"a zone", "{local: {v6pool: {pool: 'fe80::1%eth0/64', subnet: 'fe80::/64'}}}", "spec.local.v6pool.pool: " + poolShape},
+		{"a subnet without mask", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0}}}", "spec.local.v4pool.subnet: " + subnetShape},
+		{"a mask in dots", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/255.255.255.0}}}", "spec.local.v4pool.subnet: " + subnetShape},
+		{"a very long pool", "{remote: {v4pool: {pool: '" + strings.Repeat("1", 129) + "', subnet: 192.0.2.0/24}}}", "spec.remote.v4pool.pool: Too long: may not be more than 128 bytes"},
+
+		{"an aggregation without slash", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: '32'}}}", "spec.local.v4pool.aggregation: " + aggregation},
+		{"too wide an aggregation", "{remote: {v4pools: [{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /7}]}}", "spec.remote.v4pools[0].aggregation: " + aggregation},
+		{"too narrow an aggregation", "{remote: {v6pool: {pool: '2001:db8::/64', subnet: '2001:db8::/64', aggregation: /129}}}", "spec.remote.v6pool.aggregation: " + aggregation},
+		{"an aggregation in another word", "{netbox: {url: 'http://n', aggregation: Default}}", "spec.netbox.aggregation: " + aggregation},
+
+		{"announced elsewhere", "{local: {announce: remote, v4pool: POOL}}", `spec.local.announce: Unsupported value: "remote": supported values: "local", "auto"`},
+		{"netbox without URL", "{netbox: {}}", "spec.netbox.url: Required value"},
+		{"netbox by name", "{netbox: {url: netbox.example.com}}", "spec.netbox.url: url must be the base URL of the NetBox server, such as https://netbox.example.com/"},
+		{"external without a name", "{external: {provider: '', announce: local}}", "spec.external.provider: provider must name the program that hands out the addresses"},
+		{"external without a place", "{external: {provider: acme}}", "spec.external.announce: Required value"},
+		{"external by a relative path", "{external: {provider: acme, announce: local, socket: ipam.sock}}", "spec.external.socket: socket must be an absolute path, such as /var/run/purelb/ipam.sock"},
+
+		{"a fence around nothing", "{remote: {v4pool: POOL}, enforceNamespaces: true}", "spec: enforceNamespaces needs namespaces: list at least one namespace"},
+		{"the default of nothing", "{remote: {v4pool: POOL}, namespaceDefault: true, namespaces: []}", "spec: namespaceDefault needs namespaces: list at least one namespace"},
+		{"a pattern of namespaces", "{remote: {v4pool: POOL}, namespaces: ['team-*']}", "spec.namespaces[0]: " + namespace},
+		{"a namespace in capitals", "{remote: {v4pool: POOL}, namespaces: [a, Team]}", "spec.namespaces[1]: " + namespace},
+
+		{"a dummy interface with a slash", "agent: {dummyInterface: lb/0}", "spec.local.dummyInterface: " + ifName},
+		{"a dummy interface with a long name", "agent: {extlbint: kube-lb0-of-purelb}", "spec.local.extlbint: " + ifName},
+		{"a dummy interface that is a folder", "agent: {dummyInterface: '..'}", "spec.local.dummyInterface: " + ifName},
+		{"an empty interface", "agent: {interfaces: [eth0, '']}", "spec.local.interfaces[1]: " + ifName},
+		{"an interface twice", "agent: {interfaces: [eth0, eth1, eth0]}", "spec.local.interfaces: interfaces must not hold the same name twice"},
+		{
+			"the dummy interface for local addresses", "agent: {interfaces: [eth0, lb0], dummyInterface: lb0}",
+			"spec.local: interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never",
+		},
+		{
+			"the default dummy interface for local addresses", "agent: {interfaces: [kube-lb0]}",
+			"spec.local: interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never",
+		},
+		{
+			"the older dummy interface for local addresses", "agent: {interfaces: [lb1], extlbint: lb1}",
+			"spec.local: interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never",
+		},
+		{"a number of seconds", "agent: {garpConfig: {initialDelay: '5'}}", "spec.local.garpConfig.initialDelay: " + duration},
+		{"a negative duration", "agent: {garpConfig: {interval: -1s}}", "spec.local.garpConfig.interval: " + duration},
+		{"an empty duration", "agent: {garpConfig: {interval: ''}}", "spec.local.garpConfig.interval: " + duration},
+		{"no packets", "agent: {garpConfig: {count: 0}}", "spec.local.garpConfig.count: spec.local.garpConfig.count in body should be greater than or equal to 1"},
+		{"a storm of packets", "agent: {garpConfig: {count: 11}}", "spec.local.garpConfig.count: spec.local.garpConfig.count in body should be less than or equal to 10"},
+		{
+			"a negative lifetime", "agent: {addressConfig: {localInterface: {validLifetime: -1}}}",
+			"spec.local.addressConfig.localInterface.validLifetime: validLifetime must not be negative: it is in seconds, 0 for ever, otherwise 60 or more",
+		},
+		{
+			"a negative preference", "agent: {addressConfig: {dummyInterface: {preferredLifetime: -1}}}",
+			"spec.local.addressConfig.dummyInterface.preferredLifetime: preferredLifetime must not be negative: it is in seconds, and at most validLifetime",
+		},
+	}
+	for _, tt := range tests {
+		for _, version := range []string{"v1", "v2"} {
+			t.Run(tt.name+" in "+version, func(t *testing.T) {
+				got := refusals(t, specimen(t, version, tt.spec))
+				if got != tt.want {
+					t.Errorf("\n got %s\nwant %s", got, tt.want)
+				}
+			})
+		}
+	}
+}
+
+// specimen is an object of the shorthand of the tables: "agent: " stands for
+// what is in spec.local of an LBNodeAgent, POOL and POOL6 for good ranges.
+func specimen(t *testing.T, version, spec string) *unstructured.Unstructured {
+	t.Helper()
+	if local, ok := strings.CutPrefix(spec, "agent: "); ok {
+		return agent(t, version, "{local: "+local+"}")
+	}
+	return group(t, version, strings.NewReplacer(
+		"POOL6", "{pool: '2001:db8::/120', subnet: '2001:db8::/64'}",
+		"POOL", "{pool: 192.0.2.0/24, subnet: 192.0.2.0/24}",
+	).Replace(spec))
+}
+
+// value is how the API server quotes what it has something against.
+var value = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
+
+// refusals tries to create o and returns what the API server has against it, by
+// field, without the value that it is about.
+func refusals(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	_, err := objects(t, o, o.GroupVersionKind().Version, "default").Create(context.Background(), o, dryRun)
+	if err == nil {
+		return ""
+	}
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if strings.Contains(cause.Message, "some validation rules were not checked") {
+			continue
+		}
+		all = append(all, cause.Field+": "+value.ReplaceAllString(cause.Message, ""))
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestWhatIsRightIsTaken(t *testing.T) {
+	for _, spec := range []string{
+		"{local: {v4pool: POOL}}",
+		"{local: {v4pools: [POOL], v6pools: [POOL6], multiPool: true, balancePools: true}}",
+		"{remote: {v6pool: {pool: ' 2001:DB8::1 - 2001:db8::ffff ', subnet: '2001:db8::/64', aggregation: ''}}}",
+		"{local: {v6pool: {pool: '::ffff:192.0.2.1-::ffff:192.0.2.9', subnet: '::/0', aggregation: /128}}}",
+		"{remote: {v4pool: POOL}, namespaces: [a, b-2], enforceNamespaces: true, namespaceDefault: true}",
+		"{remote: {v4pool: POOL}, enforceNamespaces: false, namespaceDefault: false}",
+		"agent: {localInterface: 'en(p3|p4)s[0-9]+', interfaces: [eth0.100, 'bond0', 'x,y'], dummyInterface: lb0}",
+		"agent: {localint: '(', extlbint: kube-lb0, sendgarp: true}",
+		"agent: {garpConfig: {initialDelay: 0s, interval: 1m0.5s, count: 1}}",
+		"agent: {addressConfig: {localInterface: {validLifetime: 1, preferredLifetime: 2147483647}}}",
+	} {
+		for _, version := range []string{"v1", "v2"} {
+			if got := refusals(t, specimen(t, version, spec)); got != "" {
+				t.Errorf("%s in %s: %s", spec, version, got)
+			}
+		}
+	}
+}
+
+// TestTheLargestObjectIsWithinTheServersLimits: the rules of a custom resource
+// may only cost so much per object.
+func TestTheLargestObjectIsWithinTheServersLimits(t *testing.T) {
+	address := strings.Repeat("f", 126)
+	pools := strings.Repeat("{pool: '"+address+"/9', subnet: '"+address[:62]+"/9', aggregation: /128}, ", 256)
+	namespaces := strings.Repeat(strings.Repeat("n", 63)+", ", 1024)
+	lists := "{v4pools: [" + pools + "], v6pools: [" + pools + "]}"
+	if got := refusals(t, group(t, "v2", "{local: "+lists+", namespaces: ["+namespaces+"], enforceNamespaces: true}")); got != "" {
+		t.Error(got)
+	}
+	var names []string
+	for i := range 64 {
+		names = append(names, fmt.Sprintf("interface-%05d", i))
+	}
+	if got := refusals(t, agent(t, "v2", "{local: {interfaces: ["+strings.Join(names, ", ")+"]}}")); got != "" {
+		t.Error(got)
+	}
+}

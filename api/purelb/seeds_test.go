@@ -1,0 +1,143 @@
+package purelb_test
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/config"
+)
+
+// TestEveryDocumentedExampleApplies runs kubectl apply on the examples of the
+// documents of all generations, as their readers do.
+func TestEveryDocumentedExampleApplies(t *testing.T) {
+	const folder = "api/testdata/seeds"
+	files, err := os.ReadDir(apitest.File(t, folder))
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d files in %s, %v", len(files), folder, err)
+	}
+	for _, f := range files {
+		t.Run(f.Name(), func(t *testing.T) {
+			path := filepath.Join(folder, f.Name())
+			examples := apitest.Objects(t, path)
+			for _, o := range examples {
+				if o.GetNamespace() != "" {
+					apitest.EnsureNamespace(t, o.GetNamespace())
+				}
+			}
+			server := apitest.Shared(t)
+			out, err := server.Kubectl("", "apply", "-f", apitest.File(t, path))
+			if err != nil || strings.Count(out, " created\n") != len(examples) {
+				t.Fatalf("%d examples, %v:\n%s", len(examples), err, out)
+			}
+			// As written, nothing is left over to change.
+			out, err = server.Kubectl("", "diff", "-f", apitest.File(t, path))
+			if err != nil {
+				t.Errorf("what is stored is not what was written: %v:\n%s", err, out)
+			}
+			wantInUse(t, examples)
+			if out, err := server.Kubectl("", "delete", "--wait=false", "-f", apitest.File(t, path)); err != nil {
+				t.Fatalf("%v:\n%s", err, out)
+			}
+		})
+	}
+}
+
+// wantInUse checks that nothing is wrong with the ServiceGroups and LBNodeAgents
+// of a document, as they are stored, where PureLB is installed in their
+// namespace.
+func wantInUse(t *testing.T, examples []*unstructured.Unstructured) {
+	t.Helper()
+	var groups v2.ServiceGroupList
+	var agents v2.LBNodeAgentList
+	for _, list := range []client.ObjectList{&groups, &agents} {
+		if err := typed(t).List(context.Background(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range examples {
+		namespace := cmp.Or(o.GetNamespace(), "default")
+		c := config.For(inNamespace(groups.Items, namespace), inNamespace(agents.Items, namespace), namespace)
+		for _, p := range c.Problems {
+			t.Errorf("%s %s/%s: %s", p.Kind, p.Namespace, p.Name, p)
+		}
+		if o.GetKind() == "ServiceGroup" {
+			if _, ok := c.Group(o.GetName()); !ok {
+				t.Errorf("ServiceGroup %s is not in use", o.GetName())
+			}
+		}
+	}
+}
+
+func inNamespace[T any, P interface {
+	*T
+	client.Object
+}](all []T, namespace string) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return P(&o).GetNamespace() != namespace })
+}
+
+// TestTheWayOutOfTheWrongNamespaceWorks runs the commands that an object in
+// another namespace than PureLB's is answered with.
+func TestTheWayOutOfTheWrongNamespaceWorks(t *testing.T) {
+	ctx, c := context.Background(), typed(t)
+	from, to := apitest.Namespace(t), apitest.Namespace(t)
+	sg := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: from, Name: "stray"}}
+	sg.Spec.Remote = &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "192.0.2.0/24", Subnet: "192.0.2.0/24"}}}
+	agent := v2.LBNodeAgent{ObjectMeta: metav1.ObjectMeta{Namespace: from, Name: "stray"}}
+	agent.Spec.Local = &v2.InterfaceSpec{LocalInterface: "eth1"}
+	for _, o := range []client.Object{&sg, &agent} {
+		if err := c.Create(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	problems := config.For([]v2.ServiceGroup{sg}, []v2.LBNodeAgent{agent}, to).Problems
+	if len(problems) != 2 {
+		t.Fatalf("want two problems: %v", problems)
+	}
+	for _, p := range problems {
+		_, command, _ := strings.Cut(p.Message, `Move it to "`+to+`": `)
+		if out, err := apitest.Shared(t).Shell(command); err != nil {
+			t.Fatalf("%s\n%v\n%s", command, err, out)
+		}
+	}
+	for _, o := range []client.Object{&sg, &agent} {
+		want := o.DeepCopyObject().(client.Object)
+		if err := c.Get(ctx, types.NamespacedName{Namespace: from, Name: "stray"}, o); !apierrors.IsNotFound(err) {
+			t.Errorf("%T is still in the old namespace: %v", o, err)
+		}
+		if err := c.Get(ctx, types.NamespacedName{Namespace: to, Name: "stray"}, o); err != nil {
+			t.Error(err)
+		}
+		if diff := gocmp.Diff(want, o, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Namespace", "UID", "ResourceVersion", "CreationTimestamp", "ManagedFields", "Annotations")); diff != "" {
+			t.Errorf("%T changed on the way:\n%s", o, diff)
+		}
+	}
+}
+
+func TestTheNameOfTheOldestExampleIsOneThatNoServerTakes(t *testing.T) {
+	example := apitest.Objects(t, "api/testdata/seeds/2020-overview.yaml")[0]
+	example.SetName("LocalAddressRange")
+	apitest.EnsureNamespace(t, example.GetNamespace())
+	text, err := example.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := apitest.Shared(t).Kubectl(string(text), "apply", "-f", "-")
+	if err == nil || !strings.Contains(out, "a lowercase RFC 1123 subdomain") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,175 @@
+package purelb_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"purelb.io/purelb/internal/apitest"
+)
+
+func TestWhatIsLeftOutIsFilledInByTheVersionItWasWrittenIn(t *testing.T) {
+	tests := []struct {
+		name, version, spec, want string
+	}{
+		{
+			name: "a v1 local group may be anywhere", version: "v1",
+			spec: "{local: {v4pools: [{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: default}]}}",
+			want: "{local: {announce: auto, v4pools: [{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: default}]}}",
+		},
+		{
+			name: "a v2 local group is local", version: "v2",
+			spec: "{local: {v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64'}}}",
+			want: "{local: {announce: local, v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64'}}}",
+		},
+		{
+			name: "v1 can say local", version: "v1",
+			spec: "{local: {announce: local, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}",
+			want: "{local: {announce: local, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}",
+		},
+		{
+			name: "v2 can say auto", version: "v2",
+			spec: "{local: {announce: auto, v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}}",
+			want: "{local: {announce: auto, v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}}",
+		},
+		{
+			name: "the flat form stays as written", version: "v1",
+			spec: "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
+			want: "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
+		},
+		{
+			name: "the flat form by way of v2", version: "v2",
+			spec: "{pool: '2001:db8::1-2001:db8::9', subnet: '2001:db8::/64'}",
+			want: "{pool: '2001:db8::1-2001:db8::9', subnet: '2001:db8::/64'}",
+		},
+		{
+			name: "a remote group has nothing to fill in", version: "v1",
+			spec: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /32}}}",
+			want: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /32}}}",
+		},
+		{
+			name: "netbox with a URL only", version: "v1",
+			spec: "{netbox: {url: 'https://netbox.example.com/'}}",
+			want: "{netbox: {url: 'https://netbox.example.com/', tenant: ipam-purelb}}",
+		},
+		{
+			name: "external has a well-known socket", version: "v2",
+			spec: "{external: {provider: acme, announce: remote}}",
+			want: "{external: {provider: acme, announce: remote, socket: /var/run/purelb/ipam.sock}}",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := group(t, tt.version, tt.spec)
+			namespace := create(t, o)
+			wantSpec(t, get(t, o, "v1", namespace), tt.want)
+			wantSpec(t, get(t, o, "v2", namespace), tt.want)
+		})
+	}
+}
+
+func TestNothingIsFilledInForAgents(t *testing.T) {
+	for _, version := range []string{"v1", "v2"} {
+		o := agent(t, version, "{local: {}}")
+		namespace := create(t, o)
+		wantSpec(t, get(t, o, "v1", namespace), "{local: {}}")
+		wantSpec(t, get(t, o, "v2", namespace), "{local: {}}")
+	}
+}
+
+// everything is spec with every field set that a kind has.
+var everything = map[string]string{
+	"local": `{
+		local: {announce: local, skipIPv6DAD: true, multiPool: true, balancePools: true,
+			subnet: 192.0.2.0/24, pool: 192.0.2.1-192.0.2.9, aggregation: default,
+			v4pool: {pool: 198.51.100.0/24, subnet: 198.51.100.0/24, aggregation: /32},
+			v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64', aggregation: /128},
+			v4pools: [{pool: 203.0.113.0/24, subnet: 203.0.113.0/24, aggregation: default}],
+			v6pools: [{pool: '2001:db8:1::/120', subnet: '2001:db8:1::/64', aggregation: default}]},
+		namespaces: [a, b], enforceNamespaces: true, namespaceDefault: true}`,
+	"remote": `{
+		remote: {multiPool: true, balancePools: true,
+			v4pool: {pool: 198.51.100.0/24, subnet: 198.51.100.0/24, aggregation: /32},
+			v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64', aggregation: /128},
+			v4pools: [{pool: 203.0.113.0/24, subnet: 203.0.113.0/24, aggregation: default}],
+			v6pools: [{pool: '2001:db8:1::/120', subnet: '2001:db8:1::/64', aggregation: default}]}}`,
+	"netbox":   "{netbox: {url: 'https://netbox.example.com', tenant: us, aggregation: /32}}",
+	"external": "{external: {provider: acme, socket: /run/acme.sock, announce: local}}",
+	"flat":     "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
+	"agent": `{
+		nodeSelector: {matchLabels: {zone: a}, matchExpressions: [{key: rack, operator: In, values: [r1, r2]}]},
+		local: {localInterface: eth.*, localint: default, dummyInterface: lb0, extlbint: kube-lb0,
+			interfaces: [eth0.100, br0], sendgarp: false,
+			garpConfig: {enabled: true, initialDelay: 1.5s, count: 10, interval: 1m30s, verifyBeforeSend: false},
+			addressConfig: {
+				localInterface: {validLifetime: 300, preferredLifetime: 0, noPrefixRoute: false},
+				dummyInterface: {validLifetime: 0, preferredLifetime: 0, noPrefixRoute: true}}}}`,
+}
+
+func TestReadingAndWritingByWayOfTheOtherVersionLosesNothing(t *testing.T) {
+	other := map[string]string{"v1": "v2", "v2": "v1"}
+	for name, spec := range everything {
+		for version, otherVersion := range other {
+			t.Run(name+" of "+version, func(t *testing.T) {
+				make := group
+				if name == "agent" {
+					make = agent
+				}
+				o := make(t, version, spec)
+				namespace := create(t, o)
+				read := get(t, o, otherVersion, namespace)
+				read.SetLabels(map[string]string{"seen": "yes"})
+				if _, err := objects(t, o, otherVersion, namespace).Update(context.Background(), read, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				wantSpec(t, get(t, o, version, namespace), spec)
+			})
+		}
+	}
+}
+
+func TestTheVersionsHaveOneSchemaButForOneDefault(t *testing.T) {
+	for _, file := range []string{"purelb.io_servicegroups.yaml", "purelb.io_lbnodeagents.yaml"} {
+		crd := definition(t, apitest.Objects(t, "charts/purelb/crds/"+file)[0])
+		if len(crd.Spec.Versions) != 2 {
+			t.Fatalf("%s has %d versions", crd.Name, len(crd.Spec.Versions))
+		}
+		v1, v2 := crd.Spec.Versions[0], crd.Spec.Versions[1]
+		if v1.Name != "v1" || v1.Storage || !v1.Served || v2.Name != "v2" || !v2.Storage || !v2.Served {
+			t.Errorf("%s: want v1 and v2 served and v2 stored", crd.Name)
+		}
+		setAnnounceDefault(v1.Schema, v2.Schema)
+		v1.Name, v1.Storage = v2.Name, v2.Storage
+		if diff := cmp.Diff(v1, v2); diff != "" {
+			t.Errorf("%s (-v1 +v2):\n%s", crd.Name, diff)
+		}
+	}
+}
+
+func definition(t *testing.T, o *unstructured.Unstructured) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd
+}
+
+// setAnnounceDefault sets the default of spec.local.announce, if there is such a
+// field, to that of the other schema.
+func setAnnounceDefault(schema, from *apiextensionsv1.CustomResourceValidation) {
+	local, ok := schema.OpenAPIV3Schema.Properties["spec"].Properties["local"]
+	announce, ok2 := local.Properties["announce"]
+	if !ok || !ok2 || string(announce.Default.Raw) != `"auto"` {
+		return
+	}
+	other := from.OpenAPIV3Schema.Properties["spec"].Properties["local"].Properties["announce"].Default.Raw
+	announce.Default = &apiextensionsv1.JSON{Raw: json.RawMessage(other)}
+	local.Properties["announce"] = announce
+}

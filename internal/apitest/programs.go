@@ -1,0 +1,94 @@
+package apitest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// wrapper runs one of kubebox's programs and sees to it that it does not
+// outlive the test binary, which go test kills without warning when it runs
+// into its timeout: a watcher beside the program looks every second whether
+// both are still there. $PPID is the test binary, and $$ remains the program's
+// through exec.
+const wrapper = `#!/bin/sh
+(
+	trap '' INT
+	while kill -0 "$PPID" && kill -0 $$; do sleep 1; done
+	kill -0 "$PPID" || { kill -KILL $$; sleep 1; rm -rf '%[3]s'; }
+) >/dev/null 2>&1 </dev/null &
+exec '%[1]s' %[2]s "$@"
+`
+
+// installPrograms puts the programs of a control plane into bin.
+func installPrograms(bin string) error {
+	box, err := findKubebox()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		return err
+	}
+	if err := os.Symlink(box, filepath.Join(bin, "kubectl")); err != nil {
+		return err
+	}
+	link := filepath.Join(bin, "kubebox")
+	if err := os.Symlink(box, link); err != nil {
+		return err
+	}
+	for _, name := range []string{"etcd", "kube-apiserver"} {
+		script := fmt.Sprintf(wrapper, link, name, filepath.Dir(bin))
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findKubebox returns the path of the kubebox binary: that in PURELB_KUBEBOX,
+// else where the lab's build puts it.
+func findKubebox() (string, error) {
+	path := os.Getenv("PURELB_KUBEBOX")
+	if path == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", err
+		}
+		path = filepath.Join(cache, "purelb-lab", "bin", "kubebox")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("these tests need kubebox (etcd and kube-apiserver in one binary): "+
+			"run `make kubebox`, or set PURELB_KUBEBOX to the path of one: %w", err)
+	}
+	return path, nil
+}
+
+// findCRDs returns the folder of the custom resource definitions, seen from the
+// folder that the test runs in.
+func findCRDs() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		crds := filepath.Join(dir, "charts", "purelb", "crds")
+		_, err := os.Stat(crds)
+		if err == nil {
+			return crds, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if parent := filepath.Dir(dir); parent != dir {
+			dir = parent
+			continue
+		}
+		return "", errors.New("no folder charts/purelb/crds above the folder of the test")
+	}
+}
