@@ -1,0 +1,174 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
+)
+
+// defaultDummy is the name of the dummy interface when none is written.
+const defaultDummy = "kube-lb0"
+
+// defaultInterface is the word for the interface of the default route.
+const defaultInterface = "default"
+
+// readAgents sorts agents into those that can be used and those that cannot.
+func (c *Config) readAgents(agents []v2.LBNodeAgent, installNamespace string) {
+	for _, a := range agents {
+		f := findingsOf(KindLBNodeAgent, a.ObjectMeta)
+		if f.inScope(a.ObjectMeta, "lbnodeagent", "no node uses it", installNamespace) {
+			c.readAgent(f, a)
+		}
+		c.Problems = append(c.Problems, f.problems...)
+	}
+	slices.SortFunc(c.Agents, precedence)
+	slices.SortFunc(c.Broken, precedence)
+}
+
+// precedence orders the agents of a node: an agent for some nodes before one for
+// all, then by name.
+func precedence(a, b Agent) int {
+	if catchAll := a.Selector.Empty(); catchAll != b.Selector.Empty() {
+		if catchAll {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+func (c *Config) readAgent(f *findings, a v2.LBNodeAgent) {
+	selector, ok := f.selector(a.Spec.NodeSelector)
+	switch {
+	case !ok: // nobody knows whose it is
+	case a.Spec.Local == nil:
+		f.refuse(ReasonParseError, "spec.local", "is missing, so this LBNodeAgent configures nothing: "+
+			"add it (local: {} means all of the defaults) or delete the object")
+	default:
+		agent := Agent{Namespace: a.Namespace, Name: a.Name, UID: a.UID, Generation: a.Generation, Selector: selector}
+		f.interfaces(&agent, a.Spec.Local)
+		if f.refused() {
+			c.Broken = append(c.Broken, agent)
+			return
+		}
+		c.Agents = append(c.Agents, agent)
+	}
+}
+
+// selector returns what selects the nodes; none written selects all.
+func (f *findings) selector(s *metav1.LabelSelector) (labels.Selector, bool) {
+	if s == nil {
+		return labels.Everything(), true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		f.refuse(ReasonParseError, "spec.nodeSelector", "%v: correct it, or remove it to select every node", err)
+		return nil, false
+	}
+	return selector, true
+}
+
+// interfaces reads everything below spec.local.
+func (f *findings) interfaces(a *Agent, s *v2.InterfaceSpec) {
+	a.LocalText, a.Local = f.local(s)
+	a.Dummy = f.dummy(s)
+	a.Interfaces = f.further(s.Interfaces, a.Dummy)
+	a.GARP = f.garp(s)
+	config := cmp.Or(s.AddressConfig, &v2.AddressConfig{})
+	a.LocalAddress = f.address("localInterface", config.LocalInterface, localDefaults)
+	a.RemoteAddress = f.address("dummyInterface", config.DummyInterface, remoteDefaults)
+}
+
+// local reads which interfaces carry local addresses.
+func (f *findings) local(s *v2.InterfaceSpec) (string, *regexp.Regexp) {
+	field, text := f.renamed("localInterface", s.LocalInterface, "localint", s.LocalInt)
+	if text == "" || text == defaultInterface {
+		return defaultInterface, nil
+	}
+	re, err := wholeName(text)
+	if err != nil {
+		f.refuse(ReasonParseError, field, "%s is not a regular expression: %s; write the name of an interface, "+
+			`an expression in the syntax of Go such as eth[0-9]+, or "default"`, addr.Quote(text), fault(err))
+	}
+	return text, re
+}
+
+// wholeName compiles an expression so that it matches all of a name or nothing.
+// It is parsed first and wrapped then, as text alone may not be an expression
+// that can be wrapped: think of "a)(b" or of "\Qa".
+func wholeName(text string) (*regexp.Regexp, error) {
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	return regexp.Compile("^(?:" + parsed.String() + ")$")
+}
+
+// fault is what is wrong with an expression, without the expression.
+func fault(err error) string {
+	if e, ok := errors.AsType[*syntax.Error](err); ok {
+		return e.Code.String()
+	}
+	return err.Error()
+}
+
+// dummy reads the name of the interface for remote addresses.
+func (f *findings) dummy(s *v2.InterfaceSpec) string {
+	field, name := f.renamed("dummyInterface", string(s.DummyInterface), "extlbint", string(s.ExtLBInt))
+	if name == "" {
+		return defaultDummy
+	}
+	if !validName(name) {
+		f.refuse(ReasonParseError, field, "%q cannot be the name of an interface: "+
+			"it has 1 to 15 characters, without spaces, '/' and ':'", name)
+	}
+	return name
+}
+
+// renamed returns the value of a field that has an older name too, and the path
+// of the one that it came from. The newer name wins.
+func (f *findings) renamed(name, value, oldName, oldValue string) (field, result string) {
+	const base = "spec.local."
+	if value == "" {
+		return base + oldName, oldValue
+	}
+	if oldValue != "" && oldValue != value {
+		f.warn(ReasonAdjusted, base+oldName, "%q is not in effect, because %s is set to %q: remove one of them",
+			oldValue, name, value)
+	}
+	return base + name, value
+}
+
+// further reads the list of exact names.
+func (f *findings) further(names []v2.InterfaceName, dummy string) []string {
+	const field = "spec.local.interfaces"
+	var result []string
+	for _, n := range names {
+		switch name := string(n); {
+		case !validName(name):
+			f.warn(ReasonAdjusted, field, "%q is left out, because it cannot be the name of an interface: "+
+				"write exact names here, and regular expressions in localInterface", name)
+		case name == dummy:
+			f.warn(ReasonAdjusted, field, "%q is left out, because it is the dummy interface, "+
+				"which carries remote addresses only: remove it", name)
+		case !slices.Contains(result, name):
+			result = append(result, name)
+		}
+	}
+	return result
+}
+
+// validName reports whether the kernel takes name for an interface
+// (dev_valid_name in net/core/dev.c).
+func validName(name string) bool {
+	return name != "" && len(name) < 16 && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r")
+}

@@ -1,0 +1,216 @@
+package config_test
+
+import (
+	"testing"
+
+	"purelb.io/purelb/internal/config"
+)
+
+const (
+	localDefaults = `(1m0s/1m0s no prefix route)`
+	dummyDefaults = `(0s/0s prefix route)`
+	garpDefaults  = `garp 100ms+3x500ms verified`
+	defaults      = localDefaults + ` ` + dummyDefaults + ` ` + garpDefaults
+)
+
+func TestAgentsOfEveryGeneration(t *testing.T) {
+	tests := []struct{ name, agents, want string }{
+		{"nothing set", `a: {local: {}}`, `agent a "" local default [] dummy kube-lb0 ` + defaults},
+		{
+			"v1 as installed", `a: {local: {localint: default, extlbint: kube-lb0, sendgarp: false}}`,
+			`agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults,
+		},
+		{"v2 as installed", `a: {local: {localInterface: default, dummyInterface: kube-lb0}}`, `agent a "" local default [] dummy kube-lb0 ` + defaults},
+		{"names of v1", `a: {local: {localint: eth1, extlbint: lb1, sendgarp: true}}`, `agent a "" local ^(?:eth1)$ [] dummy lb1 ` + defaults},
+		{"names of v2", `a: {local: {localInterface: "en(p3|p4)s0", dummyInterface: lb2, interfaces: [eth0.100, br0, eth0.100]}}`, `agent a "" local ^(?:en(p[34])s0)$ [eth0.100 br0] dummy lb2 ` + defaults},
+		{"both names, one meaning", `a: {local: {localInterface: eth1, localint: eth1, dummyInterface: lb, extlbint: lb}}`, `agent a "" local ^(?:eth1)$ [] dummy lb ` + defaults},
+		{"half a schedule", `a: {local: {garpConfig: {count: 5, interval: 1.5s}}}`, `agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults + ` garp 100ms+5x1.5s verified`},
+		{
+			"a whole schedule", `a: {local: {garpConfig: {enabled: true, initialDelay: 0s, count: 1, interval: 2m, verifyBeforeSend: false}}}`,
+			`agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults + ` garp 0s+1x2m0s`,
+		},
+		{"no announcements", `a: {local: {garpConfig: {enabled: false}}}`, `agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults},
+		{
+			"lifetimes as the reference had them", `a: {local: {addressConfig: {localInterface: {validLifetime: 300}, dummyInterface: {noPrefixRoute: true}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (5m0s/5m0s no prefix route) (0s/0s no prefix route) ` + garpDefaults,
+		},
+		{
+			"lifetimes to the letter", `a: {local: {addressConfig: {localInterface: {validLifetime: 0, noPrefixRoute: false}, dummyInterface: {validLifetime: 120, preferredLifetime: 0}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (0s/0s prefix route) (2m0s/0s prefix route) ` + garpDefaults,
+		},
+		{
+			"a preference of its own", `a: {local: {addressConfig: {localInterface: {preferredLifetime: 30}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/30s no prefix route) ` + dummyDefaults + ` ` + garpDefaults,
+		},
+		{
+			"those for some nodes come first",
+			`a: {local: {}}
+			 b: {local: {}, nodeSelector: {}}
+			 d: {local: {}, nodeSelector: {matchLabels: {zone: a}}}
+			 c: {local: {}, nodeSelector: {matchExpressions: [{key: rack, operator: Exists}]}}`,
+			`agent c "rack" local default [] dummy kube-lb0 ` + defaults + `
+			 agent d "zone=a" local default [] dummy kube-lb0 ` + defaults + `
+			 agent a "" local default [] dummy kube-lb0 ` + defaults + `
+			 agent b "" local default [] dummy kube-lb0 ` + defaults,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			same(t, config.For(nil, agents(t, tt.agents), home), tt.want)
+		})
+	}
+}
+
+func TestAgentsThatAreWrong(t *testing.T) {
+	tests := []struct{ name, agents, want string }{
+		{
+			"no local",
+			`a: {}`,
+			`Refused ParseError a: spec.local: is missing, so this LBNodeAgent configures nothing: add it (local: {} means all of the defaults) or delete the object`,
+		},
+		{
+			"a malformed selector",
+			`a: {local: {}, nodeSelector: {matchExpressions: [{key: zone, operator: Is, values: [a]}]}}`,
+			`Refused ParseError a: spec.nodeSelector: "Is" is not a valid label selector operator: correct it, or remove it to select every node`,
+		},
+		{
+			"a malformed label",
+			`a: {local: {}, nodeSelector: {matchLabels: {"not a label": x}}}`,
+			`Refused ParseError a: spec.nodeSelector: key: Invalid value: "not a label": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'): correct it, or remove it to select every node`,
+		},
+		{
+			"a malformed expression",
+			`a: {local: {localInterface: "eth(0"}}`,
+			`broken a ""
+			 Refused ParseError a: spec.local.localInterface: "eth(0" is not a regular expression: missing closing ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, or "default"`,
+		},
+		{
+			"a malformed expression in v1",
+			`a: {local: {localint: "*"}}`,
+			`broken a ""
+			 Refused ParseError a: spec.local.localint: "*" is not a regular expression: missing argument to repetition operator; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, or "default"`,
+		},
+		{
+			"parentheses that would match those put around",
+			`a: {local: {localInterface: "eth0)(eth1"}}`,
+			`broken a ""
+			 Refused ParseError a: spec.local.localInterface: "eth0)(eth1" is not a regular expression: unexpected ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, or "default"`,
+		},
+		{
+			"an expression that would take for ever",
+			`a: {local: {localInterface: "((a{100}){100}){100}"}}`,
+			`broken a ""
+			 Refused ParseError a: spec.local.localInterface: "((a{100}){100}){100}" is not a regular expression: invalid repeat count; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, or "default"`,
+		},
+		{
+			"an impossible dummy interface",
+			`a: {local: {dummyInterface: "kube lb0"}}`,
+			`broken a ""
+			 Refused ParseError a: spec.local.dummyInterface: "kube lb0" cannot be the name of an interface: it has 1 to 15 characters, without spaces, '/' and ':'`,
+		},
+		{
+			"an impossible dummy interface in v1",
+			`a: {local: {extlbint: "a-name-too-long-for-linux"}}`,
+			`broken a ""
+			 Refused ParseError a: spec.local.extlbint: "a-name-too-long-for-linux" cannot be the name of an interface: it has 1 to 15 characters, without spaces, '/' and ':'`,
+		},
+		{
+			"two names, two meanings",
+			`a: {local: {localInterface: eth1, localint: eth0, dummyInterface: lb1, extlbint: lb0}}`,
+			`agent a "" local ^(?:eth1)$ [] dummy lb1 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.localint: "eth0" is not in effect, because localInterface is set to "eth1": remove one of them
+			 Warning Adjusted a: spec.local.extlbint: "lb0" is not in effect, because dummyInterface is set to "lb1": remove one of them`,
+		},
+		{
+			"the broken one of two names is not in effect",
+			`a: {local: {localInterface: eth1, localint: "("}}`,
+			`agent a "" local ^(?:eth1)$ [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.localint: "(" is not in effect, because localInterface is set to "eth1": remove one of them`,
+		},
+		{
+			"impossible interfaces",
+			`a: {local: {interfaces: [eth0, "en.*/", kube-lb0]}}`,
+			`agent a "" local default [eth0] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.interfaces: "en.*/" is left out, because it cannot be the name of an interface: write exact names here, and regular expressions in localInterface
+			 Warning Adjusted a: spec.local.interfaces: "kube-lb0" is left out, because it is the dummy interface, which carries remote addresses only: remove it`,
+		},
+		{
+			"GARP off and on",
+			`a: {local: {sendgarp: false, garpConfig: {count: 2}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+2x500ms verified
+			 Warning Adjusted a: spec.local.sendgarp: false is not in effect, because garpConfig is set and says true: remove sendgarp`,
+		},
+		{
+			"GARP on and off",
+			`a: {local: {sendgarp: true, garpConfig: {enabled: false}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route)
+			 Warning Adjusted a: spec.local.sendgarp: true is not in effect, because garpConfig is set and says false: remove sendgarp`,
+		},
+		{
+			"durations that are none",
+			`a: {local: {garpConfig: {initialDelay: soon, interval: "-1s"}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.garpConfig.initialDelay: "soon" is not a duration, so 100ms is in effect: write one such as 100ms or 1.5s
+			 Warning Adjusted a: spec.local.garpConfig.interval: "-1s" is not a duration, so 500ms is in effect: write one such as 100ms or 1.5s`,
+		},
+		{
+			"a duration past all",
+			`a: {local: {garpConfig: {interval: 99999999999h}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.garpConfig.interval: "99999999999h" is not a duration, so 500ms is in effect: write one such as 100ms or 1.5s`,
+		},
+		{
+			"no packets",
+			`a: {local: {garpConfig: {count: 0}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+1x500ms verified
+			 Warning Adjusted a: spec.local.garpConfig.count: 0 counts as 1: write a number from 1 to 10`,
+		},
+		{
+			"too many packets",
+			`a: {local: {garpConfig: {count: 11}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+10x500ms verified
+			 Warning Adjusted a: spec.local.garpConfig.count: 11 counts as 10: write a number from 1 to 10`,
+		},
+		{
+			"a short lifetime",
+			`a: {local: {addressConfig: {localInterface: {validLifetime: 59}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.addressConfig.localInterface.validLifetime: 59 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more`,
+		},
+		{
+			"a shorter one, of remote addresses",
+			`a: {local: {addressConfig: {dummyInterface: {validLifetime: 1, preferredLifetime: 1}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (1m0s/1s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.addressConfig.dummyInterface.validLifetime: 1 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more`,
+		},
+		{
+			"preferred for longer than valid",
+			`a: {local: {addressConfig: {localInterface: {preferredLifetime: 90}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: 90 counts as 60, which is validLifetime: write a number from 0 to 60`,
+		},
+		{
+			"preferred for less than ever",
+			`a: {local: {addressConfig: {dummyInterface: {preferredLifetime: 90}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.addressConfig.dummyInterface.preferredLifetime: 90 is not in effect, because validLifetime is 0, which is for ever: remove it, or set validLifetime`,
+		},
+		{
+			"negative lifetimes",
+			`a: {local: {addressConfig: {localInterface: {validLifetime: -5, preferredLifetime: -1}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.addressConfig.localInterface.validLifetime: -5 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more
+			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: -1 counts as 60, which is validLifetime: write a number from 0 to 60`,
+		},
+		{
+			"in another namespace",
+			`default/a: {local: {}}`,
+			`Refused OutOfScope a: metadata.namespace: ignored, so no node uses it: namespace "default" is not the PureLB install namespace. Move it to "purelb-system": kubectl get lbnodeagent a -n default -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete lbnodeagent a -n default`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			same(t, config.For(nil, agents(t, tt.agents), home), tt.want)
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+)
+
+const home = "purelb-system"
+
+// meta is of an object that is older the smaller its number is; name may be
+// "namespace/name".
+func meta(number int, name string) metav1.ObjectMeta {
+	o := metav1.ObjectMeta{Namespace: home, Name: name, CreationTimestamp: metav1.Unix(int64(number), 0)}
+	if namespace, name, ok := strings.Cut(name, "/"); ok {
+		o.Namespace, o.Name = namespace, name
+	}
+	return o
+}
+
+// groups reads lines of "name: spec", the spec in YAML's flow style, the oldest
+// first.
+func groups(t testing.TB, text string) []v2.ServiceGroup {
+	t.Helper()
+	var all []v2.ServiceGroup
+	for i, line := range lines(text) {
+		name, spec, _ := strings.Cut(line, ": ")
+		sg := v2.ServiceGroup{ObjectMeta: meta(i, name)}
+		unmarshal(t, spec, &sg.Spec)
+		all = append(all, sg)
+	}
+	return all
+}
+
+// agents is the same for LBNodeAgents.
+func agents(t testing.TB, text string) []v2.LBNodeAgent {
+	t.Helper()
+	var all []v2.LBNodeAgent
+	for i, line := range lines(text) {
+		name, spec, _ := strings.Cut(line, ": ")
+		a := v2.LBNodeAgent{ObjectMeta: meta(i, name)}
+		unmarshal(t, spec, &a.Spec)
+		all = append(all, a)
+	}
+	return all
+}
+
+func unmarshal(t testing.TB, text string, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// lines are those of text that are not empty, without indentation.
+func lines(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// print tells c as text: a line for each group, agent and problem.
+func print(c config.Config) string {
+	var b strings.Builder
+	for _, g := range c.Groups {
+		fmt.Fprintf(&b, "group %s %s", g.Name, g.Announce)
+		for _, p := range g.Pools {
+			fmt.Fprintf(&b, " %s/%d", p.Range, p.Bits)
+		}
+		if g.Alias != "" {
+			fmt.Fprintf(&b, " alias %s", g.Alias)
+		}
+		if g.SkipIPv6DAD {
+			b.WriteString(" skipIPv6DAD")
+		}
+		b.WriteString("\n")
+	}
+	for _, a := range c.Agents {
+		printAgent(&b, a)
+	}
+	for _, a := range c.Broken {
+		fmt.Fprintf(&b, "broken %s %q\n", a.Name, a.Selector)
+	}
+	for _, p := range c.Problems {
+		fmt.Fprintf(&b, "%s %s %s: %s\n", p.Severity, p.Reason, p.Name, p)
+	}
+	return b.String()
+}
+
+func printAgent(b *strings.Builder, a config.Agent) {
+	local := "default"
+	if a.Local != nil {
+		local = a.Local.String()
+	}
+	fmt.Fprintf(b, "agent %s %q local %s %v dummy %s", a.Name, a.Selector, local, a.Interfaces, a.Dummy)
+	fmt.Fprintf(b, " (%s)", options(a.LocalAddress))
+	fmt.Fprintf(b, " (%s)", options(a.RemoteAddress))
+	if g := a.GARP; g.Enabled {
+		fmt.Fprintf(b, " garp %s+%dx%s", g.InitialDelay, g.Count, g.Interval)
+		if g.Verify {
+			b.WriteString(" verified")
+		}
+	}
+	b.WriteString("\n")
+}
+
+func options(o config.AddressOptions) string {
+	route := "prefix route"
+	if o.NoPrefixRoute {
+		route = "no prefix route"
+	}
+	return fmt.Sprintf("%s/%s %s", o.Valid, o.Preferred, route)
+}
+
+// same compares what c prints with lines of text.
+func same(t *testing.T, c config.Config, want string) {
+	t.Helper()
+	if diff := cmp.Diff(lines(want), lines(print(c))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

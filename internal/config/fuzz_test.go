@@ -1,0 +1,90 @@
+package config_test
+
+import (
+	"regexp"
+	"testing"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+)
+
+// FuzzFor writes arbitrary text where people do. Nothing may crash, and every
+// object is either in use or has a problem that says why not.
+func FuzzFor(f *testing.F) {
+	f.Add("192.0.2.1-192.0.2.9", "192.0.2.0/24", "default", "name", "eth[0-9]+", "kube-lb0", "100ms", int32(60))
+	f.Add("2001:db8::/64", "2001:db8::/64", "/128", "", "default", "", "", int32(0))
+	f.Add("192.0.2.9-192.0.2.1", "192.0.2.0/33", "/7", "a,b", "(", "a/b", "-1s", int32(-1))
+	f.Add("::ffff:192.0.2.0/120", "::/0", "32", "name", `\Qeth`, "..", "99999999999h", int32(59))
+	f.Add("fe80::1%eth0/64", "fe80::%eth0/64", "/", "name", "(?i)a|b$", "\x00", "1e3s", int32(1<<31-1))
+	f.Fuzz(func(t *testing.T, pool, subnet, aggregation, name, expression, dummy, duration string, seconds int32) {
+		single := v2.Single{Pool: v2.Range(pool), Subnet: v2.Subnet(subnet), Aggregation: v2.Aggregation(aggregation)}
+		range1 := v2.AddressPool(single)
+		groups := []v2.ServiceGroup{
+			{ObjectMeta: meta(0, "local"), Spec: v2.ServiceGroupSpec{Local: &v2.LocalSpec{
+				Announce: v2.Announce(name), Single: single, Pools: v2.Pools{V6Pools: []v2.AddressPool{range1}},
+			}}},
+			{ObjectMeta: meta(1, "remote"), Spec: v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &range1}}}},
+			{ObjectMeta: meta(2, "flat"), Spec: v2.ServiceGroupSpec{FlatForm: v2.FlatForm{Name: name, Single: single}}},
+		}
+		agents := []v2.LBNodeAgent{{ObjectMeta: meta(0, "agent"), Spec: v2.LBNodeAgentSpec{Local: &v2.InterfaceSpec{
+			LocalInterface: expression, LocalInt: name, DummyInterface: v2.InterfaceName(dummy), ExtLBInt: v2.InterfaceName(name),
+			Interfaces: []v2.InterfaceName{v2.InterfaceName(dummy), v2.InterfaceName(name)},
+			GARPConfig: &v2.GARPConfig{InitialDelay: v2.Duration(duration), Interval: v2.Duration(duration), Count: &seconds},
+			AddressConfig: &v2.AddressConfig{
+				LocalInterface: &v2.AddressAttributes{ValidLifetime: &seconds},
+				DummyInterface: &v2.AddressAttributes{PreferredLifetime: &seconds},
+			},
+		}}}}
+		agents = append(agents, v2.LBNodeAgent{ObjectMeta: meta(1, "expression"), Spec: v2.LBNodeAgentSpec{
+			Local: &v2.InterfaceSpec{LocalInterface: expression},
+		}})
+		c := config.For(groups, agents, home)
+		checkGroups(t, c, len(groups))
+		checkAgents(t, c, len(agents))
+		_, err := regexp.Compile(expression)
+		if usable := len(c.Agents) > 0 && c.Agents[len(c.Agents)-1].Name == "expression"; usable != (err == nil) {
+			t.Errorf("%q by itself: %v; in use: %v", expression, err, usable)
+		}
+	})
+}
+
+func checkGroups(t *testing.T, c config.Config, written int) {
+	refused := map[string]bool{}
+	for _, p := range c.Problems {
+		if p.Kind == config.KindServiceGroup && p.Severity == config.Refused {
+			refused[p.Name] = true
+		}
+		if p.Message == "" || p.Reason == "" {
+			t.Errorf("a problem without words: %+v", p)
+		}
+	}
+	if len(c.Groups)+len(refused) != written {
+		t.Errorf("%d groups in use and %d refused, of %d:\n%s", len(c.Groups), len(refused), written, print(c))
+	}
+	for _, g := range c.Groups {
+		for _, p := range g.Pools {
+			if !p.Subnet.Contains(p.Range.From) || !p.Subnet.Contains(p.Range.To) || p.Bits < 8 || p.Bits > p.Family().Bits() {
+				t.Errorf("%s in %s with mask /%d", p.Range, p.Subnet, p.Bits)
+			}
+			if found, _, ok := c.GroupOf(p.Range.To); !ok || found.Name != g.Name {
+				t.Errorf("%s of %s is found in %q", p.Range.To, g.Name, found.Name)
+			}
+		}
+	}
+}
+
+func checkAgents(t *testing.T, c config.Config, written int) {
+	if len(c.Agents)+len(c.Broken) != written {
+		t.Errorf("%d agents and %d broken ones, of %d", len(c.Agents), len(c.Broken), written)
+	}
+	for _, a := range c.Agents {
+		for _, o := range []config.AddressOptions{a.LocalAddress, a.RemoteAddress} {
+			if o.Valid < 0 || o.Preferred < 0 || o.Valid > 0 && o.Preferred > o.Valid {
+				t.Errorf("valid for %s and preferred for %s", o.Valid, o.Preferred)
+			}
+		}
+		if a.Dummy == "" || a.GARP.Count < 1 || a.GARP.Interval < 0 || a.GARP.InitialDelay < 0 {
+			t.Errorf("cannot work: %+v", a)
+		}
+	}
+}

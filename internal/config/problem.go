@@ -1,0 +1,106 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Severity tells a problem that takes its object out of use from one that
+// only deserves a look.
+type Severity string
+
+const (
+	// Refused objects are not in use.
+	Refused Severity = "Refused"
+	// Warning objects are in use, but not all that they ask for is in effect.
+	Warning Severity = "Warning"
+)
+
+// Reasons of problems, as they appear in conditions.
+const (
+	ReasonAccepted     = "Accepted"
+	ReasonParseError   = "ParseError"
+	ReasonOverlaps     = "Overlaps"
+	ReasonDuplicate    = "Duplicate"
+	ReasonOutOfScope   = "OutOfScope"
+	ReasonNotSupported = "NotSupported"
+	// ReasonAdjusted is of warnings only: something else is in effect than
+	// what is written.
+	ReasonAdjusted = "Adjusted"
+)
+
+// Kinds of the objects that problems are about.
+const (
+	KindServiceGroup = "ServiceGroup"
+	KindLBNodeAgent  = "LBNodeAgent"
+)
+
+// Problem is one thing that is wrong with one object.
+type Problem struct {
+	Kind            string
+	Namespace, Name string
+	UID             types.UID
+	Generation      int64
+	Severity        Severity
+	Reason          string
+	// Field is the path of the field at fault, such as
+	// "spec.local.v4pools[1].pool", or "" when it is the object as a whole.
+	Field string
+	// Message says what is wrong and how to mend it.
+	Message string
+}
+
+// String is the message with the field that it is about.
+func (p Problem) String() string {
+	if p.Field == "" {
+		return p.Message
+	}
+	return p.Field + ": " + p.Message
+}
+
+// findings collect what is wrong with one object while it is read.
+type findings struct {
+	// about is a Problem with nothing but the object that it is about.
+	about    Problem
+	problems []Problem
+}
+
+func findingsOf(kind string, o metav1.ObjectMeta) *findings {
+	return &findings{about: Problem{
+		Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Generation: o.Generation,
+	}}
+}
+
+// refuse takes the object out of use.
+func (f *findings) refuse(reason, field, format string, args ...any) {
+	f.add(Refused, reason, field, format, args)
+}
+
+// warn leaves the object in use.
+func (f *findings) warn(reason, field, format string, args ...any) {
+	f.add(Warning, reason, field, format, args)
+}
+
+func (f *findings) add(s Severity, reason, field, format string, args []any) {
+	p := f.about
+	p.Severity, p.Reason, p.Field, p.Message = s, reason, field, fmt.Sprintf(format, args...)
+	f.problems = append(f.problems, p)
+}
+
+// refused reports whether the object is out of use.
+func (f *findings) refused() bool {
+	return slices.ContainsFunc(f.problems, func(p Problem) bool { return p.Severity == Refused })
+}
+
+// byObject is the order of Config.Problems.
+func byObject(a, b Problem) int {
+	return cmp.Or(
+		cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
