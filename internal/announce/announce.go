@@ -1,0 +1,67 @@
+// Package announce decides which service addresses this node carries, on which
+// of its interfaces and with which attributes, and what must change to get
+// there from what the kernel says is there.
+//
+// It touches nothing: the state of the node goes in as a value (Node), and what
+// the node should carry comes out as values (Address, Changes), each with its
+// reason.
+package announce
+
+import (
+	"math"
+	"net/netip"
+	"time"
+)
+
+// Forever is the lifetime of an address that does not expire.
+const Forever = time.Duration(math.MaxInt64)
+
+// Mark is the value of IFA_PROTO by which addresses that PureLB added are known
+// in the kernel (Linux 5.18 and later). It is an arbitrary number above those
+// that the kernel uses itself (1 to 3).
+const Mark = 80
+
+// Address is a service address as it is, or as it should be, on a link.
+type Address struct {
+	// Prefix is the address with the mask that it has on the link.
+	Prefix netip.Prefix
+	// Link is the name of the interface.
+	Link string
+	// Valid and Preferred are lifetimes: what to set for a wanted address,
+	// what is left for one that was found. A Preferred of 0 is a deprecated
+	// address (RFC 4862): still answered, never chosen as a source.
+	Valid, Preferred time.Duration
+	// NoPrefixRoute is IFA_F_NOPREFIXROUTE: no connected route for Prefix.
+	NoPrefixRoute bool
+	// NoDAD is IFA_F_NODAD: usable at once, no duplicate address detection.
+	NoDAD bool
+	// Tentative and Failed are the results of duplicate address detection,
+	// for found addresses only.
+	Tentative, Failed bool
+	// Mark is IFA_PROTO of a found address, 0 when it has none.
+	Mark uint8
+}
+
+// Link is an interface of this node.
+type Link struct {
+	Name  string
+	Index int
+	// Kind is the kernel's name for the driver ("dummy", "ifb", "veth",
+	// "bond"), or "" for hardware.
+	Kind string
+	// Up is the administrative state; Carrier says whether the link works.
+	Up, Carrier bool
+	// Default4 and Default6 say that the best default route of the family
+	// leaves by this link (a multipath route by several).
+	Default4, Default6 bool
+}
+
+// Node is what the kernel of this node says: all of it, or it is no Node.
+type Node struct {
+	Links []Link
+	// Addresses are all addresses of all links, ours and others.
+	Addresses []Address
+	// MarksSupported says whether this kernel keeps IFA_PROTO, so that an
+	// address without Mark is certainly not ours.
+	MarksSupported bool
+}

@@ -1,0 +1,160 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/service"
+)
+
+// choose decides on ip by what is known and what is configured.
+func (d *decider) choose(ip netip.Addr) Decision {
+	switch {
+	case !d.sure():
+		return d.keep(ip)
+	case d.homeless() && d.held(ip):
+		return d.keepUntilTaken(ip)
+	case d.Agent == nil:
+		return Decision{Reason: ReasonNoConfig}
+	case d.isLocal(ip):
+		return d.chooseLocal(ip)
+	default:
+		return d.chooseRemote(ip)
+	}
+}
+
+// homeless says that the configuration is a mistake: it cannot be used, or means
+// no interface of this node.
+func (d *decider) homeless() bool {
+	if d.Agent == nil {
+		return d.Broken
+	}
+	return len(d.homes[addr.V4]) == 0 && len(d.homes[addr.V6]) == 0
+}
+
+// held says that this node has ip, other than as one of the remote addresses that
+// all nodes have.
+func (d *decider) held(ip netip.Addr) bool {
+	return slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !onDummy(a, d.Agent) })
+}
+
+// keepUntilTaken decides on an address that is here and, by a mistake in the
+// configuration, should be nowhere: what works goes on working, unless another
+// node has taken it already.
+func (d *decider) keepUntilTaken(ip netip.Addr) Decision {
+	for _, svc := range d.holders[ip] {
+		slot, ok := service.SlotOf(svc.Slots, ip)
+		if ok && slot.Node != d.Self && d.lives(slot.Node) {
+			return Decision{Reason: ReasonLostElection, Winner: slot.Node}
+		}
+	}
+	return d.keep(ip)
+}
+
+func (d *decider) lives(node string) bool {
+	return slices.ContainsFunc(d.Peers.Members, func(m election.Member) bool { return m.Node == node })
+}
+
+// isLocal says whether ip is in a network of any node, whether that node lives
+// or not; and in any case of this one.
+func (d *decider) isLocal(ip netip.Addr) bool {
+	_, _, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
+	return home || slices.ContainsFunc(d.known, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// chooseLocal decides on an address that one node announces.
+func (d *decider) chooseLocal(ip netip.Addr) Decision {
+	winner := d.view.Choose(ip, d.holder(ip)).Node
+	link, prefix, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
+	switch {
+	case !home:
+		return Decision{Reason: ReasonNoInterface, Winner: winner}
+	case winner == "":
+		return Decision{Reason: ReasonNoEligibleNodes}
+	case winner != d.Self:
+		return Decision{Reason: ReasonLostElection, Winner: winner}
+	}
+	return Decision{Where: Local, Reason: ReasonElected, Winner: winner, Address: d.localAddress(ip, link, prefix)}
+}
+
+// holder returns the node that announces ip now, as far as is known: the one in
+// a slot that can still have it, else this one if it carries ip.
+func (d *decider) holder(ip netip.Addr) string {
+	for _, svc := range d.holders[ip] {
+		slot, ok := service.SlotOf(svc.Slots, ip)
+		if ok && d.view.IsCandidate(slot.Node, ip) {
+			return slot.Node
+		}
+	}
+	if d.held(ip) {
+		return d.Self
+	}
+	return ""
+}
+
+// chooseRemote decides on an address that every node announces, or no node if
+// that is what its group says.
+func (d *decider) chooseRemote(ip netip.Addr) Decision {
+	prefix, ok := d.remotePrefix(ip)
+	if !ok {
+		return Decision{Reason: ReasonNoInterface}
+	}
+	if key, narrow := d.narrowed(ip); narrow {
+		switch ready, known := d.Ready[key]; {
+		case !known:
+			return d.keep(ip)
+		case !ready:
+			return Decision{Reason: ReasonNoEndpoints}
+		}
+	}
+	return Decision{Where: Remote, Reason: ReasonRemote, Address: d.remoteAddress(prefix)}
+}
+
+// remotePrefix returns ip with the mask that it has on the dummy interface. An
+// address whose group is gone stays as it is.
+func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
+	if group, pool, ok := d.Config.GroupOf(ip); ok {
+		return pool.Prefix(ip), group.Announce != config.AnnounceLocal
+	}
+	for _, a := range d.ours[ip] {
+		if onDummy(a, d.Agent) {
+			return a.Prefix, true
+		}
+	}
+	remote := slices.ContainsFunc(d.holders[ip], func(s Service) bool { return s.PoolType == service.PoolRemote })
+	return netip.PrefixFrom(ip, ip.BitLen()), remote
+}
+
+// narrowed says whether ip is announced only where its Service has an endpoint.
+// An address that several Services share is announced everywhere.
+func (d *decider) narrowed(ip netip.Addr) (key string, narrow bool) {
+	holders := d.holders[ip]
+	return holders[0].Key, len(holders) == 1 && holders[0].LocalPolicy
+}
+
+// keep decides on an address about which not everything is known: it stays if it
+// is here, or if this node is known to hold it.
+func (d *decider) keep(ip netip.Addr) Decision {
+	for _, a := range d.ours[ip] {
+		return Decision{Where: d.where(a), Reason: ReasonKept, Address: d.kept(a)}
+	}
+	link, prefix, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
+	for _, svc := range d.holders[ip] {
+		if slot, ok := service.SlotOf(svc.Slots, ip); ok && home && slot.Node == d.Self {
+			return Decision{Where: Local, Reason: ReasonKept, Winner: d.Self, Address: d.localAddress(ip, link, prefix)}
+		}
+	}
+	return Decision{Reason: ReasonUndecided}
+}
+
+// where says which kind of address a, which was found, is. When nobody knows the
+// name of the dummy interface, remote ones are known by being for ever.
+func (d *decider) where(a Address) Where {
+	if onDummy(a, d.Agent) || d.Agent == nil && a.Valid == Forever {
+		return Remote
+	}
+	return Local
+}

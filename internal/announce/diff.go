@@ -1,0 +1,101 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// ipvsLink is where kube-proxy in IPVS mode keeps a copy of every service
+// address. That copy says nothing about who announces the address, and is
+// kube-proxy's alone, so the whole link is as if it were not there.
+const ipvsLink = "kube-ipvs0"
+
+// Diff returns what turns node into one that carries exactly the wanted
+// addresses, besides its own.
+//
+// Ours is what carries our Mark. On a kernel without marks it is what adopt
+// says is ours; everywhere else adopt is not asked.
+func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
+	ours, foreign := split(node, adopt)
+	var c Changes
+	keep := make(map[place]bool, len(wanted))
+	for _, w := range wanted {
+		if link, taken := foreign[w.Prefix.Addr()]; taken {
+			c.Refused = append(c.Refused, refuse(w, link))
+			continue
+		}
+		p := placeOf(w)
+		if keep[p] {
+			continue
+		}
+		keep[p] = true
+		if found, there := ours[p]; !there {
+			c.Add = append(c.Add, w)
+		} else if stale(found, w) {
+			c.Refresh = append(c.Refresh, w)
+		}
+	}
+	for _, a := range node.Addresses {
+		if _, mine := ours[placeOf(a)]; mine && !keep[placeOf(a)] {
+			c.Remove = append(c.Remove, a)
+		}
+	}
+	return c
+}
+
+// place is what tells one address of a node from another: the kernel keeps the
+// same address on two links, or with two masks, as two.
+type place struct {
+	prefix netip.Prefix
+	link   string
+}
+
+func placeOf(a Address) place { return place{a.Prefix, a.Link} }
+
+// split tells our addresses from those that somebody else put on node, of
+// which it returns the link.
+func split(node Node, adopt func(Address) bool) (ours map[place]Address, foreign map[netip.Addr]string) {
+	ours = make(map[place]Address, len(node.Addresses))
+	foreign = make(map[netip.Addr]string)
+	for _, a := range node.Addresses {
+		switch {
+		case a.Link == ipvsLink:
+		case a.Mark == Mark,
+			!node.MarksSupported && a.Mark == 0 && adopt != nil && adopt(a):
+			ours[placeOf(a)] = a
+		default:
+			foreign[a.Prefix.Addr()] = a.Link
+		}
+	}
+	return ours, foreign
+}
+
+func refuse(w Address, link string) Refusal {
+	return Refusal{
+		Address: w,
+		Reason:  ReasonNodeAddress,
+		Message: fmt.Sprintf("%s is an address of the node itself, on %s; exclude it from the pool",
+			w.Prefix.Addr(), link),
+	}
+}
+
+// stale says that found must be written again to be as wanted. NoDAD is no
+// difference: it is an order for the moment of adding.
+func stale(found, wanted Address) bool {
+	return expiring(found.Valid, wanted.Valid) ||
+		expiring(found.Preferred, wanted.Preferred) ||
+		found.NoPrefixRoute != wanted.NoPrefixRoute
+}
+
+// expiring says that a lifetime with this much left needs to be set to wanted:
+// less than half of it remains, or it was set by other rules. The kernel counts
+// in seconds, hence the tolerance.
+func expiring(left, wanted time.Duration) bool {
+	switch wanted {
+	case Forever, 0:
+		return left != wanted
+	default:
+		return left < wanted/2 || left > wanted+time.Second
+	}
+}

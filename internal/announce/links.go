@@ -1,0 +1,179 @@
+package announce
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/config"
+)
+
+// Adopt returns what tells our addresses from others on a kernel that keeps no
+// marks: they are in a pool, and either on the dummy interface or of the make
+// that local addresses have.
+func Adopt(cfg config.Config, agent *config.Agent) func(Address) bool {
+	return func(a Address) bool {
+		if _, _, pooled := cfg.GroupOf(a.Prefix.Addr()); !pooled {
+			return false
+		}
+		return onDummy(a, agent) || a.NoPrefixRoute && a.Valid != Forever
+	}
+}
+
+// onDummy says whether a is where remote addresses belong.
+func onDummy(a Address, agent *config.Agent) bool {
+	return agent != nil && a.Link == agent.Dummy
+}
+
+// carriers returns the links that carry local addresses of family f, in order
+// of preference: those that the agent's expression matches by name, or that of
+// the default route (of f rather than of the other family), then those that it
+// names.
+func carriers(agent config.Agent, links []Link, f addr.Family) []Link {
+	var carry []Link
+	add := func(l Link) {
+		if carries(agent, l) && !slices.Contains(carry, l) {
+			carry = append(carry, l)
+		}
+	}
+	for _, l := range preferred(agent, links, f) {
+		add(l)
+	}
+	for _, name := range agent.Interfaces {
+		for _, l := range links {
+			if l.Name == name {
+				add(l)
+			}
+		}
+	}
+	return carry
+}
+
+// preferred returns the links that agent means without naming them.
+func preferred(agent config.Agent, links []Link, f addr.Family) []Link {
+	sorted := slices.SortedFunc(slices.Values(links), func(a, b Link) int {
+		if agent.Local != nil {
+			return cmp.Compare(a.Name, b.Name)
+		}
+		return cmp.Or(cmp.Compare(rank(a, f), rank(b, f)), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.DeleteFunc(sorted, func(l Link) bool {
+		if agent.Local != nil {
+			return !agent.Local.MatchString(l.Name)
+		}
+		return !l.Default4 && !l.Default6
+	})
+}
+
+// rank is 0 for a link with the default route of f, and 1 for another.
+func rank(l Link, f addr.Family) int {
+	if f == addr.V4 && l.Default4 || f == addr.V6 && l.Default6 {
+		return 0
+	}
+	return 1
+}
+
+// carries says whether l can carry local addresses at all.
+func carries(agent config.Agent, l Link) bool {
+	return l.Up && l.Name != agent.Dummy && l.Name != "lo" && l.Name != ipvsLink
+}
+
+// home is a network of this node, on a link that carries local addresses.
+type home struct {
+	link    string
+	network netip.Prefix
+}
+
+// homes returns where local addresses of family f belong, in order of
+// preference: the networks of exactly the links that carry them.
+func homes(agent config.Agent, node Node, ours map[place]Address, f addr.Family) []home {
+	var all []home
+	for _, l := range carriers(agent, node.Links, f) {
+		for _, a := range node.Addresses {
+			if _, mine := ours[placeOf(a)]; !mine && a.Link == l.Name && showsNetwork(a) {
+				all = append(all, home{l.Name, a.Prefix.Masked()})
+			}
+		}
+	}
+	return all
+}
+
+// showsNetwork says whether a, which is not ours, shows a network to announce
+// in. One that stands alone does not, and neither does one that may not be used;
+// a deprecated IPv6 address is likely to be a service address of an agent that
+// set no mark.
+func showsNetwork(a Address) bool {
+	ip := a.Prefix.Addr()
+	if a.Mark == Mark || a.Prefix.IsSingleIP() || !ip.IsGlobalUnicast() {
+		return false
+	}
+	return ip.Is4() || !a.Tentative && !a.Failed && a.Preferred != 0
+}
+
+// homeOf returns the first link with a network that ip is in, and ip with the
+// mask of the narrowest of those networks there.
+func homeOf(homes []home, ip netip.Addr) (link string, p netip.Prefix, ok bool) {
+	bits := -1
+	for _, h := range homes {
+		if h.network.Contains(ip) && (link == "" || link == h.link) {
+			link, bits = h.link, max(bits, h.network.Bits())
+		}
+	}
+	return link, netip.PrefixFrom(ip, bits), link != ""
+}
+
+// Subnets returns the networks that this node can announce local addresses of,
+// sorted; none without an agent.
+func Subnets(agent *config.Agent, node Node, adopt func(Address) bool) []netip.Prefix {
+	if agent == nil {
+		return nil
+	}
+	ours, _ := split(node, adopt)
+	var subnets []netip.Prefix
+	for _, h := range homes(*agent, node, ours, addr.V4) {
+		subnets = append(subnets, h.network)
+	}
+	slices.SortFunc(subnets, netip.Prefix.Compare)
+	return slices.Compact(subnets)
+}
+
+// Problem says why node can announce no local address at all by agent, and what
+// there is instead, or "".
+func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
+	links := carriers(agent, node.Links, addr.V4)
+	switch {
+	case len(links) > 0 && len(Subnets(&agent, node, adopt)) > 0:
+		return ""
+	case len(links) > 0:
+		return fmt.Sprintf("interface %s has no address with a network", names(links))
+	case agent.Local == nil:
+		return fmt.Sprintf("no interface%s has a default route; the node has %s", listed(agent), existing(agent, node.Links))
+	default:
+		return fmt.Sprintf("no interface%s matches %q; the node has %s", listed(agent), agent.Local, existing(agent, node.Links))
+	}
+}
+
+// listed tells what else agent asks for.
+func listed(agent config.Agent) string {
+	if len(agent.Interfaces) == 0 {
+		return ""
+	}
+	return " is one of " + strings.Join(agent.Interfaces, ", ") + " or"
+}
+
+// existing tells which interfaces agent could have meant.
+func existing(agent config.Agent, links []Link) string {
+	could := slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !carries(agent, l) })
+	return cmp.Or(names(could), "no interface for it")
+}
+
+func names(links []Link) string {
+	all := make([]string, len(links))
+	for i, l := range links {
+		all[i] = l.Name
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,184 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+const (
+	// ifaProto is IFA_PROTO of linux/if_addr.h, in which we keep the mark.
+	ifaProto = 11
+	// eternal is INFINITY_LIFE_TIME of net/addrconf.h.
+	eternal = math.MaxUint32
+)
+
+// held is an address as the kernel keeps it.
+type held struct {
+	announce.Address
+	index int
+	// secondary IPv4 addresses share their subnet with an earlier one, and
+	// by default go when that one goes.
+	secondary bool
+}
+
+// addresses returns the addresses of both families.
+func (s *Stack) addresses(ctx context.Context) ([]held, error) {
+	v4, err := s.dumpAddresses(ctx, unix.AF_INET)
+	if err != nil {
+		return nil, err
+	}
+	v6, err := s.dumpAddresses(ctx, unix.AF_INET6)
+	if err != nil {
+		return nil, err
+	}
+	return append(v4, v6...), nil
+}
+
+func (s *Stack) dumpAddresses(ctx context.Context, family int) ([]held, error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, 0)
+	req.AddData(nl.NewIfAddrmsg(family))
+	return dump(ctx, s.route, req, func(body []byte) (held, bool, error) {
+		if len(body) > 0 && int(body[0]) != family {
+			// A kernel without IPv6 answers for all families instead.
+			return held{}, false, nil
+		}
+		h, err := parseAddress(body)
+		return h, err == nil, err
+	})
+}
+
+// parseAddress reads the body of a RTM_NEWADDR.
+func parseAddress(body []byte) (held, error) {
+	if len(body) < unix.SizeofIfAddrmsg {
+		return held{}, fmt.Errorf("address message of %d bytes: %w", len(body), unix.EBADMSG)
+	}
+	h := held{index: int(native.Uint32(body[4:]))}
+	var local, address netip.Addr
+	flags := uint32(body[2])
+	for kind, value := range attributes(body[unix.SizeofIfAddrmsg:]) {
+		switch kind {
+		case unix.IFA_LOCAL:
+			local, _ = netip.AddrFromSlice(value)
+		case unix.IFA_ADDRESS:
+			address, _ = netip.AddrFromSlice(value)
+		case unix.IFA_FLAGS:
+			flags = number(value)
+		case unix.IFA_CACHEINFO:
+			h.Preferred, h.Valid = lifetimes(value)
+		case ifaProto:
+			if len(value) == 1 {
+				h.Mark = value[0]
+			}
+		}
+	}
+	if !local.IsValid() {
+		local = address // the other one is the peer's, where there is one
+	}
+	h.Prefix = netip.PrefixFrom(local, int(body[1]))
+	if !h.Prefix.IsValid() {
+		return held{}, fmt.Errorf("address message without a valid address: %w", unix.EBADMSG)
+	}
+	h.NoPrefixRoute = flags&unix.IFA_F_NOPREFIXROUTE != 0
+	h.NoDAD = flags&unix.IFA_F_NODAD != 0
+	h.Tentative = flags&unix.IFA_F_TENTATIVE != 0
+	h.Failed = flags&unix.IFA_F_DADFAILED != 0
+	h.secondary = flags&unix.IFA_F_SECONDARY != 0
+	return h, nil
+}
+
+// lifetimes reads a struct ifa_cacheinfo.
+func lifetimes(value []byte) (preferred, valid time.Duration) {
+	if len(value) < unix.SizeofIfaCacheinfo {
+		return 0, 0
+	}
+	return lifetime(native.Uint32(value)), lifetime(native.Uint32(value[4:]))
+}
+
+func lifetime(seconds uint32) time.Duration {
+	if seconds == eternal {
+		return announce.Forever
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// seconds is the inverse of lifetime, rounded up.
+func seconds(d time.Duration) uint32 {
+	if d == announce.Forever {
+		return eternal
+	}
+	return uint32(min((d+time.Second-1)/time.Second, eternal-1))
+}
+
+// newAddress asks the kernel to put a on the link with that index.
+func newAddress(a announce.Address, index, flags int) *nl.NetlinkRequest {
+	req := addressRequest(unix.RTM_NEWADDR, flags, a.Prefix, index)
+	if b, ok := broadcast(a.Prefix); ok {
+		req.AddData(nl.NewRtAttr(unix.IFA_BROADCAST, b.AsSlice()))
+	}
+	req.AddData(nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(addressFlags(a))))
+	req.AddData(nl.NewRtAttr(unix.IFA_CACHEINFO, cacheInfo(a)))
+	req.AddData(nl.NewRtAttr(ifaProto, nl.Uint8Attr(announce.Mark)))
+	return req
+}
+
+// oldAddress asks the kernel to take p off the link with that index.
+func oldAddress(p netip.Prefix, index int) *nl.NetlinkRequest {
+	return addressRequest(unix.RTM_DELADDR, 0, p, index)
+}
+
+func addressRequest(kind, flags int, p netip.Prefix, index int) *nl.NetlinkRequest {
+	msg := nl.NewIfAddrmsg(familyOf(p.Addr()))
+	msg.Prefixlen = uint8(p.Bits())
+	msg.Index = uint32(index)
+	ip := p.Addr().AsSlice()
+	req := nl.NewNetlinkRequest(kind, flags)
+	req.AddData(msg)
+	req.AddData(nl.NewRtAttr(unix.IFA_LOCAL, ip))
+	req.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, ip))
+	return req
+}
+
+func addressFlags(a announce.Address) (flags uint32) {
+	if a.NoPrefixRoute {
+		flags |= unix.IFA_F_NOPREFIXROUTE
+	}
+	if a.NoDAD && a.Prefix.Addr().Is6() {
+		flags |= unix.IFA_F_NODAD
+	}
+	return flags
+}
+
+// cacheInfo writes a struct ifa_cacheinfo.
+func cacheInfo(a announce.Address) []byte {
+	b := make([]byte, unix.SizeofIfaCacheinfo)
+	native.PutUint32(b, seconds(a.Preferred))
+	native.PutUint32(b[4:], seconds(a.Valid))
+	return b
+}
+
+// broadcast returns the last address of an IPv4 subnet that has one to spare.
+func broadcast(p netip.Prefix) (netip.Addr, bool) {
+	if !p.Addr().Is4() || p.Bits() > 30 {
+		return netip.Addr{}, false
+	}
+	b := p.Addr().As4()
+	for i := p.Bits(); i < 32; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	return netip.AddrFrom4(b), true
+}
+
+func familyOf(a netip.Addr) int {
+	if a.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}

@@ -1,0 +1,301 @@
+package linux
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+func TestPutAndRemove(t *testing.T) {
+	tests := []struct {
+		name   string
+		before string // ip commands
+		act    func(*testing.T, *Stack)
+		want   string // addresses of eth0
+	}{
+		{
+			name: "local addresses expire, make no route, and are no source where the family has that",
+			act: func(t *testing.T, s *Stack) {
+				put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
+			},
+			want: "192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n" +
+				"fd00::9/64 valid 1m0s preferred 0s nodad noprefixroute mark 80\n",
+		},
+		{
+			name: "remote addresses are permanent",
+			act: func(t *testing.T, s *Stack) {
+				put(t, s, remote("eth0", "198.51.100.1/32"), remote("eth0", "2001:db8::1/128"))
+			},
+			want: "198.51.100.1/32 valid forever preferred forever mark 80\n" +
+				"2001:db8::1/128 valid forever preferred forever nodad mark 80\n",
+		},
+		{
+			name: "putting again renews",
+			act: func(t *testing.T, s *Stack) {
+				for _, valid := range []time.Duration{5 * time.Second, time.Minute} {
+					a, b := local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64")
+					a.Valid, a.Preferred, b.Valid = valid, valid, valid
+					put(t, s, a, b)
+				}
+			},
+			want: "192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n" +
+				"fd00::9/64 valid 1m0s preferred 0s nodad noprefixroute mark 80\n",
+		},
+		{
+			name: "putting again changes attributes, also those that the kernel cannot change in place",
+			act: func(t *testing.T, s *Stack) {
+				put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
+				put(t, s, remote("eth0", "192.0.2.9/24"), remote("eth0", "fd00::9/64"))
+			},
+			want: "192.0.2.9/24 valid forever preferred forever mark 80\n" +
+				"fd00::9/64 valid forever preferred forever nodad mark 80\n",
+		},
+		{
+			name: "a new mask comes beside the old one in IPv4 and in its place in IPv6",
+			act: func(t *testing.T, s *Stack) {
+				put(t, s, remote("eth0", "192.0.2.9/32"), remote("eth0", "fd00::9/128"))
+				put(t, s, remote("eth0", "192.0.2.9/24"), remote("eth0", "fd00::9/64"))
+			},
+			want: "192.0.2.9/32 valid forever preferred forever mark 80\n" +
+				"192.0.2.9/24 valid forever preferred forever mark 80\n" +
+				"fd00::9/64 valid forever preferred forever nodad mark 80\n",
+		},
+		{
+			name: "after a new mask, removing the old one leaves the new",
+			act: func(t *testing.T, s *Stack) {
+				put(t, s, remote("eth0", "192.0.2.9/32"), remote("eth0", "fd00::9/128"))
+				put(t, s, remote("eth0", "192.0.2.9/24"), remote("eth0", "fd00::9/64"))
+				remove(t, s, remote("eth0", "192.0.2.9/32"), remote("eth0", "fd00::9/128"))
+			},
+			want: "192.0.2.9/24 valid forever preferred forever mark 80\n" +
+				"fd00::9/64 valid forever preferred forever nodad mark 80\n",
+		},
+		{
+			name: "removing what is not there is fine",
+			act: func(t *testing.T, s *Stack) {
+				put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
+				for range 2 {
+					remove(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"), local("eth7", "fd00::9/64"))
+				}
+			},
+		},
+		{
+			name:   "what somebody else put there is not removed",
+			before: "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
+			act: func(t *testing.T, s *Stack) {
+				remove(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
+			},
+			want: "192.0.2.9/24 valid forever preferred forever\n" +
+				"fd00::9/64 valid forever preferred forever nodad\n",
+		},
+		{
+			name:   "what somebody else put there is not made ours",
+			before: "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad\naddr add 192.0.2.8/32 dev eth0",
+			act: func(t *testing.T, s *Stack) {
+				addrs := []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"), local("eth0", "192.0.2.8/24")}
+				err := s.Put(t.Context(), addrs)
+				if got := announce.AddressErrors(err); len(got) != 3 || !errors.Is(got[0], ErrForeign) {
+					t.Errorf("got %v, want ErrForeign for each", err)
+				}
+			},
+			want: "192.0.2.9/24 valid forever preferred forever\n" +
+				"192.0.2.8/32 valid forever preferred forever\n" +
+				"fd00::9/64 valid forever preferred forever nodad\n",
+		},
+		{
+			name: "what can be put is put, and what cannot is named with the kernel's reason",
+			act: func(t *testing.T, s *Stack) {
+				impossible := local("eth0", "192.0.2.7/24")
+				impossible.Preferred = time.Hour // longer than valid
+				err := s.Put(t.Context(), []announce.Address{
+					local("eth0", "192.0.2.9/24"), impossible, local("eth7", "192.0.2.6/24"), local("eth0", "fd00::9/64"),
+				})
+				want := "192.0.2.6/24 on eth7: no such device\n192.0.2.7/24 on eth0: ipv4: address lifetime invalid (invalid argument)"
+				if diff := cmp.Diff(want, errorText(err)); diff != "" {
+					t.Errorf("error (-want +got):\n%s", diff)
+				}
+			},
+			want: "192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n" +
+				"fd00::9/64 valid 1m0s preferred 0s nodad noprefixroute mark 80\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			ip(t, "link add eth0 type bridge\nlink set eth0 up\n"+tt.before)
+			s := newStack(t)
+			tt.act(t, s)
+			if diff := cmp.Diff(tt.want, addresses(t, s, "eth0")); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.ToLower(err.Error())
+}
+
+func TestAddressesLookToIproute2AsTheReferenceMakesThem(t *testing.T) {
+	newWorld(t)
+	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0\naddr add fd00::1/64 dev eth0 nodad")
+	s := newStack(t)
+	put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
+	for _, want := range []string{
+		"inet 192.0.2.9/24 brd 192.0.2.255 scope global secondary dynamic noprefixroute eth0",
+		"inet6 fd00::9/64 scope global nodad deprecated dynamic noprefixroute",
+	} {
+		if got := ip(t, "-o addr show dev eth0"); !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestLifetimesRunOut(t *testing.T) {
+	newWorld(t)
+	ip(t, "link add eth0 type bridge\nlink set eth0 up")
+	s := newStack(t)
+	a, b := local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64")
+	a.Valid, a.Preferred, b.Valid = time.Second, time.Second, time.Second
+	put(t, s, a, b, remote("eth0", "198.51.100.1/32"))
+	eventually(t, "only the permanent address is left", func() bool {
+		return addresses(t, s, "eth0") == "198.51.100.1/32 valid forever preferred forever mark 80\n"
+	})
+}
+
+func TestLocalAddressesAddNoRouteAndRemoteOnesMay(t *testing.T) {
+	newWorld(t)
+	ip(t, "link add eth0 type bridge\nlink set eth0 up")
+	s := newStack(t)
+	put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00:1::9/64"),
+		remote("eth0", "198.51.100.1/24"), remote("eth0", "2001:db8::1/64"))
+	got := ip(t, "-4 route show") + ip(t, "-6 route show")
+	for prefix, want := range map[string]bool{
+		"192.0.2.0/24": false, "fd00:1::/64": false, "198.51.100.0/24": true, "2001:db8::/64": true,
+	} {
+		if strings.Contains(got, prefix) != want {
+			t.Errorf("route to %s: want %v in\n%s", prefix, want, got)
+		}
+	}
+}
+
+func TestLocalIPv6AddressesAreNoSource(t *testing.T) {
+	newWorld(t)
+	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add fd00::1/64 dev eth0 nodad")
+	s := newStack(t)
+	put(t, s, local("eth0", "fd00::ffff/64"))
+	// By the longest matching prefix it would be fd00::ffff (RFC 6724 rule 8).
+	if got := ip(t, "-6 route get fd00::fffe"); !strings.Contains(got, "src fd00::1 ") {
+		t.Errorf("source is not the node's own address:\n%s", got)
+	}
+}
+
+// The second or two of duplicate address detection would be an outage.
+func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
+	newWorld(t)
+	newNeighborhood(t)
+	s := newStack(t)
+	a := remote("eth0", "fd00::9/128")
+	a.NoDAD = false
+	put(t, s, a)
+	settle(t, s)
+	a.Prefix = netip.MustParsePrefix("fd00::9/64")
+	put(t, s, a)
+	want := "fd00::9/64 valid forever preferred forever nodad mark 80\n"
+	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+// The kernel deletes an address that expires when it finds a duplicate. That is
+// the agent's to see and to report; here it must only not be hidden.
+func TestAnIPv6AddressThatAnotherHasGoesAway(t *testing.T) {
+	newWorld(t)
+	newNeighborhood(t).ip(t, "addr add fd00::9/64 dev eth0 nodad")
+	s := newStack(t)
+	a := local("eth0", "fd00::9/64")
+	a.NoDAD = false
+	put(t, s, a)
+	eventually(t, "the duplicate is gone", func() bool { return addresses(t, s, "eth0") == "" })
+}
+
+// With promote_secondaries off, the default of the kernel, deleting a primary
+// address deletes the secondary ones with it.
+func TestRemovingAPrimaryAddressLeavesItsSecondaries(t *testing.T) {
+	tests := []struct {
+		name string
+		act  func(*testing.T, *Stack)
+		want string
+	}{
+		{
+			name: "when it is removed",
+			act:  func(t *testing.T, s *Stack) { remove(t, s, remote("eth0", "192.0.2.9/24")) },
+			want: "192.0.2.1/24 valid forever preferred forever\n" +
+				"192.0.2.8/24 valid forever preferred forever mark 80\n",
+		},
+		{
+			name: "when it is replaced",
+			act:  func(t *testing.T, s *Stack) { put(t, s, local("eth0", "192.0.2.9/24")) },
+			want: "192.0.2.1/24 valid forever preferred forever\n" +
+				"192.0.2.8/24 valid forever preferred forever mark 80\n" +
+				"192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			ip(t, "link add eth0 type bridge\nlink set eth0 up")
+			sysctl(t, "ipv4.conf.all.promote_secondaries", "0")
+			sysctl(t, "ipv4.conf.eth0.promote_secondaries", "0")
+			s := newStack(t)
+			put(t, s, remote("eth0", "192.0.2.9/24"))
+			ip(t, "addr add 192.0.2.1/24 dev eth0") // secondary to ours
+			put(t, s, remote("eth0", "192.0.2.8/24"))
+			tt.act(t, s)
+			if diff := cmp.Diff(tt.want, addresses(t, s, "eth0")); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWithoutMarksTheCallerIsBelieved(t *testing.T) {
+	newWorld(t)
+	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad")
+	s := newStack(t)
+	s.marks = false
+	if observe(t, s).MarksSupported {
+		t.Error("marks are said to be supported")
+	}
+	put(t, s, local("eth0", "192.0.2.9/24"))
+	remove(t, s, local("eth0", "fd00::9/64"))
+	want := "192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n"
+	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheKernelIsAskedWhetherItKeepsMarks(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	const unknown = 200 // as IFA_PROTO is to kernels before 5.18
+	for attribute, want := range map[int]bool{ifaProto: true, unix.IFA_FLAGS: true, unknown: false} {
+		got, err := keepsAttribute(s.route, attribute)
+		if err != nil || got != want {
+			t.Errorf("attribute %d: got %v, %v; want %v", attribute, got, err, want)
+		}
+	}
+	if got := ip(t, "-o -4 addr"); strings.Count(got, "\n") != 1 {
+		t.Errorf("asking left something:\n%s", got)
+	}
+}

@@ -1,0 +1,169 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// quiet takes the signals of what is over, until none comes for a while. The
+// kernel has things to say about a new link for a moment.
+func quiet(changed <-chan struct{}) {
+	for {
+		select {
+		case <-changed:
+		case <-time.After(100 * time.Millisecond):
+			return
+		}
+	}
+}
+
+func signalled(changed <-chan struct{}, within time.Duration) bool {
+	select {
+	case <-changed:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+func TestChangesAreSignalled(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ip(t, `link add eth0 type veth peer name eth1
+		link set eth0 up
+		link set eth1 up
+		addr add 192.0.2.1/24 dev eth0
+		addr add fd00::1/64 dev eth0 nodad
+		link add br0 type bridge`)
+	settle(t, s)
+	changed, err := s.Changes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		command string
+		want    bool
+	}{
+		{"route add 198.51.100.0/24 via 192.0.2.254", false},
+		{"-6 route add 2001:db8::/64 via fd00::fe", false},
+		{"route add default via 192.0.2.254 table 100", false},
+		{"link add ifb7 type ifb", true},
+		{"link set eth1 down", true}, // carrier of eth0
+		{"link set eth1 up", true},
+		{"addr add 192.0.2.7/24 dev eth0", true},
+		{"addr add fd00::7/64 dev eth0 nodad", true},
+		{"addr del 192.0.2.7/24 dev eth0", true},
+		{"addr del fd00::7/64 dev eth0", true},
+		{"route add default via 192.0.2.254", true},
+		{"-6 route add default via fd00::fe", true},
+		{"route del default", true},
+		{"-6 route del default", true},
+		{"link del ifb7", true},
+	} {
+		quiet(changed)
+		ip(t, tt.command)
+		within := 100 * time.Millisecond
+		if tt.want {
+			within = 5 * time.Second
+		}
+		if got := signalled(changed, within); got != tt.want {
+			t.Errorf("ip %s: signalled %v, want %v", tt.command, got, tt.want)
+		}
+	}
+}
+
+func TestManyChangesAreFewSignals(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ip(t, "link add eth0 type ifb\nlink set eth0 up")
+	changed, err := s.Changes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet(changed)
+	put(t, s, block("eth0", "198.18.0.1/32", 1000)...)
+	signals := 0
+	for signalled(changed, 200*time.Millisecond) {
+		signals++
+		time.Sleep(50 * time.Millisecond) // what a reader does meanwhile
+	}
+	if signals < 1 || signals > 20 {
+		t.Errorf("%d signals", signals)
+	}
+}
+
+func TestTheSignalEndsWithItsContext(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	changed, err := s.Changes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet(changed)
+	cancel()
+	eventually(t, "the channel is closed", func() bool {
+		select {
+		case _, open := <-changed:
+			return !open
+		default:
+			return false
+		}
+	})
+}
+
+// pipe is a subscription to the read end of a pair of sockets, for what a
+// kernel does not do on demand.
+func pipe(t *testing.T) (sub *subscription, kernel *os.File) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fds[0]), "subscription")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel = os.NewFile(uintptr(fds[1]), "kernel")
+	t.Cleanup(func() { _ = kernel.Close() })
+	return &subscription{file: file, raw: raw}, kernel
+}
+
+func TestABrokenSubscriptionIsOpenedAgainAndSignalled(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	sub, _ := pipe(t)
+	_ = sub.file.Close()
+	var opened atomic.Int32
+	changed := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	next, kernel := pipe(t)
+	go func() {
+		defer close(done)
+		s.follow(ctx, sub, func() (*subscription, error) {
+			if opened.Add(1) == 1 {
+				return nil, errors.New("no sockets left")
+			}
+			return next, nil
+		}, changed)
+	}()
+	if !signalled(changed, 10*time.Second) || opened.Load() != 2 {
+		t.Errorf("opened %d times", opened.Load())
+	}
+	if _, err := kernel.Write(message(unix.RTM_NEWADDR, 0, 0, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if !signalled(changed, 10*time.Second) {
+		t.Error("the new subscription is not read")
+	}
+	cancel()
+	<-done
+}

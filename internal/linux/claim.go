@@ -1,0 +1,102 @@
+package linux
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Claim tells everybody on the segment of a link that addr is here: one round
+// of gratuitous ARP, a request and a reply because neighbours differ in which
+// one they heed, or one unsolicited Neighbor Advertisement. On links that have
+// no neighbours to tell it does nothing.
+func (s *Stack) Claim(ctx context.Context, link string, addr netip.Addr) error {
+	l, err := s.link(ctx, link)
+	if err == nil && l.hasNeighbors() {
+		err = s.claim(ctx, l, addr)
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s on %s: %w", addr, link, err)
+	}
+	return nil
+}
+
+// hasNeighbors says that a link is an Ethernet, or looks like one.
+func (l link) hasNeighbors() bool {
+	return l.hardware == unix.ARPHRD_ETHER && len(l.mac) == 6 &&
+		l.flags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) == 0
+}
+
+func (s *Stack) claim(ctx context.Context, l link, addr netip.Addr) error {
+	mac := [6]byte(l.mac)
+	if addr.Is4() {
+		return errors.Join(
+			s.transmit(l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpRequest, mac, addr)),
+			s.transmit(l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpReply, mac, addr)))
+	}
+	source, err := s.sourceFor(ctx, l, addr)
+	if err != nil {
+		return err
+	}
+	return s.transmit(l, unix.ETH_P_IPV6, allNodesMAC, unsolicitedNA(mac, source, addr))
+}
+
+var (
+	broadcastMAC = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	allNodesMAC  = [8]byte{0x33, 0x33, 0, 0, 0, 1} // RFC 2464 section 7
+)
+
+// transmit sends a packet out of a link, past the routing and the firewall.
+func (s *Stack) transmit(l link, protocol uint16, to [8]byte, packet []byte) error {
+	return os.NewSyscallError("sendto", unix.Sendto(s.wire, packet, 0, &unix.SockaddrLinklayer{
+		Protocol: networkOrder(protocol),
+		Ifindex:  l.Index,
+		Halen:    6,
+		Addr:     to,
+	}))
+}
+
+func networkOrder(v uint16) uint16 {
+	return native.Uint16(binary.BigEndian.AppendUint16(nil, v))
+}
+
+// sourceFor returns the address from which to advertise addr: itself, as the
+// kernel does, or while that is not usable the link-local one.
+func (s *Stack) sourceFor(ctx context.Context, l link, addr netip.Addr) (netip.Addr, error) {
+	msg := nl.NewIfAddrmsg(unix.AF_INET6)
+	msg.Index = uint32(l.Index)
+	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, 0)
+	req.AddData(msg)
+	req.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, addr.AsSlice()))
+	body, err := s.route.ask(ctx, req)
+	if err == nil {
+		if h, err := parseAddress(body); err == nil && h.usable() {
+			return addr, nil
+		}
+	} else if !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return netip.Addr{}, err
+	}
+	return s.linkLocal(ctx, l)
+}
+
+func (s *Stack) linkLocal(ctx context.Context, l link) (netip.Addr, error) {
+	all, err := s.dumpAddresses(ctx, unix.AF_INET6)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for _, h := range all {
+		if h.index == l.Index && h.Prefix.Addr().IsLinkLocalUnicast() && h.usable() {
+			return h.Prefix.Addr(), nil
+		}
+	}
+	return netip.Addr{}, errors.New("no usable source address on the link")
+}
+
+// usable says that nobody else was found to have the address.
+func (h held) usable() bool { return !h.Tentative && !h.Failed }

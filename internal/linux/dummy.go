@@ -1,0 +1,65 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// EnsureDummy makes sure that there is a link with that name and that it is up,
+// and returns its kind.
+//
+// An existing link is used as it is, whatever its kind. A new one is a dummy,
+// or an ifb where the kernel has no dummy driver: both are always up, speak no
+// ARP and detect no duplicates.
+func (s *Stack) EnsureDummy(ctx context.Context, name string) (kind string, err error) {
+	l, err := s.link(ctx, name)
+	if errors.Is(err, unix.ENODEV) {
+		l, err = s.createDummy(ctx, name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("ensure link %s: %w", name, err)
+	}
+	if l.Up {
+		return l.Kind, nil
+	}
+	if err := s.do(ctx, setLink(l.Index, true, false)); err != nil {
+		return "", fmt.Errorf("set link %s up: %w", name, err)
+	}
+	return l.Kind, nil
+}
+
+func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {
+	err := s.do(ctx, newLink(name, "dummy"))
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		s.log.InfoContext(ctx, "no dummy driver in this kernel, using ifb", "interface", name)
+		err = s.do(ctx, newLink(name, "ifb"))
+	}
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return link{}, err
+	}
+	l, err := s.link(ctx, name)
+	if err != nil {
+		return link{}, err
+	}
+	s.log.InfoContext(ctx, "created interface", "interface", name, "kind", l.Kind)
+	return l, s.do(ctx, setLink(l.Index, true, true))
+}
+
+func newLink(name, kind string) *nl.NetlinkRequest {
+	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(unix.IFLA_INFO_KIND, nl.NonZeroTerminated(kind))
+	req.AddData(info)
+	return req
+}
+
+// do has the kernel do one thing.
+func (s *Stack) do(ctx context.Context, req *nl.NetlinkRequest) error {
+	return s.route.batch(ctx, []*nl.NetlinkRequest{req})[0]
+}

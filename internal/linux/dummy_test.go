@@ -1,0 +1,101 @@
+package linux
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+func TestEnsureDummy(t *testing.T) {
+	tests := []struct {
+		name  string
+		setup string
+		kind  string // "" where it depends on the kernel
+		want  string
+	}{
+		{
+			name: "a missing link is made, as a dummy or an ifb",
+		},
+		{
+			name:  "an existing link of another kind is used as it is",
+			setup: "link add kube-lb0 type bridge",
+			kind:  "bridge",
+			want:  "kube-lb0 bridge up carrier",
+		},
+		{
+			name:  "an existing link that is up stays so",
+			setup: "link add kube-lb0 type ifb\nlink set kube-lb0 up",
+			kind:  "ifb",
+			want:  "kube-lb0 ifb up carrier",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			s := newStack(t)
+			ip(t, tt.setup)
+			kind, want := tt.kind, tt.want
+			if kind == "" {
+				kind = dummyKind(t)
+				want = "kube-lb0 " + kind + " up carrier"
+			}
+			for range 2 {
+				got, err := s.EnsureDummy(t.Context(), "kube-lb0")
+				if err != nil || got != kind {
+					t.Errorf("got kind %q, %v; want %q", got, err, kind)
+				}
+				if diff := cmp.Diff(want+"\n", links(observe(t, s))); diff != "" {
+					t.Errorf("links (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// dummyKind finds out what this kernel has, by iproute2.
+func dummyKind(t *testing.T) string {
+	t.Helper()
+	n := newStack(t)
+	if err := n.do(t.Context(), newLink("probe", "dummy")); err != nil {
+		return "ifb"
+	}
+	ip(t, "link del probe")
+	return "dummy"
+}
+
+func TestEnsureDummyOfAnImpossibleNameIsAnError(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	for _, name := range []string{"", "a/b", "longer-than-15-bytes"} {
+		if kind, err := s.EnsureDummy(t.Context(), name); err == nil {
+			t.Errorf("%q: made a %s", name, kind)
+		} else if !strings.Contains(err.Error(), name) {
+			t.Errorf("%q is not in %q", name, err)
+		}
+	}
+}
+
+func TestTheNewLinkIsQuietAndKeepsItsSecondaries(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, with(remote("kube-lb0", "2001:db8::1/128"), func(a *announce.Address) { a.NoDAD = false }),
+		remote("kube-lb0", "192.0.2.1/24"), remote("kube-lb0", "192.0.2.2/24"))
+	settle(t, s)
+	ip(t, "addr del 192.0.2.1/24 dev kube-lb0") // by hand: nobody asks us to spare the other
+	want := "192.0.2.2/24 valid forever preferred forever mark 80\n" +
+		"2001:db8::1/128 valid forever preferred forever mark 80\n" // not tentative
+	if diff := cmp.Diff(want, addresses(t, s, "kube-lb0")); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+func with(a announce.Address, change func(*announce.Address)) announce.Address {
+	change(&a)
+	return a
+}

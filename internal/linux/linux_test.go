@@ -1,0 +1,52 @@
+package linux
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+func TestAStackIsForAllAtOnce(t *testing.T) {
+	newWorld(t)
+	newNeighborhood(t)
+	s := newStack(t)
+	a := []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64")}
+	put(t, s, a...)
+	settle(t, s)
+	jobs := []func() error{
+		func() error { _, err := s.Observe(t.Context()); return err },
+		func() error { return s.Put(t.Context(), a) },
+		func() error { return s.Claim(t.Context(), "eth0", netip.MustParseAddr("fd00::9")) },
+		func() error { return s.Claim(t.Context(), "eth0", netip.MustParseAddr("192.0.2.9")) },
+	}
+	var all sync.WaitGroup
+	for _, job := range jobs {
+		all.Go(func() {
+			for range 50 {
+				if err := job(); err != nil && !errors.Is(err, errInterrupted) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// The sockets are the namespace's, whichever thread uses them.
+func TestAStackStaysInItsNamespace(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ip(t, "link add only-here type ifb")
+	done := make(chan struct{})
+	go func() { // on a thread of the host's namespace
+		defer close(done)
+		node, err := s.Observe(t.Context())
+		if got, want := links(node), "only-here ifb\n"; err != nil || got != want {
+			t.Errorf("got %q, %v; want %q", got, err, want)
+		}
+	}()
+	<-done
+}

@@ -1,0 +1,301 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// links shows the links other than lo.
+func links(node announce.Node) string {
+	var b strings.Builder
+	for _, l := range node.Links {
+		if l.Name == "lo" {
+			continue
+		}
+		fmt.Fprint(&b, l.Name, " ", l.Kind)
+		for _, flag := range []struct {
+			name string
+			is   bool
+		}{{"up", l.Up}, {"carrier", l.Carrier}, {"default4", l.Default4}, {"default6", l.Default6}} {
+			if flag.is {
+				fmt.Fprint(&b, " ", flag.name)
+			}
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.String()
+}
+
+func TestObserveLinks(t *testing.T) {
+	tests := []struct {
+		name  string
+		setup string // ip commands
+		want  string
+	}{
+		{
+			name: "an empty node",
+		},
+		{
+			name: "kinds and states",
+			setup: `link add br0 type bridge
+				link add eth0 type veth peer name eth1
+				link add ifb7 type ifb
+				link set eth0 up
+				link set ifb7 up`,
+			want: "br0 bridge\neth1 veth\neth0 veth up\nifb7 ifb up carrier\n",
+		},
+		{
+			name: "a default route of each family",
+			setup: `link add eth0 type ifb
+				link add eth1 type ifb
+				link set eth0 up
+				link set eth1 up
+				addr add 192.0.2.1/24 dev eth0
+				addr add fd00::1/64 dev eth1
+				route add default via 192.0.2.254
+				route add default via fd00::fe`,
+			want: "eth0 ifb up carrier default4\neth1 ifb up carrier default6\n",
+		},
+		{
+			name: "the lowest metric wins",
+			setup: `link add eth0 type ifb
+				link add eth1 type ifb
+				link set eth0 up
+				link set eth1 up
+				route add default dev eth0 metric 200
+				route add default dev eth1 metric 100
+				-6 route add default dev eth0 metric 100
+				-6 route add default dev eth1 metric 200`,
+			want: "eth0 ifb up carrier default6\neth1 ifb up carrier default4\n",
+		},
+		{
+			name: "multipath routes leave by all their links",
+			setup: `link add eth0 type ifb
+				link add eth1 type ifb
+				link add eth2 type ifb
+				link set eth0 up
+				link set eth1 up
+				link set eth2 up
+				addr add 192.0.2.1/24 dev eth0
+				addr add 198.51.100.1/24 dev eth1
+				addr add fd00:1::1/64 dev eth0
+				addr add fd00:2::1/64 dev eth1
+				route add default metric 10 nexthop via 192.0.2.254 dev eth0 nexthop via 198.51.100.254 dev eth1
+				-6 route add default metric 10 nexthop via fd00:1::fe dev eth0 nexthop via fd00:2::fe dev eth1
+				route add default dev eth2 metric 20
+				-6 route add default dev eth2 metric 20`,
+			want: "eth0 ifb up carrier default4 default6\neth1 ifb up carrier default4 default6\neth2 ifb up carrier\n",
+		},
+		{
+			name: "only unicast routes of the main table to everywhere count",
+			setup: `link add eth0 type ifb
+				link set eth0 up
+				route add default dev eth0 table 100
+				-6 route add default dev eth0 table 100
+				route add 0.0.0.0/1 dev eth0
+				-6 route add 2000::/3 dev eth0
+				route add blackhole default
+				-6 route add unreachable default`,
+			want: "eth0 ifb up carrier\n",
+		},
+		{
+			name: "next hop objects are followed",
+			setup: `link add eth0 type ifb
+				link set eth0 up
+				nexthop add id 1 dev eth0
+				-6 nexthop add id 2 dev eth0
+				route add default nhid 1
+				-6 route add default nhid 2`,
+			want: "eth0 ifb up carrier default4 default6\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			s := newStack(t)
+			ip(t, tt.setup)
+			if diff := cmp.Diff(tt.want, links(observe(t, s))); diff != "" {
+				t.Errorf("links (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestObserveAddressesOfAllKinds(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ip(t, `link add eth0 type ifb
+		link set eth0 up
+		addr add 192.0.2.1/24 brd + dev eth0
+		addr add 192.0.2.2/24 dev eth0 valid_lft 100 preferred_lft 50 noprefixroute
+		addr add 10.0.0.1 peer 10.0.0.2/32 dev eth0
+		addr add fd00::1/64 dev eth0 valid_lft 100 preferred_lft 0
+		addr add fd00::2 peer fd00::3/128 dev eth0`)
+	want := "192.0.2.1/24 valid forever preferred forever\n" +
+		"10.0.0.1/32 valid forever preferred forever\n" +
+		"192.0.2.2/24 valid 1m40s preferred 50s noprefixroute\n" +
+		"fd00::2/128 valid forever preferred forever\n" +
+		"fd00::1/64 valid 1m40s preferred 0s\n"
+	settle(t, s)
+	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+	if !observe(t, s).MarksSupported {
+		t.Error("this kernel is said to keep no marks")
+	}
+}
+
+func TestInterfacesComeAndGo(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	for range 3 {
+		ip(t, "link add eth0 type ifb\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0\nlink set eth0 name eth0 alias uplink")
+		put(t, s, local("eth0", "192.0.2.9/24"))
+		want := "192.0.2.1/24 valid forever preferred forever\n192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n"
+		if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
+			t.Errorf("addresses (-want +got):\n%s", diff)
+		}
+		ip(t, "link del eth0")
+		if got := addresses(t, s, "eth0") + links(observe(t, s)); got != "" {
+			t.Errorf("left of the interface: %s", got)
+		}
+	}
+}
+
+// Observe, decide and act until there is nothing left to do: in one round, with
+// everybody else's addresses as they were.
+func TestTheDifferenceIsNothingOnceApplied(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ip(t, `link add eth0 type bridge
+		link set eth0 up
+		link add kube-ipvs0 type ifb
+		link set kube-ipvs0 up
+		addr add 192.0.2.1/24 dev eth0
+		addr add fd00::1/64 dev eth0 nodad
+		addr add 192.0.2.9/32 dev kube-ipvs0
+		addr add fd00::9/128 dev kube-ipvs0
+		addr add 203.0.113.1/32 dev lo`)
+	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, local("eth0", "192.0.2.7/24"), remote("kube-lb0", "198.51.100.1/32"), remote("kube-lb0", "2001:db8::1/128"))
+	foreign := unmarked(observe(t, s))
+	wanted := []announce.Address{
+		local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"),
+		remote("kube-lb0", "198.51.100.1/24"), remote("kube-lb0", "2001:db8::1/64"),
+		local("eth0", "192.0.2.1/24"), remote("kube-lb0", "203.0.113.1/32"),
+	}
+	c := announce.Diff(wanted, observe(t, s), nil)
+	put(t, s, c.Add...)
+	put(t, s, c.Refresh...)
+	remove(t, s, c.Remove...)
+
+	if again := announce.Diff(wanted, observe(t, s), nil); !again.Empty() || len(again.Refused) != 2 {
+		t.Errorf("left to do: %+v", again)
+	}
+	want := "192.0.2.1/24 valid forever preferred forever\n" +
+		"192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n" +
+		"fd00::9/64 valid 1m0s preferred 0s nodad noprefixroute mark 80\n" +
+		"fd00::1/64 valid forever preferred forever nodad\n"
+	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
+		t.Errorf("addresses of eth0 (-want +got):\n%s", diff)
+	}
+	want = "198.51.100.1/24 valid forever preferred forever mark 80\n" +
+		"2001:db8::1/64 valid forever preferred forever nodad mark 80\n"
+	if diff := cmp.Diff(want, addresses(t, s, "kube-lb0")); diff != "" {
+		t.Errorf("addresses of kube-lb0 (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(foreign, unmarked(observe(t, s))); diff != "" {
+		t.Errorf("addresses of others (-before +after):\n%s", diff)
+	}
+}
+
+func unmarked(node announce.Node) (all []string) {
+	for _, a := range node.Addresses {
+		if a.Mark != announce.Mark && !a.Prefix.Addr().IsLinkLocalUnicast() {
+			all = append(all, a.Link+" "+a.Prefix.String()+" "+a.Valid.String())
+		}
+	}
+	return all
+}
+
+// The kernel tells a reader when the table changed under it. Whatever it says,
+// no address that was there all the time is ever missing.
+func TestAPartialViewIsNeverReturned(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ip(t, "link add eth0 type ifb\nlink set eth0 up\nlink add eth1 type ifb\nlink set eth1 up")
+	put(t, s, block("eth0", "198.18.0.1/32", 3000)...)
+	churn := exec.CommandContext(t.Context(), "ip", "-batch", "-")
+	churn.Stdin = strings.NewReader(strings.Repeat(
+		"addr add 192.0.2.1/24 dev eth1\naddr add fd00::1/64 dev eth1\n"+
+			"addr del 192.0.2.1/24 dev eth1\naddr del fd00::1/64 dev eth1\n", 2000))
+	if err := churn.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- churn.Wait() }()
+	for reads := 0; ; reads++ {
+		select {
+		case err := <-done:
+			if err != nil || reads == 0 {
+				t.Errorf("churn: %v after %d reads", err, reads)
+			}
+			return
+		default:
+		}
+		node, err := s.Observe(t.Context())
+		if err != nil {
+			if !errors.Is(err, errInterrupted) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if got := len(ours(node)); got != 3000 {
+			t.Fatalf("%d of 3000 addresses seen", got)
+		}
+	}
+}
+
+func TestObserveAfterTheDeadlineIsAnError(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Observe(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("observe: %v", err)
+	}
+	if err := s.Put(ctx, []announce.Address{local("lo", "192.0.2.9/32")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("put: %v", err)
+	}
+}
+
+func ours(node announce.Node) (all []announce.Address) {
+	for _, a := range node.Addresses {
+		if a.Mark == announce.Mark {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// block returns count consecutive remote addresses.
+func block(link, first string, count int) []announce.Address {
+	p := netip.MustParsePrefix(first)
+	all := make([]announce.Address, count)
+	for i := range all {
+		all[i] = remote(link, p.String())
+		p = netip.PrefixFrom(p.Addr().Next(), p.Bits())
+	}
+	return all
+}

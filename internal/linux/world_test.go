@@ -1,0 +1,257 @@
+package linux
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// newWorld puts the test on a thread of its own in a fresh network namespace.
+// The thread dies with the test, and the namespace with the thread. Worlds know
+// nothing of each other, so the tests in them run side by side.
+func newWorld(t testing.TB) {
+	t.Helper()
+	if side, ok := t.(interface{ Parallel() }); ok {
+		side.Parallel()
+	}
+	runtime.LockOSThread() // never unlocked
+	err := unix.Unshare(unix.CLONE_NEWNET)
+	if errors.Is(err, unix.EPERM) {
+		t.Fatal("these tests make network namespaces: run them as root")
+	}
+	if err != nil {
+		t.Fatalf("make a network namespace: %v", err)
+	}
+	ip(t, "link set lo up")
+}
+
+// newStack opens the stack of the test's namespace.
+func newStack(t testing.TB) *Stack {
+	t.Helper()
+	s, err := New(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// ip runs iproute2's command in the test's namespace, once per line of script.
+func ip(t testing.TB, script string) string {
+	t.Helper()
+	var out strings.Builder
+	for line := range strings.Lines(script) {
+		args := strings.Fields(line)
+		if len(args) == 0 {
+			continue
+		}
+		b, err := exec.Command("ip", args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, b)
+		}
+		out.Write(b)
+	}
+	return out.String()
+}
+
+func sysctl(t testing.TB, name, value string) {
+	t.Helper()
+	path := "/proc/sys/net/" + strings.ReplaceAll(name, ".", "/")
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func observe(t testing.TB, s *Stack) announce.Node {
+	t.Helper()
+	node, err := s.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func put(t testing.TB, s *Stack, addrs ...announce.Address) {
+	t.Helper()
+	if err := s.Put(t.Context(), addrs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t testing.TB, s *Stack, addrs ...announce.Address) {
+	t.Helper()
+	if err := s.Remove(t.Context(), addrs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addresses shows what is on a link, without what the kernel put there itself.
+func addresses(t testing.TB, s *Stack, link string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, a := range observe(t, s).Addresses {
+		if a.Link == link && !a.Prefix.Addr().IsLinkLocalUnicast() {
+			fmt.Fprintln(&b, show(a))
+		}
+	}
+	return b.String()
+}
+
+func show(a announce.Address) string {
+	words := []string{a.Prefix.String(), "valid", life(a.Valid), "preferred", life(a.Preferred)}
+	for word, is := range map[string]bool{
+		"noprefixroute": a.NoPrefixRoute, "nodad": a.NoDAD, "tentative": a.Tentative, "failed": a.Failed,
+	} {
+		if is {
+			words = append(words, word)
+		}
+	}
+	slices.Sort(words[5:])
+	if a.Mark != 0 {
+		words = append(words, fmt.Sprintf("mark %d", a.Mark))
+	}
+	return strings.Join(words, " ")
+}
+
+// life shows a lifetime to the next ten seconds, as it is always running out.
+func life(d time.Duration) string {
+	if d == announce.Forever {
+		return "forever"
+	}
+	return d.Round(10 * time.Second).String()
+}
+
+func local(link, prefix string) announce.Address {
+	a := announce.Address{
+		Prefix: netip.MustParsePrefix(prefix), Link: link,
+		Valid: time.Minute, NoPrefixRoute: true, NoDAD: true,
+	}
+	if a.Prefix.Addr().Is4() {
+		a.Preferred = a.Valid
+	}
+	return a
+}
+
+func remote(link, prefix string) announce.Address {
+	return announce.Address{
+		Prefix: netip.MustParsePrefix(prefix), Link: link,
+		Valid: announce.Forever, Preferred: announce.Forever, NoDAD: true,
+	}
+}
+
+// eventually waits for something that the kernel does in its own time.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// settle waits until no address is tentative. On a link that detects no
+// duplicates that takes no more than a moment, but a moment it takes.
+func settle(t testing.TB, s *Stack) {
+	t.Helper()
+	eventually(t, "no address is tentative", func() bool {
+		return !slices.ContainsFunc(observe(t, s).Addresses, func(a announce.Address) bool { return a.Tentative })
+	})
+}
+
+// neighborhood is another network namespace, on the other end of a veth pair
+// that is eth0 on both sides.
+type neighborhood struct {
+	thread chan func()
+}
+
+// newNeighborhood makes one for the test, which is in a world of its own.
+func newNeighborhood(t testing.TB) neighborhood {
+	t.Helper()
+	n := neighborhood{thread: make(chan func())}
+	tid := make(chan int)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+		}
+		tid <- unix.Gettid()
+		for f := range n.thread {
+			f()
+		}
+	}()
+	there := fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), <-tid)
+	t.Cleanup(func() { close(n.thread) })
+	ip(t, "link add eth0 type veth peer name eth0 netns "+there)
+	ip(t, "link set eth0 address 02:00:00:00:00:01 up")
+	n.do(func() { ip(t, "link set eth0 address 02:00:00:00:00:02 up") })
+	eventually(t, "carrier", func() bool { return strings.Contains(ip(t, "link show eth0"), "LOWER_UP") })
+	return n
+}
+
+// do runs f there.
+func (n neighborhood) do(f func()) {
+	done := make(chan struct{})
+	n.thread <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
+// ip runs iproute2's command there.
+func (n neighborhood) ip(t testing.TB, script string) (out string) {
+	t.Helper()
+	n.do(func() { out = ip(t, script) })
+	return out
+}
+
+// capture opens a socket there that receives all frames.
+func (n neighborhood) capture(t testing.TB) (fd int) {
+	t.Helper()
+	n.do(func() {
+		var err error
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(networkOrder(unix.ETH_P_ALL)))
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	wait := unix.NsecToTimeval(int64(5 * time.Second))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// frame returns the next frame of that source and protocol.
+func frame(t testing.TB, fd int, match func([]byte) bool) []byte {
+	t.Helper()
+	buf := make([]byte, 2048)
+	for {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if err != nil {
+			t.Fatalf("no such frame arrived: %v", err)
+		}
+		if match(buf[:n]) {
+			return bytes.Clone(buf[:n])
+		}
+	}
+}
