@@ -1,0 +1,137 @@
+// Package cluster is the running lab in the hands of a test or a demo: run a
+// command in a machine, cut a node's power, pull a cable, stop the API server.
+// Building the lab up and taking it down is not done here.
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path/filepath"
+
+	"purelb.io/purelb/lab/internal/image"
+	"purelb.io/purelb/lab/internal/machine"
+	"purelb.io/purelb/lab/internal/spec"
+	"purelb.io/purelb/lab/internal/state"
+	"purelb.io/purelb/lab/internal/topology"
+	"purelb.io/purelb/lab/internal/wire"
+)
+
+// Names of the machines that are not nodes.
+const (
+	ControlPlane = topology.ControlPlane
+	Router       = topology.Router
+	Client       = topology.Client
+)
+
+// Machine is one computer of the lab: its name, interfaces and addresses.
+type Machine = topology.Machine
+
+// Program is how a program of a machine does.
+type Program = machine.Status
+
+// ErrDown means that there is no lab, or half of one.
+var ErrDown = errors.New("the lab is not up: run `make up`, or `go -C lab run . up`")
+
+// Cluster is a lab.
+type Cluster struct {
+	Spec   spec.Lab
+	Record state.Lab
+}
+
+// Open connects to the running lab.
+func Open() (*Cluster, error) {
+	c, err := Recorded(state.Default())
+	if err != nil {
+		return nil, err
+	}
+	if !c.Record.Up {
+		return nil, fmt.Errorf("%w (its start was not finished)", ErrDown)
+	}
+	return c, nil
+}
+
+// Recorded returns the lab of a state directory, however well it is.
+func Recorded(dir state.Dir) (*Cluster, error) {
+	rec, err := dir.Lab()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrDown
+	}
+	if err != nil {
+		return nil, err
+	}
+	return New(dir, rec)
+}
+
+// New returns a lab as it is, or is to be.
+func New(dir state.Dir, rec state.Lab) (*Cluster, error) {
+	plan, err := topology.New(rec.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{
+		Spec:   spec.Lab{Plan: plan, State: dir, Bin: rec.Bin, Cache: filepath.Dir(rec.Bin)},
+		Record: rec,
+	}, nil
+}
+
+// Kubeconfig is the path of the file with which the host reaches the cluster.
+func (c *Cluster) Kubeconfig() string { return c.Spec.State.Kubeconfig() }
+
+// Server is the API server's URL on the host.
+func (c *Cluster) Server() string { return fmt.Sprintf("https://127.0.0.1:%d", c.Record.Port) }
+
+// Bin is the directory of kubectl and the other built programs.
+func (c *Cluster) Bin() string { return c.Spec.Bin }
+
+// Machines returns all machines.
+func (c *Cluster) Machines() []Machine { return c.Spec.Plan.Machines }
+
+// Nodes returns the machines that run a kubelet.
+func (c *Cluster) Nodes() []Machine { return c.Spec.Plan.Nodes() }
+
+// Machine returns the machine of that name.
+func (c *Cluster) Machine(name string) (Machine, error) {
+	m, ok := c.Spec.Plan.Machine(name)
+	if !ok {
+		return Machine{}, fmt.Errorf("no machine %q: the lab has %v", name, c.Spec.Plan.Names())
+	}
+	return m, nil
+}
+
+// Netns is the path of a machine's network namespace.
+func (c *Cluster) Netns(machine string) string { return c.net().Netns(machine) }
+
+func (c *Cluster) net() wire.Net { return wire.Net(c.Spec.State.Netns()) }
+
+// AddImage makes an image of one static program, which is also its entry
+// point. Every node can pull it at once, by this name at any registry.
+func (c *Cluster) AddImage(name, program string) (digest string, err error) {
+	n, err := image.ParseName(name)
+	if err != nil {
+		return "", err
+	}
+	to := "/" + filepath.Base(program)
+	return c.Images().Put(n, image.Image{Entry: []string{to}, Files: []image.File{{From: program, To: to}}})
+}
+
+// Images is where the registry takes its images from.
+func (c *Cluster) Images() image.Store { return image.Store{Dir: c.Spec.State.Images()} }
+
+// SetRoute makes a machine, as a rule the router, reach a prefix through all
+// of the gateways at equal cost.
+func (c *Cluster) SetRoute(machine string, to netip.Prefix, via ...netip.Addr) error {
+	return c.net().SetRoute(machine, to, via...)
+}
+
+// DeleteRoute takes a route away. It is no error if there is none.
+func (c *Cluster) DeleteRoute(machine string, to netip.Prefix) error {
+	return c.net().DeleteRoute(machine, to)
+}
+
+// SetPort pulls the cable of a machine's interface out of the switch, or
+// pushes it in.
+func (c *Cluster) SetPort(machine, nic string, up bool) error {
+	return c.net().SetPort(machine, nic, up)
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"purelb.io/purelb/lab/internal/kube"
+	"purelb.io/purelb/lab/internal/machine"
+)
+
+// API returns a small client for the cluster's API server.
+func (c *Cluster) API() (*kube.Client, error) { return kube.New(c.Server(), c.Spec.State.PKI()) }
+
+// Running tells whether a machine has power.
+func (c *Cluster) Running(machine string) bool {
+	p, err := c.Spec.State.Process(machine)
+	return err == nil && p.Alive()
+}
+
+// Problems returns what is wrong with the lab; nothing when all is well.
+func (c *Cluster) Problems(ctx context.Context) []string {
+	var found []string
+	if !c.Record.Up {
+		found = append(found, "its start was not finished")
+	}
+	for _, m := range c.Machines() {
+		found = append(found, c.machineProblems(m.Name)...)
+	}
+	return append(found, c.apiProblems(ctx)...)
+}
+
+func (c *Cluster) machineProblems(name string) []string {
+	if !c.Running(name) {
+		return []string{name + " is off"}
+	}
+	programs, err := c.Programs(name)
+	if err != nil {
+		return []string{fmt.Sprintf("%s: %v", name, err)}
+	}
+	var found []string
+	for _, p := range programs {
+		if !p.Healthy() {
+			found = append(found, fmt.Sprintf("%s on %s: %s", p.Name, name, p.Ended))
+		}
+	}
+	return found
+}
+
+func (c *Cluster) apiProblems(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := c.NodesReady(ctx); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
+}
+
+// NodesReady returns nil when the API server answers and every node is ready.
+// What a node said before its power was cut does not count.
+func (c *Cluster) NodesReady(ctx context.Context) error {
+	api, err := c.API()
+	if err != nil {
+		return err
+	}
+	ready, err := api.ReadyNodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range c.Nodes() {
+		if boot := ready[n.Name]; boot == "" || boot != c.bootID(n.Name) {
+			return fmt.Errorf("%s is not Ready", n.Name)
+		}
+	}
+	return nil
+}
+
+// bootID is what a machine's kubelet takes for the kernel's boot id.
+func (c *Cluster) bootID(name string) string {
+	p, err := c.Spec.State.Process(name)
+	if err != nil {
+		return ""
+	}
+	return machine.BootID(p.PID)
+}
+
+func (c *Cluster) apiReady(ctx context.Context) error {
+	api, err := c.API()
+	if err != nil {
+		return err
+	}
+	return api.Ready(ctx)
+}
+
+// WaitReady waits until NodesReady, or the end of the context.
+func (c *Cluster) WaitReady(ctx context.Context) error {
+	return poll(ctx, 50*time.Millisecond, func() error { return c.NodesReady(ctx) })
+}
+
+// final is an error that waiting does not mend.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// poll calls f until it returns nil. When the context ends first, the error is
+// the last of f's.
+func poll(ctx context.Context, every time.Duration, f func() error) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := f()
+		if _, hopeless := errors.AsType[final](err); err == nil || hopeless {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}

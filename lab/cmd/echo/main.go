@@ -1,0 +1,87 @@
+// Echo answers whoever asks with who was asked: the pod, its node, and both
+// addresses as the pod sees them. Tests reach it through Services.
+//
+//	:8080  HTTP, one line a request
+//	:8081  TCP, a line of greeting, then every line comes back; for connections that last
+//	:8082  UDP, every datagram comes back behind the line
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	failed := make(chan error, 3)
+	go func() { failed <- http.ListenAndServe(":8080", http.HandlerFunc(page)) }()
+	go func() { failed <- serveTCP(":8081") }()
+	go func() { failed <- serveUDP(":8082") }()
+	select {
+	case err := <-failed:
+		log.Fatal(err)
+	case <-ctx.Done():
+	}
+}
+
+func line(peer, local net.Addr) string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("pod=%s node=%s peer=%s local=%s\n",
+		cmp.Or(os.Getenv("POD_NAME"), host), cmp.Or(os.Getenv("NODE_NAME"), "-"), peer, local)
+}
+
+func page(w http.ResponseWriter, r *http.Request) {
+	local := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	peer, err := net.ResolveTCPAddr("tcp", r.RemoteAddr)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprint(w, line(peer, local))
+}
+
+func serveTCP(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go talk(conn)
+	}
+}
+
+func talk(conn net.Conn) {
+	defer conn.Close()
+	fmt.Fprint(conn, line(conn.RemoteAddr(), conn.LocalAddr()))
+	for in := bufio.NewScanner(conn); in.Scan(); {
+		fmt.Fprintln(conn, in.Text())
+	}
+}
+
+func serveUDP(addr string) error {
+	conn, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, peer, err := conn.ReadFrom(buf)
+		if err != nil {
+			return err
+		}
+		conn.WriteTo(append([]byte(line(peer, conn.LocalAddr())), buf[:n]...), peer)
+	}
+}

@@ -1,0 +1,221 @@
+// Package build compiles the programs of the lab and keeps them in the user's
+// cache directory. It knows what is built from what, and nothing of where it
+// runs.
+package build
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// kubeVersion is what the Kubernetes programs say they are; it is that of
+// kubebox/go.mod.
+const kubeVersion = "v1.36.3"
+
+// KubePrograms are the names that kubebox goes by.
+var KubePrograms = []string{
+	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl",
+}
+
+const (
+	ldflags     = "-s -w"
+	kubeLDFlags = ldflags +
+		" -X k8s.io/component-base/version.gitVersion=" + kubeVersion +
+		" -X k8s.io/component-base/version.gitMajor=1" +
+		" -X k8s.io/component-base/version.gitMinor=36" +
+		" -X k8s.io/client-go/pkg/version.gitVersion=" + kubeVersion
+	cniPlugins = "github.com/containernetworking/plugins/plugins/"
+)
+
+// target is a binary and what it is built from.
+type target struct {
+	name    string // below the output directory
+	module  string // directory of the module, below the source
+	pkg     string
+	ldflags string
+	long    bool // takes minutes the first time
+}
+
+var targets = []target{
+	{name: "kubebox", module: "kubebox", pkg: ".", ldflags: kubeLDFlags, long: true},
+	{name: "cni/bridge", module: "cni", pkg: cniPlugins + "main/bridge", ldflags: ldflags},
+	{name: "cni/loopback", module: "cni", pkg: cniPlugins + "main/loopback", ldflags: ldflags},
+	{name: "cni/host-local", module: "cni", pkg: cniPlugins + "ipam/host-local", ldflags: ldflags},
+	{name: "cni/portmap", module: "cni", pkg: cniPlugins + "meta/portmap", ldflags: ldflags},
+	{name: "pause", module: ".", pkg: "./cmd/pause", ldflags: ldflags},
+	{name: "echo", module: ".", pkg: "./cmd/echo", ldflags: ldflags},
+}
+
+// Names returns what can be built.
+func Names() []string {
+	var names []string
+	for _, t := range targets {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// Cache returns the directory that holds all builds.
+func Cache() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("where to keep what is built: %w", err)
+	}
+	return filepath.Join(dir, "purelb-lab"), nil
+}
+
+// Build makes what is missing or out of date, the named targets or else all of
+// them, and returns the directory that they are in. The link "bin" beside that
+// directory leads to the latest.
+func Build(ctx context.Context, out io.Writer, only ...string) (dir string, err error) {
+	for _, name := range only {
+		if !slices.Contains(Names(), name) {
+			return "", fmt.Errorf("%q is not built here: have %s", name, strings.Join(Names(), " "))
+		}
+	}
+	src, err := Source()
+	if err != nil {
+		return "", err
+	}
+	cache, err := Cache()
+	if err != nil {
+		return "", err
+	}
+	key, err := versions(ctx, src)
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(cache, key)
+	for _, t := range targets {
+		if len(only) > 0 && !slices.Contains(only, t.name) {
+			continue
+		}
+		if err := t.make(ctx, src, dir, out); err != nil {
+			return "", fmt.Errorf("build %s: %w", t.name, err)
+		}
+	}
+	return dir, errors.Join(linkNames(dir), link(key, filepath.Join(cache, "bin")))
+}
+
+func (t target) make(ctx context.Context, src, dir string, out io.Writer) error {
+	inputs, err := t.inputs(src)
+	if err != nil {
+		return err
+	}
+	file, stamp := filepath.Join(dir, t.name), filepath.Join(dir, "."+strings.ReplaceAll(t.name, "/", "-")+".inputs")
+	if old, err := os.ReadFile(stamp); err == nil && string(old) == inputs && exists(file) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := t.compile(ctx, filepath.Join(src, t.module), file, out); err != nil {
+		return err
+	}
+	return os.WriteFile(stamp, []byte(inputs), 0o644)
+}
+
+// compile builds beside the file and then replaces it: it may be running.
+func (t target) compile(ctx context.Context, module, file string, out io.Writer) error {
+	if t.long {
+		if err := step(ctx, out, "downloading the modules of "+t.name, goCommand(ctx, module, "mod", "download")); err != nil {
+			return err
+		}
+	}
+	what := "compiling " + t.name
+	if t.long {
+		fmt.Fprintf(out, "%s: takes 5 to 9 minutes the first time, seconds after that\n", what)
+	}
+	cmd := goCommand(ctx, module, "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", t.ldflags, "-o", file+".new", t.pkg)
+	if err := step(ctx, out, what, cmd); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+func goCommand(ctx context.Context, module string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOOS=linux")
+	return cmd
+}
+
+// inputs is a digest of the sources that are the target's own; those of other
+// modules are in the name of the directory.
+func (t target) inputs(src string) (string, error) {
+	if t.module == "cni" {
+		return t.pkg, nil
+	}
+	files, err := filepath.Glob(filepath.Join(src, t.module, t.pkg, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	return digest(t.pkg+t.ldflags, files...)
+}
+
+// versions is a short digest of the Go version and of all modules' versions.
+func versions(ctx context.Context, src string) (string, error) {
+	goVersion, err := goCommand(ctx, src, "env", "GOVERSION", "GOARCH").Output()
+	if err != nil {
+		return "", fmt.Errorf("the go command: %w", err)
+	}
+	key, err := digest(string(goVersion)+ldflags+kubeLDFlags,
+		filepath.Join(src, "kubebox", "go.sum"), filepath.Join(src, "kubebox", "go.mod"), filepath.Join(src, "cni", "go.sum"))
+	if err != nil {
+		return "", err
+	}
+	return key[:16], nil
+}
+
+func digest(text string, files ...string) (string, error) {
+	h := sha256.New()
+	h.Write([]byte(text))
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "\x00%s\x00%d\x00", filepath.Base(f), len(b))
+		h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// linkNames lets kubebox be called by the names of its programs.
+func linkNames(dir string) error {
+	var errs []error
+	for _, name := range KubePrograms {
+		errs = append(errs, link("kubebox", filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}
+
+// link makes a symbolic link, replacing another one in one step.
+func link(to, at string) error {
+	if now, err := os.Readlink(at); err == nil && now == to {
+		return nil
+	}
+	tmp := at + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(to, tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, at)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

@@ -1,0 +1,63 @@
+package forward
+
+import (
+	"io"
+	"net"
+	"testing"
+)
+
+func TestBothDirectionsPassToTheirEnd(t *testing.T) {
+	server := listen(t)
+	go func() {
+		conn, err := server.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		question, _ := io.ReadAll(conn) // ends when the client has said all
+		_, _ = conn.Write(append([]byte("you said "), question...))
+	}()
+	door := listen(t)
+	go func() { _ = Serve(door, server.Addr().String()) }()
+
+	conn := dial(t, door)
+	if _, err := io.WriteString(conn, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); string(answer) != "you said hello" {
+		t.Errorf("answer %q, %v", answer, err)
+	}
+}
+
+func TestAConnectionToNobodyIsClosed(t *testing.T) {
+	nobody := listen(t)
+	_ = nobody.Close()
+	door := listen(t)
+	go func() { _ = Serve(door, nobody.Addr().String()) }()
+	if answer, err := io.ReadAll(dial(t, door)); len(answer) != 0 {
+		t.Errorf("answer %q, %v", answer, err)
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func dial(t *testing.T, l net.Listener) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*net.TCPConn)
+}

@@ -1,0 +1,67 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// inNetns runs f on a thread of its own in a network namespace. Namespaces
+// belong to threads, and a thread that was locked and never unlocked ends with
+// its goroutine, so nothing has to be put back.
+func inNetns(path string, f func() error) error {
+	return onThread(func() error {
+		ns, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer ns.Close()
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter %s: %w", path, err)
+		}
+		return f()
+	})
+}
+
+// Inside runs f on a thread in all the namespaces of process pid. Programs that
+// f starts are processes of that machine.
+func Inside(pid int, f func() error) error {
+	return onThread(func() error {
+		if err := setnsAll(pid); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+func setnsAll(pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("process %d: %w", pid, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	// A thread must have a working directory of its own to change its mounts.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	const all = unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+		unix.CLONE_NEWPID | unix.CLONE_NEWCGROUP | unix.CLONE_NEWNS
+	if err := unix.Setns(fd, all); err != nil {
+		return fmt.Errorf("enter the namespaces of process %d: %w", pid, err)
+	}
+	return nil
+}
+
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := errors.New("exited")
+		defer func() { done <- err }()
+		err = f()
+	}()
+	return <-done
+}

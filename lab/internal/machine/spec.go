@@ -1,0 +1,109 @@
+// Package machine makes computers out of namespaces. A machine is a network
+// namespace with a first process in namespaces of its own, which mounts what a
+// computer has, starts programs when told to, and takes all of them with it
+// when it is killed. What the programs are, the package does not know.
+package machine
+
+import (
+	"crypto/md5"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Spec is all that a machine needs to know of itself. It is kept in a file, so
+// that the machine can be started again as it was.
+type Spec struct {
+	Name     string
+	Group    string            // control group that holds the machines' own
+	Cgroups  bool              // mounts its own control groups, as a node must
+	Disks    map[string]string // directories of the host, by where they appear
+	Keep     []string          // directories of the host that stay visible at their own path
+	Files    []File
+	Programs []Program
+	Path     string   // PATH of programs and of people looking around
+	Env      []string // further environment
+	Socket   string   // where the first process takes orders
+	Logs     string   // directory of the programs' output
+}
+
+// File is a file of the machine's own.
+type File struct {
+	Path string
+	Text string
+}
+
+// Program is something that a machine runs.
+type Program struct {
+	Name string
+	Args []string
+	// Ready, when set, is a file that appears once the program serves.
+	Ready string
+	// Listener hands the program the socket that the machine was started
+	// with, as file descriptor 3.
+	Listener bool
+	// Once is for a program that does its work and ends.
+	Once bool
+}
+
+// Program returns the program of that name.
+func (s Spec) Program(name string) (Program, bool) {
+	for _, p := range s.Programs {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Program{}, false
+}
+
+// environment is what every program of the machine finds.
+func (s Spec) environment() []string {
+	return append([]string{"PATH=" + s.Path, "HOME=/root", "LANG=C.UTF-8"}, s.Env...)
+}
+
+// Environment is the environment of a command that a person or a test runs in
+// the machine: their own, except for what the machine says. Of the host's
+// cluster, if any, it keeps nothing.
+func (s Spec) Environment(own []string) []string {
+	var env []string
+	for _, e := range own {
+		if !strings.HasPrefix(e, "KUBECONFIG=") {
+			env = append(env, e)
+		}
+	}
+	return append(append(env, "PATH="+s.Path), s.Env...)
+}
+
+// id is the machine's identity, the same at every start.
+func (s Spec) id() string { return fmt.Sprintf("%x", md5.Sum([]byte("purelb-lab/"+s.Name))) }
+
+// overlays are the directories of the host in which a machine may write: what
+// it writes stays in its memory.
+var overlays = []string{"/etc", "/var/lib", "/var/log", "/var/tmp"}
+
+// scratch is where a machine keeps the overlays' upper layers.
+const scratch = "/run/lab"
+
+// files are the spec's own and those that every machine has.
+func (s Spec) files() []File {
+	return append([]File{
+		{"/etc/hostname", s.Name + "\n"},
+		{"/etc/machine-id", s.id() + "\n"},
+		{"/etc/resolv.conf", ""},
+	}, s.Files...)
+}
+
+// shields are kernel settings that the kubelet insists on changing though they
+// are the whole host's. The machine gets files in their place.
+var shields = map[string]string{
+	"/proc/sys/vm/overcommit_memory":      "1\n",
+	"/proc/sys/vm/panic_on_oom":           "0\n",
+	"/proc/sys/kernel/panic":              "10\n",
+	"/proc/sys/kernel/panic_on_oops":      "1\n",
+	"/proc/sys/kernel/keys/root_maxkeys":  "1000000\n",
+	"/proc/sys/kernel/keys/root_maxbytes": "25000000\n",
+}
+
+func shieldFile(target string) string {
+	return filepath.Join(scratch, "shield", filepath.Base(target))
+}

@@ -1,0 +1,88 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// policyFile tells Debian's packages whether they may start their daemons.
+const policyFile = "/usr/sbin/policy-rc.d"
+
+// daemons are units that the packages would start now, or at the next boot of
+// the host; the lab starts its own in its machines.
+var daemons = []string{"containerd", "frr"}
+
+// Install installs the missing packages without letting them start anything.
+func Install(ctx context.Context, out io.Writer) error {
+	missing := Missing()
+	if len(missing) == 0 {
+		fmt.Fprintln(out, "all packages are installed")
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("installing packages needs root: %s", aptLine(missing))
+	}
+	fmt.Fprintln(out, "installing", strings.Join(missing, " "))
+	allow, err := forbidDaemons()
+	if err != nil {
+		return err
+	}
+	defer allow()
+	if err := apt(ctx, "update", "-qq"); err != nil {
+		return err
+	}
+	args := append([]string{"install", "-qq", "-y", "--no-install-recommends"}, missing...)
+	if err := apt(ctx, args...); err != nil {
+		return err
+	}
+	return disable(ctx, missing)
+}
+
+// forbidDaemons puts the policy in place for the time being; a policy that is
+// there already is left as it is.
+func forbidDaemons() (allow func(), err error) {
+	f, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := f.WriteString("#!/bin/sh\nexit 101\n"); err != nil {
+		return nil, err
+	}
+	return func() { _ = os.Remove(policyFile) }, nil
+}
+
+func apt(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "apt-get", args...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, said)
+	}
+	return nil
+}
+
+// disable keeps the daemons of newly installed packages from the host's next
+// boot.
+func disable(ctx context.Context, installed []string) error {
+	if !exists("/run/systemd/system") {
+		return nil
+	}
+	var errs []error
+	for _, unit := range daemons {
+		if slices.Contains(installed, unit) {
+			errs = append(errs, exec.CommandContext(ctx, "systemctl", "disable", "--quiet", unit).Run())
+		}
+	}
+	return errors.Join(errs...)
+}

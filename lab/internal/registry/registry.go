@@ -1,0 +1,71 @@
+// Package registry serves images to container runtimes: the reading half of
+// the OCI distribution protocol. It answers for every registry, so which one
+// the runtime means makes no difference.
+package registry
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/lab/internal/image"
+)
+
+// Handler serves the images of a store. An image put there is served at once.
+func Handler(s image.Store) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v2/{path...}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("path") != "" {
+			serve(w, r, s)
+		}
+	})
+	return mux
+}
+
+func serve(w http.ResponseWriter, r *http.Request, s image.Store) {
+	digest, mediaType := find(s, r.PathValue("path"))
+	blob, err := s.Open(digest)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer blob.Close()
+	w.Header().Set("Content-Type", mediaType)
+	w.Header().Set("Docker-Content-Digest", digest)
+	http.ServeContent(w, r, "", time.Time{}, blob)
+}
+
+// find reads NAME/blobs/DIGEST, NAME/manifests/DIGEST and NAME/manifests/TAG.
+func find(s image.Store, path string) (digest, mediaType string) {
+	if i := strings.LastIndex(path, "/blobs/"); i >= 0 {
+		return path[i+len("/blobs/"):], "application/octet-stream"
+	}
+	repo, reference, _ := cutLast(path, "/manifests/")
+	if strings.HasPrefix(reference, "sha256:") {
+		return reference, image.Manifest
+	}
+	name, err := image.ParseName(repo + ":" + reference)
+	if err != nil {
+		return "", ""
+	}
+	digest, _ = s.Digest(name)
+	return digest, image.Manifest
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if errors.Is(err, os.ErrNotExist) {
+		status = http.StatusNotFound
+	}
+	http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN"}]}`, status)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}

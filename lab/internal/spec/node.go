@@ -1,0 +1,139 @@
+package spec
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"purelb.io/purelb/lab/internal/machine"
+	"purelb.io/purelb/lab/internal/topology"
+)
+
+// PauseImage is what holds a pod's namespaces.
+const PauseImage = "registry.k8s.io/pause:3.10"
+
+const containerdSocket = "/run/containerd/containerd.sock"
+
+// node runs containerd, kubelet and kube-proxy. Images, containers and the
+// kubelet's directory are on its disk; all else begins anew with each boot.
+func (l Lab) node(s *machine.Spec, m topology.Machine) {
+	s.Cgroups = true
+	s.Disks = map[string]string{
+		"/var/lib/containerd": l.State.Disk(m.Name, "containerd"),
+		"/var/lib/kubelet":    l.State.Disk(m.Name, "kubelet"),
+		"/var/log/pods":       l.State.Disk(m.Name, "pods"),
+	}
+	s.Files = append(s.Files,
+		machine.File{Path: "/etc/containerd/config.toml", Text: l.containerdConfig()},
+		machine.File{Path: "/etc/containerd/certs.d/_default/hosts.toml", Text: l.mirror()},
+		machine.File{Path: "/etc/cni/net.d/10-lab.conflist", Text: cniConfig(m)},
+		machine.File{Path: "/etc/lab/kubelet.yaml", Text: l.kubeletConfig(m)},
+		machine.File{Path: "/etc/lab/kube-proxy.yaml", Text: l.proxyConfig(m)},
+	)
+	s.Programs = []machine.Program{
+		{Name: "containerd", Ready: containerdSocket, Args: []string{"/usr/bin/containerd", "--config=/etc/containerd/config.toml"}},
+		l.program("kubelet",
+			"--config=/etc/lab/kubelet.yaml",
+			"--kubeconfig="+l.pki(m.Name+".kubeconfig"),
+			"--hostname-override="+m.Name,
+			"--node-ip="+m.V4().String(), // one InternalIP: many tools take the last of several
+			"--root-dir=/var/lib/kubelet",
+			"--v=2"),
+		l.program("kube-proxy", "--config=/etc/lab/kube-proxy.yaml", "--v=2"),
+	}
+}
+
+func (l Lab) kubeletConfig(m topology.Machine) string {
+	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: %[1]s}}
+authorization: {mode: Webhook}
+tlsCertFile: %[2]s
+tlsPrivateKeyFile: %[3]s
+containerRuntimeEndpoint: unix://%[4]s
+cgroupDriver: cgroupfs
+failCgroupV1: false
+failSwapOn: false
+oomScoreAdj: 0
+resolvConf: /etc/resolv.conf
+evictionHard: {memory.available: 100Mi}
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+nodeStatusUpdateFrequency: 5s
+maxPods: 60
+enforceNodeAllocatable: [pods]
+shutdownGracePeriod: 0s
+`, l.pki("ca.crt"), l.pki(m.Name+".crt"), l.pki(m.Name+".key"), containerdSocket)
+}
+
+// The connection tracking limits are zeros because they cannot be changed
+// outside the host's own network namespace.
+func (l Lab) proxyConfig(m topology.Machine) string {
+	return fmt.Sprintf(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: nftables
+hostnameOverride: %s
+clientConnection: {kubeconfig: %s}
+clusterCIDR: %s
+healthzBindAddress: 0.0.0.0:10256
+metricsBindAddress: 127.0.0.1:10249
+conntrack: {maxPerCore: 0, min: 0}
+nodePortAddresses: [primary]
+`, m.Name, l.pki("proxy.kubeconfig"), join(topology.Pods))
+}
+
+// restrict_oom_score_adj: a root without CAP_SYS_RESOURCE, as in many virtual
+// machines and containers, cannot lower a score.
+func (l Lab) containerdConfig() string {
+	return fmt.Sprintf(`version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp",
+]
+[grpc]
+  address = %[1]q
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = %[2]q
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  disable_hugetlb_controller = true
+  tolerate_missing_hugetlb_controller = true
+  stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "/etc/containerd/certs.d"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = %[3]q
+    conf_dir = "/etc/cni/net.d"
+`, containerdSocket, PauseImage, filepath.Join(l.Bin, "cni"))
+}
+
+// mirror sends containerd to the lab's registry for every registry.
+func (l Lab) mirror() string {
+	cp, _ := l.Plan.Machine(topology.ControlPlane)
+	return fmt.Sprintf(`server = "http://%[1]s:%[2]d"
+[host."http://%[1]s:%[2]d"]
+  capabilities = ["pull", "resolve"]
+`, cp.V4(), RegistryPort)
+}
+
+func cniConfig(m topology.Machine) string {
+	return fmt.Sprintf(`{
+  "cniVersion": "1.0.0", "name": "lab", "plugins": [
+    {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {
+      "type": "host-local",
+      "ranges": [[{"subnet": %q}], [{"subnet": %q}]],
+      "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
+    {"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": true}}
+  ]
+}
+`, m.Pods[0], m.Pods[1])
+}

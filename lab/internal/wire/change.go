@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/lab/internal/topology"
+)
+
+// Port is the name, in the switch, of the port that a machine's interface is
+// plugged into.
+func Port(machine, nic string) string { return machine + "-" + nic }
+
+// SetPort turns a port of the switch on or off: the machine sees its cable
+// pulled, and pushed in again.
+func (w Net) SetPort(machine, nic string, up bool) error {
+	return w.with(Switch, func(h *netlink.Handle) error {
+		port, err := h.LinkByName(Port(machine, nic))
+		if err != nil {
+			return fmt.Errorf("port of %s %s: %w", machine, nic, err)
+		}
+		if up {
+			return h.LinkSetUp(port)
+		}
+		return h.LinkSetDown(port)
+	})
+}
+
+// Unplug removes a machine's cables. Cables that are not there are no error.
+func (w Net) Unplug(machine string, nics []topology.NIC) error {
+	return w.with(Switch, func(h *netlink.Handle) error {
+		for _, n := range nics {
+			port, err := h.LinkByName(Port(machine, n.Name))
+			if errors.As(err, &netlink.LinkNotFoundError{}) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := h.LinkDel(port); err != nil {
+				return fmt.Errorf("port of %s %s: %w", machine, n.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// SetRoute makes the machine reach a prefix through all of the gateways.
+func (w Net) SetRoute(machine string, to netip.Prefix, via ...netip.Addr) error {
+	return w.with(machine, func(h *netlink.Handle) error {
+		if err := h.RouteReplace(route(to, via)); err != nil {
+			return fmt.Errorf("route to %s on %s: %w", to, machine, err)
+		}
+		return nil
+	})
+}
+
+// DeleteRoute takes the route to a prefix away. It is no error if there is
+// none.
+func (w Net) DeleteRoute(machine string, to netip.Prefix) error {
+	return w.with(machine, func(h *netlink.Handle) error {
+		err := h.RouteDel(&netlink.Route{Dst: ipnet(to)})
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("route to %s on %s: %w", to, machine, err)
+		}
+		return nil
+	})
+}
+
+func routes(h *netlink.Handle, rs []topology.Route) error {
+	for _, r := range rs {
+		if err := h.RouteReplace(route(r.To, []netip.Addr{r.Via})); err != nil {
+			return fmt.Errorf("route to %s via %s: %w", r.To, r.Via, err)
+		}
+	}
+	return nil
+}
+
+func route(to netip.Prefix, via []netip.Addr) *netlink.Route {
+	r := &netlink.Route{Dst: ipnet(to), Protocol: unix.RTPROT_BOOT}
+	if len(via) == 1 {
+		r.Gw = via[0].AsSlice()
+		return r
+	}
+	for _, v := range via {
+		r.MultiPath = append(r.MultiPath, &netlink.NexthopInfo{Gw: v.AsSlice()})
+	}
+	return r
+}
+
+func ipnet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// set writes a kernel setting in the namespace of the calling thread.
+func set(key, value string) error {
+	return os.WriteFile(filepath.Join("/proc/sys", strings.ReplaceAll(key, ".", "/")), []byte(value), 0o644)
+}

@@ -1,0 +1,135 @@
+// Package wire lays the lab's cables: network namespaces, the switch, veth
+// pairs, addresses, routes. It touches only namespaces that it names itself,
+// and never the root one.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// dir is where ip(8) looks for names.
+const dir = "/run/netns"
+
+// Net is the cabling of one lab: namespaces whose names begin with it.
+type Net string
+
+// Switch is the namespace of the bridges.
+const Switch = "switch"
+
+// Netns returns the path of a machine's network namespace.
+func (w Net) Netns(machine string) string { return filepath.Join(dir, string(w)+machine) }
+
+// Namespaces returns the machines that have a network namespace, and the
+// switch if there is one.
+func (w Net) Namespaces() []string {
+	files, _ := filepath.Glob(w.Netns("*"))
+	for i, f := range files {
+		files[i] = strings.TrimPrefix(filepath.Base(f), string(w))
+	}
+	return files
+}
+
+// create makes a named namespace with its loopback up.
+func (w Net) create(machine string) error {
+	if err := inNew(func() error { return pin(w.Netns(machine)) }); err != nil {
+		return fmt.Errorf("network namespace of %s: %w", machine, err)
+	}
+	return w.with(machine, func(h *netlink.Handle) error {
+		lo, err := h.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return h.LinkSetUp(lo)
+	})
+}
+
+// pin gives the calling thread's namespace a name that outlives the thread.
+func pin(path string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	own := fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
+	if err := unix.Mount(own, path, "", unix.MS_BIND, ""); err != nil {
+		return errors.Join(fmt.Errorf("mount on %s: %w", path, err), os.Remove(path))
+	}
+	return nil
+}
+
+// Delete removes a machine's namespace. It is no error if there is none.
+func (w Net) Delete(machine string) error {
+	path := w.Netns(machine)
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil &&
+		!errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmount %s: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// with calls f with a netlink handle in a machine's namespace.
+func (w Net) with(machine string, f func(*netlink.Handle) error) error {
+	ns, err := netns.GetFromPath(w.Netns(machine))
+	if err != nil {
+		return fmt.Errorf("network namespace of %s: %w", machine, err)
+	}
+	defer func() { _ = ns.Close() }()
+	h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("netlink in %s: %w", machine, err)
+	}
+	defer h.Close()
+	return f(h)
+}
+
+// inside runs f on a thread in a machine's namespace.
+func (w Net) inside(machine string, f func() error) error {
+	return onThread(func() error {
+		ns, err := netns.GetFromPath(w.Netns(machine))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = ns.Close() }()
+		if err := netns.Set(ns); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// inNew runs f on a thread in a fresh namespace.
+func inNew(f func() error) error {
+	return onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// onThread runs f on a thread that ends with it, as the thread's namespaces
+// are changed.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- f()
+	}()
+	return <-done
+}
