@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/demo"
+	"purelb.io/purelb/lab/internal/lifecycle"
+	"purelb.io/purelb/lab/internal/state"
+	"purelb.io/purelb/lab/product"
+)
+
+func init() {
+	commands = append(commands,
+		command{"install", "[CHART-VALUE=...]", "build PureLB from this tree and install it into the cluster that is up", install},
+		command{"demo", "", "bring the cluster up, install PureLB, and reach its Services from outside", runDemo})
+}
+
+func install(ctx context.Context, values []string) error {
+	c, err := cluster.Open()
+	if err != nil {
+		return err
+	}
+	tree, err := product.FindTree(".", os.Stdout)
+	if err != nil {
+		return err
+	}
+	return tree.Install(ctx, c, c.Kubeconfig(), values...)
+}
+
+func runDemo(ctx context.Context, _ []string) error {
+	if err := lifecycle.Up(ctx, state.Default(), lifecycle.Options{Nodes: 4, Out: os.Stdout}); err != nil {
+		return err
+	}
+	if err := install(ctx, nil); err != nil {
+		return err
+	}
+	c, err := cluster.Open()
+	if err != nil {
+		return err
+	}
+	return demo.Run(ctx, c, os.Stdout)
+}

@@ -1,0 +1,189 @@
+// Package demo shows the product's main job: Services of a cluster get
+// addresses, and a client outside reaches them.
+package demo
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/router"
+)
+
+// Manifests is what the demonstration applies.
+//
+//go:embed demo.yaml
+var Manifests string
+
+const namespace = "demo"
+
+// services are those of Manifests, in the order of the table.
+var services = []string{"web-local", "web-remote"}
+
+// row is one line of the table: an address, who carries it, what came back.
+type row struct {
+	service   string
+	address   netip.Addr
+	announced string
+	answer    string
+}
+
+type demo struct {
+	*cluster.Cluster
+	kube *kube.Client
+	out  io.Writer
+}
+
+// Run applies the manifests to a cluster in which PureLB is installed, fetches
+// from every address of their Services as the client outside, and prints what
+// it found. It fails when an address does not answer, and leaves everything in
+// place.
+func Run(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	client, err := kube.New(c.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	d := demo{c, client, out}
+	rows, err := d.serve(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "\nBGP is not in this version: the lab has put the routes to the remote addresses into the router by itself.")
+	silent := d.visit(ctx, rows)
+	d.table(rows)
+	if silent > 0 {
+		return fmt.Errorf("%d of %d addresses did not answer the client outside", silent, len(rows))
+	}
+	d.lookAround(rows)
+	return nil
+}
+
+// serve applies the manifests and waits until every address is announced.
+func (d demo) serve(ctx context.Context) ([]row, error) {
+	fmt.Fprintf(d.out, "\nApplying two ServiceGroups, a Deployment and two Services:\n")
+	if err := d.kube.Apply(ctx, Manifests); err != nil {
+		return nil, err
+	}
+	if err := d.kube.WaitDeployment(ctx, namespace, "echo"); err != nil {
+		return nil, err
+	}
+	var rows []row
+	for _, s := range services {
+		addresses, err := d.kube.WaitAddresses(ctx, namespace, s, 2)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(d.out, "  Service %s/%s has %v\n", namespace, s, addresses)
+		for _, a := range addresses {
+			rows = append(rows, row{service: s, address: a})
+		}
+	}
+	if err := d.waitAnnounced(ctx, rows); err != nil {
+		return nil, err
+	}
+	_, err := router.Learn(d.Netns(cluster.Router), d.nodes(), "kube-lb0")
+	return rows, err
+}
+
+// waitAnnounced waits until the kernels of the nodes carry the addresses: the
+// local ones on one node, the remote ones on all.
+func (d demo) waitAnnounced(ctx context.Context, rows []row) error {
+	for i := range rows {
+		err := kube.Until(ctx, func() (string, bool) {
+			by, err := d.carriers(rows[i].address)
+			if err != nil {
+				return err.Error(), false
+			}
+			rows[i].announced = strings.Join(by, ", ")
+			want := 1
+			if strings.HasSuffix(rows[i].service, "remote") {
+				want = len(d.Nodes())
+			}
+			return fmt.Sprintf("%s is on %d of %d nodes", rows[i].address, len(by), want), len(by) == want
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// carriers are the nodes and interfaces that carry an address.
+func (d demo) carriers(a netip.Addr) ([]string, error) {
+	var by []string
+	for _, n := range d.Nodes() {
+		links, err := router.Carriers(d.Netns(n.Name), a)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range links {
+			by = append(by, n.Name+" "+l)
+		}
+	}
+	return by, nil
+}
+
+func (d demo) nodes() []router.Node {
+	var out []router.Node
+	for _, n := range d.Nodes() {
+		out = append(out, router.Node{Name: n.Name, Netns: d.Netns(n.Name), V4: n.V4(), V6: n.V6()})
+	}
+	return out
+}
+
+// visit fetches from every address with curl in the client machine, and
+// returns how many did not answer within their time.
+func (d demo) visit(ctx context.Context, rows []row) (silent int) {
+	for i := range rows {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		err := kube.Until(ctx, func() (string, bool) {
+			out, err := d.Exec(ctx, cluster.Client, "curl", "--silent", "--show-error", "--max-time", "3", url(rows[i].address))
+			if err != nil {
+				rows[i].answer = "NO ANSWER: " + err.Error()
+				return rows[i].answer, false
+			}
+			rows[i].answer = strings.TrimSpace(out)
+			return "", true
+		})
+		cancel()
+		if err != nil {
+			silent++
+		}
+	}
+	return silent
+}
+
+func url(a netip.Addr) string { return "http://" + netip.AddrPortFrom(a, 80).String() + "/" }
+
+func (d demo) table(rows []row) {
+	fmt.Fprintln(d.out)
+	w := tabwriter.NewWriter(d.out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "SERVICE\tADDRESS\tANNOUNCED BY\tCURL FROM THE CLIENT OUTSIDE")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s/%s\t%s\t%s\t%s\n", namespace, r.service, r.address, r.announced, r.answer)
+	}
+	w.Flush()
+}
+
+func (d demo) lookAround(rows []row) {
+	fmt.Fprintf(d.out, `
+The cluster stays up. Look around:
+  export KUBECONFIG=%[1]s PATH=%[2]s:$PATH
+  kubectl -n demo describe service web-local
+  kubectl -n purelb-system get servicegroups,lbnodeagents,leases,pods -o wide
+  go -C lab run . status
+  go -C lab run . exec node-1 ip address show
+  go -C lab run . exec router ip route show
+  go -C lab run . exec client curl -s %[3]s
+  make down
+`, d.Kubeconfig(), d.Bin(), url(rows[0].address))
+}

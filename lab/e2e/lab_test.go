@@ -1,0 +1,118 @@
+// Package e2e holds the end-to-end tests: a real cluster, PureLB in it as its
+// chart installs it, and a client outside. Each test is named for a promise
+// that a user may rely on.
+//
+// They need the lab ("make up") and install the product from this tree
+// themselves. Without a lab they fail.
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/product"
+	"purelb.io/purelb/lab/router"
+)
+
+// fixture is the running lab with the product in it.
+type fixture struct {
+	*cluster.Cluster
+	kube *kube.Client
+}
+
+var lab fixture
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := setUp(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func setUp() error {
+	c, err := cluster.Open()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	tree, err := product.FindTree(".", os.Stderr)
+	if err != nil {
+		return err
+	}
+	if err := tree.Install(ctx, c, c.Kubeconfig()); err != nil {
+		return err
+	}
+	client, err := kube.New(c.Kubeconfig())
+	lab = fixture{c, client}
+	return err
+}
+
+// powered are the names of the nodes that run.
+func (f fixture) powered() []string {
+	var names []string
+	for _, n := range f.Nodes() {
+		if f.Running(n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// carriers are the interfaces of a node that carry an address.
+func (f fixture) carriers(node string, a netip.Addr) ([]string, error) {
+	return router.Carriers(f.Netns(node), a)
+}
+
+// nexthops are the nodes with power, as the router reaches them.
+func (f fixture) nexthops() []router.Node {
+	var out []router.Node
+	for _, n := range f.Nodes() {
+		if f.Running(n.Name) {
+			out = append(out, router.Node{Name: n.Name, Netns: f.Netns(n.Name), V4: n.V4(), V6: n.V6()})
+		}
+	}
+	return out
+}
+
+func (f fixture) crash(t testing.TB, node string) {
+	t.Helper()
+	if err := f.Crash(node); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f fixture) boot(t testing.TB, node string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := f.Boot(ctx, node); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logs are the last lines of the product's containers, for a test that failed.
+func (f fixture) logs() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var out strings.Builder
+	for _, component := range []string{"allocator", "lbnodeagent"} {
+		text, err := f.Exec(ctx, cluster.ControlPlane, "kubectl", "logs", "--namespace", product.Namespace,
+			"--selector", "component="+component, "--prefix", "--tail", "40")
+		fmt.Fprintf(&out, "--- logs of %s (%v)\n%s\n", component, err, text)
+	}
+	return out.String()
+}

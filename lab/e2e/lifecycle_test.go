@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/probe"
+)
+
+// Promise: agents and allocators come and go, nodes die, and the addresses
+// stay, or come back, without anybody's help.
+
+func TestAgentRestartLosesNoPacketAndLeavesTheAddressInPlace(t *testing.T) {
+	w := newWorld(t)
+	w.apply(echo("web", 3), service("web", "local"))
+	addresses := w.addresses("web", 2)
+	w.answers(addresses...)
+	before := map[netip.Addr][]holder{}
+	probes := map[netip.Addr]*probe.Probe{}
+	for _, a := range addresses {
+		before[a] = w.holders(a)
+		probes[a] = w.probe(a)
+	}
+	for _, a := range addresses {
+		w.restartAgent(before[a][0].node)
+	}
+	for _, a := range addresses {
+		result := probes[a].Stop()
+		t.Logf("%s: %s", a, result)
+		if result.Lost() != 0 || result.Sent < 100 {
+			t.Errorf("%s: %s; want none lost of at least 100", a, result)
+		}
+		if after := w.holders(a); !equal(after, before[a]) {
+			t.Errorf("%s moved from %v to %v", a, before[a], after)
+		}
+	}
+}
+
+func TestAllocatorRestartKeepsEveryAddress(t *testing.T) {
+	w := newWorld(t)
+	names := []string{"one", "two", "three", "four"}
+	for i, n := range names {
+		w.apply(service(n, []string{"local", "remote"}[i%2]))
+	}
+	before := map[string][]netip.Addr{}
+	for _, n := range names {
+		before[n] = w.addresses(n, 2)
+	}
+	w.restartAllocator()
+	w.apply(service("five", "local"))
+	fresh := w.addresses("five", 2)
+	for _, n := range names {
+		after := kube.Addresses(w.service(n))
+		if !equal(after, before[n]) {
+			t.Errorf("%s had %v and has %v", n, before[n], after)
+		}
+		for _, a := range fresh {
+			for _, b := range after {
+				if a == b {
+					t.Errorf("%s was given twice, to %s and to five", a, n)
+				}
+			}
+		}
+	}
+}
+
+func TestALocalAddressOfADeadNodeComesBackOnAnotherNodeOfItsSubnet(t *testing.T) {
+	w := newWorld(t)
+	w.apply(echo("web", 3), service("web", "local"))
+	addresses := w.addresses("web", 2)
+	w.answers(addresses...)
+	victim := w.holders(addresses[0])[0].node
+	lab.crash(t, victim)
+	t.Cleanup(func() { lab.boot(t, victim) })
+	began := time.Now()
+	for _, a := range addresses {
+		w.until(60*time.Second, a.String()+" is on a node that lives", func() bool {
+			for _, h := range w.holders(a) {
+				if h.node != victim {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	t.Logf("addresses of %s came back on other nodes after %v", victim, time.Since(began).Round(100*time.Millisecond))
+	w.answers(addresses...)
+
+	lab.boot(t, victim)
+	w.agentReady(victim)
+	for _, a := range addresses {
+		w.until(30*time.Second, "one node carries "+a.String(), func() bool { return len(w.holders(a)) == 1 })
+		if h := w.holders(a)[0]; h.node == victim {
+			t.Errorf("%s went back to %s: a returning node takes nothing", a, victim)
+		}
+	}
+	w.answers(addresses...)
+}

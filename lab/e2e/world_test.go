@@ -1,0 +1,371 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/probe"
+	"purelb.io/purelb/lab/product"
+	"purelb.io/purelb/lab/router"
+)
+
+// world is the cluster as one test sees it: its own namespace, empty at first,
+// and the groups that all tests share.
+type world struct {
+	t   testing.TB
+	ctx context.Context
+	*kube.Client
+}
+
+const groups = `
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: local, namespace: purelb-system}
+spec:
+  local:
+    v4pools: [{subnet: 172.30.250.0/24, pool: 172.30.250.120-172.30.250.180}]
+    v6pools: [{subnet: "2001:db8:1:250::/64", pool: "2001:db8:1:250:b::1-2001:db8:1:250:b::ff"}]
+---
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: remote, namespace: purelb-system}
+spec:
+  remote:
+    v4pools: [{subnet: 10.255.1.0/24, pool: 10.255.1.0/24, aggregation: /32}]
+    v6pools: [{subnet: "fd00:10:255:1::/64", pool: "fd00:10:255:1::/64", aggregation: /128}]
+`
+
+const namespace = "e2e"
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	// A test that needs longer than this hangs; what it waits for is in the
+	// error of the wait.
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 5*time.Minute, fmt.Errorf("the test took too long"))
+	w := &world{t: t, ctx: ctx, Client: lab.kube}
+	w.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n", groups)
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.tell()
+		}
+		w.empty()
+		cancel()
+	})
+	return w
+}
+
+// empty removes what the test made and waits until it is gone, so that the
+// next test begins with free pools and bare interfaces.
+func (w *world) empty() {
+	w.t.Helper()
+	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	for _, kind := range []client.Object{&appsv1.Deployment{}} {
+		if err := w.DeleteAllOf(w.ctx, kind, client.InNamespace(namespace), background); err != nil {
+			w.t.Errorf("empty the namespace: %v", err)
+		}
+	}
+	var services corev1.ServiceList
+	if err := w.List(w.ctx, &services, client.InNamespace(namespace)); err != nil {
+		w.t.Errorf("empty the namespace: %v", err)
+	}
+	for i := range services.Items {
+		if err := client.IgnoreNotFound(w.Delete(w.ctx, &services.Items[i])); err != nil {
+			w.t.Errorf("empty the namespace: %v", err)
+		}
+	}
+	w.until(time.Minute, "no pod is left", func() bool { return len(w.pods("")) == 0 })
+}
+
+// tell prints what a person would look at when a test has failed.
+func (w *world) tell() {
+	var events corev1.EventList
+	if err := w.List(w.ctx, &events, client.InNamespace(namespace)); err == nil {
+		for _, e := range events.Items {
+			w.t.Logf("event %s/%s: %s %s %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Source.Component, e.Reason, e.Message)
+		}
+	}
+	var services corev1.ServiceList
+	if err := w.List(w.ctx, &services, client.InNamespace(namespace)); err == nil {
+		for _, s := range services.Items {
+			w.t.Logf("Service %s: %v, annotations %v, conditions %v", s.Name, kube.Addresses(&s), s.Annotations, s.Status.Conditions)
+		}
+	}
+	w.t.Log(lab.logs())
+}
+
+func (w *world) apply(documents ...string) {
+	w.t.Helper()
+	if err := w.Apply(w.ctx, strings.Join(documents, "\n---\n")); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) remove(documents ...string) {
+	w.t.Helper()
+	if err := w.Remove(w.ctx, strings.Join(documents, "\n---\n")); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// until waits for a condition that must become true.
+func (w *world) until(limit time.Duration, what string, condition func() bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, limit)
+	defer cancel()
+	if err := kube.Until(ctx, func() (string, bool) { return "not yet", condition() }); err != nil {
+		w.t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+func (w *world) service(name string) *corev1.Service {
+	w.t.Helper()
+	s, err := w.Service(w.ctx, namespace, name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// addresses waits until a Service has n addresses.
+func (w *world) addresses(name string, n int) []netip.Addr {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+	defer cancel()
+	got, err := w.WaitAddresses(ctx, namespace, name, n)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return got
+}
+
+// answers waits until the client outside gets an answer from the web server
+// behind each address, and then ten more without one that fails.
+func (w *world) answers(addresses ...netip.Addr) {
+	w.t.Helper()
+	for _, a := range addresses {
+		target := netip.AddrPortFrom(a, 80)
+		var last error
+		w.until(30*time.Second, fmt.Sprintf("%s answers the client outside", target), func() bool {
+			_, last = probe.Get(w.ctx, lab.Netns("client"), target)
+			return last == nil
+		})
+		for range 10 {
+			if body, err := probe.Get(w.ctx, lab.Netns("client"), target); err != nil || !strings.Contains(body, "pod=") {
+				w.t.Errorf("%s answered the client outside %q, %v", target, body, err)
+			}
+		}
+	}
+}
+
+// probe asks the datagram echo behind an address every 10 ms. It returns when
+// the first hundred probes were sent, so that an interruption has a before.
+func (w *world) probe(a netip.Addr) *probe.Probe {
+	w.t.Helper()
+	p, err := probe.Start(w.ctx, lab.Netns("client"), netip.AddrPortFrom(a, 82), 10*time.Millisecond)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.until(10*time.Second, "the probe is under way", func() bool { return p.Sent() >= 100 })
+	return p
+}
+
+// holder is an interface that carries an address.
+type holder struct{ node, link string }
+
+// holders are the interfaces of all nodes with power that carry an address, by
+// their kernels' own word.
+func (w *world) holders(a netip.Addr) []holder {
+	w.t.Helper()
+	var out []holder
+	for _, n := range lab.powered() {
+		links, err := lab.carriers(n, a)
+		if err != nil {
+			w.t.Fatalf("read the addresses of %s: %v", n, err)
+		}
+		for _, l := range links {
+			out = append(out, holder{n, l})
+		}
+	}
+	return out
+}
+
+func (w *world) holderNodes(a netip.Addr) []string {
+	var out []string
+	for _, h := range w.holders(a) {
+		out = append(out, h.node)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// routes gives the router the routes to what the nodes carry now.
+func (w *world) routes() {
+	w.t.Helper()
+	if _, err := router.Learn(lab.Netns("router"), lab.nexthops(), "kube-lb0"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) pods(app string) []corev1.Pod {
+	w.t.Helper()
+	labels := client.MatchingLabels{}
+	if app != "" {
+		labels["app"] = app
+	}
+	pods, err := w.Pods(w.ctx, namespace, labels)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return pods
+}
+
+// podNodes are the nodes that have a pod of the app.
+func (w *world) podNodes(app string) []string {
+	seen := map[string]bool{}
+	for _, p := range w.pods(app) {
+		if p.DeletionTimestamp == nil {
+			seen[p.Spec.NodeName] = true
+		}
+	}
+	var out []string
+	for n := range seen {
+		out = append(out, n)
+	}
+	sort.Strings(out)
+	return out
+}
+
+func (w *world) deploymentReady(name string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+	defer cancel()
+	if err := w.WaitDeployment(ctx, namespace, name); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// eventually waits for an event with the reason in the test's namespace.
+func (w *world) eventually(reason string) {
+	w.t.Helper()
+	w.until(30*time.Second, "there is an event "+reason, func() bool {
+		var events corev1.EventList
+		if err := w.List(w.ctx, &events, client.InNamespace(namespace)); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, e := range events.Items {
+			if e.Reason == reason {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// productPod returns the ready pod of a component of the product on a node (or
+// on any, when node is "").
+func (w *world) productPod(component, node string) (corev1.Pod, bool) {
+	w.t.Helper()
+	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": component})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil && (node == "" || p.Spec.NodeName == node) && ready(p) {
+			return p, true
+		}
+	}
+	return corev1.Pod{}, false
+}
+
+func ready(p corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// restart deletes the pod of a component and waits until another one is ready.
+func (w *world) restart(component, node string) {
+	w.t.Helper()
+	old, ok := w.productPod(component, node)
+	if !ok {
+		w.t.Fatalf("there is no ready %s pod on node %q", component, node)
+	}
+	if err := w.Delete(w.ctx, &old); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until(time.Minute, "another "+component+" is ready", func() bool {
+		p, ok := w.productPod(component, node)
+		return ok && p.UID != old.UID
+	})
+}
+
+func (w *world) restartAgent(node string) { w.restart("lbnodeagent", node) }
+func (w *world) restartAllocator()        { w.restart("allocator", "") }
+
+func (w *world) agentReady(node string) {
+	w.t.Helper()
+	w.until(2*time.Minute, "the agent on "+node+" is ready", func() bool {
+		_, ok := w.productPod("lbnodeagent", node)
+		return ok
+	})
+}
+
+func equal[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
+
+// echo is a Deployment of servers that answer on 8080 (HTTP) and 8082
+// (datagrams).
+func echo(name string, replicas int) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s, namespace: e2e}
+spec:
+  replicas: %[2]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: echo
+        image: docker.io/lab/echo:1
+        imagePullPolicy: IfNotPresent
+        env:
+        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+        resources: {requests: {cpu: 10m, memory: 16Mi}}
+`, name, replicas)
+}
+
+// service is a dual-stack Service in front of the pods of app web.
+func service(name, group string, spec ...string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: %s, namespace: e2e, annotations: {purelb.io/service-group: %s}}
+spec:
+  type: LoadBalancer
+  ipFamilyPolicy: RequireDualStack
+  selector: {app: web}
+  ports:
+  - {name: http, port: 80, targetPort: 8080, protocol: TCP}
+  - {name: datagrams, port: 82, targetPort: 8082, protocol: UDP}
+  %s
+`, name, group, strings.Join(spec, "\n  "))
+}

@@ -1,0 +1,177 @@
+// Package kube is what the demonstration and the end-to-end tests ask of the
+// lab's API server: apply documents, wait for what must become true, read back.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Owner is the field manager of everything that Apply writes.
+const Owner = "purelb-lab"
+
+// Client talks to the lab's API server. It is safe for concurrent use.
+type Client struct {
+	client.Client
+}
+
+// New returns a client for the cluster of a kubeconfig file.
+func New(kubeconfig string) (*Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", kubeconfig, err)
+	}
+	config.QPS = -1
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	return &Client{Client: c}, nil
+}
+
+// Parse splits YAML documents into objects.
+func Parse(documents string) ([]*unstructured.Unstructured, error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(documents), 4096)
+	var objects []*unstructured.Unstructured
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("parse document %d: %w", len(objects)+1, err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// Apply brings the objects of YAML documents into being, or into that state.
+func (c *Client) Apply(ctx context.Context, documents string) error {
+	objects, err := Parse(documents)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(Owner), client.ForceOwnership)
+		if err != nil {
+			return fmt.Errorf("apply %s %s: %w", o.GetKind(), client.ObjectKeyFromObject(o), err)
+		}
+	}
+	return nil
+}
+
+// Remove deletes the objects of YAML documents. What is not there is no error.
+func (c *Client) Remove(ctx context.Context, documents string) error {
+	objects, err := Parse(documents)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %s %s: %w", o.GetKind(), client.ObjectKeyFromObject(o), err)
+		}
+	}
+	return nil
+}
+
+// Service reads a Service.
+func (c *Client) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
+	s := &corev1.Service{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Addresses are the load balancer addresses of a Service, in order.
+func Addresses(s *corev1.Service) []netip.Addr {
+	var out []netip.Addr
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		if a, err := netip.ParseAddr(in.IP); err == nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// WaitAddresses waits until a Service has n addresses, and returns them.
+func (c *Client) WaitAddresses(ctx context.Context, namespace, name string, n int) ([]netip.Addr, error) {
+	var got []netip.Addr
+	err := Until(ctx, func() (string, bool) {
+		s, err := c.Service(ctx, namespace, name)
+		if err != nil {
+			return err.Error(), false
+		}
+		got = Addresses(s)
+		return fmt.Sprintf("Service %s/%s has %v of %d addresses", namespace, name, got, n), len(got) == n
+	})
+	return got, err
+}
+
+// WaitDeployment waits until every replica of a Deployment is available.
+func (c *Client) WaitDeployment(ctx context.Context, namespace, name string) error {
+	return Until(ctx, func() (string, bool) {
+		d := &appsv1.Deployment{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d); err != nil {
+			return err.Error(), false
+		}
+		want := int32(1)
+		if d.Spec.Replicas != nil {
+			want = *d.Spec.Replicas
+		}
+		s := d.Status
+		state := fmt.Sprintf("Deployment %s/%s: %d of %d replicas available", namespace, name, s.AvailableReplicas, want)
+		return state, s.ObservedGeneration == d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas == want && s.Replicas == want
+	})
+}
+
+// Pods returns the pods of a namespace that carry the labels.
+func (c *Client) Pods(ctx context.Context, namespace string, labels client.MatchingLabels) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.InNamespace(namespace), labels); err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", namespace, err)
+	}
+	return list.Items, nil
+}
+
+// Gone waits until an object is not there any more.
+func (c *Client) Gone(ctx context.Context, o client.Object) error {
+	return Until(ctx, func() (string, bool) {
+		err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
+		return fmt.Sprintf("%s still there: %v", client.ObjectKeyFromObject(o), err), apierrors.IsNotFound(err)
+	})
+}
+
+// Until asks again and again, until the condition is true. When the context
+// ends first, the error carries the last state that the condition described.
+func Until(ctx context.Context, condition func() (state string, ok bool)) error {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		state, ok := condition()
+		if ok {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w; last seen: %s", context.Cause(ctx), state)
+		case <-ticker.C:
+		}
+	}
+}

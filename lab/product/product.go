@@ -1,0 +1,125 @@
+// Package product builds PureLB from the source tree that the lab lies in and
+// installs it into the lab's cluster by its own Helm chart, as a user would.
+//
+// It knows the product from outside: its programs, its chart and the names of
+// its objects. It knows nothing of how they work.
+package product
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Namespace is the install namespace of the product, and Release the name of
+// its Helm release.
+const (
+	Namespace = "purelb-system"
+	Release   = "purelb"
+	// Repository is where the chart of the lab's release pulls images from.
+	// No registry has this name: the lab's own stands in for every registry.
+	Repository = "registry.lab/purelb"
+)
+
+// Programs are the product's programs that run in the cluster; each has an
+// image of the same name.
+var Programs = []string{"allocator", "lbnodeagent"}
+
+// Images puts an image, built from scratch around one static binary, where the
+// cluster's nodes can pull it.
+type Images interface {
+	AddImage(name, program string) (digest string, err error)
+}
+
+// Tree is a checkout of the product's source.
+type Tree struct {
+	// Root is the folder of the product's go.mod.
+	Root string
+	// Log receives the output of the build and of Helm.
+	Log io.Writer
+}
+
+// FindTree returns the tree that dir lies in.
+func FindTree(dir string, log io.Writer) (Tree, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Tree{}, err
+	}
+	for d := dir; ; d = filepath.Dir(d) {
+		b, err := os.ReadFile(filepath.Join(d, "go.mod"))
+		if err == nil && strings.HasPrefix(string(b), "module purelb.io/purelb\n") {
+			return Tree{Root: d, Log: log}, nil
+		}
+		if d == filepath.Dir(d) {
+			return Tree{}, fmt.Errorf("find the product's source: no go.mod of purelb.io/purelb in %s or above it: run the lab from a checkout", dir)
+		}
+	}
+}
+
+// Build compiles the programs into dir and returns the tag of their images,
+// which changes when and only when a binary does.
+func (t Tree) Build(ctx context.Context, dir string) (string, error) {
+	sum := sha256.New()
+	for _, p := range Programs {
+		out := filepath.Join(dir, p)
+		if err := t.run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./cmd/"+p); err != nil {
+			return "", fmt.Errorf("build %s: %w", p, err)
+		}
+		b, err := os.ReadFile(out)
+		if err != nil {
+			return "", fmt.Errorf("build %s: %w", p, err)
+		}
+		sum.Write(b)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12], nil
+}
+
+// Install builds the product, gives its images to the cluster and installs or
+// upgrades its release, then waits until every pod of it is ready. values are
+// further settings for the chart, as in "helm --set".
+func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, values ...string) error {
+	dir, err := os.MkdirTemp("", "purelb-build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	tag, err := t.Build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range Programs {
+		name := fmt.Sprintf("%s/%s:%s", Repository, p, tag)
+		if _, err := images.AddImage(name, filepath.Join(dir, p)); err != nil {
+			return fmt.Errorf("image of %s: %w", p, err)
+		}
+	}
+	args := []string{"upgrade", "--install", Release, "charts/purelb", "--kubeconfig", kubeconfig,
+		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "3m",
+		"--set", "image.repository=" + Repository, "--set", "image.tag=" + tag}
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	if err := t.Helm(ctx, args...); err != nil {
+		return fmt.Errorf("install the chart: %w", err)
+	}
+	return nil
+}
+
+// Helm runs the pinned Helm in the tree.
+func (t Tree) Helm(ctx context.Context, args ...string) error {
+	return t.run(ctx, nil, "go", append([]string{"tool", "-modfile=tools/go.mod", "helm"}, args...)...)
+}
+
+func (t Tree) run(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = t.Root
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = t.Log, t.Log
+	return cmd.Run()
+}
