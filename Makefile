@@ -1,0 +1,133 @@
+# `make` alone lists what can be done. The two commands to begin with are
+# `make demo` and `make test`; both do all of their set-up.
+
+SHELL         := bash
+.SHELLFLAGS   := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS     += --no-print-directory
+.NOTPARALLEL:
+
+TOOL       = go tool -modfile=tools/go.mod
+LAB        = go -C lab run .
+E2E_TIMEOUT ?= 25m
+
+# The benchmarks to run: a regular expression for their name or that of a RESULT.
+BENCH     ?= .
+BENCHTIME ?= 1s
+FUZZTIME  ?= 10s
+
+# What needs neither root nor a cluster: words, decisions, and the rules of the house.
+UNIT = ./internal ./internal/addr/... ./internal/pool/... ./internal/election/... ./internal/service/... \
+       ./internal/config/... ./internal/selection/... ./internal/announce/...
+
+##@ The two commands
+
+.PHONY: demo
+demo: deps ## a real cluster on this machine, PureLB in it, four addresses reached from outside
+	$(LAB) demo
+
+.PHONY: test
+test: ## all tests: unit, driver, API server, end to end in the lab (root; about 15 minutes the first time)
+	@$(MAKE) test-unit deps kubebox test-module e2e
+
+##@ Rings of tests
+
+.PHONY: test-unit
+test-unit: ## the decisions and the house: seconds, no root, no cluster
+	@$(call say,unit tests)
+	go test $(UNIT)
+
+.PHONY: test-module
+test-module: kubebox ## the unit tests, the drivers on this kernel, the loops and the CRDs on a real API server, the chart
+	@$(call root)
+	@$(call say,drivers$(comma) API server and chart)
+	go test -timeout 15m ./...
+
+.PHONY: e2e
+e2e: deps ## the lab's own tests, then the end-to-end tests in the lab, which stays up
+	@$(call root)
+	@$(call say,the lab and the end-to-end tests)
+	go -C lab test -timeout 15m $$(go -C lab list ./... | grep -v '/e2e$$')
+	go -C lab test ./e2e/... -count=1 -timeout $(E2E_TIMEOUT)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@grep -rHo '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' api internal | while IFS=: read -r file func; do \
+	    go test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
+	done
+
+.PHONY: bench
+bench: deps kubebox ## RESULT lines of the benchmarks that match BENCH (all of them, under 30 minutes)
+	@$(call root)
+	hack/bench '$(BENCH)' '$(BENCHTIME)'
+
+##@ The lab
+
+.PHONY: deps
+deps: ## install the Debian packages that the lab needs (root)
+	@$(call root)
+	$(LAB) deps
+
+.PHONY: kubebox
+kubebox: ## build Kubernetes and etcd as one binary, once (minutes), into the user's cache folder
+	$(LAB) build kubebox
+
+.PHONY: up
+up: deps ## start the cluster (a second time: at once)
+	$(LAB) up
+
+.PHONY: install
+install: up ## build PureLB from this tree and install it into the cluster, by its chart
+	$(LAB) install
+
+.PHONY: status
+status: ## what runs in the lab
+	$(LAB) status
+
+.PHONY: down
+down: ## remove the cluster and all that belongs to it
+	$(LAB) down
+
+##@ Code
+
+.PHONY: build
+build: ## static binaries of the programs, into bin/ (`go version -m` tells their commit)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+
+.PHONY: lint
+lint: ## golangci-lint on the product and on the lab
+	$(TOOL) golangci-lint run ./...
+	cd lab && go tool -modfile=../tools/go.mod golangci-lint run --config ../.golangci.yml ./...
+
+.PHONY: generate
+generate: ## deep copies and CRDs from the types in api/
+	$(TOOL) controller-gen object paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=charts/purelb/crds
+
+GENERATED = api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml
+
+.PHONY: verify-generated
+verify-generated: ## fail when what is generated is not up to date
+	@before=$$(sha256sum $(GENERATED)); \
+	$(MAKE) generate; \
+	diff <(echo "$$before") <(sha256sum $(GENERATED)) || \
+	    { echo "the files above were stale; 'make generate' has just renewed them: commit them"; exit 1; }
+
+.PHONY: manifests
+manifests: ## plain YAML of the chart, into dist/ (HELM_ARGS='--set ...' for other values)
+	@mkdir -p dist
+	cat charts/purelb/crds/*.yaml > dist/crds.yaml
+	printf 'apiVersion: v1\nkind: Namespace\nmetadata:\n  name: purelb-system\n  labels:\n    pod-security.kubernetes.io/enforce: privileged\n' > dist/purelb.yaml
+	$(TOOL) helm template purelb charts/purelb --namespace purelb-system --kube-version 1.36.0 $(HELM_ARGS) >> dist/purelb.yaml
+
+.PHONY: clean
+clean: ## remove bin/ and dist/ (the lab: make down)
+	rm -rf bin dist
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+comma := ,
+say    = printf '\n== %s\n' '$(1)'
+root   = [ "$$(id -u)" = 0 ] || { echo "this makes network namespaces and needs root: run make $@ as root"; exit 1; }

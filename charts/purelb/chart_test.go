@@ -1,0 +1,160 @@
+// Package chart tests the Helm chart: what it renders is compared with what
+// PureLB promises of its rights and its security, and given to a real API server.
+package chart
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"purelb.io/purelb/internal/apitest"
+)
+
+func TestMain(m *testing.M) {
+	if err := touchChart(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(apitest.Run(m))
+}
+
+// touchChart opens every file of the chart: Helm reads them in a process of its
+// own, and go test takes a result from its cache unless it has seen what a test
+// depends on.
+func touchChart() error {
+	return filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		_, err = os.ReadFile(path)
+		return err
+	})
+}
+
+// helmPath builds the pinned Helm at first use, and returns where it is.
+var helmPath = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "tool", "-modfile=../../tools/go.mod", "-n", "helm").Output()
+	if err != nil {
+		return "", fmt.Errorf("build Helm from tools/go.mod: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+})
+
+// helm runs Helm. What it warns of is a second output, and part of the error
+// when it fails.
+func helm(t *testing.T, args ...string) (out, warnings string, err error) {
+	t.Helper()
+	path, err := helmPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.Command(path, args...)
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("helm %s: %w\n%s", args[0], err, stderr.String())
+	}
+	return string(text), stderr.String(), err
+}
+
+// render returns the objects of the chart with these values (YAML), by
+// "Kind name".
+func render(t *testing.T, values string) (map[string]*unstructured.Unstructured, error) {
+	t.Helper()
+	out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--values", file(t, values))
+	if err != nil {
+		return nil, err
+	}
+	objects := map[string]*unstructured.Unstructured{}
+	for document := range strings.SplitSeq(out, "\n---\n") {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if len(o.Object) > 0 {
+			objects[o.GetKind()+" "+o.GetName()] = &o
+		}
+	}
+	return objects, nil
+}
+
+func mustRender(t *testing.T, values string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	objects, err := render(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// file writes values to a file for Helm.
+func file(t *testing.T, values string) string {
+	t.Helper()
+	name := t.TempDir() + "/values.yaml"
+	if err := os.WriteFile(name, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// typed reads an object into its own type; a field that the type does not have
+// is an error.
+func typed[T any](t *testing.T, o *unstructured.Unstructured) T {
+	t.Helper()
+	var v T
+	text, err := yaml.Marshal(o)
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestTheObjectsHaveTheNamesThatToolsKnow(t *testing.T) {
+	var got []string
+	for name, o := range mustRender(t, "") {
+		if o.GetLabels()["app"] != "purelb" || o.GetLabels()["app.kubernetes.io/name"] != "purelb" {
+			t.Errorf("%s has labels %v", name, o.GetLabels())
+		}
+		got = append(got, strings.TrimSpace(name+" "+o.GetNamespace()))
+	}
+	slices.Sort(got)
+	want := []string{
+		"ClusterRole purelb:allocator",
+		"ClusterRole purelb:lbnodeagent",
+		"ClusterRoleBinding purelb:allocator",
+		"ClusterRoleBinding purelb:lbnodeagent",
+		"DaemonSet lbnodeagent purelb-system",
+		"Deployment allocator purelb-system",
+		"LBNodeAgent default purelb-system",
+		"Role purelb:allocator:leases purelb-system",
+		"Role purelb:lbnodeagent purelb-system",
+		"RoleBinding purelb:allocator:leases purelb-system",
+		"RoleBinding purelb:lbnodeagent purelb-system",
+		"ServiceAccount allocator purelb-system",
+		"ServiceAccount lbnodeagent purelb-system",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+func TestHelmFindsNothingToComplainOf(t *testing.T) {
+	if out, _, err := helm(t, "lint", "--strict", "--kube-version", "1.36.0", "."); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

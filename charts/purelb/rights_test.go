@@ -1,0 +1,201 @@
+package chart
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"purelb.io/purelb/internal/agent"
+	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/lease"
+)
+
+// cluster has a node and two Services that make the programs use every right:
+// one whose traffic policy has to be reset, one that follows its endpoints.
+const cluster = `
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: virtual, namespace: purelb-system}
+spec: {remote: {v4pool: {subnet: 10.255.0.0/24, pool: 10.255.0.1-10.255.0.9, aggregation: /32}}}
+---
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: default, namespace: purelb-system}
+spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.230}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: near, namespace: default}
+spec: {type: LoadBalancer, externalTrafficPolicy: Local, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: far, namespace: default, annotations: {purelb.io/service-group: virtual}}
+spec: {type: LoadBalancer, externalTrafficPolicy: Local, ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: far-1, namespace: default, labels: {kubernetes.io/service-name: far}}
+addressType: IPv4
+endpoints: [{addresses: [10.244.0.1], nodeName: node-1, conditions: {ready: true}}]
+ports: [{port: 80}]
+`
+
+// Less than the programs need would leave them without an address, an event or
+// a status; that they have no more than that is the table's business.
+func TestTheRightsAreEnough(t *testing.T) {
+	server := apitest.Start(t)
+	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--kubeconfig", server.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := server.Kubectl(cluster, "apply", "-f", "-"); err != nil {
+		t.Fatal(out)
+	}
+	node := &kernel{}
+	start(t, "allocator", func(ctx context.Context, log *slog.Logger) error {
+		return allocator.Run(ctx, as("allocator", server.Config), allocator.Options{
+			Namespace: "purelb-system", DefaultAnnouncer: true, LeaderElect: true, Identity: "test", Log: log,
+			Metrics: prometheus.NewRegistry(),
+		})
+	})
+	start(t, "lbnodeagent", func(ctx context.Context, log *slog.Logger) error {
+		return agent.Run(ctx, as("lbnodeagent", server.Config), node, agent.Setup{
+			Node: "node-1", Namespace: "purelb-system", Address: "127.0.0.1:0", Log: log,
+			Lease: lease.Options{Node: "node-1", Instance: "test", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second},
+		})
+	})
+	for _, tt := range []struct{ want, args string }{
+		{"Cluster/192.168.1.200", "get service near -o jsonpath={.spec.externalTrafficPolicy}/{.status.loadBalancer.ingress[*].ip}"},
+		{"node-1,eth0,192.168.1.200", `get service near -o jsonpath={.metadata.annotations.purelb\.io/announcing-IPv4}`},
+		{"True True", "get sg -n purelb-system -o jsonpath={.items[*].status.conditions[?(@.type=='Accepted')].status}"},
+		{"True True", "get lbna -n purelb-system -o jsonpath={.items[*].status.conditions[*].status}"},
+		{"purelb-allocator purelb-node-node-1", "get leases -n purelb-system -o jsonpath={.items[*].metadata.name}"},
+		{"AddressAssigned", "get events -o jsonpath={.items[*].reason}"},
+		{"AnnouncingLocal", "get events -o jsonpath={.items[*].reason}"},
+		{"AnnouncingNonLocal", "get events -o jsonpath={.items[*].reason}"},
+	} {
+		eventually(t, tt.want, func() string {
+			out, _ := server.Kubectl("", strings.Split(tt.args, " ")...)
+			return out
+		})
+	}
+	eventually(t, "10.255.0.1/32 kube-lb0, 192.168.1.200/24 eth0", node.String)
+	if out, err := server.Kubectl("", "patch", "service", "far", "-p", `{"spec": {"type": "ClusterIP"}}`); err != nil {
+		t.Fatal(out)
+	}
+	eventually(t, "gone:", func() string {
+		out, _ := server.Kubectl("", "get", "service", "far", "-o", `jsonpath=gone:{.metadata.annotations.purelb\.io/allocated-by}`)
+		return strings.TrimSuffix(out, "PureLB")
+	})
+	eventually(t, "192.168.1.200/24 eth0", node.String)
+}
+
+// as is config with the rights of a service account.
+func as(account string, config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:purelb-system:" + account,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:purelb-system", "system:authenticated"},
+	}
+	return config
+}
+
+// start runs a program until the test ends.
+func start(t *testing.T, name string, run func(context.Context, *slog.Logger) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, slog.New(slog.NewJSONHandler(t.Output(), nil))) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+}
+
+// eventually waits until what is said contains want.
+func eventually(t *testing.T, want string, said func() string) {
+	t.Helper()
+	var last string
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if last = said(); strings.Contains(last, want) {
+			return
+		}
+	}
+	t.Fatalf("waited for %q, and it is %q", want, last)
+}
+
+// kernel is a network stack with an interface in 192.168.1.0/24, which takes
+// every address.
+type kernel struct {
+	mu        sync.Mutex
+	addresses []announce.Address
+}
+
+func (k *kernel) Observe(context.Context) (announce.Node, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	own := announce.Address{Prefix: netip.MustParsePrefix("192.168.1.10/24"), Link: "eth0", Valid: announce.Forever, Preferred: announce.Forever}
+	return announce.Node{
+		Links:          []announce.Link{{Name: "eth0", Index: 1, Up: true, Carrier: true, Default4: true}, {Name: "kube-lb0", Index: 2, Up: true}},
+		Addresses:      append([]announce.Address{own}, k.addresses...),
+		MarksSupported: true,
+	}, nil
+}
+
+func (k *kernel) Changes(context.Context) (<-chan struct{}, error) { return nil, nil }
+
+func (k *kernel) Put(_ context.Context, addresses []announce.Address) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, a := range addresses {
+		k.drop(a)
+		a.Mark = announce.Mark
+		k.addresses = append(k.addresses, a)
+	}
+	return nil
+}
+
+func (k *kernel) Remove(_ context.Context, addresses []announce.Address) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, a := range addresses {
+		k.drop(a)
+	}
+	return nil
+}
+
+func (k *kernel) drop(a announce.Address) {
+	k.addresses = slices.DeleteFunc(k.addresses, func(b announce.Address) bool { return a.Prefix == b.Prefix && a.Link == b.Link })
+}
+
+func (k *kernel) EnsureDummy(context.Context, string) (string, error) { return "dummy", nil }
+
+func (k *kernel) Claim(context.Context, string, netip.Addr) error { return nil }
+
+// String lists the service addresses, sorted.
+func (k *kernel) String() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var list []string
+	for _, a := range k.addresses {
+		list = append(list, fmt.Sprintf("%s %s", a.Prefix, a.Link))
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,74 @@
+{{- define "purelb.name" -}}
+{{ .Values.nameOverride | default .Chart.Name }}
+{{- end }}
+
+{{/* Labels of every object; the argument is a list: context, component. */}}
+{{- define "purelb.labels" -}}
+{{- $root := index . 0 -}}
+app: purelb
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: {{ include "purelb.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/version: {{ $root.Values.image.tag | default $root.Chart.AppVersion | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+app.kubernetes.io/part-of: purelb
+{{- with index . 1 }}
+app.kubernetes.io/component: {{ . }}
+component: {{ . }}
+{{- end }}
+{{- end }}
+
+{{/* Labels of pods: without what changes from chart to chart, so that an upgrade
+     which changes nothing else restarts nothing. */}}
+{{- define "purelb.podLabels" -}}
+{{- $root := index . 0 -}}
+{{ include "purelb.selector" (index . 1) }}
+app.kubernetes.io/name: {{ include "purelb.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "purelb.selector" -}}
+app: purelb
+component: {{ . }}
+{{- end }}
+
+{{/* The argument is a list: context, component. */}}
+{{- define "purelb.image" -}}
+{{- $root := index . 0 -}}
+{{ printf "%s/%s:%s" $root.Values.image.repository (index . 1) ($root.Values.image.tag | default $root.Chart.AppVersion) }}
+{{- end }}
+
+{{- define "purelb.podAnnotations" -}}
+{{- $root := index . 0 -}}
+prometheus.io/scrape: "true"
+prometheus.io/port: {{ index . 2 | quote }}
+{{- with (index $root.Values (index . 1)).podAnnotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "purelb.podCommon" -}}
+terminationGracePeriodSeconds: 10
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
+
+{{/* The argument is the name of the port. */}}
+{{- define "purelb.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: {{ . }}}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /healthz, port: {{ . }}}
+  periodSeconds: 10
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: {{ . }}}
+  periodSeconds: 5
+{{- end }}

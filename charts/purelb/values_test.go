@@ -1,0 +1,175 @@
+package chart
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
+	for _, tt := range []struct {
+		name, values, object string
+		want                 []string
+	}{
+		{
+			name:   "the images are those of the chart's release",
+			object: "Deployment allocator",
+			want:   []string{"image: ghcr.io/purelb/purelb/allocator:0.1.0"},
+		}, {
+			name:   "the registry and the tag can be others",
+			values: "image: {repository: registry.example.org/lb, tag: abc}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"image: registry.example.org/lb/lbnodeagent:abc"},
+		}, {
+			name:   "one allocator is replaced, not doubled",
+			object: "Deployment allocator",
+			want:   []string{"replicas: 1", "type: Recreate"},
+		}, {
+			name:   "Services without a class can be left to others",
+			values: "defaultAnnouncer: nobody",
+			object: "Deployment allocator",
+			want:   []string{"name: DEFAULT_ANNOUNCER\n          value: nobody"},
+		}, {
+			name:   "the agents run on every node of Linux, also where nothing is scheduled",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"kubernetes.io/os: linux", "- effect: NoSchedule\n        operator: Exists"},
+		}, {
+			name:   "tolerations are added to it",
+			values: "lbnodeagent: {tolerations: [{key: dedicated, operator: Exists, effect: NoExecute}]}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"- effect: NoSchedule", "- effect: NoExecute\n        key: dedicated"},
+		}, {
+			name:   "the port of the agents can be another",
+			values: "lbnodeagent: {port: 17472}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"- --port=17472", "containerPort: 17472", `prometheus.io/port: "17472"`},
+		}, {
+			name:   "lease times",
+			values: "leaseConfig: {leaseDuration: 4s}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"name: PURELB_LEASE_DURATION\n          value: 4s", "name: PURELB_RETRY_PERIOD\n          value: 2s"},
+		}, {
+			name:   "a priority class is for all pods",
+			values: "priorityClassName: system-node-critical",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"priorityClassName: system-node-critical"},
+		}, {
+			name:   "the default LBNodeAgent",
+			object: "LBNodeAgent default",
+			want:   []string{"dummyInterface: kube-lb0", "localInterface: default"},
+		}, {
+			name:   "the names of the chart of the first API still work",
+			values: "lbnodeagent: {localint: enp1s0, extlbint: lb0, sendgarp: false, podSecurityPolicy: {enabled: true}}",
+			object: "LBNodeAgent default",
+			want:   []string{"localInterface: enp1s0", "dummyInterface: lb0", "sendgarp: false"},
+		}, {
+			name:   "all that an LBNodeAgent can say",
+			values: "lbnodeagent: {interfaces: [eth1], garpConfig: {count: 5}, addressConfig: {localInterface: {validLifetime: 120}}}",
+			object: "LBNodeAgent default",
+			want:   []string{"interfaces:\n    - eth1", "count: 5", "validLifetime: 120"},
+		}, {
+			name:   "further LBNodeAgents",
+			values: "lbnodeagent: {agents: [{name: storage, spec: {nodeSelector: {matchLabels: {rack: storage}}, local: {localInterface: bond0}}}]}",
+			object: "LBNodeAgent storage",
+			want:   []string{"namespace: purelb-system", "rack: storage", "localInterface: bond0"},
+		}, {
+			name:   "a ServiceGroup to begin with",
+			values: "serviceGroup: {create: true, name: first, spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.230}}}}",
+			object: "ServiceGroup first",
+			want:   []string{"pool: 192.168.1.200-192.168.1.230", "namespace: purelb-system"},
+		}, {
+			name:   "a headless Service for Prometheus",
+			values: "Prometheus: {allocator: {Metrics: {enabled: true}}}",
+			object: "Service allocator-metrics",
+			want:   []string{"clusterIP: None", "component: allocator", "port: 7472"},
+		}, {
+			name:   "a ServiceMonitor",
+			values: "Prometheus: {lbnodeagent: {serviceMonitor: {enabled: true, extraLabels: {release: prometheus}}}}",
+			object: "ServiceMonitor lbnodeagent",
+			want:   []string{"release: prometheus", "- port: monitoring"},
+		}, {
+			name:   "rules for alerts can be in another namespace",
+			values: "Prometheus: {allocator: {prometheusRules: {enabled: true, namespace: monitoring}}}",
+			object: "PrometheusRule allocator",
+			want:   []string{"namespace: monitoring", "PureLBPoolAlmostExhausted", "{{ $labels.pool }}"},
+		}, {
+			name:   "templates in further objects are rendered",
+			values: "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: \"of-{{ .Release.Name }}\"}}]",
+			object: "ConfigMap of-purelb",
+			want:   []string{"kind: ConfigMap"},
+		}, {
+			name:   "values of older charts that do nothing any more",
+			values: "fullnameOverride: lb\nmemberlistSecretKey: abc\ngobgp: {enabled: true, image: {tag: 0.2.4}}",
+			object: "Deployment allocator",
+			want:   []string{"name: allocator"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o, ok := mustRender(t, tt.values)[tt.object]
+			if !ok {
+				t.Fatalf("there is no %s", tt.object)
+			}
+			text, err := yaml.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(string(text), want) {
+					t.Errorf("no %q in\n%s", want, text)
+				}
+			}
+		})
+	}
+}
+
+func TestMistakesInValuesAreNamed(t *testing.T) {
+	for _, tt := range []struct{ name, values, want string }{
+		{"a component that is misspelt", "alocator: {}", "'alocator' not allowed"},
+		{"a setting that is misspelt", "lbnodeagent: {localinterface: eth0}", "'localinterface' not allowed"},
+		{"a setting in the wrong place", "lbnodeagent: {replicas: 2}", "'replicas' not allowed"},
+		{"a misspelling deep inside", "lbnodeagent: {garpConfig: {counts: 2}}", "'counts' not allowed"},
+		{"a duration without its unit", "leaseConfig: {retryPeriod: 2}", "at '/leaseConfig/retryPeriod': got number, want string"},
+		{"a name that no interface can have", "lbnodeagent: {dummyInterface: kube-loadbalancer0}", "at '/lbnodeagent/dummyInterface'"},
+		{"a ServiceGroup without addresses", "serviceGroup: {create: true}", "at '/serviceGroup/spec'"},
+		{"an LBNodeAgent without a name", "lbnodeagent: {agents: [{spec: {local: {}}}]}", "missing property 'name'"},
+		{"a log level that there is not", "logLevel: verbose", "at '/logLevel': value must be one of 'info', 'debug'"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := render(t, tt.values)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// A selector that does not match the pods would leave the object without them.
+func TestSelectorsMatchThePods(t *testing.T) {
+	objects := mustRender(t, "Prometheus: {allocator: {Metrics: {enabled: true}}, lbnodeagent: {Metrics: {enabled: true}}}")
+	d := typed[appsv1.Deployment](t, objects["Deployment allocator"]).Spec
+	ds := typed[appsv1.DaemonSet](t, objects["DaemonSet lbnodeagent"]).Spec
+	for _, tt := range []struct {
+		name          string
+		selector, pod map[string]string
+	}{
+		{"Deployment", d.Selector.MatchLabels, d.Template.Labels},
+		{"DaemonSet", ds.Selector.MatchLabels, ds.Template.Labels},
+		{"metrics of the allocator", typed[corev1.Service](t, objects["Service allocator-metrics"]).Spec.Selector, d.Template.Labels},
+		{"metrics of the agents", typed[corev1.Service](t, objects["Service lbnodeagent-metrics"]).Spec.Selector, ds.Template.Labels},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for k, want := range tt.selector {
+				if got := tt.pod[k]; got != want {
+					t.Errorf("it selects %s=%s, and the pods have %q", k, want, got)
+				}
+			}
+			if diff := cmp.Diff("purelb", tt.selector["app"]); diff != "" {
+				t.Errorf("it does not select app=purelb: %s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+// Package docs tests the documentation: its examples are given to a real API
+// server, and read as PureLB reads them.
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/config"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
+
+func TestExamplesWorkAsWritten(t *testing.T) {
+	server := apitest.Shared(t)
+	apitest.EnsureNamespace(t, "purelb-system")
+	for name, example := range examples(t) {
+		t.Run(name, func(t *testing.T) {
+			if out, err := server.Kubectl(example, "apply", "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
+				t.Fatalf("%v\n%s\nof\n%s", err, out, example)
+			}
+			objects, err := apitest.Parse([]byte(example))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var groups []v2.ServiceGroup
+			var agents []v2.LBNodeAgent
+			for _, o := range objects {
+				switch o.GetKind() {
+				case config.KindServiceGroup:
+					groups = append(groups, as[v2.ServiceGroup](t, o))
+				case config.KindLBNodeAgent:
+					agents = append(agents, as[v2.LBNodeAgent](t, o))
+				}
+			}
+			for _, p := range config.For(groups, agents, "purelb-system").Problems {
+				t.Errorf("%s %s: %s", p.Kind, p.Name, p)
+			}
+		})
+	}
+}
+
+// as reads o into its own type.
+func as[T any](t *testing.T, o *unstructured.Unstructured) (typed T) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &typed); err != nil {
+		t.Fatal(err)
+	}
+	return typed
+}
+
+// examples returns the YAML of the documentation, by file and line.
+func examples(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no documentation here: %v", err)
+	}
+	blocks := map[string]string{}
+	for _, file := range append(files, "../README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := 1
+		for i, part := range strings.Split(string(text), "```") {
+			if yaml, ok := strings.CutPrefix(part, "yaml\n"); ok && i%2 == 1 {
+				blocks[fmt.Sprintf("%s:%d", filepath.Base(file), line)] = yaml
+			}
+			line += strings.Count(part, "\n")
+		}
+	}
+	return blocks
+}
