@@ -1,0 +1,137 @@
+package service
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// Patch returns the merge patch of services/status that makes svc say what r
+// says, or nil when it does already. The patch holds for this version of svc
+// only: on any other the API server refuses it.
+func (r Result) Patch(svc *corev1.Service, now time.Time) ([]byte, error) {
+	p := patch{Status: &status{}}
+	p.Metadata.Annotations = changes(svc.Annotations, r.annotations())
+	if !saysIngress(svc, r.Addresses) {
+		p.Status.LoadBalancer = &loadBalancer{Ingress: ingress(r.Addresses)}
+	}
+	conditions := slices.Clone(svc.Status.Conditions)
+	if meta.SetStatusCondition(&conditions, r.condition(svc, now)) {
+		p.Status.Conditions = &conditions
+	}
+	return p.bytes(svc)
+}
+
+// ReleasePatch returns the merge patch of services/status that takes what we
+// wrote out of svc, which is not of type LoadBalancer any more, or nil when
+// there is nothing.
+func ReleasePatch(svc *corev1.Service) ([]byte, error) {
+	p := patch{Status: &status{}}
+	p.Metadata.Annotations = changes(svc.Annotations, without)
+	conditions := slices.Clone(svc.Status.Conditions)
+	if meta.RemoveStatusCondition(&conditions, ConditionAllocated) {
+		p.Status.Conditions = &conditions
+	}
+	return p.bytes(svc)
+}
+
+// ClusterPolicyPatch returns the merge patch of services that sets the external
+// traffic policy of svc to Cluster.
+func ClusterPolicyPatch(svc *corev1.Service) ([]byte, error) {
+	return patch{Spec: &spec{corev1.ServiceExternalTrafficPolicyCluster}}.bytes(svc)
+}
+
+// without are the annotations of a Service that has no addresses.
+var without = map[string]string{
+	AnnotationAllocatedBy:       "",
+	AnnotationAllocatedFrom:     "",
+	AnnotationPoolType:          "",
+	AnnotationSkipIPv6DAD:       "",
+	AnnotationAnnouncingIPv4:    "",
+	AnnotationAnnouncingIPv6:    "",
+	AnnotationAnnouncingUnknown: "",
+}
+
+// annotations returns those of our annotations that r decides on; "" is for
+// those that shall not be there.
+func (r Result) annotations() map[string]string {
+	if len(r.Addresses) == 0 {
+		return without
+	}
+	wanted := map[string]string{
+		AnnotationAllocatedBy:   Brand,
+		AnnotationAllocatedFrom: r.From,
+		AnnotationPoolType:      r.PoolType,
+		AnnotationSkipIPv6DAD:   "",
+	}
+	if r.SkipIPv6DAD {
+		wanted[AnnotationSkipIPv6DAD] = "true"
+	}
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		if !slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {
+			wanted[AnnotationAnnouncing(f)] = ""
+		}
+	}
+	return wanted
+}
+
+// changes returns what a merge patch must say to make present say wanted: nil
+// deletes.
+func changes(present, wanted map[string]string) map[string]*string {
+	change := map[string]*string{}
+	for name, value := range wanted {
+		switch was, there := present[name]; {
+		case value == "" && there:
+			change[name] = nil
+		case value != "" && was != value:
+			change[name] = &value
+		}
+	}
+	return change
+}
+
+// patch is a JSON merge patch (RFC 7386) of a Service.
+type patch struct {
+	Metadata metadata `json:"metadata"`
+	Spec     *spec    `json:"spec,omitempty"`
+	Status   *status  `json:"status,omitempty"`
+}
+
+type metadata struct {
+	UID             string             `json:"uid,omitempty"`
+	ResourceVersion string             `json:"resourceVersion"`
+	Annotations     map[string]*string `json:"annotations,omitempty"`
+}
+
+type spec struct {
+	ExternalTrafficPolicy corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy"`
+}
+
+type status struct {
+	LoadBalancer *loadBalancer       `json:"loadBalancer,omitempty"`
+	Conditions   *[]metav1.Condition `json:"conditions,omitempty"`
+}
+
+// loadBalancer without ingress is null, which deletes what is there.
+type loadBalancer struct {
+	Ingress []corev1.LoadBalancerIngress `json:"ingress"`
+}
+
+// bytes returns p for this version of svc, or nil when p changes nothing.
+func (p patch) bytes(svc *corev1.Service) ([]byte, error) {
+	if p.Status != nil && *p.Status == (status{}) {
+		p.Status = nil
+	}
+	if p.Spec == nil && p.Status == nil && len(p.Metadata.Annotations) == 0 {
+		return nil, nil
+	}
+	p.Metadata.UID, p.Metadata.ResourceVersion = string(svc.UID), svc.ResourceVersion
+	return json.Marshal(p)
+}

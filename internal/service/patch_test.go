@@ -1,0 +1,199 @@
+package service_test
+
+import (
+	"encoding/json"
+	"net/netip"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/service"
+)
+
+var now = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+
+func allocated(addresses ...string) service.Result {
+	return service.Result{
+		Addresses: addrs(addresses...), From: "blue", PoolType: service.PoolLocal,
+		Allocated: true, Reason: "Allocated", Message: "as asked",
+	}
+}
+
+// says gives a Service what r says.
+func says(t interface{ Fatal(...any) }, s *corev1.Service, r service.Result, at time.Time) *corev1.Service {
+	patch, err := r.Patch(s, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patched(t, s, patch)
+}
+
+// patched is s after a merge patch, as the API server would have it.
+func patched(t interface{ Fatal(...any) }, s *corev1.Service, patch []byte) *corev1.Service {
+	if patch == nil {
+		return s
+	}
+	before, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := jsonpatch.MergePatch(before, patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := &corev1.Service{}
+	if err := json.Unmarshal(text, after); err != nil {
+		t.Fatal(err)
+	}
+	return after
+}
+
+func TestAnAllocationIsOnePatch(t *testing.T) {
+	r := allocated("192.0.2.1", "2001:db8::1")
+	r.SkipIPv6DAD = true
+	patch, err := r.Patch(svc(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"metadata":{"uid":"uid-1","resourceVersion":"7","annotations":{` +
+		`"purelb.io/allocated-by":"PureLB","purelb.io/allocated-from":"blue","purelb.io/pool-type":"local","purelb.io/skip-ipv6-dad":"true"}},` +
+		`"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP"},{"ip":"2001:db8::1","ipMode":"VIP"}]},` +
+		`"conditions":[{"type":"purelb.io/Allocated","status":"True","observedGeneration":3,"lastTransitionTime":"2026-02-03T04:05:06Z",` +
+		`"reason":"Allocated","message":"as asked"}]}}`
+	if diff := cmp.Diff(want, string(patch)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNothingIsWrittenWhenNothingIsNew(t *testing.T) {
+	r := allocated("192.0.2.1", "2001:db8::1")
+	s := says(t, svc(), r, now)
+	if patch, err := r.Patch(s, now.Add(time.Hour)); patch != nil || err != nil {
+		t.Errorf("patch %s, error %v", patch, err)
+	}
+	s.Status.LoadBalancer.Ingress[0].IPMode = nil
+	if patch, _ := r.Patch(s, now.Add(time.Hour)); patch != nil {
+		t.Errorf("an ipMode that goes without saying is patched: %s", patch)
+	}
+}
+
+func TestWhatIsNotOursStays(t *testing.T) {
+	other := metav1.Condition{Type: "example.com/Fine", Status: "True", Reason: "Fine", LastTransitionTime: created}
+	s := svc(annotated("example.com/a", "b", service.AnnotationGroup, "blue", service.AnnotationAnnouncingIPv4, "n1,eth0,192.0.2.1"))
+	s.Status.Conditions = []metav1.Condition{other}
+	s = says(t, s, allocated("192.0.2.1"), now)
+	want := map[string]string{
+		"example.com/a": "b", service.AnnotationGroup: "blue", service.AnnotationAnnouncingIPv4: "n1,eth0,192.0.2.1",
+		service.AnnotationAllocatedBy: "PureLB", service.AnnotationAllocatedFrom: "blue", service.AnnotationPoolType: "local",
+	}
+	if diff := cmp.Diff(want, s.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(other, s.Status.Conditions[0]); diff != "" || len(s.Status.Conditions) != 2 {
+		t.Errorf("conditions: %v", s.Status.Conditions)
+	}
+}
+
+func TestAFamilyThatIsDroppedTakesItsSlotsAlong(t *testing.T) {
+	s := says(t, svc(), allocated("192.0.2.1", "2001:db8::1"), now)
+	s.Annotations[service.AnnotationAnnouncingIPv6] = "n1,eth0,2001:db8::1"
+	s.Annotations[service.AnnotationAnnouncingIPv4] = "n1,eth0,192.0.2.1"
+	s = says(t, s, allocated("192.0.2.1"), now)
+	if _, there := s.Annotations[service.AnnotationAnnouncingIPv6]; there || s.Annotations[service.AnnotationAnnouncingIPv4] == "" {
+		t.Errorf("annotations: %v", s.Annotations)
+	}
+}
+
+func TestAServiceWithoutAddressesHasNoBrand(t *testing.T) {
+	s := says(t, svc(), allocated("192.0.2.1"), now)
+	s = says(t, s, service.Result{Reason: "Exhausted", Message: "none left"}, now)
+	if len(s.Annotations) != 0 || len(s.Status.LoadBalancer.Ingress) != 0 {
+		t.Errorf("annotations %v, ingress %v", s.Annotations, s.Status.LoadBalancer.Ingress)
+	}
+}
+
+func TestTheTimeOfTransitionIsThatOfTheStatus(t *testing.T) {
+	refused := service.Result{Reason: "Exhausted", Message: "none left"}
+	s := says(t, svc(), refused, now)
+	refused.Reason, refused.Message = "UnknownPool", "gone"
+	s = says(t, s, refused, now.Add(time.Hour))
+	if c := s.Status.Conditions[0]; !c.LastTransitionTime.Time.Equal(now) || c.Message != "gone" {
+		t.Errorf("a new reason has moved the time: %+v", c)
+	}
+	s = says(t, s, allocated("192.0.2.1"), now.Add(2*time.Hour))
+	if c := s.Status.Conditions[0]; !c.LastTransitionTime.Time.Equal(now.Add(2 * time.Hour)) {
+		t.Errorf("a new status has not moved the time: %+v", c)
+	}
+}
+
+func TestReleaseTakesOutAllThatWeWrote(t *testing.T) {
+	s := says(t, svc(annotated("example.com/a", "b", service.AnnotationGroup, "blue")), allocated("192.0.2.1", "2001:db8::1"), now)
+	s.Annotations[service.AnnotationAnnouncingIPv6] = "n1,eth0,2001:db8::1"
+	s.Spec.Type = corev1.ServiceTypeClusterIP
+	patch, err := service.ReleasePatch(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = patched(t, s, patch)
+	want := map[string]string{"example.com/a": "b", service.AnnotationGroup: "blue"}
+	if diff := cmp.Diff(want, s.Annotations); diff != "" || len(s.Status.Conditions) != 0 {
+		t.Errorf("conditions %v, annotations (-want +got):\n%s", s.Status.Conditions, diff)
+	}
+	if patch, err := service.ReleasePatch(s); patch != nil || err != nil {
+		t.Errorf("a second release: patch %s, error %v", patch, err)
+	}
+}
+
+func TestThePolicyPatchIsForThisVersion(t *testing.T) {
+	patch, err := service.ClusterPolicyPatch(svc())
+	if want := `{"metadata":{"uid":"uid-1","resourceVersion":"7"},"spec":{"externalTrafficPolicy":"Cluster"}}`; err != nil || string(patch) != want {
+		t.Errorf("got %s, %v, want %s", patch, err, want)
+	}
+}
+
+func TestEventsTellTheSameOfTheSame(t *testing.T) {
+	want := "{Ingress:[{IP:192.0.2.1 Hostname: IPMode:VIP Ports:[]} {IP:2001:db8::1 Hostname: IPMode:VIP Ports:[]}]}"
+	if got := allocated("192.0.2.1", "2001:db8::1").Describe(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestAServiceSaysWhatItWasGiven(t *testing.T) {
+	address := rapid.SampledFrom(addrs("192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"))
+	result := rapid.Custom(func(t *rapid.T) service.Result {
+		return service.Result{
+			Addresses:   rapid.SliceOfNDistinct(address, 0, 3, rapid.ID).Draw(t, "addresses"),
+			From:        rapid.SampledFrom([]string{"blue", "green", "blue, green"}).Draw(t, "from"),
+			PoolType:    rapid.SampledFrom([]string{service.PoolLocal, service.PoolRemote}).Draw(t, "type"),
+			SkipIPv6DAD: rapid.Bool().Draw(t, "dad"),
+			Allocated:   rapid.Bool().Draw(t, "allocated"),
+			Reason:      rapid.SampledFrom([]string{"A", "B"}).Draw(t, "reason"),
+			Message:     rapid.SampledFrom([]string{"a", "b"}).Draw(t, "message"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		s := svc()
+		for _, r := range rapid.SliceOfN(result, 1, 4).Draw(t, "results") {
+			s = says(t, s, r, now)
+			read := service.Read(s, true)
+			if diff := cmp.Diff(r.Addresses, read.Held, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("addresses (-want +got):\n%s", diff)
+			}
+			if has := len(r.Addresses) > 0; service.Branded(s) != has || has && (read.From != r.From || read.PoolType != r.PoolType || read.SkipIPv6DAD != r.SkipIPv6DAD) {
+				t.Fatalf("annotations %v after %+v", s.Annotations, r)
+			}
+			if !service.Says(s, r.Reason, r.Message) {
+				t.Fatalf("conditions %v after %+v", s.Status.Conditions, r)
+			}
+			if patch, err := r.Patch(s, now.Add(time.Hour)); patch != nil || err != nil {
+				t.Fatalf("once more: patch %s, error %v", patch, err)
+			}
+		}
+	})
+}

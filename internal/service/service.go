@@ -1,0 +1,101 @@
+// Package service reads a Kubernetes Service into what it asks for and what it
+// holds, and writes what it was given back into it.
+//
+// It knows the annotations, the spec and the status of a Service in the
+// spelling of every generation of PureLB. It knows nothing of pools, of who
+// holds which address, or of the API server: a Service comes in as a value, and
+// a change to it goes out as the bytes of a merge patch.
+package service
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Annotations that users set.
+const (
+	// AnnotationGroup names the ServiceGroup that addresses come from.
+	AnnotationGroup = "purelb.io/service-group"
+	// AnnotationPool is the older name of AnnotationGroup, which wins.
+	AnnotationPool = "purelb.io/address-pool"
+	// AnnotationAddresses asks for one address, or one of each family.
+	AnnotationAddresses = "purelb.io/addresses"
+	// AnnotationSharing is a key; Services that have the same one may share
+	// an address.
+	AnnotationSharing = "purelb.io/allow-shared-ip"
+)
+
+// Annotations that PureLB sets.
+const (
+	// AnnotationAllocatedBy is the brand: its value is Brand on Services whose
+	// addresses PureLB allocated, and only those are announced.
+	AnnotationAllocatedBy = "purelb.io/allocated-by"
+	// AnnotationAllocatedFrom names the groups, separated by ", ".
+	AnnotationAllocatedFrom = "purelb.io/allocated-from"
+	// AnnotationPoolType is PoolLocal or PoolRemote.
+	AnnotationPoolType = "purelb.io/pool-type"
+	// AnnotationSkipIPv6DAD is "true", or absent.
+	AnnotationSkipIPv6DAD = "purelb.io/skip-ipv6-dad"
+)
+
+// Brand is the value of AnnotationAllocatedBy.
+const Brand = "PureLB"
+
+// Values of AnnotationPoolType: what the addresses were when they were
+// allocated.
+const (
+	PoolLocal  = "local"
+	PoolRemote = "remote"
+)
+
+// Load balancer classes that are ours: that of the API purelb.io/v1, and that
+// of purelb.io/v2.
+const (
+	ClassV1 = "purelb.io/purelb"
+	ClassV2 = "purelb.io/purelbv2"
+)
+
+// Branded reports whether PureLB allocated the addresses of svc.
+func Branded(svc *corev1.Service) bool {
+	return svc.Annotations[AnnotationAllocatedBy] == Brand
+}
+
+// Ingress returns the addresses in the status of svc, in its order. Entries
+// with a host name, or with what is no address, are passed over.
+func Ingress(svc *corev1.Service) []netip.Addr {
+	var addresses []netip.Addr
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		a, err := netip.ParseAddr(in.IP)
+		if err == nil && a.Zone() == "" && !slices.Contains(addresses, a.Unmap()) {
+			addresses = append(addresses, a.Unmap())
+		}
+	}
+	return addresses
+}
+
+// LocalPolicy reports whether the external traffic policy of svc is Local: only
+// nodes with an endpoint take its traffic.
+func LocalPolicy(svc *corev1.Service) bool {
+	return svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// Foreign says why svc is none of our business, or "" when it is ours.
+// byDefault says that Services without a class are ours.
+func Foreign(svc *corev1.Service, byDefault bool) string {
+	class := svc.Spec.LoadBalancerClass
+	switch {
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return "type is " + string(svc.Spec.Type) + ", not LoadBalancer"
+	case svc.Spec.ClusterIP == corev1.ClusterIPNone:
+		return "headless"
+	case class == nil && !byDefault:
+		return "no loadBalancerClass, and PureLB is not the default announcer"
+	case class != nil && *class != ClassV1 && *class != ClassV2:
+		return "loadBalancerClass is " + *class
+	case !Branded(svc) && len(svc.Status.LoadBalancer.Ingress) > 0:
+		return "somebody else gave it its addresses"
+	}
+	return ""
+}
