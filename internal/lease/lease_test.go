@@ -1,0 +1,277 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/election"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
+
+// api is the Leases of a fresh namespace of a real API server.
+func api(t *testing.T) coordination.LeaseInterface {
+	clients, err := kubernetes.NewForConfig(apitest.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients.CoordinationV1().Leases(apitest.Namespace(t))
+}
+
+func record(subnets ...string) Record {
+	r := Record{NodeUID: "node-uid", Agent: "purelb/default"}
+	for _, s := range subnets {
+		r.Subnets = append(r.Subnets, netip.MustParsePrefix(s))
+	}
+	return r
+}
+
+// start runs the Leases of node until the test ends or stop is called.
+func start(t *testing.T, client coordination.LeaseInterface, node string, duration time.Duration) (l *Leases, stop func()) {
+	l = New(Options{
+		Client: client, Node: node, Instance: "pod-of-" + node,
+		Duration: duration, RenewDeadline: duration * 7 / 10, RetryPeriod: duration / 5,
+		Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		ended <- nil
+	}
+	t.Cleanup(stop)
+	return l, stop
+}
+
+// await waits until what l knows is as wanted.
+func await(t *testing.T, l *Leases, what string, wanted func(election.Peers) bool) {
+	t.Helper()
+	limit := time.After(30 * time.Second)
+	for !wanted(l.Peers()) {
+		select {
+		case <-l.Changed():
+		case <-limit:
+			t.Fatalf("not so after 30 s: %s; known is %s", what, showPeers(l.Peers()))
+		}
+	}
+}
+
+func members(nodes ...string) func(election.Peers) bool {
+	return func(p election.Peers) bool {
+		var got []string
+		for _, m := range p.Members {
+			got = append(got, m.Node)
+		}
+		return p.Trusted && cmp.Equal(got, nodes)
+	}
+}
+
+func get(t *testing.T, client coordination.LeaseInterface, node string) *coordinationv1.Lease {
+	t.Helper()
+	o, err := client.Get(t.Context(), Prefix+node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestTheLeaseSaysWhatTheNodeAgentSays(t *testing.T) {
+	client := api(t)
+	l, _ := start(t, client, "node-a", 10*time.Second)
+	l.Publish(record("192.0.2.0/24", "2001:db8::/64"))
+	await(t, l, "node-a is known", members("node-a"))
+
+	o := get(t, client, "node-a")
+	got := []any{o.Labels, o.Annotations, *o.Spec.HolderIdentity, *o.Spec.LeaseDurationSeconds, o.OwnerReferences}
+	want := []any{
+		map[string]string{"app.kubernetes.io/name": "purelb", "app.kubernetes.io/component": "lbnodeagent"},
+		map[string]string{
+			AnnotationSubnets: "192.0.2.0/24,2001:db8::/64", AnnotationInstance: "pod-of-node-a", AnnotationAgent: "purelb/default",
+		},
+		"node-a", int32(10),
+		[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-a", UID: "node-uid"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+
+	r := record()
+	r.Problem = "no interface matches"
+	l.Publish(r)
+	await(t, l, "no subnets", func(p election.Peers) bool { return len(p.Known) == 0 })
+	o = get(t, client, "node-a")
+	if subnets, ok := o.Annotations[AnnotationSubnets]; !ok || subnets != "" || o.Annotations[AnnotationProblem] != r.Problem {
+		t.Errorf("annotations are %v", o.Annotations)
+	}
+}
+
+func TestALeaseFromBeforeIsTakenOverWhole(t *testing.T) {
+	client := api(t)
+	holder, seconds, note := "somebody", int32(300), map[string]string{"example.com/note": "kept"}
+	_, err := client.Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: Prefix + "node-a", Annotations: note},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := start(t, client, "node-a", 10*time.Second)
+	l.Publish(record("192.0.2.0/24"))
+	await(t, l, "node-a is known", members("node-a"))
+	o := get(t, client, "node-a")
+	if *o.Spec.HolderIdentity != "node-a" || *o.Spec.LeaseDurationSeconds != 10 || len(o.Labels) != 2 || o.Annotations["example.com/note"] != "kept" {
+		t.Errorf("the Lease is %+v", o)
+	}
+}
+
+func TestNodesSeeEachOtherComeFallSilentAndSayGoodbye(t *testing.T) {
+	client := api(t)
+	a, _ := start(t, client, "node-a", 2*time.Second)
+	a.Publish(record("192.0.2.0/24"))
+	b, stopB := start(t, client, "node-b", 2*time.Second)
+	b.Publish(record("198.51.100.0/24"))
+	c, stopC := start(t, client, "node-c", 2*time.Second)
+	c.Publish(record("203.0.113.0/24"))
+	for _, l := range []*Leases{a, b, c} {
+		await(t, l, "all see all", members("node-a", "node-b", "node-c"))
+	}
+	stopB()
+	await(t, a, "node-b is dead", members("node-a", "node-c"))
+	if got := len(a.Peers().Known); got != 3 {
+		t.Errorf("%d subnets are known, want 3: a Lease outlives its node's power", got)
+	}
+	stopC()
+	if err := c.Delete(t.Context()); err != nil {
+		t.Error(err)
+	}
+	await(t, a, "node-c is gone", members("node-a"))
+	if got := len(a.Peers().Known); got != 2 {
+		t.Errorf("%d subnets are known, want 2", got)
+	}
+}
+
+func TestADeletedLeaseIsWrittenAgain(t *testing.T) {
+	client := api(t)
+	l, _ := start(t, client, "node-a", 10*time.Second)
+	l.Publish(record("192.0.2.0/24"))
+	await(t, l, "node-a is known", members("node-a"))
+	if err := client.Delete(t.Context(), Prefix+"node-a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, l, "nothing is trusted", func(p election.Peers) bool { return !p.Trusted })
+	await(t, l, "node-a is known again", members("node-a"))
+}
+
+func TestDeleteLeavesTheLeaseOfAnotherInstance(t *testing.T) {
+	client := api(t)
+	l, stop := start(t, client, "node-a", 10*time.Second)
+	l.Publish(record("192.0.2.0/24"))
+	await(t, l, "node-a is known", members("node-a"))
+	stop()
+
+	o := get(t, client, "node-a")
+	o.Annotations[AnnotationInstance] = "the next pod"
+	if _, err := client.Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Delete(t.Context()); err != nil {
+		t.Error(err)
+	}
+	o = get(t, client, "node-a")
+
+	o.Annotations[AnnotationInstance] = "pod-of-node-a"
+	if _, err := client.Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Delete(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Get(t.Context(), Prefix+"node-a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("our own Lease is still there: %v", err)
+	}
+	if err := l.Delete(t.Context()); err != nil {
+		t.Errorf("deleting what is gone: %v", err)
+	}
+}
+
+// cut is a connection to the API server that can be cut for writes.
+type cut struct {
+	coordination.LeaseInterface
+	off atomic.Bool
+}
+
+func (c *cut) Update(ctx context.Context, o *coordinationv1.Lease, opt metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if c.off.Load() {
+		return nil, errors.New("connection refused")
+	}
+	return c.LeaseInterface.Update(ctx, o, opt)
+}
+
+func TestWithoutContactNothingIsTrustedAndNobodyIsDead(t *testing.T) {
+	client := api(t)
+	line := &cut{LeaseInterface: client}
+	a, _ := start(t, line, "node-a", 2*time.Second)
+	a.Publish(record("192.0.2.0/24"))
+	b, stopB := start(t, client, "node-b", 2*time.Second)
+	b.Publish(record("198.51.100.0/24"))
+	await(t, a, "both are there", members("node-a", "node-b"))
+
+	line.off.Store(true)
+	stopB()
+	await(t, a, "nothing is trusted", func(p election.Peers) bool { return !p.Trusted })
+	if got := len(a.Peers().Members); got != 2 {
+		t.Errorf("%d members while cut off, want 2", got)
+	}
+	line.off.Store(false)
+	await(t, a, "node-b is dead", members("node-a"))
+}
+
+// hung is a connection that takes requests and never answers.
+type hung struct{ coordination.LeaseInterface }
+
+func (hung) Update(ctx context.Context, _ *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestARenewalThatHangsIsGivenUp(t *testing.T) {
+	client := api(t)
+	failed := make(chan error, 100)
+	l := New(Options{
+		Client: hung{client}, Node: "node-a", Instance: "pod",
+		Duration: time.Second, RenewDeadline: 700 * time.Millisecond, RetryPeriod: 100 * time.Millisecond,
+		Log: slog.New(slog.DiscardHandler), Renewed: func(err error) { failed <- err },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	l.Publish(record("192.0.2.0/24"))
+	if err := <-failed; err != nil {
+		t.Errorf("the first renewal creates the Lease: %v", err)
+	}
+	if err := <-failed; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the second one ended with %v, want that its time was up", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,205 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// at is the time so many seconds after the start.
+func at(seconds float64) time.Time {
+	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// leaseOf is the Lease of node, renewed at a time of its own clock, which is a
+// year off.
+func leaseOf(node string, renewed time.Time, subnets string) *coordinationv1.Lease {
+	seconds := int32(10)
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: Prefix + node, Annotations: map[string]string{AnnotationSubnets: subnets}},
+		Spec: coordinationv1.LeaseSpec{
+			LeaseDurationSeconds: &seconds,
+			RenewTime:            &metav1.MicroTime{Time: renewed.AddDate(1, 0, 0)},
+		},
+	}
+}
+
+// theTable is that of node-a, with a Lease of ten seconds.
+func theTable() *table {
+	t := newTable(Options{Node: "node-a", Duration: 10 * time.Second, RetryPeriod: 2 * time.Second})
+	t.synced = true
+	return t
+}
+
+// renewed has node-a renew its Lease at a time and see it come back at once.
+func renewed(t *table, now time.Time, create bool) {
+	o := leaseOf("node-a", now, "192.0.2.0/24,2001:db8::/64")
+	t.send(versionOf(o), create, now)
+	t.observe(o, now)
+}
+
+func showPeers(p election.Peers) string {
+	var b strings.Builder
+	for _, m := range p.Members {
+		fmt.Fprintf(&b, "%s%v ", m.Node, m.Subnets)
+	}
+	fmt.Fprintf(&b, "known%v trusted=%v", p.Known, p.Trusted)
+	return b.String()
+}
+
+func expect(t *testing.T, got election.Peers, want string) {
+	t.Helper()
+	if text := showPeers(got); text != want {
+		t.Errorf("\n got %s\nwant %s", text, want)
+	}
+}
+
+const (
+	onlyA = "node-a[192.0.2.0/24 2001:db8::/64] known[192.0.2.0/24 2001:db8::/64] trusted=true"
+	both  = "node-a[192.0.2.0/24 2001:db8::/64] node-b[192.0.2.0/24 2001:db8::/64] known[192.0.2.0/24 2001:db8::/64] trusted=true"
+	bDead = onlyA
+)
+
+func TestNothingIsTrustedBeforeOurOwnLeaseComesBack(t *testing.T) {
+	table := theTable()
+	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0))
+	expect(t, table.peers(at(0)), "node-b[192.0.2.0/24] known[192.0.2.0/24] trusted=false")
+	renewed(table, at(1), false)
+	if !table.peers(at(1)).Trusted {
+		t.Error("not trusted after our Lease came back")
+	}
+}
+
+func TestANodeThatNobodyKnewOfWaitsUntilTheOthersDo(t *testing.T) {
+	table := theTable()
+	renewed(table, at(0), true)
+	if table.peers(at(1.9)).Trusted {
+		t.Error("trusted before nodes that started together could see each other")
+	}
+	if !table.peers(at(2)).Trusted {
+		t.Error("not trusted after the retry period")
+	}
+}
+
+func TestALeaseCountsFromWhenWeSawItChange(t *testing.T) {
+	table := theTable()
+	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64"), at(0))
+	for s := 0.0; s <= 9; s += 3 {
+		renewed(table, at(s), false)
+	}
+	expect(t, table.peers(at(9)), both)
+	if table.overdue(at(9)) {
+		t.Error("overdue within its duration")
+	}
+	if !table.overdue(at(10)) {
+		t.Error("its silence is not followed up when its duration is over")
+	}
+	renewed(table, at(10), false)
+	expect(t, table.peers(at(10)), bDead)
+}
+
+func TestSubnetsOfTheDeadAreKnownUntilTheLeaseIsGone(t *testing.T) {
+	table := theTable()
+	o := leaseOf("node-b", at(0), "198.51.100.0/24")
+	table.observe(o, at(0))
+	renewed(table, at(0), false)
+	renewed(table, at(11), false) // after a gap, node-b gets a full duration again
+	renewed(table, at(16), false)
+	renewed(table, at(21), false)
+	expect(t, table.peers(at(21)), "node-a[192.0.2.0/24 2001:db8::/64] known[192.0.2.0/24 198.51.100.0/24 2001:db8::/64] trusted=true")
+	table.forget(o)
+	expect(t, table.peers(at(21)), onlyA)
+}
+
+func TestNobodyDiesWhileWeAreCutOff(t *testing.T) {
+	table := theTable()
+	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64"), at(0))
+	renewed(table, at(0), false)
+	untrusted := strings.Replace(both, "trusted=true", "trusted=false", 1)
+	expect(t, table.peers(at(60)), untrusted)
+	renewed(table, at(61), false)
+	expect(t, table.peers(at(61)), both)
+	renewed(table, at(65), false)
+	renewed(table, at(69), false)
+	expect(t, table.peers(at(69)), both)
+	renewed(table, at(72), false)
+	expect(t, table.peers(at(72)), bDead)
+}
+
+func TestAnEditBySomebodyElseIsNoRenewal(t *testing.T) {
+	table := theTable()
+	o := leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64")
+	table.observe(o, at(0))
+	for s := 0.0; s <= 10; s += 2.5 {
+		o.ResourceVersion = fmt.Sprint(s)
+		o.Annotations["example.com/note"] = fmt.Sprint(s)
+		table.observe(o, at(s))
+		renewed(table, at(s), false)
+	}
+	expect(t, table.peers(at(10)), bDead)
+}
+
+func TestWhenOurOwnLeaseIsDeletedNothingIsTrustedUntilTheOthersKnowUsAgain(t *testing.T) {
+	table := theTable()
+	renewed(table, at(0), false)
+	table.forget(leaseOf("node-a", at(0), ""))
+	if table.peers(at(0)).Trusted {
+		t.Error("trusted without a Lease of our own")
+	}
+	renewed(table, at(1), true)
+	if table.peers(at(1)).Trusted || !table.peers(at(3)).Trusted {
+		t.Error("the others need the retry period to know of us again")
+	}
+}
+
+func TestMostRenewalsChangeNothing(t *testing.T) {
+	table := theTable()
+	if !table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0)) {
+		t.Error("a new node is no news")
+	}
+	if table.observe(leaseOf("node-b", at(1), "192.0.2.0/24"), at(1)) {
+		t.Error("a renewal is news")
+	}
+	if !table.observe(leaseOf("node-b", at(2), "192.0.2.0/24,2001:db8::/64"), at(2)) {
+		t.Error("a new subnet is no news")
+	}
+}
+
+func TestSubnetsAreReadAsFarAsTheyCanBe(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"", "[]"},
+		{"192.0.2.0/24,2001:db8::/64", "[192.0.2.0/24 2001:db8::/64]"},
+		{"192.0.2.7/24, 2001:db8::7/64", "[192.0.2.0/24 2001:db8::/64]"},
+		{"nonsense,192.0.2.0/24,,10.0.0.0/99", "[192.0.2.0/24]"},
+		{strings.Repeat("192.0.2.0/24,", 1000), fmt.Sprint(parseSubnets(strings.Repeat("192.0.2.0/24,", maxSubnets)))},
+	} {
+		if got := fmt.Sprint(parseSubnets(tt.text)); got != tt.want {
+			t.Errorf("%.40q is read as %s, want %s", tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestDurationsMustFitTogether(t *testing.T) {
+	good := Options{Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Duration = time.Millisecond },
+		func(o *Options) { o.RenewDeadline = o.Duration },
+		func(o *Options) { o.RetryPeriod = o.RenewDeadline },
+		func(o *Options) { o.RetryPeriod = 0 },
+	} {
+		bad := good
+		change(&bad)
+		if bad.Validate() == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}

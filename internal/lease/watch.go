@@ -1,0 +1,75 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// informer returns the watch of all Leases, which feeds the table, and whether
+// the first list has been fed to it.
+func (l *Leases) informer() (cache.SharedIndexInformer, cache.InformerSynced, error) {
+	client := l.opt.Client
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = Selector
+			return client.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = Selector
+			return client.Watch(ctx, o)
+		},
+	}
+	i := cache.NewSharedIndexInformer(lw, &coordinationv1.Lease{}, 0, cache.Indexers{})
+	if err := i.SetTransform(slim); err != nil {
+		return nil, nil, fmt.Errorf("watch leases: %w", err)
+	}
+	handler, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    l.seen,
+		UpdateFunc: func(_, o any) { l.seen(o) },
+		DeleteFunc: l.gone,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch leases: %w", err)
+	}
+	return i, handler.HasSynced, nil
+}
+
+// slim drops what is not needed from a Lease before it is cached.
+func slim(o any) (any, error) {
+	if lease, ok := o.(*coordinationv1.Lease); ok {
+		lease.ManagedFields, lease.OwnerReferences, lease.Labels = nil, nil, nil
+	}
+	return o, nil
+}
+
+// seen notes a Lease that is there.
+func (l *Leases) seen(o any) {
+	if lease, ok := o.(*coordinationv1.Lease); ok {
+		l.update(func(t *table) bool { return t.observe(lease, time.Now()) })
+	}
+}
+
+// gone notes a Lease that is not there any more. Ours is written again at once.
+func (l *Leases) gone(o any) {
+	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = last.Obj
+	}
+	lease, ok := o.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	l.update(func(t *table) bool {
+		t.forget(lease)
+		if lease.Name == Prefix+l.opt.Node && l.record != nil {
+			poke(l.renew)
+		}
+		return true
+	})
+}
