@@ -1,0 +1,99 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// defaultAnnouncer is the value of --default-announcer which makes Services
+// without a load balancer class ours.
+const defaultAnnouncer = "PureLB"
+
+// inCluster is where a pod finds the namespace that it is in.
+const inCluster = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// flags are what the command line and the environment say.
+type flags struct {
+	namespace     string
+	host          string
+	port          int
+	healthAddress string
+	kubeconfig    string
+	announcer     string
+	leaderElect   bool
+	identity      string
+	level         slog.Level
+}
+
+// parse reads the command line; what it does not say, the environment may.
+func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
+	var f flags
+	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
+	set := flag.NewFlagSet("allocator", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.StringVar(&f.namespace, "namespace", env("PURELB_NAMESPACE"), "the `namespace` that PureLB is installed in (PURELB_NAMESPACE); default: that of this pod")
+	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics on (PURELB_HOST); default: all")
+	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics on, 0 for none")
+	set.StringVar(&f.healthAddress, "health-address", ":8081", "the `address:port` to serve /healthz and /readyz on, 0 for none")
+	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
+	set.StringVar(&f.announcer, "default-announcer", env("DEFAULT_ANNOUNCER"), "\"PureLB\" to serve Services without a loadBalancerClass too (DEFAULT_ANNOUNCER)")
+	set.BoolVar(&f.leaderElect, "leader-elect", true, "have one of several allocators work at a time")
+	set.StringVar(&f.identity, "identity", env("PURELB_POD_NAME"), "the `name` of this allocator in the leader election, which no other may have at the same time (PURELB_POD_NAME); default: a new one")
+	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
+	if err := set.Parse(args); err != nil {
+		return f, err
+	}
+	if set.NArg() > 0 {
+		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
+	}
+	return f, f.complete(level)
+}
+
+// complete fills in what is not said, and tells what is wrong.
+func (f *flags) complete(level string) error {
+	if f.namespace == "" {
+		text, _ := os.ReadFile(inCluster)
+		f.namespace = strings.TrimSpace(string(text))
+	}
+	switch {
+	case f.namespace == "":
+		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE")
+	case f.port < 0 || f.port > 65535:
+		return fmt.Errorf("--port %d is not a port; say 0 to 65535", f.port)
+	}
+	if f.healthAddress != "0" {
+		if _, _, err := net.SplitHostPort(f.healthAddress); err != nil {
+			return fmt.Errorf("--health-address %q is not address:port: %w", f.healthAddress, err)
+		}
+	}
+	switch strings.ToLower(level) {
+	case "info":
+		f.level = slog.LevelInfo
+	case "debug":
+		f.level = slog.LevelDebug
+	default:
+		return fmt.Errorf("--log-level %q is not known; say info or debug", level)
+	}
+	return nil
+}
+
+// metricsAddress is where metrics are served, or "" for nowhere.
+func (f flags) metricsAddress() string {
+	if f.port == 0 {
+		return ""
+	}
+	return net.JoinHostPort(f.host, strconv.Itoa(f.port))
+}
+
+// logger writes one JSON object a line.
+func (f flags) logger(to io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: f.level}))
+}

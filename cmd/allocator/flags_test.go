@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
+	usual := flags{namespace: "purelb-system", port: 7472, healthAddress: ":8081", leaderElect: true}
+	with := func(change func(*flags)) flags {
+		f := usual
+		change(&f)
+		return f
+	}
+	tests := []struct {
+		name string
+		args string
+		env  map[string]string
+		want flags
+	}{
+		{"the usual", "--namespace purelb-system", nil, usual},
+		{"the environment", "", map[string]string{
+			"PURELB_NAMESPACE": "purelb", "PURELB_HOST": "10.0.0.1", "KUBECONFIG": "/kubeconfig", "DEFAULT_ANNOUNCER": "PureLB",
+			"PURELB_POD_NAME": "allocator-1", "PURELB_LOG_LEVEL": "debug",
+		}, flags{namespace: "purelb", host: "10.0.0.1", port: 7472, healthAddress: ":8081", kubeconfig: "/kubeconfig",
+			announcer: "PureLB", leaderElect: true, identity: "allocator-1", level: slog.LevelDebug}},
+		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
+		{"no metrics, no probes, no others", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
+			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},
+		{"a capital letter", "--namespace purelb-system --log-level DEBUG", nil, with(func(f *flags) { f.level = slog.LevelDebug })},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parse(strings.Fields(tt.args), func(name string) string { return tt.env[name] }, io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(flags{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBadFlagsSayWhatToDo(t *testing.T) {
+	tests := []struct{ args, want string }{
+		{"", "the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE"},
+		{"--namespace x --port 70000", "--port 70000 is not a port; say 0 to 65535"},
+		{"--namespace x --port http", `invalid value "http" for flag -port: parse error`},
+		{"--namespace x --health-address 8081", `--health-address "8081" is not address:port: address 8081: missing port in address`},
+		{"--namespace x --log-level loud", `--log-level "loud" is not known; say info or debug`},
+		{"--namespace x --colour", "flag provided but not defined: -colour"},
+		{"--namespace x start", `"start" is not a flag; see --help`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			_, err := parse(strings.Fields(tt.args), func(string) string { return "" }, io.Discard)
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestHelpNamesEveryFlag(t *testing.T) {
+	var help bytes.Buffer
+	err := run(context.Background(), []string{"--help"}, func(string) string { return "" }, io.Discard, &help)
+	if !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("got %v", err)
+	}
+	for _, name := range []string{"namespace", "host", "port", "health-address", "kubeconfig", "default-announcer", "leader-elect", "identity", "log-level"} {
+		if !strings.Contains(help.String(), "-"+name) {
+			t.Errorf("the help does not tell of --%s:\n%s", name, help.String())
+		}
+	}
+}
+
+func TestAMissingKubeconfigIsAnError(t *testing.T) {
+	err := run(context.Background(), []string{"--namespace", "x", "--kubeconfig", "/no/such/file"}, func(string) string { return "" }, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "/no/such/file") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,56 @@
+// Command allocator gives Kubernetes Services of type LoadBalancer their
+// addresses. One replica works; with leader election, others stand by.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"purelb.io/purelb/internal/allocator"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "allocator:", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the allocator until ctx is done. Usage goes to stderr, logs to stdout.
+func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
+	f, err := parse(args, env, stderr)
+	if err != nil {
+		return err
+	}
+	log := f.logger(stdout)
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	klog.SetSlogLogger(log)
+
+	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
+	}
+	return allocator.Run(ctx, cfg, allocator.Options{
+		Namespace:        f.namespace,
+		DefaultAnnouncer: f.announcer == defaultAnnouncer,
+		LeaderElect:      f.leaderElect,
+		Identity:         f.identity,
+		MetricsAddress:   f.metricsAddress(),
+		HealthAddress:    f.healthAddress,
+		Log:              log,
+	})
+}

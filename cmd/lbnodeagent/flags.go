@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// inCluster is where a pod finds the namespace that it is in.
+const inCluster = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// flags are what the command line and the environment say.
+type flags struct {
+	namespace, node, pod                    string
+	host                                    string
+	port                                    int
+	kubeconfig                              string
+	leaseDuration, renewDeadline, retryEach time.Duration
+	level                                   slog.Level
+}
+
+// parse reads the command line; what it does not say, the environment may.
+func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
+	var f flags
+	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
+	set := flag.NewFlagSet("lbnodeagent", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.StringVar(&f.namespace, "namespace", env("PURELB_NAMESPACE"), "the `namespace` that PureLB is installed in (PURELB_NAMESPACE); default: that of this pod")
+	set.StringVar(&f.node, "node-name", env("PURELB_NODE_NAME"), "the `name` of this node in Kubernetes (PURELB_NODE_NAME)")
+	set.StringVar(&f.pod, "pod-uid", env("PURELB_POD_UID"), "the `UID` of this pod (PURELB_POD_UID)")
+	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics and probes on (PURELB_HOST); default: all")
+	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics and probes on")
+	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
+	durations := map[string]string{}
+	for _, d := range []struct{ name, variable, value, usage string }{
+		{"lease-duration", "PURELB_LEASE_DURATION", "10s", "how `long` a node counts as alive after its Lease changed"},
+		{"renew-deadline", "PURELB_RENEW_DEADLINE", "7s", "how `long` one attempt to renew the Lease may take"},
+		{"retry-period", "PURELB_RETRY_PERIOD", "2s", "how `long` to wait after an attempt that failed"},
+	} {
+		durations[d.name] = cmp.Or(env(d.variable), d.value)
+		set.Func(d.name, fmt.Sprintf("%s (%s); default: %s", d.usage, d.variable, d.value), func(text string) error {
+			durations[d.name] = text
+			return nil
+		})
+	}
+	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
+	if err := set.Parse(args); err != nil {
+		return f, err
+	}
+	if set.NArg() > 0 {
+		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
+	}
+	return f, errors.Join(f.times(durations), f.complete(level))
+}
+
+// times reads the durations.
+func (f *flags) times(durations map[string]string) error {
+	for name, to := range map[string]*time.Duration{
+		"lease-duration": &f.leaseDuration, "renew-deadline": &f.renewDeadline, "retry-period": &f.retryEach,
+	} {
+		d, err := time.ParseDuration(durations[name])
+		if err != nil {
+			return fmt.Errorf("--%s %q is not a duration such as 10s", name, durations[name])
+		}
+		*to = d
+	}
+	return nil
+}
+
+// complete fills in what is not said, and tells what is wrong.
+func (f *flags) complete(level string) error {
+	if f.namespace == "" {
+		text, _ := os.ReadFile(inCluster)
+		f.namespace = strings.TrimSpace(string(text))
+	}
+	switch {
+	case f.namespace == "":
+		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE")
+	case f.node == "":
+		return errors.New("the name of this node is not known; say --node-name or PURELB_NODE_NAME")
+	case f.port < 0 || f.port > 65535:
+		return fmt.Errorf("--port %d is not a port; say 0 to 65535", f.port)
+	}
+	switch strings.ToLower(level) {
+	case "info":
+		f.level = slog.LevelInfo
+	case "debug":
+		f.level = slog.LevelDebug
+	default:
+		return fmt.Errorf("--log-level %q is not known; say info or debug", level)
+	}
+	return nil
+}
+
+// address is where metrics and probes are served.
+func (f flags) address() string { return net.JoinHostPort(f.host, strconv.Itoa(f.port)) }
+
+// logger writes one JSON object a line.
+func (f flags) logger(to io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: f.level}))
+}

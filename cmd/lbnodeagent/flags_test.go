@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// environment is variables as os.Getenv has them.
+func environment(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, pair := range pairs {
+			if n, value, _ := strings.Cut(pair, "="); n == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+var pod = []string{"PURELB_NAMESPACE=purelb-system", "PURELB_NODE_NAME=node-1", "PURELB_POD_UID=uid-1"}
+
+func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
+	f, err := parse(nil, environment(pod...), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := flags{
+		namespace: "purelb-system", node: "node-1", pod: "uid-1", port: 7472,
+		leaseDuration: 10 * time.Second, renewDeadline: 7 * time.Second, retryEach: 2 * time.Second,
+		level: slog.LevelInfo,
+	}
+	if f != want {
+		t.Errorf("got %+v, want %+v", f, want)
+	}
+	if got := f.address(); got != ":7472" {
+		t.Errorf("serves at %s, want :7472", got)
+	}
+}
+
+func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
+	env := environment(append(pod, "PURELB_LEASE_DURATION=20s", "PURELB_RENEW_DEADLINE=9s", "PURELB_RETRY_PERIOD=1s",
+		"PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env")...)
+	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--kubeconfig=/flag"}, env, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := flags{
+		namespace: "purelb-system", node: "node-2", pod: "uid-1", host: "2001:db8::1", port: 7000, kubeconfig: "/flag",
+		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
+		level: slog.LevelDebug,
+	}
+	if f != want {
+		t.Errorf("got %+v, want %+v", f, want)
+	}
+	if got := f.address(); got != "[2001:db8::1]:7000" {
+		t.Errorf("serves at %s, want [2001:db8::1]:7000", got)
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for _, tt := range []struct {
+		args, env []string
+		want      string
+	}{
+		{nil, nil, "say --namespace or PURELB_NAMESPACE"},
+		{nil, pod[:1], "say --node-name or PURELB_NODE_NAME"},
+		{[]string{"--port=99999"}, pod, "--port 99999 is not a port"},
+		{[]string{"--lease-duration=soon"}, pod, `--lease-duration "soon" is not a duration`},
+		{nil, append(pod[:3:3], "PURELB_RETRY_PERIOD=2"), `--retry-period "2" is not a duration`},
+		{[]string{"--log-level=loud"}, pod, `--log-level "loud" is not known`},
+		{[]string{"run"}, pod, `"run" is not a flag`},
+	} {
+		_, err := parse(tt.args, environment(tt.env...), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v %v: %v, want %q", tt.args, tt.env, err, tt.want)
+		}
+	}
+}

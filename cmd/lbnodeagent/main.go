@@ -1,0 +1,80 @@
+// Command lbnodeagent keeps the addresses of Kubernetes Services on the
+// interfaces of one node, beside the agents of the other nodes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"purelb.io/purelb/internal/agent"
+	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/linux"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "lbnodeagent:", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the agent until ctx is done. Usage goes to stderr, logs to stdout.
+func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
+	f, err := parse(args, env, stderr)
+	if err != nil {
+		return err
+	}
+	log := f.logger(stdout)
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	klog.SetSlogLogger(log)
+
+	noticeDeadConnections()
+	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
+	}
+	kernel, err := linux.New(log)
+	if err != nil {
+		return err
+	}
+	defer kernel.Close()
+
+	return agent.Run(ctx, cfg, kernel, agent.Setup{
+		Node:      f.node,
+		Namespace: f.namespace,
+		Address:   f.address(),
+		Lease: lease.Options{
+			Node: f.node, Instance: f.pod,
+			Duration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryEach,
+		},
+		Log: log,
+	})
+}
+
+// noticeDeadConnections has client-go find out within 15 seconds that a connection
+// to the API server is dead, where it takes 45 by default. It is told by nothing
+// but the environment.
+func noticeDeadConnections() {
+	for name, seconds := range map[string]string{
+		"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "10",
+		"HTTP2_PING_TIMEOUT_SECONDS":      "5",
+	} {
+		if os.Getenv(name) == "" {
+			_ = os.Setenv(name, seconds)
+		}
+	}
+}

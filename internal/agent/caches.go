@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+// Caches is the Cluster as its API server tells it, by watches on what this node
+// needs: Services of type LoadBalancer, the configuration, the node itself, and
+// endpoints from when a Service of ours is announced only where it has some.
+type Caches struct {
+	cache   cache.Cache
+	node    string
+	changed chan struct{}
+	ended   chan struct{}
+
+	mu     sync.Mutex
+	synced []toolscache.InformerSynced
+
+	// endpoints says whether EndpointSlices are all there, nil as long as they
+	// are not asked for. It belongs to the reader.
+	endpoints toolscache.InformerSynced
+	// narrowed are the Services whose endpoints matter.
+	narrowed atomic.Pointer[map[types.NamespacedName]bool]
+}
+
+// NewCaches returns Caches that know nothing before Run. It does not need the
+// API server.
+func NewCaches(config *rest.Config, node, namespace string) (*Caches, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v2.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	shared := true // nobody writes to what is read
+	here := map[string]cache.Config{namespace: {}}
+	all, err := cache.New(config, cache.Options{
+		Scheme:                       scheme,
+		Mapper:                       mapper(),
+		DefaultUnsafeDisableDeepCopy: &shared,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Service{}: {
+				Field:     fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)),
+				Transform: slimService,
+			},
+			&corev1.Node{}: {
+				Field:     fields.OneTermEqualSelector("metadata.name", node),
+				Transform: slimNode,
+			},
+			&v2.ServiceGroup{}:           {Namespaces: here, Transform: cache.TransformStripManagedFields()},
+			&v2.LBNodeAgent{}:            {Namespaces: here, Transform: cache.TransformStripManagedFields()},
+			&discoveryv1.EndpointSlice{}: {Transform: slimSlice},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the caches: %w", err)
+	}
+	c := &Caches{cache: all, node: node, changed: make(chan struct{}, 1), ended: make(chan struct{})}
+	c.narrowed.Store(&map[types.NamespacedName]bool{})
+	return c, nil
+}
+
+// mapper knows the resources that are watched, so that nothing has to be asked
+// before the watches begin.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	add := func(gv schema.GroupVersion, kind, plural, singular string, scope meta.RESTScope) {
+		m.AddSpecific(gv.WithKind(kind), gv.WithResource(plural), gv.WithResource(singular), scope)
+		// A cache of one namespace asks for the scope of the list's kind.
+		m.AddSpecific(gv.WithKind(kind+"List"), gv.WithResource(plural), gv.WithResource(singular), scope)
+	}
+	add(corev1.SchemeGroupVersion, "Service", "services", "service", meta.RESTScopeNamespace)
+	add(corev1.SchemeGroupVersion, "Node", "nodes", "node", meta.RESTScopeRoot)
+	add(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices", "endpointslice", meta.RESTScopeNamespace)
+	add(v2.GroupVersion, "ServiceGroup", "servicegroups", "servicegroup", meta.RESTScopeNamespace)
+	add(v2.GroupVersion, "LBNodeAgent", "lbnodeagents", "lbnodeagent", meta.RESTScopeNamespace)
+	return m
+}
+
+// Run watches until ctx is done.
+func (c *Caches) Run(ctx context.Context) error {
+	defer close(c.ended)
+	newGeneration := func(a, b client.Object) bool { return a.GetGeneration() != b.GetGeneration() }
+	watched := []struct {
+		object client.Object
+		news   func(before, after client.Object) bool
+	}{
+		{&corev1.Service{}, func(a, b client.Object) bool { return a.GetResourceVersion() != b.GetResourceVersion() }},
+		{&corev1.Node{}, func(a, b client.Object) bool {
+			return a.GetUID() != b.GetUID() || !maps.Equal(a.GetLabels(), b.GetLabels())
+		}},
+		{&v2.ServiceGroup{}, newGeneration},
+		{&v2.LBNodeAgent{}, newGeneration},
+	}
+	var all []toolscache.InformerSynced
+	for _, w := range watched {
+		synced, err := c.watch(ctx, w.object, func(client.Object) bool { return true }, w.news)
+		if err != nil {
+			return err
+		}
+		all = append(all, synced)
+	}
+	c.mu.Lock()
+	c.synced = all
+	c.mu.Unlock()
+	go c.tellWhenSynced(all...)
+	return c.cache.Start(ctx)
+}
+
+// watch has what happens to objects of a kind signal a change, if it matters.
+func (c *Caches) watch(ctx context.Context, object client.Object, matters func(client.Object) bool, news func(before, after client.Object) bool) (toolscache.InformerSynced, error) {
+	informer, err := c.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", object, err)
+	}
+	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { c.signalFor(o, matters) },
+		UpdateFunc: func(before, after any) {
+			b, a := before.(client.Object), after.(client.Object)
+			if news(b, a) {
+				c.signalFor(a, matters)
+			}
+		},
+		DeleteFunc: func(o any) {
+			if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			c.signalFor(o, matters)
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", object, err)
+	}
+	return handler.HasSynced, nil
+}
+
+func (c *Caches) signalFor(o any, matters func(client.Object) bool) {
+	if object, ok := o.(client.Object); ok && matters(object) {
+		c.signal()
+	}
+}
+
+// signal leaves a signal if there is none yet.
+func (c *Caches) signal() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// tellWhenSynced signals when everything has been seen once.
+func (c *Caches) tellWhenSynced(synced ...toolscache.InformerSynced) {
+	if toolscache.WaitForCacheSync(c.ended, synced...) {
+		c.signal()
+	}
+}
+
+// Changed signals that Read may return something else.
+func (c *Caches) Changed() <-chan struct{} { return c.changed }

@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+func TestCachesShowWhatMattersToThisNode(t *testing.T) {
+	c := newCluster(t)
+	elsewhere := newCluster(t)
+	c.apply(ptr(localGroup("mine", "192.0.2.0/25", "2001:db8::/96")))
+	c.apply(ptr(lbNodeAgent("mine", v2.InterfaceSpec{})))
+	elsewhere.apply(ptr(localGroup("other", "192.0.2.0/25", "2001:db8::/96")))
+	c.serve("web", nil, "192.0.2.9")
+	c.serve("plain", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
+
+	caches, err := NewCaches(c.config, c.node, c.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, complete, _ := caches.Read(t.Context()); complete {
+		t.Error("complete before it began")
+	}
+	run(t, caches.Run)
+
+	show := func() string {
+		s, complete, err := caches.Read(t.Context())
+		if err != nil || !complete {
+			return fmt.Sprint("incomplete ", err)
+		}
+		words := []string{s.Node.Name, s.Node.Labels["zone"]}
+		for _, g := range s.Groups {
+			words = append(words, "group", g.Name)
+		}
+		for _, a := range s.Agents {
+			words = append(words, "agent", a.Name)
+		}
+		for _, svc := range s.Services {
+			if svc.Namespace != c.namespace {
+				continue
+			}
+			words = append(words, "service", svc.Name, string(svc.Spec.ExternalTrafficPolicy))
+			if ready, known := s.Ready[svc.Namespace+"/"+svc.Name]; known {
+				words = append(words, fmt.Sprint(ready))
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	base := c.node + " a group mine agent mine service web "
+	eventuallyIs(t, "the first view", base+"Cluster", show)
+	if caches.endpoints != nil {
+		t.Error("endpoints are watched although no Service needs them")
+	}
+	c.patch("web", `{"spec":{"externalTrafficPolicy":"Local"}}`)
+	eventuallyIs(t, "the view without endpoints", base+"Local false", show)
+	c.endpoint("web", c.node, true)
+	eventuallyIs(t, "the view with an endpoint here", base+"Local true", show)
+	c.endpoint("web", "another-node", true)
+	eventuallyIs(t, "the view with an endpoint elsewhere", base+"Local false", show)
+	c.patch("web", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Cluster"}}`)
+	eventuallyIs(t, "the view when the type changed", strings.TrimSuffix(base, " service web "), show)
+}

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
+)
+
+// claims are the times at which this node tells the segment that it has an
+// address (gratuitous ARP, unsolicited Neighbor Advertisement).
+type claims map[netip.Addr]claim
+
+type claim struct {
+	link string
+	due  []time.Time
+}
+
+// next returns the earliest time.
+func (c claims) next() (at time.Time, ok bool) {
+	for _, one := range c {
+		if len(one.due) > 0 && (!ok || one.due[0].Before(at)) {
+			at, ok = one.due[0], true
+		}
+	}
+	return at, ok
+}
+
+// take returns the links of the claims that are due at now, and forgets them.
+// Those that were missed are not made up for.
+func (c claims) take(now time.Time) map[netip.Addr]string {
+	due := map[netip.Addr]string{}
+	for ip, one := range c {
+		rest := slices.DeleteFunc(slices.Clone(one.due), func(at time.Time) bool { return !at.After(now) })
+		if len(rest) < len(one.due) {
+			due[ip] = one.link
+		}
+		if len(rest) == 0 {
+			delete(c, ip)
+		} else {
+			c[ip] = claim{one.link, rest}
+		}
+	}
+	return due
+}
+
+// sendClaims starts the schedule of what was added, ends that of what is not
+// wanted any more, and sends what is due.
+func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done outcome) {
+	local := map[netip.Addr]string{}
+	for _, d := range plan.Decisions {
+		if d.Where == announce.Local {
+			local[d.IP] = d.Address.Link
+		}
+	}
+	for ip, one := range a.claims {
+		if local[ip] != one.link || seen.Agent == nil {
+			delete(a.claims, ip)
+		}
+	}
+	if seen.Agent == nil {
+		return
+	}
+	for ip, w := range done.added {
+		if local[ip] == w.Link {
+			a.claims[ip] = claim{w.Link, moments(now, announce.Schedule(seen.Agent.GARP))}
+		}
+	}
+	for ip, link := range a.claims.take(now) {
+		if seen.Agent.GARP.Verify && !has(seen.Node, done, ip, link) {
+			continue
+		}
+		a.send(ctx, ip, link)
+	}
+}
+
+// moments are the offsets counted from now.
+func moments(now time.Time, offsets []time.Duration) []time.Time {
+	at := make([]time.Time, len(offsets))
+	for i, o := range offsets {
+		at[i] = now.Add(o)
+	}
+	return at
+}
+
+// has says whether this node has ip on link, and nobody else was found to have it.
+func has(node announce.Node, done outcome, ip netip.Addr, link string) bool {
+	_, just := done.added[ip]
+	return just || slices.ContainsFunc(node.Addresses, func(a announce.Address) bool {
+		return a.Prefix.Addr() == ip && a.Link == link && !a.Failed
+	})
+}
+
+func (a *Agent) send(ctx context.Context, ip netip.Addr, link string) {
+	sent, failed := a.Metrics.garpSent, a.Metrics.garpErrors
+	if addr.FamilyOf(ip) == addr.V6 {
+		sent, failed = a.Metrics.naSent, a.Metrics.naErrors
+	}
+	if err := a.Kernel.Claim(ctx, link, ip); err != nil {
+		failed.Inc()
+		a.Log.WarnContext(ctx, "claimNotSent", "address", ip, "interface", link, "error", err)
+		return
+	}
+	sent.Inc()
+}

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+func TestClaimsKeepTheirScheduleAndEndWithTheAddress(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.doings()
+		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("mail", "2001:db8::9"), branded("far", "203.0.113.7")))
+		time.Sleep(700 * time.Millisecond)
+		w.cluster.change(func(s *Snapshot) { s.Services = s.Services[:1] })
+		time.Sleep(10 * time.Second)
+		claims := strings.Join(w.kernel.claims(), "\n")
+		for _, wanted := range []struct {
+			text string
+			n    int
+		}{{"192.0.2.9 eth0", 3}, {"2001:db8::9 eth0", 2}, {"203.0.113.7", 0}, {"100ms claim", 2}, {"600ms claim", 2}, {"1.1s claim", 1}} {
+			if got := strings.Count(claims, wanted.text); got != wanted.n {
+				t.Errorf("%d claims with %q, want %d, in\n%s", got, wanted.text, wanted.n, claims)
+			}
+		}
+		if sent := testutil.ToFloat64(w.metrics.garpSent); sent != 3 {
+			t.Errorf("garp_sent_total is %v, want 3", sent)
+		}
+		if sent := testutil.ToFloat64(w.metrics.naSent); sent != 2 {
+			t.Errorf("na_sent_total is %v, want 2", sent)
+		}
+	})
+}
+
+func TestNoClaimIsSentWhenThatIsSwitchedOff(t *testing.T) {
+	off := false
+	inWorld(t, func(w *world) {
+		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{GARPConfig: &v2.GARPConfig{Enabled: &off}})}
+	}, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		time.Sleep(10 * time.Second)
+		if claims := w.kernel.claims(); len(claims) > 0 {
+			t.Errorf("sent %v", claims)
+		}
+	})
+}

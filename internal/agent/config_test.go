@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/election"
+)
+
+func state(w *world) string {
+	for _, s := range selectorStates {
+		if testutil.ToFloat64(w.metrics.selectorState.WithLabelValues(s)) == 1 {
+			return s
+		}
+	}
+	return "none"
+}
+
+func TestConfigurationThatIsAMistakeStopsNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name, expression, event, state string
+	}{
+		{"malformed", "eth[", "Warning ConfigError Node node-a is announcing nothing new, and keeps what it has: spec.local.localInterface: ", "invalid"},
+		{"without a match", "wlan0", `Warning ConfigError Node node-a is announcing nothing on its interfaces: no interface matches "^(?:wlan0)$"; the node has eth0, eth1`, "configured"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
+				settle()
+				before, slots := w.kernel.String(), w.slots("web")
+				w.told()
+				want(t, "state", state(w), "configured")
+				w.cluster.change(func(s *Snapshot) {
+					s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: tt.expression})}
+					s.Agents[0].Generation = 2
+				})
+				w.peers.change(func(p *election.Peers) { p.Known, p.Members = nil, []election.Member{{Node: "node-a", Eligible: true}} })
+				time.Sleep(10 * time.Minute)
+				want(t, "kernel", w.kernel.String(), before)
+				want(t, "slots", w.slots("web"), slots)
+				want(t, "state", state(w), tt.state)
+				if got := w.told(); !strings.HasPrefix(got, tt.event) || strings.Count(got, "\n") > 0 {
+					t.Errorf("events are %q, want one that begins %q", got, tt.event)
+				}
+				if last := w.peers.told(); !strings.HasPrefix(last, "[] purelb/default ") {
+					t.Errorf("published is %q, want no subnets and the problem", last)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
+	for _, tt := range []struct {
+		name, state string
+		agents      []v2.LBNodeAgent
+	}{
+		{"none at all", "default", nil},
+		{"none for this node", "deselected", []v2.LBNodeAgent{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "others", UID: "others"},
+			Spec:       v2.LBNodeAgentSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "b"}}, Local: &v2.InterfaceSpec{}},
+		}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
+				settle()
+				w.logged()
+				w.cluster.change(func(s *Snapshot) { s.Agents = tt.agents })
+				settle()
+				want(t, "kernel", w.kernel.String(), "")
+				want(t, "slots", w.slots("web"), "")
+				want(t, "state", state(w), tt.state)
+				want(t, "published", w.peers.told(), "[]  ")
+				if log := w.logged("address", "reason"); !strings.Contains(log, "withdrawAddress 192.0.2.9 noConfig") {
+					t.Errorf("log is\n%s", log)
+				}
+			})
+		})
+	}
+}
+
+func TestOfSeveralLBNodeAgentsTheOthersAreToldThatTheyAreIgnored(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.cluster.snapshot.Agents = append(w.cluster.snapshot.Agents, lbNodeAgent("second", v2.InterfaceSpec{}))
+	}, func(w *world) {
+		time.Sleep(time.Hour)
+		want(t, "events", w.told(), "Warning ConfigIgnored LBNodeAgent purelb/default takes precedence on node node-a")
+	})
+}

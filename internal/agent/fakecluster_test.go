@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/lease"
+)
+
+// fakeCluster is the objects of a cluster.
+type fakeCluster struct {
+	mu       sync.Mutex
+	snapshot Snapshot
+	missing  bool
+	changed  chan struct{}
+}
+
+func (c *fakeCluster) Read(context.Context) (Snapshot, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.missing {
+		return Snapshot{}, false, nil
+	}
+	s := c.snapshot
+	s.Services = slices.Clone(s.Services)
+	return s, true, nil
+}
+
+func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }
+
+func (c *fakeCluster) change(change func(*Snapshot)) {
+	c.mu.Lock()
+	change(&c.snapshot)
+	c.missing = false
+	c.mu.Unlock()
+	poke(c.changed)
+}
+
+// fakePeers are the nodes of a cluster.
+type fakePeers struct {
+	mu        sync.Mutex
+	peers     election.Peers
+	published []string
+	changed   chan struct{}
+}
+
+func (p *fakePeers) Publish(r lease.Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := fmt.Sprintf("%v %s %s", r.Subnets, r.Agent, r.Problem)
+	if n := len(p.published); n == 0 || p.published[n-1] != text {
+		p.published = append(p.published, text)
+	}
+}
+
+// told returns what the others were told at last.
+func (p *fakePeers) told() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.published[len(p.published)-1]
+}
+
+func (p *fakePeers) Peers() election.Peers {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peers
+}
+
+func (p *fakePeers) Changed() <-chan struct{} { return p.changed }
+
+func (p *fakePeers) change(change func(*election.Peers)) {
+	p.mu.Lock()
+	change(&p.peers)
+	p.mu.Unlock()
+	poke(p.changed)
+}
+
+// fakeAnnotations writes into a fakeCluster at once.
+type fakeAnnotations struct {
+	mu      sync.Mutex
+	cluster *fakeCluster
+	writes  int
+}
+
+// written returns how many writes there were.
+func (f *fakeAnnotations) written() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes
+}
+
+func (f *fakeAnnotations) Want(writes map[string]Write) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(writes)) {
+		w := writes[key]
+		f.writes++
+		f.cluster.change(func(s *Snapshot) {
+			for i := range s.Services {
+				if svc := s.Services[i].DeepCopy(); svc.Name == w.Name && svc.ResourceVersion == w.Version {
+					applyPatch(svc, w.Patch)
+					svc.ResourceVersion += "'"
+					s.Services[i] = *svc
+				}
+			}
+		})
+		if w.Done != nil {
+			w.Done()
+		}
+	}
+}
+
+// applyPatch applies a merge patch of annotations.
+func applyPatch(svc *corev1.Service, patch string) {
+	var p struct {
+		Metadata struct{ Annotations map[string]*string }
+	}
+	if err := json.Unmarshal([]byte(patch), &p); err != nil {
+		panic(err)
+	}
+	for name, value := range p.Metadata.Annotations {
+		if value == nil {
+			delete(svc.Annotations, name)
+		} else {
+			svc.Annotations[name] = *value
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// fakeKernel is a network stack that holds addresses until they expire, fails
+// when it is told to, and prints itself.
+type fakeKernel struct {
+	mu        sync.Mutex
+	links     []announce.Link
+	addresses []held
+	changed   chan struct{}
+	// did is what was done to it, with the time since it was made.
+	did     []string
+	made    time.Time
+	looks   int
+	dumpErr error
+	putErr  map[string]error // by address
+	stuck   chan struct{}
+}
+
+// held is an address with the time at which it expires, zero for never.
+type held struct {
+	announce.Address
+	expires time.Time
+}
+
+func newFakeKernel(addresses ...announce.Address) *fakeKernel {
+	k := &fakeKernel{
+		links: []announce.Link{
+			{Name: "lo", Index: 1, Up: true},
+			{Name: "eth0", Index: 2, Up: true, Default4: true, Default6: true},
+			{Name: "eth1", Index: 3, Up: true},
+		},
+		changed: make(chan struct{}, 1), made: time.Now(), putErr: map[string]error{},
+	}
+	k.hold(permanent("eth0", "192.0.2.1/24"), permanent("eth0", "2001:db8::1/64"), permanent("eth1", "198.51.100.1/24"))
+	k.hold(addresses...)
+	return k
+}
+
+func permanent(link, prefix string) announce.Address {
+	return announce.Address{Link: link, Prefix: netip.MustParsePrefix(prefix), Valid: announce.Forever, Preferred: announce.Forever}
+}
+
+// ours is a local address as an agent before this one left it.
+func ours(link, prefix string, left time.Duration) announce.Address {
+	a := announce.Address{Link: link, Prefix: netip.MustParsePrefix(prefix), Valid: left, Preferred: left, NoPrefixRoute: true, Mark: announce.Mark}
+	if a.Prefix.Addr().Is6() {
+		a.Preferred = 0
+	}
+	return a
+}
+
+func (k *fakeKernel) hold(addresses ...announce.Address) {
+	for _, a := range addresses {
+		h := held{Address: a}
+		if a.Valid != announce.Forever {
+			h.expires = time.Now().Add(a.Valid)
+		}
+		k.addresses = slices.DeleteFunc(k.addresses, func(o held) bool { return o.Link == a.Link && o.Prefix == a.Prefix })
+		k.addresses = append(k.addresses, h)
+	}
+}
+
+func (k *fakeKernel) note(verb string, what any) {
+	k.did = append(k.did, fmt.Sprintf("%s %s %v", time.Since(k.made), verb, what))
+}
+
+func (k *fakeKernel) Observe(context.Context) (announce.Node, error) {
+	k.mu.Lock()
+	stuck := k.stuck
+	k.looks++
+	k.mu.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.dumpErr != nil {
+		return announce.Node{}, k.dumpErr
+	}
+	node := announce.Node{Links: slices.Clone(k.links), MarksSupported: true}
+	k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return !h.expires.IsZero() && !h.expires.After(time.Now()) })
+	for _, h := range k.addresses {
+		a := h.Address
+		if !h.expires.IsZero() {
+			a.Valid = time.Until(h.expires)
+			a.Preferred = min(a.Preferred, a.Valid)
+		}
+		node.Addresses = append(node.Addresses, a)
+	}
+	return node, nil
+}
+
+func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }
+
+func (k *fakeKernel) Put(_ context.Context, addresses []announce.Address) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var errs []error
+	for _, a := range addresses {
+		if err := k.putErr[a.Prefix.Addr().String()]; err != nil {
+			errs = append(errs, &announce.AddressError{Address: a, Err: err})
+			continue
+		}
+		k.note("put", a.Prefix.String()+" "+a.Link)
+		a.Mark = announce.Mark
+		k.hold(a)
+	}
+	return errors.Join(errs...)
+}
+
+func (k *fakeKernel) Remove(_ context.Context, addresses []announce.Address) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, a := range addresses {
+		k.note("remove", a.Prefix.String()+" "+a.Link)
+		k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return h.Link == a.Link && h.Prefix == a.Prefix && h.Mark == announce.Mark })
+	}
+	return nil
+}
+
+func (k *fakeKernel) EnsureDummy(_ context.Context, name string) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.note("dummy", name)
+	k.links = append(k.links, announce.Link{Name: name, Index: 9, Kind: "dummy", Up: true})
+	return "dummy", nil
+}
+
+func (k *fakeKernel) Claim(_ context.Context, link string, ip netip.Addr) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.note("claim", ip.String()+" "+link)
+	return nil
+}
+
+// change changes something behind the agent's back.
+func (k *fakeKernel) change(change func()) {
+	k.mu.Lock()
+	change()
+	k.mu.Unlock()
+	poke(k.changed)
+}
+
+// String lists the addresses that are not permanent on the node from the
+// beginning, as "address link", sorted.
+func (k *fakeKernel) String() string {
+	node, _ := k.Observe(context.Background())
+	var lines []string
+	for _, a := range node.Addresses {
+		if a.Mark == announce.Mark {
+			lines = append(lines, a.Prefix.String()+" "+a.Link)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, ", ")
+}
+
+// doings returns what was done to it since the last time it was asked.
+func (k *fakeKernel) doings() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer func() { k.did = nil }()
+	return strings.Join(k.did, "\n")
+}
+
+// claims returns the claims that were sent, and leaves all else that was done.
+func (k *fakeKernel) claims() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(k.did), func(line string) bool { return !strings.Contains(line, " claim ") })
+}
+
+// looked returns how many times it was looked at.
+func (k *fakeKernel) looked() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.looks
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,279 @@
+package agent
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/service"
+)
+
+func TestANewAddressIsAnnouncedAndTold(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.doings()
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7", "2001:db8:9::7")))
+		settle()
+		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8:9::7/128 kube-lb0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
+		want(t, "slots of web", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+		want(t, "slots of far", w.slots("far"), "")
+		want(t, "events", w.told(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0\n"+
+			"Normal AnnouncingNonLocal Announcing 2001:db8:9::7 from node node-a interface kube-lb0\n"+
+			"Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
+			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
+		want(t, "log", w.logged("address"), "subnetsChanged\nannouncingNonLocal 203.0.113.7\nannouncingNonLocal 2001:db8:9::7\nelectionWon 192.0.2.9\nelectionWon 2001:db8::9")
+		want(t, "published", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		if got := testutil.ToFloat64(w.metrics.announced.WithLabelValues("default/web", "node-a", "192.0.2.9")); got != 1 {
+			t.Errorf("announced is %v", got)
+		}
+	})
+}
+
+func TestWhatIsFoundInPlaceIsAdoptedWithoutAWord(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.hold(ours("eth0", "192.0.2.9/24", 55*time.Second), ours("eth0", "2001:db8::9/64", 55*time.Second))
+		remote := permanent("kube-lb0", "203.0.113.7/32")
+		remote.Mark = announce.Mark
+		w.kernel.hold(remote)
+		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-lb0", Up: true})
+		web := branded("web", "192.0.2.9", "2001:db8::9")
+		web.Annotations[service.AnnotationAnnouncingIPv4] = "node-a,eth0,192.0.2.9"
+		web.Annotations[service.AnnotationAnnouncingIPv6] = "node-a,eth0,2001:db8::9"
+		w.cluster.snapshot.Services = []corev1.Service{web, branded("far", "203.0.113.7")}
+	}, func(w *world) {
+		time.Sleep(10 * time.Second)
+		want(t, "doings", w.kernel.doings(), "")
+		want(t, "events", w.told(), "")
+		if n := w.notes.written(); n != 0 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+func TestLeftoversAreRemovedOnceEverythingIsKnown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.hold(ours("eth0", "192.0.2.77/24", time.Minute), ours("eth1", "2001:db8::77/64", time.Minute))
+		w.kernel.hold(permanent("eth0", "192.0.2.78/24")) // somebody else's, in our pool
+		w.cluster.missing = true
+		w.peers.peers.Trusted = false
+	}, func(w *world) {
+		const all = "192.0.2.77/24 eth0, 2001:db8::77/64 eth1"
+		time.Sleep(10 * time.Minute)
+		want(t, "while the cluster is unknown", w.kernel.String(), all)
+		w.cluster.change(func(*Snapshot) {})
+		time.Sleep(10 * time.Minute)
+		want(t, "while the peers are not trusted", w.kernel.String(), all)
+		w.peers.change(func(p *election.Peers) { p.Trusted = true })
+		settle()
+		want(t, "when everything is known", w.kernel.String(), "")
+		if node, _ := w.kernel.Observe(t.Context()); len(node.Addresses) != 4 {
+			t.Errorf("the node's own addresses are %v", node.Addresses)
+		}
+	})
+}
+
+func TestCutOffFromTheAPIServerNothingComesAndNothingGoes(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
+		settle()
+		before := w.kernel.String()
+		w.peers.change(func(p *election.Peers) { p.Trusted, p.Members = false, nil })
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("new", "192.0.2.10")))
+		time.Sleep(time.Hour)
+		want(t, "after an hour", w.kernel.String(), before)
+		w.peers.change(func(p *election.Peers) { p.Trusted, p.Members = true, []election.Member{peer("node-a")} })
+		settle()
+		want(t, "back in contact", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.9/24 eth0, 2001:db8::9/64 eth0")
+	})
+}
+
+func TestAnUnreadableStackIsLeftAlone(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		settle()
+		w.logged()
+		w.kernel.doings()
+		w.kernel.change(func() { w.kernel.dumpErr = errors.New("dump interrupted") })
+		w.cluster.change(serving())
+		time.Sleep(20 * time.Second)
+		want(t, "doings", w.kernel.doings(), "")
+		want(t, "log", w.logged("error"), `passFailed "dump`)
+		w.kernel.change(func() { w.kernel.dumpErr = nil })
+		settle()
+		want(t, "kernel", w.kernel.String(), "")
+	})
+}
+
+func TestAnAddressThatCannotBePutIsToldOnceAndTriedAgain(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.change(func() { w.kernel.putErr["192.0.2.9"] = errors.New("no buffer space") })
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		time.Sleep(10 * time.Minute)
+		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9 on interface eth0: no buffer space\n"+
+			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
+		want(t, "slots", w.slots("web"), "node-a,eth0,2001:db8::9")
+		w.kernel.change(func() { delete(w.kernel.putErr, "192.0.2.9") })
+		settle()
+		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
+		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+	})
+}
+
+func TestAnAddressThatCannotMoveStaysWhereItIs(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.change(func() { w.kernel.hold(permanent("eth1", "192.0.2.2/24")) })
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		settle()
+		w.kernel.change(func() { w.kernel.putErr["192.0.2.9"] = errors.New("no buffer space") })
+		w.cluster.change(func(s *Snapshot) {
+			s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: "eth1"})}
+			s.Agents[0].Generation = 2
+		})
+		settle()
+		want(t, "while eth1 does not take it", w.kernel.String(), "192.0.2.9/24 eth0")
+		w.kernel.change(func() { delete(w.kernel.putErr, "192.0.2.9") })
+		settle()
+		want(t, "when it does", w.kernel.String(), "192.0.2.9/24 eth1")
+		want(t, "slots", w.slots("web"), "node-a,eth1,192.0.2.9")
+	})
+}
+
+func TestALostElectionIsToldOnce(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		settle()
+		w.logged()
+		w.peers.change(func(p *election.Peers) { p.Members = append(p.Members, peer("node-b")) })
+		settle()
+		want(t, "a node that comes takes nothing", w.kernel.String(), "192.0.2.9/24 eth0")
+		w.cluster.change(func(s *Snapshot) {
+			web := branded("web", "192.0.2.9")
+			web.ResourceVersion = "9"
+			web.Annotations[service.AnnotationAnnouncingIPv4] = "node-b,eth0,192.0.2.9"
+			s.Services = []corev1.Service{web}
+		})
+		time.Sleep(10 * time.Minute)
+		want(t, "kernel", w.kernel.String(), "")
+		want(t, "log", w.logged("address", "reason", "winner"), "lostElection 192.0.2.9 lostElection node-b\nwithdrawAddress 192.0.2.9 lostElection node-b")
+		want(t, "the other's slot", w.slots("web"), "node-b,eth0,192.0.2.9")
+		if n := testutil.CollectAndCount(w.metrics.announced); n != 0 {
+			t.Errorf("%d addresses are announced by metric", n)
+		}
+	})
+}
+
+func TestTakingOverFromADeadNodeIsTold(t *testing.T) {
+	web := branded("web", "192.0.2.9")
+	web.Annotations[service.AnnotationAnnouncingIPv4] = "node-b,eth0,192.0.2.9"
+	inWorld(t, func(w *world) {
+		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"))
+		w.cluster.snapshot.Services = []corev1.Service{web}
+	}, func(w *world) {
+		want(t, "while it lives", w.kernel.String(), "")
+		w.peers.change(func(p *election.Peers) { p.Members = p.Members[:1] })
+		settle()
+		want(t, "when it is dead", w.kernel.String(), "192.0.2.9/24 eth0")
+		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
+		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
+			"Normal AnnounceSlotSteal Node node-a took 192.0.2.9 over from node node-b")
+		if got := testutil.ToFloat64(w.metrics.winnerChanges.WithLabelValues("default/web")); got != 1 {
+			t.Errorf("winner_changes_total is %v, want 1", got)
+		}
+	})
+}
+
+func TestLocalAddressesAreRefreshedHalfWayAndRemoteOnesNever(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
+		time.Sleep(5 * time.Second)
+		w.kernel.doings()
+		looks := w.kernel.looked()
+		time.Sleep(10 * time.Minute)
+		puts := w.kernel.doings()
+		// 60 s of lifetime, refreshed when less than 30 s remain.
+		if got := strings.Count(puts, "put 192.0.2.9"); got < 18 || got > 21 {
+			t.Errorf("refreshed %d times in ten minutes:\n%s", got, puts)
+		}
+		if got := strings.Count(puts, "put 2001:db8::9"); got < 18 || got > 21 {
+			t.Errorf("refreshed %d times in ten minutes:\n%s", got, puts)
+		}
+		if strings.Contains(puts, "203.0.113.7") {
+			t.Errorf("a permanent address was put again:\n%s", puts)
+		}
+		if looked := w.kernel.looked() - looks; looked > 45 {
+			t.Errorf("looked %d times in ten minutes", looked)
+		}
+		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
+	})
+}
+
+func TestIdleTheAgentDoesNothingButLook(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("far", "203.0.113.7")))
+		settle()
+		w.kernel.doings()
+		w.told()
+		w.logged()
+		looks, writes := w.kernel.looked(), w.notes.written()
+		time.Sleep(time.Hour)
+		want(t, "doings", w.kernel.doings(), "")
+		want(t, "events", w.told(), "")
+		want(t, "log", w.logged(), "")
+		if got := w.kernel.looked() - looks; got > 61 {
+			t.Errorf("looked %d times in an hour", got)
+		}
+		if w.notes.written() != writes {
+			t.Error("wrote while nothing changed")
+		}
+	})
+}
+
+func TestAnAddressTakenOffByHandComesBack(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7")))
+		settle()
+		before := w.kernel.String()
+		w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
+		settle()
+		want(t, "kernel", w.kernel.String(), before)
+	})
+}
+
+func TestTheNodesOwnAddressIsNotTouched(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.doings()
+		w.cluster.change(serving(branded("web", "192.0.2.1", "2001:db8::1")))
+		time.Sleep(10 * time.Minute)
+		want(t, "doings", w.kernel.doings(), "")
+		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.1: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n"+
+			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::1: 2001:db8::1 is an address of the node itself, on eth0; exclude it from the pool")
+		want(t, "slots", w.slots("web"), "")
+	})
+}
+
+func TestPolicyLocalFollowsEndpoints(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		far := branded("far", "203.0.113.7", "2001:db8:9::7")
+		far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		ready := func(yes bool) func(*Snapshot) {
+			return func(s *Snapshot) {
+				s.Services, s.Ready = []corev1.Service{far}, map[string]bool{"default/far": yes}
+			}
+		}
+		w.cluster.change(serving(far))
+		settle()
+		want(t, "not known", w.kernel.String(), "")
+		w.cluster.change(ready(true))
+		settle()
+		want(t, "ready", w.kernel.String(), "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0")
+		w.cluster.change(ready(false))
+		settle()
+		want(t, "not ready", w.kernel.String(), "")
+	})
+}

@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Metrics are the agent's, under the names that dashboards know.
+type Metrics struct {
+	announced *prometheus.GaugeVec
+
+	garpSent, garpErrors, naSent, naErrors prometheus.Counter
+	renewals, renewalErrors                prometheus.Counter
+	additions, withdrawals                 prometheus.Counter
+	wins, losses                           prometheus.Counter
+	passErrors                             prometheus.Counter
+	slotSteals                             *prometheus.CounterVec
+	selectorState                          *prometheus.GaugeVec
+
+	leaseHealthy                   prometheus.Gauge
+	leaseRenewals, leaseFailures   prometheus.Counter
+	winnerChanges                  *prometheus.CounterVec
+	members, subnets, localSubnets prometheus.Gauge
+
+	updates, updateErrors prometheus.Counter
+	configLoaded          prometheus.Gauge
+}
+
+// States of selectorState.
+var selectorStates = []string{"default", "configured", "deselected", "invalid"}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	r := promauto.With(registry)
+	counter := func(name, help string) prometheus.Counter {
+		return r.NewCounter(prometheus.CounterOpts{Name: "purelb_" + name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return r.NewGauge(prometheus.GaugeOpts{Name: "purelb_" + name, Help: help})
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return r.NewCounterVec(prometheus.CounterOpts{Name: "purelb_" + name, Help: help}, labels)
+	}
+	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return r.NewGaugeVec(prometheus.GaugeOpts{Name: "purelb_" + name, Help: help}, labels)
+	}
+	m := &Metrics{
+		announced:     gauges("lbnodeagent_announced", "1 for each address that this node announces.", "service", "node", "ip"),
+		garpSent:      counter("lbnodeagent_garp_sent_total", "Rounds of gratuitous ARP sent."),
+		garpErrors:    counter("lbnodeagent_garp_errors_total", "Rounds of gratuitous ARP that could not be sent."),
+		naSent:        counter("lbnodeagent_na_sent_total", "Unsolicited Neighbor Advertisements sent."),
+		naErrors:      counter("lbnodeagent_na_errors_total", "Unsolicited Neighbor Advertisements that could not be sent."),
+		renewals:      counter("lbnodeagent_address_renewals_total", "Addresses written again, for their lifetime or their attributes."),
+		renewalErrors: counter("lbnodeagent_address_renewal_errors_total", "Addresses that could not be written again."),
+		additions:     counter("lbnodeagent_address_additions_total", "Addresses added to an interface."),
+		withdrawals:   counter("lbnodeagent_address_withdrawals_total", "Addresses removed from an interface."),
+		wins:          counter("lbnodeagent_election_wins_total", "Decisions that this node announces a local address."),
+		losses:        counter("lbnodeagent_election_losses_total", "Decisions that another node announces a local address."),
+		passErrors:    counter("lbnodeagent_pass_errors_total", "Passes of the agent's loop with a failure."),
+		slotSteals:    counters("lbnodeagent_announce_slot_steal_total", "Addresses taken over from another node.", "from", "to"),
+		selectorState: gauges("lbnodeagent_selector_state", "1 for what the LBNodeAgents say about this node.", "state"),
+		leaseHealthy:  gauge("election_lease_healthy", "1 while this node's Lease is renewed in time."),
+		leaseRenewals: counter("election_lease_renewals_total", "Renewals of this node's Lease."),
+		leaseFailures: counter("election_lease_renewal_failures_total", "Attempts to renew this node's Lease that failed."),
+		winnerChanges: counters("election_winner_changes_total", "Local addresses that went from one node to another.", "service"),
+		members:       gauge("election_member_count", "Nodes that are alive."),
+		subnets:       gauge("election_subnet_count", "Subnets of all nodes."),
+		localSubnets:  gauge("election_local_subnet_count", "Subnets of this node."),
+		updates:       counter("k8s_client_updates_total", "Services whose annotations were written."),
+		updateErrors:  counter("k8s_client_update_errors_total", "Attempts to write the annotations of a Service that failed."),
+		configLoaded:  gauge("k8s_client_config_loaded_bool", "1 once the configuration has been read."),
+	}
+	counters("election_affinity_fallback_total", "Local addresses whose preferred nodes were all unable to announce them.", "service")
+	for _, state := range selectorStates {
+		m.selectorState.WithLabelValues(state).Set(0)
+	}
+	return m
+}
+
+// LeaseRenewed counts the outcomes of attempts to renew the Lease, which is
+// healthy for deadline after each success.
+func (m *Metrics) LeaseRenewed(deadline time.Duration) func(error) {
+	var last time.Time
+	return func(err error) {
+		if err == nil {
+			last = time.Now()
+			m.leaseRenewals.Inc()
+		} else {
+			m.leaseFailures.Inc()
+		}
+		m.leaseHealthy.Set(boolean(time.Since(last) < deadline))
+	}
+}
+
+// announcing says whether this node announces an address.
+func (m *Metrics) announcing(service, node string, ip netip.Addr, yes bool) {
+	if yes {
+		m.announced.WithLabelValues(service, node, ip.String()).Set(1)
+	} else {
+		m.announced.DeleteLabelValues(service, node, ip.String())
+	}
+}
+
+// observe shows what the node sees.
+func (m *Metrics) observe(seen *observation) {
+	m.members.Set(float64(len(seen.Peers.Members)))
+	m.subnets.Set(float64(len(seen.Peers.Known)))
+	m.localSubnets.Set(float64(len(seen.record.Subnets)))
+	now := selectorState(seen)
+	for _, state := range selectorStates {
+		m.selectorState.WithLabelValues(state).Set(boolean(state == now))
+	}
+}
+
+func selectorState(seen *observation) string {
+	switch {
+	case seen.Agent != nil:
+		return "configured"
+	case seen.Broken:
+		return "invalid"
+	case seen.agents > 0:
+		return "deselected"
+	}
+	return "default"
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"purelb.io/purelb/internal/election"
+)
+
+func TestProbes(t *testing.T) {
+	inWorld(t, func(w *world) { w.peers.peers.Trusted = false }, func(w *world) {
+		handler := w.agent.Handler(prometheus.NewRegistry())
+		ask := func(path string) int {
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+			return answer.Code
+		}
+		if got := ask("/readyz"); got != 503 {
+			t.Errorf("ready before the first decision: %d", got)
+		}
+		w.peers.change(func(p *election.Peers) { p.Trusted = true })
+		settle()
+		if ready, healthy, metrics := ask("/readyz"), ask("/healthz"), ask("/metrics"); ready != 200 || healthy != 200 || metrics != 200 {
+			t.Errorf("ready %d, healthy %d, metrics %d", ready, healthy, metrics)
+		}
+		time.Sleep(time.Hour)
+		if got := ask("/healthz"); got != 200 {
+			t.Errorf("idle is not stuck: %d", got)
+		}
+		stuck := make(chan struct{})
+		w.kernel.change(func() { w.kernel.stuck = stuck })
+		time.Sleep(2 * time.Minute)
+		if got := ask("/healthz"); got != 503 {
+			t.Errorf("stuck and healthy: %d", got)
+		}
+		w.kernel.mu.Lock()
+		w.kernel.stuck = nil
+		w.kernel.mu.Unlock()
+		close(stuck)
+		synctest.Wait()
+		if got := ask("/healthz"); got != 200 {
+			t.Errorf("not stuck any more: %d", got)
+		}
+	})
+}
+
+func TestCountersReadZeroBeforeTheFirstEvent(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	NewMetrics(registry)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, f := range families {
+		got[f.GetName()] = true
+	}
+	for _, name := range []string{"garp_sent", "garp_errors", "na_sent", "na_errors", "address_renewals", "address_renewal_errors",
+		"address_additions", "address_withdrawals", "election_wins", "election_losses"} {
+		if !got["purelb_lbnodeagent_"+name+"_total"] {
+			t.Errorf("purelb_lbnodeagent_%s_total is missing", name)
+		}
+	}
+	for _, name := range []string{"purelb_election_lease_healthy", "purelb_election_lease_renewals_total", "purelb_election_member_count",
+		"purelb_election_lease_renewal_failures_total", "purelb_election_subnet_count", "purelb_election_local_subnet_count",
+		"purelb_k8s_client_updates_total", "purelb_k8s_client_update_errors_total", "purelb_k8s_client_config_loaded_bool", "purelb_lbnodeagent_selector_state"} {
+		if !got[name] {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}

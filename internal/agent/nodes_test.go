@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/lease"
+)
+
+// node is an agent on a stack of its own, in a cluster with a real API server.
+type node struct {
+	cluster
+	kernel *fakeKernel
+}
+
+func (c cluster) newNode(name string) node {
+	c.t.Helper()
+	o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.node + "-" + name}}
+	if _, err := c.core.CoreV1().Nodes().Create(c.t.Context(), o, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.node = o.Name
+	return node{c, newFakeKernel()}
+}
+
+func (n node) start() (stop func()) {
+	return run(n.t, func(ctx context.Context) error {
+		return Run(ctx, n.config, n.kernel, Setup{
+			Node: n.node, Namespace: n.namespace, Address: "127.0.0.1:0",
+			Lease: lease.Options{Node: n.node, Instance: "pod", Duration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 500 * time.Millisecond},
+			Log:   slog.New(slog.DiscardHandler),
+		})
+	})
+}
+
+// holders returns who of nodes has each address, by what their kernels say.
+func holders(nodes map[string]node) map[string]string {
+	by := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		for line := range strings.SplitSeq(nodes[name].kernel.String(), ", ") {
+			if address, _, ok := strings.Cut(line, " "); ok {
+				by[address] += name
+			}
+		}
+	}
+	return by
+}
+
+// settled waits until each of so many addresses has been on exactly one node, and
+// in its slots too.
+func settled(t *testing.T, nodes map[string]node, addresses int) map[string]string {
+	t.Helper()
+	var by map[string]string
+	eventually(t, fmt.Sprintf("%d addresses are on one node each, and in the slots", addresses), func() bool {
+		by = holders(nodes)
+		if len(by) != addresses {
+			return false
+		}
+		for address, name := range by {
+			n, one := nodes[name]
+			if !one || !strings.Contains(n.allSlots(), n.node+",eth0,"+address[:strings.IndexByte(address, '/')]) {
+				return false
+			}
+		}
+		return true
+	})
+	return by
+}
+
+func (n node) allSlots() string {
+	services, err := n.core.CoreV1().Services(n.namespace).List(n.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var all []string
+	for _, svc := range services.Items {
+		all = append(all, svc.Annotations["purelb.io/announcing-IPv4"], svc.Annotations["purelb.io/announcing-IPv6"])
+	}
+	return strings.Join(all, " ")
+}
+
+func TestNodesShareTheAddressesAndTakeOverThoseOfALostOne(t *testing.T) {
+	c := newCluster(t)
+	c.apply(ptr(localGroup("near", "192.0.2.0/24", "2001:db8::/64")))
+	c.apply(ptr(lbNodeAgent("default", v2.InterfaceSpec{})))
+	nodes := map[string]node{"a": c.newNode("a"), "b": c.newNode("b"), "c": c.newNode("c")}
+	stop := map[string]func(){}
+	for name, n := range nodes {
+		stop[name] = n.start()
+	}
+	leases := c.core.CoordinationV1().Leases(c.namespace)
+	eventually(t, "all nodes have a Lease", func() bool {
+		all, err := leases.List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(all.Items) == len(nodes)
+	})
+	const services = 12
+	for i := range services {
+		c.serve(fmt.Sprintf("s%d", i), nil, fmt.Sprintf("192.0.2.%d", 100+i), fmt.Sprintf("2001:db8::%x", 100+i))
+	}
+	before := settled(t, nodes, 2*services)
+
+	stop["b"]()
+	lost := nodes["b"]
+	delete(nodes, "b")
+	after := settled(t, nodes, 2*services)
+	for address, was := range before {
+		if was != "b" && after[address] != was {
+			t.Errorf("%s moved from %s to %s when b was lost", address, was, after[address])
+		}
+	}
+
+	lost.kernel = newFakeKernel() // it has been off
+	nodes["b"] = lost
+	lost.start()
+	eventually(t, "b has decided", func() bool {
+		l, err := leases.Get(t.Context(), lease.Prefix+lost.node, metav1.GetOptions{})
+		return err == nil && time.Since(l.Spec.RenewTime.Time) < time.Second
+	})
+	if again := settled(t, nodes, 2*services); !maps.Equal(after, again) {
+		t.Errorf("a node that came back changed who has what\nbefore %v\nafter  %v", after, again)
+	}
+}

@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/lease"
+)
+
+// observation is the world as one pass sees it.
+type observation struct {
+	announce.Situation
+	// services are the objects of Situation.Services, by key.
+	services map[string]*corev1.Service
+	// chosen is the LBNodeAgent of this node, in force or broken, and nil when
+	// none selects it; overruled are the others that do. agents says how many
+	// there are at all.
+	chosen    *config.Agent
+	overruled []config.Agent
+	agents    int
+	adopt     func(announce.Address) bool
+	record    lease.Record
+}
+
+// sure says that all is known that decisions depend on.
+func (o *observation) sure() bool { return o.Complete && o.Peers.Trusted }
+
+// observe reads the kernel, the cluster and the peers.
+func (a *Agent) observe(ctx context.Context) (*observation, error) {
+	node, err := a.Kernel.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	objects, complete, err := a.Cluster.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := &observation{services: map[string]*corev1.Service{}, agents: len(objects.Agents)}
+	o.Self, o.Node, o.Peers = a.Node, node, a.Peers.Peers()
+	// A node without an object is about to leave, or its name is a mistake:
+	// either way nobody knows which LBNodeAgent it is for.
+	o.Complete = complete && objects.Node != nil
+	if o.Complete {
+		a.read(o, objects)
+	}
+	o.adopt = announce.Adopt(o.Config, o.Agent)
+	if o.Agent != nil {
+		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
+	}
+	o.record.Problem = problem(o)
+	a.Metrics.configLoaded.Set(boolean(o.Complete))
+	return o, nil
+}
+
+// read fills in what the objects say.
+func (a *Agent) read(o *observation, objects Snapshot) {
+	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace)
+	o.Ready = objects.Ready
+	o.record.NodeUID = objects.Node.UID
+	if agent, ok := o.Config.AgentFor(objects.Node.Labels); ok {
+		o.Agent, o.chosen = &agent, &agent
+	} else if broken, ok := o.Config.BrokenFor(objects.Node.Labels); ok {
+		o.Broken, o.chosen = true, &broken
+	}
+	if o.chosen != nil {
+		o.record.Agent = o.chosen.Namespace + "/" + o.chosen.Name
+	}
+	o.overruled = overruled(o.Config, objects.Node.Labels, o.chosen)
+	for i := range objects.Services {
+		if s, ours := announce.Read(&objects.Services[i]); ours {
+			o.Services = append(o.Services, s)
+			o.services[s.Key] = &objects.Services[i]
+		}
+	}
+}
+
+// problem says why this node cannot announce as it is configured, or "".
+func problem(o *observation) string {
+	switch {
+	case o.Broken:
+		return strings.Join(refusals(o), "; ")
+	case o.Agent != nil:
+		return announce.Problem(*o.Agent, o.Node, o.adopt)
+	}
+	return ""
+}
+
+// refusals are what is wrong with the LBNodeAgent that would be in force.
+func refusals(o *observation) []string {
+	var all []string
+	for _, p := range o.Config.Problems {
+		if p.Kind == config.KindLBNodeAgent && p.Severity == config.Refused && p.UID == o.chosen.UID {
+			all = append(all, p.String())
+		}
+	}
+	return all
+}
+
+// parsed is the configuration, made anew only when an object changed.
+type parsed struct {
+	from  string
+	value config.Config
+}
+
+func (p *parsed) of(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, namespace string) config.Config {
+	var versions []string
+	for _, g := range groups {
+		versions = append(versions, version(g.UID, g.Generation))
+	}
+	for _, a := range agents {
+		versions = append(versions, version(a.UID, a.Generation))
+	}
+	slices.Sort(versions)
+	if from := strings.Join(versions, " "); from != p.from || p.value.Problems == nil && p.value.Groups == nil {
+		p.from, p.value = from, config.For(groups, agents, namespace)
+	}
+	return p.value
+}
+
+func version(uid types.UID, generation int64) string { return fmt.Sprintf("%s.%d", uid, generation) }

@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"purelb.io/purelb/internal/lease"
+)
+
+// eventSource is who events are from.
+const eventSource = "purelb-lbnodeagent"
+
+// Setup is what the program of a node agent is told.
+type Setup struct {
+	// Node is the name of this node, Namespace the one that PureLB is
+	// installed in.
+	Node, Namespace string
+	// Address is where metrics and probes are served, "host:port".
+	Address string
+	// Lease says how this node's Lease is kept. Its Client, Log and Renewed
+	// are filled in.
+	Lease lease.Options
+	Log   *slog.Logger
+}
+
+// Run builds a node agent on kernel and the API server of config, and runs it
+// until ctx is done or a part of it fails.
+func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error {
+	if err := s.Lease.Validate(); err != nil {
+		return err
+	}
+	config = withoutThrottle(config)
+	clients, err := kubernetes.NewForConfig(protobuf(config))
+	if err != nil {
+		return err
+	}
+	caches, err := NewCaches(config, s.Node, s.Namespace)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := NewMetrics(registry)
+
+	s.Lease.Client = clients.CoordinationV1().Leases(s.Namespace)
+	s.Lease.Log, s.Lease.Renewed = s.Log, metrics.LeaseRenewed(s.Lease.RenewDeadline)
+	leases := lease.New(s.Lease)
+	slots := NewSlots(clients.CoreV1(), metrics, s.Log)
+
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	defer broadcaster.Shutdown()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")})
+
+	agent := New(Options{
+		Node: s.Node, Namespace: s.Namespace,
+		Kernel: kernel, Cluster: caches, Peers: leases, Annotations: slots,
+		Events:  broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource, Host: s.Node}),
+		Metrics: metrics, Log: s.Log,
+	})
+	server := server{s.Address, agent.Handler(registry)}
+	return together(ctx, caches.Run, leases.Run, slots.Run, server.run, agent.Run)
+}
+
+// withoutThrottle is config without a rate limit of our own: the API server's
+// priority and fairness knows better.
+func withoutThrottle(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	return config
+}
+
+// protobuf is config for the types that have it, which takes half of the bytes.
+func protobuf(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return config
+}
+
+// together runs all parts until ctx is done or one of them ends, and waits for
+// the others to end too.
+func together(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() {
+			defer cancel()
+			ended <- part(ctx)
+		}()
+	}
+	var errs []error
+	for range parts {
+		errs = append(errs, <-ended)
+	}
+	return errors.Join(errs...)
+}
+
+// server serves handler at address.
+type server struct {
+	address string
+	handler http.Handler
+}
+
+func (s server) run(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("serve metrics and probes: %w", err)
+	}
+	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics and probes: %w", err)
+	}
+	return nil
+}

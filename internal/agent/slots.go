@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/service"
+)
+
+// Write is a change of the annotations of one Service.
+type Write struct {
+	Namespace, Name string
+	// Version is the resourceVersion that Patch holds for.
+	Version string
+	// Patch is a merge patch of services/status.
+	Patch string
+	// Done, if set, is called after the write succeeded.
+	Done func()
+}
+
+// same says whether w and v write the same.
+func (w Write) same(v Write) bool { return w.Version == v.Version && w.Patch == v.Patch }
+
+// writes are the annotations that do not say yet what was decided.
+func (r *reporter) writes(seen *observation, byService map[string][]announce.Decision) map[string]Write {
+	all := map[string]Write{}
+	for key, decisions := range byService {
+		svc := seen.services[key]
+		change, stolen := slotChanges(svc, r.node, decisions)
+		if len(change) == 0 {
+			continue
+		}
+		all[key] = Write{
+			Namespace: svc.Namespace, Name: svc.Name, Version: svc.ResourceVersion,
+			Patch: slotPatch(svc, change),
+			Done: func() {
+				for _, s := range stolen {
+					r.stolen(svc, s.Node, s.Address)
+				}
+			},
+		}
+	}
+	return all
+}
+
+// slotChanges returns how the announcing annotations of svc must change to say
+// what this node announces, nil for one to delete, and the slots that it takes
+// from other nodes.
+func slotChanges(svc *corev1.Service, node string, decisions []announce.Decision) (change map[string]*string, stolen []service.Slot) {
+	change = map[string]*string{}
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		name := service.AnnotationAnnouncing(f)
+		slots := service.ParseSlots(svc.Annotations[name])
+		mine := slotsOf(node, f, decisions)
+		if slices.Equal(mine, ofNode(slots, node)) {
+			continue // what others say of other addresses is for them to write
+		}
+		slots = slices.DeleteFunc(slots, func(s service.Slot) bool { return s.Node == node })
+		for _, s := range mine {
+			if other, taken := service.SlotOf(slots, s.Address); taken {
+				stolen = append(stolen, other)
+			}
+			slots = service.SetSlot(slots, s)
+		}
+		change[name] = nil
+		if text := service.EncodeSlots(service.LiveSlots(slots, service.Ingress(svc))); text != "" {
+			change[name] = &text
+		}
+	}
+	return change, stolen
+}
+
+// slotsOf are the slots of family f that decisions give to this node, in the
+// order of the annotation.
+func slotsOf(node string, f addr.Family, decisions []announce.Decision) []service.Slot {
+	var mine []service.Slot
+	for _, d := range decisions {
+		if d.Where == announce.Local && addr.FamilyOf(d.IP) == f {
+			mine = append(mine, service.Slot{Node: node, Interface: d.Address.Link, Address: d.IP})
+		}
+	}
+	slices.SortFunc(mine, byAddress)
+	return mine
+}
+
+// ofNode are those slots that are node's, in the same order.
+func ofNode(slots []service.Slot, node string) []service.Slot {
+	own := slices.DeleteFunc(slices.Clone(slots), func(s service.Slot) bool { return s.Node != node })
+	slices.SortStableFunc(own, byAddress)
+	return own
+}
+
+func byAddress(a, b service.Slot) int { return a.Address.Compare(b.Address) }
+
+// slotPatch is the merge patch that changes annotations of svc, for this version
+// of it only.
+func slotPatch(svc *corev1.Service, change map[string]*string) string {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": svc.UID, "resourceVersion": svc.ResourceVersion, "annotations": change,
+	}})
+	if err != nil {
+		panic(err) // strings only
+	}
+	return string(patch)
+}

@@ -1,0 +1,185 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/service"
+)
+
+func TestSlotsOfTheAnnotations(t *testing.T) {
+	local := func(ip, link string) announce.Decision {
+		return announce.Decision{IP: addrOf(ip), Where: announce.Local, Address: announce.Address{Link: link}}
+	}
+	elsewhere := func(ip string) announce.Decision { return announce.Decision{IP: addrOf(ip)} }
+	const untouched = "untouched"
+	for _, tt := range []struct {
+		name      string
+		has       string
+		ips       []string
+		decisions []announce.Decision
+		want      string // of the family of the first address
+		stolen    string
+	}{
+		{"claim, IPv4", "", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
+		{"claim, IPv6", "", []string{"2001:db8::9"}, []announce.Decision{local("2001:db8::9", "eth0")}, "me,eth0,2001:db8::9", ""},
+		{"nothing new", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, untouched, ""},
+		{"nothing new beside what others say", "you,eth1,192.0.2.10  me,eth0,192.0.2.9", []string{"192.0.2.9", "192.0.2.10"},
+			[]announce.Decision{local("192.0.2.9", "eth0"), elsewhere("192.0.2.10")}, untouched, ""},
+		{"another interface", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth1")}, "me,eth1,192.0.2.9", ""},
+		{"taken over", "you,eth7,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", "you"},
+		{"given up", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, "", ""},
+		{"given up beside another's", "me,eth0,2001:db8::9 you,eth0,2001:db8::a", []string{"2001:db8::9", "2001:db8::a"},
+			[]announce.Decision{elsewhere("2001:db8::9"), elsewhere("2001:db8::a")}, "you,eth0,2001:db8::a", ""},
+		{"another's is another's", "you,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, untouched, ""},
+		{"released addresses go with the next claim", "you,eth0,192.0.2.8", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
+		{"our own released address goes by itself", "me,eth0,192.0.2.8", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, "", ""},
+		{"what older agents wrote", "you,eth0", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
+		{"remote addresses have none", "", []string{"203.0.113.7"}, []announce.Decision{{IP: addrOf("203.0.113.7"), Where: announce.Remote}}, untouched, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			svc := branded("web", tt.ips...)
+			name := service.AnnotationAnnouncingIPv4
+			if strings.Contains(tt.ips[0], ":") {
+				name = service.AnnotationAnnouncingIPv6
+			}
+			svc.Annotations[name] = tt.has
+			change, stolen := slotChanges(&svc, "me", tt.decisions)
+			got := untouched
+			if value, changed := change[name]; changed && value == nil {
+				got = ""
+			} else if changed {
+				got = *value
+			}
+			from := ""
+			for _, s := range stolen {
+				from += s.Node
+			}
+			if got != tt.want || from != tt.stolen || len(change) > 1 {
+				t.Errorf("got %q, stolen from %q, %d changes; want %q, %q", got, from, len(change), tt.want, tt.stolen)
+			}
+		})
+	}
+}
+
+// writer returns Slots that write by services.
+func writer(t *testing.T, services typedcorev1.ServicesGetter) (*Slots, *Metrics) {
+	metrics := NewMetrics(prometheus.NewRegistry())
+	s := NewSlots(services, metrics, slog.New(slog.DiscardHandler))
+	run(t, s.Run)
+	return s, metrics
+}
+
+// claimOf is the write by which node claims the address of svc.
+func claimOf(svc *corev1.Service, node string, done func()) map[string]Write {
+	change, _ := slotChanges(svc, node, []announce.Decision{{
+		IP: service.Ingress(svc)[0], Where: announce.Local, Address: announce.Address{Link: "eth0"},
+	}})
+	return map[string]Write{svc.Name: {
+		Namespace: svc.Namespace, Name: svc.Name, Version: svc.ResourceVersion, Patch: slotPatch(svc, change), Done: done,
+	}}
+}
+
+func TestOfTwoNodesThatClaimAtOnceOneIsRefusedAndSaysNoMore(t *testing.T) {
+	c := newCluster(t)
+	c.serve("web", nil, "192.0.2.9")
+	svc := c.get("web")
+	var won sync.Map
+	var wait sync.WaitGroup
+	var all []*Slots
+	for _, node := range []string{"node-a", "node-b"} {
+		slots, _ := writer(t, c.core.CoreV1())
+		all = append(all, slots)
+		wait.Go(func() { slots.Want(claimOf(svc, node, func() { won.Store(node, true) })) })
+	}
+	wait.Wait()
+	eventually(t, "both have tried", func() bool {
+		return !slices.ContainsFunc(all, func(s *Slots) bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.wanted) > 0 })
+	})
+	var winners []string
+	won.Range(func(node, _ any) bool { winners = append(winners, node.(string)); return true })
+	if len(winners) != 1 {
+		t.Fatalf("%v think that they wrote", winners)
+	}
+	if got, want := c.get("web").Annotations[service.AnnotationAnnouncingIPv4], winners[0]+",eth0,192.0.2.9"; got != want {
+		t.Errorf("the slot is %q, want %q", got, want)
+	}
+}
+
+func TestAWriteThatIsNotInTheCacheYetIsNotRepeated(t *testing.T) {
+	c := newCluster(t)
+	c.serve("web", nil, "192.0.2.9")
+	slots, metrics := writer(t, c.core.CoreV1())
+	stale := c.get("web")
+	done := make(chan struct{}, 10)
+	for range 3 {
+		slots.Want(claimOf(stale, "node-a", func() { done <- struct{}{} }))
+	}
+	<-done
+	version := c.get("web").ResourceVersion
+	slots.Want(claimOf(stale, "node-a", func() { done <- struct{}{} }))
+	slots.Want(nil)
+	slots.Want(claimOf(c.get("web"), "node-b", func() { done <- struct{}{} }))
+	<-done
+	if got := testutil.ToFloat64(metrics.updates); got != 2 {
+		t.Errorf("%v writes, want 2", got)
+	}
+	if c.get("web").ResourceVersion == version {
+		t.Error("a claim of a later version was not written")
+	}
+}
+
+// unreliable fails some writes first.
+type unreliable struct {
+	typedcorev1.ServicesGetter
+	mu   sync.Mutex
+	left int
+}
+
+func (u *unreliable) Services(namespace string) typedcorev1.ServiceInterface {
+	return unreliableServices{u.ServicesGetter.Services(namespace), u}
+}
+
+type unreliableServices struct {
+	typedcorev1.ServiceInterface
+	*unreliable
+}
+
+func (u unreliableServices) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, sub ...string) (*corev1.Service, error) {
+	u.mu.Lock()
+	u.left--
+	fail := u.left >= 0
+	u.mu.Unlock()
+	if fail {
+		return nil, errors.New("connection refused")
+	}
+	return u.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
+}
+
+func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
+	c := newCluster(t)
+	c.serve("web", nil, "2001:db8::9")
+	slots, metrics := writer(t, &unreliable{ServicesGetter: c.core.CoreV1(), left: 3})
+	done := make(chan struct{})
+	slots.Want(claimOf(c.get("web"), "node-a", func() { close(done) }))
+	<-done
+	if got := c.get("web").Annotations[service.AnnotationAnnouncingIPv6]; got != "node-a,eth0,2001:db8::9" {
+		t.Errorf("the slot is %q", got)
+	}
+	if got := testutil.ToFloat64(metrics.updateErrors); got != 3 {
+		t.Errorf("%v errors are counted, want 3", got)
+	}
+}

@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/service"
+)
+
+// world is an agent, running on node-a, and everything around it.
+type world struct {
+	kernel  *fakeKernel
+	cluster *fakeCluster
+	peers   *fakePeers
+	notes   *fakeAnnotations
+	events  *record.FakeRecorder
+	metrics *Metrics
+	log     bytes.Buffer
+	logLock sync.Mutex
+	agent   *Agent
+}
+
+func (w *world) Write(p []byte) (int, error) {
+	w.logLock.Lock()
+	defer w.logLock.Unlock()
+	return w.log.Write(p)
+}
+
+// logged returns the messages logged since it was asked last, with the values of
+// some attributes.
+func (w *world) logged(attributes ...string) string {
+	w.logLock.Lock()
+	defer w.logLock.Unlock()
+	text := w.log.String()
+	w.log.Reset()
+	var lines []string
+	for line := range strings.Lines(text) {
+		var words []string
+		for _, name := range append([]string{"msg"}, attributes...) {
+			if _, value, ok := strings.Cut(line, " "+name+"="); ok {
+				value, _, _ = strings.Cut(strings.TrimSpace(value), " ")
+				words = append(words, value)
+			}
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// told returns the events since it was asked last.
+func (w *world) told() string {
+	var events []string
+	for {
+		select {
+		case e := <-w.events.Events:
+			events = append(events, e)
+		default:
+			return strings.Join(events, "\n")
+		}
+	}
+}
+
+// slots returns the announcing annotations of a Service.
+func (w *world) slots(name string) string {
+	s, _, _ := w.cluster.Read(context.Background())
+	for _, svc := range s.Services {
+		if svc.Name == name {
+			return strings.TrimSpace(svc.Annotations[service.AnnotationAnnouncingIPv4] + " " + svc.Annotations[service.AnnotationAnnouncingIPv6])
+		}
+	}
+	return "no such Service"
+}
+
+var subnets = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}
+
+func peer(name string) election.Member {
+	return election.Member{Node: name, Subnets: subnets, Eligible: true}
+}
+
+// inWorld runs test in a world with its own time, in which node-a is alone.
+func inWorld(t *testing.T, before func(*world), test func(*world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{kernel: newFakeKernel()}
+		w.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: Snapshot{
+			Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a", UID: "node-a-uid"}},
+			Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96"), remoteGroup("remote", "203.0.113.0/24", "2001:db8:9::/64")},
+			Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
+		}}
+		w.peers = &fakePeers{changed: make(chan struct{}, 1), peers: election.Peers{Members: []election.Member{peer("node-a")}, Known: subnets, Trusted: true}}
+		w.notes = &fakeAnnotations{cluster: w.cluster}
+		w.events = record.NewFakeRecorder(1000)
+		w.metrics = NewMetrics(prometheus.NewRegistry())
+		w.agent = New(Options{
+			Node: "node-a", Namespace: "purelb", Kernel: w.kernel, Cluster: w.cluster, Peers: w.peers, Annotations: w.notes,
+			Events: w.events, Metrics: w.metrics, Log: slog.New(slog.NewTextHandler(w, nil)),
+		})
+		if before != nil {
+			before(w)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.agent.Run(ctx) }()
+		synctest.Wait()
+		test(w)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the agent ended with %v", err)
+		}
+	})
+}
+
+// settle lets the agent do what there is to do.
+func settle() {
+	time.Sleep(time.Millisecond)
+	synctest.Wait()
+}
+
+func localGroup(name, v4, v6 string) v2.ServiceGroup {
+	return v2.ServiceGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: types.UID(name), Generation: 1},
+		Spec:       v2.ServiceGroupSpec{Local: &v2.LocalSpec{Pools: pools(v4, v6), Announce: "local"}},
+	}
+}
+
+func remoteGroup(name, v4, v6 string) v2.ServiceGroup {
+	return v2.ServiceGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: types.UID(name), Generation: 1},
+		Spec:       v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: pools(v4, v6)}},
+	}
+}
+
+func pools(v4, v6 string) v2.Pools {
+	return v2.Pools{
+		V4Pool: &v2.AddressPool{Pool: v2.Range(v4), Subnet: v2.Subnet(v4), Aggregation: "/32"},
+		V6Pool: &v2.AddressPool{Pool: v2.Range(v6), Subnet: v2.Subnet(v6), Aggregation: "/128"},
+	}
+}
+
+func lbNodeAgent(name string, spec v2.InterfaceSpec) v2.LBNodeAgent {
+	return v2.LBNodeAgent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: types.UID(name), Generation: 1},
+		Spec:       v2.LBNodeAgentSpec{Local: &spec},
+	}
+}
+
+// branded is a Service that PureLB gave these addresses.
+func branded(name string, ips ...string) corev1.Service {
+	svc := corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1",
+			Annotations: map[string]string{service.AnnotationAllocatedBy: service.Brand},
+		},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+	}
+	for _, ip := range ips {
+		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+	}
+	return svc
+}
+
+// serving has the cluster have these Services.
+func serving(services ...corev1.Service) func(*Snapshot) {
+	return func(s *Snapshot) { s.Services = services }
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got)\n%s", what, diff)
+	}
+}

@@ -1,0 +1,152 @@
+package allocator_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// between has what the allocators of w ask of the API server pass through f.
+func (w *world) between(f func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)) {
+	w.cfg = rest.CopyConfig(w.cfg)
+	w.cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) { return f(req, next.RoundTrip) })
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// allocates reports whether req writes the status of a Service.
+func allocates(req *http.Request, name string) bool {
+	return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/services/"+name+"/status")
+}
+
+func TestAWriteThatFailsIsDoneAgainWithTheSameAddress(t *testing.T) {
+	errCut := errors.New("connection cut by the test")
+	tests := []struct {
+		name string
+		fail func(*http.Request, func(*http.Request) (*http.Response, error)) (*http.Response, error)
+	}{
+		{"before it reaches the API server", func(*http.Request, func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+			return nil, errCut
+		}},
+		{"after it reached the API server", func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+			resp, err := send(req)
+			if err == nil {
+				resp.Body.Close()
+			}
+			return nil, errCut
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.create(w.small("default"))
+			var failures atomic.Int32
+			w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+				if allocates(req, "unlucky") && failures.Add(1) <= 3 {
+					return tt.fail(req, send)
+				}
+				return send(req)
+			})
+			r := w.allocator()
+			unlucky, other := balancer("unlucky"), balancer("other")
+			w.create(unlucky)
+			w.soon(func() error {
+				if failures.Load() == 0 {
+					return errNotYet
+				}
+				return nil
+			})
+			w.create(other)
+			w.has(other, "192.0.2.2")
+			w.has(unlucky, "192.0.2.1")
+			if used := r.counter("purelb_address_pool_addresses_in_use"); used != 2 {
+				t.Errorf("%v addresses are in use, want 2", used)
+			}
+		})
+	}
+}
+
+func TestASlowWriteDoesNotHoldUpOthers(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.local("default", "192.0.2.0/26", "192.0.2.0/26"))
+	release := make(chan struct{})
+	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+		if allocates(req, "slow") {
+			select {
+			case <-release:
+			case <-req.Context().Done():
+				return nil, req.Context().Err()
+			}
+		}
+		return send(req)
+	})
+	w.allocator()
+	slow := balancer("slow")
+	w.create(slow)
+	for i := range 20 {
+		svc := balancer(fmt.Sprintf("quick-%02d", i))
+		w.create(svc)
+		w.within(5*time.Second, func() error {
+			if addressesOf(fetch(w, svc)) == "" {
+				return errNotYet
+			}
+			return nil
+		})
+	}
+	if a := addressesOf(fetch(w, slow)); a != "" {
+		t.Fatalf("the slow one has %s already", a)
+	}
+	close(release)
+	w.settled(21)
+	w.exclusive()
+}
+
+func TestNothingIsAllocatedBeforeTheBookIsComplete(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	first := w.allocator()
+	old := balancer("old")
+	w.create(old)
+	w.has(old, "192.0.2.1")
+	first.stop()
+
+	// The Services cannot be listed but by the cache, which lists by watching.
+	var lists atomic.Int32
+	release := make(chan struct{})
+	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+		if q := req.URL.Query(); strings.HasSuffix(req.URL.Path, "/v1/services") && q.Get("limit") == "1000" && q.Get("watch") == "" {
+			lists.Add(1)
+			select {
+			case <-release:
+			case <-req.Context().Done():
+				return nil, req.Context().Err()
+			}
+		}
+		return send(req)
+	})
+	young := balancer("young")
+	w.create(young)
+	w.allocator()
+	w.soon(func() error {
+		if lists.Load() == 0 {
+			return errNotYet
+		}
+		return nil
+	})
+	time.Sleep(500 * time.Millisecond) // time enough for an allocator that does not wait
+	if a := addressesOf(fetch(w, young)); a != "" {
+		t.Errorf("it has %s before the book was complete", a)
+	}
+	close(release)
+	w.has(young, "192.0.2.2")
+}

@@ -1,0 +1,121 @@
+package allocator_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/allocator"
+)
+
+func TestAStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	first := w.allocator(func(o *allocator.Options) { o.Identity = "first" })
+	a := balancer("a")
+	w.create(a)
+	w.has(a, "192.0.2.1")
+	second := w.allocator(func(o *allocator.Options) { o.Identity = "second" })
+	w.soon(func() error {
+		if !strings.Contains(second.log.String(), "Attempting to acquire leader lease") {
+			return errNotYet
+		}
+		return nil
+	})
+	b := balancer("b")
+	w.create(b)
+	w.has(b, "192.0.2.2")
+	if n := second.counter("purelb_k8s_client_updates_total"); n != 0 {
+		t.Errorf("the standby has written %v Services", n)
+	}
+	first.stop()
+	w.remove(a)
+	c := balancer("c")
+	w.create(c)
+	w.has(c, "192.0.2.1")
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "purelb-allocator"}}
+	if holder := fetch(w, lease).Spec.HolderIdentity; holder == nil || *holder != "second" {
+		t.Errorf("the leader is %v", holder)
+	}
+}
+
+func TestARestartInItsPodLeadsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	name, seconds := "allocator-1", int32(20)
+	now := metav1.NowMicro()
+	w.create(w.small("default"), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "purelb-allocator"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+	})
+	w.allocator(func(o *allocator.Options) { o.Identity = name })
+	svc := balancer("svc")
+	w.create(svc)
+	w.within(10*time.Second, func() error {
+		if addressesOf(fetch(w, svc)) == "" {
+			return errNotYet
+		}
+		return nil
+	})
+}
+
+func TestProbesTellWhenTheBookIsComplete(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	open := make(chan struct{})
+	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+		if strings.HasSuffix(req.URL.Path, "/v1/services") && req.URL.Query().Get("limit") == "1000" {
+			select {
+			case <-open:
+			case <-req.Context().Done():
+				return nil, req.Context().Err()
+			}
+		}
+		return send(req)
+	})
+	health, metrics := freeAddress(t), freeAddress(t)
+	w.allocator(func(o *allocator.Options) { o.HealthAddress, o.MetricsAddress, o.Metrics = health, metrics, nil })
+	answers := func(url string, code int, texts ...string) {
+		t.Helper()
+		w.soon(func() error {
+			resp, err := http.Get(url)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != code {
+				return fmt.Errorf("%s: %s %s", url, resp.Status, body)
+			}
+			for _, text := range texts {
+				if !strings.Contains(string(body), text) {
+					return fmt.Errorf("%s does not say %s", url, text)
+				}
+			}
+			return nil
+		})
+	}
+	answers("http://"+health+"/healthz", http.StatusOK)
+	answers("http://"+health+"/readyz", http.StatusInternalServerError)
+	close(open)
+	answers("http://"+health+"/readyz", http.StatusOK)
+	answers("http://"+metrics+"/metrics", http.StatusOK,
+		`purelb_address_pool_size{pool="default"} 4`, `purelb_address_pool_addresses_in_use{pool="default"} 0`,
+		`purelb_allocator_sg_status_writes_total{outcome="forbidden"} 0`, "purelb_k8s_client_updates_total 0",
+		"purelb_k8s_client_update_errors_total 0", "purelb_k8s_client_config_loaded_bool 1")
+}
+
+// freeAddress is an address on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,224 @@
+package allocator_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+// judged waits until a group is accepted or not, for this reason and with these
+// texts.
+func (w *world) judged(g *v2.ServiceGroup, status metav1.ConditionStatus, reason string, texts ...string) {
+	w.Helper()
+	w.soon(func() error {
+		fetch(w, g)
+		if err := condition(g.Status.Conditions, v2.ConditionAccepted, status, reason, texts); err != nil {
+			return err
+		}
+		if c := g.Status.Conditions[0]; c.ObservedGeneration != g.Generation {
+			return fmt.Errorf("generation %d is judged, not %d", c.ObservedGeneration, g.Generation)
+		}
+		return nil
+	})
+}
+
+func TestTheStatusOfAGroupCountsItsAddresses(t *testing.T) {
+	w := newWorld(t)
+	group := w.local("default", "192.0.2.0/29", "192.0.2.0/29", "192.0.2.100-192.0.2.101", "192.0.2.0/24", "2001:db8::/64", "2001:db8::/64")
+	w.create(group)
+	r := w.allocator()
+	w.create(balancer("a", dualStack("RequireDualStack")), balancer("b"))
+	w.settled(2)
+	w.soon(func() error {
+		s := fetch(w, group).Status
+		got := fmt.Sprintf("%s %s %v, in use %d and %d, free %v and %v", s.Announce, s.IPAM, s.Addresses,
+			s.AllocatedIPv4, s.AllocatedIPv6, show(s.AvailableIPv4), show(s.AvailableIPv6))
+		want := fmt.Sprintf("Local Cluster [192.0.2.0/29 192.0.2.100-192.0.2.101 2001:db8::/64], in use 2 and 1, free 6 and %d", int64(math.MaxInt64))
+		if got != want {
+			return fmt.Errorf("status says\n%s, want\n%s", got, want)
+		}
+		return nil
+	})
+	w.judged(group, "True", "Accepted")
+	w.told(group, "Parsed", "ServiceGroup parsed successfully")
+	if n := r.counter("purelb_address_pool_addresses_in_use", "pool=default"); n != 3 {
+		t.Errorf("the metric counts %v in use, want 3", n)
+	}
+	if n := r.counter("purelb_address_pool_size", "pool=default"); n != math.Pow(2, 64)-1+6+2 {
+		t.Errorf("the metric has a size of %v", n)
+	}
+	// A status that somebody else has written is put right.
+	w.patchStatus(group, `{"status":{"allocatedIPv4":77,"availableIPv6":null}}`)
+	w.soon(func() error {
+		if s := fetch(w, group).Status; s.AllocatedIPv4 != 2 || s.AvailableIPv6 == nil {
+			return fmt.Errorf("status %+v", s)
+		}
+		return nil
+	})
+}
+
+func show(n *int64) string {
+	if n == nil {
+		return "unknown"
+	}
+	return fmt.Sprint(*n)
+}
+
+func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
+	w := newWorld(t)
+	good := w.small("default")
+	w.create(good)
+	r := w.allocator()
+	before := balancer("before")
+	w.create(before)
+	w.has(before, "192.0.2.1")
+	time.Sleep(time.Until(good.GetCreationTimestamp().Add(1100 * time.Millisecond))) // the older of two groups counts
+
+	elsewhere := w.local("elsewhere", "10.5.0.0/24", "10.5.0.0/24")
+	elsewhere.Namespace = "default"
+	tests := []struct {
+		group         *v2.ServiceGroup
+		reason, event string
+		texts         []string
+	}{
+		{w.local("reversed", "10.1.0.9-10.1.0.1", "10.1.0.0/24"), "ParseError", "ParseFailed", []string{"spec.local.v4pools[0]", "reversed"}},
+		{w.local("outside", "10.2.0.1-10.2.0.9", "10.3.0.0/24"), "ParseError", "ParseFailed", []string{"10.2.0.1", "10.3.0.0/24"}},
+		{w.local("mixed", "10.4.0.1-2001:db8::9", "10.4.0.0/24"), "ParseError", "ParseFailed", []string{"IPv4", "IPv6"}},
+		{w.local("around", "192.0.2.0/24", "192.0.2.0/24"), "Overlaps", "ParseFailed", []string{"default", "192.0.2.1-192.0.2.2"}},
+		{w.local("within", "192.0.2.2-192.0.2.2", "192.0.2.0/24"), "Overlaps", "ParseFailed", []string{"default"}},
+		{w.local("twice", "10.6.0.0/24", "10.6.0.0/24", "10.6.0.9-10.6.0.12", "10.6.0.0/24"), "Overlaps", "ParseFailed", []string{"10.6.0.9-10.6.0.12"}},
+		{elsewhere, "OutOfScope", "ServiceGroupOutOfScope", []string{w.namespace}},
+		{w.groupOf("netbox", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: "http://netbox.example.com"}}), "NotSupported", "ParseFailed", []string{"netbox"}},
+	}
+	for _, tt := range tests {
+		w.create(tt.group)
+	}
+	for _, tt := range tests {
+		t.Run(tt.group.Name, func(t *testing.T) {
+			w := &world{TB: t, cfg: w.cfg, client: w.client, namespace: w.namespace}
+			w.judged(tt.group, "False", tt.reason, tt.texts...)
+			w.told(tt.group, tt.event, tt.texts...)
+			if s := tt.group.Status; len(s.Addresses) > 0 || s.AvailableIPv4 != nil {
+				t.Errorf("status %+v", s)
+			}
+			svc := balancer("wants-"+tt.group.Name, inGroup(tt.group.Name))
+			w.create(svc)
+			reason, text := "NoUsablePool", "no usable pool"
+			if tt.reason == "OutOfScope" {
+				reason, text = "UnknownPool", "unknown pool"
+			}
+			w.says(svc, "False", reason, text, tt.group.Name)
+		})
+	}
+	after := balancer("after")
+	w.create(after)
+	w.has(after, "192.0.2.2")
+	w.has(before, "192.0.2.1")
+	if n := r.counter("purelb_servicegroups_out_of_scope", "namespace=default", "name=elsewhere", "type=local"); n != 1 {
+		t.Errorf("%v groups are out of scope", n)
+	}
+
+	// A group that is mended serves who waits for it.
+	mended := tests[0].group
+	w.patch(mended, `{"spec":{"local":{"v4pools":[{"pool":"10.1.0.1-10.1.0.9","subnet":"10.1.0.0/24"}]}}}`)
+	w.judged(mended, "True", "Accepted")
+	w.has(named("default", "wants-reversed"), "10.1.0.1")
+
+	// A group that is spoilt leaves its Services their addresses.
+	w.patch(good, `{"spec":{"local":{"v4pools":[{"pool":"192.0.2.9-192.0.2.1","subnet":"192.0.2.0/24"}]}}}`)
+	w.soon(func() error {
+		return condition(fetch(w, mustGroup(good)).Status.Conditions, "Accepted", "False", "ParseError", nil)
+	})
+	w.says(before, "True", "Allocated")
+	w.has(after, "192.0.2.2")
+}
+
+func mustGroup(o client.Object) *v2.ServiceGroup { return o.(*v2.ServiceGroup) }
+
+func TestTheStatusOfAnLBNodeAgentTellsHowItsNodesFare(t *testing.T) {
+	w := newWorld(t)
+	agent := func(name, regex string) *v2.LBNodeAgent {
+		return &v2.LBNodeAgent{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+			Spec:       v2.LBNodeAgentSpec{Local: &v2.InterfaceSpec{LocalInterface: regex}},
+		}
+	}
+	good, bad := agent("good", "default"), agent("bad", "eth(")
+	w.create(good, bad)
+	w.allocator()
+	says := func(a *v2.LBNodeAgent, kind string, status metav1.ConditionStatus, reason string, texts ...string) {
+		t.Helper()
+		w.soon(func() error { return condition(fetch(w, a).Status.Conditions, kind, status, reason, texts) })
+	}
+	says(good, "Accepted", "True", "Accepted")
+	says(good, "Announcing", "Unknown", "NoNodes")
+	says(bad, "Accepted", "False", "ParseError", "eth(")
+	w.told(bad, "ConfigError", "eth(")
+
+	name := w.namespace + "/good"
+	fine := w.lease("n1", "192.0.2.0/24", "purelb.io/lbnodeagent", name)
+	w.create(fine, w.lease("n9", "", "purelb.io/lbnodeagent", w.namespace+"/bad"))
+	says(good, "Announcing", "True", "Announcing", "(1)")
+	w.create(w.lease("n3", "", "purelb.io/lbnodeagent", name, "purelb.io/problem", "no interface matches eth9"),
+		w.lease("n2", "", "purelb.io/lbnodeagent", name, "purelb.io/problem", "no interface matches eth9"))
+	says(good, "Announcing", "False", "NoInterface", "n2: no interface matches eth9; n3: no interface matches eth9")
+	for _, node := range []string{"n2", "n3"} {
+		w.patch(w.lease(node, ""), `{"metadata":{"annotations":{"purelb.io/problem":null}}}`)
+	}
+	says(good, "Announcing", "True", "Announcing", "(3)")
+}
+
+func TestGroupsAreWrittenOnceASecondAtMost(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.local("default", "192.0.2.0/24", "192.0.2.0/24"))
+	r := w.allocator()
+	start := time.Now()
+	const n = 60
+	w.each(n, func(i int) error { return w.client.Create(context.Background(), balancer(fmt.Sprintf("svc-%02d", i))) })
+	w.settled(n)
+	w.soon(func() error {
+		if s := fetch(w, w.local("default")).Status; s.AllocatedIPv4 != n {
+			return fmt.Errorf("status counts %d", s.AllocatedIPv4)
+		}
+		return nil
+	})
+	writes, most := r.counter("purelb_allocator_sg_status_writes_total", "outcome=success"), time.Since(start).Seconds()+2
+	if writes > most {
+		t.Errorf("%v writes in %s", writes, time.Since(start))
+	}
+}
+
+func TestAnIdleAllocatorWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"), w.lease("n1", "10.0.0.0/24"))
+	r := w.allocator()
+	w.create(balancer("a"), balancer("b"), balancer("refused"))
+	w.says(named("default", "refused"), "False", "Exhausted")
+	w.settled(2)
+	quiet := func() string {
+		var group v2.ServiceGroup
+		group.Namespace, group.Name = w.namespace, "default"
+		return fmt.Sprint(w.versions(), fetch(w, &group).ResourceVersion, r.counter("purelb_k8s_client_updates_total"), len(w.events(named("default", "a"))))
+	}
+	time.Sleep(1500 * time.Millisecond) // the last report of the group is a second behind
+	before := quiet()
+	// The agent renews its lease, which is no news.
+	for i := range 10 {
+		w.patch(w.lease("n1", ""), `{"spec":{"renewTime":"2026-01-02T03:04:%02d.000000Z"}}`, i)
+	}
+	time.Sleep(1500 * time.Millisecond)
+	if after := quiet(); after != before {
+		t.Errorf("something was written:\n%s\n%s", before, after)
+	}
+	if strings.Count(r.log.String(), "configChanged") != 1 {
+		t.Errorf("the configuration has changed:\n%s", r.log)
+	}
+}

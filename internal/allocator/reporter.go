@@ -1,0 +1,191 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+)
+
+// reporter keeps the status of ServiceGroups and LBNodeAgents. It is the only
+// one who writes it.
+type reporter struct {
+	cached  client.Reader
+	client  client.Client
+	lookout *lookout
+	ledger  *ledger
+	events  *recorder
+	metrics *metrics
+	// changed is poked when there may be something to report.
+	changed chan struct{}
+	log     *slog.Logger
+}
+
+// breather is the time between two rounds of reports, so that each object is
+// written once a second at most.
+const breather = time.Second
+
+// Start reports until ctx is done. Before the book is complete there is nothing
+// worth telling.
+func (r *reporter) Start(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-r.ledger.opened:
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.changed:
+		}
+		if err := r.report(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("statusFailed", "error", err)
+			poke(r.changed)
+		}
+		pause(ctx, breather)
+	}
+}
+
+// report brings every status up to date.
+func (r *reporter) report(ctx context.Context) error {
+	var groups v2.ServiceGroupList
+	var agents v2.LBNodeAgentList
+	var leases coordinationv1.LeaseList
+	for _, list := range []client.ObjectList{&groups, &agents, &leases} {
+		if err := r.cached.List(ctx, list); err != nil {
+			return fmt.Errorf("read %T: %w", list, err)
+		}
+	}
+	cfg := r.lookout.current().config
+	return errors.Join(r.reportGroups(ctx, groups.Items, cfg), r.reportAgents(ctx, agents.Items, cfg, leases.Items))
+}
+
+func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, cfg config.Config) error {
+	problems, used := byUID(cfg.Problems), map[types.UID]*usage{}
+	for _, u := range r.ledger.usages() {
+		used[u.group.UID] = &u
+	}
+	var errs []error
+	for i := range groups {
+		was, now := &groups[i], groups[i].DeepCopy()
+		if used[was.UID] == nil && problems[was.UID] == nil {
+			continue // So new that it has not been judged yet.
+		}
+		now.Status = groupStatus(was, problems[was.UID], used[was.UID], time.Now())
+		if equality.Semantic.DeepEqual(was.Status, now.Status) {
+			continue
+		}
+		err := r.write(ctx, was, now)
+		r.metrics.statusWrites.WithLabelValues(outcome(err)).Inc()
+		if err == nil {
+			r.tellGroup(was, now)
+		}
+		errs = append(errs, client.IgnoreNotFound(err))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cfg config.Config, leases []coordinationv1.Lease) error {
+	problems, used := byUID(cfg.Problems), map[types.UID]bool{}
+	for _, a := range cfg.Agents {
+		used[a.UID] = true
+	}
+	var errs []error
+	for i := range agents {
+		was, now := &agents[i], agents[i].DeepCopy()
+		if !used[was.UID] && problems[was.UID] == nil {
+			continue // So new that it has not been judged yet.
+		}
+		now.Status = agentStatus(was, problems[was.UID], leases, time.Now())
+		if equality.Semantic.DeepEqual(was.Status, now.Status) {
+			continue
+		}
+		err := r.write(ctx, was, now)
+		if err == nil {
+			r.tellAgent(was, now)
+		}
+		errs = append(errs, client.IgnoreNotFound(err))
+	}
+	return errors.Join(errs...)
+}
+
+// write makes the status of was that of now, if nobody has changed was since.
+func (r *reporter) write(ctx context.Context, was, now client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	patch := client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, now, patch); err != nil {
+		return fmt.Errorf("write status of %s/%s: %w", was.GetNamespace(), was.GetName(), err)
+	}
+	return nil
+}
+
+// tellGroup reports what has become of a group, if that is new.
+func (r *reporter) tellGroup(was, now *v2.ServiceGroup) {
+	c, changed := news(was.Status.Conditions, now.Status.Conditions)
+	if !changed {
+		return
+	}
+	about := reference("ServiceGroup", now)
+	switch {
+	case c.Reason == config.ReasonOutOfScope:
+		r.events.event(about, corev1.EventTypeWarning, "ServiceGroupOutOfScope", c.Message)
+	case c.Status == metav1.ConditionTrue:
+		r.events.event(about, corev1.EventTypeNormal, "Parsed", "ServiceGroup parsed successfully: "+c.Message)
+	default:
+		r.events.event(about, corev1.EventTypeWarning, "ParseFailed", "Failed to parse: "+c.Message)
+	}
+	r.log.Info("groupJudged", "group", now.Namespace+"/"+now.Name, "accepted", c.Status, "reason", c.Message)
+}
+
+// tellAgent reports that an LBNodeAgent is not used, if that is new. What goes
+// wrong on a node is for its agent to tell.
+func (r *reporter) tellAgent(was, now *v2.LBNodeAgent) {
+	if c, changed := news(was.Status.Conditions, now.Status.Conditions); changed && c.Status == metav1.ConditionFalse {
+		r.events.event(reference("LBNodeAgent", now), corev1.EventTypeWarning, "ConfigError", "Not accepted: "+c.Message)
+		r.log.Info("agentRefused", "lbnodeagent", now.Namespace+"/"+now.Name, "reason", c.Message)
+	}
+}
+
+// news returns the condition Accepted and whether it tells something new.
+func news(was, now []metav1.Condition) (metav1.Condition, bool) {
+	old, c := meta.FindStatusCondition(was, v2.ConditionAccepted), meta.FindStatusCondition(now, v2.ConditionAccepted)
+	if c == nil {
+		return metav1.Condition{}, false
+	}
+	return *c, old == nil || old.Status != c.Status || old.Reason != c.Reason || old.Message != c.Message
+}
+
+func reference(kind string, o client.Object) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: v2.GroupVersion.String(), Kind: kind,
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+	}
+}
+
+// outcome is the label of a write's metric.
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "success"
+	case apierrors.IsConflict(err):
+		return "conflict"
+	case apierrors.IsForbidden(err):
+		return "forbidden"
+	}
+	return "other"
+}

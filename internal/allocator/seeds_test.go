@@ -1,0 +1,170 @@
+package allocator_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"purelb.io/purelb/internal/apitest"
+)
+
+// example has a file of examples applied, with its groups in the namespace that
+// PureLB is installed in.
+func (w *world) example(file string) {
+	w.Helper()
+	for _, o := range apitest.Objects(w, "api/testdata/seeds/"+file) {
+		if o.GetAPIVersion() != "v1" {
+			o.SetNamespace(w.namespace)
+		}
+		apitest.EnsureNamespace(w, o.GetNamespace())
+		must(w, w.client.Create(context.Background(), o))
+	}
+}
+
+// named is a Service of an example.
+func named(namespace, name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+func (w *world) annotation(svc *corev1.Service, name, want string) {
+	w.Helper()
+	if got := svc.Annotations[name]; got != want {
+		w.Errorf("annotation %s of %s is %q, want %q", name, svc.Name, got, want)
+	}
+}
+
+func TestTheExampleOf2020GetsAnAddressOfTheFlatForm(t *testing.T) {
+	w := newWorld(t)
+	w.example("2020-overview.yaml")
+	w.allocator()
+	svc := named("default", "echoserver-service1")
+	w.has(svc, "192.168.151.240")
+	w.annotation(svc, "purelb.io/allocated-by", "PureLB")
+	w.annotation(svc, "purelb.io/allocated-from", "localaddrange")
+}
+
+func TestTheOverviewOfV1GetsBothFamiliesWithoutNodePorts(t *testing.T) {
+	w := newWorld(t)
+	w.example("v1-overview.yaml")
+	w.allocator()
+	svc := named("default", "kuard-svc-dual-remote")
+	w.has(svc, "192.168.10.240 fc00:270:154:0:8100::4")
+	w.annotation(svc, "purelb.io/allocated-from", "localaddrange")
+	w.annotation(svc, "purelb.io/pool-type", "remote") // no node has the subnet
+	if p := svc.Spec.Ports[0].NodePort; p != 0 {
+		t.Errorf("the node port is %d", p)
+	}
+}
+
+func TestThePageOnServicesOfV1(t *testing.T) {
+	w := newWorld(t)
+	w.example("assumed.yaml")
+	w.example("v1-services.yaml")
+	w.allocator()
+	plain := named("servicetest", "servicetest")
+	w.has(plain, "172.30.250.53")
+	w.annotation(plain, "purelb.io/allocated-from", "localaddr")
+
+	specific := named("servicetest", "specificaddress")
+	w.has(specific, "172.31.1.225")
+	w.annotation(specific, "purelb.io/allocated-from", "virtualsub")
+	w.told(specific, "DeprecationWarning", "loadBalancerIP", "purelb.io/addresses")
+
+	// The page has 172.31.1.0, which subnets reserve: it is given only when
+	// it is asked for by itself.
+	endpoints := named("servicetest", "endpoints")
+	w.has(endpoints, "172.31.1.1")
+	if p := fetch(w, endpoints).Spec.ExternalTrafficPolicy; p != "Local" {
+		t.Errorf("the policy of a remote address is %s, want Local", p)
+	}
+
+	exposed := named("test", "echoserver-service")
+	w.has(exposed, "172.30.250.60")
+	w.annotation(exposed, "purelb.io/allocated-from", "default")
+	w.told(exposed, "AddressAssigned", "172.30.250.60", "from pool default")
+}
+
+func TestTheOptionsOfV1(t *testing.T) {
+	w := newWorld(t)
+	w.example("assumed.yaml")
+	w.example("v1-services.yaml")
+	w.example("v1-options.yaml")
+	w.allocator()
+	w.has(named("servicetest", "addresses"), "172.30.250.80 fd00:172:30:250::27")
+	shared := named("servicetest", "shared")
+	w.soon(func() error {
+		if addressesOf(fetch(w, shared)) == "" {
+			return errNotYet
+		}
+		return nil
+	})
+	w.says(shared, "True", "Allocated", "from pool virtualsub", "allow-shared-ip is not in effect")
+	for _, name := range []string{"no-node-ports", "of-our-class"} {
+		svc := named("servicetest", name)
+		w.soon(func() error {
+			if len(fetch(w, svc).Status.LoadBalancer.Ingress) != 1 {
+				return errNotYet
+			}
+			return nil
+		})
+	}
+	if p := fetch(w, named("servicetest", "no-node-ports")).Spec.Ports[0].NodePort; p != 0 {
+		t.Errorf("the node port is %d", p)
+	}
+	both := named("servicetest", "prefers-dual-stack")
+	w.soon(func() error {
+		if len(fetch(w, both).Status.LoadBalancer.Ingress) != 2 {
+			return errNotYet
+		}
+		return nil
+	})
+	six := named("servicetest", "only-ipv6")
+	w.soon(func() error {
+		if in := fetch(w, six).Status.LoadBalancer.Ingress; len(in) != 1 || in[0].IP[:4] != "fd00" {
+			return errNotYet
+		}
+		return nil
+	})
+	w.exclusive()
+}
+
+func TestTheGroupsOfV2AreLocalAndRemote(t *testing.T) {
+	w := newWorld(t)
+	w.example("v2-overview.yaml")
+	w.allocator()
+	local, remote := balancer("local", dualStack("RequireDualStack"), localPolicy), balancer("remote", dualStack("PreferDualStack"), inGroup("virtual"), localPolicy)
+	w.create(local, remote)
+	w.has(local, "192.168.100.200 fd00:192:168:100::200")
+	w.has(remote, "10.250.0.1 fd00:10:250::100")
+	w.annotation(local, "purelb.io/pool-type", "local")
+	w.annotation(remote, "purelb.io/pool-type", "remote")
+	w.annotation(remote, "purelb.io/allocated-from", "virtual")
+	if l, r := local.Spec.ExternalTrafficPolicy, remote.Spec.ExternalTrafficPolicy; l != "Cluster" || r != "Local" {
+		t.Errorf("policies are %s and %s, want Cluster for the local address and Local for the remote one", l, r)
+	}
+	w.told(local, "LocalOverride", "192.168.100.200", "Cluster")
+}
+
+// The tests above look at every Service of the examples: whoever adds one is
+// reminded to say what it gets.
+func TestNoExampleIsForgotten(t *testing.T) {
+	var services int
+	for _, file := range []string{"2020-overview.yaml", "v1-overview.yaml", "v1-services.yaml", "v1-options.yaml", "v2-overview.yaml", "assumed.yaml", "agents.yaml"} {
+		for _, o := range apitest.Objects(t, "api/testdata/seeds/"+file) {
+			if isBalancer(o) {
+				services++
+			}
+		}
+	}
+	if services != 12 {
+		t.Errorf("there are %d Services in the examples, and 12 are looked at", services)
+	}
+}
+
+func isBalancer(o *unstructured.Unstructured) bool {
+	kind, _, _ := unstructured.NestedString(o.Object, "spec", "type")
+	return o.GetKind() == "Service" && kind == "LoadBalancer"
+}

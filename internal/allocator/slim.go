@@ -1,0 +1,100 @@
+package allocator
+
+import (
+	"maps"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/lease"
+)
+
+// isLoadBalancer selects Services of type LoadBalancer. One that stops to be of
+// that type looks to the cache as if it were deleted.
+var isLoadBalancer = fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
+
+// watched are the kinds of objects that are cached.
+func watched() []client.Object {
+	return []client.Object{&corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}}
+}
+
+// cacheOptions say what is cached: only what is read, of the objects that
+// matter. Readers of the cache do not change what they read.
+func cacheOptions(namespace string) (cache.Options, error) {
+	agents, err := labels.Parse(lease.Selector)
+	if err != nil {
+		return cache.Options{}, err
+	}
+	shared := true
+	return cache.Options{
+		ReaderFailOnMissingInformer:  true,
+		DefaultTransform:             cache.TransformStripManagedFields(),
+		DefaultUnsafeDisableDeepCopy: &shared,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Service{}: {Field: isLoadBalancer, Transform: slim(slimService)},
+			&corev1.Node{}:    {Transform: slim(slimNode)},
+			&coordinationv1.Lease{}: {
+				Namespaces: map[string]cache.Config{namespace: {LabelSelector: agents}},
+				Transform:  slim(slimLease),
+			},
+		},
+	}, nil
+}
+
+// slim makes a transformation of cached objects of one kind.
+func slim[T any](to func(T) T) func(any) (any, error) {
+	return func(o any) (any, error) {
+		if t, ok := o.(T); ok {
+			return to(t), nil
+		}
+		return o, nil
+	}
+}
+
+// slimService keeps what package service reads.
+func slimService(svc *corev1.Service) *corev1.Service {
+	kept := &corev1.Service{
+		ObjectMeta: slimMeta(svc.ObjectMeta),
+		Spec: corev1.ServiceSpec{
+			Type:                  svc.Spec.Type,
+			ClusterIP:             svc.Spec.ClusterIP,
+			IPFamilies:            svc.Spec.IPFamilies,
+			IPFamilyPolicy:        svc.Spec.IPFamilyPolicy,
+			LoadBalancerIP:        svc.Spec.LoadBalancerIP,
+			LoadBalancerClass:     svc.Spec.LoadBalancerClass,
+			ExternalTrafficPolicy: svc.Spec.ExternalTrafficPolicy,
+		},
+		Status: svc.Status,
+	}
+	kept.Annotations = maps.Clone(svc.Annotations)
+	maps.DeleteFunc(kept.Annotations, func(name, _ string) bool { return !strings.HasPrefix(name, "purelb.io/") })
+	return kept
+}
+
+// slimNode keeps the addresses.
+func slimNode(n *corev1.Node) *corev1.Node {
+	return &corev1.Node{ObjectMeta: slimMeta(n.ObjectMeta), Status: corev1.NodeStatus{Addresses: n.Status.Addresses}}
+}
+
+// slimLease keeps the annotations.
+func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
+	kept := &coordinationv1.Lease{ObjectMeta: slimMeta(l.ObjectMeta)}
+	kept.Annotations = l.Annotations
+	return kept
+}
+
+// slimMeta keeps what tells one object, and one version of it, from another.
+func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+	}
+}

@@ -1,0 +1,55 @@
+package allocator
+
+import (
+	"net/netip"
+	"reflect"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/lease"
+)
+
+// surroundings are what decisions depend on, beside Services.
+type surroundings struct {
+	config config.Config
+	// subnets are the networks of all nodes, sorted. They are taken from all
+	// Leases that exist: a node that is down has not left its network.
+	subnets []netip.Prefix
+	// blocked are addresses that Services must not get, with the reason.
+	blocked map[netip.Addr]string
+	// outOfScope are the ServiceGroups in other namespaces.
+	outOfScope []v2.ServiceGroup
+}
+
+// equal reports whether decisions are the same in s and t.
+func (s surroundings) equal(t surroundings) bool {
+	return reflect.DeepEqual(s.config.Groups, t.config.Groups) && reflect.DeepEqual(s.config.Problems, t.config.Problems) &&
+		slices.Equal(s.subnets, t.subnets) && reflect.DeepEqual(s.blocked, t.blocked)
+}
+
+// subnetsOf returns the networks that leases name, sorted.
+func subnetsOf(leases []coordinationv1.Lease) []netip.Prefix {
+	var subnets []netip.Prefix
+	for _, l := range leases {
+		subnets = append(subnets, lease.Subnets(&l)...)
+	}
+	slices.SortFunc(subnets, netip.Prefix.Compare)
+	return slices.Compact(subnets)
+}
+
+// nodeAddresses returns the addresses that nodes have themselves.
+func nodeAddresses(nodes []corev1.Node) map[netip.Addr]string {
+	blocked := map[netip.Addr]string{}
+	for _, n := range nodes {
+		for _, na := range n.Status.Addresses {
+			if a, err := netip.ParseAddr(na.Address); err == nil {
+				blocked[a.Unmap().WithZone("")] = "address of node " + n.Name
+			}
+		}
+	}
+	return blocked
+}

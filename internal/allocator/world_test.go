@@ -1,0 +1,388 @@
+package allocator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/service"
+)
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	os.Exit(apitest.Run(m))
+}
+
+// world is an API server with nothing of ours in it, and a namespace that PureLB
+// is installed in.
+type world struct {
+	testing.TB
+	cfg       *rest.Config
+	client    client.Client
+	namespace string
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	must(t, clientgoscheme.AddToScheme(scheme))
+	must(t, v2.AddToScheme(scheme))
+	cfg := apitest.Config(t)
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	must(t, err)
+	w := &world{TB: t, cfg: cfg, client: c, namespace: apitest.Namespace(t)}
+	w.clean()
+	t.Cleanup(w.clean)
+	return w
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clean removes what earlier tests have left on the server they share.
+func (w *world) clean() {
+	w.Helper()
+	for _, list := range []client.ObjectList{
+		&corev1.ServiceList{}, &corev1.NodeList{}, &v2.ServiceGroupList{}, &v2.LBNodeAgentList{}, &coordinationv1.LeaseList{},
+	} {
+		must(w, w.client.List(context.Background(), list))
+		must(w, meta.EachListItem(list, func(o runtime.Object) error {
+			object := o.(client.Object)
+			if object.GetName() == "kubernetes" || strings.HasPrefix(object.GetName(), "apiserver-") {
+				return nil
+			}
+			return client.IgnoreNotFound(w.client.Delete(context.Background(), object))
+		}))
+	}
+}
+
+// running is an allocator at work.
+type running struct {
+	world   *world
+	metrics *prometheus.Registry
+	log     *log
+	cancel  context.CancelFunc
+	done    chan error
+}
+
+// allocator starts an allocator, which ends with the test.
+func (w *world) allocator(change ...func(*allocator.Options)) *running {
+	w.Helper()
+	r := &running{world: w, metrics: prometheus.NewRegistry(), log: &log{}, done: make(chan error, 1)}
+	opt := allocator.Options{
+		Namespace: w.namespace, DefaultAnnouncer: true, LeaderElect: true, Metrics: r.metrics,
+		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	}
+	for _, c := range change {
+		c(&opt)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.done <- allocator.Run(ctx, w.cfg, opt) }()
+	w.Cleanup(r.stop)
+	return r
+}
+
+// stop ends the allocator and waits for its end.
+func (r *running) stop() {
+	if r.done == nil {
+		return
+	}
+	r.cancel()
+	select {
+	case err := <-r.done:
+		if err != nil {
+			r.world.Errorf("the allocator ended: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		r.world.Errorf("the allocator does not end")
+	}
+	r.done = nil
+	if r.world.Failed() {
+		r.world.Logf("log of the allocator:\n%s", r.log)
+	}
+}
+
+// log is the log of an allocator.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// soon waits until what has no error.
+func (w *world) soon(what func() error) {
+	w.Helper()
+	w.within(20*time.Second, what)
+}
+
+func (w *world) within(limit time.Duration, what func() error) {
+	w.Helper()
+	deadline := time.Now().Add(limit)
+	for err := what(); err != nil; err = what() {
+		if time.Now().After(deadline) {
+			w.Fatalf("after %s: %v", limit, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// create makes objects on the server.
+func (w *world) create(objects ...client.Object) {
+	w.Helper()
+	for _, o := range objects {
+		must(w, w.client.Create(context.Background(), o))
+	}
+}
+
+// remove deletes o.
+func (w *world) remove(o client.Object) {
+	w.Helper()
+	must(w, w.client.Delete(context.Background(), o))
+}
+
+// patch applies a merge patch to o.
+func (w *world) patch(o client.Object, patch string, args ...any) {
+	w.Helper()
+	must(w, w.client.Patch(context.Background(), o, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, patch, args...))))
+}
+
+func (w *world) patchStatus(o client.Object, patch string, args ...any) {
+	w.Helper()
+	must(w, w.client.Status().Patch(context.Background(), o, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, patch, args...))))
+}
+
+// local makes a group of local addresses out of pairs of pool and subnet.
+func (w *world) local(name string, pools ...string) *v2.ServiceGroup {
+	return w.groupOf(name, v2.ServiceGroupSpec{Local: &v2.LocalSpec{Pools: poolsOf(pools)}})
+}
+
+// remote makes a group of remote addresses.
+func (w *world) remote(name string, pools ...string) *v2.ServiceGroup {
+	return w.groupOf(name, v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: poolsOf(pools)}})
+}
+
+func (w *world) groupOf(name string, spec v2.ServiceGroupSpec) *v2.ServiceGroup {
+	return &v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, Spec: spec}
+}
+
+func poolsOf(texts []string) v2.Pools {
+	var p v2.Pools
+	for pair := range slices.Chunk(texts, 2) {
+		one := v2.AddressPool{Pool: v2.Range(pair[0]), Subnet: v2.Subnet(pair[1])}
+		if strings.Contains(pair[1], ":") {
+			p.V6Pools = append(p.V6Pools, one)
+		} else {
+			p.V4Pools = append(p.V4Pools, one)
+		}
+	}
+	return p
+}
+
+// balancer makes a Service of type LoadBalancer.
+func balancer(name string, change ...func(*corev1.Service)) *corev1.Service {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	for _, c := range change {
+		c(svc)
+	}
+	return svc
+}
+
+func dualStack(policy corev1.IPFamilyPolicy) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		svc.Spec.IPFamilyPolicy = &policy
+		svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	}
+}
+
+func ipv6(svc *corev1.Service) { svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} }
+
+func annotated(name, value string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Annotations[name] = value }
+}
+
+func inGroup(name string) func(*corev1.Service) { return annotated(service.AnnotationGroup, name) }
+
+func localPolicy(svc *corev1.Service) {
+	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// fetch reads o again.
+func fetch[O client.Object](w *world, o O) O {
+	w.Helper()
+	must(w, w.client.Get(context.Background(), client.ObjectKeyFromObject(o), o))
+	return o
+}
+
+// has waits until svc has these addresses, separated by spaces.
+func (w *world) has(svc *corev1.Service, addresses string) {
+	w.Helper()
+	w.soon(func() error {
+		if got := addressesOf(fetch(w, svc)); got != addresses {
+			return fmt.Errorf("%s has %q, want %q; conditions: %v", svc.Name, got, addresses, svc.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+func addressesOf(svc *corev1.Service) string {
+	var all []string
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		all = append(all, in.IP)
+	}
+	return strings.Join(all, " ")
+}
+
+// says waits until the condition of svc has this status and reason, and a
+// message with all these texts.
+func (w *world) says(svc *corev1.Service, status metav1.ConditionStatus, reason string, texts ...string) {
+	w.Helper()
+	w.soon(func() error {
+		return condition(fetch(w, svc).Status.Conditions, service.ConditionAllocated, status, reason, texts)
+	})
+}
+
+// condition tells how the condition differs from what it should be.
+func condition(conditions []metav1.Condition, kind string, status metav1.ConditionStatus, reason string, texts []string) error {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return fmt.Errorf("there is no condition %s", kind)
+	}
+	if c.Status != status || c.Reason != reason {
+		return fmt.Errorf("condition is %s %s (%s), want %s %s", c.Status, c.Reason, c.Message, status, reason)
+	}
+	for _, text := range texts {
+		if !strings.Contains(c.Message, text) {
+			return fmt.Errorf("condition says %q, without %q", c.Message, text)
+		}
+	}
+	return nil
+}
+
+// told waits until there is an event about o with this reason and these texts.
+func (w *world) told(o client.Object, reason string, texts ...string) {
+	w.Helper()
+	w.soon(func() error {
+		var seen []string
+		for _, e := range w.events(o) {
+			if e.Reason == reason && !slices.ContainsFunc(texts, func(t string) bool { return !strings.Contains(e.Message, t) }) {
+				return nil
+			}
+			seen = append(seen, e.Reason+": "+e.Message)
+		}
+		return fmt.Errorf("no event %s with %q about %s, but %q", reason, texts, o.GetName(), seen)
+	})
+}
+
+// events returns those about o.
+func (w *world) events(o client.Object) []corev1.Event {
+	w.Helper()
+	var list corev1.EventList
+	must(w, w.client.List(context.Background(), &list, client.InNamespace(o.GetNamespace())))
+	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != o.GetUID() })
+}
+
+// services reads all Services of type LoadBalancer.
+func (w *world) services() []corev1.Service {
+	w.Helper()
+	var list corev1.ServiceList
+	must(w, w.client.List(context.Background(), &list, client.MatchingFields{"spec.type": "LoadBalancer"}))
+	return list.Items
+}
+
+// settled waits until n Services have addresses, and tells who has what.
+func (w *world) settled(n int) map[string]string {
+	w.Helper()
+	var have map[string]string
+	w.within(2*time.Minute, func() error {
+		have = map[string]string{}
+		for _, svc := range w.services() {
+			if a := addressesOf(&svc); a != "" {
+				have[svc.Name] = a
+			}
+		}
+		if len(have) != n {
+			return fmt.Errorf("%d of %d Services have an address", len(have), n)
+		}
+		return nil
+	})
+	return have
+}
+
+// exclusive fails if two Services have an address in common.
+func (w *world) exclusive() {
+	w.Helper()
+	holders := map[netip.Addr]string{}
+	for _, svc := range w.services() {
+		for _, a := range service.Ingress(&svc) {
+			if other, taken := holders[a]; taken {
+				w.Errorf("%s and %s both have %s", other, svc.Name, a)
+			}
+			holders[a] = svc.Name
+		}
+	}
+}
+
+// counter reads a metric without labels, or the sum over its labels.
+func (r *running) counter(name string, labels ...string) float64 {
+	r.world.Helper()
+	families, err := r.metrics.Gather()
+	must(r.world, err)
+	var sum float64
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var values []string
+			for _, l := range m.GetLabel() {
+				values = append(values, l.GetName()+"="+l.GetValue())
+			}
+			if f.GetName() == name && !slices.ContainsFunc(labels, func(l string) bool { return !slices.Contains(values, l) }) {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+var errNotYet = errors.New("not yet")

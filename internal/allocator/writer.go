@@ -1,0 +1,55 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// writer is the only way in which Services are changed. Each change holds for
+// one version of a Service, which the patch names.
+type writer struct {
+	client  client.Client
+	metrics *metrics
+	// busy is how many writes are on their way.
+	busy atomic.Int32
+}
+
+// patience is how long a write may take. A write that takes longer may still
+// succeed.
+const patience = 30 * time.Second
+
+// status patches services/status.
+func (w *writer) status(ctx context.Context, svc *corev1.Service, patch []byte) (*corev1.Service, error) {
+	return w.count(ctx, svc, func(ctx context.Context, after *corev1.Service) error {
+		return w.client.Status().Patch(ctx, after, client.RawPatch(types.MergePatchType, patch))
+	})
+}
+
+// spec patches services.
+func (w *writer) spec(ctx context.Context, svc *corev1.Service, patch []byte) (*corev1.Service, error) {
+	return w.count(ctx, svc, func(ctx context.Context, after *corev1.Service) error {
+		return w.client.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch))
+	})
+}
+
+// count does a write of svc and returns what svc is then.
+func (w *writer) count(ctx context.Context, svc *corev1.Service, do func(context.Context, *corev1.Service) error) (*corev1.Service, error) {
+	w.busy.Add(1)
+	defer w.busy.Add(-1)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	after := &corev1.Service{}
+	after.Namespace, after.Name = svc.Namespace, svc.Name
+	if err := do(ctx, after); err != nil {
+		w.metrics.updateErrors.Inc()
+		return nil, fmt.Errorf("write service %s/%s: %w", svc.Namespace, svc.Name, err)
+	}
+	w.metrics.updates.Inc()
+	return after, nil
+}

@@ -1,0 +1,115 @@
+// Package internal holds the plan of the house: which packages there are, in
+// which layer each lies, what each may import and what of the world it may
+// touch. The plan is the table below, and this test holds the code to it.
+package internal
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The layers, from the ground up.
+const (
+	words     = "WORDS"     // types and arithmetic that everybody speaks
+	decisions = "DECISIONS" // values in, values out: no I/O, no clock, no goroutine
+	drivers   = "DRIVERS"   // one piece of the world each
+	loops     = "LOOPS"     // observe, decide, act, report
+	programs  = "PROGRAMS"  // flags, constructors bottom to top, run
+	testHelp  = "TEST HELP" // imported by tests only
+)
+
+// A room is a package: its layer, the packages of the house that it may import
+// and the doors that it may use.
+type room struct {
+	layer, path, imports, doors string
+}
+
+// house lists every package of the module, each below those that import it.
+var house = []room{
+	{words, "internal/addr", "", ""},
+	{words, "api/purelb/v2", "", "types"},
+	{words, "api/purelb/v1", "api/purelb/v2", "types"},
+
+	{decisions, "internal/pool", "internal/addr", ""},
+	{decisions, "internal/election", "internal/addr", ""},
+	{decisions, "internal/service", "internal/addr", "types"},
+	{decisions, "internal/config", "internal/addr internal/pool api/purelb/v1 api/purelb/v2", "types"},
+	{decisions, "internal/selection", "internal/addr internal/pool internal/config internal/service", "types"},
+	{decisions, "internal/announce", "internal/addr internal/pool internal/config internal/election internal/service", "types"},
+
+	{drivers, "internal/linux", "internal/addr internal/announce", "process kernel"},
+	{drivers, "internal/lease", "internal/addr internal/election", "process types apiserver"},
+
+	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease", "process types apiserver loop http metrics"},
+
+	{programs, "cmd/allocator", "internal/allocator internal/lease", "process types apiserver loop http metrics"},
+	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease", "process types apiserver loop http metrics"},
+
+	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver loop http exec"},
+}
+
+// A door is a way to the outside: the imports that go through it (each with
+// all that lies below it), and what to do instead of using it elsewhere.
+type door struct {
+	name, imports, instead string
+}
+
+// doors guards what may be touched only in some rooms. A package from outside
+// that no door leads to may be used nowhere: it needs a door first.
+var doors = []door{
+	{"types", "k8s.io/api k8s.io/apimachinery",
+		"addresses, pools and the election know nothing of Kubernetes; translate in internal/service or internal/config"},
+	{"process", "context io log os/signal sync os net syscall runtime flag math/rand",
+		"WORDS and DECISIONS do no I/O and start nothing: pass what was read in as a value, and act on the answer in a loop or a driver"},
+	{"kernel", "github.com/vishvananda/netlink golang.org/x/sys/unix",
+		"only internal/linux talks to the kernel's network stack; read it there into an announce.Node, and carry changes out there"},
+	{"apiserver", "k8s.io/client-go",
+		"only the loops and internal/lease talk to the API server; decisions get its objects as values"},
+	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
+		"caches, leader election and their logs belong to the loops and programs"},
+	{"http", "net/http",
+		"HTTP is served by the loops (metrics and probes) and by nothing else"},
+	{"metrics", "github.com/prometheus/client_golang",
+		"a decision returns its reason; the loop counts it in its metrics.go"},
+	{"exec", "os/exec",
+		"no program of the product runs another program; only tests do"},
+}
+
+func TestTheHouseStandsAsPlanned(t *testing.T) {
+	packages, err := readModule("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) == 0 {
+		t.Fatal("no package found: is this test still in the folder internal of the module?")
+	}
+	for _, p := range packages {
+		for _, complaint := range complaints(p) {
+			t.Error(complaint)
+		}
+	}
+	for _, r := range house {
+		if !slices.ContainsFunc(packages, func(p source) bool { return p.path == r.path }) {
+			t.Errorf("the table lists %s, which has no Go code: remove its row from internal/house_test.go", r.path)
+		}
+	}
+}
+
+func TestTheTableIsBuiltFromTheGroundUp(t *testing.T) {
+	var built []string
+	for _, r := range house {
+		for _, below := range strings.Fields(r.imports) {
+			if !slices.Contains(built, below) {
+				t.Errorf("%s may import %s, which does not stand above it in the table: a package imports only what lies below it in the house", r.path, below)
+			}
+		}
+		for _, name := range strings.Fields(r.doors) {
+			if !slices.ContainsFunc(doors, func(d door) bool { return d.name == name }) {
+				t.Errorf("%s uses the door %q, which is not in the list of doors", r.path, name)
+			}
+		}
+		built = append(built, r.path)
+	}
+}
