@@ -82,6 +82,6 @@ func serveUDP(addr string) error {
 		if err != nil {
 			return err
 		}
-		conn.WriteTo(append([]byte(line(peer, conn.LocalAddr())), buf[:n]...), peer)
+		_, _ = conn.WriteTo(append([]byte(line(peer, conn.LocalAddr())), buf[:n]...), peer)
 	}
 }

@@ -68,18 +68,7 @@ func (b Birth) start() error {
 	}
 	defer answer.Close()
 
-	cmd := &exec.Cmd{
-		Path: b.Program, Args: []string{b.Program, EnterCommand, b.SpecFile}, Dir: "/",
-		Env:    os.Environ(),
-		Stdout: log, Stderr: log, ExtraFiles: []*os.File{gate, ready},
-		SysProcAttr: &syscall.SysProcAttr{
-			Setsid:     true,
-			Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWPID,
-		},
-	}
-	if b.Listener != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, b.Listener)
-	}
+	cmd := b.command(log, gate, ready)
 	err = inNetns(b.Netns, cmd.Start)
 	gate.Close()
 	ready.Close()
@@ -94,6 +83,24 @@ func (b Birth) start() error {
 		return err
 	}
 	return outcome(answer)
+}
+
+// command is the first process, in all new namespaces but those of the network,
+// which it is started in, and of control groups, which it makes itself.
+func (b Birth) command(log, gate, ready *os.File) *exec.Cmd {
+	cmd := &exec.Cmd{
+		Path: b.Program, Args: []string{b.Program, EnterCommand, b.SpecFile},
+		Dir: "/", Env: os.Environ(),
+		Stdout: log, Stderr: log, ExtraFiles: []*os.File{gate, ready},
+		SysProcAttr: &syscall.SysProcAttr{
+			Setsid:     true,
+			Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWPID,
+		},
+	}
+	if b.Listener != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, b.Listener)
+	}
+	return cmd
 }
 
 func outcome(answer io.Reader) error {
