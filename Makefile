@@ -44,7 +44,7 @@ test-module: kubebox ## the unit tests, the drivers on this kernel, the loops an
 	go test -timeout 15m ./...
 
 .PHONY: e2e
-e2e: deps ## the lab's own tests, then the end-to-end tests in the lab, which stays up
+e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stays up
 	@$(call root)
 	@$(call say,the lab and the end-to-end tests)
 	go -C lab test -timeout 15m $$(go -C lab list ./... | grep -v '/e2e$$')
