@@ -328,8 +328,12 @@ func (w *world) agentReady(node string) {
 func equal[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
 // echo is a Deployment of servers that answer on 8080 (HTTP) and 8082
-// (datagrams).
-func echo(name string, replicas int) string {
+// (datagrams), on any nodes or on the named ones.
+func echo(name string, replicas int, nodes ...string) string {
+	where := ""
+	if len(nodes) > 0 {
+		where = fmt.Sprintf(`affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%s]}]}]}}}`, strings.Join(nodes, ", "))
+	}
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
@@ -341,6 +345,7 @@ spec:
     metadata: {labels: {app: %[1]s}}
     spec:
       terminationGracePeriodSeconds: 1
+      %[3]s
       containers:
       - name: echo
         image: docker.io/lab/echo:1
@@ -350,7 +355,7 @@ spec:
         - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
         readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
         resources: {requests: {cpu: 10m, memory: 16Mi}}
-`, name, replicas)
+`, name, replicas, where)
 }
 
 // service is a dual-stack Service in front of the pods of app web.
