@@ -110,6 +110,7 @@ type Agent struct {
 	Options
 	config   parsed
 	claims   claims
+	losses   losses
 	reporter reporter
 	pulse    pulse
 }
@@ -119,6 +120,7 @@ func New(opt Options) *Agent {
 	return &Agent{
 		Options:  opt,
 		claims:   claims{},
+		losses:   losses{},
 		reporter: reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 	}
 }
@@ -151,7 +153,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		if err == nil {
 			retry = retryMin
 		} else {
-			next = time.Now().Add(retry)
+			if again := time.Now().Add(retry); next.IsZero() || again.Before(next) {
+				next = again
+			}
 			retry = min(2*retry, retryMax)
 			a.Metrics.passErrors.Inc()
 		}

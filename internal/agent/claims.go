@@ -17,6 +17,10 @@ type claims map[netip.Addr]claim
 type claim struct {
 	link string
 	due  []time.Time
+	// waiting says that the times begin when the kernel has found out that
+	// nobody else has the address: a claim before that might be a lie, and
+	// would bring packets that the kernel does not take yet.
+	waiting bool
 }
 
 // next returns the earliest time.
@@ -38,10 +42,13 @@ func (c claims) take(now time.Time) map[netip.Addr]string {
 		if len(rest) < len(one.due) {
 			due[ip] = one.link
 		}
+		if one.waiting {
+			continue
+		}
 		if len(rest) == 0 {
 			delete(c, ip)
 		} else {
-			c[ip] = claim{one.link, rest}
+			c[ip] = claim{link: one.link, due: rest}
 		}
 	}
 	return due
@@ -66,14 +73,34 @@ func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation
 	}
 	for ip, w := range done.added {
 		if local[ip] == w.Link {
-			a.claims[ip] = claim{w.Link, moments(now, announce.Schedule(seen.Agent.GARP))}
+			a.claims[ip] = claim{link: w.Link, due: moments(now, announce.Schedule(seen.Agent.GARP))}
 		}
 	}
+	a.awaitDetection(now, seen, done)
 	for ip, link := range a.claims.take(now) {
 		if seen.Agent.GARP.Verify && !has(seen.Node, done, ip, link) {
 			continue
 		}
 		a.send(ctx, ip, link)
+	}
+}
+
+// awaitDetection puts off the claims of addresses that the kernel is still
+// examining, and begins the schedule of those that it has accepted.
+func (a *Agent) awaitDetection(now time.Time, seen *observation, done outcome) {
+	examined := map[netip.Addr]bool{}
+	for _, f := range seen.Node.Addresses {
+		examined[f.Prefix.Addr()] = !f.Tentative
+	}
+	for ip, one := range a.claims {
+		_, just := done.added[ip]
+		switch ok, there := examined[ip]; {
+		case just:
+		case there && !ok, !there && one.waiting:
+			a.claims[ip] = claim{link: one.link, waiting: true}
+		case one.waiting:
+			a.claims[ip] = claim{link: one.link, due: moments(now, announce.Schedule(seen.Agent.GARP))}
+		}
 	}
 }
 

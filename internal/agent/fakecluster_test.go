@@ -48,15 +48,22 @@ type fakePeers struct {
 	mu        sync.Mutex
 	peers     election.Peers
 	published []string
-	changed   chan struct{}
+	own       string
+	// heard is what a Publish changes at once.
+	heard   func(*election.Peers)
+	changed chan struct{}
 }
 
 func (p *fakePeers) Publish(r lease.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := fmt.Sprintf("%v %s %s", r.Subnets, r.Agent, r.Problem)
+	p.own = fmt.Sprint(r.Addresses)
 	if n := len(p.published); n == 0 || p.published[n-1] != text {
 		p.published = append(p.published, text)
+		if p.heard != nil {
+			p.heard(&p.peers)
+		}
 	}
 }
 

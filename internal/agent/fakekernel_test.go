@@ -26,7 +26,10 @@ type fakeKernel struct {
 	looks   int
 	dumpErr error
 	putErr  map[string]error // by address
-	stuck   chan struct{}
+	// taken are addresses that another machine has, and how many times adding
+	// one will fail for it: it is there for a second, tentative.
+	taken map[string]int
+	stuck chan struct{}
 }
 
 // held is an address with the time at which it expires, zero for never.
@@ -42,7 +45,7 @@ func newFakeKernel(addresses ...announce.Address) *fakeKernel {
 			{Name: "eth0", Index: 2, Up: true, Default4: true, Default6: true},
 			{Name: "eth1", Index: 3, Up: true},
 		},
-		changed: make(chan struct{}, 1), made: time.Now(), putErr: map[string]error{},
+		changed: make(chan struct{}, 1), made: time.Now(), putErr: map[string]error{}, taken: map[string]int{},
 	}
 	k.hold(permanent("eth0", "192.0.2.1/24"), permanent("eth0", "2001:db8::1/64"), permanent("eth1", "198.51.100.1/24"))
 	k.hold(addresses...)
@@ -117,8 +120,30 @@ func (k *fakeKernel) Put(_ context.Context, addresses []announce.Address) error 
 		k.note("put", a.Prefix.String()+" "+a.Link)
 		a.Mark = announce.Mark
 		k.hold(a)
+		k.detect(a)
 	}
 	return errors.Join(errs...)
+}
+
+// detect is duplicate address detection of a, as long as somebody else has it.
+func (k *fakeKernel) detect(a announce.Address) {
+	left, taken := k.taken[a.Prefix.Addr().String()]
+	if !taken {
+		return
+	}
+	k.taken[a.Prefix.Addr().String()]--
+	i := len(k.addresses) - 1
+	k.addresses[i].Tentative = true
+	time.AfterFunc(time.Second, func() {
+		k.change(func() {
+			if left > 0 {
+				k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return h.Prefix == a.Prefix && h.Tentative })
+				return
+			}
+			a.Tentative = false
+			k.hold(a)
+		})
+	})
 }
 
 func (k *fakeKernel) Remove(_ context.Context, addresses []announce.Address) error {

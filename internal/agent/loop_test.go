@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -254,6 +255,22 @@ func TestTheNodesOwnAddressIsNotTouched(t *testing.T) {
 		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.1: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n"+
 			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::1: 2001:db8::1 is an address of the node itself, on eth0; exclude it from the pool")
 		want(t, "slots", w.slots("web"), "")
+	})
+}
+
+func TestTheAddressesOfNodesAreToldAndLeftToThem(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.peers.change(func(p *election.Peers) {
+			p.Own = map[netip.Addr]string{netip.MustParseAddr("192.0.2.9"): "node-b", netip.MustParseAddr("2001:db8::9"): "node-b"}
+		})
+		w.kernel.doings()
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9", "192.0.2.10")))
+		settle()
+		want(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0")
+		want(t, "told", w.peers.own, "[192.0.2.1 198.51.100.1 2001:db8::1]")
+		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9: 192.0.2.9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
+			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9: 2001:db8::9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
+			"Normal AnnouncingLocal Node node-a announcing 192.0.2.10 on interface eth0")
 	})
 }
 

@@ -44,7 +44,7 @@ func (a *Agent) observe(ctx context.Context) (*observation, error) {
 		return nil, err
 	}
 	o := &observation{services: map[string]*corev1.Service{}, agents: len(objects.Agents)}
-	o.Self, o.Node, o.Peers = a.Node, node, a.Peers.Peers()
+	o.Self, o.Node = a.Node, node
 	// A node without an object is about to leave, or its name is a mistake:
 	// either way nobody knows which LBNodeAgent it is for.
 	o.Complete = complete && objects.Node != nil
@@ -56,6 +56,11 @@ func (a *Agent) observe(ctx context.Context) (*observation, error) {
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
 	o.record.Problem = problem(o)
+	if o.Complete {
+		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
+		a.Peers.Publish(o.record) // first: what it says may have to be known before anything is decided
+	}
+	o.Peers = a.Peers.Peers()
 	a.Metrics.configLoaded.Set(boolean(o.Complete))
 	return o, nil
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -18,11 +19,8 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (next time.Time, err er
 		return time.Time{}, err
 	}
 	plan := announce.Decide(seen.Situation)
-	if seen.Complete {
-		a.Peers.Publish(seen.record)
-	}
 	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
-	done := a.apply(ctx, seen, changes)
+	done := a.apply(ctx, now, seen, plan.Wanted, changes)
 	a.sendClaims(ctx, now, seen, plan, done)
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(seen, plan.Decisions, done))
@@ -43,20 +41,12 @@ type outcome struct {
 
 // apply carries out changes: what is added comes before what is removed, and an
 // address that cannot be added in one place stays in the other.
-func (a *Agent) apply(ctx context.Context, seen *observation, c announce.Changes) outcome {
-	done := outcome{added: map[netip.Addr]announce.Address{}, failed: map[netip.Addr]error{}}
+func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, wanted []announce.Address, c announce.Changes) outcome {
+	done := outcome{added: map[netip.Addr]announce.Address{}}
 	done.note(a.ensureDummy(ctx, seen))
 
-	err := a.Kernel.Put(ctx, c.Add)
+	err := a.add(ctx, now, wanted, c.Add, &done)
 	remove := c.Removable(err)
-	done.failed = failures(c.Add, err)
-	done.note(err)
-	for _, w := range c.Add {
-		if done.failed[w.Prefix.Addr()] == nil {
-			done.added[w.Prefix.Addr()] = w
-			a.Metrics.additions.Inc()
-		}
-	}
 
 	err = a.Kernel.Put(ctx, c.Refresh)
 	bad := len(failures(c.Refresh, err))
@@ -68,6 +58,30 @@ func (a *Agent) apply(ctx context.Context, seen *observation, c announce.Changes
 	done.note(err)
 	a.Metrics.withdrawals.Add(float64(len(remove) - len(failures(remove, err))))
 	return done
+}
+
+// add adds what is missing of wanted, notes what became of it, and returns an
+// announce.AddressError for each that is not there, or not there to stay.
+func (a *Agent) add(ctx context.Context, now time.Time, wanted, missing []announce.Address, done *outcome) error {
+	add := a.losses.sift(now, wanted, missing)
+	err := a.Kernel.Put(ctx, add)
+	done.note(err)
+	failed := failures(add, err)
+	lost := a.losses.failures(wanted)
+	done.note(errors.Join(lost...))
+	for _, w := range add {
+		if e := failed[w.Prefix.Addr()]; e != nil {
+			lost = append(lost, &announce.AddressError{Address: w, Err: e})
+			continue
+		}
+		a.losses.added(now, w)
+		done.added[w.Prefix.Addr()] = w
+		a.Metrics.additions.Inc()
+	}
+	err = errors.Join(lost...)
+	done.failed = failures(nil, err)
+	maps.DeleteFunc(done.added, func(ip netip.Addr, _ announce.Address) bool { return done.failed[ip] != nil })
+	return err
 }
 
 // ensureDummy makes sure of the link for remote addresses once it is certain

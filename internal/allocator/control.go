@@ -37,7 +37,7 @@ func control(mgr manager.Manager, opt Options, s *services, o *opening, l *looko
 	}
 	c := mgr.GetCache()
 	err := loop(mgr, "services", s, workers,
-		source.Kind(c, &corev1.Service{}, &handler.TypedEnqueueRequestForObject[*corev1.Service]{}), o)
+		early{source.Kind(c, &corev1.Service{}, &handler.TypedEnqueueRequestForObject[*corev1.Service]{})}, o)
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,11 @@ func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int,
 	}
 	return nil
 }
+
+// early is a source that a loop does not wait for. The caches are filled before
+// any loop begins; that its queue has heard of all of them takes a while more,
+// which is of no use to who is to be served first.
+type early struct{ source.Source }
 
 // once has all objects looked at together, whichever of them has changed.
 func once[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {

@@ -112,9 +112,10 @@ func TestEventsStandBackWhileServicesAreWritten(t *testing.T) {
 }
 
 func TestAnEventThatFailsIsTriedAgainButNotForEver(t *testing.T) {
-	failures := 2
+	var failures atomic.Int32
+	failures.Store(2)
 	to := &sink{fail: func() error {
-		if failures--; failures >= 0 {
+		if failures.Add(-1) >= 0 {
 			return errors.New("connection refused")
 		}
 		return nil
@@ -122,10 +123,10 @@ func TestAnEventThatFailsIsTriedAgainButNotForEver(t *testing.T) {
 	recording(t, to, func(r *recorder, _ *atomic.Int32) {
 		r.event(about("web"), "Normal", "AddressAssigned", "Assigned")
 		time.Sleep(5 * time.Second)
-		failures = 100
+		failures.Store(100)
 		r.event(about("lost"), "Normal", "AddressAssigned", "Assigned")
 		time.Sleep(5 * time.Second)
-		failures = 0
+		failures.Store(0)
 		r.event(about("db"), "Normal", "AddressAssigned", "Assigned")
 		time.Sleep(5 * time.Second)
 	})

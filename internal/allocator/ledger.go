@@ -136,10 +136,13 @@ func (l *ledger) share(r service.Request) {
 }
 
 // settle notes that a Service shows these addresses, so that what else was held
-// for it is free.
+// for it is free, but for what it was served since that was decided.
 func (l *ledger) settle(who pool.Owner, addresses []netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if w := l.waiting[who]; w != nil {
+		addresses = slices.Concat(addresses, w.last.Result.Addresses)
+	}
 	l.keepOnly(who, addresses)
 }
 

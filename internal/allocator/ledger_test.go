@@ -26,6 +26,8 @@ type model struct {
 	live, cached map[pool.Owner]object
 	// late are writes that nobody has heard of, and that may still be done.
 	late []write
+	// busy are decisions that are being written.
+	busy map[pool.Owner]decision
 	// queue are those to be looked at.
 	queue map[pool.Owner]bool
 	// pools is how many addresses of each family there are.
@@ -45,6 +47,12 @@ type write struct {
 	addresses []netip.Addr
 }
 
+// decision is what is about to be written, or that nothing is to be.
+type decision struct {
+	write
+	nothing bool
+}
+
 func newModel(t *rapid.T) *model {
 	m := &model{t: t, live: map[pool.Owner]object{}, cached: map[pool.Owner]object{}, queue: map[pool.Owner]bool{}, pools: 3}
 	m.restart()
@@ -53,7 +61,7 @@ func newModel(t *rapid.T) *model {
 
 // restart is another allocator, with a cache as it is.
 func (m *model) restart() {
-	m.late = nil
+	m.late, m.busy = nil, map[pool.Owner]decision{}
 	m.queue = map[pool.Owner]bool{}
 	m.ledger = newLedger(func(owners ...pool.Owner) {
 		for _, o := range owners {
@@ -71,18 +79,21 @@ func (m *model) restart() {
 	}
 }
 
-// configure tells the ledger of pools with so many addresses.
-func (m *model) configure() {
+// configure tells the ledger of the pools.
+func (m *model) configure() { m.ledger.change(pools(m.t, m.pools)) }
+
+// pools are the surroundings with so many addresses of each family.
+func pools(t interface{ Fatal(...any) }, n int) surroundings {
 	var g config.Group
 	for _, texts := range [][2]string{{"192.0.2.1-192.0.2.%d", "192.0.2.0/24"}, {"2001:db8::1-2001:db8::%d", "2001:db8::/64"}} {
-		p, err := pool.Parse(fmt.Sprintf(texts[0], m.pools), texts[1], "default")
+		p, err := pool.Parse(fmt.Sprintf(texts[0], n), texts[1], "default")
 		if err != nil {
-			m.t.Fatal(err)
+			t.Fatal(err)
 		}
 		g.Pools = append(g.Pools, p)
 	}
 	g.Name, g.Announce = "default", config.AnnounceLocal
-	m.ledger.change(surroundings{config: config.Config{Groups: []config.Group{g}}})
+	return surroundings{config: config.Config{Groups: []config.Group{g}}}
 }
 
 func (m *model) anyone() pool.Owner {
@@ -130,8 +141,18 @@ func (m *model) sync(who pool.Owner) {
 	m.queue[who] = true
 }
 
-// look is what the loop does for one Service.
+// look is what the loop does for one Service, without a pause.
 func (m *model) look(who pool.Owner, outcome string) {
+	m.begin(who)
+	m.finish(who, outcome)
+}
+
+// begin decides for a Service. The write is done later: meanwhile others are
+// looked at.
+func (m *model) begin(who pool.Owner) {
+	if _, busy := m.busy[who]; busy {
+		return
+	}
 	delete(m.queue, who)
 	o, there := m.cached[who]
 	if !there {
@@ -143,20 +164,27 @@ func (m *model) look(who pool.Owner, outcome string) {
 		return
 	}
 	choice, _ := m.ledger.decide(o.request)
-	w := write{who, o.version, choice.Result.Addresses}
+	m.busy[who] = decision{write{who, o.version, choice.Result.Addresses}, slices.Equal(choice.Result.Addresses, o.request.Held)}
+}
+
+// finish writes what was decided for a Service.
+func (m *model) finish(who pool.Owner, outcome string) {
+	d, busy := m.busy[who]
+	delete(m.busy, who)
 	switch {
-	case slices.Equal(w.addresses, o.request.Held):
-		m.ledger.settle(who, w.addresses)
+	case !busy:
+	case d.nothing:
+		m.ledger.settle(who, d.addresses)
 	case outcome == "lost" || outcome == "late" || outcome == "done":
 		m.queue[who] = true
 		if outcome == "late" {
-			m.late = append(m.late, w)
+			m.late = append(m.late, d.write)
 		}
 		if outcome == "done" {
-			m.write(w)
+			m.write(d.write)
 		}
-	case m.write(w):
-		m.ledger.settle(who, w.addresses)
+	case m.write(d.write):
+		m.ledger.settle(who, d.addresses)
 	}
 }
 
@@ -181,6 +209,9 @@ func (m *model) arrive() {
 
 // quiet lets everything arrive and be looked at until nothing changes.
 func (m *model) quiet() {
+	for who := range maps.Clone(m.busy) {
+		m.finish(who, "well")
+	}
 	for len(m.late) > 0 {
 		m.arrive()
 	}
@@ -267,8 +298,9 @@ func TestNoAddressIsLostOrDoubledWhateverFails(t *testing.T) {
 				m.pools = rapid.IntRange(1, 4).Draw(t, "pools")
 				m.configure()
 			},
-			"look": func(t *rapid.T) {
-				m.look(m.anyone(), rapid.SampledFrom([]string{"well", "well", "lost", "late", "done"}).Draw(t, "outcome"))
+			"begin": func(*rapid.T) { m.begin(m.anyone()) },
+			"finish": func(t *rapid.T) {
+				m.finish(m.anyone(), rapid.SampledFrom([]string{"well", "well", "lost", "late", "done"}).Draw(t, "outcome"))
 			},
 			"quiet": func(*rapid.T) {
 				m.quiet()
@@ -276,4 +308,30 @@ func TestNoAddressIsLostOrDoubledWhateverFails(t *testing.T) {
 			},
 		})
 	})
+}
+
+func TestWhoWaitsComesBeforeNewcomersAlsoWhileBeingWritten(t *testing.T) {
+	woken := map[pool.Owner]bool{}
+	l := newLedger(func(owners ...pool.Owner) {
+		for _, o := range owners {
+			woken[o] = true
+		}
+	})
+	l.change(pools(t, 1))
+	l.open(nil)
+	wants := func(name string, families ...addr.Family) service.Request {
+		return service.Request{Namespace: "default", Name: name, Policy: service.Some, Families: families, Created: time.Unix(int64(len(name)), 0)}
+	}
+	holder := wants("a", addr.V6)
+	l.decide(holder)
+	waiter := wants("bb", addr.V4, addr.V6)
+	partly, _ := l.decide(waiter) // has 192.0.2.1, and that is being written
+	l.forget(owner(holder))       // now 2001:db8::1 is free
+	l.settle(owner(waiter), partly.Result.Addresses)
+	if newcomer, _ := l.decide(wants("ccc", addr.V6)); len(newcomer.Result.Addresses) > 0 {
+		t.Fatalf("the newcomer gets %s", newcomer.Result.Addresses)
+	}
+	if !woken[owner(waiter)] {
+		t.Fatal("who waits is not looked at")
+	}
 }

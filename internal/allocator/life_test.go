@@ -247,6 +247,12 @@ func TestAddressesStayWhenTheirGroupChangesOrGoes(t *testing.T) {
 	w.has(svc, "192.0.2.1 2001:db8::1")
 	version := fetch(w, svc).ResourceVersion
 	w.remove(group)
+	w.soon(func() error {
+		if r.counter("purelb_address_pool_size") > 0 {
+			return errNotYet
+		}
+		return nil
+	})
 	refused := balancer("refused")
 	w.create(refused)
 	w.says(refused, "False", "UnknownPool", `unknown pool "default"`)
@@ -343,6 +349,21 @@ func TestTheAddressOfANodeIsNeverGiven(t *testing.T) {
 	w.create(asking)
 	w.says(asking, "False", "AddressReserved", "192.0.2.1", "node-2")
 	w.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}})
+	w.has(asking, "192.0.2.1")
+}
+
+func TestAnAddressThatOnlyTheAgentOfANodeKnowsOfIsNeverGiven(t *testing.T) {
+	w := newWorld(t)
+	l := w.lease("node-2", "", "purelb.io/node-addresses", "192.0.2.1,2001:db8::1")
+	w.create(w.small("default"), l)
+	w.allocator()
+	svc := balancer("svc", dualStack("RequireDualStack"))
+	w.create(svc)
+	w.has(svc, "192.0.2.2 2001:db8::2")
+	asking := balancer("asking", annotated(service.AnnotationAddresses, "192.0.2.1"))
+	w.create(asking)
+	w.says(asking, "False", "AddressReserved", "192.0.2.1", "node-2")
+	w.patch(l, `{"metadata":{"annotations":{"purelb.io/node-addresses":"2001:db8::1"}}}`)
 	w.has(asking, "192.0.2.1")
 }
 

@@ -87,7 +87,7 @@ func (l *lookout) look(ctx context.Context) (surroundings, error) {
 	return surroundings{
 		config:     config.For(groups.Items, agents.Items, l.namespace),
 		subnets:    subnetsOf(leases.Items),
-		blocked:    nodeAddresses(nodes.Items),
+		blocked:    nodeAddresses(nodes.Items, leases.Items),
 		outOfScope: outside(groups.Items, l.namespace),
 	}, nil
 }

@@ -41,9 +41,15 @@ func subnetsOf(leases []coordinationv1.Lease) []netip.Prefix {
 	return slices.Compact(subnets)
 }
 
-// nodeAddresses returns the addresses that nodes have themselves.
-func nodeAddresses(nodes []corev1.Node) map[netip.Addr]string {
+// nodeAddresses returns the addresses that nodes have themselves: those that
+// their objects name, and those that their agents found on them.
+func nodeAddresses(nodes []corev1.Node, leases []coordinationv1.Lease) map[netip.Addr]string {
 	blocked := map[netip.Addr]string{}
+	for _, l := range leases {
+		for _, a := range lease.Addresses(&l) {
+			blocked[a] = "address of node " + lease.Node(&l)
+		}
+	}
 	for _, n := range nodes {
 		for _, na := range n.Status.Addresses {
 			if a, err := netip.ParseAddr(na.Address); err == nil {

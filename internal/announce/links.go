@@ -152,7 +152,7 @@ func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
 	case agent.Local == nil:
 		return fmt.Sprintf("no interface%s has a default route; the node has %s", listed(agent), existing(agent, node.Links))
 	default:
-		return fmt.Sprintf("no interface%s matches %q; the node has %s", listed(agent), agent.Local, existing(agent, node.Links))
+		return fmt.Sprintf("no interface%s matches %q; the node has %s", listed(agent), agent.LocalText, existing(agent, node.Links))
 	}
 }
 

@@ -2,6 +2,7 @@ package announce
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -189,14 +190,18 @@ func (d *decider) plan() Plan {
 // sure says that all is known that decisions depend on.
 func (d *decider) sure() bool { return d.Complete && d.Peers.Trusted }
 
-// decide decides on ip, unless it is the node's own address, which nobody may
-// touch.
+// decide decides on ip, unless it is a node's own address, which nobody may
+// touch or take.
 func (d *decider) decide(ip netip.Addr) Decision {
 	decision := d.choose(ip)
 	decision.IP = ip
 	if link, taken := d.foreign[ip]; taken && decision.Where != Nowhere {
 		refusal := refuse(decision.Address, link)
 		return Decision{IP: ip, Reason: refusal.Reason, Message: refusal.Message, Winner: decision.Winner}
+	}
+	if node, taken := d.Peers.Own[ip]; taken && node != d.Self && d.sure() && decision.Where != Nowhere {
+		return Decision{IP: ip, Reason: ReasonNodeAddress, Winner: decision.Winner, Message: fmt.Sprintf(
+			"%s is an address of node %s itself; exclude it from the pool, or take it off that node", ip, node)}
 	}
 	return decision
 }

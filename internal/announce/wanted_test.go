@@ -128,6 +128,16 @@ func ready(key string, yes bool) twist {
 	return func(s *Situation) { s.Ready = map[string]bool{key: yes} }
 }
 
+// owned says that node has these addresses itself.
+func owned(node string, ips ...string) twist {
+	return func(s *Situation) {
+		s.Peers.Own = map[netip.Addr]string{}
+		for _, ip := range ips {
+			s.Peers.Own[netip.MustParseAddr(ip)] = node
+		}
+	}
+}
+
 func members(m ...election.Member) twist { return func(s *Situation) { s.Peers.Members = m } }
 func untrusted(s *Situation)             { s.Peers.Trusted = false }
 func incomplete(s *Situation)            { s.Complete, s.Config, s.Agent = false, config.Config{}, nil }
@@ -346,6 +356,15 @@ func TestDecide(t *testing.T) {
 		{"an address of the node itself is not taken, IPv6",
 			[]twist{serve("fd00::50"), has(hasNode("eth1", "fd00::50/128"))},
 			"default/web fd00::50: no, nodeAddress, node-a\n"},
+		{"an address of another node is not taken either",
+			[]twist{serve("10.0.0.5", "fd00::50", "172.16.0.1"), owned("node-b", "10.0.0.5", "fd00::50", "172.16.0.1")},
+			"default/web 10.0.0.5: no, nodeAddress, node-a\ndefault/web fd00::50: no, nodeAddress, node-a\ndefault/web 172.16.0.1: no, nodeAddress\n"},
+		{"an address of another node is given up",
+			[]twist{serve("10.0.0.5", "fd00::50"), has(hasLocal("eth0", "10.0.0.5/24", lifetime), hasLocal("eth0", "fd00::50/64", lifetime)), owned("node-b", "10.0.0.5", "fd00::50")},
+			"default/web 10.0.0.5: no, nodeAddress, node-a\ndefault/web fd00::50: no, nodeAddress, node-a\n"},
+		{"what this node says of itself is what it sees",
+			[]twist{serve("10.0.0.5"), owned("node-a", "10.0.0.5")},
+			"default/web 10.0.0.5: local, electionWon, 10.0.0.5/24 dev eth0" + v4Attributes},
 		{"kube-proxy's copy is not the node's",
 			[]twist{serve("10.0.0.5", "fd00::50"), has(hasNode("kube-ipvs0", "10.0.0.5/32"), hasNode("kube-ipvs0", "fd00::50/128"))},
 			"default/web 10.0.0.5: local, electionWon, 10.0.0.5/24 dev eth0" + v4Attributes +
@@ -482,10 +501,10 @@ func TestAnExpressionThatMatchesNothingSaysWhatThereIs(t *testing.T) {
 		want  string
 	}{
 		{"all is well", config.Agent{Dummy: "kube-lb0"}, ""},
-		{"expression", config.Agent{Dummy: "kube-lb0", Local: regexp.MustCompile("^(?:wlan0)$")},
-			`no interface matches "^(?:wlan0)$"; the node has eth0, eth1`},
-		{"expression and names", config.Agent{Dummy: "kube-lb0", Local: regexp.MustCompile("^(?:wlan0)$"), Interfaces: []string{"eth8", "eth9"}},
-			`no interface is one of eth8, eth9 or matches "^(?:wlan0)$"; the node has eth0, eth1`},
+		{"expression", config.Agent{Dummy: "kube-lb0", Local: regexp.MustCompile("^(?:wlan0)$"), LocalText: "wlan0"},
+			`no interface matches "wlan0"; the node has eth0, eth1`},
+		{"expression and names", config.Agent{Dummy: "kube-lb0", Local: regexp.MustCompile("^(?:wlan0)$"), LocalText: "wlan0", Interfaces: []string{"eth8", "eth9"}},
+			`no interface is one of eth8, eth9 or matches "wlan0"; the node has eth0, eth1`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Problem(tt.agent, s.Node, nil); got != tt.want {

@@ -10,6 +10,9 @@ type Peers struct {
 	// Known are the subnets of all nodes that are known of, dead or alive,
 	// sorted: an address in one of them is a local address.
 	Known []netip.Prefix
+	// Own are the addresses that nodes have themselves, dead or alive, with
+	// the node: no other may announce one.
+	Own map[netip.Addr]string
 	// Trusted says that nobody is missing from Members and Known for any
 	// other reason than being gone. When it is false nothing may be
 	// concluded from who is missing: nothing new is taken, and nothing that

@@ -115,6 +115,9 @@ func (l *Leases) Publish(r Record) {
 	if l.record != nil && l.record.equal(r) {
 		return
 	}
+	if l.record != nil && len(l.record.Subnets) == 0 && len(r.Subnets) > 0 {
+		l.table.unsettle()
+	}
 	l.record = &r
 	poke(l.renew)
 }

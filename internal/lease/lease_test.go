@@ -96,7 +96,9 @@ func get(t *testing.T, client coordination.LeaseInterface, node string) *coordin
 func TestTheLeaseSaysWhatTheNodeAgentSays(t *testing.T) {
 	client := api(t)
 	l, _ := start(t, client, "node-a", 10*time.Second)
-	l.Publish(record("192.0.2.0/24", "2001:db8::/64"))
+	own := record("192.0.2.0/24", "2001:db8::/64")
+	own.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
+	l.Publish(own)
 	await(t, l, "node-a is known", members("node-a"))
 
 	o := get(t, client, "node-a")
@@ -104,7 +106,7 @@ func TestTheLeaseSaysWhatTheNodeAgentSays(t *testing.T) {
 	want := []any{
 		map[string]string{"app.kubernetes.io/name": "purelb", "app.kubernetes.io/component": "lbnodeagent"},
 		map[string]string{
-			AnnotationSubnets: "192.0.2.0/24,2001:db8::/64", AnnotationInstance: "pod-of-node-a", AnnotationAgent: "purelb/default",
+			AnnotationSubnets: "192.0.2.0/24,2001:db8::/64", AnnotationAddresses: "192.0.2.1,2001:db8::1", AnnotationInstance: "pod-of-node-a", AnnotationAgent: "purelb/default",
 		},
 		"node-a", int32(10),
 		[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-a", UID: "node-uid"}},
@@ -166,6 +168,17 @@ func TestNodesSeeEachOtherComeFallSilentAndSayGoodbye(t *testing.T) {
 	if got := len(a.Peers().Known); got != 2 {
 		t.Errorf("%d subnets are known, want 2", got)
 	}
+}
+
+func TestANodeThatFindsItsNetworksAgainTrustsNothingAtFirst(t *testing.T) {
+	l, _ := start(t, api(t), "node-a", 10*time.Second)
+	l.Publish(record())
+	await(t, l, "node-a is known", members("node-a"))
+	l.Publish(record("192.0.2.0/24"))
+	if l.Peers().Trusted {
+		t.Error("trusted before the others can know")
+	}
+	await(t, l, "node-a is known with its network", func(p election.Peers) bool { return p.Trusted && len(p.Known) == 1 })
 }
 
 func TestADeletedLeaseIsWrittenAgain(t *testing.T) {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -20,6 +21,9 @@ const (
 	// AnnotationSubnets are the networks that the node can announce local
 	// addresses of, as comma-separated CIDRs.
 	AnnotationSubnets = "purelb.io/subnets"
+	// AnnotationAddresses are the addresses that the node has itself, comma
+	// separated. No Service may have one of them, on whichever node.
+	AnnotationAddresses = "purelb.io/node-addresses"
 	// AnnotationInstance is the UID of the pod that renews the Lease.
 	AnnotationInstance = "purelb.io/instance"
 	// AnnotationAgent is the LBNodeAgent in force, "namespace/name".
@@ -32,14 +36,17 @@ const (
 // Selector selects the Leases of node agents.
 const Selector = "app.kubernetes.io/name=purelb,app.kubernetes.io/component=lbnodeagent"
 
-// maxSubnets is how many networks of one Lease are read, whoever wrote it.
-const maxSubnets = 256
+// maxSubnets and maxAddresses are how many networks and addresses of one Lease
+// are read, whoever wrote it.
+const maxSubnets, maxAddresses = 256, 1024
 
 // Record is what a node agent says of its node.
 type Record struct {
 	// NodeUID is the UID of the Node, which owns the Lease.
 	NodeUID types.UID
 	Subnets []netip.Prefix
+	// Addresses are the node's own.
+	Addresses []netip.Addr
 	// Agent is the LBNodeAgent in force, "namespace/name", or "".
 	Agent string
 	// Problem is what keeps the node from announcing, or "".
@@ -48,7 +55,8 @@ type Record struct {
 
 // equal says whether r and s have the same text.
 func (r Record) equal(s Record) bool {
-	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && slices.Equal(r.Subnets, s.Subnets)
+	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem &&
+		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses)
 }
 
 // write writes what this node says, and that it says it now, into o.
@@ -59,10 +67,11 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, now time.Time) {
 		"app.kubernetes.io/component": "lbnodeagent",
 	})
 	o.Annotations = merged(o.Annotations, map[string]string{
-		AnnotationSubnets:  formatSubnets(r.Subnets),
-		AnnotationInstance: l.opt.Instance,
-		AnnotationAgent:    r.Agent,
-		AnnotationProblem:  r.Problem,
+		AnnotationSubnets:   join(r.Subnets),
+		AnnotationAddresses: join(r.Addresses),
+		AnnotationInstance:  l.opt.Instance,
+		AnnotationAgent:     r.Agent,
+		AnnotationProblem:   r.Problem,
 	})
 	if r.Problem == "" {
 		delete(o.Annotations, AnnotationProblem)
@@ -108,11 +117,11 @@ func durationOf(o *coordinationv1.Lease, or time.Duration) time.Duration {
 	return or
 }
 
-// formatSubnets writes subnets as the annotation has them.
-func formatSubnets(subnets []netip.Prefix) string {
-	texts := make([]string, len(subnets))
-	for i, s := range subnets {
-		texts[i] = s.String()
+// join writes values as an annotation has them.
+func join[T fmt.Stringer](values []T) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = v.String()
 	}
 	return strings.Join(texts, ",")
 }
@@ -127,4 +136,15 @@ func parseSubnets(text string) []netip.Prefix {
 		}
 	}
 	return subnets
+}
+
+// parseAddresses reads the annotation in the same way.
+func parseAddresses(text string) []netip.Addr {
+	var addresses []netip.Addr
+	for part := range strings.SplitSeq(text, ",") {
+		if a, err := netip.ParseAddr(strings.TrimSpace(part)); err == nil && len(addresses) < maxAddresses {
+			addresses = append(addresses, a.Unmap().WithZone(""))
+		}
+	}
+	return addresses
 }

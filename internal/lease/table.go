@@ -20,6 +20,10 @@ type table struct {
 	// their union.
 	subnets map[string][]netip.Prefix
 	known   []netip.Prefix
+	// addresses are those that nodes have themselves, and own is the same
+	// the other way round.
+	addresses map[string][]netip.Addr
+	own       map[netip.Addr]string
 	// synced says that the first list of all Leases is in.
 	synced bool
 	// sent are our renewals that have not come back by the watch, by version,
@@ -36,12 +40,13 @@ type table struct {
 
 func newTable(opt Options) *table {
 	return &table{
-		self:     opt.Node,
-		duration: opt.Duration,
-		live:     election.NewLiveness(opt.silence()),
-		subnets:  map[string][]netip.Prefix{},
-		sent:     map[string]time.Time{},
-		settle:   opt.RetryPeriod,
+		self:      opt.Node,
+		duration:  opt.Duration,
+		live:      election.NewLiveness(opt.silence()),
+		subnets:   map[string][]netip.Prefix{},
+		addresses: map[string][]netip.Addr{},
+		sent:      map[string]time.Time{},
+		settle:    opt.RetryPeriod,
 	}
 }
 
@@ -54,11 +59,12 @@ func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
 		return false
 	}
 	before, seen := t.subnets[node]
-	t.subnets[node] = parseSubnets(o.Annotations[AnnotationSubnets])
+	owned := t.addresses[node]
+	t.subnets[node], t.addresses[node] = Subnets(o), Addresses(o)
 	t.live.Observe(node, versionOf(o), durationOf(o, t.duration), now)
-	news := !seen || !slices.Equal(before, t.subnets[node])
+	news := !seen || !slices.Equal(before, t.subnets[node]) || !slices.Equal(owned, t.addresses[node])
 	if news {
-		t.known = known(t.subnets)
+		t.known, t.own = known(t.subnets), owners(t.addresses)
 	}
 	if node == t.self {
 		t.echo(versionOf(o), now)
@@ -97,11 +103,20 @@ func (t *table) forget(o *coordinationv1.Lease) {
 		return
 	}
 	delete(t.subnets, node)
-	t.known = known(t.subnets)
+	delete(t.addresses, node)
+	t.known, t.own = known(t.subnets), owners(t.addresses)
 	t.live.Forget(node)
 	if node == t.self {
 		t.settled = time.Time{}
 	}
+}
+
+// unsettle notes that this node has networks of which the others do not know: it
+// waits until they can, as one that is new does, so that nodes of which a mistake
+// is mended at the same moment take nothing from each other.
+func (t *table) unsettle() {
+	clear(t.sent)
+	t.settled, t.settling = time.Time{}, t.settle
 }
 
 // overdue says whether a renewal is due before its time, because somebody's
@@ -116,6 +131,7 @@ func (t *table) peers(now time.Time) election.Peers {
 	nodes, trusted := t.live.Live(now)
 	p := election.Peers{
 		Known:   t.known,
+		Own:     t.own,
 		Trusted: trusted && t.synced && !t.settled.IsZero() && !now.Before(t.settled),
 	}
 	for _, node := range nodes {
@@ -134,9 +150,22 @@ func known(subnets map[string][]netip.Prefix) []netip.Prefix {
 	return slices.Compact(all)
 }
 
+// owners returns who has each of addresses: of several, the first by name.
+func owners(addresses map[string][]netip.Addr) map[netip.Addr]string {
+	own := map[netip.Addr]string{}
+	for node, all := range addresses {
+		for _, a := range all {
+			if other, taken := own[a]; !taken || node < other {
+				own[a] = node
+			}
+		}
+	}
+	return own
+}
+
 // equal says whether a and b lead to the same decisions.
 func equal(a, b election.Peers) bool {
-	return a.Trusted == b.Trusted && slices.Equal(a.Known, b.Known) &&
+	return a.Trusted == b.Trusted && slices.Equal(a.Known, b.Known) && maps.Equal(a.Own, b.Own) &&
 		slices.EqualFunc(a.Members, b.Members, func(m, n election.Member) bool {
 			return m.Node == n.Node && m.Eligible == n.Eligible && slices.Equal(m.Subnets, n.Subnets)
 		})

@@ -158,6 +158,41 @@ func TestWhenOurOwnLeaseIsDeletedNothingIsTrustedUntilTheOthersKnowUsAgain(t *te
 	}
 }
 
+func TestANodeThatFindsItsNetworksAgainWaitsUntilTheOthersKnow(t *testing.T) {
+	table := theTable()
+	renewed(table, at(0), false)
+	old := leaseOf("node-a", at(1), "")
+	table.send(versionOf(old), false, at(1))
+	table.unsettle()
+	table.observe(old, at(1))
+	if table.peers(at(1)).Trusted {
+		t.Error("trusted when a renewal comes back that does not say it yet")
+	}
+	renewed(table, at(2), false)
+	if table.peers(at(2)).Trusted || !table.peers(at(4)).Trusted {
+		t.Error("the others need the retry period to say theirs")
+	}
+}
+
+func TestTheNodesOwnAddressesAreKnownUntilTheLeaseIsGone(t *testing.T) {
+	table := theTable()
+	b, c := leaseOf("node-b", at(0), "192.0.2.0/24"), leaseOf("node-c", at(0), "192.0.2.0/24")
+	table.observe(c, at(0))
+	b.Annotations[AnnotationAddresses] = "192.0.2.2, 2001:db8::2,nonsense,::ffff:172.17.0.1"
+	c.Annotations[AnnotationAddresses] = "172.17.0.1"
+	if !table.observe(b, at(0)) || !table.observe(c, at(0)) {
+		t.Error("new addresses are no news")
+	}
+	const all = "map[172.17.0.1:node-b 192.0.2.2:node-b 2001:db8::2:node-b]"
+	if got := fmt.Sprint(table.peers(at(100)).Own); got != all {
+		t.Errorf("of the dead: got %s, want %s", got, all)
+	}
+	table.forget(b)
+	if got, want := fmt.Sprint(table.peers(at(100)).Own), "map[172.17.0.1:node-c]"; got != want {
+		t.Errorf("without node-b's Lease: got %s, want %s", got, want)
+	}
+}
+
 func TestMostRenewalsChangeNothing(t *testing.T) {
 	table := theTable()
 	if !table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0)) {

@@ -1,0 +1,42 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Own returns the addresses that node has itself and that others of its networks
+// can reach, sorted. No Service may have one of them, on whichever node.
+//
+// What is on a link that leads nowhere says nothing about the networks. And what
+// looks like the local address of an agent that set no mark, and is that of a
+// Service, is no address of the node.
+func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
+	_, foreign := split(node, adopt)
+	held := map[netip.Addr]bool{}
+	for _, svc := range services {
+		for _, ip := range svc.Addresses {
+			held[ip] = true
+		}
+	}
+	var own []netip.Addr
+	for _, a := range node.Addresses {
+		ip := a.Prefix.Addr()
+		if _, theirs := foreign[ip]; !theirs || a.Mark == Mark || !ip.IsGlobalUnicast() || leadsNowhere(node, a.Link) {
+			continue
+		}
+		if held[ip] && a.NoPrefixRoute && a.Valid != Forever {
+			continue
+		}
+		own = append(own, ip)
+	}
+	slices.SortFunc(own, netip.Addr.Compare)
+	return slices.Compact(own)
+}
+
+// leadsNowhere says whether the link of that name has no other end.
+func leadsNowhere(node Node, name string) bool {
+	return name == "lo" || name == ipvsLink || slices.ContainsFunc(node.Links, func(l Link) bool {
+		return l.Name == name && (l.Kind == "dummy" || l.Kind == "ifb")
+	})
+}
