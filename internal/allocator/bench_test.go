@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,28 +26,37 @@ const (
 	concurrency = 16
 )
 
+// mostOverFloor is how many times as long as the floor the allocator may take.
+const mostOverFloor = 1.3
+
 // BenchmarkBulkAllocate measures from the start of the allocator to the last of
 // 2,000 addresses, against a bare loop that writes the same patches to as many
-// Services. The loop runs before and after, and the mean of both counts, so that
-// what else the machine does meanwhile weighs on both sides.
+// Services. The loop runs before and after each measurement, which counts
+// against the mean of the two, so that what else the machine does meanwhile
+// weighs on both; of several measurements the median counts.
 func BenchmarkBulkAllocate(b *testing.B) {
 	w := newWorld(b)
 	w.create(w.local("default", "10.64.0.0/16", "10.64.0.0/16"))
+	const rounds = 3
 	for b.Loop() {
+		var ratios, speeds []float64
 		before := w.with(w.writeAll)
-		allocation := w.with(w.allocateAll)
-		w.with(w.allocateAll)
-		after := w.with(w.writeAll)
-		w.with(w.allocateAll)
-		w.with(w.writeAll)
-		fmt.Println(before, allocation, after)
-		floor := (before + after) / 2
-		ratio := allocation.Seconds() / floor.Seconds()
+		for range rounds {
+			allocation, after := w.with(w.allocateAll), w.with(w.writeAll)
+			floor := (before + after) / 2
+			b.Logf("%d allocations in %s, bare patches in %s and %s", bulk, allocation, before, after)
+			ratios = append(ratios, allocation.Seconds()/floor.Seconds())
+			speeds = append(speeds, bulk/allocation.Seconds())
+			before = after
+		}
+		slices.Sort(ratios)
+		slices.Sort(speeds)
+		ratio := ratios[rounds/2]
 		fmt.Printf("RESULT bulk_allocate_vs_floor %.3f x\n", ratio)
-		fmt.Printf("RESULT bulk_allocate_per_second %.0f 1/s\n", bulk/allocation.Seconds())
+		fmt.Printf("RESULT bulk_allocate_per_second %.0f 1/s\n", speeds[rounds/2])
 		b.ReportMetric(ratio, "x-floor")
-		if ratio > 1.3 {
-			b.Errorf("%d allocations took %s, %.2f times the %s of bare patches; at most 1.3 is wanted", bulk, allocation, ratio, floor)
+		if ratio > mostOverFloor {
+			b.Errorf("allocating takes %.3f times as long as bare patches; at most %.1f is wanted", ratio, mostOverFloor)
 		}
 	}
 }
@@ -63,13 +70,7 @@ func (w *world) with(measure func([]corev1.Service) time.Duration) time.Duration
 		return w.client.Create(context.Background(), svc)
 	})
 	made := w.services()
-	c0 := cpu()
 	took := measure(made)
-	c1 := cpu()
-	for k, v := range c1 {
-		fmt.Printf("%s=%.2f ", k, float64(v-c0[k])/100)
-	}
-	fmt.Println(took)
 	w.settled(bulk)
 	w.exclusive()
 	w.each(len(made), func(i int) error { return w.client.Delete(context.Background(), &made[i]) })
@@ -113,8 +114,7 @@ func (w *world) allocateAll([]corev1.Service) time.Duration {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	took := time.Since(start)
-	return took
+	return time.Since(start)
 }
 
 // each does something n times, so many at a time.
@@ -141,40 +141,4 @@ func (w *world) each(n int, do func(i int) error) {
 			w.Fatal(err)
 		}
 	}
-}
-
-func cpu() map[string]int {
-	out := map[string]int{}
-	dirs, _ := os.ReadDir("/proc")
-	me := os.Getpid()
-	for _, d := range dirs {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil {
-			continue
-		}
-		b, err := os.ReadFile("/proc/" + d.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		t := string(b)
-		name := t[strings.Index(t, "(")+1 : strings.LastIndex(t, ")")]
-		f := strings.Fields(t[strings.LastIndex(t, ")")+2:])
-		ppid, _ := strconv.Atoi(f[1])
-		u, _ := strconv.Atoi(f[11])
-		sy, _ := strconv.Atoi(f[12])
-		if pid == me {
-			out["self"] += u + sy
-		} else if ppid == me {
-			cl, _ := os.ReadFile("/proc/" + d.Name() + "/cmdline")
-			if strings.Contains(string(cl), "etcd-servers") {
-				name = "apiserver"
-			} else {
-				name = "etcd"
-			}
-			out[name] += u + sy
-		} else {
-			out["rest"] += u + sy
-		}
-	}
-	return out
 }
