@@ -5,6 +5,7 @@ package topology
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 )
@@ -49,6 +50,14 @@ type NIC struct {
 	Name    string
 	Segment string
 	V4, V6  netip.Prefix
+}
+
+// MAC returns the hardware address of the interface: locally administered, and
+// the same for as long as the plan is, since a machine that comes back is to
+// have the network cards that its neighbours remember.
+func (n NIC) MAC() net.HardwareAddr {
+	v4 := n.V4.Addr().As4()
+	return append(net.HardwareAddr{0x02, 0x4c}, v4[:]...)
 }
 
 // Route is a static route.

@@ -84,3 +84,22 @@ func wires(p Plan) string {
 	}
 	return b.String()
 }
+
+func TestEveryInterfaceHasAHardwareAddressOfItsOwn(t *testing.T) {
+	plan, err := New(MaxNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, m := range plan.Machines {
+		for _, n := range m.NICs {
+			mac, name := n.MAC().String(), m.Name+" "+n.Name
+			if other, taken := seen[mac]; taken {
+				t.Errorf("%s and %s both have %s", name, other, mac)
+			}
+			if seen[mac] = name; n.MAC()[0]&3 != 2 {
+				t.Errorf("%s has %s, which is not a locally administered unicast address", name, mac)
+			}
+		}
+	}
+}

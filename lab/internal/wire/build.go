@@ -117,7 +117,7 @@ func (w Net) plug(machine string, n topology.NIC) error {
 		}
 		a := attrs(Port(machine, n.Name))
 		a.MasterIndex = segment.Attrs().Index
-		end := &netlink.Veth{LinkAttrs: a, PeerName: n.Name, PeerNamespace: netlink.NsFd(ns.Fd())}
+		end := &netlink.Veth{LinkAttrs: a, PeerName: n.Name, PeerHardwareAddr: n.MAC(), PeerNamespace: netlink.NsFd(ns.Fd())}
 		if err := h.LinkAdd(end); err != nil {
 			return err
 		}
