@@ -72,7 +72,8 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Metrics: metrics, Log: s.Log,
 	})
 	server := server{s.Address, agent.Handler(registry)}
-	return together(ctx, caches.Run, leases.Run, slots.Run, server.run, agent.Run)
+	watches := once(clients.Discovery(), s.Lease.RetryPeriod, s.Log, caches.Run, leases.Run)
+	return together(ctx, watches, slots.Run, server.run, agent.Run)
 }
 
 // withoutThrottle is config without a rate limit of our own: the API server's

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// answer is an API server that is not there while it is 0, and has this status
+// otherwise.
+type answer struct{ atomic.Int32 }
+
+func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if a.Load() == 0 {
+		return nil, errors.New("connection refused")
+	}
+	w := httptest.NewRecorder()
+	w.WriteHeader(int(a.Load()))
+	response := w.Result()
+	response.Request = r
+	return response, nil
+}
+
+func TestNothingIsWatchedBeforeTheAPIServerAnswers(t *testing.T) {
+	for _, status := range []int32{http.StatusOK, http.StatusForbidden, http.StatusUnauthorized} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &answer{}
+			clients, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: server, QPS: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ran atomic.Bool
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- once(clients.Discovery(), 2*time.Second, slog.New(slog.DiscardHandler), func(ctx context.Context) error {
+					ran.Store(true)
+					<-ctx.Done()
+					return nil
+				})(ctx)
+			}()
+			time.Sleep(time.Hour)
+			server.Store(http.StatusServiceUnavailable)
+			time.Sleep(time.Hour)
+			if ran.Load() {
+				t.Error("began without the API server")
+			}
+			server.Store(status)
+			time.Sleep(5 * time.Second)
+			if !ran.Load() {
+				t.Errorf("status %d: did not begin within 5 s of its return", status)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWithoutTheAPIServerAnAgentCanStillEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: &answer{}, QPS: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := once(clients.Discovery(), 2*time.Second, slog.New(slog.DiscardHandler))(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
