@@ -150,23 +150,35 @@ func (w *world) addresses(name string, n int) []netip.Addr {
 	return got
 }
 
-// answers waits until the client outside gets an answer from the web server
-// behind each address, and then ten more without one that fails.
+// answers waits until the client outside gets ten answers in a row from the web
+// server behind each address, which is when kube-proxy has heard of it on every
+// node; after that each of twenty more must come.
 func (w *world) answers(addresses ...netip.Addr) {
 	w.t.Helper()
+	w.deploymentReady("web")
 	for _, a := range addresses {
 		target := netip.AddrPortFrom(a, 80)
-		var last error
 		w.until(30*time.Second, fmt.Sprintf("%s answers the client outside", target), func() bool {
-			_, last = probe.Get(w.ctx, lab.Netns("client"), target)
-			return last == nil
+			return w.visit(target, 10) == nil
 		})
-		for range 10 {
-			if body, err := probe.Get(w.ctx, lab.Netns("client"), target); err != nil || !strings.Contains(body, "pod=") {
-				w.t.Errorf("%s answered the client outside %q, %v", target, body, err)
-			}
+		if err := w.visit(target, 20); err != nil {
+			w.t.Errorf("%s answered the client outside, and then did not: %v", target, err)
 		}
 	}
+}
+
+// visit fetches from target n times as the client outside.
+func (w *world) visit(target netip.AddrPort, n int) error {
+	for range n {
+		body, err := probe.Get(w.ctx, lab.Netns("client"), target)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(body, "pod=") {
+			return fmt.Errorf("a stranger answers: %q", body)
+		}
+	}
+	return nil
 }
 
 // probe asks the datagram echo behind an address every 10 ms. It returns when
