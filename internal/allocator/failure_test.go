@@ -29,6 +29,34 @@ func allocates(req *http.Request, name string) bool {
 	return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/services/"+name+"/status")
 }
 
+func TestAnAllocatorThatStartsWithoutTheAPIServerWaitsForIt(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	var away atomic.Bool
+	away.Store(true)
+	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+		if away.Load() {
+			return nil, errors.New("connection refused by the test")
+		}
+		return send(req)
+	})
+	r := w.allocator()
+	select {
+	case err := <-r.done:
+		t.Fatalf("the allocator ended: %v", err)
+	case <-time.After(15 * time.Second):
+	}
+	svc := balancer("svc")
+	w.create(svc)
+	away.Store(false)
+	w.within(10*time.Second, func() error {
+		if n := len(fetch(w, svc).Status.LoadBalancer.Ingress); n != 1 {
+			return fmt.Errorf("%d addresses, want 1", n)
+		}
+		return nil
+	})
+}
+
 func TestAWriteThatFailsIsDoneAgainWithTheSameAddress(t *testing.T) {
 	errCut := errors.New("connection cut by the test")
 	tests := []struct {
