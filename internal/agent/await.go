@@ -14,15 +14,13 @@ import (
 // minute too late; meanwhile the others take this node for dead.
 func once(api discovery.DiscoveryInterface, every time.Duration, log *slog.Logger, parts ...func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for said := false; !answers(ctx, api, every); said = true {
-			if ctx.Err() != nil {
-				return nil
-			}
+		for said := false; ctx.Err() == nil && !answers(ctx, api, every); said = true {
 			if !said {
 				log.WarnContext(ctx, "waitingForAPIServer")
 			}
 			pause(ctx, every)
 		}
+		// Parts that begin when ctx is done end at once.
 		return together(ctx, parts...)
 	}
 }
