@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -139,6 +140,27 @@ func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
 	})
 	w.says(before, "True", "Allocated")
 	w.has(after, "192.0.2.2")
+}
+
+func TestTheStatusOfAGroupTellsWhichAddressesNobodyAnnounces(t *testing.T) {
+	w := newWorld(t)
+	g := w.local("default", "192.0.2.0/25", "192.0.2.0/24", "203.0.113.0/24", "203.0.113.0/24", "2001:db8::/120", "2001:db8::/64")
+	far := w.remote("far", "198.51.100.0/24", "198.51.100.0/24")
+	w.create(g, far)
+	w.allocator()
+	w.judged(g, "True", "Accepted", "Services get addresses from this group")
+	w.create(w.lease("n1", "192.0.2.0/24"))
+	w.judged(g, "True", "Accepted", "no node announces those in 203.0.113.0/24, 2001:db8::/64, because none has an interface there")
+	w.create(w.lease("n2", "203.0.113.0/24,2001:db8::/64"))
+	w.soon(func() error {
+		for _, g := range []*v2.ServiceGroup{g, far} {
+			c := meta.FindStatusCondition(fetch(w, g).Status.Conditions, "Accepted")
+			if c == nil || c.Message != "Services get addresses from this group" {
+				return fmt.Errorf("condition of %s is %v", g.Name, c)
+			}
+		}
+		return nil
+	})
 }
 
 func mustGroup(o client.Object) *v2.ServiceGroup { return o.(*v2.ServiceGroup) }

@@ -70,12 +70,12 @@ func (r *reporter) report(ctx context.Context) error {
 			return fmt.Errorf("read %T: %w", list, err)
 		}
 	}
-	cfg := r.lookout.current().config
-	return errors.Join(r.reportGroups(ctx, groups.Items, cfg), r.reportAgents(ctx, agents.Items, cfg, leases.Items))
+	now := r.lookout.current()
+	return errors.Join(r.reportGroups(ctx, groups.Items, now), r.reportAgents(ctx, agents.Items, now.config, leases.Items))
 }
 
-func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, cfg config.Config) error {
-	problems, used := byUID(cfg.Problems), map[types.UID]*usage{}
+func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s surroundings) error {
+	problems, used := byUID(s.config.Problems), map[types.UID]*usage{}
 	for _, u := range r.ledger.usages() {
 		used[u.group.UID] = &u
 	}
@@ -85,7 +85,7 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, c
 		if used[was.UID] == nil && problems[was.UID] == nil {
 			continue // So new that it has not been judged yet.
 		}
-		now.Status = groupStatus(was, problems[was.UID], used[was.UID], time.Now())
+		now.Status = groupStatus(was, problems[was.UID], used[was.UID], s.subnets, time.Now())
 		if equality.Semantic.DeepEqual(was.Status, now.Status) {
 			continue
 		}

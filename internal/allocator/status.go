@@ -3,6 +3,7 @@ package allocator
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -19,18 +20,39 @@ import (
 )
 
 // groupStatus is what the status of g should say. used is nil when g is not in
-// use.
-func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, now time.Time) v2.ServiceGroupStatus {
+// use; subnets are the networks of the nodes.
+func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, subnets []netip.Prefix, now time.Time) v2.ServiceGroupStatus {
 	s := v2.ServiceGroupStatus{Conditions: slices.Clone(g.Status.Conditions)}
+	fine := "Services get addresses from this group"
 	if used != nil {
+		fine += nowhere(used.group, subnets)
 		s.Announce, s.IPAM = string(used.group.Announce), "Cluster"
 		s.Addresses = ranges(used.group)
 		s.AllocatedIPv4, s.AllocatedIPv6 = used.inUse[addr.V4], used.inUse[addr.V6]
 		s.AvailableIPv4, s.AvailableIPv6 = count(used.free, addr.V4), count(used.free, addr.V6)
 	}
-	c := accepted(problems, "Services get addresses from this group")
-	set(&s.Conditions, c, g.Generation, now)
+	set(&s.Conditions, accepted(problems, fine), g.Generation, now)
 	return s
+}
+
+// nowhere says which addresses of g nobody announces, because they are for
+// networks of nodes and no node is there. If no node has a network at all, that
+// is for the LBNodeAgents to say.
+func nowhere(g config.Group, subnets []netip.Prefix) string {
+	if g.Announce != config.AnnounceLocal || len(subnets) == 0 {
+		return ""
+	}
+	var lost []string
+	for _, p := range g.Pools {
+		if !slices.ContainsFunc(subnets, p.Subnet.Overlaps) && !slices.Contains(lost, p.Subnet.String()) {
+			lost = append(lost, p.Subnet.String())
+		}
+	}
+	if len(lost) == 0 {
+		return ""
+	}
+	return "; but no node announces those in " + strings.Join(lost, ", ") + ", because none has an interface there: " +
+		"correct the subnet, have an LBNodeAgent use the interfaces that are there, or make the group a remote one"
 }
 
 // ranges are the pools of g as they were written, IPv4 first.
@@ -100,7 +122,8 @@ func announcing(a *v2.LBNodeAgent, leases []coordinationv1.Lease) metav1.Conditi
 	slices.Sort(troubles)
 	switch {
 	case nodes == 0:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NoNodes", "no node uses this LBNodeAgent"
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NoNodes",
+			"no node uses this LBNodeAgent: its nodeSelector matches none, or another LBNodeAgent takes precedence on those that it matches"
 	case len(troubles) > 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, troubleReason(troubles), clip(strings.Join(troubles, "; "), mostMessage)
 	default:

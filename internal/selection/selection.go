@@ -7,6 +7,7 @@
 package selection
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ func (c Cluster) Choose(r service.Request) Choice {
 }
 
 // keep returns the addresses that stay with the Service of r, and says whether
-// one of them is somebody else's too.
+// one of them is somebody else's too, be it a node's.
 //
 // The Book is right where it disagrees with the status: an address in a status
 // that was edited by hand was not allocated, and one that is missing there may
@@ -110,6 +111,10 @@ func (c Cluster) keep(r service.Request) (kept []netip.Addr, conflict string) {
 		}
 	}
 	for _, a := range kept {
+		if why, blocked := c.Book.Blocked(a); blocked {
+			return kept, fmt.Sprintf("%s is also an %s, so no node announces it; take it off that node, or change the type of the Service to "+
+				"ClusterIP and back to get it another address", a, why)
+		}
 		if by, taken := c.Book.Owner(a); taken && by != pool.Owner(r.Key()) && !c.shares(r, by) {
 			return kept, a.String() + " is also held by " + string(by) +
 				", which had it first; delete one of the two Services, or empty its status.loadBalancer, to get it another address"

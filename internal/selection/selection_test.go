@@ -466,6 +466,12 @@ false AddressConflict: 192.0.2.101 is also held by default/other, which had it f
 		{name: "by a fault", request: web("4", holding("192.0.2.101"), from("default", "local")), want: conflict},
 		{name: "with a sharing key that the other has not", request: web("4", holding("192.0.2.101"), from("default", "local"), shared("k")), want: conflict},
 	})
+	check(t, []example{
+		{name: "by a node that has it", request: web("46", holding("192.0.2.1", "2001:db8::2"), from("default", "local")), want: `
+192.0.2.1 2001:db8::2 from default (local)
+false AddressConflict: 192.0.2.1 is also an address of node node-2, so no node announces it; take it off that node, or change the type of the Service to ClusterIP and back to get it another address
+`},
+	})
 	c := cluster(t)
 	c.Sharing["default/other"] = "k"
 	got := c.Choose(web("4", holding("192.0.2.101"), from("default", "local"), shared("k")))

@@ -86,6 +86,9 @@ func TestWhoseServiceItIs(t *testing.T) {
 		{"another type", svc(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), true, "type is NodePort, not LoadBalancer"},
 		{"headless", svc(func(s *corev1.Service) { s.Spec.ClusterIP = "None" }), true, "headless"},
 		{"with our addresses", svc(branded, showing("192.0.2.1")), true, ""},
+		{"with our addresses, from which the brand was taken", svc(showing("192.0.2.1"), func(s *corev1.Service) {
+			s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue}}
+		}), true, ""},
 		{"with somebody's addresses", svc(showing("192.0.2.1")), true, "somebody else gave it its addresses"},
 		{"with somebody's host name", svc(func(s *corev1.Service) {
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
@@ -140,7 +143,7 @@ func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 		{"loadBalancerIP, and the annotation, which wins", svc(field("192.0.2.7"), annotated(service.AnnotationAddresses, "192.0.2.8")),
 			with(func(r *service.Request) { r.Asked = addrs("192.0.2.8") })},
 
-		{"what it holds", svc(showing("192.0.2.7", "2001:DB8::7", "192.0.2.7", "no address"), annotated(
+		{"what it holds", svc(showing("192.0.2.7", "2001:DB8::7", "192.0.2.7", "no address", "127.0.0.1", "fe80::1", "ff02::1", "0.0.0.0", "::ffff:169.254.0.1"), annotated(
 			service.AnnotationAllocatedBy, service.Brand, service.AnnotationAllocatedFrom, "blue",
 			service.AnnotationPoolType, "remote", service.AnnotationSkipIPv6DAD, "true")),
 			with(func(r *service.Request) {

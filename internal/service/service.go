@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 // Annotations that users set.
@@ -63,12 +64,13 @@ func Branded(svc *corev1.Service) bool {
 }
 
 // Ingress returns the addresses in the status of svc, in its order. Entries
-// with a host name, or with what is no address, are passed over.
+// with a host name, or with what is no address that a Service can have, are
+// passed over.
 func Ingress(svc *corev1.Service) []netip.Addr {
 	var addresses []netip.Addr
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		a, err := netip.ParseAddr(in.IP)
-		if err == nil && a.Zone() == "" && !slices.Contains(addresses, a.Unmap()) {
+		if err == nil && a.Zone() == "" && a.Unmap().IsGlobalUnicast() && !slices.Contains(addresses, a.Unmap()) {
 			addresses = append(addresses, a.Unmap())
 		}
 	}
@@ -82,7 +84,8 @@ func LocalPolicy(svc *corev1.Service) bool {
 }
 
 // Foreign says why svc is none of our business, or "" when it is ours.
-// byDefault says that Services without a class are ours.
+// byDefault says that Services without a class are ours. Addresses are ours by
+// the brand, or by our condition if somebody took the brand away.
 func Foreign(svc *corev1.Service, byDefault bool) string {
 	class := svc.Spec.LoadBalancerClass
 	switch {
@@ -94,7 +97,7 @@ func Foreign(svc *corev1.Service, byDefault bool) string {
 		return "no loadBalancerClass, and PureLB is not the default announcer"
 	case class != nil && *class != ClassV1 && *class != ClassV2:
 		return "loadBalancerClass is " + *class
-	case !Branded(svc) && len(svc.Status.LoadBalancer.Ingress) > 0:
+	case !Branded(svc) && !meta.IsStatusConditionTrue(svc.Status.Conditions, ConditionAllocated) && len(svc.Status.LoadBalancer.Ingress) > 0:
 		return "somebody else gave it its addresses"
 	}
 	return ""
