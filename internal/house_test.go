@@ -41,8 +41,10 @@ var house = []room{
 	{drivers, "internal/linux", "internal/addr internal/announce", "process kernel"},
 	{drivers, "internal/lease", "internal/addr internal/election", "process types apiserver"},
 
-	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease", "process types apiserver loop http metrics"},
+	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver"},
+
+	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease internal/apiserver", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver", "process types apiserver loop http metrics"},
 
 	{programs, "cmd/allocator", "internal/allocator internal/lease", "process types apiserver loop http metrics"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease", "process types apiserver loop http metrics"},
@@ -66,7 +68,7 @@ var doors = []door{
 	{"kernel", "github.com/vishvananda/netlink golang.org/x/sys/unix",
 		"only internal/linux talks to the kernel's network stack; read it there into an announce.Node, and carry changes out there"},
 	{"apiserver", "k8s.io/client-go",
-		"only the loops and internal/lease talk to the API server; decisions get its objects as values"},
+		"only the loops, internal/lease and internal/apiserver talk to the API server; decisions get its objects as values"},
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},
 	{"http", "net/http",

@@ -9,10 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -20,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/apiserver"
 )
 
 // Caches is the Cluster as its API server tells it, by watches on what this node
@@ -54,7 +53,7 @@ func NewCaches(config *rest.Config, node, namespace string) (*Caches, error) {
 	here := map[string]cache.Config{namespace: {}}
 	all, err := cache.New(config, cache.Options{
 		Scheme:                       scheme,
-		Mapper:                       mapper(),
+		Mapper:                       apiserver.Mapper(),
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Service{}: {
@@ -76,23 +75,6 @@ func NewCaches(config *rest.Config, node, namespace string) (*Caches, error) {
 	c := &Caches{cache: all, node: node, changed: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.narrowed.Store(&map[types.NamespacedName]bool{})
 	return c, nil
-}
-
-// mapper knows the resources that are watched, so that nothing has to be asked
-// before the watches begin.
-func mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	add := func(gv schema.GroupVersion, kind, plural, singular string, scope meta.RESTScope) {
-		m.AddSpecific(gv.WithKind(kind), gv.WithResource(plural), gv.WithResource(singular), scope)
-		// A cache of one namespace asks for the scope of the list's kind.
-		m.AddSpecific(gv.WithKind(kind+"List"), gv.WithResource(plural), gv.WithResource(singular), scope)
-	}
-	add(corev1.SchemeGroupVersion, "Service", "services", "service", meta.RESTScopeNamespace)
-	add(corev1.SchemeGroupVersion, "Node", "nodes", "node", meta.RESTScopeRoot)
-	add(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices", "endpointslice", meta.RESTScopeNamespace)
-	add(v2.GroupVersion, "ServiceGroup", "servicegroups", "servicegroup", meta.RESTScopeNamespace)
-	add(v2.GroupVersion, "LBNodeAgent", "lbnodeagents", "lbnodeagent", meta.RESTScopeNamespace)
-	return m
 }
 
 // Run watches until ctx is done.

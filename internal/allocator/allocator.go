@@ -92,7 +92,7 @@ func newManager(cfg *rest.Config, opt Options) (manager.Manager, error) {
 		return nil, err
 	}
 	mgr, err := manager.New(cfg, manager.Options{
-		Scheme: scheme, MapperProvider: mapper, NewCache: newPatient, Cache: cached, Logger: logr.FromSlogHandler(opt.Log.Handler()),
+		Scheme: scheme, MapperProvider: mapper, NewCache: newPatient(opt.Log), Cache: cached, Logger: logr.FromSlogHandler(opt.Log.Handler()),
 		LeaderElection: opt.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: opt.Namespace,
 		LeaderElectionResourceLockInterface: leader, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &leaseDuration, RenewDeadline: &renewDeadline, RetryPeriod: &retryPeriod,

@@ -1,0 +1,61 @@
+// Package apiserver is how the programs get along with an API server that is
+// away when they start. It knows which resources they use and whether the server
+// answers, and nothing of what the objects mean.
+package apiserver
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+// Mapper returns a mapper that knows the resources of the programs, so that a
+// program can be put together without asking the API server.
+func Mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	add := func(gv schema.GroupVersion, kind, plural, singular string, scope meta.RESTScope) {
+		m.AddSpecific(gv.WithKind(kind), gv.WithResource(plural), gv.WithResource(singular), scope)
+		// A cache of one namespace asks for the scope of the list's kind.
+		m.AddSpecific(gv.WithKind(kind+"List"), gv.WithResource(plural), gv.WithResource(singular), scope)
+	}
+	add(corev1.SchemeGroupVersion, "Service", "services", "service", meta.RESTScopeNamespace)
+	add(corev1.SchemeGroupVersion, "Node", "nodes", "node", meta.RESTScopeRoot)
+	add(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices", "endpointslice", meta.RESTScopeNamespace)
+	add(coordinationv1.SchemeGroupVersion, "Lease", "leases", "lease", meta.RESTScopeNamespace)
+	add(v2.GroupVersion, "ServiceGroup", "servicegroups", "servicegroup", meta.RESTScopeNamespace)
+	add(v2.GroupVersion, "LBNodeAgent", "lbnodeagents", "lbnodeagent", meta.RESTScopeNamespace)
+	return m
+}
+
+// Await returns when the API server answers, asking once in every, or when ctx
+// is done. It is for before a watch begins: one that begins while the server is
+// away tries ever more slowly, and may notice its return a minute too late.
+func Await(ctx context.Context, api discovery.DiscoveryInterface, every time.Duration, log *slog.Logger) {
+	for said := false; ctx.Err() == nil && !answers(ctx, api, every); said = true {
+		if !said {
+			log.WarnContext(ctx, "waitingForAPIServer")
+		}
+		timer := time.NewTimer(every)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// answers says whether the API server is there, even if it does not like us.
+func answers(ctx context.Context, api discovery.DiscoveryInterface, limit time.Duration) bool {
+	err := api.RESTClient().Get().AbsPath("/version").Timeout(limit).Do(ctx).Error()
+	return err == nil || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
+}
