@@ -3,7 +3,6 @@ package purelb_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,7 +18,10 @@ const (
 	poolShape   = "pool must be a range such as 192.168.1.100-192.168.1.150 or a CIDR such as 2001:db8::100/120; write a single address as 192.168.1.5/32"
 	subnetShape = "subnet must be a CIDR such as 192.168.1.0/24 or 2001:db8::/64"
 	aggregation = "aggregation must be default (the mask of the subnet) or a mask with its slash, /8 to /32 for IPv4 and /8 to /128 for IPv6"
-	namespace   = "namespaces must hold names of namespaces: lower-case letters, digits and '-'; patterns such as * are not possible"
+	namespace   = "namespaces must hold names of namespaces: lower-case letters, digits and '-'; for patterns use namespaceSelector"
+	exclusion   = "exclude must hold ranges such as 192.168.1.100-192.168.1.110, CIDRs such as 192.168.1.128/28 or single addresses such as 192.168.1.5"
+	noFence     = "spec: enforceNamespaces needs namespaces or namespaceSelector: say which namespaces the fence is around"
+	noDefault   = "spec: namespaceDefault needs namespaces or namespaceSelector: say for which namespaces this is the group of choice"
 	ifName      = "the name of an interface has 1 to 15 characters, without spaces, '/' and ':'"
 	duration    = "must be a duration that is not negative, such as 100ms or 1.5s"
 )
@@ -77,10 +79,28 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		{"external without a place", "{external: {provider: acme}}", "spec.external.announce: Required value"},
 		{"external by a relative path", "{external: {provider: acme, announce: local, socket: ipam.sock}}", "spec.external.socket: socket must be an absolute path, such as /var/run/purelb/ipam.sock"},
 
-		{"a fence around nothing", "{remote: {v4pool: POOL}, enforceNamespaces: true}", "spec: enforceNamespaces needs namespaces: list at least one namespace"},
-		{"the default of nothing", "{remote: {v4pool: POOL}, namespaceDefault: true, namespaces: []}", "spec: namespaceDefault needs namespaces: list at least one namespace"},
+		{"a fence around nothing", "{remote: {v4pool: POOL}, enforceNamespaces: true}", noFence},
+		{"a fence around Services", "{remote: {v4pool: POOL}, enforceNamespaces: true, namespaces: [], serviceSelector: {}}", noFence},
+		{"the default of nothing", "{remote: {v4pool: POOL}, namespaceDefault: true, namespaces: []}", noDefault},
+		{"the default of Services", "{remote: {v4pool: POOL}, namespaceDefault: true, serviceSelector: {}}", noDefault},
 		{"a pattern of namespaces", "{remote: {v4pool: POOL}, namespaces: ['team-*']}", "spec.namespaces[0]: " + namespace},
 		{"a namespace in capitals", "{remote: {v4pool: POOL}, namespaces: [a, Team]}", "spec.namespaces[1]: " + namespace},
+		{"a priority below all", "{remote: {v4pool: POOL}, priority: -1}", "spec.priority: spec.priority in body should be greater than or equal to 0"},
+		{"a priority above all", "{remote: {v4pool: POOL}, priority: 1000001}", "spec.priority: spec.priority in body should be less than or equal to 1000000"},
+		{
+			"a selector without a key", "{remote: {v4pool: POOL}, namespaceSelector: {matchExpressions: [{operator: Exists}]}}",
+			"spec.namespaceSelector.matchExpressions[0].key: Required value",
+		},
+
+		{"an exclusion of nothing", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['']}}}", "spec.local.v4pool.exclude[0]: " + exclusion},
+		{"half an exclusion", "{remote: {v4pools: [POOL, {pool: 198.51.100.0/24, subnet: 198.51.100.0/24, exclude: [198.51.100.7, 198.51.100.8-]}]}}", "spec.remote.v4pools[1].exclude[1]: " + exclusion},
+		{"an exclusion by name", "{remote: {v6pool: {pool: '2001:db8::/64', subnet: '2001:db8::/64', exclude: [router]}}}", "spec.remote.v6pool.exclude[0]: " + exclusion},
+		{"two exclusions in one", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['192.0.2.1, 192.0.2.3']}}}", "spec.local.v4pool.exclude[0]: " + exclusion},
+		{"too long an exclusion", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['" + strings.Repeat("1", 97) + "']}}}", "spec.local.v4pool.exclude[0]: Too long: may not be more than 96 bytes"},
+		{
+			"too many exclusions", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: [" + strings.Repeat("192.0.2.1, ", 65) + "]}}}",
+			"spec.local.v4pool.exclude: Too many: 65: must have at most 64 items",
+		},
 
 		{"a dummy interface with a slash", "agent: {dummyInterface: lb/0}", "spec.local.dummyInterface: " + ifName},
 		{"a dummy interface with a long name", "agent: {extlbint: kube-lb0-of-purelb}", "spec.local.extlbint: " + ifName},
@@ -162,44 +182,4 @@ func refusals(t *testing.T, o *unstructured.Unstructured) string {
 		all = append(all, cause.Field+": "+value.ReplaceAllString(cause.Message, ""))
 	}
 	return strings.Join(all, "\n")
-}
-
-func TestWhatIsRightIsTaken(t *testing.T) {
-	for _, spec := range []string{
-		"{local: {v4pool: POOL}}",
-		"{local: {v4pools: [POOL], v6pools: [POOL6], multiPool: true, balancePools: true}}",
-		"{remote: {v6pool: {pool: ' 2001:DB8::1 - 2001:db8::ffff ', subnet: '2001:db8::/64', aggregation: ''}}}",
-		"{local: {v6pool: {pool: '::ffff:192.0.2.1-::ffff:192.0.2.9', subnet: '::/0', aggregation: /128}}}",
-		"{remote: {v4pool: POOL}, namespaces: [a, b-2], enforceNamespaces: true, namespaceDefault: true}",
-		"{remote: {v4pool: POOL}, enforceNamespaces: false, namespaceDefault: false}",
-		"agent: {localInterface: 'en(p3|p4)s[0-9]+', interfaces: [eth0.100, 'bond0', 'x,y'], dummyInterface: lb0}",
-		"agent: {localint: '(', extlbint: kube-lb0, sendgarp: true}",
-		"agent: {garpConfig: {initialDelay: 0s, interval: 1m0.5s, count: 1}}",
-		"agent: {addressConfig: {localInterface: {validLifetime: 1, preferredLifetime: 2147483647}}}",
-	} {
-		for _, version := range []string{"v1", "v2"} {
-			if got := refusals(t, specimen(t, version, spec)); got != "" {
-				t.Errorf("%s in %s: %s", spec, version, got)
-			}
-		}
-	}
-}
-
-// TestTheLargestObjectIsWithinTheServersLimits: the rules of a custom resource
-// may only cost so much per object.
-func TestTheLargestObjectIsWithinTheServersLimits(t *testing.T) {
-	address := strings.Repeat("f", 126)
-	pools := strings.Repeat("{pool: '"+address+"/9', subnet: '"+address[:62]+"/9', aggregation: /128}, ", 256)
-	namespaces := strings.Repeat(strings.Repeat("n", 63)+", ", 1024)
-	lists := "{v4pools: [" + pools + "], v6pools: [" + pools + "]}"
-	if got := refusals(t, group(t, "v2", "{local: "+lists+", namespaces: ["+namespaces+"], enforceNamespaces: true}")); got != "" {
-		t.Error(got)
-	}
-	var names []string
-	for i := range 64 {
-		names = append(names, fmt.Sprintf("interface-%05d", i))
-	}
-	if got := refusals(t, agent(t, "v2", "{local: {interfaces: ["+strings.Join(names, ", ")+"]}}")); got != "" {
-		t.Error(got)
-	}
 }

@@ -37,11 +37,18 @@ func typed(t *testing.T) client.Client {
 func statusOf(at time.Time) v2.ServiceGroupStatus {
 	many := int64(math.MaxInt64)
 	none := int64(0)
+	condition := func(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message,
+			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(at.Truncate(time.Second)),
+		}
+	}
 	return v2.ServiceGroupStatus{
-		Conditions: []metav1.Condition{{
-			Type: v2.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted",
-			Message: "in use", ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(at.Truncate(time.Second)),
-		}},
+		Conditions: []metav1.Condition{
+			condition(v2.ConditionAccepted, metav1.ConditionTrue, "Accepted", "in use"),
+			condition(v2.ConditionIPv4Exhausted, metav1.ConditionTrue, "NoFreeAddress", "all 254 are taken"),
+			condition(v2.ConditionIPv6Exhausted, metav1.ConditionFalse, "FreeAddresses", ""),
+		},
 		Announce: "Local", IPAM: "Cluster",
 		Addresses:     []string{"192.0.2.0/24", "2001:db8::/64"},
 		AllocatedIPv4: 254, AllocatedIPv6: 7,

@@ -21,8 +21,9 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// cluster has a node and two Services that make the programs use every right:
-// one whose traffic policy has to be reset, one that follows its endpoints.
+// cluster has a node and three Services that make the programs use every right:
+// one whose traffic policy has to be reset, one that follows its endpoints, and
+// one whose group depends on its namespace.
 const cluster = `
 apiVersion: v1
 kind: Node
@@ -37,6 +38,18 @@ apiVersion: purelb.io/v2
 kind: ServiceGroup
 metadata: {name: default, namespace: purelb-system}
 spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.230}}}
+---
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: selected, namespace: purelb-system}
+spec:
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-public}}
+  local: {v4pool: {subnet: 192.168.2.0/24, pool: 192.168.2.200-192.168.2.230}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: public, namespace: kube-public}
+spec: {type: LoadBalancer, ports: [{port: 80}]}
 ---
 apiVersion: v1
 kind: Service
@@ -82,7 +95,8 @@ func TestTheRightsAreEnough(t *testing.T) {
 	for _, tt := range []struct{ want, args string }{
 		{"Cluster/192.168.1.200", "get service near -o jsonpath={.spec.externalTrafficPolicy}/{.status.loadBalancer.ingress[*].ip}"},
 		{"node-1,eth0,192.168.1.200", `get service near -o jsonpath={.metadata.annotations.purelb\.io/announcing-IPv4}`},
-		{"True True", "get sg -n purelb-system -o jsonpath={.items[*].status.conditions[?(@.type=='Accepted')].status}"},
+		{"192.168.2.200", "get service public -n kube-public -o jsonpath={.status.loadBalancer.ingress[*].ip}"},
+		{"True True True", "get sg -n purelb-system -o jsonpath={.items[*].status.conditions[?(@.type=='Accepted')].status}"},
 		{"True True", "get lbna -n purelb-system -o jsonpath={.items[*].status.conditions[*].status}"},
 		{"purelb-allocator purelb-node-node-1", "get leases -n purelb-system -o jsonpath={.items[*].metadata.name}"},
 		{"AddressAssigned", "get events -o jsonpath={.items[*].reason}"},

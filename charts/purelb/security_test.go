@@ -74,6 +74,7 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"events: create patch",
 			"lbnodeagents.purelb.io/status: patch",
 			"lbnodeagents.purelb.io: get list watch",
+			"namespaces: get list watch",
 			"nodes: get list watch",
 			"servicegroups.purelb.io/status: patch",
 			"servicegroups.purelb.io: get list watch",

@@ -19,6 +19,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/config"
 )
 
 // Caches is the Cluster as its API server tells it, by watches on what this node
@@ -42,7 +43,7 @@ type Caches struct {
 
 // NewCaches returns Caches that know nothing before Run. It does not need the
 // API server.
-func NewCaches(config *rest.Config, node, namespace string) (*Caches, error) {
+func NewCaches(to *rest.Config, node, namespace string) (*Caches, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v2.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -51,7 +52,7 @@ func NewCaches(config *rest.Config, node, namespace string) (*Caches, error) {
 	}
 	shared := true // nobody writes to what is read
 	here := map[string]cache.Config{namespace: {}}
-	all, err := cache.New(config, cache.Options{
+	all, err := cache.New(to, cache.Options{
 		Scheme:                       scheme,
 		Mapper:                       apiserver.Mapper(),
 		DefaultUnsafeDisableDeepCopy: &shared,
@@ -89,7 +90,7 @@ func (c *Caches) Run(ctx context.Context) error {
 		{&corev1.Node{}, func(a, b client.Object) bool {
 			return a.GetUID() != b.GetUID() || !maps.Equal(a.GetLabels(), b.GetLabels())
 		}},
-		{&v2.ServiceGroup{}, newGeneration},
+		{&v2.ServiceGroup{}, func(a, b client.Object) bool { return newGeneration(a, b) || newStanding(a, b) }},
 		{&v2.LBNodeAgent{}, newGeneration},
 	}
 	var all []toolscache.InformerSynced
@@ -105,6 +106,13 @@ func (c *Caches) Run(ctx context.Context) error {
 	c.mu.Unlock()
 	go c.tellWhenSynced(all...)
 	return c.cache.Start(ctx)
+}
+
+// newStanding says whether a group was accepted or refused since.
+func newStanding(before, after client.Object) bool {
+	b, ok := before.(*v2.ServiceGroup)
+	a, too := after.(*v2.ServiceGroup)
+	return ok && too && config.Standing(*b) != config.Standing(*a)
 }
 
 // watch has what happens to objects of a kind signal a change, if it matters.

@@ -118,7 +118,8 @@ type parsed struct {
 func (p *parsed) of(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, namespace string) config.Config {
 	var versions []string
 	for _, g := range groups {
-		versions = append(versions, version(g.UID, g.Generation))
+		// Of two groups that overlap, the one that was accepted before stays.
+		versions = append(versions, version(g.UID, g.Generation)+fmt.Sprintf(".%d", config.Standing(g)))
 	}
 	for _, a := range agents {
 		versions = append(versions, version(a.UID, a.Generation))

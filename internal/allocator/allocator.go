@@ -1,9 +1,10 @@
 // Package allocator gives Services of type LoadBalancer their addresses.
 //
-// It watches Services, ServiceGroups, LBNodeAgents, Nodes and the Leases of the
-// node agents, has package selection decide, writes each decision into its
-// Service with one patch, and reports what it sees in events, conditions and
-// metrics. It knows nothing of interfaces and announces nothing.
+// It watches Services, ServiceGroups, LBNodeAgents, Nodes, the labels of
+// Namespaces and the Leases of the node agents, has package selection decide,
+// writes each decision into its Service with one patch, and reports what it sees
+// in events, conditions and metrics. It knows nothing of interfaces and
+// announces nothing.
 //
 // What is held where:
 //
@@ -13,12 +14,15 @@
 //	lookout    what decisions depend on beside Services; has those who wait served
 //	reporter   the status of ServiceGroups and LBNodeAgents
 //	recorder   events
+//	fence      lets writes through while the Lease is surely ours; see there
+//	tenure     the Lease of the leader election, which opens and closes the fence
 package allocator
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,56 +31,63 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/pool"
 )
 
-// Options are what the allocator needs to know. Only Namespace and Log are
-// required.
-type Options struct {
-	// Namespace is the one that PureLB is installed in.
-	Namespace string
-	// DefaultAnnouncer says that Services without a load balancer class are
-	// ours.
-	DefaultAnnouncer bool
-	// LeaderElect has one of several allocators work at a time.
-	LeaderElect bool
-	// Identity names this process in the leader election. Default: a name
-	// that no other process has.
-	Identity string
-	// MetricsAddress and HealthAddress are where /metrics, and /healthz and
-	// /readyz, are served. Default: nowhere.
-	MetricsAddress, HealthAddress string
-	// Metrics is where metrics are registered. Default: the registry that
-	// MetricsAddress serves.
-	Metrics prometheus.Registerer
-	// Workers is how many Services are written at a time. Default: 16.
-	Workers int
-	Log     *slog.Logger
-}
+// grace is how long the writes that are under way may take when we are asked to
+// stop.
+const grace = 5 * time.Second
 
-// Run allocates addresses until ctx is done.
+// Run allocates addresses until ctx is done. It returns when nothing that it has
+// written is under way any more.
 func Run(ctx context.Context, cfg *rest.Config, opt Options) error {
 	if opt.Namespace == "" {
 		return fmt.Errorf("the namespace that PureLB is installed in is not known")
 	}
-	mgr, err := newManager(cfg, opt)
+	opt = opt.complete()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	f := newFence(0)
+	if opt.LeaderElect {
+		f = newFence(opt.RenewDeadline)
+	}
+	context.AfterFunc(ctx, func() { time.AfterFunc(grace, f.close) })
+	err := run(ctx, cfg, opt, f, end)
+	f.close()
+	f.wait()
+	if errors.Is(context.Cause(ctx), errOvertaken) {
+		return errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}
+
+// run puts the allocator together and runs it. What it writes passes f; it calls
+// end when another allocator has taken the lead.
+func run(ctx context.Context, cfg *rest.Config, opt Options, f *fence, end func(error)) error {
+	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), component)
+	cfg.QPS = -1 // The API server's own fairness limits us.
+	leader, err := newTenure(cfg, opt, f, end)
 	if err != nil {
 		return err
 	}
-	if err := assemble(ctx, mgr, opt); err != nil {
+	mgr, err := newManager(cfg, opt, leader)
+	if err != nil {
+		return err
+	}
+	if err := assemble(ctx, mgr, opt, leader); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
 // newManager makes the manager: caches, clients, leader election and servers.
-func newManager(cfg *rest.Config, opt Options) (manager.Manager, error) {
-	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), component)
-	cfg.QPS = -1 // The API server's own fairness limits us.
+func newManager(cfg *rest.Config, opt Options, leader *tenure) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v2.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -87,15 +98,11 @@ func newManager(cfg *rest.Config, opt Options) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("say what to cache: %w", err)
 	}
-	leader, err := lock(cfg, opt.Namespace, opt.Identity)
-	if err != nil {
-		return nil, err
-	}
 	mgr, err := manager.New(cfg, manager.Options{
 		Scheme: scheme, MapperProvider: mapper, NewCache: newPatient(opt.Log), Cache: cached, Logger: logr.FromSlogHandler(opt.Log.Handler()),
 		LeaderElection: opt.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: opt.Namespace,
 		LeaderElectionResourceLockInterface: leader, LeaderElectionReleaseOnCancel: true,
-		LeaseDuration: &leaseDuration, RenewDeadline: &renewDeadline, RetryPeriod: &retryPeriod,
+		LeaseDuration: &opt.LeaseDuration, RenewDeadline: &opt.RenewDeadline, RetryPeriod: &opt.RetryPeriod,
 		Metrics:                server.Options{BindAddress: orNowhere(opt.MetricsAddress)},
 		HealthProbeBindAddress: orNowhere(opt.HealthAddress),
 	})
@@ -112,8 +119,23 @@ func orNowhere(address string) string {
 	return address
 }
 
+// newFenced makes the client of all that only a leader may write.
+func newFenced(mgr manager.Manager, f *fence) (client.Client, error) {
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg.Wrap(f.wrap)
+	c, err := client.New(cfg, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("make the client of writes: %w", err)
+	}
+	return c, nil
+}
+
 // assemble makes the parts, from the bottom up, and adds them to mgr.
-func assemble(ctx context.Context, mgr manager.Manager, opt Options) error {
+func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *tenure) error {
+	fenced, err := newFenced(mgr, leader.fence)
+	if err != nil {
+		return err
+	}
 	core, err := typedcorev1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("make the client of events: %w", err)
@@ -125,17 +147,18 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options) error {
 	metrics := newMetrics(ledger.usages, lookout.outOfScope)
 	lookout.metrics = metrics
 	lookout.all = func(ctx context.Context) error { return requeueAll(ctx, cached, queue) }
-	writer := &writer{client: mgr.GetClient(), metrics: metrics}
+	writer := &writer{client: fenced, metrics: metrics}
 	events := newRecorder(&typedcorev1.EventSinkImpl{Interface: core.Events("")}, &writer.busy, log)
 	services := &services{
 		cached: cached, live: mgr.GetAPIReader(), write: writer, ledger: ledger, events: events,
 		metrics: metrics, changed: changed, byDefault: opt.DefaultAnnouncer, log: log,
 	}
 	opening := &opening{
-		live: mgr.GetAPIReader(), ledger: ledger, lookout: lookout, queue: queue, byDefault: opt.DefaultAnnouncer, log: log,
+		live: mgr.GetAPIReader(), write: writer, ledger: ledger, lookout: lookout, queue: queue,
+		unclean: leader.isUnclean, touched: map[pool.Owner]bool{}, workers: opt.Workers, byDefault: opt.DefaultAnnouncer, log: log,
 	}
 	reporter := &reporter{
-		cached: cached, client: mgr.GetClient(), lookout: lookout, ledger: ledger,
+		cached: cached, client: fenced, lookout: lookout, ledger: ledger,
 		events: events, metrics: metrics, changed: changed, log: log,
 	}
 	if err := register(ctx, opt.Metrics, metrics); err != nil {

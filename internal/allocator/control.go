@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -31,12 +32,8 @@ const defaultWorkers = 16
 
 // control adds the two loops to mgr, and the probes.
 func control(mgr manager.Manager, opt Options, s *services, o *opening, l *lookout) error {
-	workers := opt.Workers
-	if workers == 0 {
-		workers = defaultWorkers
-	}
 	c := mgr.GetCache()
-	err := loop(mgr, "services", s, workers,
+	err := loop(mgr, "services", s, opt.Workers,
 		early{source.Kind(c, &corev1.Service{}, &handler.TypedEnqueueRequestForObject[*corev1.Service]{})}, o)
 	if err != nil {
 		return err
@@ -44,6 +41,7 @@ func control(mgr manager.Manager, opt Options, s *services, o *opening, l *looko
 	err = loop(mgr, "surroundings", l, 1,
 		source.Kind(c, &v2.ServiceGroup{}, once[*v2.ServiceGroup]()),
 		source.Kind(c, &v2.LBNodeAgent{}, once[*v2.LBNodeAgent]()),
+		source.Kind(c, namespaceKind(), once[*metav1.PartialObjectMetadata](), predicate.TypedLabelChangedPredicate[*metav1.PartialObjectMetadata]{}),
 		source.Kind(c, &corev1.Node{}, once[*corev1.Node](), moved),
 		source.Kind(c, &coordinationv1.Lease{}, once[*coordinationv1.Lease](), predicate.TypedAnnotationChangedPredicate[*coordinationv1.Lease]{}),
 	)

@@ -3,6 +3,7 @@ package allocator_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,23 @@ func (w *world) between(f func(req *http.Request, send func(*http.Request) (*htt
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+var errCut = errors.New("connection cut by the test")
+
+// bodyOf reads the body of req, and withBody puts one into it.
+func bodyOf(t testing.TB, req *http.Request) string {
+	t.Helper()
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(body)
+}
+
+func withBody(req *http.Request, body string) *http.Request {
+	req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	return req
+}
 
 // allocates reports whether req writes the status of a Service.
 func allocates(req *http.Request, name string) bool {
@@ -58,7 +76,6 @@ func TestAnAllocatorThatStartsWithoutTheAPIServerWaitsForIt(t *testing.T) {
 }
 
 func TestAWriteThatFailsIsDoneAgainWithTheSameAddress(t *testing.T) {
-	errCut := errors.New("connection cut by the test")
 	tests := []struct {
 		name string
 		fail func(*http.Request, func(*http.Request) (*http.Response, error)) (*http.Response, error)

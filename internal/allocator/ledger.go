@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -27,40 +26,48 @@ type ledger struct {
 	// opened is closed once the book is complete.
 	opened chan struct{}
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// now are the surroundings, and cluster what a choice depends on of them,
+	// and the book.
+	now     surroundings
 	cluster selection.Cluster
+	claims  claims
 	waiting map[pool.Owner]*waiter
-	// claims are the Services that show an address beside its holder: by
-	// sharing it, or by a fault of an earlier allocator. When the holder lets
-	// it go the first of them holds it.
-	claims map[netip.Addr][]pool.Owner
+	lines   lines
+	// chances are what has come free and was not offered yet to those who
+	// wait.
+	chances []chance
+	// choices is how many choices were made: what work costs is counted, not
+	// timed.
+	choices int
 }
 
 func newLedger(wake func(...pool.Owner)) *ledger {
 	return &ledger{
 		wake:    wake,
 		opened:  make(chan struct{}),
-		cluster: selection.Cluster{Book: pool.NewBook(), Sharing: map[pool.Owner]string{}},
+		cluster: selection.Cluster{Book: pool.NewBook()},
+		claims:  claims{},
 		waiting: map[pool.Owner]*waiter{},
-		claims:  map[netip.Addr][]pool.Owner{},
+		lines:   lines{},
 	}
 }
 
 // open starts the ledger with all Services that there are. Those with addresses
-// keep them; the others get theirs in the order in which they were created. The
-// surroundings must be known.
+// keep them; what is missing is given in the order in which the Services were
+// created. The surroundings must be known.
 func (l *ledger) open(requests []service.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slices.SortFunc(requests, byAge)
 	for _, r := range requests {
 		l.adopt(r)
-		if r.Foreign == "" && len(r.Held) == 0 {
+		if r.Foreign == "" {
 			l.waiting[owner(r)] = &waiter{request: r}
 		}
 	}
 	close(l.opened)
-	l.serve()
+	l.serveAll()
 }
 
 // isOpen reports whether open was called.
@@ -73,27 +80,67 @@ func (l *ledger) isOpen() bool {
 	}
 }
 
+// pending returns those of requests, the oldest first, that would not be left
+// as they are if the ledger were opened with them. It changes nothing.
+func (l *ledger) pending(requests []service.Request) []service.Request {
+	l.mu.Lock()
+	now := l.now
+	l.mu.Unlock()
+	trial := newLedger(func(...pool.Owner) {})
+	trial.change(now)
+	requests = slices.SortedFunc(slices.Values(requests), byAge)
+	for _, r := range requests {
+		trial.adopt(r)
+	}
+	return slices.DeleteFunc(requests, func(r service.Request) bool {
+		if r.Foreign != "" {
+			return true
+		}
+		choice := trial.choose(r)
+		return choice.Refusal == nil && len(choice.Needs) == 0 && slices.Equal(choice.Result.Addresses, r.Held)
+	})
+}
+
 // change notes new surroundings, and gives what they make possible to those who
 // wait for it.
 func (l *ledger) change(s surroundings) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cluster.Config, l.cluster.Subnets = s.config, s.subnets
+	l.now = s
+	l.cluster.Config, l.cluster.Subnets, l.cluster.Boundaries = s.config, s.subnets, s.boundaries
 	l.cluster.Book.SetBlocked(s.blocked)
-	l.serve()
+	l.serveAll()
+}
+
+// decision is what is to become of a Service.
+type decision struct {
+	selection.Choice
+	// news says that the refusal is one that was not known yet.
+	news bool
+	// ended are addresses that the Service has, shows, and shall not have any
+	// more.
+	ended []netip.Addr
 }
 
 // decide chooses for the Service of r, which is ours, and holds what it chose.
-// It reports whether a refusal is one that was not known yet.
-func (l *ledger) decide(r service.Request) (choice selection.Choice, news bool) {
+func (l *ledger) decide(r service.Request) (decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.cluster.Book.Held(owner(r))) == 0 {
-		l.adopt(r)
+	r.Held = l.shown(r)
+	d := decision{Choice: l.choose(r)}
+	if err := l.hold(owner(r), d.Choice); err != nil {
+		return decision{}, err
 	}
-	choice = l.cluster.Choose(r)
-	l.hold(r, choice)
-	return choice, l.wait(r, choice)
+	d.ended = without(r.Held, d.Result.Addresses)
+	d.news = l.wait(r, d.Choice)
+	l.serve()
+	return d, nil
+}
+
+// choose chooses for the Service of r, and changes nothing.
+func (l *ledger) choose(r service.Request) selection.Choice {
+	l.choices++
+	return l.cluster.Choose(r)
 }
 
 // note writes down the addresses of a Service that is not ours. They are not
@@ -101,38 +148,10 @@ func (l *ledger) decide(r service.Request) (choice selection.Choice, news bool) 
 func (l *ledger) note(r service.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting, owner(r))
+	l.drop(owner(r))
 	l.adopt(r)
 	l.keepOnly(owner(r), r.Held)
-}
-
-// adopt notes that the Service of r has what its status shows.
-func (l *ledger) adopt(r service.Request) {
-	for _, a := range r.Held {
-		var held *pool.HeldError
-		if err := l.cluster.Book.Adopt(a, owner(r)); errors.As(err, &held) && !slices.Contains(l.claims[a], owner(r)) {
-			l.claims[a] = append(l.claims[a], owner(r))
-		}
-	}
-	l.share(r)
-}
-
-// hold notes that the Service of r has what was chosen for it. What somebody
-// else holds is in claims already.
-func (l *ledger) hold(r service.Request, choice selection.Choice) {
-	for _, a := range choice.Result.Addresses {
-		_ = l.cluster.Book.Adopt(a, owner(r))
-	}
-	l.share(r)
-}
-
-// share keeps the sharing key of the Service of r in mind.
-func (l *ledger) share(r service.Request) {
-	if r.SharingKey == "" {
-		delete(l.cluster.Sharing, owner(r))
-		return
-	}
-	l.cluster.Sharing[owner(r)] = r.SharingKey
+	l.serve()
 }
 
 // settle notes that a Service shows these addresses, so that what else was held
@@ -144,6 +163,7 @@ func (l *ledger) settle(who pool.Owner, addresses []netip.Addr) {
 		addresses = slices.Concat(addresses, w.last.Result.Addresses)
 	}
 	l.keepOnly(who, addresses)
+	l.serve()
 }
 
 // forget notes that a Service is not there any more, or not of type
@@ -151,53 +171,10 @@ func (l *ledger) settle(who pool.Owner, addresses []netip.Addr) {
 func (l *ledger) forget(who pool.Owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting, who)
-	delete(l.cluster.Sharing, who)
+	l.drop(who)
 	l.keepOnly(who, nil)
-}
-
-// keepOnly frees what is held for who beside addresses.
-func (l *ledger) keepOnly(who pool.Owner, addresses []netip.Addr) {
-	l.unclaim(who, addresses)
-	var freed bool
-	for _, a := range l.cluster.Book.Held(who) {
-		if !slices.Contains(addresses, a) {
-			l.free(a, who)
-			freed = true
-		}
-	}
-	if freed {
-		l.serve()
-	}
-}
-
-// free takes a from who, and gives it to the next who shows it, if any.
-func (l *ledger) free(a netip.Addr, who pool.Owner) {
-	l.cluster.Book.Release(a, who)
-	heirs := l.claims[a]
-	if len(heirs) == 0 {
-		return
-	}
-	l.setClaims(a, heirs[1:])
-	_ = l.cluster.Book.Adopt(a, heirs[0])
-	l.wake(heirs...)
-}
-
-// unclaim drops the claims of who to all but addresses.
-func (l *ledger) unclaim(who pool.Owner, addresses []netip.Addr) {
-	for a, claimants := range l.claims {
-		if slices.Contains(claimants, who) && !slices.Contains(addresses, a) {
-			l.setClaims(a, slices.DeleteFunc(slices.Clone(claimants), func(o pool.Owner) bool { return o == who }))
-		}
-	}
-}
-
-func (l *ledger) setClaims(a netip.Addr, claimants []pool.Owner) {
-	if len(claimants) == 0 {
-		delete(l.claims, a)
-		return
-	}
-	l.claims[a] = claimants
+	l.cluster.Book.Drop(who)
+	l.serve()
 }
 
 func owner(r service.Request) pool.Owner { return pool.Owner(r.Key()) }

@@ -2,13 +2,11 @@ package allocator
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
@@ -16,322 +14,222 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// model is an API server with Services, a cache of it that lags behind, and a
-// ledger at work between them. Writes fail in all the ways that there are.
-type model struct {
-	t       *rapid.T
-	ledger  *ledger
-	version int
-	// live is what the API server has, cached what the cache has of it.
-	live, cached map[pool.Owner]object
-	// late are writes that nobody has heard of, and that may still be done.
-	late []write
-	// busy are decisions that are being written.
-	busy map[pool.Owner]decision
-	// queue are those to be looked at.
-	queue map[pool.Owner]bool
-	// pools is how many addresses of each family there are.
-	pools int
+// shop is a ledger of its own, with those that it woke.
+type shop struct {
+	testing.TB
+	*ledger
+	woken map[pool.Owner]bool
+	age   int64
 }
 
-// object is a version of a Service.
-type object struct {
-	version int
-	request service.Request
-}
-
-// write gives a version of a Service addresses.
-type write struct {
-	who       pool.Owner
-	version   int
-	addresses []netip.Addr
-}
-
-// decision is what is about to be written, or that nothing is to be.
-type decision struct {
-	write
-	nothing bool
-}
-
-func newModel(t *rapid.T) *model {
-	m := &model{t: t, live: map[pool.Owner]object{}, cached: map[pool.Owner]object{}, queue: map[pool.Owner]bool{}, pools: 3}
-	m.restart()
-	return m
-}
-
-// restart is another allocator, with a cache as it is.
-func (m *model) restart() {
-	m.late, m.busy = nil, map[pool.Owner]decision{}
-	m.queue = map[pool.Owner]bool{}
-	m.ledger = newLedger(func(owners ...pool.Owner) {
+// newShop opens a ledger with these groups.
+func newShop(t testing.TB, groups ...config.Group) *shop {
+	s := &shop{TB: t, woken: map[pool.Owner]bool{}}
+	s.ledger = newLedger(func(owners ...pool.Owner) {
 		for _, o := range owners {
-			m.queue[o] = true
+			s.woken[o] = true
 		}
 	})
-	m.configure()
-	var all []service.Request
-	for _, o := range m.live {
-		all = append(all, o.request)
-	}
-	m.ledger.open(all)
-	for who := range m.cached {
-		m.queue[who] = true
-	}
+	s.offer(groups...)
+	s.open(nil)
+	return s
 }
 
-// configure tells the ledger of the pools.
-func (m *model) configure() { m.ledger.change(pools(m.t, m.pools)) }
+// offer tells the ledger of groups.
+func (s *shop) offer(groups ...config.Group) {
+	s.change(surroundings{config: config.Config{Groups: groups}})
+}
 
-// pools are the surroundings with so many addresses of each family.
-func pools(t interface{ Fatal(...any) }, n int) surroundings {
-	var g config.Group
-	for _, texts := range [][2]string{{"192.0.2.1-192.0.2.%d", "192.0.2.0/24"}, {"2001:db8::1-2001:db8::%d", "2001:db8::/64"}} {
-		p, err := pool.Parse(fmt.Sprintf(texts[0], n), texts[1], "default")
+// group makes a group of remote addresses out of ranges; their subnets are
+// networks of 2^16 addresses.
+func group(t testing.TB, name string, ranges ...string) config.Group {
+	t.Helper()
+	g := config.Group{Name: name, Announce: config.AnnounceRemote}
+	for _, text := range ranges {
+		first := netip.MustParseAddr(strings.SplitN(text, "-", 2)[0])
+		subnet, _ := first.Prefix(first.BitLen() - 16)
+		p, err := pool.Parse(text, subnet.String(), "default")
 		if err != nil {
 			t.Fatal(err)
 		}
 		g.Pools = append(g.Pools, p)
 	}
-	g.Name, g.Announce = "default", config.AnnounceLocal
-	return surroundings{config: config.Config{Groups: []config.Group{g}}}
+	return g
 }
 
-func (m *model) anyone() pool.Owner {
-	return pool.Owner("default/" + rapid.StringMatching("[a-f]").Draw(m.t, "service"))
-}
-
-// put makes a new version of a Service.
-func (m *model) put(who pool.Owner, r service.Request) {
-	m.version++
-	m.live[who] = object{version: m.version, request: r}
-}
-
-func (m *model) create(who pool.Owner) {
-	if _, there := m.live[who]; there {
-		return
+// wants is a Service that is younger than all before it.
+func (s *shop) wants(name string, change ...func(*service.Request)) service.Request {
+	s.age++
+	r := service.Request{
+		Namespace: "default", Name: name, Created: time.Unix(s.age, 0),
+		Policy: service.All, Families: []addr.Family{addr.V4}, Ports: []service.Port{{Protocol: "TCP", Number: 80}},
 	}
-	r := service.Request{Namespace: "default", Name: string(who[len("default/"):]), Created: time.Unix(int64(m.version), 0), Policy: service.All}
-	r.Families = m.families()
-	r.Policy = rapid.SampledFrom([]service.Policy{service.All, service.Some}).Draw(m.t, "policy")
-	m.put(who, r)
+	for _, c := range change {
+		c(&r)
+	}
+	return r
 }
 
-func (m *model) families() []addr.Family {
-	return rapid.SampledFrom([][]addr.Family{{addr.V4}, {addr.V6}, {addr.V4, addr.V6}}).Draw(m.t, "families")
+func keyed(key string, port int32) func(*service.Request) {
+	return func(r *service.Request) { r.SharingKey, r.Ports = key, []service.Port{{Protocol: "TCP", Number: port}} }
 }
 
-// edit changes what a Service wants, as its user may.
-func (m *model) edit(who pool.Owner) {
-	if o, there := m.live[who]; there {
-		o.request.Families = m.families()
-		m.put(who, o.request)
-	}
-}
-
-func (m *model) remove(who pool.Owner) { delete(m.live, who) }
-
-// sync brings the cache up to date, for one Service.
-func (m *model) sync(who pool.Owner) {
-	o, there := m.live[who]
-	if !there {
-		delete(m.cached, who)
-	} else {
-		m.cached[who] = o
-	}
-	m.queue[who] = true
-}
-
-// look is what the loop does for one Service, without a pause.
-func (m *model) look(who pool.Owner, outcome string) {
-	m.begin(who)
-	m.finish(who, outcome)
-}
-
-// begin decides for a Service. The write is done later: meanwhile others are
-// looked at.
-func (m *model) begin(who pool.Owner) {
-	if _, busy := m.busy[who]; busy {
-		return
-	}
-	delete(m.queue, who)
-	o, there := m.cached[who]
-	if !there {
-		if _, exists := m.live[who]; exists {
-			m.queue[who] = true
-		} else {
-			m.ledger.forget(who)
-		}
-		return
-	}
-	choice, _ := m.ledger.decide(o.request)
-	m.busy[who] = decision{write{who, o.version, choice.Result.Addresses}, slices.Equal(choice.Result.Addresses, o.request.Held)}
-}
-
-// finish writes what was decided for a Service.
-func (m *model) finish(who pool.Owner, outcome string) {
-	d, busy := m.busy[who]
-	delete(m.busy, who)
-	switch {
-	case !busy:
-	case d.nothing:
-		m.ledger.settle(who, d.addresses)
-	case outcome == "lost" || outcome == "late" || outcome == "done":
-		m.queue[who] = true
-		if outcome == "late" {
-			m.late = append(m.late, d.write)
-		}
-		if outcome == "done" {
-			m.write(d.write)
-		}
-	case m.write(d.write):
-		m.ledger.settle(who, d.addresses)
-	}
-}
-
-// write does a write, unless the Service has changed since.
-func (m *model) write(w write) bool {
-	o, there := m.live[w.who]
-	if !there || o.version != w.version {
-		return false
-	}
-	o.request.Held, o.request.From, o.request.PoolType = w.addresses, "default", service.PoolLocal
-	m.put(w.who, o.request)
-	return true
-}
-
-// arrive does the oldest of the late writes.
-func (m *model) arrive() {
-	if len(m.late) > 0 {
-		m.write(m.late[0])
-		m.late = m.late[1:]
-	}
-}
-
-// quiet lets everything arrive and be looked at until nothing changes.
-func (m *model) quiet() {
-	for who := range maps.Clone(m.busy) {
-		m.finish(who, "well")
-	}
-	for len(m.late) > 0 {
-		m.arrive()
-	}
-	for i := 0; ; i++ {
-		for who := range maps.Clone(m.cached) {
-			if o, there := m.live[who]; !there || o.version != m.cached[who].version {
-				m.sync(who)
-			}
-		}
-		for who := range m.live {
-			if _, there := m.cached[who]; !there {
-				m.sync(who)
-			}
-		}
-		if len(m.queue) == 0 {
-			return
-		}
-		if i > 100 {
-			m.t.Fatal("it does not come to rest")
-		}
-		for _, who := range slices.Sorted(maps.Keys(m.queue)) {
-			m.look(who, "well")
+func asking(addresses ...string) func(*service.Request) {
+	return func(r *service.Request) {
+		for _, a := range addresses {
+			r.Asked = append(r.Asked, netip.MustParseAddr(a))
 		}
 	}
 }
 
-// check is what must be true at any time.
-func (m *model) check() {
-	holders := map[netip.Addr]pool.Owner{}
-	for who, o := range m.live {
-		for _, a := range o.request.Held {
-			if other, taken := holders[a]; taken {
-				m.t.Fatalf("%s and %s both have %s", other, who, a)
-			}
-			holders[a] = who
-			if by, _ := m.ledger.cluster.Book.Owner(a); by != who {
-				m.t.Fatalf("%s has %s, which the book has for %q", who, a, by)
-			}
-		}
-	}
+func families(policy service.Policy, families ...addr.Family) func(*service.Request) {
+	return func(r *service.Request) { r.Policy, r.Families = policy, families }
 }
 
-// checkQuiet is what must be true once nothing changes any more.
-func (m *model) checkQuiet() {
-	book := m.ledger.cluster.Book
-	for who, o := range m.live {
-		r := o.request
-		held := slices.SortedFunc(slices.Values(r.Held), netip.Addr.Compare)
-		if booked := book.Held(who); !slices.Equal(booked, held) {
-			m.t.Fatalf("%s has %s, and the book has %s for it", who, r.Held, booked)
-		}
-		choice := m.ledger.cluster.Choose(r)
-		if !slices.Equal(choice.Result.Addresses, r.Held) {
-			m.t.Fatalf("%s has %s, and could have %s", who, r.Held, choice.Result.Addresses)
-		}
+// gets decides for r, has that written, and fails unless r gets these addresses,
+// separated by spaces. It returns r as it is then.
+func (s *shop) gets(r service.Request, want string) service.Request {
+	s.Helper()
+	d, err := s.decide(r)
+	if err != nil {
+		s.Fatal(err)
 	}
-	for _, u := range m.ledger.usages() {
-		var n int64
-		for _, o := range m.live {
-			for _, a := range o.request.Held {
-				if _, in := u.group.PoolOf(a); in {
-					n++
-				}
-			}
-		}
-		if u.total() != n {
-			m.t.Fatalf("%d addresses are in use, and the book has %d", n, u.total())
-		}
+	if got := strings.ReplaceAll(texts(d.Result.Addresses), ",", ""); got != want {
+		s.Fatalf("%s gets %q, want %q (%s: %s)", r.Key(), got, want, d.Result.Reason, d.Result.Message)
 	}
+	s.settle(owner(r), d.Result.Addresses)
+	r.Held, r.From, r.PoolType = d.Result.Addresses, d.Result.From, d.Result.PoolType
+	return r
 }
 
-func TestNoAddressIsLostOrDoubledWhateverFails(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"":        func(*rapid.T) { m.check() },
-			"create":  func(*rapid.T) { m.create(m.anyone()) },
-			"edit":    func(*rapid.T) { m.edit(m.anyone()) },
-			"remove":  func(*rapid.T) { m.remove(m.anyone()) },
-			"sync":    func(*rapid.T) { m.sync(m.anyone()) },
-			"arrive":  func(*rapid.T) { m.arrive() },
-			"restart": func(*rapid.T) { m.restart() },
-			"pools": func(t *rapid.T) {
-				m.pools = rapid.IntRange(1, 4).Draw(t, "pools")
-				m.configure()
-			},
-			"begin": func(*rapid.T) { m.begin(m.anyone()) },
-			"finish": func(t *rapid.T) {
-				m.finish(m.anyone(), rapid.SampledFrom([]string{"well", "well", "lost", "late", "done"}).Draw(t, "outcome"))
-			},
-			"quiet": func(*rapid.T) {
-				m.quiet()
-				m.checkQuiet()
-			},
-		})
-	})
+// costs fails unless what is done takes at most so many choices.
+func (s *shop) costs(most int, what string, do func()) {
+	s.Helper()
+	before := s.choices
+	do()
+	if n := s.choices - before; n > most {
+		s.Errorf("%s: %d choices were made, want at most %d", what, n, most)
+	}
 }
 
 func TestWhoWaitsComesBeforeNewcomersAlsoWhileBeingWritten(t *testing.T) {
-	woken := map[pool.Owner]bool{}
-	l := newLedger(func(owners ...pool.Owner) {
-		for _, o := range owners {
-			woken[o] = true
-		}
-	})
-	l.change(pools(t, 1))
-	l.open(nil)
-	wants := func(name string, families ...addr.Family) service.Request {
-		return service.Request{Namespace: "default", Name: name, Policy: service.Some, Families: families, Created: time.Unix(int64(len(name)), 0)}
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
+	holder := s.gets(s.wants("holder", families(service.All, addr.V6)), "2001:db8::1")
+	waiter := s.wants("waiter", families(service.Some, addr.V4, addr.V6))
+	partly, err := s.decide(waiter) // has 192.0.2.1, and that is being written
+	if err != nil {
+		t.Fatal(err)
 	}
-	holder := wants("a", addr.V6)
-	l.decide(holder)
-	waiter := wants("bb", addr.V4, addr.V6)
-	partly, _ := l.decide(waiter) // has 192.0.2.1, and that is being written
-	l.forget(owner(holder))       // now 2001:db8::1 is free
-	l.settle(owner(waiter), partly.Result.Addresses)
-	if newcomer, _ := l.decide(wants("ccc", addr.V6)); len(newcomer.Result.Addresses) > 0 {
-		t.Fatalf("the newcomer gets %s", newcomer.Result.Addresses)
-	}
-	if !woken[owner(waiter)] {
+	s.forget(owner(holder)) // now 2001:db8::1 is free
+	s.settle(owner(waiter), partly.Result.Addresses)
+	s.gets(s.wants("newcomer", families(service.All, addr.V6)), "")
+	if !s.woken[owner(waiter)] {
 		t.Fatal("who waits is not looked at")
 	}
+	s.gets(waiter, "192.0.2.1 2001:db8::1")
+}
+
+func TestTheNewAddressIsTakenBeforeTheOldOneIsReleased(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.2"))
+	r := s.gets(s.wants("a"), "192.0.2.1")
+	asking("192.0.2.2")(&r)
+	d, err := s.decide(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := texts(d.Result.Addresses); got != "192.0.2.2" || texts(d.ended) != "192.0.2.1" {
+		t.Fatalf("gets %s, and %s ends", got, texts(d.ended))
+	}
+	// Until it is known that the status shows it no more, the old one is not
+	// free.
+	s.gets(s.wants("b"), "")
+	s.settle(owner(r), d.Result.Addresses)
+	if !s.woken["default/b"] {
+		t.Fatal("who waits for the old address is not looked at")
+	}
+}
+
+func TestARequestThatCannotBeMetLeavesTheOldAddressUntilItCan(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.2"))
+	a, b := s.gets(s.wants("a"), "192.0.2.1"), s.gets(s.wants("b"), "192.0.2.2")
+	asking("192.0.2.2")(&a)
+	a = s.gets(a, "192.0.2.1")
+	s.costs(2, "the address asked for is free", func() { s.forget(owner(b)) })
+	if !s.woken[owner(a)] {
+		t.Fatal("it is not looked at")
+	}
+	s.gets(a, "192.0.2.2")
+	s.gets(s.wants("c"), "192.0.2.1")
+}
+
+func TestAnAddressWrittenIntoAStatusByHandIsNotKept(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.3", "2001:db8::1-2001:db8::1"))
+	s.gets(s.wants("other"), "192.0.2.1")
+	six := s.gets(s.wants("six", families(service.All, addr.V6)), "2001:db8::1")
+	a := s.gets(s.wants("a", families(service.Some, addr.V6, addr.V4)), "192.0.2.2")
+	for _, forged := range [][]string{{"192.0.2.1"}, {"192.0.2.3"}, {"192.0.2.3", "192.0.2.2"}, {"2001:db8::1", "192.0.2.2"}, {}} {
+		a.Held = nil
+		for _, text := range forged {
+			a.Held = append(a.Held, netip.MustParseAddr(text))
+		}
+		s.gets(a, "192.0.2.2")
+	}
+	s.forget(owner(six))
+	waiting := s.gets(s.wants("w", asking("192.0.2.1")), "")
+	waiting.Held = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	s.gets(waiting, "")
+}
+
+func TestClaimsEndWhenTheServicesAgreeToShare(t *testing.T) {
+	s := &shop{TB: t, woken: map[pool.Owner]bool{}}
+	s.ledger = newLedger(func(...pool.Owner) {})
+	s.offer(group(t, "default", "192.0.2.1-192.0.2.2"))
+	given := func(name string, port int32) service.Request {
+		r := s.wants(name, keyed("", port))
+		r.Held = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+		return r
+	}
+	a, b, c := given("a", 80), given("b", 443), given("c", 8080)
+	s.open([]service.Request{c, b, a})
+	for _, r := range []service.Request{a, b, c} {
+		s.gets(r, "192.0.2.1")
+	}
+	if got := len(s.claims[a.Held[0]]); got != 2 {
+		t.Fatalf("%d claims, want those of b and c", got)
+	}
+	a.SharingKey, b.SharingKey = "key", "key"
+	s.gets(a, "192.0.2.1")
+	s.gets(b, "192.0.2.1")
+	if got := s.cluster.Book.Owners(a.Held[0]); !slices.Equal(got, []pool.Owner{"default/a", "default/b"}) {
+		t.Fatalf("%s hold it, want a and b", got)
+	}
+	s.forget(owner(a))
+	s.forget(owner(b))
+	if got := s.cluster.Book.Owners(c.Held[0]); !slices.Equal(got, []pool.Owner{"default/c"}) || len(s.claims) > 0 {
+		t.Fatalf("%s hold it, and claims are %v; want c, and no claim", got, s.claims)
+	}
+}
+
+func TestPendingTellsWhoWouldChange(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.2"))
+	kept, none, foreign := s.wants("kept"), s.wants("none"), s.wants("foreign")
+	refused := s.wants("refused", asking("10.0.0.1"))
+	young := s.wants("young")
+	kept.Held = []netip.Addr{netip.MustParseAddr("192.0.2.2")}
+	foreign.Foreign = "somebody else's"
+	got := fmt.Sprint(names(s.pending([]service.Request{young, refused, foreign, none, kept})))
+	if want := "[none refused young]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if n := len(s.cluster.Book.Held("default/kept")) + len(s.waiting); n > 0 {
+		t.Error("the ledger has changed")
+	}
+}
+
+func names(requests []service.Request) []string {
+	var all []string
+	for _, r := range requests {
+		all = append(all, r.Name)
+	}
+	return all
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -497,23 +498,31 @@ func TestTwoServicesThatWereGivenOneAddressKeepIt(t *testing.T) {
 	w.has(second, "192.0.2.1")
 }
 
-func TestSharedAddressesOfOlderReleasesAreKeptSilently(t *testing.T) {
+func TestSharedAddressesOfOlderReleasesAreKept(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
+	// Older releases let Services of all namespaces share an address, and did
+	// not look at the ports of a Service that had one already.
+	apitest.EnsureNamespace(t, "other")
 	var sharers []*corev1.Service
-	for _, name := range []string{"http", "https"} {
-		svc := balancer(name, annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedFrom, "default"),
-			annotated(service.AnnotationSharing, "key"))
+	for _, svc := range []*corev1.Service{
+		balancer("a-http", keyed("key", "80/TCP")), balancer("b-https", keyed("key", "443/TCP"), inNamespace("other")),
+		balancer("c-http", keyed("key", "80/TCP", "8080/TCP")),
+	} {
+		svc.Annotations[service.AnnotationAllocatedBy], svc.Annotations[service.AnnotationAllocatedFrom] = service.Brand, "default"
 		w.create(svc)
 		w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)
 		sharers = append(sharers, svc)
 	}
 	w.allocator()
-	for _, svc := range sharers {
+	for _, svc := range sharers[:2] {
 		w.says(svc, "True", "Allocated")
 		w.has(svc, "192.0.2.1")
 	}
+	w.says(sharers[2], "False", "PortConflict", "192.0.2.1", "80", "default/a-http")
+	w.has(sharers[2], "192.0.2.1")
 	w.remove(sharers[0])
+	w.says(sharers[2], "True", "Allocated")
 	next := balancer("next")
 	w.create(next)
 	w.has(next, "192.0.2.2")

@@ -15,6 +15,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/selection"
 )
 
 // lookout tells the ledger when the surroundings change.
@@ -79,13 +80,18 @@ func (l *lookout) look(ctx context.Context) (surroundings, error) {
 	var agents v2.LBNodeAgentList
 	var leases coordinationv1.LeaseList
 	var nodes corev1.NodeList
-	for _, list := range []client.ObjectList{&groups, &agents, &leases, &nodes} {
+	namespaces := namespaceList()
+	for _, list := range []client.ObjectList{&groups, &agents, &leases, &nodes, namespaces} {
 		if err := l.cached.List(ctx, list); err != nil {
 			return surroundings{}, fmt.Errorf("read %T: %w", list, err)
 		}
 	}
+	c := config.For(groups.Items, agents.Items, l.namespace)
+	of := labelsOf(namespaces.Items, c)
 	return surroundings{
-		config:     config.For(groups.Items, agents.Items, l.namespace),
+		config:     c,
+		namespaces: of,
+		boundaries: selection.BoundariesOf(c, of),
 		subnets:    subnetsOf(leases.Items),
 		blocked:    nodeAddresses(nodes.Items, leases.Items),
 		outOfScope: outside(groups.Items, l.namespace),

@@ -10,11 +10,13 @@ import (
 // metrics are what the allocator counts. What can be read off the ledger is
 // read when it is asked for.
 type metrics struct {
-	rejected      *prometheus.CounterVec
-	statusWrites  *prometheus.CounterVec
-	updates       prometheus.Counter
-	updateErrors  prometheus.Counter
-	loaded        prometheus.Gauge
+	rejected     *prometheus.CounterVec
+	allocations  map[string]*prometheus.CounterVec // by the kind of selection.Count
+	statusWrites *prometheus.CounterVec
+	updates      prometheus.Counter
+	updateErrors prometheus.Counter
+	loaded       prometheus.Gauge
+
 	usages        func() []usage
 	outOfScope    func() []v2.ServiceGroup
 	size          *prometheus.Desc
@@ -25,22 +27,18 @@ type metrics struct {
 // newMetrics returns metrics that read 0, for registration as a collector.
 func newMetrics(usages func() []usage, outOfScope func() []v2.ServiceGroup) *metrics {
 	m := &metrics{
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "purelb_address_pool_allocation_rejected_total",
-			Help: "Allocations that were refused, by ServiceGroup and reason.",
-		}, []string{"pool", "reason"}),
-		statusWrites: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "purelb_allocator_sg_status_writes_total",
-			Help: "Writes of the status of ServiceGroups, by outcome.",
-		}, []string{"outcome"}),
-		updates: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "purelb_k8s_client_updates_total",
-			Help: "Writes of Services.",
-		}),
-		updateErrors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "purelb_k8s_client_update_errors_total",
-			Help: "Writes of Services that failed.",
-		}),
+		rejected: vector("purelb_address_pool_allocation_rejected_total", "Allocations that were refused, by ServiceGroup and reason.", "pool", "reason"),
+		allocations: map[string]*prometheus.CounterVec{
+			selection.CountMultiPool: vector("purelb_address_pool_multipool_allocations_total",
+				"Allocations of an address of every range of a ServiceGroup.", "pool"),
+			selection.CountPartial: vector("purelb_address_pool_multipool_partial_total",
+				"Allocations of an address of some ranges of a ServiceGroup, where others had none to give.", "pool"),
+			selection.CountBalanced: vector("purelb_address_pool_balance_pools_allocations_total",
+				"Allocations from the range of a ServiceGroup that had the fewest addresses in use.", "pool"),
+		},
+		statusWrites: vector("purelb_allocator_sg_status_writes_total", "Writes of the status of ServiceGroups, by outcome.", "outcome"),
+		updates:      prometheus.NewCounter(opts("purelb_k8s_client_updates_total", "Writes of Services.")),
+		updateErrors: prometheus.NewCounter(opts("purelb_k8s_client_update_errors_total", "Writes of Services that failed.")),
 		loaded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "purelb_k8s_client_config_loaded_bool",
 			Help: "1 once the configuration was read.",
@@ -58,9 +56,21 @@ func newMetrics(usages func() []usage, outOfScope func() []v2.ServiceGroup) *met
 	return m
 }
 
+func opts(name, help string) prometheus.CounterOpts {
+	return prometheus.CounterOpts{Name: name, Help: help}
+}
+
+func vector(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(opts(name, help), labels)
+}
+
 // counted are the metrics that are kept.
 func (m *metrics) counted() []prometheus.Collector {
-	return []prometheus.Collector{m.rejected, m.statusWrites, m.updates, m.updateErrors, m.loaded}
+	all := []prometheus.Collector{m.rejected, m.statusWrites, m.updates, m.updateErrors, m.loaded}
+	for _, vector := range m.allocations {
+		all = append(all, vector)
+	}
+	return all
 }
 
 // Describe implements prometheus.Collector.
@@ -75,22 +85,43 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range m.counted() {
-		c.Collect(ch)
-	}
 	for _, u := range m.usages() {
 		name := u.group.DisplayName()
+		m.begin(name)
 		ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, u.size, name)
 		ch <- prometheus.MustNewConstMetric(m.inUse, prometheus.GaugeValue, float64(u.total()), name)
 	}
 	for _, g := range m.outOfScope() {
 		ch <- prometheus.MustNewConstMetric(m.outOfScopeNow, prometheus.GaugeValue, 1, g.Namespace, g.Name, kindOf(g.Spec))
 	}
+	for _, c := range m.counted() {
+		c.Collect(ch)
+	}
+}
+
+// begin has the counters of a group read 0 before there is anything to count:
+// what appears with its first event shows no increase.
+func (m *metrics) begin(group string) {
+	for _, reason := range []string{
+		"exhausted", "port_conflict", "sharing_key_conflict", "multipool_refused", "namespace_denied", "no_usable_pool", "other",
+	} {
+		m.rejected.WithLabelValues(group, reason)
+	}
+	for _, vector := range m.allocations {
+		vector.WithLabelValues(group)
+	}
 }
 
 // reject counts a refusal.
 func (m *metrics) reject(r *selection.Refusal) {
 	m.rejected.WithLabelValues(r.Pool, r.Metric).Inc()
+}
+
+// allocated counts an allocation.
+func (m *metrics) allocated(c selection.Count) {
+	if vector, known := m.allocations[c.Kind]; known {
+		vector.WithLabelValues(c.Pool).Inc()
+	}
 }
 
 // kindOf is the kind of pool that spec is of.

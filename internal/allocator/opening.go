@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -25,9 +26,16 @@ import (
 // that it gave away is not free.
 type opening struct {
 	live    client.Reader
+	write   *writer
 	ledger  *ledger
 	lookout *lookout
 	queue   *queue
+	// unclean tells whether a leader before us may have writes on their way.
+	unclean func() bool
+	// touched are the Services on which such a write can but fail.
+	touched map[pool.Owner]bool
+	// workers is how many Services are touched at a time.
+	workers int
 	// byDefault says that Services without a class are ours.
 	byDefault bool
 	log       *slog.Logger
@@ -66,6 +74,11 @@ func (o *opening) open(ctx context.Context) error {
 	}
 	if _, err := o.lookout.refresh(ctx); err != nil {
 		return err
+	}
+	if o.unclean() {
+		if requests, err = o.takeover(ctx, requests); err != nil {
+			return err
+		}
 	}
 	o.ledger.open(requests)
 	o.log.Info("bookOpened", "services", len(requests), "duration", time.Since(start).String())

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -43,4 +44,9 @@ func (p patient) Start(ctx context.Context) error {
 
 // mapper lets an allocator start while the API server is away and wait for it,
 // instead of ending again and again, ever more slowly.
-func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) { return apiserver.Mapper(), nil }
+func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	core := corev1.SchemeGroupVersion
+	namespaces := meta.NewDefaultRESTMapper(nil)
+	namespaces.AddSpecific(core.WithKind("Namespace"), core.WithResource("namespaces"), core.WithResource("namespace"), meta.RESTScopeRoot)
+	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{apiserver.Mapper(), namespaces}}, nil
+}

@@ -163,6 +163,47 @@ func TestTheStatusOfAGroupTellsWhichAddressesNobodyAnnounces(t *testing.T) {
 	})
 }
 
+func TestTheStatusOfAGroupTellsOfEachFamilyWhetherItIsExhausted(t *testing.T) {
+	w := newWorld(t)
+	g := w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24", "2001:db8::/64", "2001:db8::/64")
+	four := w.remote("four", "198.51.100.0/24", "198.51.100.0/24")
+	w.create(g, four)
+	w.allocator()
+	is := func(g *v2.ServiceGroup, kind string, status metav1.ConditionStatus, reason string) {
+		t.Helper()
+		w.soon(func() error { return condition(fetch(w, g).Status.Conditions, kind, status, reason, nil) })
+	}
+	is(g, "IPv4Exhausted", "False", "Available")
+	svc := balancer("svc")
+	w.create(svc)
+	is(g, "IPv4Exhausted", "True", "Exhausted")
+	is(g, "IPv6Exhausted", "False", "Available")
+	is(four, "IPv4Exhausted", "False", "Available")
+	if c := meta.FindStatusCondition(four.Status.Conditions, "IPv6Exhausted"); c != nil {
+		t.Errorf("a group without IPv6 says %v", c)
+	}
+	w.remove(svc)
+	is(g, "IPv4Exhausted", "False", "Available")
+	w.patch(four, `{"spec":{"remote":{"v4pools":[{"pool":"198.51.100.0/24","subnet":"198.51.100.0/24","drain":true}]}}}`)
+	is(four, "IPv4Exhausted", "True", "Draining")
+	// Of a group that is not in use it is not to be said.
+	w.patch(four, `{"spec":{"remote":{"v4pools":[{"pool":"198.51.100.9-198.51.100.1","subnet":"198.51.100.0/24"}]}}}`)
+	w.judged(four, "False", "ParseError")
+	if c := meta.FindStatusCondition(four.Status.Conditions, "IPv4Exhausted"); c != nil {
+		t.Errorf("a group that is not in use says %v", c)
+	}
+}
+
+func TestTheStatusOfAGroupTellsOfWhatIsNotInEffect(t *testing.T) {
+	w := newWorld(t)
+	g := w.local("default", "192.0.2.0/24", "192.0.2.0/24")
+	g.Spec.Local.MultiPool, g.Spec.Local.BalancePools = true, true
+	w.create(g)
+	w.allocator()
+	w.judged(g, "True", "Accepted", "mutually exclusive")
+	w.told(g, "Parsed", "mutually exclusive")
+}
+
 func mustGroup(o client.Object) *v2.ServiceGroup { return o.(*v2.ServiceGroup) }
 
 func TestTheStatusOfAnLBNodeAgentTellsHowItsNodesFare(t *testing.T) {

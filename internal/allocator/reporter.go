@@ -85,7 +85,7 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 		if used[was.UID] == nil && problems[was.UID] == nil {
 			continue // So new that it has not been judged yet.
 		}
-		now.Status = groupStatus(was, problems[was.UID], used[was.UID], s.subnets, time.Now())
+		now.Status = groupStatus(was, problems[was.UID], used[was.UID], s, time.Now())
 		if equality.Semantic.DeepEqual(was.Status, now.Status) {
 			continue
 		}
@@ -125,7 +125,10 @@ func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cf
 
 // write makes the status of was that of now, if nobody has changed was since.
 func (r *reporter) write(ctx context.Context, was, now client.Object) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel, err := begin(ctx)
+	if err != nil {
+		return err
+	}
 	defer cancel()
 	patch := client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, now, patch); err != nil {

@@ -101,7 +101,7 @@ func TestTheOptionsOfV1(t *testing.T) {
 		}
 		return nil
 	})
-	w.says(shared, "True", "Allocated", "from pool virtualsub", "allow-shared-ip is not in effect")
+	w.says(shared, "True", "Allocated", "from pool virtualsub")
 	for _, name := range []string{"no-node-ports", "of-our-class"} {
 		svc := named("servicetest", name)
 		w.soon(func() error {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/pool"
-	"purelb.io/purelb/internal/selection"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -29,6 +25,7 @@ type services struct {
 	ledger       *ledger
 	events       *recorder
 	metrics      *metrics
+	doubts       doubts
 	// changed is poked when the book may have changed.
 	changed chan struct{}
 	// byDefault says that Services without a class are ours.
@@ -52,21 +49,24 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		s.ledger.note(r)
 		return reconcile.Result{}, nil
 	}
-	choice, news := s.ledger.decide(r)
-	if news {
-		s.metrics.reject(choice.Refusal)
-		s.log.Info("allocationFailed", "service", r.Key(), "group", choice.Refusal.Pool, "reason", choice.Refusal.Message)
+	d, err := s.ledger.decide(r)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	return s.apply(ctx, svc, r, choice)
+	if d.news {
+		s.metrics.reject(d.Refusal)
+		s.log.Info("allocationFailed", "service", r.Key(), "group", d.Refusal.Pool, "reason", d.Refusal.Message)
+	}
+	return s.apply(ctx, svc, r, d)
 }
 
-// apply writes choice into svc. After a conflict there is nothing to do: a newer
+// apply writes d into svc. After a conflict there is nothing to do: a newer
 // version of the Service is on its way to us, and what was chosen stays held.
-func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Request, choice selection.Choice) (reconcile.Result, error) {
-	err := s.put(ctx, svc, r, choice)
+func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (reconcile.Result, error) {
+	err := s.put(ctx, svc, r, d)
 	switch {
 	case err == nil:
-		s.ledger.settle(owner(r), choice.Result.Addresses)
+		s.ledger.settle(owner(r), d.Result.Addresses)
 		return reconcile.Result{}, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		s.log.Debug("conflict", "service", r.Key())
@@ -75,30 +75,41 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Req
 	return reconcile.Result{}, err
 }
 
-// put makes svc say choice.
-func (s *services) put(ctx context.Context, svc *corev1.Service, r service.Request, choice selection.Choice) error {
+// put makes svc say d.
+func (s *services) put(ctx context.Context, svc *corev1.Service, r service.Request, d decision) error {
 	var err error
-	if choice.ClusterPolicy {
-		if svc, err = s.resetPolicy(ctx, svc, choice); err != nil {
+	if d.ClusterPolicy {
+		if svc, err = s.resetPolicy(ctx, svc, r, d); err != nil {
 			return err
 		}
 	}
 	if len(svc.Status.LoadBalancer.Ingress) == 0 && r.Leaving {
 		return nil
 	}
-	patch, err := choice.Result.Patch(svc, time.Now())
-	if err != nil || patch == nil {
+	patch, err := d.Result.Patch(svc, time.Now())
+	if err != nil {
 		return err
 	}
-	if _, err = s.write.status(ctx, svc, patch); err != nil {
+	if patch == nil {
+		return s.dispel(ctx, svc, d.Result)
+	}
+	if err = s.status(ctx, svc, patch); err != nil {
 		return err
 	}
-	s.tell(svc, r, choice)
+	s.tell(svc, r, d)
 	return nil
 }
 
+// status patches the status of svc, and remembers if nobody knows whether that
+// was done.
+func (s *services) status(ctx context.Context, svc *corev1.Service, patch []byte) error {
+	_, err := s.write.status(ctx, svc, patch)
+	s.doubts.note(svc, err)
+	return err
+}
+
 // resetPolicy sets the external traffic policy of svc to Cluster.
-func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, choice selection.Choice) (*corev1.Service, error) {
+func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (*corev1.Service, error) {
 	patch, err := service.ClusterPolicyPatch(svc)
 	if err != nil {
 		return nil, err
@@ -107,44 +118,8 @@ func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, choice 
 	if err != nil {
 		return nil, err
 	}
-	s.event(svc, corev1.EventTypeNormal, "LocalOverride", fmt.Sprintf(
-		"externalTrafficPolicy Local is not supported for local addresses (%s), setting it to Cluster: one node has the address and takes all its traffic",
-		texts(choice.Result.Addresses)))
-	s.log.Info("localOverride", "service", svc.Namespace+"/"+svc.Name)
+	s.tellPolicy(svc, r, d)
 	return after, nil
-}
-
-// tell reports what is new on a Service that was svc before.
-func (s *services) tell(svc *corev1.Service, r service.Request, choice selection.Choice) {
-	result := choice.Result
-	if fresh := without(result.Addresses, r.Held); len(fresh) > 0 {
-		s.event(svc, corev1.EventTypeNormal, "AddressAssigned", fmt.Sprintf("Assigned %s from pool %s", result.Describe(), result.From))
-		s.log.Info("addressAssigned", "service", r.Key(), "address", texts(fresh), "group", result.From)
-	}
-	lost := slices.DeleteFunc(without(r.Held, result.Addresses), func(a netip.Addr) bool { return r.Wants(addr.FamilyOf(a)) })
-	if len(lost) > 0 {
-		s.event(svc, corev1.EventTypeNormal, "AddressReleased", fmt.Sprintf(
-			"Released addresses no longer needed after IP family transition: [%s]", texts(lost)))
-		s.log.Info("addressReleased", "service", r.Key(), "address", texts(lost))
-	}
-	for _, n := range choice.Notes {
-		s.event(svc, corev1.EventTypeNormal, n.Reason, n.Message)
-	}
-	s.tellRefusal(svc, r, choice)
-}
-
-// tellRefusal reports what a Service does not get, once.
-func (s *services) tellRefusal(svc *corev1.Service, r service.Request, choice selection.Choice) {
-	if service.Says(svc, choice.Result.Reason, choice.Result.Message) {
-		return
-	}
-	if choice.Result.Reason == selection.ReasonConflict {
-		s.event(svc, corev1.EventTypeWarning, selection.ReasonConflict, choice.Result.Message)
-		s.log.Warn("addressConflict", "service", r.Key(), "reason", choice.Result.Message)
-	}
-	if choice.Refusal != nil {
-		s.event(svc, corev1.EventTypeWarning, "AllocationFailed", fmt.Sprintf("Failed to allocate IP for %q: %s", r.Key(), choice.Refusal.Message))
-	}
 }
 
 // gone releases what was held for a Service that the cache does not have: it was
@@ -156,6 +131,7 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 	switch {
 	case apierrors.IsNotFound(err):
 		s.ledger.forget(pool.Owner(name.String()))
+		s.doubts.forget(name)
 		return reconcile.Result{}, nil
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read service %s: %w", name, err)
@@ -175,16 +151,6 @@ func (s *services) release(ctx context.Context, svc *corev1.Service) error {
 	if _, err = s.write.status(ctx, svc, patch); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if svc.Annotations[service.AnnotationAllocatedFrom] != "" {
-		s.event(svc, corev1.EventTypeNormal, "AddressReleased", fmt.Sprintf("Service is Type %s, not LoadBalancer", svc.Spec.Type))
-	}
-	s.log.Info("addressReleased", "service", svc.Namespace+"/"+svc.Name, "reason", "type is "+string(svc.Spec.Type))
+	s.tellRelease(svc)
 	return nil
-}
-
-func (s *services) event(svc *corev1.Service, eventType, reason, message string) {
-	s.events.event(corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Service",
-		Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID, ResourceVersion: svc.ResourceVersion,
-	}, eventType, reason, message)
 }

@@ -22,7 +22,22 @@ var isLoadBalancer = fields.OneTermEqualSelector("spec.type", string(corev1.Serv
 
 // watched are the kinds of objects that are cached.
 func watched() []client.Object {
-	return []client.Object{&corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}}
+	return []client.Object{
+		&corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}, namespaceKind(),
+	}
+}
+
+// namespaceKind is a Namespace, of which only the metadata is wanted.
+func namespaceKind() *metav1.PartialObjectMetadata {
+	n := &metav1.PartialObjectMetadata{}
+	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return n
+}
+
+func namespaceList() *metav1.PartialObjectMetadataList {
+	l := &metav1.PartialObjectMetadataList{}
+	l.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	return l
 }
 
 // cacheOptions say what is cached: only what is read, of the objects that
@@ -40,6 +55,7 @@ func cacheOptions(namespace string) (cache.Options, error) {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Service{}: {Field: isLoadBalancer, Transform: slim(slimService)},
 			&corev1.Node{}:    {Transform: slim(slimNode)},
+			namespaceKind():   {Transform: slim(slimNamespace)},
 			&coordinationv1.Lease{}: {
 				Namespaces: map[string]cache.Config{namespace: {LabelSelector: agents}},
 				Transform:  slim(slimLease),
@@ -73,6 +89,10 @@ func slimService(svc *corev1.Service) *corev1.Service {
 		},
 		Status: svc.Status,
 	}
+	for _, p := range svc.Spec.Ports {
+		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Protocol: p.Protocol, Port: p.Port})
+	}
+	kept.Labels = svc.Labels
 	kept.Annotations = maps.Clone(svc.Annotations)
 	maps.DeleteFunc(kept.Annotations, func(name, _ string) bool { return !strings.HasPrefix(name, "purelb.io/") })
 	return kept
@@ -81,6 +101,13 @@ func slimService(svc *corev1.Service) *corev1.Service {
 // slimNode keeps the addresses.
 func slimNode(n *corev1.Node) *corev1.Node {
 	return &corev1.Node{ObjectMeta: slimMeta(n.ObjectMeta), Status: corev1.NodeStatus{Addresses: n.Status.Addresses}}
+}
+
+// slimNamespace keeps the labels.
+func slimNamespace(n *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	kept := &metav1.PartialObjectMetadata{TypeMeta: n.TypeMeta, ObjectMeta: slimMeta(n.ObjectMeta)}
+	kept.Labels = n.Labels
+	return kept
 }
 
 // slimLease keeps the annotations.

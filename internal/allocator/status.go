@@ -3,37 +3,80 @@ package allocator
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/pool"
 )
 
 // groupStatus is what the status of g should say. used is nil when g is not in
-// use; subnets are the networks of the nodes.
-func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, subnets []netip.Prefix, now time.Time) v2.ServiceGroupStatus {
+// use.
+func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, around surroundings, now time.Time) v2.ServiceGroupStatus {
 	s := v2.ServiceGroupStatus{Conditions: slices.Clone(g.Status.Conditions)}
 	fine := "Services get addresses from this group"
 	if used != nil {
-		fine += nowhere(used.group, subnets)
+		fine += nowhere(used.group, around.subnets)
 		s.Announce, s.IPAM = string(used.group.Announce), "Cluster"
 		s.Addresses = ranges(used.group)
 		s.AllocatedIPv4, s.AllocatedIPv6 = used.inUse[addr.V4], used.inUse[addr.V6]
 		s.AvailableIPv4, s.AvailableIPv6 = count(used.free, addr.V4), count(used.free, addr.V6)
+		s.BoundNamespaces = bound(used.group.Boundary, around.namespaces)
 	}
 	set(&s.Conditions, accepted(problems, fine), g.Generation, now)
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		setOrNot(&s.Conditions, exhausted(used, f), g.Generation, now)
+	}
 	return s
 }
+
+// bound returns the namespaces that b is for: those that it lists, as it does,
+// and then the others that it selects.
+func bound(b config.Boundary, namespaces map[string]map[string]string) []string {
+	all := slices.Clone(b.Namespaces)
+	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+		if b.NamespaceSelector != nil && b.NamespaceSelector.Matches(labels.Set(namespaces[name])) && !slices.Contains(b.Namespaces, name) {
+			all = append(all, name)
+		}
+	}
+	return all[:min(len(all), mostBound)]
+}
+
+// exhausted is the condition that tells whether a group in use has a free
+// address of f. It has no status where that is not a question.
+func exhausted(used *usage, f addr.Family) metav1.Condition {
+	c := metav1.Condition{Type: exhaustion[f]}
+	if used == nil {
+		return c
+	}
+	free, has := used.free[f]
+	drained := !slices.ContainsFunc(used.group.Pools, func(p pool.Pool) bool { return p.Family() == f && !p.Draining })
+	switch {
+	case !has:
+	case free > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Available", fmt.Sprintf("there are free %s addresses", f)
+	case drained:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Draining", fmt.Sprintf(
+			"all ranges of %s addresses are being drained, so Services get none: remove drain from one, or add another", f)
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Exhausted", fmt.Sprintf(
+			"no %s address is free: add a range, or remove Services that hold one", f)
+	}
+	return c
+}
+
+// exhaustion is the type of the condition of each family.
+var exhaustion = map[addr.Family]string{addr.V4: v2.ConditionIPv4Exhausted, addr.V6: v2.ConditionIPv6Exhausted}
 
 // nowhere says which addresses of g nobody announces, because they are for
 // networks of nodes and no node is there. If no node has a network at all, that
@@ -78,15 +121,6 @@ func count(counts map[addr.Family]int64, f addr.Family) *int64 {
 	return &n
 }
 
-// agentStatus is what the status of a should say: whether it counts, and how
-// the nodes that use it fare.
-func agentStatus(a *v2.LBNodeAgent, problems []config.Problem, leases []coordinationv1.Lease, now time.Time) v2.LBNodeAgentStatus {
-	s := v2.LBNodeAgentStatus{Conditions: slices.Clone(a.Status.Conditions)}
-	set(&s.Conditions, accepted(problems, "nodes that this LBNodeAgent selects use it"), a.Generation, now)
-	set(&s.Conditions, announcing(a, leases), a.Generation, now)
-	return s
-}
-
 // accepted is the condition of an object with these problems.
 func accepted(problems []config.Problem, fine string) metav1.Condition {
 	c := metav1.Condition{
@@ -105,48 +139,20 @@ func accepted(problems []config.Problem, fine string) metav1.Condition {
 	return c
 }
 
-// announcing is the condition that tells which nodes cannot announce with a.
-func announcing(a *v2.LBNodeAgent, leases []coordinationv1.Lease) metav1.Condition {
-	c := metav1.Condition{Type: v2.ConditionAnnouncing, Status: metav1.ConditionTrue, Reason: "Announcing"}
-	var nodes int
-	var troubles []string
-	for _, l := range leases {
-		if l.Annotations[lease.AnnotationAgent] != a.Namespace+"/"+a.Name {
-			continue
-		}
-		nodes++
-		if trouble := l.Annotations[lease.AnnotationProblem]; trouble != "" {
-			troubles = append(troubles, strings.TrimPrefix(l.Name, lease.Prefix)+": "+trouble)
-		}
-	}
-	slices.Sort(troubles)
-	switch {
-	case nodes == 0:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NoNodes",
-			"no node uses this LBNodeAgent: its nodeSelector matches none, or another LBNodeAgent takes precedence on those that it matches"
-	case len(troubles) > 0:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, troubleReason(troubles), clip(strings.Join(troubles, "; "), mostMessage)
-	default:
-		c.Message = fmt.Sprintf("all nodes that use this LBNodeAgent can announce (%d)", nodes)
-	}
-	return c
-}
-
-// troubleReason is a word for troubles.
-func troubleReason(troubles []string) string {
-	for _, t := range troubles {
-		if !strings.Contains(strings.ToLower(t), "no interface") {
-			return "NodeProblem"
-		}
-	}
-	return "NoInterface"
-}
-
 // set puts c into conditions; its time of transition is now if its status is
 // new.
 func set(conditions *[]metav1.Condition, c metav1.Condition, generation int64, now time.Time) {
 	c.ObservedGeneration, c.LastTransitionTime = generation, metav1.NewTime(now)
 	meta.SetStatusCondition(conditions, c)
+}
+
+// setOrNot is set, but has a condition without a status removed.
+func setOrNot(conditions *[]metav1.Condition, c metav1.Condition, generation int64, now time.Time) {
+	if c.Status == "" {
+		meta.RemoveStatusCondition(conditions, c.Type)
+		return
+	}
+	set(conditions, c, generation, now)
 }
 
 // clip cuts text to what the API server takes.
@@ -159,6 +165,8 @@ func clip(text string, most int) string {
 const (
 	mostMessage = 8192
 	mostNote    = 1024
+	// mostBound is how many namespaces the status of a group names.
+	mostBound = 1000
 )
 
 // byUID returns the problems of each object, the worst first.

@@ -7,10 +7,12 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/selection"
 )
 
 // surroundings are what decisions depend on, beside Services.
@@ -21,6 +23,12 @@ type surroundings struct {
 	subnets []netip.Prefix
 	// blocked are addresses that Services must not get, with the reason.
 	blocked map[netip.Addr]string
+	// namespaces are the labels of the namespaces that there are, where a
+	// ServiceGroup selects namespaces by them; otherwise it is nil, so that
+	// namespaces come and go without anybody being looked at again.
+	namespaces map[string]map[string]string
+	// boundaries say which groups are for which namespaces.
+	boundaries selection.Boundaries
 	// outOfScope are the ServiceGroups in other namespaces.
 	outOfScope []v2.ServiceGroup
 }
@@ -28,7 +36,21 @@ type surroundings struct {
 // equal reports whether decisions are the same in s and t.
 func (s surroundings) equal(t surroundings) bool {
 	return reflect.DeepEqual(s.config.Groups, t.config.Groups) && reflect.DeepEqual(s.config.Problems, t.config.Problems) &&
-		slices.Equal(s.subnets, t.subnets) && reflect.DeepEqual(s.blocked, t.blocked)
+		reflect.DeepEqual(s.config.Fences, t.config.Fences) && slices.Equal(s.subnets, t.subnets) &&
+		reflect.DeepEqual(s.blocked, t.blocked) && reflect.DeepEqual(s.namespaces, t.namespaces)
+}
+
+// labelsOf returns the labels of namespaces, if c selects any by them.
+func labelsOf(namespaces []metav1.PartialObjectMetadata, c config.Config) map[string]map[string]string {
+	selects := func(b config.Boundary) bool { return b.NamespaceSelector != nil }
+	if !slices.ContainsFunc(c.Fences, selects) && !slices.ContainsFunc(c.Groups, func(g config.Group) bool { return selects(g.Boundary) }) {
+		return nil
+	}
+	of := make(map[string]map[string]string, len(namespaces))
+	for _, ns := range namespaces {
+		of[ns.Name] = ns.Labels
+	}
+	return of
 }
 
 // subnetsOf returns the networks that leases name, sorted.

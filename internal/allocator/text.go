@@ -7,8 +7,8 @@ import (
 )
 
 // without returns those of a that are not in b.
-func without(a, b []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(a), func(x netip.Addr) bool { return slices.Contains(b, x) })
+func without[E comparable](a, b []E) []E {
+	return slices.DeleteFunc(slices.Clone(a), func(x E) bool { return slices.Contains(b, x) })
 }
 
 // texts writes addresses for a person.

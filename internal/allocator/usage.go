@@ -15,8 +15,9 @@ type usage struct {
 	// size is how many addresses the group offers, as near as a float64 can
 	// say.
 	size float64
-	// inUse and free count addresses of a family, those that the group has.
-	// Counts stop at the largest int64.
+	// inUse and free count addresses of a family, those that the group has:
+	// each once, however many Services share it. Counts stop at the largest
+	// int64.
 	inUse, free map[addr.Family]int64
 }
 
@@ -40,10 +41,8 @@ func usageOf(book *pool.Book, g config.Group) usage {
 		f := p.Family()
 		u.inUse[f] += book.InUse(p)
 		u.free[f] = saturatingAdd(u.free[f], pool.Saturate(book.Available(p)))
-		if r, ok := p.Usable(); ok {
-			n, _ := new(big.Float).SetInt(r.Size()).Float64()
-			u.size += n
-		}
+		size, _ := new(big.Float).SetInt(p.Size()).Float64()
+		u.size += size
 	}
 	return u
 }

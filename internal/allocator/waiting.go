@@ -2,7 +2,8 @@ package allocator
 
 import (
 	"cmp"
-	"maps"
+	"errors"
+	"net/netip"
 	"slices"
 
 	"purelb.io/purelb/internal/pool"
@@ -17,45 +18,80 @@ type waiter struct {
 	last selection.Choice
 	// told is the refusal that was last counted.
 	told string
+	// topics are the lines that it stands in.
+	topics []topic
+	// barred is who keeps it from each address that it needs, and how, as of
+	// the last choice.
+	barred map[netip.Addr]pool.HeldError
 }
 
-// wait keeps the Service of r in mind if choice refuses something, and reports
-// whether that is news.
-func (l *ledger) wait(r service.Request, choice selection.Choice) bool {
-	if choice.Refusal == nil {
-		delete(l.waiting, owner(r))
+// wait keeps the Service of r in mind if choice does not give all that it wants,
+// and reports whether a refusal is news.
+func (l *ledger) wait(r service.Request, choice selection.Choice) (news bool) {
+	w := l.waiting[owner(r)]
+	l.drop(owner(r))
+	if choice.Refusal == nil && len(choice.Needs) == 0 {
 		return false
 	}
-	w := l.waiting[owner(r)]
-	if w == nil {
+	if w == nil || !w.request.Created.Equal(r.Created) {
 		w = &waiter{}
-		l.waiting[owner(r)] = w
 	}
-	w.request, w.last = r, choice
-	news := w.told != choice.Refusal.Message
-	w.told = choice.Refusal.Message
+	w.request = r
+	l.waiting[owner(r)] = w
+	l.enlist(w, choice)
+	said := ""
+	if choice.Refusal != nil {
+		said = choice.Refusal.Message
+	}
+	news = said != "" && said != w.told
+	w.told = said
 	return news
 }
 
-// serve chooses anew for all who wait, the oldest first, holds what it chose,
-// and wakes those for whom something has changed. It is called whenever an
-// address has become free or the surroundings have changed, so that no newcomer
-// comes before those who wait.
-func (l *ledger) serve() {
-	if !l.isOpen() {
-		return
+// drop takes who out of all lines.
+func (l *ledger) drop(who pool.Owner) {
+	if w := l.waiting[who]; w != nil {
+		l.lines.leave(w)
+		delete(l.waiting, who)
 	}
-	var changed []pool.Owner
-	for _, w := range slices.SortedFunc(maps.Values(l.waiting), olderWaiter) {
-		choice := l.cluster.Choose(w.request)
-		if same(choice, w.last) {
-			continue
+}
+
+// enlist has w stand in the lines for what it needs after choice.
+func (l *ledger) enlist(w *waiter, choice selection.Choice) {
+	w.last = choice
+	if topics := topicsOf(w.request, choice.Needs); !slices.Equal(topics, w.topics) {
+		l.lines.leave(w)
+		w.topics = topics
+		l.lines.join(w)
+	}
+	w.barred = nil
+	for _, n := range choice.Needs {
+		if n.Addr.IsValid() {
+			w.bar(n.Addr, l.bar(owner(w.request), n.Addr))
 		}
-		w.last = choice
-		l.hold(w.request, choice)
-		changed = append(changed, owner(w.request))
 	}
-	l.wake(changed...)
+}
+
+func (w *waiter) bar(a netip.Addr, by pool.HeldError) {
+	if w.barred == nil {
+		w.barred = map[netip.Addr]pool.HeldError{}
+	}
+	w.barred[a] = by
+}
+
+// bar returns who keeps who from a, or from its terms there, and how; it is zero
+// when nobody does.
+func (l *ledger) bar(who pool.Owner, a netip.Addr) pool.HeldError {
+	for _, c := range l.cluster.Book.Collisions(who) {
+		if c.Addr == a {
+			return *c
+		}
+	}
+	var held *pool.HeldError
+	if errors.As(l.cluster.Book.Refuses(a, who, l.wide(a)), &held) {
+		return *held
+	}
+	return pool.HeldError{}
 }
 
 // same reports whether two choices look the same on a Service.

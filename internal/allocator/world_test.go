@@ -386,3 +386,20 @@ func (r *running) counter(name string, labels ...string) float64 {
 }
 
 var errNotYet = errors.New("not yet")
+
+// each does something n times, 16 at a time.
+func (w *world) each(n int, do func(i int) error) {
+	w.Helper()
+	const hands = 16
+	errs := make([]error, hands)
+	var wg sync.WaitGroup
+	for hand := range hands {
+		wg.Go(func() {
+			for i := hand; i < n && errs[hand] == nil; i += hands {
+				errs[hand] = do(i)
+			}
+		})
+	}
+	wg.Wait()
+	must(w, errors.Join(errs...))
+}

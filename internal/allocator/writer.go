@@ -14,6 +14,7 @@ import (
 // writer is the only way in which Services are changed. Each change holds for
 // one version of a Service, which the patch names.
 type writer struct {
+	// client writes through the fence.
 	client  client.Client
 	metrics *metrics
 	// busy is how many writes are on their way.
@@ -23,6 +24,17 @@ type writer struct {
 // patience is how long a write may take. A write that takes longer may still
 // succeed.
 const patience = 30 * time.Second
+
+// begin returns the context of a write. One that is to stop begins no more
+// writes, but ends those that it has begun: of a write that is cut off nobody
+// knows if it is done, and the Lease must not be released then.
+func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	return ctx, cancel, nil
+}
 
 // status patches services/status.
 func (w *writer) status(ctx context.Context, svc *corev1.Service, patch []byte) (*corev1.Service, error) {
@@ -40,10 +52,13 @@ func (w *writer) spec(ctx context.Context, svc *corev1.Service, patch []byte) (*
 
 // count does a write of svc and returns what svc is then.
 func (w *writer) count(ctx context.Context, svc *corev1.Service, do func(context.Context, *corev1.Service) error) (*corev1.Service, error) {
+	ctx, cancel, err := begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
 	w.busy.Add(1)
 	defer w.busy.Add(-1)
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	after := &corev1.Service{}
 	after.Namespace, after.Name = svc.Namespace, svc.Name
 	if err := do(ctx, after); err != nil {

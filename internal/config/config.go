@@ -21,7 +21,7 @@ import (
 // Config is everything that the custom resources say, as far as it is usable.
 // It is immutable once made: readers share it without locking.
 type Config struct {
-	// Groups are the usable ServiceGroups, in order of acceptance.
+	// Groups are the usable ServiceGroups, the oldest first.
 	Groups []Group
 	// Agents are the usable LBNodeAgents: those with a node selector first,
 	// then those that match every node, each sorted by namespace and name.
@@ -32,6 +32,11 @@ type Config struct {
 	// Problems are what is wrong, one entry per object and cause, in the
 	// order of the objects' kind, namespace and name.
 	Problems []Problem
+	// Fences are the boundaries of all ServiceGroups of the install namespace
+	// that enforce them, also of those that are refused, the oldest first: a
+	// mistake elsewhere in a group must not open its fence. One whose selector
+	// cannot be read has its Namespaces only.
+	Fences []Boundary
 
 	lookup *lookup
 }
@@ -64,6 +69,34 @@ type Group struct {
 	// declaration order, then the single pool; v4 before v6.
 	Pools       []pool.Pool
 	SkipIPv6DAD bool
+	// MultiPool gives a Service one address of every pool; BalancePools
+	// takes them from the pool with the fewest in use. Not both.
+	MultiPool, BalancePools bool
+	// SharedAcrossNamespaces lets Services of different namespaces share an
+	// address; otherwise those of one namespace may.
+	SharedAcrossNamespaces bool
+	Boundary
+}
+
+// Boundary says which Services a group is for.
+type Boundary struct {
+	// Namespaces are those listed by name.
+	Namespaces []string
+	// NamespaceSelector matches the labels of further namespaces, and
+	// ServiceSelector those of Services; nil when there is none.
+	NamespaceSelector, ServiceSelector labels.Selector
+	// Enforce keeps Services of other namespaces out, and those of these
+	// namespaces in.
+	Enforce bool
+	// Default makes this the group of choice where several are for the same
+	// Service.
+	Default bool
+	// Priority orders groups that are for the same Service, the highest
+	// first; nil when none is written.
+	Priority *int32
+	// ByName says that only Services which name the group get addresses from
+	// it (autoAssign: false).
+	ByName bool
 }
 
 // Agent is an LBNodeAgent: what the node agents that it selects announce on.

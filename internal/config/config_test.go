@@ -70,21 +70,14 @@ func lines(text string) []string {
 	return all
 }
 
-// print tells c as text: a line for each group, agent and problem.
+// print tells c as text: a line for each group, fence, agent and problem.
 func print(c config.Config) string {
 	var b strings.Builder
 	for _, g := range c.Groups {
-		fmt.Fprintf(&b, "group %s %s", g.Name, g.Announce)
-		for _, p := range g.Pools {
-			fmt.Fprintf(&b, " %s/%d", p.Range, p.Bits)
-		}
-		if g.Alias != "" {
-			fmt.Fprintf(&b, " alias %s", g.Alias)
-		}
-		if g.SkipIPv6DAD {
-			b.WriteString(" skipIPv6DAD")
-		}
-		b.WriteString("\n")
+		printGroup(&b, g)
+	}
+	for _, fence := range c.Fences {
+		fmt.Fprintf(&b, "fence%s\n", boundary(fence))
 	}
 	for _, a := range c.Agents {
 		printAgent(&b, a)
@@ -96,6 +89,43 @@ func print(c config.Config) string {
 		fmt.Fprintf(&b, "%s %s %s: %s\n", p.Severity, p.Reason, p.Name, p)
 	}
 	return b.String()
+}
+
+func printGroup(b *strings.Builder, g config.Group) {
+	fmt.Fprintf(b, "group %s %s", g.Name, g.Announce)
+	for _, p := range g.Pools {
+		fmt.Fprintf(b, " %s/%d", p.Range, p.Bits)
+		for _, x := range p.Exclude {
+			fmt.Fprintf(b, " without %s", x)
+		}
+		b.WriteString(when(p.Draining, " draining"))
+	}
+	b.WriteString(when(g.Alias != "", " alias "+g.Alias) + when(g.SkipIPv6DAD, " skipIPv6DAD") +
+		when(g.MultiPool, " multiPool") + when(g.BalancePools, " balancePools") +
+		when(g.SharedAcrossNamespaces, " shared across namespaces") + boundary(g.Boundary) + "\n")
+}
+
+func boundary(b config.Boundary) string {
+	text := when(len(b.Namespaces) > 0, " for "+strings.Join(b.Namespaces, ","))
+	if b.NamespaceSelector != nil {
+		text += fmt.Sprintf(" for %q", b.NamespaceSelector)
+	}
+	if b.ServiceSelector != nil {
+		text += fmt.Sprintf(" for Services %q", b.ServiceSelector)
+	}
+	text += when(b.Enforce, " enforced") + when(b.Default, " default")
+	if b.Priority != nil {
+		text += fmt.Sprintf(" priority %d", *b.Priority)
+	}
+	return text + when(b.ByName, " by name")
+}
+
+// when is text, if it is so.
+func when(so bool, text string) string {
+	if !so {
+		return ""
+	}
+	return text
 }
 
 func printAgent(b *strings.Builder, a config.Agent) {

@@ -12,8 +12,9 @@ import (
 // namespace that PureLB is installed in count; those elsewhere are out of scope.
 //
 // The answer does not depend on the order of the arguments. Groups are accepted
-// in the order in which they were created, so that a new one never takes an
-// older one out of use, and each is refused or accepted as a whole.
+// by their Standing, then in the order in which they were created, so that
+// neither a new one nor an edited one takes another out of use, and each is
+// refused or accepted as a whole.
 func For(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, installNamespace string) Config {
 	var c Config
 	c.readGroups(groups, installNamespace)

@@ -2,7 +2,10 @@ package config_test
 
 import (
 	"regexp"
+	"slices"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
@@ -15,15 +18,27 @@ func FuzzFor(f *testing.F) {
 	f.Add("2001:db8::/64", "2001:db8::/64", "/128", "", "default", "", "", int32(0))
 	f.Add("192.0.2.9-192.0.2.1", "192.0.2.0/33", "/7", "a,b", "(", "a/b", "-1s", int32(-1))
 	f.Add("::ffff:192.0.2.0/120", "::/0", "32", "name", `\Qeth`, "..", "99999999999h", int32(59))
+	f.Add("192.0.2.0/24", "192.0.2.0/24", "/16", "192.0.2.7", "x", "team-a", "1s", int32(7))
+	f.Add("2001:db8::/64", "2001:db8::/64", "/16", "2001:db8::-2001:db8::ff", "x", "team/a", "1s", int32(-7))
 	f.Add("fe80::1%eth0/64", "fe80::%eth0/64", "/", "name", "(?i)a|b$", "\x00", "1e3s", int32(1<<31-1))
 	f.Fuzz(func(t *testing.T, pool, subnet, aggregation, name, expression, dummy, duration string, seconds int32) {
 		single := v2.Single{Pool: v2.Range(pool), Subnet: v2.Subnet(subnet), Aggregation: v2.Aggregation(aggregation)}
-		range1 := v2.AddressPool(single)
+		range1 := v2.AddressPool{Pool: single.Pool, Subnet: single.Subnet, Aggregation: single.Aggregation, Exclude: []v2.Exclusion{v2.Exclusion(name)}}
+		range2 := range1
+		range2.Exclude, range2.Drain = []v2.Exclusion{v2.Exclusion(pool)}, true
+		selector := &metav1.LabelSelector{MatchLabels: map[string]string{name: dummy}}
+		boundary := v2.Boundary{
+			Namespaces: []v2.Namespace{v2.Namespace(dummy)}, NamespaceSelector: selector, ServiceSelector: selector,
+			EnforceNamespaces: true, NamespaceDefault: seconds%2 == 0, Priority: &seconds,
+		}
 		groups := []v2.ServiceGroup{
 			{ObjectMeta: meta(0, "local"), Spec: v2.ServiceGroupSpec{Local: &v2.LocalSpec{
 				Announce: v2.Announce(name), Single: single, Pools: v2.Pools{V6Pools: []v2.AddressPool{range1}},
 			}}},
 			{ObjectMeta: meta(1, "remote"), Spec: v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &range1}}}},
+			{ObjectMeta: meta(1, "parted"), Spec: v2.ServiceGroupSpec{
+				Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pools: []v2.AddressPool{range2}, V6Pools: []v2.AddressPool{range2}}}, Boundary: boundary,
+			}},
 			{ObjectMeta: meta(2, "flat"), Spec: v2.ServiceGroupSpec{FlatForm: v2.FlatForm{Name: name, Single: single}}},
 		}
 		agents := []v2.LBNodeAgent{{ObjectMeta: meta(0, "agent"), Spec: v2.LBNodeAgentSpec{Local: &v2.InterfaceSpec{
@@ -40,6 +55,9 @@ func FuzzFor(f *testing.F) {
 		}})
 		c := config.For(groups, agents, home)
 		checkGroups(t, c, len(groups))
+		if len(c.Fences) != 1 || c.Fences[0].Namespaces[0] != dummy {
+			t.Errorf("the fence is down: %v", c.Fences)
+		}
 		checkAgents(t, c, len(agents))
 		_, err := regexp.Compile(expression)
 		if usable := len(c.Agents) > 0 && c.Agents[len(c.Agents)-1].Name == "expression"; usable != (err == nil) {
@@ -65,6 +83,11 @@ func checkGroups(t *testing.T, c config.Config, written int) {
 		for _, p := range g.Pools {
 			if !p.Subnet.Contains(p.Range.From) || !p.Subnet.Contains(p.Range.To) || p.Bits < 8 || p.Bits > p.Family().Bits() {
 				t.Errorf("%s in %s with mask /%d", p.Range, p.Subnet, p.Bits)
+			}
+			for _, x := range p.Exclude {
+				if !p.Contains(x.From) || !p.Contains(x.To) || slices.ContainsFunc(p.Usable(), x.Overlaps) {
+					t.Errorf("%s is excluded from %s, which hands out %s", x, p.Range, p.Usable())
+				}
 			}
 			if found, _, ok := c.GroupOf(p.Range.To); !ok || found.Name != g.Name {
 				t.Errorf("%s of %s is found in %q", p.Range.To, g.Name, found.Name)

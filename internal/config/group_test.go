@@ -207,8 +207,7 @@ func TestGroupsThatAreWrong(t *testing.T) {
 		{
 			"everything is told at once",
 			`a: {local: {v4pool: {subnet: 192.0.2.0/24, pool: oops}, v6pool: {subnet: oops, pool: "2001:db8::/64"}}, enforceNamespaces: true, namespaces: [x]}`,
-			`Refused NotSupported a: spec.enforceNamespaces: is not in effect in this version: a fence that does not hold would be a hole, so the group is not used; remove it to use the group without
-			 Warning NotSupported a: spec.namespaces: is not in effect in this version: Services get addresses from this group when they name it with the annotation purelb.io/service-group
+			`fence for x enforced
 			 Refused ParseError a: spec.local.v4pool.pool: "oops": "oops" is not an IP address: unable to parse IP
 			 Refused ParseError a: spec.local.v6pool.subnet: "oops": "oops" is not an IP address: unable to parse IP`,
 		},
@@ -238,7 +237,8 @@ func TestGroupsThatAreWrong(t *testing.T) {
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}, v6pool: {subnet: "2001:db8::/64", pool: oops}}}
 			 b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.64/26}}}`,
 			`group b Remote 192.0.2.64-192.0.2.127/24
-			 Refused ParseError a: spec.remote.v6pool.pool: "oops": "oops" is not an IP address: unable to parse IP`,
+			 Refused ParseError a: spec.remote.v6pool.pool: "oops": "oops" is not an IP address: unable to parse IP
+			 Refused Overlaps a: spec.remote.v4pool.pool: Pool overlaps with already defined pool "b". Overlapping ranges: 192.0.2.0/24 here and 192.0.2.64/26 there; change one of them so that each address is in one range only`,
 		},
 		{
 			"an alias that is a newer group's name",
@@ -289,26 +289,6 @@ func TestGroupsThatAreWrong(t *testing.T) {
 			 a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24
 			 Refused OutOfScope a: metadata.namespace: ignored, so no Service gets an address from it: namespace "purelb" is not the PureLB install namespace. Move it to "purelb-system": kubectl get servicegroup a -n purelb -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete servicegroup a -n purelb`,
-		},
-		{
-			"a fence",
-			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}, namespaces: [x], enforceNamespaces: true}`,
-			`Refused NotSupported a: spec.enforceNamespaces: is not in effect in this version: a fence that does not hold would be a hole, so the group is not used; remove it to use the group without
-			 Warning NotSupported a: spec.namespaces: is not in effect in this version: Services get addresses from this group when they name it with the annotation purelb.io/service-group`,
-		},
-		{
-			"namespaces",
-			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}, namespaces: [x], namespaceDefault: true}`,
-			`group a Remote 192.0.2.0-192.0.2.255/24
-			 Warning NotSupported a: spec.namespaces: is not in effect in this version: Services get addresses from this group when they name it with the annotation purelb.io/service-group
-			 Warning NotSupported a: spec.namespaceDefault: is not in effect in this version: Services get addresses from this group when they name it with the annotation purelb.io/service-group`,
-		},
-		{
-			"ways to choose",
-			`a: {remote: {multiPool: true, balancePools: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
-			`group a Remote 192.0.2.0-192.0.2.255/24
-			 Warning NotSupported a: spec.remote.multiPool: is not in effect in this version: Services get one address per IP family
-			 Warning NotSupported a: spec.remote.balancePools: is not in effect in this version: addresses come from the first range that has a free one`,
 		},
 	}
 	for _, tt := range tests {

@@ -56,7 +56,7 @@ func TestNoAddressIsInTwoGroups(t *testing.T) {
 				}
 				ranges = append(ranges, p.Range)
 				for _, a := range []netip.Addr{p.Range.From, p.Range.To} {
-					if found, in, ok := c.GroupOf(a); !ok || found.Name != g.Name || in != p {
+					if found, in, ok := c.GroupOf(a); !ok || found.Name != g.Name || in.Range != p.Range {
 						t.Fatalf("%s is found in %s of %s, not in %s of %s", a, in.Range, found.Name, p.Range, g.Name)
 					}
 				}
@@ -76,7 +76,8 @@ func TestANewGroupNeverTakesAnOldOneOutOfUse(t *testing.T) {
 		groups := anyGroups(t)
 		before := config.For(groups, nil, home)
 		newer := v2.ServiceGroup{ObjectMeta: meta(9, "a-newer-one")}
-		newer.Spec.Single = v2.Single(anyPool(t, "192.0.2.%d", "192.0.2.0/24"))
+		one := anyPool(t, "192.0.2.%d", "192.0.2.0/24")
+		newer.Spec.Single = v2.Single{Pool: one.Pool, Subnet: one.Subnet}
 		after := config.For(append([]v2.ServiceGroup{newer}, groups...), nil, home)
 		kept := slices.DeleteFunc(slices.Clone(after.Groups), func(g config.Group) bool { return g.Name == newer.Name })
 		if diff := cmp.Diff(print(config.Config{Groups: before.Groups}), print(config.Config{Groups: kept})); diff != "" {

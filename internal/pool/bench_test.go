@@ -77,7 +77,7 @@ func fill(t testing.TB, b *pool.Book, p pool.Pool, n int) (all []netip.Addr) {
 		if !ok {
 			t.Fatal("exhausted")
 		}
-		if err := b.Hold(a, ownerOf(a)); err != nil {
+		if err := b.Hold(a, ownerOf(a), false); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, a)
@@ -95,7 +95,7 @@ func release(t testing.TB, b *pool.Book, a netip.Addr) {
 func allocate(t testing.TB, b *pool.Book, p pool.Pool) {
 	const by = "namespace/new-service"
 	a, ok := b.Next(p)
-	if !ok || b.Hold(a, by) != nil || !b.Release(a, by) {
+	if !ok || b.Hold(a, by, false) != nil || !b.Release(a, by) {
 		t.Fatalf("%s was not free", a)
 	}
 }
@@ -153,7 +153,7 @@ func BenchmarkReleaseAnyAndRefill(b *testing.B) {
 					freed := all[random.IntN(n)]
 					by, _ := book.Owner(freed)
 					book.Release(freed, by)
-					if a, ok := book.Next(p); !ok || a != freed || book.Hold(a, by) != nil {
+					if a, ok := book.Next(p); !ok || a != freed || book.Hold(a, by, false) != nil {
 						b.Fatalf("%s was freed, and next is %s", freed, a)
 					}
 				}
@@ -179,7 +179,7 @@ func BenchmarkBytesPerHolding(b *testing.B) {
 					book := pool.NewBook()
 					for i, name := range names {
 						a := addr.NumberOf(p.Range.From).Plus(1 + uint64(i)*step).Addr(addr.V6)
-						if err := book.Hold(a, name); err != nil {
+						if err := book.Hold(a, name, false); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -18,7 +18,7 @@ func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
 func hold(t testing.TB, b *pool.Book, by pool.Owner, addresses ...string) {
 	t.Helper()
 	for _, a := range addresses {
-		if err := b.Hold(ip(a), by); err != nil {
+		if err := b.Hold(ip(a), by, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,9 +126,9 @@ func TestAnAddressHasOneOwner(t *testing.T) {
 	for _, a := range []string{"192.0.2.5", "2001:db8::5"} {
 		b := pool.NewBook()
 		hold(t, b, "shop/web", a, a) // holding it twice is holding it
-		err := b.Hold(ip(a), "shop/other")
+		err := b.Hold(ip(a), "shop/other", false)
 		var held *pool.HeldError
-		if !errors.As(err, &held) || *held != (pool.HeldError{Addr: ip(a), By: "shop/web"}) {
+		if !errors.As(err, &held) || *held != (pool.HeldError{Addr: ip(a), By: "shop/web", Reason: pool.HeldByKey}) {
 			t.Errorf("got %v", err)
 		}
 		if err.Error() != a+" is held by shop/web" {
@@ -150,7 +150,7 @@ func TestAnAddressHasOneOwner(t *testing.T) {
 func TestAnIPv4AddressIsOneHoweverItIsWritten(t *testing.T) {
 	b := pool.NewBook()
 	hold(t, b, "shop/web", "::ffff:192.0.2.5")
-	if err := b.Hold(ip("192.0.2.5"), "shop/other"); err == nil {
+	if err := b.Hold(ip("192.0.2.5"), "shop/other", false); err == nil {
 		t.Error("held twice")
 	}
 	if diff := cmp.Diff("192.0.2.5", b.Held("shop/web")[0].String()); diff != "" {
@@ -184,7 +184,7 @@ func TestABlockedAddressIsRefusedButNotTakenAway(t *testing.T) {
 		ip("192.0.2.2"): "address of node node-2",
 	})
 
-	err := b.Hold(ip("192.0.2.2"), "shop/other")
+	err := b.Hold(ip("192.0.2.2"), "shop/other", false)
 	var blocked *pool.BlockedError
 	if !errors.As(err, &blocked) || *blocked != (pool.BlockedError{Addr: ip("192.0.2.2"), Reason: "address of node node-2"}) {
 		t.Errorf("got %v", err)
@@ -192,7 +192,7 @@ func TestABlockedAddressIsRefusedButNotTakenAway(t *testing.T) {
 	if err.Error() != "192.0.2.2 cannot be handed out: address of node node-2" {
 		t.Errorf("the error reads %q", err)
 	}
-	if err := b.Hold(ip("192.0.2.1"), "shop/web"); err != nil {
+	if err := b.Hold(ip("192.0.2.1"), "shop/web", false); err != nil {
 		t.Errorf("who holds it keeps it: %v", err)
 	}
 	if got := b.InUse(p); got != 1 {
@@ -233,7 +233,7 @@ func TestAHoldingFromBeforeIsAdoptedThoughBlocked(t *testing.T) {
 
 func TestNoAddressIsNotHeld(t *testing.T) {
 	b := pool.NewBook()
-	if b.Hold(netip.Addr{}, "shop/web") == nil {
+	if b.Hold(netip.Addr{}, "shop/web", false) == nil {
 		t.Error("held")
 	}
 	b.SetBlocked(map[netip.Addr]string{{}: "nothing"})
@@ -253,7 +253,7 @@ func TestALargePoolIsNoTrouble(t *testing.T) {
 		if !ok {
 			t.Fatal("exhausted")
 		}
-		if err := b.Hold(a, pool.Owner(fmt.Sprintf("shop/web-%d", i))); err != nil {
+		if err := b.Hold(a, pool.Owner(fmt.Sprintf("shop/web-%d", i)), false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -262,5 +262,49 @@ func TestALargePoolIsNoTrouble(t *testing.T) {
 	}
 	if got := b.InUse(p); got != n {
 		t.Errorf("%d in use", got)
+	}
+}
+
+// The same of a million addresses that are all in use, whose next is asked for
+// again and again, also in pieces.
+func TestAFullPoolIsNoTrouble(t *testing.T) {
+	b, p := pool.NewBook(), parse(t, "10.0.0.0-10.15.255.255", "10.0.0.0/8")
+	for a := range every(p.Range) {
+		if err := b.Hold(a, "shop/web", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pieces := parse(t, p.Text, "10.0.0.0/8", "10.0.0.0", "10.3.7.0/24", "10.9.0.0-10.10.0.9")
+	for range 20_000 {
+		if next(b, p) != "none" || next(b, pieces) != "none" {
+			t.Fatal("it has another")
+		}
+	}
+	if used, free := b.InUse(p), b.Available(p); used != 1<<20 || free.Sign() != 0 {
+		t.Errorf("%d in use and %s available", used, free)
+	}
+	b.Release(ip("10.10.0.9"), "shop/web")
+	b.Release(ip("10.10.0.10"), "shop/web")
+	if first, second := next(b, p), next(b, pieces); first != "10.10.0.9" || second != "10.10.0.10" {
+		t.Errorf("next are %s and %s", first, second)
+	}
+}
+
+// A thousand tenants on one address of a /64, who come and go.
+func TestACrowdIsNoTrouble(t *testing.T) {
+	const n = 1000
+	p := parse(t, "2001:db8::/64", "2001:db8::/64")
+	b := crowded(t, p, n)
+	owners := b.Owners(ip("2001:db8::1"))
+	if len(owners) != n || b.InUse(p) != 1 || next(b, p) != "2001:db8::2" {
+		t.Fatalf("%d tenants, %d in use, next is %s", len(owners), b.InUse(p), next(b, p))
+	}
+	for i, by := range owners {
+		if by != tenant(i) || !b.Release(ip("2001:db8::1"), by) {
+			t.Fatalf("%s came as number %d", by, i)
+		}
+	}
+	if got := next(b, p); got != "2001:db8::1" {
+		t.Errorf("next is %s", got)
 	}
 }

@@ -1,76 +1,172 @@
 package pool_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
-
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/pool"
 )
 
-// model is a Book as one would write it for a pool of ten addresses: it walks
-// over every address whenever it is asked.
+// model is a Book as one would write it for a pool of ten addresses and three
+// owners: it walks over everything whenever it is asked.
 type model struct {
-	holders map[netip.Addr]pool.Owner
-	blocked map[netip.Addr]string
+	tenancies map[netip.Addr]*tenancy
+	terms     map[pool.Owner]pool.Terms
+	blocked   map[netip.Addr]string
 }
 
-func (m model) each(p pool.Pool, usable bool, visit func(netip.Addr)) {
-	r := p.Range
-	if usable {
-		var ok bool
-		if r, ok = p.Usable(); !ok {
+// tenancy is all that there is to know of an address in use.
+type tenancy struct {
+	tenants []pool.Owner
+	key     string
+	// claims are in the order in which they were made; a port is with the
+	// first who claims it.
+	claims []claim
+}
+
+type claim struct {
+	by   pool.Owner
+	port pool.Port
+}
+
+func newModel() *model {
+	return &model{tenancies: map[netip.Addr]*tenancy{}, terms: map[pool.Owner]pool.Terms{}}
+}
+
+// grant changes what by wants: claims that it does not make any more go, new
+// ones come last.
+func (m *model) grant(by pool.Owner, want pool.Terms) {
+	m.terms[by] = want
+	for _, a := range m.held(by) {
+		t := m.tenancies[a]
+		t.claims = slices.DeleteFunc(t.claims, func(c claim) bool { return c.by == by && !slices.Contains(want.Ports, c.port) })
+		t.claim(by, want)
+		m.agree(t)
+	}
+}
+
+func (t *tenancy) claim(by pool.Owner, want pool.Terms) {
+	for _, p := range want.Ports {
+		if c := (claim{by, p}); !slices.Contains(t.claims, c) {
+			t.claims = append(t.claims, c)
+		}
+	}
+}
+
+// agree puts the key in effect that all tenants want. To have the address for
+// itself is for one alone.
+func (m *model) agree(t *tenancy) {
+	key := m.terms[t.tenants[0]].Key
+	for _, by := range t.tenants {
+		if m.terms[by].Key != key {
 			return
 		}
 	}
-	for a := r.From; ; a = a.Next() {
-		visit(a)
-		if a == r.To {
-			return
-		}
+	if key != "" || len(t.tenants) == 1 {
+		t.key = key
 	}
 }
 
-func (m model) next(p pool.Pool) (lowest netip.Addr, ok bool) {
-	m.each(p, true, func(a netip.Addr) {
-		if !ok && m.free(a) {
-			lowest, ok = a, true
+func (m *model) enter(a netip.Addr, by pool.Owner) {
+	t := m.tenancies[a]
+	if t == nil {
+		t = &tenancy{}
+		m.tenancies[a] = t
+	}
+	if slices.Contains(t.tenants, by) {
+		return
+	}
+	t.tenants = append(t.tenants, by)
+	t.claim(by, m.terms[by])
+	m.agree(t)
+}
+
+func (m *model) release(a netip.Addr, by pool.Owner) bool {
+	if !slices.Contains(m.owners(a), by) {
+		return false
+	}
+	t := m.tenancies[a]
+	t.tenants = slices.DeleteFunc(t.tenants, func(o pool.Owner) bool { return o == by })
+	t.claims = slices.DeleteFunc(t.claims, func(c claim) bool { return c.by == by })
+	if len(t.tenants) == 0 {
+		delete(m.tenancies, a)
+		return true
+	}
+	m.agree(t)
+	return true
+}
+
+// refuses is the text of what Hold or, when adopting, Adopt returns.
+func (m *model) refuses(a netip.Addr, by pool.Owner, wide, adopting bool) string {
+	t, want := m.tenancies[a], m.terms[by]
+	if slices.Contains(m.owners(a), by) {
+		return ""
+	}
+	if why, blocked := m.blocked[a]; blocked && !adopting {
+		return fmt.Sprintf("%s cannot be handed out: %s", a, why)
+	}
+	if t == nil {
+		return ""
+	}
+	if want.Key == "" || want.Key != t.key {
+		return fmt.Sprintf("%s is held by %s", a, t.tenants[0])
+	}
+	if adopting {
+		return ""
+	}
+	for _, other := range t.tenants {
+		if !wide && other.Namespace() != by.Namespace() {
+			return fmt.Sprintf("%s is held by %s of another namespace", a, other)
 		}
-	})
-	return lowest, ok
-}
-
-func (m model) available(p pool.Pool) (n int64) {
-	m.each(p, true, func(a netip.Addr) {
-		if m.free(a) {
-			n++
+	}
+	for _, p := range want.Ports {
+		if other := t.listener(p); other != "" {
+			return fmt.Sprintf("port %d/%s of %s is held by %s", p.Number, p.Protocol, a, other)
 		}
-	})
-	return n
+	}
+	return ""
 }
 
-func (m model) inUse(p pool.Pool) (n int64) {
-	m.each(p, false, func(a netip.Addr) {
-		if _, held := m.holders[a]; held {
-			n++
+func (t *tenancy) listener(p pool.Port) pool.Owner {
+	for _, c := range t.claims {
+		if c.port == p {
+			return c.by
 		}
-	})
-	return n
+	}
+	return ""
 }
 
-func (m model) free(a netip.Addr) bool {
-	_, held := m.holders[a]
-	_, blocked := m.blocked[a]
-	return !held && !blocked
+// collisions are the texts of what Collisions returns.
+func (m *model) collisions(by pool.Owner) (all []string) {
+	for _, a := range m.held(by) {
+		t := m.tenancies[a]
+		if want := m.terms[by].Key; t.key != want {
+			others := slices.DeleteFunc(slices.Clone(t.tenants), func(o pool.Owner) bool { return o == by })
+			against := slices.IndexFunc(others, func(o pool.Owner) bool { return m.terms[o].Key != want })
+			all = append(all, fmt.Sprintf("%s is held by %s", a, others[max(against, 0)]))
+		}
+		for _, p := range m.terms[by].Ports {
+			if other := t.listener(p); other != by {
+				all = append(all, fmt.Sprintf("port %d/%s of %s is held by %s", p.Number, p.Protocol, a, other))
+			}
+		}
+	}
+	return all
 }
 
-func (m model) held(by pool.Owner) (all []netip.Addr) {
-	for a, owner := range m.holders {
-		if owner == by {
+func (m *model) owners(a netip.Addr) []pool.Owner {
+	if t := m.tenancies[a]; t != nil {
+		return t.tenants
+	}
+	return nil
+}
+
+// inUse are the addresses that anybody holds, sorted.
+func (m *model) inUse(whose func(netip.Addr, *tenancy) bool) (all []netip.Addr) {
+	for a, t := range m.tenancies {
+		if whose(a, t) {
 			all = append(all, a)
 		}
 	}
@@ -78,139 +174,25 @@ func (m model) held(by pool.Owner) (all []netip.Addr) {
 	return all
 }
 
-// modelPools overlap each other, touch each other and the ends of the address
-// space, and cross the borders of the words that addresses are computed in.
-func modelPools(t *testing.T) []pool.Pool {
-	return []pool.Pool{
-		parse(t, "192.0.2.0/26", "192.0.2.0/26"),
-		parse(t, "192.0.2.0-192.0.2.63", "192.0.2.0/26"),
-		parse(t, "192.0.2.60-192.0.2.131", "192.0.2.0/24"),
-		parse(t, "192.0.2.128/25", "192.0.2.0/24"),
-		parse(t, "192.0.2.9/32", "192.0.2.0/24"),
-		parse(t, "192.0.2.0/32", "192.0.2.0/24"),
-		parse(t, "192.0.2.254/31", "192.0.2.254/31"),
-		whole("255.255.255.190", "255.255.255.255"),
-		parse(t, "2001:db8::/122", "2001:db8::/64"),
-		parse(t, "2001:db8::20-2001:db8::90", "2001:db8::/64"),
-		parse(t, "2001:db8::ffff:ffff:ffff:ffd0-2001:db8:0:1::30", "2001:db8::/32"),
-		whole("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffc8", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
-	}
+func (m *model) held(by pool.Owner) []netip.Addr {
+	return m.inUse(func(_ netip.Addr, t *tenancy) bool { return slices.Contains(t.tenants, by) })
 }
 
-// The Book answers as the model does after every step, whatever the steps.
-func TestBookAnswersAsTheModelDoes(t *testing.T) {
-	pools := modelPools(t)
-	var addresses []netip.Addr
-	for _, p := range pools {
-		model{}.each(p, false, func(a netip.Addr) { addresses = append(addresses, a) })
-	}
-	owners := []pool.Owner{"a/1", "a/2", "b/1", "b/2"}
-
-	rapid.Check(t, func(t *rapid.T) {
-		b, m := pool.NewBook(), model{holders: map[netip.Addr]pool.Owner{}}
-		anAddress, anOwner := rapid.SampledFrom(addresses), rapid.SampledFrom(owners)
-
-		t.Repeat(map[string]func(*rapid.T){
-			"hold the next": func(t *rapid.T) {
-				p, by := rapid.SampledFrom(pools).Draw(t, "pool"), anOwner.Draw(t, "owner")
-				for range rapid.IntRange(1, 80).Draw(t, "times") {
-					a, ok := b.Next(p)
-					want, wantOK := m.next(p)
-					if a != want || ok != wantOK {
-						t.Fatalf("next of %s is %s, %t; want %s, %t", p.Range, a, ok, want, wantOK)
-					}
-					if !ok {
-						return
-					}
-					if err := b.Hold(a, by); err != nil {
-						t.Fatal(err)
-					}
-					m.holders[a] = by
-				}
-			},
-			"hold": func(t *rapid.T) {
-				a, by := anAddress.Draw(t, "address"), anOwner.Draw(t, "owner")
-				_, blocked := m.blocked[a]
-				owner, held := m.holders[a]
-				refused := held && owner != by || !held && blocked
-				if err := b.Hold(a, by); (err != nil) != refused {
-					t.Fatalf("hold %s for %s: %v", a, by, err)
-				}
-				if !refused {
-					m.holders[a] = by
-				}
-			},
-			"adopt": func(t *rapid.T) {
-				a, by := anAddress.Draw(t, "address"), anOwner.Draw(t, "owner")
-				owner, held := m.holders[a]
-				refused := held && owner != by
-				if err := b.Adopt(a, by); (err != nil) != refused {
-					t.Fatalf("adopt %s for %s: %v", a, by, err)
-				}
-				if !refused {
-					m.holders[a] = by
-				}
-			},
-			"release": func(t *rapid.T) {
-				by := anOwner.Draw(t, "owner")
-				addresses := append(m.held(by), anAddress.Draw(t, "address"))
-				a := rapid.SampledFrom(addresses).Draw(t, "which")
-				owner, held := m.holders[a]
-				if got := b.Release(a, by); got != (held && owner == by) {
-					t.Fatalf("release %s by %s: %t", a, by, got)
-				}
-				if held && owner == by {
-					delete(m.holders, a)
-				}
-			},
-			"release all": func(t *rapid.T) {
-				by := anOwner.Draw(t, "owner")
-				for _, a := range b.Held(by) {
-					if !b.Release(a, by) {
-						t.Fatalf("%s holds %s and cannot release it", by, a)
-					}
-					delete(m.holders, a)
-				}
-			},
-			"block": func(t *rapid.T) {
-				some := rapid.SliceOfN(anAddress, 0, 20).Draw(t, "addresses")
-				m.blocked = map[netip.Addr]string{}
-				for _, a := range some {
-					m.blocked[a] = "address of a node"
-				}
-				b.SetBlocked(m.blocked)
-			},
-			"": func(t *rapid.T) {
-				for _, p := range pools {
-					comparePool(t, b, m, p)
-				}
-				for _, by := range owners {
-					if diff := cmp.Diff(m.held(by), b.Held(by), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-						t.Fatalf("held by %s (-want +got):\n%s", by, diff)
-					}
-				}
-			},
-		})
-	})
+func (m *model) shared(key string, f addr.Family) []netip.Addr {
+	return m.inUse(func(a netip.Addr, t *tenancy) bool { return key != "" && t.key == key && addr.FamilyOf(a) == f })
 }
 
-func comparePool(t *rapid.T, b *pool.Book, m model, p pool.Pool) {
-	a, ok := b.Next(p)
-	if want, wantOK := m.next(p); a != want || ok != wantOK {
-		t.Fatalf("next of %s is %s, %t; want %s, %t", p.Range, a, ok, want, wantOK)
+// free are the addresses that p hands out and nobody has, ascending.
+func (m *model) free(p pool.Pool) (all []netip.Addr) {
+	if p.Draining {
+		return nil
 	}
-	if got, want := b.InUse(p), m.inUse(p); got != want {
-		t.Fatalf("%s has %d in use, want %d", p.Range, got, want)
-	}
-	if got, want := b.Available(p).Int64(), m.available(p); got != want {
-		t.Fatalf("%s has %d available, want %d", p.Range, got, want)
-	}
-	m.each(p, false, func(a netip.Addr) {
-		if by, ok := b.Owner(a); by != m.holders[a] || ok != (by != "") {
-			t.Fatalf("%s is held by %q, %t; want %q", a, by, ok, m.holders[a])
+	for _, r := range p.Usable() {
+		for a := range every(r) {
+			if _, blocked := m.blocked[a]; !blocked && m.tenancies[a] == nil {
+				all = append(all, a)
+			}
 		}
-		if reason, _ := b.Blocked(a); reason != m.blocked[a] {
-			t.Fatalf("%s is blocked by %q, want %q", a, reason, m.blocked[a])
-		}
-	})
+	}
+	return all
 }

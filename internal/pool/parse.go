@@ -11,7 +11,7 @@ import (
 
 // ParseError says which part of a pool's description is wrong.
 type ParseError struct {
-	// Field is "pool", "subnet" or "aggregation".
+	// Field is "pool", "subnet", "aggregation", or one such as "exclude[0]".
 	Field string
 	// Reason says what is wrong with it and how to mend it.
 	Reason string
@@ -20,9 +20,10 @@ type ParseError struct {
 func (e *ParseError) Error() string { return e.Field + " " + e.Reason }
 
 // Parse reads a pool as the user wrote it: its range, the subnet that the range
-// lies in, and the mask of its addresses on the dummy interface ("/n", or "" or
-// "default" for that of the subnet). Errors are of type *ParseError.
-func Parse(poolText, subnetText, aggregation string) (Pool, error) {
+// lies in, the mask of its addresses on the dummy interface ("/n", or "" or
+// "default" for that of the subnet), and what of the range is not to be handed
+// out (see addr.ParseBlock). Errors are of type *ParseError.
+func Parse(poolText, subnetText, aggregation string, exclude ...string) (Pool, error) {
 	r, explicit, err := addr.ParseRange(poolText)
 	if err != nil {
 		return Pool{}, &ParseError{"pool", err.Error()}
@@ -40,7 +41,33 @@ func Parse(poolText, subnetText, aggregation string) (Pool, error) {
 		return Pool{}, &ParseError{"aggregation", addr.Quote(aggregation) + ": " + reason}
 	}
 	p.Bits = bits
+	for i, text := range exclude {
+		r, reason := p.excluded(text)
+		if reason != "" {
+			return Pool{}, &ParseError{fmt.Sprintf("exclude[%d]", i), reason}
+		}
+		p.Exclude = append(p.Exclude, r)
+	}
+	p.Exclude = addr.Merge(p.Exclude)
 	return p, nil
+}
+
+// excluded reads addresses to be left out of p. What lies outside p anyway is a
+// mistake: the user means other addresses, or another pool.
+func (p Pool) excluded(text string) (r addr.Range, reason string) {
+	r, err := addr.ParseBlock(text)
+	switch {
+	case err != nil:
+		reason = err.Error()
+	case r.Family() != p.Family():
+		reason = fmt.Sprintf("%s: this is %s and the range of the pool, %s, is %s; both must be of one family",
+			addr.Quote(text), r.Family(), p.Range, p.Family())
+	case !r.Overlaps(p.Range):
+		reason = fmt.Sprintf("%s: %s is not inside the range of the pool, %s; there is nothing to leave out", addr.Quote(text), r, p.Range)
+	case !p.Contains(r.From) || !p.Contains(r.To):
+		reason = fmt.Sprintf("%s: %s is not all inside the range of the pool, %s; write %s", addr.Quote(text), r, p.Range, p.Range.And(r))
+	}
+	return r, reason
 }
 
 // misplaced says why the range of p cannot be where it is, or nothing.

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"iter"
 	"math/bits"
 
 	"purelb.io/purelb/internal/addr"
@@ -77,6 +78,28 @@ func (s *set) between(first, last addr.Number) int {
 		n++
 	}
 	return n - before
+}
+
+// all returns the members, ascending.
+func (s *set) all() iter.Seq[addr.Number] {
+	return func(yield func(addr.Number) bool) { s.root.each(yield) }
+}
+
+// each visits the members of the tree c, ascending, and reports whether visit
+// always wanted more.
+func (c *chunk) each(visit func(addr.Number) bool) bool {
+	if c == nil {
+		return true
+	}
+	if !c.left.each(visit) {
+		return false
+	}
+	for left := c.bits; left != 0; left &= left - 1 {
+		if !visit(c.base.Plus(uint64(bits.TrailingZeros64(left)))) {
+			return false
+		}
+	}
+	return c.right.each(visit)
 }
 
 // gap returns the lowest address from first to last that is no member, if there

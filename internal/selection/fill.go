@@ -1,186 +1,164 @@
 package selection
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/service"
 )
 
-// DefaultGroup is the group of Services that name none.
-const DefaultGroup = "default"
+// fill chooses addresses of the families that the Service has nothing good of,
+// by its policy, or says why there are none.
+func (m *matter) fill(good []netip.Addr) ([]netip.Addr, []*Refusal) {
+	var fresh []netip.Addr
+	var refusals []*Refusal
+	var rest []addr.Family
+	for _, f := range m.r.Families {
+		wish, asks := m.asked(f)
+		switch {
+		case len(ofFamily(good, f)) > 0:
+		case !asks:
+			rest = append(rest, f)
+		default:
+			if refusal := m.refuse(wish); refusal != nil {
+				refusals = append(refusals, refusal)
+			} else {
+				fresh = append(fresh, wish)
+			}
+		}
+	}
+	found, refused := m.search(rest, good)
+	fresh, refusals = append(fresh, found...), append(refusals, refused...)
+	if m.r.Policy == service.All && len(refusals) > 0 {
+		fresh = nil
+	}
+	return fresh, refusals
+}
 
-// fill chooses addresses of the families that the Service of r misses, by its
-// policy, or says why there are none.
-func (c Cluster) fill(r service.Request, kept []netip.Addr) ([]netip.Addr, *Refusal) {
-	missing := missing(r, kept)
-	if len(missing) == 0 {
+// search finds addresses of families for which the Service asks for none: of all
+// of them, or of the first that there is an address of.
+func (m *matter) search(families []addr.Family, good []netip.Addr) ([]netip.Addr, []*Refusal) {
+	if m.r.Policy != service.One {
+		return m.find(families, good)
+	}
+	var refusals []*Refusal
+	for _, f := range families {
+		fresh, refused := m.find([]addr.Family{f}, good)
+		if len(refused) == 0 {
+			return fresh, nil
+		}
+		refusals = append(refusals, refused...)
+	}
+	return nil, refusals
+}
+
+// find finds addresses of these families: first those that the Service shares,
+// then new ones.
+func (m *matter) find(families []addr.Family, good []netip.Addr) ([]netip.Addr, []*Refusal) {
+	if len(families) == 0 {
 		return nil, nil
 	}
-	if refusal := malformed(r); refusal != nil {
-		return nil, refusal
+	groups, refusal := m.sources(families, good)
+	if refusal != nil {
+		return nil, []*Refusal{refusal}
 	}
 	var fresh []netip.Addr
 	var refusals []*Refusal
-	for _, f := range missing {
-		a, refusal := c.find(r, f)
-		switch {
+	var rest []addr.Family
+	for _, f := range families {
+		switch a, refusal := m.join(groups, f); {
 		case refusal != nil:
 			refusals = append(refusals, refusal)
-		case r.Policy == service.One:
-			return []netip.Addr{a}, nil
-		default:
+		case a.IsValid():
 			fresh = append(fresh, a)
+		default:
+			rest = append(rest, f)
 		}
 	}
-	if r.Policy == service.All && len(refusals) > 0 {
-		fresh = nil
-	}
-	return fresh, merge(refusals)
+	found, refused := m.take(groups, rest)
+	return append(fresh, found...), append(refusals, refused...)
 }
 
-// missing returns the families that the Service of r wants and has no address
-// of.
-func missing(r service.Request, kept []netip.Addr) []addr.Family {
-	if r.Leaving || r.Policy == service.One && len(kept) > 0 {
-		return nil
+// sources returns the groups that give addresses of these families to the
+// Service. One that has addresses of several pools of a group gets the others
+// there too.
+func (m *matter) sources(families []addr.Family, good []netip.Addr) ([]*config.Group, *Refusal) {
+	if home, refusal := m.home(good); refusal != nil {
+		return nil, refusal
+	} else if home != nil {
+		return []*config.Group{home}, m.denied(*home)
 	}
-	return slices.DeleteFunc(slices.Clone(r.Families), func(f addr.Family) bool { return len(ofFamily(kept, f)) > 0 })
+	candidates := m.candidates(families[0])
+	if candidates.refusal != nil {
+		return nil, candidates.refusal
+	}
+	return m.usable(candidates.groups, m.homes(good))
 }
 
-// malformed refuses a request that no cluster can fulfil.
-func malformed(r service.Request) *Refusal {
-	if r.Malformed != "" {
-		return &Refusal{Metric: "other", Pool: noPool, Reason: ReasonBadRequest, Message: r.Malformed}
-	}
-	for _, a := range r.Asked {
-		if f := addr.FamilyOf(a); !r.Wants(f) {
-			return &Refusal{Metric: "other", Pool: noPool, Reason: ReasonBadRequest,
-				Message: fmt.Sprintf("%s was asked for, but the Service has no %s: its ipFamilies are %s;"+
-					" change ipFamilies and ipFamilyPolicy, or ask for another address", a, f, familyNames(r.Families))}
+// take takes new addresses: all from the first group that has an address of
+// each family, or else each from the first group that has one and goes with those
+// before.
+func (m *matter) take(groups []*config.Group, families []addr.Family) ([]netip.Addr, []*Refusal) {
+	for _, g := range groups {
+		if fresh, all := m.allOf(g, families); all {
+			return fresh, nil
 		}
 	}
-	return nil
-}
-
-// find returns an address of family f for the Service of r: the one it asks
-// for, or the lowest free one of its group.
-func (c Cluster) find(r service.Request, f addr.Family) (netip.Addr, *Refusal) {
-	if asked := ofFamily(r.Asked, f); len(asked) > 0 {
-		return asked[0], c.refuse(r, asked[0])
-	}
-	g, refusal := c.group(r)
-	if refusal != nil {
-		return netip.Addr{}, refusal
-	}
-	pools := slices.DeleteFunc(slices.Clone(g.Pools), func(p pool.Pool) bool { return p.Family() != f })
-	for _, p := range pools {
-		if a, ok := c.Book.Next(p); ok {
-			return a, nil
-		}
-	}
-	return netip.Addr{}, exhausted(r, g, f, len(pools))
-}
-
-// refuse says why the Service of r cannot have a, which it asks for.
-func (c Cluster) refuse(r service.Request, a netip.Addr) *Refusal {
-	g, _, ok := c.Config.GroupOf(a)
-	if !ok {
-		return &Refusal{Metric: "other", Pool: noPool, Reason: ReasonOutside,
-			Message: fmt.Sprintf("%s was asked for, but is in no pool of any usable ServiceGroup; ask for another address, or add a pool that has it", a)}
-	}
-	if by, taken := c.Book.Owner(a); taken && by != pool.Owner(r.Key()) {
-		return &Refusal{Metric: "sharing_key_conflict", Pool: g.DisplayName(), Reason: ReasonInUse,
-			Message: fmt.Sprintf("%s was asked for, but is already in use by %s; ask for another address", a, by)}
-	}
-	if why, blocked := c.Book.Blocked(a); blocked {
-		return &Refusal{Metric: "other", Pool: g.DisplayName(), Reason: ReasonReserved,
-			Message: fmt.Sprintf("%s was asked for, but is never given to a Service: %s; ask for another address", a, why)}
-	}
-	return nil
-}
-
-// group returns the group that addresses of the Service of r come from, unless
-// it asks for them.
-func (c Cluster) group(r service.Request) (config.Group, *Refusal) {
-	name := r.Group
-	if name == "" && len(r.Asked) > 0 {
-		if g, _, ok := c.Config.GroupOf(r.Asked[0]); ok {
-			return g, nil
-		}
-	}
-	if name == "" {
-		name = DefaultGroup
-	}
-	if g, ok := c.Config.Group(name); ok {
-		return g, nil
-	}
-	return config.Group{}, c.unusable(name, r.Group == "")
-}
-
-// unusable says why there is no group called name.
-func (c Cluster) unusable(name string, byDefault bool) *Refusal {
-	for _, p := range c.Config.Problems {
-		if p.Kind != config.KindServiceGroup || p.Name != name || p.Severity != config.Refused {
+	var fresh []netip.Addr
+	var missing []addr.Family
+	left := groups
+	for _, f := range families {
+		g, found := m.firstOf(left, f)
+		if g == nil {
+			missing = append(missing, f)
 			continue
 		}
-		if p.Reason == config.ReasonOutOfScope {
-			return &Refusal{Metric: "unknown_pool", Pool: name, Reason: ReasonUnknown,
-				Message: fmt.Sprintf("unknown pool %s: %s", addr.Quote(name), p)}
-		}
-		return &Refusal{Metric: "no_usable_pool", Pool: name, Reason: ReasonNoPool,
-			Message: fmt.Sprintf("no usable pool: ServiceGroup %s is not accepted (%s): %s", addr.Quote(name), p.Reason, p)}
+		fresh, left = append(fresh, found...), m.beside(left, g)
 	}
-	if byDefault {
-		return &Refusal{Metric: "unknown_pool", Pool: noPool, Reason: ReasonUnknown,
-			Message: fmt.Sprintf("unknown pool %s: the Service names no ServiceGroup, and there is none of that name;"+
-				" create it, or name another one with the annotation %s", addr.Quote(name), service.AnnotationGroup)}
-	}
-	return &Refusal{Metric: "unknown_pool", Pool: name, Reason: ReasonUnknown,
-		Message: fmt.Sprintf("unknown pool %s: there is no ServiceGroup of that name; create it, or change the annotation %s",
-			addr.Quote(name), service.AnnotationGroup)}
-}
-
-// exhausted says that g, with so many pools of family f, has none left.
-func exhausted(r service.Request, g config.Group, f addr.Family, pools int) *Refusal {
-	refusal := &Refusal{Metric: "exhausted", Pool: g.DisplayName(), Reason: ReasonExhausted,
-		Message: fmt.Sprintf("pool %q exhausted: no available addresses for %s (%s)", g.DisplayName(), r.Key(), f)}
-	if pools == 0 {
-		refusal.Metric, refusal.Reason = "no_usable_pool", ReasonNoPool
-		refusal.Message = fmt.Sprintf("pool %q has no %s range: no available addresses for %s; add one, or change the ipFamilies of the Service",
-			g.DisplayName(), f, r.Key())
-	}
-	return refusal
-}
-
-// noPool is the group that a refusal counts for if none was named.
-const noPool = "<none>"
-
-// merge makes one refusal of those of several families.
-func merge(refusals []*Refusal) *Refusal {
-	if len(refusals) == 0 {
-		return nil
-	}
-	var messages []string
-	for _, r := range refusals {
-		if !slices.Contains(messages, r.Message) {
-			messages = append(messages, r.Message)
+	if len(missing) > 0 && m.r.Policy == service.All {
+		// Nothing is taken, so no group is ruled out, and where they do not go
+		// together it is any family that may help.
+		if left = groups; len(groups) > 1 && slices.ContainsFunc(groups, m.isMulti) {
+			missing = families
 		}
 	}
-	first := *refusals[0]
-	first.Message = strings.Join(messages, "; ")
-	return &first
+	var refusals []*Refusal
+	for _, f := range missing {
+		refusals = append(refusals, m.exhausted(left, f))
+	}
+	return fresh, refusals
 }
 
-func familyNames(families []addr.Family) string {
-	names := make([]string, len(families))
-	for i, f := range families {
-		names[i] = f.String()
+// beside returns those of groups that can give more to a Service that has
+// something from g.
+func (m *matter) beside(groups []*config.Group, g *config.Group) []*config.Group {
+	if m.isMulti(g) {
+		return []*config.Group{g}
 	}
-	return strings.Join(names, ", ")
+	return slices.DeleteFunc(slices.Clone(groups), m.isMulti)
+}
+
+// allOf returns what g gives of each of these families, if it does of each.
+func (m *matter) allOf(g *config.Group, families []addr.Family) (fresh []netip.Addr, all bool) {
+	for _, f := range families {
+		given := m.give(g, f)
+		if len(given) == 0 {
+			return nil, false
+		}
+		fresh = append(fresh, given...)
+	}
+	return fresh, true
+}
+
+// firstOf returns the first of groups that has anything of family f, and what it
+// gives.
+func (m *matter) firstOf(groups []*config.Group, f addr.Family) (*config.Group, []netip.Addr) {
+	for _, g := range groups {
+		if given := m.give(g, f); len(given) > 0 {
+			return g, given
+		}
+	}
+	return nil, nil
 }

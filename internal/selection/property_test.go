@@ -1,93 +1,198 @@
 package selection_test
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/selection"
 	"purelb.io/purelb/internal/service"
 )
 
-// anyone draws a Service that wants addresses of the cluster.
+// anywhere draws a cluster of few addresses.
+func anywhere(t *rapid.T) selection.Cluster {
+	var groups []config.Group
+	for i, name := range []string{"default", "red", "blue", "open"} {
+		g := made(name, i+1, anyOptions(t)...)
+		g.Pools = append(g.Pools, made(name, i+11).Pools...)
+		for j := range g.Pools {
+			p := &g.Pools[j]
+			p.Draining = one(t, 8, "draining")
+			if one(t, 8, "excludes") {
+				p.Exclude = []addr.Range{{From: p.Range.From, To: p.Range.From}}
+			}
+		}
+		groups = append(groups, g)
+	}
+	c := selection.Cluster{Book: pool.NewBook(), Subnets: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/21"), netip.MustParsePrefix("fd00::/64")}}
+	only(groups...)(&c)
+	c.Book.SetBlocked(map[netip.Addr]string{netip.MustParseAddr("10.0.1.1"): "address of node node-1"})
+	return c
+}
+
+// one is true one time in n.
+func one(t *rapid.T, n int, what string) bool {
+	return rapid.IntRange(1, n).Draw(t, what) == n
+}
+
+func anyOptions(t *rapid.T) []option {
+	all := []option{
+		namespaces("a", "b"), namespacesWith("team=red"), servicesWith("app=web"), priority(1), priority(2),
+		byDefault, byName, multi, balanced, wide, func(g *config.Group) { g.Announce = config.AnnounceLocal },
+		func(g *config.Group) { namespaces("a")(g); g.Enforce = true },
+	}
+	return rapid.SliceOfN(rapid.SampledFrom(all), 0, 3).Draw(t, "options")
+}
+
+// anyone draws a Service that wants addresses of such a cluster.
 func anyone(t *rapid.T) service.Request {
 	r := web(rapid.SampledFrom([]string{"4", "6", "46", "64", "4+6", "6+4", "6|4"}).Draw(t, "families"))
-	r.Group = rapid.SampledFrom([]string{"", "default", "far", "auto", "four", "six", "bad", "blue"}).Draw(t, "group")
+	r.Namespace = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "namespace")
+	r.Name = rapid.SampledFrom([]string{"s", "t", "u", "v"}).Draw(t, "name")
+	r.Group = rapid.SampledFrom([]string{"", "", "default", "red", "blue", "gone"}).Draw(t, "group")
 	r.LocalPolicy = rapid.Bool().Draw(t, "local")
-	if rapid.Bool().Draw(t, "asks") {
-		r.Asked = rapid.SliceOfNDistinct(rapid.SampledFrom(addrs("192.0.2.100", "2001:db8::100", "198.51.100.3", "2001:db8:5::3", "10.0.0.1")),
+	r.Reevaluate = one(t, 6, "re-evaluate")
+	sharing(rapid.SampledFrom([]string{"", "", "k", "l"}).Draw(t, "key"), rapid.Int32Range(80, 82).Draw(t, "port"))(&r)
+	if one(t, 3, "labelled") {
+		labelled("app", "web")(&r)
+	}
+	if one(t, 4, "says multi-pool") {
+		multiPool(rapid.Bool().Draw(t, "multi-pool"))(&r)
+	}
+	if one(t, 3, "asks") {
+		r.Asked = rapid.SliceOfNDistinct(rapid.SampledFrom(addrs("10.0.1.1", "10.0.2.2", "10.0.13.1", "fd00::1:2", "fd00::2:1", "192.0.2.9")),
 			1, 2, addr.FamilyOf).Draw(t, "asked")
 	}
-	r.Name = fmt.Sprintf("svc-%d", rapid.IntRange(0, 15).Draw(t, "name"))
 	return r
 }
 
-func TestWhateverIsAskedNobodyGetsWhatIsNotFree(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		c := cluster(t)
-		has := map[string][]netip.Addr{}
-		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
-			r := anyone(rt)
-			r.Held = has[r.Key()]
-			before := map[netip.Addr]pool.Owner{}
-			for _, a := range append(r.Held, addrs("192.0.2.101", "2001:db8::101")...) {
-				before[a], _ = c.Book.Owner(a)
-			}
+func TestWhateverIsAskedNobodyGetsWhatIsNotTheirs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, shown := anywhere(t), map[string]service.Request{}
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			r := anyone(t)
+			was := shown[r.Key()]
+			r.Held, r.From, r.PoolType = was.Held, was.From, was.PoolType
+			me := pool.Owner(r.Key())
+			c.Book.Grant(me, selection.Terms(r))
+			before := c.Book.Held(me)
 			choice := c.Choose(r)
-			for a, by := range before {
-				if now, _ := c.Book.Owner(a); now != by {
-					rt.Fatalf("choosing has changed the book: %s was held by %s, and is by %s", a, by, now)
-				}
-			}
-			sound(rt, c, r, choice)
-			for _, a := range r.Held {
-				c.Book.Release(a, pool.Owner(r.Key()))
-			}
+			sound(t, c, r, choice)
 			for _, a := range choice.Result.Addresses {
-				if err := c.Book.Hold(a, pool.Owner(r.Key())); err != nil {
-					rt.Fatalf("%s cannot have %s: %v", r.Key(), a, err)
+				g, _, _ := c.Config.GroupOf(a)
+				if err := c.Book.Hold(a, me, g.SharedAcrossNamespaces); err != nil {
+					t.Fatalf("%s cannot have %s: %v", r.Key(), a, err)
+				}
+				if !slices.Contains(before, a) {
+					allowed(t, c, r, before, a)
 				}
 			}
-			has[r.Key()] = choice.Result.Addresses
+			if diff := cmp.Diff(show(choice), show(c.Choose(r))); diff != "" {
+				t.Fatalf("chosen again after it is held it is something else (-first +second):\n%s", diff)
+			}
+			if !rapid.Bool().Draw(t, "written") {
+				continue
+			}
+			r.Held, r.From, r.PoolType = choice.Result.Addresses, choice.Result.From, choice.Result.PoolType
+			for _, a := range c.Book.Held(me) {
+				if !slices.Contains(r.Held, a) {
+					c.Book.Release(a, me)
+				}
+			}
+			shown[r.Key()] = r
 		}
 	})
 }
 
-// sound checks what is true of every choice.
+// sound checks what is true of every choice, of which nothing is held yet.
 func sound(t *rapid.T, c selection.Cluster, r service.Request, choice selection.Choice) {
-	got := choice.Result.Addresses
-	var seen []addr.Family
-	for _, a := range got {
-		seen = append(seen, addr.FamilyOf(a))
-		if _, _, ok := c.Config.GroupOf(a); !ok {
-			t.Fatalf("%s is in no group", a)
-		}
-		if by, taken := c.Book.Owner(a); taken && by != pool.Owner(r.Key()) {
-			t.Fatalf("%s is held by %s", a, by)
-		}
+	got, has := choice.Result.Addresses, familiesOf(choice.Result.Addresses)
+	booked := c.Book.Held(pool.Owner(r.Key()))
+	if diff := cmp.Diff(show(choice), show(c.Choose(r))); diff != "" {
+		t.Fatalf("chosen again it is something else (-first +second):\n%s", diff)
 	}
-	wanted := slices.DeleteFunc(slices.Clone(r.Families), func(f addr.Family) bool { return !slices.Contains(seen, f) })
-	if !slices.Equal(seen, wanted) {
+	if !slices.Equal(c.Book.Held(pool.Owner(r.Key())), booked) {
+		t.Fatal("choosing has changed the book")
+	}
+	if wanted := slices.DeleteFunc(slices.Clone(r.Families), func(f addr.Family) bool { return !slices.Contains(has, f) }); !slices.Equal(has, wanted) {
 		t.Fatalf("wanted %s, got %s", r.Families, got)
 	}
 	for _, a := range r.Held {
-		if r.Wants(addr.FamilyOf(a)) && !slices.Contains(got, a) {
+		replaced := r.Reevaluate || slices.ContainsFunc(r.Asked, func(b netip.Addr) bool { return addr.FamilyOf(a) == addr.FamilyOf(b) })
+		gone := !slices.Contains(got, a)
+		if lost := r.Wants(addr.FamilyOf(a)) && gone; lost && (!replaced || !slices.Contains(has, addr.FamilyOf(a))) {
 			t.Fatalf("%s is taken away: %s becomes %s", a, r.Held, got)
 		}
 	}
-	complete := len(got) == len(r.Families) || r.Policy == service.One && len(got) == 1
-	if complete != (choice.Refusal == nil) {
-		t.Fatalf("%d addresses for %s, and the refusal %+v", len(got), r.Families, choice.Refusal)
+	complete := len(has) == len(r.Families) || r.Policy == service.One && len(has) == 1
+	if !complete && choice.Refusal == nil {
+		t.Fatalf("%s for %s, and no refusal", got, r.Families)
 	}
-	if r.Policy == service.All && !complete && !slices.Equal(got, r.Held) && len(got) >= len(r.Held) {
-		t.Fatalf("all or nothing: %s becomes %s", r.Held, got)
+	if r.Policy == service.All && !complete && slices.ContainsFunc(got, func(a netip.Addr) bool {
+		return !slices.Contains(booked, a) && (slices.Contains(r.Asked, a) || !slices.Contains(familiesOf(booked), addr.FamilyOf(a)))
+	}) {
+		t.Fatalf("all or nothing: %s becomes %s", booked, got)
+	}
+	if !slices.Contains(selection.Reasons(), choice.Result.Reason) || choice.Refusal != nil && !slices.Contains(selection.Reasons(), choice.Refusal.Reason) {
+		t.Fatalf("a reason that is on no list: %s", show(choice))
+	}
+	if choice.Refusal == nil != choice.Result.Allocated && choice.Result.Reason != selection.ReasonPartial && choice.Result.Reason != selection.ReasonConflict {
+		t.Fatalf("the condition says something else than the refusal: %s", show(choice))
 	}
 	if choice.ClusterPolicy && !r.LocalPolicy {
 		t.Fatal("a policy is set that is set already")
+	}
+	if choice.Result.Reevaluated != r.Reevaluate {
+		t.Fatal("the annotation stays")
+	}
+}
+
+// allowed checks that a, which is new to a Service that held others before, is
+// one that it may be given.
+func allowed(t *rapid.T, c selection.Cluster, r service.Request, before []netip.Addr, a netip.Addr) {
+	g, p, ok := c.Config.GroupOf(a)
+	_, excluded := p.Excludes(a)
+	if !ok || p.Draining || excluded {
+		t.Fatalf("%s is not given out", a)
+	}
+	if named := r.Group == g.Name; (g.ByName || r.Group != "" && !named) && !named && len(r.Asked) == 0 {
+		if !slices.ContainsFunc(before, func(b netip.Addr) bool { _, mine := g.PoolOf(b); return mine }) {
+			t.Fatalf("%s is from %s, which was not asked for", a, g.Name)
+		}
+	}
+	serves := func(b config.Boundary, ns string) bool {
+		return slices.Contains(b.Namespaces, ns) || b.NamespaceSelector != nil && b.NamespaceSelector.Matches(labels.Set(known[ns]))
+	}
+	for ns := range known {
+		enforced := slices.ContainsFunc(c.Config.Fences, func(b config.Boundary) bool { return serves(b, ns) })
+		if in := serves(g.Boundary, r.Namespace); enforced && !in && (ns == r.Namespace || serves(g.Boundary, ns)) {
+			t.Fatalf("%s has %s of %s, through the fence of namespace %s", r.Key(), a, g.Name, ns)
+		}
+	}
+}
+
+// familiesOf are the families of addresses, each once where they stand together.
+func familiesOf(addresses []netip.Addr) []addr.Family {
+	var families []addr.Family
+	for _, a := range addresses {
+		families = append(families, addr.FamilyOf(a))
+	}
+	return slices.Compact(families)
+}
+
+func TestEveryReasonIsListedOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range selection.Reasons() {
+		if r == "" || seen[r] {
+			t.Errorf("the reason %q is listed twice", r)
+		}
+		seen[r] = true
 	}
 }

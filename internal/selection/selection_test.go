@@ -1,187 +1,12 @@
 package selection_test
 
 import (
-	"fmt"
-	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/pool"
-	"purelb.io/purelb/internal/selection"
 	"purelb.io/purelb/internal/service"
 )
-
-// group is a group of pairs of pool and subnet.
-func group(t testing.TB, name string, announce config.Announce, texts ...string) config.Group {
-	t.Helper()
-	g := config.Group{Namespace: "purelb-system", Name: name, Announce: announce}
-	for i := 0; i < len(texts); i += 2 {
-		p, err := pool.Parse(texts[i], texts[i+1], "default")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.Pools = append(g.Pools, p)
-	}
-	return g
-}
-
-// cluster has a local group "default" of four addresses in two pools of either
-// family, a remote group "far", an automatic one "auto", groups "four" and "six" of one
-// family, and one that is refused. Node node-2 has an address of the default
-// group, and the Service default/other another.
-func cluster(t testing.TB) selection.Cluster {
-	t.Helper()
-	alias := group(t, "alias", config.AnnounceRemote, "198.51.100.128/30", "198.51.100.128/30")
-	alias.Alias = "nickname"
-	quick := group(t, "quick", config.AnnounceLocal, "2001:db8:7::1-2001:db8:7::2", "2001:db8:7::/64")
-	quick.SkipIPv6DAD = true
-	c := selection.Cluster{
-		Config: config.Config{
-			Groups: []config.Group{
-				group(t, "default", config.AnnounceLocal,
-					"192.0.2.1-192.0.2.2", "192.0.2.0/24", "192.0.2.100-192.0.2.101", "192.0.2.0/24",
-					"2001:db8::1-2001:db8::2", "2001:db8::/64", "2001:db8::100-2001:db8::101", "2001:db8::/64"),
-				group(t, "far", config.AnnounceRemote, "198.51.100.0/28", "198.51.100.0/28", "2001:db8:5::/120", "2001:db8:5::/64"),
-				group(t, "auto", config.AnnounceAuto, "203.0.113.1-203.0.113.9", "203.0.113.0/24", "2001:db8:6::1-2001:db8:6::9", "2001:db8:6::/64"),
-				group(t, "four", config.AnnounceLocal, "192.0.2.200-192.0.2.201", "192.0.2.0/24"),
-				group(t, "six", config.AnnounceLocal, "2001:db8::200-2001:db8::201", "2001:db8::/64"),
-				alias, quick,
-			},
-			Problems: []config.Problem{
-				{Kind: config.KindServiceGroup, Namespace: "purelb-system", Name: "bad", Severity: config.Refused,
-					Reason: config.ReasonParseError, Field: "spec.local.v4pools[0].pool", Message: "the range is reversed"},
-				{Kind: config.KindServiceGroup, Namespace: "default", Name: "away", Severity: config.Refused,
-					Reason: config.ReasonOutOfScope, Message: "move it to purelb-system"},
-				{Kind: config.KindServiceGroup, Namespace: "purelb-system", Name: "far", Severity: config.Warning, Message: "mind the gap"},
-			},
-		},
-		Book:    pool.NewBook(),
-		Sharing: map[pool.Owner]string{},
-		Subnets: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
-	}
-	hold(t, c, "default/other", "192.0.2.101", "2001:db8::101")
-	c.Book.SetBlocked(map[netip.Addr]string{
-		netip.MustParseAddr("192.0.2.1"):   "address of node node-2",
-		netip.MustParseAddr("2001:db8::1"): "address of node node-2",
-	})
-	return c
-}
-
-func hold(t testing.TB, c selection.Cluster, by pool.Owner, addresses ...string) {
-	t.Helper()
-	for _, a := range addresses {
-		if err := c.Book.Hold(netip.MustParseAddr(a), by); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// web is what default/web asks for: "4", "6", "46", "64" are families; "4+6"
-// would be nice to have both.
-func web(families string, change ...func(*service.Request)) service.Request {
-	r := service.Request{Namespace: "default", Name: "web", Policy: service.All}
-	for _, f := range families {
-		switch f {
-		case '4':
-			r.Families = append(r.Families, addr.V4)
-		case '6':
-			r.Families = append(r.Families, addr.V6)
-		case '+':
-			r.Policy = service.Some
-		case '|':
-			r.Policy = service.One
-		}
-	}
-	for _, c := range change {
-		c(&r)
-	}
-	return r
-}
-
-func of(name string) func(*service.Request) { return func(r *service.Request) { r.Group = name } }
-
-func asking(addresses ...string) func(*service.Request) {
-	return func(r *service.Request) { r.Asked = addrs(addresses...) }
-}
-
-func holding(addresses ...string) func(*service.Request) {
-	return func(r *service.Request) { r.Held = addrs(addresses...) }
-}
-
-func from(name, poolType string) func(*service.Request) {
-	return func(r *service.Request) { r.From, r.PoolType = name, poolType }
-}
-
-func leaving(r *service.Request)     { r.Leaving = true }
-func localPolicy(r *service.Request) { r.LocalPolicy = true }
-
-func addrs(texts ...string) []netip.Addr {
-	var all []netip.Addr
-	for _, text := range texts {
-		all = append(all, netip.MustParseAddr(text))
-	}
-	return all
-}
-
-// show prints a choice: addresses, where they are from, the condition, and what
-// else there is to do.
-func show(c selection.Choice) string {
-	var b strings.Builder
-	r := c.Result
-	var texts []string
-	for _, a := range r.Addresses {
-		texts = append(texts, a.String())
-	}
-	if len(texts) > 0 {
-		fmt.Fprintf(&b, "%s from %s (%s)\n", strings.Join(texts, " "), r.From, r.PoolType)
-	}
-	if r.SkipIPv6DAD {
-		b.WriteString("skip DAD\n")
-	}
-	fmt.Fprintf(&b, "%t %s: %s\n", r.Allocated, r.Reason, r.Message)
-	if c.Refusal != nil {
-		fmt.Fprintf(&b, "refused: pool %s, %s\n", c.Refusal.Pool, c.Refusal.Metric)
-	}
-	if c.ClusterPolicy {
-		b.WriteString("policy Cluster\n")
-	}
-	for _, n := range c.Notes {
-		fmt.Fprintf(&b, "%s: %s\n", n.Reason, n.Message)
-	}
-	return b.String()
-}
-
-type example struct {
-	name    string
-	request service.Request
-	// before has Services hold addresses, as "namespace/name address ...".
-	before []string
-	want   string
-}
-
-func check(t *testing.T, tests []example) {
-	t.Helper()
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			c := cluster(t)
-			for _, line := range tt.before {
-				f := strings.Fields(line)
-				hold(t, c, pool.Owner(f[0]), f[1:]...)
-			}
-			got := show(c.Choose(tt.request))
-			if diff := cmp.Diff(strings.TrimLeft(tt.want, "\n"), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if again := show(c.Choose(tt.request)); again != got {
-				t.Errorf("chosen again it is\n%s", again)
-			}
-		})
-	}
-}
 
 func TestTheLowestFreeAddressOfEachFamilyIsChosen(t *testing.T) {
 	check(t, []example{
@@ -240,7 +65,7 @@ true Allocated: Assigned 192.0.2.200 from pool four
 `},
 		{name: "a sharing key", request: web("4", func(r *service.Request) { r.SharingKey = "k" }), want: `
 192.0.2.2 from default (local)
-true Allocated: Assigned 192.0.2.2 from pool default; purelb.io/allow-shared-ip is not in effect in this version: new addresses are not shared
+true Allocated: Assigned 192.0.2.2 from pool default
 `},
 	})
 }
@@ -251,10 +76,12 @@ func TestThePolicySaysWhatIsEnough(t *testing.T) {
 		{name: "SingleStack exhausted", request: web("4", of("four")), before: []string{full4}, want: `
 false Exhausted: pool "four" exhausted: no available addresses for default/web (IPv4)
 refused: pool four, exhausted
+needs IPv4 of four
 `},
 		{name: "SingleStack IPv6 exhausted", request: web("6", of("six")), before: []string{full6}, want: `
 false Exhausted: pool "six" exhausted: no available addresses for default/web (IPv6)
 refused: pool six, exhausted
+needs IPv6 of six
 `},
 		{name: "RequireDualStack without one family gets nothing", request: web("46", of("four")), want: `
 false NoUsablePool: pool "four" has no IPv6 range: no available addresses for default/web; add one, or change the ipFamilies of the Service
@@ -273,6 +100,7 @@ refused: pool six, no_usable_pool
 		{name: "PreferDualStack without either", request: web("4+6", of("four")), before: []string{full4}, want: `
 false Exhausted: pool "four" exhausted: no available addresses for default/web (IPv4); pool "four" has no IPv6 range: no available addresses for default/web; add one, or change the ipFamilies of the Service
 refused: pool four, exhausted
+needs IPv4 of four
 `},
 		{name: "PreferDualStack completes itself", request: web("4+6", holding("192.0.2.2"), from("default", "local")), before: []string{"default/web 192.0.2.2"}, want: `
 192.0.2.2 2001:db8::2 from default (local)
@@ -281,6 +109,7 @@ true Allocated: Assigned 192.0.2.2, 2001:db8::2 from pool default
 		{name: "no families and nothing at all", request: web("6|4", of("four")), before: []string{full4}, want: `
 false NoUsablePool: pool "four" has no IPv6 range: no available addresses for default/web; add one, or change the ipFamilies of the Service; pool "four" exhausted: no available addresses for default/web (IPv4)
 refused: pool four, no_usable_pool
+needs IPv4 of four
 `},
 	})
 }
@@ -354,18 +183,20 @@ refused: pool <none>, other
 		{name: "in use", request: web("6", asking("2001:db8::101")), want: `
 false AddressInUse: 2001:db8::101 was asked for, but is already in use by default/other; ask for another address
 refused: pool default, sharing_key_conflict
+needs 2001:db8::101
 `},
 		{name: "of a node", request: web("4", asking("192.0.2.1")), want: `
 false AddressReserved: 192.0.2.1 was asked for, but is never given to a Service: address of node node-2; ask for another address
 refused: pool default, other
 `},
 		{name: "of a family that is not wanted", request: web("4", asking("2001:db8::2")), want: `
-false InvalidRequest: 2001:db8::2 was asked for, but the Service has no IPv6: its ipFamilies are IPv4; change ipFamilies and ipFamilyPolicy, or ask for another address
+false WrongFamily: 2001:db8::2 was asked for, but the Service has no IPv6: its ipFamilies are IPv4; change ipFamilies and ipFamilyPolicy, or ask for another address
 refused: pool <none>, other
 `},
 		{name: "one of two cannot be had, and both are required", request: web("46", asking("192.0.2.100", "2001:db8::101")), want: `
 false AddressInUse: 2001:db8::101 was asked for, but is already in use by default/other; ask for another address
 refused: pool default, sharing_key_conflict
+needs 2001:db8::101
 `},
 		{name: "malformed", request: web("4", func(r *service.Request) { r.Malformed = "what is this?" }), want: `
 false InvalidRequest: what is this?
@@ -373,8 +204,8 @@ refused: pool <none>, other
 `},
 		{name: "later than the address came", request: web("4", asking("192.0.2.100"), holding("192.0.2.2"), from("default", "local")),
 			before: []string{"default/web 192.0.2.2"}, want: `
-192.0.2.2 from default (local)
-true Allocated: Assigned 192.0.2.2 from pool default; the request for 192.0.2.100 is not in effect: a Service keeps the address that it has
+192.0.2.100 from default (local)
+true Allocated: Assigned 192.0.2.100 from pool default
 `},
 	})
 }
@@ -404,7 +235,7 @@ true Allocated: Assigned 192.0.2.2, 192.0.2.100 from pool default
 		{name: "when it names another group", request: web("4", holding("192.0.2.2"), from("default", "local"), of("far")),
 			before: []string{"default/web 192.0.2.2"}, want: `
 192.0.2.2 from default (local)
-true Allocated: Assigned 192.0.2.2 from pool default
+true Allocated: Assigned 192.0.2.2 from pool default; the annotation purelb.io/service-group is not in effect, as a Service keeps the addresses that it has; set purelb.io/re-evaluate: "true" to have them replaced
 `},
 		{name: "what was chosen and is not written yet", request: web("46"), before: []string{"default/web 192.0.2.100 2001:db8::100"}, want: `
 192.0.2.100 2001:db8::100 from default (local)
@@ -460,7 +291,7 @@ func TestAnAddressOfTwoServicesStaysAndIsReported(t *testing.T) {
 	shared := func(key string) func(*service.Request) { return func(r *service.Request) { r.SharingKey = key } }
 	conflict := `
 192.0.2.101 from default (local)
-false AddressConflict: 192.0.2.101 is also held by default/other, which had it first; delete one of the two Services, or empty its status.loadBalancer, to get it another address
+false AddressConflict: 192.0.2.101 is also held by default/other, which had it first; set the annotation purelb.io/re-evaluate: "true" to get another address, or delete one of the two Services
 `
 	check(t, []example{
 		{name: "by a fault", request: web("4", holding("192.0.2.101"), from("default", "local")), want: conflict},
@@ -469,15 +300,9 @@ false AddressConflict: 192.0.2.101 is also held by default/other, which had it f
 	check(t, []example{
 		{name: "by a node that has it", request: web("46", holding("192.0.2.1", "2001:db8::2"), from("default", "local")), want: `
 192.0.2.1 2001:db8::2 from default (local)
-false AddressConflict: 192.0.2.1 is also an address of node node-2, so no node announces it; take it off that node, or change the type of the Service to ClusterIP and back to get it another address
+false AddressConflict: 192.0.2.1 is also an address of node node-2, so no node announces it; take it off that node, or set the annotation purelb.io/re-evaluate: "true" to get another address
 `},
 	})
-	c := cluster(t)
-	c.Sharing["default/other"] = "k"
-	got := c.Choose(web("4", holding("192.0.2.101"), from("default", "local"), shared("k")))
-	if !got.Result.Allocated || got.Refusal != nil {
-		t.Errorf("with the same sharing key: %s", show(got))
-	}
 }
 
 func TestThePolicyOfLocalAddressesIsCluster(t *testing.T) {
@@ -505,6 +330,10 @@ true Allocated: Assigned 2001:db8:6::1 from pool auto
 203.0.113.200 from gone (remote)
 true Allocated: Assigned 203.0.113.200 from pool gone
 policy Cluster
+`},
+		{name: "not when it is to be left alone", request: web("4", localPolicy, allowLocal), want: `
+192.0.2.2 from default (local)
+true Allocated: Assigned 192.0.2.2 from pool default
 `},
 		{name: "without addresses", request: web("4", localPolicy, of("blue")), want: `
 false UnknownPool: unknown pool "blue": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group

@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -62,21 +63,23 @@ var without = map[string]string{
 // annotations returns those of our annotations that r decides on; "" is for
 // those that shall not be there.
 func (r Result) annotations() map[string]string {
+	wanted := maps.Clone(without)
+	if r.Reevaluated {
+		wanted[AnnotationReevaluate] = ""
+	}
 	if len(r.Addresses) == 0 {
-		return without
+		return wanted
 	}
-	wanted := map[string]string{
-		AnnotationAllocatedBy:   Brand,
-		AnnotationAllocatedFrom: r.From,
-		AnnotationPoolType:      r.PoolType,
-		AnnotationSkipIPv6DAD:   "",
-	}
+	wanted[AnnotationAllocatedBy] = Brand
+	wanted[AnnotationAllocatedFrom] = r.From
+	wanted[AnnotationPoolType] = r.PoolType
 	if r.SkipIPv6DAD {
 		wanted[AnnotationSkipIPv6DAD] = "true"
 	}
+	delete(wanted, AnnotationAnnouncingUnknown)
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
-		if !slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {
-			wanted[AnnotationAnnouncing(f)] = ""
+		if slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {
+			delete(wanted, AnnotationAnnouncing(f)) // that is for the agents
 		}
 	}
 	return wanted

@@ -71,6 +71,26 @@ func TestAnAllocationIsOnePatch(t *testing.T) {
 	}
 }
 
+func TestTheWishToBeLookedAtAnewGoesWithTheAnswer(t *testing.T) {
+	for name, r := range map[string]service.Result{
+		"with addresses": allocated("192.0.2.1"),
+		"refused":        {Reason: "Exhausted", Message: "no available addresses"},
+	} {
+		wish := annotated(service.AnnotationReevaluate, "true", service.AnnotationGroup, "blue")
+		if s := says(t, svc(wish), r, now); s.Annotations[service.AnnotationReevaluate] != "true" {
+			t.Errorf("%s: the annotation goes unanswered", name)
+		}
+		r.Reevaluated = true
+		s := says(t, svc(wish), r, now)
+		if _, stays := s.Annotations[service.AnnotationReevaluate]; stays || s.Annotations[service.AnnotationGroup] != "blue" {
+			t.Errorf("%s: the annotations are %v", name, s.Annotations)
+		}
+		if patch, err := r.Patch(s, now); patch != nil || err != nil {
+			t.Errorf("%s: patch %s, error %v", name, patch, err)
+		}
+	}
+}
+
 func TestNothingIsWrittenWhenNothingIsNew(t *testing.T) {
 	r := allocated("192.0.2.1", "2001:db8::1")
 	s := says(t, svc(), r, now)

@@ -2,8 +2,8 @@ package service
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,14 +50,31 @@ type Request struct {
 	Malformed string
 	// SharingKey is that of AnnotationSharing, or "".
 	SharingKey string
+	// Ports are those of the Service, sorted, each once.
+	Ports []Port
+	// Labels are those of the Service.
+	Labels map[string]string
+	// MultiPool is AnnotationMultiPool, or nil: then it is for the group to say.
+	MultiPool *bool
+	// Reevaluate is AnnotationReevaluate: addresses that the Service would
+	// not get today are to be replaced.
+	Reevaluate bool
 
 	// Held are the addresses in the status.
 	Held []netip.Addr
 	// From, PoolType and SkipIPv6DAD are the annotations as they stand.
 	From, PoolType string
 	SkipIPv6DAD    bool
-	// LocalPolicy is externalTrafficPolicy Local.
-	LocalPolicy bool
+	// LocalPolicy is externalTrafficPolicy Local, and AllowLocal says that
+	// AnnotationAllowLocal is there.
+	LocalPolicy, AllowLocal bool
+}
+
+// Port is one that a Service listens on.
+type Port struct {
+	// Protocol is TCP, UDP or SCTP.
+	Protocol string
+	Number   int32
 }
 
 // Key is the name by which a Service is known: "namespace/name".
@@ -65,12 +82,7 @@ func (r Request) Key() string { return r.Namespace + "/" + r.Name }
 
 // Wants reports whether f is one of the families wanted.
 func (r Request) Wants(f addr.Family) bool {
-	for _, w := range r.Families {
-		if w == f {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Families, f)
 }
 
 // Read reads svc. byDefault says that Services without a class are ours.
@@ -83,6 +95,9 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		Leaving:     svc.DeletionTimestamp != nil,
 		Group:       cmp.Or(annotation(svc, AnnotationGroup), annotation(svc, AnnotationPool)),
 		SharingKey:  svc.Annotations[AnnotationSharing],
+		Ports:       ports(svc.Spec.Ports),
+		Labels:      svc.Labels,
+		Reevaluate:  annotation(svc, AnnotationReevaluate) == "true",
 		Held:        Ingress(svc),
 		From:        svc.Annotations[AnnotationAllocatedFrom],
 		PoolType:    svc.Annotations[AnnotationPoolType],
@@ -90,6 +105,11 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		LocalPolicy: LocalPolicy(svc),
 	}
 	r.Families, r.Policy = families(svc.Spec)
+	_, r.AllowLocal = svc.Annotations[AnnotationAllowLocal]
+	if text, ok := svc.Annotations[AnnotationMultiPool]; ok {
+		on := strings.TrimSpace(text) == "true"
+		r.MultiPool = &on
+	}
 	var err error
 	if r.Asked, r.ByField, err = asked(svc); err != nil {
 		r.Malformed = err.Error()
@@ -123,57 +143,18 @@ func families(spec corev1.ServiceSpec) ([]addr.Family, Policy) {
 	}
 }
 
-// asked returns the addresses that svc asks for, and whether it does so by
-// spec.loadBalancerIP.
-func asked(svc *corev1.Service) (addresses []netip.Addr, byField bool, err error) {
-	if text := annotation(svc, AnnotationAddresses); text != "" {
-		addresses, err = parseAsked(strings.Split(text, ","))
-		if err != nil {
-			return nil, false, fmt.Errorf("annotation %s: %w; write one address, or one of each family separated by a comma",
-				AnnotationAddresses, err)
-		}
-		return addresses, false, nil
+// ports are those of a spec as they stand in a Request. A port without a
+// protocol is one of TCP.
+func ports(in []corev1.ServicePort) []Port {
+	var out []Port
+	for _, p := range in {
+		out = append(out, Port{Protocol: cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP)), Number: p.Port})
 	}
-	text := svc.Spec.LoadBalancerIP // deprecated, and still in use
-	if text == "" {
-		return nil, false, nil
-	}
-	if addresses, err = parseAsked([]string{text}); err != nil {
-		return nil, false, fmt.Errorf("spec.loadBalancerIP: %w; write one address, or better the annotation %s instead",
-			err, AnnotationAddresses)
-	}
-	return addresses, true, nil
+	slices.SortFunc(out, Port.compare)
+	return slices.Compact(out)
 }
 
-// parseAsked reads addresses, of which there must be one of each family at
-// most.
-func parseAsked(texts []string) ([]netip.Addr, error) {
-	var addresses []netip.Addr
-	for _, text := range texts {
-		a, err := parseAddress(text)
-		if err != nil {
-			return nil, err
-		}
-		for _, b := range addresses {
-			if f := addr.FamilyOf(a); f == addr.FamilyOf(b) {
-				return nil, fmt.Errorf("%s and %s are both %s", b, a, f)
-			}
-		}
-		addresses = append(addresses, a)
-	}
-	return addresses, nil
-}
-
-func parseAddress(text string) (netip.Addr, error) {
-	text = strings.TrimSpace(text)
-	a, err := netip.ParseAddr(text)
-	switch {
-	case text == "":
-		return a, fmt.Errorf("an address is missing")
-	case err != nil:
-		return a, fmt.Errorf("%s is not an IP address", addr.Quote(text))
-	case a.Zone() != "":
-		return a, fmt.Errorf("%s has a zone, and service addresses have none", addr.Quote(text))
-	}
-	return a.Unmap(), nil
+// compare orders ports by number, then by protocol.
+func (p Port) compare(q Port) int {
+	return cmp.Or(cmp.Compare(p.Number, q.Number), cmp.Compare(p.Protocol, q.Protocol))
 }

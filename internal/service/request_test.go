@@ -62,6 +62,12 @@ func field(ip string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip }
 }
 
+func listening(protocol corev1.Protocol, port int32) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Protocol: protocol, Port: port})
+	}
+}
+
 func addrs(texts ...string) []netip.Addr {
 	var all []netip.Addr
 	for _, text := range texts {
@@ -85,6 +91,7 @@ func TestWhoseServiceItIs(t *testing.T) {
 		{"another class", svc(class("example.com/lb")), true, "loadBalancerClass is example.com/lb"},
 		{"another type", svc(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), true, "type is NodePort, not LoadBalancer"},
 		{"headless", svc(func(s *corev1.Service) { s.Spec.ClusterIP = "None" }), true, "headless"},
+		{"without a cluster address", svc(func(s *corev1.Service) { s.Spec.ClusterIP = "" }), true, "headless"},
 		{"with our addresses", svc(branded, showing("192.0.2.1")), true, ""},
 		{"with our addresses, from which the brand was taken", svc(showing("192.0.2.1"), func(s *corev1.Service) {
 			s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue}}
@@ -107,6 +114,7 @@ func TestWhoseServiceItIs(t *testing.T) {
 
 func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 	single, prefer, require := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
+	yes, no := true, false
 	v4, v6 := []addr.Family{addr.V4}, []addr.Family{addr.V6}
 	plain := service.Request{Namespace: "default", Name: "web", Created: created.Time, Families: v4, Policy: service.All}
 	with := func(change func(*service.Request)) service.Request {
@@ -132,6 +140,19 @@ func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 		{"a group by the older annotation", svc(annotated(service.AnnotationPool, "blue")), with(func(r *service.Request) { r.Group = "blue" })},
 		{"both", svc(annotated(service.AnnotationPool, "green", service.AnnotationGroup, "blue")), with(func(r *service.Request) { r.Group = "blue" })},
 		{"a sharing key", svc(annotated(service.AnnotationSharing, "k")), with(func(r *service.Request) { r.SharingKey = "k" })},
+
+		{"one address of every pool", svc(annotated(service.AnnotationMultiPool, " true ")), with(func(r *service.Request) { r.MultiPool = &yes })},
+		{"not one address of every pool", svc(annotated(service.AnnotationMultiPool, "True")), with(func(r *service.Request) { r.MultiPool = &no })},
+		{"an empty word on every pool", svc(annotated(service.AnnotationMultiPool, "")), with(func(r *service.Request) { r.MultiPool = &no })},
+		{"to be looked at anew", svc(annotated(service.AnnotationReevaluate, "true")), with(func(r *service.Request) { r.Reevaluate = true })},
+		{"not to be looked at anew", svc(annotated(service.AnnotationReevaluate, "yes")), plain},
+		{"policy Local to be left alone", svc(annotated(service.AnnotationAllowLocal, "")), with(func(r *service.Request) { r.AllowLocal = true })},
+		{"ports, sorted and each once", svc(listening("UDP", 53), listening("TCP", 443), listening("", 53), listening("TCP", 53), listening("SCTP", 53)),
+			with(func(r *service.Request) {
+				r.Ports = []service.Port{{Protocol: "SCTP", Number: 53}, {Protocol: "TCP", Number: 53}, {Protocol: "UDP", Number: 53}, {Protocol: "TCP", Number: 443}}
+			})},
+		{"labels", svc(func(s *corev1.Service) { s.Labels = map[string]string{"app": "web"} }),
+			with(func(r *service.Request) { r.Labels = map[string]string{"app": "web"} })},
 
 		{"an address", svc(annotated(service.AnnotationAddresses, "192.0.2.7")), with(func(r *service.Request) { r.Asked = addrs("192.0.2.7") })},
 		{"two addresses", svc(annotated(service.AnnotationAddresses, "192.0.2.7,2001:db8::7")),

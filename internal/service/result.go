@@ -26,6 +26,8 @@ type Result struct {
 	// Allocated is the status of ConditionAllocated, with Reason and Message.
 	Allocated       bool
 	Reason, Message string
+	// Reevaluated says that AnnotationReevaluate has had its effect and goes.
+	Reevaluated bool
 }
 
 // condition is what r has to say. The time of the last transition is that of

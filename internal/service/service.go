@@ -26,6 +26,15 @@ const (
 	// AnnotationSharing is a key; Services that have the same one may share
 	// an address.
 	AnnotationSharing = "purelb.io/allow-shared-ip"
+	// AnnotationMultiPool is "true" for one address of every pool of the
+	// group, and anything else for one of each family, whatever the group says.
+	AnnotationMultiPool = "purelb.io/multi-pool"
+	// AnnotationReevaluate is "true" to have addresses replaced that the
+	// Service would not get today. It is taken off when that is done.
+	AnnotationReevaluate = "purelb.io/re-evaluate"
+	// AnnotationAllowLocal, with any value, leaves the external traffic policy
+	// Local alone, although a local address is on one node only.
+	AnnotationAllowLocal = "purelb.io/allow-local"
 )
 
 // Annotations that PureLB sets.
@@ -91,7 +100,7 @@ func Foreign(svc *corev1.Service, byDefault bool) string {
 	switch {
 	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
 		return "type is " + string(svc.Spec.Type) + ", not LoadBalancer"
-	case svc.Spec.ClusterIP == corev1.ClusterIPNone:
+	case svc.Spec.ClusterIP == corev1.ClusterIPNone, svc.Spec.ClusterIP == "":
 		return "headless"
 	case class == nil && !byDefault:
 		return "no loadBalancerClass, and PureLB is not the default announcer"

@@ -27,16 +27,19 @@ type Pools struct {
 	// +optional
 	V6Pools []AddressPool `json:"v6pools,omitempty"`
 
-	// multiPool gives a Service one address of every range instead of one per
-	// family. Default: false. Not in effect in this version: a group that sets
-	// it is used without, and its condition says so.
+	// multiPool gives a Service one address of every range of the families
+	// that it asks for, instead of one per family. Of a local group, ranges
+	// whose subnet no node is in are left out until a node is. Default: false.
+	// The annotation "purelb.io/multi-pool" of a Service, "true" or "false",
+	// has the last word.
 	// +optional
 	MultiPool bool `json:"multiPool,omitempty"`
 
 	// balancePools takes an address from the range with the fewest addresses in
 	// use instead of the first range that has a free one. Default: false.
-	// Cannot be combined with multiPool. Not in effect in this version: a group
-	// that sets it is used without, and its condition says so.
+	// Cannot be combined with multiPool: no Service gets an address from a
+	// group with both, unless its annotation "purelb.io/multi-pool" turns
+	// multiPool off; the condition Accepted says so.
 	// +optional
 	BalancePools bool `json:"balancePools,omitempty"`
 }
@@ -64,6 +67,21 @@ type AddressPool struct {
 	// interface. Default: "default".
 	// +optional
 	Aggregation Aggregation `json:"aggregation,omitempty"`
+
+	// exclude are addresses of pool that are never handed out: each a range, a
+	// CIDR (all of it, from its first address to its last) or a single address.
+	// They must lie inside pool; otherwise the group is not accepted. A Service
+	// that has one keeps it. Default: none.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	Exclude []Exclusion `json:"exclude,omitempty"`
+
+	// drain hands out no more addresses of this range, so that it can be
+	// removed when the last Service has let go of its own; Services keep those
+	// that they have. Default: false.
+	// +optional
+	Drain bool `json:"drain,omitempty"`
 }
 
 // Single is the oldest way to write the range of a local group. Its family is
@@ -116,39 +134,17 @@ type LocalOptions struct {
 	SkipIPv6DAD bool `json:"skipIPv6DAD,omitempty"`
 }
 
-// Boundary ties a group to namespaces.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.enforceNamespaces) || !self.enforceNamespaces || (has(self.namespaces) && size(self.namespaces) > 0)",message="enforceNamespaces needs namespaces: list at least one namespace"
-// +kubebuilder:validation:XValidation:rule="!has(self.namespaceDefault) || !self.namespaceDefault || (has(self.namespaces) && size(self.namespaces) > 0)",message="namespaceDefault needs namespaces: list at least one namespace"
-type Boundary struct {
-	// namespaces are those whose Services get their addresses from this group
-	// when they do not name one. Default: none. Not in effect in this version:
-	// a group that sets it is used when a Service names it or when it is called
-	// "default", and its condition says so.
-	// +kubebuilder:validation:MaxItems=1024
-	// +listType=atomic
-	// +optional
-	Namespaces []Namespace `json:"namespaces,omitempty"`
-
-	// enforceNamespaces keeps Services of other namespaces out of this group,
-	// and those of the listed namespaces out of all other groups. Requires
-	// namespaces. Default: false. Not in effect in this version: as a fence
-	// that does not hold would be a hole, a group that sets it is not accepted.
-	// +optional
-	EnforceNamespaces bool `json:"enforceNamespaces,omitempty"`
-
-	// namespaceDefault makes this the group of choice where several list the
-	// same namespace. Requires namespaces. Default: false. Not in effect in
-	// this version, and the condition says so.
-	// +optional
-	NamespaceDefault bool `json:"namespaceDefault,omitempty"`
-}
-
 // Range is a range of addresses: "from-to" or a CIDR.
 //
 // +kubebuilder:validation:MaxLength=128
 // +kubebuilder:validation:XValidation:rule="self.matches('^ *[0-9A-Fa-f:.]+(/[0-9]{1,3}| *- *[0-9A-Fa-f:.]+) *$')",message="pool must be a range such as 192.168.1.100-192.168.1.150 or a CIDR such as 2001:db8::100/120; write a single address as 192.168.1.5/32"
 type Range string
+
+// Exclusion is a range of addresses, a CIDR or a single address.
+//
+// +kubebuilder:validation:MaxLength=96
+// +kubebuilder:validation:XValidation:rule="self.matches('^ *[0-9A-Fa-f:.]+(/[0-9]{1,3}| *- *[0-9A-Fa-f:.]+)? *$')",message="exclude must hold ranges such as 192.168.1.100-192.168.1.110, CIDRs such as 192.168.1.128/28 or single addresses such as 192.168.1.5"
+type Exclusion string
 
 // Subnet is a network as a CIDR.
 //
@@ -161,9 +157,3 @@ type Subnet string
 // +kubebuilder:validation:MaxLength=16
 // +kubebuilder:validation:XValidation:rule="self.matches('^(default|/([89]|[1-9][0-9]|1[01][0-9]|12[0-8]))?$')",message="aggregation must be default (the mask of the subnet) or a mask with its slash, /8 to /32 for IPv4 and /8 to /128 for IPv6"
 type Aggregation string
-
-// Namespace is the name of a namespace.
-//
-// +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="namespaces must hold names of namespaces: lower-case letters, digits and '-'; patterns such as * are not possible"
-type Namespace string

@@ -9,6 +9,10 @@ const (
 	// ConditionAccepted says whether the object is in use. Its reason is
 	// Accepted, or what is wrong; its message says how to mend it.
 	ConditionAccepted = "Accepted"
+	// ConditionIPv4Exhausted and ConditionIPv6Exhausted of a ServiceGroup that
+	// has addresses of the family say whether none of them is free.
+	ConditionIPv4Exhausted = "IPv4Exhausted"
+	ConditionIPv6Exhausted = "IPv6Exhausted"
 	// ConditionAnnouncing of an LBNodeAgent says whether all nodes that it
 	// selects can announce addresses; its message lists those that cannot.
 	ConditionAnnouncing = "Announcing"
@@ -19,7 +23,8 @@ type ServiceGroupStatus struct {
 	// conditions hold the type Accepted: True when addresses are allocated from
 	// this group; otherwise its reason is one of ParseError, Overlaps,
 	// Duplicate, OutOfScope and NotSupported. Services keep the addresses that
-	// they have in either case.
+	// they have in either case. IPv4Exhausted and IPv6Exhausted, of the families
+	// that the group has, are True when no address of the family is free.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -61,7 +66,7 @@ type ServiceGroupStatus struct {
 	// +optional
 	AvailableIPv6 *int64 `json:"availableIPv6,omitempty"`
 
-	// boundNamespaces are the namespaces that the group is tied to.
+	// boundNamespaces are the namespaces that the group is for.
 	// +listType=atomic
 	// +optional
 	BoundNamespaces []string `json:"boundNamespaces,omitempty"`

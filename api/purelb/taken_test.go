@@ -1,0 +1,58 @@
+package purelb_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestWhatIsRightIsTaken(t *testing.T) {
+	for _, spec := range []string{
+		"{local: {v4pool: POOL}}",
+		"{local: {v4pools: [POOL], v6pools: [POOL6], multiPool: true, balancePools: true}}",
+		"{remote: {v6pool: {pool: ' 2001:DB8::1 - 2001:db8::ffff ', subnet: '2001:db8::/64', aggregation: ''}}}",
+		"{local: {v6pool: {pool: '::ffff:192.0.2.1-::ffff:192.0.2.9', subnet: '::/0', aggregation: /128}}}",
+		"{remote: {v4pool: POOL}, namespaces: [a, b-2], enforceNamespaces: true, namespaceDefault: true}",
+		"{remote: {v4pool: POOL}, enforceNamespaces: false, namespaceDefault: false}",
+		"{remote: {v4pool: POOL}, namespaceSelector: {}, enforceNamespaces: true, namespaceDefault: true}",
+		"{remote: {v4pool: POOL}, serviceSelector: {matchLabels: {tier: web}}, priority: 0, autoAssign: false, shareAcrossNamespaces: true}",
+		"{remote: {v4pool: POOL}, priority: 1000000, autoAssign: true}",
+		"{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, drain: true, exclude: [192.0.2.7, 192.0.2.16/28, ' 192.0.2.32 - 192.0.2.40 ']}}}",
+		"{remote: {v6pools: [{pool: '2001:db8::/64', subnet: '2001:db8::/64', exclude: ['2001:db8::1', '2001:DB8::100/120', '2001:db8::200-2001:db8::2ff']}]}}",
+		"agent: {localInterface: 'en(p3|p4)s[0-9]+', interfaces: [eth0.100, 'bond0', 'x,y'], dummyInterface: lb0}",
+		"agent: {localint: '(', extlbint: kube-lb0, sendgarp: true}",
+		"agent: {garpConfig: {initialDelay: 0s, interval: 1m0.5s, count: 1}}",
+		"agent: {addressConfig: {localInterface: {validLifetime: 1, preferredLifetime: 2147483647}}}",
+	} {
+		for _, version := range []string{"v1", "v2"} {
+			if got := refusals(t, specimen(t, version, spec)); got != "" {
+				t.Errorf("%s in %s: %s", spec, version, got)
+			}
+		}
+	}
+}
+
+// TestTheLargestObjectIsWithinTheServersLimits: the rules of a custom resource
+// may only cost so much per object.
+func TestTheLargestObjectIsWithinTheServersLimits(t *testing.T) {
+	address := strings.Repeat("f", 126)
+	pools := strings.Repeat("{pool: '"+address+"/9', subnet: '"+address[:62]+"/9', aggregation: /128}, ", 256)
+	exclude := strings.Repeat(address[:93]+"/9, ", 64)
+	namespaces := strings.Repeat(strings.Repeat("n", 63)+", ", 1024)
+	lists := "{v4pools: [" + pools + "], v6pools: [" + pools + "]}"
+	if got := refusals(t, group(t, "v2", "{local: "+lists+", namespaces: ["+namespaces+"], enforceNamespaces: true}")); got != "" {
+		t.Error(got)
+	}
+	// Not much more than this many exclusions fits into the server's store.
+	most := strings.Repeat("{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ["+exclude+"]}, ", 200)
+	if got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+most+"]}}")); got != "" {
+		t.Error(got)
+	}
+	var names []string
+	for i := range 64 {
+		names = append(names, fmt.Sprintf("interface-%05d", i))
+	}
+	if got := refusals(t, agent(t, "v2", "{local: {interfaces: ["+strings.Join(names, ", ")+"]}}")); got != "" {
+		t.Error(got)
+	}
+}

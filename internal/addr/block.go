@@ -1,0 +1,96 @@
+package addr
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
+
+var errEmptyBlock = errors.New("nothing is written here; write an address, a CIDR such as 192.0.2.0/28," +
+	" or a first and a last address such as 192.0.2.10-192.0.2.20")
+
+// ParseBlock reads addresses that are meant as a whole, written in one of three
+// forms: a single address, a first and a last one as ParseRange reads them, or
+// a CIDR, which means all that its mask covers, whichever of its addresses was
+// written. Its errors are like those of ParseRange.
+func ParseBlock(s string) (Range, error) {
+	r, err := block(s)
+	if err != nil {
+		return Range{}, fmt.Errorf("%s: %w", Quote(s), err)
+	}
+	return r, nil
+}
+
+func block(s string) (Range, error) {
+	first, last, explicit := strings.Cut(s, "-")
+	switch {
+	case explicit:
+		return between(first, last)
+	case strings.TrimSpace(s) == "":
+		return Range{}, errEmptyBlock
+	case strings.ContainsAny(s, ",;"):
+		return Range{}, errSeveral
+	case strings.Contains(s, "/"):
+		p, err := parseCIDR(s)
+		return Range{From: p.Masked().Addr(), To: Last(p)}, err
+	}
+	a, err := parseAddr(strings.TrimSpace(s))
+	return Range{From: a, To: a}, err
+}
+
+// Merge returns the addresses of all ranges as the fewest ranges that there can
+// be, ascending.
+func Merge(ranges []Range) []Range {
+	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return a.From.Compare(b.From) })
+	var merged []Range
+	for _, r := range ranges {
+		if n := len(merged); n > 0 && merged[n-1].reaches(r) {
+			if merged[n-1].To.Less(r.To) {
+				merged[n-1].To = r.To
+			}
+			continue
+		}
+		merged = append(merged, r)
+	}
+	return merged
+}
+
+// reaches reports whether o, which does not begin before r, begins in r or
+// right after it.
+func (r Range) reaches(o Range) bool {
+	return r.Contains(o.From) || r.To.Next() == o.From
+}
+
+// And returns the addresses that are in r and in o, which overlap.
+func (r Range) And(o Range) Range {
+	if r.From.Less(o.From) {
+		r.From = o.From
+	}
+	if o.To.Less(r.To) {
+		r.To = o.To
+	}
+	return r
+}
+
+// Without returns the parts of r that are in none of holes, ascending. The
+// holes are as Merge returns them, and may lie outside r.
+func (r Range) Without(holes []Range) iter.Seq[Range] {
+	return func(yield func(Range) bool) {
+		from := r.From
+		for _, hole := range holes {
+			if !hole.Overlaps(Range{From: from, To: r.To}) {
+				continue
+			}
+			if from.Less(hole.From) && !yield(Range{From: from, To: hole.From.Prev()}) {
+				return
+			}
+			if !hole.To.Less(r.To) {
+				return
+			}
+			from = hole.To.Next()
+		}
+		yield(Range{From: from, To: r.To})
+	}
+}

@@ -1,0 +1,90 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/selection"
+	"purelb.io/purelb/internal/service"
+)
+
+// shown notes the terms of the Service of r, and returns which of the addresses
+// in its status it has. For a Service that was never seen before these are all
+// of them; later, one that we did not give was written there by hand.
+func (l *ledger) shown(r service.Request) []netip.Addr {
+	who := owner(r)
+	if len(l.cluster.Book.Held(who)) == 0 && l.waiting[who] == nil {
+		l.adopt(r)
+	} else {
+		l.grant(who, selection.Terms(r))
+		l.reclaim(r)
+	}
+	booked := l.cluster.Book.Held(who)
+	return slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool {
+		return !slices.Contains(booked, a) && !slices.Contains(l.claims[a], who)
+	})
+}
+
+// adopt notes that the Service of r has what its status shows.
+func (l *ledger) adopt(r service.Request) {
+	terms := selection.Terms(r)
+	if r.Foreign != "" {
+		terms = pool.Terms{}
+	}
+	l.grant(owner(r), terms)
+	for _, a := range r.Held {
+		var held *pool.HeldError
+		if err := l.cluster.Book.Adopt(a, owner(r)); errors.As(err, &held) {
+			l.claims.add(a, owner(r))
+		}
+	}
+}
+
+// grant notes under which terms who holds addresses. Others may get what who
+// does not want any more.
+func (l *ledger) grant(who pool.Owner, terms pool.Terms) {
+	book := l.cluster.Book
+	was := book.Terms(who)
+	book.Grant(who, terms)
+	if is := book.Terms(who); was.Key == is.Key && slices.Equal(was.Ports, is.Ports) {
+		return
+	}
+	for _, a := range book.Held(who) {
+		l.stir(a)
+	}
+}
+
+// hold notes that who has what was chosen for it, beside what it claims. It must
+// be free for who: if it is not, nothing may be written.
+func (l *ledger) hold(who pool.Owner, choice selection.Choice) error {
+	book := l.cluster.Book
+	for _, a := range without(choice.Result.Addresses, book.Held(who)) {
+		if slices.Contains(l.claims[a], who) {
+			continue
+		}
+		if err := book.Hold(a, who, l.wide(a)); err != nil {
+			return fmt.Errorf("hold what was chosen for service %s: %w", who, err)
+		}
+		l.stirKey(a)
+	}
+	return nil
+}
+
+// wide reports whether Services of different namespaces may share a.
+func (l *ledger) wide(a netip.Addr) bool {
+	g, _, ok := l.cluster.Config.GroupOf(a)
+	return ok && g.SharedAcrossNamespaces
+}
+
+// keepOnly frees what is held for who beside addresses.
+func (l *ledger) keepOnly(who pool.Owner, addresses []netip.Addr) {
+	l.claims.keepOnly(who, addresses)
+	for _, a := range without(l.cluster.Book.Held(who), addresses) {
+		l.cluster.Book.Release(a, who)
+		l.inherit(a)
+		l.stir(a)
+	}
+}

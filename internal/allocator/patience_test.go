@@ -1,0 +1,58 @@
+package allocator_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A watch that begins while the API server is away tries ever more slowly, and
+// is late when it returns. So none begins before it answers, and then all do.
+func TestNoWatchBeginsBeforeTheAPIServerAnswers(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	var mu sync.Mutex
+	var probes int
+	var early []string
+	away := true
+	refused := func(req *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case !away:
+			return false
+		case req.URL.Path == "/version":
+			probes++
+		default:
+			early = append(early, req.Method+" "+req.URL.Path)
+		}
+		return true
+	}
+	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+		if refused(req) {
+			return nil, errCut
+		}
+		return send(req)
+	})
+	r := w.allocator()
+	w.soon(func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if probes < 3 && len(early) == 0 { // as good as any number: nothing but them is to be seen
+			return errNotYet
+		}
+		return nil
+	})
+	mu.Lock()
+	if away = false; len(early) > 0 {
+		t.Errorf("%d requests while the API server was away, such as %s", len(early), early[0])
+	}
+	mu.Unlock()
+	svc := balancer("svc")
+	w.create(svc)
+	w.has(svc, "192.0.2.1")
+	if strings.Count(r.log.String(), "waitingForAPIServer") != 1 {
+		t.Errorf("it is not said once that it waits:\n%s", r.log)
+	}
+}

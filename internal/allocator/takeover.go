@@ -1,0 +1,129 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/service"
+)
+
+// takeover makes sure that what a former leader has on its way can but fail,
+// after one that has not released the Lease. It returns requests as they are
+// then.
+//
+// Such a write gives an address, or a refusal, to a Service that looks to us as
+// if it still had to get one. If we gave that address to another Service, and
+// the write arrived after that, two would have it. So each such Service is
+// touched first: the write holds for a version that is past then. And what it
+// did before is in the API server's answer to the touch.
+func (o *opening) takeover(ctx context.Context, requests []service.Request) ([]service.Request, error) {
+	untouched := func() []service.Request {
+		return slices.DeleteFunc(o.ledger.pending(requests), func(r service.Request) bool { return o.touched[owner(r)] })
+	}
+	// What one answer brings may have others look unserved.
+	for todo := untouched(); len(todo) > 0; todo = untouched() {
+		o.log.Info("touchingServices", "services", len(todo), "reason", "the former leader has not released the Lease")
+		fresh, err := o.touchAll(ctx, todo)
+		requests = renewed(requests, fresh)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range todo {
+			o.touched[owner(r)] = true
+		}
+	}
+	return requests, nil
+}
+
+// renewed is requests with those in fresh as they are there; nil is for one
+// that is gone.
+func renewed(requests []service.Request, fresh map[pool.Owner]*service.Request) []service.Request {
+	var now []service.Request
+	for _, r := range requests {
+		switch f, touched := fresh[owner(r)]; {
+		case !touched:
+			now = append(now, r)
+		case f != nil:
+			now = append(now, *f)
+		}
+	}
+	return now
+}
+
+// touchAll touches Services, some at a time, and returns what they are then.
+func (o *opening) touchAll(ctx context.Context, todo []service.Request) (map[pool.Owner]*service.Request, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	fresh := map[pool.Owner]*service.Request{}
+	var wg sync.WaitGroup
+	turns := make(chan service.Request)
+	for range o.workers {
+		wg.Go(func() {
+			for r := range turns {
+				after, err := o.touch(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
+				if err != nil {
+					cancel(err)
+					continue
+				}
+				mu.Lock()
+				fresh[owner(r)] = after
+				mu.Unlock()
+			}
+		})
+	}
+	for _, r := range todo {
+		turns <- r
+	}
+	close(turns)
+	wg.Wait()
+	return fresh, context.Cause(ctx)
+}
+
+// touch changes the version of a Service, and returns what it asks for and holds
+// then, or nil when it is gone. What it holds stays.
+func (o *opening) touch(ctx context.Context, name types.NamespacedName) (*service.Request, error) {
+	for ctx.Err() == nil {
+		svc := &corev1.Service{}
+		err := o.live.Get(ctx, name, svc)
+		if err == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			svc, err = o.mark(ctx, svc)
+		}
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case apierrors.IsConflict(err):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("touch service %s: %w", name, err)
+		}
+		r := service.Read(svc, o.byDefault)
+		return &r, nil
+	}
+	return nil, context.Cause(ctx)
+}
+
+// mark has the condition of svc say that it is about to be looked at: it is new
+// at every touch, because a patch that changes nothing leaves the version as it
+// is.
+func (o *opening) mark(ctx context.Context, svc *corev1.Service) (*corev1.Service, error) {
+	r, now := service.Read(svc, o.byDefault), time.Now()
+	same := service.Result{
+		Addresses: r.Held, From: r.From, PoolType: r.PoolType, SkipIPv6DAD: r.SkipIPv6DAD,
+		Reason:  reasonPending,
+		Message: "A new allocator has taken over at " + now.UTC().Format(time.RFC3339Nano) + " and is about to look at this Service",
+	}
+	patch, err := same.Patch(svc, now)
+	if err != nil {
+		return nil, err
+	}
+	return o.write.status(ctx, svc, patch)
+}

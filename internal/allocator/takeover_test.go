@@ -1,0 +1,159 @@
+package allocator_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/service"
+)
+
+// hasty is an allocator whose Lease ends soon after it is not renewed any more.
+func hasty(identity string) func(*allocator.Options) {
+	return func(o *allocator.Options) {
+		o.Identity = identity
+		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 4*time.Second, 3*time.Second, 500*time.Millisecond
+	}
+}
+
+// eager is one that takes a free Lease soon.
+func eager(identity string) func(*allocator.Options) {
+	return func(o *allocator.Options) { o.Identity, o.RetryPeriod = identity, 500*time.Millisecond }
+}
+
+// ends waits for the end of an allocator, and returns its error.
+func (r *running) ends() error {
+	r.world.Helper()
+	var err error
+	select {
+	case err = <-r.done:
+		r.done = nil
+	case <-time.After(30 * time.Second):
+		r.world.Fatal("the allocator does not end")
+	}
+	return err
+}
+
+// There is one address, and two Services. The younger is to have it, by a write
+// that the first allocator has sent and that has not arrived. Then the older
+// may have it too, and the second allocator, which cannot know of that write,
+// gives it to the older.
+func TestAWriteOfAFormerLeaderThatArrivesLateChangesNothing(t *testing.T) {
+	tests := []struct {
+		name string
+		// end is how the first ends, which can be cut off.
+		end       func(first *running, cut func())
+		successor string
+	}{
+		{"it was cut off", func(first *running, cut func()) {
+			cut()
+			if err := first.ends(); err == nil || !strings.Contains(err.Error(), "leader election lost") {
+				first.world.Errorf("it ends with the error %v", err)
+			}
+		}, "second"},
+		{"it was stopped, and the write took too long", func(first *running, _ func()) {
+			first.cancel()
+			if err := first.ends(); err != nil {
+				first.world.Error(err)
+			}
+		}, "second"},
+		{"it was killed, and is restarted under its name", func(first *running, cut func()) {
+			cut()
+			first.world.Cleanup(func() { _ = first.ends() })
+		}, "first"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"))
+			var away atomic.Bool
+			behind, former := w.proxied(func(req *http.Request, _ string) fate {
+				switch {
+				case away.Load():
+					return cut
+				case allocates(req, "younger"):
+					return hold
+				}
+				return pass
+			})
+			first := behind.allocator(hasty("first"))
+			older, younger := balancer("older", inGroup("missing")), balancer("younger")
+			w.create(older)
+			w.says(older, "False", "UnknownPool")
+			w.create(younger)
+			<-former.held
+			tt.end(first, func() { away.Store(true) })
+			w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
+
+			// What the second writes for the younger beside the touch is held
+			// back too: that must not be what keeps the late write off.
+			beyond, latter := w.proxied(func(req *http.Request, body string) fate {
+				if allocates(req, "younger") && !strings.Contains(body, `"Pending"`) {
+					return hold
+				}
+				return pass
+			})
+			beyond.allocator(eager(tt.successor))
+			w.has(older, "192.0.2.1")
+			<-latter.held
+			former.letGo()
+			if status := <-former.late; status != http.StatusConflict {
+				t.Errorf("the late write is answered with %d, want %d", status, http.StatusConflict)
+			}
+			w.exclusive()
+			w.has(younger, "")
+			latter.letGo()
+			w.says(younger, "False", "Exhausted")
+			w.has(older, "192.0.2.1")
+		})
+	}
+}
+
+func TestARestartWritesNothingToServices(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		holder string
+	}{
+		{"after a clean end", ""},
+		{"after a leader that was cut off", "other"},
+		{"after it was killed", "second"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.create(w.local("default", "192.0.2.0/28", "192.0.2.0/28", "2001:db8::/120", "2001:db8::/64"),
+				w.remote("far", "198.51.100.0/24", "198.51.100.0/24"), w.lease("n1", "192.0.2.0/28"))
+			first := w.allocator()
+			w.create(balancer("a"), balancer("b", dualStack("RequireDualStack")), balancer("c", inGroup("far"), localPolicy),
+				balancer("d", annotated(service.AnnotationSharing, "k")), balancer("e", localPolicy),
+				balancer("f", annotated(service.AnnotationAddresses, "192.0.2.9")))
+			w.settled(6)
+			first.stop()
+			if tt.holder != "" {
+				w.patch(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "purelb-allocator"}},
+					`{"spec":{"holderIdentity":%q,"leaseDurationSeconds":1}}`, tt.holder)
+			}
+			before := w.versions()
+			through, p := w.proxied(func(*http.Request, string) fate { return pass })
+			through.allocator(eager("second"))
+			last := balancer("last") // its turn is after all that were there
+			w.create(last)
+			w.has(last, "192.0.2.5")
+			for _, write := range p.seen() {
+				if strings.Contains(write, "/services/") && !strings.Contains(write, "/services/last") {
+					t.Errorf("it has written: %s", write)
+				}
+			}
+			after := w.versions()
+			delete(after, "Service default/last")
+			if !equalMaps(before, after) {
+				t.Errorf("the versions were %v, and are %v", before, after)
+			}
+		})
+	}
+}

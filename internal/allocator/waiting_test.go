@@ -1,0 +1,176 @@
+package allocator
+
+import (
+	"fmt"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/service"
+)
+
+// many is how many wait in the tests that count what it costs to serve them.
+const many = 10_000
+
+// crowd has many Services decided about, and fails if one gets anything but
+// what is wanted.
+func (s *shop) crowd(want string, change ...func(*service.Request)) []service.Request {
+	s.Helper()
+	all := make([]service.Request, many)
+	for i := range all {
+		all[i] = s.gets(s.wants(fmt.Sprintf("w%05d", i), change...), want)
+	}
+	clear(s.woken)
+	return all
+}
+
+// only fails unless these and nobody else were woken.
+func (s *shop) only(owners ...pool.Owner) {
+	s.Helper()
+	if len(s.woken) != len(owners) {
+		s.Errorf("%d are woken, want %q", len(s.woken), owners)
+	}
+	for _, o := range owners {
+		if !s.woken[o] {
+			s.Errorf("%s is not woken", o)
+		}
+	}
+}
+
+func TestOneFreedAddressCostsOneChoiceHoweverManyWait(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	holder := s.gets(s.wants("holder"), "192.0.2.1")
+	waiting := s.crowd("")
+	s.costs(1, "the holder goes", func() { s.forget(owner(holder)) })
+	s.only(owner(waiting[0]))
+	s.gets(s.wants("newcomer"), "")
+	s.gets(waiting[0], "192.0.2.1")
+	s.costs(0, "one goes that only waits", func() { s.forget(owner(waiting[1])) })
+	s.costs(1, "the next holder goes", func() { s.forget(owner(waiting[0])) })
+	s.only(owner(waiting[0]), owner(waiting[2]))
+}
+
+func TestBothFamiliesFreedCostOneChoice(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
+	both := families(service.All, addr.V4, addr.V6)
+	holder := s.gets(s.wants("holder", both), "192.0.2.1 2001:db8::1")
+	waiting := s.crowd("", both)
+	s.costs(1, "the holder goes", func() { s.forget(owner(holder)) })
+	s.only(owner(waiting[0]))
+	s.gets(waiting[0], "192.0.2.1 2001:db8::1")
+
+	// One family alone is of use to nobody here.
+	clear(s.woken)
+	only4 := waiting[0]
+	families(service.All, addr.V4)(&only4)
+	s.costs(2, "one family is given up", func() { s.gets(only4, "192.0.2.1") })
+	s.gets(s.wants("newcomer", families(service.All, addr.V6)), "2001:db8::1")
+}
+
+func TestAPinnedAddressThatIsFreedCostsAFewChoices(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+	holder, other := s.gets(s.wants("holder"), "192.0.2.1"), s.gets(s.wants("other"), "192.0.2.2")
+	waiting := s.crowd("", asking("192.0.2.1"))
+	s.costs(0, "another address is freed", func() { s.forget(owner(other)) })
+	s.costs(1+mostHints, "the holder goes", func() { s.forget(owner(holder)) })
+	s.gets(waiting[0], "192.0.2.1")
+	// Those who come next learn who has it now.
+	if d, _ := s.decide(waiting[1]); !s.woken[owner(waiting[1])] || d.Refusal == nil {
+		t.Error("the next one does not learn that the address has changed hands")
+	}
+}
+
+func TestATenantThatChangesItsPortsCostsAFewChoices(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+	holder := s.gets(s.wants("holder", keyed("key", 80)), "192.0.2.1")
+	waiting := s.crowd("", keyed("key", 80))
+	s.costs(1, "a tenant comes whose port nobody wants", func() {
+		s.gets(s.wants("another", keyed("key", 443)), "192.0.2.1")
+	})
+	s.only()
+	keyed("key", 8080)(&holder)
+	s.costs(2+mostHints, "the port is free", func() { s.gets(holder, "192.0.2.1") })
+	if !s.woken[owner(waiting[0])] {
+		t.Fatal("the oldest is not woken")
+	}
+	s.gets(waiting[0], "192.0.2.1")
+	s.gets(waiting[1], "")
+}
+
+func TestWhoWaitsForAFreeAddressJoinsOneThatItMayShare(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	holder := s.gets(s.wants("holder", keyed("", 80)), "192.0.2.1")
+	waiting := s.gets(s.wants("waiting", keyed("key", 443)), "")
+	conflicting := s.gets(s.wants("conflicting", keyed("key", 80)), "")
+	clear(s.woken)
+	keyed("key", 80)(&holder)
+	s.gets(holder, "192.0.2.1")
+	if !s.woken[owner(waiting)] {
+		t.Fatal("who may share now is not woken")
+	}
+	s.gets(waiting, "192.0.2.1")
+	clear(s.woken)
+	keyed("key", 81)(&holder)
+	s.gets(holder, "192.0.2.1")
+	if !s.woken[owner(conflicting)] {
+		t.Fatal("who may share now is not woken")
+	}
+	s.gets(conflicting, "192.0.2.1")
+}
+
+func TestACollisionEndsWithTheOtherTenant(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	a := s.gets(s.wants("a", keyed("key", 80)), "192.0.2.1")
+	b := s.gets(s.wants("b", keyed("key", 443)), "192.0.2.1")
+	keyed("key", 80)(&b)
+	d, err := s.decide(b)
+	if err != nil || d.Result.Allocated || texts(d.Result.Addresses) != "192.0.2.1" {
+		t.Fatalf("%v %+v", err, d.Result)
+	}
+	clear(s.woken)
+	s.forget(owner(a))
+	s.only(owner(b))
+	if d, _ = s.decide(b); !d.Result.Allocated {
+		t.Errorf("%+v", d.Result)
+	}
+}
+
+func TestGrowthServesEverybodyInTheOrderOfCreation(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	s.gets(s.wants("holder"), "192.0.2.1")
+	first, second, third := s.wants("z"), s.wants("y"), s.wants("x")
+	for _, r := range []service.Request{third, first, second} { // looked at in any order
+		s.gets(r, "")
+	}
+	s.offer(group(t, "default", "192.0.2.1-192.0.2.3"))
+	s.only(owner(first), owner(second))
+	s.gets(third, "")
+	s.gets(second, "192.0.2.3")
+	s.gets(first, "192.0.2.2")
+}
+
+func TestAServiceThatWasMadeAnewWaitsAtTheEnd(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	holder := s.gets(s.wants("holder"), "192.0.2.1")
+	s.gets(s.wants("a"), "")
+	b := s.gets(s.wants("b"), "")
+	a := s.gets(s.wants("a"), "") // deleted and created again, which nobody saw
+	s.forget(owner(holder))
+	s.gets(a, "")
+	s.gets(b, "192.0.2.1")
+}
+
+func TestLinesAreEmptyWhenNobodyWaits(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	holder := s.gets(s.wants("holder", keyed("key", 80)), "192.0.2.1")
+	for _, r := range []service.Request{
+		s.wants("a", keyed("key", 80)), s.wants("b"), s.wants("c", asking("192.0.2.1")), s.wants("d", families(service.Some, addr.V4, addr.V6)),
+	} {
+		s.gets(r, "")
+		s.forget(owner(r))
+	}
+	s.forget(owner(holder))
+	if len(s.lines)+len(s.waiting)+len(s.chances)+len(s.claims) > 0 {
+		t.Errorf("lines %v, waiting %v, chances %v, claims %v", s.lines, s.waiting, s.chances, s.claims)
+	}
+}

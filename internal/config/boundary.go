@@ -1,0 +1,64 @@
+package config
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+// boundary reads which Services a group is for. What can be read of it is
+// returned also when the rest cannot.
+func (f *findings) boundary(b v2.Boundary) Boundary {
+	read := Boundary{
+		NamespaceSelector: f.criterion("spec.namespaceSelector", b.NamespaceSelector),
+		ServiceSelector:   f.criterion("spec.serviceSelector", b.ServiceSelector),
+		Enforce:           b.EnforceNamespaces,
+		Default:           b.NamespaceDefault,
+		Priority:          b.Priority,
+		ByName:            !or(b.AutoAssign, true),
+	}
+	for _, name := range b.Namespaces {
+		read.Namespaces = append(read.Namespaces, string(name))
+	}
+	f.vain(b)
+	return read
+}
+
+// criterion reads a selector; none written is nil, and so is one that cannot be
+// read.
+func (f *findings) criterion(field string, s *metav1.LabelSelector) labels.Selector {
+	if s == nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		f.refuse(ReasonParseError, field, "%v: correct it, or remove it to choose without", err)
+		return nil
+	}
+	return selector
+}
+
+// vain notes what of b has no effect as it is written.
+func (f *findings) vain(b v2.Boundary) {
+	if len(b.Namespaces) == 0 && b.NamespaceSelector == nil {
+		if b.EnforceNamespaces {
+			f.refuse(ReasonParseError, "spec.enforceNamespaces", "is a fence around nothing, because the group is for no namespace: "+
+				"add namespaces or namespaceSelector, or remove it")
+		}
+		if b.NamespaceDefault {
+			f.warn(ReasonAdjusted, "spec.namespaceDefault", "is not in effect, because the group is for no namespace: "+
+				"add namespaces or namespaceSelector, or remove it")
+		}
+	}
+	if or(b.AutoAssign, true) {
+		return
+	}
+	const byName = "is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them"
+	if b.NamespaceDefault {
+		f.warn(ReasonAdjusted, "spec.namespaceDefault", byName)
+	}
+	if b.Priority != nil {
+		f.warn(ReasonAdjusted, "spec.priority", byName)
+	}
+}

@@ -1,0 +1,120 @@
+package pool_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/pool"
+)
+
+func TestARefusalSaysWhatItIsAbout(t *testing.T) {
+	b := pool.NewBook()
+	b.Grant("a/1", terms("k 80/TCP"))
+	hold(t, b, "a/1", one)
+	tests := []struct {
+		by, terms string
+		want      pool.HeldError
+	}{
+		{"a/2", "", pool.HeldError{Addr: ip(one), By: "a/1", Reason: pool.HeldByKey}},
+		{"a/3", "other", pool.HeldError{Addr: ip(one), By: "a/1", Reason: pool.HeldByKey}},
+		{"b/1", "k", pool.HeldError{Addr: ip(one), By: "a/1", Reason: pool.HeldByNamespace}},
+		{"a/4", "k 80/TCP", pool.HeldError{Addr: ip(one), By: "a/1", Reason: pool.HeldByPort, Port: pool.Port{Protocol: "TCP", Number: 80}}},
+	}
+	for _, tt := range tests {
+		b.Grant(pool.Owner(tt.by), terms(tt.terms))
+		for _, err := range []error{b.Refuses(ip("::ffff:"+one), pool.Owner(tt.by), false), b.Hold(ip(one), pool.Owner(tt.by), false)} {
+			var held *pool.HeldError
+			if !errors.As(err, &held) || *held != tt.want {
+				t.Errorf("%s: got %#v, want %#v", tt.by, err, tt.want)
+			}
+		}
+	}
+	if err := b.Refuses(netip.Addr{}, "a/1", false); err == nil {
+		t.Error("no address is not refused")
+	}
+}
+
+func TestTermsAreKeptUntilTheyAreDropped(t *testing.T) {
+	b := pool.NewBook()
+	b.Grant("a/1", terms("k 443/TCP 80/UDP 80/TCP 443/TCP"))
+	want := terms("k 80/TCP 80/UDP 443/TCP")
+	hold(t, b, "a/1", one)
+	b.Drop("a/1")
+	if diff := cmp.Diff(want, b.Terms("a/1")); diff != "" {
+		t.Errorf("dropped while it holds an address (-want +got):\n%s", diff)
+	}
+	clear(b.Terms("a/1").Ports) // a copy
+	b.Release(ip(one), "a/1")
+	if diff := cmp.Diff(want, b.Terms("a/1")); diff != "" {
+		t.Errorf("after the release (-want +got):\n%s", diff)
+	}
+	b.Drop("a/1")
+	if diff := cmp.Diff(pool.Terms{}, b.Terms("a/1")); diff != "" {
+		t.Errorf("after the drop (-want +got):\n%s", diff)
+	}
+}
+
+func TestASharedAddressIsOneAddress(t *testing.T) {
+	p := parse(t, "192.0.2.0/29", "192.0.2.0/29")
+	b := pool.NewBook()
+	for i := range 3 {
+		by := pool.Owner(fmt.Sprintf("a/%d", i))
+		b.Grant(by, pool.Terms{Key: "k", Ports: []pool.Port{{Protocol: "TCP", Number: int32(i)}}})
+		hold(t, b, by, one)
+	}
+	if used, free := b.InUse(p), b.Available(p).Int64(); used != 1 || free != 5 {
+		t.Errorf("%d in use and %d available", used, free)
+	}
+	for i := range 3 {
+		if got := next(b, p); got != "192.0.2.2" {
+			t.Errorf("next is %s with %d tenants", got, 3-i)
+		}
+		b.Release(ip(one), pool.Owner(fmt.Sprintf("a/%d", i)))
+	}
+	if got := next(b, p); got != one {
+		t.Errorf("next is %s", got)
+	}
+}
+
+func TestSharedFindsTheAddressesOfAKey(t *testing.T) {
+	b := pool.NewBook()
+	for by, want := range map[pool.Owner]string{"a/1": "k", "a/2": "k", "a/3": "l", "a/4": ""} {
+		b.Grant(by, terms(want))
+	}
+	hold(t, b, "a/1", "192.0.2.200", "192.0.2.9", two)
+	hold(t, b, "a/2", "192.0.2.9", "192.0.2.70")
+	hold(t, b, "a/3", "192.0.2.8")
+	hold(t, b, "a/4", "192.0.2.7")
+	shared := func(key string, f addr.Family) string { return fmt.Sprint(b.Shared(key, f)) }
+	if got := shared("k", addr.V4); got != "[192.0.2.9 192.0.2.70 192.0.2.200]" {
+		t.Errorf("IPv4 of k: %s", got)
+	}
+	if got := shared("k", addr.V6); got != "["+two+"]" {
+		t.Errorf("IPv6 of k: %s", got)
+	}
+	if got := shared("", addr.V4); got != "[]" {
+		t.Errorf("of no key: %s", got)
+	}
+	b.Grant("a/1", pool.Terms{})
+	if got := shared("k", addr.V4); got != "[192.0.2.9 192.0.2.70]" {
+		t.Errorf("after its key is gone: %s", got)
+	}
+	b.Grant("a/1", terms("l"))
+	b.Grant("a/2", terms("l"))
+	if k, l := shared("k", addr.V4), shared("l", addr.V4); k != "[]" || l != "[192.0.2.8 192.0.2.9 192.0.2.70 192.0.2.200]" {
+		t.Errorf("after all want another: %s and %s", k, l)
+	}
+}
+
+func TestTheNamespaceOfAnOwner(t *testing.T) {
+	for by, want := range map[pool.Owner]string{"shop/web": "shop", "shop": "shop", "": ""} {
+		if got := by.Namespace(); got != want {
+			t.Errorf("%q: got %q", by, got)
+		}
+	}
+}

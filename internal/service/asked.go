@@ -1,0 +1,66 @@
+package service
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// asked returns the addresses that svc asks for, and whether it does so by
+// spec.loadBalancerIP.
+func asked(svc *corev1.Service) (addresses []netip.Addr, byField bool, err error) {
+	if text := annotation(svc, AnnotationAddresses); text != "" {
+		addresses, err = parseAsked(strings.Split(text, ","))
+		if err != nil {
+			return nil, false, fmt.Errorf("annotation %s: %w; write one address, or one of each family separated by a comma",
+				AnnotationAddresses, err)
+		}
+		return addresses, false, nil
+	}
+	text := svc.Spec.LoadBalancerIP // deprecated, and still in use
+	if text == "" {
+		return nil, false, nil
+	}
+	if addresses, err = parseAsked([]string{text}); err != nil {
+		return nil, false, fmt.Errorf("spec.loadBalancerIP: %w; write one address, or better the annotation %s instead",
+			err, AnnotationAddresses)
+	}
+	return addresses, true, nil
+}
+
+// parseAsked reads addresses, of which there must be one of each family at
+// most.
+func parseAsked(texts []string) ([]netip.Addr, error) {
+	var addresses []netip.Addr
+	for _, text := range texts {
+		a, err := parseAddress(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range addresses {
+			if f := addr.FamilyOf(a); f == addr.FamilyOf(b) {
+				return nil, fmt.Errorf("%s and %s are both %s", b, a, f)
+			}
+		}
+		addresses = append(addresses, a)
+	}
+	return addresses, nil
+}
+
+func parseAddress(text string) (netip.Addr, error) {
+	text = strings.TrimSpace(text)
+	a, err := netip.ParseAddr(text)
+	switch {
+	case text == "":
+		return a, fmt.Errorf("an address is missing")
+	case err != nil:
+		return a, fmt.Errorf("%s is not an IP address", addr.Quote(text))
+	case a.Zone() != "":
+		return a, fmt.Errorf("%s has a zone, and service addresses have none", addr.Quote(text))
+	}
+	return a.Unmap(), nil
+}
