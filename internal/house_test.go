@@ -40,6 +40,7 @@ var house = []room{
 
 	{drivers, "internal/linux", "internal/addr internal/announce", "process kernel"},
 	{drivers, "internal/lease", "internal/addr internal/election", "process types apiserver"},
+	{drivers, "internal/gossip", "", "process gossip"},
 
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver"},
 
@@ -69,6 +70,8 @@ var doors = []door{
 		"only internal/linux talks to the kernel's network stack; read it there into an announce.Node, and carry changes out there"},
 	{"apiserver", "k8s.io/client-go",
 		"only the loops, internal/lease and internal/apiserver talk to the API server; decisions get its objects as values"},
+	{"gossip", "github.com/hashicorp/memberlist",
+		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},
 	{"http", "net/http",

@@ -49,6 +49,8 @@ type Link struct {
 	// Kind is the kernel's name for the driver ("dummy", "ifb", "veth",
 	// "bond"), or "" for hardware.
 	Kind string
+	// MAC is the Ethernet address, zero where there is none.
+	MAC [6]byte
 	// Up is the administrative state; Carrier says whether the link works.
 	Up, Carrier bool
 	// Default4 and Default6 say that the best default route of the family

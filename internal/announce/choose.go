@@ -13,12 +13,14 @@ import (
 // choose decides on ip by what is known and what is configured.
 func (d *decider) choose(ip netip.Addr) Decision {
 	switch {
+	case d.yields(ip):
+		return Decision{Reason: ReasonCutOff}
 	case !d.sure():
 		return d.keep(ip)
 	case d.homeless() && d.held(ip):
 		return d.keepUntilTaken(ip)
 	case d.Agent == nil:
-		return Decision{Reason: ReasonNoConfig}
+		return d.leave(ip)
 	case d.isLocal(ip):
 		return d.chooseLocal(ip)
 	default:
@@ -63,36 +65,6 @@ func (d *decider) lives(node string) bool {
 func (d *decider) isLocal(ip netip.Addr) bool {
 	_, _, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
 	return home || slices.ContainsFunc(d.known, func(p netip.Prefix) bool { return p.Contains(ip) })
-}
-
-// chooseLocal decides on an address that one node announces.
-func (d *decider) chooseLocal(ip netip.Addr) Decision {
-	winner := d.view.Choose(ip, d.holder(ip)).Node
-	link, prefix, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
-	switch {
-	case !home:
-		return Decision{Reason: ReasonNoInterface, Winner: winner}
-	case winner == "":
-		return Decision{Reason: ReasonNoEligibleNodes}
-	case winner != d.Self:
-		return Decision{Reason: ReasonLostElection, Winner: winner}
-	}
-	return Decision{Where: Local, Reason: ReasonElected, Winner: winner, Address: d.localAddress(ip, link, prefix)}
-}
-
-// holder returns the node that announces ip now, as far as is known: the one in
-// a slot that can still have it, else this one if it carries ip.
-func (d *decider) holder(ip netip.Addr) string {
-	for _, svc := range d.holders[ip] {
-		slot, ok := service.SlotOf(svc.Slots, ip)
-		if ok && d.view.IsCandidate(slot.Node, ip) {
-			return slot.Node
-		}
-	}
-	if d.held(ip) {
-		return d.Self
-	}
-	return ""
 }
 
 // chooseRemote decides on an address that every node announces, or no node if
@@ -144,7 +116,7 @@ func (d *decider) keep(ip netip.Addr) Decision {
 	link, prefix, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
 	for _, svc := range d.holders[ip] {
 		if slot, ok := service.SlotOf(svc.Slots, ip); ok && home && slot.Node == d.Self {
-			return Decision{Where: Local, Reason: ReasonKept, Winner: d.Self, Address: d.localAddress(ip, link, prefix)}
+			return Decision{Where: Local, Reason: ReasonKept, Winner: d.Self, Used: true, Address: d.localAddress(ip, link, prefix)}
 		}
 	}
 	return Decision{Reason: ReasonUndecided}

@@ -6,114 +6,9 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/election"
-	"purelb.io/purelb/internal/service"
 )
-
-// Service is a Service that is to be announced.
-type Service struct {
-	// Key is "namespace/name".
-	Key       string
-	Addresses []netip.Addr
-	// Slots say who announces the local ones.
-	Slots []service.Slot
-	// PoolType is what the addresses were when they were allocated.
-	PoolType string
-	// LocalPolicy says that only nodes with a ready endpoint take traffic.
-	LocalPolicy bool
-	SkipIPv6DAD bool
-}
-
-// Read reads svc; ok is false for one that is not ours to announce.
-func Read(svc *corev1.Service) (s Service, ok bool) {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || !service.Branded(svc) {
-		return Service{}, false
-	}
-	return Service{
-		Key:       svc.Namespace + "/" + svc.Name,
-		Addresses: service.Ingress(svc),
-		Slots: append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
-			service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...),
-		PoolType:    svc.Annotations[service.AnnotationPoolType],
-		LocalPolicy: service.LocalPolicy(svc),
-		SkipIPv6DAD: svc.Annotations[service.AnnotationSkipIPv6DAD] == "true",
-	}, true
-}
-
-// Situation is everything that a decision depends on.
-type Situation struct {
-	// Self is the name of this node.
-	Self string
-	// Complete says that Services, Config and Agent are all that there is to
-	// know. As long as it is false, or Peers are not trusted, this node keeps
-	// what it has and takes nothing.
-	Complete bool
-	Services []Service
-	Config   config.Config
-	// Agent is the one in force on this node, nil when there is none. Broken
-	// says that there would be one if it could be used.
-	Agent  *config.Agent
-	Broken bool
-	Node   Node
-	Peers  election.Peers
-	// Ready says of the Services with LocalPolicy whether this node has a ready
-	// endpoint of theirs. One that it does not mention is not known yet.
-	Ready map[string]bool
-}
-
-// Where an address is announced on this node.
-type Where string
-
-const (
-	// Nowhere is not on this node.
-	Nowhere Where = ""
-	// Local is on an interface of the address's network, on one node only.
-	Local Where = "local"
-	// Remote is on the dummy interface, on every node.
-	Remote Where = "remote"
-)
-
-// Reasons of decisions, besides ReasonNodeAddress.
-const (
-	// Why it is announced here.
-	ReasonElected = "electionWon"
-	ReasonRemote  = "announcingNonLocal"
-	ReasonKept    = "kept"
-	// Why not.
-	ReasonNoConfig        = "noConfig"
-	ReasonLostElection    = "lostElection"
-	ReasonNoEligibleNodes = "noEligibleNodes"
-	ReasonNoInterface     = "noLocalInterface"
-	ReasonNoEndpoints     = "noEndpoints"
-	ReasonUndecided       = "undecided"
-)
-
-// Decision is what this node does with one address of one Service, and why.
-type Decision struct {
-	Service string
-	IP      netip.Addr
-	Where   Where
-	Reason  string
-	// Winner is the node that announces a local address, as far as is known.
-	Winner string
-	// Message says more of some reasons.
-	Message string
-	// Address is what is wanted, unless Where is Nowhere.
-	Address Address
-}
-
-// Plan is what this node should carry.
-type Plan struct {
-	// Decisions are in order of Service, and for each of them in the order of
-	// its addresses.
-	Decisions []Decision
-	// Wanted are the addresses to carry, each once.
-	Wanted []Address
-}
 
 // Decide returns what this node should carry in situation s. It depends on
 // nothing else, so nodes that see the same agree.
@@ -125,6 +20,7 @@ func Decide(s Situation) Plan {
 type decider struct {
 	Situation
 	view    election.View
+	others  election.View // view without this node, if that is cut off
 	known   []netip.Prefix
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
@@ -142,6 +38,9 @@ func newDecider(s Situation) *decider {
 		ours:      map[netip.Addr][]Address{},
 		foreign:   foreign,
 		holders:   map[netip.Addr][]Service{},
+	}
+	if s.Peers.CutOff {
+		d.others = election.NewView(slices.DeleteFunc(slices.Clone(s.Peers.Members), func(m election.Member) bool { return m.Node == s.Self }))
 	}
 	if s.Agent != nil {
 		for _, f := range []addr.Family{addr.V4, addr.V6} {

@@ -91,6 +91,7 @@ func theSituation() Situation {
 			Known:   prefixes(segment...),
 			Trusted: true,
 		},
+		Endpoints: map[string][]string{},
 	}
 }
 

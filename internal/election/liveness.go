@@ -28,6 +28,7 @@ type seen struct {
 	version  string
 	duration time.Duration
 	since    time.Time // from when its silence counts
+	renewed  time.Time // when it was last seen to change
 }
 
 // NewLiveness returns a Liveness that has seen nothing and had no contact yet.
@@ -49,10 +50,19 @@ func (l *Liveness) Observe(node, version string, duration time.Duration, now tim
 	s, ok := l.seen[node]
 	if !ok || s.version != version {
 		s.since = now
+		if ok && !l.interrupted(now) {
+			s.renewed = now
+		}
 	}
 	s.version, s.duration = version, duration
 	l.seen[node] = s
 }
+
+// Renewed returns when the holder of the Lease of node was last seen to renew it.
+// It is zero for a Lease of which that was not seen: that it differs from what
+// it was before an interruption of contact may be the work of one who has died
+// since.
+func (l *Liveness) Renewed(node string) time.Time { return l.seen[node].renewed }
 
 // Forget notes that the Lease of node is gone: its agent has said goodbye.
 func (l *Liveness) Forget(node string) { delete(l.seen, node) }

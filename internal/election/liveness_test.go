@@ -245,6 +245,31 @@ func TestNextIsWhenSomebodyMayBeFoundDead(t *testing.T) {
 	}
 }
 
+func TestARenewalIsWhatWasSeenToHappen(t *testing.T) {
+	tests := []struct {
+		name  string
+		steps []string
+		want  int // 0: never
+	}{
+		{"that it is there is no renewal", []string{"0 see a/1", "0-9 contact"}, 0},
+		{"nor that it is seen again", []string{"0 see a/1", "0-9 contact", "9 see a/1"}, 0},
+		{"a change is", []string{"0 see a/1", "0-9 contact", "9 see a/2"}, 9},
+		{"the last one", []string{"0 see a/1", "0-9 contact", "8 see a/2", "9 see a/3"}, 9},
+		{"not one that may have happened at any time since", []string{"0 see a/1", "0-5 contact", "60 see a/2", "60 contact"}, 0},
+		{"nor one during a loss of contact", []string{"0 see a/1", "0-5 contact", "6 lost", "7 see a/2", "7 contact"}, 0},
+		{"but the next one", []string{"0 see a/1", "0-5 contact", "60 see a/2", "60 contact", "63 see a/3"}, 63},
+		{"of one that is forgotten nothing is known", []string{"0 see a/1", "0-9 contact", "9 see a/2", "9 forget a"}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := told(t, tt.steps...).Renewed("a")
+			if want := at(tt.want); tt.want == 0 != got.IsZero() || tt.want > 0 && !got.Equal(want) {
+				t.Errorf("got %s, want second %d", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestALeaseHasTheDurationThatItSays(t *testing.T) {
 	l := election.NewLiveness(tolerance)
 	l.Observe("slow", "1", 30*time.Second, at(0))

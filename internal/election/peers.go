@@ -18,4 +18,7 @@ type Peers struct {
 	// concluded from who is missing: nothing new is taken, and nothing that
 	// is held is given up.
 	Trusted bool
+	// CutOff says that this node is the one that is missing: the others may
+	// take what it holds, so it gives that up.
+	CutOff bool
 }

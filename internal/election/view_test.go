@@ -118,7 +118,7 @@ func TestChoose(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := election.Choose(ip(tt.ip), tt.members, tt.holder); got != tt.want {
+			if got := election.Choose(ip(tt.ip), tt.members, tt.holder, election.Preference{}); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
@@ -162,7 +162,7 @@ func TestViewAnswersAsItsDefinitionDoes(t *testing.T) {
 			want.Reason = election.ReasonNoCandidates
 		}
 		v := election.NewView(members)
-		if got := v.Choose(a, holder); got != want {
+		if got := v.Choose(a, holder, election.Preference{}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		if got := v.IsCandidate(holder, a); got != isCandidate[holder] {
@@ -205,14 +205,14 @@ func BenchmarkChoose(b *testing.B) {
 		view := election.NewView(members)
 		holders := make([]string, len(addresses))
 		for i, a := range addresses {
-			holders[i] = view.Choose(a, "").Node
+			holders[i] = view.Choose(a, "", election.Preference{}).Node
 		}
 		run := func(name string, view election.View, holder func(i int) string) {
 			b.Run(fmt.Sprintf("%s/%d subnets", name, subnets), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					for i, a := range addresses {
-						view.Choose(a, holder(i))
+						view.Choose(a, holder(i), election.Preference{})
 					}
 				}
 			})

@@ -29,28 +29,24 @@ func (s *Stack) Claim(ctx context.Context, link string, addr netip.Addr) error {
 
 // hasNeighbors says that a link is an Ethernet, or looks like one.
 func (l link) hasNeighbors() bool {
-	return l.hardware == unix.ARPHRD_ETHER && len(l.mac) == 6 &&
+	return l.hardware == unix.ARPHRD_ETHER && l.MAC != [6]byte{} &&
 		l.flags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) == 0
 }
 
 func (s *Stack) claim(ctx context.Context, l link, addr netip.Addr) error {
-	mac := [6]byte(l.mac)
 	if addr.Is4() {
 		return errors.Join(
-			s.transmit(l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpRequest, mac, addr)),
-			s.transmit(l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpReply, mac, addr)))
+			s.transmit(l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpRequest, l.MAC, addr)),
+			s.transmit(l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpReply, l.MAC, addr)))
 	}
 	source, err := s.sourceFor(ctx, l, addr)
 	if err != nil {
 		return err
 	}
-	return s.transmit(l, unix.ETH_P_IPV6, allNodesMAC, unsolicitedNA(mac, source, addr))
+	return s.transmit(l, unix.ETH_P_IPV6, groupMAC(allNodes), unsolicitedNA(l.MAC, source, addr))
 }
 
-var (
-	broadcastMAC = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-	allNodesMAC  = [8]byte{0x33, 0x33, 0, 0, 0, 1} // RFC 2464 section 7
-)
+var broadcastMAC = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 // transmit sends a packet out of a link, past the routing and the firewall.
 func (s *Stack) transmit(l link, protocol uint16, to [8]byte, packet []byte) error {

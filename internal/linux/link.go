@@ -16,6 +16,10 @@ const (
 	skipStats = 1 << 3
 	// promoteSecondaries is IPV4_DEVCONF_PROMOTE_SECONDARIES.
 	promoteSecondaries = 20
+	// operTesting and operDormant are the states of RFC 2863 in which a link
+	// has a carrier and takes no traffic: a test, or a login (802.1X) before
+	// which the switch lets nothing through.
+	operTesting, operDormant = 4, 5
 )
 
 // link is a link as the kernel keeps it.
@@ -23,7 +27,8 @@ type link struct {
 	announce.Link
 	flags    uint32
 	hardware uint16 // ARPHRD_*
-	mac      []byte
+	// flaps counts how often the carrier came or went.
+	flaps uint32
 	// promotes says that secondary addresses stay when the primary goes.
 	promotes bool
 }
@@ -62,19 +67,28 @@ func parseLink(body []byte) (link, error) {
 	l := link{hardware: native.Uint16(body[2:]), flags: native.Uint32(body[8:])}
 	l.Index = int(int32(native.Uint32(body[4:])))
 	l.Up = l.flags&unix.IFF_UP != 0
-	l.Carrier = l.flags&unix.IFF_LOWER_UP != 0
+	waiting := false
 	for kind, value := range attributes(body[unix.SizeofIfInfomsg:]) {
 		switch kind {
 		case unix.IFLA_IFNAME:
 			l.Name = text(value)
 		case unix.IFLA_ADDRESS:
-			l.mac = append([]byte(nil), value...)
+			if len(value) == len(l.MAC) && l.hardware == unix.ARPHRD_ETHER {
+				l.MAC = [6]byte(value)
+			}
+		case unix.IFLA_OPERSTATE:
+			waiting = len(value) == 1 && (value[0] == operTesting || value[0] == operDormant)
+		case unix.IFLA_CARRIER_CHANGES:
+			l.flaps = number(value)
 		case unix.IFLA_LINKINFO:
 			l.Kind = text(nested(value, unix.IFLA_INFO_KIND))
 		case unix.IFLA_AF_SPEC:
 			l.promotes = promotes(nested(nested(value, unix.AF_INET), unix.IFLA_INET_CONF))
 		}
 	}
+	// The operational state alone says too little: it follows the carrier
+	// only some time later.
+	l.Carrier = l.flags&unix.IFF_LOWER_UP != 0 && !waiting
 	return l, nil
 }
 

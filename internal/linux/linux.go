@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -23,15 +24,20 @@ import (
 type Stack struct {
 	log   *slog.Logger
 	route *conn
+	// flows is the kernel's table of connections, nil where it has none.
+	flows *conn
 	// wire sends frames; it receives none.
 	wire int
+	ears *ears
+	// missed counts what nobody took of what was heard.
+	missed atomic.Uint64
 	// marks says that the kernel keeps the mark of an address.
 	marks bool
 }
 
 // New opens the network stack. It needs CAP_NET_ADMIN and CAP_NET_RAW.
 func New(log *slog.Logger) (*Stack, error) {
-	sock, err := openSocket()
+	sock, err := openSocket(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
@@ -42,6 +48,12 @@ func New(log *slog.Logger) (*Stack, error) {
 	if s.wire, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("open packet socket: %w", err), s.Close())
 	}
+	if s.ears, err = openEars(log); err != nil {
+		return nil, errors.Join(fmt.Errorf("open packet socket: %w", err), s.Close())
+	}
+	if s.flows, err = openFlows(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open connection tracking: %w", err), s.Close())
+	}
 	return s, nil
 }
 
@@ -50,6 +62,12 @@ func (s *Stack) Close() error {
 	err := s.route.close()
 	if s.wire >= 0 {
 		err = errors.Join(err, unix.Close(s.wire))
+	}
+	if s.ears != nil {
+		err = errors.Join(err, s.ears.close())
+	}
+	if s.flows != nil {
+		err = errors.Join(err, s.flows.close())
 	}
 	return err
 }

@@ -130,6 +130,96 @@ func TestObserveLinks(t *testing.T) {
 	}
 }
 
+func TestACarrierComesAndGoes(t *testing.T) {
+	newWorld(t)
+	there := newNeighborhood(t)
+	s := newStack(t)
+	ip(t, `link add macvlan7 link eth0 type macvlan
+		link set macvlan7 up
+		link add br0 type bridge
+		link set br0 up
+		link add eth8 type veth peer name eth9
+		link set eth9 up
+		link set eth8 master br0 up`)
+	works := func(link string, want bool) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("carrier of %s: %v", link, want), func() bool {
+			for _, l := range observe(t, s).Links {
+				if l.Name == link {
+					return l.Up && l.Carrier == want
+				}
+			}
+			return false
+		})
+	}
+	for _, tt := range []struct {
+		here, there string
+		want        bool
+		links       []string
+	}{
+		{want: true, links: []string{"lo", "eth0", "macvlan7", "br0"}},
+		{there: "link set eth0 down", want: false, links: []string{"eth0", "macvlan7"}},
+		{there: "link set eth0 up", want: true, links: []string{"eth0", "macvlan7"}},
+		{here: "link set eth9 down", want: false, links: []string{"br0"}},
+		{here: "link set eth9 up", want: true, links: []string{"br0"}},
+		{here: "link set eth0 mode dormant\nlink set eth0 state dormant", want: false, links: []string{"eth0"}},
+		{here: "link set eth0 mode default\nlink set eth0 state up", want: true, links: []string{"eth0"}},
+	} {
+		there.ip(t, tt.there)
+		ip(t, tt.here)
+		for _, link := range tt.links {
+			works(link, tt.want)
+		}
+	}
+}
+
+func TestTheMACOfALink(t *testing.T) {
+	newWorld(t)
+	newNeighborhood(t)
+	s := newStack(t)
+	ip(t, "link add macvlan7 link eth0 address 02:00:00:00:00:07 type macvlan")
+	want := map[string][6]byte{"lo": {}, "eth0": testMAC, "macvlan7": {2, 0, 0, 0, 0, 7}}
+	got := map[string][6]byte{}
+	for _, l := range observe(t, s).Links {
+		got[l.Name] = l.MAC
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("MACs (-want +got):\n%s", diff)
+	}
+}
+
+// A DHCP client puts the new address beside the old one, or takes the old one
+// off first, with which the kernel by itself takes off all of that network. Both
+// ways our address is there after another round.
+func TestTheNodesAddressChanges(t *testing.T) {
+	for _, tt := range []struct{ name, change, node string }{
+		{"another of the network, put first", "addr add 192.0.2.50/24 dev eth0\naddr del 192.0.2.1/24 dev eth0", "192.0.2.50/24"},
+		{"another of the network, put last", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.50/24 dev eth0", "192.0.2.50/24"},
+		{"another network", "addr flush dev eth0\naddr add 198.51.100.1/24 dev eth0", "198.51.100.1/24"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			s := newStack(t)
+			ip(t, "link add eth0 type ifb\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0")
+			if strings.HasPrefix(tt.change, "addr add") {
+				sysctl(t, "ipv4.conf.eth0.promote_secondaries", "1") // as systemd has it
+			}
+			wanted := []announce.Address{local("eth0", "192.0.2.9/24")}
+			round(t, s, wanted)
+			ip(t, tt.change)
+			round(t, s, wanted)
+			got := addresses(t, s, "eth0")
+			for _, want := range []string{
+				"192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n", tt.node + " valid forever preferred forever\n",
+			} {
+				if !strings.Contains(got, want) {
+					t.Errorf("%s is not in:\n%s", strings.TrimSpace(want), got)
+				}
+			}
+		})
+	}
+}
+
 func TestObserveAddressesOfAllKinds(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)

@@ -10,10 +10,22 @@ const (
 	arpReply   = 2
 
 	icmpv6                = 58
+	neighborSolicitation  = 135
 	neighborAdvertisement = 136
 	override              = 0x20
+	sourceLinkLayer       = 1
 	targetLinkLayer       = 2
+
+	sizeofARP  = 28
+	sizeofIPv6 = 40
+	// ownSegment is the hop limit by which the receiver knows that no router
+	// was on the way.
+	ownSegment = 255
 )
+
+// ethernetIPv4 is how an ARP packet begins: Ethernet, IPv4, and the lengths of
+// their addresses.
+var ethernetIPv4 = [6]byte{0, 1, 8, 0, 6, 4}
 
 // gratuitousARP is an ARP packet for Ethernet in which mac says that it has
 // addr, to all and unasked: sender and target are the same address.
@@ -27,16 +39,22 @@ func gratuitousARP(operation uint16, mac [6]byte, addr netip.Addr) []byte {
 	if operation == arpReply {
 		target = mac
 	}
-	b := []byte{
-		0, 1, // Ethernet
-		8, 0, // IPv4
-		6, 4, // length of the addresses
-	}
+	return packetARP(operation, mac, ip, target, ip)
+}
+
+// probeARP is an ARP packet in which mac asks who has addr, without saying that
+// it has any itself: nobody takes it down (RFC 5227 section 2.1.1).
+func probeARP(mac [6]byte, addr netip.Addr) []byte {
+	return packetARP(arpRequest, mac, [4]byte{}, [6]byte{}, addr.As4())
+}
+
+func packetARP(operation uint16, mac [6]byte, ip [4]byte, targetMAC [6]byte, target [4]byte) []byte {
+	b := append(make([]byte, 0, sizeofARP), ethernetIPv4[:]...)
 	b = binary.BigEndian.AppendUint16(b, operation)
 	b = append(b, mac[:]...)
 	b = append(b, ip[:]...)
-	b = append(b, target[:]...)
-	return append(b, ip[:]...)
+	b = append(b, targetMAC[:]...)
+	return append(b, target[:]...)
 }
 
 // unsolicitedNA is an IPv6 packet to all nodes in which mac says that it has
@@ -51,14 +69,37 @@ func unsolicitedNA(mac [6]byte, source, addr netip.Addr) []byte {
 	return append(headerIPv6(source, allNodes, len(body)), body...)
 }
 
+// probeNS is an IPv6 packet that asks who has addr, without saying who asks: a
+// Neighbor Solicitation as in duplicate address detection (RFC 4862 section
+// 5.4.2), which is answered to all nodes. It is for the solicited-node group.
+func probeNS(addr netip.Addr) []byte {
+	target, group := addr.As16(), solicitedNode(addr)
+	body := append([]byte{neighborSolicitation, 0, 0, 0, 0, 0, 0, 0}, target[:]...)
+	binary.BigEndian.PutUint16(body[2:], checksum(netip.IPv6Unspecified(), group, body))
+	return append(headerIPv6(netip.IPv6Unspecified(), group, len(body)), body...)
+}
+
+// solicitedNode is the group of those whose address ends like addr (RFC 4291
+// section 2.7.1).
+func solicitedNode(addr netip.Addr) netip.Addr {
+	b := addr.As16()
+	copy(b[:], []byte{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff})
+	return netip.AddrFrom16(b)
+}
+
+// groupMAC is the Ethernet address of an IPv6 group (RFC 2464 section 7).
+func groupMAC(group netip.Addr) [8]byte {
+	b := group.As16()
+	return [8]byte{0x33, 0x33, b[12], b[13], b[14], b[15]}
+}
+
 // allNodes is the group of every node on the link.
 var allNodes = netip.MustParseAddr("ff02::1")
 
-// headerIPv6 is for ICMPv6. The hop limit proves to the receiver that no
-// router was on the way.
+// headerIPv6 is for ICMPv6 within the segment.
 func headerIPv6(source, destination netip.Addr, length int) []byte {
 	src, dst := source.As16(), destination.As16()
-	b := []byte{6 << 4, 0, 0, 0, byte(length >> 8), byte(length), icmpv6, 255}
+	b := []byte{6 << 4, 0, 0, 0, byte(length >> 8), byte(length), icmpv6, ownSegment}
 	b = append(b, src[:]...)
 	return append(b, dst[:]...)
 }

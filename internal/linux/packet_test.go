@@ -29,6 +29,19 @@ func TestPackets(t *testing.T) {
 			want: "0001 0800 06 04 0002 020000000001 c0000209 020000000001 c0000209",
 		},
 		{
+			name: "ARP probe",
+			got:  probeARP(testMAC, netip.MustParseAddr("192.0.2.9")),
+			want: "0001 0800 06 04 0001 020000000001 00000000 000000000000 c0000209",
+		},
+		{
+			name: "neighbor solicitation that probes",
+			got:  probeNS(netip.MustParseAddr("fd00::12:3456:789a")),
+			want: "60000000 0018 3a ff" +
+				"00000000000000000000000000000000 ff0200000000000000000001ff56789a" +
+				"87 00 57b4 00000000" + // type, code, checksum, reserved; no option tells who asks
+				"fd00000000000000000000123456789a",
+		},
+		{
 			name: "unsolicited neighbor advertisement",
 			got:  unsolicitedNA(testMAC, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fd00::9")),
 			want: "60000000 0020 3a ff" + // version, length, next header, hop limit

@@ -13,13 +13,13 @@ import (
 // call that asks. It bounds the wait for an answer that got lost.
 const answerTime = 5 * time.Second
 
-// socket is a rtnetlink socket.
+// socket is a netlink socket.
 type socket struct{ fd int }
 
-// openSocket opens a socket in the calling thread's network namespace, member
-// of these multicast groups.
-func openSocket(groups ...int) (*socket, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+// openSocket opens a socket to a part of the kernel in the calling thread's
+// network namespace, member of these multicast groups.
+func openSocket(part int, groups ...int) (*socket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, part)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}

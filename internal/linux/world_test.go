@@ -2,9 +2,11 @@ package linux
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -226,19 +228,50 @@ func (n neighborhood) ip(t testing.TB, script string) (out string) {
 // capture opens a socket there that receives all frames.
 func (n neighborhood) capture(t testing.TB) (fd int) {
 	t.Helper()
-	n.do(func() {
-		var err error
-		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(networkOrder(unix.ETH_P_ALL)))
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	n.do(func() { fd = capture(t) })
+	return fd
+}
+
+// capture opens a socket that receives all frames.
+func capture(t testing.TB) (fd int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(networkOrder(unix.ETH_P_ALL)))
+	if err != nil {
+		t.Error(err)
+	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	wait := unix.NsecToTimeval(int64(5 * time.Second))
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	return fd
+}
+
+// say sends frames from there.
+func (n neighborhood) say(t testing.TB, fd int, frames ...[]byte) {
+	t.Helper()
+	n.do(func() { say(t, fd, "eth0", frames...) })
+}
+
+// say sends frames from a link.
+func say(t testing.TB, fd int, link string, frames ...[]byte) {
+	t.Helper()
+	l, err := net.InterfaceByName(link)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, f := range frames {
+		if err := unix.Sendto(fd, f, 0, &unix.SockaddrLinklayer{Ifindex: l.Index}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// addressed is a packet in a frame.
+func addressed(to, from [6]byte, protocol uint16, packet []byte) []byte {
+	b := append(to[:], from[:]...)
+	return append(binary.BigEndian.AppendUint16(b, protocol), packet...)
 }
 
 // frame returns the next frame of that source and protocol.

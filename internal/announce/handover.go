@@ -1,0 +1,82 @@
+package announce
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Handovers hold back the removal of local addresses until the node that is to
+// have them has taken them. The zero value has none; it is not safe for
+// concurrent use.
+type Handovers struct{ each map[netip.Addr]*handover }
+
+type handover struct {
+	to    string
+	until time.Time
+	over  bool
+}
+
+// handoverLimit is how long to wait for a node to take an address.
+const handoverLimit = time.Second
+
+// Parting is what to do now about addresses that are to go.
+type Parting struct {
+	// Remove may go now.
+	Remove []Address
+	// Ask are the addresses that nodes are to be asked to take, by node.
+	Ask map[string][]netip.Addr
+	// Next is when time alone lets more go, or zero.
+	Next time.Time
+}
+
+// Sift returns what to do about remove, the addresses that are to go by p.
+func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Parting {
+	parting := Parting{Ask: map[string][]netip.Addr{}}
+	heirs := map[netip.Addr]string{}
+	for _, d := range p.Decisions {
+		if d.HandTo != "" && d.Where == Nowhere {
+			heirs[d.IP] = d.HandTo
+		}
+	}
+	left := map[netip.Addr]*handover{}
+	for _, a := range remove {
+		ip := a.Prefix.Addr()
+		to, ok := heirs[ip]
+		if !ok {
+			parting.Remove = append(parting.Remove, a)
+			continue
+		}
+		one := h.each[ip]
+		if one == nil {
+			one = &handover{until: now.Add(handoverLimit)}
+		}
+		left[ip] = one
+		if to != one.to && !one.over {
+			one.to = to
+			parting.Ask[to] = append(parting.Ask[to], ip)
+		}
+		parting.step(now, one, a)
+	}
+	h.each = left
+	return parting
+}
+
+// step lets a go, or notes when that will be.
+func (p *Parting) step(now time.Time, one *handover, a Address) {
+	switch {
+	case one.over || !now.Before(one.until):
+		p.Remove = append(p.Remove, a)
+	case p.Next.IsZero() || one.until.Before(p.Next):
+		p.Next = one.until
+	}
+}
+
+// Over notes that there is nothing to wait for any more: to has taken addresses,
+// or cannot be asked.
+func (h *Handovers) Over(to string, addresses []netip.Addr) {
+	for _, ip := range addresses {
+		if one := h.each[ip]; one != nil && one.to == to {
+			one.over = true
+		}
+	}
+}

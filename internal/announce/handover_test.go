@@ -1,0 +1,112 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// parting is a node that is to give up v4 and v6, and has both.
+type parting struct {
+	t    *testing.T
+	does Handovers
+	to   map[string]string // address to heir
+	told strings.Builder
+}
+
+// do carries out a step such as "10 taken node-b fd00::50". After "pass" it notes
+// what comes of it.
+func (w *parting) do(step string) {
+	words := strings.Fields(step)
+	var ms int
+	if _, err := fmt.Sscan(words[0], &ms); err != nil {
+		w.t.Fatal(step, err)
+	}
+	now := begin.Add(time.Duration(ms) * time.Millisecond)
+	switch words[1] {
+	case "to":
+		for _, ip := range words[3:] {
+			w.to[ip] = words[2]
+		}
+	case "stay":
+		w.pass(ms, now, words[2:]...)
+	case "taken":
+		for _, ip := range words[3:] {
+			w.does.Over(words[2], []netip.Addr{netip.MustParseAddr(ip)})
+		}
+	case "pass":
+		w.pass(ms, now)
+	default:
+		w.t.Fatal(step)
+	}
+}
+
+func (w *parting) pass(ms int, now time.Time, stay ...string) {
+	var p Plan
+	var remove []Address
+	for _, a := range []Address{hasLocal("eth0", v4+"/24", lifetime), hasLocal("eth0", v6+"/64", lifetime)} {
+		ip := a.Prefix.Addr()
+		d := Decision{IP: ip, HandTo: w.to[ip.String()]}
+		if strings.Contains(strings.Join(stay, " "), ip.String()) {
+			d = Decision{IP: ip, Where: Local, Address: a}
+		} else {
+			remove = append(remove, a)
+		}
+		p.Decisions = append(p.Decisions, d)
+	}
+	s := w.does.Sift(now, p, remove)
+	var said []string
+	for _, a := range s.Remove {
+		said = append(said, "remove "+a.Prefix.Addr().String())
+	}
+	for _, node := range []string{"node-b", "node-c"} {
+		if ips := s.Ask[node]; len(ips) > 0 {
+			said = append(said, fmt.Sprintf("ask %s for %v", node, ips))
+		}
+	}
+	if !s.Next.IsZero() {
+		said = append(said, fmt.Sprintf("next at %d", s.Next.Sub(begin).Milliseconds()))
+	}
+	fmt.Fprintf(&w.told, "%d: %s\n", ms, strings.Join(said, "; "))
+}
+
+func TestHandovers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		steps []string
+		want  string
+	}{
+		{"what nobody is to have goes at once",
+			[]string{"0 pass"}, "0: remove 10.0.0.5; remove fd00::50\n"},
+		{"the heir is asked once, and it goes when that has it",
+			[]string{"0 to node-b " + v4 + " " + v6, "0 pass", "5 pass", "20 taken node-b " + v6, "20 pass", "30 taken node-b " + v4, "30 pass"},
+			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n5: next at 1000\n" +
+				"20: remove fd00::50; next at 1000\n30: remove 10.0.0.5; remove fd00::50\n"},
+		{"or when it has had the time",
+			[]string{"0 to node-b " + v4, "0 pass", "999 pass", "1000 pass"},
+			"0: remove fd00::50; ask node-b for [10.0.0.5]; next at 1000\n999: remove fd00::50; next at 1000\n1000: remove 10.0.0.5; remove fd00::50\n"},
+		{"another heir is asked too, and has no longer",
+			[]string{"0 to node-b " + v6, "0 to node-b " + v4, "0 pass", "600 to node-c " + v6, "600 pass", "601 taken node-b " + v6, "601 pass", "1000 pass"},
+			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n600: ask node-c for [fd00::50]; next at 1000\n601: next at 1000\n1000: remove 10.0.0.5; remove fd00::50\n"},
+		{"what is to stay after all is forgotten",
+			[]string{"0 to node-b " + v4 + " " + v6, "0 pass", "500 stay " + v4 + " " + v6, "900 pass"},
+			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n500: \n900: ask node-b for [10.0.0.5 fd00::50]; next at 1900\n"},
+		{"what was taken goes also if it is found again",
+			[]string{"0 to node-b " + v4, "0 to node-b " + v6, "0 pass", "10 taken node-b " + v4 + " " + v6, "10 to node-c " + v4, "10 pass"},
+			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n10: remove 10.0.0.5; remove fd00::50\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &parting{t: t, to: map[string]string{}}
+			for _, step := range tt.steps {
+				w.do(step)
+			}
+			if diff := cmp.Diff(tt.want, w.told.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/service"
+)
+
+// chooseLocal decides on an address that one node announces.
+func (d *decider) chooseLocal(ip netip.Addr) Decision {
+	preference, known := d.preference(ip)
+	if !known {
+		return d.keep(ip)
+	}
+	choice := d.view.Choose(ip, d.holder(ip), preference)
+	decision := Decision{Winner: choice.Node, Because: choice.Reason, HandTo: d.handTo(ip, choice.Node), Used: d.used(ip)}
+	link, prefix, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
+	switch {
+	case !home:
+		decision.Reason = ReasonNoInterface
+	case choice.Reason == election.ReasonNoEndpoints:
+		decision.Reason = ReasonNoEndpoints
+	case choice.Node == "":
+		decision.Reason = ReasonNoEligibleNodes
+	case choice.Node != d.Self:
+		decision.Reason = ReasonLostElection
+	default:
+		decision.Where, decision.Reason, decision.Address = Local, ReasonElected, d.localAddress(ip, link, prefix)
+	}
+	return decision
+}
+
+// leave decides on an address of a node that announces nothing any more.
+func (d *decider) leave(ip netip.Addr) Decision {
+	preference, _ := d.preference(ip)
+	winner := d.view.Choose(ip, d.holder(ip), preference).Node
+	return Decision{Reason: ReasonNoConfig, HandTo: d.handTo(ip, winner)}
+}
+
+// preference is for the nodes that ip should be on. There is one only if they are
+// all the same to whoever has ip: not if several Services share it.
+func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) {
+	holders := d.holders[ip]
+	if len(holders) != 1 {
+		return p, true
+	}
+	svc := holders[0]
+	p.Strict = svc.AllowLocal && svc.LocalPolicy
+	if d.Endpoints == nil || !p.Strict && !svc.Affinity {
+		return election.Preference{}, true
+	}
+	nodes, known := d.Endpoints[svc.Key]
+	p.Nodes = make(map[string]bool, len(nodes))
+	for _, node := range nodes {
+		p.Nodes[node] = true
+	}
+	return p, known
+}
+
+// holder returns the node that announces ip now, as far as is known: the one in
+// a slot that can still have it, else this one if it carries ip.
+//
+// That another machine claims ip too is often the work of a node that was cut off
+// from this one and took it. Without a slot both would think themselves the
+// holder, so then nobody is.
+func (d *decider) holder(ip netip.Addr) string {
+	for _, svc := range d.holders[ip] {
+		slot, ok := service.SlotOf(svc.Slots, ip)
+		if ok && d.view.IsCandidate(slot.Node, ip) {
+			return slot.Node
+		}
+	}
+	if d.held(ip) && !d.Contested[ip] {
+		return d.Self
+	}
+	return ""
+}
+
+// used says whether a node is known to have announced ip.
+func (d *decider) used(ip netip.Addr) bool {
+	return slices.ContainsFunc(d.holders[ip], func(s Service) bool {
+		_, ok := service.SlotOf(s.Slots, ip)
+		return ok
+	})
+}
+
+// handTo returns winner if ip is here, and winner another node that can be asked
+// to take it.
+func (d *decider) handTo(ip netip.Addr, winner string) string {
+	if winner == d.Self || !d.held(ip) {
+		return ""
+	}
+	i := slices.IndexFunc(d.Peers.Members, func(m election.Member) bool { return m.Node == winner })
+	if i < 0 || !d.Peers.Members[i].Reachable {
+		return ""
+	}
+	return winner
+}
+
+// yields says that this node is cut off, and others can take ip in the meantime.
+// What nobody else can have stays, and so do remote addresses, which are no
+// less true for being on a node that is cut off.
+func (d *decider) yields(ip netip.Addr) bool {
+	if !d.Peers.CutOff || !d.isLocal(ip) || len(d.ours[ip]) > 0 && !d.held(ip) {
+		return false
+	}
+	preference, _ := d.preference(ip)
+	return d.others.Choose(ip, "", preference).Node != ""
+}

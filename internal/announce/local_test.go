@@ -1,0 +1,287 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/service"
+)
+
+func affine(s *Service) { s.Affinity = true }
+func strict(s *Service) { s.LocalPolicy, s.AllowLocal = true, true }
+
+// in is slots and change.
+func in(slot string, change func(*Service)) func(*Service) {
+	return func(s *Service) {
+		slots(slot)(s)
+		change(s)
+	}
+}
+
+// endpoints says on which nodes, separated by spaces, web has ready ones.
+func endpoints(nodes string) twist {
+	return func(s *Situation) { s.Endpoints = map[string][]string{"default/web": strings.Fields(nodes)} }
+}
+
+// among changes the members of these names, separated by spaces.
+func among(names string, change func(*election.Member)) twist {
+	return func(s *Situation) {
+		for i := range s.Peers.Members {
+			if slices.Contains(strings.Fields(names), s.Peers.Members[i].Node) {
+				change(&s.Peers.Members[i])
+			}
+		}
+	}
+}
+
+func drained(names string) twist {
+	return among(names, func(m *election.Member) { m.Draining = true })
+}
+
+func reachable(names string) twist {
+	return among(names, func(m *election.Member) { m.Reachable = true })
+}
+
+func barred(names string) twist {
+	return among(names, func(m *election.Member) { m.Eligible = false })
+}
+
+func contested(ips ...string) twist {
+	return func(s *Situation) {
+		s.Contested = map[netip.Addr]bool{}
+		for _, ip := range ips {
+			s.Contested[netip.MustParseAddr(ip)] = true
+		}
+	}
+}
+
+func cutOff(s *Situation) { s.Peers.Trusted, s.Peers.CutOff = false, true }
+
+var (
+	here4 = hasLocal("eth0", "10.0.0.5/24", lifetime)
+	here6 = hasLocal("eth0", "fd00::50/64", lifetime)
+)
+
+func showChoice(d Decision) string {
+	text := fmt.Sprintf("%s %s", d.IP, d.Reason)
+	if d.Winner != "" {
+		text += ", " + d.Winner
+	}
+	if d.Because != "" {
+		text += " by " + d.Because
+	}
+	if d.HandTo != "" {
+		text += ", hand to " + d.HandTo
+	}
+	return text
+}
+
+func TestDecideByPreference(t *testing.T) {
+	both := []string{"10.0.0.5", "fd00::50"} // both are node-a's by hash
+	for _, tt := range []struct {
+		name  string
+		given []twist
+		want  string // IPv4, then IPv6
+	}{
+		{"a node says why it has an address", []twist{serve(both...)},
+			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
+
+		// Affinity.
+		{"affinity: to where the endpoints are", []twist{serveAs("default/web", affine, both...), endpoints("node-b")},
+			"10.0.0.5 lostElection, node-b by affinity\nfd00::50 lostElection, node-b by affinity\n"},
+		{"affinity: after them, if they move", []twist{serveAs("default/web", in("node-a,eth0,10.0.0.5", affine), both...), endpoints("node-b"), has(here4, here6), reachable("node-b")},
+			"10.0.0.5 lostElection, node-b by affinity, hand to node-b\nfd00::50 lostElection, node-b by affinity, hand to node-b\n"},
+		{"affinity: without endpoints as without affinity", []twist{serveAs("default/web", affine, both...), endpoints("")},
+			"10.0.0.5 electionWon, node-a by affinityFallback\nfd00::50 electionWon, node-a by affinityFallback\n"},
+		{"affinity: as it was as long as the endpoints are not known", []twist{serveAs("default/web", affine, both...), has(here4)},
+			"10.0.0.5 kept\nfd00::50 undecided\n"},
+		{"affinity: not of a shared address", []twist{serveAs("default/web", affine, both...), serveAs("default/zzz", nil, both...), endpoints("node-b")},
+			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
+
+		// Policy Local on local addresses.
+		{"allowed policy Local: only where endpoints are", []twist{serveAs("default/web", strict, both...), endpoints("node-c")},
+			"10.0.0.5 lostElection, node-c by affinity\nfd00::50 lostElection, node-c by affinity\n"},
+		{"allowed policy Local: nowhere without any", []twist{serveAs("default/web", strict, both...), endpoints(""), has(here4, here6)},
+			"10.0.0.5 noEndpoints by noEndpoints\nfd00::50 noEndpoints by noEndpoints\n"},
+		{"allowed policy Local: also on a node that drains", []twist{serveAs("default/web", strict, both...), endpoints("node-a"), drained("node-a")},
+			"10.0.0.5 electionWon, node-a by lastResort\nfd00::50 electionWon, node-a by lastResort\n"},
+		{"allowed policy Local: as it was as long as the endpoints are not known", []twist{serveAs("default/web", strict, both...), has(here6)},
+			"10.0.0.5 undecided\nfd00::50 kept\n"},
+		{"policy Local that is not allowed does not matter", []twist{serveAs("default/web", narrow, both...), endpoints("node-b")},
+			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
+		{"nor does permission without the policy", []twist{serveAs("default/web", func(s *Service) { s.AllowLocal = true }, both...), endpoints("node-b")},
+			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
+
+		{"wishes have no effect where nobody looks for endpoints", []twist{serveAs("default/web", func(s *Service) { affine(s); strict(s) }, both...), func(s *Situation) { s.Endpoints = nil }},
+			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
+
+		// Going.
+		{"drain: handed over", []twist{serve(both...), has(here4, here6), drained("node-a"), reachable("node-b node-c")},
+			"10.0.0.5 lostElection, node-c by hash, hand to node-c\nfd00::50 lostElection, node-c by hash, hand to node-c\n"},
+		{"drain: only what is here is", []twist{serve(both...), has(here6), drained("node-a"), reachable("node-b node-c")},
+			"10.0.0.5 lostElection, node-c by hash\nfd00::50 lostElection, node-c by hash, hand to node-c\n"},
+		{"drain: not by the last node", []twist{serve(both...), has(here4, here6), drained("node-a node-b node-c"), reachable("node-b node-c")},
+			"10.0.0.5 electionWon, node-a by lastResort\nfd00::50 electionWon, node-a by lastResort\n"},
+		{"who cannot be asked is not", []twist{serve(both...), has(here4, here6), drained("node-a")},
+			"10.0.0.5 lostElection, node-c by hash\nfd00::50 lostElection, node-c by hash\n"},
+		{"goodbye: this node is barred, and hands over", []twist{serve(both...), has(here4, here6), barred("node-a"), reachable("node-b node-c")},
+			"10.0.0.5 lostElection, node-c by hash, hand to node-c\nfd00::50 lostElection, node-c by hash, hand to node-c\n"},
+		{"goodbye: what nobody can take goes", []twist{serve(both...), has(here4, here6), barred("node-a node-b node-c")},
+			"10.0.0.5 noEligibleNodes by noCandidates\nfd00::50 noEligibleNodes by noCandidates\n"},
+		{"the interface is down: handed over", []twist{serve(both...), has(here4, here6), down("eth0"), func(s *Situation) { s.Agent.Interfaces = []string{"eth1"} },
+			among("node-a", func(m *election.Member) { m.Subnets = nil }), reachable("node-b node-c")},
+			"10.0.0.5 noLocalInterface, node-c by hash, hand to node-c\nfd00::50 noLocalInterface, node-c by hash, hand to node-c\n"},
+		{"no LBNodeAgent any more: handed over", []twist{serve(both...), has(here4, here6), noAgent,
+			among("node-a", func(m *election.Member) { m.Subnets = nil }), reachable("node-b node-c")},
+			"10.0.0.5 noConfig, hand to node-c\nfd00::50 noConfig, hand to node-c\n"},
+		{"two have it: the one without the slot", []twist{serveAs("default/web", slots("node-b,eth0,10.0.0.5", "node-b,eth0,fd00::50"), both...), has(here4, here6), reachable("node-b")},
+			"10.0.0.5 lostElection, node-b by holder, hand to node-b\nfd00::50 lostElection, node-b by holder, hand to node-b\n"},
+		{"two have it and no slot says who: the one with the lowest hash", []twist{serve("2001:db8::1", "10.0.0.5"), has(here4, hasLocal("eth0", "2001:db8::1/64", lifetime)),
+			contested("2001:db8::1", "10.0.0.5"), reachable("node-b")},
+			"2001:db8::1 lostElection, node-b by hash, hand to node-b\n10.0.0.5 electionWon, node-a by hash\n"},
+		{"a foreign machine that claims it changes nothing", []twist{serveAs("default/web", slots("node-a,eth0,2001:db8::1"), "2001:db8::1"), has(hasLocal("eth0", "2001:db8::1/64", lifetime)), contested("2001:db8::1")},
+			"2001:db8::1 electionWon, node-a by holder\n"},
+
+		// Being cut off.
+		{"cut off: what others can take goes, and does not come back by the slot", []twist{cutOff, serveAs("default/web", slots("node-a,eth0,fd00::50"), both...), has(here4)},
+			"10.0.0.5 cutOff\nfd00::50 cutOff\n"},
+		{"cut off: what nobody else can have stays", []twist{cutOff, serve(both...), has(here4, here6), barred("node-b node-c")},
+			"10.0.0.5 kept\nfd00::50 kept\n"},
+		{"cut off: one family may stay", []twist{cutOff, serve(both...), has(here4, here6), among("node-b node-c", func(m *election.Member) { m.Subnets = prefixes("fd00::/64") })},
+			"10.0.0.5 kept\nfd00::50 cutOff\n"},
+		{"cut off: what only this node has endpoints for stays", []twist{cutOff, serveAs("default/web", strict, both...), endpoints("node-a"), has(here4, here6)},
+			"10.0.0.5 kept\nfd00::50 kept\n"},
+		{"cut off: remote addresses stay", []twist{cutOff, serve("172.16.0.1", "fd16::1"), has(hasRemote("kube-lb0", "172.16.0.1/24"), hasRemote("kube-lb0", "fd16::1/64"))},
+			"172.16.0.1 kept\nfd16::1 kept\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := theSituation()
+			for _, change := range tt.given {
+				change(&s)
+			}
+			var got strings.Builder
+			for _, d := range Decide(s).Decisions {
+				got.WriteString(showChoice(d) + "\n")
+				if d.Why() == "" {
+					t.Errorf("%s: no sentence", d.IP)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestADecisionKnowsWhatWasAnnouncedBefore(t *testing.T) {
+	s := theSituation()
+	serveAs("default/web", slots("node-z,eth0,10.0.0.5"), "10.0.0.5", "fd00::50")(&s)
+	d := Decide(s).Decisions
+	if !d[0].Used || d[1].Used {
+		t.Errorf("10.0.0.5: %t, fd00::50: %t", d[0].Used, d[1].Used)
+	}
+}
+
+func TestEveryDecisionSaysWhy(t *testing.T) {
+	for want, d := range map[string]Decision{
+		"node-b has it and can keep it":                     {Reason: ReasonLostElection, Winner: "node-b", Because: election.ReasonHolder},
+		"node-b has a ready endpoint of its Service":        {Reason: ReasonElected, Winner: "node-b", Because: election.ReasonAffinity},
+		"node-b has taken it":                               {Reason: ReasonLostElection, Winner: "node-b"},
+		"this node has no working interface in its network": {Reason: ReasonNoInterface},
+		"no usable LBNodeAgent is for this node":            {Reason: ReasonNoConfig},
+		"10.0.0.5 is an address of the node itself":         {Reason: ReasonNodeAddress, Message: "10.0.0.5 is an address of the node itself"},
+		"this node has no working interface in its network; node-b announces it; it goes as soon as node-b has it": {Reason: ReasonNoInterface, Winner: "node-b", HandTo: "node-b"},
+		"externalTrafficPolicy is Local, and this node has no ready endpoint of its Service":                       {Reason: ReasonNoEndpoints},
+		"externalTrafficPolicy is Local, and no node in its network has a ready endpoint of its Service":           {Reason: ReasonNoEndpoints, Because: election.ReasonNoEndpoints},
+	} {
+		if got := d.Why(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestReadTakesTheWishesOfItsUser(t *testing.T) {
+	for _, tt := range []struct {
+		annotations          map[string]string
+		affinity, allowLocal bool
+	}{
+		{nil, false, false},
+		{map[string]string{AnnotationNodeAffinity: "service-endpoints"}, true, false},
+		{map[string]string{AnnotationNodeAffinity: "something-else"}, false, false},
+		{map[string]string{service.AnnotationAllowLocal: "true"}, false, true},
+		{map[string]string{service.AnnotationAllowLocal: ""}, false, true},
+	} {
+		svc := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{service.AnnotationAllocatedBy: service.Brand}},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+		}
+		for name, value := range tt.annotations {
+			svc.Annotations[name] = value
+		}
+		if got, _ := Read(svc); got.Affinity != tt.affinity || got.AllowLocal != tt.allowLocal {
+			t.Errorf("%v: got %+v", tt.annotations, got)
+		}
+	}
+}
+
+// Whoever drains, and wherever endpoints are: exactly one node announces a local
+// address as long as one can, and every other one that has it hands it to that.
+func TestOneNodeAnnouncesAndTheOthersHandOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var nodes []election.Member
+		var withEndpoints []string
+		for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
+			m := member(fmt.Sprintf("node-%d", i), segment...)
+			m.Draining, m.Reachable = rapid.Bool().Draw(t, "draining"), true
+			nodes = append(nodes, m)
+			if rapid.Bool().Draw(t, "endpoint") {
+				withEndpoints = append(withEndpoints, m.Node)
+			}
+		}
+		svc := Service{Key: "default/web", Addresses: []netip.Addr{netip.MustParseAddr(rapid.SampledFrom([]string{"10.0.0.5", "fd00::50"}).Draw(t, "ip"))}}
+		svc.Affinity = rapid.Bool().Draw(t, "affinity")
+		svc.LocalPolicy = rapid.Bool().Draw(t, "local")
+		svc.AllowLocal = svc.LocalPolicy
+		if holder := rapid.IntRange(-1, 6).Draw(t, "slot"); holder >= 0 {
+			svc.Slots = []service.Slot{{Node: fmt.Sprintf("node-%d", holder), Interface: "eth0", Address: svc.Addresses[0]}}
+		}
+		contest := rapid.Bool().Draw(t, "contested")
+
+		announce, handed := map[string]bool{}, map[string]bool{}
+		for _, m := range nodes {
+			s := seenFrom(m.Node, nodes, []Service{svc})
+			s.Endpoints = map[string][]string{svc.Key: withEndpoints}
+			if contest { // all have it, and hear each other
+				s.Contested = map[netip.Addr]bool{svc.Addresses[0]: true}
+				has(here4, here6)(&s)
+			}
+			d := Decide(s).Decisions[0]
+			if d.Where == Local {
+				announce[m.Node] = true
+			} else if d.HandTo != "" {
+				handed[d.HandTo] = true
+			}
+		}
+		want := 1
+		if svc.LocalPolicy && len(withEndpoints) == 0 {
+			want = 0
+		}
+		if len(announce) != want {
+			t.Fatalf("announced by %v, want %d", announce, want)
+		}
+		for heir := range handed {
+			if !announce[heir] {
+				t.Fatalf("handed to %s, announced by %v", heir, announce)
+			}
+		}
+	})
+}

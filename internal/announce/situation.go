@@ -1,0 +1,85 @@
+package announce
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/service"
+)
+
+// Service is a Service that is to be announced.
+type Service struct {
+	// Key is "namespace/name".
+	Key       string
+	Addresses []netip.Addr
+	// Slots say who announces the local ones.
+	Slots []service.Slot
+	// PoolType is what the addresses were when they were allocated.
+	PoolType string
+	// LocalPolicy says that only nodes with a ready endpoint take traffic.
+	LocalPolicy bool
+	// AllowLocal keeps LocalPolicy for local addresses: only nodes with a
+	// ready endpoint may have one.
+	AllowLocal bool
+	// Affinity says that nodes with a ready endpoint come before others.
+	Affinity    bool
+	SkipIPv6DAD bool
+}
+
+// AnnotationNodeAffinity is set on a Service by its user; affinityEndpoints is its
+// only value: nodes with a ready endpoint come before others.
+const (
+	AnnotationNodeAffinity = "purelb.io/node-affinity"
+	affinityEndpoints      = "service-endpoints"
+)
+
+// Read reads svc; ok is false for one that is not ours to announce.
+func Read(svc *corev1.Service) (s Service, ok bool) {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || !service.Branded(svc) {
+		return Service{}, false
+	}
+	_, allowLocal := svc.Annotations[service.AnnotationAllowLocal]
+	return Service{
+		Key:       svc.Namespace + "/" + svc.Name,
+		Addresses: service.Ingress(svc),
+		Slots: append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
+			service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...),
+		PoolType:    svc.Annotations[service.AnnotationPoolType],
+		LocalPolicy: service.LocalPolicy(svc),
+		AllowLocal:  allowLocal,
+		Affinity:    svc.Annotations[AnnotationNodeAffinity] == affinityEndpoints,
+		SkipIPv6DAD: svc.Annotations[service.AnnotationSkipIPv6DAD] == "true",
+	}, true
+}
+
+// Situation is everything that a decision depends on.
+type Situation struct {
+	// Self is the name of this node.
+	Self string
+	// Complete says that Services, Config and Agent are all that there is to
+	// know. As long as it is false, or Peers are not trusted, this node keeps
+	// what it has and takes nothing.
+	Complete bool
+	Services []Service
+	Config   config.Config
+	// Agent is the one in force on this node, nil when there is none. Broken
+	// says that there would be one if it could be used.
+	Agent  *config.Agent
+	Broken bool
+	Node   Node
+	Peers  election.Peers
+	// Ready says of the Services with LocalPolicy whether this node has a ready
+	// endpoint of theirs. One that it does not mention is not known yet.
+	Ready map[string]bool
+	// Endpoints are the nodes with a ready endpoint, by Service: those with
+	// Affinity, or AllowLocal and LocalPolicy. Of one that it does not mention
+	// they are not known yet. Nil says that nobody looks for endpoints, and
+	// then these wishes have no effect.
+	Endpoints map[string][]string
+	// Contested are addresses that are on this node, and that another machine
+	// claims too.
+	Contested map[netip.Addr]bool
+}

@@ -1,0 +1,105 @@
+package announce
+
+import (
+	"hash/fnv"
+	"net/netip"
+	"time"
+)
+
+// Takeovers decide when this node may take the local addresses that it is to
+// have and has not. The zero value with Self set has none; it is not safe for
+// concurrent use.
+//
+// The segment has the last word: what is answered there by another machine is not
+// taken, whoever is thought to live, and is asked for again until it is not. Only
+// what the holder itself offers is taken while it still answers.
+type Takeovers struct {
+	// Self is the name of this node.
+	Self   string
+	each   map[netip.Addr]*takeover
+	offers map[netip.Addr]offer
+}
+
+// takeover is what is known of one address that is wanted and not here.
+type takeover struct {
+	probing bool
+	// silent is when the last probe ended without an answer, zero if it has
+	// not. Answered is from when mac has answered.
+	silent, answered time.Time
+	mac              [6]byte
+	// retry is when to probe again, and pause how long that is after the last
+	// time.
+	retry time.Time
+	pause time.Duration
+}
+
+// offer is the word of a holder that from now on it is for this node to answer.
+type offer struct {
+	from  string
+	until time.Time
+}
+
+const (
+	// silence is how long it counts that nobody answered.
+	silence = 3 * time.Second
+	// offered is how long an offer counts: somewhat longer than the holder
+	// waits.
+	offered = 2 * handoverLimit
+	// pauseMin and pauseMax are the pauses between probes of what is answered.
+	// Right after a failure a short one may do: the last that a machine does
+	// before it is gone is to answer.
+	pauseMin, pauseMax = 200 * time.Millisecond, 4 * time.Second
+)
+
+// Offered notes that from asks this node to take addresses.
+func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) {
+	if t.offers == nil {
+		t.offers = map[netip.Addr]offer{}
+	}
+	for _, ip := range addresses {
+		t.offers[ip] = offer{from, now.Add(offered)}
+	}
+}
+
+// Probed notes the end of a probe of addresses, and who answered for which.
+func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[netip.Addr][6]byte) {
+	for _, ip := range addresses {
+		one := t.each[ip]
+		if one == nil || !one.probing {
+			continue // not wanted any more
+		}
+		mac, answered := answers[ip]
+		if !answered {
+			*one = takeover{silent: now}
+			continue
+		}
+		one.mac = mac
+		if one.answered.IsZero() {
+			one.answered = now
+		}
+		t.later(now, ip, one)
+	}
+}
+
+// Unprobed notes that addresses could not be probed: nothing was learnt of them.
+func (t *Takeovers) Unprobed(now time.Time, addresses []netip.Addr) {
+	for _, ip := range addresses {
+		if one := t.each[ip]; one != nil && one.probing {
+			t.later(now, ip, one)
+		}
+	}
+}
+
+// later puts off the next probe of ip.
+func (t *Takeovers) later(now time.Time, ip netip.Addr, one *takeover) {
+	one.pause = min(max(2*one.pause, pauseMin), pauseMax)
+	one.probing, one.retry = false, now.Add(one.pause+t.stagger(ip, one.pause/2))
+}
+
+// stagger is a part of limit that differs from node to node: two that probe at
+// the same time hear each other, and both wait.
+func (t *Takeovers) stagger(ip netip.Addr, limit time.Duration) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(t.Self + "#" + ip.String()))
+	return limit * time.Duration(h.Sum32()%1024) / 1024
+}

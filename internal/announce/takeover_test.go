@@ -1,0 +1,268 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+const v4, v6 = "10.0.0.5", "fd00::50"
+
+var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// taking is a node-a that is to have v4 and v6 on eth0, and has neither.
+type taking struct {
+	t    *testing.T
+	does Takeovers
+	used bool // the addresses were announced by some node before
+	node Node
+	gone []string // addresses that are not wanted any more
+	told strings.Builder
+}
+
+func (w *taking) plan() (p Plan) {
+	for _, a := range []Address{{Prefix: netip.MustParsePrefix(v4 + "/24")}, {Prefix: netip.MustParsePrefix(v6 + "/64")}} {
+		a.Link = "eth0"
+		if ip := a.Prefix.Addr(); !slices.Contains(w.gone, ip.String()) {
+			p.Decisions = append(p.Decisions, Decision{IP: ip, Where: Local, Address: a, Used: w.used})
+			p.Wanted = append(p.Wanted, a)
+		}
+	}
+	return p
+}
+
+// do carries out a step such as "200 answered fd00::50": 200 ms after the
+// beginning, a probe of fd00::50 was answered. After "pass" it notes what comes
+// of it.
+func (w *taking) do(step string) {
+	words := strings.Fields(step)
+	var ms int
+	if _, err := fmt.Sscan(words[0], &ms); err != nil {
+		w.t.Fatal(step, err)
+	}
+	now := begin.Add(time.Duration(ms) * time.Millisecond)
+	var ips []netip.Addr
+	for _, word := range words[2:] {
+		if ip, err := netip.ParseAddr(word); err == nil {
+			ips = append(ips, ip)
+		}
+	}
+	switch words[1] {
+	case "pass":
+		w.pass(ms, now)
+	case "silent":
+		w.does.Probed(now, ips, nil)
+	case "answered":
+		answers := map[netip.Addr][6]byte{}
+		for _, ip := range ips {
+			answers[ip] = [6]byte{2, 0, 0, 0, 0, 0xb}
+		}
+		w.does.Probed(now, ips, answers)
+	case "unprobed":
+		w.does.Unprobed(now, ips)
+	case "offered":
+		w.does.Offered(now, "node-b", ips)
+	case "has":
+		for _, ip := range ips {
+			w.node.Addresses = append(w.node.Addresses, hasLocal("eth0", map[string]string{v4: v4 + "/24", v6: v6 + "/64"}[ip.String()], lifetime))
+		}
+	case "remote":
+		for _, ip := range ips {
+			w.node.Addresses = append(w.node.Addresses, hasRemote("kube-lb0", netip.PrefixFrom(ip, ip.BitLen()).String()))
+		}
+	case "release":
+		w.gone = words[2:]
+	case "want":
+		w.gone = nil
+	default:
+		w.t.Fatal(step)
+	}
+}
+
+func (w *taking) pass(ms int, now time.Time) {
+	p := w.plan()
+	missing := slices.DeleteFunc(slices.Clone(p.Wanted), func(a Address) bool {
+		return slices.ContainsFunc(w.node.Addresses, func(f Address) bool {
+			return f.Link == a.Link && f.Prefix.Addr() == a.Prefix.Addr() && f.Prefix.Bits() == a.Prefix.Bits()
+		})
+	})
+	s := w.does.Sift(now, p, missing, w.node)
+	var said []string
+	for _, a := range s.Add {
+		said = append(said, "add "+showAddress(Address{Prefix: a.Prefix, Link: a.Link, Valid: Forever, NoDAD: a.NoDAD}))
+	}
+	for _, a := range s.Probe {
+		said = append(said, "probe "+a.Prefix.Addr().String())
+	}
+	for _, c := range s.Contested {
+		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), mac(c.MAC), c.Since.Sub(begin).Milliseconds()))
+	}
+	for node, ips := range s.Answer {
+		said = append(said, fmt.Sprintf("answer %s %v", node, ips))
+	}
+	if !s.Next.IsZero() {
+		said = append(said, fmt.Sprintf("next after %s", s.Next.Sub(now).Truncate(100*time.Millisecond)))
+	}
+	fmt.Fprintf(&w.told, "%d: %s\n", ms, strings.Join(said, "; "))
+}
+
+func TestTakeovers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		used  bool
+		steps []string
+		want  string
+	}{
+		{"the segment is asked first, and silence is consent", false,
+			[]string{"0 pass", "100 pass", "200 silent " + v4 + " " + v6, "200 pass"},
+			"0: probe 10.0.0.5; probe fd00::50\n100: \n200: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0\n"},
+		{"where another node had it the kernel does not ask again", true,
+			[]string{"0 pass", "200 silent " + v4 + " " + v6, "200 pass"},
+			"0: probe 10.0.0.5; probe fd00::50\n200: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n"},
+		{"what is answered is not taken, and asked for again", false,
+			[]string{"0 pass", "200 answered " + v6, "200 silent " + v4, "200 pass", "500 pass", "700 silent " + v6, "700 pass"},
+			"0: probe 10.0.0.5; probe fd00::50\n" +
+				"200: add 10.0.0.5/24 dev eth0; fd00::50 is contested by 02:00:00:00:00:0b since 200; next after 200ms\n" +
+				"500: add 10.0.0.5/24 dev eth0; probe fd00::50; fd00::50 is contested by 02:00:00:00:00:0b since 200\n" +
+				"700: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0\n"},
+		{"again and again, with longer pauses, and the beginning is remembered", false,
+			[]string{"0 release " + v6, "0 pass", "1 answered " + v4, "400 pass", "401 answered " + v4, "401 pass", "1100 pass", "1101 answered " + v4, "1101 pass"},
+			"0: probe 10.0.0.5\n" +
+				"400: probe 10.0.0.5; 10.0.0.5 is contested by 02:00:00:00:00:0b since 1\n" +
+				"401: 10.0.0.5 is contested by 02:00:00:00:00:0b since 1; next after 400ms\n" +
+				"1100: probe 10.0.0.5; 10.0.0.5 is contested by 02:00:00:00:00:0b since 1\n" +
+				"1101: 10.0.0.5 is contested by 02:00:00:00:00:0b since 1; next after 800ms\n"},
+		{"silence does not count for ever", false,
+			[]string{"0 release " + v6, "0 pass", "100 silent " + v4, "3099 pass", "3100 pass"},
+			"0: probe 10.0.0.5\n3099: add 10.0.0.5/24 dev eth0\n3100: probe 10.0.0.5\n"},
+		{"what could not be probed is not taken", false,
+			[]string{"0 release " + v4, "0 pass", "100 unprobed " + v6, "100 pass", "500 pass"},
+			"0: probe fd00::50\n100: next after 200ms\n500: probe fd00::50\n"},
+		{"what the holder offers is taken while it answers", false,
+			[]string{"0 pass", "10 answered " + v4 + " " + v6, "20 offered node-b " + v4 + " " + v6, "20 pass"},
+			"0: probe 10.0.0.5; probe fd00::50\n20: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n"},
+		{"and when it is here the holder is told", false,
+			[]string{"0 offered node-b " + v4 + " " + v6, "0 pass", "10 has " + v6 + " " + v4, "10 pass", "20 pass"},
+			"0: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n10: answer node-b [10.0.0.5 fd00::50]\n20: \n"},
+		{"also when it was here already", false,
+			[]string{"0 has " + v6 + " " + v4, "0 offered node-b " + v6, "0 pass"},
+			"0: answer node-b [fd00::50]\n"},
+		{"an offer that comes before its time is taken when it is", false,
+			[]string{"0 release " + v4 + " " + v6, "0 offered node-b " + v4, "0 pass", "500 want", "500 pass"},
+			"0: \n500: add 10.0.0.5/24 dev eth0; probe fd00::50\n"},
+		{"an old one counts no more", false,
+			[]string{"0 release " + v6, "0 offered node-b " + v4, "2000 pass"},
+			"2000: probe 10.0.0.5\n"},
+		{"what is here is not asked for", false,
+			[]string{"0 has 10.0.0.5", "0 pass"}, "0: probe fd00::50\n"},
+		{"on the dummy interface it is", false,
+			[]string{"0 remote " + v4 + " " + v6, "0 pass"}, "0: probe 10.0.0.5; probe fd00::50\n"},
+		{"what is not wanted any more is forgotten", false,
+			[]string{"0 release " + v6, "0 pass", "100 release " + v4 + " " + v6, "100 pass", "150 silent " + v4, "200 want", "200 pass"},
+			"0: probe 10.0.0.5\n100: \n200: probe 10.0.0.5; probe fd00::50\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &taking{t: t, used: tt.used, does: Takeovers{Self: "node-a"}}
+			w.node.Links = theSituation().Node.Links
+			for _, step := range tt.steps {
+				w.do(step)
+			}
+			if diff := cmp.Diff(tt.want, w.told.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnAddressOfTheSegmentMovesFromLinkToLinkUnasked(t *testing.T) {
+	w := &taking{t: t}
+	w.node.Addresses = []Address{hasLocal("eth1", v4+"/16", lifetime), hasRemote("kube-lb0", v6+"/128")}
+	w.node.Links = theSituation().Node.Links
+	w.do("0 pass")
+	if got, want := w.told.String(), "0: add 10.0.0.5/24 dev eth0; probe fd00::50\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestRemoteAddressesAreNoMatterOfTheSegment(t *testing.T) {
+	a := hasRemote("kube-lb0", "172.16.0.1/24")
+	p := Plan{Decisions: []Decision{{IP: a.Prefix.Addr(), Where: Remote, Address: a}}, Wanted: []Address{a}}
+	var does Takeovers
+	if s := does.Sift(begin, p, p.Wanted, Node{}); len(s.Add) != 1 || len(s.Probe) != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestAContestNamesTheOther(t *testing.T) {
+	c := Contest{Address: hasLocal("eth0", v4+"/24", lifetime), MAC: [6]byte{2, 0, 0, 0, 0, 0xb}}
+	if got := c.Message(); !strings.HasPrefix(got, "10.0.0.5 on eth0 is answered by another machine, 02:00:00:00:00:0b; ") {
+		t.Error(got)
+	}
+}
+
+// Two nodes that both think an address theirs, and ask for it at the same moment,
+// do not go on to do so for ever.
+func TestNodesThatHearEachOtherAskDoNotStayInStep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{2,12}`), 2, 2, rapid.ID[string]).Draw(t, "nodes")
+		ip := anAddress.Draw(t, "ip")
+		one, other := Takeovers{Self: names[0]}, Takeovers{Self: names[1]}
+		if one.stagger(ip, pauseMax) == other.stagger(ip, pauseMax) {
+			t.Skip("one in a thousand")
+		}
+		for _, node := range []Takeovers{one, other} {
+			if d := node.stagger(ip, pauseMax); d < 0 || d >= pauseMax {
+				t.Errorf("%s", d)
+			}
+		}
+	})
+}
+
+// Whatever is said in whatever order: nothing is added that the segment was not
+// silent about, or its holder offered, within the time that this counts.
+func TestNothingIsTakenWithoutConsent(t *testing.T) {
+	ip := netip.MustParseAddr(v4)
+	w := Address{Prefix: netip.PrefixFrom(ip, 24), Link: "eth0"}
+	p := Plan{Decisions: []Decision{{IP: ip, Where: Local, Address: w}}, Wanted: []Address{w}}
+	rapid.Check(t, func(t *rapid.T) {
+		does, now, asked := Takeovers{Self: "node-a"}, begin, false
+		var consent time.Time // until when
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(1, 5000).Draw(t, "ms")) * time.Millisecond)
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0:
+				if asked {
+					consent = now.Add(silence)
+				}
+				does.Probed(now, []netip.Addr{ip}, nil)
+				asked = false
+			case 1:
+				does.Probed(now, []netip.Addr{ip}, map[netip.Addr][6]byte{ip: {2}})
+				asked = false
+			case 2:
+				does.Offered(now, "node-b", []netip.Addr{ip})
+				if until := now.Add(offered); until.After(consent) {
+					consent = until
+				}
+			default:
+				s := does.Sift(now, p, p.Wanted, Node{})
+				if len(s.Add) > 0 && !now.Before(consent) {
+					t.Fatalf("taken without consent: %+v", s)
+				}
+				if len(s.Add) == 0 && now.Before(consent) {
+					t.Fatalf("not taken: %+v", s)
+				}
+				if len(s.Add)+len(s.Probe) == 0 && !asked && s.Next.IsZero() {
+					t.Fatalf("given up: %+v", s)
+				}
+				asked = asked || len(s.Probe) > 0
+			}
+		}
+	})
+}

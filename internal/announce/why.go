@@ -1,0 +1,73 @@
+package announce
+
+import (
+	"cmp"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// Why says in a sentence why the address is where it is, to a person who sees
+// the address beside it.
+func (d Decision) Why() string {
+	switch d.Reason {
+	case ReasonElected:
+		return chosen(d)
+	case ReasonLostElection:
+		return chosen(d) + handed(d)
+	case ReasonRemote:
+		return "every node announces it, or every node with a ready endpoint where externalTrafficPolicy is Local"
+	case ReasonKept:
+		return "it stays as it is until this node knows enough of the cluster to decide"
+	case ReasonUndecided:
+		return "this node does not know enough of the cluster yet to decide"
+	case ReasonNoConfig:
+		return "no usable LBNodeAgent is for this node" + handed(d)
+	case ReasonNoEligibleNodes:
+		return "no live node can have it: none says that it has an interface in its network"
+	case ReasonNoInterface:
+		return "this node has no working interface in its network" + elsewhere(d) + handed(d)
+	case ReasonNoEndpoints:
+		return noEndpoints(d)
+	case ReasonCutOff:
+		return "this node reaches neither the API server nor most of the other nodes, which may take it over"
+	}
+	return cmp.Or(d.Message, d.Reason)
+}
+
+// chosen says why the Winner is the one.
+func chosen(d Decision) string {
+	switch d.Because {
+	case election.ReasonHolder:
+		return d.Winner + " has it and can keep it"
+	case election.ReasonHash:
+		return d.Winner + " has the lowest hash of the nodes in its network"
+	case election.ReasonAffinity:
+		return d.Winner + " has a ready endpoint of its Service"
+	case election.ReasonAffinityFallback:
+		return d.Winner + " stands in, because no node with a ready endpoint of its Service can have it"
+	case election.ReasonLastResort:
+		return d.Winner + " has it although that node is being drained, because no other can have it"
+	}
+	return d.Winner + " has taken it"
+}
+
+func handed(d Decision) string {
+	if d.HandTo == "" {
+		return ""
+	}
+	return "; it goes as soon as " + d.HandTo + " has it"
+}
+
+func elsewhere(d Decision) string {
+	if d.Winner == "" {
+		return ""
+	}
+	return "; " + d.Winner + " announces it"
+}
+
+func noEndpoints(d Decision) string {
+	if d.Because == election.ReasonNoEndpoints {
+		return "externalTrafficPolicy is Local, and no node in its network has a ready endpoint of its Service"
+	}
+	return "externalTrafficPolicy is Local, and this node has no ready endpoint of its Service"
+}

@@ -1,0 +1,250 @@
+package election_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// given is an Evidence of node "me" by words such as "b:dead@7" (since second 7)
+// for gossip and "b:renewed@9", "b:alive" or "b:silent" for Leases. This node
+// itself is heard and has a Lease.
+func given(gossip, leases string, change ...func(*election.Evidence)) election.Evidence {
+	e := election.Evidence{Self: "me", Settled: true}
+	for word := range strings.FieldsSeq(gossip + " me") {
+		node, state, since := parse(word)
+		g := election.Gossiped{State: map[string]election.State{"dead": election.Dead, "left": election.Left}[state], Since: since}
+		g.Node = node
+		e.Gossip = append(e.Gossip, g)
+	}
+	for word := range strings.FieldsSeq(leases + " me:alive") {
+		node, state, since := parse(word)
+		l := election.Leased{Alive: state != "silent", Renewed: since}
+		l.Node = node
+		e.Leases = append(e.Leases, l)
+	}
+	for _, c := range change {
+		c(&e)
+	}
+	return e
+}
+
+func parse(word string) (node, state string, since time.Time) {
+	node, rest, _ := strings.Cut(word, ":")
+	state, second, ok := strings.Cut(rest, "@")
+	if ok {
+		var n int
+		if _, err := fmt.Sscan(second, &n); err != nil {
+			panic(err)
+		}
+		since = at(n)
+	}
+	return node, state, since
+}
+
+func watched(e *election.Evidence) { e.LeasesTrusted = true }
+func newborn(e *election.Evidence) { e.Settled = false }
+
+func contact(second int) func(*election.Evidence) {
+	return func(e *election.Evidence) { e.Contact = at(second) }
+}
+
+// showMerged lists the other members, with what is to be said of all.
+func showMerged(p election.Peers) string {
+	var words []string
+	for _, m := range p.Members {
+		if m.Node != "me" {
+			words = append(words, m.Node)
+		}
+	}
+	if !p.Trusted {
+		words = append(words, "untrusted")
+	}
+	if p.CutOff {
+		words = append(words, "cutOff")
+	}
+	return strings.Join(words, " ")
+}
+
+func TestMerge(t *testing.T) {
+	always := "b:alive c:alive d:alive"
+	for _, tt := range []struct {
+		name string
+		is   election.Evidence
+		now  int
+		want string
+	}{
+		// Whom gossip hears.
+		{"whom gossip hears is alive", given("b c d", ""), 100, "b c d"},
+		{"also when its Lease is silent", given("b c d", "b:silent", watched), 100, "b c d"},
+		{"and while the API server is away", given("b c d", always, contact(-999)), 100, "b c d"},
+
+		// Whom it lost.
+		{"one of many is gone at once", given("b:dead@100 c d", always, contact(50)), 100, "c d"},
+		{"one of three nodes is gone at once", given("b:dead@100 c", "", contact(50)), 100, "c"},
+		{"several are, as long as more are heard", given("b:dead@100 c:dead@101 d e", "", contact(50)), 101, "d e"},
+		{"also while the API server is away", given("b:dead@100 c d", always, contact(-999)), 100, "c d"},
+		{"one after the other all of them are", given("b:dead@10 c:dead@40 d:dead@80", "", contact(90)), 100, ""},
+		{"which stays so when the API server goes away", given("b:dead@10 c:dead@40 d:dead@80", "b:alive c:alive d:alive", contact(90)), 9_999, ""},
+		{"half of all are with a proof that the API server can be reached", given("b c:dead@100 d:dead@100", "", contact(101)), 101, "b"},
+		{"but not with an older one", given("b c:dead@100 d:dead@100", "", contact(99)), 101, "b c d untrusted"},
+		{"the only other one is with such a proof", given("b:dead@100", "b:alive", contact(101), watched), 101, ""},
+		{"but not with an older one", given("b:dead@100", "b:alive", contact(99)), 101, "b untrusted"},
+		{"whoever says goodbye is gone", given("b:left@100", "b:alive", watched), 100, ""},
+		{"however many do", given("b:left@100 c:left@100 d:left@100 e", always), 100, "e"},
+		{"a goodbye is no loss", given("b:left@100 c:left@100 d:dead@101 e", ""), 101, "e"},
+
+		// Most at once.
+		{"most at once stay as they were, and nothing is concluded", given("b:dead@100 c:dead@100 d", always, contact(100)), 101, "b c d untrusted"},
+		{"and so do those of whom the loss became known first", given("b:dead@100 c:dead@103 d:dead@107", always, contact(100)), 107, "b c d untrusted"},
+		{"however long ago that was", given("b:dead@100 c:dead@100 d:dead@100", always, contact(9_999)), 10_000, "b c d untrusted"},
+		{"their Leases are looked at: who is not silent yet stays", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(105)), 105, "b c d"},
+		{"who is silent is gone", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:alive d:alive", watched, contact(115)), 115, "c d"},
+		{"who has no Lease is gone too", given("b:dead@100 c:dead@100 d:dead@100", "c:alive", watched, contact(115)), 115, "c"},
+		{"silence means nothing while there is no contact", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:silent d:silent", contact(100)), 104, "b c d untrusted"},
+
+		// Gossip is blocked, not the node dead.
+		{"a Lease that is renewed later proves life", given("b:dead@100 c d", "b:renewed@103", watched), 104, "b c d"},
+		{"also that of one who said goodbye", given("b:left@100 c d", "b:renewed@103", watched), 104, "b c d"},
+		{"one that is renewed at that time does not: the holder may have died since", given("b:dead@100 c d", "b:renewed@101", watched), 101, "c d"},
+		{"one that falls silent later does not either", given("b:dead@100 c d", "b:silent@103", watched), 120, "c d"},
+		{"when the API server goes away afterwards nothing changes",
+			given("b:dead@100 c:dead@100 d:dead@100", "b:renewed@103 c:renewed@104 d:renewed@105", contact(110)), 999, "b c d untrusted"},
+		{"who never gossiped is what its Lease says", given("b c", "d:alive e:silent", watched), 100, "b c d"},
+		{"also while that is not watched", given("b c", "d:alive e:silent"), 100, "b c d"},
+		{"Leases alone will do", given("", "b:alive c:silent", watched), 100, "b"},
+		{"but must be watched", given("", "b:alive c:silent"), 100, "b untrusted"},
+
+		// Being cut off.
+		{"without most peers and without the API server for a while: cut off",
+			given("b:dead@100 c:dead@100 d", always, contact(99)), 105, "b c d untrusted cutOff"},
+		{"not before that", given("b:dead@100 c:dead@100 d", always, contact(99)), 104, "b c d untrusted"},
+		{"the time counts from when most were lost", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 108, "b c d untrusted cutOff"},
+		{"or from the last proof of contact", given("b:dead@100 c:dead@100 d:dead@100", always, contact(102)), 106, "b c d untrusted"},
+		{"half of the peers are not most", given("b:dead@100 c:dead@100 d", always, contact(-999)), 110, "b c d untrusted cutOff"},
+		{"nor is none of one", given("b:dead@100", "b:alive", contact(99)), 110, "b untrusted cutOff"},
+		{"with the API server alone one is not cut off", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(99)), 200, "b c d"},
+		{"nor with most peers alone", given("b:dead@100 c d", always, contact(-999)), 200, "c d"},
+		{"nor without any peers at all", given("", "", contact(-999)), 200, "untrusted"},
+		{"nor when it is known that gossip was blocked before the API server went away",
+			given("b:dead@100 c:dead@100 d:dead@100", "b:renewed@103 c:renewed@104 d:renewed@105", contact(110)), 999, "b c d untrusted"},
+		{"nor after being found again", given("b c d:dead@100", always, contact(99)), 200, "b c"},
+
+		// Beginning.
+		{"a node of which the others do not know yet concludes nothing", given("b c", "", watched, newborn), 0, "b c untrusted"},
+		{"nor by gossip alone", given("b c", "", newborn), 0, "b c untrusted"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := showMerged(election.Merge(tt.is, at(tt.now))); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestANodeKnowsWhenItWillBeCutOff(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		is   election.Evidence
+		want int // 0: never
+	}{
+		{"all are heard", given("b c", ""), 0},
+		{"most are lost", given("b:dead@100 c:dead@101 d:dead@107", "", contact(50)), 106},
+		{"there was contact since", given("b:dead@100 c:dead@101 d:dead@107", "", contact(103)), 108},
+		{"there is contact", given("b:dead@100 c:dead@101 d:dead@107", "", contact(103), watched), 0},
+	} {
+		when, ok := tt.is.CutOffAt()
+		if ok != (tt.want > 0) || ok && !when.Equal(at(tt.want)) {
+			t.Errorf("%s: got %s, %t; want %d", tt.name, when, ok, tt.want)
+		}
+	}
+}
+
+func TestLeasesAreNeededOfThoseWhomGossipDoesNotHear(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		gossip, leases string
+		want           bool
+	}{
+		{"gossip hears all", "b c", "b:alive c:alive", false},
+		{"one is lost", "b c:dead@5", "b:alive c:alive", true},
+		{"until its Lease is silent too", "b c:dead@5", "b:alive c:silent", false},
+		{"or gone", "b c:dead@5", "b:alive", false},
+		{"one lives that never gossiped", "b", "b:alive c:alive", true},
+		{"all others have only Leases", "", "b:alive", true},
+		{"there is nobody else", "", "", false},
+	} {
+		if got := given(tt.gossip, tt.leases).NeedsLeases(); got != tt.want {
+			t.Errorf("%s: got %t", tt.name, got)
+		}
+	}
+}
+
+// What nodes say of themselves is believed by its latest source, and is known of
+// the dead too.
+func TestMergeKnowsWhatNodesSaid(t *testing.T) {
+	record := func(node, subnet, own string) election.Record {
+		r := election.Record{Node: node, Own: []netip.Addr{ip(own)}}
+		r.Subnets = on(node, subnet).Subnets
+		return r
+	}
+	old, latest := record("b", "10.1.0.0/16", "10.1.0.1"), record("b", "2001:db8::/64", "2001:db8::1")
+	for _, tt := range []struct {
+		name   string
+		gossip []election.Gossiped
+		leases []election.Leased
+		want   string
+	}{
+		{"gossip is quicker than a Lease", []election.Gossiped{{Record: latest}}, []election.Leased{{Record: old, Alive: true}},
+			"b on [2001:db8::/64]; known [2001:db8::/64]; own [2001:db8::1]"},
+		{"but may not have said all", []election.Gossiped{{Record: latest, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
+			"b on [2001:db8::/64 10.1.0.0/16]; known [10.1.0.0/16 2001:db8::/64]; own [10.1.0.1 2001:db8::1]"},
+		{"where gossip is blocked the Lease is newer", []election.Gossiped{{Record: old, State: election.Dead, Since: at(100)}},
+			[]election.Leased{{Record: latest, Alive: true, Renewed: at(103)}},
+			"b on [2001:db8::/64]; known [2001:db8::/64]; own [2001:db8::1]"},
+		{"the dead are known by both", []election.Gossiped{{Record: latest, State: election.Dead, Since: at(100)}}, []election.Leased{{Record: old}},
+			"known [10.1.0.0/16 2001:db8::/64]; own [10.1.0.1 2001:db8::1]"},
+		{"those who left are not known", []election.Gossiped{{Record: latest, State: election.Left, Since: at(100)}}, nil,
+			"known []; own []"},
+		{"two nodes have the same network and, by mistake, address", []election.Gossiped{{Record: old}, {Record: record("a", "10.1.0.0/16", "10.1.0.1")}}, nil,
+			"a on [10.1.0.0/16] b on [10.1.0.0/16]; known [10.1.0.0/16]; own [10.1.0.1]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := election.Merge(election.Evidence{Self: "me", Gossip: tt.gossip, Leases: tt.leases, LeasesTrusted: true}, at(200))
+			var members []string
+			for _, m := range p.Members {
+				members = append(members, fmt.Sprintf("%s on %v", m.Node, m.Subnets))
+			}
+			own := slices.SortedFunc(maps.Keys(p.Own), netip.Addr.Compare)
+			got := strings.TrimPrefix(fmt.Sprintf("%s; known %v; own %v", strings.Join(members, " "), p.Known, own), "; ")
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMergeTellsWhoDrainsAndWhoCanBeAsked(t *testing.T) {
+	e := given("b c:dead@100 d", "b:alive c:renewed@105 e:alive", watched)
+	e.Gossip[0].Draining = true
+	e.Leases[1].Draining = true
+	var got []string
+	for _, m := range election.Merge(e, at(110)).Members {
+		got = append(got, fmt.Sprintf("%s draining=%t reachable=%t", m.Node, m.Draining, m.Reachable))
+	}
+	want := []string{
+		"b draining=true reachable=true", "c draining=true reachable=false", "d draining=false reachable=true",
+		"e draining=false reachable=false", "me draining=false reachable=true",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

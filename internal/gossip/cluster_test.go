@@ -1,0 +1,162 @@
+package gossip
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var testKey = []byte("0123456789abcdef")
+
+// agent is one member of a cluster in an ether.
+type agent struct {
+	*Gossip
+	port *port
+	stop context.CancelFunc
+	// seen is when this agent first saw each node in a state.
+	mu   sync.Mutex
+	seen map[string]map[State]time.Time
+	got  []string
+}
+
+// cluster is agents in an ether. It is used in a bubble, where time passes when
+// nobody has anything to do.
+type cluster struct {
+	t      *testing.T
+	ether  *ether
+	agents []*agent
+	wg     sync.WaitGroup
+}
+
+func inCluster(t *testing.T, n int, f func(*cluster)) {
+	synctest.Test(t, func(t *testing.T) { inClusterOf(t, n, f) })
+}
+
+// inClusterOf is inCluster in a bubble that is there already.
+func inClusterOf(t *testing.T, n int, f func(*cluster)) {
+	c := &cluster{t: t, ether: newEther()}
+	for i := range n {
+		c.start(fmt.Sprintf("node-%03d", i), i, nil)
+	}
+	f(c)
+	c.end()
+}
+
+func (c *cluster) end() {
+	for _, a := range c.agents {
+		a.stop()
+	}
+	c.wg.Wait()
+	// What the library has begun ends by itself, some after a time limit.
+	time.Sleep(time.Minute)
+}
+
+// start starts an agent of node at the address i.
+func (c *cluster) start(node string, i int, change func(*Options)) *agent {
+	a := &agent{port: c.ether.port(i), seen: map[string]map[State]time.Time{}}
+	opt := Options{
+		Node: node, Bind: a.port.addr, Keys: [][]byte{testKey}, Seeds: c.seeds, Transport: a.port,
+		Receive: a.receive, Log: slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&opt)
+	}
+	g, err := New(opt)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	a.Gossip = g
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	c.agents = append(c.agents, a)
+	c.wg.Go(func() {
+		if err := g.Run(ctx); err != nil {
+			c.t.Error(err)
+		}
+	})
+	c.wg.Go(func() { a.watch(ctx) })
+	return a
+}
+
+func (c *cluster) seeds(context.Context) ([]netip.AddrPort, error) {
+	var all []netip.AddrPort
+	for _, a := range c.agents[:min(3, len(c.agents))] {
+		all = append(all, a.port.addr)
+	}
+	return all, nil
+}
+
+func (a *agent) receive(from string, message []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.got = append(a.got, from+": "+string(message))
+}
+
+func (a *agent) watch(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.Changed():
+		}
+		a.mu.Lock()
+		for _, m := range a.Members() {
+			if a.seen[m.Node] == nil {
+				a.seen[m.Node] = map[State]time.Time{}
+			}
+			if _, ok := a.seen[m.Node][m.State]; !ok {
+				a.seen[m.Node][m.State] = time.Now()
+			}
+		}
+		a.mu.Unlock()
+	}
+}
+
+// saw returns when a first saw node in state.
+func (a *agent) saw(node string, state State) (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, ok := a.seen[node][state]
+	return at, ok
+}
+
+// view is what a knows, in a form to compare: the nodes with their states.
+func (a *agent) view() string {
+	var all []string
+	for _, m := range a.Members() {
+		all = append(all, m.Node+" "+m.State.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// pass lets time pass.
+func (c *cluster) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// powerOff takes agent i away, as if its machine had lost its power.
+func (c *cluster) powerOff(i int) *agent {
+	a := c.agents[i]
+	a.port.powerOff()
+	c.agents = slices.Delete(slices.Clone(c.agents), i, i+1)
+	a.stop()
+	return a
+}
+
+// expect fails unless every agent sees view.
+func (c *cluster) expect(when, view string) {
+	c.t.Helper()
+	for _, a := range c.agents {
+		if got := a.view(); got != view {
+			c.t.Errorf("%s: %s sees\n\t%s\nwant\n\t%s", when, a.self.node, got, view)
+		}
+	}
+}

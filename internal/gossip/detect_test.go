@@ -1,0 +1,91 @@
+package gossip
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// kill takes the power from some machines at once, several times, and returns
+// after what time each survivor saw each of them dead, sorted, and how often
+// somebody was seen dead who was not.
+func kill(c *cluster, times, machines int) (after []time.Duration, wrong int) {
+	for range times {
+		at := time.Now()
+		var dead []*agent
+		for range machines {
+			dead = append(dead, c.powerOff(1))
+		}
+		c.pass(2 * time.Second)
+		for _, a := range c.agents {
+			for _, d := range dead {
+				seen, ok := a.saw(d.self.node, Dead)
+				if !ok {
+					c.t.Fatalf("%s has not seen that %s is dead", a.self.node, d.self.node)
+				}
+				after = append(after, seen.Sub(at))
+			}
+		}
+	}
+	slices.Sort(after)
+	return after, c.wronged()
+}
+
+// wronged returns how often an agent that lives was seen dead.
+func (c *cluster) wronged() (n int) {
+	for _, a := range c.agents {
+		for _, b := range c.agents {
+			if _, ok := a.saw(b.self.node, Dead); ok {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func percentile(sorted []time.Duration, p int) time.Duration {
+	return sorted[min(len(sorted)-1, len(sorted)*p/100)]
+}
+
+// The time in these tests is that of the bubble: it does not depend on the
+// machine.
+func TestADeadNodeIsSeenWithinAFractionOfASecond(t *testing.T) {
+	for _, tt := range []struct {
+		nodes, kills, clusters int
+		most                   time.Duration
+	}{
+		{2, 1, 5, 325 * time.Millisecond},
+		{4, 2, 10, 350 * time.Millisecond},
+		{10, 6, 2, 375 * time.Millisecond},
+		{30, 5, 1, 450 * time.Millisecond},
+	} {
+		var times []time.Duration
+		wrong := 0
+		for range tt.clusters {
+			inCluster(t, tt.nodes, func(c *cluster) {
+				c.pass(10 * time.Second)
+				more, w := kill(c, tt.kills, 1)
+				times, wrong = append(times, more...), wrong+w
+			})
+		}
+		slices.Sort(times)
+		if p99 := percentile(times, 99); p99 > tt.most || wrong > 0 {
+			t.Errorf("%d nodes: a dead one is seen after %v to %v, and %d wrongly", tt.nodes, times[0], p99, wrong)
+		}
+	}
+}
+
+func TestANodeThatStandsStillForATenthOfASecondIsNotSeenDead(t *testing.T) {
+	for _, nodes := range []int{2, 4, 10} {
+		inCluster(t, nodes, func(c *cluster) {
+			c.pass(10 * time.Second)
+			for i := range 40 {
+				c.agents[i%nodes].port.hold(100 * time.Millisecond)
+				c.pass(time.Second)
+			}
+			if n := c.wronged(); n > 0 {
+				t.Errorf("%d nodes: seen dead %d times", nodes, n)
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// ether is a network in memory. It can lose the power of a machine, hold one
+// still for a while, and cut machines from each other. Like a real network it
+// says nothing when a packet is lost.
+type ether struct {
+	latency time.Duration
+	mu      sync.Mutex
+	ports   map[string]*port
+	// side is on which side of a cut a port is. All are on side 0 at first.
+	side map[*port]int
+}
+
+func newEther() *ether {
+	return &ether{latency: 200 * time.Microsecond, ports: map[string]*port{}, side: map[*port]int{}}
+}
+
+// port is the place of one machine in the ether: the transport of its gossip.
+type port struct {
+	ether   *ether
+	addr    netip.AddrPort
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+
+	// Under the lock of the ether:
+	off   bool
+	awake time.Time // until when it is held still
+	tap   func(to *port, packet []byte)
+}
+
+func (e *ether) port(i int) *port {
+	p := &port{
+		ether: e, addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 7934),
+		packets: make(chan *memberlist.Packet, 4096),
+		streams: make(chan net.Conn, 64),
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ports[p.addr.String()] = p
+	return p
+}
+
+// set changes something about a port.
+func (p *port) set(change func()) {
+	p.ether.mu.Lock()
+	defer p.ether.mu.Unlock()
+	change()
+}
+
+func (p *port) powerOff()            { p.set(func() { p.off = true }) }
+func (p *port) hold(d time.Duration) { p.set(func() { p.awake = time.Now().Add(d) }) }
+func (p *port) putOnSide(side int)   { p.set(func() { p.ether.side[p] = side }) }
+
+// way returns the port at addr and how long it takes to get there, or nil when
+// nothing gets there.
+func (p *port) way(addr string) (to *port, delay time.Duration) {
+	p.ether.mu.Lock()
+	defer p.ether.mu.Unlock()
+	to = p.ether.ports[addr]
+	if to == nil || p.off || to.off || p.ether.side[p] != p.ether.side[to] {
+		return nil, 0
+	}
+	return to, p.ether.latency + max(0, time.Until(p.awake), time.Until(to.awake))
+}
+
+func (p *port) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return p.addr.Addr().AsSlice(), int(p.addr.Port()), nil
+}
+
+func (p *port) WriteTo(packet []byte, addr string) (time.Time, error) {
+	if to, delay := p.way(addr); to != nil {
+		if p.tap != nil {
+			p.tap(to, packet)
+		}
+		time.AfterFunc(delay, func() { to.deliver(packet, p) })
+	}
+	return time.Now(), nil
+}
+
+func (p *port) deliver(packet []byte, from *port) {
+	select {
+	case p.packets <- &memberlist.Packet{Buf: packet, From: net.UDPAddrFromAddrPort(from.addr), Timestamp: time.Now()}:
+	default: // its queue is full
+	}
+}
+
+func (p *port) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	to, delay := p.way(addr)
+	if to == nil || delay >= timeout {
+		time.Sleep(timeout)
+		return nil, fmt.Errorf("dial %s: %w", addr, errors.ErrUnsupported)
+	}
+	time.Sleep(delay)
+	here, there := net.Pipe()
+	select {
+	case to.streams <- there:
+		return here, nil
+	default:
+		return nil, fmt.Errorf("dial %s: refused", addr)
+	}
+}
+
+func (p *port) PacketCh() <-chan *memberlist.Packet { return p.packets }
+func (p *port) StreamCh() <-chan net.Conn           { return p.streams }
+func (p *port) Shutdown() error                     { return nil }

@@ -1,0 +1,134 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// delegate is Gossip as the library calls it: with the library's lock held.
+type delegate Gossip
+
+// NodeMeta returns what the others are told of this node.
+func (d *delegate) NodeMeta(int) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meta
+}
+
+// NotifyMsg gets what another has Sent.
+func (d *delegate) NotifyMsg(envelope []byte) { (*Gossip)(d).receive(envelope) }
+
+// GetBroadcasts returns nothing: what we tell everybody is in the record.
+func (d *delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState returns nothing: all that is compared is in the records.
+func (d *delegate) LocalState(bool) []byte { return nil }
+
+// MergeRemoteState ignores what LocalState does not send.
+func (d *delegate) MergeRemoteState([]byte, bool) {}
+
+// NotifyAlive refuses members that are none of ours.
+func (d *delegate) NotifyAlive(n *memberlist.Node) error {
+	if _, err := parseIdentity(n.Name); err != nil {
+		d.counts.badRecord.Add(1)
+		return err
+	}
+	if _, ok := netip.AddrFromSlice(n.Addr); !ok {
+		d.counts.badRecord.Add(1)
+		return fmt.Errorf("%s has an address of %d bytes", n.Name, len(n.Addr))
+	}
+	return nil
+}
+
+// NotifyJoin gets who is alive and was not.
+func (d *delegate) NotifyJoin(n *memberlist.Node) { (*Gossip)(d).heard(n) }
+
+// NotifyUpdate gets who says something new.
+func (d *delegate) NotifyUpdate(n *memberlist.Node) { (*Gossip)(d).heard(n) }
+
+// NotifyLeave gets who is not alive any more.
+func (d *delegate) NotifyLeave(n *memberlist.Node) { (*Gossip)(d).lost(n) }
+
+func (g *Gossip) heard(n *memberlist.Node) {
+	id, err := parseIdentity(n.Name)
+	if err != nil {
+		return // NotifyAlive has refused it
+	}
+	addr, _ := netip.AddrFromSlice(n.Addr)
+	record, leaving, err := decode(n.Meta)
+	if err != nil {
+		g.counts.badRecord.Add(1)
+		g.opt.Log.Debug("record of a peer not understood", "node", id.node, "error", err)
+		// It lives, that much is known. What it says is in its Lease.
+		record = Record{Truncated: true}
+	}
+	g.update(id.node, func(now time.Time) bool {
+		return g.table.hear(id, netip.AddrPortFrom(addr.Unmap(), n.Port), record, leaving, now)
+	})
+}
+
+// lost notes that n fell silent. If that was found by a process that did not run
+// itself, the contradiction may lie in its queue still: it gets time to be read.
+func (g *Gossip) lost(n *memberlist.Node) {
+	id, err := parseIdentity(n.Name)
+	if err != nil || id == g.self {
+		return
+	}
+	g.update(id.node, func(now time.Time) bool {
+		believe := now.Add(g.opt.Timing.rest(len(g.table.nodes)))
+		if g.stalled(now) {
+			believe = believe.Add(grace)
+		}
+		return g.table.lose(id, believe, now)
+	})
+}
+
+// update changes the table, and tells what that changes of node.
+func (g *Gossip) update(node string, change func(now time.Time) bool) {
+	g.mu.Lock()
+	old, known := g.table.nodes[node]
+	changed := change(time.Now())
+	m := g.table.nodes[node]
+	g.mu.Unlock()
+	switch {
+	case !changed:
+		return
+	case known && old.State == m.State:
+		g.opt.Log.Debug("peer says something new", "node", node, "record", m.Record)
+	default:
+		g.tell(m)
+	}
+	poke(g.changed)
+}
+
+// tell logs and counts that m has come or gone.
+func (g *Gossip) tell(m Member) {
+	if m.State == Dead {
+		g.counts.losses.Add(1)
+	}
+	g.opt.Log.Info("peer is "+m.State.String(), "node", m.Node, "peer", m.Address)
+}
+
+const (
+	// pulse is how often we look whether this process runs.
+	pulse = 25 * time.Millisecond
+	// stall is how late that may be until nothing is concluded from what
+	// was not heard, and grace is for how long.
+	stall = 50 * time.Millisecond
+	grace = 100 * time.Millisecond
+)
+
+// stalled says whether this process did not run for a while until now.
+func (g *Gossip) stalled(now time.Time) bool {
+	return g.since(now)-time.Duration(g.beat.Load()) > pulse+stall
+}
+
+// since is the age of g, by its monotonic clock.
+func (g *Gossip) since(now time.Time) time.Duration { return now.Sub(g.born) }
+
+// errAway is for what needs Run to run.
+var errAway = errors.New("gossip does not run")

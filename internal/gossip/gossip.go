@@ -1,0 +1,164 @@
+// Package gossip tells the node agents of a cluster of each other: who lives,
+// what each says of its node, and, by messages from one to one, what they agree
+// on. It works without the API server, and sees in a fraction of a second that
+// somebody is gone.
+//
+// It knows members and what was heard of them. It decides nothing: what the
+// silence of one, or of most, means for an address is package election's. It
+// knows nothing of Services or Leases, and does not look into the messages.
+//
+// Every process is a member of its own, named by its node and its instance. So
+// an agent that restarts need not fight what was said of the one before it, and
+// of two agents of one node neither makes the other flap: the node is alive
+// while one of them is, and says what the newer one says.
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Options are what the gossip of a node agent needs.
+type Options struct {
+	// Node is the name of this node.
+	Node string
+	// Bind is the address of this node that the others reach, and the port,
+	// for UDP and TCP.
+	Bind netip.AddrPort
+	// Keys are AES keys of 16, 24 or 32 bytes, one at least. The first
+	// encrypts, all decrypt.
+	Keys [][]byte
+	// Seeds, if set, says where others may be. It is asked at the start, and
+	// again while we see nobody or fewer than it named, ever more rarely.
+	Seeds func(context.Context) ([]netip.AddrPort, error)
+	// Timing is how fast things go. The zero value is right.
+	Timing Timing
+	// Transport, if set, takes the place of the network.
+	Transport memberlist.Transport
+	// Receive, if set, gets the messages that others Send. It may be called
+	// by several goroutines at once and must not block long.
+	Receive func(from string, message []byte)
+	Log     *slog.Logger
+}
+
+// Validate tells what is wrong with the options.
+func (o Options) Validate() error {
+	switch {
+	case o.Node == "" || strings.ContainsAny(o.Node, "#/"):
+		return fmt.Errorf("%q is not the name of a node", o.Node)
+	case !o.Bind.Addr().IsValid() || o.Bind.Addr().IsUnspecified():
+		return errors.New("gossip needs the address of this node, which the others reach")
+	case o.Bind.Port() == 0:
+		return errors.New("gossip needs a port that the others know")
+	case o.Log == nil:
+		return errors.New("gossip needs a log")
+	}
+	return nil
+}
+
+// Gossip is the gossip of one node agent. It is safe for concurrent use.
+type Gossip struct {
+	opt    Options
+	self   identity
+	ring   *ring
+	counts counters
+	// changed tells the reader of Members that there is something new, and
+	// published tells Run that there is something to spread.
+	changed, published chan struct{}
+	// beat is when this process was last seen to run (see stalled).
+	beat atomic.Int64
+	born time.Time
+	sent atomic.Uint64 // the number of the last message
+
+	// talk is held by those who use list, against its shutdown.
+	talk sync.RWMutex
+	list *memberlist.Memberlist // nil while Run does not run
+
+	// The library calls us with its own lock held, so nothing of it may be
+	// called with mu held.
+	mu      sync.Mutex
+	meta    []byte
+	table   table
+	windows map[string]*window // of the messages of each sender
+}
+
+// New returns the gossip of opt. Nothing happens before Run.
+func New(opt Options) (*Gossip, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	opt.Bind = netip.AddrPortFrom(opt.Bind.Addr().Unmap(), opt.Bind.Port())
+	opt.Timing = opt.Timing.withDefaults()
+	g := &Gossip{
+		opt:       opt,
+		self:      identity{node: opt.Node, instance: newInstance()},
+		changed:   make(chan struct{}, 1),
+		published: make(chan struct{}, 1),
+		born:      time.Now(),
+		meta:      Record{}.encode(),
+		table:     newTable(),
+		windows:   map[string]*window{},
+	}
+	g.ring = newRing(&g.counts)
+	return g, g.SetKeys(opt.Keys)
+}
+
+// newInstance returns the number of this process. Of two agents of one node the
+// newer has the higher one: both have their clock from the same machine. Should
+// that clock have been set back, the older one speaks for the node until it ends.
+func newInstance() uint64 {
+	const random = 20
+	return uint64(time.Now().UnixMilli())<<random | rand.Uint64N(1<<random)
+}
+
+// SetKeys changes the keys, also while running. To rotate, first give every
+// agent the new key as the second, then as the first, then take the old one
+// away.
+func (g *Gossip) SetKeys(keys [][]byte) error { return g.ring.set(keys) }
+
+// Publish says what the others are told of this node from now on, until Leave.
+func (g *Gossip) Publish(r Record) {
+	if g.replace(r.encode()) {
+		poke(g.published)
+	}
+}
+
+// replace says whether meta, what the others are told, is news.
+func (g *Gossip) replace(meta []byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.meta[flagsAt]&flagLeaving != 0 || string(g.meta) == string(meta) {
+		return false
+	}
+	g.meta = meta
+	return true
+}
+
+// Members returns what is known of all nodes, this one included, sorted by
+// node. The answer is shared: it must not be changed.
+func (g *Gossip) Members() []Member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.table.members()
+}
+
+// Changed delivers when Members has changed.
+func (g *Gossip) Changed() <-chan struct{} { return g.changed }
+
+// poke leaves a signal in c unless one is waiting there already.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,139 @@
+package gossip
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// MaxMessage is the most bytes of a message.
+const MaxMessage = 1 << 20
+
+// A message is sent as the version, the instance that it is for, its number, and
+// the name of the process that it is from with its length in two bytes.
+const (
+	messageVersion = 1
+	messageHeader  = 1 + 8 + 8 + 2
+	// senders is how many of those who wrote are remembered.
+	senders = 16384
+)
+
+// Send delivers message to the agent of node: when it returns nil, the network
+// has taken all of it, but only an answer tells that it was read.
+func (g *Gossip) Send(ctx context.Context, node string, message []byte) error {
+	err := g.send(ctx, node, message)
+	if err != nil {
+		g.counts.sendFailures.Add(1)
+		return fmt.Errorf("send to the agent of %s: %w", node, err)
+	}
+	return nil
+}
+
+func (g *Gossip) send(ctx context.Context, node string, message []byte) error {
+	if len(message) > MaxMessage {
+		return fmt.Errorf("%d bytes are more than the %d that are allowed", len(message), MaxMessage)
+	}
+	g.mu.Lock()
+	to, ok := g.table.nodes[node]
+	g.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("nothing is known of it")
+	}
+	done := make(chan error, 1)
+	go func() { done <- g.deliver(to, message) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// deliver ends by itself in the time for one exchange.
+func (g *Gossip) deliver(to Member, message []byte) error {
+	g.talk.RLock()
+	list := g.list
+	g.talk.RUnlock()
+	if list == nil {
+		return errAway
+	}
+	peer := &memberlist.Node{
+		Name: identity{to.Node, to.Instance}.String(),
+		Addr: to.Address.Addr().AsSlice(), Port: to.Address.Port(),
+	}
+	return list.SendReliable(peer, g.envelope(to.Instance, message))
+}
+
+func (g *Gossip) envelope(to uint64, message []byte) []byte {
+	name := g.self.String()
+	buf := make([]byte, 0, messageHeader+len(name)+len(message))
+	buf = append(buf, messageVersion)
+	buf = binary.BigEndian.AppendUint64(buf, to)
+	buf = binary.BigEndian.AppendUint64(buf, g.sent.Add(1))
+	buf = binary.BigEndian.AppendUint16(buf, uint16(len(name)))
+	return append(append(buf, name...), message...)
+}
+
+// receive hands on a message that is for this process, the first time it comes:
+// whoever recorded one can do nothing with it.
+func (g *Gossip) receive(envelope []byte) {
+	if len(envelope) < messageHeader || envelope[0] != messageVersion {
+		g.counts.badFormat.Add(1)
+		return
+	}
+	to, number := binary.BigEndian.Uint64(envelope[1:]), binary.BigEndian.Uint64(envelope[9:])
+	end := messageHeader + int(binary.BigEndian.Uint16(envelope[17:]))
+	if len(envelope) < end || len(envelope)-end > MaxMessage {
+		g.counts.badFormat.Add(1)
+		return
+	}
+	from, err := parseIdentity(string(envelope[messageHeader:end]))
+	switch {
+	case err != nil:
+		g.counts.badFormat.Add(1)
+	case to != g.self.instance || !g.first(from, number):
+		g.counts.staleMessages.Add(1)
+	case g.opt.Receive != nil:
+		g.opt.Receive(from.node, append([]byte(nil), envelope[end:]...))
+	}
+}
+
+// first says whether the message of from with this number comes for the first
+// time.
+func (g *Gossip) first(from identity, number uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := from.String()
+	w, ok := g.windows[name]
+	if !ok {
+		if len(g.windows) >= senders {
+			clear(g.windows)
+		}
+		w = &window{}
+		g.windows[name] = w
+	}
+	return w.first(number)
+}
+
+// window remembers which of the last 64 numbers were there. What is older than
+// those counts as having been there.
+type window struct {
+	top  uint64
+	mask uint64 // bit i is for top-i
+}
+
+func (w *window) first(number uint64) bool {
+	if number > w.top {
+		w.mask = w.mask<<(number-w.top) | 1 // a shift by 64 or more leaves 0
+		w.top = number
+		return true
+	}
+	bit := uint64(1) << (w.top - number)
+	if bit == 0 || w.mask&bit != 0 {
+		return false
+	}
+	w.mask |= bit
+	return true
+}

@@ -1,0 +1,82 @@
+package gossip
+
+import (
+	"log/slog"
+	"net/netip"
+	"testing"
+)
+
+func lone(t *testing.T, node string, received *[]string) *Gossip {
+	t.Helper()
+	g, err := New(Options{
+		Node: node, Bind: netip.MustParseAddrPort("127.0.0.1:7934"), Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler),
+		Receive: func(from string, message []byte) { *received = append(*received, from+": "+string(message)) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestAMessageIsTakenOnceAndOnlyByTheProcessItIsFor(t *testing.T) {
+	var got []string
+	a, b := lone(t, "a", nil), lone(t, "b", &got)
+	first, second := a.envelope(b.self.instance, []byte("one")), a.envelope(b.self.instance, []byte("two"))
+	for _, envelope := range [][]byte{
+		second, first, first, second,
+		a.envelope(b.self.instance+1, []byte("for an earlier process")),
+		nil, first[:10], first[:messageHeader+1], append([]byte{9}, first[1:]...),
+	} {
+		b.receive(envelope)
+	}
+	if len(got) != 2 || got[0] != "a: two" || got[1] != "a: one" {
+		t.Errorf("received %q", got)
+	}
+	if h := b.Health(); h.StaleMessages != 3 || h.BadFormat != 4 {
+		t.Errorf("counted %+v", h)
+	}
+}
+
+func TestAWindowKnowsTheLast64(t *testing.T) {
+	var w window
+	for _, tt := range []struct {
+		number uint64
+		want   bool
+	}{
+		{1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {100, true}, {37, true}, {37, false},
+		{36, false}, {3, false}, {99, true}, {1000, true}, {100, false}, {999, true},
+	} {
+		if got := w.first(tt.number); got != tt.want {
+			t.Errorf("%d comes for the first time: %t", tt.number, got)
+		}
+	}
+}
+
+func FuzzReceive(f *testing.F) {
+	var got []string
+	g := lone(&testing.T{}, "a", &got)
+	f.Add(g.envelope(g.self.instance, []byte("message")))
+	f.Fuzz(func(_ *testing.T, envelope []byte) { g.receive(envelope) })
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	good := Options{Node: "a", Bind: netip.MustParseAddrPort("192.0.2.1:7934"), Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler)}
+	if _, err := New(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"no node":         func(o *Options) { o.Node = "" },
+		"no address":      func(o *Options) { o.Bind = netip.AddrPort{} },
+		"every address":   func(o *Options) { o.Bind = netip.MustParseAddrPort("[::]:7934") },
+		"no port":         func(o *Options) { o.Bind = netip.MustParseAddrPort("192.0.2.1:0") },
+		"no key":          func(o *Options) { o.Keys = nil },
+		"a key too short": func(o *Options) { o.Keys = [][]byte{testKey[:15]} },
+		"no log":          func(o *Options) { o.Log = nil },
+	} {
+		o := good
+		change(&o)
+		if _, err := New(o); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func TestKeysAreRotatedWhileEverybodyTalks(t *testing.T) {
+	inCluster(t, 4, func(c *cluster) {
+		c.pass(5 * time.Second)
+		for _, keys := range [][][]byte{{testKey, otherKey}, {otherKey, testKey}, {otherKey}} {
+			for _, a := range c.agents {
+				if err := a.SetKeys(keys); err != nil {
+					t.Fatal(err)
+				}
+				c.pass(time.Second)
+			}
+		}
+		if n := c.wronged(); n > 0 {
+			t.Errorf("seen dead %d times", n)
+		}
+		for _, a := range c.agents {
+			if n := a.Health().BadKey; n > 0 {
+				t.Errorf("%d packets were lost", n)
+			}
+		}
+	})
+}
+
+func TestWhoHasAnotherKeyStaysOutside(t *testing.T) {
+	inCluster(t, 2, func(c *cluster) {
+		c.start("node-002", 2, func(o *Options) { o.Keys = [][]byte{otherKey} })
+		c.pass(20 * time.Second)
+		for i, want := range []string{"node-000 alive, node-001 alive", "node-000 alive, node-001 alive", "node-002 alive"} {
+			if got := c.agents[i].view(); got != want {
+				t.Errorf("node %d sees %q, want %q", i, got, want)
+			}
+		}
+		if h := c.agents[2].Health(); h.JoinFailures == 0 || c.agents[0].Health().BadKey == 0 {
+			t.Errorf("not counted: %+v", h)
+		}
+	})
+}
+
+func TestSeedsAreAskedUntilSomebodyIsFoundAndThenNoMore(t *testing.T) {
+	inCluster(t, 0, func(c *cluster) {
+		c.start("node-000", 0, func(o *Options) { o.Seeds = nil })
+		asked := 0
+		answer := errors.New("no answer")
+		late := c.start("node-001", 1, func(o *Options) {
+			o.Seeds = func(context.Context) ([]netip.AddrPort, error) {
+				asked++
+				return []netip.AddrPort{c.agents[0].port.addr}, answer
+			}
+		})
+		c.pass(time.Minute)
+		if late.Health().SeedFailures == 0 || late.view() != "node-001 alive" {
+			t.Errorf("with nobody to ask it sees %s", late.view())
+		}
+		answer = nil
+		c.pass(2 * time.Minute)
+		c.expect("with an answer", "node-000 alive, node-001 alive")
+		before := asked
+		c.pass(10 * time.Minute)
+		if asked > before || before > 20 {
+			t.Errorf("asked %d times, then %d times more", before, asked-before)
+		}
+	})
+}
+
+func TestTheDeadAreForgottenAfterAnHour(t *testing.T) {
+	inCluster(t, 2, func(c *cluster) {
+		c.pass(5 * time.Second)
+		c.agents[1].Publish(Record{Subnets: prefixes("192.0.2.0/24")})
+		c.pass(time.Second)
+		c.powerOff(1)
+		c.pass(50 * time.Minute)
+		if m := c.agents[0].Members(); len(m) != 2 || m[1].State != Dead || len(m[1].Record.Subnets) != 1 {
+			t.Errorf("before: %+v", m)
+		}
+		c.pass(15 * time.Minute)
+		c.expect("after an hour", "node-000 alive")
+	})
+}
+
+func TestWhatNobodyUnderstandsHarmsNobody(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.pass(5 * time.Second)
+		victim, sender := c.agents[0], c.agents[1]
+		sender.port.set(func() {
+			sender.port.tap = func(to *port, packet []byte) {
+				for i := range packet {
+					spoilt := bytes.Clone(packet)
+					spoilt[i] ^= 0xff
+					to.deliver(spoilt, sender.port)
+				}
+				to.deliver(packet, sender.port)
+				to.deliver(packet[:len(packet)/2], sender.port)
+				to.deliver(bytes.Repeat(packet, 1000), sender.port)
+				to.deliver(nil, sender.port)
+			}
+		})
+		c.pass(200 * time.Millisecond)
+		sender.port.set(func() { sender.port.tap = nil })
+		for i := range 300 {
+			sealed := victim.ring.sealPacket([]byte{byte(i), 0xff, byte(i * 7), byte(i * 31)})
+			victim.port.deliver(sealed, sender.port)
+		}
+		c.pass(5 * time.Second)
+		c.expect("after nonsense", "node-000 alive, node-001 alive, node-002 alive")
+		if h := victim.Health(); h.BadKey == 0 || h.BadFormat == 0 || h.Replayed == 0 {
+			t.Errorf("not counted: %+v", h)
+		}
+	})
+}
+
+func TestAMemberThatSpeaksAnotherLanguageLivesAllTheSame(t *testing.T) {
+	inCluster(t, 2, func(c *cluster) {
+		later := c.start("node-002", 2, nil)
+		later.replace([]byte{99, 0, 1, 2, 3})
+		c.pass(5 * time.Second)
+		m := c.agents[0].Members()[2]
+		if got := fmt.Sprint(m.State, m.Record.Truncated); got != "alive true" || c.agents[0].Health().BadRecord == 0 {
+			t.Errorf("%s is %s", m.Node, got)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Record is what a node agent tells the others of its node.
+type Record struct {
+	// Subnets are those of the node's links that may carry local addresses.
+	Subnets []netip.Prefix
+	// Own are the addresses that the node has itself.
+	Own []netip.Addr
+	// Draining says that the node should rather not be chosen.
+	Draining bool
+	// Truncated says that Subnets or Own are not complete, because they did
+	// not fit or could not be read: the node's Lease has them all.
+	Truncated bool
+}
+
+// A record is sent as its version, its flags, and two lists, each a count in one
+// byte and then the entries: for a prefix the family (4 or 6), the bits and as
+// many bytes as have some of them, for an address the family and its bytes. What
+// follows is for later versions to add, and is not looked at.
+const (
+	recordVersion = 1
+
+	flagDraining  = 1 << 0
+	flagTruncated = 1 << 1
+	flagLeaving   = 1 << 2
+
+	flagsAt = 1 // the place of the flags
+)
+
+var errRecord = errors.New("malformed record")
+
+// encode returns r in as many bytes as may be sent, in the same for equal sets.
+// What does not fit is left out, first of all the node's own addresses.
+func (r Record) encode() []byte {
+	buf := []byte{recordVersion, 0, 0}
+	if r.Draining {
+		buf[flagsAt] |= flagDraining
+	}
+	count := len(buf) - 1
+	// The byte that is left free is the count of addresses.
+	room := memberlist.MetaMaxSize - 1
+	subnets := sorted(r.Subnets, func(p netip.Prefix) netip.Prefix {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()).Masked()
+	}, netip.Prefix.Compare)
+	buf, whole := appendEntries(buf, count, room, subnets, appendPrefix)
+
+	buf = append(buf, 0)
+	own := sorted(r.Own, func(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }, netip.Addr.Compare)
+	buf, all := appendEntries(buf, len(buf)-1, memberlist.MetaMaxSize, own, appendAddr)
+	if r.Truncated || !whole || !all {
+		buf[flagsAt] |= flagTruncated
+	}
+	return buf
+}
+
+// sorted returns the valid ones of list in their plain form, each once.
+func sorted[E interface {
+	comparable
+	IsValid() bool
+}](list []E, plain func(E) E, compare func(a, b E) int) []E {
+	var valid []E
+	for _, e := range list {
+		if p := plain(e); p.IsValid() {
+			valid = append(valid, p)
+		}
+	}
+	slices.SortFunc(valid, compare)
+	return slices.Compact(valid)
+}
+
+// appendEntries appends entries while there is room, counts them in the byte at
+// count, and says whether all are in.
+func appendEntries[E any](buf []byte, count, room int, entries []E, add func([]byte, E) []byte) ([]byte, bool) {
+	for _, e := range entries {
+		longer := add(buf, e)
+		if len(longer) > room || longer[count] == 255 {
+			return buf, false
+		}
+		buf = longer
+		buf[count]++
+	}
+	return buf, true
+}
+
+func appendPrefix(buf []byte, p netip.Prefix) []byte {
+	bytes := p.Addr().AsSlice()[:(p.Bits()+7)/8]
+	return append(append(buf, family(p.Addr()), byte(p.Bits())), bytes...)
+}
+
+func appendAddr(buf []byte, a netip.Addr) []byte {
+	return append(append(buf, family(a)), a.AsSlice()...)
+}
+
+func family(a netip.Addr) byte {
+	if a.Is4() {
+		return 4
+	}
+	return 6
+}
+
+// decode reads what encode wrote, and whether its node says goodbye by it.
+func decode(buf []byte) (r Record, leaving bool, err error) {
+	if len(buf) < 2 {
+		return Record{}, false, fmt.Errorf("%w: %d bytes", errRecord, len(buf))
+	}
+	if buf[0] != recordVersion {
+		return Record{}, false, fmt.Errorf("record of unknown version %d", buf[0])
+	}
+	flags := buf[flagsAt]
+	r.Draining, r.Truncated = flags&flagDraining != 0, flags&flagTruncated != 0
+	in := reader{rest: buf[2:]}
+	for range in.byte() {
+		r.Subnets = append(r.Subnets, in.prefix())
+	}
+	for range in.byte() {
+		r.Own = append(r.Own, in.addr(in.byte(), 128))
+	}
+	if in.bad {
+		return Record{}, false, errRecord
+	}
+	return r, flags&flagLeaving != 0, nil
+}
+
+// reader takes apart what is left of a record. Once something was wrong it is bad
+// and returns nothing of use.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *reader) byte() byte {
+	if r.bad || len(r.rest) == 0 {
+		r.bad = true
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+func (r *reader) prefix() netip.Prefix {
+	kind, bits := r.byte(), int(r.byte())
+	a := r.addr(kind, bits)
+	if r.bad = r.bad || bits > a.BitLen(); r.bad {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(a, bits).Masked()
+}
+
+// addr reads as many bytes of an address as have some of its first bits.
+func (r *reader) addr(kind byte, bits int) netip.Addr {
+	size := map[byte]int{4: 4, 6: 16}[kind]
+	n := min((bits+7)/8, size)
+	if r.bad = r.bad || size == 0 || len(r.rest) < n; r.bad {
+		return netip.Addr{}
+	}
+	var bytes [16]byte
+	copy(bytes[:], r.rest[:n])
+	r.rest = r.rest[n:]
+	a, _ := netip.AddrFromSlice(bytes[:size])
+	return a
+}

@@ -1,0 +1,122 @@
+package gossip
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/memberlist"
+)
+
+func prefixes(list ...string) (all []netip.Prefix) {
+	for _, p := range list {
+		all = append(all, netip.MustParsePrefix(p))
+	}
+	return all
+}
+
+func addrs(list ...string) (all []netip.Addr) {
+	for _, a := range list {
+		all = append(all, netip.MustParseAddr(a))
+	}
+	return all
+}
+
+// show is what r says, and how long that is on the wire.
+func show(r Record) string {
+	return fmt.Sprintf("subnets %v, own %v, draining %t, truncated %t", r.Subnets, r.Own, r.Draining, r.Truncated)
+}
+
+func TestARecordArrivesAsItWasSent(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		r    Record
+		want string
+	}{
+		{"nothing to say", Record{}, "subnets [], own [], draining false, truncated false"},
+		{"both families, sorted", Record{
+			Subnets: prefixes("2001:db8::/64", "192.0.2.0/24"), Own: addrs("2001:db8::1", "192.0.2.1"), Draining: true,
+		}, "subnets [192.0.2.0/24 2001:db8::/64], own [192.0.2.1 2001:db8::1], draining true, truncated false"},
+		{"odd lengths", Record{Subnets: prefixes("0.0.0.0/0", "198.18.0.0/15", "192.0.2.1/32", "2001:db8::1/128", "fe80::/10")},
+			"subnets [0.0.0.0/0 192.0.2.1/32 198.18.0.0/15 2001:db8::1/128 fe80::/10], own [], draining false, truncated false"},
+		{"host bits and doubles are dropped", Record{Subnets: prefixes("192.0.2.7/24", "192.0.2.9/24"), Own: addrs("::ffff:192.0.2.1", "192.0.2.1", "fe80::1%eth0")},
+			"subnets [192.0.2.0/24], own [192.0.2.1 fe80::1], draining false, truncated false"},
+		{"what is invalid is left out", Record{Subnets: []netip.Prefix{{}}, Own: []netip.Addr{{}}},
+			"subnets [], own [], draining false, truncated false"},
+		{"incomplete stays incomplete", Record{Truncated: true}, "subnets [], own [], draining false, truncated true"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, leaving, err := decode(tt.r.encode())
+			if err != nil || leaving {
+				t.Fatal(leaving, err)
+			}
+			if got := show(r); got != tt.want {
+				t.Errorf("got\n\t%s\nwant\n\t%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWhatDoesNotFitIsCutAndSaysSo(t *testing.T) {
+	var big Record
+	for i := range 300 {
+		big.Subnets = append(big.Subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
+		big.Own = append(big.Own, netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}))
+	}
+	for _, r := range []Record{big, {Own: big.Own}, {Subnets: big.Subnets[:101], Own: big.Own[:1]}} {
+		buf := r.encode()
+		got, _, err := decode(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(buf) > memberlist.MetaMaxSize || len(buf) < memberlist.MetaMaxSize-20 {
+			t.Errorf("%d bytes of %d are used", len(buf), memberlist.MetaMaxSize)
+		}
+		if !got.Truncated {
+			t.Errorf("%d of %d subnets and %d of %d addresses, not marked", len(got.Subnets), len(r.Subnets), len(got.Own), len(r.Own))
+		}
+	}
+}
+
+func TestARecordThatIsNoneIsRefused(t *testing.T) {
+	whole := Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}.encode()
+	for n := range len(whole) {
+		if r, _, err := decode(whole[:n]); err == nil {
+			t.Errorf("of %d bytes the first %d say %s", len(whole), n, show(r))
+		}
+	}
+	if r, _, err := decode(append(whole, 1, 2, 3)); err != nil {
+		t.Errorf("what a later version adds is not ignored: %v, %s", err, show(r))
+	}
+	for name, buf := range map[string][]byte{
+		"unknown version": {2, 0, 0, 0}, "no family": {1, 0, 1, 5, 24, 1, 2, 3, 0}, "too many bits": {1, 0, 1, 4, 33, 1, 2, 3, 4, 0},
+	} {
+		if r, _, err := decode(buf); err == nil {
+			t.Errorf("%s: %s", name, show(r))
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add(Record{Subnets: prefixes("192.0.2.0/24", "2001:db8::/61"), Own: addrs("192.0.2.1", "2001:db8::1"), Draining: true}.encode())
+	f.Add([]byte{1, 4, 1, 6, 129, 0})
+	f.Fuzz(func(t *testing.T, buf []byte) {
+		first, _, err := decode(buf)
+		if err != nil {
+			return
+		}
+		// What was understood is said again in our form, in which it stays.
+		plain, _, err := decode(first.encode())
+		if err != nil {
+			t.Fatalf("%v: %s", err, show(first))
+		}
+		again, _, err := decode(plain.encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(show(plain), show(again)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

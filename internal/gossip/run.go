@@ -1,0 +1,133 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Run gossips until ctx is done, and says no goodbye: see Leave. It may run once.
+func (g *Gossip) Run(ctx context.Context) error {
+	carrier, err := g.carrier(ctx)
+	if carrier == nil {
+		return err
+	}
+	transport := newSealed(carrier, g.ring, &g.counts)
+	g.beat.Store(int64(g.since(time.Now())))
+	list, err := memberlist.Create(g.config(transport))
+	if err != nil {
+		return errors.Join(fmt.Errorf("start gossip: %w", err), transport.Shutdown())
+	}
+	g.talk.Lock()
+	g.list = list
+	g.talk.Unlock()
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer g.stop(list)
+	wg.Go(func() { g.join(ctx, list) })
+	g.live(ctx, list)
+	return nil
+}
+
+// carrier opens the network. The agent before us on this node may not have left
+// the port yet, so it waits for that; ending meanwhile is no error.
+func (g *Gossip) carrier(ctx context.Context) (memberlist.Transport, error) {
+	if g.opt.Transport != nil {
+		return g.opt.Transport, nil
+	}
+	for told := false; ; told = true {
+		n, err := listen(g.opt.Bind, &g.counts)
+		if err == nil {
+			return n, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return nil, fmt.Errorf("start gossip: %w", err)
+		}
+		if !told {
+			g.opt.Log.Warn("waiting for the gossip port", "address", g.opt.Bind, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(g.opt.Timing.Rejoin / 4):
+		}
+	}
+}
+
+// live looks after the list until ctx is done: it spreads what is published,
+// notes that this process runs, and believes what time alone proves.
+func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
+	tick := time.NewTicker(pulse)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.published:
+			spread(list, time.Nanosecond)
+		case now := <-tick.C:
+			g.look(now)
+		}
+	}
+}
+
+// spread tells the others what NodeMeta returns now, and waits at most for limit
+// until that has been sent: that it could not be waited for is no failure.
+func spread(list *memberlist.Memberlist, limit time.Duration) { _ = list.UpdateNode(limit) }
+
+func (g *Gossip) look(now time.Time) {
+	if g.stalled(now) {
+		g.counts.stalls.Add(1)
+	}
+	g.beat.Store(int64(g.since(now)))
+	g.mu.Lock()
+	gone := g.table.settle(now)
+	forgot := g.table.forget(now.Add(-g.opt.Timing.Memory))
+	g.mu.Unlock()
+	for _, m := range gone {
+		g.tell(m)
+	}
+	if len(gone) > 0 || forgot {
+		poke(g.changed)
+	}
+}
+
+// stop ends the list, when nobody uses it.
+func (g *Gossip) stop(list *memberlist.Memberlist) {
+	g.talk.Lock()
+	g.list = nil
+	g.talk.Unlock()
+	// It only says that it could not close what it has closed before.
+	_ = list.Shutdown()
+}
+
+// Leave says goodbye: the others see this node's agent as Left, at once. Nothing
+// that is published afterwards is told. It returns when enough of the others
+// have been told to tell the rest, or when ctx is done.
+func (g *Gossip) Leave(ctx context.Context) error {
+	g.talk.RLock()
+	list := g.list
+	g.talk.RUnlock()
+	if list == nil {
+		return fmt.Errorf("say goodbye: %w", errAway)
+	}
+	g.mu.Lock()
+	farewell := append([]byte(nil), g.meta...)
+	farewell[flagsAt] |= flagLeaving
+	g.meta = farewell
+	g.mu.Unlock()
+	done := make(chan error, 1)
+	go func() { done <- list.UpdateNode(g.opt.Timing.Stream) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("say goodbye: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,136 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestAgentsThatStartTogetherFindEachOther(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.pass(5 * time.Second)
+		c.expect("after the start", "node-000 alive, node-001 alive, node-002 alive")
+	})
+}
+
+func TestAnAgentThatSaysGoodbyeHasLeftAndDoesNotDie(t *testing.T) {
+	inCluster(t, 4, func(c *cluster) {
+		c.pass(5 * time.Second)
+		if err := c.agents[3].Leave(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.pass(50 * time.Millisecond)
+		const want = "node-000 alive, node-001 alive, node-002 alive, node-003 left"
+		c.expect("at once", want)
+		c.agents[3].Publish(Record{Draining: true})
+		c.pass(time.Second)
+		c.expect("whatever it says then", want)
+		c.powerOff(3)
+		c.pass(5 * time.Second)
+		c.expect("when it is silent", want)
+		c.start("node-003", 3, nil)
+		c.pass(5 * time.Second)
+		c.expect("when the next agent is there", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
+	})
+}
+
+func TestHalvesThatWereCutFromEachOtherFindTogether(t *testing.T) {
+	inCluster(t, 6, func(c *cluster) {
+		c.pass(5 * time.Second)
+		for _, a := range c.agents[3:] {
+			a.port.putOnSide(1)
+		}
+		c.pass(5 * time.Minute)
+		for i, want := range []string{
+			"node-000 alive, node-001 alive, node-002 alive, node-003 dead, node-004 dead, node-005 dead",
+			"node-000 dead, node-001 dead, node-002 dead, node-003 alive, node-004 alive, node-005 alive",
+		} {
+			if got := c.agents[3*i].view(); got != want {
+				t.Errorf("half %d sees\n\t%s\nwant\n\t%s", i, got, want)
+			}
+		}
+		for _, a := range c.agents {
+			a.port.putOnSide(0)
+		}
+		c.pass(5 * time.Second)
+		c.expect("healed", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
+	})
+}
+
+func TestWhatIsPublishedIsKnownEverywhereAtOnce(t *testing.T) {
+	inCluster(t, 10, func(c *cluster) {
+		c.agents[4].Publish(Record{Subnets: prefixes("192.0.2.0/24")})
+		c.pass(10 * time.Second)
+		for _, r := range []Record{
+			{Subnets: prefixes("192.0.2.0/24")},
+			{Subnets: prefixes("192.0.2.0/24", "2001:db8::/64"), Own: addrs("192.0.2.4"), Draining: true},
+			{},
+		} {
+			c.agents[4].Publish(r)
+			c.pass(200 * time.Millisecond)
+			for _, a := range c.agents {
+				if got := a.Members()[4].Record; show(got) != show(r) {
+					t.Errorf("%s knows %s, want %s", a.self.node, show(got), show(r))
+				}
+			}
+		}
+	})
+}
+
+func TestTwoAgentsOfOneNodeDoNotMakeItFlap(t *testing.T) {
+	inCluster(t, 4, func(c *cluster) {
+		c.pass(5 * time.Second)
+		since := c.agents[0].Members()[3].Since
+		newer := c.start("node-003", 9, nil)
+		newer.Publish(Record{Draining: true})
+		c.pass(10 * time.Second)
+		for _, a := range c.agents {
+			if m := a.Members()[3]; m.Instance != newer.self.instance || m.Address != newer.port.addr || !m.Record.Draining {
+				t.Errorf("%s does not know the newer one: %+v", a.self.node, m)
+			}
+		}
+		c.powerOff(3)
+		c.pass(10 * time.Second)
+		if m := c.agents[0].Members()[3]; m.State != Alive || m.Since != since {
+			t.Errorf("the end of the older one is seen: %+v", m)
+		}
+		if n := c.wronged(); n > 0 {
+			t.Errorf("the node was seen dead %d times", n)
+		}
+	})
+}
+
+func TestAMessageReachesTheAgentOfANode(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.pass(5 * time.Second)
+		a, b := c.agents[0], c.agents[1]
+		large := string(bytes.Repeat([]byte("x"), MaxMessage))
+		for _, message := range []string{"take", large} {
+			if err := a.Send(c.t.Context(), "node-001", []byte(message)); err != nil {
+				t.Error(err)
+			}
+		}
+		c.pass(time.Second)
+		if len(b.got) != 2 || b.got[0] != "node-000: take" || b.got[1] != "node-000: "+large {
+			t.Errorf("received %d messages", len(b.got))
+		}
+		if err := a.Send(c.t.Context(), "node-001", []byte(large+"x")); err == nil {
+			t.Error("a message too long is sent")
+		}
+		if err := a.Send(c.t.Context(), "node-009", nil); err == nil {
+			t.Error("a node that nobody knows takes messages")
+		}
+		b.port.powerOff()
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(c.t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := a.Send(ctx, "node-001", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		if n := a.Health().SendFailures; n != 3 {
+			t.Errorf("%d failures are counted", n)
+		}
+	})
+}

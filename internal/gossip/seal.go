@@ -1,0 +1,124 @@
+package gossip
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// What goes over the network is sealed here, by AES-GCM with a random nonce, and
+// nothing reaches the library that one of our keys does not open. The library
+// could encrypt too. But in its format the version, which is not authenticated,
+// chooses how the plain text is unpadded: a recorded packet with that byte
+// changed makes it panic, without any key.
+const (
+	sealVersion = 1
+	nonceSize   = 12
+	sealSize    = nonceSize + 16 // the nonce and the tag
+	// packetOverhead is by how much a packet grows.
+	packetOverhead = 1 + sealSize
+	// recent is how many nonces are remembered, at least.
+	recent = 1024
+)
+
+var (
+	packetContext = []byte("purelb gossip packet")
+	errSeal       = errors.New("not sealed with one of our keys")
+	errReplayed   = errors.New("was there before")
+)
+
+// ring is the keys. It is safe for concurrent use.
+type ring struct {
+	keys   atomic.Pointer[[]cipher.AEAD]
+	nonces nonces
+	counts *counters
+}
+
+func newRing(counts *counters) *ring { return &ring{counts: counts} }
+
+func (r *ring) set(keys [][]byte) error {
+	if len(keys) == 0 {
+		return errors.New("gossip needs a key")
+	}
+	var ciphers []cipher.AEAD
+	for i, key := range keys {
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return fmt.Errorf("gossip key %d has %d bytes, not 16, 24 or 32", i+1, len(key))
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return fmt.Errorf("gossip key %d: %w", i+1, err)
+		}
+		ciphers = append(ciphers, aead)
+	}
+	r.keys.Store(&ciphers)
+	return nil
+}
+
+// seal appends plain to dst, sealed by the first key for context.
+func (r *ring) seal(dst, plain, context []byte) []byte {
+	return (*r.keys.Load())[0].Seal(dst, nil, plain, context)
+}
+
+// open returns what was sealed for context, and counts why it does not.
+func (r *ring) open(sealed, context []byte) ([]byte, error) {
+	if len(sealed) < sealSize {
+		r.counts.badFormat.Add(1)
+		return nil, fmt.Errorf("%w: %d bytes", errSeal, len(sealed))
+	}
+	for _, key := range *r.keys.Load() {
+		plain, err := key.Open(nil, nil, sealed, context)
+		if err != nil {
+			continue
+		}
+		if !r.nonces.first([nonceSize]byte(sealed)) {
+			r.counts.replayed.Add(1)
+			return nil, errReplayed
+		}
+		return plain, nil
+	}
+	r.counts.badKey.Add(1)
+	return nil, errSeal
+}
+
+func (r *ring) sealPacket(plain []byte) []byte {
+	buf := make([]byte, 1, len(plain)+packetOverhead)
+	buf[0] = sealVersion
+	return r.seal(buf, plain, packetContext)
+}
+
+func (r *ring) openPacket(packet []byte) ([]byte, error) {
+	if len(packet) == 0 || packet[0] != sealVersion {
+		r.counts.badFormat.Add(1)
+		return nil, errSeal
+	}
+	return r.open(packet[1:], packetContext)
+}
+
+// nonces remembers the latest, in two halves of which the older is dropped when
+// the younger is full. What is repeated later than that says what its sender has
+// said long since: the incarnations of the library and the numbers of messages
+// take care of it.
+type nonces struct {
+	mu         sync.Mutex
+	young, old map[[nonceSize]byte]struct{}
+}
+
+func (n *nonces) first(nonce [nonceSize]byte) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, young := n.young[nonce]
+	_, old := n.old[nonce]
+	if young || old {
+		return false
+	}
+	if n.young == nil || len(n.young) >= recent {
+		n.young, n.old = make(map[[nonceSize]byte]struct{}, recent), n.young
+	}
+	n.young[nonce] = struct{}{}
+	return true
+}

@@ -1,0 +1,173 @@
+package gossip
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"testing"
+)
+
+var otherKey = bytes.Repeat([]byte{7}, 32)
+
+func testRing(t *testing.T, keys ...[]byte) *ring {
+	t.Helper()
+	r := newRing(&counters{})
+	if err := r.set(keys); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestOnlyWhatOneOfOurKeysHasSealedIsOpened(t *testing.T) {
+	plain := []byte("the quick brown fox")
+	for _, tt := range []struct {
+		name   string
+		spoil  func(packet []byte) []byte
+		want   error
+		counts [3]uint64 // bad format, bad key, replayed
+	}{
+		{"as sent", func(p []byte) []byte { return p }, nil, [3]uint64{}},
+		{"empty", func([]byte) []byte { return nil }, errSeal, [3]uint64{1}},
+		{"the version alone", func(p []byte) []byte { return p[:1] }, errSeal, [3]uint64{1}},
+		{"another version", func(p []byte) []byte { p[0]--; return p }, errSeal, [3]uint64{1}},
+		{"cut off", func(p []byte) []byte { return p[:len(p)-1] }, errSeal, [3]uint64{0, 1}},
+		{"longer", func(p []byte) []byte { return append(p, 0) }, errSeal, [3]uint64{0, 1}},
+		{"one bit changed", func(p []byte) []byte { p[20] ^= 4; return p }, errSeal, [3]uint64{0, 1}},
+		{"another key", func([]byte) []byte { return testRing(t, otherKey).sealPacket(plain) }, errSeal, [3]uint64{0, 1}},
+		{"meant for a stream", func([]byte) []byte {
+			c := place{direction: fromCaller}
+			return testRing(t, testKey).seal([]byte{sealVersion}, plain, c.take())
+		}, errSeal, [3]uint64{0, 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := testRing(t, testKey)
+			got, err := r.openPacket(tt.spoil(r.sealPacket(plain)))
+			if !errors.Is(err, tt.want) || (err == nil) != bytes.Equal(got, plain) {
+				t.Errorf("%q, %v", got, err)
+			}
+			if counts := [3]uint64{r.counts.badFormat.Load(), r.counts.badKey.Load(), r.counts.replayed.Load()}; counts != tt.counts {
+				t.Errorf("counted %v, want %v", counts, tt.counts)
+			}
+		})
+	}
+}
+
+func TestWhatIsRepeatedIsDropped(t *testing.T) {
+	r := testRing(t, testKey)
+	packet := r.sealPacket([]byte("once"))
+	for i := range 3 {
+		if _, err := r.openPacket(packet); (err == nil) != (i == 0) {
+			t.Errorf("time %d: %v", i, err)
+		}
+	}
+	for range recent - 1 {
+		if _, err := r.openPacket(r.sealPacket([]byte("more"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.openPacket(packet); !errors.Is(err, errReplayed) {
+		t.Errorf("after %d others: %v", recent, err)
+	}
+}
+
+func TestKeysAreRotatedWithoutAGap(t *testing.T) {
+	a, b := testRing(t, testKey), testRing(t, testKey)
+	exchange := func(step string) {
+		t.Helper()
+		for _, way := range [][2]*ring{{a, b}, {b, a}} {
+			if _, err := way[1].openPacket(way[0].sealPacket([]byte(step))); err != nil {
+				t.Errorf("%s: %v", step, err)
+			}
+		}
+	}
+	for _, keys := range [][][]byte{{testKey, otherKey}, {otherKey, testKey}, {otherKey}} {
+		for _, r := range []*ring{a, b} {
+			if err := r.set(keys); err != nil {
+				t.Fatal(err)
+			}
+			exchange("while one has changed")
+		}
+	}
+	if _, err := a.openPacket(testRing(t, testKey).sealPacket(nil)); err == nil {
+		t.Error("the old key still opens")
+	}
+	for _, keys := range [][][]byte{nil, {{}}, {testKey, []byte("short")}} {
+		if err := a.set(keys); err == nil {
+			t.Errorf("keys %q are taken", keys)
+		}
+	}
+	exchange("after keys that are none")
+}
+
+// talk returns what was read of what write wrote, and why it ended.
+func talk(t *testing.T, in, out *ring, write func(*stream, net.Conn)) (string, error) {
+	t.Helper()
+	here, there := net.Pipe()
+	go func() {
+		write(newStream(here, out, fromListener, fromCaller, func() {}), here)
+		_ = here.Close()
+	}()
+	s := newStream(there, in, fromCaller, fromListener, func() {})
+	got, err := io.ReadAll(s)
+	_ = s.Close()
+	return string(got), err
+}
+
+func TestAStreamCarriesWhatIsSealedAndNothingElse(t *testing.T) {
+	long := string(bytes.Repeat([]byte("0123456789"), 50_000))
+	say := func(words ...string) func(*stream, net.Conn) {
+		return func(s *stream, _ net.Conn) {
+			for _, w := range words {
+				_, _ = io.WriteString(s, w) // that the reader went away is its affair
+			}
+		}
+	}
+	raw := func(bytes ...byte) func(*stream, net.Conn) {
+		return func(_ *stream, c net.Conn) { _, _ = c.Write(bytes) }
+	}
+	for _, tt := range []struct {
+		name  string
+		key   []byte
+		write func(*stream, net.Conn)
+		want  string
+		ok    bool
+	}{
+		{"nothing", testKey, say(), "", true},
+		{"several records", testKey, say("a", "b", "c"), "abc", true},
+		{"more than a record", testKey, say(long, "end"), long + "end", true},
+		{"another key", otherKey, say("a"), "", false},
+		{"no record", testKey, raw([]byte("GET / HTTP/1.1\r\n\r\n")...), "", false},
+		{"a huge record", testKey, raw(1, 255, 255, 255, 0, 0), "", false},
+		{"a record that is cut off", testKey, raw(1, 0, 0, 99, 0, 0), "", false},
+		{"a record too short to be sealed", testKey, raw(1, 0, 0, 2, 0, 0), "", false},
+		{"records in another order", testKey, func(s *stream, _ net.Conn) {
+			s.out.next = 1
+			_, _ = io.WriteString(s, "second")
+		}, "", false},
+		{"our own words sent back", testKey, func(s *stream, _ net.Conn) {
+			s.out.direction = fromListener
+			_, _ = io.WriteString(s, "echo")
+		}, "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := talk(t, testRing(t, testKey), testRing(t, tt.key), tt.write)
+			if got != tt.want || (err == nil) != tt.ok {
+				t.Errorf("read %d bytes and %v, want %d bytes", len(got), err, len(tt.want))
+			}
+		})
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add(testRing(&testing.T{}, testKey).sealPacket([]byte("x")))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := testRing(t, testKey)
+		if plain, err := r.openPacket(data); err == nil && len(data) < packetOverhead {
+			t.Errorf("%x is %x", data, plain)
+		}
+		if got, _ := talk(t, r, r, func(_ *stream, c net.Conn) { _, _ = c.Write(data) }); len(got) > len(data) {
+			t.Errorf("%x reads as %q", data, got)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package gossip
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+)
+
+// A stream is a sequence of records: the version in one byte and the length in
+// three, then that many sealed bytes. Who has no key makes us read no more than
+// one record.
+const (
+	recordHeader = 4
+	recordMax    = 64 << 10 // plain
+)
+
+// The two directions of a stream, so that no record can be sent back.
+const (
+	fromCaller   = 'c'
+	fromListener = 'l'
+)
+
+// stream seals what is written to a connection and opens what is read. Like the
+// library it is used by one goroutine at a time.
+type stream struct {
+	net.Conn
+	ring     *ring
+	in, out  place
+	rest     []byte // opened and not read yet
+	bad      error  // why nothing more is read or written
+	released sync.Once
+	release  func()
+}
+
+// place is what a record is sealed for: its direction and which one it is.
+type place struct {
+	direction byte
+	next      uint64
+}
+
+func (c *place) take() []byte {
+	buf := append([]byte("purelb gossip stream "), c.direction)
+	buf = binary.BigEndian.AppendUint64(buf, c.next)
+	c.next++
+	return buf
+}
+
+func newStream(conn net.Conn, r *ring, in, out byte, release func()) *stream {
+	return &stream{Conn: conn, ring: r, in: place{direction: in}, out: place{direction: out}, release: release}
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 {
+		if s.bad == nil {
+			s.rest, s.bad = s.record()
+		}
+		if s.bad != nil {
+			return 0, s.bad
+		}
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+func (s *stream) record() ([]byte, error) {
+	var header [recordHeader]byte
+	if _, err := io.ReadFull(s.Conn, header[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(header[:]) & (1<<24 - 1)
+	if header[0] != sealVersion || n > recordMax+sealSize {
+		s.ring.counts.badFormat.Add(1)
+		return nil, fmt.Errorf("%w: record of %d bytes", errSeal, n)
+	}
+	sealed := make([]byte, n)
+	if _, err := io.ReadFull(s.Conn, sealed); err != nil {
+		return nil, fmt.Errorf("record cut off: %w", err)
+	}
+	s.ring.counts.bytesIn.Add(uint64(recordHeader + n))
+	return s.ring.open(sealed, s.in.take())
+}
+
+// Write writes nothing to whom has shown that it has no key.
+func (s *stream) Write(p []byte) (int, error) {
+	if s.bad != nil && !errors.Is(s.bad, io.EOF) {
+		return 0, s.bad
+	}
+	for done := 0; done < len(p); {
+		n := min(recordMax, len(p)-done)
+		buf := make([]byte, recordHeader, recordHeader+n+sealSize)
+		buf = s.ring.seal(buf, p[done:done+n], s.out.take())
+		binary.BigEndian.PutUint32(buf, uint32(len(buf)-recordHeader))
+		buf[0] = sealVersion
+		if _, err := s.Conn.Write(buf); err != nil {
+			return done, err
+		}
+		s.ring.counts.bytesOut.Add(uint64(len(buf)))
+		done += n
+	}
+	return len(p), nil
+}
+
+func (s *stream) Close() error {
+	s.released.Do(s.release)
+	return s.Conn.Close()
+}

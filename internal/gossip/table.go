@@ -1,0 +1,181 @@
+package gossip
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// State is whether a node agent is there.
+type State int
+
+// The states of a member.
+const (
+	Alive State = iota
+	Dead        // it fell silent
+	Left        // it said goodbye
+)
+
+func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] }
+
+// Member is what is known of the agent of a node.
+type Member struct {
+	Node string
+	// Instance is the process, the newest of the node's that is alive.
+	Instance uint64
+	// Address is where it gossips.
+	Address netip.AddrPort
+	// Record is what it said last.
+	Record Record
+	State  State
+	// Since is when this node saw State begin, by its own clock.
+	Since time.Time
+}
+
+// process is what is known of one agent.
+type process struct {
+	id      identity
+	address netip.AddrPort
+	record  Record
+	// leaving says that it has said goodbye, and gone that it is not heard
+	// any more.
+	leaving, gone bool
+}
+
+func (p *process) state() State {
+	switch {
+	case p.leaving:
+		return Left
+	case p.gone:
+		return Dead
+	}
+	return Alive
+}
+
+// table is what is known of the processes, and of the nodes because of them. It
+// is not safe for concurrent use.
+type table struct {
+	processes map[string][]*process // by node
+	nodes     map[string]Member
+	// doubts are the processes said to be gone, with when to believe it.
+	doubts map[identity]time.Time
+	shown  []Member // what members last returned; nil after a change
+}
+
+func newTable() table {
+	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, doubts: map[identity]time.Time{}}
+}
+
+// hear notes that id was heard, and what it said. It says whether that changed
+// what is known of its node.
+func (t *table) hear(id identity, address netip.AddrPort, r Record, leaving bool, now time.Time) bool {
+	p := t.process(id)
+	if p == nil {
+		p = &process{id: id}
+		t.processes[id.node] = append(t.processes[id.node], p)
+	}
+	p.address, p.record, p.leaving, p.gone = address, r, leaving, false
+	delete(t.doubts, id)
+	return t.judge(id.node, now)
+}
+
+// lose notes that id is not heard any more, which is to be believed at believe
+// unless it is heard before.
+func (t *table) lose(id identity, believe, now time.Time) bool {
+	p := t.process(id)
+	if p == nil {
+		return false
+	}
+	if believe.After(now) && !p.leaving {
+		t.doubts[id] = believe
+		return false
+	}
+	p.gone = true
+	delete(t.doubts, id)
+	return t.judge(id.node, now)
+}
+
+// settle believes that those are gone who were not heard until they were to be
+// believed gone, and returns those nodes of which that changed what is known.
+func (t *table) settle(now time.Time) []Member {
+	var changed []Member
+	for id, believe := range t.doubts {
+		if !now.Before(believe) && t.lose(id, now, now) {
+			changed = append(changed, t.nodes[id.node])
+		}
+	}
+	return changed
+}
+
+func (t *table) process(id identity) *process {
+	for _, p := range t.processes[id.node] {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// judge brings what is known of node up to date with its processes, and says
+// whether that changed it.
+func (t *table) judge(node string, now time.Time) bool {
+	best := slices.MaxFunc(t.processes[node], preference)
+	m := Member{
+		Node: node, Instance: best.id.instance, Address: best.address,
+		Record: best.record, State: best.state(), Since: now,
+	}
+	old, known := t.nodes[node]
+	if known && old.State == m.State {
+		m.Since = old.Since
+	}
+	// Of those that are gone one is enough to remember.
+	t.processes[node] = slices.DeleteFunc(t.processes[node], func(p *process) bool {
+		return p != best && p.state() != Alive && p.gone
+	})
+	t.nodes[node] = m
+	if known && same(old, m) {
+		return false
+	}
+	t.shown = nil
+	return true
+}
+
+// preference orders the processes of a node by who speaks for it.
+func preference(a, b *process) int {
+	if a.state() == Alive || b.state() == Alive {
+		if c := cmp.Compare(b.state(), a.state()); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(a.id.instance, b.id.instance)
+}
+
+func same(a, b Member) bool {
+	return a.Instance == b.Instance && a.Address == b.Address && a.State == b.State &&
+		a.Record.Draining == b.Record.Draining && a.Record.Truncated == b.Record.Truncated &&
+		slices.Equal(a.Record.Subnets, b.Record.Subnets) && slices.Equal(a.Record.Own, b.Record.Own)
+}
+
+// forget drops the nodes that have been dead or away since before, and says
+// whether there were any.
+func (t *table) forget(before time.Time) bool {
+	n := len(t.nodes)
+	for node, m := range t.nodes {
+		if m.State != Alive && m.Since.Before(before) {
+			delete(t.nodes, node)
+			delete(t.processes, node)
+			t.shown = nil
+		}
+	}
+	return len(t.nodes) < n
+}
+
+func (t *table) members() []Member {
+	if t.shown == nil {
+		t.shown = slices.SortedFunc(maps.Values(t.nodes), func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
+	}
+	return t.shown
+}

@@ -1,0 +1,104 @@
+package gossip
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+var epoch = time.Unix(1000, 0)
+
+// print is t as text, with the seconds since epoch.
+func (t *table) print() string {
+	var all []string
+	for _, m := range t.members() {
+		all = append(all, fmt.Sprintf("%s/%d %s since %d", m.Node, m.Instance, m.State, m.Since.Unix()-epoch.Unix()))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestANodeIsWhatItsProcessesAre(t *testing.T) {
+	hear := func(instance uint64) func(*table, time.Time) {
+		return func(t *table, now time.Time) {
+			t.hear(identity{"a", instance}, netip.AddrPort{}, Record{}, false, now)
+		}
+	}
+	lose := func(instance uint64) func(*table, time.Time) {
+		return func(t *table, now time.Time) { t.lose(identity{"a", instance}, now, now) }
+	}
+	bye := func(instance uint64) func(*table, time.Time) {
+		return func(t *table, now time.Time) {
+			t.hear(identity{"a", instance}, netip.AddrPort{}, Record{}, true, now)
+		}
+	}
+	doubt := func(instance uint64) func(*table, time.Time) {
+		return func(t *table, now time.Time) { t.lose(identity{"a", instance}, now.Add(time.Second), now) }
+	}
+	settle := func(t *table, now time.Time) { t.settle(now) }
+	forget := func(t *table, now time.Time) { t.forget(now.Add(-time.Second)) }
+	for _, tt := range []struct {
+		name  string
+		steps []func(*table, time.Time) // one each second
+		want  string
+	}{
+		{"nobody", nil, ""},
+		{"one that is heard is alive since then", steps(hear(1), hear(1)), "a/1 alive since 0"},
+		{"one that fell silent is dead since then", steps(hear(1), lose(1)), "a/1 dead since 1"},
+		{"one that was never heard is not known", steps(lose(1)), ""},
+		{"one that is heard again is alive", steps(hear(1), lose(1), hear(1)), "a/1 alive since 2"},
+		{"the newer of two speaks for the node", steps(hear(2), hear(1)), "a/2 alive since 0"},
+		{"an older one that goes changes nothing", steps(hear(1), hear(2), lose(1)), "a/2 alive since 0"},
+		{"an older one that stays keeps the node alive", steps(hear(1), hear(2), lose(2)), "a/1 alive since 0"},
+		{"a restart after the death is a new life", steps(hear(1), lose(1), hear(2)), "a/2 alive since 2"},
+		{"the last that goes is remembered", steps(hear(1), hear(2), lose(1), lose(2)), "a/2 dead since 3"},
+		{"a goodbye is no death", steps(hear(1), bye(1)), "a/1 left since 1"},
+		{"a goodbye and then silence is a goodbye", steps(hear(1), bye(1), lose(1)), "a/1 left since 1"},
+		{"an older one that says goodbye changes nothing", steps(hear(1), hear(2), bye(1)), "a/2 alive since 0"},
+		{"a doubt is no death yet", steps(hear(1), doubt(1)), "a/1 alive since 0"},
+		{"a doubt becomes one", steps(hear(1), doubt(1), settle), "a/1 dead since 2"},
+		{"a doubt that was contradicted does not", steps(hear(1), doubt(1), hear(1), settle), "a/1 alive since 0"},
+		{"the dead are remembered", steps(hear(1), lose(1), forget), "a/1 dead since 1"},
+		{"but not for ever", steps(hear(1), lose(1), forget, forget), ""},
+		{"the living are never forgotten", steps(hear(1), settle, settle, forget), "a/1 alive since 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := newTable()
+			for i, step := range tt.steps {
+				step(&table, epoch.Add(time.Duration(i)*time.Second))
+			}
+			if got := table.print(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if n := len(table.processes["a"]); n > 2 {
+				t.Errorf("%d processes are remembered", n)
+			}
+		})
+	}
+}
+
+func steps(s ...func(*table, time.Time)) []func(*table, time.Time) { return s }
+
+func TestANodeThatRestartsForEverFillsNothing(t *testing.T) {
+	table := newTable()
+	for i := range uint64(1000) {
+		table.hear(identity{"a", i}, netip.AddrPort{}, Record{}, false, epoch)
+		table.lose(identity{"a", i}, epoch, epoch)
+	}
+	if n := len(table.processes["a"]); n != 1 {
+		t.Errorf("%d processes are remembered", n)
+	}
+}
+
+func TestTheNameOfAProcessIsReadAsItIsWritten(t *testing.T) {
+	want := identity{"node-a.example", 0x0123456789abcdef}
+	if got, err := parseIdentity(want.String()); got != want || err != nil {
+		t.Errorf("%v %v", got, err)
+	}
+	for _, name := range []string{"", "node-a", "#0123456789abcdef", "a#12", "a#0123456789abcdeg", "a#+123456789abcde"} {
+		if id, err := parseIdentity(name); err == nil {
+			t.Errorf("%q is taken for %v", name, id)
+		}
+	}
+}

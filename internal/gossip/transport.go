@@ -1,0 +1,147 @@
+package gossip
+
+import (
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// served is how many streams of others are served at once.
+const served = 256
+
+// sealed is a transport that carries only what is sealed.
+type sealed struct {
+	carrier memberlist.Transport
+	ring    *ring
+	counts  *counters
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	places  chan struct{} // one for each stream that is served
+	done    chan struct{}
+	once    sync.Once
+	wg      sync.WaitGroup
+}
+
+var _ memberlist.NodeAwareTransport = (*sealed)(nil)
+
+func newSealed(carrier memberlist.Transport, r *ring, counts *counters) *sealed {
+	s := &sealed{
+		carrier: carrier, ring: r, counts: counts,
+		packets: make(chan *memberlist.Packet, 64),
+		streams: make(chan net.Conn),
+		places:  make(chan struct{}, served),
+		done:    make(chan struct{}),
+	}
+	s.wg.Go(s.openPackets)
+	s.wg.Go(s.openStreams)
+	return s
+}
+
+func (s *sealed) openPackets() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case p := <-s.carrier.PacketCh():
+			s.openPacket(p)
+		}
+	}
+}
+
+func (s *sealed) openPacket(p *memberlist.Packet) {
+	s.counts.packetsIn.Add(1)
+	s.counts.bytesIn.Add(uint64(len(p.Buf)))
+	plain, err := s.ring.openPacket(p.Buf)
+	if err != nil || len(plain) == 0 {
+		return
+	}
+	select {
+	case <-s.done:
+	case s.packets <- &memberlist.Packet{Buf: plain, From: p.From, Timestamp: p.Timestamp}:
+	}
+}
+
+func (s *sealed) openStreams() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case conn := <-s.carrier.StreamCh():
+			s.openStream(conn)
+		}
+	}
+}
+
+func (s *sealed) openStream(conn net.Conn) {
+	select {
+	case s.places <- struct{}{}:
+	default:
+		s.counts.refusedStreams.Add(1)
+		_ = conn.Close()
+		return
+	}
+	st := newStream(conn, s.ring, fromCaller, fromListener, func() { <-s.places })
+	select {
+	case <-s.done:
+		_ = st.Close()
+	case s.streams <- st:
+	}
+}
+
+// FinalAdvertiseAddr is where the carrier is reached.
+func (s *sealed) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	return s.carrier.FinalAdvertiseAddr(ip, port)
+}
+
+// WriteTo sends a packet. It returns the error of the carrier as it is, from
+// which the library learns on which side the fault lies.
+func (s *sealed) WriteTo(plain []byte, addr string) (time.Time, error) {
+	packet := s.ring.sealPacket(plain)
+	s.counts.packetsOut.Add(1)
+	s.counts.bytesOut.Add(uint64(len(packet)))
+	return s.carrier.WriteTo(packet, addr)
+}
+
+// WriteToAddress sends a packet. It goes by the address alone: the name of a
+// member says nothing to a carrier.
+func (s *sealed) WriteToAddress(plain []byte, addr memberlist.Address) (time.Time, error) {
+	return s.WriteTo(plain, addr.Addr)
+}
+
+// DialTimeout opens a stream, which must be done within timeout too.
+func (s *sealed) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	if timeout <= 0 {
+		return nil, os.ErrDeadlineExceeded // to a dialer, 0 is no limit
+	}
+	conn, err := s.carrier.DialTimeout(addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return newStream(conn, s.ring, fromListener, fromCaller, func() {}), nil
+}
+
+// DialAddressTimeout opens a stream, by the address alone.
+func (s *sealed) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return s.DialTimeout(addr.Addr, timeout)
+}
+
+// PacketCh delivers packets that were sealed.
+func (s *sealed) PacketCh() <-chan *memberlist.Packet { return s.packets }
+
+// StreamCh delivers streams of which only what is sealed can be read.
+func (s *sealed) StreamCh() <-chan net.Conn { return s.streams }
+
+// Shutdown closes the carrier.
+func (s *sealed) Shutdown() error {
+	s.once.Do(func() { close(s.done) })
+	err := s.carrier.Shutdown()
+	s.wg.Wait()
+	return err
+}

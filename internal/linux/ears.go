@@ -1,0 +1,137 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ears hears what is said about addresses, for all who want to know it.
+//
+// The sockets are there from the beginning, as it is where they are made that
+// decides which namespace they hear. They cost nothing while nobody listens.
+type ears struct {
+	log     *slog.Logger
+	each    []*ear // by family: IPv4, IPv6
+	readers sync.WaitGroup
+	closed  chan struct{}
+
+	// mu orders the reading of packets and who hears them: what one listener
+	// was told, all were told.
+	mu        sync.Mutex
+	listeners map[*listener]bool
+}
+
+// listener is told what is said.
+type listener struct {
+	// links are where it listens, by family.
+	links [2][]int
+	// hear is called for one thing after the other, must not wait for
+	// anything, and has to expect what it did not ask for.
+	hear func(said)
+}
+
+// The places of the families.
+const earIPv4, earIPv6 = 0, 1
+
+func openEars(log *slog.Logger) (*ears, error) {
+	s := &ears{log: log, closed: make(chan struct{}), listeners: make(map[*listener]bool)}
+	for _, protocol := range []uint16{earIPv4: unix.ETH_P_ARP, earIPv6: unix.ETH_P_IPV6} {
+		e, err := openEar(protocol)
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.each = append(s.each, e)
+		s.readers.Go(func() { s.read(e) })
+	}
+	return s, nil
+}
+
+func (s *ears) close() error {
+	close(s.closed)
+	var errs []error
+	for _, e := range s.each {
+		errs = append(errs, e.file.Close())
+	}
+	s.readers.Wait()
+	return errors.Join(errs...)
+}
+
+// read passes on what e hears until that is closed.
+func (s *ears) read(e *ear) {
+	for {
+		var err error
+		waitErr := e.raw.Read(func(fd uintptr) bool {
+			err = s.take(e, int(fd))
+			return err != nil
+		})
+		select {
+		case <-s.closed:
+			return
+		case <-time.After(reopenAfter):
+		}
+		s.log.WarnContext(context.Background(), "hearing what is said on the wire", "error", errors.Join(waitErr, err))
+	}
+}
+
+func (s *ears) take(e *ear, fd int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.take(fd, s.tell)
+}
+
+func (s *ears) tell(w said) {
+	for l := range s.listeners {
+		l.hear(w)
+	}
+}
+
+// catchUp returns when all that has arrived by now was told. On a busy machine
+// that may be some time after it arrived.
+func (s *ears) catchUp() error {
+	var errs []error
+	for _, e := range s.each {
+		errs = append(errs, e.control(func(fd int) error { return s.take(e, fd) }))
+	}
+	return errors.Join(errs...)
+}
+
+// attend lets l hear, at its links as they are now. Doing so again moves it to
+// others.
+func (s *ears) attend(l *listener, links [2][]int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.links = links
+	s.listeners[l] = true
+	return s.aim()
+}
+
+// leave is the end of what l hears.
+func (s *ears) leave(l *listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+	return s.aim()
+}
+
+// aim has the ears hear what any listener wants to.
+func (s *ears) aim() error {
+	var errs []error
+	for family, e := range s.each {
+		var links []int
+		for l := range s.listeners {
+			links = append(links, l.links[family]...)
+		}
+		slices.Sort(links)
+		if err := e.aim(slices.Compact(links)); err != nil {
+			errs = append(errs, fmt.Errorf("listen on the wire: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,218 @@
+package linux
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// mine are addresses that are ours on eth0, but for one on eth1.
+func mine() map[netip.Addr]string {
+	return map[netip.Addr]string{
+		netip.MustParseAddr("192.0.2.9"): "eth0",
+		netip.MustParseAddr("fd00::9"):   "eth0",
+		netip.MustParseAddr("192.0.2.7"): "eth1",
+	}
+}
+
+func listen(t *testing.T, ctx context.Context, s *Stack, mine func() map[netip.Addr]string) <-chan announce.Heard {
+	t.Helper()
+	heard, err := s.Listen(ctx, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return heard
+}
+
+func showHeard(h announce.Heard) string {
+	return h.Link + " " + showSaid(said{addr: h.Addr, mac: h.MAC, probe: h.Probe})
+}
+
+// next returns what is heard next.
+func next(t *testing.T, heard <-chan announce.Heard) string {
+	t.Helper()
+	select {
+	case h, open := <-heard:
+		if !open {
+			t.Fatal("the channel is closed")
+		}
+		return showHeard(h)
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing is heard")
+		return ""
+	}
+}
+
+func TestWhatIsHeardAboutOurAddresses(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
+	me, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 3}
+	second := [6]byte{2, 0, 0, 0, 0, 8} // of another link of this node
+	everybody := [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	allNodes, group := [6]byte{0x33, 0x33, 0, 0, 0, 1}, [6]byte(groupBytes(v6))
+	arp := func(from [6]byte, packet []byte) []byte {
+		return addressed(everybody, from, unix.ETH_P_ARP, packet)
+	}
+	ours, theirs := v4.As4(), [4]byte{192, 0, 2, 2}
+	resolution := neighborMessage("fd00::2", solicitedNode(v6).String(),
+		append([]byte{neighborSolicitation, 0, 0, 0, 0, 0, 0, 0}, v6.AsSlice()...))
+	const claim, claim6 = "eth0 020000000003 has 192.0.2.9", "eth0 020000000003 has fd00::9"
+	tests := []struct {
+		name  string
+		frame []byte
+		want  string
+	}{
+		{"a gratuitous request", arp(other, gratuitousARP(arpRequest, other, v4)), claim},
+		{"a gratuitous reply", arp(other, gratuitousARP(arpReply, other, v4)), claim},
+		{"an ordinary question from our address", arp(other, packetARP(arpRequest, other, ours, [6]byte{}, theirs)), claim},
+		{"a probe", arp(other, probeARP(other, v4)), "eth0 020000000003 wants 192.0.2.9"},
+		{"an advertisement", addressed(allNodes, other, unix.ETH_P_IPV6, unsolicitedNA(other, v6, v6)), claim6},
+		{"a probe in IPv6", addressed(group, other, unix.ETH_P_IPV6, probeNS(v6)), "eth0 020000000003 wants fd00::9"},
+
+		{"not an ordinary question for our address", arp(other, packetARP(arpRequest, other, theirs, [6]byte{}, ours)), ""},
+		{"not an ordinary question in IPv6", addressed(group, other, unix.ETH_P_IPV6, resolution), ""},
+		{"not what is about other addresses", arp(other, gratuitousARP(arpRequest, other, netip.MustParseAddr("192.0.2.8"))), ""},
+		{"not what is about an address that we have elsewhere", arp(other, gratuitousARP(arpRequest, other, netip.MustParseAddr("192.0.2.7"))), ""},
+		{"not our own voice", arp(me, gratuitousARP(arpRequest, me, v4)), ""},
+		{"not that of another of our links", arp(second, gratuitousARP(arpRequest, second, v4)), ""},
+		{"not what is in a VLAN", addressed(everybody, other, unix.ETH_P_8021Q, append([]byte{0, 7, 8, 6}, gratuitousARP(arpRequest, other, v4)...)), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			there := newNeighborhood(t)
+			fd := there.capture(t)
+			ip(t, `link add eth8 type veth peer name eth9
+				link set eth8 address 02:00:00:00:00:08 up
+				addr add 192.0.2.9/24 dev eth0
+				addr add fd00::9/64 dev eth0 nodad`)
+			heard := listen(t, t.Context(), newStack(t), mine)
+			last := [6]byte{2, 0, 0, 0, 0, 0x99}
+			family := arp(last, gratuitousARP(arpRequest, last, v4))
+			if tt.frame[12] == 0x86 {
+				family = addressed(allNodes, last, unix.ETH_P_IPV6, unsolicitedNA(last, v6, v6))
+			}
+			there.say(t, fd, tt.frame, family)
+			if tt.want != "" {
+				if diff := cmp.Diff(tt.want, next(t, heard)); diff != "" {
+					t.Errorf("heard (-want +got):\n%s", diff)
+				}
+			}
+			if got := next(t, heard); got[:len("eth0 020000000099")] != "eth0 020000000099" {
+				t.Errorf("heard %s", got)
+			}
+		})
+	}
+}
+
+func TestTwoStacksThatClaimTheSameAreHeard(t *testing.T) {
+	newWorld(t)
+	there := newNeighborhood(t)
+	here := newStack(t)
+	var other *Stack
+	there.do(func() { other = newStack(t) })
+	a := []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64")}
+	put(t, here, a...)
+	put(t, other, a...)
+	heard := listen(t, t.Context(), here, mine)
+	for _, addr := range addrsOf("192.0.2.9", "fd00::9") {
+		if err := other.Claim(t.Context(), "eth0", addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if answers, err := other.Probe(t.Context(), "eth0", addrsOf("192.0.2.9", "fd00::9"), shortly); err != nil || len(answers) != 2 {
+		t.Errorf("answers to a probe: %v, %v", answers, err)
+	}
+	missing := map[string]bool{
+		"eth0 020000000002 has 192.0.2.9": true, "eth0 020000000002 has fd00::9": true,
+		"eth0 020000000002 wants 192.0.2.9": true, "eth0 020000000002 wants fd00::9": true,
+	}
+	for len(missing) > 0 {
+		delete(missing, next(t, heard))
+	}
+}
+
+func TestListeningFollowsTheAddresses(t *testing.T) {
+	newWorld(t)
+	ip(t, "link add eth0 type veth peer name far0\nlink set far0 up\nlink set eth0 up")
+	fd := capture(t)
+	var ours atomic.Pointer[map[netip.Addr]string]
+	ours.Store(&map[netip.Addr]string{})
+	heard := listen(t, t.Context(), newStack(t), func() map[netip.Addr]string { return *ours.Load() })
+	mac, addr := [6]byte{2, 0, 0, 0, 0, 3}, netip.MustParseAddr("192.0.2.9")
+	claim := addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP, gratuitousARP(arpRequest, mac, addr))
+	for _, tt := range []struct{ script, link string }{
+		{"", "eth0"},
+		{"link set eth0 down\nlink set eth0 up", "eth0"},
+		{"link set eth0 down\nlink set eth0 name net7\nlink set net7 up", "net7"},
+		{"link del net7\nlink add net7 type veth peer name far0\nlink set far0 up\nlink set net7 up", "net7"},
+		{"link add br0 type bridge\nlink set br0 up\nlink set net7 master br0", "br0"},
+	} {
+		ip(t, tt.script)
+		ours.Store(&map[netip.Addr]string{addr: tt.link})
+		eventually(t, "claims are heard on "+tt.link, func() bool {
+			say(t, fd, "far0", claim)
+			select {
+			case h := <-heard:
+				return showHeard(h) == tt.link+" 020000000003 has 192.0.2.9"
+			case <-time.After(50 * time.Millisecond):
+				return false
+			}
+		})
+	}
+}
+
+// One that takes nothing costs what it did not take, and no memory.
+func TestASlowReaderMisses(t *testing.T) {
+	newWorld(t)
+	there := newNeighborhood(t)
+	fd := there.capture(t)
+	s := newStack(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	heard := listen(t, ctx, s, mine)
+	mac := [6]byte{2, 0, 0, 0, 0, 3}
+	claim := addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP,
+		gratuitousARP(arpRequest, mac, netip.MustParseAddr("192.0.2.9")))
+	for range 500 {
+		there.say(t, fd, claim)
+	}
+	eventually(t, "all is either heard or missed", func() bool { return s.Missed()+uint64(len(heard)) == 500 })
+	if got := len(heard); got != heardRoom {
+		t.Errorf("%d wait for the reader", got)
+	}
+	cancel()
+	for range heard {
+	}
+	there.say(t, fd, claim)
+	if err := s.ears.catchUp(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListeningWorksFromAnyThread(t *testing.T) {
+	newWorld(t)
+	there := newNeighborhood(t)
+	fd := there.capture(t)
+	s := newStack(t)
+	started := make(chan (<-chan announce.Heard))
+	go func() { // on a thread of the host's namespace
+		heard, err := s.Listen(t.Context(), mine)
+		if err != nil {
+			t.Error(err)
+		}
+		started <- heard
+	}()
+	heard := <-started
+	mac := [6]byte{2, 0, 0, 0, 0, 3}
+	there.say(t, fd, addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP,
+		gratuitousARP(arpRequest, mac, netip.MustParseAddr("192.0.2.9"))))
+	if got := next(t, heard); got != "eth0 020000000003 has 192.0.2.9" {
+		t.Errorf("heard %s", got)
+	}
+}

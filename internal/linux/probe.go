@@ -1,0 +1,190 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// probeBurst is how many probes leave in a millisecond: few enough for the
+// queues on the way, and for those of whoever has to answer all of them.
+const probeBurst = 32
+
+// probeLag is what may be made up for at once, after this process had to wait
+// for a processor.
+const probeLag = 8 * time.Millisecond
+
+// errUnheard is a probe during which the link did not work throughout, so that
+// nobody could answer.
+var errUnheard = errors.New("the link has no carrier, or had none for a while")
+
+// Probe asks the segment of a link who has addrs, and returns the MAC of the
+// first to answer for each that somebody has. It takes as long as p says,
+// whatever it hears, plus a millisecond for every 32 addresses; but no time on a
+// link that has no neighbours to ask.
+//
+// An answer is also who says so unasked, and who probes for the same address:
+// two that want it must not both take silence for a yes. What another link of
+// this node says is none. And silence is only returned if everybody had the
+// chance to speak: when a probe could not be sent, or the link was down in
+// between, there is an error.
+func (s *Stack) Probe(ctx context.Context, link string, addrs []netip.Addr, p announce.Probing) (map[netip.Addr][6]byte, error) {
+	l, err := s.link(ctx, link)
+	if err == nil && l.hasNeighbors() && len(addrs) > 0 && p.Count > 0 {
+		var answers map[netip.Addr][6]byte
+		if answers, err = s.probe(ctx, l, addrs, p); err == nil {
+			return answers, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("probe on %s: %w", link, err)
+	}
+	return map[netip.Addr][6]byte{}, nil
+}
+
+func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announce.Probing) (answers map[netip.Addr][6]byte, err error) {
+	if !l.works() {
+		return nil, errUnheard
+	}
+	own, err := s.ownMACs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	q := &inquiry{link: l, own: own, silent: make(map[netip.Addr]bool, len(addrs)), answers: make(map[netip.Addr][6]byte)}
+	for _, a := range addrs {
+		q.silent[a] = true
+	}
+	leave, err := s.hearAnswers(q)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
+	if err := s.askAll(ctx, q, addrs, p); err != nil {
+		return nil, err
+	}
+	return q.answers, s.checkHeard(ctx, q.link)
+}
+
+// hearAnswers has q hear what is said, until leave is called.
+//
+// Other probes for an IPv6 address are said only to the group of those whose
+// address ends alike. The link takes in all groups meanwhile, as for many
+// addresses it would have to anyway: a network card knows few of them.
+func (s *Stack) hearAnswers(q *inquiry) (leave func() error, err error) {
+	ear, at := &listener{hear: q.hear}, []int{q.link.Index}
+	if err := s.ears.each[earIPv6].group(q.link.Index, true); err != nil {
+		return nil, err
+	}
+	leave = func() error {
+		err := s.ears.each[earIPv6].group(q.link.Index, false)
+		if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
+			err = nil // the link is gone, and with it what was asked of it
+		}
+		return errors.Join(err, s.ears.leave(ear))
+	}
+	if err := s.ears.attend(ear, [2][]int{at, at}); err != nil {
+		return nil, errors.Join(err, leave())
+	}
+	return leave, nil
+}
+
+// askAll asks as often as p says, and leaves the time for the answers.
+func (s *Stack) askAll(ctx context.Context, q *inquiry, addrs []netip.Addr, p announce.Probing) error {
+	for round := range p.Count {
+		next := time.Now().Add(p.Interval)
+		if err := s.askOnce(ctx, q.link, q.unanswered(addrs)); err != nil {
+			return err
+		}
+		if round < p.Count-1 {
+			if err := wait(ctx, time.Until(next)); err != nil {
+				return err
+			}
+		}
+	}
+	return wait(ctx, p.Wait)
+}
+
+// askOnce sends a probe for each of addrs, as fast as is good for the segment.
+func (s *Stack) askOnce(ctx context.Context, l link, addrs []netip.Addr) error {
+	due := time.Now()
+	for burst := range slices.Chunk(addrs, probeBurst) {
+		if err := wait(ctx, time.Until(due)); err != nil {
+			return err
+		}
+		for _, a := range burst {
+			if err := s.sendProbe(ctx, l, a); err != nil {
+				return fmt.Errorf("ask for %s: %w", a, err)
+			}
+		}
+		due = due.Add(time.Millisecond)
+		if behind := time.Since(due) - probeLag; behind > 0 {
+			due = due.Add(behind)
+		}
+	}
+	return nil
+}
+
+// sendProbe waits for room in the queue of the link.
+func (s *Stack) sendProbe(ctx context.Context, l link, addr netip.Addr) (err error) {
+	for try := range dumpTries {
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		if addr.Is4() {
+			err = s.transmit(l, unix.ETH_P_ARP, broadcastMAC, probeARP(l.MAC, addr))
+		} else {
+			err = s.transmit(l, unix.ETH_P_IPV6, groupMAC(solicitedNode(addr)), probeNS(addr))
+		}
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.ENOBUFS) {
+			return err
+		}
+	}
+	return err
+}
+
+// checkHeard makes sure that all who spoke until now were heard, and that they
+// could be.
+func (s *Stack) checkHeard(ctx context.Context, before link) error {
+	after, err := s.link(ctx, before.Name)
+	if err != nil {
+		return err
+	}
+	if !after.works() || after.Index != before.Index || after.flaps != before.flaps {
+		return errUnheard
+	}
+	return s.ears.catchUp()
+}
+
+func (l link) works() bool { return l.Up && l.Carrier }
+
+// ownMACs returns the Ethernet addresses of the links of this node. Each of them
+// may answer for addresses that are on another.
+func (s *Stack) ownMACs(ctx context.Context) (map[[6]byte]bool, error) {
+	links, err := s.links(ctx)
+	own := make(map[[6]byte]bool, len(links))
+	for _, l := range links {
+		if l.hasNeighbors() {
+			own[l.MAC] = true
+		}
+	}
+	return own, err
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,350 @@
+package linux
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// shortly is enough for a kernel to answer on a link without length.
+var shortly = announce.Probing{Count: 2, Interval: 50 * time.Millisecond, Wait: 200 * time.Millisecond}
+
+func addrsOf(texts ...string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+func showAnswers(answers map[netip.Addr][6]byte) string {
+	var lines []string
+	for addr, mac := range answers {
+		lines = append(lines, fmt.Sprintf("%s %x\n", addr, mac))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+func TestWhoAnswersAProbe(t *testing.T) {
+	const both = "192.0.2.9 020000000002\nfd00::9 020000000002\n"
+	const theirs = "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad"
+	tests := []struct {
+		name        string
+		there, here string // ip commands
+		link        string
+		ask         []string
+		want        string
+	}{
+		{
+			name: "nobody on a silent segment",
+			ask:  []string{"192.0.2.9", "fd00::9"},
+		},
+		{
+			name:  "the holder, before we have an address at all",
+			there: theirs,
+			ask:   []string{"192.0.2.9", "fd00::9"},
+			want:  both,
+		},
+		{
+			name:  "the holder among others, once for each of its addresses",
+			there: theirs + "\naddr add 192.0.2.7/24 dev eth0",
+			here:  "addr add 192.0.2.1/24 dev eth0\naddr add fd00::1/64 dev eth0 nodad",
+			ask:   []string{"192.0.2.6", "192.0.2.7", "192.0.2.8", "192.0.2.9", "fd00::8", "fd00::9", "fd00::9"},
+			want:  "192.0.2.7 020000000002\n" + both,
+		},
+		{
+			name:  "the holder of a deprecated address with a lifetime, as agents put it",
+			there: "addr add fd00::9/64 dev eth0 nodad valid_lft 60 preferred_lft 0 noprefixroute\naddr add 192.0.2.9/32 dev eth0 valid_lft 60 preferred_lft 60",
+			ask:   []string{"192.0.2.9", "fd00::9"},
+			want:  both,
+		},
+		{
+			name: "not this node, that has it on the link",
+			here: "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
+			ask:  []string{"192.0.2.9", "fd00::9"},
+		},
+		{
+			name:  "through a bridge",
+			there: theirs,
+			here:  "link add br0 type bridge\nlink set br0 address 02:00:00:00:00:0b up\nlink set eth0 master br0",
+			link:  "br0",
+			ask:   []string{"192.0.2.9", "fd00::9"},
+			want:  both,
+		},
+		{
+			name:  "through a macvlan",
+			there: theirs,
+			here:  "link add macvlan7 link eth0 type macvlan mode bridge\nlink set macvlan7 up",
+			link:  "macvlan7",
+			ask:   []string{"192.0.2.9", "fd00::9"},
+			want:  both,
+		},
+		{
+			name: "not this node, that has it on a neighbouring macvlan",
+			here: "link add macvlan7 link eth0 type macvlan mode bridge\nlink set macvlan7 up\n" +
+				"link add macvlan8 link eth0 type macvlan mode bridge\nlink set macvlan8 up\n" +
+				"addr add 192.0.2.9/24 dev macvlan8\naddr add fd00::9/64 dev macvlan8 nodad",
+			link: "macvlan7",
+			ask:  []string{"192.0.2.9", "fd00::9"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			other := newNeighborhood(t)
+			s := newStack(t)
+			other.ip(t, tt.there)
+			ip(t, tt.here)
+			link := "eth0"
+			if tt.link != "" {
+				link = tt.link
+			}
+			eventually(t, "the link works", func() bool {
+				l, err := s.link(t.Context(), link)
+				return err == nil && l.works() && !strings.Contains(ip(t, "-d link show"), "state listening")
+			})
+			settle(t, s)
+			got, err := s.Probe(t.Context(), link, addrsOf(tt.ask...), shortly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, showAnswers(got)); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAProbeThroughAVLAN(t *testing.T) {
+	newWorld(t)
+	other := newNeighborhood(t)
+	if err := exec.Command("ip", "link", "add", "eth0.7", "link", "eth0", "type", "vlan", "id", "7").Run(); err != nil {
+		t.Log("this kernel has no VLAN links: not checked")
+		return
+	}
+	ip(t, "link set eth0.7 up")
+	other.ip(t, `link add eth0.7 link eth0 type vlan id 7
+		link set eth0.7 up
+		addr add 192.0.2.9/24 dev eth0.7
+		addr add fd00::9/64 dev eth0.7 nodad`)
+	s := newStack(t)
+	for link, want := range map[string]string{"eth0": "", "eth0.7": "192.0.2.9 020000000002\nfd00::9 020000000002\n"} {
+		got, err := s.Probe(t.Context(), link, addrsOf("192.0.2.9", "fd00::9"), shortly)
+		if diff := cmp.Diff(want, showAnswers(got)); err != nil || diff != "" {
+			t.Errorf("%s: %v, answers (-want +got):\n%s", link, err, diff)
+		}
+	}
+}
+
+// A probe that was sent begins the time in which the other side speaks.
+func TestWhatCountsAsAnAnswer(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
+	me, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 3}
+	everybody, nobody := [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, [6]byte{2, 0, 0, 0, 0, 0x77}
+	solicited := [6]byte(groupBytes(v6))
+	reply := packetARP(arpReply, other, v4.As4(), me, [4]byte{})
+	tests := []struct {
+		name  string
+		frame []byte
+		want  string
+	}{
+		{"an answer", addressed(me, other, unix.ETH_P_ARP, reply), "192.0.2.9 020000000003\n"},
+		{"a claim that nobody asked for", addressed(everybody, other, unix.ETH_P_ARP, gratuitousARP(arpRequest, other, v4)), "192.0.2.9 020000000003\n"},
+		{"another probe", addressed(everybody, other, unix.ETH_P_ARP, probeARP(other, v4)), "192.0.2.9 020000000003\n"},
+		{"another probe in IPv6, to its group", addressed(solicited, other, unix.ETH_P_IPV6, probeNS(v6)), "fd00::9 020000000003\n"},
+		{"our own probe that comes back", addressed(everybody, me, unix.ETH_P_ARP, probeARP(me, v4)), ""},
+		{"not an answer to somebody else", addressed(nobody, other, unix.ETH_P_ARP, reply), ""},
+		{"not an answer about another address", addressed(me, other, unix.ETH_P_ARP, gratuitousARP(arpReply, other, v4.Next())), ""},
+		{"not an answer in a VLAN that is not ours", addressed(me, other, unix.ETH_P_8021Q, append([]byte{0, 7, 8, 6}, reply...)), ""},
+		{"an answer with only a priority in its tag", addressed(me, other, unix.ETH_P_8021Q, append([]byte{0xe0, 0, 8, 6}, reply...)), "192.0.2.9 020000000003\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			there := newNeighborhood(t)
+			fd := there.capture(t)
+			s := newStack(t)
+			var got map[netip.Addr][6]byte
+			var err error
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				got, err = s.Probe(t.Context(), "eth0", []netip.Addr{v4, v6}, shortly)
+			}()
+			frame(t, fd, func(f []byte) bool { return bytes.Contains(f, v6.AsSlice()) })
+			there.say(t, fd, tt.frame)
+			<-done
+			if diff := cmp.Diff(tt.want, showAnswers(got)); err != nil || diff != "" {
+				t.Errorf("%v, answers (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func groupBytes(a netip.Addr) []byte {
+	mac := groupMAC(solicitedNode(a))
+	return mac[:6]
+}
+
+func TestThousandsOfAddressesInOneProbe(t *testing.T) {
+	newWorld(t)
+	other := newNeighborhood(t)
+	var script strings.Builder
+	var ask []netip.Addr
+	v4, v6 := netip.MustParseAddr("198.18.0.1"), netip.MustParseAddr("2001:db8::1")
+	for i := range 2000 {
+		ask = append(ask, v4, v6)
+		if i%2 == 0 {
+			fmt.Fprintf(&script, "addr add %s/32 dev eth0\naddr add %s/128 dev eth0 nodad\n", v4, v6)
+		}
+		v4, v6 = v4.Next(), v6.Next()
+	}
+	other.do(func() {
+		cmd := exec.Command("ip", "-batch", "-")
+		cmd.Stdin = strings.NewReader(script.String())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("ip -batch: %v\n%s", err, out)
+		}
+	})
+	got, err := newStack(t).Probe(t.Context(), "eth0", ask, shortly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range ask {
+		if _, answered := got[a]; answered != (i%4 < 2) {
+			t.Errorf("%s answered: %v", a, answered)
+		}
+	}
+}
+
+func TestAProbeOfNothingIsNothing(t *testing.T) {
+	newWorld(t)
+	other := newNeighborhood(t)
+	fd := other.capture(t)
+	s := newStack(t)
+	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
+		t.Fatal(err)
+	}
+	long := announce.Probing{Count: 1, Wait: time.Hour}
+	for _, tt := range []struct {
+		link string
+		ask  []netip.Addr
+		p    announce.Probing
+	}{
+		{"lo", addrsOf("192.0.2.9", "fd00::9"), long},
+		{"kube-lb0", addrsOf("192.0.2.9", "fd00::9"), long},
+		{"eth0", nil, long},
+		{"eth0", addrsOf("192.0.2.9"), announce.Probing{Wait: time.Hour}},
+	} {
+		if got, err := s.Probe(t.Context(), tt.link, tt.ask, tt.p); got == nil || len(got) > 0 || err != nil {
+			t.Errorf("%s: %v, %v", tt.link, got, err)
+		}
+	}
+	if err := s.Claim(t.Context(), "eth0", netip.MustParseAddr("192.0.2.8")); err != nil {
+		t.Fatal(err)
+	}
+	first := frame(t, fd, func(f []byte) bool { return bytes.Contains(f, []byte{192, 0, 2}) })
+	if bytes.Contains(first, []byte{192, 0, 2, 9}) {
+		t.Errorf("asked: %x", first)
+	}
+}
+
+// Silence of which it is not sure that others could break it is no answer.
+func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
+	tests := []struct {
+		name   string
+		link   string
+		before string
+		during func(t *testing.T, there neighborhood, cancel func())
+		want   error
+	}{
+		{name: "no such link", link: "eth7", want: unix.ENODEV},
+		{name: "a link that is down", link: "eth0", before: "link set eth0 down", want: errUnheard},
+		{name: "a link without carrier", link: "eth8", before: "link add eth8 type veth peer name eth9\nlink set eth8 up", want: errUnheard},
+		{
+			name: "a carrier that goes and comes back", link: "eth0", want: errUnheard,
+			during: func(t *testing.T, there neighborhood, _ func()) {
+				there.ip(t, "link set eth0 down\nlink set eth0 up")
+			},
+		},
+		{
+			name: "a link that goes", link: "eth0", want: unix.ENODEV,
+			during: func(t *testing.T, _ neighborhood, _ func()) { ip(t, "link del eth0") },
+		},
+		{
+			name: "an end before its time", link: "eth0", want: context.Canceled,
+			during: func(_ *testing.T, _ neighborhood, cancel func()) { cancel() },
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			there := newNeighborhood(t)
+			fd := there.capture(t)
+			s := newStack(t)
+			ip(t, tt.before)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error)
+			go func() {
+				answers, err := s.Probe(ctx, tt.link, addrsOf("192.0.2.9"), announce.Probing{Count: 1, Wait: time.Second})
+				if answers != nil {
+					t.Errorf("answers: %v", answers)
+				}
+				done <- err
+			}()
+			if tt.during != nil {
+				frame(t, fd, func(f []byte) bool { return bytes.Contains(f, []byte{192, 0, 2, 9}) })
+				tt.during(t, there, cancel)
+			}
+			if err := <-done; !errors.Is(err, tt.want) || !strings.HasPrefix(err.Error(), "probe on "+tt.link+": ") {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// On a busy machine the answers lie there for a while.
+func TestAnswersThatLieThereAreHeardBeforeTheEnd(t *testing.T) {
+	newWorld(t)
+	other := newNeighborhood(t)
+	fd := other.capture(t)
+	s := newStack(t)
+	late, err := openEar(unix.ETH_P_ARP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.file.Close()
+	ears := &ears{each: []*ear{earIPv4: late}, listeners: make(map[*listener]bool)} // nobody reads
+	l, err := s.link(t.Context(), "eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heard []string
+	err = ears.attend(&listener{hear: func(w said) { heard = append(heard, showSaid(w)) }}, [2][]int{{l.Index}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := [6]byte{2, 0, 0, 0, 0, 3}
+	for _, addr := range addrsOf("192.0.2.8", "192.0.2.9") {
+		other.say(t, fd, addressed([6]byte{2, 0, 0, 0, 0, 1}, mac, unix.ETH_P_ARP, gratuitousARP(arpReply, mac, addr)))
+	}
+	eventually(t, "both are heard", func() bool {
+		if err := ears.catchUp(); err != nil {
+			t.Fatal(err)
+		}
+		return len(heard) == 2
+	})
+}

@@ -1,0 +1,86 @@
+package linux
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// counted is a transport that counts what asks the kernel for a change.
+type counted struct {
+	transport
+	writes int
+}
+
+func (c *counted) send(msg []byte) error {
+	for rest := msg; len(rest) > 0; {
+		h, _, after, err := cut(rest)
+		if err != nil {
+			return err
+		}
+		switch h.Type {
+		case unix.RTM_GETADDR, unix.RTM_GETLINK, unix.RTM_GETROUTE:
+		default:
+			c.writes++
+		}
+		rest = after
+	}
+	return c.transport.send(msg)
+}
+
+// round is what the agent does again and again.
+func round(t testing.TB, s *Stack, wanted []announce.Address) {
+	t.Helper()
+	c := announce.Diff(wanted, observe(t, s), nil)
+	put(t, s, c.Add...)
+	put(t, s, c.Refresh...)
+	remove(t, s, c.Remove...)
+}
+
+func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	kernel := &counted{transport: s.route.sock}
+	s.route.sock = kernel
+	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0")
+	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
+		t.Fatal(err)
+	}
+	wanted := append(block("kube-lb0", "198.18.0.1/32", 100), block("kube-lb0", "2001:db8::1/128", 100)...)
+	wanted = append(wanted, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
+	kernel.writes = 0
+	round(t, s, wanted)
+	if kernel.writes != len(wanted) {
+		t.Errorf("%d writes for %d new addresses", kernel.writes, len(wanted))
+	}
+	kernel.writes = 0
+	for range 5 {
+		if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
+			t.Fatal(err)
+		}
+		round(t, s, wanted)
+	}
+	if kernel.writes != 0 {
+		t.Errorf("%d writes without a change", kernel.writes)
+	}
+}
+
+// BenchmarkQuietRound10k measures what a look at 10,000 addresses costs that are
+// as they should be, and how much is written.
+func BenchmarkQuietRound10k(b *testing.B) {
+	newWorld(b)
+	s := newStack(b)
+	if _, err := s.EnsureDummy(b.Context(), "kube-lb0"); err != nil {
+		b.Fatal(err)
+	}
+	wanted := append(block("kube-lb0", "198.18.0.1/32", 5000), block("kube-lb0", "2001:db8::1/128", 5000)...)
+	put(b, s, wanted...)
+	kernel := &counted{transport: s.route.sock}
+	s.route.sock = kernel
+	for b.Loop() {
+		round(b, s, wanted)
+	}
+	b.ReportMetric(float64(kernel.writes)/float64(b.N), "writes/op")
+}

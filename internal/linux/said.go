@@ -1,0 +1,94 @@
+package linux
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// said is what a station said on a link about an address: that it has it, or
+// with probe, that it would take it if nobody has it.
+type said struct {
+	link  int
+	addr  netip.Addr
+	mac   [6]byte
+	probe bool
+}
+
+// understand reads a packet that came from this station.
+func understand(protocol uint16, packet []byte, from [6]byte) (w said, ok bool) {
+	if protocol == unix.ETH_P_ARP {
+		w, ok = understandARP(packet)
+	} else {
+		w, ok = understandNeighbor(packet, from)
+	}
+	return w, ok && w.addr.IsValid() && !w.addr.IsUnspecified() && !w.addr.IsMulticast()
+}
+
+// understandARP reads requests and replies alike: in both the sender says which
+// address it has, and when it names none, it probes for the target (RFC 5227
+// section 1.1). Its MAC is the one within the packet, which neighbours take down,
+// and not that of the frame.
+func understandARP(b []byte) (w said, ok bool) {
+	if len(b) < sizeofARP || [6]byte(b) != ethernetIPv4 {
+		return w, false
+	}
+	operation := binary.BigEndian.Uint16(b[6:])
+	sender, target := netip.AddrFrom4([4]byte(b[14:])), netip.AddrFrom4([4]byte(b[24:]))
+	w = said{addr: sender, mac: [6]byte(b[8:])}
+	if sender.IsUnspecified() && operation == arpRequest {
+		w.addr, w.probe = target, true
+	}
+	return w, operation == arpRequest || operation == arpReply
+}
+
+// understandNeighbor reads a Neighbor Advertisement, in which the sender says
+// that it has the target, or a Neighbor Solicitation, in which it says that it
+// has its source, or when it has none, that it wants the target (RFC 4862
+// section 5.4.3). It accepts what RFC 4861 section 7.1 accepts.
+func understandNeighbor(b []byte, from [6]byte) (w said, ok bool) {
+	const targetEnd = 24
+	if len(b) < sizeofIPv6+targetEnd || b[6] != icmpv6 || b[7] != ownSegment {
+		return w, false
+	}
+	source, destination := netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
+	length := int(binary.BigEndian.Uint16(b[4:]))
+	if length < targetEnd || length%8 != 0 || sizeofIPv6+length > len(b) {
+		return w, false
+	}
+	body := b[sizeofIPv6 : sizeofIPv6+length]
+	if body[1] != 0 || checksum(source, destination, body) != 0 {
+		return w, false
+	}
+	w = said{addr: netip.AddrFrom16([16]byte(body[8:])), mac: from}
+	var option byte = targetLinkLayer
+	switch {
+	case body[0] == neighborSolicitation && source.IsUnspecified():
+		w.probe = true
+	case body[0] == neighborSolicitation:
+		w.addr, option = source, sourceLinkLayer
+	case body[0] != neighborAdvertisement:
+		return w, false
+	}
+	mac, there, ok := linkLayer(body[targetEnd:], option)
+	if there && !w.probe {
+		w.mac = mac
+	}
+	return w, ok
+}
+
+// linkLayer returns the Ethernet address in options that are made by the rules.
+func linkLayer(options []byte, want byte) (mac [6]byte, there, ok bool) {
+	for len(options) >= 8 {
+		size := 8 * int(options[1])
+		if size == 0 || size > len(options) {
+			return mac, there, false
+		}
+		if options[0] == want && size == 8 {
+			mac, there = [6]byte(options[2:]), true
+		}
+		options = options[size:]
+	}
+	return mac, there, true
+}
