@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
@@ -53,9 +56,19 @@ func setUp() error {
 	if err := tree.Install(ctx, c, c.Kubeconfig()); err != nil {
 		return err
 	}
-	client, err := kube.New(c.Kubeconfig())
-	lab = fixture{c, client}
+	api, err := kube.New(c.Kubeconfig())
+	lab = fixture{c, api}
 	return err
+}
+
+// watching returns a client that can watch.
+func (f fixture) watching() (client.WithWatch, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", f.Kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return client.NewWithWatch(config, client.Options{})
 }
 
 // powered are the names of the nodes that run.

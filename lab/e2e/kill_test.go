@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/product"
+)
+
+// leader is the pod of the allocator that leads.
+func (w *world) leader() (pod string) {
+	w.t.Helper()
+	w.until(time.Minute, "an allocator leads", func() bool {
+		var lease coordinationv1.Lease
+		err := w.Get(w.ctx, client.ObjectKey{Namespace: product.Namespace, Name: "purelb-allocator"}, &lease)
+		if err != nil || lease.Spec.HolderIdentity == nil {
+			return false
+		}
+		pod = *lease.Spec.HolderIdentity
+		return pod != ""
+	})
+	return pod
+}
+
+// allocatorsReady is how many allocators lead or stand by.
+func (w *world) allocatorsReady() (n int) {
+	w.t.Helper()
+	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil && ready(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// kill ends the allocator of a pod the hard way, and reports whether there was
+// one.
+func (w *world) kill(pod string) bool {
+	w.t.Helper()
+	pid, ok := allocatorOf(pod)
+	if !ok {
+		return false
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		w.t.Errorf("kill the allocator of %s: %v", pod, err)
+	}
+	return true
+}
+
+// allocatorOf is the process of the allocator in a pod: the machines of the lab
+// are part of this one, so it is seen here.
+func allocatorOf(pod string) (pid int, ok bool) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		name, err := os.ReadFile(filepath.Join(filepath.Dir(path), "comm"))
+		if err != nil || string(bytes.TrimSpace(name)) != "allocator" {
+			continue
+		}
+		environ, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(environ, []byte("PURELB_POD_NAME="+pod+"\x00")) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		return pid, err == nil
+	}
+	return 0, false
+}
