@@ -127,7 +127,7 @@ func TestReEvaluateReplacesWhatTheServiceWouldNotGetToday(t *testing.T) {
 	w.has(next, "192.0.2.1")
 }
 
-func TestReEvaluateKeepsTheAddressWhenThereIsNoOther(t *testing.T) {
+func TestReEvaluateKeepsTheAddressUntilThereIsAnother(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"), w.local("blue", "192.0.3.1-192.0.3.1", "192.0.3.0/24"))
 	w.allocator()
@@ -137,13 +137,15 @@ func TestReEvaluateKeepsTheAddressWhenThereIsNoOther(t *testing.T) {
 	w.has(full, "192.0.3.1")
 	w.patch(svc, `{"metadata":{"annotations":{"purelb.io/service-group":"blue","purelb.io/re-evaluate":"true"}}}`)
 	w.told(svc, "AllocationFailed", "exhausted")
+	w.has(svc, "192.0.2.1")
+	w.remove(full)
+	w.has(svc, "192.0.3.1")
 	w.soon(func() error {
 		if _, there := fetch(w, svc).Annotations[service.AnnotationReevaluate]; there {
 			return errNotYet
 		}
 		return nil
 	})
-	w.has(svc, "192.0.2.1")
 }
 
 func TestADrainingPoolKeepsWhatItHasAndGivesNothing(t *testing.T) {

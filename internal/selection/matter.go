@@ -16,6 +16,8 @@ type matter struct {
 	me pool.Owner
 	// booked is what it holds in the Book, and kept what it has.
 	booked, kept []netip.Addr
+	// unfit says that it keeps something that was to be replaced.
+	unfit bool
 }
 
 func newMatter(c Cluster, r service.Request) *matter {
@@ -36,13 +38,17 @@ func (m *matter) settle() ([]netip.Addr, *Refusal) {
 	good := m.kept
 	var fresh []netip.Addr
 	refusals := m.malformed()
-	if len(refusals) == 0 {
+	m.unfit = len(refusals) > 0
+	if !m.unfit {
 		good = m.good()
 		fresh, refusals = m.fill(good)
 		more, refusal := m.grow(good)
 		fresh, refusals = append(fresh, more...), append(refusals, refusal...)
 	}
 	addresses := m.assemble(good, fresh)
+	m.unfit = m.unfit || slices.ContainsFunc(addresses, func(a netip.Addr) bool {
+		return slices.Contains(m.kept, a) && !slices.Contains(good, a)
+	})
 	m.narrow(addresses)
 	return addresses, merge(append(refusals, m.collisions(addresses)...))
 }

@@ -84,13 +84,11 @@ re-evaluated
 false Exhausted: Assigned 10.0.1.2 from pool default; pool "blue" exhausted: no available addresses for default/web (IPv4)
 refused: pool blue, exhausted
 needs IPv4 of blue
-re-evaluated
 `},
 		{name: "nothing, where there is no such group", request: web("4", has, here, of("green"), anew), change: two, before: []string{mine}, want: `
 10.0.1.2 from default (remote)
 false UnknownPool: Assigned 10.0.1.2 from pool default; unknown pool "green": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
 refused: pool green, unknown_pool
-re-evaluated
 `},
 		{name: "neither of two, where one has no other and both are required", request: web("46", holding("10.0.2.2", "fd00::2:2"), from("blue", "remote"), anew), change: two,
 			before: []string{"default/web 10.0.2.2 fd00::2:2", "other/a 10.0.1.1 10.0.1.2"}, want: `
@@ -98,7 +96,6 @@ re-evaluated
 false Exhausted: Assigned 10.0.2.2, fd00::2:2 from pool blue; pool "default" exhausted: no available addresses for default/web (IPv4)
 refused: pool default, exhausted
 needs IPv4 of default
-re-evaluated
 `},
 		{name: "not what it asks for", request: web("4", holding("10.0.2.2"), from("blue", "remote"), asking("10.0.2.2"), anew), change: two, before: []string{"default/web 10.0.2.2"}, want: `
 10.0.2.2 from blue (remote)
@@ -109,7 +106,6 @@ re-evaluated
 10.0.1.2 from default (remote)
 false RangeDraining: Assigned 10.0.1.2 from pool default; 10.0.1.2 was asked for, but the range 10.0.1.1-10.0.1.2 of ServiceGroup "default" is being drained and gives out nothing new; ask for another address
 refused: pool default, other
-re-evaluated
 `},
 		{name: "the addresses beyond the first when it is not for every range any more", request: web("4", of("racks"), holding("10.1.1.2", "10.1.2.1"), from("racks", "local"), anew),
 			change: racks(t), before: []string{"default/web 10.1.1.2 10.1.2.1"}, want: `

@@ -16,7 +16,7 @@ import (
 func (m *matter) result(addresses []netip.Addr) service.Result {
 	result := service.Result{
 		Addresses: addresses, From: m.r.From, PoolType: m.r.PoolType,
-		SkipIPv6DAD: m.skipIPv6DAD(addresses), Reevaluated: m.r.Reevaluate,
+		SkipIPv6DAD: m.skipIPv6DAD(addresses), Reevaluated: m.r.Reevaluate && !m.unfit,
 	}
 	changed := !slices.Equal(addresses, m.r.Held)
 	if changed || m.r.From == "" {

@@ -72,12 +72,18 @@ func Branded(svc *corev1.Service) bool {
 	return svc.Annotations[AnnotationAllocatedBy] == Brand
 }
 
+// mostAddresses is how many addresses of a Service are read, which is more than
+// a group has ranges. Who may write a status must not be able to keep everybody
+// busy with it.
+const mostAddresses = 1024
+
 // Ingress returns the addresses in the status of svc, in its order. Entries
 // with a host name, or with what is no address that a Service can have, are
 // passed over.
 func Ingress(svc *corev1.Service) []netip.Addr {
 	var addresses []netip.Addr
-	for _, in := range svc.Status.LoadBalancer.Ingress {
+	all := svc.Status.LoadBalancer.Ingress
+	for _, in := range all[:min(len(all), mostAddresses)] {
 		a, err := netip.ParseAddr(in.IP)
 		if err == nil && a.Zone() == "" && a.Unmap().IsGlobalUnicast() && !slices.Contains(addresses, a.Unmap()) {
 			addresses = append(addresses, a.Unmap())

@@ -1,0 +1,123 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/selection"
+)
+
+// TestEveryRefusalIsInTheManual holds refusals.md to the reasons that there are:
+// none is missing, and none is made up. That its messages are real ones is for
+// the tests of the allocator to say, which provoke them.
+func TestEveryRefusalIsInTheManual(t *testing.T) {
+	manual := chapters(t, "refusals.md")
+	heading, row := regexp.MustCompile(`(?m)^### (\w+)$`), regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
+	tests := []struct {
+		chapter string
+		entry   *regexp.Regexp
+		reasons []string
+	}{
+		{"Services", heading, selection.Reasons()},
+		{"ServiceGroups", heading, constants(t, "../internal/config/problem.go", "Reason")},
+		{"Metric", row, constants(t, "../internal/selection/refusal.go", "metric")},
+	}
+	for _, tt := range tests {
+		documented := matches(tt.entry, manual[tt.chapter])
+		for _, reason := range without(tt.reasons, documented) {
+			t.Errorf("refusals.md, %s: there is nothing about %s", tt.chapter, reason)
+		}
+		for _, reason := range without(documented, tt.reasons) {
+			t.Errorf("refusals.md, %s: there is no reason %s", tt.chapter, reason)
+		}
+		if len(slices.Compact(slices.Sorted(slices.Values(documented)))) < len(documented) {
+			t.Errorf("refusals.md, %s: something is told twice", tt.chapter)
+		}
+	}
+}
+
+// TestTheMetricCountsWhatTheManualSays holds the metrics that the sections name,
+// and those in operations.md, to the ones that there are.
+func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
+	reasons := constants(t, "../internal/selection/refusal.go", "metric")
+	services := chapters(t, "refusals.md")["Services"]
+	var named []string
+	for _, line := range matches(regexp.MustCompile(`(?s)Metric: (.*?)[.]\n`), services) {
+		named = append(named, without(matches(regexp.MustCompile("`([a-z_]+)`"), line), named)...)
+	}
+	for _, reason := range without(reasons, named) {
+		t.Errorf("no section of refusals.md says that it is counted as %s", reason)
+	}
+	for _, reason := range without(named, reasons) {
+		t.Errorf("refusals.md: nothing is counted as %s", reason)
+	}
+	operations := chapters(t, "operations.md")["Metrics"]
+	for _, reason := range reasons {
+		if !strings.Contains(operations, "`"+reason+"`") {
+			t.Errorf("operations.md, Metrics: there is nothing about %s", reason)
+		}
+	}
+}
+
+// chapters are those of a page, by their headings.
+func chapters(t *testing.T, page string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, chapter := range strings.Split(string(text), "\n## ")[1:] {
+		heading, body, _ := strings.Cut(chapter, "\n")
+		all[heading] = body
+	}
+	return all
+}
+
+// constants returns the values of the constants of a file whose names begin so.
+func constants(t *testing.T, file, prefix string) []string {
+	t.Helper()
+	source, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	ast.Inspect(source, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, prefix) {
+			return true
+		}
+		if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
+			value, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, value)
+		}
+		return true
+	})
+	if len(values) == 0 {
+		t.Fatalf("%s has no constants %s...", file, prefix)
+	}
+	return values
+}
+
+func matches(what *regexp.Regexp, text string) []string {
+	var all []string
+	for _, m := range what.FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// without returns those of a that are not in b.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+}

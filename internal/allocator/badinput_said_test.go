@@ -1,0 +1,193 @@
+package allocator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/service"
+)
+
+// against is what the API server has against an object.
+func against(err error) string {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
+		return "refused: " + err.Error()
+	}
+	var all []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if text := cause.Field + ": " + cause.Message; !strings.Contains(text, "some validation rules were not checked") && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return "refused: " + strings.Join(all, "; ")
+}
+
+// saying is what a condition says.
+func saying(conditions []metav1.Condition, kind string) string {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+// saying waits until what says want.
+func (o *ordeal) saying(want string, what func() string) {
+	o.Helper()
+	said := what()
+	for end := time.Now().Add(patience); said != want && time.Now().Before(end); said = what() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	o.same(said, want)
+}
+
+// service has a Service created, or changed, that something is wrong with.
+func (o *ordeal) service(row badService) {
+	svc := row.svc
+	o.due(svc, 1+row.more+row.vain)
+	if err := o.client.Create(context.Background(), svc); err != nil && !row.found {
+		o.same(against(err), row.want)
+		o.fine()
+		return
+	}
+	for _, patch := range row.later {
+		before := o.heard(svc, "nothing")
+		o.change(svc, patch)
+		if patch != row.later[len(row.later)-1] {
+			o.heard(svc, before)
+		}
+	}
+	if row.then != nil {
+		o.heard(svc, "nothing")
+		row.then(o.world)
+	}
+	o.saying(row.want, func() string { return o.of(svc) })
+	o.fine()
+	o.same(o.of(svc), row.want)
+}
+
+// of is what the condition of svc says, with ADDRESS for its first address in
+// front.
+func (o *ordeal) of(svc *corev1.Service) string {
+	o.Helper()
+	said := saying(fetch(o.world, svc).Status.Conditions, service.ConditionAllocated)
+	first, _, _ := strings.Cut(addressesOf(svc), " ")
+	if strings.HasPrefix(first, "10.200.0.") && first != "10.200.0.0" {
+		said = strings.ReplaceAll(said, first, "ADDRESS")
+	}
+	return strings.ReplaceAll(said, o.namespace, "purelb-system")
+}
+
+// heard waits until svc says something else than before, and returns it.
+func (o *ordeal) heard(svc *corev1.Service, before string) (said string) {
+	o.Helper()
+	o.soon(func() error {
+		if said = o.of(svc); said == before {
+			return errNotYet
+		}
+		return nil
+	})
+	return said
+}
+
+// same fails unless what is said is what should be.
+func (o *ordeal) same(said, want string) {
+	o.Helper()
+	if said != want {
+		o.Errorf("it says\n%s\nand should say\n%s", said, want)
+	}
+}
+
+// stays fails unless all Services say in the end what they said at first, and
+// have cost the writes that they must.
+func (o *ordeal) stays() {
+	for _, row := range o.services {
+		if strings.HasPrefix(row.want, "refused: ") {
+			continue
+		}
+		o.saying(row.want, func() string { return o.of(row.svc) })
+		o.soon(func() error {
+			o.count()
+			if n := o.seen[pathOf(row.svc)]; n < 1+row.more {
+				return fmt.Errorf("%s: there were %d writes, want %d", row.name, n, 1+row.more)
+			}
+			return nil
+		})
+	}
+}
+
+// told fails unless each refusal was an event as well, once.
+func (o *ordeal) told() {
+	for _, row := range o.services {
+		if !strings.HasPrefix(row.want, "False") || strings.HasPrefix(row.want, "False AddressConflict") {
+			continue
+		}
+		o.soon(func() error {
+			said := o.messages(row.svc, "AllocationFailed")
+			if len(said) == 0 {
+				return fmt.Errorf("%s: no event tells that it is refused", row.name)
+			}
+			refusal := strings.TrimPrefix(said[len(said)-1], fmt.Sprintf("Failed to allocate IP for %q: ", row.svc.Namespace+"/"+row.svc.Name))
+			if refusal == said[len(said)-1] || !strings.HasSuffix(saying(row.svc.Status.Conditions, service.ConditionAllocated), refusal) {
+				return fmt.Errorf("%s: events say %q", row.name, said)
+			}
+			if len(said) > 1 {
+				o.Errorf("%s: told %d times: %q", row.name, len(said), said)
+			}
+			return nil
+		})
+	}
+}
+
+// counted fails unless refusals of each kind were counted.
+func (o *ordeal) counted() {
+	for _, reason := range []string{
+		"exhausted", "port_conflict", "sharing_key_conflict", "multipool_refused", "multipool_pool_mismatch",
+		"namespace_denied", "ambiguous_namespace_default", "no_usable_pool", "unknown_pool", "other",
+	} {
+		if o.running.counter("purelb_address_pool_allocation_rejected_total", "reason="+reason) == 0 {
+			o.Errorf("no refusal is counted as %s", reason)
+		}
+	}
+}
+
+// TestTheManualQuotesWhatIsSaid holds the messages of the manual to those of the
+// table.
+func TestTheManualQuotesWhatIsSaid(t *testing.T) {
+	said := map[string]bool{}
+	note := func(want string) {
+		if _, message, found := strings.Cut(want, ": "); found {
+			said[message] = true
+		}
+	}
+	for _, row := range badGroups {
+		note(row.want)
+	}
+	for _, row := range badServices() {
+		note(row.want)
+	}
+	manual, err := os.ReadFile(apitest.File(t, "docs/refusals.md"))
+	must(t, err)
+	quotes := regexp.MustCompile("(?m)^> `(.*)`$").FindAllSubmatch(manual, -1)
+	if len(quotes) == 0 {
+		t.Error("the manual quotes nothing")
+	}
+	for _, quote := range quotes {
+		if message := string(quote[1]); !said[message] {
+			t.Errorf("docs/refusals.md quotes a message that the table does not have:\n%s", message)
+		}
+	}
+}

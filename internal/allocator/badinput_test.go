@@ -1,0 +1,185 @@
+package allocator_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/service"
+)
+
+// ordeal is an allocator that is given bad input, one piece after the other,
+// and all of it stays. What it writes is counted.
+type ordeal struct {
+	*world
+	running  *running
+	proxy    *proxy
+	services []badService
+	// good is how many Services there are that nothing is wrong with.
+	good int
+	// writes are those that the objects of a row may cost, by path, and seen
+	// those that came, of all rows so far.
+	writes, seen map[string]int
+}
+
+// TestBadInputIsToldExactlyAndStopsNobody is the table of what people see who
+// write something wrong. After each row another Service gets its address, and
+// what is wrong has cost the writes that tell of it, and none more.
+func TestBadInputIsToldExactlyAndStopsNobody(t *testing.T) {
+	w := newWorld(t)
+	for _, ns := range []string{"elsewhere", "bank", "torn", "strict"} {
+		apitest.EnsureNamespace(t, ns)
+	}
+	w.node("n1", "10.200.3.200")
+	w.create(w.lease("n1", "10.210.0.0/24"))
+	w.apply(fixtures)
+	through, p := w.proxied(func(*http.Request, string) fate { return pass })
+	o := &ordeal{world: w, proxy: p, services: badServices(), writes: map[string]int{}, seen: map[string]int{}}
+	for _, name := range []string{"twin-a", "twin-b"} {
+		twin := balancer(name, annotated(service.AnnotationAllocatedBy, service.Brand))
+		w.create(twin)
+		w.patchStatus(twin, `{"status":{"loadBalancer":{"ingress":[{"ip":"10.200.3.60"}]}}}`)
+		o.due(twin, 1)
+	}
+	o.running = through.allocator()
+	o.fill("full", 14)
+	for _, row := range badGroups {
+		t.Run(row.name, func(t *testing.T) { o.in(t).group(row) })
+	}
+	o.judge()
+	for _, row := range badGroups {
+		delete(o.writes, pathOf(row.object(w))) // from here on they may count addresses
+	}
+	for _, row := range o.services {
+		t.Run(row.name, func(t *testing.T) { o.in(t).service(row) })
+	}
+	o.stays()
+	o.told()
+	o.counted()
+}
+
+// in is o in a test of one row.
+func (o *ordeal) in(t *testing.T) *ordeal {
+	row, w := *o, *o.world
+	w.TB = t
+	row.world = &w
+	t.Cleanup(func() { o.good = row.good })
+	return &row
+}
+
+// apply creates the ServiceGroups of a YAML text.
+func (w *world) apply(text string) {
+	w.Helper()
+	objects, err := apitest.Parse([]byte(text))
+	must(w, err)
+	for _, o := range objects {
+		o.SetNamespace(w.namespace)
+		w.create(o)
+	}
+}
+
+// fine has one more Service get its address, and fails if anything was written
+// that is not due.
+func (o *ordeal) fine() {
+	o.Helper()
+	o.good++
+	svc := balancer(fmt.Sprintf("good-%03d", o.good))
+	o.due(svc, 1)
+	o.create(svc)
+	o.soon(func() error {
+		if addressesOf(fetch(o.world, svc)) == "" {
+			return fmt.Errorf("%s has no address: %v", svc.Name, svc.Status.Conditions)
+		}
+		return nil
+	})
+	o.count()
+}
+
+// fill has n Services get all addresses of a group.
+func (o *ordeal) fill(group string, n int) {
+	o.Helper()
+	for i := range n {
+		svc := balancer(fmt.Sprintf("%s-%02d", group, i), inGroup(group))
+		o.due(svc, 1)
+		o.create(svc)
+	}
+	o.settled(n + 2)
+}
+
+// due says how many writes o may cost.
+func (o *ordeal) due(object client.Object, writes int) {
+	o.writes[pathOf(object)] = writes
+}
+
+// count fails if there were more writes than are due.
+func (o *ordeal) count() {
+	o.Helper()
+	for _, write := range o.proxy.seen() {
+		path := strings.TrimSuffix(write[strings.IndexByte(write, ' ')+1:], "/status")
+		most, counts := o.writes[path]
+		switch o.seen[path]++; {
+		case counts && o.seen[path] > most:
+			o.Errorf("%s: it was written %d times before, and that is enough", write, most)
+		case !counts && strings.Contains(path, "/services/"):
+			o.Errorf("%s is written, and must not be", path)
+		}
+	}
+}
+
+func pathOf(o client.Object) string {
+	if _, isService := o.(*corev1.Service); isService {
+		return "/api/v1/namespaces/" + o.GetNamespace() + "/services/" + o.GetName()
+	}
+	return "/apis/purelb.io/v2/namespaces/" + o.GetNamespace() + "/servicegroups/" + o.GetName()
+}
+
+// change applies a merge patch to svc, or to its status.
+func (o *ordeal) change(svc *corev1.Service, patch string) {
+	o.Helper()
+	if strings.HasPrefix(patch, `{"status"`) {
+		o.patchStatus(svc, "%s", patch)
+		return
+	}
+	o.patch(svc, "%s", patch)
+}
+
+// group has a group created that something is wrong with. What is said about it
+// is for judge to look at: it is said once a second.
+func (o *ordeal) group(row badGroup) {
+	g := row.object(o.world)
+	o.due(g, 1)
+	if err := o.client.Create(context.Background(), g); err != nil {
+		o.same(against(err), row.want)
+	} else if strings.HasPrefix(row.want, "refused: ") {
+		o.Errorf("the API server takes it, and should say\n%s", row.want)
+	}
+	o.fine()
+}
+
+// judge waits until every bad group says what is wrong with it.
+func (o *ordeal) judge() {
+	for _, row := range badGroups {
+		if strings.HasPrefix(row.want, "refused: ") {
+			continue
+		}
+		g := &v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: row.object(o.world).GetNamespace(), Name: row.object(o.world).GetName()}}
+		o.TB.(*testing.T).Run(row.name+" is told", func(t *testing.T) {
+			o := o.in(t)
+			o.saying(row.want, func() string {
+				return strings.ReplaceAll(saying(fetch(o.world, g).Status.Conditions, v2.ConditionAccepted), o.namespace, "purelb-system")
+			})
+		})
+	}
+}
+
+// patience is how long a message is waited for.
+const patience = 20 * time.Second
