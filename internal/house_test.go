@@ -45,7 +45,7 @@ var house = []room{
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver"},
 
 	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease internal/apiserver", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver", "process types apiserver loop http metrics"},
 
 	{programs, "cmd/allocator", "internal/allocator internal/lease", "process types apiserver loop http metrics"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease", "process types apiserver loop http metrics"},

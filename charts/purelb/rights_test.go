@@ -82,14 +82,15 @@ func TestTheRightsAreEnough(t *testing.T) {
 	node := &kernel{}
 	start(t, "allocator", func(ctx context.Context, log *slog.Logger) error {
 		return allocator.Run(ctx, as("allocator", server.Config), allocator.Options{
-			Namespace: "purelb-system", DefaultAnnouncer: true, LeaderElect: true, Identity: "test", Log: log,
+			Namespace: "purelb-system", DefaultAnnouncer: true, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", Log: log,
 			Metrics: prometheus.NewRegistry(),
 		})
 	})
 	start(t, "lbnodeagent", func(ctx context.Context, log *slog.Logger) error {
 		return agent.Run(ctx, as("lbnodeagent", server.Config), node, agent.Setup{
 			Node: "node-1", Namespace: "purelb-system", Address: "127.0.0.1:0", Log: log,
-			Lease: lease.Options{Node: "node-1", Instance: "test", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second},
+			Gossip: agent.Gossiping{Bind: netip.MustParseAddrPort("127.0.0.1:7934"), Secret: "purelb-gossip"},
+			Lease:  lease.Options{Node: "node-1", Instance: "test", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second},
 		})
 	})
 	for _, tt := range []struct{ want, args string }{
@@ -99,6 +100,8 @@ func TestTheRightsAreEnough(t *testing.T) {
 		{"True True True", "get sg -n purelb-system -o jsonpath={.items[*].status.conditions[?(@.type=='Accepted')].status}"},
 		{"True True", "get lbna -n purelb-system -o jsonpath={.items[*].status.conditions[*].status}"},
 		{"purelb-allocator purelb-node-node-1", "get leases -n purelb-system -o jsonpath={.items[*].metadata.name}"},
+		{"purelb-gossip", "get secrets -n purelb-system -o jsonpath={.items[*].metadata.name}"},
+		{"127.0.0.1:7934", `get leases -n purelb-system -o jsonpath={.items[*].metadata.annotations.purelb\.io/gossip}`},
 		{"AddressAssigned", "get events -o jsonpath={.items[*].reason}"},
 		{"AnnouncingLocal", "get events -o jsonpath={.items[*].reason}"},
 		{"AnnouncingNonLocal", "get events -o jsonpath={.items[*].reason}"},
@@ -200,7 +203,17 @@ func (k *kernel) drop(a announce.Address) {
 
 func (k *kernel) EnsureDummy(context.Context, string) (string, error) { return "dummy", nil }
 
+func (k *kernel) ForgetFlows(context.Context, []netip.Addr) (int, error) { return 0, nil }
+
 func (k *kernel) Claim(context.Context, string, netip.Addr) error { return nil }
+
+func (k *kernel) Probe(context.Context, string, []netip.Addr, announce.Probing) (map[netip.Addr][6]byte, error) {
+	return nil, nil
+}
+
+func (k *kernel) Listen(context.Context, func() map[netip.Addr]string) (<-chan announce.Heard, error) {
+	return nil, nil
+}
 
 // String lists the service addresses, sorted.
 func (k *kernel) String() string {

@@ -85,6 +85,10 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"leases.coordination.k8s.io [purelb-allocator]: update",
 			"leases.coordination.k8s.io: get list watch create",
 		}},
+		{"Role purelb:allocator:gossip", []string{
+			"secrets [purelb-gossip]: get",
+			"secrets: create",
+		}},
 		{"ClusterRole purelb:lbnodeagent", []string{
 			"endpointslices.discovery.k8s.io: get list watch",
 			"events: create patch",
@@ -93,8 +97,11 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"services: get list watch",
 		}},
 		{"Role purelb:lbnodeagent", []string{
+			"daemonsets.apps [lbnodeagent]: get",
 			"lbnodeagents.purelb.io: get list watch",
-			"leases.coordination.k8s.io: get list watch create update",
+			"leases.coordination.k8s.io: get list watch create update delete",
+			"pods: get",
+			"secrets [purelb-gossip]: get list watch",
 			"servicegroups.purelb.io: get list watch",
 		}},
 	} {

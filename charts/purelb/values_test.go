@@ -53,6 +53,23 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			object: "DaemonSet lbnodeagent",
 			want:   []string{"name: PURELB_LEASE_DURATION\n          value: 4s", "name: PURELB_RETRY_PERIOD\n          value: 2s"},
 		}, {
+			name:   "agents gossip at the address of their node",
+			object: "DaemonSet lbnodeagent",
+			want: []string{
+				"name: PURELB_GOSSIP_ADDRESS\n          valueFrom:\n            fieldRef:\n              fieldPath: status.hostIP",
+				"name: PURELB_GOSSIP_PORT\n          value: \"7934\"", "name: PURELB_GOSSIP_SECRET\n          value: purelb-gossip",
+			},
+		}, {
+			name:   "the port and the key of the gossip can be others",
+			values: "gossip: {port: 17934, secretName: mine}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"value: \"17934\"", "containerPort: 17934", "value: mine"},
+		}, {
+			name:   "the allocator makes the key of the gossip",
+			values: "gossip: {secretName: mine}",
+			object: "Deployment allocator",
+			want:   []string{"name: PURELB_GOSSIP_SECRET\n          value: mine"},
+		}, {
 			name:   "a priority class is for all pods",
 			values: "priorityClassName: system-node-critical",
 			object: "DaemonSet lbnodeagent",
@@ -171,5 +188,19 @@ func TestSelectorsMatchThePods(t *testing.T) {
 				t.Errorf("it does not select app=purelb: %s", diff)
 			}
 		})
+	}
+}
+
+func TestWithoutGossipNobodyHasASecret(t *testing.T) {
+	for name, o := range mustRender(t, "gossip: {enabled: false}") {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"GOSSIP", "secrets", "gossip"} {
+			if strings.Contains(string(text), word) {
+				t.Errorf("%s has %q", name, word)
+			}
+		}
 	}
 }

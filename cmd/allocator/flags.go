@@ -30,6 +30,7 @@ type flags struct {
 	announcer     string
 	leaderElect   bool
 	identity      string
+	gossipSecret  string
 	level         slog.Level
 }
 
@@ -47,6 +48,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.announcer, "default-announcer", env("DEFAULT_ANNOUNCER"), "\"PureLB\" to serve Services without a loadBalancerClass too (DEFAULT_ANNOUNCER)")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "have one of several allocators work at a time")
 	set.StringVar(&f.identity, "identity", env("PURELB_POD_NAME"), "the `name` of this allocator in the leader election, which no other may have at the same time (PURELB_POD_NAME); default: a new one")
+	set.StringVar(&f.gossipSecret, "gossip-secret", env("PURELB_GOSSIP_SECRET"), "the `name` of the Secret with the key of the agents' gossip, made if absent (PURELB_GOSSIP_SECRET); default: none is made")
 	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
 	if err := set.Parse(args); err != nil {
 		return f, err

@@ -29,9 +29,9 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		{"the usual", "--namespace purelb-system", nil, usual},
 		{"the environment", "", map[string]string{
 			"PURELB_NAMESPACE": "purelb", "PURELB_HOST": "10.0.0.1", "KUBECONFIG": "/kubeconfig", "DEFAULT_ANNOUNCER": "PureLB",
-			"PURELB_POD_NAME": "allocator-1", "PURELB_LOG_LEVEL": "debug",
+			"PURELB_POD_NAME": "allocator-1", "PURELB_GOSSIP_SECRET": "purelb-gossip", "PURELB_LOG_LEVEL": "debug",
 		}, flags{namespace: "purelb", host: "10.0.0.1", port: 7472, healthAddress: ":8081", kubeconfig: "/kubeconfig",
-			announcer: "PureLB", leaderElect: true, identity: "allocator-1", level: slog.LevelDebug}},
+			announcer: "PureLB", leaderElect: true, identity: "allocator-1", gossipSecret: "purelb-gossip", level: slog.LevelDebug}},
 		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
 		{"no metrics, no probes, no others", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
 			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},

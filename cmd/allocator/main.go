@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		DefaultAnnouncer: f.announcer == defaultAnnouncer,
 		LeaderElect:      f.leaderElect,
 		Identity:         f.identity,
+		GossipSecret:     f.gossipSecret,
 		MetricsAddress:   f.metricsAddress(),
 		HealthAddress:    f.healthAddress,
 		Log:              log,

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -19,10 +20,12 @@ const inCluster = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // flags are what the command line and the environment say.
 type flags struct {
-	namespace, node, pod                    string
+	namespace, node, pod, podName           string
 	host                                    string
 	port                                    int
 	kubeconfig                              string
+	gossip                                  netip.AddrPort
+	gossipSecret                            string
 	leaseDuration, renewDeadline, retryEach time.Duration
 	level                                   slog.Level
 }
@@ -35,10 +38,15 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.SetOutput(stderr)
 	set.StringVar(&f.namespace, "namespace", env("PURELB_NAMESPACE"), "the `namespace` that PureLB is installed in (PURELB_NAMESPACE); default: that of this pod")
 	set.StringVar(&f.node, "node-name", env("PURELB_NODE_NAME"), "the `name` of this node in Kubernetes (PURELB_NODE_NAME)")
+	set.StringVar(&f.podName, "pod-name", env("PURELB_POD_NAME"), "the `name` of this pod, by which the agent finds out whether it comes back when it ends (PURELB_POD_NAME); default: it does not find out, and leaves its addresses in place")
 	set.StringVar(&f.pod, "pod-uid", env("PURELB_POD_UID"), "the `UID` of this pod (PURELB_POD_UID)")
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics and probes on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics and probes on")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
+	address, port := env("PURELB_GOSSIP_ADDRESS"), cmp.Or(env("PURELB_GOSSIP_PORT"), "7934")
+	set.StringVar(&address, "gossip-address", address, "the `address` of this node that the other agents reach (PURELB_GOSSIP_ADDRESS); default: no gossip")
+	set.StringVar(&port, "gossip-port", port, "the `port` to gossip on, the same on all nodes, 0 for no gossip (PURELB_GOSSIP_PORT)")
+	set.StringVar(&f.gossipSecret, "gossip-secret", cmp.Or(env("PURELB_GOSSIP_SECRET"), "purelb-gossip"), "the `name` of the Secret with the keys of the gossip (PURELB_GOSSIP_SECRET)")
 	durations := map[string]string{}
 	for _, d := range []struct{ name, variable, value, usage string }{
 		{"lease-duration", "PURELB_LEASE_DURATION", "10s", "how `long` a node counts as alive after its Lease changed"},
@@ -58,7 +66,24 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, errors.Join(f.times(durations), f.complete(level))
+	return f, errors.Join(f.times(durations), f.place(address, port), f.complete(level))
+}
+
+// place reads where to gossip. Without an address or a port there is no gossip.
+func (f *flags) place(address, port string) error {
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return fmt.Errorf("--gossip-port %s is not a port; say 0 to 65535", port)
+	}
+	if address == "" || number == 0 {
+		return nil
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.IsUnspecified() || ip.Zone() != "" {
+		return fmt.Errorf("--gossip-address %q is not an address of this node", address)
+	}
+	f.gossip = netip.AddrPortFrom(ip.Unmap(), uint16(number))
+	return nil
 }
 
 // times reads the durations.

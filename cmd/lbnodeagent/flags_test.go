@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func environment(pairs ...string) func(string) string {
 	}
 }
 
-var pod = []string{"PURELB_NAMESPACE=purelb-system", "PURELB_NODE_NAME=node-1", "PURELB_POD_UID=uid-1"}
+var pod = []string{"PURELB_NAMESPACE=purelb-system", "PURELB_NODE_NAME=node-1", "PURELB_POD_UID=uid-1", "PURELB_GOSSIP_ADDRESS=192.0.2.1"}
 
 func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 	f, err := parse(nil, environment(pod...), io.Discard)
@@ -29,6 +30,7 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 	}
 	want := flags{
 		namespace: "purelb-system", node: "node-1", pod: "uid-1", port: 7472,
+		gossip: netip.MustParseAddrPort("192.0.2.1:7934"), gossipSecret: "purelb-gossip",
 		leaseDuration: 10 * time.Second, renewDeadline: 7 * time.Second, retryEach: 2 * time.Second,
 		level: slog.LevelInfo,
 	}
@@ -42,13 +44,15 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 	env := environment(append(pod, "PURELB_LEASE_DURATION=20s", "PURELB_RENEW_DEADLINE=9s", "PURELB_RETRY_PERIOD=1s",
-		"PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env")...)
-	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--kubeconfig=/flag"}, env, io.Discard)
+		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env")...)
+	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--kubeconfig=/flag",
+		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag"}, env, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
 		namespace: "purelb-system", node: "node-2", pod: "uid-1", host: "2001:db8::1", port: 7000, kubeconfig: "/flag",
+		gossip: netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag",
 		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
 		level: slog.LevelDebug,
 	}
@@ -57,6 +61,15 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 	}
 	if got := f.address(); got != "[2001:db8::1]:7000" {
 		t.Errorf("serves at %s, want [2001:db8::1]:7000", got)
+	}
+}
+
+func TestWithoutAnAddressOrAPortThereIsNoGossip(t *testing.T) {
+	for _, args := range [][]string{{"--gossip-port=0"}, {"--gossip-address="}} {
+		f, err := parse(args, environment(pod...), io.Discard)
+		if err != nil || f.gossip.IsValid() {
+			t.Errorf("%v: gossips at %s, %v", args, f.gossip, err)
+		}
 	}
 }
 
@@ -71,6 +84,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"--lease-duration=soon"}, pod, `--lease-duration "soon" is not a duration`},
 		{nil, append(pod[:3:3], "PURELB_RETRY_PERIOD=2"), `--retry-period "2" is not a duration`},
 		{[]string{"--log-level=loud"}, pod, `--log-level "loud" is not known`},
+		{[]string{"--gossip-port=-1"}, pod, "--gossip-port -1 is not a port"},
+		{[]string{"--gossip-address=node-1"}, pod, `--gossip-address "node-1" is not an address`},
 		{[]string{"run"}, pod, `"run" is not a flag`},
 	} {
 		_, err := parse(tt.args, environment(tt.env...), io.Discard)

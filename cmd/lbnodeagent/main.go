@@ -56,12 +56,14 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	return agent.Run(ctx, cfg, kernel, agent.Setup{
 		Node:      f.node,
 		Namespace: f.namespace,
+		Pod:       f.podName,
 		Address:   f.address(),
 		Lease: lease.Options{
 			Node: f.node, Instance: f.pod,
 			Duration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryEach,
 		},
-		Log: log,
+		Gossip: agent.Gossiping{Bind: f.gossip, Secret: f.gossipSecret},
+		Log:    log,
 	})
 }
 

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -34,9 +33,9 @@ type Caches struct {
 	mu     sync.Mutex
 	synced []toolscache.InformerSynced
 
-	// endpoints says whether EndpointSlices are all there, nil as long as they
+	// slices says whether EndpointSlices are all there, nil as long as they
 	// are not asked for. It belongs to the reader.
-	endpoints toolscache.InformerSynced
+	slices toolscache.InformerSynced
 	// narrowed are the Services whose endpoints matter.
 	narrowed atomic.Pointer[map[types.NamespacedName]bool]
 }
@@ -87,9 +86,7 @@ func (c *Caches) Run(ctx context.Context) error {
 		news   func(before, after client.Object) bool
 	}{
 		{&corev1.Service{}, func(a, b client.Object) bool { return a.GetResourceVersion() != b.GetResourceVersion() }},
-		{&corev1.Node{}, func(a, b client.Object) bool {
-			return a.GetUID() != b.GetUID() || !maps.Equal(a.GetLabels(), b.GetLabels())
-		}},
+		{&corev1.Node{}, newNode},
 		{&v2.ServiceGroup{}, func(a, b client.Object) bool { return newGeneration(a, b) || newStanding(a, b) }},
 		{&v2.LBNodeAgent{}, newGeneration},
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -10,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/announce"
 )
 
 // Read returns what the watches have shown.
@@ -31,8 +32,7 @@ func (c *Caches) Read(ctx context.Context) (s Snapshot, complete bool, err error
 	if len(nodes.Items) == 1 {
 		s.Node = &nodes.Items[0]
 	}
-	s.Ready, err = c.ready(ctx, s.Services)
-	return s, true, err
+	return s, true, c.endpoints(ctx, &s)
 }
 
 // complete says that everything but endpoints has been seen once.
@@ -47,49 +47,51 @@ func (c *Caches) complete() bool {
 	return len(c.synced) > 0
 }
 
-// ready returns which Services with the Local policy have an endpoint here. The
-// watch on endpoints, which is the most expensive, begins when there is such a
-// Service.
-func (c *Caches) ready(ctx context.Context, services []corev1.Service) (map[string]bool, error) {
+// endpoints fills in where Services have ready endpoints, for those to which it
+// matters. The watch on endpoints, which is the most expensive, begins when there
+// is such a Service.
+func (c *Caches) endpoints(ctx context.Context, s *Snapshot) error {
+	s.Ready, s.Endpoints = map[string]bool{}, map[string][]string{}
 	narrowed := map[types.NamespacedName]bool{}
-	for i := range services {
-		if svc := &services[i]; service.Branded(svc) && service.LocalPolicy(svc) {
-			narrowed[types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}] = true
+	for i := range s.Services {
+		svc, ours := announce.Read(&s.Services[i])
+		if ours && (svc.LocalPolicy || svc.Affinity) {
+			narrowed[types.NamespacedName{Namespace: s.Services[i].Namespace, Name: s.Services[i].Name}] = true
 		}
 	}
 	c.narrowed.Store(&narrowed)
 	if len(narrowed) == 0 {
-		return nil, nil
+		return nil
 	}
 	if known, err := c.watchEndpoints(ctx); err != nil || !known {
-		return nil, err
+		return err
 	}
 	var list discoveryv1.EndpointSliceList
 	if err := c.cache.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("read endpoints: %w", err)
+		return fmt.Errorf("read endpoints: %w", err)
 	}
-	here := readyOn(c.node, list.Items)
-	ready := map[string]bool{}
+	nodes := readyNodes(list.Items, narrowed)
 	for name := range narrowed {
-		ready[name.String()] = here[name]
+		s.Endpoints[name.String()] = nodes[name]
+		s.Ready[name.String()] = slices.Contains(nodes[name], c.node)
 	}
-	return ready, nil
+	return nil
 }
 
 // watchEndpoints begins to watch endpoints unless it has, and says whether all
 // are there.
 func (c *Caches) watchEndpoints(ctx context.Context) (known bool, err error) {
-	if c.endpoints != nil {
-		return c.endpoints(), nil
+	if c.slices != nil {
+		return c.slices(), nil
 	}
 	matters := func(o client.Object) bool {
 		slice, ok := o.(*discoveryv1.EndpointSlice)
 		return ok && (*c.narrowed.Load())[serviceOf(slice)]
 	}
 	news := func(a, b client.Object) bool { return a.GetResourceVersion() != b.GetResourceVersion() }
-	if c.endpoints, err = c.watch(ctx, &discoveryv1.EndpointSlice{}, matters, news); err != nil {
+	if c.slices, err = c.watch(ctx, &discoveryv1.EndpointSlice{}, matters, news); err != nil {
 		return false, err
 	}
-	go c.tellWhenSynced(c.endpoints)
-	return c.endpoints(), nil
+	go c.tellWhenSynced(c.slices)
+	return c.slices(), nil
 }

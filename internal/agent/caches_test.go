@@ -53,7 +53,7 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	}
 	base := c.node + " a group mine agent mine service web "
 	eventuallyIs(t, "the first view", base+"Cluster", show)
-	if caches.endpoints != nil {
+	if caches.slices != nil {
 		t.Error("endpoints are watched although no Service needs them")
 	}
 	c.patch("web", `{"spec":{"externalTrafficPolicy":"Local"}}`)
@@ -62,6 +62,14 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	eventuallyIs(t, "the view with an endpoint here", base+"Local true", show)
 	c.endpoint("web", "another-node", true)
 	eventuallyIs(t, "the view with an endpoint elsewhere", base+"Local false", show)
+	c.patch("web", `{"metadata":{"annotations":{"purelb.io/node-affinity":"service-endpoints"}},"spec":{"externalTrafficPolicy":"Cluster"}}`)
+	eventuallyIs(t, "the nodes for an affinity", "[another-node]", func() string {
+		s, _, err := caches.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(s.Endpoints[c.namespace+"/web"])
+	})
 	c.patch("web", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Cluster"}}`)
 	eventuallyIs(t, "the view when the type changed", strings.TrimSuffix(base, " service web "), show)
 }

@@ -57,12 +57,13 @@ func (c claims) take(now time.Time) map[netip.Addr]string {
 // sendClaims starts the schedule of what was added, ends that of what is not
 // wanted any more, and sends what is due.
 func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done outcome) {
-	local := map[netip.Addr]string{}
+	local, moved := map[netip.Addr]string{}, map[netip.Addr]bool{}
 	for _, d := range plan.Decisions {
 		if d.Where == announce.Local {
-			local[d.IP] = d.Address.Link
+			local[d.IP], moved[d.IP] = d.Address.Link, d.Used
 		}
 	}
+	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
 	for ip, one := range a.claims {
 		if local[ip] != one.link || seen.Agent == nil {
 			delete(a.claims, ip)
@@ -73,7 +74,7 @@ func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation
 	}
 	for ip, w := range done.added {
 		if local[ip] == w.Link {
-			a.claims[ip] = claim{link: w.Link, due: moments(now, announce.Schedule(seen.Agent.GARP))}
+			a.claims[ip] = claim{link: w.Link, due: schedule(now, seen, moved[ip] && (ip.Is4() || w.NoDAD))}
 		}
 	}
 	a.awaitDetection(now, seen, done)
@@ -83,6 +84,18 @@ func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation
 		}
 		a.send(ctx, ip, link)
 	}
+	a.reclaim(ctx, now, seen)
+}
+
+// schedule returns when to claim an address from now on. One that moves here, and
+// that the kernel need not examine first, is waited for: then the first time is
+// now.
+func schedule(now time.Time, seen *observation, moves bool) []time.Time {
+	offsets := announce.Schedule(seen.Agent.GARP)
+	if moves && len(offsets) > 0 && offsets[0] > 0 {
+		offsets = slices.Insert(offsets, 0, 0)
+	}
+	return moments(now, offsets)
 }
 
 // awaitDetection puts off the claims of addresses that the kernel is still

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"slices"
+
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -27,32 +29,41 @@ func serviceOf(s *discoveryv1.EndpointSlice) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
 }
 
-// readyOn returns the Services that have an endpoint on node that can take
+// readyNodes returns the nodes on which Services have endpoints that can take
 // traffic. An endpoint is known by its address, and can take traffic only if all
 // slices that have it say so: while it moves from one to another they may differ.
-func readyOn(node string, slices []discoveryv1.EndpointSlice) map[types.NamespacedName]bool {
+func readyNodes(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName]bool) map[types.NamespacedName][]string {
 	type endpoint struct {
 		service types.NamespacedName
 		address string
 	}
-	here, unfit := map[endpoint]bool{}, map[endpoint]bool{}
-	for i := range slices {
-		service := serviceOf(&slices[i])
-		for _, e := range slices[i].Endpoints {
+	on, unfit := map[endpoint][]string{}, map[endpoint]bool{}
+	for i := range all {
+		service := serviceOf(&all[i])
+		if !wanted[service] {
+			continue
+		}
+		for _, e := range all[i].Endpoints {
 			for _, a := range e.Addresses {
 				one := endpoint{service, a}
-				here[one] = here[one] || e.NodeName != nil && *e.NodeName == node
 				unfit[one] = unfit[one] || !takesTraffic(e.Conditions)
+				if e.NodeName != nil {
+					on[one] = append(on[one], *e.NodeName)
+				}
 			}
 		}
 	}
-	ready := map[types.NamespacedName]bool{}
-	for one := range here {
-		if here[one] && !unfit[one] {
-			ready[one.service] = true
+	nodes := map[types.NamespacedName][]string{}
+	for one, names := range on {
+		if !unfit[one] {
+			nodes[one.service] = append(nodes[one.service], names...)
 		}
 	}
-	return ready
+	for service := range nodes {
+		slices.Sort(nodes[service])
+		nodes[service] = slices.Compact(nodes[service])
+	}
+	return nodes
 }
 
 // takesTraffic says whether an endpoint is ready, or goes away and still serves.

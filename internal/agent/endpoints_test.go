@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -42,8 +43,13 @@ func TestReadyEndpoints(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := readyOn("node-a", tt.slices)[types.NamespacedName{Namespace: "default", Name: "web"}]; got != tt.want {
+			web := types.NamespacedName{Namespace: "default", Name: "web"}
+			nodes := readyNodes(tt.slices, map[types.NamespacedName]bool{web: true})
+			if got := slices.Contains(nodes[web], "node-a"); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
+			}
+			if others := readyNodes(tt.slices, nil); len(others) > 0 {
+				t.Errorf("of a Service that nobody asks for it says %v", others)
 			}
 		})
 	}

@@ -49,16 +49,24 @@ type fakePeers struct {
 	peers     election.Peers
 	published []string
 	own       string
+	drains    string
 	// heard is what a Publish changes at once.
 	heard   func(*election.Peers)
 	changed chan struct{}
+	// sent are the messages that left, as "node: message", and answer, if
+	// set, is what they are answered with.
+	sent     []string
+	answer   func(to string, message []byte) (Letter, bool)
+	received chan Letter
+	// gone says that the goodbye was said.
+	gone bool
 }
 
 func (p *fakePeers) Publish(r lease.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := fmt.Sprintf("%v %s %s", r.Subnets, r.Agent, r.Problem)
-	p.own = fmt.Sprint(r.Addresses)
+	p.own, p.drains = fmt.Sprint(r.Addresses), r.Draining
 	if n := len(p.published); n == 0 || p.published[n-1] != text {
 		p.published = append(p.published, text)
 		if p.heard != nil {
@@ -81,6 +89,41 @@ func (p *fakePeers) Peers() election.Peers {
 }
 
 func (p *fakePeers) Changed() <-chan struct{} { return p.changed }
+
+func (p *fakePeers) Send(_ context.Context, node string, message []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent, fmt.Sprintf("%s: %s", node, message))
+	if p.answer != nil {
+		if letter, ok := p.answer(node, message); ok {
+			p.received <- letter
+		}
+	}
+	return nil
+}
+
+// draining returns why the others were told to avoid this node.
+func (p *fakePeers) draining() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drains
+}
+
+// letters returns what was sent.
+func (p *fakePeers) letters() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.sent)
+}
+
+func (p *fakePeers) Received() <-chan Letter { return p.received }
+
+func (p *fakePeers) Leave(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = true
+	return nil
+}
 
 func (p *fakePeers) change(change func(*election.Peers)) {
 	p.mu.Lock()

@@ -30,6 +30,11 @@ type fakeKernel struct {
 	// one will fail for it: it is there for a second, tentative.
 	taken map[string]int
 	stuck chan struct{}
+	// answers are who answers probes, by address, and probeErr is why probes
+	// cannot be made. heard is what Listen tells.
+	answers  map[string][6]byte
+	probeErr error
+	heard    chan announce.Heard
 }
 
 // held is an address with the time at which it expires, zero for never.
@@ -46,6 +51,7 @@ func newFakeKernel(addresses ...announce.Address) *fakeKernel {
 			{Name: "eth1", Index: 3, Up: true, Carrier: true},
 		},
 		changed: make(chan struct{}, 1), made: time.Now(), putErr: map[string]error{}, taken: map[string]int{},
+		answers: map[string][6]byte{}, heard: make(chan announce.Heard),
 	}
 	k.hold(permanent("eth0", "192.0.2.1/24"), permanent("eth0", "2001:db8::1/64"), permanent("eth1", "198.51.100.1/24"))
 	k.hold(addresses...)
@@ -160,7 +166,7 @@ func (k *fakeKernel) EnsureDummy(_ context.Context, name string) (string, error)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.note("dummy", name)
-	k.links = append(k.links, announce.Link{Name: name, Index: 9, Kind: "dummy", Up: true})
+	k.links = append(k.links, announce.Link{Name: name, Index: 9, Kind: "dummy", Up: true, Carrier: true})
 	return "dummy", nil
 }
 
@@ -169,6 +175,33 @@ func (k *fakeKernel) Claim(_ context.Context, link string, ip netip.Addr) error 
 	defer k.mu.Unlock()
 	k.note("claim", ip.String()+" "+link)
 	return nil
+}
+
+// Probe finds out at once.
+func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ announce.Probing) (map[netip.Addr][6]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.probeErr != nil {
+		return nil, k.probeErr
+	}
+	answers := map[netip.Addr][6]byte{}
+	for _, ip := range ips {
+		if mac, ok := k.answers[ip.String()]; ok {
+			answers[ip] = mac
+		}
+	}
+	return answers, nil
+}
+
+func (k *fakeKernel) Listen(context.Context, func() map[netip.Addr]string) (<-chan announce.Heard, error) {
+	return k.heard, nil
+}
+
+func (k *fakeKernel) ForgetFlows(_ context.Context, ips []netip.Addr) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.note("forget", ips)
+	return 0, nil
 }
 
 // change changes something behind the agent's back.

@@ -116,6 +116,9 @@ func TestAnAddressThatCannotBePutIsToldOnceAndTriedAgain(t *testing.T) {
 		w.kernel.change(func() { w.kernel.putErr["192.0.2.9"] = errors.New("no buffer space") })
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		time.Sleep(10 * time.Minute)
+		if log := w.logged(); strings.Count(log, "passFailed") != 1 || strings.Contains(log, "recovered") {
+			t.Errorf("log is\n%s", log)
+		}
 		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9 on interface eth0: no buffer space\n"+
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 		want(t, "slots", w.slots("web"), "node-a,eth0,2001:db8::9")

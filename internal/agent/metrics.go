@@ -17,7 +17,8 @@ type Metrics struct {
 	additions, withdrawals                 prometheus.Counter
 	wins, losses                           prometheus.Counter
 	passErrors                             prometheus.Counter
-	slotSteals                             *prometheus.CounterVec
+	slotSteals, probes, affinityFallback   *prometheus.CounterVec
+	handovers, conflicts                   prometheus.Counter
 	selectorState                          *prometheus.GaugeVec
 
 	leaseHealthy                   prometheus.Gauge
@@ -73,7 +74,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		updateErrors:  counter("k8s_client_update_errors_total", "Attempts to write the annotations of a Service that failed."),
 		configLoaded:  gauge("k8s_client_config_loaded_bool", "1 once the configuration has been read."),
 	}
-	counters("election_affinity_fallback_total", "Local addresses whose preferred nodes were all unable to announce them.", "service")
+	m.probes = counters("lbnodeagent_probes_total", "Local addresses that a segment was asked for before they were taken.", "result")
+	m.handovers = counter("lbnodeagent_handovers_total", "Local addresses that another node was asked to take.")
+	m.conflicts = counter("lbnodeagent_address_conflicts_total", "Machines found that claim an address which this node has or is to have.")
+	m.affinityFallback = counters("election_affinity_fallback_total", "Local addresses whose preferred nodes were all unable to announce them.", "service")
 	for _, state := range selectorStates {
 		m.selectorState.WithLabelValues(state).Set(0)
 	}

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,6 +14,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
 )
 
@@ -27,14 +30,19 @@ type observation struct {
 	overruled []config.Agent
 	agents    int
 	adopt     func(announce.Address) bool
-	record    lease.Record
+	// problem is what is wrong with the configuration, or "". The record says
+	// it too.
+	problem string
+	record  lease.Record
+	// again is when time alone changes something, or zero.
+	again time.Time
 }
 
 // sure says that all is known that decisions depend on.
 func (o *observation) sure() bool { return o.Complete && o.Peers.Trusted }
 
 // observe reads the kernel, the cluster and the peers.
-func (a *Agent) observe(ctx context.Context) (*observation, error) {
+func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error) {
 	node, err := a.Kernel.Observe(ctx)
 	if err != nil {
 		return nil, err
@@ -55,20 +63,41 @@ func (a *Agent) observe(ctx context.Context) (*observation, error) {
 	if o.Agent != nil {
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
-	o.record.Problem = problem(o)
+	o.problem = problem(o)
+	o.record.Problem = joined(o.problem, a.conflicts.problem())
+	o.Contested = a.conflicts.contested(now)
 	if o.Complete {
+		o.record.Draining, o.again = a.soft.draining(now, objects.Node)
+		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
 		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
 		a.Peers.Publish(o.record) // first: what it says may have to be known before anything is decided
 	}
-	o.Peers = a.Peers.Peers()
+	o.Peers = a.ofThisNode(a.Peers.Peers(), o.record.Draining)
 	a.Metrics.configLoaded.Set(boolean(o.Complete))
 	return o, nil
+}
+
+// ofThisNode returns p with what this node knows of itself already: it learns from
+// others what it tells them, but later.
+func (a *Agent) ofThisNode(p election.Peers, draining string) election.Peers {
+	p.Members = slices.Clone(p.Members)
+	for i := range p.Members {
+		if m := &p.Members[i]; m.Node == a.Node {
+			m.Draining, m.Eligible = draining != "", m.Eligible && a.leaving == ""
+		}
+	}
+	return p
+}
+
+// joined are the texts that are not empty.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "; ")
 }
 
 // read fills in what the objects say.
 func (a *Agent) read(o *observation, objects Snapshot) {
 	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace)
-	o.Ready = objects.Ready
+	o.Ready, o.Endpoints = objects.Ready, objects.Endpoints
 	o.record.NodeUID = objects.Node.UID
 	if agent, ok := o.Config.AgentFor(objects.Node.Labels); ok {
 		o.Agent, o.chosen = &agent, &agent

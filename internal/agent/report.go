@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
 )
 
 // Reasons of events.
@@ -16,6 +17,7 @@ const (
 	eventAnnouncingNonLocal = "AnnouncingNonLocal"
 	eventFailed             = "AnnouncementFailed"
 	eventSlotSteal          = "AnnounceSlotSteal"
+	eventConflict           = "AddressConflict"
 )
 
 // reporter tells people what changed: by log, event, metric and annotation. It
@@ -52,13 +54,20 @@ func (r *reporter) report(seen *observation, decisions []announce.Decision, done
 	now := make(map[subject]fact, len(decisions))
 	byService := map[string][]announce.Decision{}
 	for _, d := range decisions {
+		s := subject{d.Service, d.IP}
+		if done.unfinished(d.IP) {
+			if before, ok := r.told[s]; ok {
+				now[s] = before
+			}
+			byService[d.Service] = append(byService[d.Service], asWritten(seen.services[d.Service], r.node, d))
+			continue
+		}
 		f := fact{decision: d, failure: d.Message}
 		if err := done.failed[d.IP]; err != nil {
 			f.failure = err.Error()
 			d.Where = announce.Nowhere
 		}
 		byService[d.Service] = append(byService[d.Service], d)
-		s := subject{d.Service, d.IP}
 		now[s] = f
 		_, added := done.added[d.IP]
 		r.tell(seen.services[d.Service], f, r.told[s], added || r.told != nil)
@@ -80,6 +89,9 @@ func (r *reporter) tell(svc *corev1.Service, f, before fact, news bool) {
 	d, was := f.decision, before.decision
 	if w := was.Winner; w != "" && d.Winner != "" && w != d.Winner {
 		r.metrics.winnerChanges.WithLabelValues(d.Service).Inc()
+	}
+	if d.Where == announce.Local && d.Because == election.ReasonAffinityFallback && was.Because != d.Because {
+		r.metrics.affinityFallback.WithLabelValues(d.IP.String()).Inc()
 	}
 	switch {
 	case f.failure != "":

@@ -50,7 +50,7 @@ func (r *reporter) problemsOf(seen *observation) []problemTold {
 	add := func(a config.Agent, reason, format string, args ...any) {
 		all = append(all, problemTold{agentRef(a), reason, fmt.Sprintf(format, args...)})
 	}
-	switch p := seen.record.Problem; {
+	switch p := seen.problem; {
 	case seen.Broken:
 		add(*seen.chosen, eventConfigError, "Node %s is announcing nothing new, and keeps what it has: %s", r.node, p)
 	case p != "":

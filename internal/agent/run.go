@@ -29,12 +29,17 @@ type Setup struct {
 	// Node is the name of this node, Namespace the one that PureLB is
 	// installed in.
 	Node, Namespace string
+	// Pod is the name of this agent's pod, by which it finds out what its end
+	// means; without it, addresses stay. Its UID is the Instance of Lease.
+	Pod string
 	// Address is where metrics and probes are served, "host:port".
 	Address string
 	// Lease says how this node's Lease is kept. Its Client, Log and Renewed
 	// are filled in.
 	Lease lease.Options
-	Log   *slog.Logger
+	// Gossip says how it gossips with the other agents.
+	Gossip Gossiping
+	Log    *slog.Logger
 }
 
 // Run builds a node agent on kernel and the API server of config, and runs it
@@ -58,22 +63,26 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 
 	s.Lease.Client = clients.CoordinationV1().Leases(s.Namespace)
 	s.Lease.Log, s.Lease.Renewed = s.Log, metrics.LeaseRenewed(s.Lease.RenewDeadline)
-	leases := lease.New(s.Lease)
+	s.Lease.Gossip = s.Gossip.Bind
+	peers := newFellows(s, lease.New(s.Lease), clients.CoreV1().Secrets(s.Namespace))
+	registry.MustRegister(peers)
 	slots := NewSlots(clients.CoreV1(), metrics, s.Log)
 
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")})
 
+	pod := &Pod{Client: clients, Namespace: s.Namespace, Name: s.Pod, UID: s.Lease.Instance, Node: s.Node, Log: s.Log}
 	agent := New(Options{
 		Node: s.Node, Namespace: s.Namespace,
-		Kernel: kernel, Cluster: caches, Peers: leases, Annotations: slots,
-		Events:  broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource, Host: s.Node}),
-		Metrics: metrics, Log: s.Log,
+		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
+		Departures: pod,
+		Events:     broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource, Host: s.Node}),
+		Metrics:    metrics, Log: s.Log, State: peers.views(),
 	})
 	server := server{s.Address, agent.Handler(registry)}
-	watches := once(clients.Discovery(), s.Lease.RetryPeriod, s.Log, caches.Run, leases.Run)
-	return together(ctx, watches, slots.Run, server.run, agent.Run)
+	watches := once(clients.Discovery(), s.Lease.RetryPeriod, s.Log, caches.Run, peers.Run, pod.Run)
+	return outlive(ctx, agent.Run, watches, slots.Run, server.run)
 }
 
 // withoutThrottle is config without a rate limit of our own: the API server's

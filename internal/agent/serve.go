@@ -7,11 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler serves the metrics and the probes. They share a port, because on the
+// Handler serves the metrics, the probes and the state. They share a port, because on the
 // host network every port is one of the node's.
 func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /state", a.serveState)
 	mux.Handle("GET /healthz", probe(a.Healthy))
 	mux.Handle("GET /readyz", probe(a.Ready))
 	return mux

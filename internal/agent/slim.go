@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // What is cached is cut down first: of ten thousand Services every byte counts.
@@ -43,13 +46,30 @@ func withAnnotations(m metav1.ObjectMeta, annotations map[string]string) metav1.
 	return m
 }
 
-// slimNode drops everything from a Node but its labels.
+// slimNode drops everything from a Node but its labels and what says that it
+// should be avoided.
 func slimNode(o any) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {
 		return o, nil
 	}
-	meta := slimMeta(n.ObjectMeta)
-	meta.Labels = n.Labels
-	return &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: meta}, nil
+	slim := &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: slimMeta(n.ObjectMeta)}
+	slim.Labels, slim.DeletionTimestamp = n.Labels, n.DeletionTimestamp
+	for _, t := range n.Spec.Taints {
+		slim.Spec.Taints = append(slim.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return slim, nil
+}
+
+// newNode says whether two slim Nodes differ in more than their version.
+func newNode(before, after client.Object) bool {
+	b, ok := before.(*corev1.Node)
+	a, too := after.(*corev1.Node)
+	return ok && too && (b.UID != a.UID || !maps.Equal(b.Labels, a.Labels) || b.DeletionTimestamp.IsZero() != a.DeletionTimestamp.IsZero() ||
+		!slices.Equal(b.Spec.Taints, a.Spec.Taints) || !slices.Equal(b.Status.Conditions, a.Status.Conditions))
 }

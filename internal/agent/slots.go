@@ -74,6 +74,20 @@ func slotChanges(svc *corev1.Service, node string, decisions []announce.Decision
 	return change, stolen
 }
 
+// asWritten is d with what the annotations of svc say already: while an address
+// comes or goes, nothing is written about it.
+func asWritten(svc *corev1.Service, node string, d announce.Decision) announce.Decision {
+	d.Where = announce.Nowhere
+	if svc == nil {
+		return d
+	}
+	slots := service.ParseSlots(svc.Annotations[service.AnnotationAnnouncing(addr.FamilyOf(d.IP))])
+	if slot, ok := service.SlotOf(slots, d.IP); ok && slot.Node == node {
+		d.Where, d.Address.Link = announce.Local, slot.Interface
+	}
+	return d
+}
+
 // slotsOf are the slots of family f that decisions give to this node, in the
 // order of the annotation.
 func slotsOf(node string, f addr.Family, decisions []announce.Decision) []service.Slot {

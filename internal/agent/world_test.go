@@ -34,6 +34,8 @@ type world struct {
 	log     bytes.Buffer
 	logLock sync.Mutex
 	agent   *Agent
+	// end ends the agent, and returns when it has ended.
+	end func()
 }
 
 func (w *world) Write(p []byte) (int, error) {
@@ -102,9 +104,9 @@ func inWorld(t *testing.T, before func(*world), test func(*world)) {
 			Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96"), remoteGroup("remote", "203.0.113.0/24", "2001:db8:9::/64")},
 			Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
 		}}
-		w.peers = &fakePeers{changed: make(chan struct{}, 1), peers: election.Peers{Members: []election.Member{peer("node-a")}, Known: subnets, Trusted: true}}
+		w.peers = &fakePeers{changed: make(chan struct{}, 1), received: make(chan Letter, 16), peers: election.Peers{Members: []election.Member{peer("node-a")}, Known: subnets, Trusted: true}}
 		w.notes = &fakeAnnotations{cluster: w.cluster}
-		w.events = record.NewFakeRecorder(1000)
+		w.events = record.NewFakeRecorder(10000)
 		w.metrics = NewMetrics(prometheus.NewRegistry())
 		w.agent = New(Options{
 			Node: "node-a", Namespace: "purelb", Kernel: w.kernel, Cluster: w.cluster, Peers: w.peers, Annotations: w.notes,
@@ -116,12 +118,15 @@ func inWorld(t *testing.T, before func(*world), test func(*world)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.agent.Run(ctx) }()
+		w.end = sync.OnceFunc(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("the agent ended with %v", err)
+			}
+		})
 		synctest.Wait()
 		test(w)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the agent ended with %v", err)
-		}
+		w.end()
 	})
 }
 

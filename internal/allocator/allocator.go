@@ -169,7 +169,8 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *ten
 			return fmt.Errorf("watch %T: %w", o, err)
 		}
 	}
-	for _, r := range []manager.Runnable{events, reporter, manager.RunnableFunc(opening.sweep)} {
+	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
+	for _, r := range []manager.Runnable{events, reporter, manager.RunnableFunc(opening.sweep), key} {
 		if err := mgr.Add(r); err != nil {
 			return err
 		}

@@ -29,6 +29,10 @@ type Options struct {
 	// MetricsAddress and HealthAddress are where /metrics, and /healthz and
 	// /readyz, are served. Default: nowhere.
 	MetricsAddress, HealthAddress string
+	// GossipSecret is the name of the Secret with the key of the agents'
+	// gossip, in Namespace, which is made where there is none. Default: no
+	// Secret is made.
+	GossipSecret string
 	// Metrics is where metrics are registered. Default: the registry that
 	// MetricsAddress serves.
 	Metrics prometheus.Registerer

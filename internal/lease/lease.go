@@ -1,10 +1,14 @@
-// Package lease publishes this node's Lease, purelb-node-<node>, and watches
-// those of the other nodes: who is there, with which subnets.
+// Package lease publishes this node's Lease, purelb-node-<node>, and reads those
+// of the other nodes: who is there, with which subnets.
 //
 // It knows the Lease as an object, and when this node saw each one change. It
 // never compares the clocks of two machines (see election.Liveness). It knows
 // nothing of Services or of interfaces, and decides nothing: who announces what
 // is package election's.
+//
+// There are two ways to keep Leases, see Keeping. Where something else tells who
+// lives they are renewed slowly and listed now and then; otherwise they are
+// renewed fast and watched.
 //
 // A node agent that stops, whether it restarts, is rolled out anew or crashes,
 // leaves its Lease and its addresses in place: the next agent on the node
@@ -15,72 +19,47 @@ package lease
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/tools/cache"
-
-	"purelb.io/purelb/internal/election"
 )
 
-// Options are what the Leases of a node agent need. All but Renewed are
-// required.
-type Options struct {
-	// Client is for the Leases of the install namespace.
-	Client coordination.LeaseInterface
-	// Node is the name of this node, Instance the UID of this agent's pod.
-	Node, Instance string
-	// Duration is how long a Lease counts after it was last seen to change.
-	// It is renewed three times as often.
-	Duration time.Duration
-	// RenewDeadline limits one attempt to renew, and RetryPeriod is the
-	// pause after one that failed.
-	RenewDeadline, RetryPeriod time.Duration
-	Log                        *slog.Logger
-	// Renewed, if set, is told the outcome of every attempt to renew.
-	Renewed func(error)
+// Keeping is how Leases are kept. New keeps them watched and fast.
+type Keeping struct {
+	// Watch has the Leases of the others watched. Without it they are listed
+	// every few minutes.
+	Watch bool
+	// Fast has our own renewed for those who watch.
+	Fast bool
+	// Lost are nodes whose silence was noticed in another way, and when. If
+	// they live they keep their Lease fast from then on, and one that is not
+	// renewed soon is of nobody. Without a watch they are looked at more often.
+	Lost map[string]time.Time
 }
-
-// Validate tells what is wrong with the durations.
-func (o Options) Validate() error {
-	switch {
-	case o.Duration < time.Second:
-		return fmt.Errorf("lease duration %s is shorter than one second", o.Duration)
-	case o.RenewDeadline >= o.Duration:
-		return fmt.Errorf("renew deadline %s must be shorter than the lease duration %s", o.RenewDeadline, o.Duration)
-	case o.RetryPeriod <= 0 || o.RetryPeriod >= o.RenewDeadline:
-		return fmt.Errorf("retry period %s must be longer than 0 and shorter than the renew deadline %s", o.RetryPeriod, o.RenewDeadline)
-	}
-	return nil
-}
-
-// interval is the time from one renewal to the next.
-func (o Options) interval() time.Duration { return o.Duration / 3 }
-
-// silence is how long we believe to be in contact without proof of it. A peer's
-// Lease that is renewed in time has two thirds of its duration left, so nobody
-// alive runs out of it before we know that we are cut off.
-func (o Options) silence() time.Duration { return o.Duration / 2 }
 
 // Leases are the Leases of all nodes, as this node sees them.
 type Leases struct {
 	opt Options
-	// changed tells the reader of Peers that there is something new, renew
-	// tells the publisher not to wait for the next renewal.
-	changed, renew chan struct{}
+	// changed tells the reader of View that there is something new, renew
+	// tells the publisher not to wait for the next renewal, look tells the
+	// reader of Leases that it should read them in another way, or now.
+	changed, renew, look chan struct{}
+	// listed is closed when the Leases were listed for the first time.
+	listed chan struct{}
 
-	// object is our Lease as the API server last had it. It belongs to the
-	// publisher.
+	// writing is held by who writes our Lease.
+	writing chan struct{}
+	// object is our Lease as the API server last had it, and left says that
+	// we have taken it away for good. They belong to who holds writing.
 	object *coordinationv1.Lease
+	left   bool
 
-	mu     sync.Mutex
-	record *Record // what we publish; nil until we are told
-	table  *table
-	told   election.Peers // what changed was last signalled for
+	mu      sync.Mutex
+	record  *Record // what we publish; nil until we are told
+	keeping Keeping
+	table   *table
 }
 
 // New returns the Leases of opt, which must be valid. Nothing happens before Run.
@@ -89,22 +68,20 @@ func New(opt Options) *Leases {
 		opt:     opt,
 		changed: make(chan struct{}, 1),
 		renew:   make(chan struct{}, 1),
+		look:    make(chan struct{}, 1),
+		listed:  make(chan struct{}),
+		writing: make(chan struct{}, 1),
+		keeping: Keeping{Watch: true, Fast: true},
 		table:   newTable(opt),
 	}
 }
 
-// Run renews and watches until ctx is done.
+// Run renews and reads Leases until ctx is done.
 func (l *Leases) Run(ctx context.Context) error {
-	informer, synced, err := l.informer()
-	if err != nil {
-		return err
-	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { informer.RunWithContext(ctx) })
-	wg.Go(func() { l.look(ctx, synced) })
-	l.publish(ctx)
-	return nil
+	wg.Go(func() { l.publish(ctx) })
+	return l.follow(ctx)
 }
 
 // Publish says what the Lease of this node tells from now on. There is no Lease
@@ -112,7 +89,7 @@ func (l *Leases) Run(ctx context.Context) error {
 func (l *Leases) Publish(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.record != nil && l.record.equal(r) {
+	if l.record != nil && l.record.Equal(r) {
 		return
 	}
 	if l.record != nil && len(l.record.Subnets) == 0 && len(r.Subnets) > 0 {
@@ -122,53 +99,66 @@ func (l *Leases) Publish(r Record) {
 	poke(l.renew)
 }
 
-// Peers returns what is known of the nodes now.
-func (l *Leases) Peers() election.Peers {
+// Keep says how Leases are kept from now on.
+func (l *Leases) Keep(k Keeping) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.table.peers(time.Now())
+	if k.Fast && !l.keeping.Fast && l.record != nil {
+		poke(l.renew)
+	}
+	if k.Watch != l.keeping.Watch || len(k.Lost) > 0 && len(l.keeping.Lost) == 0 {
+		poke(l.look)
+	}
+	l.keeping = k
+	l.table.lose(k.Lost, time.Now())
 }
 
-// Changed delivers when Peers has changed.
+// Prove has our Lease renewed at once, as a proof of contact.
+func (l *Leases) Prove() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.record != nil {
+		poke(l.renew)
+	}
+}
+
+// View returns what is known of the nodes now.
+func (l *Leases) View() View {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.table.view(time.Now())
+}
+
+// Seeds returns where the others gossip, once that is known.
+func (l *Leases) Seeds(ctx context.Context) ([]netip.AddrPort, error) {
+	select {
+	case <-l.listed:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.table.seeds(), nil
+}
+
+// Changed delivers when View may have changed.
 func (l *Leases) Changed() <-chan struct{} { return l.changed }
 
-// look notes what time alone changes: the first list is in, a member fell silent,
-// contact is lost.
-func (l *Leases) look(ctx context.Context, synced cache.InformerSynced) {
-	if !cache.WaitForCacheSync(ctx.Done(), synced) {
-		return
-	}
-	l.update(func(t *table) bool { t.synced = true; return true })
-	tick := time.NewTicker(l.opt.Duration / 20)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			l.update(func(t *table) bool {
-				if t.overdue(now) {
-					poke(l.renew)
-				}
-				return true
-			})
-		}
-	}
-}
-
-// update changes the table, and if that may change what is known of the nodes,
-// and does, signals it.
+// update changes the table, and signals if that may change what is known of the
+// nodes.
 func (l *Leases) update(change func(*table) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !change(l.table) {
-		return
-	}
-	now := l.table.peers(time.Now())
-	if !equal(now, l.told) {
-		l.told = now
+	if change(l.table) {
 		poke(l.changed)
 	}
+}
+
+// now returns how Leases are kept now.
+func (l *Leases) now() Keeping {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keeping
 }
 
 // poke leaves a signal in c unless one is waiting there already.

@@ -61,6 +61,9 @@ func start(t *testing.T, client coordination.LeaseInterface, node string, durati
 	return l, stop
 }
 
+// Peers is what follows from what l knows, if nothing else is known.
+func (l *Leases) Peers() election.Peers { return l.View().peers(l.opt.Node, time.Now()) }
+
 // await waits until what l knows is as wanted.
 func await(t *testing.T, l *Leases, what string, wanted func(election.Peers) bool) {
 	t.Helper()

@@ -31,6 +31,12 @@ const (
 	// AnnotationProblem says why the node announces nothing or less than it
 	// should; it is absent when all is well.
 	AnnotationProblem = "purelb.io/problem"
+	// AnnotationDraining says why the node should be chosen only when there
+	// is no other; it is absent when there is no reason.
+	AnnotationDraining = "purelb.io/draining"
+	// AnnotationGossip is where the node gossips, "address:port"; it is
+	// absent where it does not.
+	AnnotationGossip = "purelb.io/gossip"
 )
 
 // Selector selects the Leases of node agents.
@@ -51,16 +57,20 @@ type Record struct {
 	Agent string
 	// Problem is what keeps the node from announcing, or "".
 	Problem string
+	// Draining is why the node should be chosen only when there is no other,
+	// or "".
+	Draining string
 }
 
-// equal says whether r and s have the same text.
-func (r Record) equal(s Record) bool {
-	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem &&
+// Equal says whether r and s have the same text.
+func (r Record) Equal(s Record) bool {
+	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && r.Draining == s.Draining &&
 		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses)
 }
 
-// write writes what this node says, and that it says it now, into o.
-func (l *Leases) write(o *coordinationv1.Lease, r Record, now time.Time) {
+// write writes what this node says, that it says it now and for how long it
+// counts, into o.
+func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration, now time.Time) {
 	o.Name = Prefix + l.opt.Node
 	o.Labels = merged(o.Labels, map[string]string{
 		"app.kubernetes.io/name":      "purelb",
@@ -71,18 +81,33 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, now time.Time) {
 		AnnotationAddresses: join(r.Addresses),
 		AnnotationInstance:  l.opt.Instance,
 		AnnotationAgent:     r.Agent,
-		AnnotationProblem:   r.Problem,
 	})
-	if r.Problem == "" {
-		delete(o.Annotations, AnnotationProblem)
+	for name, value := range map[string]string{
+		AnnotationProblem:  r.Problem,
+		AnnotationDraining: r.Draining,
+		AnnotationGossip:   whereOf(l.opt.Gossip),
+	} {
+		if value == "" {
+			delete(o.Annotations, name)
+		} else {
+			o.Annotations[name] = value
+		}
 	}
 	o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: l.opt.Node, UID: r.NodeUID}}
-	seconds := int32(l.opt.Duration / time.Second)
+	seconds := int32(duration / time.Second)
 	o.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity:       &l.opt.Node,
 		LeaseDurationSeconds: &seconds,
 		RenewTime:            &metav1.MicroTime{Time: now},
 	}
+}
+
+// whereOf returns the text of a place, "" for none.
+func whereOf(place netip.AddrPort) string {
+	if !place.IsValid() {
+		return ""
+	}
+	return place.String()
 }
 
 // merged returns the entries of both, those of b where they differ.

@@ -11,6 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// breath is the least time from one renewal to the next: a second, unless Leases
+// are so short that they need more.
+func (l *Leases) breath() time.Duration { return min(time.Second, l.opt.Duration/10) }
+
 // publish renews our Lease from the first Publish until ctx is done.
 func (l *Leases) publish(ctx context.Context) {
 	next := time.NewTimer(math.MaxInt64)
@@ -29,11 +33,38 @@ func (l *Leases) publish(ctx context.Context) {
 		}
 		l.report(err, last)
 		last = err
-		if err != nil {
-			next.Reset(l.opt.RetryPeriod)
-		} else {
-			next.Reset(l.opt.interval())
+		next.Reset(l.pause(err))
+		if err == nil && !sleep(ctx, l.breath()) {
+			return
 		}
+	}
+}
+
+// pause is how long to wait from an attempt that ended with err to the next one.
+func (l *Leases) pause(err error) time.Duration {
+	if err != nil {
+		return l.opt.RetryPeriod
+	}
+	return l.duration() / 3
+}
+
+// duration is how long our Lease counts, as it is kept now.
+func (l *Leases) duration() time.Duration {
+	if l.now().Fast {
+		return l.opt.Duration
+	}
+	return max(slowDuration, l.opt.Duration)
+}
+
+// sleep waits for d, and says whether ctx lasts longer than that.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
@@ -50,17 +81,22 @@ func (l *Leases) report(err, last error) {
 	}
 }
 
-// renewNow writes our Lease once.
+// renewNow writes our Lease once, unless it was taken away for good.
 func (l *Leases) renewNow(ctx context.Context) error {
-	l.mu.Lock()
-	record := *l.record
-	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, l.opt.RenewDeadline)
 	defer cancel()
-	err := l.put(ctx, record)
+	release, err := l.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if l.left {
+		return nil
+	}
+	err = l.put(ctx)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 		l.object = nil // somebody else wrote it: look again
-		err = l.put(ctx, record)
+		err = l.put(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("renew lease %s%s: %w", Prefix, l.opt.Node, err)
@@ -68,25 +104,45 @@ func (l *Leases) renewNow(ctx context.Context) error {
 	return nil
 }
 
+// hold waits until nobody else writes our Lease.
+func (l *Leases) hold(ctx context.Context) (release func(), err error) {
+	select {
+	case l.writing <- struct{}{}:
+		return func() { <-l.writing }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // put creates or updates our Lease.
-func (l *Leases) put(ctx context.Context, r Record) error {
+func (l *Leases) put(ctx context.Context) error {
 	o, err := l.current(ctx)
 	if err != nil {
 		return err
 	}
 	// The API server keeps microseconds, and the echo must equal what was sent.
 	now := time.Now()
-	l.write(o, r, now.Truncate(time.Microsecond))
+	l.write(o, l.said(), l.duration(), now.Truncate(time.Microsecond))
+	version := versionOf(o)
 	l.send(o, now)
 	if o.ResourceVersion == "" {
 		o, err = l.opt.Client.Create(ctx, o, metav1.CreateOptions{})
 	} else {
 		o, err = l.opt.Client.Update(ctx, o, metav1.UpdateOptions{})
 	}
-	if err == nil {
-		l.object = o
+	if err != nil {
+		return err
 	}
-	return err
+	l.object = o
+	l.acknowledged(version)
+	return nil
+}
+
+// said returns what we publish.
+func (l *Leases) said() Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return *l.record
 }
 
 // current returns a copy of our Lease to write into, an empty one if there is none.
@@ -109,26 +165,13 @@ func (l *Leases) send(o *coordinationv1.Lease, now time.Time) {
 	l.table.send(versionOf(o), o.ResourceVersion == "", now)
 }
 
-// Delete removes our Lease, so that the others need not wait for it to expire:
-// for an agent that leaves for good and has withdrawn its addresses. A Lease that
-// another instance on this node has taken over stays.
-func (l *Leases) Delete(ctx context.Context) error {
-	name := Prefix + l.opt.Node
-	o, err := l.opt.Client.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("delete lease %s: %w", name, err)
-	}
-	if o.Annotations[AnnotationInstance] != l.opt.Instance {
-		return nil
-	}
-	err = l.opt.Client.Delete(ctx, name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion},
+// acknowledged notes that the API server has taken a renewal.
+func (l *Leases) acknowledged(version string) {
+	l.update(func(t *table) bool {
+		t.acknowledge(version)
+		if t.unlisted() {
+			poke(l.look)
+		}
+		return true
 	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete lease %s: %w", name, err)
-	}
-	return nil
 }

@@ -21,3 +21,17 @@ func Subnets(o *coordinationv1.Lease) []netip.Prefix {
 func Addresses(o *coordinationv1.Lease) []netip.Addr {
 	return parseAddresses(o.Annotations[AnnotationAddresses])
 }
+
+// Gossip returns where o says that its node gossips; the zero value if it does
+// not.
+func Gossip(o *coordinationv1.Lease) netip.AddrPort {
+	place, err := netip.ParseAddrPort(o.Annotations[AnnotationGossip])
+	if err != nil || place.Port() == 0 {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(place.Addr().Unmap().WithZone(""), place.Port())
+}
+
+// Draining says whether o asks for its node to be chosen only when there is no
+// other.
+func Draining(o *coordinationv1.Lease) bool { return o.Annotations[AnnotationDraining] != "" }

@@ -2,8 +2,6 @@ package lease
 
 import (
 	"maps"
-	"net/netip"
-	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,21 +13,22 @@ import (
 type table struct {
 	self     string
 	duration time.Duration
-	live     *election.Liveness
-	// subnets are those of all Leases that exist, by node, and known is
-	// their union.
-	subnets map[string][]netip.Prefix
-	known   []netip.Prefix
-	// addresses are those that nodes have themselves, and own is the same
-	// the other way round.
-	addresses map[string][]netip.Addr
-	own       map[netip.Addr]string
-	// synced says that the first list of all Leases is in.
-	synced bool
+	silence  time.Duration
+	// said is what all Leases say that exist, by node.
+	said map[string]said
+	// live is who lives, by the watch that is on or was the last one, and
+	// synced says that this watch has shown all Leases. Listed is when they
+	// were listed last.
+	live             *election.Liveness
+	watching, synced bool
+	listed           time.Time
+	glimpses
 	// sent are our renewals that have not come back by the watch, by version,
-	// with the time at which each was sent.
-	sent     map[string]time.Time
-	lastSent time.Time
+	// with the time at which each was sent. Taken is when the latest was sent
+	// that the API server has, zero if it does not say all that it must;
+	// contact is the same, but never taken back.
+	sent                     map[string]time.Time
+	lastSent, taken, contact time.Time
 	// settled is from when the others know of us; zero until our Lease came
 	// back. A node that nobody knew of waits for settle before it takes
 	// anything, so that nodes that start together see each other first;
@@ -40,17 +39,19 @@ type table struct {
 
 func newTable(opt Options) *table {
 	return &table{
-		self:      opt.Node,
-		duration:  opt.Duration,
-		live:      election.NewLiveness(opt.silence()),
-		subnets:   map[string][]netip.Prefix{},
-		addresses: map[string][]netip.Addr{},
-		sent:      map[string]time.Time{},
-		settle:    opt.RetryPeriod,
+		self:     opt.Node,
+		duration: opt.Duration,
+		silence:  opt.silence(),
+		said:     map[string]said{},
+		live:     election.NewLiveness(opt.silence()),
+		watching: true,
+		glimpses: newGlimpses(),
+		sent:     map[string]time.Time{},
+		settle:   opt.RetryPeriod,
 	}
 }
 
-// observe notes the Lease o as the watch shows it, and says whether that may
+// observe notes the Lease o as it was at now or later, and says whether that may
 // change what is known of the nodes. Most renewals do not, and with a thousand
 // nodes there are hundreds in a second.
 func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
@@ -58,18 +59,27 @@ func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	before, seen := t.subnets[node]
-	owned := t.addresses[node]
-	t.subnets[node], t.addresses[node] = Subnets(o), Addresses(o)
-	t.live.Observe(node, versionOf(o), durationOf(o, t.duration), now)
-	news := !seen || !slices.Equal(before, t.subnets[node]) || !slices.Equal(owned, t.addresses[node])
-	if news {
-		t.known, t.own = known(t.subnets), owners(t.addresses)
+	before, seen := t.said[node]
+	t.said[node] = read(node, o, t.duration)
+	version := versionOf(o)
+	t.glimpse(node, version, now, t.watching)
+	if t.watching && !t.silent[node] {
+		t.live.Observe(node, version, t.term(node, version), now)
 	}
-	if node == t.self {
-		t.echo(versionOf(o), now)
+	if node == t.self && t.watching {
+		t.echo(version, now)
 	}
-	return news || node == t.self
+	return !seen || !before.equal(t.said[node]) || node == t.self
+}
+
+// term is how long version of the Lease of node counts. One of a node that is lost
+// counts shorter than it says until it is renewed: if the node lives, that is soon.
+func (t *table) term(node, version string) time.Duration {
+	duration := t.said[node].duration
+	if stale, ok := t.stale[node]; ok && stale == version {
+		return min(duration, t.duration)
+	}
+	return duration
 }
 
 // echo notes that our renewal version came back by the watch: proof that our
@@ -82,6 +92,11 @@ func (t *table) echo(version string, now time.Time) {
 	}
 	maps.DeleteFunc(t.sent, func(_ string, other time.Time) bool { return !other.After(at) })
 	t.live.Contact(at)
+	t.settleFrom(now)
+}
+
+// settleFrom notes that at now the others can know of us, and we know of them.
+func (t *table) settleFrom(now time.Time) {
 	if t.settled.IsZero() {
 		t.settled = now.Add(t.settling)
 	}
@@ -95,19 +110,43 @@ func (t *table) send(version string, create bool, now time.Time) {
 	}
 }
 
+// acknowledge notes that the API server has taken version.
+func (t *table) acknowledge(version string) {
+	at, ok := t.sent[version]
+	if !ok {
+		return // it came back by the watch already, or says less than it must now
+	}
+	t.taken = at
+	t.prove(at)
+	if !t.watching { // nothing comes back
+		maps.DeleteFunc(t.sent, func(_ string, other time.Time) bool { return !other.After(at) })
+	}
+}
+
+// prove notes that the API server has answered what was asked at at.
+func (t *table) prove(at time.Time) {
+	if at.After(t.contact) {
+		t.contact = at
+	}
+}
+
+// unlisted says whether a list is all that is missing for us to be settled.
+func (t *table) unlisted() bool { return !t.watching && t.settled.IsZero() && !t.taken.IsZero() }
+
 // forget notes that the Lease o is gone. If it is ours, somebody deleted it: the
 // others may take over what we hold, so nothing counts until they know of us again.
 func (t *table) forget(o *coordinationv1.Lease) {
-	node, ok := nodeOf(o)
-	if !ok {
-		return
+	if node, ok := nodeOf(o); ok {
+		t.drop(node)
 	}
-	delete(t.subnets, node)
-	delete(t.addresses, node)
-	t.known, t.own = known(t.subnets), owners(t.addresses)
+}
+
+func (t *table) drop(node string) {
+	delete(t.said, node)
+	t.glimpses.forget(node)
 	t.live.Forget(node)
 	if node == t.self {
-		t.settled = time.Time{}
+		t.settled, t.taken = time.Time{}, time.Time{}
 	}
 }
 
@@ -116,6 +155,7 @@ func (t *table) forget(o *coordinationv1.Lease) {
 // is mended at the same moment take nothing from each other.
 func (t *table) unsettle() {
 	clear(t.sent)
+	t.taken = time.Time{}
 	t.settled, t.settling = time.Time{}, t.settle
 }
 
@@ -124,49 +164,4 @@ func (t *table) unsettle() {
 func (t *table) overdue(now time.Time) bool {
 	at, ok := t.live.Next()
 	return ok && !now.Before(at) && !t.lastSent.IsZero() && t.lastSent.Before(at)
-}
-
-// peers returns what is known at now.
-func (t *table) peers(now time.Time) election.Peers {
-	nodes, trusted := t.live.Live(now)
-	p := election.Peers{
-		Known:   t.known,
-		Own:     t.own,
-		Trusted: trusted && t.synced && !t.settled.IsZero() && !now.Before(t.settled),
-	}
-	for _, node := range nodes {
-		p.Members = append(p.Members, election.Member{Node: node, Subnets: t.subnets[node], Eligible: true})
-	}
-	return p
-}
-
-// known returns the subnets of all Leases that exist.
-func known(subnets map[string][]netip.Prefix) []netip.Prefix {
-	var all []netip.Prefix
-	for _, s := range subnets {
-		all = append(all, s...)
-	}
-	slices.SortFunc(all, netip.Prefix.Compare)
-	return slices.Compact(all)
-}
-
-// owners returns who has each of addresses: of several, the first by name.
-func owners(addresses map[string][]netip.Addr) map[netip.Addr]string {
-	own := map[netip.Addr]string{}
-	for node, all := range addresses {
-		for _, a := range all {
-			if other, taken := own[a]; !taken || node < other {
-				own[a] = node
-			}
-		}
-	}
-	return own
-}
-
-// equal says whether a and b lead to the same decisions.
-func equal(a, b election.Peers) bool {
-	return a.Trusted == b.Trusted && slices.Equal(a.Known, b.Known) && maps.Equal(a.Own, b.Own) &&
-		slices.EqualFunc(a.Members, b.Members, func(m, n election.Member) bool {
-			return m.Node == n.Node && m.Eligible == n.Eligible && slices.Equal(m.Subnets, n.Subnets)
-		})
 }

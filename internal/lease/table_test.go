@@ -44,6 +44,15 @@ func renewed(t *table, now time.Time, create bool) {
 	t.observe(o, now)
 }
 
+// peers is what follows from what t knows, if nothing else is known.
+func (t *table) peers(now time.Time) election.Peers { return t.view(now).peers(t.self, now) }
+
+func (v View) peers(self string, now time.Time) election.Peers {
+	return election.Merge(election.Evidence{
+		Self: self, Leases: v.Leases, LeasesTrusted: v.Trusted, Contact: v.Contact, Settled: v.Settled,
+	}, now)
+}
+
 func showPeers(p election.Peers) string {
 	var b strings.Builder
 	for _, m := range p.Members {

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -11,6 +12,46 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
+
+// watch watches the Leases as long as that is how they are kept, or until ctx is
+// done.
+func (l *Leases) watch(ctx context.Context) error {
+	l.update(func(t *table) bool { t.beginWatch(); return true })
+	// A watch that begins while the API server is away tries ever more
+	// slowly, and may notice its return a minute too late.
+	for !l.list(ctx) {
+		if !l.wait(ctx, l.opt.RetryPeriod) || !l.now().Watch {
+			return nil
+		}
+	}
+	l.Prove()
+	informer, synced, err := l.informer()
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end()
+	wg.Go(func() { informer.RunWithContext(ctx) })
+	if cache.WaitForCacheSync(ctx.Done(), synced) {
+		l.update(func(t *table) bool { t.synced = true; return true })
+	}
+	for l.now().Watch && l.wait(ctx, l.opt.Duration/20) {
+		l.tick()
+	}
+	return nil
+}
+
+// tick notes what time alone changes: a member fell silent, contact is lost.
+func (l *Leases) tick() {
+	l.update(func(t *table) bool {
+		if t.overdue(time.Now()) {
+			poke(l.renew)
+		}
+		return true
+	})
+}
 
 // informer returns the watch of all Leases, which feeds the table, and whether
 // the first list has been fed to it.

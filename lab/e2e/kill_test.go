@@ -48,27 +48,34 @@ func (w *world) allocatorsReady() (n int) {
 // one.
 func (w *world) kill(pod string) bool {
 	w.t.Helper()
-	pid, ok := allocatorOf(pod)
+	return w.killProcess("allocator", "PURELB_POD_NAME="+pod)
+}
+
+// killProcess ends the process of a program with a variable in its environment,
+// the hard way, and reports whether there was one.
+func (w *world) killProcess(program, variable string) bool {
+	w.t.Helper()
+	pid, ok := processOf(program, variable)
 	if !ok {
 		return false
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		w.t.Errorf("kill the allocator of %s: %v", pod, err)
+		w.t.Errorf("kill the %s with %s: %v", program, variable, err)
 	}
 	return true
 }
 
-// allocatorOf is the process of the allocator in a pod: the machines of the lab
-// are part of this one, so it is seen here.
-func allocatorOf(pod string) (pid int, ok bool) {
+// processOf is a process in a pod: the machines of the lab are part of this one,
+// so it is seen here.
+func processOf(program, variable string) (pid int, ok bool) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range environs {
 		name, err := os.ReadFile(filepath.Join(filepath.Dir(path), "comm"))
-		if err != nil || string(bytes.TrimSpace(name)) != "allocator" {
+		if err != nil || string(bytes.TrimSpace(name)) != program {
 			continue
 		}
 		environ, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(environ, []byte("PURELB_POD_NAME="+pod+"\x00")) {
+		if err != nil || !bytes.Contains(environ, []byte(variable+"\x00")) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))

@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+)
+
+// holdingBoth has a node that holds both addresses for a minute.
+func holdingBoth(t *testing.T, garp bool, test func(*world)) {
+	inWorld(t, func(w *world) {
+		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{GARPConfig: &v2.GARPConfig{Enabled: &garp}})}
+	}, func(w *world) {
+		time.Sleep(time.Minute)
+		w.kernel.doings()
+		test(w)
+	})
+}
+
+func heard(ip string, mac byte) announce.Heard {
+	return announce.Heard{Link: "eth0", Addr: addrOf(ip), MAC: [6]byte{2, 0, 0, 0, 0, mac}}
+}
+
+func TestAClaimOfAnotherMachineIsToldOnceAndAnsweredSeldom(t *testing.T) {
+	holdingBoth(t, true, func(w *world) {
+		for range 100 {
+			w.kernel.heard <- heard("192.0.2.9", 7)
+			w.kernel.heard <- heard("2001:db8::9", 7)
+			time.Sleep(time.Second / 10)
+		}
+		settle()
+		claims := strings.Join(w.kernel.claims(), "\n")
+		if v4, v6 := strings.Count(claims, "192.0.2.9"), strings.Count(claims, "2001:db8::9"); v4 != 1 || v6 != 1 {
+			t.Errorf("defended within ten seconds by\n%s", claims)
+		}
+		tail := ", which node node-a has on eth0, is claimed by another machine, 02:00:00:00:00:07: clients reach one or the other; " +
+			"if this is no node of the cluster, give it another address, or exclude this one from the pool"
+		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+		if told := w.peers.told(); !strings.Contains(told, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
+			t.Errorf("the other nodes are told %q", told)
+		}
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		time.Sleep(10 * time.Second)
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		settle()
+		if claims := w.kernel.claims(); len(claims) != 4 {
+			t.Errorf("after ten seconds more, all claims are %v", claims)
+		}
+		want(t, "events, within ten minutes", w.told(), "")
+		w.kernel.heard <- heard("192.0.2.9", 8)
+		settle()
+		if told := w.told(); strings.Count(told, "\n") != 0 || !strings.Contains(told, "00:08") {
+			t.Errorf("of a second machine it tells %q", told)
+		}
+		if n := testutil.ToFloat64(w.metrics.conflicts); n != 3 {
+			t.Errorf("%v conflicts are counted, want 3", n)
+		}
+		time.Sleep(12 * time.Minute)
+		want(t, "what the others are told when it is over", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		w.told()
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		settle()
+		if told := w.told(); !strings.Contains(told, "00:07") {
+			t.Errorf("when it begins again it tells %q", told)
+		}
+	})
+}
+
+func TestAQuestionIsNoConflict(t *testing.T) {
+	holdingBoth(t, true, func(w *world) {
+		probe := heard("192.0.2.9", 7)
+		probe.Probe = true
+		elsewhere := heard("192.0.2.9", 7)
+		elsewhere.Link = "eth1"
+		for _, h := range []announce.Heard{probe, elsewhere, heard("192.0.2.10", 7)} {
+			w.kernel.heard <- h
+		}
+		settle()
+		want(t, "doings", w.kernel.doings(), "")
+		want(t, "events", w.told(), "")
+	})
+}
+
+func TestWhoMayNotClaimDoesNotDefend(t *testing.T) {
+	holdingBoth(t, false, func(w *world) {
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		settle()
+		want(t, "doings", w.kernel.doings(), "")
+		if told := w.told(); !strings.Contains(told, "AddressConflict") {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// unwritten are Annotations that nobody writes.
+type unwritten struct{}
+
+func (unwritten) Want(map[string]Write) {}
+
+func TestOfTwoNodesThatHaveAnAddressTheOneThatIsNotChosenYields(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for _, ip := range []string{"192.0.2.9", "192.0.2.10", "192.0.2.11", "192.0.2.12"} {
+			w.kernel.hold(ours("eth0", ip+"/24", time.Minute))
+			w.cluster.snapshot.Services = append(w.cluster.snapshot.Services, branded("s"+ip, ip))
+		}
+		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"))
+		w.agent.Annotations = unwritten{}
+	}, func(w *world) {
+		time.Sleep(10 * time.Second)
+		want(t, "kernel, while nobody else claims them", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.11/24 eth0, 192.0.2.12/24 eth0, 192.0.2.9/24 eth0")
+		var chosen []string
+		for _, ip := range []string{"192.0.2.10", "192.0.2.11", "192.0.2.12", "192.0.2.9"} {
+			w.kernel.heard <- heard(ip, 7)
+			if election.Winner(addrOf(ip), []string{"node-a", "node-b"}) == "node-a" {
+				chosen = append(chosen, ip+"/24 eth0")
+			}
+		}
+		if len(chosen) == 0 || len(chosen) == 4 {
+			t.Fatalf("the test needs other addresses: of these node-a is chosen for %v", chosen)
+		}
+		settle()
+		want(t, "kernel", w.kernel.String(), strings.Join(chosen, ", "))
+	})
+}
+
+func TestAnAddressIsClaimedAgainEveryTenMinutes(t *testing.T) {
+	holdingBoth(t, true, func(w *world) {
+		time.Sleep(time.Hour)
+		claims := strings.Join(w.kernel.claims(), "\n")
+		for _, ip := range []string{"192.0.2.9", "2001:db8::9"} {
+			if n := strings.Count(claims, ip); n < 5 || n > 6 {
+				t.Errorf("%s is claimed %d times in an hour:\n%s", ip, n, claims)
+			}
+		}
+	})
+}
+
+func TestNothingIsClaimedAgainWhenThatIsSwitchedOff(t *testing.T) {
+	holdingBoth(t, false, func(w *world) {
+		time.Sleep(time.Hour)
+		if claims := w.kernel.claims(); len(claims) != 0 {
+			t.Errorf("claimed %v", claims)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+const (
+	// partLimit is how long the agent waits at most for others to take what it
+	// has: longer than one of them may have it wait.
+	partLimit = 1200 * time.Millisecond
+	// leaveLimit is how long it may take to say goodbye afterwards.
+	leaveLimit = 500 * time.Millisecond
+	// leaveText is what the others are told meanwhile.
+	leaveText = "the agent is leaving"
+)
+
+// depart does what the end of the process asks for.
+func (a *Agent) depart(ctx context.Context) {
+	if a.Departures == nil {
+		return
+	}
+	departure, why := a.Departures.Departure(ctx)
+	a.Log.InfoContext(ctx, "departing", "node", a.Node, "reason", why, "addressesStay", departure == Stays)
+	if departure == Stays {
+		return
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, partLimit)
+	defer cancel()
+	a.leaving = leaveText
+	a.handovers = announce.Handovers{} // their time begins anew
+	err := a.handOver(ctx)
+
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
+	defer end()
+	// What nobody was asked to take goes last: until others hear the goodbye
+	// they would not replace it.
+	err = errors.Join(err, a.withdraw(ctx, departure), a.Peers.Leave(ctx))
+	if err != nil {
+		a.Log.WarnContext(ctx, "departed", "node", a.Node, "duration", time.Since(began), "error", err)
+		return
+	}
+	a.Log.InfoContext(ctx, "departed", "node", a.Node, "duration", time.Since(began))
+}
+
+// handOver has others take what they can have and can be asked for.
+func (a *Agent) handOver(ctx context.Context) error {
+	errands, stop := context.WithCancel(ctx)
+	defer a.beside.wait.Wait()
+	defer stop()
+	for ctx.Err() == nil {
+		now := time.Now()
+		a.drain(now)
+		done, err := a.partingPass(ctx, now)
+		a.beside.start(errands, done.errands)
+		if err != nil || len(done.parting) == 0 {
+			return err
+		}
+		a.wait(ctx, nil, nil, time.Until(done.next))
+	}
+	return ctx.Err()
+}
+
+// partingPass is a pass that does nothing but to hand over.
+func (a *Agent) partingPass(ctx context.Context, now time.Time) (outcome, error) {
+	seen, err := a.observe(ctx, now)
+	if err != nil {
+		return outcome{}, err
+	}
+	done := newOutcome(time.Time{})
+	plan := announce.Decide(seen.Situation)
+	heirs := map[netip.Addr]bool{}
+	for _, d := range plan.Decisions {
+		heirs[d.IP] = d.HandTo != ""
+	}
+	going := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
+		return !heirs[w.Prefix.Addr()]
+	})
+	a.remove(ctx, a.part(now, plan, going, &done), nil, &done)
+	return done, errors.Join(done.errs...)
+}
+
+// withdraw takes off what is not to stay after departure.
+func (a *Agent) withdraw(ctx context.Context, departure Departure) error {
+	if departure == Returns {
+		return nil
+	}
+	seen, err := a.observe(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	var wanted []announce.Address
+	if departure != Gone {
+		wanted = announce.Decide(seen.Situation).Wanted
+	}
+	return a.Kernel.Remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove)
+}

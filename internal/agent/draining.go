@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// taintToBeDeleted is how the cluster autoscaler marks a node that it is
+	// about to delete.
+	taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
+	// notReadyFor is how long a node may be not ready before it is avoided: a
+	// kubelet that restarts is no reason to move anything.
+	notReadyFor = 10 * time.Second
+)
+
+// soft are the signals of a node that it should have addresses only if no other
+// can. It remembers since when we see the node not ready, by our own clock.
+type soft struct{ notReady time.Time }
+
+// draining returns why the node should be avoided, or "", and when time alone may
+// change that, or zero.
+func (s *soft) draining(now time.Time, node *corev1.Node) (reason string, again time.Time) {
+	if ready(node) {
+		s.notReady = time.Time{}
+	} else if s.notReady.IsZero() {
+		s.notReady = now
+	}
+	switch reason := marked(node); {
+	case reason != "":
+		return reason, time.Time{}
+	case s.notReady.IsZero():
+		return "", time.Time{}
+	case now.Sub(s.notReady) < notReadyFor:
+		return "", s.notReady.Add(notReadyFor)
+	}
+	return "the node is not ready", time.Time{}
+}
+
+// marked says which mark of somebody else has node avoided, or "".
+func marked(node *corev1.Node) string {
+	if !node.DeletionTimestamp.IsZero() {
+		return "the node is being deleted"
+	}
+	for _, t := range node.Spec.Taints {
+		if t.Key == taintToBeDeleted || t.Key == corev1.TaintNodeOutOfService {
+			return "taint " + t.Key
+		}
+	}
+	if _, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]; excluded {
+		return "label " + corev1.LabelNodeExcludeBalancers
+	}
+	return ""
+}
+
+// ready says whether node is ready. One of which nobody says so is not known to
+// be anything else.
+func ready(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return true
+}

@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// Run keeps the node's addresses until ctx is done. Then it says goodbye, if
+// this is the end of the agent on this node and not only of this process.
+func (a *Agent) Run(ctx context.Context) error {
+	kernel, err := a.Kernel.Changes(ctx)
+	if err != nil {
+		return err
+	}
+	heard, err := a.Kernel.Listen(ctx, a.holdings.read)
+	if err != nil {
+		return err
+	}
+	a.keep(ctx, kernel, heard)
+	a.beside.wait.Wait()
+	a.depart(context.WithoutCancel(ctx))
+	return nil
+}
+
+// keep makes one pass after the other until ctx is done.
+func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan announce.Heard) {
+	var failing string
+	retry := retryMin
+	for ctx.Err() == nil {
+		began := time.Now()
+		a.drain(began)
+		done, err := a.guardedPass(ctx, began)
+		if err == nil {
+			retry = retryMin
+		} else {
+			done.again(time.Now().Add(retry))
+			retry = min(2*retry, retryMax)
+			a.Metrics.passErrors.Inc()
+		}
+		failing = a.logFailure(ctx, err, failing)
+		a.beside.start(ctx, done.errands)
+		pause(ctx, min(time.Since(began), maxPause))
+		a.wait(ctx, kernel, heard, time.Until(done.next))
+	}
+}
+
+// wait returns when there is something to do.
+func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan announce.Heard, limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case h, open := <-heard:
+			if !open {
+				heard = nil // the end is near
+			}
+			if !open || !a.hear(ctx, time.Now(), h) {
+				continue
+			}
+		case n := <-a.beside.notes:
+			n(time.Now())
+		case l := <-a.Peers.Received():
+			a.readLetter(time.Now(), l)
+		case <-ctx.Done():
+		case <-kernel:
+		case <-a.Cluster.Changed():
+		case <-a.Peers.Changed():
+		case <-timer.C:
+		}
+		return
+	}
+}
+
+// drain takes in what has come already.
+func (a *Agent) drain(now time.Time) {
+	for {
+		select {
+		case n := <-a.beside.notes:
+			n(now)
+		case l := <-a.Peers.Received():
+			a.readLetter(now, l)
+		default:
+			return
+		}
+	}
+}
+
+// guardedPass is pass within its time limit, with its pulse taken.
+func (a *Agent) guardedPass(ctx context.Context, now time.Time) (outcome, error) {
+	a.pulse.begin(now)
+	defer a.pulse.end()
+	ctx, cancel := context.WithTimeout(ctx, passLimit)
+	defer cancel()
+	return a.pass(ctx, now)
+}
+
+// logFailure logs err unless it is the same as last time.
+func (a *Agent) logFailure(ctx context.Context, err error, last string) string {
+	switch {
+	case ctx.Err() != nil: // whatever failed, it was to end
+	case err == nil && last != "":
+		a.Log.InfoContext(ctx, "recovered", "node", a.Node)
+	case err != nil && err.Error() != last:
+		a.Log.WarnContext(ctx, "passFailed", "node", a.Node, "error", err)
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/gossip"
+	"purelb.io/purelb/internal/lease"
+)
+
+// evidence is all that is known of the others.
+func (f *fellows) evidence(view lease.View) election.Evidence {
+	e := election.Evidence{
+		Self: f.node, Leases: view.Leases, LeasesTrusted: view.Trusted, Contact: view.Contact, Settled: view.Settled,
+	}
+	if f.gossip == nil {
+		return e
+	}
+	for _, m := range f.gossip.Members() {
+		e.Gossip = append(e.Gossip, election.Gossiped{
+			Record: election.Record{
+				Node: m.Node, Subnets: m.Record.Subnets, Own: m.Record.Own, Draining: m.Record.Draining,
+			},
+			Truncated: m.Record.Truncated,
+			State:     states[m.State],
+			Since:     m.Since,
+		})
+	}
+	return e
+}
+
+var states = map[gossip.State]election.State{
+	gossip.Alive: election.Alive, gossip.Dead: election.Dead, gossip.Left: election.Left,
+}
+
+// lastLoss is when gossip lost somebody last.
+func lastLoss(e election.Evidence) (last time.Time) {
+	for _, g := range e.Gossip {
+		if g.State == election.Dead && g.Since.After(last) {
+			last = g.Since
+		}
+	}
+	return last
+}
+
+// samePeers says whether a and b lead to the same decisions.
+func samePeers(a, b election.Peers) bool {
+	return a.Trusted == b.Trusted && a.CutOff == b.CutOff && slices.Equal(a.Known, b.Known) && maps.Equal(a.Own, b.Own) &&
+		slices.EqualFunc(a.Members, b.Members, func(m, n election.Member) bool {
+			return m.Node == n.Node && m.Eligible == n.Eligible && m.Draining == n.Draining &&
+				m.Reachable == n.Reachable && slices.Equal(m.Subnets, n.Subnets)
+		})
+}

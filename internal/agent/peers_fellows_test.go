@@ -1,0 +1,248 @@
+package agent
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/lease"
+)
+
+// crowd is fellows on loopback addresses, with a real API server and the Secret
+// "shared".
+type crowd struct {
+	cluster
+	port uint16
+}
+
+func newCrowd(t *testing.T) crowd {
+	free, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = free.Close() }()
+	c := crowd{newCluster(t), free.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
+	c.secret("shared", 1)
+	return c
+}
+
+// secret writes a Secret with these keys, each 32 times the same byte.
+func (c crowd) secret(name string, keys ...byte) {
+	c.t.Helper()
+	var lines []string
+	for _, k := range keys {
+		lines = append(lines, base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune(k)), 32))))
+	}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"key": []byte(strings.Join(lines, "\n"))}}
+	secrets := c.core.CoreV1().Secrets(c.namespace)
+	_, err := secrets.Create(c.t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = secrets.Update(c.t.Context(), s, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// fellow is one of a crowd.
+type fellow struct {
+	*fellows
+	t       *testing.T
+	watches *atomic.Int32
+	stop    func() // as when the power fails
+}
+
+// join starts the fellow of node number n, which gossips with the keys of secret.
+func (c crowd) join(n int, secret string) *fellow {
+	node := fmt.Sprintf("node-%d", n)
+	s := Setup{
+		Node: node, Log: slog.New(slog.DiscardHandler),
+		Gossip: Gossiping{Bind: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(n)}), c.port), Secret: secret},
+	}
+	client := counting{c.core.CoordinationV1().Leases(c.namespace), &atomic.Int32{}}
+	leases := lease.New(lease.Options{
+		Client: client, Node: node, Instance: "pod-of-" + node, Gossip: s.Gossip.Bind, Log: s.Log,
+		Duration: 5 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
+	})
+	f := &fellow{newFellows(s, leases, c.core.CoreV1().Secrets(c.namespace)), c.t, client.watches, nil}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	f.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.t.Error(err)
+		}
+		ended <- nil
+	}
+	c.t.Cleanup(f.stop)
+	f.Publish(lease.Record{NodeUID: "uid", Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	return f
+}
+
+// counting counts the watches that begin.
+type counting struct {
+	coordination.LeaseInterface
+	watches *atomic.Int32
+}
+
+func (c counting) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	c.watches.Add(1)
+	return c.LeaseInterface.Watch(ctx, o)
+}
+
+// sees waits until f sees these nodes, those that it cannot send to with a "?".
+func (f *fellow) sees(nodes string) {
+	f.t.Helper()
+	limit := time.After(30 * time.Second)
+	for {
+		p := f.Peers()
+		var seen []string
+		for _, m := range p.Members {
+			if name := m.Node; m.Reachable {
+				seen = append(seen, name)
+			} else {
+				seen = append(seen, name+"?")
+			}
+		}
+		if got := strings.Join(seen, " "); p.Trusted && got == nodes {
+			return
+		}
+		select {
+		case <-f.Changed():
+		case <-limit:
+			f.t.Fatalf("%s does not see %q after 30 s, but %q, trusted %t", f.node, nodes, seen, p.Trusted)
+		}
+	}
+}
+
+func TestAgentsFindEachOtherByLeasesAndNeedNoWatchForIt(t *testing.T) {
+	c := newCrowd(t)
+	a, b := c.join(1, "shared"), c.join(2, "shared")
+	a.sees("node-1 node-2")
+	b.sees("node-1 node-2")
+	d := c.join(3, "shared")
+	for _, f := range []*fellow{a, b, d} {
+		f.sees("node-1 node-2 node-3")
+	}
+	if n := d.watches.Load(); n != 0 {
+		t.Errorf("the third began %d watches", n)
+	}
+	o, err := c.core.CoordinationV1().Leases(c.namespace).Get(t.Context(), "purelb-node-node-3", metav1.GetOptions{})
+	if err != nil || *o.Spec.LeaseDurationSeconds != 180 {
+		t.Errorf("its Lease is %v, %v", o, err)
+	}
+
+	if err := a.Send(t.Context(), "node-3", []byte("take")); err != nil {
+		t.Fatal(err)
+	}
+	letter := <-d.Received()
+	want(t, "the letter", letter.From+": "+string(letter.Message), "node-1: take")
+
+	d.Publish(lease.Record{NodeUID: "uid", Draining: "cordoned"})
+	for !slices.ContainsFunc(a.Peers().Members, func(m election.Member) bool { return m.Node == "node-3" && m.Draining }) {
+		<-a.Changed()
+	}
+	d.stop()
+	a.sees("node-1 node-2") // its Lease would count for minutes
+
+	if err := b.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	a.sees("node-1")
+	if _, err := c.core.CoordinationV1().Leases(c.namespace).Get(t.Context(), "purelb-node-node-2", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Lease of who left is there: %v", err)
+	}
+}
+
+func TestWhenMostAreLostAtOnceTheirLeasesDecideSoon(t *testing.T) {
+	c := newCrowd(t)
+	all := []*fellow{c.join(1, "shared"), c.join(2, "shared"), c.join(3, "shared")}
+	for _, f := range all {
+		f.sees("node-1 node-2 node-3")
+	}
+	all[1].stop()
+	all[2].stop()
+	all[0].sees("node-1")
+}
+
+func TestAPortThatIsTakenIsWaitedFor(t *testing.T) {
+	c := newCrowd(t)
+	a := c.join(1, "shared")
+	a.sees("node-1")
+	taken, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2), Port: int(c.port)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := c.join(2, "shared")
+	a.sees("node-1 node-2?")
+	b.sees("node-1? node-2?")
+	_ = taken.Close()
+	a.sees("node-1 node-2")
+	b.sees("node-1 node-2")
+}
+
+func TestTheMetricsSayWhoIsHeardAndHow(t *testing.T) {
+	c := newCrowd(t)
+	a := c.join(1, "shared")
+	a.sees("node-1")
+	b := c.join(2, "shared")
+	a.sees("node-1 node-2")
+	b.sees("node-1 node-2")
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(b)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP purelb_election_view 1 for what tells of the other nodes now: gossip, lease or both.
+# TYPE purelb_election_view gauge
+purelb_election_view{source="gossip"} 1
+purelb_election_view{source="lease"} 0
+# HELP purelb_gossip_members Nodes that gossip knows of, this one included.
+# TYPE purelb_gossip_members gauge
+purelb_gossip_members{state="alive"} 2
+purelb_gossip_members{state="dead"} 0
+purelb_gossip_members{state="left"} 0
+`), "purelb_election_view", "purelb_gossip_members"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
+	c := newCrowd(t)
+	c.secret("other", 2)
+	a, b := c.join(1, "shared"), c.join(2, "shared")
+	a.sees("node-1 node-2")
+	d, e := c.join(3, "other"), c.join(4, "none")
+	for _, f := range []*fellow{a, b} {
+		f.sees("node-1 node-2 node-3? node-4?")
+	}
+	d.sees("node-1? node-2? node-3 node-4?")
+	e.sees("node-1? node-2? node-3? node-4?")
+	if err := e.Send(t.Context(), "node-1", nil); err == nil {
+		t.Error("a letter left without gossip")
+	}
+
+	// The key changes while all run: everybody decrypts both before one encrypts with it.
+	c.secret("shared", 1, 2)
+	c.secret("other", 2, 1)
+	c.secret("none", 2)
+	for _, f := range []*fellow{a, b, d, e} {
+		f.sees("node-1 node-2 node-3 node-4")
+	}
+}

@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"time"
+
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/lease"
+)
+
+const (
+	// joining is how long gossip may take to find the others before Leases
+	// are watched instead.
+	joining = 3 * time.Second
+	// linger is how long Leases are watched after the need for it is gone:
+	// longer than a Lease that is kept fast counts, so that what comes and
+	// goes does not have them listed again and again.
+	linger = 30 * time.Second
+	// burst is how long our Lease is kept fast after somebody was lost. If it
+	// lives and only gossip does not reach it, it has lost us too, and finds
+	// out by our Lease that we live.
+	burst = 30 * time.Second
+	// idle is the most time without a look at the evidence.
+	idle = time.Hour
+)
+
+// keeper decides how Leases are kept.
+type keeper struct {
+	// alone says that there is no gossip to wait for, and began is from when
+	// there is otherwise; zero until then.
+	alone bool
+	began time.Time
+	// loss is when gossip lost somebody last, and needed when there was last
+	// a need to watch.
+	loss, needed time.Time
+	// hears says that gossip reached somebody, watches that Leases are
+	// watched, when it was last decided.
+	hears, watches bool
+}
+
+// keep returns how Leases are to be kept. Where gossip reaches everybody there is
+// no need to watch. A node that it lost for certain needs no watch either: a
+// thousand agents would begin one at the same moment. They list now and then
+// until it is clear whether the node lives and only does not gossip.
+func (k *keeper) keep(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Keeping {
+	others, unheard, lost := survey(e, p)
+	k.hears = others > 0
+	switch patient := k.began.IsZero() || now.Before(k.began.Add(joining)); {
+	case k.alone:
+		k.needed = now
+	case patient && (!listed || unheard): // they may be found any moment
+	case !patient && others == 0, listed && others == 0, unheard:
+		k.needed = now
+	}
+	k.watches = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
+	return lease.Keeping{Watch: k.watches, Fast: k.watches || now.Before(k.loss.Add(burst)), Lost: lost}
+}
+
+// survey counts who is heard beside this node, says whether somebody may live who
+// is not, and returns who of those whose Leases count still was lost, and when.
+func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lost map[string]time.Time) {
+	gossiped := map[string]election.Gossiped{}
+	for _, g := range e.Gossip {
+		gossiped[g.Node] = g
+		if g.Node != e.Self && g.State == election.Alive {
+			others++
+		}
+	}
+	members := map[string]bool{}
+	for _, m := range p.Members {
+		members[m.Node] = true
+	}
+	lost = map[string]time.Time{}
+	for _, l := range e.Leases {
+		g, known := gossiped[l.Node]
+		if !l.Alive || l.Node == e.Self || known && g.State == election.Alive {
+			continue
+		}
+		unheard = unheard || !known || members[l.Node]
+		if known && g.State == election.Dead {
+			lost[l.Node] = g.Since
+		}
+	}
+	return others, unheard, lost
+}
+
+// next returns when time alone changes what keep returns.
+func (k *keeper) next(now time.Time) time.Time {
+	next := now.Add(idle)
+	for _, at := range []time.Time{k.began.Add(joining), k.needed.Add(linger), k.loss.Add(burst)} {
+		if at.After(now) && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}

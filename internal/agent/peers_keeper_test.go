@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// dawn is when gossip began.
+var dawn = time.Unix(1000, 0)
+
+// scene is evidence of node-a about others, each written as its name with what
+// gossip says of it (alive, dead, or nothing) and what its Lease says (kept or
+// silent, or nothing).
+type scene []struct{ node, gossip, lease string }
+
+func (s scene) evidence(settled bool) election.Evidence {
+	e := election.Evidence{Self: "node-a", Settled: settled}
+	e.Gossip = append(e.Gossip, election.Gossiped{Record: election.Record{Node: "node-a"}})
+	for _, n := range s {
+		switch n.gossip {
+		case "alive":
+			e.Gossip = append(e.Gossip, election.Gossiped{Record: election.Record{Node: n.node}, State: election.Alive})
+		case "dead":
+			e.Gossip = append(e.Gossip, election.Gossiped{Record: election.Record{Node: n.node}, State: election.Dead, Since: dawn.Add(time.Hour)})
+		}
+		if n.lease != "" {
+			e.Leases = append(e.Leases, election.Leased{Record: election.Record{Node: n.node}, Alive: n.lease == "kept"})
+		}
+	}
+	return e
+}
+
+func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
+	heard := scene{{"node-b", "alive", "kept"}, {"node-c", "alive", "kept"}, {"node-d", "alive", "kept"}}
+	gone := append(heard[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "kept"})
+	for _, tt := range []struct {
+		name   string
+		scene  scene
+		alone  bool
+		listed bool
+		after  time.Duration
+		want   string
+	}{
+		{"everybody is heard", heard, false, true, time.Minute, "watch false fast false lost 0"},
+		{"without gossip", heard, true, true, 0, "watch true fast true lost 0"},
+		{"the others may be found any moment", scene{{"node-b", "", "kept"}}, false, true, time.Second, "watch false fast false lost 0"},
+		{"nobody was found", scene{{"node-b", "", "kept"}}, false, true, joining, "watch true fast true lost 0"},
+		{"there is nobody to be found", nil, false, true, time.Second, "watch true fast true lost 0"},
+		{"it is not known yet if there is anybody", nil, false, false, time.Second, "watch false fast false lost 0"},
+		{"one does not gossip", append(heard, struct{ node, gossip, lease string }{"old", "", "kept"}), false, true, time.Minute, "watch true fast true lost 0"},
+		{"one that never gossiped is silent", append(heard, struct{ node, gossip, lease string }{"old", "", "silent"}), false, true, time.Minute, "watch false fast false lost 0"},
+		{"one is gone for certain", gone, false, true, time.Hour + time.Second, "watch false fast true lost 1"},
+		{"its Lease is silent too", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "silent"}), false, true, 2 * time.Hour, "watch false fast false lost 0"},
+		{
+			"most are lost at once", scene{{"node-b", "alive", "kept"}, {"node-c", "dead", "kept"}, {"node-d", "dead", "kept"}, {"node-e", "dead", "kept"}},
+			false, true, time.Hour + time.Second, "watch true fast true lost 3",
+		},
+	} {
+		now, e := dawn.Add(tt.after), tt.scene.evidence(true)
+		k := keeper{alone: tt.alone, began: dawn, loss: lastLoss(e)}
+		got := k.keep(e, election.Merge(e, now), tt.listed, now)
+		want(t, tt.name, fmt.Sprintf("watch %t fast %t lost %d", got.Watch, got.Fast, len(got.Lost)), tt.want)
+	}
+}
+
+func TestAWatchLastsAWhileLongerThanTheNeedForIt(t *testing.T) {
+	heard := scene{{"node-b", "alive", "kept"}}.evidence(true)
+	unheard := scene{{"node-b", "", "kept"}}.evidence(true)
+	k, now := keeper{began: dawn}, dawn.Add(time.Minute)
+	k.keep(unheard, election.Merge(unheard, now), true, now)
+	for _, tt := range []struct {
+		after time.Duration
+		want  bool
+	}{{linger - 1, true}, {linger, false}} {
+		if got := k.keep(heard, election.Merge(heard, now), true, now.Add(tt.after)).Watch; got != tt.want {
+			t.Errorf("%s later it is watched: %t, want %t", tt.after, got, tt.want)
+		}
+	}
+	if got := k.next(now); !got.Equal(now.Add(linger)) {
+		t.Errorf("looks again at %s, want when the watch ends", got.Sub(now))
+	}
+}

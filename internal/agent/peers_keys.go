@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// keyEntry is where the Secret has the keys: each on a line of its own, in
+// base64. The first encrypts, all decrypt.
+const keyEntry = "key"
+
+// keyring is the keys that were last found.
+type keyring struct {
+	// filled is closed when there are keys, changed signals others.
+	filled, changed chan struct{}
+
+	mu   sync.Mutex
+	list [][]byte
+}
+
+func newKeyring() *keyring {
+	return &keyring{filled: make(chan struct{}), changed: make(chan struct{}, 1)}
+}
+
+func (r *keyring) keys() [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list
+}
+
+func (r *keyring) put(keys [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.list == nil {
+		close(r.filled)
+	}
+	r.list = keys
+	signal(r.changed)
+}
+
+// parseKeys reads the keys of a Secret.
+func parseKeys(s *corev1.Secret) ([][]byte, error) {
+	var keys [][]byte
+	for line := range strings.Lines(string(s.Data[keyEntry])) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(line)
+		if err != nil || len(key) != 16 && len(key) != 24 && len(key) != 32 {
+			return nil, fmt.Errorf("line %d of %q is not the base64 of 16, 24 or 32 bytes", len(keys)+1, keyEntry)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("there is no %q in it", keyEntry)
+	}
+	return keys, nil
+}
+
+// watchKeys fills ring from the Secret until ctx is done. Keys that are in use
+// stay in use when the Secret is gone or makes no sense.
+func (f *fellows) watchKeys(ctx context.Context, ring *keyring) error {
+	w := &keyWatch{fellows: f, ring: ring}
+	informer, err := w.informer(ctx)
+	if err != nil {
+		return fmt.Errorf("watch the gossip key: %w", err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { informer.RunWithContext(ctx) })
+	if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) && len(informer.GetStore().List()) == 0 {
+		w.without(ctx, errors.New("there is no such Secret"))
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// keyWatch watches the Secret, and says once what is wrong with it.
+type keyWatch struct {
+	*fellows
+	ring *keyring
+
+	mu   sync.Mutex
+	said string
+}
+
+func (w *keyWatch) informer(ctx context.Context) (cache.SharedIndexInformer, error) {
+	name := fields.OneTermEqualSelector("metadata.name", w.secret).String()
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = name
+			return w.secrets.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = name
+			return w.secrets.Watch(ctx, o)
+		},
+	}, &corev1.Secret{}, 0, cache.Indexers{})
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { w.found(ctx, o) },
+		UpdateFunc: func(_, o any) { w.found(ctx, o) },
+		DeleteFunc: func(any) { w.without(ctx, errors.New("the Secret is gone")) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return informer, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if !w.has() { // otherwise it is an interruption, which ends by itself
+			w.without(ctx, err)
+		}
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	})
+}
+
+func (w *keyWatch) has() bool { return w.ring.keys() != nil }
+
+// found takes the keys of a Secret.
+func (w *keyWatch) found(ctx context.Context, o any) {
+	secret, ok := o.(*corev1.Secret)
+	if !ok {
+		return
+	}
+	keys, err := parseKeys(secret)
+	if err != nil {
+		w.without(ctx, err)
+		return
+	}
+	w.say(ctx, "")
+	w.ring.put(keys)
+}
+
+// without notes why there are no keys. Without any from before, Leases must do.
+func (w *keyWatch) without(ctx context.Context, err error) {
+	w.say(ctx, err.Error())
+	if !w.has() {
+		w.manage(true)
+	}
+}
+
+// say logs what is wrong, unless it is what was wrong before.
+func (w *keyWatch) say(ctx context.Context, problem string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if problem != "" && problem != w.said {
+		w.log.WarnContext(ctx, "gossipKeyMissing", "secret", w.secret, "error", problem)
+	}
+	w.said = problem
+}

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"purelb.io/purelb/internal/gossip"
+)
+
+var (
+	describeView      = prometheus.NewDesc("purelb_election_view", "1 for what tells of the other nodes now: gossip, lease or both.", []string{"source"}, nil)
+	describeMembers   = prometheus.NewDesc("purelb_gossip_members", "Nodes that gossip knows of, this one included.", []string{"state"}, nil)
+	describeDropped   = prometheus.NewDesc("purelb_gossip_packets_dropped_total", "Packets and streams that were not accepted.", []string{"reason"}, nil)
+	describeJoins     = prometheus.NewDesc("purelb_gossip_joins_total", "Attempts to reach others on purpose.", []string{"outcome"}, nil)
+	describeMessages  = prometheus.NewDesc("purelb_gossip_messages_total", "Messages from one agent to one other.", []string{"outcome"}, nil)
+	describeLosses    = prometheus.NewDesc("purelb_gossip_losses_total", "Agents that fell silent.", nil, nil)
+	describeStalls    = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
+	describeBytes     = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
+	describeUnhealthy = prometheus.NewDesc("purelb_gossip_health_score", "How badly this agent keeps up; 0 is well.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (f *fellows) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		describeView, describeMembers, describeDropped, describeJoins, describeMessages, describeLosses, describeStalls,
+		describeBytes, describeUnhealthy,
+	} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (f *fellows) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	count := func(d *prometheus.Desc, v uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	f.mu.Lock()
+	g, hears, watches := f.gossip, f.keeper.hears, f.keeper.watches
+	f.mu.Unlock()
+	gauge(describeView, boolean(hears), "gossip")
+	gauge(describeView, boolean(watches), "lease")
+	var h gossip.Health
+	members := map[gossip.State]int{}
+	if g != nil {
+		h = g.Health()
+		for _, m := range g.Members() {
+			members[m.State]++
+		}
+	}
+	for _, state := range []gossip.State{gossip.Alive, gossip.Dead, gossip.Left} {
+		gauge(describeMembers, float64(members[state]), state.String())
+	}
+	for reason, n := range map[string]uint64{
+		"bad_key": h.BadKey, "bad_format": h.BadFormat, "replayed": h.Replayed, "bad_record": h.BadRecord, "refused": h.RefusedStreams,
+	} {
+		count(describeDropped, n, reason)
+	}
+	count(describeJoins, h.Joins, "success")
+	count(describeJoins, h.JoinFailures, "failure")
+	count(describeMessages, f.sent.Load(), "sent")
+	count(describeMessages, h.SendFailures, "send_failed")
+	count(describeMessages, f.received.Load(), "received")
+	count(describeMessages, f.dropped.Load()+h.StaleMessages, "dropped")
+	count(describeLosses, h.Losses)
+	count(describeStalls, h.Stalls)
+	count(describeBytes, h.BytesIn, "in")
+	count(describeBytes, h.BytesOut, "out")
+	gauge(describeUnhealthy, float64(h.Score))
+}

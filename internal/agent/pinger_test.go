@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"encoding/binary"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// pinger asks an address again and again for an echo, and so finds out when
+// nobody answered.
+type pinger struct {
+	conn net.PacketConn
+	to   *net.IPAddr
+	stop chan struct{}
+	wait sync.WaitGroup
+
+	mu       sync.Mutex
+	asked    int
+	answered map[int]bool
+}
+
+// every is the time between two echo requests.
+const every = 5 * time.Millisecond
+
+// newPinger begins to ask, from the namespace of the test.
+func newPinger(t *testing.T, address string) *pinger {
+	t.Helper()
+	conn, err := net.ListenPacket("ip4:icmp", "192.0.2.254")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &pinger{conn: conn, to: &net.IPAddr{IP: net.ParseIP(address)}, stop: make(chan struct{}), answered: map[int]bool{}}
+	c.wait.Go(c.ask)
+	c.wait.Go(c.hear)
+	return c
+}
+
+func (c *pinger) ask() {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-tick.C:
+		}
+		c.mu.Lock()
+		n := c.asked
+		c.asked++
+		c.mu.Unlock()
+		_, _ = c.conn.WriteTo(echo(n), c.to)
+	}
+}
+
+// echo is the n-th ICMP echo request.
+func echo(n int) []byte {
+	m := []byte{8, 0, 0, 0, 0x50, 0x4c, 0, 0}
+	binary.BigEndian.PutUint16(m[6:], uint16(n))
+	var sum uint32
+	for i := 0; i < len(m); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(m[i:]))
+	}
+	binary.BigEndian.PutUint16(m[2:], ^uint16(sum+sum>>16))
+	return m
+}
+
+func (c *pinger) hear() {
+	buffer := make([]byte, 1500)
+	for {
+		n, _, err := c.conn.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		if n >= 8 && buffer[0] == 0 && buffer[4] == 0x50 {
+			c.mu.Lock()
+			c.answered[int(binary.BigEndian.Uint16(buffer[6:]))] = true
+			c.mu.Unlock()
+		}
+	}
+}
+
+// answers returns how many answers came until now.
+func (c *pinger) answers() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.answered)
+}
+
+// again waits until more answers come.
+func (c *pinger) again(t *testing.T) {
+	t.Helper()
+	before := c.answers()
+	eventually(t, "answers", func() bool { return c.answers() > before+20 })
+}
+
+// end returns how many requests were not answered, but for the last, whose answers
+// may be under way, and the longest row of them as a time.
+func (c *pinger) end() (lost int, gap time.Duration) {
+	close(c.stop)
+	time.Sleep(100 * time.Millisecond)
+	_ = c.conn.Close()
+	c.wait.Wait()
+	row := 0
+	for n := range c.asked {
+		if row++; c.answered[n] {
+			row = 0
+		} else {
+			lost++
+		}
+		gap = max(gap, time.Duration(row)*every)
+	}
+	return lost, gap
+}

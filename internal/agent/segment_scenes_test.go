@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// exclude has a node be one that should have no addresses, or not.
+func (s *segment) exclude(name string, yes bool) {
+	s.hosts[name].cluster.change(func(o *Snapshot) {
+		o.Node = o.Node.DeepCopy()
+		o.Node.Labels = nil
+		if yes {
+			o.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
+		}
+	})
+}
+
+// pair is two agents on a segment, of which have has the addresses of a Service
+// and lacks has not, and a client of it. Stop ends them.
+func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop map[string]func()) {
+	s = newSegment(t, "a", "b", "c")
+	stop = map[string]func(){"a": s.start("a", end), "b": s.start("b", end)}
+	eventually(t, "the nodes know each other", func() bool {
+		s.exchange.mu.Lock()
+		defer s.exchange.mu.Unlock()
+		return len(s.exchange.members) == 2
+	})
+	s.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+	eventually(t, "one has each address", func() bool {
+		return len(s.holders("192.0.2.9")) == 1 && len(s.holders("2001:db8::9")) == 1
+	})
+	have, lacks = "a", "b"
+	if s.holders("192.0.2.9") == "b" {
+		have, lacks = "b", "a"
+	}
+	// Both addresses to the same node, which then is not excluded any more.
+	s.exclude(lacks, true)
+	s.expect("all on one", have)
+	s.exclude(lacks, false)
+	eventually(t, "nobody is excluded", func() bool {
+		s.exchange.mu.Lock()
+		defer s.exchange.mu.Unlock()
+		return !s.exchange.members[lacks].Draining
+	})
+	return s, have, lacks, stop
+}
+
+func TestOnARealSegmentAnAddressIsHandedOverWithoutAGap(t *testing.T) {
+	s, have, lacks, _ := pair(t, nil)
+	c := newPinger(t, "192.0.2.9")
+	c.again(t)
+	s.exclude(have, true)
+	s.expect("after the handover", lacks)
+	c.again(t)
+	s.exclude(have, false)
+	s.exclude(lacks, true)
+	s.expect("after the handover back", have)
+	c.again(t)
+	if lost, gap := c.end(); lost != 0 {
+		t.Errorf("%d requests were not answered, within %s", lost, gap)
+	}
+}
+
+func TestOnARealSegmentGoodbyeLeavesNoGapAndNothingBehind(t *testing.T) {
+	s, have, lacks, stop := pair(t, ending(Gone))
+	c := newPinger(t, "192.0.2.9")
+	c.again(t)
+	stop[have]()
+	s.expect("after the goodbye", lacks)
+	c.again(t)
+	if lost, gap := c.end(); lost != 0 {
+		t.Errorf("%d requests were not answered, within %s", lost, gap)
+	}
+	stop[lacks]()
+	s.expect("after the last goodbye", "")
+}
+
+func TestOnARealSegmentTheAddressesOfALostNodeAreTakenOver(t *testing.T) {
+	s, have, lacks, stop := pair(t, nil)
+	c := newPinger(t, "192.0.2.9")
+	c.again(t)
+	ip(t, "link set port-"+have+" down")
+	s.exchange.lose(have)
+	eventuallyIs(t, "who has it", lacks, func() string { return strings.Trim(strings.Replace(s.holders("192.0.2.9"), have, "", 1), " ") })
+	c.again(t)
+	stop[have]()
+	_, gap := c.end()
+	fmt.Printf("RESULT agent_takeover_after_detection_ms %d\n", gap.Milliseconds())
+}
+
+func TestOnARealSegmentWhatANodeWithoutAgentAnswersIsNotTaken(t *testing.T) {
+	s, have, lacks, stop := pair(t, nil)
+	stop[have]()
+	before := testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues("answered"))
+	s.exchange.lose(have)
+	eventually(t, "the other has asked for both several times", func() bool {
+		return testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues("answered")) >= before+6
+	})
+	s.expect("while it is answered", have)
+	s.hosts[have].in(func() {
+		s.hosts[have].ip(t, `addr del 192.0.2.9/24 dev eth0
+			addr del 2001:db8::9/64 dev eth0`)
+	})
+	s.expect("when it is not", lacks)
+}
+
+func TestOnARealSegmentAForeignMachineIsTold(t *testing.T) {
+	s, have, _, _ := pair(t, nil)
+	foreign := s.hosts["c"]
+	claim := func() {
+		for _, prefix := range []string{"192.0.2.9/24", "2001:db8::9/64"} {
+			p := netip.MustParsePrefix(prefix)
+			a := announce.Address{Prefix: p, Link: "eth0", Valid: announce.Forever, Preferred: announce.Forever, NoPrefixRoute: true, NoDAD: p.Addr().Is6()}
+			if err := foreign.stack.Put(t.Context(), []announce.Address{a}); err != nil {
+				t.Fatal(err)
+			}
+			if err := foreign.stack.Claim(t.Context(), "eth0", p.Addr()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	told := map[string]bool{}
+	eventually(t, "both conflicts are told", func() bool {
+		claim()
+		select {
+		case e := <-s.hosts[have].events.Events:
+			if strings.Contains(e, eventConflict) {
+				told[strings.Fields(e)[2]] = true
+			}
+		case <-time.After(time.Second / 10):
+		}
+		return maps.Equal(told, map[string]bool{"192.0.2.9,": true, "2001:db8::9,": true})
+	})
+	if got := s.holders("192.0.2.9"); got != have+" c" && got != "c "+have {
+		t.Errorf("it is on %q, want it to stay on %s too", got, have)
+	}
+}

@@ -1,0 +1,259 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/linux"
+)
+
+// segment is an Ethernet with hosts, each a network namespace with eth0 on a
+// bridge. The test itself is on the bridge too, as 192.0.2.254.
+type segment struct {
+	t        *testing.T
+	exchange exchange
+	hosts    map[string]*host
+}
+
+// host is a machine on the segment, and its agent.
+type host struct {
+	name    string
+	do      chan func()
+	stack   *linux.Stack
+	kernel  local
+	cluster *fakeCluster
+	agent   *Agent
+	events  *record.FakeRecorder
+	metrics *Metrics
+}
+
+func newSegment(t *testing.T, names ...string) *segment {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread dies with the test
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatalf("make a network namespace, as root: %v", err)
+	}
+	ip(t, `link set lo up
+		link add br0 type bridge forward_delay 0 mcast_snooping 0
+		link set br0 up
+		addr add 192.0.2.254/24 dev br0`)
+	s := &segment{t: t, hosts: map[string]*host{}}
+	s.exchange.members = map[string]election.Member{}
+	for i, name := range names {
+		s.hosts[name] = s.newHost(name, i+1)
+	}
+	return s
+}
+
+// newHost makes a machine. What is done in its namespace is done by a thread that
+// lives as long as the test.
+func (s *segment) newHost(name string, number int) *host {
+	t := s.t
+	h := &host{name: name, do: make(chan func())}
+	ready := make(chan int)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+		}
+		ready <- unix.Gettid()
+		for f := range h.do {
+			f()
+		}
+	}()
+	t.Cleanup(func() { close(h.do) })
+	thread := <-ready
+	ip(t, fmt.Sprintf(`link add port-%[1]s type veth peer name eth0 netns %[2]d
+		link set port-%[1]s master br0
+		link set port-%[1]s up`, name, thread))
+	h.in(func() {
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0); err != nil {
+			t.Logf("duplicate address detection stays: %v", err)
+		}
+		h.ip(t, fmt.Sprintf(`link set lo up
+			link set eth0 up
+			addr add 192.0.2.%[1]d/24 dev eth0
+			addr add 2001:db8::%[1]d/64 dev eth0 nodad
+			route add default via 192.0.2.254`, number))
+		var err error
+		if h.stack, err = linux.New(slog.New(slog.DiscardHandler)); err != nil {
+			t.Error(err)
+			return
+		}
+		changes, err := h.stack.Changes(context.WithoutCancel(t.Context()))
+		if err != nil {
+			t.Error(err)
+		}
+		h.kernel = local{h.stack, changes}
+	})
+	t.Cleanup(func() { _ = h.stack.Close() })
+	return h
+}
+
+// in does something in the namespace of h.
+func (h *host) in(f func()) {
+	done := make(chan struct{})
+	h.do <- func() { defer close(done); f() }
+	<-done
+}
+
+// ip is to be called in the namespace of h.
+func (h *host) ip(t *testing.T, script string) {
+	for line := range strings.Lines(script) {
+		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+			t.Errorf("ip %s: %v\n%s", strings.TrimSpace(line), err, out)
+		}
+	}
+}
+
+// start runs an agent on h, until stop is called.
+func (s *segment) start(name string, departures Departures) (stop func()) {
+	h := s.hosts[name]
+	if h.cluster == nil {
+		h.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: Snapshot{
+			Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96")},
+			Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
+		}}
+	}
+	h.events, h.metrics = record.NewFakeRecorder(10000), NewMetrics(prometheus.NewRegistry())
+	h.agent = New(Options{
+		Node: name, Namespace: "purelb", Kernel: h.kernel, Cluster: h.cluster, Peers: s.exchange.join(name), Annotations: s,
+		Departures: departures, Events: h.events, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler),
+	})
+	return run(s.t, h.agent.Run)
+}
+
+// change changes the cluster, as all see it.
+func (s *segment) change(change func(*Snapshot)) {
+	for _, h := range s.hosts {
+		if h.cluster != nil {
+			h.cluster.change(change)
+		}
+	}
+}
+
+// Want writes at once, for all to see.
+func (s *segment) Want(writes map[string]Write) {
+	s.exchange.mu.Lock()
+	defer s.exchange.mu.Unlock()
+	for _, h := range s.hosts {
+		if h.cluster != nil {
+			(&fakeAnnotations{cluster: h.cluster}).Want(writes)
+		}
+	}
+}
+
+// holders returns which hosts have an address.
+func (s *segment) holders(address string) string {
+	var names []string
+	for name, h := range s.hosts {
+		node, err := h.stack.Observe(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if slices.ContainsFunc(node.Addresses, func(a announce.Address) bool { return a.Prefix.Addr() == netip.MustParseAddr(address) }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func (s *segment) expect(what, holders string) {
+	s.t.Helper()
+	for _, address := range []string{"192.0.2.9", "2001:db8::9"} {
+		eventuallyIs(s.t, what+": who has "+address, holders, func() string { return s.holders(address) })
+	}
+}
+
+// exchange is what nodes know of each other, all the same and at once.
+type exchange struct {
+	mu      sync.Mutex
+	members map[string]election.Member
+	seats   []*seat
+}
+
+// seat is the Peers of one node.
+type seat struct {
+	*exchange
+	node    string
+	changed chan struct{}
+	letters chan Letter
+}
+
+func (x *exchange) join(node string) *seat {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seats = slices.DeleteFunc(x.seats, func(s *seat) bool { return s.node == node })
+	s := &seat{x, node, make(chan struct{}, 1), make(chan Letter, 100)}
+	x.seats = append(x.seats, s)
+	return s
+}
+
+func (s *seat) Publish(r lease.Record) {
+	s.change(func() {
+		s.members[s.node] = election.Member{Node: s.node, Subnets: r.Subnets, Draining: r.Draining != "", Eligible: true, Reachable: true}
+	})
+}
+
+// change changes what is known, and tells all of it if it is news.
+func (x *exchange) change(change func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before := fmt.Sprint(x.members)
+	change()
+	if fmt.Sprint(x.members) != before {
+		for _, s := range x.seats {
+			poke(s.changed)
+		}
+	}
+}
+
+// lose has all think that node is dead.
+func (x *exchange) lose(node string) { x.change(func() { delete(x.members, node) }) }
+
+func (s *seat) Peers() election.Peers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := election.Peers{Known: subnets, Trusted: true}
+	for _, m := range s.members {
+		p.Members = append(p.Members, m)
+	}
+	return p
+}
+
+func (s *seat) Send(_ context.Context, node string, message []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.seats {
+		if other.node == node {
+			other.letters <- Letter{s.node, message}
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no %s", node)
+}
+
+func (s *seat) Changed() <-chan struct{}    { return s.changed }
+func (s *seat) Received() <-chan Letter     { return s.letters }
+func (s *seat) Leave(context.Context) error { s.lose(s.node); return nil }

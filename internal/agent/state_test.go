@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// shows returns what /state answers.
+func (w *world) shows(t *testing.T) (text string, s stateShown) {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	w.agent.Handler(prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/state", nil))
+	if err := json.Unmarshal(answer.Body.Bytes(), &s); err != nil {
+		t.Fatalf("%v in\n%s", err, answer.Body)
+	}
+	return answer.Body.String(), s
+}
+
+func TestTheStateSaysWhatIsWhereAndWhy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.agent.State = map[string]func() any{"gossip": func() any { return "well" }}
+	}, func(w *world) {
+		w.kernel.answers["192.0.2.10"] = someMAC
+		w.cluster.change(serving(branded("far", "203.0.113.7"), branded("out", "198.51.100.9"), branded("taken", "192.0.2.10"), branded("web", "192.0.2.9")))
+		time.Sleep(3 * time.Second)
+		_, s := w.shows(t)
+		got := fmt.Sprintln(s.Node, s.Complete, s.Config, s.Subnets, s.Peers.Trusted, s.Peers.Count, s.More)
+		for _, list := range [][]addressShown{s.Here, s.NotHere} {
+			for _, a := range list {
+				got += fmt.Sprintln(a.Service, a.IP, a.Interface, a.Reason, a.Winner, "-", a.Why, "-", a.Failure)
+			}
+			got += "\n"
+		}
+		want(t, "state", got, `node-a true purelb/default [192.0.2.0/24 2001:db8::/64] true 1 map[gossip:well]
+default/far 203.0.113.7 kube-lb0 announcingNonLocal  - every node announces it, or every node with a ready endpoint where externalTrafficPolicy is Local - 
+default/web 192.0.2.9 eth0 electionWon node-a - node-a has it and can keep it - 
+
+default/out 198.51.100.9  noLocalInterface  - this node has no working interface in its network - 
+default/taken 192.0.2.10 eth0 electionWon node-a - node-a has the lowest hash of the nodes in its network - 192.0.2.10 on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool
+
+`)
+		if len(s.Conflicts) != 1 || s.Conflicts[0].MAC != "02:00:00:00:00:07" || s.Conflicts[0].Here {
+			t.Errorf("conflicts are %+v", s.Conflicts)
+		}
+	})
+}
+
+func TestTheStateIsBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for i := range 5000 {
+			ip := fmt.Sprintf("203.0.113.%d", i%250)
+			if i%2 == 0 {
+				ip = fmt.Sprintf("10.0.%d.%d", i/250, i%250)
+			}
+			w.cluster.snapshot.Services = append(w.cluster.snapshot.Services, branded(fmt.Sprintf("service-%d", i), ip))
+		}
+		for i := range 2000 {
+			w.peers.peers.Members = append(w.peers.peers.Members, election.Member{Node: fmt.Sprintf("another-node-%d", i), Subnets: subnets})
+		}
+	}, func(w *world) {
+		settle()
+		text, s := w.shows(t)
+		if len(text) > 1<<20 {
+			t.Errorf("it has %d bytes", len(text))
+		}
+		if n := len(s.Here) + s.HereLeftOut + len(s.NotHere) + s.NotHereLeftOut; n != 5000 || s.Peers.Count != 2001 {
+			t.Errorf("it counts %d addresses and %d nodes", n, s.Peers.Count)
+		}
+		w.agent.State = map[string]func() any{"much": func() any { return make([]corev1.Service, 100000) }}
+		if text, _ = w.shows(t); len(text) > 1<<20 {
+			t.Errorf("with what others add it has %d bytes", len(text))
+		}
+	})
+}

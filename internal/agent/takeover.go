@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// probing is how a segment is asked who has an address. Who has it answers
+// within a millisecond or two; a second try is for a packet that got lost.
+var probing = announce.Probing{Count: 2, Interval: 40 * time.Millisecond, Wait: 60 * time.Millisecond}
+
+// letterLimit is how long a letter may take, after which a handover is over
+// anyway.
+const letterLimit = time.Second
+
+// errWaiting is why an address is not there yet.
+var errWaiting = errors.New("the segment is asked first whether another machine has it")
+
+// sift returns what to do about missing, the wanted addresses that are not
+// there, and notes in done what is under way.
+func (a *Agent) sift(now time.Time, seen *observation, plan announce.Plan, missing []announce.Address, done *outcome) (add []announce.Address) {
+	steps := a.takeovers.Sift(now, plan, a.losses.sift(now, plan.Wanted, missing), seen.Node)
+	for link, ips := range byLink(steps.Probe) {
+		done.errands = append(done.errands, a.probe(link, ips))
+	}
+	for to, ips := range steps.Answer {
+		done.errands = append(done.errands, a.write(to, announce.Taken, ips)...)
+	}
+	going := addressesOf(steps.Add)
+	vanished := map[netip.Addr]announce.Address{}
+	for _, w := range missing {
+		ip := w.Prefix.Addr()
+		if !going[ip] {
+			done.waiting[ip] = w
+		} else if a.losses[ip] != nil {
+			vanished[ip] = w
+		}
+	}
+	for i, w := range steps.Add {
+		if as, again := vanished[w.Prefix.Addr()]; again {
+			steps.Add[i] = as // the kernel is to look for duplicates, if it may
+		}
+	}
+	done.contests = steps.Contested
+	done.again(steps.Next)
+	return steps.Add
+}
+
+// part returns which of remove may go now, and notes in done what is under way.
+func (a *Agent) part(now time.Time, plan announce.Plan, remove []announce.Address, done *outcome) []announce.Address {
+	parting := a.handovers.Sift(now, plan, remove)
+	for to, ips := range parting.Ask {
+		a.Metrics.handovers.Add(float64(len(ips)))
+		a.Log.Info("handingOver", "node", a.Node, "to", to, "addresses", ips)
+		done.errands = append(done.errands, a.write(to, announce.Take, ips)...)
+	}
+	going := addressesOf(parting.Remove)
+	for _, w := range remove {
+		if ip := w.Prefix.Addr(); !going[ip] {
+			done.parting[ip] = w
+		}
+	}
+	done.again(parting.Next)
+	return parting.Remove
+}
+
+// probe is the errand of asking the segment of link who has the addresses.
+func (a *Agent) probe(link string, ips []netip.Addr) errand {
+	return func(ctx context.Context) note {
+		answers, err := a.Kernel.Probe(ctx, link, ips, probing)
+		return func(now time.Time) {
+			if err != nil {
+				a.takeovers.Unprobed(now, ips)
+				a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
+				a.Log.WarnContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
+				return
+			}
+			a.takeovers.Probed(now, ips, answers)
+			a.Metrics.probes.WithLabelValues("answered").Add(float64(len(answers)))
+			a.Metrics.probes.WithLabelValues("silent").Add(float64(len(ips) - len(answers)))
+		}
+	}
+}
+
+// write are the errands of telling another node's agent something about
+// addresses. Whom the request does not reach cannot take them.
+func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []errand {
+	var all []errand
+	for _, message := range announce.Encode(kind, ips) {
+		all = append(all, func(ctx context.Context) note {
+			ctx, cancel := context.WithTimeout(ctx, letterLimit)
+			defer cancel()
+			err := a.Peers.Send(ctx, to, message)
+			if err == nil {
+				return nil
+			}
+			return func(now time.Time) {
+				a.Log.WarnContext(ctx, "letterNotSent", "node", a.Node, "to", to, "addresses", len(ips), "error", err)
+				if kind == announce.Take {
+					a.handovers.Over(to, ips)
+				}
+			}
+		})
+	}
+	return all
+}
+
+// readLetter takes in a letter of another node's agent.
+func (a *Agent) readLetter(now time.Time, l Letter) {
+	m, err := announce.Decode(l.Message)
+	if err != nil {
+		a.Log.Debug("letterNotUnderstood", "node", a.Node, "from", l.From, "error", err)
+		return
+	}
+	switch m.Kind {
+	case announce.Take:
+		a.takeovers.Offered(now, l.From, m.Addresses)
+	case announce.Taken:
+		a.handovers.Over(l.From, m.Addresses)
+	}
+}
+
+func byLink(addresses []announce.Address) map[string][]netip.Addr {
+	links := map[string][]netip.Addr{}
+	for _, a := range addresses {
+		links[a.Link] = append(links[a.Link], a.Prefix.Addr())
+	}
+	return links
+}

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/service"
+)
+
+var someMAC = [6]byte{2, 0, 0, 0, 0, 7}
+
+// reachable is a peer that can be sent letters.
+func reachable(name string) election.Member {
+	m := peer(name)
+	m.Reachable = true
+	return m
+}
+
+// heldBy is web with its address in the slot of node.
+func heldBy(node string) corev1.Service {
+	web := branded("web", "192.0.2.9", "2001:db8::9")
+	web.Annotations[service.AnnotationAnnouncingIPv4] = node + ",eth0,192.0.2.9"
+	web.Annotations[service.AnnotationAnnouncingIPv6] = node + ",eth0,2001:db8::9"
+	return web
+}
+
+const bothAddresses = "192.0.2.9/24 eth0, 2001:db8::9/64 eth0"
+
+func TestWhatAnotherMachineAnswersForIsNotTakenAndIsToldOnce(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		settle()
+		want(t, "events, at first", w.told(), "")
+		writes := w.notes.written()
+		time.Sleep(9 * time.Minute)
+		want(t, "kernel", w.kernel.String(), "")
+		want(t, "slots", w.slots("web"), "")
+		tail := " on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool"
+		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
+		if told := w.peers.told(); !strings.Contains(told, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
+			t.Errorf("the other nodes are told %q", told)
+		}
+		if n := w.notes.written() - writes; n != 0 {
+			t.Errorf("%d writes while it waits", n)
+		}
+		if n := testutil.ToFloat64(w.metrics.conflicts); n != 2 {
+			t.Errorf("%v conflicts are counted, want 2", n)
+		}
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		time.Sleep(7 * time.Second)
+		want(t, "kernel, when nobody answers any more", w.kernel.String(), bothAddresses)
+		want(t, "slots, when nobody answers any more", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+	})
+}
+
+func TestWhatANodeWithoutAgentStillAnswersIsWaitedForWithoutAWord(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
+	}, func(w *world) {
+		time.Sleep(time.Minute)
+		want(t, "kernel", w.kernel.String(), "")
+		want(t, "events", w.told(), "")
+		want(t, "slots", w.slots("web"), "node-b,eth0,192.0.2.9 node-b,eth0,2001:db8::9")
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		time.Sleep(7 * time.Second)
+		want(t, "kernel, when it has expired there", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestNothingIsTakenFromASegmentThatCannotBeAsked(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.change(func() { w.kernel.probeErr = errors.New("no carrier") })
+		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7")))
+		time.Sleep(time.Minute)
+		want(t, "kernel", w.kernel.String(), "203.0.113.7/32 kube-lb0")
+		w.kernel.change(func() { w.kernel.probeErr = nil })
+		time.Sleep(7 * time.Second)
+		want(t, "kernel, when it can", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
+	})
+}
+
+func TestWhatIsOfferedIsTakenAtOnceThoughItIsStillAnswered(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
+		b := reachable("node-b")
+		b.Draining = true
+		w.peers.peers.Members = append(w.peers.peers.Members, b)
+	}, func(w *world) {
+		settle()
+		want(t, "kernel, before", w.kernel.String(), "")
+		w.kernel.doings()
+		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
+		w.peers.received <- Letter{From: "node-b", Message: take}
+		settle()
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+		if claims := w.kernel.claims(); len(claims) != 2 {
+			t.Errorf("right away it claims %v, want both", claims)
+		}
+		taken := announce.Encode(announce.Taken, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
+		want(t, "letters", strings.Join(w.peers.letters(), "\n"), "node-b: "+string(taken))
+		w.peers.received <- Letter{From: "node-c", Message: []byte("nonsense")}
+		settle()
+		want(t, "kernel, after nonsense", w.kernel.String(), bothAddresses)
+	})
+}
+
+// handsOver has a node that holds both addresses and is excluded then, beside
+// node-b.
+func handsOver(t *testing.T, answer func(to string, message []byte) (Letter, bool), test func(*world)) {
+	inWorld(t, func(w *world) {
+		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
+		w.peers.answer = answer
+	}, func(w *world) {
+		w.kernel.doings()
+		w.cluster.change(func(s *Snapshot) {
+			s.Node = s.Node.DeepCopy()
+			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
+		})
+		settle()
+		test(w)
+	})
+}
+
+func TestAHolderGoesAsSoonAsTheNextOneHasTaken(t *testing.T) {
+	handsOver(t, func(to string, message []byte) (Letter, bool) {
+		m, err := announce.Decode(message)
+		return Letter{to, announce.Encode(announce.Taken, m.Addresses)[0]}, err == nil && m.Kind == announce.Take
+	}, func(w *world) {
+		want(t, "kernel", w.kernel.String(), "")
+		if done := w.kernel.doings(); !strings.Contains(done, "forget") {
+			t.Errorf("UDP flows to what left are not forgotten:\n%s", done)
+		}
+		want(t, "log", w.logged("to"), "electionWon\nelectionWon\nsubnetsChanged\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
+	})
+}
+
+func TestAHolderGoesAfterASecondWhenTheNextOneDoesNotAnswer(t *testing.T) {
+	handsOver(t, nil, func(w *world) {
+		time.Sleep(900 * time.Millisecond)
+		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses)
+		want(t, "slots, before the second is over", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+		if n := len(w.peers.letters()); n != 1 {
+			t.Errorf("asked %d times, want once", n)
+		}
+		time.Sleep(200 * time.Millisecond)
+		want(t, "kernel", w.kernel.String(), "")
+		want(t, "slots", w.slots("web"), "")
+	})
+}
+
+func TestTheLastNodeKeepsItsAddressesThoughItIsExcluded(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(heldBy("node-a")))
+		w.cluster.change(func(s *Snapshot) {
+			s.Node = s.Node.DeepCopy()
+			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
+		})
+		time.Sleep(time.Minute)
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestAnAffinityThatCannotBeHadIsCounted(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		web := branded("web", "192.0.2.9")
+		web.Annotations[announce.AnnotationNodeAffinity] = "service-endpoints"
+		w.cluster.change(func(s *Snapshot) {
+			s.Services, s.Endpoints = []corev1.Service{web}, map[string][]string{"default/web": {"node-x"}}
+		})
+		time.Sleep(10 * time.Minute)
+		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
+		if n := testutil.ToFloat64(w.metrics.affinityFallback.WithLabelValues("192.0.2.9")); n != 1 {
+			t.Errorf("affinity_fallback_total is %v, want 1", n)
+		}
+	})
+}

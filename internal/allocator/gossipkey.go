@@ -1,0 +1,84 @@
+package allocator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+const (
+	// gossipKeyEntry is where the Secret has the key, in base64, and
+	// gossipKeySize is how many bytes it has: those of AES-256.
+	gossipKeyEntry = "key"
+	gossipKeySize  = 32
+	// gossipKeyCheck is how often we look whether the Secret is still there,
+	// and gossipKeyRetry is the pause after that could not be seen.
+	gossipKeyCheck = 5 * time.Minute
+	gossipKeyRetry = 5 * time.Second
+)
+
+// gossipKey makes the Secret with the key of the agents' gossip where there is
+// none. What is in one that is there is its owner's business.
+type gossipKey struct {
+	secrets typedcorev1.SecretInterface
+	name    string
+	log     *slog.Logger
+}
+
+// Start implements manager.Runnable. Only the leader makes a key.
+func (k *gossipKey) Start(ctx context.Context) error {
+	if k.name == "" {
+		return nil
+	}
+	var last string
+	for {
+		pause, said := gossipKeyCheck, ""
+		if err := k.ensure(ctx); err != nil {
+			pause, said = gossipKeyRetry, err.Error()
+		}
+		if said != "" && said != last && ctx.Err() == nil {
+			k.log.WarnContext(ctx, "gossipKeyNotMade", "secret", k.name, "error", said)
+		}
+		last = said
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// ensure makes the Secret if it is not there. Two that do it at once are no harm:
+// the API server takes one of them.
+func (k *gossipKey) ensure(ctx context.Context) error {
+	_, err := k.secrets.Get(ctx, k.name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	key := make([]byte, gossipKeySize)
+	if _, err := rand.Read(key); err != nil {
+		return fmt.Errorf("make a key: %w", err)
+	}
+	_, err = k.secrets.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: k.name, Labels: map[string]string{"app": "purelb", "app.kubernetes.io/name": "purelb"}},
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{gossipKeyEntry: []byte(base64.StdEncoding.EncodeToString(key))},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err == nil {
+		k.log.InfoContext(ctx, "gossipKeyMade", "secret", k.name)
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+package lease
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// round is the time between two lists when all is well. Beside what
+	// gossip tells, they find those who do not gossip.
+	round = 5 * time.Minute
+	// hurry is the time between two lists while somebody is lost, and
+	// hurryEach is added for each node there is: so the lists of all nodes
+	// together do not grow faster than their number.
+	hurry, hurryEach = 5 * time.Second, 30 * time.Millisecond
+)
+
+// follow reads the Leases of all nodes until ctx is done.
+func (l *Leases) follow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if !l.now().Watch {
+			l.glance(ctx)
+			continue
+		}
+		if err := l.watch(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// glance lists the Leases now and then, as long as they are not to be watched.
+func (l *Leases) glance(ctx context.Context) {
+	l.update(func(t *table) bool {
+		if t.watching {
+			t.endWatch(time.Now())
+		}
+		return true
+	})
+	// Agents that start together should not go on together.
+	spread := 0.75 + rand.Float64()/2
+	for ctx.Err() == nil && !l.now().Watch {
+		pause := l.untilNext(spread)
+		if pause <= 0 {
+			if l.list(ctx) {
+				continue
+			}
+			pause = l.opt.RetryPeriod
+		}
+		l.wait(ctx, pause)
+		poke(l.changed) // we may be settled by now
+	}
+}
+
+// untilNext is how long nothing is to be done. Spread is what the time between
+// two lists is multiplied with.
+func (l *Leases) untilNext(spread float64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t, now := l.table, time.Now()
+	if !t.listed.IsZero() && !t.unlisted() {
+		next := t.nextList(spread)
+		if t.settled.After(now) && t.settled.Before(next) {
+			next = t.settled
+		}
+		return next.Sub(now)
+	}
+	return 0
+}
+
+// list lists the Leases, and says whether there was an answer.
+func (l *Leases) list(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.RenewDeadline)
+	defer cancel()
+	at := time.Now()
+	all, err := l.opt.Client.List(ctx, metav1.ListOptions{LabelSelector: Selector})
+	if err != nil {
+		l.opt.Log.DebugContext(ctx, "leases not listed", "error", err)
+		return false
+	}
+	l.update(func(t *table) bool {
+		if t.listed.IsZero() {
+			close(l.listed)
+		}
+		t.list(all.Items, at)
+		return true
+	})
+	return true
+}
+
+// wait waits for d or until something else is to be done, and says whether ctx
+// lasts longer than that.
+func (l *Leases) wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.look:
+	case <-timer.C:
+	}
+	return true
+}

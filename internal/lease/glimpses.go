@@ -1,0 +1,140 @@
+package lease
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// glimpses are what is known of Leases that are not watched, from how they were
+// each time that they were looked at.
+type glimpses struct {
+	last map[string]glimpse
+	// renewed is since when a Lease was certainly renewed once more, and
+	// silent are those of which it is known that nobody renews them.
+	renewed map[string]time.Time
+	silent  map[string]bool
+	// lost are the nodes whose silence was noticed in another way, and when.
+	// Stale are their Leases from before that, when a watch began.
+	lost  map[string]time.Time
+	stale map[string]string
+}
+
+// glimpse is a version of a Lease, and when it was seen first and last.
+type glimpse struct {
+	version     string
+	first, last time.Time
+}
+
+func newGlimpses() glimpses {
+	return glimpses{
+		last: map[string]glimpse{}, renewed: map[string]time.Time{}, silent: map[string]bool{}, stale: map[string]string{},
+	}
+}
+
+// glimpse notes that the Lease of node was version at at.
+func (g *glimpses) glimpse(node, version string, at time.Time, watched bool) {
+	old, known := g.last[node]
+	if known && old.version == version {
+		old.last = at
+		g.last[node] = old
+		return
+	}
+	if known && !watched {
+		g.renewed[node] = old.last
+	}
+	g.last[node] = glimpse{version, at, at}
+	delete(g.silent, node)
+}
+
+func (g *glimpses) forget(node string) {
+	delete(g.last, node)
+	delete(g.renewed, node)
+	delete(g.silent, node)
+	delete(g.stale, node)
+}
+
+// list notes that all is what Leases there are, as an answer to what was asked
+// at at.
+func (t *table) list(all []coordinationv1.Lease, at time.Time) {
+	there := map[string]bool{}
+	for i := range all {
+		if node, ok := nodeOf(&all[i]); ok {
+			there[node] = true
+			t.observe(&all[i], at)
+		}
+	}
+	for node := range t.said {
+		if !there[node] {
+			t.drop(node)
+		}
+	}
+	t.listed = at
+	t.prove(at)
+	if !t.taken.IsZero() && at.After(t.taken) {
+		t.settleFrom(at)
+	}
+	for node, since := range t.lost {
+		if g, ok := t.last[node]; ok && at.Sub(later(g.first, since)) > t.duration {
+			t.silent[node] = true
+		}
+	}
+}
+
+// nextList is when Leases that were listed are to be listed again, if that has
+// to wait for anything.
+func (t *table) nextList(spread float64) time.Time {
+	from, pause := t.listed, round
+	if len(t.lost) > 0 {
+		pause = hurry + hurryEach*time.Duration(len(t.said))
+		from = later(from, slices.MinFunc(slices.Collect(maps.Values(t.lost)), time.Time.Compare))
+	}
+	return from.Add(time.Duration(float64(pause) * spread))
+}
+
+// lose notes which nodes are lost now. Those of which that is news have the time
+// to be heard of.
+func (t *table) lose(lost map[string]time.Time, now time.Time) {
+	before := t.lost
+	t.lost = lost
+	for node := range lost {
+		_, old := before[node]
+		s, known := t.said[node]
+		if old || !known || !t.watching || t.silent[node] || s.duration <= t.duration {
+			continue
+		}
+		version := t.last[node].version
+		t.stale[node] = version
+		t.live.Forget(node)
+		t.live.Observe(node, version, t.term(node, version), now)
+	}
+}
+
+// beginWatch notes that a watch begins. Everybody who is not known to be silent
+// has the time to be heard of.
+func (t *table) beginWatch() {
+	t.watching, t.synced = true, false
+	t.live = election.NewLiveness(t.silence)
+	clear(t.stale)
+	for node := range t.lost {
+		t.stale[node] = t.last[node].version
+	}
+}
+
+// endWatch notes that the watch is over. What it has found out stays known.
+func (t *table) endWatch(now time.Time) {
+	if nodes, trusted := t.live.Live(now); t.synced && trusted {
+		live := map[string]bool{}
+		for _, node := range nodes {
+			live[node] = true
+		}
+		for node := range t.said {
+			t.silent[node] = !live[node]
+		}
+	}
+	t.watching, t.synced = false, false
+}

@@ -1,0 +1,223 @@
+package lease
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// slowTable is that of node-a, which does not watch.
+func slowTable() *table {
+	t := theTable()
+	t.endWatch(at(0))
+	return t
+}
+
+// slow is the Lease of node, renewed at a time, which counts for three minutes.
+func slow(node string, renewed float64) coordinationv1.Lease {
+	o := leaseOf(node, at(renewed), "192.0.2.0/24")
+	seconds := int32(180)
+	o.Spec.LeaseDurationSeconds = &seconds
+	return *o
+}
+
+// about says what t knows of node-b at a time.
+func about(t *table, now float64) string {
+	for _, l := range t.view(at(now)).Leases {
+		if l.Node == "node-b" {
+			renewed := "never"
+			if !l.Renewed.IsZero() {
+				renewed = fmt.Sprint("after ", l.Renewed.Sub(at(0)))
+			}
+			return fmt.Sprintf("alive %t, renewed %s", l.Alive, renewed)
+		}
+	}
+	return "gone"
+}
+
+func says(t *testing.T, table *table, now float64, want string) {
+	t.Helper()
+	if got := about(table, now); got != want {
+		t.Errorf("at %g: %s, want %s", now, got, want)
+	}
+}
+
+func TestALeaseThatIsNotWatchedCountsUntilItIsFoundSilent(t *testing.T) {
+	table := slowTable()
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(0))
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(300))
+	says(t, table, 300, "alive true, renewed never")
+
+	table.lost = map[string]time.Time{"node-b": at(310)}
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(315))
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(320))
+	says(t, table, 320, "alive true, renewed never") // it has as long as a Lease that is kept fast
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(321))
+	says(t, table, 321, "alive false, renewed never")
+
+	table.list([]coordinationv1.Lease{slow("node-b", 330)}, at(331))
+	says(t, table, 331, "alive true, renewed after 5m21s") // no earlier than it was seen last
+	table.list(nil, at(400))
+	says(t, table, 400, "gone")
+}
+
+func TestAWatchGivesTheLostAsLongAsAFastLeaseLasts(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lost bool
+		show func(*table)
+		want string
+	}{
+		{"it is lost and silent", true, func(*table) {}, "alive false, renewed never"},
+		{"it is lost, and renews once", true, func(t *table) { o := slow("node-b", 3); t.observe(&o, at(3)) }, "alive true, renewed after 3s"},
+		{"it never gossiped", false, func(*table) {}, "alive true, renewed never"},
+	} {
+		table := slowTable()
+		table.list([]coordinationv1.Lease{slow("node-b", -60)}, at(-50))
+		if tt.lost {
+			table.lost = map[string]time.Time{"node-b": at(-1)}
+		}
+		table.beginWatch()
+		table.list([]coordinationv1.Lease{slow("node-b", -60)}, at(0))
+		table.synced = true
+		renewed(table, at(1), false)
+		tt.show(table)
+		for s := 4.0; s <= 16; s += 3 {
+			renewed(table, at(s), false)
+		}
+		if got := about(table, 16); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestWhoIsLostDuringAWatchHasAsLongAsAFastLeaseLasts(t *testing.T) {
+	table := theTable()
+	o := slow("node-b", 0)
+	table.observe(&o, at(0))
+	for s := 0.0; s <= 58; s += 4 {
+		renewed(table, at(s), false)
+	}
+	table.lose(map[string]time.Time{"node-b": at(57)}, at(57))
+	for s := 60.0; s <= 66; s += 3 {
+		renewed(table, at(s), false)
+	}
+	says(t, table, 66, "alive true, renewed never")
+	renewed(table, at(67), false)
+	says(t, table, 67, "alive false, renewed never")
+}
+
+func TestWhoDiedDuringAWatchStaysDeadAfterIt(t *testing.T) {
+	table := theTable()
+	o := leaseOf("node-b", at(0), "192.0.2.0/24")
+	table.observe(o, at(0))
+	for s := 0.0; s <= 12; s += 3 {
+		renewed(table, at(s), false)
+	}
+	table.endWatch(at(12))
+	says(t, table, 12, "alive false, renewed never")
+	table.beginWatch()
+	table.synced = true
+	table.observe(o, at(20))
+	says(t, table, 20, "alive false, renewed never")
+	table.observe(leaseOf("node-b", at(21), "192.0.2.0/24"), at(21))
+	says(t, table, 21, "alive true, renewed never")
+}
+
+func TestWithoutAWatchWeAreSettledWhenAListFollowsOurLease(t *testing.T) {
+	for _, tt := range []struct {
+		create bool
+		after  float64 // the list
+	}{{false, 2}, {true, 4}} {
+		table := slowTable()
+		table.list(nil, at(0))
+		o := slow("node-a", 1)
+		table.send(versionOf(&o), tt.create, at(1))
+		if table.unlisted() {
+			t.Error("a list is due before the Lease is written")
+		}
+		table.acknowledge(versionOf(&o))
+		if !table.unlisted() || table.view(at(1)).Contact != at(1) {
+			t.Error("no list is due, or no proof of contact")
+		}
+		table.list([]coordinationv1.Lease{o}, at(2))
+		if v := table.view(at(tt.after)); !v.Settled || v.Trusted {
+			t.Errorf("settled %t, trusted %t", v.Settled, v.Trusted)
+		}
+		if tt.create && table.view(at(3.9)).Settled {
+			t.Error("settled before nodes that started together could see each other")
+		}
+	}
+}
+
+func TestListsAreSoonerWhileSomebodyIsLost(t *testing.T) {
+	table := slowTable()
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(0))
+	if got := table.nextList(1); got != at(300) {
+		t.Errorf("the next list is after %s, want 5m", got.Sub(at(0)))
+	}
+	table.lost = map[string]time.Time{"node-b": at(100), "node-c": at(90)}
+	if got := table.nextList(1); got != at(95.03) {
+		t.Errorf("the next list is after %s, want 5.03 s after the first loss", got.Sub(at(0)))
+	}
+}
+
+func TestALeaseThatIsKeptSlowlySaysSo(t *testing.T) {
+	client := api(t)
+	l, _ := start(t, client, "node-a", 2*time.Second)
+	l.Keep(Keeping{})
+	l.Publish(record("192.0.2.0/24"))
+	for !l.View().Settled {
+		<-l.Changed()
+	}
+	if got := *get(t, client, "node-a").Spec.LeaseDurationSeconds; got != 180 {
+		t.Errorf("it counts for %d s, want 180", got)
+	}
+	l.Keep(Keeping{Fast: true})
+	for *get(t, client, "node-a").Spec.LeaseDurationSeconds != 2 {
+		<-l.Changed()
+	}
+}
+
+func TestALeaseThatWasTakenAwayForGoodIsNotWrittenAgain(t *testing.T) {
+	client := api(t)
+	l, _ := start(t, client, "node-a", 2*time.Second)
+	l.Publish(record("192.0.2.0/24"))
+	await(t, l, "node-a is known", members("node-a"))
+	if err := l.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, l, "nothing is known", func(p election.Peers) bool { return len(p.Members) == 0 })
+	if err := l.renewNow(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if all, err := client.List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) != 0 {
+		t.Errorf("there is %v, %v", all, err)
+	}
+}
+
+func TestTheLeaseTellsWhereTheNodeGossipsAndThatItDrains(t *testing.T) {
+	l := New(Options{Node: "node-a", Gossip: netip.MustParseAddrPort("[2001:db8::1]:7934")})
+	o := &coordinationv1.Lease{}
+	l.write(o, Record{Draining: "cordoned"}, time.Minute, at(0))
+	if got, why := Gossip(o), o.Annotations[AnnotationDraining]; got != l.opt.Gossip || why != "cordoned" || !Draining(o) {
+		t.Errorf("it gossips at %s and drains: %q", got, why)
+	}
+	l.opt.Gossip = netip.AddrPort{}
+	l.write(o, Record{}, time.Minute, at(0))
+	if _, there := o.Annotations[AnnotationGossip]; there || Draining(o) {
+		t.Errorf("annotations are %v", o.Annotations)
+	}
+	for _, text := range []string{"", "192.0.2.1", "192.0.2.1:0", "node:7934"} {
+		o.Annotations[AnnotationGossip] = text
+		if got := Gossip(o); got.IsValid() {
+			t.Errorf("%q is read as %s", text, got)
+		}
+	}
+}

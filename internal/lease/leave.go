@@ -1,0 +1,35 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Delete removes our Lease, so that the others need not wait for it to expire:
+// for an agent that leaves for good and has withdrawn its addresses. It is not
+// written again. A Lease that another instance on this node has taken over stays.
+func (l *Leases) Delete(ctx context.Context) error {
+	release, err := l.hold(ctx)
+	if err == nil {
+		defer release()
+		l.left = true
+		err = l.remove(ctx)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete lease %s%s: %w", Prefix, l.opt.Node, err)
+	}
+	return nil
+}
+
+func (l *Leases) remove(ctx context.Context) error {
+	o, err := l.opt.Client.Get(ctx, Prefix+l.opt.Node, metav1.GetOptions{})
+	if err != nil || o.Annotations[AnnotationInstance] != l.opt.Instance {
+		return err
+	}
+	return l.opt.Client.Delete(ctx, o.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion},
+	})
+}

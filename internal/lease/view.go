@@ -1,0 +1,89 @@
+package lease
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// View is what the Leases say of the nodes, at one moment.
+type View struct {
+	// Leases are all that are known, sorted by node. While they are not
+	// watched, one counts as alive unless it was found silent.
+	Leases []election.Leased
+	// Trusted says that Leases are watched now, and that there is contact
+	// with the API server: one that is silent, or not there, is of nobody.
+	Trusted bool
+	// Contact is when we last asked the API server something that it answered.
+	Contact time.Time
+	// Settled says that the others have had the time to learn of this node,
+	// and it of them.
+	Settled bool
+	// Listed says that the Leases have been seen once.
+	Listed bool
+}
+
+// said is what the Lease of a node says.
+type said struct {
+	election.Record
+	gossip   netip.AddrPort
+	duration time.Duration
+}
+
+// read reads o, which counts for duration if it does not say how long.
+func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
+	r := election.Record{Node: node, Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)}
+	return said{r, Gossip(o), durationOf(o, duration)}
+}
+
+// equal says whether s and o say the same of their node.
+func (s said) equal(o said) bool {
+	return s.gossip == o.gossip && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own)
+}
+
+// view returns what is known at now.
+func (t *table) view(now time.Time) View {
+	nodes, trusted := t.live.Live(now)
+	v := View{
+		Contact: t.contact,
+		Settled: !t.settled.IsZero() && !now.Before(t.settled),
+		Listed:  !t.listed.IsZero(),
+	}
+	v.Trusted = trusted && t.watching && t.synced
+	live := map[string]bool{}
+	for _, node := range nodes {
+		live[node] = true
+	}
+	for node, s := range t.said {
+		alive := !t.silent[node]
+		if t.watching && t.synced {
+			alive = live[node]
+		}
+		v.Leases = append(v.Leases, election.Leased{Record: s.Record, Alive: alive, Renewed: later(t.live.Renewed(node), t.renewed[node])})
+	}
+	slices.SortFunc(v.Leases, func(a, b election.Leased) int { return cmp.Compare(a.Node, b.Node) })
+	return v
+}
+
+// seeds returns where the others gossip.
+func (t *table) seeds() []netip.AddrPort {
+	var seeds []netip.AddrPort
+	for node, s := range t.said {
+		if node != t.self && s.gossip.IsValid() && !t.silent[node] {
+			seeds = append(seeds, s.gossip)
+		}
+	}
+	return seeds
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
