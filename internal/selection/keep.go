@@ -41,11 +41,17 @@ func (m *matter) narrow(decided []netip.Addr) {
 }
 
 // good returns what stays of what the Service has: all that it shows, unless it
-// asks for another address of the family, or to be looked at anew.
+// asks for another address of the family, or to be looked at anew. What was
+// chosen then in place of another, and is not written yet, is chosen again.
 func (m *matter) good() []netip.Addr {
 	var good []netip.Addr
 	for _, a := range m.kept {
 		if m.stays(a, good) {
+			good = append(good, a)
+		}
+	}
+	for _, a := range m.booked {
+		if m.r.Reevaluate && m.r.Wants(addr.FamilyOf(a)) && !m.asksFor(a) && !slices.Contains(m.kept, a) && m.stays(a, good) {
 			good = append(good, a)
 		}
 	}
