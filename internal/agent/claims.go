@@ -77,6 +77,13 @@ func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation
 			a.claims[ip] = claim{link: w.Link, due: schedule(now, seen, moved[ip] && (ip.Is4() || w.NoDAD))}
 		}
 	}
+	// Two had them, as after a split of the segment: whoever learnt the other's
+	// hardware address has to hear of ours.
+	for _, ip := range done.taken {
+		if _, claimed := a.claims[ip]; !claimed && local[ip] != "" {
+			a.claims[ip] = claim{link: local[ip], due: schedule(now, seen, true)}
+		}
+	}
 	a.awaitDetection(now, seen, done)
 	for ip, link := range a.claims.take(now) {
 		if seen.Agent.GARP.Verify && !has(seen.Node, done, ip, link) {

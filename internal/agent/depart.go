@@ -52,19 +52,21 @@ func (a *Agent) depart(ctx context.Context) {
 // handOver has others take what they can have and can be asked for.
 func (a *Agent) handOver(ctx context.Context) error {
 	errands, stop := context.WithCancel(ctx)
-	defer a.beside.wait.Wait()
 	defer stop()
+	defer a.beside.wait.Wait() // the last errand frees the flows of what has gone
+	var err error
 	for ctx.Err() == nil {
 		now := time.Now()
 		a.drain(now)
-		done, err := a.partingPass(ctx, now)
+		var done outcome
+		done, err = a.partingPass(ctx, now)
 		a.beside.start(errands, done.errands)
-		if err != nil || len(done.parting) == 0 {
+		if len(done.parting) == 0 {
 			return err
 		}
 		a.wait(ctx, nil, nil, time.Until(done.next))
 	}
-	return ctx.Err()
+	return errors.Join(err, ctx.Err())
 }
 
 // partingPass is a pass that does nothing but to hand over.

@@ -47,6 +47,8 @@ type outcome struct {
 	// answer for.
 	waiting, parting map[netip.Addr]announce.Address
 	contests         []announce.Contest
+	// taken are those that are here and that another holder gives up for us.
+	taken []netip.Addr
 	// failed are those that could not be added, and why.
 	failed map[netip.Addr]error
 	// errs are all failures.

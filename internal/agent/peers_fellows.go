@@ -39,6 +39,7 @@ type fellows struct {
 	// has the evidence looked at again.
 	changed, wake           chan struct{}
 	letters                 chan Letter
+	spoken                  chan struct{} // closed when there is something to publish
 	sent, received, dropped atomic.Uint64
 
 	mu     sync.Mutex
@@ -53,6 +54,7 @@ func newFellows(s Setup, leases *lease.Leases, secrets typedcorev1.SecretInterfa
 	f := &fellows{
 		node: s.Node, bind: s.Gossip.Bind, secret: s.Gossip.Secret, secrets: secrets, leases: leases, log: s.Log,
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), letters: make(chan Letter, letterBox),
+		spoken: make(chan struct{}),
 	}
 	f.keeper.alone = !f.bind.IsValid()
 	if !f.keeper.alone {
@@ -122,6 +124,9 @@ func (f *fellows) publish(r lease.Record) bool {
 	defer f.mu.Unlock()
 	if f.left || f.record != nil && f.record.Equal(r) {
 		return false
+	}
+	if f.record == nil {
+		close(f.spoken)
 	}
 	f.record = &r
 	f.leases.Publish(r)

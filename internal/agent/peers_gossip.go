@@ -39,8 +39,15 @@ func (f *fellows) talk(ctx context.Context) error {
 	return f.watchKeys(ctx, ring)
 }
 
-// gossipWith gossips from when there are keys until ctx is done.
+// gossipWith gossips from when there are keys until ctx is done. Before there is
+// something to say nothing is said: the others would take it for all, and the
+// node for one without subnets.
 func (f *fellows) gossipWith(ctx context.Context, ring *keyring) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-f.spoken:
+	}
 	var last string
 	for {
 		select {

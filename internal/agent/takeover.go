@@ -29,6 +29,7 @@ func (a *Agent) sift(now time.Time, seen *observation, plan announce.Plan, missi
 	}
 	for to, ips := range steps.Answer {
 		done.errands = append(done.errands, a.write(to, announce.Taken, ips)...)
+		done.taken = append(done.taken, ips...)
 	}
 	going := addressesOf(steps.Add)
 	vanished := map[netip.Addr]announce.Address{}

@@ -136,20 +136,26 @@ func (c *court) record(node string) Record {
 		return g.Record
 	}
 	r := g.Record
-	r.Subnets = append(slices.Clip(r.Subnets), l.Subnets...)
 	r.Own = append(slices.Clip(r.Own), l.Own...)
+	// A node's own addresses are the first that gossip leaves out, so where it
+	// tells of some it tells of all subnets.
+	if g.State != Alive || len(g.Own) == 0 {
+		r.Subnets = append(slices.Clip(r.Subnets), l.Subnets...)
+	}
 	return r
 }
 
-// cutOff is CutOffAt: it is so when no more nodes are heard, with this one, than
-// are undecided, and there is no proof of contact since it came to that.
+// cutOff is CutOffAt: it is so when fewer nodes are heard, with this one, than
+// are undecided, and there is no proof of contact since it came to that. With
+// half of all neither side gives up: of two nodes, the one that is left would
+// give up what nobody else can have.
 func (c *court) cutOff() (at time.Time, ok bool) {
 	present, missing := c.heard+1, len(c.undecided)
-	if c.LeasesTrusted || present > missing {
+	if c.LeasesTrusted || present >= missing {
 		return time.Time{}, false
 	}
 	lost := slices.SortedFunc(slices.Values(c.undecided), func(a, b Gossiped) int { return a.Since.Compare(b.Since) })
-	at = lost[(present+missing+1)/2-1].Since // when as many were lost as were not
+	at = lost[(present+missing)/2].Since // when more were lost than were not
 	if c.Contact.After(at) {
 		at = c.Contact
 	}

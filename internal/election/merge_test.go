@@ -125,12 +125,13 @@ func TestMerge(t *testing.T) {
 
 		// Being cut off.
 		{"without most peers and without the API server for a while: cut off",
-			given("b:dead@100 c:dead@100 d", always, contact(99)), 105, "b c d untrusted cutOff"},
-		{"not before that", given("b:dead@100 c:dead@100 d", always, contact(99)), 104, "b c d untrusted"},
-		{"the time counts from when most were lost", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 108, "b c d untrusted cutOff"},
+			given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 105, "b c d e untrusted cutOff"},
+		{"not before that", given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 104, "b c d e untrusted"},
+		{"the time counts from when more were lost than were not", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 112, "b c d untrusted cutOff"},
+		{"and not from before", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 111, "b c d untrusted"},
 		{"or from the last proof of contact", given("b:dead@100 c:dead@100 d:dead@100", always, contact(102)), 106, "b c d untrusted"},
-		{"half of the peers are not most", given("b:dead@100 c:dead@100 d", always, contact(-999)), 110, "b c d untrusted cutOff"},
-		{"nor is none of one", given("b:dead@100", "b:alive", contact(99)), 110, "b untrusted cutOff"},
+		{"half of all give nothing up", given("b:dead@100 c:dead@100 d", always, contact(-999)), 110, "b c d untrusted"},
+		{"nor does the one of two that is left", given("b:dead@100", "b:alive", contact(99)), 110, "b untrusted"},
 		{"with the API server alone one is not cut off", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(99)), 200, "b c d"},
 		{"nor with most peers alone", given("b:dead@100 c d", always, contact(-999)), 200, "c d"},
 		{"nor without any peers at all", given("", "", contact(-999)), 200, "untrusted"},
@@ -157,9 +158,9 @@ func TestANodeKnowsWhenItWillBeCutOff(t *testing.T) {
 		want int // 0: never
 	}{
 		{"all are heard", given("b c", ""), 0},
-		{"most are lost", given("b:dead@100 c:dead@101 d:dead@107", "", contact(50)), 106},
-		{"there was contact since", given("b:dead@100 c:dead@101 d:dead@107", "", contact(103)), 108},
-		{"there is contact", given("b:dead@100 c:dead@101 d:dead@107", "", contact(103), watched), 0},
+		{"most are lost", given("b:dead@100 c:dead@101 d:dead@107", "", contact(50)), 112},
+		{"there was contact since", given("b:dead@100 c:dead@101 d:dead@107", "", contact(109)), 114},
+		{"there is contact", given("b:dead@100 c:dead@101 d:dead@107", "", contact(109), watched), 0},
 	} {
 		when, ok := tt.is.CutOffAt()
 		if ok != (tt.want > 0) || ok && !when.Equal(at(tt.want)) {
@@ -205,8 +206,10 @@ func TestMergeKnowsWhatNodesSaid(t *testing.T) {
 	}{
 		{"gossip is quicker than a Lease", []election.Gossiped{{Record: latest}}, []election.Leased{{Record: old, Alive: true}},
 			"b on [2001:db8::/64]; known [2001:db8::/64]; own [2001:db8::1]"},
-		{"but may not have said all", []election.Gossiped{{Record: latest, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
-			"b on [2001:db8::/64 10.1.0.0/16]; known [10.1.0.0/16 2001:db8::/64]; own [10.1.0.1 2001:db8::1]"},
+		{"but may not have said all of the node's own addresses", []election.Gossiped{{Record: latest, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
+			"b on [2001:db8::/64]; known [2001:db8::/64]; own [10.1.0.1 2001:db8::1]"},
+		{"nor all subnets, when it says none of those", []election.Gossiped{{Record: election.Record{Node: "b", Subnets: on("b", "2001:db8::/64").Subnets}, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
+			"b on [2001:db8::/64 10.1.0.0/16]; known [10.1.0.0/16 2001:db8::/64]; own [10.1.0.1]"},
 		{"where gossip is blocked the Lease is newer", []election.Gossiped{{Record: old, State: election.Dead, Since: at(100)}},
 			[]election.Leased{{Record: latest, Alive: true, Renewed: at(103)}},
 			"b on [2001:db8::/64]; known [2001:db8::/64]; own [2001:db8::1]"},

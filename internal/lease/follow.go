@@ -3,8 +3,10 @@ package lease
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -81,9 +83,13 @@ func (l *Leases) list(ctx context.Context) bool {
 		l.opt.Log.DebugContext(ctx, "leases not listed", "error", err)
 		return false
 	}
+	ours := slices.ContainsFunc(all.Items, func(o coordinationv1.Lease) bool { return o.Name == Prefix+l.opt.Node })
 	l.update(func(t *table) bool {
 		if t.listed.IsZero() {
 			close(l.listed)
+		}
+		if !ours && !t.taken.IsZero() {
+			poke(l.renew) // somebody has deleted it
 		}
 		t.list(all.Items, at)
 		return true

@@ -104,6 +104,7 @@ func (t *table) settleFrom(now time.Time) {
 
 // send notes that version is on its way at now, the first one ever if create.
 func (t *table) send(version string, create bool, now time.Time) {
+	maps.DeleteFunc(t.sent, func(_ string, at time.Time) bool { return now.Sub(at) > 3*t.duration })
 	t.sent[version], t.lastSent = now, now
 	if create && t.settled.IsZero() {
 		t.settling = t.settle

@@ -61,6 +61,7 @@ func TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled(t *testing.T) {
 	wg.Wait()
 
 	w.until(2*time.Minute, "every Service that is left has an address", func() bool { return w.unserved() == 0 })
+	w.freshAllocator()
 	if broken := watcher.stop(); len(broken) > 0 {
 		t.Errorf("in %d states of the API server: %v", watcher.states, broken)
 	}

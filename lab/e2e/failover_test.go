@@ -176,6 +176,7 @@ func TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway(t *testing.T)
 	}
 	hang(syscall.SIGCONT)
 	resumed = true
+	w.freshAllocator() // the other ended when it could not renew its lead
 	lab.boot(t, holder)
 	w.agentReady(holder)
 	s.elsewhere(holder)

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/product"
@@ -27,6 +29,25 @@ func (w *world) leader() (pod string) {
 		return pod != ""
 	})
 	return pod
+}
+
+// freshAllocator replaces the allocator by one that has never ended: the kubelet
+// starts one that ended often only after minutes.
+func (w *world) freshAllocator() {
+	w.t.Helper()
+	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range pods {
+		if err := client.IgnoreNotFound(w.Delete(w.ctx, &pods[i])); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.until(2*time.Minute, "a fresh allocator is ready", func() bool {
+		p, ok := w.productPod("allocator", "")
+		return ok && !slices.ContainsFunc(pods, func(old corev1.Pod) bool { return old.UID == p.UID })
+	})
 }
 
 // allocatorsReady is how many allocators lead or stand by.

@@ -6,37 +6,10 @@ import (
 	"time"
 
 	"purelb.io/purelb/lab/kube"
-	"purelb.io/purelb/lab/probe"
 )
 
 // Promise: agents and allocators come and go, nodes die, and the addresses
 // stay, or come back, without anybody's help.
-
-func TestAgentRestartLosesNoPacketAndLeavesTheAddressInPlace(t *testing.T) {
-	w := newWorld(t)
-	w.apply(echo("web", 3), service("web", "local"))
-	addresses := w.addresses("web", 2)
-	w.answers(addresses...)
-	before := map[netip.Addr][]holder{}
-	probes := map[netip.Addr]*probe.Probe{}
-	for _, a := range addresses {
-		before[a] = w.holders(a)
-		probes[a] = w.probe(a)
-	}
-	for _, a := range addresses {
-		w.restartAgent(before[a][0].node)
-	}
-	for _, a := range addresses {
-		result := probes[a].Stop()
-		t.Logf("%s: %s", a, result)
-		if result.Lost() != 0 || result.Sent < 100 {
-			t.Errorf("%s: %s; want none lost of at least 100", a, result)
-		}
-		if after := w.holders(a); !equal(after, before[a]) {
-			t.Errorf("%s moved from %v to %v", a, before[a], after)
-		}
-	}
-}
 
 func TestAllocatorRestartKeepsEveryAddress(t *testing.T) {
 	w := newWorld(t)
