@@ -15,6 +15,7 @@ E2E_TIMEOUT ?= 25m
 BENCH     ?= .
 BENCHTIME ?= 1s
 FUZZTIME  ?= 10s
+SOAK      ?= 60
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
 UNIT = ./internal ./internal/addr/... ./internal/pool/... ./internal/election/... ./internal/service/... \
@@ -28,7 +29,7 @@ demo: deps ## a real cluster on this machine, PureLB in it, four addresses reach
 
 .PHONY: test
 test: ## all tests: unit, driver, API server, end to end in the lab (root; about 15 minutes the first time)
-	@$(MAKE) test-unit deps kubebox test-module e2e
+	@$(MAKE) test-unit deps kubebox test-module soak e2e
 
 ##@ Rings of tests
 
@@ -49,6 +50,14 @@ e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stay
 	@$(call say,the lab and the end-to-end tests)
 	go -C lab test -timeout 15m $$(go -C lab list ./... | grep -v '/e2e$$')
 	go -C lab test ./e2e/... -count=1 -timeout $(E2E_TIMEOUT)
+
+.PHONY: soak
+soak: ## the allocator's model against all failures at once, for SOAK seconds (60); a failure prints how to repeat it
+	@$(call say,the model of the allocator for $(SOAK) s)
+	go test -c -o bin/allocator.model ./internal/allocator
+	cd internal/allocator && for ((end = SECONDS + $(SOAK); SECONDS < end;)); do \
+	    ../../bin/allocator.model -test.run '^TestNoAddressIsLostOrDoubledWhateverFails$$' -rapid.checks=1000; \
+	done
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s)
