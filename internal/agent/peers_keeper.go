@@ -44,11 +44,7 @@ type keeper struct {
 func (k *keeper) keep(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Keeping {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
-	patient := k.began.IsZero() || now.Before(k.began.Add(joining))
-	if k.hears && !patient {
-		neverHeard(e, k.began.Add(joining), lost)
-	}
-	switch {
+	switch patient := k.began.IsZero() || now.Before(k.began.Add(joining)); {
 	case k.alone:
 		k.needed = now
 	case patient && (!listed || unheard): // they may be found any moment
@@ -85,21 +81,6 @@ func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lo
 		}
 	}
 	return others, unheard, lost
-}
-
-// neverHeard adds those of whom gossip knows nothing to lost: whoever was gone
-// before it began is not told of. Their Leases are of the time when they were
-// well, and count for long.
-func neverHeard(e election.Evidence, since time.Time, lost map[string]time.Time) {
-	known := map[string]bool{e.Self: true}
-	for _, g := range e.Gossip {
-		known[g.Node] = true
-	}
-	for _, l := range e.Leases {
-		if l.Alive && !known[l.Node] {
-			lost[l.Node] = since
-		}
-	}
 }
 
 // next returns when time alone changes what keep returns.
