@@ -78,22 +78,17 @@ func (a *Agent) refresh(ctx context.Context, addresses []announce.Address, done 
 	a.Metrics.renewalErrors.Add(float64(bad))
 }
 
-// remove takes addresses off, and has the kernel forget the flows to those that
-// are gone from this node.
+// remove takes addresses off, and notes which are gone from this node.
 func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address, done *outcome) {
 	err := a.Kernel.Remove(ctx, addresses)
 	done.note(err)
 	failed := failures(addresses, err)
 	a.Metrics.withdrawals.Add(float64(len(addresses) - len(failed)))
 	still := addressesOf(wanted)
-	var gone []netip.Addr
 	for ip := range addressesOf(addresses) {
 		if failed[ip] == nil && !still[ip] {
-			gone = append(gone, ip)
+			done.gone = append(done.gone, ip)
 		}
-	}
-	if len(gone) > 0 {
-		done.errands = append(done.errands, a.forgetFlows(gone))
 	}
 }
 

@@ -35,13 +35,15 @@ func (a *Agent) depart(ctx context.Context) {
 	defer cancel()
 	a.leaving = leaveText
 	a.handovers = announce.Handovers{} // their time begins anew
-	err := a.handOver(ctx)
+	var gone []netip.Addr
+	err := a.handOver(ctx, &gone)
 
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
 	defer end()
 	// What nobody was asked to take goes last: until others hear the goodbye
 	// they would not replace it.
-	err = errors.Join(err, a.withdraw(ctx, departure), a.Peers.Leave(ctx))
+	err = errors.Join(err, a.withdraw(ctx, departure, &gone), a.Peers.Leave(ctx))
+	a.forgetFlows(gone)(ctx)
 	if err != nil {
 		a.Log.WarnContext(ctx, "departed", "node", a.Node, "duration", time.Since(began), "error", err)
 		return
@@ -49,11 +51,12 @@ func (a *Agent) depart(ctx context.Context) {
 	a.Log.InfoContext(ctx, "departed", "node", a.Node, "duration", time.Since(began))
 }
 
-// handOver has others take what they can have and can be asked for.
-func (a *Agent) handOver(ctx context.Context) error {
+// handOver has others take what they can have and can be asked for, and adds what
+// went to gone. One that fails does not keep the others from being taken.
+func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	errands, stop := context.WithCancel(ctx)
+	defer a.beside.wait.Wait()
 	defer stop()
-	defer a.beside.wait.Wait() // the last errand frees the flows of what has gone
 	var err error
 	for ctx.Err() == nil {
 		now := time.Now()
@@ -61,6 +64,7 @@ func (a *Agent) handOver(ctx context.Context) error {
 		var done outcome
 		done, err = a.partingPass(ctx, now)
 		a.beside.start(errands, done.errands)
+		*gone = append(*gone, done.gone...)
 		if len(done.parting) == 0 {
 			return err
 		}
@@ -88,8 +92,8 @@ func (a *Agent) partingPass(ctx context.Context, now time.Time) (outcome, error)
 	return done, errors.Join(done.errs...)
 }
 
-// withdraw takes off what is not to stay after departure.
-func (a *Agent) withdraw(ctx context.Context, departure Departure) error {
+// withdraw takes off what is not to stay after departure, and adds it to gone.
+func (a *Agent) withdraw(ctx context.Context, departure Departure, gone *[]netip.Addr) error {
 	if departure == Returns {
 		return nil
 	}
@@ -101,5 +105,8 @@ func (a *Agent) withdraw(ctx context.Context, departure Departure) error {
 	if departure != Gone {
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
-	return a.Kernel.Remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove)
+	done := newOutcome(time.Time{})
+	a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted, &done)
+	*gone = append(*gone, done.gone...)
+	return errors.Join(done.errs...)
 }

@@ -35,6 +35,9 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 	if len(done.added) > 0 {
 		done.again(now) // whoever waits for them is to know
 	}
+	if len(done.gone) > 0 {
+		done.errands = append(done.errands, a.forgetFlows(done.gone))
+	}
 	return done, errors.Join(done.errs...)
 }
 
@@ -49,6 +52,8 @@ type outcome struct {
 	contests         []announce.Contest
 	// taken are those that are here and that another holder gives up for us.
 	taken []netip.Addr
+	// gone are those that were taken off and are nowhere on this node now.
+	gone []netip.Addr
 	// failed are those that could not be added, and why.
 	failed map[netip.Addr]error
 	// errs are all failures.
