@@ -43,7 +43,9 @@ func (a *Agent) depart(ctx context.Context) {
 	// What nobody was asked to take goes last: until others hear the goodbye
 	// they would not replace it.
 	err = errors.Join(err, a.withdraw(ctx, departure, &gone), a.Peers.Leave(ctx))
-	a.forgetFlows(gone)(ctx)
+	if len(gone) > 0 {
+		a.forgetFlows(gone)(ctx)
+	}
 	if err != nil {
 		a.Log.WarnContext(ctx, "departed", "node", a.Node, "duration", time.Since(began), "error", err)
 		return

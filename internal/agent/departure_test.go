@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +117,7 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 				}
 			}, func(w *world) {
 				want(t, "kernel, before", w.kernel.String(), everything)
+				w.kernel.doings()
 				began := time.Now()
 				w.end()
 				if took := time.Since(began); took > tt.limit+time.Millisecond || took < tt.limit {
@@ -124,6 +126,9 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 				want(t, "kernel", w.kernel.String(), tt.want)
 				if w.peers.gone != tt.gone {
 					t.Errorf("it says goodbye: %v, want %v", w.peers.gone, tt.gone)
+				}
+				if forgot := strings.Contains(w.kernel.doings(), "forget"); forgot != (tt.want != everything) {
+					t.Errorf("it frees the flows of what leaves: %v", forgot)
 				}
 				if drains := w.peers.draining() != ""; drains != tt.gone {
 					t.Errorf("it tells the others that it drains: %v, want %v", drains, tt.gone)

@@ -39,23 +39,18 @@ func (k *gossipKey) Start(ctx context.Context) error {
 		return nil
 	}
 	var last string
-	for {
-		pause, said := gossipKeyCheck, ""
+	for ctx.Err() == nil {
+		next, said := gossipKeyCheck, ""
 		if err := k.ensure(ctx); err != nil {
-			pause, said = gossipKeyRetry, err.Error()
+			next, said = gossipKeyRetry, err.Error()
 		}
 		if said != "" && said != last && ctx.Err() == nil {
 			k.log.WarnContext(ctx, "gossipKeyNotMade", "secret", k.name, "error", said)
 		}
 		last = said
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		}
+		pause(ctx, next)
 	}
+	return nil
 }
 
 // ensure makes the Secret if it is not there. Two that do it at once are no harm:

@@ -65,18 +65,12 @@ func (l *ledger) hold(who pool.Owner, choice selection.Choice) error {
 		if slices.Contains(l.claims[a], who) {
 			continue
 		}
-		if err := book.Hold(a, who, l.wide(a)); err != nil {
+		if err := book.Hold(a, who, l.cluster.Wide(a)); err != nil {
 			return fmt.Errorf("hold what was chosen for service %s: %w", who, err)
 		}
 		l.stirKey(a)
 	}
 	return nil
-}
-
-// wide reports whether Services of different namespaces may share a.
-func (l *ledger) wide(a netip.Addr) bool {
-	g, _, ok := l.cluster.Config.GroupOf(a)
-	return ok && g.SharedAcrossNamespaces
 }
 
 // keepOnly frees what is held for who beside addresses.

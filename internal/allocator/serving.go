@@ -136,7 +136,7 @@ func (l *ledger) again(w *waiter) bool {
 func (l *ledger) hopeful(w *waiter, c *chance, r *round) bool {
 	who := owner(w.request)
 	if c.topic.need.Group != "" {
-		return !l.hasOneOf(who, c.addr) && l.complete(w, c.topic.need.Family, r)
+		return (w.request.Reevaluate || !l.hasOneOf(who, c.addr)) && l.complete(w, c.topic.need.Family, r)
 	}
 	was, is := w.barred[c.addr], l.bar(who, c.addr)
 	switch {
@@ -151,8 +151,8 @@ func (l *ledger) hopeful(w *waiter, c *chance, r *round) bool {
 	return true
 }
 
-// hasOneOf reports whether who has an address of the same pool as a: it is from
-// another pool that it misses one.
+// hasOneOf reports whether who has an address of the same pool as a: unless that
+// is to be replaced, it is from another pool that it misses one.
 func (l *ledger) hasOneOf(who pool.Owner, a netip.Addr) bool {
 	_, p, _ := l.cluster.Config.GroupOf(a)
 	return slices.ContainsFunc(l.cluster.Book.Held(who), p.Contains)

@@ -88,7 +88,7 @@ func (l *ledger) bar(who pool.Owner, a netip.Addr) pool.HeldError {
 		}
 	}
 	var held *pool.HeldError
-	if errors.As(l.cluster.Book.Refuses(a, who, l.wide(a)), &held) {
+	if errors.As(l.cluster.Book.Refuses(a, who, l.cluster.Wide(a)), &held) {
 		return *held
 	}
 	return pool.HeldError{}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/service"
 )
@@ -158,6 +159,26 @@ func TestAServiceThatWasMadeAnewWaitsAtTheEnd(t *testing.T) {
 	s.forget(owner(holder))
 	s.gets(a, "")
 	s.gets(b, "192.0.2.1")
+}
+
+func TestAReplacementMayComeFromThePoolOfWhatItReplaces(t *testing.T) {
+	pools := func(exclude ...string) config.Group {
+		p, err := pool.Parse("192.0.2.1-192.0.2.2", "192.0.2.0/24", "default", exclude...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return config.Group{Name: "default", Announce: config.AnnounceRemote, Pools: []pool.Pool{p}}
+	}
+	s := newShop(t, pools())
+	r := s.gets(s.wants("svc"), "192.0.2.1")
+	full := s.gets(s.wants("full"), "192.0.2.2")
+	s.offer(pools("192.0.2.1"))
+	r.Reevaluate = true
+	r = s.gets(r, "192.0.2.1")
+	clear(s.woken)
+	s.forget(owner(full))
+	s.only(owner(r))
+	s.gets(r, "192.0.2.2")
 }
 
 func TestLinesAreEmptyWhenNobodyWaits(t *testing.T) {

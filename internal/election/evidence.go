@@ -2,7 +2,6 @@ package election
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 )
 
@@ -64,17 +63,6 @@ type Evidence struct {
 	// Settled says that all others have had the time to learn of this node,
 	// and it of them.
 	Settled bool
-}
-
-// NeedsLeases says whether Leases must be watched: gossip does not hear a node
-// whose Lease was alive when it was last seen. Otherwise there is no need, and
-// with a thousand nodes it is the most expensive thing that an agent can do.
-func (e Evidence) NeedsLeases() bool {
-	heard := map[string]bool{e.Self: true}
-	for _, g := range e.Gossip {
-		heard[g.Node] = heard[g.Node] || g.State == Alive
-	}
-	return slices.ContainsFunc(e.Leases, func(l Leased) bool { return l.Alive && !heard[l.Node] })
 }
 
 const (

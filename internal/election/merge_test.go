@@ -169,26 +169,6 @@ func TestANodeKnowsWhenItWillBeCutOff(t *testing.T) {
 	}
 }
 
-func TestLeasesAreNeededOfThoseWhomGossipDoesNotHear(t *testing.T) {
-	for _, tt := range []struct {
-		name           string
-		gossip, leases string
-		want           bool
-	}{
-		{"gossip hears all", "b c", "b:alive c:alive", false},
-		{"one is lost", "b c:dead@5", "b:alive c:alive", true},
-		{"until its Lease is silent too", "b c:dead@5", "b:alive c:silent", false},
-		{"or gone", "b c:dead@5", "b:alive", false},
-		{"one lives that never gossiped", "b", "b:alive c:alive", true},
-		{"all others have only Leases", "", "b:alive", true},
-		{"there is nobody else", "", "", false},
-	} {
-		if got := given(tt.gossip, tt.leases).NeedsLeases(); got != tt.want {
-			t.Errorf("%s: got %t", tt.name, got)
-		}
-	}
-}
-
 // What nodes say of themselves is believed by its latest source, and is known of
 // the dead too.
 func TestMergeKnowsWhatNodesSaid(t *testing.T) {

@@ -90,11 +90,5 @@ func (m *matter) conflict(addresses []netip.Addr) string {
 
 // stranger reports whether a, which somebody holds, is not the Service's to hold.
 func (m *matter) stranger(a netip.Addr) bool {
-	return !slices.Contains(m.booked, a) && m.Book.Refuses(a, m.me, m.wide(a)) != nil
-}
-
-// wide reports whether Services of different namespaces may share a.
-func (m *matter) wide(a netip.Addr) bool {
-	g, _, ok := m.Config.GroupOf(a)
-	return ok && g.SharedAcrossNamespaces
+	return !slices.Contains(m.booked, a) && m.Book.Refuses(a, m.me, m.Wide(a)) != nil
 }

@@ -44,7 +44,7 @@ func (m *matter) rightful(a netip.Addr) bool {
 	if !taken || first == m.me {
 		return true
 	}
-	return slices.Contains(m.booked, a) && (m.wide(a) || !slices.ContainsFunc(m.Book.Owners(a), m.foreign))
+	return slices.Contains(m.booked, a) && (m.Wide(a) || !slices.ContainsFunc(m.Book.Owners(a), m.foreign))
 }
 
 // foreign reports whether o is of another namespace than the Service.

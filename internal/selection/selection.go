@@ -28,6 +28,12 @@ type Cluster struct {
 	Boundaries Boundaries
 }
 
+// Wide reports whether Services of different namespaces may share a.
+func (c Cluster) Wide(a netip.Addr) bool {
+	g, _, ok := c.Config.GroupOf(a)
+	return ok && g.SharedAcrossNamespaces
+}
+
 // Choice is what becomes of a Service.
 type Choice struct {
 	Result service.Result
