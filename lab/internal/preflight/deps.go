@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 )
 
@@ -17,7 +16,7 @@ const policyFile = "/usr/sbin/policy-rc.d"
 
 // daemons are units that the packages would start now, or at the next boot of
 // the host; the lab starts its own in its machines.
-var daemons = []string{"containerd", "frr"}
+var daemons = map[string]string{"containerd": "containerd", "frr": "frr", "bird2": "bird"}
 
 // Install installs the missing packages without letting them start anything.
 func Install(ctx context.Context, out io.Writer) error {
@@ -79,8 +78,8 @@ func disable(ctx context.Context, installed []string) error {
 		return nil
 	}
 	var errs []error
-	for _, unit := range daemons {
-		if slices.Contains(installed, unit) {
+	for _, pkg := range installed {
+		if unit, ok := daemons[pkg]; ok {
 			errs = append(errs, exec.CommandContext(ctx, "systemctl", "disable", "--quiet", unit).Run())
 		}
 	}

@@ -20,7 +20,9 @@ type need struct{ program, pkg string }
 var needs = []need{
 	{"/usr/lib/frr/zebra", "frr"},
 	{"/usr/lib/frr/bgpd", "frr"},
+	{"/usr/lib/frr/bfdd", "frr"},
 	{"vtysh", "frr"},
+	{"bird", "bird2"},
 	{"nft", "nftables"},
 	{"containerd", "containerd"},
 	{"runc", "runc"},
