@@ -12,15 +12,18 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 
 	"purelb.io/purelb/internal/addr"
@@ -33,9 +36,12 @@ const (
 	// on their way at a time, the allocator's as the floor's.
 	bulk        = 10_000
 	concurrency = 16
-	// rounds is how often the allocator is measured, in turns with the floor.
+	// rounds is how often allocating is measured, in turns with the floor.
 	rounds = 3
-	quiet  = time.Minute
+	// block is how many Services are deleted at a time, in turns with the
+	// floor.
+	block = 1000
+	quiet = time.Minute
 )
 
 // Limits of what is measured.
@@ -47,45 +53,27 @@ const (
 
 // BenchmarkBulk measures an allocator, as a process of its own, with 10,000
 // Services: from its start to the last address, from its second start to being
-// ready, what it needs and writes while nothing happens, and from the first
-// deletion to the last released address.
+// ready, what it needs and writes while nothing happens, and from deletions to
+// released addresses.
 //
 // The floor is a bare loop which writes the same patches, and deletes the same
-// Services, while there is no allocator. It runs before and after each
-// measurement, which counts against the mean of the two, so that what else the
-// machine does weighs on both. The median counts.
+// Services, while there is no allocator, or a stopped one. It runs before and
+// after each measurement, so that what else the machine does weighs on both. The
+// Services come to be past the API server, which would need minutes for them.
 func BenchmarkBulk(b *testing.B) {
 	server := apitest.Start(b)
-	if out, err := server.Kubectl("", "create", "namespace", "purelb-system"); err != nil {
-		b.Fatal(err, out)
+	for _, namespace := range []string{"purelb-system", bare.namespace} {
+		if out, err := server.Kubectl("", "create", "namespace", namespace); err != nil {
+			b.Fatal(err, out)
+		}
 	}
 	if out, err := server.Kubectl(largeGroup, "apply", "-f", "-"); err != nil {
 		b.Fatal(err, out)
 	}
 	w := newBulkWorld(b, server)
 	for b.Loop() {
-		var allocating, releasing, speeds, adopting []float64
-		before := w.floor()
-		for range rounds {
-			m := w.measure()
-			after := w.floor()
-			b.Logf("allocated in %s, released in %s; bare patches in %s and %s, bare deletions in %s and %s",
-				m.allocating, m.releasing, before.allocating, after.allocating, before.releasing, after.releasing)
-			allocating = append(allocating, 2*m.allocating.Seconds()/(before.allocating+after.allocating).Seconds())
-			releasing = append(releasing, 2*m.releasing.Seconds()/(before.releasing+after.releasing).Seconds())
-			speeds = append(speeds, bulk/m.allocating.Seconds())
-			adopting = append(adopting, m.adopting.Seconds())
-			before = after
-			w.note(m)
-		}
-		w.result("bulk_allocate_vs_floor", median(allocating), "x", mostOverAllocating)
-		w.result("bulk_allocate_per_second", median(speeds), "1/s", 0)
-		w.result("bulk_release_vs_floor", median(releasing), "x", mostOverReleasing)
-		w.result("restart_adopt_10k_s", median(adopting), "s", 0)
-		w.result("restart_adopt_writes", w.adoptWrites, "", 0.5)
-		w.result("allocator_rss_10k_mb", w.memory, "MB", mostMemory)
-		w.result("idle_service_writes_per_minute", w.idleWrites, "", 0.5)
-		w.result("idle_writes_per_minute", w.idleAll, "", 60/4+1) // its Lease, every 4 s
+		w.allocate()
+		w.restart()
 	}
 }
 
@@ -101,19 +89,21 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// bulkWorld is an API server with many Services, and what was worst so far.
+// set are Services in a namespace, with cluster addresses from one on, which
+// begin with a text that those of the other do not begin with.
+type set struct{ namespace, from, prefix string }
+
+// The Services that have an allocator, and those of the floor.
+var (
+	served = set{"default", "10.96.128.0", "10.96.1"}
+	bare   = set{"bare", "10.96.200.0", "10.96.2"}
+)
+
+// bulkWorld is an API server with many Services.
 type bulkWorld struct {
 	*testing.B
 	server  *apitest.Server
 	clients kubernetes.Interface
-
-	adoptWrites, memory, idleWrites, idleAll float64
-}
-
-// measured is what one round shows.
-type measured struct {
-	allocating, releasing, adopting          time.Duration
-	adoptWrites, memory, idleWrites, idleAll float64
 }
 
 func newBulkWorld(b *testing.B, server *apitest.Server) *bulkWorld {
@@ -126,14 +116,6 @@ func newBulkWorld(b *testing.B, server *apitest.Server) *bulkWorld {
 	return &bulkWorld{B: b, server: server, clients: clients}
 }
 
-// note keeps what is worst.
-func (w *bulkWorld) note(m measured) {
-	w.adoptWrites = max(w.adoptWrites, m.adoptWrites)
-	w.memory = max(w.memory, m.memory)
-	w.idleWrites = max(w.idleWrites, m.idleWrites)
-	w.idleAll = max(w.idleAll, m.idleAll)
-}
-
 // result prints a measurement, and fails if it is more than most (0: anything).
 func (w *bulkWorld) result(name string, value float64, unit string, most float64) {
 	fmt.Printf("RESULT %s %.3f %s\n", name, value, unit)
@@ -143,75 +125,151 @@ func (w *bulkWorld) result(name string, value float64, unit string, most float64
 	}
 }
 
-// floor does what an allocator would have to, and nothing else.
-func (w *bulkWorld) floor() measured {
+// allocate measures how long an allocator needs for Services that wait for it,
+// and leaves them with their addresses.
+func (w *bulkWorld) allocate() {
 	w.Helper()
-	patches := w.patches(w.create())
+	var ratios, speeds []float64
+	for range rounds {
+		w.erase(served)
+		before := w.floor()
+		w.create(served, bulk)
+		began := time.Now()
+		p := w.start()
+		p.until(func(values map[string]float64) bool { return values["purelb_k8s_client_updates_total"] >= bulk })
+		took := time.Since(began)
+		p.end()
+		cpu := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+		after := w.floor()
+		w.Logf("allocated in %s, with %s of its own CPU; bare patches of half as many in %s and %s", took, cpu, before, after)
+		ratios = append(ratios, took.Seconds()/(before+after).Seconds())
+		speeds = append(speeds, bulk/took.Seconds())
+	}
+	w.result("bulk_allocate_vs_floor", median(ratios), "x", mostOverAllocating)
+	w.result("bulk_allocate_per_second", median(speeds), "1/s", 0)
+}
+
+// floor returns how long it takes to write what an allocator would, to half as
+// many Services.
+func (w *bulkWorld) floor() time.Duration {
+	w.Helper()
+	patches := w.patches(w.create(bare, bulk/2))
 	began := time.Now()
-	w.each(func(i int) error {
-		_, err := w.services().Patch(context.Background(), name(i), types.MergePatchType, patches[i], metav1.PatchOptions{}, "status")
+	w.each(0, bulk/2, func(i int) error {
+		_, err := w.clients.CoreV1().Services(bare.namespace).Patch(context.Background(), name(i), types.MergePatchType, patches[i], metav1.PatchOptions{}, "status")
 		return err
 	})
-	allocated := time.Now()
-	w.delete()
-	return measured{allocating: allocated.Sub(began), releasing: time.Since(allocated)}
+	took := time.Since(began)
+	w.erase(bare)
+	return took
 }
 
-// measure has an allocator do it.
-func (w *bulkWorld) measure() (m measured) {
+// restart measures an allocator that finds all Services with their addresses,
+// then does nothing for a while, and then sees them go.
+func (w *bulkWorld) restart() {
 	w.Helper()
-	w.create()
 	began := time.Now()
-	first := w.start()
-	first.until(func(value func(string) float64) bool { return value("purelb_k8s_client_updates_total") >= bulk })
-	m.allocating = time.Since(began)
-	first.kill()
-
-	began = time.Now()
-	second := w.start()
-	second.until(func(value func(string) float64) bool { return value("purelb_address_pool_addresses_in_use") == bulk })
-	m.adopting = time.Since(began)
-	m.idleWrites, m.idleAll = second.idle()
-	m.adoptWrites = second.value("purelb_k8s_client_updates_total")
-	m.memory = second.memory()
-
-	began = time.Now()
-	w.delete()
-	second.until(func(value func(string) float64) bool { return value("purelb_address_pool_addresses_in_use") == 0 })
-	m.releasing = time.Since(began)
-	second.kill()
-	return m
+	p := w.start()
+	defer p.kill()
+	p.uses(bulk)
+	w.result("restart_adopt_10k_s", time.Since(began).Seconds(), "s", 0)
+	idleWrites, idleAll := p.idle()
+	w.result("restart_adopt_writes", p.value("purelb_k8s_client_updates_total"), "", 0.5)
+	w.result("allocator_rss_10k_mb", p.memory(), "MB", mostMemory)
+	w.result("idle_service_writes_per_minute", idleWrites, "", 0.5)
+	w.result("idle_writes_per_minute", idleAll, "", 60/4+1) // its Lease, every 4 s
+	w.result("bulk_release_vs_floor", w.release(p), "x", mostOverReleasing)
 }
 
-func (w *bulkWorld) services() interface {
-	Create(context.Context, *corev1.Service, metav1.CreateOptions) (*corev1.Service, error)
-	Delete(context.Context, string, metav1.DeleteOptions) error
-	Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (*corev1.Service, error)
-} {
-	return w.clients.CoreV1().Services("default")
+// release deletes all Services, a block at a time: one with the allocator p at
+// work, then two while it is stopped, then one with it, and so on, as each one
+// is quicker than that before it. It returns how much longer those with p take.
+func (w *bulkWorld) release(p *process) float64 {
+	w.Helper()
+	var with, without time.Duration
+	for n := 0; n < bulk; n += block {
+		working := n/block%4 == 0 || n/block%4 == 3
+		if !working {
+			p.signal(syscall.SIGSTOP)
+		}
+		began := time.Now()
+		w.each(n, n+block, func(i int) error {
+			return w.clients.CoreV1().Services(served.namespace).Delete(context.Background(), name(i), metav1.DeleteOptions{})
+		})
+		if working {
+			p.uses(bulk - n - block)
+			with += time.Since(began)
+			continue
+		}
+		without += time.Since(began)
+		p.signal(syscall.SIGCONT)
+		p.uses(bulk - n - block)
+	}
+	w.Logf("released in %s; bare deletions in %s", with, without)
+	return with.Seconds() / without.Seconds()
 }
 
 func name(i int) string { return fmt.Sprintf("bulk-%05d", i) }
 
-// create makes the Services and returns them as the API server has them.
-func (w *bulkWorld) create() []*corev1.Service {
+// create makes n Services and returns them as the API server has them.
+func (w *bulkWorld) create(s set, n int) []*corev1.Service {
 	w.Helper()
-	made := make([]*corev1.Service, bulk)
-	w.each(func(i int) (err error) {
-		made[i], err = w.services().Create(context.Background(), &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name(i)},
-			Spec: corev1.ServiceSpec{
-				Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(bool), Ports: []corev1.ServicePort{{Port: 80}},
-			},
-		}, metav1.CreateOptions{})
-		return err
-	})
-	return made
+	ctx, services := context.Background(), w.clients.CoreV1().Services(s.namespace)
+	first, err := services.Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name(0)},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, ClusterIP: s.from, AllocateLoadBalancerNodePorts: new(bool), Ports: []corev1.ServicePort{{Port: 80}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	address, err := w.clients.NetworkingV1().IPAddresses().Get(ctx, first.Spec.ClusterIP, metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := w.server.Store(s.copies(first, address, n)); err != nil {
+		w.Fatal(err)
+	}
+	for {
+		list, err := services.List(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if len(list.Items) == n {
+			made := make([]*corev1.Service, n)
+			for i := range made {
+				made[i] = &list.Items[i]
+			}
+			return made
+		}
+	}
 }
 
-func (w *bulkWorld) delete() {
+// copies are further Services like svc, which has the cluster address a, until
+// there are n, each with a cluster address of its own.
+func (s set) copies(svc *corev1.Service, a *networkingv1.IPAddress, n int) []apitest.Stored {
+	var all []apitest.Stored
+	first := addr.NumberOf(netip.MustParseAddr(s.from))
+	for i := 1; i < n; i++ {
+		svc, a, ip := svc.DeepCopy(), a.DeepCopy(), first.Plus(uint64(i)).Addr(addr.V4).String()
+		svc.Name, svc.UID, svc.ResourceVersion = name(i), uuid.NewUUID(), ""
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = ip, []string{ip}
+		a.Name, a.UID, a.ResourceVersion, a.Spec.ParentRef.Name = ip, uuid.NewUUID(), "", svc.Name
+		all = append(all, apitest.Stored{Key: "services/specs/" + s.namespace + "/" + svc.Name, Object: svc},
+			apitest.Stored{Key: "ipaddresses/" + ip, Object: a})
+	}
+	return all
+}
+
+// erase removes the Services of s with their cluster addresses.
+func (w *bulkWorld) erase(s set) {
 	w.Helper()
-	w.each(func(i int) error { return w.services().Delete(context.Background(), name(i), metav1.DeleteOptions{}) })
+	for _, key := range []string{"services/specs/" + s.namespace + "/bulk-", "ipaddresses/" + s.prefix} {
+		if err := w.server.Erase(key); err != nil {
+			w.Fatal(err)
+		}
+	}
 }
 
 // patches are what an allocator would write into services.
@@ -233,15 +291,16 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 	return all
 }
 
-// each does something for every Service, so many at a time.
-func (w *bulkWorld) each(do func(i int) error) {
+// each does something for every Service from number from until to, so many at a
+// time.
+func (w *bulkWorld) each(from, to int, do func(i int) error) {
 	w.Helper()
 	var wg sync.WaitGroup
 	var once sync.Once
 	var failed error
 	for hand := range concurrency {
 		wg.Go(func() {
-			for i := hand; i < bulk; i += concurrency {
+			for i := from + hand; i < to; i += concurrency {
 				if err := do(i); err != nil {
 					once.Do(func() { failed = err })
 					return
@@ -294,12 +353,22 @@ func (p *process) kill() {
 	_ = p.cmd.Wait() // It says that it was killed.
 }
 
-// until waits for something that the metrics tell.
-func (p *process) until(ok func(value func(string) float64) bool) {
+// end lets the process release its Lease. One that finds a Lease which was not
+// released does not trust what it reads, and touches every Service.
+func (p *process) end() {
 	p.w.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(25 * time.Millisecond) {
+	p.signal(syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		p.w.Fatal(err)
+	}
+}
+
+// until waits for something that the metrics tell.
+func (p *process) until(ok func(values map[string]float64) bool) {
+	p.w.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		values := p.scrape()
-		if ok(func(name string) float64 { return values[name] }) {
+		if ok(values) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -309,14 +378,33 @@ func (p *process) until(ok func(value func(string) float64) bool) {
 	}
 }
 
+// uses waits until so many addresses are in use.
+func (p *process) uses(n int) {
+	p.w.Helper()
+	p.until(func(values map[string]float64) bool {
+		used, there := values["purelb_address_pool_addresses_in_use"]
+		return there && used == float64(n)
+	})
+}
+
+func (p *process) signal(s syscall.Signal) {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.w.Fatal(err)
+	}
+}
+
 func (p *process) value(name string) float64 { return p.scrape()[name] }
+
+// plain asks for uncompressed answers: to compress metrics takes an allocator
+// longer than to allocate some addresses.
+var plain = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 
 // scrape returns each metric, summed over its labels; those of requests to the
 // API server that write as "writes". There are none before the process serves
 // them.
 func (p *process) scrape() map[string]float64 {
 	values := map[string]float64{}
-	response, err := http.Get(p.metrics)
+	response, err := plain.Get(p.metrics)
 	if err != nil {
 		return values
 	}
