@@ -19,7 +19,7 @@ SOAK      ?= 60
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
 UNIT = ./internal ./internal/addr/... ./internal/pool/... ./internal/election/... ./internal/service/... \
-       ./internal/config/... ./internal/selection/... ./internal/announce/...
+       ./internal/config/... ./internal/selection/... ./internal/announce/... ./internal/peering/...
 
 ##@ The two commands
 
@@ -113,7 +113,7 @@ generate: ## deep copies and CRDs from the types in api/
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=charts/purelb/crds
 
-GENERATED = api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml
+GENERATED = api/bgp/*/zz_generated.deepcopy.go api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml
 
 .PHONY: verify-generated
 verify-generated: ## fail when what is generated is not up to date

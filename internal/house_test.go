@@ -30,6 +30,7 @@ var house = []room{
 	{words, "internal/addr", "", ""},
 	{words, "api/purelb/v2", "", "types"},
 	{words, "api/purelb/v1", "api/purelb/v2", "types"},
+	{words, "api/bgp/v1", "", "types"},
 
 	{decisions, "internal/pool", "internal/addr", ""},
 	{decisions, "internal/election", "internal/addr", ""},
@@ -38,18 +39,26 @@ var house = []room{
 	{decisions, "internal/selection", "internal/addr internal/pool internal/config internal/service", "types"},
 	{decisions, "internal/announce", "internal/addr internal/pool internal/config internal/election internal/service", "types"},
 
+	{decisions, "internal/peering", "internal/addr api/bgp/v1", "types"},
+
 	{drivers, "internal/linux", "internal/addr internal/announce", "process kernel"},
 	{drivers, "internal/lease", "internal/addr internal/election", "process types apiserver"},
 	{drivers, "internal/gossip", "", "process gossip"},
+	{drivers, "internal/gobgp", "internal/addr internal/peering", "process gobgp"},
+	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
+	{drivers, "internal/routing", "internal/addr internal/announce internal/peering", "process kernel sockets"},
 
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver"},
 
 	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease internal/apiserver", "process types apiserver loop http metrics"},
 	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver", "process types apiserver loop http metrics"},
+	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/pool internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver", "process types apiserver loop http metrics"},
 
 	{programs, "cmd/allocator", "internal/allocator internal/lease", "process types apiserver loop http metrics"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease", "process types apiserver loop http metrics"},
+	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing", "process types apiserver loop http metrics"},
 
+	{testHelp, "internal/bgptest", "", "process kernel exec"},
 	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver loop http exec"},
 }
 
@@ -67,7 +76,11 @@ var doors = []door{
 	{"process", "context io log os/signal sync os net syscall runtime flag math/rand",
 		"WORDS and DECISIONS do no I/O and start nothing: pass what was read in as a value, and act on the answer in a loop or a driver"},
 	{"kernel", "github.com/vishvananda/netlink golang.org/x/sys/unix",
-		"only internal/linux talks to the kernel's network stack; read it there into an announce.Node, and carry changes out there"},
+		"only internal/linux, and for BGP internal/routing, talk to the kernel's network stack; read it there, and carry changes out there"},
+	{"sockets", "golang.org/x/net",
+		"what only some packets carry, such as their TTL, is for the drivers of protocols that need it"},
+	{"gobgp", "github.com/osrg/gobgp",
+		"only internal/gobgp runs a BGP server, and internal/bfd uses its packets; decisions say in peering's words what it is to be"},
 	{"apiserver", "k8s.io/client-go",
 		"only the loops, internal/lease and internal/apiserver talk to the API server; decisions get its objects as values"},
 	{"gossip", "github.com/hashicorp/memberlist",

@@ -22,6 +22,8 @@ const (
 	exclusion   = "exclude must hold ranges such as 192.168.1.100-192.168.1.110, CIDRs such as 192.168.1.128/28 or single addresses such as 192.168.1.5"
 	noFence     = "spec: enforceNamespaces needs namespaces or namespaceSelector: say which namespaces the fence is around"
 	noDefault   = "spec: namespaceDefault needs namespaces or namespaceSelector: say for which namespaces this is the group of choice"
+	community   = "communities must hold two numbers of 0 to 65535 each, such as 65000:100; for an AS above 65535 use largeCommunities"
+	largeOne    = "largeCommunities must hold three numbers of 0 to 4294967295 each, such as 4200000000:1:100"
 	ifName      = "the name of an interface has 1 to 15 characters, without spaces, '/' and ':'"
 	duration    = "must be a duration that is not negative, such as 100ms or 1.5s"
 )
@@ -101,6 +103,17 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 			"too many exclusions", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: [" + strings.Repeat("192.0.2.1, ", 65) + "]}}}",
 			"spec.local.v4pool.exclude: Too many: 65: must have at most 64 items",
 		},
+
+		{"a community of one number", "{remote: {v4pool: POOL}, bgp: {communities: ['65000:1', '65000']}}", "spec.bgp.communities[1]: " + community},
+		{"a community of an AS above 65535", "{remote: {v4pool: POOL}, bgp: {communities: ['65536:1']}}", "spec.bgp.communities[0]: " + community},
+		{"a community of a value above 65535", "{remote: {v4pool: POOL}, bgp: {communities: ['65000:65536']}}", "spec.bgp.communities[0]: " + community},
+		{"a community by name", "{remote: {v4pool: POOL}, bgp: {communities: [no-export]}}", "spec.bgp.communities[0]: " + community},
+		{"a large community of two numbers", "{remote: {v4pool: POOL}, bgp: {largeCommunities: ['65000:1']}}", "spec.bgp.largeCommunities[0]: " + largeOne},
+		{"a large community above 32 bits", "{remote: {v4pool: POOL}, bgp: {largeCommunities: ['1:2:4294967296']}}", "spec.bgp.largeCommunities[0]: " + largeOne},
+		{"too many communities", "{remote: {v4pool: POOL}, bgp: {communities: [" + strings.Repeat("'65000:1', ", 65) + "]}}", "spec.bgp.communities: Too many: 65: must have at most 64 items"},
+		{"a negative MED", "{remote: {v4pool: POOL}, bgp: {med: -1}}", "spec.bgp.med: spec.bgp.med in body should be greater than or equal to 0"},
+		{"a MED above 32 bits", "{remote: {v4pool: POOL}, bgp: {med: 4294967296}}", "spec.bgp.med: spec.bgp.med in body should be less than or equal to 4294967295"},
+		{"a local preference above 32 bits", "{remote: {v4pool: POOL}, bgp: {localPreference: 4294967296}}", "spec.bgp.localPreference: spec.bgp.localPreference in body should be less than or equal to 4294967295"},
 
 		{"a dummy interface with a slash", "agent: {dummyInterface: lb/0}", "spec.local.dummyInterface: " + ifName},
 		{"a dummy interface with a long name", "agent: {extlbint: kube-lb0-of-purelb}", "spec.local.extlbint: " + ifName},

@@ -19,6 +19,8 @@ func TestWhatIsRightIsTaken(t *testing.T) {
 		"{remote: {v4pool: POOL}, priority: 1000000, autoAssign: true}",
 		"{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, drain: true, exclude: [192.0.2.7, 192.0.2.16/28, ' 192.0.2.32 - 192.0.2.40 ']}}}",
 		"{remote: {v6pools: [{pool: '2001:db8::/64', subnet: '2001:db8::/64', exclude: ['2001:db8::1', '2001:DB8::100/120', '2001:db8::200-2001:db8::2ff']}]}}",
+		"{remote: {v4pool: POOL}, bgp: {communities: ['0:0', '65535:65535'], largeCommunities: ['0:0:0', '4294967295:1:4294967295'], med: 4294967295, localPreference: 0}}",
+		"{local: {announce: auto, v4pool: POOL}, bgp: {}}",
 		"agent: {localInterface: 'en(p3|p4)s[0-9]+', interfaces: [eth0.100, 'bond0', 'x,y'], dummyInterface: lb0}",
 		"agent: {localint: '(', extlbint: kube-lb0, sendgarp: true}",
 		"agent: {garpConfig: {initialDelay: 0s, interval: 1m0.5s, count: 1}}",

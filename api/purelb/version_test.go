@@ -107,6 +107,7 @@ var everything = map[string]string{
 			v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64', aggregation: /128, exclude: ['2001:db8::1'], drain: true},
 			v4pools: [{pool: 203.0.113.0/24, subnet: 203.0.113.0/24, aggregation: default}],
 			v6pools: [{pool: '2001:db8:1::/120', subnet: '2001:db8:1::/64', aggregation: default}]},
+		bgp: {communities: ['65000:100', '65000:200'], largeCommunities: ['4200000000:1:100'], med: 50, localPreference: 200},
 		namespaceSelector: {}, serviceSelector: {}, priority: 1000000, autoAssign: true}`,
 	"netbox":   "{netbox: {url: 'https://netbox.example.com', tenant: us, aggregation: /32}}",
 	"external": "{external: {provider: acme, socket: /run/acme.sock, announce: local}}",

@@ -92,6 +92,7 @@ type Agent struct {
 	holdings  holdings
 	conflicts conflicts
 	claims    claims
+	named     map[netip.Addr]string
 	reclaims  reclaims
 	// failing is what could not be added last time.
 	failing map[netip.Addr]error

@@ -84,6 +84,11 @@ func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation
 			a.claims[ip] = claim{link: local[ip], due: schedule(now, seen, true)}
 		}
 	}
+	for _, ip := range a.renamed(plan, done) {
+		if _, claimed := a.claims[ip]; !claimed {
+			a.claims[ip] = claim{link: local[ip], due: schedule(now, seen, true)}
+		}
+	}
 	a.awaitDetection(now, seen, done)
 	for ip, link := range a.claims.take(now) {
 		if seen.Agent.GARP.Verify && !has(seen.Node, done, ip, link) {
@@ -92,6 +97,24 @@ func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation
 		a.send(ctx, ip, link)
 	}
 	a.reclaim(ctx, now, seen)
+}
+
+// renamed returns the local addresses that have been here, and to which another
+// node has put its name since: it has them too, or had, out of our sight, and
+// whoever learnt its hardware address has to hear of ours.
+func (a *Agent) renamed(plan announce.Plan, done outcome) (all []netip.Addr) {
+	named := map[netip.Addr]string{}
+	for _, d := range plan.Decisions {
+		if d.Where != announce.Local || d.Named == "" || d.Named == a.Node {
+			continue
+		}
+		named[d.IP] = d.Named
+		if _, added := done.added[d.IP]; !added && done.waiting[d.IP].Link == "" && a.named[d.IP] != d.Named {
+			all = append(all, d.IP)
+		}
+	}
+	a.named = named
+	return all
 }
 
 // schedule returns when to claim an address from now on. One that moves here, and

@@ -35,6 +35,27 @@ func TestClaimsKeepTheirScheduleAndEndWithTheAddress(t *testing.T) {
 	})
 }
 
+// Another node that this one cannot hear had the address for a while, and whoever
+// heard it claim that goes on sending there.
+func TestWhatAnotherNodePutsItsNameToIsClaimedOnceMore(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		time.Sleep(10 * time.Second)
+		before := len(w.kernel.claims())
+		other := branded("web", "192.0.2.9", "2001:db8::9")
+		other.ResourceVersion = "99"
+		other.Annotations["purelb.io/announcing-IPv4"] = "unheard,eth0,192.0.2.9"
+		w.cluster.change(serving(other))
+		time.Sleep(10 * time.Second)
+		if claims := strings.Join(w.kernel.claims()[before:], "\n"); strings.Count(claims, "192.0.2.9 eth0") < 2 || strings.Contains(claims, "2001:db8::9") {
+			t.Errorf("claimed\n%s", claims)
+		}
+		if now := w.slots("web"); !strings.Contains(now, "node-a,eth0,192.0.2.9") {
+			t.Errorf("the slots are %s", now)
+		}
+	})
+}
+
 func TestNoClaimIsSentWhenThatIsSwitchedOff(t *testing.T) {
 	off := false
 	inWorld(t, func(w *world) {

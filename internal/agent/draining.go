@@ -4,16 +4,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/announce"
 )
 
-const (
-	// taintToBeDeleted is how the cluster autoscaler marks a node that it is
-	// about to delete.
-	taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
-	// notReadyFor is how long a node may be not ready before it is avoided: a
-	// kubelet that restarts is no reason to move anything.
-	notReadyFor = 10 * time.Second
-)
+// notReadyFor is how long a node may be not ready before it is avoided: a kubelet
+// that restarts is no reason to move anything.
+const notReadyFor = 10 * time.Second
 
 // soft are the signals of a node that it should have addresses only if no other
 // can. It remembers since when we see the node not ready, by our own clock.
@@ -27,7 +24,7 @@ func (s *soft) draining(now time.Time, node *corev1.Node) (reason string, again 
 	} else if s.notReady.IsZero() {
 		s.notReady = now
 	}
-	switch reason := marked(node); {
+	switch reason := announce.Marked(node).Reason; {
 	case reason != "":
 		return reason, time.Time{}
 	case s.notReady.IsZero():
@@ -36,22 +33,6 @@ func (s *soft) draining(now time.Time, node *corev1.Node) (reason string, again 
 		return "", s.notReady.Add(notReadyFor)
 	}
 	return "the node is not ready", time.Time{}
-}
-
-// marked says which mark of somebody else has node avoided, or "".
-func marked(node *corev1.Node) string {
-	if !node.DeletionTimestamp.IsZero() {
-		return "the node is being deleted"
-	}
-	for _, t := range node.Spec.Taints {
-		if t.Key == taintToBeDeleted || t.Key == corev1.TaintNodeOutOfService {
-			return "taint " + t.Key
-		}
-	}
-	if _, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]; excluded {
-		return "label " + corev1.LabelNodeExcludeBalancers
-	}
-	return ""
 }
 
 // ready says whether node is ready. One of which nobody says so is not known to

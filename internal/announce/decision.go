@@ -42,8 +42,10 @@ type Decision struct {
 	// HandTo is set for a local address that is here and not to stay: the
 	// Winner, which lives and can be asked to take it first.
 	HandTo string
-	// Used says that some node is known to have announced a local address.
-	Used bool
+	// Used says that some node is known to have announced a local address, and
+	// Named is the one that says so now.
+	Used  bool
+	Named string
 	// Message says more of some reasons.
 	Message string
 	// Address is what is wanted, unless Where is Nowhere.

@@ -16,7 +16,8 @@ func (d *decider) chooseLocal(ip netip.Addr) Decision {
 		return d.keep(ip)
 	}
 	choice := d.view.Choose(ip, d.holder(ip), preference)
-	decision := Decision{Winner: choice.Node, Because: choice.Reason, HandTo: d.handTo(ip, choice.Node), Used: d.used(ip)}
+	decision := Decision{Winner: choice.Node, Because: choice.Reason, HandTo: d.handTo(ip, choice.Node)}
+	decision.Named, decision.Used = d.named(ip)
 	link, prefix, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
 	switch {
 	case !home:
@@ -79,12 +80,14 @@ func (d *decider) holder(ip netip.Addr) string {
 	return ""
 }
 
-// used says whether a node is known to have announced ip.
-func (d *decider) used(ip netip.Addr) bool {
-	return slices.ContainsFunc(d.holders[ip], func(s Service) bool {
-		_, ok := service.SlotOf(s.Slots, ip)
-		return ok
-	})
+// named returns the node that is known to have announced ip last.
+func (d *decider) named(ip netip.Addr) (node string, ok bool) {
+	for _, svc := range d.holders[ip] {
+		if slot, ok := service.SlotOf(svc.Slots, ip); ok {
+			return slot.Node, true
+		}
+	}
+	return "", false
 }
 
 // handTo returns winner if ip is here, and winner another node that can be asked

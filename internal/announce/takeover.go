@@ -4,6 +4,8 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"time"
+
+	"purelb.io/purelb/internal/election"
 )
 
 // Takeovers decide when this node may take the local addresses that it is to
@@ -47,8 +49,10 @@ const (
 	offered = 2 * handoverLimit
 	// pauseMin and pauseMax are the pauses between probes of what is answered.
 	// Right after a failure a short one may do: the last that a machine does
-	// before it is gone is to answer.
-	pauseMin, pauseMax = 200 * time.Millisecond, 4 * time.Second
+	// before it is gone is to answer. For as long as a node takes that is cut
+	// off to find that out and to give up, none is longer than pauseSoon.
+	pauseMin, pauseSoon, pauseMax = 200 * time.Millisecond, 800 * time.Millisecond, 4 * time.Second
+	soon                          = 3 * election.Patience
 )
 
 // Offered notes that from asks this node to take addresses.
@@ -92,7 +96,11 @@ func (t *Takeovers) Unprobed(now time.Time, addresses []netip.Addr) {
 
 // later puts off the next probe of ip.
 func (t *Takeovers) later(now time.Time, ip netip.Addr, one *takeover) {
-	one.pause = min(max(2*one.pause, pauseMin), pauseMax)
+	longest := pauseMax
+	if one.answered.IsZero() || now.Sub(one.answered) < soon {
+		longest = pauseSoon
+	}
+	one.pause = min(max(2*one.pause, pauseMin), longest)
 	one.probing, one.retry = false, now.Add(one.pause+t.stagger(ip, one.pause/2))
 }
 

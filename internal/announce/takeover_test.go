@@ -266,3 +266,27 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 		}
 	})
 }
+
+// A holder that is cut off gives up after a while, and nobody answers until the
+// segment is asked again.
+func TestWhatIsAnsweredIsAskedForOftenAtFirst(t *testing.T) {
+	ip := netip.MustParseAddr(v4)
+	for _, tt := range []struct{ after, most time.Duration }{
+		{0, 300 * time.Millisecond}, {5 * time.Second, 1200 * time.Millisecond},
+		{soon - time.Second, 1200 * time.Millisecond}, {time.Minute, 6 * time.Second},
+	} {
+		var does Takeovers
+		one := &takeover{}
+		does.each = map[netip.Addr]*takeover{ip: one}
+		now := begin
+		var pause time.Duration
+		for ; !now.After(begin.Add(tt.after)); now = one.retry {
+			one.probing = true
+			does.Probed(now, []netip.Addr{ip}, map[netip.Addr][6]byte{ip: {2}})
+			pause = one.retry.Sub(now)
+		}
+		if pause > tt.most {
+			t.Errorf("after %s: asked again after %s, want %s at most", tt.after, pause, tt.most)
+		}
+	}
+}

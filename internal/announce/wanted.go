@@ -106,14 +106,16 @@ func (d *decider) decide(ip netip.Addr) Decision {
 }
 
 // leftovers returns our addresses that are on this node and not among those
-// decided on, or are there twice, each as it is.
+// decided on, or are there twice, each as it is. What is given up is none: to
+// find out that this node is cut off takes no more than it knows.
 func (d *decider) leftovers(decided map[netip.Addr]Decision) []Address {
 	var left []Address
 	for _, a := range d.Node.Addresses {
 		if !slices.Contains(d.ours[a.Prefix.Addr()], a) {
 			continue
 		}
-		if w := decided[a.Prefix.Addr()]; w.Where == Nowhere || placeOf(w.Address) != placeOf(a) {
+		w := decided[a.Prefix.Addr()]
+		if w.Reason != ReasonCutOff && (w.Where == Nowhere || placeOf(w.Address) != placeOf(a)) {
 			left = append(left, d.kept(a))
 		}
 	}

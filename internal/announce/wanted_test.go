@@ -391,6 +391,12 @@ func TestDecide(t *testing.T) {
 		{"cut off: what no Service has stays too",
 			[]twist{untrusted, has(hasLocal("eth0", "10.0.0.77/24", lifetime), hasRemote("kube-lb0", "fd16::7/64"))},
 			"leftover: 10.0.0.77/24 dev eth0" + v4Attributes + "leftover: fd16::7/64 dev kube-lb0\n"},
+		{"cut off, and known to be: what others can take goes, and all else stays",
+			[]twist{cutOff, serve("10.0.0.5", "fd00::50", "172.16.0.1"), has(hasLocal("eth0", "10.0.0.5/24", lifetime), hasLocal("eth0", "fd00::50/64", lifetime),
+				hasLocal("eth0", "10.0.0.77/24", lifetime), hasRemote("kube-lb0", "172.16.0.1/24"))},
+			"default/web 10.0.0.5: no, cutOff\ndefault/web fd00::50: no, cutOff\n" +
+				"default/web 172.16.0.1: remote, kept, 172.16.0.1/24 dev kube-lb0\n" +
+				"leftover: 10.0.0.77/24 dev eth0" + v4Attributes},
 
 		// Configuration.
 		{"without an LBNodeAgent nothing is announced",

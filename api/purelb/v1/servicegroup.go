@@ -83,6 +83,12 @@ type ServiceGroupSpec struct {
 	// +optional
 	External *v2.ExternalSpec `json:"external,omitempty"`
 
+	// bgp is what the routes to addresses of this group say of themselves to
+	// routers. Addresses that are local to a node have no route, and none of
+	// this. Default: nothing beyond where they lead.
+	// +optional
+	BGP *v2.RouteAttributes `json:"bgp,omitempty"`
+
 	v2.Boundary `json:",inline"`
 	v2.FlatForm `json:",inline"`
 }

@@ -168,6 +168,11 @@ func (in *ServiceGroupSpec) DeepCopyInto(out *ServiceGroupSpec) {
 		*out = new(v2.ExternalSpec)
 		**out = **in
 	}
+	if in.BGP != nil {
+		in, out := &in.BGP, &out.BGP
+		*out = new(v2.RouteAttributes)
+		(*in).DeepCopyInto(*out)
+	}
 	in.Boundary.DeepCopyInto(&out.Boundary)
 	out.FlatForm = in.FlatForm
 }

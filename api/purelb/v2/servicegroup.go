@@ -82,6 +82,12 @@ type ServiceGroupSpec struct {
 	// +optional
 	External *ExternalSpec `json:"external,omitempty"`
 
+	// bgp is what the routes to addresses of this group say of themselves to
+	// routers. Addresses that are local to a node have no route, and none of
+	// this. Default: nothing beyond where they lead.
+	// +optional
+	BGP *RouteAttributes `json:"bgp,omitempty"`
+
 	Boundary `json:",inline"`
 	FlatForm `json:",inline"`
 }

@@ -1,0 +1,281 @@
+// Package v1_test proves on a real API server what the custom resource
+// definitions promise: what can be written, what is refused with which words,
+// and what people see.
+package v1_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/apitest"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
+
+// config is a BGPConfiguration with that spec, in YAML's flow style.
+func config(t *testing.T, spec string) *unstructured.Unstructured {
+	t.Helper()
+	objects, err := apitest.Parse([]byte("apiVersion: bgp.purelb.io/v1\nkind: BGPConfiguration\nmetadata: {name: default}\nspec: " + spec))
+	if err != nil || len(objects) != 1 {
+		t.Fatalf("%d objects, %v in:\n%s", len(objects), err, spec)
+	}
+	return objects[0]
+}
+
+func configs(t *testing.T, namespace string) dynamic.ResourceInterface {
+	t.Helper()
+	c, err := dynamic.NewForConfig(apitest.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Resource(bgpv1.GroupVersion.WithResource("configs")).Namespace(namespace)
+}
+
+// typed is a client for the Go types.
+func typed(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := bgpv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(apitest.Config(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// earlier is every field of earlier generations, with values that they took,
+// sensible or not.
+const earlier = `{
+	global: {asn: 64512, routerID: '${NODE_IP}', routerIDPool: 10.255.0.0/16, listenPort: 179, listenAddresses: [0.0.0.0, '::'], families: [ipv4-unicast, ipv6-unicast, l2vpn-evpn],
+		useMultiplePaths: true, routeSelectionOptions: {alwaysCompareMed: true, advertiseInactiveRoutes: true},
+		defaultRouteDistance: {externalRouteDistance: 20, internalRouteDistance: 200}, confederation: {enabled: false, identifier: 0, memberAsList: [1, 2]},
+		gracefulRestart: {enabled: true, restartTime: 0, helperOnly: false}, bindToDevice: '', nodeStatus: {enabled: true, heartbeatSeconds: 10},
+		applyPolicy: {importPolicy: {name: in, policies: [a], defaultAction: ACCEPT}, exportPolicy: {policies: []}}},
+	neighbors: [
+		{config: {peerAsn: 64513, neighborAddress: 192.0.2.1, localAsn: 0, description: router, peerGroup: '', adminDown: false, vrf: '', authPassword: secret,
+			authPasswordSecretRef: {name: bgp, key: password, optional: false}}, nodeSelector: {matchLabels: {rack: '1'}, matchExpressions: [{key: a, operator: Exists}]},
+			afiSafis: [{family: ipv4-unicast, enabled: true, prefixLimit: {maxPrefixes: 100, shutdownThresholdPct: 80}, addPaths: {receive: true, sendMax: 8}}],
+			applyPolicy: {importPolicy: {}, exportPolicy: {name: out, policies: [a, b], defaultAction: reject}},
+			timers: {config: {connectRetry: 120, holdTime: 90, keepaliveInterval: 30, minimumAdvertisementInterval: 5}},
+			transport: {localAddress: 192.0.2.2, passiveMode: true, bindInterface: eth0}, gracefulRestart: {enabled: false, restartTime: 120, helperOnly: true},
+			routeReflector: {routeReflectorClient: true, routeReflectorClusterId: '1'}, ebgpMultihop: {enabled: true, multihopTtl: 0}},
+		{config: {peerAsn: -1, neighborInterface: eth1}, afiSafis: [{family: rtc, enabled: false}]},
+	],
+	peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513, localAsn: 1, description: d, authPassword: p, authPasswordSecretRef: {name: '', key: k}}, nodeSelector: {},
+		afiSafis: [], applyPolicy: {}, timers: {config: {}}, transport: {}}],
+	dynamicNeighbors: [{prefix: here, peerGroup: ''}],
+	vrfs: [{name: red, rd: '64512:1', importRt: ['64512:1'], exportRt: [], netlinkImport: {enabled: true, interfaceList: [eth1]},
+		netlinkExport: {enabled: true, linuxVrf: red, linuxTableId: 10, metric: 20, validateNexthop: false, communityList: ['1:1'], largeCommunityList: ['1:1:1']}}],
+	definedSets: [{type: prefix, name: a, list: [], prefixes: [{ipPrefix: 192.0.2.0/24, maskLengthMin: 24, maskLengthMax: 32}]}, {type: any, name: ''}],
+	policyDefinitions: [{name: a, statements: [{name: s, conditions: {prefixSet: {name: a, match: any}, neighborSet: {name: a, match: invert}, asPathSet: {name: a, match: all},
+		communitySet: {name: a}, rpkiResult: valid}, actions: {routeAction: accept, community: {type: add, communities: ['1:1']}, med: {type: mod, value: -5},
+		asPrepend: {asn: 64512, repeat: 3}, localPref: 100}}]}, {name: '', statements: []}],
+	netlinkImport: {enabled: true, vrf: red, interfaceList: [kube-lb0, 'eth*']},
+	netlinkExport: {enabled: true, dampeningInterval: 100, routeProtocol: 186, rules: [{name: all, communityList: ['1:1'], largeCommunityList: ['1:1:1'], vrf: red, tableId: 5, metric: 0, validateNexthop: true}]},
+}`
+
+// added is every field that earlier generations did not have.
+const added = `{
+	global: {asn: 4200000000, allowTransit: true, gracefulRestart: {deferralTime: 5, longLivedRestartTime: 3600}},
+	neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor},
+		bfd: {enabled: true, minReceiveIntervalMilliseconds: 50, minTransmitIntervalMilliseconds: 300, detectionMultiplier: 3},
+		ttlSecurity: {enabled: true, ttlMin: 255}, transport: {remotePort: 1790}, gracefulRestart: {deferralTime: 1}}],
+	peerGroups: [{config: {peerGroupName: tor, peerAsn: 4200000001}, bfd: {}, ttlSecurity: {enabled: false}, ebgpMultihop: {enabled: true, multihopTtl: 2},
+		gracefulRestart: {enabled: true}, routeReflector: {routeReflectorClient: false}}],
+	definedSets: [{type: large-community, name: l, list: ['1:1:1']}],
+	policyDefinitions: [{name: a, statements: [{conditions: {largeCommunitySet: {name: l, match: any}}, actions: {largeCommunity: {type: replace, communities: ['1:1:1']}}}]}],
+	netlinkExport: {rules: [{name: a, allowDefaultRoute: true}]},
+}`
+
+// TestEveryFieldIsStoredAsWritten by an API server that refuses fields that it
+// does not know.
+func TestEveryFieldIsStoredAsWritten(t *testing.T) {
+	for name, spec := range map[string]string{
+		"earlier": strings.ReplaceAll(earlier, "\n\t", "\n  "), "added": strings.ReplaceAll(added, "\n\t", "\n  "),
+		"least": "{global: {asn: 64512}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := config(t, strings.ReplaceAll(spec, "\t", " "))
+			namespace := apitest.Namespace(t)
+			_, err := configs(t, namespace).Create(context.Background(), o, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := configs(t, namespace).Get(context.Background(), "default", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(o.Object["spec"], got.Object["spec"]); diff != "" {
+				t.Errorf("(-written +stored):\n%s", diff)
+			}
+		})
+	}
+}
+
+const excluded = "ttlSecurity and ebgpMultihop exclude each other: a neighbor is either on the same link or it is not"
+
+func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
+	tests := []struct{ name, spec, want string }{
+		{"nothing", "{}", "spec.global: Required value"},
+		{"no number of the AS", "{global: {}}", "spec.global.asn: Required value"},
+		{"a neighbor of nothing", "GLOBAL neighbors: [{}]}", "spec.neighbors[0].config: Required value"},
+		{"a group without a name", "GLOBAL peerGroups: [{config: {}}]}", "spec.peerGroups[0].config.peerGroupName: Required value"},
+		{
+			"too fast a heartbeat", "{global: {asn: 1, nodeStatus: {heartbeatSeconds: 9}}}",
+			"spec.global.nodeStatus.heartbeatSeconds: spec.global.nodeStatus.heartbeatSeconds in body should be greater than or equal to 10",
+		},
+		{
+			"too fast a detection", "GLOBAL neighbors: [{config: {}, bfd: {minReceiveIntervalMilliseconds: 49, minTransmitIntervalMilliseconds: 60001, detectionMultiplier: 1}}]}",
+			"spec.neighbors[0].bfd.detectionMultiplier: spec.neighbors[0].bfd.detectionMultiplier in body should be greater than or equal to 2\n" +
+				"spec.neighbors[0].bfd.minReceiveIntervalMilliseconds: spec.neighbors[0].bfd.minReceiveIntervalMilliseconds in body should be greater than or equal to 50\n" +
+				"spec.neighbors[0].bfd.minTransmitIntervalMilliseconds: spec.neighbors[0].bfd.minTransmitIntervalMilliseconds in body should be less than or equal to 60000",
+		},
+		{"a TTL that does not exist", "GLOBAL peerGroups: [{config: {peerGroupName: a}, ttlSecurity: {ttlMin: 256}}]}", "spec.peerGroups[0].ttlSecurity.ttlMin: spec.peerGroups[0].ttlSecurity.ttlMin in body should be less than or equal to 255"},
+		{"a port that does not exist", "GLOBAL neighbors: [{config: {}, transport: {remotePort: 65536}}]}", "spec.neighbors[0].transport.remotePort: spec.neighbors[0].transport.remotePort in body should be less than or equal to 65535"},
+		{"no time to wait", "{global: {asn: 1, gracefulRestart: {deferralTime: 0}}}", "spec.global.gracefulRestart.deferralTime: spec.global.gracefulRestart.deferralTime in body should be greater than or equal to 1"},
+		{"too long a life", "{global: {asn: 1, gracefulRestart: {longLivedRestartTime: 16777216}}}", "spec.global.gracefulRestart.longLivedRestartTime: spec.global.gracefulRestart.longLivedRestartTime in body should be less than or equal to 16777215"},
+		{"far away and on the same link", "GLOBAL neighbors: [{config: {}, ebgpMultihop: {enabled: true}, ttlSecurity: {}}]}", "spec.neighbors[0]: " + excluded},
+		{"a group that is both", "GLOBAL peerGroups: [{config: {peerGroupName: a}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: true}}]}", "spec.peerGroups[0]: " + excluded},
+		{"both, with one of them disabled", "GLOBAL neighbors: [{config: {}, ebgpMultihop: {enabled: false}, ttlSecurity: {}}, {config: {}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: false}}]}", ""},
+		{
+			"a change that is none", "GLOBAL policyDefinitions: [{statements: [{actions: {largeCommunity: {type: set}}}]}]}",
+			`spec.policyDefinitions[0].statements[0].actions.largeCommunity.type: Unsupported value: "set": supported values: "add", "remove", "replace"`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := refusals(t, config(t, strings.Replace(tt.spec, "GLOBAL", "{global: {asn: 64512},", 1)))
+			if got != tt.want {
+				t.Errorf("\n got %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// value is how the API server quotes what it has something against.
+var value = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
+
+// refusals tries to create o and returns what the API server has against it, by
+// field, without the value that it is about.
+func refusals(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	_, err := configs(t, "default").Create(context.Background(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err == nil {
+		return ""
+	}
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if !strings.Contains(cause.Message, "some validation rules were not checked") {
+			all = append(all, cause.Field+": "+value.ReplaceAllString(cause.Message, ""))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// status is one with every field set.
+func status() bgpv1.BGPNodeStatusStatus {
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	route := bgpv1.RIBRoute{Prefix: "198.51.100.7/32", NextHop: "0.0.0.0", FromPeer: "192.0.2.1", AdvertisedTo: []string{"192.0.2.1"}, Communities: []string{"1:1"}}
+	return bgpv1.BGPNodeStatusStatus{
+		NodeName: "node-a", RouterID: "192.0.2.10", RouterIDSource: "node-ipv4", ASN: 4200000000, LastUpdated: &now, HeartbeatSeconds: 60, NeighborCount: 1, Healthy: true,
+		Conditions: []metav1.Condition{{Type: bgpv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllHealthy", Message: "1 neighbor(s) established", LastTransitionTime: now}},
+		Neighbors: []bgpv1.NodeNeighbor{{
+			Address: "192.0.2.1", Interface: "eth1", Dynamic: true, PeerASN: 4200000001, LocalASN: 1, State: "Established", StateSince: &now, SessionUpSince: &now,
+			PrefixesSent: 1, PrefixesReceived: 2, Description: "router", LastError: "none", BFD: "Up",
+		}},
+		NetlinkImport: &bgpv1.NodeImport{
+			Enabled: true, VRF: "red", Interfaces: []bgpv1.NodeInterface{{Name: "kube-lb0", Exists: true, OperState: "up"}},
+			ImportedAddresses: []bgpv1.ImportedAddress{{Address: "198.51.100.7/32", Interface: "kube-lb0", InRIB: true}}, TotalImported: 1, Truncated: true,
+		},
+		RIB: &bgpv1.NodeRIB{LocalRoutes: []bgpv1.RIBRoute{route}, LocalRouteCount: 1, ReceivedRoutes: []bgpv1.RIBRoute{route}, ReceivedRouteCount: 1, Truncated: true},
+		NetlinkExport: &bgpv1.NodeExport{
+			Enabled: true, Protocol: 186, DampeningInterval: 100, Rules: []bgpv1.NodeExportRule{{Name: "all", Metric: 20, TableID: 4294967295}},
+			ExportedRoutes: []bgpv1.ExportedRoute{{Prefix: "203.0.113.0/24", Table: "main", Metric: 4294967295, Installed: true, Reason: "none"}}, TotalExported: 1, Truncated: true,
+		},
+		VRFs: []bgpv1.NodeVRF{{Name: "red", RD: "1:1", ImportedRouteCount: 1, ExportedRouteCount: 2}},
+	}
+}
+
+// TestANodeReportsOfItself and people see it by the names that they know.
+func TestANodeReportsOfItself(t *testing.T) {
+	ctx, c := context.Background(), typed(t)
+	o := &bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
+	if err := c.Create(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	o.Status = status()
+	if err := c.Status().Update(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	var got bgpv1.BGPNodeStatus
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(status(), got.Status, cmp.Comparer(func(a, b metav1.Time) bool { return a.Sub(b.Time).Abs() < time.Hour })); diff != "" {
+		t.Errorf("(-written +read):\n%s", diff)
+	}
+	text, err := apitest.Shared(t).Kubectl("", "get", "bgpns")
+	fields := strings.Fields(text)
+	if err != nil || !strings.Contains(strings.Join(fields, " "), "NAME NODE ROUTERID HEALTHY NEIGHBORS LASTUPDATED AGE node-a node-a 192.0.2.10 true 1 ") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// TestANodeWithoutNeighborsSaysSo because what is missing could be anything.
+func TestANodeWithoutNeighborsSaysSo(t *testing.T) {
+	ctx, c := context.Background(), typed(t)
+	o := &bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}}
+	if err := c.Create(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	o.Status = bgpv1.BGPNodeStatusStatus{NodeName: "node-b"}
+	if err := c.Status().Update(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	text, err := apitest.Shared(t).Kubectl("", "get", "bgpnodestatus", "node-b", "-o", "jsonpath={.status}")
+	if want := `{"healthy":false,"neighborCount":0,"nodeName":"node-b"}`; err != nil || text != want {
+		t.Errorf("%v: got %s, want %s", err, text, want)
+	}
+}
+
+// TestTheConfigurationIsKnownByItsNames of the resource, and keeps its status
+// apart from its spec.
+func TestTheConfigurationIsKnownByItsNames(t *testing.T) {
+	ctx, c, namespace := context.Background(), typed(t), apitest.Namespace(t)
+	o := &bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}, Spec: bgpv1.BGPConfigurationSpec{Global: bgpv1.Global{ASN: 64512}}}
+	if err := c.Create(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	o.Spec.Global.ASN = 1
+	o.Status.Conditions = []metav1.Condition{{Type: bgpv1.ConditionReady, Status: metav1.ConditionFalse, Reason: "ConfigurationInvalid", LastTransitionTime: metav1.Now()}}
+	o.Status.ObservedGeneration = 1
+	if err := c.Status().Update(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"configs", "config", "bgpconfig"} {
+		text, err := apitest.Shared(t).Kubectl("", "get", "-n", namespace, name, "default", "-o", "jsonpath={.spec.global.asn} {.status.conditions[0].reason} {.status.observedGeneration}")
+		if want := "64512 ConfigurationInvalid 1"; err != nil || text != want {
+			t.Errorf("%s: %v: got %s, want %s", name, err, text, want)
+		}
+	}
+}

@@ -1,0 +1,374 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BGPNodeStatus is what became of the BGPConfiguration on the node of its name.
+// The node writes it whenever something changes, and else as a heartbeat.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=bgpnodestatuses,singular=bgpnodestatus,scope=Cluster,shortName=bgpns
+// +kubebuilder:printcolumn:name=Node,type=string,JSONPath=`.status.nodeName`
+// +kubebuilder:printcolumn:name=RouterID,type=string,JSONPath=`.status.routerID`
+// +kubebuilder:printcolumn:name=Healthy,type=boolean,JSONPath=`.status.healthy`
+// +kubebuilder:printcolumn:name=Neighbors,type=integer,JSONPath=`.status.neighborCount`
+// +kubebuilder:printcolumn:name=LastUpdated,type=date,JSONPath=`.status.lastUpdated`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+type BGPNodeStatus struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is empty: a BGPNodeStatus only reports.
+	// +optional
+	Spec BGPNodeStatusSpec `json:"spec,omitzero"`
+
+	// status is what the node reports.
+	// +optional
+	Status BGPNodeStatusStatus `json:"status,omitzero"`
+}
+
+// BGPNodeStatusSpec is empty.
+type BGPNodeStatusSpec struct{}
+
+// BGPNodeStatusList is a list of BGPNodeStatuses.
+//
+// +kubebuilder:object:root=true
+type BGPNodeStatusList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []BGPNodeStatus `json:"items"`
+}
+
+// BGPNodeStatusStatus is what a node reports.
+type BGPNodeStatusStatus struct {
+	// nodeName is the name of the node.
+	// +required
+	NodeName string `json:"nodeName"`
+
+	// routerID is the node's identifier in BGP.
+	// +optional
+	RouterID string `json:"routerID,omitempty"`
+
+	// routerIDSource is where routerID is from: "explicit", "template",
+	// "node-ipv4" or "hash-from-node-name".
+	// +optional
+	RouterIDSource string `json:"routerIDSource,omitempty"`
+
+	// asn is the number of the node's autonomous system.
+	// +optional
+	ASN int64 `json:"asn,omitempty"`
+
+	// lastUpdated is when this was written.
+	// +optional
+	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
+
+	// heartbeatSeconds is how often it is written when nothing changes. After
+	// three times this without a write, the speaker of the node is gone.
+	// +optional
+	HeartbeatSeconds int32 `json:"heartbeatSeconds,omitempty"`
+
+	// neighborCount is how many neighbors the node should have a session with,
+	// and, of those that come by themselves, has.
+	// +required
+	NeighborCount int32 `json:"neighborCount"`
+
+	// healthy says whether all is as it should be: every neighbor that is not
+	// held down on purpose is Established, every imported address is announced,
+	// every exported route is in its table, and nothing that is meant for the
+	// node is left out of it.
+	// +optional
+	Healthy bool `json:"healthy"`
+
+	// conditions hold the types Ready (as healthy, with the reasons why not),
+	// Configured (what of the BGPConfiguration is not in effect on the node) and
+	// RouterIDResolved.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// neighbors are the sessions of the node.
+	// +listType=atomic
+	// +optional
+	Neighbors []NodeNeighbor `json:"neighbors,omitempty"`
+
+	// netlinkImport is what the node announces of itself.
+	// +optional
+	NetlinkImport *NodeImport `json:"netlinkImport,omitempty"`
+
+	// rib is what the node announces and what it learned.
+	// +optional
+	RIB *NodeRIB `json:"rib,omitempty"`
+
+	// netlinkExport is what the node put into its routing tables.
+	// +optional
+	NetlinkExport *NodeExport `json:"netlinkExport,omitempty"`
+
+	// vrfs are the VRFs of the node.
+	// +listType=atomic
+	// +optional
+	VRFs []NodeVRF `json:"vrfs,omitempty"`
+}
+
+// NodeNeighbor is a session of a node.
+type NodeNeighbor struct {
+	// address is the neighbor's address, or "%" and the interface of an
+	// unnumbered one whose address is not known yet.
+	// +required
+	Address string `json:"address"`
+
+	// interface is the interface of an unnumbered neighbor.
+	// +optional
+	Interface string `json:"interface,omitempty"`
+
+	// dynamic is true of a neighbor that came by itself.
+	// +optional
+	Dynamic bool `json:"dynamic,omitempty"`
+
+	// peerASN is the number of the neighbor's autonomous system.
+	// +required
+	PeerASN int64 `json:"peerASN"`
+
+	// localASN is the number of the node's autonomous system in this session.
+	// +required
+	LocalASN int64 `json:"localASN"`
+
+	// state is Idle, Connect, Active, OpenSent, OpenConfirm or Established.
+	// +required
+	State string `json:"state"`
+
+	// stateSince is since when the state is what it is.
+	// +optional
+	StateSince *metav1.Time `json:"stateSince,omitempty"`
+
+	// sessionUpSince is since when the session is Established.
+	// +optional
+	SessionUpSince *metav1.Time `json:"sessionUpSince,omitempty"`
+
+	// prefixesSent is how many prefixes the node announces to the neighbor.
+	// +required
+	PrefixesSent int64 `json:"prefixesSent"`
+
+	// prefixesReceived is how many prefixes the neighbor announces.
+	// +required
+	PrefixesReceived int64 `json:"prefixesReceived"`
+
+	// description is that of the configuration.
+	// +optional
+	Description string `json:"description,omitempty"`
+
+	// lastError is why there is no session: what the neighbor said, what is
+	// wrong with the configuration, or for how long nothing has changed.
+	// +optional
+	LastError string `json:"lastError,omitempty"`
+
+	// bfd is the state of the BFD session with the neighbor, if there is to be
+	// one: Up, Init, Down or AdminDown.
+	// +optional
+	BFD string `json:"bfd,omitempty"`
+}
+
+// NodeImport is what a node announces of itself.
+type NodeImport struct {
+	// enabled says whether addresses are imported.
+	// +required
+	Enabled bool `json:"enabled"`
+
+	// vrf is the VRF that they are announced in, if any.
+	// +optional
+	VRF string `json:"vrf,omitempty"`
+
+	// interfaces are those whose addresses are imported.
+	// +listType=atomic
+	// +optional
+	Interfaces []NodeInterface `json:"interfaces,omitempty"`
+
+	// importedAddresses are the addresses, at most 500.
+	// +listType=atomic
+	// +optional
+	ImportedAddresses []ImportedAddress `json:"importedAddresses,omitempty"`
+
+	// totalImported is how many addresses are imported.
+	// +required
+	TotalImported int32 `json:"totalImported"`
+
+	// truncated says that importedAddresses is not all of them.
+	// +optional
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// NodeInterface is an interface whose addresses are imported.
+type NodeInterface struct {
+	// name is its name, or the name or pattern that is asked for when there is
+	// none such.
+	// +required
+	Name string `json:"name"`
+
+	// exists says whether there is one.
+	// +required
+	Exists bool `json:"exists"`
+
+	// operState is up or down.
+	// +required
+	OperState string `json:"operState"`
+}
+
+// ImportedAddress is an address whose network is announced.
+type ImportedAddress struct {
+	// address is the address with its mask.
+	// +required
+	Address string `json:"address"`
+
+	// interface is where it is.
+	// +required
+	Interface string `json:"interface"`
+
+	// inRIB says whether its network is announced.
+	// +required
+	InRIB bool `json:"inRIB"`
+}
+
+// NodeRIB is what a node announces and what it learned.
+type NodeRIB struct {
+	// localRoutes are what the node announces of itself, at most 500.
+	// +listType=atomic
+	// +optional
+	LocalRoutes []RIBRoute `json:"localRoutes,omitempty"`
+
+	// localRouteCount is how many there are.
+	// +required
+	LocalRouteCount int32 `json:"localRouteCount"`
+
+	// receivedRoutes are what neighbors announce, at most 100.
+	// +listType=atomic
+	// +optional
+	ReceivedRoutes []RIBRoute `json:"receivedRoutes,omitempty"`
+
+	// receivedRouteCount is how many there are.
+	// +required
+	ReceivedRouteCount int32 `json:"receivedRouteCount"`
+
+	// truncated says that one of the lists is not complete.
+	// +optional
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// RIBRoute is a route that is announced or was learned.
+type RIBRoute struct {
+	// prefix is where it leads.
+	// +required
+	Prefix string `json:"prefix"`
+
+	// nextHop is by way of whom; "0.0.0.0" or "::" is the node itself.
+	// +required
+	NextHop string `json:"nextHop"`
+
+	// fromPeer is the neighbor that it was learned from.
+	// +optional
+	FromPeer string `json:"fromPeer,omitempty"`
+
+	// advertisedTo are the neighbors that it is announced to.
+	// +listType=atomic
+	// +optional
+	AdvertisedTo []string `json:"advertisedTo,omitempty"`
+
+	// communities are its communities and large communities.
+	// +listType=atomic
+	// +optional
+	Communities []string `json:"communities,omitempty"`
+}
+
+// NodeExport is what a node put into its routing tables.
+type NodeExport struct {
+	// enabled says whether routes are exported.
+	// +required
+	Enabled bool `json:"enabled"`
+
+	// protocol is the number that marks them in the tables.
+	// +required
+	Protocol int32 `json:"protocol"`
+
+	// dampeningInterval is for how many milliseconds changes are collected.
+	// +optional
+	DampeningInterval int32 `json:"dampeningInterval,omitempty"`
+
+	// rules are those in use.
+	// +listType=atomic
+	// +optional
+	Rules []NodeExportRule `json:"rules,omitempty"`
+
+	// exportedRoutes are the routes, at most 500.
+	// +listType=atomic
+	// +optional
+	ExportedRoutes []ExportedRoute `json:"exportedRoutes,omitempty"`
+
+	// totalExported is how many there are.
+	// +required
+	TotalExported int32 `json:"totalExported"`
+
+	// truncated says that exportedRoutes is not all of them.
+	// +optional
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// NodeExportRule is a rule in use.
+type NodeExportRule struct {
+	// name is its name.
+	// +required
+	Name string `json:"name"`
+
+	// metric is the metric of its routes.
+	// +required
+	Metric int64 `json:"metric"`
+
+	// tableID is the routing table of its routes.
+	// +required
+	TableID int64 `json:"tableID"`
+}
+
+// ExportedRoute is a route that is to be in a routing table.
+type ExportedRoute struct {
+	// prefix is where it leads.
+	// +required
+	Prefix string `json:"prefix"`
+
+	// table is the routing table.
+	// +required
+	Table string `json:"table"`
+
+	// metric is its metric.
+	// +required
+	Metric int64 `json:"metric"`
+
+	// installed says whether it is there.
+	// +required
+	Installed bool `json:"installed"`
+
+	// reason is why not.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// NodeVRF is a VRF of a node.
+type NodeVRF struct {
+	// name is its name.
+	// +required
+	Name string `json:"name"`
+
+	// rd is its route distinguisher.
+	// +required
+	RD string `json:"rd"`
+
+	// importedRouteCount is how many routes are in it.
+	// +required
+	ImportedRouteCount int32 `json:"importedRouteCount"`
+
+	// exportedRouteCount is how many of them are in a routing table.
+	// +required
+	ExportedRouteCount int32 `json:"exportedRouteCount"`
+}

@@ -1,0 +1,252 @@
+package v1
+
+// SessionOptions are how sessions with a neighbor, or with those of a peer
+// group, are made.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.ttlSecurity) || !has(self.ebgpMultihop) || !has(self.ebgpMultihop.enabled) || !self.ebgpMultihop.enabled || (has(self.ttlSecurity.enabled) && !self.ttlSecurity.enabled)",message="ttlSecurity and ebgpMultihop exclude each other: a neighbor is either on the same link or it is not"
+type SessionOptions struct {
+	// afiSafis are the address families that are exchanged. Default: those of
+	// global.families.
+	// +listType=atomic
+	// +optional
+	AFISAFIs []AFISAFI `json:"afiSafis,omitempty"`
+
+	// applyPolicy names the policies for this neighbor. They come before those
+	// of global. A neighbor that names one that does not exist or is not well
+	// is left out: nothing is announced without its policy.
+	// +optional
+	ApplyPolicy *ApplyPolicy `json:"applyPolicy,omitempty"`
+
+	// timers are those of the session.
+	// +optional
+	Timers *Timers `json:"timers,omitempty"`
+
+	// transport is how the session's connection is made.
+	// +optional
+	Transport *Transport `json:"transport,omitempty"`
+
+	// gracefulRestart keeps routes while one side restarts (RFC 4724).
+	// +optional
+	GracefulRestart *GracefulRestart `json:"gracefulRestart,omitempty"`
+
+	// routeReflector makes the node a route reflector (RFC 4456).
+	// +optional
+	RouteReflector *RouteReflector `json:"routeReflector,omitempty"`
+
+	// ebgpMultihop accepts a neighbor in another autonomous system that is not
+	// on the same link. It and ttlSecurity exclude each other.
+	// +optional
+	EBGPMultihop *EBGPMultihop `json:"ebgpMultihop,omitempty"`
+
+	// ttlSecurity accepts only packets that cannot be from far away (RFC 5082).
+	// The neighbor must do the same. It and ebgpMultihop exclude each other.
+	// +optional
+	TTLSecurity *TTLSecurity `json:"ttlSecurity,omitempty"`
+
+	// bfd finds out within a second that the neighbor, or the way to it, is
+	// gone (RFC 5882). The neighbor must do the same, on the same link.
+	// +optional
+	BFD *BFD `json:"bfd,omitempty"`
+}
+
+// AFISAFI is an address family, and how its routes are exchanged.
+type AFISAFI struct {
+	// family is ipv4-unicast or ipv6-unicast. Others are not supported and
+	// reported.
+	// +required
+	Family string `json:"family"`
+
+	// enabled false leaves the family out. Default: true.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// prefixLimit ends the session when the neighbor announces too much.
+	// +optional
+	PrefixLimit *PrefixLimit `json:"prefixLimit,omitempty"`
+
+	// addPaths exchanges several paths to one destination (RFC 7911).
+	// +optional
+	AddPaths *AddPaths `json:"addPaths,omitempty"`
+}
+
+// PrefixLimit ends the session when the neighbor announces too much.
+type PrefixLimit struct {
+	// maxPrefixes is how many prefixes the neighbor may announce. 0 is no
+	// limit.
+	// +required
+	MaxPrefixes int32 `json:"maxPrefixes"`
+
+	// shutdownThresholdPct is the part of maxPrefixes, in percent from 1 to
+	// 100, from which on a warning is logged. Default (0): no warning.
+	// +optional
+	ShutdownThresholdPct int32 `json:"shutdownThresholdPct,omitempty"`
+}
+
+// AddPaths exchanges several paths to one destination.
+type AddPaths struct {
+	// receive accepts several paths from the neighbor. Default: false.
+	// +optional
+	Receive bool `json:"receive,omitempty"`
+
+	// sendMax is how many paths to one destination are announced to the
+	// neighbor, at most 255. Default (0): one, as without this feature.
+	// +optional
+	SendMax int32 `json:"sendMax,omitempty"`
+}
+
+// Timers are those of a session.
+type Timers struct {
+	// config holds the timers.
+	// +optional
+	Config TimersConfig `json:"config,omitzero"`
+}
+
+// TimersConfig are the timers of a session, in seconds; 0 is the default.
+type TimersConfig struct {
+	// connectRetry is how long to wait before connecting again to a neighbor
+	// that did not answer, 1 to 65535. Default: 10.
+	// +optional
+	ConnectRetry int64 `json:"connectRetry,omitempty"`
+
+	// holdTime is after how long a session without a sign of life ends, 3 to
+	// 65535. The lesser of both sides' is used. Default: 90.
+	// +optional
+	HoldTime int64 `json:"holdTime,omitempty"`
+
+	// keepaliveInterval is how often signs of life are sent; less than
+	// holdTime. Default: a third of holdTime.
+	// +optional
+	KeepaliveInterval int64 `json:"keepaliveInterval,omitempty"`
+
+	// minimumAdvertisementInterval is not supported: changes are announced at
+	// once. It is reported when it is set.
+	// +optional
+	MinimumAdvertisementInterval int64 `json:"minimumAdvertisementInterval,omitempty"`
+}
+
+// Transport is how the connection of a session is made.
+type Transport struct {
+	// localAddress is the node's address that the session is from. Since it
+	// differs from node to node, it is useful with a nodeSelector. Default:
+	// what the routing table says.
+	// +optional
+	LocalAddress string `json:"localAddress,omitempty"`
+
+	// passiveMode waits for the neighbor to connect. Default: false.
+	// +optional
+	PassiveMode *bool `json:"passiveMode,omitempty"`
+
+	// bindInterface is the interface that the connection must use. Default:
+	// any.
+	// +optional
+	BindInterface string `json:"bindInterface,omitempty"`
+
+	// remotePort is the TCP port of the neighbor. Default: 179.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	RemotePort int32 `json:"remotePort,omitempty"`
+}
+
+// GracefulRestart keeps routes while one side restarts.
+type GracefulRestart struct {
+	// enabled switches it on, for every address family. Default: false, and
+	// then the other fields are not in effect.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// restartTime is for how many seconds the neighbor keeps the node's routes
+	// while the speaker restarts, 1 to 4095. Default: 120.
+	// +optional
+	RestartTime int32 `json:"restartTime,omitempty"`
+
+	// helperOnly keeps the neighbor's routes while it restarts, and does not
+	// ask the neighbor to do the same. Default: false.
+	// +optional
+	HelperOnly *bool `json:"helperOnly,omitempty"`
+
+	// deferralTime is for how many seconds, after the speaker has restarted, it
+	// waits for all neighbors before it announces anything to any of them. A
+	// router that is down costs the others this time. Default: 5.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	DeferralTime int32 `json:"deferralTime,omitempty"`
+
+	// longLivedRestartTime is for how many seconds beyond restartTime the
+	// neighbor keeps the routes as a last resort (RFC 9494). Default: 0, not at
+	// all.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=16777215
+	// +optional
+	LongLivedRestartTime int32 `json:"longLivedRestartTime,omitempty"`
+}
+
+// RouteReflector makes the node a route reflector.
+type RouteReflector struct {
+	// routeReflectorClient says that the neighbor, in the node's own autonomous
+	// system, gets what others in it announce. Default: false.
+	// +optional
+	RouteReflectorClient *bool `json:"routeReflectorClient,omitempty"`
+
+	// routeReflectorClusterId is an IPv4 address that the reflectors of one
+	// cluster have in common. Default: the router ID.
+	// +optional
+	RouteReflectorClusterID string `json:"routeReflectorClusterId,omitempty"`
+}
+
+// EBGPMultihop accepts a neighbor that is not on the same link.
+type EBGPMultihop struct {
+	// enabled switches it on. Default: false.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// multihopTtl is how far away the neighbor may be, as the TTL of packets, 1
+	// to 255. Default (0): 255.
+	// +optional
+	MultihopTTL int32 `json:"multihopTtl,omitempty"`
+}
+
+// TTLSecurity accepts only packets that cannot be from far away.
+type TTLSecurity struct {
+	// enabled switches it on. Default: true.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// ttlMin is the least TTL of packets that are accepted: 255 is from the
+	// same link, 254 from one router further. Default: 255.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=255
+	// +optional
+	TTLMin int32 `json:"ttlMin,omitempty"`
+}
+
+// BFD are the timers that the node offers the neighbor; what is used is the
+// slower of what one side sends and the other accepts.
+type BFD struct {
+	// enabled switches it on. Default: true.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// minReceiveIntervalMilliseconds is how fast the neighbor may send.
+	// Default: 300.
+	// +kubebuilder:validation:Minimum=50
+	// +kubebuilder:validation:Maximum=60000
+	// +optional
+	MinReceiveIntervalMilliseconds int32 `json:"minReceiveIntervalMilliseconds,omitempty"`
+
+	// minTransmitIntervalMilliseconds is how fast the node sends. A container
+	// with a CPU limit can be halted for tens of milliseconds; below 300 give
+	// it none. Default: 300.
+	// +kubebuilder:validation:Minimum=50
+	// +kubebuilder:validation:Maximum=60000
+	// +optional
+	MinTransmitIntervalMilliseconds int32 `json:"minTransmitIntervalMilliseconds,omitempty"`
+
+	// detectionMultiplier is how many packets in a row may be missing. Default:
+	// 3.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=255
+	// +optional
+	DetectionMultiplier int32 `json:"detectionMultiplier,omitempty"`
+}

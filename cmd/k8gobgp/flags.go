@@ -1,0 +1,116 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// flags are what the command line and the environment say.
+type flags struct {
+	node, pod, namespace string
+	metrics, health      string
+	perNeighbor          bool
+	mostNeighbors        int
+	stateDir             string
+	kubeconfig           string
+	level                slog.Level
+	// ignored are those that were given and have no meaning here.
+	ignored []string
+}
+
+// meaningless are flags that k8gobgp had when the BGP server was another process.
+// They are accepted, so that what started it still does.
+var meaningless = map[string]bool{
+	"gobgp-endpoint": false, "metrics-poll-interval": false, "leader-elect": true,
+	"zap-devel": true, "zap-encoder": false, "zap-log-level": false, "zap-stacktrace-level": false, "zap-time-encoding": false,
+}
+
+// parse reads the command line; what it does not say, the environment may.
+func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
+	var f flags
+	set := flag.NewFlagSet("k8gobgp", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.StringVar(&f.node, "node-name", env("NODE_NAME"), "the `name` of this node in Kubernetes (NODE_NAME)")
+	set.StringVar(&f.pod, "pod-name", env("POD_NAME"), "the `name` of this pod (POD_NAME)")
+	set.StringVar(&f.namespace, "namespace", env("POD_NAMESPACE"), "the `namespace` that PureLB is installed in, and this pod is in (POD_NAMESPACE)")
+	set.StringVar(&f.metrics, "metrics-bind-address", ":7473", "the `address` to serve metrics on, 0 for none")
+	set.StringVar(&f.health, "health-probe-bind-address", ":7474", "the `address` to serve probes on, 0 for none")
+	set.BoolVar(&f.perNeighbor, "enable-per-neighbor-metrics", false, "have metrics for each neighbor")
+	set.IntVar(&f.mostNeighbors, "max-neighbors-metrics", 200, "the `number` of neighbors that have metrics of their own at most")
+	set.StringVar(&f.stateDir, "state-dir", cmp.Or(env("K8GOBGP_STATE_DIR"), "/var/run/gobgp"), "the `folder` that the last configuration is kept in, for when the API server is away at a start (K8GOBGP_STATE_DIR); \"none\": it is not kept")
+	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
+	level := cmp.Or(env("K8GOBGP_LOG_LEVEL"), "info")
+	set.StringVar(&level, "log-level", level, "info or debug (K8GOBGP_LOG_LEVEL)")
+	for name, boolean := range meaningless {
+		ignore := func(string) error {
+			f.ignored = append(f.ignored, name)
+			return nil
+		}
+		if boolean {
+			set.BoolFunc(name, "has no meaning any more", ignore)
+		} else {
+			set.Func(name, "has no meaning any more", ignore)
+		}
+	}
+	if err := set.Parse(args); err != nil {
+		return f, err
+	}
+	slices.Sort(f.ignored)
+	if set.NArg() > 0 {
+		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
+	}
+	if f.stateDir == "none" {
+		f.stateDir = ""
+	}
+	return f, f.complete(level)
+}
+
+// complete tells what is wrong.
+func (f *flags) complete(level string) error {
+	for name, value := range map[string]string{"metrics-bind-address": f.metrics, "health-probe-bind-address": f.health} {
+		if value != "0" && !isAddress(value) {
+			return fmt.Errorf("--%s %q is not an address such as :7473", name, value)
+		}
+	}
+	switch {
+	case f.node == "":
+		return errors.New("the name of this node is not known; say --node-name or NODE_NAME")
+	case f.pod == "":
+		return errors.New("the name of this pod is not known; say --pod-name or POD_NAME")
+	case f.namespace == "":
+		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or POD_NAMESPACE")
+	case f.mostNeighbors < 0:
+		return fmt.Errorf("--max-neighbors-metrics %d is negative", f.mostNeighbors)
+	}
+	switch strings.ToLower(level) {
+	case "info":
+		f.level = slog.LevelInfo
+	case "debug":
+		f.level = slog.LevelDebug
+	default:
+		return fmt.Errorf("--log-level %q is not known; say info or debug", level)
+	}
+	return nil
+}
+
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// logger writes one JSON object a line.
+func (f flags) logger(to io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: f.level}))
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// environment is variables as os.Getenv has them.
+func environment(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, pair := range pairs {
+			if n, value, _ := strings.Cut(pair, "="); n == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+var pod = []string{"NODE_NAME=node-1", "POD_NAME=lbnodeagent-x", "POD_NAMESPACE=purelb-system"}
+
+func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
+	f, err := parse(nil, environment(pod...), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := flags{
+		node: "node-1", pod: "lbnodeagent-x", namespace: "purelb-system", metrics: ":7473", health: ":7474",
+		mostNeighbors: 200, stateDir: "/var/run/gobgp", level: slog.LevelInfo,
+	}
+	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFlagsOfTheOldProgramAreAcceptedAndNamed(t *testing.T) {
+	f, err := parse([]string{"--gobgp-endpoint=localhost:50051", "--zap-devel", "--metrics-poll-interval", "15s", "--metrics-bind-address=0",
+		"--enable-per-neighbor-metrics", "--max-neighbors-metrics=3", "--state-dir=none", "--log-level=debug"}, environment(pod...), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := flags{
+		node: "node-1", pod: "lbnodeagent-x", namespace: "purelb-system", metrics: "0", health: ":7474",
+		perNeighbor: true, mostNeighbors: 3, level: slog.LevelDebug,
+		ignored: []string{"gobgp-endpoint", "metrics-poll-interval", "zap-devel"},
+	}
+	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for _, tt := range []struct {
+		args, env []string
+		want      string
+	}{
+		{nil, pod[1:], "say --node-name or NODE_NAME"},
+		{nil, pod[:1], "say --pod-name or POD_NAME"},
+		{nil, pod[:2], "say --namespace or POD_NAMESPACE"},
+		{[]string{"--metrics-bind-address=7473"}, pod, `--metrics-bind-address "7473" is not an address`},
+		{[]string{"--health-probe-bind-address=:99999"}, pod, `--health-probe-bind-address ":99999" is not an address`},
+		{[]string{"--max-neighbors-metrics=-1"}, pod, "--max-neighbors-metrics -1 is negative"},
+		{[]string{"--log-level=loud"}, pod, `--log-level "loud" is not known`},
+		{[]string{"run"}, pod, `"run" is not a flag`},
+	} {
+		_, err := parse(tt.args, environment(tt.env...), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v %v: %v, want %q", tt.args, tt.env, err, tt.want)
+		}
+	}
+}

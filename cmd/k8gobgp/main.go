@@ -1,0 +1,82 @@
+// Command k8gobgp has one node speak BGP: it announces the addresses of Services
+// that lbnodeagent puts on the dummy interface. It needs lbnodeagent for nothing
+// but that, and runs beside it in the same pod.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/routing"
+	"purelb.io/purelb/internal/speaker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "k8gobgp:", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the speaker until ctx is done. Usage goes to stderr, logs to stdout.
+func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
+	f, err := parse(args, env, stderr)
+	if err != nil {
+		return err
+	}
+	log := f.logger(stdout)
+	klog.SetSlogLogger(log)
+	for _, name := range f.ignored {
+		log.WarnContext(ctx, "flagIgnored", "flag", name, "reason", "the BGP server is part of this process")
+	}
+
+	noticeDeadConnections()
+	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
+	}
+	kernel, err := routing.New(log)
+	if err != nil {
+		return err
+	}
+	defer kernel.Close()
+	watch, err := bfd.New(log)
+	if err != nil {
+		return err
+	}
+
+	return speaker.Run(ctx, cfg, gobgp.New(log), kernel, watch, speaker.Setup{
+		Node: f.node, Namespace: f.namespace, Pod: f.pod,
+		Metrics: f.metrics, Health: f.health, StateDir: f.stateDir,
+		PerNeighbor: f.perNeighbor, MostNeighbors: f.mostNeighbors,
+		Log: log,
+	})
+}
+
+// noticeDeadConnections has client-go find out within 15 seconds that a connection
+// to the API server is dead, where it takes 45 by default. It is told by nothing
+// but the environment.
+func noticeDeadConnections() {
+	for name, seconds := range map[string]string{
+		"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "10",
+		"HTTP2_PING_TIMEOUT_SECONDS":      "5",
+	} {
+		if os.Getenv(name) == "" {
+			_ = os.Setenv(name, seconds)
+		}
+	}
+}

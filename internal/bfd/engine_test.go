@@ -1,0 +1,627 @@
+package bfd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ether is a wire that is not one: what is sent arrives a while later, at the
+// node that has the address.
+type ether struct {
+	delay time.Duration
+	nodes map[netip.Addr]*node
+}
+
+// node is the network of one engine on the ether.
+type node struct {
+	ether *ether
+	addr  netip.Addr // as others see it
+	hops  int
+
+	cut, frozen        bool // frozen: packets wait in the kernel
+	listenErr, sendErr error
+
+	ready    func()
+	waiting  []arrival
+	taking   bool
+	listens  int
+	mouths   int
+	dials    int
+	sentTo   map[netip.Addr]int
+	lastSent []control
+}
+
+func newEther() *ether { return &ether{delay: ms, nodes: map[netip.Addr]*node{}} }
+
+func (e *ether) node(addr string) *node {
+	n := &node{ether: e, addr: netip.MustParseAddr(addr), hops: hops, sentTo: map[netip.Addr]int{}}
+	e.nodes[n.addr] = n
+	return n
+}
+
+func (n *node) listen(_ bool, ready func()) (ear, error) {
+	if n.listenErr != nil {
+		return nil, n.listenErr
+	}
+	n.ready = ready
+	n.listens++
+	return n, nil
+}
+
+func (n *node) take(hear func(arrival)) bool {
+	if n.frozen {
+		return false
+	}
+	n.taking = true
+	for _, a := range n.waiting {
+		hear(a)
+	}
+	n.waiting, n.taking = nil, false
+	return false
+}
+
+func (n *node) Close() error {
+	if n.taking {
+		panic("closed while packets are taken from it")
+	}
+	n.listens--
+	return nil
+}
+
+func (n *node) dial(s Session) (mouth, error) {
+	n.mouths++
+	n.dials++
+	return &fakeMouth{n, s.key()}, nil
+}
+
+type fakeMouth struct {
+	*node
+	to netip.Addr
+}
+
+func (m *fakeMouth) Close() error { m.mouths--; return nil }
+
+func (m *fakeMouth) send(packet []byte) error {
+	if m.sendErr != nil {
+		return m.sendErr
+	}
+	c, err := decode(packet)
+	if err != nil {
+		return err
+	}
+	m.sentTo[m.to]++
+	m.lastSent = append(m.lastSent, c)
+	there := m.ether.nodes[m.to.WithZone("")]
+	a := arrival{from: m.addr, to: m.to.WithZone(""), link: "eth0", hops: m.hops, packet: slices.Clone(packet)}
+	time.AfterFunc(m.ether.delay, func() {
+		if there != nil && there.listens > 0 && !m.cut && !there.cut {
+			there.arrive(a)
+		}
+	})
+	return nil
+}
+
+// arrive is a packet that comes in. A test has only one thing going at a time.
+func (n *node) arrive(a arrival) {
+	n.waiting = append(n.waiting, a)
+	if !n.frozen {
+		n.ready()
+	}
+}
+
+func (n *node) thaw() {
+	n.frozen = false
+	n.ready()
+}
+
+const left, right = "192.0.2.1", "192.0.2.2"
+
+// pair is two engines beside each other.
+type pair struct {
+	t           *testing.T
+	ether       *ether
+	left, right *node
+	here, there *Engine
+}
+
+// together runs a test with two engines whose time is that of a bubble.
+func together(t *testing.T, f func(t *testing.T, p *pair)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &pair{t: t, ether: newEther()}
+		p.left, p.right = p.ether.node(left), p.ether.node(right)
+		p.here = start(slog.New(slog.DiscardHandler), p.left)
+		p.there = start(slog.New(slog.DiscardHandler), p.right)
+		f(t, p)
+		p.right.cut = true // nobody is to wait for an answer
+		_ = p.here.Close(t.Context())
+		_ = p.there.Close(t.Context())
+	})
+}
+
+func (p *pair) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// up brings both ends up with these timers, and forgets the events of that.
+func (p *pair) up(here, there Session) {
+	p.t.Helper()
+	set(p.t, p.here, here)
+	set(p.t, p.there, there)
+	p.pass(5 * time.Second)
+	p.stateIs(p.here, right, Up)
+	p.stateIs(p.there, left, Up)
+	p.events(p.here)
+	p.events(p.there)
+}
+
+func (p *pair) usual() { p.t.Helper(); p.up(to(right, 300*ms, 3), to(left, 300*ms, 3)) }
+
+func (p *pair) stateIs(e *Engine, peer string, want State) {
+	p.t.Helper()
+	if got := status(e, peer); got.State != want {
+		p.t.Fatalf("%s is %v, want %v: %+v", peer, got.State, want, got)
+	}
+}
+
+// events are those that wait to be read.
+func (p *pair) events(e *Engine) string {
+	var b strings.Builder
+	for {
+		select {
+		case ev := <-e.Events():
+			fmt.Fprintf(&b, "%v %v>%v", ev.Peer, ev.From, ev.To)
+			if ev.Diagnostic != noDiagnostic {
+				fmt.Fprintf(&b, " (%v)", ev.Diagnostic)
+			}
+			if ev.RemoteAdminDown {
+				b.WriteString(" by its operator")
+			}
+			b.WriteString("\n")
+		default:
+			return b.String()
+		}
+	}
+}
+
+func (p *pair) eventsAre(e *Engine, want string) {
+	p.t.Helper()
+	if got := p.events(e); got != want {
+		p.t.Errorf("events:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestTwoEnginesComeUpAndSeeASilentOneGone(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		p.left.cut = true
+		at := time.Now()
+		p.pass(10 * time.Second)
+		p.eventsAre(p.here, "192.0.2.2 Up>Down (control detection time expired)\n")
+		if got := status(p.here, right).Since.Sub(at); got < 600*ms || got > 901*ms {
+			t.Errorf("it took %v to see that, want 600 to 900ms", got)
+		}
+		if got := status(p.here, right); got.Detection != 0 || got.RemoteDiscriminator != 0 || got.Ups != 1 || got.Downs != 1 {
+			t.Errorf("of one who is gone is known %+v", got)
+		}
+		p.left.cut = false
+		p.pass(3 * time.Second)
+		p.stateIs(p.here, right, Up)
+		p.stateIs(p.there, left, Up)
+	})
+}
+
+func TestStatusTellsWhatWasNegotiated(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.up(to(right, 100*ms, 4), to(left, 400*ms, 2))
+		here, there := status(p.here, right), status(p.there, left)
+		if here.Transmit != 400*ms || here.Detection != 800*ms || there.Transmit != 400*ms || there.Detection != 1600*ms {
+			t.Errorf("%+v\n%+v", here, there)
+		}
+		if here.Discriminator == 0 || here.Discriminator != there.RemoteDiscriminator || here.RemoteDiscriminator != there.Discriminator {
+			t.Errorf("the numbers differ: %+v\n%+v", here, there)
+		}
+	})
+}
+
+func TestNewTimersAreNegotiatedWithoutAFlap(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.up(to(right, 300*ms, 1), to(left, 300*ms, 1))
+		for _, every := range []time.Duration{50 * ms, 2 * time.Second, 300 * ms, 4 * time.Second, 100 * ms} {
+			set(t, p.here, to(right, every, 1))
+			p.pass(20 * time.Second)
+			if got := status(p.there, left); got.Detection != max(every, 300*ms) {
+				t.Errorf("every %v: the other end waits %v", every, got.Detection)
+			}
+			if got := status(p.here, right); got.Transmit != max(every, 300*ms) {
+				t.Errorf("every %v: this end sends every %v", every, got.Transmit)
+			}
+		}
+		p.eventsAre(p.here, "")
+		p.eventsAre(p.there, "")
+	})
+}
+
+func TestAnotherLocalAddressIsNotAnotherSession(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		before := status(p.here, right).Discriminator
+		s := to(right, 300*ms, 3)
+		s.Local, s.Interface = netip.MustParseAddr(left), "eth0"
+		set(t, p.here, s)
+		p.pass(10 * time.Second)
+		p.eventsAre(p.here, "")
+		p.eventsAre(p.there, "")
+		if got := status(p.here, right); got.Discriminator != before || got.Local != s.Local {
+			t.Errorf("it has become %+v", got)
+		}
+		if p.left.mouths != 1 || p.left.dials != 2 {
+			t.Errorf("%d sockets of %d are open to send from, want 1 of 2", p.left.mouths, p.left.dials)
+		}
+	})
+}
+
+func TestASessionThatIsTakenAwayEndsWithoutAFailure(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		set(t, p.here)
+		p.pass(10 * ms)
+		p.eventsAre(p.there, "192.0.2.1 Up>Down (neighbor signaled session down) by its operator\n")
+		p.eventsAre(p.here, "")
+		if got := p.here.Status(); len(got) != 0 {
+			t.Errorf("the status has %+v", got)
+		}
+		if p.left.listens != 0 || p.left.mouths != 0 {
+			t.Errorf("%d and %d sockets are open, want none", p.left.listens, p.left.mouths)
+		}
+		got := status(p.there, left)
+		if got.Remote != AdminDown || got.RemoteDiagnostic != administratively {
+			t.Errorf("the other end knows %+v", got)
+		}
+	})
+}
+
+func TestTheEndIsToldAgainUntilItIsHeard(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		p.left.cut = true
+		set(t, p.here)
+		p.pass(2 * ms) // that was lost
+		p.left.cut = false
+		p.pass(2 * time.Second)
+		p.eventsAre(p.there, "192.0.2.1 Up>Down (neighbor signaled session down) by its operator\n")
+		if p.left.listens != 0 || p.left.mouths != 0 {
+			t.Error("it still waits")
+		}
+	})
+}
+
+func TestASessionCanComeBackAtOnce(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		p.right.frozen = true
+		set(t, p.here)
+		set(t, p.here, to(right, 300*ms, 3))
+		p.right.thaw()
+		p.pass(5 * time.Second)
+		p.stateIs(p.here, right, Up)
+		p.stateIs(p.there, left, Up)
+		if p.left.mouths != 1 {
+			t.Errorf("%d sockets are open to send from, want 1", p.left.mouths)
+		}
+	})
+}
+
+func TestCloseReturnsWhenTheOthersKnow(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		at := time.Now()
+		if err := p.here.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(at); took > 5*ms {
+			t.Errorf("it took %v", took)
+		}
+		p.eventsAre(p.there, "192.0.2.1 Up>Down (neighbor signaled session down) by its operator\n")
+		if err := p.here.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := p.here.Set(t.Context(), nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("a closed engine says %v", err)
+		}
+		if got := p.here.Status(); got != nil {
+			t.Errorf("a closed engine has %+v", got)
+		}
+	})
+}
+
+func TestCloseDoesNotWaitForTheDead(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		p.right.cut = true
+		at := time.Now()
+		if err := p.here.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(at); took > 900*ms {
+			t.Errorf("it took %v", took)
+		}
+	})
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		p.right.cut = true
+		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
+		defer cancel()
+		if err := p.here.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if p.left.listens != 0 || p.left.mouths != 0 {
+			t.Error("sockets are left open")
+		}
+	})
+}
+
+func TestARestartIsSeenAndSurvived(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		// The process is killed, and another one comes.
+		p.right.cut = true
+		fresh := p.ether.node(right)
+		next := start(slog.New(slog.DiscardHandler), fresh)
+		set(t, next, to(left, 300*ms, 3))
+		p.pass(5 * time.Second)
+		if got := p.events(p.here); !strings.HasPrefix(got, "192.0.2.2 Up>Down (") || !strings.HasSuffix(got, ">Up\n") {
+			t.Errorf("events:\n%s", got)
+		}
+		p.left.cut = true
+		_ = next.Close(t.Context())
+	})
+}
+
+func TestAProcessThatStoodStillHearsBeforeItJudges(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		// This end sends rarely, so it is the detection time that wakes it.
+		here := to(right, 20*time.Second, 3)
+		here.MinReceive = 300 * ms
+		p.up(here, to(left, 300*ms, 3))
+		ready := p.left.ready
+		p.left.ready = func() {}
+		p.pass(10 * time.Second)
+		p.eventsAre(p.here, "")
+		p.left.ready = ready
+	})
+}
+
+func TestAPortThatIsTakenIsTriedAgain(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.left.listenErr = errors.New("address already in use")
+		if err := p.here.Set(t.Context(), []Session{to(right, 300*ms, 3)}); !errors.Is(err, p.left.listenErr) {
+			t.Errorf("got %v", err)
+		}
+		set(t, p.there, to(left, 300*ms, 3))
+		p.pass(5 * time.Second)
+		if got := status(p.here, right); got.State != Down || !strings.Contains(got.LastError, "already in use") {
+			t.Errorf("it is %+v", got)
+		}
+		p.left.listenErr = nil
+		p.pass(3 * time.Second)
+		if got := status(p.here, right); got.State != Up || got.LastError != "" {
+			t.Errorf("it is %+v", got)
+		}
+	})
+}
+
+func TestASessionSurvivesThatNothingCanBeSent(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		p.left.sendErr = errors.New("network is unreachable")
+		p.pass(500 * ms)
+		p.stateIs(p.here, right, Up)
+		if got := status(p.here, right).LastError; !strings.Contains(got, "unreachable") {
+			t.Errorf("the last error is %q", got)
+		}
+		p.pass(10 * time.Second)
+		p.stateIs(p.there, left, Down)
+		p.left.sendErr = nil
+		p.pass(5 * time.Second)
+		p.stateIs(p.here, right, Up)
+		p.stateIs(p.there, left, Up)
+		if got := status(p.here, right).LastError; got != "" {
+			t.Errorf("the last error is %q", got)
+		}
+	})
+}
+
+func TestASlowReaderStopsNothingAndGetsTheLatest(t *testing.T) {
+	together(t, func(t *testing.T, p *pair) {
+		p.usual()
+		for range backlog {
+			p.left.cut = true
+			p.pass(3 * time.Second)
+			p.left.cut = false
+			p.pass(3 * time.Second)
+		}
+		p.stateIs(p.here, right, Up)
+		lines := strings.Split(strings.TrimSpace(p.events(p.here)), "\n")
+		if len(lines) != backlog || !strings.HasSuffix(lines[len(lines)-1], ">Up") {
+			t.Errorf("there are %d events, and the last is %s", len(lines), lines[len(lines)-1])
+		}
+	})
+}
+
+func TestOnlyPacketsThatCameTheRightWayCount(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*arrival)
+		takes  bool
+	}{
+		{"the right way", func(*arrival) {}, true},
+		{"from farther away", func(a *arrival) { a.hops = 254 }, false},
+		{"from another interface", func(a *arrival) { a.link = "eth1" }, false},
+		{"from another neighbour", func(a *arrival) { a.from = netip.MustParseAddr("192.0.2.3") }, false},
+		{"to another address", func(a *arrival) { a.to = netip.MustParseAddr("192.0.2.9") }, false},
+		{"for another session", func(a *arrival) { a.packet[11] ^= 1 }, false},
+		{"as rubbish", func(a *arrival) { a.packet[2] = 0 }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			together(t, func(t *testing.T, p *pair) {
+				s := to(right, 300*ms, 3)
+				s.Local, s.Interface = netip.MustParseAddr(left), "eth0"
+				p.up(s, to(left, 300*ms, 3))
+				p.right.cut = true
+				p.pass(2 * ms)
+				before := status(p.here, right)
+				b, err := control{state: AdminDown, multiplier: 3, mine: 5, yours: before.Discriminator}.encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := arrival{from: p.right.addr, to: p.left.addr, link: "eth0", hops: 255, packet: b}
+				tt.change(&a)
+				p.left.arrive(a)
+				p.pass(0)
+				after := status(p.here, right)
+				if (after.State == Down) != tt.takes || (after.Received > before.Received) != tt.takes {
+					t.Errorf("before:\n%+v\nafter:\n%+v", before, after)
+				}
+			})
+		})
+	}
+}
+
+func TestLinkLocalNeighboursAreToldApartByTheirInterfaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newEther().node("fe80::1")
+		e := start(slog.New(slog.DiscardHandler), n)
+		set(t, e, to("fe80::2%eth0", 300*ms, 3), to("fe80::2%eth1", 300*ms, 3))
+		time.Sleep(ms)
+		synctest.Wait()
+		b, err := control{state: Down, multiplier: 3, mine: 5, desiredMinTx: time.Second}.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.arrive(arrival{from: netip.MustParseAddr("fe80::2"), to: n.addr, link: "eth1", hops: 255, packet: b})
+		synctest.Wait()
+		var got []string
+		for _, s := range e.Status() {
+			got = append(got, fmt.Sprint(s.Peer, " ", s.State))
+		}
+		if want := "fe80::2%eth0 Down fe80::2%eth1 Init"; strings.Join(got, " ") != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+		ev := <-e.Events()
+		if ev.Peer.Zone() != "eth1" {
+			t.Errorf("the event is of %v", ev.Peer)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTwoHundredSessionsStayUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ether := newEther()
+		hub := ether.node("192.0.2.1")
+		here := start(slog.New(slog.DiscardHandler), hub)
+		var sessions []Session
+		var others []*Engine
+		for i := range 200 {
+			addr := fmt.Sprintf("198.51.100.%d", i+1)
+			e := start(slog.New(slog.DiscardHandler), ether.node(addr))
+			set(t, e, to("192.0.2.1", 300*ms, 3))
+			others, sessions = append(others, e), append(sessions, to(addr, 300*ms, 3))
+		}
+		set(t, here, sessions...)
+		time.Sleep(5 * time.Second)
+		before := slices.Collect(func(yield func(uint64) bool) {
+			for _, s := range here.Status() {
+				if s.State != Up || !yield(s.Sent) {
+					return
+				}
+			}
+		})
+		if len(before) != 200 {
+			t.Fatalf("%d sessions are up", len(before))
+		}
+		time.Sleep(time.Minute)
+		for i, s := range here.Status() {
+			// Every 225 to 300 ms.
+			if sent := s.Sent - before[i]; s.Ups != 1 || s.Downs != 0 || sent < 199 || sent > 268 {
+				t.Errorf("%v: %d packets in a minute, %d ups, %d downs", s.Peer, sent, s.Ups, s.Downs)
+			}
+		}
+		hub.cut = true
+		for _, e := range append(others, here) {
+			ctx, cancel := context.WithTimeout(t.Context(), ms)
+			_ = e.Close(ctx)
+			cancel()
+		}
+	})
+}
+
+func TestWhatCannotBeASessionChangesNothing(t *testing.T) {
+	good := to(right, 300*ms, 3)
+	for name, change := range map[string]func(*Session){
+		"no neighbour":              func(s *Session) { s.Peer = netip.Addr{} },
+		"the neighbour nobody":      func(s *Session) { s.Peer = netip.IPv4Unspecified() },
+		"a group of neighbours":     func(s *Session) { s.Peer = netip.MustParseAddr("224.0.0.5") },
+		"link-local without a link": func(s *Session) { s.Peer = netip.MustParseAddr("fe80::1") },
+		"a zone for nothing":        func(s *Session) { s.Peer = netip.MustParseAddr("2001:db8::1%eth0") },
+		"two interfaces":            func(s *Session) { s.Peer, s.Interface = netip.MustParseAddr("fe80::1%eth0"), "eth1" },
+		"two families":              func(s *Session) { s.Local = netip.MustParseAddr("2001:db8::1") },
+		"no transmit interval":      func(s *Session) { s.MinTransmit = 0 },
+		"too long an interval":      func(s *Session) { s.MinTransmit = 2 * time.Hour },
+		"no receive interval":       func(s *Session) { s.MinReceive = 0 },
+		"too long to wait":          func(s *Session) { s.MinReceive = 2 * time.Hour },
+		"no multiplier":             func(s *Session) { s.Multiplier = 0 },
+		"the same neighbour twice":  func(s *Session) { s.Peer = netip.MustParseAddr("::ffff:" + right) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			together(t, func(t *testing.T, p *pair) {
+				bad := to("192.0.2.77", 300*ms, 3)
+				change(&bad)
+				set(t, p.here, good)
+				if err := p.here.Set(t.Context(), []Session{to("192.0.2.78", 300*ms, 3), good, bad}); err == nil {
+					t.Error("it was taken")
+				}
+				if got := p.here.Status(); len(got) != 1 || got[0].Session != good {
+					t.Errorf("the sessions are %+v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestTheAgendaBeginsWithWhatIsDueNext(t *testing.T) {
+	e := &Engine{}
+	for _, after := range []int{5, 0, 3, 9, 0, 1, 7} {
+		s := &session{machine: newMachine(noon, 1, fast, most)}
+		s.remoteTimers.receive = 0 // never due
+		if after > 0 {
+			s.remoteTimers.receive = 1
+			s.sent, s.share = noon.Add(time.Duration(after)), 0
+		}
+		e.enter(s)
+	}
+	var got []int
+	for len(e.agenda) > 0 {
+		s := e.agenda[0]
+		if s.at.IsZero() {
+			break
+		}
+		got = append(got, int(s.at.Sub(noon)))
+		e.leave(s)
+	}
+	if want := []int{1, 3, 5, 7, 9}; !slices.Equal(got, want) || len(e.agenda) != 2 {
+		t.Errorf("the order is %v, want %v", got, want)
+	}
+}

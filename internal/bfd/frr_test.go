@@ -1,0 +1,382 @@
+package bfd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/ipv4"
+
+	"purelb.io/purelb/internal/bgptest"
+)
+
+// lab is this node beside an FRR router.
+type lab struct {
+	t      testing.TB
+	wire   *bgptest.Segment
+	port   *bgptest.Port // of the router
+	space  *bgptest.Namespace
+	router *bgptest.Router
+	engine *Engine
+}
+
+// newLab joins the node, which has the addresses 192.0.2.1, 2001:db8::1 and
+// fe80::1 on eth0, and a router, which has those that end in 2 and runs config.
+func newLab(t testing.TB, config string) *lab {
+	t.Helper()
+	l := &lab{t: t, wire: bgptest.NewSegment(t), space: bgptest.NewNamespace(t)}
+	l.wire.Join(bgptest.Here(t), "eth0", "192.0.2.1/24", "2001:db8::1/64", "fe80::1/64")
+	l.port = l.wire.Join(l.space, "eth0", "192.0.2.2/24", "2001:db8::2/64", "fe80::2/64")
+	l.router = bgptest.FRR(t, l.space, config)
+	l.engine = newEngine(t)
+	return l
+}
+
+func newEngine(t testing.TB) *Engine {
+	t.Helper()
+	e, err := New(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), bgptest.Patience)
+		defer cancel()
+		if err := e.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func to(peer string, every time.Duration, multiplier uint8) Session {
+	return Session{Peer: netip.MustParseAddr(peer), MinTransmit: every, MinReceive: every, Multiplier: multiplier}
+}
+
+func set(t testing.TB, e *Engine, sessions ...Session) {
+	t.Helper()
+	if err := e.Set(t.Context(), sessions); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func status(e *Engine, peer string) Status {
+	for _, s := range e.Status() {
+		if s.key().String() == peer {
+			return s
+		}
+	}
+	return Status{}
+}
+
+func await(t testing.TB, e *Engine, peer string, want State) {
+	t.Helper()
+	if !bgptest.Eventually(func() bool { return status(e, peer).State == want }) {
+		t.Fatalf("%s is never %v: %+v", peer, want, status(e, peer))
+	}
+}
+
+// three is a session of each kind, and what FRR calls it. Sessions have high
+// multipliers here: a machine that is busy with other tests is not to end them.
+var three = []struct{ peer, router string }{
+	{"192.0.2.2", "peer 192.0.2.1"},
+	{"2001:db8::2", "peer 2001:db8::1 interface eth0"},
+	{"fe80::2%eth0", "peer fe80::1 local-address fe80::2 interface eth0"},
+}
+
+func TestFRRAndThisNodeSeeEachOtherComeAndGo(t *testing.T) {
+	config := "bfd\n"
+	var sessions []Session
+	for _, s := range three {
+		config += " " + s.router + "\n  receive-interval 200\n  transmit-interval 150\n  detect-multiplier 12\n exit\n"
+		sessions = append(sessions, to(s.peer, 100*time.Millisecond, 10))
+	}
+	l := newLab(t, config)
+	set(t, l.engine, sessions...)
+	everywhere := func(state State, says string) {
+		t.Helper()
+		for _, s := range three {
+			await(t, l.engine, s.peer, state)
+			l.router.AwaitSays("show bfd "+s.router, says)
+		}
+	}
+	everywhere(Up, "Status: up")
+	for _, s := range three {
+		// This end sends every 200 ms, the other one every 150.
+		if !bgptest.Eventually(func() bool {
+			got := status(l.engine, s.peer)
+			return got.Transmit == 200*time.Millisecond && got.Detection == 1800*time.Millisecond
+		}) {
+			t.Errorf("negotiated was %+v", status(l.engine, s.peer))
+		}
+	}
+	l.port.Cut()
+	everywhere(Down, "Diagnostics: control detection time expired")
+	for _, s := range three {
+		if got := status(l.engine, s.peer); got.Diagnostic != timeExpired || got.Downs == 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+	l.port.Mend()
+	everywhere(Up, "Status: up")
+	set(t, l.engine)
+	for _, s := range three {
+		l.router.AwaitSays("show bfd "+s.router, "Remote diagnostics: administratively down")
+	}
+}
+
+// nextEvent waits for an event.
+func nextEvent(t testing.TB, e *Engine, is func(Event) bool) Event {
+	t.Helper()
+	late := time.After(bgptest.Patience)
+	for {
+		select {
+		case ev := <-e.Events():
+			if is(ev) {
+				return ev
+			}
+		case <-late:
+			t.Fatalf("no such event; the sessions are %+v", e.Status())
+		}
+	}
+}
+
+const onePeer = `
+bfd
+ peer 192.0.2.1
+  receive-interval 100
+  transmit-interval 100
+  detect-multiplier 20
+`
+
+func (l *lab) configure(lines string) {
+	l.t.Helper()
+	l.router.Ask("configure\nbfd\npeer 192.0.2.1\n" + lines)
+}
+
+func TestTheRoutersOperatorIsNotAFailure(t *testing.T) {
+	l := newLab(t, onePeer)
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 20))
+	await(t, l.engine, "192.0.2.2", Up)
+	l.configure("shutdown")
+	ev := nextEvent(t, l.engine, func(e Event) bool { return e.From == Up })
+	if ev.To != Down || !ev.RemoteAdminDown || ev.Failed() {
+		t.Errorf("the event is %+v", ev)
+	}
+	l.configure("no shutdown")
+	await(t, l.engine, "192.0.2.2", Up)
+}
+
+func TestTimersOfALiveSessionChangeWithoutAFlap(t *testing.T) {
+	l := newLab(t, onePeer)
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 20))
+	await(t, l.engine, "192.0.2.2", Up)
+	for _, tt := range []struct {
+		here         time.Duration
+		multiplier   uint8
+		there        string
+		transmit     time.Duration
+		detection    time.Duration
+		routerTimers string
+	}{
+		{400 * time.Millisecond, 20, "", 400 * time.Millisecond, 8 * time.Second, "Transmission interval: 400ms"},
+		{100 * time.Millisecond, 25, "", 100 * time.Millisecond, 2 * time.Second, "Detect-multiplier: 25"},
+		{100 * time.Millisecond, 20, "receive-interval 500\ntransmit-interval 600", 500 * time.Millisecond, 12 * time.Second, "Transmission interval: 600ms"},
+		{200 * time.Millisecond, 20, "receive-interval 100\ntransmit-interval 100", 200 * time.Millisecond, 4 * time.Second, "Transmission interval: 200ms"},
+	} {
+		set(t, l.engine, to("192.0.2.2", tt.here, tt.multiplier))
+		if tt.there != "" {
+			l.configure(tt.there)
+		}
+		if !bgptest.Eventually(func() bool {
+			got := status(l.engine, "192.0.2.2")
+			return got.Transmit == tt.transmit && got.Detection == tt.detection
+		}) {
+			t.Errorf("%+v: negotiated was %+v", tt, status(l.engine, "192.0.2.2"))
+		}
+		l.router.AwaitSays("show bfd peer 192.0.2.1", tt.routerTimers)
+	}
+	// Who has it wrong runs into a detection time soon.
+	before := status(l.engine, "192.0.2.2").Received
+	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Received > before+10 }) {
+		t.Error("nothing is heard")
+	}
+	if got := status(l.engine, "192.0.2.2"); got.Ups != 1 || got.Downs != 0 {
+		t.Errorf("it came up %d times and went down %d times", got.Ups, got.Downs)
+	}
+	l.router.AwaitSays("show bfd peer 192.0.2.1 counters", "Session down events: 0")
+}
+
+func TestAPacketFromFartherAwayIsNotTaken(t *testing.T) {
+	l := newLab(t, onePeer)
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 20))
+	await(t, l.engine, "192.0.2.2", Up)
+	packet, err := control{
+		state: AdminDown, multiplier: 3, mine: 9, yours: status(l.engine, "192.0.2.2").Discriminator,
+		desiredMinTx: time.Second, minRx: time.Second,
+	}.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	forge := func(ttl int) {
+		l.space.Do(func() {
+			conn, err := net.Dial("udp4", "192.0.2.1:3784")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			if err := ipv4.NewConn(conn).SetTTL(ttl); err != nil {
+				t.Error(err)
+			}
+			if _, err := conn.Write(packet); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	forge(254)
+	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Refused == 1 }) {
+		t.Error("it was not refused")
+	}
+	if got := status(l.engine, "192.0.2.2"); got.Downs != 0 {
+		t.Error("it was obeyed")
+	}
+	forge(255)
+	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Downs == 1 }) {
+		t.Error("not even one from near by was taken: this test shows nothing")
+	}
+}
+
+func TestARouterThatRestartsComesBack(t *testing.T) {
+	l := newLab(t, onePeer)
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 20))
+	await(t, l.engine, "192.0.2.2", Up)
+	l.router.Kill()
+	ev := nextEvent(t, l.engine, func(e Event) bool { return e.From == Up })
+	if !ev.Failed() || ev.Diagnostic != timeExpired {
+		t.Errorf("the event is %+v", ev)
+	}
+	l.router = bgptest.FRR(t, l.space, onePeer)
+	await(t, l.engine, "192.0.2.2", Up)
+	l.router.AwaitSays("show bfd peer 192.0.2.1", "Status: up")
+}
+
+func TestAnAddressThatComesLaterIsUsed(t *testing.T) {
+	l := newLab(t, `
+bfd
+ peer 192.0.2.11
+ exit
+ peer 2001:db8::11 interface eth0
+`)
+	four, six := to("192.0.2.2", 300*time.Millisecond, 10), to("2001:db8::2", 300*time.Millisecond, 3)
+	four.Local, six.Local = netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8::11")
+	four.Interface, six.Interface = "eth0", "eth0"
+	set(t, l.engine, four, six)
+	for _, s := range l.engine.Status() {
+		if !bgptest.Eventually(func() bool { return status(l.engine, s.Peer.String()).LastError != "" }) {
+			t.Errorf("there is no error: %+v", s)
+		}
+	}
+	bgptest.Here(t).IP("address add 192.0.2.11/24 dev eth0\naddress add 2001:db8::11/64 dev eth0 nodad")
+	await(t, l.engine, "192.0.2.2", Up)
+	await(t, l.engine, "2001:db8::2", Up)
+}
+
+func TestTheKernelsPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
+	taken := func(network string) bool {
+		conn, err := net.ListenPacket(network, ":3784")
+		if err != nil {
+			return true
+		}
+		_ = conn.Close()
+		return false
+	}
+	here := bgptest.Here(t)
+	here.IP("link set lo up")
+	e := newEngine(t)
+	for _, tt := range []struct {
+		sessions  []Session
+		four, six bool
+	}{
+		{nil, false, false},
+		{[]Session{to("127.0.0.2", time.Second, 3)}, true, false},
+		{[]Session{to("127.0.0.2", time.Second, 3), to("2001:db8::7", time.Second, 3)}, true, true},
+		{[]Session{to("2001:db8::7", time.Second, 3)}, false, true},
+		{nil, false, false},
+	} {
+		set(t, e, tt.sessions...)
+		if four, six := taken("udp4"), taken("udp6"); four != tt.four || six != tt.six {
+			t.Errorf("%v: IPv4 %v and IPv6 %v, want %v and %v", tt.sessions, four, six, tt.four, tt.six)
+		}
+	}
+	conn, err := net.ListenPacket("udp4", ":3784")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Set(t.Context(), []Session{to("127.0.0.2", time.Second, 3)}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("beside another one it says %v", err)
+	}
+	_ = conn.Close()
+	if !bgptest.Eventually(func() bool { return taken("udp4") }) {
+		t.Error("it does not try again")
+	}
+}
+
+// In FRR a neighbour of BGP has BFD.
+const bgpPeer = `
+router bgp 64514
+ bgp router-id 192.0.2.2
+ no bgp ebgp-requires-policy
+ neighbor 192.0.2.1 remote-as 64515
+ neighbor 192.0.2.1 timers connect 1
+ neighbor 192.0.2.1 bfd 10 300 300
+`
+
+// speak has a BGP speaker of this node talk to the router.
+func (l *lab) speak() {
+	l.t.Helper()
+	bgptest.BIRD(l.t, bgptest.Here(l.t), `
+router id 192.0.2.1;
+protocol bgp frr { local 192.0.2.1 as 64515; neighbor 192.0.2.2 as 64514; connect delay time 1; error wait time 1, 1; ipv4 { import none; export none; }; }
+`)
+}
+
+// FRR makes its BFD session anew when BGP comes up: only then it knows the
+// address and the interface to send from. If the session before is Up, that ends
+// it, and FRR takes its own BGP session down for it. Nothing is wrong with the
+// path.
+func TestARouterThatMakesItsSessionAnewHasNotFailed(t *testing.T) {
+	l := newLab(t, bgpPeer)
+	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 10))
+	await(t, l.engine, "192.0.2.2", Up)
+	l.speak()
+	ev := nextEvent(t, l.engine, func(e Event) bool { return e.From == Up })
+	if ev.To != Down || ev.Failed() {
+		t.Errorf("the event is %+v", ev)
+	}
+	await(t, l.engine, "192.0.2.2", Up)
+	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2")
+	l.router.AwaitSays("show bfd peers", "Status: up")
+}
+
+// That is why a session is best wanted when BGP is up.
+func TestASessionThatBeginsAfterBGPDoesNotBounce(t *testing.T) {
+	l := newLab(t, bgpPeer)
+	l.speak()
+	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "BGP state = Established")
+	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 10))
+	await(t, l.engine, "192.0.2.2", Up)
+	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2")
+	l.router.AwaitSays("show bfd peers", "Status: up")
+	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Received > 10 }) {
+		t.Error("nothing is heard")
+	}
+	if got := status(l.engine, "192.0.2.2"); got.Ups != 1 || got.Downs != 0 {
+		t.Errorf("it came up %d times and went down %d times", got.Ups, got.Downs)
+	}
+	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "Connections established 1; dropped 0")
+}

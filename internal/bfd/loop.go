@@ -1,0 +1,268 @@
+package bfd
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// run is the owner of the engine.
+func (e *Engine) run() {
+	defer close(e.done)
+	defer close(e.notes)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for !e.closing || len(e.sessions) > 0 {
+		select {
+		case <-timer.C:
+		case <-e.ready:
+		case f := <-e.calls:
+			f(time.Now())
+		}
+		timer.Reset(time.Until(e.turn(time.Now())))
+	}
+	e.listen(time.Now())
+}
+
+// turn does all that is to be done now, and returns when there will be more.
+//
+// Packets come first: if this process has stood still for a while, they have
+// waited with it, and nobody is taken for gone who has spoken.
+func (e *Engine) turn(now time.Time) (next time.Time) {
+	for _, ear := range e.ears {
+		if ear != nil && ear.take(func(a arrival) { e.hear(now, a) }) {
+			e.rouse()
+		}
+	}
+	for len(e.agenda) > 0 {
+		s := e.agenda[0]
+		if s.at.IsZero() || s.at.After(now) {
+			break
+		}
+		e.tick(now, s)
+	}
+	// A port is not closed while packets are taken from it.
+	if e.dropped || e.deaf() && !now.Before(e.earAgain) {
+		e.listen(now)
+	}
+	return e.next(now)
+}
+
+func (e *Engine) next(now time.Time) time.Time {
+	at := now.Add(time.Hour)
+	if len(e.agenda) > 0 && !e.agenda[0].at.IsZero() {
+		at = e.agenda[0].at
+	}
+	if e.deaf() && e.earAgain.Before(at) {
+		at = e.earAgain
+	}
+	return at
+}
+
+// rouse has the owner take a turn.
+func (e *Engine) rouse() {
+	select {
+	case e.ready <- struct{}{}:
+	default: // it will anyway
+	}
+}
+
+// hear takes one packet to its session: that whose number it has, or, as long as
+// the other end does not know that, the one with its sender (RFC 5880, section
+// 6.8.6; RFC 5881, section 3).
+func (e *Engine) hear(now time.Time, a arrival) {
+	c, err := decode(a.packet)
+	s := e.numbers[c.yours]
+	if err != nil || c.yours == 0 {
+		s = e.sessions[a.key()]
+	}
+	if s == nil {
+		return
+	}
+	if err != nil || !s.fits(a) {
+		s.refused++
+		return
+	}
+	s.taken++
+	e.step(now, s, func() []control { return s.receive(now, c) })
+}
+
+func (e *Engine) tick(now time.Time, s *session) {
+	if !s.leaving.IsZero() && !now.Before(s.leaving) {
+		e.drop(s)
+		return
+	}
+	e.step(now, s, func() []control { return s.tick(now) })
+}
+
+// step has the session's machine do something, and does what comes out of it.
+func (e *Engine) step(now time.Time, s *session, do func() []control) {
+	before := s.state
+	out := do()
+	for _, c := range out {
+		e.say(s, c)
+	}
+	if s.state != before {
+		e.tell(now, s, before)
+	}
+	if !s.leaving.IsZero() && s.known() {
+		e.drop(s)
+		return
+	}
+	e.schedule(s)
+}
+
+// say sends a packet of the session. If it cannot be sent, that is as if it had
+// been lost on the wire: the next one is due in its time.
+func (e *Engine) say(s *session, c control) {
+	err := e.send(s, c)
+	if err == nil {
+		s.said++
+	}
+	is := ""
+	if err != nil {
+		is = err.Error()
+	}
+	if (is == "") != (s.lastError == "") {
+		if err != nil {
+			e.note(slog.LevelWarn, "BFD packets cannot be sent", "neighbor", s.key, "error", err)
+		} else {
+			e.note(slog.LevelInfo, "BFD packets can be sent again", "neighbor", s.key)
+		}
+	}
+	s.lastError = is
+}
+
+func (e *Engine) send(s *session, c control) error {
+	b, err := c.encode()
+	if err != nil {
+		return err
+	}
+	if s.mouth == nil {
+		if s.mouth, err = e.network.dial(s.asked); err != nil {
+			s.mouth = nil
+			return err
+		}
+	}
+	return s.mouth.send(b)
+}
+
+// tell makes an event of a change of the session's state.
+func (e *Engine) tell(now time.Time, s *session, before State) {
+	s.since = now
+	ev := Event{Peer: s.key, From: before, To: s.state, At: now}
+	if s.state == Down {
+		ev.Diagnostic, ev.RemoteAdminDown = s.diagnostic, s.remoteState == AdminDown
+		if s.diagnostic == neighborDown {
+			ev.RemoteDiagnostic = s.remoteDiagnostic
+		}
+	}
+	switch {
+	case s.state == Up:
+		s.ups++
+	case before == Up:
+		s.downs++
+	}
+	e.note(slog.LevelInfo, "BFD session has changed", "neighbor", s.key, "from", before.String(), "to", s.state.String(),
+		"reason", ev.Diagnostic.String())
+	for {
+		select {
+		case e.events <- ev:
+			return
+		default:
+		}
+		select {
+		case <-e.events:
+			e.note(slog.LevelWarn, "a BFD event is lost, as nobody reads")
+		default:
+		}
+	}
+}
+
+// enter, schedule and leave keep the agenda.
+func (e *Engine) enter(s *session) {
+	s.at = s.due()
+	heap.Push(&e.agenda, s)
+}
+
+func (e *Engine) schedule(s *session) {
+	s.at = s.due()
+	if !s.leaving.IsZero() && (s.at.IsZero() || s.leaving.Before(s.at)) {
+		s.at = s.leaving
+	}
+	heap.Fix(&e.agenda, s.place)
+}
+
+func (e *Engine) leave(s *session) { heap.Remove(&e.agenda, s.place) }
+
+// listen opens the ports that sessions need, and closes the others.
+func (e *Engine) listen(now time.Time) {
+	e.dropped = false
+	var needed [2]bool
+	for key := range e.sessions {
+		needed[family(key)] = true
+	}
+	for f := range e.ears {
+		switch {
+		case !needed[f]:
+			if e.ears[f] != nil {
+				_ = e.ears[f].Close()
+			}
+			e.ears[f], e.earErr[f] = nil, nil
+		case e.ears[f] == nil:
+			e.open(f)
+		}
+	}
+	e.earAgain = now.Add(earPatience)
+}
+
+func (e *Engine) open(f int) {
+	ear, err := e.network.listen(f == 1, e.rouse)
+	if err == nil {
+		e.ears[f], e.earErr[f] = ear, nil
+		return
+	}
+	if e.earErr[f] == nil {
+		e.note(slog.LevelWarn, "BFD packets cannot be received", "error", err)
+	}
+	e.earErr[f] = fmt.Errorf("listen for BFD: %w", err)
+}
+
+// deaf is whether a port that is needed is not open.
+func (e *Engine) deaf() bool {
+	return slices.ContainsFunc(e.earErr[:], func(err error) bool { return err != nil })
+}
+
+// family is the place of an address's family in the engine's ears.
+func family(a netip.Addr) int {
+	if a.Is4() {
+		return 0
+	}
+	return 1
+}
+
+// note is a line of the log.
+type note struct {
+	level   slog.Level
+	message string
+	facts   []any
+}
+
+// note has a line written by somebody who may have to wait for that.
+func (e *Engine) note(level slog.Level, message string, facts ...any) {
+	select {
+	case e.notes <- note{level, message, facts}:
+	default: // the log stands still, and Status and Events tell the same
+	}
+}
+
+// write writes the log.
+func (e *Engine) write() {
+	for n := range e.notes {
+		e.log.Log(context.Background(), n.level, n.message, n.facts...)
+	}
+}

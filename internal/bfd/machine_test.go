@@ -1,0 +1,355 @@
+package bfd
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// noon is when the tests of the machine begin.
+var noon = time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
+
+const ms = time.Millisecond
+
+func timersOf(transmit, receive time.Duration, multiplier uint8) timers {
+	return timers{intervals{transmit, receive}, multiplier}
+}
+
+// fast are timers that most tests are not about.
+var fast = timersOf(300*ms, 300*ms, 3)
+
+// most is the chance of the longest interval, but for a hair.
+func most() float64 { return 1 }
+
+// machineIn returns a machine that heard the other end just now, and has come
+// into a state by packets alone. The other end has timers.
+func machineIn(t testing.TB, state State, wanted, other timers) *machine {
+	t.Helper()
+	m := newMachine(noon, 1, wanted, most)
+	say := func(s State, final bool) {
+		m.receive(noon, control{
+			state: s, final: final, mine: 2, yours: 1, multiplier: other.multiplier,
+			desiredMinTx: other.transmit, minRx: other.receive,
+		})
+	}
+	m.tick(noon)
+	switch state {
+	case AdminDown:
+		say(Down, false)
+		m.disable(noon)
+	case Down:
+		say(AdminDown, false)
+	case Init:
+		say(Down, false)
+	case Up:
+		say(Init, false)
+		say(Up, true)
+	}
+	if m.state != state {
+		t.Fatalf("the machine is %v, want %v", m.state, state)
+	}
+	return m
+}
+
+func (c control) String() string {
+	words := []string{c.state.String()}
+	if c.diagnostic != noDiagnostic {
+		words = append(words, fmt.Sprintf("(%v)", c.diagnostic))
+	}
+	if c.poll {
+		words = append(words, "poll")
+	}
+	if c.final {
+		words = append(words, "final")
+	}
+	return fmt.Sprintf("%s %d>%d", strings.Join(words, " "), c.mine, c.yours)
+}
+
+func show(list []control) string {
+	var words []string
+	for _, c := range list {
+		words = append(words, c.String())
+	}
+	return strings.Join(words, ", ")
+}
+
+// The table is the diagram of RFC 5880, section 6.2, and the text of 6.8.6.
+func TestStatesFollowWhatTheOtherEndSays(t *testing.T) {
+	for _, tt := range []struct {
+		here, there State
+		want        State
+		says        string
+	}{
+		{AdminDown, AdminDown, AdminDown, ""},
+		{AdminDown, Down, AdminDown, ""},
+		// It is told again that this end is gone.
+		{AdminDown, Init, AdminDown, "AdminDown (administratively down) poll 1>7"},
+		{AdminDown, Up, AdminDown, "AdminDown (administratively down) poll 1>7"},
+		{Down, AdminDown, Down, ""},
+		{Down, Down, Init, "Init 1>7"},
+		{Down, Init, Up, "Up poll 1>7"},
+		{Down, Up, Down, ""},
+		{Init, AdminDown, Down, "Down (neighbor signaled session down) 1>7"},
+		{Init, Down, Init, ""},
+		{Init, Init, Up, "Up poll 1>7"},
+		{Init, Up, Up, "Up poll 1>7"},
+		{Up, AdminDown, Down, "Down (neighbor signaled session down) poll 1>7"},
+		{Up, Down, Down, "Down (neighbor signaled session down) poll 1>7"},
+		{Up, Init, Up, ""},
+		{Up, Up, Up, ""},
+	} {
+		t.Run(fmt.Sprintf("%v hears %v", tt.here, tt.there), func(t *testing.T) {
+			m := machineIn(t, tt.here, fast, fast)
+			if tt.here == AdminDown {
+				// The state before counts no more: a poll may be on.
+				m.poll = poll{on: true}
+			}
+			out := m.receive(noon, control{state: tt.there, mine: 7, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms})
+			if m.state != tt.want || show(out) != tt.says {
+				t.Errorf("it is %v and says %q, want %v and %q", m.state, show(out), tt.want, tt.says)
+			}
+			if m.remote != 7 || m.remoteState != tt.there {
+				t.Errorf("the other end is %d in %v, want 7 in %v", m.remote, m.remoteState, tt.there)
+			}
+		})
+	}
+}
+
+func TestSilenceEndsASession(t *testing.T) {
+	for _, tt := range []struct {
+		state, want State
+		says        string
+	}{
+		{AdminDown, AdminDown, ""},
+		{Down, Down, ""},
+		{Init, Down, "Down (control detection time expired) 1>0"},
+		{Up, Down, "Down (control detection time expired) poll 1>0"},
+	} {
+		t.Run(tt.state.String(), func(t *testing.T) {
+			m := machineIn(t, tt.state, fast, fast)
+			m.sent = noon.Add(time.Minute) // nothing else is due
+			end := noon.Add(900 * ms)
+			if out := m.tick(end.Add(-1)); m.state != tt.state || m.remote != 2 || out != nil {
+				t.Errorf("just before the end it is %v, knows %d and says %q", m.state, m.remote, show(out))
+			}
+			out := m.tick(end)
+			if m.state != tt.want || m.remote != 0 || show(out) != tt.says {
+				t.Errorf("at the end it is %v, knows %d and says %q, want %v, 0 and %q", m.state, m.remote, show(out), tt.want, tt.says)
+			}
+		})
+	}
+}
+
+func TestTheSlowerOfBothEndsSetsThePace(t *testing.T) {
+	for _, tt := range []struct {
+		here, there         timers
+		transmit, detection time.Duration
+	}{
+		{timersOf(300*ms, 300*ms, 3), timersOf(300*ms, 300*ms, 3), 300 * ms, 900 * ms},
+		{timersOf(100*ms, 300*ms, 3), timersOf(50*ms, 200*ms, 5), 200 * ms, 1500 * ms},
+		{timersOf(400*ms, 100*ms, 3), timersOf(500*ms, 200*ms, 2), 400 * ms, time.Second},
+		{timersOf(400*ms, 100*ms, 3), timersOf(500*ms, 200*ms, 255), 400 * ms, 127500 * ms},
+	} {
+		m := machineIn(t, Up, tt.here, tt.there)
+		transmit, ok := m.interval()
+		if !ok || transmit != tt.transmit || m.detection() != tt.detection {
+			t.Errorf("%v and %v: sends every %v and waits %v, want %v and %v", tt.here, tt.there, transmit, m.detection(), tt.transmit, tt.detection)
+		}
+	}
+}
+
+func TestASessionThatIsNotUpIsSlow(t *testing.T) {
+	for _, state := range []State{AdminDown, Down, Init} {
+		m := machineIn(t, state, fast, fast)
+		if every, ok := m.interval(); !ok || every != time.Second {
+			t.Errorf("%v: it sends every %v, want every second", state, every)
+		}
+		if c := m.packet(false); c.desiredMinTx != time.Second || c.minRx != 300*ms {
+			t.Errorf("%v: it tells %v and %v, want 1s and 300ms", state, c.desiredMinTx, c.minRx)
+		}
+	}
+	m := machineIn(t, Down, timersOf(2*time.Second, 300*ms, 3), fast)
+	if every, _ := m.interval(); every != 2*time.Second {
+		t.Errorf("one that wants to be slower than that sends every %v, want every 2s", every)
+	}
+}
+
+func TestPacketsComeAtThreeQuartersOfTheIntervalOrLater(t *testing.T) {
+	for _, tt := range []struct {
+		multiplier     uint8
+		earliest, last time.Duration
+	}{
+		{3, 750 * ms, 1000 * ms},
+		{2, 750 * ms, 1000 * ms},
+		{1, 750 * ms, 900 * ms},
+	} {
+		for chance, want := range map[float64]time.Duration{0: tt.earliest, 1: tt.last} {
+			m := newMachine(noon, 1, timersOf(time.Second, time.Second, tt.multiplier), func() float64 { return chance })
+			m.tick(noon)
+			if got := m.due().Sub(noon).Round(time.Microsecond); got != want {
+				t.Errorf("multiplier %d: the second packet is due after %v, want %v", tt.multiplier, got, want)
+			}
+		}
+	}
+}
+
+func TestTheFirstPacketIsDueAtOnce(t *testing.T) {
+	m := newMachine(noon, 1, fast, most)
+	if !m.due().Equal(noon) {
+		t.Errorf("it is due at %v, want %v", m.due(), noon)
+	}
+	if got := show(m.tick(noon)); got != "Down 1>0" {
+		t.Errorf("it says %q", got)
+	}
+}
+
+func TestAPollIsAnsweredAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		state State
+		says  string
+	}{
+		{AdminDown, ""}, // discarded: RFC 5880, section 6.8.6
+		{Init, "Up poll 1>2, Up final 1>2"},
+		{Up, "Up final 1>2"},
+	} {
+		m := machineIn(t, tt.state, fast, fast)
+		m.remoteState = Down
+		there := Up
+		if tt.state == AdminDown {
+			there = Down
+		}
+		out := m.receive(noon, control{state: there, poll: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms})
+		if show(out) != tt.says {
+			t.Errorf("%v: it says %q, want %q", tt.state, show(out), tt.says)
+		}
+	}
+}
+
+// confirm has the machine send its next packet, and the other end answer.
+func confirm(t testing.TB, m *machine, other timers) {
+	t.Helper()
+	out := m.tick(m.due())
+	if len(out) != 1 || !out[0].poll {
+		t.Fatalf("it does not poll, but says %q", show(out))
+	}
+	m.receive(m.sent, control{
+		state: Up, final: true, mine: 2, yours: 1, multiplier: other.multiplier,
+		desiredMinTx: other.transmit, minRx: other.receive,
+	})
+}
+
+// RFC 5880, section 6.8.3.
+func TestNewTimersCountWhenTheOtherEndCanKnowOfThem(t *testing.T) {
+	before := timersOf(300*ms, 300*ms, 3)
+	other := timersOf(10*ms, 10*ms, 3)
+	for _, tt := range []struct {
+		wanted         timers
+		before, behind intervals // of the confirmation
+	}{
+		{timersOf(500*ms, 300*ms, 3), intervals{300 * ms, 300 * ms}, intervals{500 * ms, 300 * ms}},
+		{timersOf(200*ms, 300*ms, 3), intervals{200 * ms, 300 * ms}, intervals{200 * ms, 300 * ms}},
+		{timersOf(300*ms, 500*ms, 3), intervals{300 * ms, 500 * ms}, intervals{300 * ms, 500 * ms}},
+		{timersOf(300*ms, 200*ms, 3), intervals{300 * ms, 300 * ms}, intervals{300 * ms, 200 * ms}},
+		{timersOf(300*ms, 300*ms, 5), intervals{300 * ms, 300 * ms}, intervals{300 * ms, 300 * ms}},
+	} {
+		m := machineIn(t, Up, before, other)
+		m.configure(tt.wanted)
+		if m.used != tt.before {
+			t.Errorf("%v: at once it uses %v, want %v", tt.wanted, m.used, tt.before)
+		}
+		if c := m.packet(false); !c.poll || c.desiredMinTx != tt.wanted.transmit || c.minRx != tt.wanted.receive || c.multiplier != tt.wanted.multiplier {
+			t.Errorf("%v: it tells %v %v %v %d", tt.wanted, c, c.desiredMinTx, c.minRx, c.multiplier)
+		}
+		confirm(t, m, other)
+		if m.used != tt.behind || m.poll.on || m.state != Up {
+			t.Errorf("%v: when confirmed it is %v and uses %v, want %v", tt.wanted, m.state, m.used, tt.behind)
+		}
+	}
+}
+
+func TestAnAnswerToAnEarlierPollConfirmsNothing(t *testing.T) {
+	m := machineIn(t, Up, fast, fast)
+	m.configure(timersOf(400*ms, 300*ms, 3))
+	final := control{state: Up, final: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms}
+	m.receive(noon, final)
+	if m.used.transmit != 300*ms {
+		t.Fatal("an answer that came before the question was taken for one")
+	}
+	m.tick(m.due())
+	m.configure(timersOf(500*ms, 300*ms, 3))
+	m.receive(m.sent, final)
+	if m.used.transmit != 300*ms || !m.poll.on {
+		t.Fatalf("the answer to the first change confirmed the second: it uses %v", m.used)
+	}
+	confirm(t, m, fast)
+	if m.used.transmit != 500*ms || m.poll.on {
+		t.Errorf("it uses %v, want 500ms", m.used)
+	}
+}
+
+func TestTheSameTimersAreNotAChange(t *testing.T) {
+	m := machineIn(t, Up, fast, fast)
+	m.configure(fast)
+	if m.poll.on {
+		t.Error("it polls for nothing")
+	}
+}
+
+func TestAShorterIntervalCountsFromThePacketBefore(t *testing.T) {
+	m := machineIn(t, Up, timersOf(50*ms, 300*ms, 3), timersOf(300*ms, time.Second, 3))
+	sent := m.sent
+	m.receive(sent.Add(40*ms), control{state: Up, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 100 * ms})
+	if got := m.due().Sub(sent); got != 100*ms {
+		t.Errorf("the next packet is due %v after the one before, want 100ms", got)
+	}
+}
+
+func TestOneWhoWantsNoPacketsGetsNone(t *testing.T) {
+	m := machineIn(t, Up, fast, timersOf(300*ms, 0, 3))
+	if out := m.tick(noon.Add(899 * ms)); out != nil {
+		t.Errorf("it says %q", show(out))
+	}
+	if out := m.receive(noon, control{state: Up, poll: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms}); show(out) != "Up final 1>2" {
+		t.Errorf("to a poll it says %q", show(out))
+	}
+	if !m.due().Equal(noon.Add(900 * ms)) {
+		t.Errorf("it is due at %v, want when the other end is gone", m.due())
+	}
+	m.tick(noon.Add(900 * ms))
+	if every, ok := m.interval(); !ok || every != time.Second {
+		t.Error("it keeps silent for one who is gone")
+	}
+}
+
+func TestDemandModeOfTheOtherEndIsHonoured(t *testing.T) {
+	m := machineIn(t, Up, fast, fast)
+	demand := control{state: Up, demand: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms}
+	m.receive(noon, demand)
+	if _, ok := m.interval(); ok {
+		t.Error("it sends though nothing is demanded")
+	}
+	m.configure(timersOf(400*ms, 300*ms, 3))
+	if _, ok := m.interval(); !ok {
+		t.Error("it does not poll")
+	}
+	demand.state = Down
+	m.receive(noon, demand)
+	if _, ok := m.interval(); !ok {
+		t.Error("it is silent, and no session is up")
+	}
+}
+
+func TestAnEndOfBothSidesIsKnown(t *testing.T) {
+	m := machineIn(t, Up, fast, fast)
+	if c := m.disable(noon); c.state != AdminDown || c.diagnostic != administratively {
+		t.Errorf("it says %v", c)
+	}
+	if m.known() {
+		t.Error("it takes for known what was only said")
+	}
+	m.receive(noon, control{state: Down, diagnostic: neighborDown, mine: 2, yours: 1, multiplier: 3, desiredMinTx: time.Second, minRx: 300 * ms})
+	if !m.known() || m.state != AdminDown {
+		t.Errorf("it is %v, and the other end's answer was not understood", m.state)
+	}
+}

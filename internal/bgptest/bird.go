@@ -1,0 +1,30 @@
+package bgptest
+
+import (
+	"testing"
+)
+
+// birdBase makes BIRD write what BGP learns into the kernel.
+const birdBase = `log stderr all;
+protocol device { scan time 1; }
+protocol direct { ipv4; ipv6; }
+protocol kernel { ipv4 { import none; export where source = RTS_BGP; }; merge paths on; }
+protocol kernel { ipv6 { import none; export where source = RTS_BGP; }; merge paths on; }
+`
+
+// BIRD runs BIRD 2 in n. config has the router id and the BGP protocols; devices
+// and the way into the kernel are there already.
+func BIRD(t testing.TB, n *Namespace, config string) *Router {
+	t.Helper()
+	r := &Router{Namespace: n, t: t, dir: routerDir(t)}
+	r.ask = func(question string) (string, error) {
+		return n.Run("birdc", "-s", r.path("bird.ctl"), question)
+	}
+	conf := r.file("bird.conf", birdBase+config)
+	if out, err := n.Run("bird", "-p", "-c", conf); err != nil {
+		t.Fatalf("configure BIRD: %v\n%s", err, out)
+	}
+	r.run("bird", "-f", "-c", conf, "-s", r.path("bird.ctl"), "-P", r.path("bird.pid"))
+	r.appears("bird.ctl")
+	return r
+}

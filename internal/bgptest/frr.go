@@ -1,0 +1,159 @@
+package bgptest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// frrHome is where the daemons of FRR are installed.
+const frrHome = "/usr/lib/frr/"
+
+// Router is a namespace in which a routing daemon runs.
+type Router struct {
+	*Namespace
+	t   testing.TB
+	dir string
+	// ask puts a question to the daemon.
+	ask  func(question string) (string, error)
+	runs []*exec.Cmd
+}
+
+// FRR runs zebra, bgpd and bfdd of FRR in n, with config as vtysh takes it. A
+// line that FRR does not know fails the test.
+func FRR(t testing.TB, n *Namespace, config string) *Router {
+	t.Helper()
+	r := &Router{Namespace: n, t: t, dir: routerDir(t)}
+	vtysh := func(args ...string) (string, error) {
+		return n.Run("vtysh", append([]string{"--vty_socket", r.dir, "--config_dir", r.dir}, args...)...)
+	}
+	r.ask = func(question string) (string, error) { return vtysh("-c", question) }
+	r.file("vtysh.conf", "")
+	r.file("empty.conf", "")
+	r.daemon("zebra", "-s", "90000000")
+	r.daemon("bgpd", "-p", "179")
+	r.daemon("bfdd", "--bfdctl", r.path("bfdd.sock"))
+	if out, err := vtysh("-f", r.file("frr.conf", config)); err != nil {
+		t.Fatalf("configure FRR: %v\n%s", err, out)
+	}
+	return r
+}
+
+// routerDir makes a directory that the user of FRR can enter.
+func routerDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bgptest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if u, err := user.Lookup("frr"); err == nil {
+		uid, _ := strconv.Atoi(u.Uid)
+		if err := os.Chown(dir, uid, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func (r *Router) path(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *Router) file(name, text string) string {
+	r.t.Helper()
+	if err := os.WriteFile(r.path(name), []byte(text), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.path(name)
+}
+
+// daemon starts one of FRR's, and waits until it takes commands.
+func (r *Router) daemon(name string, args ...string) {
+	r.t.Helper()
+	args = append(args, "-z", r.path("zserv.api"), "--vty_socket", r.dir, "-i", r.path(name+".pid"),
+		"-P", "0", "-f", r.path("empty.conf"), "--log", "file:"+r.path(name+".log"))
+	cmd := r.run(frrHome+name, args...)
+	r.t.Cleanup(func() { // where a crash would be logged, whatever the options say
+		_ = os.RemoveAll(fmt.Sprintf("/var/tmp/frr/%s.%d", name, cmd.Process.Pid))
+	})
+	r.appears(name + ".vty")
+}
+
+// run starts a program that ends with the test.
+func (r *Router) run(name string, args ...string) *exec.Cmd {
+	r.t.Helper()
+	log, err := os.Create(r.path(filepath.Base(name) + ".out"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := r.Start(cmd); err != nil {
+		r.t.Fatalf("start %s, which this test needs: %v", name, err)
+	}
+	r.runs = append(r.runs, cmd)
+	r.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// Kill ends the router's daemons without a word, as a loss of power does. Their
+// kernel routes stay.
+func (r *Router) Kill() {
+	for _, cmd := range r.runs {
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		_, _ = cmd.Process.Wait()
+	}
+}
+
+func (r *Router) appears(name string) {
+	r.t.Helper()
+	there := Eventually(func() bool {
+		_, err := os.Stat(r.path(name))
+		return err == nil
+	})
+	if !there {
+		r.t.Fatalf("%s did not start:\n%s", name, r.Log())
+	}
+}
+
+// Log is what the daemons wrote.
+func (r *Router) Log() string {
+	var b strings.Builder
+	for _, pattern := range []string{"*.out", "*.log"} {
+		names, _ := filepath.Glob(r.path(pattern))
+		for _, name := range names {
+			text, _ := os.ReadFile(name)
+			fmt.Fprintf(&b, "%s:\n%s", filepath.Base(name), text)
+		}
+	}
+	return b.String()
+}
+
+// Ask puts a question to the router, in the words of vtysh or birdc, such as
+// "show bgp summary". Lines of vtysh may be several, for configuration.
+func (r *Router) Ask(question string) string {
+	r.t.Helper()
+	out, err := r.ask(question)
+	if err != nil {
+		r.t.Fatalf("ask the router %q: %v\n%s", question, err, out)
+	}
+	return out
+}
+
+// AwaitSays waits until the answer to a question contains a text.
+func (r *Router) AwaitSays(question, text string) {
+	r.t.Helper()
+	var last string
+	if !Eventually(func() bool { last, _ = r.ask(question); return strings.Contains(last, text) }) {
+		r.t.Fatalf("the router never says %q to %q, but\n%s\n%s", text, question, last, r.Log())
+	}
+}

@@ -1,0 +1,123 @@
+package gobgp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+// childVariable makes the test binary be a speaker, which can then be killed.
+const childVariable = "GOBGP_TEST_SPEAKER"
+
+// orders are what a speaker in a process of its own is to do.
+type orders struct {
+	State      peering.State
+	Routes     []peering.Route
+	Restarting bool
+}
+
+// speak carries out the orders on stdin, and then stops as its last line says.
+func speak() int {
+	in := bufio.NewReader(os.Stdin)
+	fail := func(err error) int {
+		fmt.Println("speaker:", err)
+		return 1
+	}
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return fail(err)
+	}
+	var o orders
+	if err := json.Unmarshal([]byte(line), &o); err != nil {
+		return fail(err)
+	}
+	s := New(slog.New(slog.DiscardHandler))
+	ctx := context.Background()
+	if err := s.Announce(ctx, o.Routes); err != nil {
+		return fail(err)
+	}
+	problems, err := s.Apply(ctx, o.State, o.Restarting)
+	if err != nil || len(problems) > 0 {
+		return fail(fmt.Errorf("%w %v", err, problems))
+	}
+	fmt.Println("speaking")
+	line, err = in.ReadString('\n')
+	if err != nil {
+		return fail(err)
+	}
+	if err := s.Stop(ctx, strings.TrimSpace(line) == "graceful"); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// speaker is a Server in a process of its own.
+type speaker struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+}
+
+func startSpeaker(t testing.TB, o orders) *speaker {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bgptest.Here(t).Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	s := &speaker{t: t, cmd: cmd, stdin: stdin}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(stdin, "%s\n", text); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "speaking\n" {
+		t.Fatalf("the speaker says %q, %v", line, err)
+	}
+	return s
+}
+
+// kill ends it as a crash does.
+func (s *speaker) kill() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = s.cmd.Wait()
+}
+
+// stop ends it as a SIGTERM does.
+func (s *speaker) stop(how string) {
+	s.t.Helper()
+	if _, err := fmt.Fprintln(s.stdin, how); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		s.t.Fatalf("the speaker does not stop: %v", err)
+	}
+}

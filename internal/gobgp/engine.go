@@ -1,0 +1,230 @@
+package gobgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime/debug"
+	"time"
+
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/server"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/peering"
+)
+
+// The policies of the engine, assigned for its whole life. What neither decides
+// is rejected.
+const (
+	importPolicy = "import"
+	exportPolicy = "export"
+)
+
+// stopPatience is how long the goodbyes to all neighbours may take.
+const stopPatience = 5 * time.Second
+
+// errPanic is what GoBGP panicked of on our own goroutine.
+var errPanic = errors.New("GoBGP panicked")
+
+// engine is one BgpServer from its start to its stop.
+type engine struct {
+	bgp *server.BgpServer
+	log *librarian
+	// done is closed when GoBGP's management goroutine has ended; cause says
+	// why, if by a panic.
+	done  chan struct{}
+	cause error
+	// quiet ends the watching.
+	quiet context.CancelFunc
+}
+
+func startEngine(log *slog.Logger, ev *events) *engine {
+	lib := newLibrarian(log)
+	e := &engine{
+		bgp:  server.NewBgpServer(server.LoggerOption(slog.New(lib), nil)),
+		log:  lib,
+		done: make(chan struct{}),
+	}
+	go func() {
+		defer close(e.done)
+		defer func() {
+			if p := recover(); p != nil {
+				e.cause = fmt.Errorf("%w: GoBGP panicked: %v", ErrBroken, p)
+				log.Error("GoBGP panicked", "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		e.bgp.Serve()
+	}()
+	var ctx context.Context
+	ctx, e.quiet = context.WithCancel(context.Background())
+	// A server that has just been made can only refuse when it is broken, and
+	// then all that follows says so.
+	_ = e.call(func() error {
+		return e.bgp.WatchEvent(ctx, ev.callbacks(), server.WatchPeer(), server.WatchPostUpdate(false, "", ""))
+	})
+	return e
+}
+
+// broken is an error when GoBGP is beyond help.
+func (e *engine) broken() error {
+	select {
+	case <-e.done:
+		return e.cause
+	default:
+		return nil
+	}
+}
+
+// call asks GoBGP something. A panic becomes an error, on whichever goroutine
+// it happens: the management goroutine's would leave the question unanswered
+// for ever.
+func (e *engine) call(ask func() error) error {
+	answer := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				answer <- fmt.Errorf("%w: %v", errPanic, p)
+			}
+		}()
+		answer <- ask()
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-e.done:
+	}
+	if e.cause != nil {
+		return e.cause
+	}
+	return <-answer // an orderly end leaves no question open
+}
+
+// start begins to listen, with policies that let only our own routes in.
+func (e *engine) start(g peering.Global, vpn bool) error {
+	err := e.call(func() error {
+		return e.bgp.StartBgp(context.Background(), &api.StartBgpRequest{Global: globalOf(g, vpn)})
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.setPolicies(policiesOf(peering.State{})); err != nil {
+		return err
+	}
+	for direction, policy := range map[api.PolicyDirection]string{
+		api.PolicyDirection_POLICY_DIRECTION_IMPORT: importPolicy,
+		api.PolicyDirection_POLICY_DIRECTION_EXPORT: exportPolicy,
+	} {
+		assignment := &api.PolicyAssignment{
+			Name: "global", Direction: direction,
+			Policies:      []*api.Policy{{Name: policy}},
+			DefaultAction: api.RouteAction_ROUTE_ACTION_REJECT,
+		}
+		err := e.call(func() error {
+			return e.bgp.SetPolicyAssignment(context.Background(), &api.SetPolicyAssignmentRequest{Assignment: assignment})
+		})
+		if err != nil {
+			return fmt.Errorf("assign the %s policy: %w", policy, err)
+		}
+	}
+	return nil
+}
+
+// routeTargets is GoBGP's number of the family of RFC 4684.
+const routeTargets = 12
+
+// globalOf translates g. GoBGP's families are numbers of its own, not AFI and
+// SAFI; of those that are not named it has no table.
+func globalOf(g peering.Global, vpn bool) *api.Global {
+	number := map[addr.Family][2]uint32{addr.V4: {0, 4}, addr.V6: {1, 5}} // unicast, L3VPN
+	out := &api.Global{
+		Asn: g.ASN, RouterId: g.RouterID.String(), ListenPort: int32(g.Port),
+		UseMultiplePaths: g.Multipath, BindToDevice: g.Device,
+		RouteSelectionOptions: &api.RouteSelectionOptionsConfig{
+			AlwaysCompareMed:        g.Selection.AlwaysCompareMED,
+			AdvertiseInactiveRoutes: g.Selection.AdvertiseInactiveRoutes,
+		},
+	}
+	for _, f := range g.Families {
+		out.Families = append(out.Families, number[f][0])
+		if vpn {
+			out.Families = append(out.Families, number[f][1])
+		}
+	}
+	if vpn {
+		// Without a table of route targets GoBGP dies when a VRF is deleted.
+		out.Families = append(out.Families, routeTargets)
+	}
+	for _, a := range g.Listen {
+		out.ListenAddresses = append(out.ListenAddresses, a.String())
+	}
+	if c := g.Confederation; c != nil {
+		out.Confederation = &api.Confederation{Enabled: true, Identifier: c.Identifier, MemberAsList: c.Members}
+	}
+	return out
+}
+
+// stop says goodbye and frees the port.
+func (e *engine) stop(ctx context.Context, graceful bool) error {
+	e.quiet()
+	if err := e.broken(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() {
+		stopped <- e.call(func() error {
+			return e.bgp.StopBgp(context.Background(), &api.StopBgpRequest{AllowGracefulRestart: graceful})
+		})
+		// What is left is GoBGP's BFD, which has never run; it complains that
+		// the server has stopped already.
+		e.log.mute()
+		_ = e.call(func() error { e.bgp.Stop(); return nil })
+	}()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			return fmt.Errorf("stop BGP: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop BGP: %w", ctx.Err())
+	}
+}
+
+// peers lists the neighbour with this address or interface, or all for "".
+func (e *engine) peers(which string, advertised bool) ([]*api.Peer, error) {
+	var peers []*api.Peer
+	err := e.call(func() error {
+		request := &api.ListPeerRequest{Address: which, EnableAdvertised: advertised}
+		return e.bgp.ListPeer(context.Background(), request, func(p *api.Peer) { peers = append(peers, p) })
+	})
+	return peers, err
+}
+
+// reset ends a session.
+func (e *engine) reset(neighbor netip.Addr) error {
+	return e.call(func() error {
+		return e.bgp.ResetPeer(context.Background(), &api.ResetPeerRequest{Address: neighbor.String()})
+	})
+}
+
+// refresh walks through a policy again for what a neighbour has sent, or for
+// what it is sent.
+func (e *engine) refresh(neighbor netip.Addr, direction api.ResetPeerRequest_Direction) error {
+	return e.call(func() error {
+		return e.bgp.ResetPeer(context.Background(), &api.ResetPeerRequest{
+			Address: neighbor.String(), Soft: true, Direction: direction,
+		})
+	})
+}
+
+// setPolicies replaces all of them at once; what is assigned stays assigned.
+func (e *engine) setPolicies(p policies) error {
+	return e.call(func() error {
+		return e.bgp.SetPolicies(context.Background(), p.request())
+	})
+}

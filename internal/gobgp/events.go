@@ -1,0 +1,207 @@
+package gobgp
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/server"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+// maxChanged is how many changed prefixes are told one by one.
+const maxChanged = 4096
+
+// events remember what GoBGP says only once: since when a session is as it is,
+// and why the last one ended.
+type events struct {
+	wake chan struct{}
+
+	mu       sync.Mutex
+	sessions map[netip.Addr]phase
+	changed  map[netip.Prefix]struct{}
+	// all says that changed is not all.
+	all bool
+	// heard are the prefixes that neighbours ever announced; GoBGP does not
+	// tell when a route of our own takes the place of theirs.
+	heard map[netip.Prefix]struct{}
+}
+
+// phase is what became of a session.
+type phase struct {
+	state string
+	since time.Time
+	why   string
+	flaps uint64
+}
+
+func newEvents() *events {
+	return &events{
+		wake:     make(chan struct{}, 1),
+		sessions: map[netip.Addr]phase{},
+		changed:  map[netip.Prefix]struct{}{},
+		heard:    map[netip.Prefix]struct{}{},
+	}
+}
+
+// Events wakes when neighbours or what was learned from them may have changed.
+// Several changes are one event.
+func (s *Server) Events() <-chan struct{} { return s.events.wake }
+
+// Changed returns the prefixes for which the routes learned from neighbours may
+// have changed since it was asked last, or all when they are too many to tell.
+func (s *Server) Changed() (prefixes []netip.Prefix, all bool) { return s.events.take() }
+
+func (e *events) take() (prefixes []netip.Prefix, all bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all = e.all
+	if !all {
+		prefixes = slices.SortedFunc(maps.Keys(e.changed), comparePrefixes)
+	}
+	clear(e.changed)
+	e.all = false
+	return prefixes, all
+}
+
+// forget is for a server that has ended.
+func (e *events) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.sessions)
+	clear(e.heard)
+	e.all = true
+	e.ring()
+}
+
+func (e *events) ring() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// callbacks are called by GoBGP on a goroutine of its own, one after the other.
+func (e *events) callbacks() server.WatchEventMessageCallbacks {
+	return server.WatchEventMessageCallbacks{
+		OnPeerUpdate: func(m *apiutil.WatchEventMessage_PeerEvent, at time.Time) {
+			if m.Type == apiutil.PEER_EVENT_STATE {
+				e.session(m.Peer.State, at)
+			}
+		},
+		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { e.paths(paths) },
+	}
+}
+
+func (e *events) session(st apiutil.PeerState, at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.sessions[st.NeighborAddress]
+	state := stateName(st.SessionState)
+	if p.state == peering.Established && state != peering.Established {
+		p.flaps++
+	}
+	if p.state != state {
+		p.state, p.since = state, at
+	}
+	if st.DisconnectReason != api.PeerState_DISCONNECT_REASON_UNSPECIFIED {
+		p.why = st.DisconnectMessage
+	}
+	e.sessions[st.NeighborAddress] = p
+	e.ring()
+}
+
+// seen is what became of a session, given the state that it is in by GoBGP's
+// list, which may be ahead of the events.
+func (e *events) seen(a netip.Addr, state string, now time.Time) phase {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p, known := e.sessions[a]
+	if !known || p.state != state {
+		p.state, p.since = state, now
+		e.sessions[a] = p
+	}
+	return p
+}
+
+// retain forgets sessions with neighbours that are gone.
+func (e *events) retain(there map[netip.Addr]bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for a := range e.sessions {
+		if !there[a] {
+			delete(e.sessions, a)
+		}
+	}
+}
+
+// paths notes what neighbours have announced or withdrawn. These events are those
+// of received routes: GoBGP's events of best paths come also for each of our own
+// routes, and double what it costs to announce one.
+func (e *events) paths(paths []*apiutil.Path) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, path := range paths {
+		if prefix, ok := prefixOf(path.Nlri); ok {
+			e.heard[prefix] = struct{}{}
+			e.note(prefix)
+		}
+	}
+}
+
+// own notes which of our own routes change what is best.
+func (e *events) own(routes []peering.Route) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.heard) == 0 {
+		return
+	}
+	for _, r := range routes {
+		if _, is := e.heard[r.Prefix]; is {
+			e.note(r.Prefix)
+		}
+	}
+}
+
+func (e *events) note(prefix netip.Prefix) {
+	if !e.all {
+		e.changed[prefix] = struct{}{}
+	}
+	if len(e.changed) > maxChanged {
+		clear(e.changed)
+		e.all = true
+	}
+	e.ring()
+}
+
+func prefixOf(nlri bgp.NLRI) (netip.Prefix, bool) {
+	switch n := nlri.(type) {
+	case *bgp.IPAddrPrefix:
+		return n.Prefix, true
+	case *bgp.LabeledVPNIPAddrPrefix:
+		return n.Prefix, true
+	}
+	return netip.Prefix{}, false
+}
+
+func stateName(s bgp.FSMState) string {
+	switch s {
+	case bgp.BGP_FSM_CONNECT:
+		return peering.Connect
+	case bgp.BGP_FSM_ACTIVE:
+		return peering.Active
+	case bgp.BGP_FSM_OPENSENT:
+		return peering.OpenSent
+	case bgp.BGP_FSM_OPENCONFIRM:
+		return peering.OpenConfirm
+	case bgp.BGP_FSM_ESTABLISHED:
+		return peering.Established
+	}
+	return peering.Idle
+}

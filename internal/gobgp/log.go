@@ -1,0 +1,84 @@
+package gobgp
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+)
+
+// librarian takes what GoBGP logs one level less seriously than GoBGP does: what
+// matters of it is reported by us, once. Its debugging is dropped, as it would
+// be written for every route.
+type librarian struct {
+	slog.Handler
+	*ledger
+}
+
+// ledger is shared by all loggers that GoBGP derives.
+type ledger struct {
+	muted atomic.Bool
+	mu    sync.Mutex
+	// noMD5 are the neighbours whose password the kernel did not take, which
+	// GoBGP only logs: it would go on without one.
+	noMD5 map[string]string
+}
+
+func newLibrarian(log *slog.Logger) *librarian {
+	return &librarian{Handler: log.Handler(), ledger: &ledger{noMD5: map[string]string{}}}
+}
+
+func (l *librarian) mute() { l.muted.Store(true) }
+
+func demoted(level slog.Level) slog.Level { return level - 4 }
+
+func (l *librarian) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn || level > slog.LevelDebug && l.Handler.Enabled(ctx, demoted(level))
+}
+
+func (l *librarian) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "failed to set md5" {
+		l.note(r)
+	}
+	level := demoted(r.Level)
+	if l.muted.Load() || !l.Handler.Enabled(ctx, level) {
+		return nil
+	}
+	r = r.Clone()
+	r.Level = level
+	r.AddAttrs(slog.String("from", "gobgp"))
+	return l.Handler.Handle(ctx, r)
+}
+
+func (l *librarian) note(r slog.Record) {
+	var key, why string
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "Key":
+			key = a.Value.String()
+		case "Err":
+			why = a.Value.String()
+		}
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noMD5[key] = why
+}
+
+// md5Failure takes the reason for which a neighbour or prefix has no password.
+func (l *librarian) md5Failure(key string) (why string, failed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	why, failed = l.noMD5[key]
+	delete(l.noMD5, key)
+	return why, failed
+}
+
+func (l *librarian) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &librarian{Handler: l.Handler.WithAttrs(attrs), ledger: l.ledger}
+}
+
+func (l *librarian) WithGroup(name string) slog.Handler {
+	return &librarian{Handler: l.Handler.WithGroup(name), ledger: l.ledger}
+}

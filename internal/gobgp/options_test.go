@@ -1,0 +1,200 @@
+package gobgp
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
+	tests := []struct {
+		name   string
+		us     string // how the router knows us
+		lines  []string
+		change func(*peering.Peer)
+		says   string // show bgp neighbors
+	}{
+		{
+			"TTL security", "192.0.2.1", []string{" neighbor 192.0.2.1 ttl-security hops 1"},
+			func(p *peering.Peer) { p.TTLSecurity = 255 }, "External BGP neighbor may be up to 1 hops away",
+		},
+		{
+			"multihop from another address", "203.0.113.1", []string{" neighbor 203.0.113.1 ebgp-multihop 7"},
+			func(p *peering.Peer) { p.Multihop, p.LocalAddress = 7, netip.MustParseAddr("203.0.113.1") }, "may be up to 7 hops away",
+		},
+		{
+			"passive", "192.0.2.1", nil,
+			func(p *peering.Peer) { p.Passive = true }, "Foreign port: 179",
+		},
+		{
+			"active, as the router only waits", "192.0.2.1", []string{" neighbor 192.0.2.1 passive"},
+			func(*peering.Peer) {}, "Local port: 179",
+		},
+		{
+			"additional paths", "192.0.2.1", []string{" address-family ipv4 unicast", "  neighbor 192.0.2.1 addpath-tx-all-paths"},
+			func(p *peering.Peer) { p.Families[0].AddPathsReceive, p.Families[0].AddPathsSend = true, 4 }, "IPv4 Unicast: RX advertised and received",
+		},
+		{
+			"another AS than that of the node", "192.0.2.1", []string{" neighbor 192.0.2.1 remote-as 64600"},
+			func(p *peering.Peer) { p.LocalASN = 64600 }, "remote AS 64600",
+		},
+		{
+			"timers", "192.0.2.1", []string{" neighbor 192.0.2.1 timers 30 90"},
+			func(p *peering.Peer) { p.Timers.Hold, p.Timers.Keepalive = 6e9, 2e9 }, "Hold time is 6 seconds, keepalive interval is 2 seconds",
+		},
+		{
+			"long-lived graceful restart", "192.0.2.1", []string{" bgp long-lived-graceful-restart stale-time 60"},
+			func(p *peering.Peer) { *p = graceful(*p); p.GracefulRestart.LongLived = 60e9 }, "Long-lived Graceful Restart: advertised and received",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			bgptest.Here(t).IP("address add 203.0.113.1/32 dev eth0")
+			router := w.frr(tt.us, tt.lines...)
+			router.IP("route add 203.0.113.1/32 via 192.0.2.1")
+			s := newServer(t)
+			announce(t, s, routes("198.51.100.1/32")...)
+			p := peer("192.0.2.2")
+			tt.change(&p)
+			apply(t, s, state(p))
+			router.Await("198.51.100.1/32 via 192.0.2.1")
+			router.AwaitSays("show bgp neighbors "+tt.us, tt.says)
+		})
+	}
+}
+
+func TestARouteReflectorReflectsBetweenItsClients(t *testing.T) {
+	w := newWorld(t)
+	client := func(lines string) *bgptest.Router {
+		n := w.machine()
+		return bgptest.FRR(t, n, fmt.Sprintf(`
+router bgp %[1]d
+ bgp router-id 192.0.2.%[2]d
+ no bgp network import-check
+ neighbor 192.0.2.1 remote-as %[1]d
+ neighbor 192.0.2.1 timers connect 1
+ address-family ipv4 unicast
+%[3]s
+`, ourAS, w.routers, lines))
+	}
+	one, two := client("  network 203.0.113.0/24"), client("")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	var peers []peering.Peer
+	for _, a := range []string{"192.0.2.2", "192.0.2.3"} {
+		p := peer(a)
+		p.ASN = ourAS
+		p.Families = p.Families[:1]
+		p.RouteReflector = peering.RouteReflector{Client: true, ClusterID: netip.MustParseAddr("10.9.9.9")}
+		peers = append(peers, p)
+	}
+	wanted := state(peers...)
+	wanted.Export = peering.Chain{Default: peering.Accept}
+	apply(t, s, wanted)
+	one.Await("198.51.100.1/32 via 192.0.2.1")
+	two.Await("198.51.100.1/32 via 192.0.2.1", "203.0.113.0/24 via 192.0.2.2")
+	two.AwaitSays("show bgp ipv4 unicast 203.0.113.0/24", "Cluster list: 10.9.9.9")
+}
+
+func TestAConfederationIsOneASFromOutside(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 remote-as 64700")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	wanted := state(peer("192.0.2.2"))
+	wanted.Global.Confederation = &peering.Confederation{Identifier: 64700, Members: []uint32{ourAS, 64516}}
+	apply(t, s, wanted)
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "64700")
+}
+
+func TestANeighborInAVRFSeesOnlyThatVRF(t *testing.T) {
+	w := newWorld(t)
+	red := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
+	plain := w.bird("192.0.2.3", "192.0.2.1")
+	s := newServer(t)
+	r := routes("198.51.100.1/32", "198.51.100.2/32")
+	r[0].VRF = "red"
+	announce(t, s, r...) // before there is such a VRF
+	wanted := state(peer("192.0.2.2"), birdPeer("192.0.2.3"))
+	wanted.Peers[0].VRF = "red"
+	wanted.Peers[0].NextHops = nil
+	wanted.VRFs = []peering.VRF{{Name: "red", RD: "64515:1", ImportRT: []string{"64515:1"}, ExportRT: []string{"64515:1"}}}
+	apply(t, s, wanted)
+	red.Await("198.51.100.1/32 via 192.0.2.1")
+	plain.Await("198.51.100.2/32 via 192.0.2.1")
+	bgptest.Await(t, "what was learned", "[{203.0.113.0/24 red 192.0.2.2}]", func() string {
+		all, err := s.Learned(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, l := range all {
+			out = append(out, fmt.Sprintf("{%v %s %v}", l.Prefix, l.VRF, l.NextHop))
+		}
+		return "[" + strings.Join(out, " ") + "]"
+	})
+
+	// Another RD is another VRF, with the same neighbour and routes.
+	wanted.VRFs = []peering.VRF{{Name: "red", RD: "64515:2", ImportRT: []string{"64515:2"}, ExportRT: []string{"64515:2"}}}
+	apply(t, s, wanted)
+	red.Await("198.51.100.1/32 via 192.0.2.1")
+
+	announce(t, s, r[1:]...)
+	red.Await()
+	announce(t, s, r...)
+	red.Await("198.51.100.1/32 via 192.0.2.1")
+	apply(t, s, state(birdPeer("192.0.2.3")))
+	red.Await()
+	plain.Await("198.51.100.2/32 via 192.0.2.1")
+}
+
+func TestAnUnnumberedNeighborIsAProblemUntilItIsHeardOf(t *testing.T) {
+	w := newWorld(t)
+	here := bgptest.Here(t)
+	near := linkLocal(here)
+	n := w.machine()
+	router := bgptest.BIRD(t, n, fmt.Sprintf(`
+router id 192.0.2.2;
+protocol bgp ours {
+ local as %d;
+ neighbor %s%%eth0 as %d;
+ connect delay time 1;
+ ipv4 { extended next hop on; import all; export none; };
+ ipv6 { import all; export none; };
+}
+`, routerAS, near, ourAS))
+	here.IP("neigh flush dev eth0")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
+	problems := tryApply(t, s, state(p))
+	if len(problems) != 1 || problems[0].Field != p.Path || problems[0].Reason != reasonPending {
+		t.Fatalf("problems: %v, want one of the neighbor", problems)
+	}
+
+	// The router is heard of, by whatever it says.
+	far := linkLocal(n)
+	if out, err := here.Run("ping", "-c1", "-W5", far+"%eth0"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via "+near, "2001:db8:f::1/128 via "+near)
+	if got := established(t, s, far+"%eth0"); got.Interface != "eth0" {
+		t.Errorf("the neighbor is %+v", got)
+	}
+	apply(t, s, state())
+	router.Await()
+}
+
+// linkLocal is the address of eth0.
+func linkLocal(n *bgptest.Namespace) string {
+	address, _, _ := strings.Cut(strings.Fields(n.IP("-6 -o address show scope link dev eth0"))[3], "/")
+	return address
+}

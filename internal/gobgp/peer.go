@@ -1,0 +1,132 @@
+package gobgp
+
+import (
+	"time"
+
+	"github.com/osrg/gobgp/v4/api"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/peering"
+)
+
+// idleHold is how long GoBGP rests after a session that was reset. Its own
+// default of 30 s would be that long an outage.
+const idleHold = 1
+
+// peerOf is p in the words of GoBGP. Its description stays with us, as to change
+// it GoBGP would end the session; BFD is not GoBGP's business at all.
+func peerOf(p peering.Peer, restarting bool) *api.Peer {
+	out := &api.Peer{
+		Conf: &api.PeerConf{
+			PeerAsn: p.ASN, LocalAsn: p.LocalASN, AuthPassword: p.Password,
+			NeighborInterface: p.Interface, AdminDown: p.AdminDown, Vrf: p.VRF,
+		},
+		AfiSafis:        familiesOf(p.Options),
+		Timers:          timersOf(p.Timers),
+		Transport:       transportOf(p.Options),
+		EbgpMultihop:    multihopOf(p.Multihop),
+		TtlSecurity:     ttlOf(p.TTLSecurity),
+		GracefulRestart: restartOf(p.GracefulRestart),
+		RouteReflector:  reflectorOf(p.RouteReflector),
+	}
+	if p.Interface == "" {
+		out.Conf.NeighborAddress = p.Address.String()
+	}
+	out.Transport.RemotePort = uint32(p.Port)
+	out.GracefulRestart.LocalRestarting = restarting && p.GracefulRestart.Enabled && !p.GracefulRestart.HelperOnly
+	return out
+}
+
+// groupOf is g in the words of GoBGP. Neighbours that come by themselves are
+// never called.
+func groupOf(g peering.Group) *api.PeerGroup {
+	out := &api.PeerGroup{
+		Conf: &api.PeerGroupConf{
+			PeerGroupName: g.Name, PeerAsn: g.ASN, LocalAsn: g.LocalASN, AuthPassword: g.Password,
+		},
+		AfiSafis:        familiesOf(g.Options),
+		Timers:          timersOf(g.Timers),
+		Transport:       transportOf(g.Options),
+		EbgpMultihop:    multihopOf(g.Multihop),
+		TtlSecurity:     ttlOf(g.TTLSecurity),
+		GracefulRestart: restartOf(g.GracefulRestart),
+		RouteReflector:  reflectorOf(g.RouteReflector),
+	}
+	out.Transport.PassiveMode = true
+	return out
+}
+
+// familyOf is f, unicast.
+func familyOf(f addr.Family) *api.Family {
+	afi := api.Family_AFI_IP
+	if f == addr.V6 {
+		afi = api.Family_AFI_IP6
+	}
+	return &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}
+}
+
+// familiesOf says graceful restart of every family: GoBGP announces it for none
+// by itself, and neighbours keep the routes only of those that are named.
+func familiesOf(o peering.Options) []*api.AfiSafi {
+	var out []*api.AfiSafi
+	for _, f := range o.Families {
+		family := familyOf(f.Family)
+		one := &api.AfiSafi{
+			Config:   &api.AfiSafiConfig{Family: family, Enabled: true},
+			AddPaths: &api.AddPaths{Config: &api.AddPathsConfig{Receive: f.AddPathsReceive, SendMax: uint32(f.AddPathsSend)}},
+			PrefixLimits: &api.PrefixLimit{
+				Family: family, MaxPrefixes: f.MaxPrefixes, ShutdownThresholdPct: uint32(f.WarnPercent),
+			},
+			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: o.GracefulRestart.Enabled}},
+		}
+		if o.GracefulRestart.Enabled && o.GracefulRestart.LongLived > 0 {
+			one.LongLivedGracefulRestart = &api.LongLivedGracefulRestart{Config: &api.LongLivedGracefulRestartConfig{
+				Enabled: true, RestartTime: uint32(seconds(o.GracefulRestart.LongLived)),
+			}}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func seconds(d time.Duration) uint64 { return uint64(max(d, 0) / time.Second) }
+
+func timersOf(t peering.Timers) *api.Timers {
+	return &api.Timers{Config: &api.TimersConfig{
+		HoldTime: seconds(t.Hold), KeepaliveInterval: seconds(t.Keepalive), ConnectRetry: seconds(t.ConnectRetry),
+		MinimumAdvertisementInterval: seconds(t.Advertisement), IdleHoldTimeAfterReset: idleHold,
+	}}
+}
+
+func transportOf(o peering.Options) *api.Transport {
+	out := &api.Transport{PassiveMode: o.Passive, BindInterface: o.Device}
+	if o.LocalAddress.IsValid() {
+		out.LocalAddress = o.LocalAddress.String()
+	}
+	return out
+}
+
+func multihopOf(ttl uint8) *api.EbgpMultihop {
+	return &api.EbgpMultihop{Enabled: ttl > 0, MultihopTtl: uint32(ttl)}
+}
+
+func ttlOf(least uint8) *api.TtlSecurity {
+	return &api.TtlSecurity{Enabled: least > 0, TtlMin: uint32(least)}
+}
+
+// restartOf leaves out RFC 8538: with it neighbours keep the routes of a node
+// that has gone silent.
+func restartOf(g peering.GracefulRestart) *api.GracefulRestart {
+	return &api.GracefulRestart{
+		Enabled: g.Enabled, HelperOnly: g.HelperOnly, LonglivedEnabled: g.Enabled && g.LongLived > 0,
+		RestartTime: uint32(seconds(g.Restart)), DeferralTime: uint32(seconds(g.Deferral)),
+	}
+}
+
+func reflectorOf(r peering.RouteReflector) *api.RouteReflector {
+	out := &api.RouteReflector{RouteReflectorClient: r.Client}
+	if r.ClusterID.IsValid() {
+		out.RouteReflectorClusterId = r.ClusterID.String()
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package gobgp
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+// quietly is how long a router is watched that must not do anything.
+const quietly = 3 * time.Second
+
+func TestGracefulRestartLeavesTheRoutersAlone(t *testing.T) {
+	ends := []struct {
+		name string
+		end  func(*speaker)
+	}{
+		{"after a crash", (*speaker).kill},
+		{"after a graceful stop", func(s *speaker) { s.stop("graceful") }},
+	}
+	for _, tt := range ends {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			frr := w.frr("192.0.2.1", " bgp graceful-restart preserve-fw-state")
+			bird := w.bird("192.0.2.3", "192.0.2.1", " graceful restart on;")
+			o := orders{
+				State:  state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3"))),
+				Routes: routes("198.51.100.1/32", "2001:db8:f::1/128"),
+			}
+			s := startSpeaker(t, o)
+			want := []string{"198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1"}
+			frr.Await(want...)
+			bird.Await(want...)
+			atFRR, atBIRD := frr.Monitor(), bird.Monitor()
+
+			tt.end(s)
+			frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "stale")
+			o.Restarting = true
+			startSpeaker(t, o)
+			bgptest.Await(t, "whether FRR's route is fresh", "fresh", func() string { return freshness(frr) })
+			time.Sleep(quietly)
+			frr.Await(want...)
+			bird.Await(want...)
+			atFRR.Quiet(t)
+			atBIRD.Quiet(t)
+		})
+	}
+}
+
+func freshness(frr *bgptest.Router) string {
+	out := frr.Ask("show bgp ipv4 unicast 198.51.100.1/32")
+	if strings.Contains(out, "stale") || !strings.Contains(out, "best") {
+		return out
+	}
+	return "fresh"
+}
+
+func TestAStopForGoodTakesTheRoutesAlongAlsoWithGracefulRestart(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	bird := w.bird("192.0.2.3", "192.0.2.1", " graceful restart on;")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3"))))
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	bird.Await("198.51.100.1/32 via 192.0.2.1")
+	if err := s.Stop(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	frr.Await()
+	bird.Await()
+	if left := neighbors(t, s); len(left) > 0 {
+		t.Errorf("a stopped server has neighbors: %+v", left)
+	}
+}
+
+func TestARestartAnnouncesToTheNeighborsThatAreThereAlthoughOneIsAway(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	o := orders{
+		State:  state(graceful(peer("192.0.2.2")), graceful(peer("192.0.2.99"))),
+		Routes: routes("198.51.100.1/32"),
+	}
+	s := startSpeaker(t, o)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	s.kill()
+	o.Restarting = true
+	o.Routes = routes("198.51.100.1/32", "198.51.100.2/32")
+	startSpeaker(t, o)
+	frr.Await("198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1")
+}
+
+func TestAServerThatIsRestartedForAnotherOptionKeepsItsRoutesInTheRouter(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	wanted := state(graceful(peer("192.0.2.2")))
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	before := established(t, s, "192.0.2.2")
+	monitor := frr.Monitor()
+	wanted.Global.Multipath = true
+	apply(t, s, wanted)
+	neighborIs(t, s, "192.0.2.2", "up again", func(n peering.NeighborStatus) bool {
+		return n.State == peering.Established && n.UpSince.After(before.UpSince)
+	})
+	time.Sleep(quietly)
+	monitor.Quiet(t)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+}

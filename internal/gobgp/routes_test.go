@@ -1,0 +1,150 @@
+package gobgp
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestRoutesOfBothFamiliesReachTheKernelOfEveryRouterAndLeaveIt(t *testing.T) {
+	tests := []struct {
+		name   string
+		router func(*world) *bgptest.Router
+		peer   peering.Peer
+	}{
+		{"FRR over IPv4", func(w *world) *bgptest.Router { return w.frr("192.0.2.1") }, peer("192.0.2.2")},
+		{"FRR over IPv6", func(w *world) *bgptest.Router { return w.frr("2001:db8::1") }, peer("2001:db8::2")},
+		{"BIRD over IPv4", func(w *world) *bgptest.Router { return w.bird("192.0.2.2", "192.0.2.1") }, birdPeer("192.0.2.2")},
+		{"BIRD over IPv6", func(w *world) *bgptest.Router { return w.bird("2001:db8::2", "2001:db8::1") }, birdPeer("2001:db8::2")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			router := tt.router(w)
+			s := newServer(t)
+			announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+			apply(t, s, state(tt.peer))
+			router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1")
+
+			announce(t, s, routes("198.51.100.1/32", "203.0.113.0/24")...)
+			router.Await("198.51.100.1/32 via 192.0.2.1", "203.0.113.0/24 via 192.0.2.1")
+
+			announce(t, s)
+			router.Await()
+		})
+	}
+}
+
+func TestARouterThatTakesIPv4OverIPv6ByRFC8950NeedsNoNextHop(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("2001:db8::1", "neighbor 2001:db8::1 capability extended-nexthop")
+	s := newServer(t)
+	p := peer("2001:db8::2")
+	p.NextHops = nil
+	announce(t, s, routes("198.51.100.1/32")...)
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 2001:db8::1")
+}
+
+func TestAMutedFamilyIsNotAnnounced(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.NextHops, p.Mute = nil, []addr.Family{v6}
+	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	if sent := established(t, s, "192.0.2.2").Sent[v6]; sent != 0 {
+		t.Errorf("%d IPv6 routes are sent", sent)
+	}
+
+	// The node gets an IPv6 address, and the router its route.
+	apply(t, s, state(peer("192.0.2.2")))
+	router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1")
+}
+
+func TestAttributesArriveAndChangeInPlace(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	bird := w.bird("192.0.2.3", "192.0.2.1")
+	s := newServer(t)
+	med := uint32(77)
+	r := routes("198.51.100.1/32", "2001:db8:f::1/128")
+	for i := range r {
+		r[i].Attributes = peering.Attributes{
+			Communities: []uint32{64515<<16 | 100, 64515<<16 | 200}, LargeCommunities: []string{"64515:1:2"}, MED: &med,
+		}
+	}
+	announce(t, s, r...)
+	apply(t, s, state(peer("192.0.2.2"), birdPeer("192.0.2.3")))
+	frr.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1")
+	bird.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1")
+	for _, question := range []string{"show bgp ipv4 unicast 198.51.100.1/32", "show bgp ipv6 unicast 2001:db8:f::1/128"} {
+		frr.AwaitSays(question, "metric 77")
+		frr.AwaitSays(question, "Community: 64515:100 64515:200")
+		frr.AwaitSays(question, "Large Community: 64515:1:2")
+	}
+	for _, question := range []string{"show route 198.51.100.1/32 all", "show route 2001:db8:f::1/128 all"} {
+		bird.AwaitSays(question, "BGP.med: 77")
+		bird.AwaitSays(question, "BGP.community: (64515,100) (64515,200)")
+		bird.AwaitSays(question, "BGP.large_community: (64515, 1, 2)")
+	}
+
+	monitor := bird.Monitor()
+	r[0].Attributes.Communities = []uint32{peering.GracefulShutdown}
+	if err := s.Change(t.Context(), r[:1], nil); err != nil {
+		t.Fatal(err)
+	}
+	bird.AwaitSays("show route 198.51.100.1/32 all", "(65535,0)")
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "graceful-shutdown")
+	for _, e := range monitor.Events(t) {
+		if e[:3] != "add" {
+			t.Errorf("changing attributes: %s", e)
+		}
+	}
+}
+
+func TestLocalPreferenceArrivesInsideOurAS(t *testing.T) {
+	w := newWorld(t)
+	n := w.machine()
+	router := bgptest.FRR(t, n, fmt.Sprintf(`
+router bgp %[1]d
+ bgp router-id 192.0.2.2
+ neighbor 192.0.2.1 remote-as %[1]d
+`, ourAS))
+	s := newServer(t)
+	pref := uint32(250)
+	r := routes("198.51.100.1/32")
+	r[0].Attributes.LocalPref = &pref
+	announce(t, s, r...)
+	p := peer("192.0.2.2")
+	p.ASN = ourAS
+	p.Families = p.Families[:1]
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "localpref 250")
+}
+
+func TestTenThousandRoutesComeAndGo(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := newServer(t)
+	apply(t, s, state(peer("192.0.2.2")))
+	established(t, s, "192.0.2.2")
+	many := make([]peering.Route, 10_000)
+	for i := range many {
+		many[i].Prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 32)
+	}
+	announce(t, s, many...)
+	router.AwaitCount(len(many))
+	if sent := established(t, s, "192.0.2.2").Sent[v4]; int(sent) != len(many) {
+		t.Errorf("%d routes are sent, want %d", sent, len(many))
+	}
+	announce(t, s, many[:1]...)
+	router.Await("198.18.0.0/32 via 192.0.2.1")
+}

@@ -1,0 +1,390 @@
+package gobgp
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestASessionNeedsTheRightPasswordAndFollowsItsRotation(t *testing.T) {
+	const first, second = "correct horse battery", "staple"
+	w := newWorld(t)
+	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 password "+strings.ReplaceAll(first, " ", "-"))
+	key := strings.ReplaceAll(first, " ", "-")
+	var text book
+	s := serverLogging(t, text.logger())
+	announce(t, s, routes("198.51.100.1/32")...)
+	p := peer("192.0.2.2")
+
+	p.Password = "wrong-" + second
+	apply(t, s, state(p))
+	time.Sleep(4 * time.Second) // a session that is not to be
+	if n := neighbors(t, s)[0]; n.State == peering.Established {
+		t.Fatal("a session with the wrong password")
+	}
+
+	p.Password = key
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+
+	// The router's password changes, then ours.
+	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nneighbor 192.0.2.1 password %s", routerAS, second))
+	router.Await()
+	p.Password = second
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+
+	// The neighbour goes, and comes back without a password on either side.
+	apply(t, s, state())
+	router.Await()
+	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nno neighbor 192.0.2.1 password", routerAS))
+	p.Password, p.Passive = "", true
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+
+	for _, secret := range []string{key, second} {
+		if strings.Contains(text.String(), secret) {
+			t.Errorf("the log shows %q", secret)
+		}
+		if said := fmt.Sprintf("%+v", neighbors(t, s)); strings.Contains(said, secret) {
+			t.Errorf("the status shows %q", secret)
+		}
+	}
+}
+
+func TestWhatOneRouterSaysIsNotToldToAnother(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
+	bird := w.bird("192.0.2.3", "192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	wanted := state(peer("192.0.2.2"), birdPeer("192.0.2.3"))
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	bird.Await("198.51.100.1/32 via 192.0.2.1")
+	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
+	bird.Await("198.51.100.1/32 via 192.0.2.1")
+
+	// Allowed to, it is, without a new session.
+	wanted.Export = peering.Chain{Default: peering.Accept}
+	up := established(t, s, "192.0.2.3").UpSince
+	apply(t, s, wanted)
+	bird.AwaitSays("show route 203.0.113.0/24 all", fmt.Sprintf("BGP.as_path: %d %d", ourAS, routerAS))
+	if again := established(t, s, "192.0.2.3").UpSince; !again.Equal(up) {
+		t.Error("a policy ended the session")
+	}
+}
+
+// await waits until the learned routes are these.
+func await(t testing.TB, s *Server, want ...string) {
+	t.Helper()
+	bgptest.Await(t, "what was learned", strings.Join(want, "\n"), func() string {
+		all, err := s.Learned(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, r := range all {
+			lines = append(lines, fmt.Sprintf("%v via %v from %v", r.Prefix, r.NextHop, r.From))
+		}
+		return strings.Join(lines, "\n")
+	})
+}
+
+func TestAPolicyRejectsOnePrefixForOneNeighborOnly(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	bird := w.bird("192.0.2.3", "192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32", "198.51.100.2/32")...)
+	open := state(peer("192.0.2.2"), birdPeer("192.0.2.3"))
+	apply(t, s, open)
+	all := []string{"198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1"}
+	frr.Await(all...)
+	bird.Await(all...)
+
+	quiet := bird.Monitor()
+	closed := open
+	closed.Sets = []peering.Set{
+		{Kind: peering.PrefixSet, Name: "two", Family: v4, Prefixes: []peering.PrefixRange{
+			{Prefix: netip.MustParsePrefix("198.51.100.2/32"), Min: 32, Max: 32},
+		}},
+		{Kind: peering.NeighborSet, Name: "frr", List: []string{"192.0.2.2/32"}},
+		{Kind: peering.NeighborSet, Name: "nobody"},
+	}
+	closed.Export.Statements = append([]peering.Statement{
+		{
+			Name: "not to nobody", Then: peering.Actions{Verdict: peering.Reject},
+			If: peering.Conditions{Neighbors: &peering.SetRef{Name: "nobody", Match: peering.Any}},
+		},
+		{
+			Name: "not two to frr", Then: peering.Actions{Verdict: peering.Reject},
+			If: peering.Conditions{
+				Prefixes:  &peering.SetRef{Name: "two", Match: peering.Any},
+				Neighbors: &peering.SetRef{Name: "frr", Match: peering.Any},
+			},
+		},
+		{
+			Name: "one to frr", If: peering.Conditions{Neighbors: &peering.SetRef{Name: "frr", Match: peering.Any}},
+			Then: peering.Actions{
+				MED:              &peering.MEDChange{Value: 33},
+				Communities:      &peering.CommunityChange{Change: peering.Add, List: []string{"64515:7"}},
+				LargeCommunities: &peering.CommunityChange{Change: peering.Add, List: []string{"64515:7:8"}},
+				Prepend:          &peering.Prepend{ASN: ourAS, Repeat: 2},
+			},
+		},
+	}, open.Export.Statements...)
+	apply(t, s, closed)
+	frr.Await(all[0])
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "metric 33")
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Community: 64515:7")
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Large Community: 64515:7:8")
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "64515 64515 64515")
+	bird.Await(all...)
+	quiet.Quiet(t)
+
+	apply(t, s, open)
+	frr.Await(all...)
+	quiet.Quiet(t)
+}
+
+func TestAnImportPolicyKeepsOutWhatItRejectsAndLetsOurOwnRoutesPass(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24", "  network 203.0.113.128/25")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	wanted := state(peer("192.0.2.2"))
+	wanted.Import = peering.Chain{Default: peering.Reject}
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	neighborIs(t, s, "192.0.2.2", "telling its routes", func(n peering.NeighborStatus) bool { return n.Received[v4] >= 2 })
+	await(t, s)
+
+	wanted.Sets = []peering.Set{{Kind: peering.PrefixSet, Name: "nets", Family: v4, Prefixes: []peering.PrefixRange{
+		{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 25, Max: 32},
+	}}}
+	wanted.Import.Statements = []peering.Statement{{
+		Name: "nets", If: peering.Conditions{Prefixes: &peering.SetRef{Name: "nets", Match: peering.Any}},
+		Then: peering.Actions{Verdict: peering.Accept},
+	}}
+	apply(t, s, wanted)
+	await(t, s, "203.0.113.128/25 via 192.0.2.2 from 192.0.2.2")
+	one, err := s.LearnedFor(t.Context(), netip.MustParsePrefix("203.0.113.128/25"))
+	want := []peering.LearnedRoute{{
+		Prefix: netip.MustParsePrefix("203.0.113.128/25"), NextHop: netip.MustParseAddr("192.0.2.2"), From: netip.MustParseAddr("192.0.2.2"),
+	}}
+	if diff := cmp.Diff(want, one, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
+		t.Errorf("learned for one prefix: %v\n%s", err, diff)
+	}
+	if changed, all := s.Changed(); all || len(changed) == 0 {
+		t.Errorf("changed are %v (all: %v), want the prefixes", changed, all)
+	}
+}
+
+func TestEqualRoutesOfSeveralRoutersAreAllLearned(t *testing.T) {
+	w := newWorld(t)
+	network := []string{" address-family ipv4 unicast", "  network 203.0.113.0/24"}
+	_, two := w.frr("192.0.2.1", network...), w.frr("192.0.2.1", network...)
+	s := newServer(t)
+	wanted := state(peer("192.0.2.2"), peer("192.0.2.3"))
+	apply(t, s, wanted)
+	established(t, s, "192.0.2.2")
+	established(t, s, "192.0.2.3")
+	bgptest.Await(t, "how many routes were learned", "1", func() string {
+		all, err := s.Learned(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(len(all))
+	})
+
+	wanted.Global.Multipath = true
+	apply(t, s, wanted)
+	both := []string{"203.0.113.0/24 via 192.0.2.2 from 192.0.2.2", "203.0.113.0/24 via 192.0.2.3 from 192.0.2.3"}
+	await(t, s, both...)
+	s.Changed()
+	select {
+	case <-s.Events():
+	default:
+	}
+	two.Kill()
+	await(t, s, both[0])
+	select {
+	case <-s.Events():
+	case <-time.After(bgptest.Patience):
+		t.Fatal("no event")
+	}
+	bgptest.Await(t, "what has changed", "[203.0.113.0/24] false", changed(s))
+}
+
+// changed collects what has changed since it was made.
+func changed(s *Server) func() string {
+	var seen []netip.Prefix
+	return func() string {
+		prefixes, all := s.Changed()
+		for _, p := range prefixes {
+			if !slices.Contains(seen, p) {
+				seen = append(seen, p)
+			}
+		}
+		return fmt.Sprint(seen, all)
+	}
+}
+
+func TestARouteOfOurOwnTakesThePlaceOfALearnedOneAndSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
+	s := newServer(t)
+	apply(t, s, state(peer("192.0.2.2")))
+	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
+	s.Changed()
+	announce(t, s, routes("203.0.113.0/24", "198.51.100.1/32")...)
+	await(t, s)
+	bgptest.Await(t, "what has changed", "[203.0.113.0/24] false", changed(s))
+	announce(t, s)
+	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
+	bgptest.Await(t, "what has changed", "[203.0.113.0/24] false", changed(s))
+}
+
+func TestTooManyPrefixesEndTheSessionUntilTheLimitIsRaised(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/25", "  network 203.0.113.128/25")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	p := peer("192.0.2.2")
+	p.Families[0].MaxPrefixes = 1
+	apply(t, s, state(p))
+	neighborIs(t, s, "192.0.2.2", "over the limit", func(n peering.NeighborStatus) bool {
+		return n.State != peering.Established && strings.Contains(n.LastError, "more prefixes")
+	})
+	router.Await()
+
+	p.Families = options().Families
+	p.Families[0].MaxPrefixes = 2
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+}
+
+func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1", " neighbor 192.0.2.1 password secret")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+	wanted := state()
+	group := peering.Group{Options: options(), Name: "routers", Path: "spec.peerGroups[0]"}
+	group.Password, group.Description = "other", "the routers"
+	wanted.Groups = []peering.Group{group}
+	wanted.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "routers", Path: "spec.dynamicNeighbors[0]"}}
+	apply(t, s, wanted)
+	time.Sleep(3 * time.Second) // a session that is not to be
+	frr.Await()
+
+	group.Password = "secret"
+	wanted.Groups = []peering.Group{group}
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1") // and no IPv6 without a next hop
+	n := established(t, s, "192.0.2.2")
+	if !n.Dynamic || n.Description != "the routers" || n.PeerASN != routerAS {
+		t.Errorf("the neighbor is %+v", n)
+	}
+
+	// A change of the group ends its sessions, which then come back.
+	group.Timers.Hold = 6 * time.Second
+	wanted.Groups = []peering.Group{group}
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	wanted.Groups, wanted.Dynamic = nil, nil
+	apply(t, s, wanted)
+	frr.Await()
+	if left := neighbors(t, s); len(left) > 0 {
+		t.Errorf("neighbors are left: %+v", left)
+	}
+}
+
+func TestADownNeighborIsResetOnceAndComesBackInASecond(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	apply(t, s, state(peer("192.0.2.2")))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	established(t, s, "192.0.2.2")
+	if err := s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")); err != nil {
+		t.Fatal(err)
+	}
+	neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.Flaps == 1 })
+	if err := s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")); err != nil {
+		t.Fatal(err)
+	}
+	n := established(t, s, "192.0.2.2")
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	time.Sleep(2 * time.Second) // a reset that was queued would end the session now
+	if again := established(t, s, "192.0.2.2"); again.Flaps != 1 || !again.UpSince.Equal(n.UpSince) {
+		t.Errorf("the session is %+v, want it up since %v", again, n.UpSince)
+	}
+}
+
+func TestAnotherASIsAnotherServerAndKeepsTheRoutes(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	apply(t, s, state(peer("192.0.2.2")))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nneighbor 192.0.2.1 remote-as 64999", routerAS))
+	router.Await()
+	wanted := state(peer("192.0.2.2"))
+	wanted.Global.ASN = 64999
+	wanted.Global.Multipath = true
+	apply(t, s, wanted)
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	if n := established(t, s, "192.0.2.2"); n.LocalASN != 64999 {
+		t.Errorf("the local AS is %d", n.LocalASN)
+	}
+}
+
+func TestChangesThatDoNotConcernTheSessionDoNotEndIt(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	p := peer("192.0.2.2")
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	up := established(t, s, "192.0.2.2").UpSince
+	monitor := router.Monitor()
+
+	p.Description, p.Path = "the router", "spec.neighbors[7]"
+	p.Timers.Hold = 9 * time.Second
+	p.Families = options().Families
+	p.Families[0].MaxPrefixes = 100
+	p.NextHops = nil
+	p.BFD = &peering.BFD{Multiplier: 3}
+	apply(t, s, state(p))
+	n := established(t, s, "192.0.2.2")
+	if n.Description != "the router" || !n.UpSince.Equal(up) {
+		t.Errorf("the neighbor is %+v, want it up since %v", n, up)
+	}
+	monitor.Quiet(t)
+	told, err := s.Advertised(t.Context(), 10)
+	want := map[netip.Prefix][]netip.Addr{netip.MustParsePrefix("198.51.100.1/32"): {netip.MustParseAddr("192.0.2.2")}}
+	if fmt.Sprint(told) != fmt.Sprint(want) || err != nil {
+		t.Errorf("advertised: %v %v, want %v", told, err, want)
+	}
+
+	p.AdminDown = true
+	apply(t, s, state(p))
+	router.Await()
+	neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.AdminDown && n.State == peering.Idle })
+	p.AdminDown = false
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+}

@@ -1,0 +1,260 @@
+package gobgp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(speak())
+	}
+	os.Exit(bgptest.Main(m))
+}
+
+// world is a wire with this process on it, as 192.0.2.1 and 2001:db8::1, and
+// routers from .2 on.
+type world struct {
+	t       testing.TB
+	wire    *bgptest.Segment
+	routers int
+}
+
+const (
+	ourAS    = 64515
+	routerAS = 64514
+	birdAS   = 64513
+)
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, wire: bgptest.NewSegment(t), routers: 1}
+	w.wire.Join(bgptest.Here(t), "eth0", "192.0.2.1/24", "2001:db8::1/64")
+	return w
+}
+
+// machine is a namespace on the wire.
+func (w *world) machine() *bgptest.Namespace {
+	w.t.Helper()
+	w.routers++
+	n := bgptest.NewNamespace(w.t)
+	w.wire.Join(n, "eth0", fmt.Sprintf("192.0.2.%d/24", w.routers), fmt.Sprintf("2001:db8::%d/64", w.routers))
+	return n
+}
+
+// frr takes routes of both families over a session with peer, us by default.
+func (w *world) frr(peer string, lines ...string) *bgptest.Router {
+	w.t.Helper()
+	n := w.machine()
+	return bgptest.FRR(w.t, n, fmt.Sprintf(`
+router bgp %[1]d
+ bgp router-id 192.0.2.%[2]d
+ no bgp ebgp-requires-policy
+ no bgp default ipv4-unicast
+ no bgp network import-check
+ neighbor %[3]s remote-as %[4]d
+ neighbor %[3]s timers 1 3
+ neighbor %[3]s timers connect 1
+ neighbor %[3]s advertisement-interval 0
+ address-family ipv4 unicast
+  neighbor %[3]s activate
+ exit-address-family
+ address-family ipv6 unicast
+  neighbor %[3]s activate
+ exit-address-family
+%[5]s
+`, routerAS, w.routers, peer, ourAS, strings.Join(lines, "\n")))
+}
+
+// bird does the same.
+func (w *world) bird(local, peer string, lines ...string) *bgptest.Router {
+	w.t.Helper()
+	n := w.machine()
+	return bgptest.BIRD(w.t, n, fmt.Sprintf(`
+router id 192.0.2.%[1]d;
+protocol bgp ours {
+ local %[2]s as %[3]d;
+ neighbor %[4]s as %[5]d;
+ hold time 3;
+ connect retry time 1;
+ connect delay time 1;
+ error wait time 1, 2;
+ ipv4 { import all; export where source = RTS_STATIC; };
+ ipv6 { import all; export where source = RTS_STATIC; };
+%[6]s
+}
+`, w.routers, local, birdAS, peer, ourAS, strings.Join(lines, "\n")))
+}
+
+// newServer is a Server that is stopped with the test.
+func newServer(t testing.TB) *Server {
+	t.Helper()
+	return serverLogging(t, slog.New(slog.DiscardHandler))
+}
+
+func serverLogging(t testing.TB, log *slog.Logger) *Server {
+	t.Helper()
+	s := New(log)
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background(), false); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// state is that of a speaker that announces its own routes to peers.
+func state(peers ...peering.Peer) peering.State {
+	return peering.State{
+		Global: peering.Global{
+			ASN: ourAS, RouterID: netip.MustParseAddr("192.0.2.1"), Port: 179,
+			Families: []addr.Family{addr.V4, addr.V6},
+		},
+		Peers:  peers,
+		Import: peering.Chain{Default: peering.Accept},
+		Export: peering.Chain{Statements: []peering.Statement{{
+			Name: "local routes only", If: peering.Conditions{Origin: peering.Local},
+			Then: peering.Actions{Verdict: peering.Accept},
+		}}, Default: peering.Reject},
+	}
+}
+
+// peer is one with both families; a next hop of the other family is ours.
+func peer(address string) peering.Peer {
+	p := peering.Peer{Options: options(), Path: "spec.neighbors[" + address + "]"}
+	p.ASN = routerAS
+	p.Address = netip.MustParseAddr(address)
+	if p.Address.Is4() {
+		p.NextHops = map[addr.Family]netip.Addr{addr.V6: netip.MustParseAddr("2001:db8::1")}
+	} else {
+		p.NextHops = map[addr.Family]netip.Addr{addr.V4: netip.MustParseAddr("192.0.2.1")}
+	}
+	return p
+}
+
+// birdPeer is peer in the AS of BIRD.
+func birdPeer(address string) peering.Peer {
+	p := peer(address)
+	p.ASN = birdAS
+	return p
+}
+
+func options() peering.Options {
+	return peering.Options{
+		ASN:      routerAS,
+		Families: []peering.Family{{Family: addr.V4}, {Family: addr.V6}},
+		Timers:   peering.Timers{Hold: 3 * time.Second, Keepalive: time.Second, ConnectRetry: time.Second},
+	}
+}
+
+func graceful(p peering.Peer) peering.Peer {
+	p.GracefulRestart = peering.GracefulRestart{Enabled: true, Restart: 60 * time.Second, Deferral: 2 * time.Second}
+	return p
+}
+
+// apply fails the test when anything cannot be had.
+func apply(t testing.TB, s *Server, wanted peering.State) {
+	t.Helper()
+	if problems := tryApply(t, s, wanted); len(problems) > 0 {
+		t.Fatalf("apply: %v", problems)
+	}
+}
+
+func tryApply(t testing.TB, s *Server, wanted peering.State) []peering.Problem {
+	t.Helper()
+	problems, err := s.Apply(t.Context(), wanted, false)
+	if err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	return problems
+}
+
+func announce(t testing.TB, s *Server, routes ...peering.Route) {
+	t.Helper()
+	if err := s.Announce(t.Context(), routes); err != nil {
+		t.Fatalf("announce: %v", err)
+	}
+}
+
+// routes are without attributes.
+func routes(prefixes ...string) []peering.Route {
+	var out []peering.Route
+	for _, p := range prefixes {
+		out = append(out, peering.Route{Prefix: netip.MustParsePrefix(p)})
+	}
+	return out
+}
+
+// established waits until the session with a neighbour is up.
+func established(t testing.TB, s *Server, address string) peering.NeighborStatus {
+	t.Helper()
+	return neighborIs(t, s, address, "established", func(n peering.NeighborStatus) bool { return n.State == peering.Established })
+}
+
+func neighborIs(t testing.TB, s *Server, address, what string, is func(peering.NeighborStatus) bool) peering.NeighborStatus {
+	t.Helper()
+	var last []peering.NeighborStatus
+	var found peering.NeighborStatus
+	ok := bgptest.Eventually(func() bool {
+		last = neighbors(t, s)
+		for _, n := range last {
+			if n.Address.String() == address && is(n) {
+				found = n
+				return true
+			}
+		}
+		return false
+	})
+	if !ok {
+		t.Fatalf("neighbor %s never is %s: %+v", address, what, last)
+	}
+	return found
+}
+
+func neighbors(t testing.TB, s *Server) []peering.NeighborStatus {
+	t.Helper()
+	all, err := s.Neighbors(t.Context())
+	if err != nil {
+		t.Fatalf("neighbors: %v", err)
+	}
+	return all
+}
+
+// book is a log that can be read.
+type book struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *book) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *book) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+const (
+	v4 = addr.V4
+	v6 = addr.V6
+)

@@ -1,0 +1,130 @@
+package peering
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Annotations of a Service, with what its routes say of themselves. Lists are
+// separated by commas. One that is there and empty says that there are none,
+// whatever the group says.
+const (
+	AnnotationCommunities      = "purelb.io/bgp-communities"
+	AnnotationLargeCommunities = "purelb.io/bgp-large-communities"
+	AnnotationMED              = "purelb.io/bgp-med"
+	AnnotationLocalPreference  = "purelb.io/bgp-local-preference"
+)
+
+// ParseAttributes reads what routes are to say of themselves. What cannot be
+// read is a Problem and left out. Fields of the problems are communities[2],
+// largeCommunities[0], med and localPreference.
+func ParseAttributes(communities, largeCommunities []string, med, localPreference *int64) (Attributes, []Problem) {
+	var f findings
+	a := Attributes{
+		Communities:      f.communities("communities", communities),
+		LargeCommunities: f.largeCommunities("largeCommunities", largeCommunities),
+	}
+	if med != nil {
+		a.MED = f.unsigned("med", strconv.FormatInt(*med, 10))
+	}
+	if localPreference != nil {
+		a.LocalPref = f.unsigned("localPreference", strconv.FormatInt(*localPreference, 10))
+	}
+	return a, f.problems
+}
+
+// AttributesOf reads the annotations of a Service. Fields of the problems are
+// such as metadata.annotations[purelb.io/bgp-med].
+func AttributesOf(annotations map[string]string) (Attributes, []Problem) {
+	var f findings
+	var a Attributes
+	if text, ok := annotations[AnnotationCommunities]; ok {
+		a.Communities = f.communities(annotation(AnnotationCommunities), list(text))
+	}
+	if text, ok := annotations[AnnotationLargeCommunities]; ok {
+		a.LargeCommunities = f.largeCommunities(annotation(AnnotationLargeCommunities), list(text))
+	}
+	if text, ok := annotations[AnnotationMED]; ok {
+		a.MED = f.unsigned(annotation(AnnotationMED), text)
+	}
+	if text, ok := annotations[AnnotationLocalPreference]; ok {
+		a.LocalPref = f.unsigned(annotation(AnnotationLocalPreference), text)
+	}
+	return a, f.problems
+}
+
+func annotation(name string) string { return "metadata.annotations[" + name + "]" }
+
+// list are the elements of a text with commas; of an empty text none, which is
+// not the same as nil.
+func list(text string) []string {
+	all := []string{}
+	for element := range strings.SplitSeq(text, ",") {
+		if element = strings.TrimSpace(element); element != "" {
+			all = append(all, element)
+		}
+	}
+	return all
+}
+
+// communities reads a list, sorted and without repetition; nil stays nil.
+func (f *findings) communities(field string, texts []string) []uint32 {
+	return values(f, field, texts, parseCommunity)
+}
+
+func (f *findings) largeCommunities(field string, texts []string) []string {
+	return values(f, field, texts, parseLarge)
+}
+
+// values reads a list. When nothing of it can be read it is nil, so that a
+// mistake does not take away what the group says.
+func values[T uint32 | string](f *findings, field string, texts []string, parse func(string) (T, error)) []T {
+	var all []T
+	if texts != nil && len(texts) == 0 {
+		all = []T{}
+	}
+	for i, text := range texts {
+		v, err := parse(text)
+		if err != nil {
+			f.note(at(field, i), ReasonParseError, "%v", err)
+			continue
+		}
+		all = append(all, v)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (f *findings) unsigned(field, text string) *uint32 {
+	n, ok := number(strings.TrimSpace(text), 32)
+	if !ok {
+		f.note(field, ReasonParseError, "%s is not a number from 0 to %d", quote(text), uint32(math.MaxUint32))
+		return nil
+	}
+	v := uint32(n)
+	return &v
+}
+
+// Merge is what a group of addresses says, except for the kinds of which the
+// Service says something itself.
+func Merge(group, service Attributes) Attributes {
+	if service.Communities != nil {
+		group.Communities = service.Communities
+	}
+	if service.LargeCommunities != nil {
+		group.LargeCommunities = service.LargeCommunities
+	}
+	if service.MED != nil {
+		group.MED = service.MED
+	}
+	if service.LocalPref != nil {
+		group.LocalPref = service.LocalPref
+	}
+	return group
+}
+
+func (a Attributes) empty() bool {
+	return len(a.Communities) == 0 && len(a.LargeCommunities) == 0 && a.MED == nil && a.LocalPref == nil
+}

@@ -1,0 +1,137 @@
+package peering_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+// attributes tells a as text.
+func attributes(a peering.Attributes) string {
+	text := ""
+	for _, c := range a.Communities {
+		text += fmt.Sprintf(" %d:%d", c>>16, c&0xffff)
+	}
+	text += when(a.Communities != nil && len(a.Communities) == 0, " none")
+	text += when(len(a.LargeCommunities) > 0, fmt.Sprintf(" %v", a.LargeCommunities))
+	if a.MED != nil {
+		text += fmt.Sprintf(" med %d", *a.MED)
+	}
+	if a.LocalPref != nil {
+		text += fmt.Sprintf(" pref %d", *a.LocalPref)
+	}
+	return strings.TrimSpace(text)
+}
+
+func TestAnnotationsSayWhatRoutesSayOfThemselves(t *testing.T) {
+	tests := []struct {
+		name, communities, large, med, pref string
+		want                                string
+	}{
+		{name: "nothing", want: ""},
+		{name: "all", communities: "64512:200, 64512:100,no-export,64512:100", large: "64512:1:2,64512:01:1", med: "50", pref: "4294967295",
+			want: "64512:100 64512:200 65535:65281 [64512:1:1 64512:1:2] med 50 pref 4294967295"},
+		{name: "well-known names", communities: "graceful-shutdown,NO_ADVERTISE,blackhole,no-export-subconfed,no-peer,internet",
+			want: "0:0 65535:0 65535:666 65535:65282 65535:65283 65535:65284"},
+		{name: "an empty list takes away what the group says", communities: " , ", want: "none"},
+		{name: "what is wrong is left out", communities: "64512:100,64512:65536", large: "1:2", med: "-1", pref: "4294967296",
+			want: `64512:100
+				ParseError metadata.annotations[purelb.io/bgp-communities][1]: "64512:65536" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export
+				ParseError metadata.annotations[purelb.io/bgp-large-communities][0]: "1:2" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1
+				ParseError metadata.annotations[purelb.io/bgp-med]: "-1" is not a number from 0 to 4294967295
+				ParseError metadata.annotations[purelb.io/bgp-local-preference]: "4294967296" is not a number from 0 to 4294967295`},
+		{name: "signs and spaces are no digits", communities: "+1:2,1: 2", want: `
+				ParseError metadata.annotations[purelb.io/bgp-communities][0]: "+1:2" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export
+				ParseError metadata.annotations[purelb.io/bgp-communities][1]: "1: 2" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			written := map[string]string{"other": "1"}
+			for name, value := range map[string]string{
+				peering.AnnotationCommunities: tt.communities, peering.AnnotationLargeCommunities: tt.large,
+				peering.AnnotationMED: tt.med, peering.AnnotationLocalPreference: tt.pref,
+			} {
+				if value != "" {
+					written[name] = value
+				}
+			}
+			a, problems := peering.AttributesOf(written)
+			got := attributes(a) + "\n" + complaints(peering.Decision{Problems: problems})
+			if diff := cmp.Diff(trimmed(tt.want), trimmed(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAGroupSaysWhatItsServicesDoNot(t *testing.T) {
+	med, pref, low := int64(10), int64(200), int64(-1)
+	group, problems := peering.ParseAttributes([]string{"64512:1"}, []string{"1:2:3", "x"}, &med, &low)
+	want := "ParseError largeCommunities[1]: \"x\" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1\n" +
+		"ParseError localPreference: \"-1\" is not a number from 0 to 4294967295\n"
+	if diff := cmp.Diff(want, complaints(peering.Decision{Problems: problems})); diff != "" {
+		t.Error(diff)
+	}
+	own, _ := peering.ParseAttributes([]string{"no-export"}, nil, nil, &pref)
+	none, _ := peering.AttributesOf(map[string]string{peering.AnnotationCommunities: ""})
+	for want, service := range map[string]peering.Attributes{
+		"64512:1 [1:2:3] med 10":              {},
+		"65535:65281 [1:2:3] med 10 pref 200": own,
+		"none [1:2:3] med 10":                 none,
+	} {
+		if got := attributes(peering.Merge(group, service)); got != want {
+			t.Errorf("%s: got %s", want, got)
+		}
+	}
+}
+
+func TestAddressesBecomeRoutes(t *testing.T) {
+	on := func(prefix, vrf string) peering.Imported {
+		return peering.Imported{Address: netip.MustParsePrefix(prefix), Interface: "kube-lb0", VRF: vrf}
+	}
+	shared := []uint32{0, 99} // with room that is somebody else's
+	said := func(a netip.Addr) peering.Attributes {
+		if a != netip.MustParseAddr("198.51.100.7") && a != netip.MustParseAddr("198.51.100.9") {
+			return peering.Attributes{Communities: []uint32{}}
+		}
+		shared[0] = uint32(a.As4()[3])
+		if shared[0] == 9 {
+			t.Errorf("asked for the attributes of %s, though a lower address has some", a)
+		}
+		return peering.Attributes{Communities: shared[:1]}
+	}
+	imported := []peering.Imported{
+		on("2001:db8::1/128", ""), on("198.51.100.9/24", ""), on("198.51.100.5/24", ""), on("198.51.100.7/24", ""),
+		on("198.51.100.7/32", ""), on("198.51.100.5/24", "red"), on("198.51.100.5/24", ""),
+	}
+	print := func(routes []peering.Route) string {
+		text := ""
+		for _, r := range routes {
+			text += strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Prefix, r.VRF, attributes(r.Attributes))) + "\n"
+		}
+		return text
+	}
+	want := "198.51.100.0/24  0:7\n198.51.100.7/32  0:7\n2001:db8::1/128\n198.51.100.0/24 red\n"
+	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
+		t.Error(diff)
+	}
+	want = "198.51.100.0/24  0:7 65535:0\n198.51.100.7/32  0:7 65535:0\n2001:db8::1/128  65535:0\n198.51.100.0/24 red 65535:0\n"
+	if diff := cmp.Diff(want, print(peering.Routes(imported, said, true))); diff != "" {
+		t.Error(diff)
+	}
+	want = "198.51.100.0/24  0:7\n198.51.100.7/32  0:7\n2001:db8::1/128\n198.51.100.0/24 red\n"
+	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
+		t.Errorf("draining has left something behind: %s", diff)
+	}
+	if shared[1] != 99 {
+		t.Error("draining has written into what others have")
+	}
+	if routes := peering.Routes(nil, nil, true); len(routes) != 0 {
+		t.Error(routes)
+	}
+}

@@ -1,0 +1,89 @@
+package peering
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// wellKnown are communities with a name (IANA, RFC 1997 and later).
+var wellKnown = map[string]uint32{
+	"graceful-shutdown":          GracefulShutdown,
+	"accept-own":                 0xFFFF0001,
+	"route-filter-translated-v4": 0xFFFF0002,
+	"route-filter-v4":            0xFFFF0003,
+	"route-filter-translated-v6": 0xFFFF0004,
+	"route-filter-v6":            0xFFFF0005,
+	"llgr-stale":                 0xFFFF0006,
+	"no-llgr":                    0xFFFF0007,
+	"blackhole":                  0xFFFF029A,
+	"no-export":                  0xFFFFFF01,
+	"no-advertise":               0xFFFFFF02,
+	"no-export-subconfed":        0xFFFFFF03,
+	"no-peer":                    0xFFFFFF04,
+	"internet":                   0,
+}
+
+// parseCommunity reads a community such as 64512:100, or its well-known name.
+func parseCommunity(text string) (uint32, error) {
+	text = strings.TrimSpace(text)
+	if c, ok := wellKnown[strings.ReplaceAll(strings.ToLower(text), "_", "-")]; ok {
+		return c, nil
+	}
+	high, low, ok := strings.Cut(text, ":")
+	h, okHigh := number(high, 16)
+	l, okLow := number(low, 16)
+	if !ok || !okHigh || !okLow {
+		return 0, fmt.Errorf("%s is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export", quote(text))
+	}
+	return uint32(h)<<16 | uint32(l), nil
+}
+
+// communityText is how a community is written.
+func communityText(c uint32) string { return fmt.Sprintf("%d:%d", c>>16, c&0xFFFF) }
+
+// parseLarge reads a large community and returns it as it is usually written.
+func parseLarge(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	parts := strings.Split(text, ":")
+	var plain []string
+	for _, p := range parts {
+		if n, ok := number(p, 32); ok {
+			plain = append(plain, strconv.FormatUint(n, 10))
+		}
+	}
+	if len(parts) != 3 || len(plain) != 3 {
+		return "", fmt.Errorf("%s is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1", quote(text))
+	}
+	return strings.Join(plain, ":"), nil
+}
+
+// number reads digits and nothing else.
+func number(s string, bits int) (uint64, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 10, bits)
+	return n, err == nil
+}
+
+// isRouteTarget says whether s is a route target or distinguisher of RFC 4364,
+// by the number of an AS or by an address.
+func isRouteTarget(s string) bool {
+	admin, value, ok := strings.Cut(s, ":")
+	if !ok {
+		return false
+	}
+	if a, err := netip.ParseAddr(admin); err == nil {
+		_, ok = number(value, 16)
+		return ok && a.Is4()
+	}
+	if _, ok := number(admin, 16); ok {
+		_, ok = number(value, 32)
+		return ok
+	}
+	_, okAdmin := number(admin, 32)
+	_, okValue := number(value, 16)
+	return okAdmin && okValue
+}

@@ -1,0 +1,181 @@
+package peering
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// Reasons of conditions.
+const (
+	ReasonAllHealthy           = "AllHealthy"
+	ReasonDegraded             = "Degraded"
+	ReasonAgentShutdown        = "AgentShutdown"
+	ReasonNotConfigured        = "NotConfigured"
+	ReasonReconcileSuccess     = "ReconcileSuccess"
+	ReasonConfigurationInvalid = "ConfigurationInvalid"
+	ReasonResolved             = "Resolved"
+	ReasonResolutionFailed     = "ResolutionFailed"
+)
+
+// mostSaid is how many problems a message lists.
+const mostSaid = 20
+
+// condition is one without its time.
+func condition(kind string, status bool, reason, message string) metav1.Condition {
+	out := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	if status {
+		out.Status = metav1.ConditionTrue
+	}
+	return out
+}
+
+// conditions gives each the time since when it has been so.
+func conditions(previous []metav1.Condition, now metav1.Time, all ...metav1.Condition) []metav1.Condition {
+	for i := range all {
+		all[i].LastTransitionTime = now
+		same := slices.IndexFunc(previous, func(p metav1.Condition) bool {
+			return p.Type == all[i].Type && p.Status == all[i].Status
+		})
+		if same >= 0 && !previous[same].LastTransitionTime.IsZero() {
+			all[i].LastTransitionTime = previous[same].LastTransitionTime
+		}
+	}
+	return all
+}
+
+// listed is the beginning of a list in words.
+func listed(all []string) string {
+	said, more := first(all, mostSaid)
+	text := strings.Join(said, "; ")
+	if more {
+		text += fmt.Sprintf("; and %d more", len(all)-mostSaid)
+	}
+	return text
+}
+
+func (in Report) ready(failures []string) metav1.Condition {
+	const kind = bgpv1.ConditionReady
+	switch {
+	case in.Leaving:
+		return condition(kind, false, ReasonAgentShutdown, "the speaker of the node has ended")
+	case len(failures) > 0:
+		return condition(kind, false, ReasonDegraded, listed(failures))
+	case in.Unconfigured:
+		return condition(kind, true, ReasonNotConfigured, "there is no BGPConfiguration, so the node does not speak BGP")
+	}
+	up := 0
+	for _, n := range in.Neighbors {
+		if n.State == Established {
+			up++
+		}
+	}
+	message := fmt.Sprintf("%d neighbor(s) established", up)
+	if in.Decision.Import.Enabled {
+		message += ", netlinkImport active"
+	}
+	if len(in.Decision.State.Peers) == 0 && len(in.Decision.State.Dynamic) == 0 {
+		message = "no neighbor is meant for this node"
+	}
+	return condition(kind, true, ReasonAllHealthy, message)
+}
+
+func (in Report) configured() metav1.Condition {
+	const kind = bgpv1.ConditionConfigured
+	all := slices.Concat(in.Decision.Problems, in.Unapplied)
+	switch {
+	case in.Unconfigured:
+		return condition(kind, false, ReasonNotConfigured, "there is no BGPConfiguration")
+	case len(all) > 0:
+		return condition(kind, false, ReasonConfigurationInvalid, listed(texts(all)))
+	}
+	return condition(kind, true, ReasonReconcileSuccess, "all of the BGPConfiguration is in effect on this node")
+}
+
+func texts(problems []Problem) []string {
+	var all []string
+	for _, p := range problems {
+		all = append(all, p.String())
+	}
+	return all
+}
+
+func (in Report) resolved() metav1.Condition {
+	const kind = bgpv1.ConditionRouterIDResolved
+	if in.Unconfigured {
+		return condition(kind, false, ReasonNotConfigured, "there is no BGPConfiguration")
+	}
+	if failed := ofRouterID(in.Decision.Problems); len(failed) > 0 {
+		return condition(kind, false, ReasonResolutionFailed, listed(texts(failed)))
+	}
+	return condition(kind, true, ReasonResolved, fmt.Sprintf("%s, by %s", text(in.Decision.State.Global.RouterID), in.Decision.RouterIDSource))
+}
+
+func ofRouterID(problems []Problem) []Problem {
+	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Reason != ReasonRouterID })
+}
+
+// elapsed is the part of a text that changes by itself.
+var elapsed = regexp.MustCompile(`state unchanged for \d+ s`)
+
+// Differs says whether b tells something that a does not. Time that passes is
+// nothing, and neither is how much neighbours announce, which can change all the
+// time; whether they announce anything is.
+func Differs(a, b bgpv1.BGPNodeStatusStatus) bool {
+	return !equality.Semantic.DeepEqual(still(a), still(b))
+}
+
+// still is s without what moves by itself.
+func still(s bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
+	out := *s.DeepCopy()
+	out.LastUpdated = nil
+	for i := range out.Neighbors {
+		n := &out.Neighbors[i]
+		n.LastError = elapsed.ReplaceAllString(n.LastError, "")
+		n.PrefixesReceived = min(n.PrefixesReceived, 1)
+	}
+	if out.RIB != nil {
+		out.RIB.ReceivedRouteCount = min(out.RIB.ReceivedRouteCount, 1)
+	}
+	return out
+}
+
+// ConfigurationStatus is what is true of a BGPConfiguration on every node, so
+// that all nodes say the same of it: the problems that are not Here. Times in it
+// change only with what they are about.
+func ConfigurationStatus(generation int64, d Decision, previous bgpv1.BGPConfigurationStatus, now time.Time) bgpv1.BGPConfigurationStatus {
+	common := slices.DeleteFunc(slices.Clone(d.Problems), func(p Problem) bool { return p.Here })
+	ready := condition(bgpv1.ConditionReady, true, ReasonReconcileSuccess, "the configuration is well; what became of it is in the BGPNodeStatus of each node")
+	if len(common) > 0 {
+		ready = condition(bgpv1.ConditionReady, false, ReasonConfigurationInvalid, listed(texts(common)))
+	}
+	resolved := condition(bgpv1.ConditionRouterIDResolved, true, ReasonResolved, "each node finds its own; see its BGPNodeStatus")
+	if failed := ofRouterID(common); len(failed) > 0 {
+		resolved = condition(bgpv1.ConditionRouterIDResolved, false, ReasonResolutionFailed, listed(texts(failed)))
+	}
+	stamp := metav1.NewTime(now.Truncate(time.Second))
+	ready.ObservedGeneration, resolved.ObservedGeneration = generation, generation
+	out := bgpv1.BGPConfigurationStatus{
+		ObservedGeneration: generation,
+		Conditions:         conditions(previous.Conditions, stamp, ready, resolved),
+		LastReconcileTime:  previous.LastReconcileTime,
+		NeighborCount:      int32(d.Configured),
+		Message:            ready.Message,
+	}
+	if out.LastReconcileTime == nil || !sameConfiguration(out, previous) {
+		out.LastReconcileTime = &stamp
+	}
+	return out
+}
+
+func sameConfiguration(a, b bgpv1.BGPConfigurationStatus) bool {
+	a.LastReconcileTime, b.LastReconcileTime = nil, nil
+	return equality.Semantic.DeepEqual(a, b)
+}

@@ -1,0 +1,100 @@
+package peering
+
+import (
+	"fmt"
+	"slices"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// application is which policies are for a neighbour.
+type application struct{ imports, exports assignment }
+
+// assignment is a list of policies that are well, and what becomes of the rest.
+type assignment struct {
+	policies []string
+	rest     Verdict
+}
+
+// key tells one assignment from another, for people too.
+func (a assignment) key() string {
+	if a.rest == Continue {
+		return fmt.Sprintf("%q", a.policies)
+	}
+	return fmt.Sprintf("%q, else %s", a.policies, a.rest)
+}
+
+func (a assignment) empty() bool { return len(a.policies) == 0 && a.rest == Continue }
+
+func (v Verdict) String() string {
+	switch v {
+	case Accept:
+		return "accept"
+	case Reject:
+		return "reject"
+	default:
+		return "continue"
+	}
+}
+
+// applied reads which policies are for a neighbour. One that cannot be had makes
+// it useless: nothing is announced to it without its policies.
+func (r *reader) applied(ls layers) (application, bool) {
+	var out application
+	imports, from := said(ls, func(l layer) *bgpv1.PolicyAssignment { return value(l.options.ApplyPolicy).ImportPolicy })
+	okImports := r.assigned(from.path+".applyPolicy.importPolicy", imports, &out.imports, r.refuseBy)
+	exports, from := said(ls, func(l layer) *bgpv1.PolicyAssignment { return value(l.options.ApplyPolicy).ExportPolicy })
+	okExports := r.assigned(from.path+".applyPolicy.exportPolicy", exports, &out.exports, r.refuseBy)
+	return out, okImports && okExports
+}
+
+// appliedToAll is the same for all neighbours; without one of these policies
+// there is no State at all.
+func (r *reader) appliedToAll() application {
+	const field = "spec.global.applyPolicy"
+	var out application
+	fatal := func(p Problem) bool {
+		p.Fatal = true
+		r.add(p)
+		return false
+	}
+	in := value(r.spec.Global.ApplyPolicy)
+	r.assigned(field+".importPolicy", in.ImportPolicy, &out.imports, fatal)
+	r.assigned(field+".exportPolicy", in.ExportPolicy, &out.exports, fatal)
+	return out
+}
+
+// assigned reads one direction, and tells refuse what is wrong.
+func (r *reader) assigned(field string, in *bgpv1.PolicyAssignment, out *assignment, refuse func(Problem) bool) bool {
+	if in == nil {
+		return true
+	}
+	ok := true
+	for i, name := range in.Policies {
+		field := at(field+".policies", i)
+		p, there := r.policies[name]
+		switch {
+		case !there:
+			ok = refuse(Problem{Field: field, Reason: ReasonNotFound, Message: "there is no policy " + quote(name) + " in spec.policyDefinitions"})
+		case !p.ok:
+			ok = refuse(Problem{Field: field, Reason: ReasonNotFound, Message: "the policy " + quote(name) + " is not well (see " + p.path + ")"})
+		case slices.Contains(out.policies, name):
+			r.note(field, ReasonDuplicate, "%s is there twice: remove one", quote(name))
+		default:
+			out.policies = append(out.policies, name)
+		}
+	}
+	switch in.DefaultAction {
+	case "", "none":
+	case "accept":
+		out.rest = Accept
+	case "reject":
+		out.rest = Reject
+	default:
+		ok = refuse(Problem{
+			Field: field + ".defaultAction", Reason: ReasonParseError,
+			Message: quote(in.DefaultAction) + " is neither accept nor reject",
+		})
+	}
+	return ok
+}

@@ -1,0 +1,256 @@
+package peering
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// chains makes both chains of what has been read, and puts the State in order.
+func (r *reader) chains() {
+	all := r.appliedToAll()
+	slices.SortFunc(r.members, func(a, b member) int { return cmp.Compare(a.title(), b.title()) })
+	r.d.State.Import = Chain{
+		Statements: slices.Concat(
+			r.forSome("import", func(a application) assignment { return a.imports }),
+			r.forAll("import", all.imports),
+		),
+		Default: otherwise(all.imports.rest),
+	}
+	r.d.State.Export = Chain{
+		Statements: slices.Concat(
+			r.transit(),
+			r.hops(),
+			r.forSome("export", func(a application) assignment { return a.exports }),
+			r.forAll("export", all.exports),
+		),
+		Default: otherwise(all.exports.rest),
+	}
+	r.d.State.nameApart()
+	r.d.State.sort()
+}
+
+// otherwise is what becomes of what nobody says anything about.
+func otherwise(v Verdict) Verdict {
+	if v == Continue {
+		return Accept
+	}
+	return v
+}
+
+// title is what a member is called in the names of statements.
+func (m member) title() string {
+	if m.from.IsValid() {
+		return m.from.String()
+	}
+	return m.Name()
+}
+
+// crowd is whom a member stands for. Neighbours that have been named are not
+// among those who come by themselves from a network around them.
+func (r *reader) crowd(m member) crowd {
+	switch {
+	case m.Interface != "":
+		return crowd{interfaces: []string{m.Interface}}
+	case m.Address.IsValid():
+		return host(m.Address)
+	}
+	c := crowd{networks: []netip.Prefix{m.from}}
+	for _, other := range r.members {
+		switch {
+		case other.Address.IsValid():
+			c = c.without(host(other.Address))
+		case other.from.IsValid() && other.from.Bits() > m.from.Bits():
+			c = c.without(crowd{networks: []netip.Prefix{other.from}})
+		}
+	}
+	return c
+}
+
+// set makes a set of neighbours that a statement can refer to; nil when there is
+// nobody in it.
+func (r *reader) set(name string, c crowd) *SetRef {
+	if c.empty() {
+		return nil
+	}
+	s := Set{Kind: NeighborSet, Name: reserved + name, List: c.list()}
+	for {
+		i := slices.IndexFunc(r.d.State.Sets, func(e Set) bool { return e.Kind == NeighborSet && e.Name == s.Name })
+		switch {
+		case i < 0:
+			r.d.State.Sets = append(r.d.State.Sets, s)
+			return &SetRef{Name: s.Name, Match: Any}
+		case slices.Equal(r.d.State.Sets[i].List, s.List):
+			return &SetRef{Name: s.Name, Match: Any}
+		}
+		s.Name += "'" // two statements of one name: see nameApart
+	}
+}
+
+// transit keeps what was learned from one neighbour from the others. A route
+// reflector's clients get what others in their AS announce.
+func (r *reader) transit() []Statement {
+	if r.d.AllowTransit {
+		return nil
+	}
+	var clients crowd
+	for _, m := range r.members {
+		if m.RouteReflector.Client {
+			clients = clients.plus(r.crowd(m))
+		}
+	}
+	interior := Conditions{Origin: Internal}
+	if interior.Neighbors = r.set("clients", clients); interior.Neighbors != nil {
+		interior.Neighbors.Match = Invert
+	}
+	return []Statement{
+		{Name: reserved + "transit external", If: Conditions{Origin: External}, Then: Actions{Verdict: Reject}},
+		{Name: reserved + "transit internal", If: interior, Then: Actions{Verdict: Reject}},
+	}
+}
+
+// hops gives routes of the other family their next hops, or holds them back. In
+// the node's own AS the next hops of what was learned are left as they are.
+func (r *reader) hops() []Statement {
+	var all []Statement
+	for _, m := range r.members {
+		if len(m.Mute) == 0 && len(m.NextHops) == 0 {
+			continue
+		}
+		if who := r.set("neighbor "+m.title(), r.crowd(m)); who != nil {
+			all = append(all, m.hops(who)...)
+		}
+	}
+	return all
+}
+
+// hops are the statements about the other family for one member.
+func (m member) hops(who *SetRef) []Statement {
+	var all []Statement
+	for _, f := range m.Mute {
+		all = append(all, Statement{
+			Name: reserved + "mute " + f.String() + " to " + m.title(),
+			If:   Conditions{Neighbors: who, Families: []addr.Family{f}},
+			Then: Actions{Verdict: Reject}, Path: m.Path,
+		})
+	}
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		hop, ok := m.NextHops[f]
+		if !ok {
+			continue
+		}
+		s := Statement{
+			Name: reserved + "next hop for " + f.String() + " to " + m.title(),
+			If:   Conditions{Neighbors: who, Families: []addr.Family{f}},
+			Then: Actions{NextHop: hop}, Path: m.Path,
+		}
+		if m.interior() {
+			s.If.Origin = Local
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// forAll are the statements of policies for all neighbours.
+func (r *reader) forAll(direction string, a assignment) []Statement {
+	var all []Statement
+	for _, name := range a.policies {
+		for _, s := range r.policies[name].statements {
+			s.Name = direction + " " + s.Name
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// forSome are the statements of policies that neighbours have themselves, each
+// for those who have the same.
+func (r *reader) forSome(direction string, of func(application) assignment) []Statement {
+	var keys []string
+	who := make(map[string]crowd)
+	what := make(map[string]assignment)
+	for _, m := range r.members {
+		a := of(m.policies)
+		if a.empty() {
+			continue
+		}
+		key := a.key()
+		if _, there := who[key]; !there {
+			keys = append(keys, key)
+		}
+		who[key], what[key] = who[key].plus(r.crowd(m)), a
+	}
+	slices.Sort(keys)
+	var all []Statement
+	for _, key := range keys {
+		all = append(all, r.forThese(direction+" "+key, who[key], what[key])...)
+	}
+	return all
+}
+
+// forThese are the statements of policies for some neighbours. A statement that
+// is itself for some neighbours is for those who are among both.
+func (r *reader) forThese(name string, these crowd, a assignment) []Statement {
+	var all []Statement
+	for _, policy := range a.policies {
+		for _, s := range r.policies[policy].statements {
+			s.Name = reserved + name + " " + s.Name
+			s.If.Neighbors = r.among(name, these, s)
+			if s.If.Neighbors != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	if who := r.set(name, these); who != nil && a.rest != Continue {
+		all = append(all, Statement{Name: reserved + name + " rest", If: Conditions{Neighbors: who}, Then: Actions{Verdict: a.rest}})
+	}
+	return all
+}
+
+// among is the set of those of these whom the statement is for.
+func (r *reader) among(name string, these crowd, s Statement) *SetRef {
+	ref := s.If.Neighbors
+	if ref == nil {
+		return r.set(name, these)
+	}
+	written := crowdOf(r.sets[setKey{NeighborSet, ref.Name}].List)
+	if ref.Match == Invert {
+		return r.set(strings.TrimPrefix(s.Name, reserved), these.without(written))
+	}
+	return r.set(strings.TrimPrefix(s.Name, reserved), these.in(written))
+}
+
+// nameApart gives every statement a name of its own: "a/b" can be the statement
+// b of a, or one without a name of "a/b".
+func (s *State) nameApart() {
+	used := make(map[string]bool)
+	for _, chain := range []Chain{s.Import, s.Export} {
+		for i := range chain.Statements {
+			name := &chain.Statements[i].Name
+			for used[*name] {
+				*name += "'"
+			}
+			used[*name] = true
+		}
+	}
+}
+
+// sort puts everything but the statements, whose order counts, in an order that
+// does not depend on how the configuration is written.
+func (s *State) sort() {
+	slices.SortFunc(s.Peers, func(a, b Peer) int { return cmp.Compare(a.Name(), b.Name()) })
+	slices.SortFunc(s.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Dynamic, func(a, b Dynamic) int { return comparePrefixes(a.Prefix, b.Prefix) })
+	slices.SortFunc(s.VRFs, func(a, b VRF) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Sets, func(a, b Set) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}

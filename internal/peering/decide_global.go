@@ -1,0 +1,191 @@
+package peering
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
+)
+
+const (
+	asTrans          = 23456 // RFC 6793
+	bgpPort          = 179
+	defaultHeartbeat = 60 * time.Second
+	leastHeartbeat   = 10 * time.Second
+)
+
+// asn reads the number of an autonomous system.
+func asn(n int64) (uint32, bool) {
+	if n < 1 || n > math.MaxUint32 || n == asTrans {
+		return 0, false
+	}
+	return uint32(n), true
+}
+
+const badASN = "%d is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456"
+
+// global reads what concerns the node as a whole.
+func (r *reader) global() {
+	const field = "spec.global"
+	in, out := r.spec.Global, &r.d.State.Global
+	var ok bool
+	if out.ASN, ok = asn(in.ASN); !ok {
+		r.fatal(field+".asn", ReasonParseError, badASN, in.ASN)
+	}
+	r.routerID(field)
+	r.listening(field)
+	r.globalFamilies(field)
+	r.device(field)
+	r.confederation(field)
+	r.selection(field)
+	out.Multipath = in.UseMultiplePaths
+	if d := in.DefaultRouteDistance; d != nil && *d != (bgpv1.DefaultRouteDistance{}) {
+		r.note(field+".defaultRouteDistance", ReasonNotSupported,
+			"is not in effect, because routes have no administrative distance here: use the metric of the rules of netlinkExport")
+	}
+}
+
+// listening reads where neighbours are listened for. What cannot be read never
+// makes it more places than are written.
+func (r *reader) listening(field string) {
+	in, out := r.spec.Global, &r.d.State.Global
+	switch {
+	case in.ListenPort == 0:
+		out.Port = bgpPort
+	case in.ListenPort >= -1 && in.ListenPort <= math.MaxUint16:
+		out.Port = int(in.ListenPort)
+	default:
+		out.Port = bgpPort
+		r.note(field+".listenPort", ReasonParseError,
+			"%d is not a TCP port, so 179 is used: write one from 1 to 65535, or -1 to listen nowhere", in.ListenPort)
+	}
+	for i, text := range in.ListenAddresses {
+		a, err := netip.ParseAddr(text)
+		switch {
+		case err != nil || a.Is4In6() || a.IsMulticast():
+			r.note(at(field+".listenAddresses", i), ReasonParseError,
+				"%s is not an address to listen at, and left out: write one of the node's IP addresses", quote(text))
+		case slices.Contains(out.Listen, a):
+			r.note(at(field+".listenAddresses", i), ReasonDuplicate, "%s is there twice: remove one", a)
+		default:
+			out.Listen = append(out.Listen, a)
+		}
+	}
+	if len(in.ListenAddresses) > 0 && len(out.Listen) == 0 {
+		out.Port = -1
+	}
+}
+
+// families are the names of those that are supported.
+var families = map[string]addr.Family{"ipv4-unicast": addr.V4, "ipv6-unicast": addr.V6}
+
+// family reads the name of one.
+func (r *reader) family(field, name string) (addr.Family, bool) {
+	f, ok := families[name]
+	if !ok {
+		r.note(field, ReasonNotSupported, "%s is not exchanged here, and left out: write ipv4-unicast or ipv6-unicast", quote(name))
+	}
+	return f, ok
+}
+
+func (r *reader) globalFamilies(field string) {
+	out := &r.d.State.Global
+	names := r.spec.Global.Families
+	for i, name := range names {
+		f, ok := r.family(at(field+".families", i), name)
+		if ok && !slices.Contains(out.Families, f) {
+			out.Families = append(out.Families, f)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		out.Families = []addr.Family{addr.V4, addr.V6}
+	case len(out.Families) == 0:
+		r.fatal(field+".families", ReasonNotSupported, "none of the address families is exchanged here: write ipv4-unicast, ipv6-unicast or both")
+	}
+	slices.Sort(out.Families)
+}
+
+func (r *reader) device(field string) {
+	name := r.spec.Global.BindToDevice
+	if name != "" && !isInterface(name) {
+		r.fatal(field+".bindToDevice", ReasonParseError, badInterface, quote(name))
+	}
+	r.d.State.Global.Device = name
+}
+
+const badInterface = "%s is not the name of an interface: it has 1 to 15 characters, without spaces, '/', ':' and '%%'"
+
+// isInterface says whether the kernel takes s as the name of an interface, and
+// whether it can stand behind an address.
+func isInterface(s string) bool {
+	return s != "" && len(s) <= 15 && s != "." && s != ".." && !strings.ContainsFunc(s, func(c rune) bool {
+		return c <= ' ' || c == 0x7f || strings.ContainsRune("/:%", c) || c == '\uFFFD'
+	})
+}
+
+func (r *reader) confederation(field string) {
+	in := r.spec.Global.Confederation
+	if in == nil {
+		return
+	}
+	field += ".confederation"
+	if !in.Enabled {
+		if in.Identifier != 0 || len(in.MemberASList) > 0 {
+			r.note(field, ReasonAdjusted, notEnabled)
+		}
+		return
+	}
+	out := &Confederation{}
+	var ok bool
+	if out.Identifier, ok = asn(in.Identifier); !ok {
+		r.fatal(field+".identifier", ReasonParseError, badASN, in.Identifier)
+	}
+	for i, n := range in.MemberASList {
+		member, ok := asn(n)
+		if !ok {
+			r.fatal(at(field+".memberAsList", i), ReasonParseError, badASN, n)
+			continue
+		}
+		out.Members = append(out.Members, member)
+	}
+	slices.Sort(out.Members)
+	out.Members = slices.Compact(out.Members)
+	r.d.State.Global.Confederation = out
+}
+
+const notEnabled = "is not in effect, because enabled is not true: set it, or remove the rest"
+
+func (r *reader) selection(field string) {
+	in := r.spec.Global.RouteSelectionOptions
+	if in == nil {
+		return
+	}
+	r.d.State.Global.Selection.AlwaysCompareMED = in.AlwaysCompareMED
+	if in.AdvertiseInactiveRoutes {
+		r.note(field+".routeSelectionOptions.advertiseInactiveRoutes", ReasonNotSupported,
+			"is not in effect, because what is announced does not depend on routing tables: remove it")
+	}
+}
+
+// status reads how the node reports.
+func (r *reader) status() {
+	r.d.StatusEnabled, r.d.Heartbeat = true, defaultHeartbeat
+	in := r.spec.Global.NodeStatus
+	if in == nil {
+		return
+	}
+	r.d.StatusEnabled = in.Enabled == nil || *in.Enabled
+	if in.HeartbeatSeconds == 0 {
+		return
+	}
+	r.d.Heartbeat = time.Duration(in.HeartbeatSeconds) * time.Second
+	if r.d.Heartbeat < leastHeartbeat {
+		r.d.Heartbeat = leastHeartbeat
+		r.note("spec.global.nodeStatus.heartbeatSeconds", ReasonAdjusted, "%d is too often, so 10 is used: write 10 or more", in.HeartbeatSeconds)
+	}
+}

@@ -1,0 +1,265 @@
+package peering
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// group is a peer group that is written.
+type group struct {
+	layer
+	// ok says that the group can be used, selected that it is for this node, and
+	// everywhere that it is for all.
+	ok, selected, everywhere bool
+}
+
+// selects reads a selector of nodes: whether it can be read, and whether it
+// selects this one.
+func (r *reader) selects(field string, s *metav1.LabelSelector) (selected, ok bool) {
+	if s == nil {
+		return true, true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return false, r.refuse(field, ReasonParseError, "%v: correct it, or remove it to select all nodes", err)
+	}
+	return selector.Matches(labels.Set(r.node.Labels)), true
+}
+
+// peerGroups reads all of them, so that what is wrong is said also of those that
+// nobody uses.
+func (r *reader) peerGroups() {
+	r.groups = make(map[string]group, len(r.spec.PeerGroups))
+	r.template = true
+	defer func() { r.template = false }()
+	for i := range r.spec.PeerGroups {
+		in := &r.spec.PeerGroups[i]
+		field := at("spec.peerGroups", i)
+		name := in.Config.PeerGroupName
+		if name == "" {
+			r.note(field+".config.peerGroupName", ReasonParseError, "the group has no name, and is not in use: write one")
+			continue
+		}
+		if _, there := r.groups[name]; there {
+			r.note(field+".config.peerGroupName", ReasonDuplicate, "%s is the name of a group before, so this one is not in use: write another", quote(name))
+			continue
+		}
+		r.why = ""
+		g := group{layer: layer{field, &in.Config.PeerConfig, &in.SessionOptions}, everywhere: in.NodeSelector == nil}
+		g.selected, g.ok = r.selects(field+".nodeSelector", in.NodeSelector)
+		r.groups[name] = g
+		r.session(layers{g.layer, r.globalLayer()})
+	}
+}
+
+// session reads all that a neighbour and a group have in common.
+func (r *reader) session(ls layers) (Options, application, bool) {
+	options, ok := r.options(ls)
+	password, okPassword := r.password(ls)
+	options.Password = password
+	policies, okPolicies := r.applied(ls)
+	return options, policies, ok && okPassword && okPolicies
+}
+
+// neighbors reads those with a name of their own.
+func (r *reader) neighbors() {
+	r.d.Configured = len(r.spec.Neighbors)
+	meant := 0
+	for i := range r.spec.Neighbors {
+		in := &r.spec.Neighbors[i]
+		r.why = ""
+		m, selected, ok := r.neighbor(at("spec.neighbors", i), in)
+		if !selected {
+			continue
+		}
+		meant++
+		if ok && r.own(m.Address) {
+			continue
+		}
+		if !ok || !r.single(m) {
+			r.leaveOut(m, in)
+			continue
+		}
+		r.nextHops(&m)
+		r.members = append(r.members, m)
+		r.d.State.Peers = append(r.d.State.Peers, m.Peer)
+	}
+	if meant == 0 && len(r.spec.Neighbors) > 0 && len(r.spec.DynamicNeighbors) == 0 {
+		r.here("spec.neighbors", ReasonNoMatchingNeighbors, "none of the neighbors is for this node, so it announces nothing")
+	}
+}
+
+// neighbor reads one: whether this node should have it, and whether it can.
+func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected, ok bool) {
+	m.Path, m.everywhere = field, in.NodeSelector == nil
+	okWho := r.who(field+".config", in.Config, &m.Peer)
+	selected, okSelector := r.selects(field+".nodeSelector", in.NodeSelector)
+	ls := layers{{field, &in.Config.PeerConfig, &in.SessionOptions}}
+	okGroup := true
+	if name := in.Config.PeerGroup; name != "" {
+		var g group
+		if g, okGroup = r.group(field+".config.peerGroup", name); okGroup {
+			ls = append(ls, g.layer)
+			selected, m.everywhere = selected && g.selected, m.everywhere && g.everywhere
+		}
+	}
+	ls = append(ls, r.globalLayer())
+	var okSession, okPort, okVRF bool
+	m.Options, m.policies, okSession = r.session(ls)
+	if okGroup && m.ASN == 0 && !r.wrongASN(ls) {
+		okSession = r.refuse(field+".config.peerAsn", ReasonParseError, "the number of the neighbor's AS is not known: write it here, or in its peer group")
+	}
+	m.Port, okPort = r.port(ls)
+	okVRF = r.inVRF(field+".config.vrf", in.Config.VRF)
+	m.VRF, m.AdminDown = in.Config.VRF, in.Config.AdminDown
+	okAddresses := r.sameFamily(ls, m.Peer)
+	return m, selected, okWho && okSelector && okGroup && okSession && okPort && okVRF && okAddresses
+}
+
+// wrongASN says whether a number is written, which has been refused then.
+func (r *reader) wrongASN(ls layers) bool {
+	n, _ := said(ls, func(l layer) int64 { return l.config.PeerASN })
+	return n != 0
+}
+
+// who reads the address or the interface of a neighbour.
+func (r *reader) who(field string, in bgpv1.NeighborConfig, out *Peer) bool {
+	switch {
+	case in.NeighborAddress == "" && in.NeighborInterface == "":
+		return r.refuse(field, ReasonParseError, "it is not said who the neighbor is: write neighborAddress or neighborInterface")
+	case in.NeighborAddress != "" && in.NeighborInterface != "":
+		return r.refuse(field, ReasonConflict, "neighborAddress and neighborInterface name two neighbors: remove one of them")
+	case in.NeighborInterface != "":
+		if !isInterface(in.NeighborInterface) {
+			return r.refuse(field+".neighborInterface", ReasonParseError, badInterface, quote(in.NeighborInterface))
+		}
+		out.Interface = in.NeighborInterface
+		return true
+	}
+	field += ".neighborAddress"
+	a, err := netip.ParseAddr(in.NeighborAddress)
+	linkLocal := err == nil && a.Is6() && a.IsLinkLocalUnicast()
+	switch {
+	case err != nil || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() || a.Zone() != "" && !linkLocal:
+		return r.refuse(field, ReasonParseError, "%s is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1", quote(in.NeighborAddress))
+	case linkLocal && a.Zone() == "":
+		return r.refuse(field, ReasonParseError, "%s is behind every interface: write the one that is meant behind it, such as %s%%eth1", a, a)
+	case a.Zone() != "" && !isInterface(a.Zone()):
+		return r.refuse(field, ReasonParseError, badInterface, quote(a.Zone()))
+	}
+	out.Address = a
+	return true
+}
+
+// group finds a peer group by its name.
+func (r *reader) group(field, name string) (group, bool) {
+	g, there := r.groups[name]
+	switch {
+	case !there:
+		return g, r.refuse(field, ReasonPeerGroupMissing, "there is no group %s in spec.peerGroups", quote(name))
+	case !g.ok:
+		return g, r.refuse(field, ReasonPeerGroupMissing, "the group %s is not well (see %s)", quote(name), g.path)
+	}
+	return g, true
+}
+
+func (r *reader) inVRF(field, name string) bool {
+	if name == "" || r.hasVRF(name) {
+		return true
+	}
+	return r.refuse(field, ReasonNotFound, "there is no VRF %s that is well in spec.vrfs", quote(name))
+}
+
+// sameFamily finds a source address that the session cannot be from.
+func (r *reader) sameFamily(ls layers, p Peer) bool {
+	if !p.LocalAddress.IsValid() || !p.Address.IsValid() || p.LocalAddress.Is4() == p.Address.Is4() {
+		return true
+	}
+	_, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress })
+	return r.refuse(from.path+".transport.localAddress", ReasonConflict,
+		"a session with %s cannot be from %s: write an address of the same family", p.Address, p.LocalAddress)
+}
+
+// own says whether a is this node's: the nodes of a full mesh share one list.
+func (r *reader) own(a netip.Addr) bool {
+	return a.IsValid() && (slices.Contains(r.node.InternalIPs, a) || slices.Contains(r.node.ExternalIPs, a))
+}
+
+// single refuses a neighbour that this node has already. Where both are for some
+// nodes only, other nodes may have just one of them.
+func (r *reader) single(m member) bool {
+	i := slices.IndexFunc(r.members, func(other member) bool { return other.Name() == m.Name() })
+	if i < 0 {
+		return true
+	}
+	return r.refuseBy(Problem{
+		Field: m.Path + ".config", Reason: ReasonDuplicate, Here: !m.everywhere || !r.members[i].everywhere,
+		Message: m.Name() + " is a neighbor before (see " + r.members[i].Path + "), so this one is left out: remove one of them",
+	})
+}
+
+// leaveOut remembers a neighbour that this node should have, with the reason why
+// it has not.
+func (r *reader) leaveOut(m member, in *bgpv1.Neighbor) {
+	name := cmp.Or(in.Config.NeighborAddress, m.Path)
+	if in.Config.NeighborAddress == "" && in.Config.NeighborInterface != "" {
+		name = "%" + in.Config.NeighborInterface
+	}
+	r.d.LeftOut = append(r.d.LeftOut, LeftOut{
+		Name: name, Description: m.Description, ASN: m.ASN, Path: m.Path, Message: r.why,
+	})
+}
+
+// dynamicNeighbors reads from where neighbours come by themselves, and makes the
+// groups that they need.
+func (r *reader) dynamicNeighbors() {
+	made := make(map[string]bool)
+	for i, in := range r.spec.DynamicNeighbors {
+		field := at("spec.dynamicNeighbors", i)
+		r.why = ""
+		prefix, okPrefix := r.dynamicPrefix(field+".prefix", in.Prefix)
+		g, okGroup := r.group(field+".peerGroup", in.PeerGroup)
+		if !okGroup {
+			continue
+		}
+		ls := layers{g.layer, r.globalLayer()}
+		options, policies, ok := r.session(ls)
+		switch {
+		case options.ASN == 0 && !r.wrongASN(ls):
+			ok = r.refuse(field+".peerGroup", ReasonParseError,
+				"the group %s does not say the number of its neighbors' AS, so none is accepted: write %s.config.peerAsn", quote(in.PeerGroup), g.path)
+		case !ok:
+			r.refuse(field+".peerGroup", ReasonPeerGroupMissing, "the group %s is not well (see %s), so none is accepted", quote(in.PeerGroup), g.path)
+		}
+		if !okPrefix || !ok || !g.selected {
+			continue
+		}
+		d := Dynamic{Prefix: prefix, Group: in.PeerGroup, Path: field}
+		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies}
+		r.nextHops(&m)
+		r.members = append(r.members, m)
+		r.d.State.Dynamic = append(r.d.State.Dynamic, d)
+		if !made[in.PeerGroup] {
+			made[in.PeerGroup] = true
+			r.d.State.Groups = append(r.d.State.Groups, Group{Options: options, Name: in.PeerGroup, Path: g.path})
+		}
+	}
+}
+
+func (r *reader) dynamicPrefix(field, text string) (netip.Prefix, bool) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || prefix.Addr().Is4In6() || prefix.Addr().IsMulticast() {
+		return prefix, r.refuse(field, ReasonParseError, "%s is not a network that neighbors can come from: write one such as 192.0.2.0/24", quote(text))
+	}
+	prefix = prefix.Masked()
+	if slices.ContainsFunc(r.d.State.Dynamic, func(d Dynamic) bool { return d.Prefix == prefix }) {
+		return prefix, r.refuse(field, ReasonDuplicate, "%s is there before, so this one is left out: remove one of them", prefix)
+	}
+	return prefix, true
+}

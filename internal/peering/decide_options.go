@@ -1,0 +1,464 @@
+package peering
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
+)
+
+// Defaults of sessions. A router that does not answer is asked again soon,
+// because until then everything is lost that it would have got.
+const (
+	defaultHold         = 90
+	defaultConnectRetry = 10
+	leastHold           = 3
+	defaultRestart      = 120
+	mostRestart         = 4095 // 12 bits in RFC 4724
+	defaultDeferral     = 5
+	mostDeferral        = 3600
+	mostLongLived       = 1<<24 - 1 // RFC 9494
+	defaultBFDInterval  = 300
+	leastBFDInterval    = 50
+	mostBFDInterval     = 60000
+	defaultMultiplier   = 3
+	leastMultiplier     = 2
+	longestPassword     = 80 // TCP_MD5SIG_MAXKEYLEN
+)
+
+// layer is one of the places that say how a session is made: a neighbour, its
+// group, and what is for all.
+type layer struct {
+	path    string
+	config  *bgpv1.PeerConfig
+	options *bgpv1.SessionOptions
+}
+
+// layers are in the order in which they are asked.
+type layers []layer
+
+// interior says whether the neighbour is in the node's own AS.
+func (o Options) interior() bool { return o.ASN != 0 && o.ASN == o.LocalASN }
+
+// globalLayer is the layer of what is for all neighbours.
+func (r *reader) globalLayer() layer {
+	return layer{"spec.global", &bgpv1.PeerConfig{}, &bgpv1.SessionOptions{GracefulRestart: r.spec.Global.GracefulRestart}}
+}
+
+// adjusted notes what is in effect otherwise than it is written. Of a group it is
+// not known before its neighbours have said the rest.
+func (r *reader) adjusted(field, format string, args ...any) {
+	if !r.template {
+		r.note(field, ReasonAdjusted, format, args...)
+	}
+}
+
+// said is the first that is not zero, and the layer that says it; the first
+// layer when none does.
+func said[T comparable](ls layers, get func(layer) T) (T, layer) {
+	var zero T
+	for _, l := range ls {
+		if v := get(l); v != zero {
+			return v, l
+		}
+	}
+	return zero, ls[0]
+}
+
+// part is said for a field of a block of options that may not be there.
+func part[B any, T comparable](ls layers, block func(*bgpv1.SessionOptions) *B, get func(*B) T) (T, layer) {
+	return said(ls, func(l layer) T {
+		if b := block(l.options); b != nil {
+			return get(b)
+		}
+		var zero T
+		return zero
+	})
+}
+
+// there says whether any layer has the block.
+func there[B any](ls layers, block func(*bgpv1.SessionOptions) *B) bool {
+	return slices.ContainsFunc(ls, func(l layer) bool { return block(l.options) != nil })
+}
+
+// is reads a switch with a default.
+func is(b *bool, otherwise bool) bool {
+	if b == nil {
+		return otherwise
+	}
+	return *b
+}
+
+// options reads how sessions are made, for a neighbour or a group. It answers
+// whether they can be made at all.
+func (r *reader) options(ls layers) (Options, bool) {
+	var out Options
+	fine := [...]bool{
+		r.numbers(ls, &out),
+		r.sessionFamilies(ls, &out),
+		r.transport(ls, &out),
+		r.distance(ls, &out),
+	}
+	out.Description, _ = said(ls, func(l layer) string { return l.config.Description })
+	r.timers(ls, &out)
+	r.gracefulRestart(ls, &out)
+	r.routeReflector(ls, &out)
+	r.bfd(ls, &out)
+	return out, !slices.Contains(fine[:], false)
+}
+
+// numbers reads who is at both ends. A group need not say who its neighbours
+// are, so that 0 is left to the caller.
+func (r *reader) numbers(ls layers, out *Options) bool {
+	ok := true
+	out.LocalASN = r.d.State.Global.ASN
+	if n, from := said(ls, func(l layer) int64 { return l.config.PeerASN }); n != 0 {
+		if out.ASN, ok = asn(n); !ok {
+			r.refuse(from.path+".config.peerAsn", ReasonParseError, badASN, n)
+		}
+	}
+	if n, from := said(ls, func(l layer) int64 { return l.config.LocalASN }); n != 0 {
+		local, fine := asn(n)
+		if !fine {
+			return r.refuse(from.path+".config.localAsn", ReasonParseError, badASN, n)
+		}
+		out.LocalASN = local
+	}
+	return ok
+}
+
+// sessionFamilies reads what is exchanged.
+func (r *reader) sessionFamilies(ls layers, out *Options) bool {
+	i := slices.IndexFunc(ls, func(l layer) bool { return len(l.options.AFISAFIs) > 0 })
+	if i < 0 {
+		for _, f := range r.d.State.Global.Families {
+			out.Families = append(out.Families, Family{Family: f})
+		}
+		return true
+	}
+	field, ok := ls[i].path+".afiSafis", true
+	for j, in := range ls[i].options.AFISAFIs {
+		if !is(in.Enabled, true) {
+			continue
+		}
+		read, known, fine := r.sessionFamily(at(field, j), in, *out)
+		ok = ok && fine
+		if known {
+			out.Families = append(out.Families, read)
+		}
+	}
+	if ok && len(out.Families) == 0 {
+		return r.refuse(field, ReasonNotSupported, "nothing that is exchanged here is enabled: write ipv4-unicast or ipv6-unicast, or remove afiSafis")
+	}
+	slices.SortFunc(out.Families, func(a, b Family) int { return int(a.Family) - int(b.Family) })
+	return ok
+}
+
+// sessionFamily reads one of them: whether it is known, and whether the session
+// can do without what is wrong with it.
+func (r *reader) sessionFamily(field string, in bgpv1.AFISAFI, before Options) (out Family, known, fine bool) {
+	f, ok := r.family(field+".family", in.Family)
+	if !ok {
+		return Family{}, false, true
+	}
+	out.Family = f
+	switch {
+	case before.exchanges(f):
+		r.note(field+".family", ReasonDuplicate, "%s is there twice: remove one", in.Family)
+		return Family{}, false, true
+	case !slices.Contains(r.d.State.Global.Families, f):
+		r.note(field+".family", ReasonConflict, "%s is not among spec.global.families, and left out: add it there", in.Family)
+		return Family{}, false, true
+	}
+	r.addPaths(field+".addPaths", in.AddPaths, &out)
+	return out, true, r.prefixLimit(field+".prefixLimit", in.PrefixLimit, &out)
+}
+
+func (r *reader) addPaths(field string, in *bgpv1.AddPaths, out *Family) {
+	if in == nil {
+		return
+	}
+	out.AddPathsReceive = in.Receive
+	if in.SendMax < 0 || in.SendMax > math.MaxUint8 {
+		r.note(field+".sendMax", ReasonParseError, "%d is not from 1 to 255, so one path is sent", in.SendMax)
+		return
+	}
+	out.AddPathsSend = uint8(in.SendMax)
+}
+
+// prefixLimit reads how much is too much. It protects, so it is not passed over
+// when it cannot be read.
+func (r *reader) prefixLimit(field string, in *bgpv1.PrefixLimit, out *Family) bool {
+	if in == nil {
+		return true
+	}
+	if in.MaxPrefixes < 0 {
+		return r.refuse(field+".maxPrefixes", ReasonParseError, "%d is not a number of prefixes: write 1 or more, or remove the limit", in.MaxPrefixes)
+	}
+	out.MaxPrefixes = uint32(in.MaxPrefixes)
+	if in.ShutdownThresholdPct < 0 || in.ShutdownThresholdPct > 100 {
+		r.note(field+".shutdownThresholdPct", ReasonParseError, "%d is not from 1 to 100 percent, so there is no warning", in.ShutdownThresholdPct)
+		return true
+	}
+	out.WarnPercent = uint8(in.ShutdownThresholdPct)
+	return true
+}
+
+func (o Options) exchanges(f addr.Family) bool {
+	return slices.ContainsFunc(o.Families, func(e Family) bool { return e.Family == f })
+}
+
+func transportOf(o *bgpv1.SessionOptions) *bgpv1.Transport { return o.Transport }
+
+// transport reads how the connection is made. A mistake is not passed over: the
+// session would come from somewhere else than it is expected from.
+func (r *reader) transport(ls layers, out *Options) bool {
+	ok := true
+	if text, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress }); text != "" {
+		a, err := netip.ParseAddr(text)
+		if err != nil || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() {
+			ok = r.refuse(from.path+".transport.localAddress", ReasonParseError, "%s is not an address that a session can be from", quote(text))
+		}
+		out.LocalAddress = a
+	}
+	if name, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.BindInterface }); name != "" {
+		if !isInterface(name) {
+			ok = r.refuse(from.path+".transport.bindInterface", ReasonParseError, badInterface, quote(name))
+		}
+		out.Device = name
+	}
+	passive, _ := part(ls, transportOf, func(t *bgpv1.Transport) *bool { return t.PassiveMode })
+	out.Passive = is(passive, false)
+	return ok
+}
+
+// port reads where the neighbour listens.
+func (r *reader) port(ls layers) (uint16, bool) {
+	n, from := part(ls, transportOf, func(t *bgpv1.Transport) int32 { return t.RemotePort })
+	if n < 0 || n > math.MaxUint16 {
+		return 0, r.refuse(from.path+".transport.remotePort", ReasonParseError, "%d is not a TCP port: write one from 1 to 65535", n)
+	}
+	return uint16(n), true
+}
+
+func multihopOf(o *bgpv1.SessionOptions) *bgpv1.EBGPMultihop   { return o.EBGPMultihop }
+func ttlSecurityOf(o *bgpv1.SessionOptions) *bgpv1.TTLSecurity { return o.TTLSecurity }
+
+// distance reads how far away the neighbour may be.
+func (r *reader) distance(ls layers, out *Options) bool {
+	if !r.multihop(ls, out) || !r.ttlSecurity(ls, out) {
+		return false
+	}
+	_, from := part(ls, multihopOf, func(m *bgpv1.EBGPMultihop) *bool { return m.Enabled })
+	switch {
+	case out.Multihop == 0:
+	case out.TTLSecurity != 0:
+		return r.refuse(from.path+".ebgpMultihop", ReasonConflict, "ebgpMultihop and ttlSecurity exclude each other: disable one of them")
+	case out.interior():
+		r.adjusted(from.path+".ebgpMultihop", "is not in effect, because the neighbor is in the node's own AS, where it may be anywhere: remove it")
+		out.Multihop = 0
+	}
+	return true
+}
+
+func (r *reader) multihop(ls layers, out *Options) bool {
+	enabled, _ := part(ls, multihopOf, func(m *bgpv1.EBGPMultihop) *bool { return m.Enabled })
+	ttl, from := part(ls, multihopOf, func(m *bgpv1.EBGPMultihop) int32 { return m.MultihopTTL })
+	if !is(enabled, false) {
+		if enabled == nil && ttl != 0 {
+			r.adjusted(from.path+".ebgpMultihop", notEnabled)
+		}
+		return true
+	}
+	var ok bool
+	out.Multihop, ok = r.ttl(from.path+".ebgpMultihop.multihopTtl", ttl)
+	return ok
+}
+
+func (r *reader) ttlSecurity(ls layers, out *Options) bool {
+	enabled, _ := part(ls, ttlSecurityOf, func(s *bgpv1.TTLSecurity) *bool { return s.Enabled })
+	if !there(ls, ttlSecurityOf) || !is(enabled, true) {
+		return true
+	}
+	least, from := part(ls, ttlSecurityOf, func(s *bgpv1.TTLSecurity) int32 { return s.TTLMin })
+	var ok bool
+	out.TTLSecurity, ok = r.ttl(from.path+".ttlSecurity.ttlMin", least)
+	return ok
+}
+
+// ttl reads one; 0 is the largest.
+func (r *reader) ttl(field string, n int32) (uint8, bool) {
+	switch {
+	case n < 0 || n > math.MaxUint8:
+		return 0, r.refuse(field, ReasonParseError, "%d is not a TTL: write one from 1 to 255", n)
+	case n == 0:
+		return math.MaxUint8, true
+	}
+	return uint8(n), true
+}
+
+func timersOf(o *bgpv1.SessionOptions) *bgpv1.Timers { return o.Timers }
+
+// timers reads those of the session.
+func (r *reader) timers(ls layers, out *Options) {
+	hold := r.seconds(ls, "holdTime", leastHold, defaultHold, func(t *bgpv1.Timers) int64 { return t.Config.HoldTime })
+	keepalive := r.seconds(ls, "keepaliveInterval", 1, hold/3, func(t *bgpv1.Timers) int64 { return t.Config.KeepaliveInterval })
+	if keepalive >= hold {
+		_, from := part(ls, timersOf, func(t *bgpv1.Timers) int64 { return t.Config.KeepaliveInterval })
+		r.adjusted(from.path+".timers.config.keepaliveInterval", "%d is not less than the holdTime of %d, so %d is used: write a third of it", keepalive, hold, hold/3)
+		keepalive = hold / 3
+	}
+	retry := r.seconds(ls, "connectRetry", 1, defaultConnectRetry, func(t *bgpv1.Timers) int64 { return t.Config.ConnectRetry })
+	out.Timers = Timers{
+		Hold: time.Duration(hold) * time.Second, Keepalive: time.Duration(keepalive) * time.Second,
+		ConnectRetry: time.Duration(retry) * time.Second,
+	}
+	if n, from := part(ls, timersOf, func(t *bgpv1.Timers) int64 { return t.Config.MinimumAdvertisementInterval }); n != 0 {
+		r.note(from.path+".timers.config.minimumAdvertisementInterval", ReasonNotSupported,
+			"is not in effect, because changes are announced at once: remove it")
+	}
+}
+
+func (r *reader) seconds(ls layers, name string, least, otherwise int64, get func(*bgpv1.Timers) int64) int64 {
+	n, from := part(ls, timersOf, get)
+	switch {
+	case n == 0:
+		return otherwise
+	case n < least || n > math.MaxUint16:
+		r.note(from.path+".timers.config."+name, ReasonParseError, "%d is not from %d to 65535 seconds, so %d is used", n, least, otherwise)
+		return otherwise
+	}
+	return n
+}
+
+func restartOf(o *bgpv1.SessionOptions) *bgpv1.GracefulRestart { return o.GracefulRestart }
+
+// gracefulRestart reads how routes are kept.
+func (r *reader) gracefulRestart(ls layers, out *Options) {
+	enabled, _ := part(ls, restartOf, func(g *bgpv1.GracefulRestart) *bool { return g.Enabled })
+	if !is(enabled, false) {
+		for _, l := range ls {
+			if g := l.options.GracefulRestart; enabled == nil && g != nil && *g != (bgpv1.GracefulRestart{}) {
+				r.adjusted(l.path+".gracefulRestart", notEnabled)
+			}
+		}
+		return
+	}
+	helper, _ := part(ls, restartOf, func(g *bgpv1.GracefulRestart) *bool { return g.HelperOnly })
+	out.GracefulRestart = GracefulRestart{
+		Enabled:    true,
+		HelperOnly: is(helper, false),
+		Restart: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.restartTime", 1, mostRestart, defaultRestart, "seconds",
+			func(o *bgpv1.SessionOptions) int32 { return value(o.GracefulRestart).RestartTime })),
+		Deferral: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.deferralTime", 1, mostDeferral, defaultDeferral, "seconds",
+			func(o *bgpv1.SessionOptions) int32 { return value(o.GracefulRestart).DeferralTime })),
+		LongLived: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.longLivedRestartTime", 0, mostLongLived, 0, "seconds",
+			func(o *bgpv1.SessionOptions) int32 { return value(o.GracefulRestart).LongLivedRestartTime })),
+	}
+}
+
+// value is what p points at, or the zero value.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// ranged reads a number; 0 and what is out of range is the default.
+func (r *reader) ranged(ls layers, field string, least, most, otherwise int32, unit string, get func(*bgpv1.SessionOptions) int32) int32 {
+	n, from := said(ls, func(l layer) int32 { return get(l.options) })
+	switch {
+	case n == 0:
+		return otherwise
+	case n < least || n > most:
+		r.note(from.path+field, ReasonParseError, "%d is not from %d to %d %s, so %d is used", n, least, most, unit, otherwise)
+		return otherwise
+	}
+	return n
+}
+
+func reflectorOf(o *bgpv1.SessionOptions) *bgpv1.RouteReflector { return o.RouteReflector }
+
+// routeReflector reads whether the neighbour is a client.
+func (r *reader) routeReflector(ls layers, out *Options) {
+	client, from := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) *bool { return f.RouteReflectorClient })
+	if !is(client, false) {
+		return
+	}
+	if out.ASN != 0 && !out.interior() {
+		r.note(from.path+".routeReflector.routeReflectorClient", ReasonConflict,
+			"is not in effect, because the neighbor is not in the node's own AS: only neighbors in it can be clients")
+		return
+	}
+	out.RouteReflector.Client = true
+	text, from := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) string { return f.RouteReflectorClusterID })
+	if text == "" {
+		return
+	}
+	id, err := netip.ParseAddr(text)
+	if err != nil || !id.Is4() || id.IsUnspecified() {
+		r.note(from.path+".routeReflector.routeReflectorClusterId", ReasonParseError, "%s is not an IPv4 address, so the router ID is used", quote(text))
+		return
+	}
+	out.RouteReflector.ClusterID = id
+}
+
+func bfdOf(o *bgpv1.SessionOptions) *bgpv1.BFD { return o.BFD }
+
+// bfd reads how soon the neighbour is missed.
+func (r *reader) bfd(ls layers, out *Options) {
+	enabled, from := part(ls, bfdOf, func(b *bgpv1.BFD) *bool { return b.Enabled })
+	if !there(ls, bfdOf) || !is(enabled, true) {
+		return
+	}
+	if out.Multihop > 1 {
+		r.note(from.path+".bfd", ReasonNotSupported, "is not in effect, because BFD is for neighbors on the same link, and ebgpMultihop is enabled: remove one of them")
+		return
+	}
+	out.BFD = &BFD{
+		MinTransmit: time.Millisecond * time.Duration(r.ranged(ls, ".bfd.minTransmitIntervalMilliseconds", leastBFDInterval, mostBFDInterval, defaultBFDInterval, "milliseconds",
+			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).MinTransmitIntervalMilliseconds })),
+		MinReceive: time.Millisecond * time.Duration(r.ranged(ls, ".bfd.minReceiveIntervalMilliseconds", leastBFDInterval, mostBFDInterval, defaultBFDInterval, "milliseconds",
+			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).MinReceiveIntervalMilliseconds })),
+		Multiplier: uint8(r.ranged(ls, ".bfd.detectionMultiplier", leastMultiplier, math.MaxUint8, defaultMultiplier, "packets",
+			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).DetectionMultiplier })),
+	}
+}
+
+// password reads the key of TCP-MD5. What is wrong with it is said without it.
+func (r *reader) password(ls layers) (string, bool) {
+	ref, from := said(ls, func(l layer) *bgpv1.SecretKeyRef { return l.config.AuthPasswordSecretRef })
+	text, fromText := said(ls, func(l layer) string { return l.config.AuthPassword })
+	field := fromText.path + ".config.authPassword"
+	if ref != nil && (text == "" || !closer(ls, fromText, from)) {
+		field = from.path + ".config.authPasswordSecretRef"
+		r.d.Secrets = append(r.d.Secrets, SecretRef{ref.Name, ref.Key})
+		var err error
+		if text, err = r.secrets(ref.Name, ref.Key); err != nil {
+			if ref.Optional {
+				return "", true
+			}
+			return "", r.refuse(field, ReasonSecret, "%v", err)
+		}
+		if text == "" {
+			return "", r.refuse(field, ReasonSecret, "the key %s of the secret %s is empty: put the password there", quote(ref.Key), quote(ref.Name))
+		}
+	}
+	if len(text) > longestPassword {
+		return "", r.refuse(field, ReasonSecret, "the password has %d bytes, and the kernel takes 80: make it shorter", len(text))
+	}
+	return text, true
+}
+
+// closer says whether a is asked before b.
+func closer(ls layers, a, b layer) bool {
+	index := func(l layer) int {
+		return slices.IndexFunc(ls, func(e layer) bool { return e.path == l.path })
+	}
+	return index(a) < index(b)
+}

@@ -1,0 +1,154 @@
+package peering
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// Sources of router IDs.
+const (
+	RouterIDExplicit = "explicit"
+	RouterIDTemplate = "template"
+	RouterIDNodeIPv4 = "node-ipv4"
+	RouterIDHash     = "hash-from-node-name"
+)
+
+const (
+	defaultRouterIDPool = "10.255.0.0/16"
+	longestRouterID     = 256
+)
+
+// annotated is the template that stands for an annotation of the node.
+var annotated = regexp.MustCompile(`^\$\{node\.annotations\['([A-Za-z0-9._/-]{1,253})'\]\}$`)
+
+// routerID finds the node's identifier.
+func (r *reader) routerID(field string) {
+	pool, poolOK := r.routerIDPool(field)
+	text := r.spec.Global.RouterID
+	field += ".routerID"
+	switch {
+	case text == "":
+		r.automaticID(field, pool, poolOK)
+	case strings.Contains(text, "$"):
+		r.templateID(field, text)
+	default:
+		r.d.RouterIDSource = RouterIDExplicit
+		id, err := netip.ParseAddr(text)
+		if err != nil || len(text) > longestRouterID || !isRouterID(id) {
+			r.fatal(field, ReasonRouterID, badRouterID, quote(text))
+			return
+		}
+		r.d.State.Global.RouterID = id
+	}
+}
+
+const badRouterID = "%s is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast," +
+	" or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing"
+
+func isRouterID(a netip.Addr) bool {
+	return a.Is4() && !a.IsUnspecified() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsMulticast() &&
+		a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+// routerIDPool reads where identifiers come from on nodes without an address.
+func (r *reader) routerIDPool(field string) (netip.Prefix, bool) {
+	text := r.spec.Global.RouterIDPool
+	if text == "" {
+		text = defaultRouterIDPool
+	}
+	pool, err := netip.ParsePrefix(text)
+	if err != nil || !pool.Addr().Is4() || pool.Bits() > 24 {
+		r.note(field+".routerIDPool", ReasonParseError,
+			"%s is not a pool of router IDs: write an IPv4 network of /24 or larger, such as 10.255.0.0/16", quote(text))
+		return netip.Prefix{}, false
+	}
+	return pool.Masked(), true
+}
+
+// automaticID is the node's own address, or one by its name.
+func (r *reader) automaticID(field string, pool netip.Prefix, poolOK bool) {
+	if id, ok := firstRouterID(r.node.InternalIPs); ok {
+		r.d.RouterIDSource, r.d.State.Global.RouterID = RouterIDNodeIPv4, id
+		return
+	}
+	r.d.RouterIDSource = RouterIDHash
+	if !poolOK {
+		r.unresolved(field, "the node has no internal IPv4 address, and routerIDPool cannot be used")
+		return
+	}
+	id := hashed(r.node.Name, pool)
+	if !isRouterID(id) {
+		r.unresolved(field, "the node has no internal IPv4 address, and "+id.String()+
+			", which its name leads to in routerIDPool, cannot be a router ID")
+		return
+	}
+	r.d.State.Global.RouterID = id
+}
+
+// templateID is what the node's addresses or annotations say.
+func (r *reader) templateID(field, text string) {
+	r.d.RouterIDSource = RouterIDTemplate
+	switch text {
+	case "${NODE_IP}", "${NODE_IPV4}":
+		r.addressID(field, r.node.InternalIPs, "internal")
+		return
+	case "${NODE_EXTERNAL_IP}":
+		r.addressID(field, r.node.ExternalIPs, "external")
+		return
+	}
+	match := annotated.FindStringSubmatch(text)
+	if match == nil {
+		r.fatal(field, ReasonRouterID, badRouterID, quote(text))
+		return
+	}
+	value, ok := r.node.Annotations[match[1]]
+	if !ok {
+		r.unresolved(field, "the node has no annotation "+match[1])
+		return
+	}
+	id, err := netip.ParseAddr(value)
+	if err != nil || !isRouterID(id) {
+		r.unresolved(field, "the node's annotation "+match[1]+" is "+quote(value)+", which is not an IPv4 address that can be a router ID")
+		return
+	}
+	r.d.State.Global.RouterID = id
+}
+
+func (r *reader) addressID(field string, addresses []netip.Addr, kind string) {
+	id, ok := firstRouterID(addresses)
+	if !ok {
+		r.unresolved(field, "the node has no "+kind+" IPv4 address")
+		return
+	}
+	r.d.State.Global.RouterID = id
+}
+
+// unresolved is of this node alone.
+func (r *reader) unresolved(field, why string) {
+	r.add(Problem{Field: field, Reason: ReasonRouterID, Message: "there is no router ID: " + why, Fatal: true, Here: true})
+}
+
+func firstRouterID(addresses []netip.Addr) (netip.Addr, bool) {
+	i := slices.IndexFunc(addresses, isRouterID)
+	if i < 0 {
+		return netip.Addr{}, false
+	}
+	return addresses[i], true
+}
+
+// hashed is the address in pool that a name leads to: never its first or last.
+// It is FNV-1a, as in every generation, so that a node keeps its identifier.
+func hashed(name string, pool netip.Prefix) netip.Addr {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	size := uint64(1) << (32 - pool.Bits())
+	first := pool.Addr().As4()
+	n := uint64(binary.BigEndian.Uint32(first[:])) + uint64(h.Sum32())%(size-2) + 1
+	return addr.Number{Lo: n}.Addr(addr.V4)
+}

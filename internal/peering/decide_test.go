@@ -1,0 +1,324 @@
+package peering_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestOneNumberIsEnough(t *testing.T) {
+	d := decide(t, "{global: {asn: 64512}}")
+	if diff := cmp.Diff(plain, print(d)); diff != "" {
+		t.Error(diff)
+	}
+	if !d.StatusEnabled || d.Heartbeat != time.Minute || d.AllowTransit {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestWhatIsWrittenIsInEffect shows what is decided beyond what is so with the
+// number of the AS alone.
+func TestWhatIsWrittenIsInEffect(t *testing.T) {
+	tests := []struct{ name, config, want string }{
+		{
+			"a neighbor", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, description: top of rack}}]}`,
+			`peer 192.0.2.1 as 64513 from 64512 "top of rack" IPv4 IPv6 90/30/10 hops map[IPv6:2001:db8::10]
+			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
+			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
+		},
+		{
+			"all that is global", `{global: {asn: 4200000000, routerID: 10.9.9.9, listenPort: 1179, listenAddresses: ['192.0.2.10', '2001:db8::10'], families: [ipv6-unicast, ipv4-unicast], useMultiplePaths: true, allowTransit: true, bindToDevice: red, confederation: {enabled: true, identifier: 65000, memberAsList: [2, 1, 2]}, routeSelectionOptions: {alwaysCompareMed: true}}}`,
+			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 not export [purelb:transit external] external -> reject
+			 not export [purelb:transit internal] internal -> reject
+			 as 4200000000 id 10.9.9.9 (explicit) port 1179 at [192.0.2.10 2001:db8::10] on red families [IPv4 IPv6] multipath always-med confederation 65000 of [1 2]`,
+		},
+		{
+			"only IPv4", `{global: {asn: 64512, families: [ipv4-unicast], listenPort: -1}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}`,
+			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 as 64512 id 192.0.2.10 (node-ipv4) port -1 families [IPv4]
+			 peer 192.0.2.1 as 64513 from 64512 IPv4 90/30/10`,
+		},
+		{
+			"the router ID by template", `{global: {asn: 64512, routerID: '${NODE_IP}'}}`,
+			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 as 64512 id 192.0.2.10 (template) port 179 families [IPv4 IPv6]`,
+		},
+		{
+			"the router ID by the external address", `{global: {asn: 64512, routerID: '${NODE_EXTERNAL_IP}'}}`,
+			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 as 64512 id 203.0.113.10 (template) port 179 families [IPv4 IPv6]`,
+		},
+		{
+			"the router ID by annotation", `{global: {asn: 64512, routerID: "${node.annotations['example.com/router-id']}"}}`,
+			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 as 64512 id 192.0.2.77 (template) port 179 families [IPv4 IPv6]`,
+		},
+		{
+			"all that a neighbor has", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, localAsn: 64999, authPasswordSecretRef: {name: bgp, key: password}, adminDown: true}, afiSafis: [{family: ipv6-unicast, enabled: true, addPaths: {receive: true, sendMax: 4}}, {family: ipv4-unicast, enabled: true, prefixLimit: {maxPrefixes: 100, shutdownThresholdPct: 80}}], timers: {config: {holdTime: 9, keepaliveInterval: 2, connectRetry: 5}}, transport: {localAddress: 192.0.2.10, passiveMode: true, bindInterface: eth0, remotePort: 1790}, gracefulRestart: {enabled: true, restartTime: 60, deferralTime: 2, longLivedRestartTime: 3600, helperOnly: true}, ttlSecurity: {ttlMin: 254}, bfd: {minReceiveIntervalMilliseconds: 100, minTransmitIntervalMilliseconds: 50, detectionMultiplier: 5}}]}`,
+			`peer 192.0.2.1 as 64513 from 64999 password swordfish IPv4<100(80%) IPv6+receive+send4 9/2/5 by 192.0.2.10 on eth0 passive ttl 254 restart 1m0s deferral 2s helper long 1h0m0s bfd 50ms/100msx5 port 1790 down hops map[IPv6:2001:db8::10]
+			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
+			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
+		},
+		{
+			"a neighbor that is far away", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true}}]}`,
+			`peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 multihop 255 hops map[IPv6:2001:db8::10]
+			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
+			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
+		},
+		{
+			"an unnumbered neighbor", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}]}`,
+			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
+		},
+		{
+			"a link-local neighbor", `{neighbors: [{config: {neighborAddress: 'fe80::1%eth1', peerAsn: 64513}}]}`,
+			`peer fe80::1%eth1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
+		},
+		{
+			"a neighbor over IPv6 has IPv4 routes by way of an IPv4 address", `{neighbors: [{config: {neighborAddress: '2001:db8::1', peerAsn: 64513}}]}`,
+			`peer 2001:db8::1 as 64513 from 64512 IPv4 IPv6 90/30/10 hops map[IPv4:192.0.2.10]
+			 set neighbor purelb:neighbor 2001:db8::1 [2001:db8::1/128][]
+			 export [purelb:next hop for IPv4 to 2001:db8::1] [IPv4] neighbors any of purelb:neighbor 2001:db8::1 -> via 192.0.2.10`,
+		},
+		{
+			"without an IPv4 address there IPv4 routes are left to RFC 8950", `{neighbors: [{config: {neighborAddress: '2001:db8:51::1', peerAsn: 64513}}]}`,
+			`peer 2001:db8:51::1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
+		},
+		{
+			"a family that is not exchanged needs no next hop", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, enabled: true}]}]}`,
+			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10`,
+		},
+		{
+			"in the node's own AS what was learned keeps its next hop", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}}]}`,
+			`peer 192.0.2.1 as 64512 from 64512 IPv4 IPv6 90/30/10 hops map[IPv6:2001:db8::10]
+			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
+			 export [purelb:next hop for IPv6 to 192.0.2.1] local [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
+		},
+		{
+			"clients of a route reflector", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64512}, afiSafis: [{family: ipv4-unicast}], routeReflector: {routeReflectorClient: true, routeReflectorClusterId: 10.0.0.1}}, {config: {neighborInterface: eth7, peerAsn: 64512}, routeReflector: {routeReflectorClient: true}}]}`,
+			`not export [purelb:transit internal] internal -> reject
+			 peer %eth7 as 64512 from 64512 IPv4 IPv6 90/30/10 client
+			 peer 198.51.100.1 as 64512 from 64512 IPv4 90/30/10 client of 10.0.0.1
+			 set neighbor purelb:clients [198.51.100.1/32 %eth7][]
+			 export [purelb:transit internal] internal neighbors invert of purelb:clients -> reject`,
+		},
+		{
+			"neighbors of some nodes", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '1'}}}, {config: {neighborInterface: eth2, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}`,
+			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
+		},
+		{
+			"the same neighbor by rack", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}, {config: {neighborInterface: eth1, peerAsn: 64514}, nodeSelector: {matchLabels: {rack: '1'}}}]}`,
+			`peer %eth1 as 64514 from 64512 IPv4 IPv6 90/30/10`,
+		},
+		{
+			"a full mesh of nodes", `{neighbors: [{config: {neighborAddress: 192.0.2.10, peerAsn: 64512}}, {config: {neighborInterface: eth1, peerAsn: 64512}}]}`,
+			`peer %eth1 as 64512 from 64512 IPv4 IPv6 90/30/10`,
+		},
+		{
+			"a group says what a neighbor does not", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600, description: rack, authPassword: sesame}, timers: {config: {holdTime: 30}}, afiSafis: [{family: ipv4-unicast}], bfd: {detectionMultiplier: 5}, transport: {passiveMode: true}, gracefulRestart: {enabled: true}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor, authPasswordSecretRef: {name: bgp, key: password}}, timers: {config: {connectRetry: 3}}, bfd: {minReceiveIntervalMilliseconds: 200}, transport: {passiveMode: false}, gracefulRestart: {restartTime: 30}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor, peerAsn: 64601, description: spine}, bfd: {enabled: false}}]}`,
+			`peer 192.0.2.1 as 64600 from 64512 "rack" password swordfish IPv4 30/10/3 restart 30s deferral 5s bfd 300ms/200msx5
+			 peer 192.0.2.2 as 64601 from 64512 "spine" password sesame IPv4 30/10/10 passive restart 2m0s deferral 5s`,
+		},
+		{
+			"a group of some nodes takes its neighbors along", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, nodeSelector: {matchLabels: {rack: '2'}}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}, {config: {neighborInterface: eth1, peerAsn: 64600}}]}`,
+			`peer %eth1 as 64600 from 64512 IPv4 IPv6 90/30/10`,
+		},
+		{
+			"graceful restart for all", `{global: {asn: 64512, gracefulRestart: {enabled: true, restartTime: 90}}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}, {config: {neighborInterface: eth2, peerAsn: 64513}, gracefulRestart: {enabled: false}}, {config: {neighborInterface: eth3, peerAsn: 64513}, gracefulRestart: {restartTime: 30}}]}`,
+			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10 restart 1m30s deferral 5s
+			 peer %eth2 as 64513 from 64512 IPv4 IPv6 90/30/10
+			 peer %eth3 as 64513 from 64512 IPv4 IPv6 90/30/10 restart 30s deferral 5s`,
+		},
+		{
+			"neighbors that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600, authPasswordSecretRef: {name: bgp, key: '80'}}}, {config: {peerGroupName: idle}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}, {prefix: 192.0.2.0/24, peerGroup: tor}]}`,
+			`group tor as 64600 from 64512 password xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx IPv4 IPv6 90/30/10
+			 dynamic 192.0.2.0/24 of tor
+			 dynamic 192.0.2.128/25 of tor
+			 set neighbor purelb:neighbor 192.0.2.0/24 [192.0.2.0/25][]
+			 set neighbor purelb:neighbor 192.0.2.128/25 [192.0.2.128/25][]
+			 export [purelb:next hop for IPv6 to 192.0.2.0/24] [IPv6] neighbors any of purelb:neighbor 192.0.2.0/24 -> via 2001:db8::10
+			 export [purelb:next hop for IPv6 to 192.0.2.128/25] [IPv6] neighbors any of purelb:neighbor 192.0.2.128/25 -> via 2001:db8::10`,
+		},
+		{
+			"a named neighbor is not among those that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}`,
+			`group tor as 64600 from 64512 IPv4 IPv6 90/30/10
+			 dynamic 192.0.2.0/30 of tor
+			 peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 hops map[IPv6:2001:db8::10]
+			 set neighbor purelb:neighbor 192.0.2.0/30 [192.0.2.0/32 192.0.2.2/31][]
+			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
+			 export [purelb:next hop for IPv6 to 192.0.2.0/30] [IPv6] neighbors any of purelb:neighbor 192.0.2.0/30 -> via 2001:db8::10
+			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
+		},
+		{
+			"policies for all", `{global: {asn: 64512, applyPolicy: {importPolicy: {policies: [quiet], defaultAction: reject}, exportPolicy: {policies: [loud, quiet]}}}, definedSets: [{type: prefix, name: ours, prefixes: [{ipPrefix: 198.51.100.1/24, maskLengthMin: 25, maskLengthMax: 32}, {ipPrefix: 0.0.0.0/0}]}, {type: community, name: ours, list: [no-export, '64512:.*']}, {type: large-community, name: ours, list: ['064512:1:2']}, {type: as-path, name: ours, list: ['^64513_']}, {type: neighbor, name: routers, list: [192.0.2.1, 192.0.2.8/29]}], policyDefinitions: [{name: loud, statements: [{name: first, conditions: {prefixSet: {name: ours}, neighborSet: {name: routers, match: invert}, asPathSet: {name: ours, match: all}, communitySet: {name: ours, match: any}, largeCommunitySet: {name: ours}}, actions: {community: {type: replace, communities: [graceful-shutdown]}, largeCommunity: {type: remove, communities: ['1:2:3']}, med: {type: mod, value: -5}, localPref: 50, asPrepend: {repeat: 3}}}, {actions: {med: {value: 7}, asPrepend: {asn: 64999}, community: {communities: ['64512:7']}, routeAction: accept}}]}, {name: quiet, statements: [{name: '0', actions: {routeAction: reject}}]}]}`,
+			`set as-path ours [^64513_][]
+			 set community ours [65535:65281 64512:.*][]
+			 set large-community ours [64512:1:2][]
+			 set neighbor routers [192.0.2.1/32 192.0.2.8/29][]
+			 set prefix ours [][{198.51.100.0/24 25 32} {0.0.0.0/0 0 0}]
+			 import [import quiet/0] -> reject
+			 import nothing else
+			 export [export loud/first] prefixes any of ours neighbors invert of routers paths all of ours communities any of ours large any of ours -> replace [65535:0] remove [1:2:3] med+-5 pref=50 prepend 64512x3
+			 export [export loud/1] -> add [64512:7] med=7 prepend 64999x1 accept
+			 export [export quiet/0] -> reject`,
+		},
+		{
+			"policies for some neighbors", `{definedSets: [{type: neighbor, name: low, list: [192.0.2.0/30]}], policyDefinitions: [{name: out, statements: [{name: low, conditions: {neighborSet: {name: low}}, actions: {routeAction: reject}}, {name: high, conditions: {neighborSet: {name: low, match: invert}}, actions: {med: {value: 9}}}, {name: all, actions: {routeAction: accept}}]}], peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, afiSafis: [{family: ipv4-unicast}], applyPolicy: {exportPolicy: {policies: [out], defaultAction: reject}}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}, {config: {neighborAddress: 192.0.2.4, peerGroup: tor}, applyPolicy: {importPolicy: {defaultAction: reject}}}, {config: {neighborAddress: 192.0.2.5, peerGroup: tor}, applyPolicy: {exportPolicy: {}}}, {config: {neighborInterface: eth1, peerGroup: tor}}]}`,
+			`peer %eth1 as 64600 from 64512 IPv4 90/30/10
+			 peer 192.0.2.1 as 64600 from 64512 IPv4 90/30/10
+			 peer 192.0.2.4 as 64600 from 64512 IPv4 90/30/10
+			 peer 192.0.2.5 as 64600 from 64512 IPv4 90/30/10
+			 set neighbor low [192.0.2.0/30][]
+			 set neighbor purelb:export ["out"], else reject [192.0.2.1/32 192.0.2.4/32 %eth1][]
+			 set neighbor purelb:export ["out"], else reject out/high [192.0.2.4/32 %eth1][]
+			 set neighbor purelb:export ["out"], else reject out/low [192.0.2.1/32][]
+			 set neighbor purelb:import [], else reject [192.0.2.4/32][]
+			 import [purelb:import [], else reject rest] neighbors any of purelb:import [], else reject -> reject
+			 export [purelb:export ["out"], else reject out/low] neighbors any of purelb:export ["out"], else reject out/low -> reject
+			 export [purelb:export ["out"], else reject out/high] neighbors any of purelb:export ["out"], else reject out/high -> med=9
+			 export [purelb:export ["out"], else reject out/all] neighbors any of purelb:export ["out"], else reject -> accept
+			 export [purelb:export ["out"], else reject rest] neighbors any of purelb:export ["out"], else reject -> reject`,
+		},
+		{
+			"what comes in and goes out by the kernel", `{vrfs: [{name: red, rd: '64512:1', importRt: ['64512:1'], exportRt: ['192.0.2.1:1'], netlinkImport: {enabled: true, interfaceList: ['red*']}, netlinkExport: {enabled: true, metric: 7}}, {name: blue, rd: '4200000000:2', netlinkExport: {enabled: true, linuxTableId: 9, validateNexthop: false}}], netlinkImport: {enabled: true, vrf: red, interfaceList: [kube-lb0, kube-lb0, 'lo*']}, netlinkExport: {enabled: true, dampeningInterval: 50, routeProtocol: 99, rules: [{name: all, allowDefaultRoute: true}, {name: some, communityList: ['64512:1', blackhole], largeCommunityList: ['1:02:3'], tableId: 100, metric: 5, validateNexthop: false}, {name: dev, vrf: blue}]}}`,
+			`not take []
+			 vrf blue 4200000000:2 import [] export []
+			 vrf red 64512:1 import [64512:1] export [192.0.2.1:1]
+			 take ["kube-lb0" "lo*"] into red
+			 take ["red*"] into red
+			 put vrf red from "red" to table 0 red metric 7 validated after 50ms as 99
+			 put vrf blue from "blue" to table 9  metric 20 after 50ms as 99
+			 put all from "" to table 0  metric 20 validated default after 50ms as 99
+			 put some [4227858433 4294902426] [1:2:3] from "" to table 100  metric 5 after 50ms as 99
+			 put dev from "" to table 0 blue metric 20 validated after 50ms as 99`,
+		},
+		{
+			"the dummy interface by its name, whatever it is", `{netlinkImport: {enabled: true}}`,
+			``,
+		},
+		{
+			"nothing comes in", `{netlinkImport: {enabled: false}}`,
+			`not take []`,
+		},
+		{
+			"a password that may be missing", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513, authPasswordSecretRef: {name: none, key: none, optional: true}}}]}`,
+			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := decide(t, tt.config)
+			if diff := cmp.Diff(trimmed(tt.want), beyond(d)); diff != "" {
+				t.Error(diff)
+			}
+			invariants(t, d)
+		})
+	}
+}
+
+// TestANodeWithoutIPv4FindsItsRouterID holds the hash to that of earlier
+// generations: FNV-1a of the name, modulo the size of the pool less two, plus
+// one.
+func TestANodeWithoutIPv4FindsItsRouterID(t *testing.T) {
+	tests := []struct{ name, pool, want string }{
+		{"node-a", "", "10.255.191.26"},
+		{"node-b", "", "10.255.194.173"},
+		{"node-a", "10.7.7.0/24", "10.7.7.52"},
+		{"", "10.7.7.0/24", "10.7.7.132"},
+	}
+	for _, tt := range tests {
+		spec := config(t, "{global: {asn: 64512}}")
+		spec.Global.RouterIDPool = tt.pool
+		d := peering.Decide(spec, peering.Node{Name: tt.name, InternalIPs: ips("2001:db8::10")}, secrets, egress)
+		if got := d.State.Global.RouterID.String(); got != tt.want || d.RouterIDSource != peering.RouterIDHash {
+			t.Errorf("%q in %q: %s by %s, want %s", tt.name, tt.pool, got, d.RouterIDSource, tt.want)
+		}
+	}
+}
+
+func TestWithoutAnAddressAndAPoolThereIsNoState(t *testing.T) {
+	spec := config(t, "{global: {asn: 64512, routerIDPool: here}}")
+	d := peering.Decide(spec, peering.Node{Name: "node-a"}, secrets, egress)
+	if d.OK || !strings.Contains(print(d), "routerIDPool cannot be used") {
+		t.Error(print(d))
+	}
+}
+
+func TestEveryTemplateThatLeadsNowhereSaysSo(t *testing.T) {
+	for template, want := range map[string]string{
+		"${NODE_IP}":                     "the node has no internal IPv4 address",
+		"${NODE_IPV4}":                   "the node has no internal IPv4 address",
+		"${NODE_EXTERNAL_IP}":            "the node has no external IPv4 address",
+		"${node.annotations['a.b/c-d']}": "the node has no annotation a.b/c-d",
+	} {
+		spec := config(t, "{global: {asn: 64512}}")
+		spec.Global.RouterID = template
+		d := peering.Decide(spec, peering.Node{Name: "node-a"}, secrets, egress)
+		if d.OK || !strings.Contains(print(d), "fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: "+want) {
+			t.Errorf("%s: %s", template, print(d))
+		}
+	}
+}
+
+// TestAllSecretsAreNamed also those of neighbours of other nodes: their loss is a
+// mistake of the configuration.
+func TestAllSecretsAreNamed(t *testing.T) {
+	d := decide(t, `{peerGroups: [{config: {peerGroupName: tor, authPasswordSecretRef: {name: c, key: d}}}],
+		neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPasswordSecretRef: {name: b, key: b}}, nodeSelector: {matchLabels: {rack: '9'}}},
+			{config: {neighborInterface: eth2, peerAsn: 1, authPasswordSecretRef: {name: b, key: a}}},
+			{config: {neighborInterface: eth3, peerAsn: 1, authPasswordSecretRef: {name: b, key: a}}}]}`)
+	want := []peering.SecretRef{{Name: "b", Key: "a"}, {Name: "b", Key: "b"}, {Name: "c", Key: "d"}}
+	if diff := cmp.Diff(want, d.Secrets); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTheOrderOfWritingDoesNotCount but for statements, and for which of two
+// neighbours of one address comes first.
+func TestTheOrderOfWritingDoesNotCount(t *testing.T) {
+	const a, b = "{config: {neighborAddress: 192.0.2.1, peerAsn: 1}}", "{config: {neighborAddress: '2001:db8::1', peerAsn: 2}}"
+	const x, y = "{type: neighbor, name: x, list: [192.0.2.1]}", "{type: as-path, name: y, list: ['1']}"
+	one := decide(t, "{neighbors: ["+a+", "+b+"], definedSets: ["+x+", "+y+"]}")
+	other := decide(t, "{neighbors: ["+b+", "+a+"], definedSets: ["+y+", "+x+"]}")
+	if diff := cmp.Diff(print(one), print(other)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestANextHopIsTheNodesOwnBeforeThatOfAService because addresses of Services
+// can be on the same interface, and go away.
+func TestANextHopIsTheNodesOwnBeforeThatOfAService(t *testing.T) {
+	spec := config(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}")
+	for _, tt := range []struct {
+		known, there, want string
+	}{
+		{"2001:db8::9", "2001:db8::5 2001:db8::9", "2001:db8::9"},
+		{"192.0.2.10", "2001:db8::9 2001:db8::5", "2001:db8::5"},
+		{"192.0.2.10", "192.0.2.10 fe80::1 ::1", ""},
+	} {
+		d := peering.Decide(spec, peering.Node{Name: "a", InternalIPs: ips("10.0.0.1", tt.known)}, secrets, func(netip.Addr) (peering.Egress, bool) {
+			return peering.Egress{Interface: "eth0", Addresses: ips(strings.Fields(tt.there)...)}, true
+		})
+		got := ""
+		for _, hop := range d.State.Peers[0].NextHops {
+			got = hop.String()
+		}
+		if got != tt.want {
+			t.Errorf("%s of %s: %q, want %q", tt.known, tt.there, got, tt.want)
+		}
+	}
+}
+
+// TestNoPasswordIsSaid whatever is wrong with it.
+func TestNoPasswordIsSaid(t *testing.T) {
+	long := strings.Repeat("hush", 21)
+	d := decide(t, "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPassword: "+long+"}}]}")
+	if len(d.Problems) != 1 || strings.Contains(complaints(d)+d.LeftOut[0].Message, "hush") {
+		t.Error(complaints(d))
+	}
+}

@@ -1,0 +1,132 @@
+package peering_test
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/peering"
+)
+
+// invariants hold for every decision, whatever was written.
+func invariants(t testing.TB, d peering.Decision) {
+	t.Helper()
+	for _, p := range d.Problems {
+		if p.Message == "" || p.Reason == "" || p.Field == "" {
+			t.Errorf("a problem without words: %+v", p)
+		}
+	}
+	if !d.OK {
+		return
+	}
+	s := d.State
+	if g := s.Global; g.ASN == 0 || !g.RouterID.Is4() || len(g.Families) == 0 || g.Port < -1 || g.Port > 65535 {
+		t.Errorf("global: %+v", g)
+	}
+	once(t, "peer", s.Peers, peering.Peer.Name)
+	once(t, "group", s.Groups, func(g peering.Group) string { return g.Name })
+	once(t, "dynamic", s.Dynamic, func(d peering.Dynamic) string { return d.Prefix.String() })
+	once(t, "VRF", s.VRFs, func(v peering.VRF) string { return v.Name })
+	once(t, "set", s.Sets, func(e peering.Set) string { return string(e.Kind) + " " + e.Name })
+	once(t, "statement", slices.Concat(s.Import.Statements, s.Export.Statements), func(s peering.Statement) string { return s.Name })
+	for _, p := range s.Peers {
+		soundPeer(t, s, p)
+	}
+	for _, g := range s.Groups {
+		soundOptions(t, s, g.Name, g.Options)
+	}
+	for _, dyn := range s.Dynamic {
+		if dyn.Prefix != dyn.Prefix.Masked() || !slices.ContainsFunc(s.Groups, func(g peering.Group) bool { return g.Name == dyn.Group }) {
+			t.Errorf("dynamic %+v", dyn)
+		}
+	}
+	for _, set := range s.Sets {
+		soundSet(t, set)
+	}
+	for _, c := range []peering.Chain{s.Import, s.Export} {
+		if c.Default == peering.Continue {
+			t.Error("a chain without an end")
+		}
+		for _, st := range c.Statements {
+			soundStatement(t, s, st)
+		}
+	}
+}
+
+// once says that every element has a name of its own.
+func once[T any](t testing.TB, what string, list []T, name func(T) string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, e := range list {
+		if n := name(e); n == "" || seen[n] {
+			t.Errorf("%s %q is not the only one of its name", what, n)
+		} else {
+			seen[n] = true
+		}
+	}
+}
+
+func soundPeer(t testing.TB, s peering.State, p peering.Peer) {
+	t.Helper()
+	if p.Address.IsValid() == (p.Interface != "") || p.Address.Is4In6() || p.Address.IsMulticast() || p.Path == "" {
+		t.Errorf("peer %+v", p)
+	}
+	for f, hop := range p.NextHops {
+		if addr.FamilyOf(hop) != f || slices.Contains(p.Mute, f) {
+			t.Errorf("peer %s: next hop %s for %s", p.Name(), hop, f)
+		}
+	}
+	if p.VRF != "" && !slices.ContainsFunc(s.VRFs, func(v peering.VRF) bool { return v.Name == p.VRF }) {
+		t.Errorf("peer %s: no VRF %s", p.Name(), p.VRF)
+	}
+	soundOptions(t, s, p.Name(), p.Options)
+}
+
+func soundOptions(t testing.TB, s peering.State, name string, o peering.Options) {
+	t.Helper()
+	wrong := o.ASN == 0 || o.LocalASN == 0 || len(o.Password) > 80 || len(o.Families) == 0 ||
+		o.Multihop != 0 && o.TTLSecurity != 0 || o.Timers.Keepalive >= o.Timers.Hold || o.Timers.Keepalive <= 0 ||
+		o.BFD != nil && (o.BFD.Multiplier < 2 || o.BFD.MinReceive <= 0 || o.BFD.MinTransmit <= 0) ||
+		o.GracefulRestart.Enabled && (o.GracefulRestart.Restart <= 0 || o.GracefulRestart.Deferral <= 0)
+	for _, f := range o.Families {
+		wrong = wrong || !slices.Contains(s.Global.Families, f.Family)
+	}
+	if wrong {
+		t.Errorf("options of %s: %+v", name, o)
+	}
+}
+
+func soundSet(t testing.TB, s peering.Set) {
+	t.Helper()
+	if len(s.List)+len(s.Prefixes) == 0 {
+		t.Errorf("set %s is empty", s.Name)
+	}
+	for _, p := range s.Prefixes {
+		if addr.FamilyOf(p.Prefix.Addr()) != s.Family || int(p.Min) < p.Prefix.Bits() || p.Max < p.Min || int(p.Max) > p.Prefix.Addr().BitLen() {
+			t.Errorf("set %s: %+v", s.Name, p)
+		}
+	}
+	if s.Kind != peering.NeighborSet {
+		return
+	}
+	for _, text := range s.List {
+		_, err := netip.ParsePrefix(text)
+		if err != nil && !strings.HasPrefix(text, "%") {
+			t.Errorf("set %s: %s", s.Name, text)
+		}
+	}
+}
+
+func soundStatement(t testing.TB, s peering.State, st peering.Statement) {
+	t.Helper()
+	for kind, ref := range map[peering.SetKind]*peering.SetRef{
+		peering.PrefixSet: st.If.Prefixes, peering.NeighborSet: st.If.Neighbors, peering.ASPathSet: st.If.ASPaths,
+		peering.CommunitySet: st.If.Communities, peering.LargeCommunitySet: st.If.LargeCommunities,
+	} {
+		if ref != nil && (ref.Match == "" || !slices.ContainsFunc(s.Sets, func(e peering.Set) bool { return e.Kind == kind && e.Name == ref.Name })) {
+			t.Errorf("statement %s: no %s set %q to match %q of", st.Name, kind, ref.Name, ref.Match)
+		}
+	}
+}

@@ -1,0 +1,385 @@
+package peering
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// How many elements the lists of a BGPNodeStatus have at most.
+const (
+	mostLocal    = 500
+	mostReceived = 100
+	mostExported = 500
+	mostImported = 500
+)
+
+// Report is all that a BGPNodeStatus says.
+type Report struct {
+	Node string
+	Now  time.Time
+	// Unconfigured says that there is no BGPConfiguration; Leaving that the
+	// speaker is about to end.
+	Unconfigured, Leaving bool
+	Decision              Decision
+	// Unapplied are problems that the server has with the Decision's State.
+	Unapplied []Problem
+	// Failures are why what should be running is not, or could not be read.
+	Failures []string
+
+	Neighbors []NeighborStatus
+	// BFD are the states of BFD sessions, by the name of the neighbour.
+	BFD map[string]string
+
+	Interfaces []Interface
+	Imported   []Imported
+	// Local are the routes that are announced, and AdvertisedTo to whom.
+	Local        []Route
+	AdvertisedTo map[RouteKey][]string
+	Learned      []LearnedRoute
+	Exported     []Exported
+}
+
+// Interface is one whose addresses are imported, or a name or pattern that there
+// is none of.
+type Interface struct {
+	Name       string
+	Exists, Up bool
+}
+
+// Exported is a route that is to be in a routing table of the kernel, and the
+// reason why it is not.
+type Exported struct {
+	Prefix    netip.Prefix
+	VRF       string
+	Table     uint32
+	Metric    uint32
+	Installed bool
+	Reason    string
+}
+
+// NodeStatus is what the node says of itself. Times in it change only with what
+// they are about: previous is what it said before.
+func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
+	d := in.Decision
+	neighbors, missing := in.neighbors()
+	failures := in.failures(missing)
+	now := metav1.NewTime(in.Now.Truncate(time.Second))
+	out := bgpv1.BGPNodeStatusStatus{
+		NodeName:         in.Node,
+		RouterIDSource:   d.RouterIDSource,
+		ASN:              int64(d.State.Global.ASN),
+		LastUpdated:      &now,
+		HeartbeatSeconds: int32(d.Heartbeat / time.Second),
+		NeighborCount:    int32(len(neighbors)),
+		Healthy:          len(failures) == 0 && !in.Leaving,
+		Neighbors:        neighbors,
+		NetlinkImport:    in.netlinkImport(),
+		RIB:              in.rib(),
+		NetlinkExport:    in.netlinkExport(),
+		VRFs:             in.vrfs(),
+	}
+	if id := d.State.Global.RouterID; id.IsValid() {
+		out.RouterID = id.String()
+	}
+	out.Conditions = conditions(previous.Conditions, now, in.ready(failures), in.configured(), in.resolved())
+	return out
+}
+
+// neighbors are those that should be there, those that are there without, and
+// those that are left out; and what of it is not as it should be.
+func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
+	found := make(map[string]NeighborStatus, len(in.Neighbors))
+	for _, n := range in.Neighbors {
+		found[n.Name()] = n
+	}
+	for _, p := range in.Decision.State.Peers {
+		n, there := found[p.Name()]
+		if !there {
+			n = NeighborStatus{Address: p.Address, Interface: p.Interface, State: Idle, AdminDown: p.AdminDown, LastError: in.unapplied(p)}
+		}
+		n.PeerASN, n.LocalASN, n.Description = p.ASN, p.LocalASN, p.Description
+		all = append(all, in.neighbor(n))
+		if n.State != Established && !p.AdminDown {
+			missing = append(missing, p.Name()+" is "+cmp.Or(n.State, Idle))
+		}
+	}
+	came := false
+	for _, n := range in.Neighbors {
+		if n.Dynamic || !slices.ContainsFunc(in.Decision.State.Peers, func(p Peer) bool { return p.Name() == n.Name() }) {
+			all = append(all, in.neighbor(n))
+			came = came || n.Dynamic && n.State == Established
+		}
+	}
+	if len(in.Decision.State.Dynamic) > 0 && !came {
+		missing = append(missing, "no dynamic neighbor is Established")
+	}
+	for _, l := range in.Decision.LeftOut {
+		all = append(all, bgpv1.NodeNeighbor{
+			Address: l.Name, PeerASN: int64(l.ASN), LocalASN: int64(in.Decision.State.Global.ASN),
+			State: Idle, Description: l.Description, LastError: l.Message,
+		})
+		missing = append(missing, l.Name+" is left out")
+	}
+	slices.SortStableFunc(all, func(a, b bgpv1.NodeNeighbor) int { return compareAddresses(a.Address, b.Address) })
+	return all, missing
+}
+
+// unapplied is why the server does not have a neighbour.
+func (in Report) unapplied(p Peer) string {
+	for _, problem := range in.Unapplied {
+		if problem.Field == p.Path {
+			return problem.Message
+		}
+	}
+	return ""
+}
+
+func (in Report) neighbor(n NeighborStatus) bgpv1.NodeNeighbor {
+	out := bgpv1.NodeNeighbor{
+		Address: n.Name(), Interface: n.Interface, Dynamic: n.Dynamic,
+		PeerASN: int64(n.PeerASN), LocalASN: int64(n.LocalASN), State: cmp.Or(n.State, Idle),
+		StateSince: stamp(n.Since), SessionUpSince: stamp(n.UpSince),
+		Description: n.Description, BFD: in.BFD[n.Name()],
+	}
+	if n.Address.IsValid() {
+		out.Address = n.Address.String()
+	}
+	for f := range n.Sent {
+		out.PrefixesSent += int64(n.Sent[f])
+	}
+	for f := range n.Received {
+		out.PrefixesReceived += int64(n.Received[f])
+	}
+	if n.State != Established {
+		out.LastError = in.lastError(n)
+	}
+	return out
+}
+
+// lastError is why there is no session, as far as it is known; a neighbour that
+// says nothing leaves only the time that has passed.
+func (in Report) lastError(n NeighborStatus) string {
+	if n.AdminDown {
+		return "held down by adminDown"
+	}
+	var all []string
+	if n.LastError != "" {
+		all = append(all, n.LastError)
+	}
+	if !n.Since.IsZero() && in.Now.After(n.Since) {
+		all = append(all, fmt.Sprintf("state unchanged for %d s", int(in.Now.Sub(n.Since)/time.Second)))
+	}
+	return strings.Join(all, "; ")
+}
+
+// stamp is t as it is written; nil when there is none.
+func stamp(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	out := metav1.NewTime(t.Truncate(time.Second))
+	return &out
+}
+
+// failures are all that is not as it should be.
+func (in Report) failures(missing []string) []string {
+	if in.Unconfigured {
+		return in.Failures
+	}
+	all := slices.Clone(in.Failures)
+	if !in.Decision.OK {
+		all = append(all, "the configuration is not in effect")
+	}
+	all = append(all, missing...)
+	announced := in.announced()
+	absent := 0
+	for _, i := range in.Imported {
+		if !announced[RouteKey{i.Address.Masked(), i.VRF}] {
+			absent++
+		}
+	}
+	if absent > 0 {
+		all = append(all, fmt.Sprintf("%d of %d imported addresses are not announced", absent, len(in.Imported)))
+	}
+	uninstalled := 0
+	for _, e := range in.Exported {
+		if !e.Installed {
+			uninstalled++
+		}
+	}
+	if uninstalled > 0 {
+		all = append(all, fmt.Sprintf("%d of %d exported routes are not in the kernel", uninstalled, len(in.Exported)))
+	}
+	return all
+}
+
+func (in Report) announced() map[RouteKey]bool {
+	all := make(map[RouteKey]bool, len(in.Local))
+	for _, r := range in.Local {
+		all[r.Key()] = true
+	}
+	return all
+}
+
+func (in Report) netlinkImport() *bgpv1.NodeImport {
+	d := in.Decision
+	out := &bgpv1.NodeImport{Enabled: d.Import.Enabled, VRF: d.Import.VRF, TotalImported: int32(len(in.Imported))}
+	for _, i := range in.Interfaces {
+		state := "down"
+		if i.Up {
+			state = "up"
+		}
+		out.Interfaces = append(out.Interfaces, bgpv1.NodeInterface{Name: i.Name, Exists: i.Exists, OperState: state})
+	}
+	imported := slices.Clone(in.Imported)
+	slices.SortFunc(imported, byRoute)
+	imported, out.Truncated = first(imported, mostImported)
+	announced := in.announced()
+	for _, i := range imported {
+		out.ImportedAddresses = append(out.ImportedAddresses, bgpv1.ImportedAddress{
+			Address: i.Address.String(), Interface: i.Interface, InRIB: announced[RouteKey{i.Address.Masked(), i.VRF}],
+		})
+	}
+	return out
+}
+
+// first is the beginning of a list, and whether there is more.
+func first[T any](list []T, most int) ([]T, bool) {
+	if len(list) > most {
+		return list[:most], true
+	}
+	return list, false
+}
+
+func (in Report) rib() *bgpv1.NodeRIB {
+	out := &bgpv1.NodeRIB{LocalRouteCount: int32(len(in.Local)), ReceivedRouteCount: int32(len(in.Learned))}
+	local := slices.Clone(in.Local)
+	slices.SortFunc(local, func(a, b Route) int { return compareKeys(a.Key(), b.Key()) })
+	local, moreLocal := first(local, mostLocal)
+	for _, r := range local {
+		self := netip.IPv6Unspecified()
+		if r.Prefix.Addr().Is4() {
+			self = netip.IPv4Unspecified()
+		}
+		out.LocalRoutes = append(out.LocalRoutes, bgpv1.RIBRoute{
+			Prefix: r.Prefix.String(), NextHop: self.String(), AdvertisedTo: sortedCopy(in.AdvertisedTo[r.Key()]),
+			Communities: communityTexts(r.Attributes.Communities, r.Attributes.LargeCommunities),
+		})
+	}
+	learned := slices.Clone(in.Learned)
+	slices.SortFunc(learned, func(a, b LearnedRoute) int {
+		return cmp.Or(compareKeys(a.Key(), b.Key()), a.From.Compare(b.From), a.NextHop.Compare(b.NextHop))
+	})
+	learned, moreLearned := first(learned, mostReceived)
+	for _, r := range learned {
+		out.ReceivedRoutes = append(out.ReceivedRoutes, bgpv1.RIBRoute{
+			Prefix: r.Prefix.String(), NextHop: text(r.NextHop), FromPeer: text(r.From),
+			Communities: communityTexts(r.Communities, r.LargeCommunities),
+		})
+	}
+	out.Truncated = moreLocal || moreLearned
+	return out
+}
+
+// text is an address, or nothing.
+func text(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+func sortedCopy(list []string) []string {
+	out := slices.Clone(list)
+	slices.SortFunc(out, compareAddresses)
+	return out
+}
+
+// compareAddresses orders addresses as such, before what is none.
+func compareAddresses(a, b string) int {
+	ipA, errA := netip.ParseAddr(a)
+	ipB, errB := netip.ParseAddr(b)
+	switch {
+	case errA == nil && errB == nil:
+		return ipA.Compare(ipB)
+	case errA == nil:
+		return -1
+	case errB == nil:
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+func compareKeys(a, b RouteKey) int {
+	return cmp.Or(cmp.Compare(a.VRF, b.VRF), comparePrefixes(a.Prefix, b.Prefix))
+}
+
+func communityTexts(communities []uint32, large []string) []string {
+	var all []string
+	for _, c := range communities {
+		all = append(all, communityText(c))
+	}
+	return append(all, large...)
+}
+
+func (in Report) netlinkExport() *bgpv1.NodeExport {
+	d := in.Decision
+	out := &bgpv1.NodeExport{
+		Enabled: len(d.Export) > 0, Protocol: int32(d.Protocol), DampeningInterval: int32(d.Dampening / time.Millisecond),
+		TotalExported: int32(len(in.Exported)),
+	}
+	for _, rule := range d.Export {
+		out.Rules = append(out.Rules, bgpv1.NodeExportRule{Name: rule.Name, Metric: int64(rule.Metric), TableID: int64(rule.Table)})
+	}
+	exported := slices.Clone(in.Exported)
+	slices.SortFunc(exported, func(a, b Exported) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), comparePrefixes(a.Prefix, b.Prefix), cmp.Compare(a.Metric, b.Metric))
+	})
+	exported, out.Truncated = first(exported, mostExported)
+	for _, e := range exported {
+		out.ExportedRoutes = append(out.ExportedRoutes, bgpv1.ExportedRoute{
+			Prefix: e.Prefix.String(), Table: tableName(e.Table), Metric: int64(e.Metric), Installed: e.Installed, Reason: e.Reason,
+		})
+	}
+	return out
+}
+
+func tableName(n uint32) string {
+	if n == 0 || n == 254 {
+		return "main"
+	}
+	return strconv.FormatUint(uint64(n), 10)
+}
+
+func (in Report) vrfs() []bgpv1.NodeVRF {
+	var all []bgpv1.NodeVRF
+	for _, v := range in.Decision.State.VRFs {
+		out := bgpv1.NodeVRF{Name: v.Name, RD: v.RD}
+		for _, r := range in.Local {
+			if r.VRF == v.Name {
+				out.ImportedRouteCount++
+			}
+		}
+		for _, r := range in.Learned {
+			if r.VRF == v.Name {
+				out.ImportedRouteCount++
+			}
+		}
+		for _, e := range in.Exported {
+			if e.VRF == v.Name && e.Installed {
+				out.ExportedRouteCount++
+			}
+		}
+		all = append(all, out)
+	}
+	return all
+}

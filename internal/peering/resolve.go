@@ -1,0 +1,39 @@
+package peering
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Resolved is s with the link-local addresses of unnumbered neighbours, by
+// interface, in place of their names in sets of neighbours. A neighbour that a
+// set names and whose address is not known is left out until it is: without it
+// the policies that are meant for it would not hold for it.
+func (s State) Resolved(linkLocal map[string]netip.Addr) State {
+	named := make(map[string]bool)
+	sets := slices.Clone(s.Sets)
+	for i, set := range sets {
+		if set.Kind != NeighborSet {
+			continue
+		}
+		sets[i].List = nil
+		for _, element := range set.List {
+			name, unnumbered := strings.CutPrefix(element, "%")
+			if !unnumbered {
+				sets[i].List = append(sets[i].List, element)
+				continue
+			}
+			named[name] = true
+			if a, known := linkLocal[name]; known {
+				sets[i].List = append(sets[i].List, host(a).list()...)
+			}
+		}
+	}
+	s.Sets = sets
+	s.Peers = slices.DeleteFunc(slices.Clone(s.Peers), func(p Peer) bool {
+		_, known := linkLocal[p.Interface]
+		return p.Interface != "" && named[p.Interface] && !known
+	})
+	return s
+}

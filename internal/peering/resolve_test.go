@@ -1,0 +1,51 @@
+package peering_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses and so do the
+// neighbours, but not those without policies.
+func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
+	d := decide(t, `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, applyPolicy: {exportPolicy: {defaultAction: reject}}},
+		{config: {neighborInterface: eth2, peerAsn: 64513}, applyPolicy: {exportPolicy: {defaultAction: reject}}},
+		{config: {neighborInterface: eth3, peerAsn: 64513}},
+		{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}], applyPolicy: {exportPolicy: {defaultAction: reject}}}]}`)
+	before := print(d)
+	got := func(found map[string]netip.Addr) string {
+		r := d
+		r.State = d.State.Resolved(found)
+		var lines []string
+		for line := range strings.Lines(beyond(r)) {
+			if strings.HasPrefix(line, "peer") || strings.HasPrefix(line, "set") {
+				lines = append(lines, line)
+			}
+		}
+		return strings.Join(lines, "")
+	}
+	const (
+		eth1, eth2, eth3 = "peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10\n", "peer %eth2 as 64513 from 64512 IPv4 IPv6 90/30/10\n", "peer %eth3 as 64513 from 64512 IPv4 IPv6 90/30/10\n"
+		v4               = "peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10\n"
+		set              = "set neighbor purelb:export [], else reject "
+	)
+	one, two := netip.MustParseAddr("fe80::1%eth1"), netip.MustParseAddr("fe80::2")
+	for _, tt := range []struct {
+		found map[string]netip.Addr
+		want  string
+	}{
+		{nil, eth3 + v4 + set + "[198.51.100.1/32][]\n"},
+		{map[string]netip.Addr{"eth1": one}, eth1 + eth3 + v4 + set + "[198.51.100.1/32 fe80::1/128][]\n"},
+		{map[string]netip.Addr{"eth1": one, "eth2": two}, eth1 + eth2 + eth3 + v4 + set + "[198.51.100.1/32 fe80::1/128 fe80::2/128][]\n"},
+	} {
+		if diff := cmp.Diff(tt.want, got(tt.found)); diff != "" {
+			t.Errorf("%v: %s", tt.found, diff)
+		}
+	}
+	if diff := cmp.Diff(before, print(d)); diff != "" {
+		t.Errorf("the decision itself has changed: %s", diff)
+	}
+}

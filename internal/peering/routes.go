@@ -1,0 +1,82 @@
+package peering
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// Imported is an address of the kernel that is to become a route.
+type Imported struct {
+	Address   netip.Prefix
+	Interface string
+	VRF       string
+}
+
+// RouteKey tells one route from another.
+type RouteKey struct {
+	Prefix netip.Prefix
+	VRF    string
+}
+
+// Key tells r from other routes.
+func (r Route) Key() RouteKey { return RouteKey{r.Prefix, r.VRF} }
+
+// GracefulShutdown is the community that asks for other ways to be preferred
+// (RFC 8326).
+const GracefulShutdown uint32 = 0xFFFF0000
+
+// Routes are the routes of what is imported, sorted. An address's own network is
+// the route, and several addresses of one network are one. It has the attributes
+// of the lowest of its addresses that have any. Draining asks neighbours to
+// prefer other nodes.
+func Routes(imported []Imported, attributes func(netip.Addr) Attributes, draining bool) []Route {
+	sorted := slices.Clone(imported)
+	slices.SortFunc(sorted, byRoute)
+	var routes []Route
+	for _, i := range sorted {
+		key := RouteKey{i.Address.Masked(), i.VRF}
+		if n := len(routes); n == 0 || routes[n-1].Key() != key {
+			routes = append(routes, Route{Prefix: key.Prefix, VRF: key.VRF})
+		}
+		if last := &routes[len(routes)-1]; attributes != nil && last.Attributes.empty() {
+			last.Attributes = attributes(i.Address.Addr()).plain()
+		}
+	}
+	if draining {
+		for i := range routes {
+			routes[i].Attributes = drained(routes[i].Attributes)
+		}
+	}
+	return routes
+}
+
+// byRoute orders addresses by their route, and those of one route by themselves.
+func byRoute(a, b Imported) int {
+	return cmp.Or(
+		cmp.Compare(a.VRF, b.VRF),
+		a.Address.Masked().Addr().Compare(b.Address.Masked().Addr()),
+		cmp.Compare(a.Address.Bits(), b.Address.Bits()),
+		a.Address.Addr().Compare(b.Address.Addr()),
+		cmp.Compare(a.Interface, b.Interface),
+	)
+}
+
+// drained adds GracefulShutdown to a copy of a.
+func drained(a Attributes) Attributes {
+	if !slices.Contains(a.Communities, GracefulShutdown) {
+		a.Communities = append(slices.Clip(a.Communities), GracefulShutdown)
+	}
+	return a
+}
+
+// plain is a with nothing for lists of nothing.
+func (a Attributes) plain() Attributes {
+	if len(a.Communities) == 0 {
+		a.Communities = nil
+	}
+	if len(a.LargeCommunities) == 0 {
+		a.LargeCommunities = nil
+	}
+	return a
+}

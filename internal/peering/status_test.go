@@ -1,0 +1,425 @@
+package peering_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/peering"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// neighbor is one in a state for a minute.
+func neighbor(address, state string) peering.NeighborStatus {
+	n := peering.NeighborStatus{
+		Address: netip.MustParseAddr(address), State: state, PeerASN: 64513, LocalASN: 64512, Since: noon.Add(-time.Minute),
+		Sent: map[addr.Family]uint32{addr.V4: 2, addr.V6: 1}, Received: map[addr.Family]uint32{addr.V4: 5},
+	}
+	if state == peering.Established {
+		n.UpSince = n.Since
+	}
+	return n
+}
+
+// report is of a node with this configuration, with all that is imported
+// announced.
+func report(t testing.TB, text string, neighbors ...peering.NeighborStatus) peering.Report {
+	t.Helper()
+	return peering.Report{Node: "node-a", Now: noon, Decision: decide(t, text), Neighbors: neighbors}
+}
+
+// healthy tells the conditions of s, and its neighbours.
+func healthy(s bgpv1.BGPNodeStatusStatus) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "healthy %v, %d neighbors\n", s.Healthy, s.NeighborCount)
+	for _, n := range s.Neighbors {
+		fmt.Fprintf(&b, "%s as %d %s sent %d received %d%s%s%s\n", n.Address, n.PeerASN, n.State, n.PrefixesSent, n.PrefixesReceived,
+			when(n.Dynamic, " dynamic"), when(n.BFD != "", " bfd "+n.BFD), when(n.LastError != "", ": "+n.LastError))
+	}
+	for _, c := range s.Conditions {
+		fmt.Fprintf(&b, "%s %s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return b.String()
+}
+
+const (
+	two      = "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 64513, description: second}}]}"
+	wellDone = `Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node
+		RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`
+)
+
+func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
+	tests := []struct {
+		name   string
+		report func(t *testing.T) peering.Report
+		want   string
+	}{
+		{
+			"all neighbors are there",
+			func(t *testing.T) peering.Report {
+				r := report(t, two, neighbor("192.0.2.2", peering.Established), neighbor("192.0.2.1", peering.Established))
+				r.BFD = map[string]string{"192.0.2.1": "Up"}
+				return r
+			},
+			`healthy true, 2 neighbors
+			 192.0.2.1 as 64513 Established sent 3 received 5 bfd Up
+			 192.0.2.2 as 64513 Established sent 3 received 5
+			 Ready True AllHealthy: 2 neighbor(s) established, netlinkImport active
+			 ` + wellDone,
+		},
+		{
+			"one neighbor is not there",
+			func(t *testing.T) peering.Report {
+				n := neighbor("192.0.2.2", peering.Active)
+				n.LastError = "hold timer expired"
+				return report(t, two, neighbor("192.0.2.1", peering.Established), n)
+			},
+			`healthy false, 2 neighbors
+			 192.0.2.1 as 64513 Established sent 3 received 5
+			 192.0.2.2 as 64513 Active sent 3 received 5: hold timer expired; state unchanged for 60 s
+			 Ready False Degraded: 192.0.2.2 is Active
+			 ` + wellDone,
+		},
+		{
+			"the server has no neighbor at all",
+			func(t *testing.T) peering.Report {
+				r := report(t, two)
+				r.Unapplied = []peering.Problem{{Field: "spec.neighbors[1]", Reason: "NotApplied", Message: "no such device"}}
+				return r
+			},
+			`healthy false, 2 neighbors
+			 192.0.2.1 as 64513 Idle sent 0 received 0
+			 192.0.2.2 as 64513 Idle sent 0 received 0: no such device
+			 Ready False Degraded: 192.0.2.1 is Idle; 192.0.2.2 is Idle
+			 Configured False ConfigurationInvalid: spec.neighbors[1]: no such device
+			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
+		},
+		{
+			"a neighbor that is held down is nothing bad",
+			func(t *testing.T) peering.Report {
+				n := neighbor("192.0.2.1", peering.Idle)
+				n.AdminDown = true
+				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, adminDown: true}}]}", n)
+			},
+			`healthy true, 1 neighbors
+			 192.0.2.1 as 64513 Idle sent 3 received 5: held down by adminDown
+			 Ready True AllHealthy: 0 neighbor(s) established, netlinkImport active
+			 ` + wellDone,
+		},
+		{
+			"a neighbor that is left out is missed",
+			func(t *testing.T) peering.Report {
+				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}")
+			},
+			`healthy false, 1 neighbors
+			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 Ready False Degraded: 192.0.2.1 is left out
+			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
+		},
+		{
+			"an unnumbered neighbor is known by its interface",
+			func(t *testing.T) peering.Report {
+				n := neighbor("fe80::1", peering.Established)
+				n.Interface = "eth1"
+				return report(t, "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}, {config: {neighborInterface: eth2, peerAsn: 64513}}]}", n)
+			},
+			`healthy false, 2 neighbors
+			 fe80::1 as 64513 Established sent 3 received 5
+			 %eth2 as 64513 Idle sent 0 received 0
+			 Ready False Degraded: %eth2 is Idle
+			 ` + wellDone,
+		},
+		{
+			"neighbors that come by themselves, and one that went",
+			func(t *testing.T) peering.Report {
+				came, went := neighbor("192.0.2.129", peering.Established), neighbor("192.0.2.130", peering.Active)
+				came.Dynamic, went.Dynamic = true, true
+				return report(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}", came, went)
+			},
+			`healthy true, 2 neighbors
+			 192.0.2.129 as 64513 Established sent 3 received 5 dynamic
+			 192.0.2.130 as 64513 Active sent 3 received 5 dynamic: state unchanged for 60 s
+			 Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active
+			 ` + wellDone,
+		},
+		{
+			"nobody has come",
+			func(t *testing.T) peering.Report {
+				return report(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}")
+			},
+			`healthy false, 0 neighbors
+			 Ready False Degraded: no dynamic neighbor is Established
+			 ` + wellDone,
+		},
+		{
+			"no neighbor is for this node",
+			func(t *testing.T) peering.Report {
+				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}")
+			},
+			`healthy true, 0 neighbors
+			 Ready True AllHealthy: no neighbor is meant for this node
+			 Configured False ConfigurationInvalid: spec.neighbors: none of the neighbors is for this node, so it announces nothing
+			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
+		},
+		{
+			"there is no configuration",
+			func(*testing.T) peering.Report {
+				return peering.Report{Node: "node-a", Now: noon, Unconfigured: true}
+			},
+			`healthy true, 0 neighbors
+			 Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP
+			 Configured False NotConfigured: there is no BGPConfiguration
+			 RouterIDResolved False NotConfigured: there is no BGPConfiguration`,
+		},
+		{
+			"there is no router ID, and what was there before goes on",
+			func(t *testing.T) peering.Report {
+				return report(t, "{global: {asn: 64512, routerID: here}}", neighbor("192.0.2.1", peering.Established))
+			},
+			`healthy false, 1 neighbors
+			 192.0.2.1 as 64513 Established sent 3 received 5
+			 Ready False Degraded: the configuration is not in effect
+			 Configured False ConfigurationInvalid: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing
+			 RouterIDResolved False ResolutionFailed: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing`,
+		},
+		{
+			"the speaker ends",
+			func(t *testing.T) peering.Report {
+				r := report(t, "{neighbors: []}")
+				r.Leaving = true
+				return r
+			},
+			`healthy false, 0 neighbors
+			 Ready False AgentShutdown: the speaker of the node has ended
+			 ` + wellDone,
+		},
+		{
+			"something could not be read",
+			func(t *testing.T) peering.Report {
+				r := report(t, "{neighbors: []}")
+				r.Failures = []string{"list neighbors: timeout"}
+				return r
+			},
+			`healthy false, 0 neighbors
+			 Ready False Degraded: list neighbors: timeout
+			 ` + wellDone,
+		},
+		{
+			"an address is not announced, and a route is not in the kernel",
+			func(t *testing.T) peering.Report {
+				r := report(t, "{neighbors: []}")
+				one, other := netip.MustParsePrefix("198.51.100.7/32"), netip.MustParsePrefix("198.51.100.8/32")
+				r.Imported = []peering.Imported{{Address: one}, {Address: other}}
+				r.Local = []peering.Route{{Prefix: one}}
+				r.Exported = []peering.Exported{{Prefix: one, Installed: true}, {Prefix: other, Reason: "no way"}, {Prefix: other, Table: 9}}
+				return r
+			},
+			`healthy false, 0 neighbors
+			 Ready False Degraded: 1 of 2 imported addresses are not announced; 2 of 3 exported routes are not in the kernel
+			 ` + wellDone,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := healthy(peering.NodeStatus(tt.report(t), bgpv1.BGPNodeStatusStatus{}))
+			if diff := cmp.Diff(trimmed(tt.want), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// large is a report with more of everything than fits.
+func large(t testing.TB) peering.Report {
+	r := report(t, `{vrfs: [{name: red, rd: '1:1'}], netlinkImport: {enabled: true, interfaceList: [kube-lb0, 'x*']},
+		netlinkExport: {enabled: true, routeProtocol: 99, rules: [{name: all, tableId: 7, metric: 5}]}}`)
+	r.Interfaces = []peering.Interface{{Name: "kube-lb0", Exists: true, Up: true}, {Name: "x*"}}
+	r.AdvertisedTo = map[peering.RouteKey][]string{}
+	for i := 600; i > 0; i-- {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
+		r.Imported = append(r.Imported, peering.Imported{Address: p, Interface: "kube-lb0"})
+		route := peering.Route{Prefix: p, Attributes: peering.Attributes{Communities: []uint32{64512<<16 | 7}, LargeCommunities: []string{"1:2:3"}}}
+		r.Local = append(r.Local, route)
+		r.AdvertisedTo[route.Key()] = []string{"192.0.2.11", "192.0.2.9"}
+		r.Learned = append(r.Learned, peering.LearnedRoute{
+			Prefix: netip.PrefixFrom(p.Addr(), 32), NextHop: netip.MustParseAddr("192.0.2.2"), From: netip.MustParseAddr("192.0.2.1"), Communities: []uint32{1},
+		})
+		r.Exported = append(r.Exported, peering.Exported{Prefix: p, Table: 7, Metric: 5, Installed: true})
+	}
+	r.Learned = append(r.Learned, peering.LearnedRoute{Prefix: netip.MustParsePrefix("::/0"), NextHop: netip.IPv6LinkLocalAllNodes(), VRF: "red"})
+	r.Exported = append(r.Exported, peering.Exported{Prefix: netip.MustParsePrefix("::/0"), VRF: "red", Installed: true})
+	return r
+}
+
+func TestListsAreCutAndSaySo(t *testing.T) {
+	s := peering.NodeStatus(large(t), bgpv1.BGPNodeStatusStatus{})
+	got := fmt.Sprint(len(s.RIB.LocalRoutes), s.RIB.LocalRouteCount, len(s.RIB.ReceivedRoutes), s.RIB.ReceivedRouteCount, s.RIB.Truncated,
+		len(s.NetlinkImport.ImportedAddresses), s.NetlinkImport.TotalImported, s.NetlinkImport.Truncated,
+		len(s.NetlinkExport.ExportedRoutes), s.NetlinkExport.TotalExported, s.NetlinkExport.Truncated)
+	if want := "500 600 100 601 true 500 600 true 500 601 true"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	first := fmt.Sprint(s.RIB.LocalRoutes[0], s.RIB.ReceivedRoutes[0], s.NetlinkImport.ImportedAddresses[0], s.NetlinkImport.Interfaces,
+		s.NetlinkExport.ExportedRoutes[:2], s.NetlinkExport.Rules, s.NetlinkExport.Protocol, s.VRFs)
+	want := "{10.0.0.1/32 0.0.0.0  [192.0.2.9 192.0.2.11] [64512:7 1:2:3]} {10.0.0.1/32 192.0.2.2 192.0.2.1 [] [0:1]} {10.0.0.1/32 kube-lb0 true} " +
+		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99 [{red 1:1 1 1}]"
+	if first != want {
+		t.Errorf("\n got %s\nwant %s", first, want)
+	}
+}
+
+func TestTimesOfConditionsChangeWithThem(t *testing.T) {
+	up, down := neighbor("192.0.2.1", peering.Established), neighbor("192.0.2.1", peering.Active)
+	const one = "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}"
+	since := func(s bgpv1.BGPNodeStatusStatus) string {
+		text := ""
+		for _, c := range s.Conditions {
+			text += fmt.Sprintf("%s %s %s ", c.Type, c.Status, c.LastTransitionTime.Sub(noon))
+		}
+		return text
+	}
+	var s bgpv1.BGPNodeStatusStatus
+	for i, step := range []struct {
+		neighbor peering.NeighborStatus
+		want     string
+	}{
+		{up, "Ready True 0s Configured True 0s RouterIDResolved True 0s "},
+		{up, "Ready True 0s Configured True 0s RouterIDResolved True 0s "},
+		{down, "Ready False 20s Configured True 0s RouterIDResolved True 0s "},
+		{down, "Ready False 20s Configured True 0s RouterIDResolved True 0s "},
+		{up, "Ready True 40s Configured True 0s RouterIDResolved True 0s "},
+	} {
+		r := report(t, one, step.neighbor)
+		r.Now = noon.Add(time.Duration(i) * 10 * time.Second)
+		s = peering.NodeStatus(r, s)
+		if got := since(s); got != step.want {
+			t.Errorf("step %d: got %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+// TestOnlyWhatSaysSomethingNewDiffers compares with what was read back from the
+// API server, too.
+func TestOnlyWhatSaysSomethingNewDiffers(t *testing.T) {
+	base := func(t *testing.T) peering.Report {
+		r := large(t)
+		r.Decision = decide(t, two)
+		r.Neighbors = []peering.NeighborStatus{neighbor("192.0.2.1", peering.Established), neighbor("192.0.2.2", peering.Active)}
+		return r
+	}
+	tests := []struct {
+		name   string
+		change func(*peering.Report)
+		want   bool
+	}{
+		{"nothing", func(*peering.Report) {}, false},
+		{"time passes", func(r *peering.Report) { r.Now = r.Now.Add(time.Minute) }, false},
+		{"more is received", func(r *peering.Report) { r.Neighbors[0].Received[addr.V4]++ }, false},
+		{"more is learned than is shown", func(r *peering.Report) {
+			r.Learned = append(r.Learned, peering.LearnedRoute{Prefix: netip.MustParsePrefix("203.0.113.0/24")})
+		}, false},
+		{"nothing is received any more", func(r *peering.Report) { r.Neighbors[0].Received = nil }, true},
+		{"more is sent", func(r *peering.Report) { r.Neighbors[0].Sent[addr.V4]++ }, true},
+		{"a session begins anew", func(r *peering.Report) { r.Neighbors[0].UpSince = noon }, true},
+		{"a session ends", func(r *peering.Report) { r.Neighbors[0].State = peering.Idle }, true},
+		{"another error", func(r *peering.Report) { r.Neighbors[1].LastError = "refused" }, true},
+		{"one route less", func(r *peering.Report) { r.Local = r.Local[1:] }, true},
+		{"a route is not in the kernel", func(r *peering.Report) { r.Exported[3].Installed = false }, true},
+		{"an interface goes down", func(r *peering.Report) { r.Interfaces[0].Up = false }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := peering.NodeStatus(base(t), bgpv1.BGPNodeStatusStatus{})
+			text, err := json.Marshal(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var read bgpv1.BGPNodeStatusStatus
+			if err := json.Unmarshal(text, &read); err != nil {
+				t.Fatal(err)
+			}
+			r := base(t)
+			tt.change(&r)
+			after := peering.NodeStatus(r, read)
+			if peering.Differs(before, after) != tt.want || peering.Differs(read, after) != tt.want {
+				t.Errorf("differs: %v and as read %v, want %v", !tt.want, peering.Differs(read, after), tt.want)
+			}
+		})
+	}
+}
+
+// TestAllNodesSayTheSameOfAConfiguration also those that have trouble of their
+// own with it.
+func TestAllNodesSayTheSameOfAConfiguration(t *testing.T) {
+	spec := config(t, `{global: {asn: 64512, routerID: '${NODE_IP}'}, neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '1'}}},
+		{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}, nodeSelector: {matchLabels: {rack: '2'}}}]}`)
+	here := peering.Decide(spec, node, secrets, egress)
+	there := peering.Decide(spec, peering.Node{Name: "node-z"}, secrets, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
+	a := peering.ConfigurationStatus(7, here, bgpv1.BGPConfigurationStatus{}, noon)
+	b := peering.ConfigurationStatus(7, there, bgpv1.BGPConfigurationStatus{}, noon)
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Error(diff)
+	}
+	got := fmt.Sprint(a.ObservedGeneration, a.NeighborCount)
+	for _, c := range a.Conditions {
+		got += fmt.Sprintf("\n%s %s %s %d: %s", c.Type, c.Status, c.Reason, c.ObservedGeneration, c.Message)
+	}
+	want := `7 2
+		Ready False ConfigurationInvalid 7: spec.neighbors[1].config.vrf: there is no VRF "red" that is well in spec.vrfs
+		RouterIDResolved True Resolved 7: each node finds its own; see its BGPNodeStatus`
+	if diff := cmp.Diff(trimmed(want), trimmed(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAConfigurationIsWrittenWhenItSaysSomethingNew(t *testing.T) {
+	good, bad := decide(t, "{neighbors: []}"), decide(t, "{global: {asn: 64512, routerID: here}}")
+	at := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+	first := peering.ConfigurationStatus(1, good, bgpv1.BGPConfigurationStatus{}, at(0))
+	same := peering.ConfigurationStatus(1, good, first, at(1))
+	if diff := cmp.Diff(first, same); diff != "" {
+		t.Errorf("nothing is new: %s", diff)
+	}
+	broken := peering.ConfigurationStatus(2, bad, same, at(2))
+	times := func(s bgpv1.BGPConfigurationStatus) string {
+		text := s.LastReconcileTime.Sub(noon).String()
+		for _, c := range s.Conditions {
+			text += fmt.Sprint(" ", c.Status, " ", c.LastTransitionTime.Sub(noon))
+		}
+		return text
+	}
+	if got, want := times(broken), "2m0s False 2m0s False 2m0s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if broken.Conditions[1].Reason != "ResolutionFailed" || broken.Message != broken.Conditions[0].Message {
+		t.Errorf("%+v", broken)
+	}
+	edited := peering.ConfigurationStatus(3, bad, broken, at(3))
+	if got, want := times(edited), "3m0s False 2m0s False 2m0s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestALongListOfProblemsIsCut because a condition has room for 32768 bytes.
+func TestALongListOfProblemsIsCut(t *testing.T) {
+	var many []string
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("{config: {neighborAddress: 'router-%d-%s', peerAsn: 1}}", i, strings.Repeat("x", 300)))
+	}
+	s := peering.NodeStatus(report(t, "{neighbors: ["+strings.Join(many, ", ")+"]}"), bgpv1.BGPNodeStatusStatus{})
+	for _, c := range s.Conditions {
+		if len(c.Message) > 32768 || c.Status == metav1.ConditionFalse && !strings.Contains(c.Message, "; and 280 more") {
+			t.Errorf("%s has %d bytes: %s", c.Type, len(c.Message), c.Message)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+const (
+	// ifaProto is IFA_PROTO of linux/if_addr.h.
+	ifaProto = 11
+	// eternal is INFINITY_LIFE_TIME of net/addrconf.h.
+	eternal = math.MaxUint32
+)
+
+// holding is an address that a link has.
+type holding struct {
+	link   int
+	prefix netip.Prefix
+	flags  uint32
+	// service says that it is the address of a service.
+	service bool
+	// lasting addresses do not run out.
+	lasting bool
+}
+
+// usable says whether the kernel answers for the address: nobody else has it,
+// as far as is known (RFC 4862).
+func (h holding) usable() bool {
+	const unsure = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
+	return h.flags&unsure == 0
+}
+
+// global says whether the address means anything beyond this node and its links.
+func (h holding) global() bool {
+	a := h.prefix.Addr()
+	return a.IsGlobalUnicast() && !a.Is4In6()
+}
+
+// addresses returns the addresses of a link, or of all when it is 0.
+func (k *Kernel) addresses(ctx context.Context, tries, link int) ([]holding, error) {
+	var all []holding
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		body := make([]byte, unix.SizeofIfAddrmsg)
+		body[0] = family
+		native.PutUint32(body[4:], uint32(link))
+		some, err := list(ctx, k.route, tries, newRequest(unix.RTM_GETADDR, 0, body), func(body []byte) (holding, bool, error) {
+			// Kernels without strict checks answer for all links, those without
+			// IPv6 for all families.
+			h, err := parseHolding(body)
+			return h, err == nil && body[0] == family && (link == 0 || h.link == link), err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read addresses: %w", err)
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// parseHolding reads the body of a RTM_NEWADDR or RTM_DELADDR.
+func parseHolding(body []byte) (holding, error) {
+	if len(body) < unix.SizeofIfAddrmsg {
+		return holding{}, fmt.Errorf("address message of %d bytes: %w", len(body), unix.EBADMSG)
+	}
+	h := holding{link: int(native.Uint32(body[4:])), flags: uint32(body[2]), lasting: true}
+	var local, other netip.Addr
+	for kind, value := range attributes(body[unix.SizeofIfAddrmsg:]) {
+		switch kind {
+		case unix.IFA_LOCAL:
+			local = address(value)
+		case unix.IFA_ADDRESS:
+			other = address(value)
+		case unix.IFA_FLAGS:
+			h.flags = number(value)
+		case unix.IFA_CACHEINFO:
+			h.lasting = len(value) >= 8 && native.Uint32(value[4:]) == eternal
+		case ifaProto:
+			h.service = len(value) == 1 && value[0] == announce.Mark
+		}
+	}
+	if !local.IsValid() {
+		local = other // which is the peer's, where there is one
+	}
+	h.prefix = netip.PrefixFrom(local, int(body[1]))
+	if !h.prefix.IsValid() {
+		return holding{}, fmt.Errorf("address message without a valid address: %w", unix.EBADMSG)
+	}
+	return h, nil
+}

@@ -1,0 +1,163 @@
+package routing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+// Egress returns the interface by which packets to neighbor leave this node, and
+// its global addresses, best first; false when none does. With a device the
+// answer is that of the device: the interface, or the VRF.
+//
+// The addresses are those that a neighbour may send to: neither tentative, nor
+// deprecated, nor temporary, nor of services. Of each family the kernel's own
+// choice for the neighbour comes first, and then in an order that does not depend
+// on when they were added.
+func (k *Kernel) Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error) {
+	w, ok, err := k.wayTo(ctx, neighbor, device)
+	if !ok || err != nil {
+		return peering.Egress{}, false, err
+	}
+	l, ok, err := k.linkAt(ctx, w.link)
+	if !ok || err != nil {
+		return peering.Egress{}, false, err
+	}
+	holdings, err := k.addresses(ctx, patience, w.link)
+	if err != nil {
+		return peering.Egress{}, false, err
+	}
+	return peering.Egress{Interface: l.name, Addresses: nextHops(holdings, w.source)}, true, nil
+}
+
+// nextHops returns what neighbours may send to, with source first.
+func nextHops(all []holding, source netip.Addr) []netip.Addr {
+	var fit []holding
+	for _, h := range all {
+		passing := uint32(unix.IFA_F_DEPRECATED)
+		if h.prefix.Addr().Is6() {
+			passing |= unix.IFA_F_TEMPORARY // the bit that is IFA_F_SECONDARY of IPv4
+		}
+		if h.usable() && h.global() && !h.service && h.flags&passing == 0 {
+			fit = append(fit, h)
+		}
+	}
+	slices.SortFunc(fit, func(a, b holding) int {
+		return cmp.Or(
+			first(a.prefix.Addr() == source, b.prefix.Addr() == source),
+			first(a.flags&unix.IFA_F_SECONDARY == 0, b.flags&unix.IFA_F_SECONDARY == 0),
+			first(!a.prefix.IsSingleIP(), !b.prefix.IsSingleIP()),
+			first(a.lasting, b.lasting),
+			a.prefix.Addr().Compare(b.prefix.Addr()),
+		)
+	})
+	var addrs []netip.Addr
+	for _, h := range fit {
+		if !slices.Contains(addrs, h.prefix.Addr()) {
+			addrs = append(addrs, h.prefix.Addr())
+		}
+	}
+	return addrs
+}
+
+// first sorts what is so before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// way is how the kernel sends a packet to an address.
+type way struct {
+	link int
+	// gateway is the zero Addr when the address is on the link itself.
+	gateway netip.Addr
+	source  netip.Addr
+	// kind is RTN_UNICAST, or RTN_LOCAL for an address of this node.
+	kind uint8
+}
+
+// wayTo asks the kernel for the way to an address. A zone or a device says by
+// which interface, or in which VRF.
+func (k *Kernel) wayTo(ctx context.Context, to netip.Addr, device string) (w way, ok bool, err error) {
+	through := 0
+	if zone := to.Zone(); zone != "" {
+		device = zone
+	}
+	if device != "" {
+		l, ok, err := k.device(ctx, device)
+		if !ok || err != nil {
+			return way{}, false, err
+		}
+		through = l.index
+	}
+	if !to.IsValid() || to.IsLinkLocalUnicast() && to.Is6() && through == 0 {
+		return way{}, false, nil // the same on every link
+	}
+	return k.routeTo(ctx, to, through)
+}
+
+// device returns the link of that name, or with that index.
+func (k *Kernel) device(ctx context.Context, name string) (link, bool, error) {
+	if index, err := strconv.Atoi(name); err == nil {
+		return k.linkAt(ctx, index)
+	}
+	return k.link(ctx, name)
+}
+
+// routeTo asks for the way to an address by the link with that index, or by any
+// when it is 0.
+func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (way, bool, error) {
+	body, err := k.route.ask(ctx, wayRequest(to, through, 0))
+	if leadsNowhere(err) {
+		return way{}, false, nil
+	}
+	if err != nil {
+		return way{}, false, fmt.Errorf("ask for the route to %s: %w", to, err)
+	}
+	r, err := parseRoute(body)
+	if err != nil {
+		return way{}, false, err
+	}
+	if len(r.hops) == 0 || r.kind != unix.RTN_UNICAST && r.kind != unix.RTN_LOCAL {
+		return way{}, false, nil
+	}
+	return way{link: r.hops[0].link, gateway: r.hops[0].gateway, source: r.source, kind: r.kind}, true, nil
+}
+
+// wayRequest asks for a route, with flags such as RTM_F_FIB_MATCH.
+func wayRequest(to netip.Addr, through int, flags uint32) *request {
+	body := make([]byte, unix.SizeofRtMsg)
+	body[0], body[1] = familyOf(to), uint8(to.BitLen())
+	native.PutUint32(body[8:], flags)
+	req := newRequest(unix.RTM_GETROUTE, 0, body)
+	req.add(unix.RTA_DST, to.AsSlice())
+	if through != 0 {
+		req.addNumber(unix.RTA_OIF, uint32(through))
+	}
+	return req
+}
+
+// leadsNowhere says whether the kernel answered that there is no way: no route,
+// an unreachable, prohibited or blackhole one, a link that is down or gone, or no
+// such family on this node.
+func leadsNowhere(err error) bool {
+	for _, no := range []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES, unix.EINVAL, unix.ENODEV, unix.ENETDOWN, unix.ESRCH, unix.EAFNOSUPPORT, unix.EOPNOTSUPP} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}

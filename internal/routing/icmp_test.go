@@ -1,0 +1,328 @@
+package routing
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestTheMessagesOfNeighborDiscovery(t *testing.T) {
+	mac := []byte{2, 0, 0, 0, 0, 1}
+	for _, tt := range []struct {
+		name string
+		got  []byte
+		want string
+	}{
+		{"an advertisement", advertisement(mac), "86000000 00000000 00000000 00000000 0101020000000001"},
+		{"without a MAC", advertisement(nil), "86000000 00000000 00000000 00000000"},
+		{"a solicitation", solicitation(mac), "85000000 00000000 0101020000000001"},
+		{"an echo request", echo(), "80000000 00000001"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			equal(t, hex.EncodeToString(tt.got), strings.ReplaceAll(tt.want, " ", ""))
+		})
+	}
+}
+
+func TestWhichSolicitationsAreAnswered(t *testing.T) {
+	const plain, withMAC = "8500000000000000", "8500000000000000 0101020000000001"
+	for _, tt := range []struct {
+		name, message, from string
+		hopLimit            int
+		want                bool
+	}{
+		{"from a neighbour", withMAC, "fe80::1", 255, true},
+		{"without its MAC", plain, "fe80::1", 255, true},
+		{"from one that has no address yet", plain, "::", 255, true},
+		{"from nowhere, but with a MAC", withMAC, "::", 255, false},
+		{"through a router", withMAC, "fe80::1", 254, false},
+		{"something else", "86" + plain[2:], "fe80::1", 255, false},
+		{"an unknown code", "8501" + plain[4:], "fe80::1", 255, false},
+		{"cut short", plain[:14], "fe80::1", 255, false},
+		{"an option of no length", plain + "0100020000000001", "fe80::1", 255, false},
+		{"an option longer than the message", plain + "0102020000000001", "fe80::1", 255, false},
+		{"half an option", plain + "0101", "fe80::1", 255, false},
+		{"nothing", "", "fe80::1", 255, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			message, err := hex.DecodeString(strings.ReplaceAll(tt.message, " ", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := solicits(message, addr(tt.from), tt.hopLimit); got != tt.want {
+				t.Errorf("answered %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWhenToAdvertise(t *testing.T) {
+	start := time.Unix(1000, 0)
+	var s schedule
+	s.sent(start, 8*time.Second)
+	if !s.solicited(addr("fe80::1")) || s.next != start.Add(8*time.Second) {
+		t.Error("who has an address is answered alone, and the rest stays as it is")
+	}
+	if s.solicited(addr("::")) || s.next != start.Add(advertiseApart) {
+		t.Errorf("who has none hears the next of all at %v", s.next.Sub(start))
+	}
+	s.sent(start, time.Second)
+	if s.solicited(addr("::")); s.next != start.Add(time.Second) {
+		t.Errorf("what comes sooner stays: %v", s.next.Sub(start))
+	}
+}
+
+// wiretap receives the packets of ICMPv6 that come to eth0 of a space.
+type wiretap struct{ fd int }
+
+func (s space) tap(t testing.TB, link string) (w wiretap) {
+	t.Helper()
+	s.do(func() {
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(uint16(unix.ETH_P_IPV6>>8|unix.ETH_P_IPV6<<8&0xff00)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		w.fd = fd
+		wait := unix.NsecToTimeval(int64(20 * time.Second))
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { _ = unix.Close(w.fd) })
+	return w
+}
+
+// next returns the next message of that type, as text: where it is from and for,
+// its hop limit and what it says.
+func (w wiretap) next(t testing.TB, kind byte) string {
+	t.Helper()
+	buf := make([]byte, 2048)
+	for {
+		n, at, err := unix.Recvfrom(w.fd, buf, 0)
+		if err != nil {
+			t.Fatalf("no message of type %d: %v", kind, err)
+		}
+		if from, ok := at.(*unix.SockaddrLinklayer); !ok || from.Pkttype == unix.PACKET_OUTGOING {
+			continue
+		}
+		b := buf[:n]
+		if len(b) < 44 || b[6] != unix.IPPROTO_ICMPV6 || b[40] != kind {
+			continue
+		}
+		// The checksum is the kernel's.
+		return fmt.Sprintf("%s > %s hop limit %d: %x %x", netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40])), b[7], b[40:42], b[44:])
+	}
+}
+
+func (s space) advertise(t testing.TB, k *Kernel, link string) {
+	t.Helper()
+	s.begin(t, func(ctx context.Context) {
+		if err := k.Advertise(ctx, link); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAdvertisementsAreHeardAtTheOtherEnd(t *testing.T) {
+	t.Parallel()
+	s, router := newSpace(t), newSpace(t)
+	w := router.tap(t, "eth0")
+	s.advertise(t, s.kernel(t), "eth7") // which is not there yet
+	s.connect(t, router, "eth7", "eth0")
+	s.ip(t, "link set eth7 address 02:00:00:00:00:01")
+	says := func() string {
+		return s.linkLocal(t, "eth7").String() + " > ff02::1 hop limit 255: 8600 000000000000000000000000" + "0101020000000001"
+	}
+	heard := func() bool { return w.next(t, routerAdvertisement) == says() }
+	eventually(t, "an advertisement to all", heard)
+	eventually(t, "another", heard)
+
+	t.Run("also on a link that takes its place", func(t *testing.T) {
+		s.ip(t, "link del eth7")
+		s.connect(t, router, "eth7", "eth0")
+		s.ip(t, "link set eth7 address 02:00:00:00:00:01")
+		eventually(t, "an advertisement to all", heard)
+	})
+}
+
+func TestASolicitationIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	s, other := newSpace(t), newSpace(t)
+	s.connect(t, other, "eth0", "eth0")
+	from, to := s.linkLocal(t, "eth0"), other.linkLocal(t, "eth0")
+	w := other.tap(t, "eth0")
+	s.advertise(t, s.kernel(t), "eth0")
+	w.next(t, routerAdvertisement)
+
+	k := other.kernel(t)
+	l, _, err := k.link(t.Context(), "eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c *icmp
+	other.do(func() {
+		if c, err = k.openICMP(t.Context(), l); err == nil {
+			defer c.close()
+			err = c.send(allRouters, solicitation(l.mac))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := w.next(t, routerAdvertisement)
+	if want := fmt.Sprintf("%s > %s hop limit 255: 8600 ", from, to); !strings.HasPrefix(got, want) {
+		t.Errorf("got %s, want %s...", got, want)
+	}
+}
+
+// neighborOf asks for the neighbour until there is one.
+func (s space) neighborOf(t testing.TB, k *Kernel, link string) (found netip.Addr) {
+	t.Helper()
+	eventually(t, "a neighbour", func() bool {
+		var ok bool
+		var err error
+		s.do(func() { found, ok, err = k.LinkLocalNeighbor(t.Context(), link) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	})
+	return found
+}
+
+func TestTheNeighbourOnAnUnnumberedLinkIsFound(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, forwarding, echo string }{
+		{"a router", "1", "0"},
+		{"one that does not forward", "0", "0"},
+		{"one that knows us already, and so does not ask", "1", "known"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, router := newSpace(t), newSpace(t)
+			router.sysctl(t, "ipv6.conf.all.forwarding", tt.forwarding)
+			s.connect(t, router, "eth0", "eth0")
+			ours, theirs := s.linkLocal(t, "eth0"), router.linkLocal(t, "eth0")
+			if tt.echo == "known" {
+				mac := strings.Fields(strings.SplitN(s.ip(t, "link show eth0"), "link/ether ", 2)[1])[0]
+				router.ip(t, fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", ours, mac))
+			}
+			if out := s.ip(t, "-6 neigh show dev eth0"); strings.Contains(out, "lladdr") {
+				t.Fatalf("the table is not empty:\n%s", out)
+			}
+			equal(t, s.neighborOf(t, s.kernel(t), "eth0"), theirs.WithZone("eth0"))
+			if out := s.ip(t, "-6 neigh show dev eth0"); !strings.Contains(out, theirs.String()+" lladdr") {
+				t.Errorf("the kernel does not know it:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestANeighbourThatIsReplacedIsForgotten(t *testing.T) {
+	t.Parallel()
+	s, router := newSpace(t), newSpace(t)
+	router.sysctl(t, "ipv6.conf.all.forwarding", "1")
+	s.connect(t, router, "eth0", "eth0")
+	s.sysctl(t, "ipv6.neigh.eth0.base_reachable_time_ms", "500")
+	s.sysctl(t, "ipv6.neigh.eth0.delay_first_probe_time", "1")
+	s.sysctl(t, "ipv6.neigh.eth0.retrans_time_ms", "100")
+	s.linkLocal(t, "eth0")
+	router.linkLocal(t, "eth0")
+	k := s.kernel(t)
+	s.neighborOf(t, k, "eth0")
+	router.ip(t, `addr flush dev eth0
+		addr add fe80::99/64 dev eth0 nodad`)
+	eventually(t, "the new one is found", func() (found bool) {
+		s.do(func() {
+			// Between the two it may be an error.
+			n, ok, _ := k.LinkLocalNeighbor(t.Context(), "eth0")
+			found = ok && n == addr("fe80::99%eth0")
+		})
+		return found
+	})
+}
+
+func TestAnAdvertisementIsEnoughToBeFound(t *testing.T) {
+	t.Parallel()
+	s, node := newSpace(t), newSpace(t)
+	s.sysctl(t, "ipv6.conf.all.forwarding", "1")
+	s.connect(t, node, "eth0", "eth0")
+	theirs := node.linkLocal(t, "eth0")
+	node.advertise(t, node.kernel(t), "eth0")
+	eventually(t, "the router knows the node", func() bool {
+		return strings.Contains(s.ip(t, "-6 neigh show dev eth0"), theirs.String()+" lladdr")
+	})
+	if routes := s.ip(t, "-6 route show default"); routes != "" {
+		t.Errorf("the node is a default router:\n%s", routes)
+	}
+}
+
+func TestALinkWithoutNeighbourHasNone(t *testing.T) {
+	t.Parallel()
+	s, other := newSpace(t), newSpace(t)
+	s.connect(t, other, "eth0", "eth0")
+	s.linkLocal(t, "eth0")
+	other.ip(t, "link del eth0")
+	s.ip(t, "link add br0 type bridge\nlink set br0 up\nlink add br1 type bridge")
+	k := s.kernel(t)
+	for _, name := range []string{"eth0", "br0", "br1", "eth9", "", strings.Repeat("x", 20)} {
+		s.do(func() {
+			if found, ok, err := k.LinkLocalNeighbor(t.Context(), name); ok || err != nil {
+				t.Errorf("%s: %v, %v, %v", name, found, ok, err)
+			}
+		})
+	}
+}
+
+func TestSeveralNeighboursAreNarrowedDown(t *testing.T) {
+	n := func(text string, state uint16, router bool) neighbor {
+		return neighbor{link: 1, addr: addr(text), state: state, router: router}
+	}
+	for _, tt := range []struct {
+		name string
+		all  []neighbor
+		want string
+	}{
+		{"none", nil, ""},
+		{"one", []neighbor{n("fe80::1", unix.NUD_STALE, false)}, "fe80::1"},
+		{"the router", []neighbor{n("fe80::1", unix.NUD_REACHABLE, false), n("fe80::2", unix.NUD_STALE, true)}, "fe80::2"},
+		{"the one that answers", []neighbor{n("fe80::1", unix.NUD_STALE, true), n("fe80::2", unix.NUD_REACHABLE, true)}, "fe80::2"},
+		{"two that do", []neighbor{n("fe80::1", unix.NUD_REACHABLE, true), n("fe80::2", unix.NUD_DELAY, true)}, "fe80::1 fe80::2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, l := range likely(tt.all) {
+				got = append(got, l.addr.String())
+			}
+			equal(t, strings.Join(got, " "), tt.want)
+		})
+	}
+}
+
+func TestSeveralNeighboursAreAnError(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.ip(t, "link add eth0 type bridge\nlink set eth0 up")
+	for _, name := range []string{"port0", "port1"} {
+		other := newSpace(t)
+		other.sysctl(t, "ipv6.conf.all.forwarding", "1")
+		s.ip(t, fmt.Sprintf("link add %s type veth peer name eth0 netns %s\nlink set %[1]s master eth0 up", name, other.path))
+		other.ip(t, "link set eth0 up")
+		other.advertise(t, other.kernel(t), "eth0")
+	}
+	s.linkLocal(t, "eth0")
+	k := s.kernel(t)
+	eventually(t, "both are known", func() bool {
+		var ok bool
+		var err error
+		s.do(func() { _, ok, err = k.LinkLocalNeighbor(t.Context(), "eth0") })
+		return !ok && err != nil && strings.HasPrefix(err.Error(), "2 neighbors on eth0, such as fe80::")
+	})
+}

@@ -1,0 +1,292 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+// dummy is a link like kube-lb0: it leads nowhere, and has no duplicates to look
+// for. This needs no module that kernels leave out.
+const dummy = `link add kube-lb0 type bridge
+	link set kube-lb0 up`
+
+func TestWhatComesAndGoesIsImported(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	k := s.kernel(t)
+	l := s.listen(t, k, "kube-lb0", "svc*")
+	if got := l.text(); got != "" {
+		t.Fatalf("there is %q before anything is", got)
+	}
+	for _, scene := range []struct{ name, script, want string }{
+		{"an interface that appears is nothing by itself", dummy, ""},
+		{"host addresses", `addr add 192.0.2.1/32 dev kube-lb0
+			addr add 2001:db8::1/128 dev kube-lb0 nodad`,
+			"192.0.2.1/32 kube-lb0, 2001:db8::1/128 kube-lb0"},
+		{"an address keeps its length", "addr add 198.51.100.9/24 dev kube-lb0",
+			"192.0.2.1/32 kube-lb0, 198.51.100.9/24 kube-lb0, 2001:db8::1/128 kube-lb0"},
+		{"what is of the host or the link alone is not for others", `addr add 169.254.7.7/16 dev kube-lb0
+			addr add 127.0.0.7/8 dev kube-lb0
+			addr add fe80::7/64 dev kube-lb0 nodad
+			addr del 198.51.100.9/24 dev kube-lb0`,
+			"192.0.2.1/32 kube-lb0, 2001:db8::1/128 kube-lb0"},
+		{"other interfaces are not asked for", `link add eth0 type ifb
+			link set eth0 up
+			addr add 203.0.113.1/24 dev eth0
+			addr add 192.0.2.2/32 dev kube-lb0`,
+			"192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0, 2001:db8::1/128 kube-lb0"},
+		{"a link that is down takes all with it", "link set kube-lb0 down", ""},
+		{"a link that is up again brings back what it kept", "link set kube-lb0 up",
+			"192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0"},
+		{"also of IPv6", `addr add 2001:db8::2/128 dev kube-lb0 nodad
+			addr add 2001:db8::3/128 dev kube-lb0`,
+			"192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0, 2001:db8::2/128 kube-lb0, 2001:db8::3/128 kube-lb0"},
+		{"down once more", "link set kube-lb0 down", ""},
+		{"and up once more", "link set kube-lb0 up",
+			"192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0, 2001:db8::2/128 kube-lb0, 2001:db8::3/128 kube-lb0"},
+		{"a name that is not asked for", `link set kube-lb0 down
+			link set kube-lb0 name other
+			link set other up`, ""},
+		{"a name that matches a pattern", `link set other down
+			link set other name svc7
+			link set svc7 up`, "192.0.2.1/32 svc7, 192.0.2.2/32 svc7, 2001:db8::2/128 svc7, 2001:db8::3/128 svc7"},
+		{"a link that is gone takes all with it", "link del svc7", ""},
+		{"a new one of that name", dummy + `
+			addr add 192.0.2.1/32 dev kube-lb0`, "192.0.2.1/32 kube-lb0"},
+		{"several interfaces", `link add svc1 type bridge
+			addr add 192.0.2.1/32 dev svc1
+			link set svc1 up`, "192.0.2.1/32 kube-lb0, 192.0.2.1/32 svc1"},
+		{"one of them", "addr del 192.0.2.1/32 dev kube-lb0", "192.0.2.1/32 svc1"},
+	} {
+		s.ip(t, scene.script)
+		if scene.name == "also of IPv6" {
+			s.sysctl(t, "ipv6.conf.kube-lb0.keep_addr_on_down", "1")
+		}
+		l.expect(t, scene.want)
+		if t.Failed() {
+			t.Fatal(scene.name)
+		}
+	}
+}
+
+func TestALinkThatComesAndGoesQuicklyEndsAsItIs(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	l := s.listen(t, s.kernel(t), "kube-lb0")
+	var script []string
+	for range 20 {
+		script = append(script, "link add kube-lb0 type bridge", "link set kube-lb0 up",
+			"addr add 192.0.2.1/32 dev kube-lb0", "addr add 2001:db8::1/128 dev kube-lb0 nodad",
+			"link set kube-lb0 down", "link set kube-lb0 name old", "link set old up",
+			"link set old down", "link set old name kube-lb0", "link set kube-lb0 up", "link del kube-lb0")
+	}
+	s.batch(t, append(script, "link add kube-lb0 type bridge", "link set kube-lb0 up", "addr add 192.0.2.9/32 dev kube-lb0"))
+	l.expect(t, "192.0.2.9/32 kube-lb0")
+}
+
+func TestTheFirstListIsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.ip(t, dummy+`
+		addr add 192.0.2.1/32 dev kube-lb0
+		addr add 192.0.2.2/32 dev kube-lb0`)
+	l := s.listen(t, s.kernel(t), "kube-*")
+	if got, want := l.text(), "192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0"; got != want || l.count() != 1 {
+		t.Errorf("after %d calls there is %q, want %q after one", l.count(), got, want)
+	}
+}
+
+func TestAnAddressThatSomebodyElseHasIsNotImported(t *testing.T) {
+	t.Parallel()
+	s, other := newSpace(t), newSpace(t)
+	s.connect(t, other, "eth0", "eth0")
+	other.ip(t, "addr add 2001:db8::1/64 dev eth0 nodad")
+	l := s.listen(t, s.kernel(t), "eth0")
+	s.ip(t, "addr add 2001:db8::1/64 dev eth0")
+	eventually(t, "the kernel finds the duplicate", func() bool {
+		return strings.Contains(s.ip(t, "-6 addr show dev eth0"), "dadfailed")
+	})
+	s.ip(t, "addr add 2001:db8::2/64 dev eth0")
+	l.expect(t, "2001:db8::2/64 eth0")
+}
+
+func TestTenThousandAddressesAllComeOnce(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.ip(t, dummy)
+	l := s.listen(t, s.kernel(t), "kube-lb0")
+	v4, v6 := block("198.18.0.1", 8000), block("2001:db8::1", 2000)
+	s.batch(t, lines("addr add %s dev kube-lb0", v4))
+	s.batch(t, lines("addr add %s dev kube-lb0 nodad", v6))
+	eventually(t, "10,000 are imported", func() bool { return l.size() == 10_000 })
+	s.batch(t, lines("addr del %s dev kube-lb0", v4))
+	s.batch(t, lines("addr del %s dev kube-lb0", v6))
+	l.expect(t, "")
+}
+
+func TestWhatTheKernelHadToDropIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.ip(t, dummy+`
+		addr add 192.0.2.1/32 dev kube-lb0`)
+	k := s.kernel(t)
+	k.buffer = 1 // which the kernel makes the least that there is
+	l := s.listen(t, k, "kube-lb0")
+
+	l.gate.Lock() // while Import waits in its call, nobody reads
+	s.ip(t, "addr add 192.0.2.2/32 dev kube-lb0")
+	s.batch(t, lines("addr add %s dev kube-lb0", block("198.18.0.1", 1000)))
+	l.gate.Unlock()
+	eventually(t, "all are imported", func() bool { return l.size() == 1002 })
+
+	l.gate.Lock()
+	s.ip(t, "addr del 192.0.2.2/32 dev kube-lb0")
+	s.batch(t, lines("addr del %s dev kube-lb0", block("198.18.0.1", 1000)))
+	l.gate.Unlock()
+	l.expect(t, "192.0.2.1/32 kube-lb0")
+}
+
+func TestEverythingIsListedAgainWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.ip(t, dummy)
+	k := s.kernel(t)
+	k.every = 20 * time.Millisecond
+	l := newListener()
+	s.begin(t, func(ctx context.Context) {
+		deaf, err := subscribe(0) // to nothing
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer deaf.close()
+		defer deaf.closeWith(ctx)()
+		if err := ended(ctx, k.follow(ctx, deaf, newView([]string{"kube-lb0"}), l.change)); err != nil {
+			t.Error(err)
+		}
+	})
+	s.ip(t, "addr add 192.0.2.1/32 dev kube-lb0")
+	l.expect(t, "192.0.2.1/32 kube-lb0")
+	s.ip(t, "addr del 192.0.2.1/32 dev kube-lb0")
+	l.expect(t, "")
+}
+
+func TestAPatternThatIsNoneIsAnError(t *testing.T) {
+	t.Parallel()
+	k := newSpace(t).kernel(t)
+	if err := k.Import(t.Context(), []string{"eth0", "eth["}, nil); !errors.Is(err, path.ErrBadPattern) {
+		t.Errorf("Import: %v", err)
+	}
+	if _, err := k.Interfaces(t.Context(), []string{"eth["}); !errors.Is(err, path.ErrBadPattern) {
+		t.Errorf("Interfaces: %v", err)
+	}
+}
+
+func TestInterfacesSayWhatThereIs(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.ip(t, dummy+`
+		link add svc1 type bridge
+		link add svc2 type bridge`)
+	got, err := s.kernel(t).Interfaces(t.Context(), []string{"svc?", "kube-lb0", "kube*", "eth*", "eno1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, got, []InterfaceStatus{
+		{Name: "eno1"}, {Name: "eth*"}, {Name: "kube-lb0", Exists: true, Up: true},
+		{Name: "svc1", Exists: true}, {Name: "svc2", Exists: true},
+	})
+}
+
+// oneOnTop measures how long after the kernel has an address Import tells of it,
+// when n others are there, and what the process and the kernel pay for it to come
+// and go.
+func oneOnTop(b *testing.B, n int) {
+	s := newSpace(b)
+	s.ip(b, dummy)
+	s.batch(b, lines("addr add %s dev kube-lb0", block("198.18.0.1", n)))
+	k := s.kernel(b)
+	told := make(chan time.Time, 1)
+	s.begin(b, func(ctx context.Context) {
+		_ = k.Import(ctx, []string{"kube-lb0"}, func(_, _ []peering.Imported) { told <- time.Now() })
+	})
+	<-told
+	at, _, err := k.link(b.Context(), "kube-lb0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	change := func(kind, flags uint16) time.Duration {
+		body := make([]byte, unix.SizeofIfAddrmsg)
+		body[0], body[1] = unix.AF_INET, 32
+		native.PutUint32(body[4:], uint32(at.index))
+		req := newRequest(kind, flags, body)
+		req.add(unix.IFA_LOCAL, []byte{192, 0, 2, 1})
+		err := k.route.batch(b.Context(), []*request{req})[0]
+		done := time.Now()
+		if err != nil {
+			b.Fatal(err)
+		}
+		return (<-told).Sub(done)
+	}
+	var after []time.Duration
+	before := cpu()
+	for b.Loop() {
+		time.Sleep(3 * gather) // one that comes alone
+		after = append(after, change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL))
+		change(unix.RTM_DELADDR, 0)
+	}
+	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/op")
+	slices.Sort(after)
+	b.ReportMetric(float64(after[len(after)/2].Microseconds()), "told-p50-µs")
+	b.ReportMetric(float64(after[len(after)*99/100].Microseconds()), "told-p99-µs")
+}
+
+// cpu is what this process has used.
+func cpu() time.Duration {
+	var usage unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkTenThousandCome is what following 10,000 addresses costs that iproute2
+// adds one by one.
+func BenchmarkTenThousandCome(b *testing.B) {
+	prefixes := block("198.18.0.1", 10_000)
+	for b.Loop() {
+		s := newSpace(b)
+		s.ip(b, dummy)
+		l := s.listen(b, s.kernel(b), "kube-lb0")
+		before := cpu()
+		s.batch(b, lines("addr add %s dev kube-lb0", prefixes))
+		eventually(b, "10,000 are imported", func() bool { return l.size() == len(prefixes) })
+		b.ReportMetric(float64((cpu() - before).Milliseconds()), "cpu-ms")
+		b.ReportMetric(float64(l.count()), "calls")
+	}
+}
+
+func BenchmarkOneAddressOnTopOf0(b *testing.B)   { oneOnTop(b, 0) }
+func BenchmarkOneAddressOnTopOf10k(b *testing.B) { oneOnTop(b, 10_000) }
+
+// BenchmarkLookAt10k is what the full list of every minute costs.
+func BenchmarkLookAt10k(b *testing.B) {
+	s := newSpace(b)
+	s.ip(b, dummy)
+	s.batch(b, lines("addr add %s dev kube-lb0", block("198.18.0.1", 10_000)))
+	k := s.kernel(b)
+	v := newView([]string{"kube-lb0"})
+	for b.Loop() {
+		if err := k.look(b.Context(), 1, v); err != nil {
+			b.Fatal(err)
+		}
+		v.settle()
+	}
+}

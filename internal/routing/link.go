@@ -1,0 +1,174 @@
+package routing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// skipStats is RTEXT_FILTER_SKIP_STATS: counters are most of a link's
+	// message, and nobody here reads them.
+	skipStats = 1 << 3
+	// vrfTable is IFLA_VRF_TABLE of linux/if_link.h.
+	vrfTable = 1
+)
+
+// link is a network interface.
+type link struct {
+	index int
+	name  string
+	up    bool
+	// mac is its Ethernet address, empty where it has none.
+	mac []byte
+	// table is the routing table of a VRF device, 0 for other links.
+	table uint32
+}
+
+// InterfaceStatus is what there is of an interface that is to be imported from.
+type InterfaceStatus struct {
+	// Name is that of the interface, or the pattern that matches none.
+	Name       string
+	Exists, Up bool
+}
+
+// Interfaces returns the interfaces that match patterns, by name, and the
+// patterns that none matches.
+func (k *Kernel) Interfaces(ctx context.Context, patterns []string) ([]InterfaceStatus, error) {
+	if err := checkPatterns(patterns); err != nil {
+		return nil, err
+	}
+	links, err := k.links(ctx, patience)
+	if err != nil {
+		return nil, fmt.Errorf("read interfaces: %w", err)
+	}
+	return interfaces(links, patterns), nil
+}
+
+func interfaces(links []link, patterns []string) []InterfaceStatus {
+	var all []InterfaceStatus
+	for _, pattern := range patterns {
+		found := false
+		for _, l := range links {
+			if matches([]string{pattern}, l.name) {
+				found = true
+				all = append(all, InterfaceStatus{Name: l.name, Exists: true, Up: l.up})
+			}
+		}
+		if !found {
+			all = append(all, InterfaceStatus{Name: pattern})
+		}
+	}
+	slices.SortFunc(all, func(a, b InterfaceStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.Compact(all)
+}
+
+// checkPatterns says which pattern is none.
+func checkPatterns(patterns []string) error {
+	for _, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("interface pattern %q: %w", pattern, err)
+		}
+	}
+	return nil
+}
+
+// matches says whether one of patterns is for name. They are known to be
+// patterns.
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	})
+}
+
+// VRFTable returns the routing table of a VRF device of the kernel, and false
+// when there is no such device.
+func (k *Kernel) VRFTable(ctx context.Context, name string) (uint32, bool, error) {
+	l, ok, err := k.link(ctx, name)
+	return l.table, ok && l.table != 0, err
+}
+
+func linkRequest(index int) *request {
+	body := make([]byte, unix.SizeofIfInfomsg)
+	native.PutUint32(body[4:], uint32(index))
+	req := newRequest(unix.RTM_GETLINK, 0, body)
+	req.addNumber(unix.IFLA_EXT_MASK, skipStats)
+	return req
+}
+
+func (k *Kernel) links(ctx context.Context, tries int) ([]link, error) {
+	return list(ctx, k.route, tries, linkRequest(0), func(body []byte) (link, bool, error) {
+		l, err := parseLink(body)
+		return l, true, err
+	})
+}
+
+// link returns the link of that name, and false when there is none.
+func (k *Kernel) link(ctx context.Context, name string) (link, bool, error) {
+	if name == "" || len(name) >= unix.IFNAMSIZ || strings.Contains(name, "\x00") {
+		return link{}, false, nil
+	}
+	req := linkRequest(0)
+	req.add(unix.IFLA_IFNAME, append([]byte(name), 0))
+	return k.askLink(ctx, req)
+}
+
+func (k *Kernel) linkAt(ctx context.Context, index int) (link, bool, error) {
+	return k.askLink(ctx, linkRequest(index))
+}
+
+func (k *Kernel) askLink(ctx context.Context, req *request) (link, bool, error) {
+	body, err := k.route.ask(ctx, req)
+	if errors.Is(err, unix.ENODEV) {
+		return link{}, false, nil
+	}
+	if err != nil {
+		return link{}, false, fmt.Errorf("read interface: %w", err)
+	}
+	l, err := parseLink(body)
+	return l, err == nil, err
+}
+
+// parseLink reads the body of a RTM_NEWLINK.
+func parseLink(body []byte) (link, error) {
+	if len(body) < unix.SizeofIfInfomsg {
+		return link{}, fmt.Errorf("link message of %d bytes: %w", len(body), unix.EBADMSG)
+	}
+	l := link{
+		index: int(int32(native.Uint32(body[4:]))),
+		up:    native.Uint32(body[8:])&unix.IFF_UP != 0,
+	}
+	ethernet := native.Uint16(body[2:]) == unix.ARPHRD_ETHER
+	for kind, value := range attributes(body[unix.SizeofIfInfomsg:]) {
+		switch kind {
+		case unix.IFLA_IFNAME:
+			l.name = text(value)
+		case unix.IFLA_ADDRESS:
+			if ethernet && len(value) == 6 {
+				l.mac = slices.Clone(value)
+			}
+		case unix.IFLA_LINKINFO:
+			if text(nested(value, unix.IFLA_INFO_KIND)) == "vrf" {
+				l.table = number(nested(nested(value, unix.IFLA_INFO_DATA), vrfTable))
+			}
+		}
+	}
+	return l, nil
+}
+
+// nested returns the attribute of that kind within another.
+func nested(b []byte, want uint16) []byte {
+	for kind, value := range attributes(b) {
+		if kind == want {
+			return value
+		}
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// defaultMetric6 is IP6_RT_PRIO_USER: what IPv6 makes of no metric.
+const defaultMetric6 = 1024
+
+// targets returns the routes that wanted asks for, and the problems of those that
+// cannot be asked for. A next hop that is not on a link of this node is reached
+// by the gateway that leads there.
+func (k *Kernel) targets(ctx context.Context, wanted []Route, protocol uint8) ([]route, []Problem, error) {
+	r := resolver{kernel: k, protocol: protocol, answers: make(map[question]answer)}
+	if err := r.findVRFs(ctx, wanted); err != nil {
+		return nil, nil, err
+	}
+	var problems []Problem
+	all := make([]route, 0, len(wanted))
+	at := make(map[place]int, len(wanted))
+	for _, w := range wanted {
+		t := w.target(protocol)
+		err := w.check()
+		if err == nil {
+			var failed error
+			if t.hops, err, failed = r.hops(ctx, w); failed != nil {
+				return nil, nil, failed
+			}
+		}
+		if err != nil {
+			p := t.problem(err)
+			p.Installed = len(t.hops) > 0
+			problems = append(problems, p)
+		}
+		if len(t.hops) == 0 {
+			continue
+		}
+		// Several rules may ask for one route; then it has the next hops of all.
+		if i, double := at[t.place]; double {
+			all[i].hops = sortedHops(append(all[i].hops, t.hops...))
+			continue
+		}
+		at[t.place] = len(all)
+		all = append(all, t)
+	}
+	return all, problems, nil
+}
+
+// target is the route in the kernel, without its hops.
+func (w Route) target(protocol uint8) route {
+	r := route{
+		place:    place{table: mainTable(w.Table), prefix: w.Prefix.Masked(), metric: w.Metric},
+		protocol: protocol,
+		kind:     unix.RTN_UNICAST,
+	}
+	if w.Prefix.Addr().Is6() && w.Metric == 0 {
+		r.metric = defaultMetric6
+	}
+	return r
+}
+
+// check says what is wrong with w by itself.
+func (w Route) check() error {
+	switch {
+	case !w.Prefix.IsValid():
+		return errors.New("not a prefix")
+	case w.Prefix.Bits() == 0 && !w.AllowDefault:
+		return ErrDefaultRoute
+	case w.Table == unix.RT_TABLE_LOCAL:
+		return errors.New("the local table is the kernel's")
+	case len(w.NextHops) == 0:
+		return errors.New("no next hop")
+	}
+	return nil
+}
+
+// resolver finds the hops of next hops, and asks for each only once.
+type resolver struct {
+	kernel   *Kernel
+	protocol uint8
+	// vrfs are the VRF devices by their tables.
+	vrfs    map[uint32]int
+	answers map[question]answer
+}
+
+type question struct {
+	nextHop netip.Addr
+	vrf     int
+	check   bool
+}
+
+type answer struct {
+	hop hop
+	err error
+}
+
+// findVRFs looks for VRF devices when a route is for another table than the main
+// one: its next hops are those of the VRF, if the table is one's.
+func (r *resolver) findVRFs(ctx context.Context, wanted []Route) error {
+	if !slices.ContainsFunc(wanted, func(w Route) bool { return mainTable(w.Table) != unix.RT_TABLE_MAIN }) {
+		return nil
+	}
+	links, err := r.kernel.links(ctx, patience)
+	if err != nil {
+		return fmt.Errorf("read interfaces: %w", err)
+	}
+	r.vrfs = make(map[uint32]int)
+	for _, l := range links {
+		if l.table != 0 {
+			r.vrfs[l.table] = l.index
+		}
+	}
+	return nil
+}
+
+// hops returns where the next hops of w lead to, and what is wrong with those
+// that lead nowhere. It fails only when the kernel cannot be asked.
+func (r *resolver) hops(ctx context.Context, w Route) (hops []hop, wrong, failed error) {
+	for _, n := range w.NextHops {
+		q := question{n, r.vrfs[mainTable(w.Table)], w.ValidateNextHop}
+		a, known := r.answers[q]
+		if !known {
+			var err error
+			if a, err = r.resolve(ctx, q); err != nil {
+				return nil, nil, err
+			}
+			r.answers[q] = a
+		}
+		err := a.err
+		if err == nil && w.Prefix.Addr().Is6() && a.hop.gateway.Is4() {
+			err = fmt.Errorf("next hop %s: IPv6 has no way by IPv4", n)
+		}
+		if err != nil {
+			wrong = errors.Join(wrong, err)
+			continue
+		}
+		hops = append(hops, a.hop)
+	}
+	return sortedHops(hops), wrong, nil
+}
+
+func sortedHops(hops []hop) []hop {
+	slices.SortFunc(hops, compareHops)
+	return slices.Compact(hops)
+}
+
+// resolve finds the way to a next hop.
+func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
+	to := q.nextHop
+	if !to.IsValid() || to.IsUnspecified() || to.Is4In6() || to.IsMulticast() || to.IsLoopback() {
+		return answer{err: fmt.Errorf("next hop %s is not a neighbour's address", to)}, nil
+	}
+	if to.Is6() && to.IsLinkLocalUnicast() {
+		return r.resolveOnLink(ctx, to)
+	}
+	w, ok, err := r.kernel.routeTo(ctx, to, q.vrf)
+	if err != nil {
+		return answer{}, err
+	}
+	switch {
+	case ok && w.kind == unix.RTN_LOCAL:
+		return answer{err: fmt.Errorf("next hop %s is this node", to)}, nil
+	case ok && !w.gateway.IsValid():
+		return answer{hop: hop{to, w.link}}, nil
+	case ok:
+		learned, err := r.learned(ctx, to, q.vrf)
+		if err != nil {
+			return answer{}, err
+		}
+		if !learned {
+			return answer{hop: hop{w.gateway.WithZone(""), w.link}}, nil
+		}
+	}
+	if q.check {
+		return answer{err: fmt.Errorf("%w: %s", ErrUnreachable, to)}, nil
+	}
+	return answer{hop: hop{gateway: to}}, nil
+}
+
+// resolveOnLink finds the interface of a link-local next hop.
+func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, error) {
+	if to.Zone() == "" {
+		return answer{err: fmt.Errorf("next hop %s has no interface", to)}, nil
+	}
+	l, ok, err := r.kernel.device(ctx, to.Zone())
+	if err != nil {
+		return answer{}, err
+	}
+	if !ok || !l.up {
+		return answer{err: fmt.Errorf("%w: %s: the interface is down or gone", ErrUnreachable, to)}, nil
+	}
+	return answer{hop: hop{to.WithZone(""), l.index}}, nil
+}
+
+// learned says whether the way to an address is a route of our protocol. A next
+// hop is not reached by what was learned: that could be the very route that it is
+// the next hop of, and would then hold itself.
+func (r *resolver) learned(ctx context.Context, to netip.Addr, vrf int) (bool, error) {
+	body, err := r.kernel.route.ask(ctx, wayRequest(to, vrf, unix.RTM_F_FIB_MATCH))
+	if leadsNowhere(err) {
+		return true, nil // gone in between
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for the route to %s: %w", to, err)
+	}
+	match, err := parseRoute(body)
+	return match.protocol == r.protocol, err
+}

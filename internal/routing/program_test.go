@@ -1,0 +1,409 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const bgp = 186
+
+// router is a space with two links to neighbours, of which nobody need be there.
+func router(t testing.TB) space {
+	t.Helper()
+	s := newSpace(t)
+	s.ip(t, `link add eth0 type bridge
+		link set eth0 address 02:00:00:00:00:01 up
+		link add eth1 type bridge
+		link set eth1 address 02:00:00:00:00:02 up
+		addr add 192.0.2.1/24 dev eth0
+		addr add 2001:db8::1/64 dev eth0 nodad
+		addr add 192.0.3.1/24 dev eth1
+		addr add 2001:db8:1::1/64 dev eth1 nodad`)
+	return s
+}
+
+// learned is a route of the main table.
+func learned(prefix string, nextHops ...string) Route {
+	return Route{Prefix: netip.MustParsePrefix(prefix), Metric: 20, NextHops: addrs(nextHops...), ValidateNextHop: true}
+}
+
+func with(r Route, change func(*Route)) Route {
+	change(&r)
+	return r
+}
+
+// table shows the routes of a table as iproute2 does, one to a line, without those
+// that the kernel made.
+func (s space) table(t testing.TB, table string) string {
+	t.Helper()
+	var out []string
+	for _, family := range []string{"-4", "-6"} {
+		all, err := s.command("", "ip", family, "-N", "-o", "route", "show", "table", table)
+		if err != nil && !strings.Contains(all, "FIB table does not exist") {
+			t.Fatal(all)
+		}
+		for line := range strings.Lines(all) {
+			if err != nil {
+				break
+			}
+			if !strings.Contains(line, "proto 2 ") { // RTPROT_KERNEL
+				line = strings.ReplaceAll(line, "\\", "")
+				line = strings.ReplaceAll(line, "pref medium", "")
+				line = strings.ReplaceAll(line, "linkdown", "")
+				out = append(out, strings.Join(strings.Fields(line), " ")+"\n")
+			}
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "")
+}
+
+func program(t testing.TB, k *Kernel, wanted []Route, tables ...uint32) []Problem {
+	t.Helper()
+	problems, err := k.Program(t.Context(), wanted, bgp, tables...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return problems
+}
+
+func show(problems []Problem) string {
+	var b strings.Builder
+	for _, p := range problems {
+		fmt.Fprintf(&b, "%s table %d metric %d installed %v: %v\n", p.Prefix, p.Table, p.Metric, p.Installed, p.Err)
+	}
+	return b.String()
+}
+
+func TestLearnedRoutesAreInTheKernel(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	inTable := func(table uint32) func(*Route) { return func(r *Route) { r.Table = table } }
+	for _, scene := range []struct {
+		name           string
+		wanted         []Route
+		main, table100 string
+	}{
+		{"one next hop", []Route{learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe")},
+			"198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n" +
+				"2001:db8:f::/64 via 2001:db8::fe dev eth0 proto 186 metric 20\n", ""},
+		{"several share the load", []Route{learned("198.51.100.0/24", "192.0.3.254", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8:1::fe", "2001:db8::fe")},
+			"198.51.100.0/24 proto 186 metric 20 nexthop via 192.0.2.254 dev eth0 weight 1 nexthop via 192.0.3.254 dev eth1 weight 1\n" +
+				"2001:db8:f::/64 proto 186 metric 20 nexthop via 2001:db8::fe dev eth0 weight 1 nexthop via 2001:db8:1::fe dev eth1 weight 1\n", ""},
+		{"fewer again", []Route{learned("198.51.100.0/24", "192.0.3.254"), learned("2001:db8:f::/64", "2001:db8:1::fe")},
+			"198.51.100.0/24 via 192.0.3.254 dev eth1 proto 186 metric 20\n" +
+				"2001:db8:f::/64 via 2001:db8:1::fe dev eth1 proto 186 metric 20\n", ""},
+		{"IPv4 by IPv6", []Route{learned("198.51.100.0/24", "2001:db8::fe"), learned("198.51.101.0/24", "fe80::fe%eth0", "fe80::fe%eth1")},
+			"198.51.100.0/24 via inet6 2001:db8::fe dev eth0 proto 186 metric 20\n" +
+				"198.51.101.0/24 proto 186 metric 20 nexthop via inet6 fe80::fe dev eth0 weight 1 nexthop via inet6 fe80::fe dev eth1 weight 1\n", ""},
+		{"both families mixed", []Route{learned("198.51.100.0/24", "2001:db8::fe", "192.0.2.254"), learned("2001:db8:f::/64", "fe80::fe%eth0")},
+			"198.51.100.0/24 proto 186 metric 20 nexthop via 192.0.2.254 dev eth0 weight 1 nexthop via inet6 2001:db8::fe dev eth0 weight 1\n" +
+				"2001:db8:f::/64 via fe80::fe dev eth0 proto 186 metric 20\n", ""},
+		{"another metric and another table", []Route{
+			with(learned("198.51.100.0/24", "192.0.2.254"), func(r *Route) { r.Metric = 0 }),
+			with(learned("2001:db8:f::/64", "2001:db8::fe"), func(r *Route) { r.Metric = 0 }),
+			with(learned("198.51.100.0/24", "192.0.2.254"), inTable(100)),
+			with(learned("2001:db8:f::/64", "2001:db8::fe"), inTable(100)),
+		},
+			"198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186\n2001:db8:f::/64 via 2001:db8::fe dev eth0 proto 186 metric 1024\n",
+			"198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n2001:db8:f::/64 via 2001:db8::fe dev eth0 proto 186 metric 20\n"},
+		{"a table beyond 255, and two rules for one route", []Route{
+			with(learned("198.51.100.0/24", "192.0.2.254"), inTable(100)),
+			with(learned("198.51.100.9/24", "192.0.3.254"), inTable(100)),
+			with(learned("198.51.100.0/24", "192.0.2.254"), inTable(100_000)),
+		},
+			"", "198.51.100.0/24 proto 186 metric 20 nexthop via 192.0.2.254 dev eth0 weight 1 nexthop via 192.0.3.254 dev eth1 weight 1\n"},
+		{"nothing", nil, "", ""},
+	} {
+		if problems := program(t, k, scene.wanted, 0, 100, 100_000); len(problems) > 0 {
+			t.Fatalf("%s: %s", scene.name, show(problems))
+		}
+		equal(t, s.table(t, "254"), scene.main)
+		equal(t, s.table(t, "100"), scene.table100)
+		if t.Failed() {
+			t.Fatal(scene.name)
+		}
+	}
+}
+
+func TestOnlyWhatDiffersIsTouched(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	wire := &counted{transport: k.route.sock}
+	k.route.sock = wire
+	wanted := []Route{
+		learned("198.51.100.0/24", "192.0.3.254", "192.0.2.254"), learned("198.51.101.0/24", "fe80::fe%eth0"),
+		learned("2001:db8:f::/64", "2001:db8:1::fe", "2001:db8::fe"), learned("2001:db8:e::/64", "fe80::fe%eth1"),
+		with(learned("2001:db8:d::/64", "2001:db8::fe"), func(r *Route) { r.Metric = 0 }),
+		with(learned("198.51.102.0/24", "192.0.2.254"), func(r *Route) { r.Table, r.Metric = 1000, 0 }),
+	}
+	for _, writes := range []int{len(wanted), 0, 0} {
+		wire.writes = 0
+		if problems := program(t, k, wanted); len(problems) > 0 {
+			t.Fatal(show(problems))
+		}
+		if wire.writes != writes {
+			t.Errorf("%d writes, want %d", wire.writes, writes)
+		}
+	}
+	wanted[0].NextHops = wanted[0].NextHops[:1]
+	wire.writes = 0
+	program(t, k, wanted)
+	if wire.writes != 1 {
+		t.Errorf("%d writes for one change", wire.writes)
+	}
+}
+
+// counted is a transport that counts what asks the kernel for a change, and says
+// of dumps that they were interrupted when it is told to.
+type counted struct {
+	transport
+	writes      int
+	interrupted bool
+}
+
+func (c *counted) send(msg []byte) error {
+	for rest := msg; len(rest) > 0; {
+		h, _, after, err := cut(rest)
+		if err != nil {
+			return err
+		}
+		if h.kind == unix.RTM_NEWROUTE || h.kind == unix.RTM_DELROUTE {
+			c.writes++
+		}
+		rest = after
+	}
+	return c.transport.send(msg)
+}
+
+func (c *counted) receive(buf []byte) (int, error) {
+	n, err := c.transport.receive(buf)
+	for rest := buf[:n]; c.interrupted && len(rest) > 0; {
+		h, _, after, err := cut(rest)
+		if err != nil {
+			return n, err
+		}
+		if h.flags&unix.NLM_F_MULTI != 0 {
+			native.PutUint16(rest[6:], h.flags|unix.NLM_F_DUMP_INTR)
+		}
+		rest = after
+	}
+	return n, err
+}
+
+func TestAnInterruptedDumpChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	program(t, k, []Route{learned("198.51.100.0/24", "192.0.2.254")})
+	before := s.table(t, "254")
+	wire := &counted{transport: k.route.sock, interrupted: true}
+	k.route.sock = wire
+	if _, err := k.Program(t.Context(), []Route{learned("198.51.101.0/24", "192.0.2.254")}, bgp); !errors.Is(err, errInterrupted) {
+		t.Errorf("Program: %v", err)
+	}
+	equal(t, s.table(t, "254"), before)
+	wire.interrupted = false
+	program(t, k, nil, 0)
+	equal(t, s.table(t, "254"), "")
+}
+
+func TestWhatACrashLeftBehindIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.254 proto 186 metric 20
+		route add 198.51.101.0/24 via 192.0.2.254 proto 186 metric 20
+		route add blackhole 198.51.102.0/24 proto 186
+		route add 198.51.101.0/24 via 192.0.2.254 proto 186 metric 30
+		route append 198.51.101.0/24 via 192.0.2.253 proto 186 metric 30
+		-6 route add 2001:db8:f::/64 proto 186 metric 20 nexthop via 2001:db8::fe nexthop via 2001:db8:1::fe
+		route add 198.51.103.0/24 via 192.0.2.254 proto 186 table 100
+		route add 198.51.104.0/24 via 192.0.2.254 proto 186 table 200`)
+	k := s.kernel(t)
+	if problems := program(t, k, []Route{
+		learned("198.51.100.0/24", "192.0.2.254"),
+		with(learned("198.51.101.0/24", "192.0.3.254"), func(r *Route) { r.Metric = 30 }),
+	}, 100); len(problems) > 0 {
+		t.Error(show(problems))
+	}
+	equal(t, s.table(t, "254"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n"+
+		"198.51.101.0/24 via 192.0.3.254 dev eth1 proto 186 metric 30\n")
+	equal(t, s.table(t, "100"), "")
+	equal(t, s.table(t, "200"), "198.51.104.0/24 via 192.0.2.254 dev eth0 proto 186\n")
+}
+
+func TestWhatOthersMadeIsNotTouched(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	s.ip(t, `route add default via 192.0.2.254 proto 186
+		-6 route add default via 2001:db8::fe proto 186 metric 20
+		route add 198.51.100.0/24 via 192.0.2.253 metric 20
+		-6 route add 2001:db8:f::/64 via 2001:db8::fd metric 20
+		route add 198.51.101.0/24 via 192.0.2.253 metric 10
+		route add 203.0.113.0/24 via 192.0.2.253 proto 4 metric 20
+		-6 route add 2001:db8:e::/64 via 2001:db8::fd proto 12`)
+	theirs := s.table(t, "254")
+	k := s.kernel(t)
+	problems := program(t, k, []Route{
+		learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe"), // in the place of others
+		learned("0.0.0.0/0", "192.0.3.254"), learned("::/0", "2001:db8:1::fe"),
+	})
+	equal(t, show(problems), "0.0.0.0/0 table 254 metric 20 installed false: "+ErrDefaultRoute.Error()+"\n"+
+		"198.51.100.0/24 table 254 metric 20 installed false: "+ErrOccupied.Error()+"\n"+
+		"::/0 table 254 metric 20 installed false: "+ErrDefaultRoute.Error()+"\n"+
+		"2001:db8:f::/64 table 254 metric 20 installed false: "+ErrOccupied.Error()+"\n")
+	equal(t, s.table(t, "254"), theirs)
+
+	program(t, k, []Route{learned("198.51.101.0/24", "192.0.2.254")}) // beside another's
+	equal(t, strings.Count(s.table(t, "254"), "198.51.101.0/24"), 2)
+	program(t, k, nil, 0)
+	equal(t, s.table(t, "254"), theirs)
+}
+
+func TestARouteThatAnotherMadeMeanwhileIsNotTouched(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	targets, _, err := k.targets(t.Context(), []Route{
+		learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe"),
+	}, bgp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := difference(targets, nil, bgp, nil)
+	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.253 metric 20
+		-6 route add 2001:db8:f::/64 via 2001:db8::fd metric 20`)
+	theirs := s.table(t, "254")
+	for _, problem := range k.carryOut(t.Context(), p) {
+		if !errors.Is(problem.Err, ErrOccupied) {
+			t.Error(problem)
+		}
+	}
+	equal(t, s.table(t, "254"), theirs)
+}
+
+func TestADefaultRouteIsMadeAndRemovedWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	asked := func(r *Route) { r.AllowDefault = true }
+	if problems := program(t, k, []Route{
+		with(learned("0.0.0.0/0", "192.0.2.254"), asked), with(learned("::/0", "2001:db8::fe", "2001:db8:1::fe"), asked),
+	}); len(problems) > 0 {
+		t.Error(show(problems))
+	}
+	equal(t, s.table(t, "254"), "default proto 186 metric 20 nexthop via 2001:db8::fe dev eth0 weight 1 nexthop via 2001:db8:1::fe dev eth1 weight 1\n"+
+		"default via 192.0.2.254 dev eth0 proto 186 metric 20\n")
+	program(t, k, nil, 0)
+	equal(t, s.table(t, "254"), "")
+}
+
+func TestWhatCannotBeProgrammedIsAProblemOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	s.ip(t, `link add eth2 type bridge
+		route add 10.1.0.0/16 via 192.0.2.254
+		route add 10.2.0.0/16 via 192.0.2.254 proto 186 metric 20
+		route add unreachable 10.3.0.0/16`)
+	unchecked := func(r *Route) { r.ValidateNextHop = false }
+	k := s.kernel(t)
+	problems := program(t, k, []Route{
+		learned("198.51.100.0/32", "192.0.2.254"),
+		learned("198.51.100.1/32", "100.64.0.1"),
+		learned("198.51.100.2/32", "100.64.0.1", "192.0.2.254"),
+		learned("198.51.100.3/32", "10.1.0.1"),
+		learned("10.2.0.0/16", "192.0.2.254"),
+		learned("198.51.100.4/32", "10.2.0.1"),
+		learned("198.51.100.5/32", "10.3.0.1"),
+		learned("198.51.100.6/32"),
+		learned("198.51.100.7/32", "192.0.2.1"),
+		learned("198.51.100.8/32", "fe80::fe"),
+		learned("198.51.100.9/32", "fe80::fe%eth2"),
+		learned("198.51.100.10/32", "fe80::fe%eth9"),
+		learned("198.51.100.11/32", "0.0.0.0"),
+		with(learned("198.51.100.12/32", "100.64.0.1"), unchecked),
+		with(learned("198.51.100.13/32", "192.0.2.254"), unchecked),
+		with(learned("198.51.100.14/32", "192.0.2.254"), func(r *Route) { r.Table = 255 }),
+		learned("2001:db8:f::1/128", "192.0.2.254"),
+		learned("2001:db8:f::2/128", "::ffff:192.0.2.254"),
+		learned("2001:db8:f::3/128", "2001:db8:f::3"),
+		learned("2001:db8:f::4/128", "2001:db8::fe"),
+	})
+	equal(t, show(problems), `198.51.100.1/32 table 254 metric 20 installed false: next hop unreachable: 100.64.0.1
+198.51.100.2/32 table 254 metric 20 installed true: next hop unreachable: 100.64.0.1
+198.51.100.4/32 table 254 metric 20 installed false: next hop unreachable: 10.2.0.1
+198.51.100.5/32 table 254 metric 20 installed false: next hop unreachable: 10.3.0.1
+198.51.100.6/32 table 254 metric 20 installed false: no next hop
+198.51.100.7/32 table 254 metric 20 installed false: next hop 192.0.2.1 is this node
+198.51.100.8/32 table 254 metric 20 installed false: next hop fe80::fe has no interface
+198.51.100.9/32 table 254 metric 20 installed false: next hop unreachable: fe80::fe%eth2: the interface is down or gone
+198.51.100.10/32 table 254 metric 20 installed false: next hop unreachable: fe80::fe%eth9: the interface is down or gone
+198.51.100.11/32 table 254 metric 20 installed false: next hop 0.0.0.0 is not a neighbour's address
+198.51.100.12/32 table 254 metric 20 installed false: add route: Nexthop has invalid gateway (network is unreachable)
+2001:db8:f::1/128 table 254 metric 20 installed false: next hop 192.0.2.254: IPv6 has no way by IPv4
+2001:db8:f::2/128 table 254 metric 20 installed false: next hop ::ffff:192.0.2.254 is not a neighbour's address
+2001:db8:f::3/128 table 254 metric 20 installed false: next hop unreachable: 2001:db8:f::3
+198.51.100.14/32 table 255 metric 20 installed false: the local table is the kernel's
+`)
+	equal(t, s.table(t, "254"), `10.1.0.0/16 via 192.0.2.254 dev eth0
+10.2.0.0/16 via 192.0.2.254 dev eth0 proto 186 metric 20
+198.51.100.0 via 192.0.2.254 dev eth0 proto 186 metric 20
+198.51.100.13 via 192.0.2.254 dev eth0 proto 186 metric 20
+198.51.100.2 via 192.0.2.254 dev eth0 proto 186 metric 20
+198.51.100.3 via 192.0.2.254 dev eth0 proto 186 metric 20
+2001:db8:f::4 via 2001:db8::fe dev eth0 proto 186 metric 20
+7 10.3.0.0/16
+`) // RTN_UNREACHABLE
+}
+
+func TestRoutesThatTheKernelDroppedAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	wanted := []Route{learned("198.51.100.0/24", "192.0.2.254", "192.0.3.254"), learned("198.51.101.0/24", "192.0.3.254")}
+	program(t, k, wanted)
+	s.ip(t, "link set eth1 down")
+	problems := program(t, k, wanted)
+	equal(t, len(problems), 2)
+	equal(t, s.table(t, "254"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
+	s.ip(t, "link set eth1 up")
+	if problems := program(t, k, wanted); len(problems) > 0 {
+		t.Error(show(problems))
+	}
+	equal(t, strings.Count(s.table(t, "254"), "192.0.3.254"), 2)
+}
+
+func TestAProtocolThatIsNotADaemonsIsRefused(t *testing.T) {
+	t.Parallel()
+	k := newSpace(t).kernel(t)
+	for _, protocol := range []int{-1, 0, unix.RTPROT_KERNEL, unix.RTPROT_STATIC, 256} {
+		if _, err := k.Program(t.Context(), nil, protocol); err == nil {
+			t.Errorf("protocol %d is not refused", protocol)
+		}
+	}
+}
+
+// BenchmarkProgram10k is what a look at 10,000 routes costs that are as they
+// should be.
+func BenchmarkProgram10k(b *testing.B) {
+	s := router(b)
+	k := s.kernel(b)
+	var wanted []Route
+	for _, p := range block("198.18.0.1", 10_000) {
+		wanted = append(wanted, learned(p.String(), "192.0.2.254", "192.0.3.254"))
+	}
+	if problems := program(b, k, wanted); len(problems) > 0 {
+		b.Fatal(show(problems[:1]))
+	}
+	for b.Loop() {
+		program(b, k, wanted)
+	}
+}

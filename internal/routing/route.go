@@ -1,0 +1,182 @@
+package routing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// place is what a routing table has one route for.
+type place struct {
+	table  uint32
+	prefix netip.Prefix
+	metric uint32
+}
+
+// hop is a neighbour to send to. Its gateway has no zone: the link is that.
+type hop struct {
+	gateway netip.Addr
+	link    int
+}
+
+func compareHops(a, b hop) int {
+	return cmp.Or(a.gateway.Compare(b.gateway), cmp.Compare(a.link, b.link))
+}
+
+// route is a route as the kernel keeps it.
+type route struct {
+	place
+	protocol uint8
+	kind     uint8 // RTN_*
+	hops     []hop // sorted
+	source   netip.Addr
+}
+
+// parseRoute reads the body of a RTM_NEWROUTE.
+func parseRoute(body []byte) (route, error) {
+	if len(body) < unix.SizeofRtMsg {
+		return route{}, fmt.Errorf("route message of %d bytes: %w", len(body), unix.EBADMSG)
+	}
+	r := route{protocol: body[5], kind: body[7]}
+	r.table = uint32(body[4])
+	destination := netip.IPv4Unspecified()
+	if body[0] == unix.AF_INET6 {
+		destination = netip.IPv6Unspecified()
+	}
+	var one hop
+	for kind, value := range attributes(body[unix.SizeofRtMsg:]) {
+		switch kind {
+		case unix.RTA_DST:
+			destination = address(value)
+		case unix.RTA_TABLE:
+			r.table = number(value)
+		case unix.RTA_PRIORITY:
+			r.metric = number(value)
+		case unix.RTA_PREFSRC:
+			r.source = address(value)
+		case unix.RTA_OIF:
+			one.link = int(number(value))
+		case unix.RTA_GATEWAY:
+			one.gateway = address(value)
+		case unix.RTA_VIA:
+			one.gateway = via(value)
+		case unix.RTA_MULTIPATH:
+			r.hops = parseHops(value)
+		}
+	}
+	if one.link != 0 {
+		r.hops = append(r.hops, one)
+	}
+	slices.SortFunc(r.hops, compareHops)
+	r.prefix = netip.PrefixFrom(destination, int(body[1]))
+	return r, nil
+}
+
+// parseHops reads an array of struct rtnexthop.
+func parseHops(b []byte) (hops []hop) {
+	for len(b) >= unix.SizeofRtNexthop {
+		size := int(native.Uint16(b))
+		if size < unix.SizeofRtNexthop || size > len(b) {
+			return hops
+		}
+		h := hop{link: int(native.Uint32(b[4:]))}
+		for kind, value := range attributes(b[unix.SizeofRtNexthop:size]) {
+			switch kind {
+			case unix.RTA_GATEWAY:
+				h.gateway = address(value)
+			case unix.RTA_VIA:
+				h.gateway = via(value)
+			}
+		}
+		hops = append(hops, h)
+		b = b[min(align(size), len(b)):]
+	}
+	return hops
+}
+
+// via reads a struct rtvia: a gateway of the other family.
+func via(value []byte) netip.Addr {
+	return address(value[min(2, len(value)):])
+}
+
+// request asks for something to be done with r: RTM_NEWROUTE or RTM_DELROUTE.
+func (r route) request(kind, flags uint16) *request {
+	body := make([]byte, unix.SizeofRtMsg)
+	body[0], body[1] = familyOf(r.prefix.Addr()), uint8(r.prefix.Bits())
+	body[5], body[7] = r.protocol, r.kind
+	if kind == unix.RTM_DELROUTE {
+		body[6] = unix.RT_SCOPE_NOWHERE // any
+	}
+	req := newRequest(kind, flags, body)
+	req.add(unix.RTA_DST, r.prefix.Addr().AsSlice())
+	req.addNumber(unix.RTA_TABLE, r.table)
+	if r.metric != 0 {
+		req.addNumber(unix.RTA_PRIORITY, r.metric)
+	}
+	switch {
+	case kind == unix.RTM_DELROUTE:
+		// The place and the protocol are enough to know it, and all its hops go.
+	case len(r.hops) == 1:
+		req.body = r.hops[0].appendTo(req.body, r.prefix)
+		if r.hops[0].link != 0 {
+			req.addNumber(unix.RTA_OIF, uint32(r.hops[0].link))
+		}
+	default:
+		req.add(unix.RTA_MULTIPATH, r.nextHops())
+	}
+	return req
+}
+
+// nextHops writes an array of struct rtnexthop. Their weight is 1, which is
+// written 0.
+func (r route) nextHops() (b []byte) {
+	for _, h := range r.hops {
+		gateway := h.appendTo(nil, r.prefix)
+		b = native.AppendUint16(b, uint16(unix.SizeofRtNexthop+len(gateway)))
+		b = append(b, 0, 0)
+		b = native.AppendUint32(b, uint32(h.link))
+		b = append(b, gateway...)
+	}
+	return b
+}
+
+// appendTo writes the gateway of a route to prefix. One of the other family is a
+// struct rtvia (RFC 8950).
+func (h hop) appendTo(b []byte, prefix netip.Prefix) []byte {
+	value := h.gateway.AsSlice()
+	if familyOf(h.gateway) == familyOf(prefix.Addr()) {
+		return appendAttribute(b, unix.RTA_GATEWAY, value)
+	}
+	family := native.AppendUint16(nil, uint16(familyOf(h.gateway)))
+	return appendAttribute(b, unix.RTA_VIA, append(family, value...))
+}
+
+// routes returns the routes of both families in a table.
+func (k *Kernel) routes(ctx context.Context, table uint32) ([]route, error) {
+	var all []route
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		body := make([]byte, unix.SizeofRtMsg)
+		body[0] = family
+		req := newRequest(unix.RTM_GETROUTE, 0, body)
+		req.addNumber(unix.RTA_TABLE, table)
+		some, err := list(ctx, k.route, patience, req, func(body []byte) (route, bool, error) {
+			// Kernels without strict checks answer for all tables, those
+			// without IPv6 for all families.
+			r, err := parseRoute(body)
+			return r, err == nil && body[0] == family && r.table == table, err
+		})
+		if errors.Is(err, unix.ENOENT) {
+			continue // no route has ever been in that table
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read routes of table %d: %w", table, err)
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}

@@ -1,0 +1,69 @@
+// Package routing is what BGP has to do with the routing of this node's kernel:
+// the addresses that are to be announced, the way to a neighbour, the routes
+// that were learned, and what neighbours on an unnumbered link need to find each
+// other.
+//
+// It knows rtnetlink and Neighbor Discovery. It does not know BGP, or which
+// interface, neighbour or route is wanted, or why: it says what is there, and
+// does what it is told. What it says is complete or an error.
+package routing
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kernel is the routing of the network namespace in which it was made and its
+// methods are called. It is safe for concurrent use.
+type Kernel struct {
+	log   *slog.Logger
+	route *conn
+
+	// every is how often Import lists what it follows.
+	every time.Duration
+	// buffer is the room for what Import has not read yet, in bytes.
+	buffer int
+
+	// programming is held while routes are programmed. It guards defaults: the
+	// default routes that this process made, by which it knows them from those
+	// that another router on this node made with the same protocol.
+	programming sync.Mutex
+	defaults    map[place]bool
+}
+
+const (
+	// listEvery bounds how long a mistake of the bookkeeping lasts.
+	listEvery = time.Minute
+	// importBuffer is room for several thousand addresses.
+	importBuffer = 4 << 20
+)
+
+// New opens the routing of the kernel. It needs no capability; Program needs
+// CAP_NET_ADMIN, Advertise and LinkLocalNeighbor need CAP_NET_RAW.
+func New(log *slog.Logger) (*Kernel, error) {
+	sock, err := openSocket()
+	if err != nil {
+		return nil, fmt.Errorf("open rtnetlink: %w", err)
+	}
+	// An answer comes within the system call that asks. This bounds the wait
+	// for one that got lost.
+	wait := unix.NsecToTimeval(int64(5 * time.Second))
+	if err := unix.SetsockoptTimeval(sock.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+		sock.close()
+		return nil, fmt.Errorf("open rtnetlink: setsockopt: %w", err)
+	}
+	return &Kernel{
+		log:      log,
+		route:    &conn{sock: sock, inbox: make([]byte, 64<<10)},
+		every:    listEvery,
+		buffer:   importBuffer,
+		defaults: make(map[place]bool),
+	}, nil
+}
+
+// Close releases the socket. Routes that were programmed stay.
+func (k *Kernel) Close() error { return k.route.sock.close() }

@@ -1,0 +1,126 @@
+package routing
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+func linkMessage(index int, name string, up bool) []byte {
+	body := make([]byte, unix.SizeofIfInfomsg)
+	native.PutUint32(body[4:], uint32(index))
+	if up {
+		native.PutUint32(body[8:], unix.IFF_UP)
+	}
+	return appendAttribute(body, unix.IFLA_IFNAME, append([]byte(name), 0))
+}
+
+func addressMessage(index int, prefix string, flags uint32) []byte {
+	p := netip.MustParsePrefix(prefix)
+	body := make([]byte, unix.SizeofIfAddrmsg)
+	body[0], body[1] = familyOf(p.Addr()), uint8(p.Bits())
+	native.PutUint32(body[4:], uint32(index))
+	body = appendAttribute(body, unix.IFA_ADDRESS, p.Addr().AsSlice())
+	return appendAttribute(body, unix.IFA_FLAGS, native.AppendUint32(nil, flags))
+}
+
+// told shows what settles: what comes with a plus, what goes with a minus.
+func told(v *view) string {
+	come, gone := v.settle()
+	var words []string
+	for sign, all := range map[string][]peering.Imported{"+": come, "-": gone} {
+		for _, i := range all {
+			words = append(words, sign+i.Interface+" "+i.Address.String())
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// Messages are followed by themselves, whenever everything is read again.
+func TestMessagesAreFollowedOneByOne(t *testing.T) {
+	v := newView([]string{"kube-*"})
+	link := func(kind uint16, name string, up bool) func() {
+		return func() { v.hear(header{kind: kind}, linkMessage(7, name, up)) }
+	}
+	address := func(kind uint16, prefix string, flags uint32) func() {
+		return func() { v.hear(header{kind: kind}, addressMessage(7, prefix, flags)) }
+	}
+	const newLink, delLink, newAddr, delAddr = unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR
+	for _, scene := range []struct {
+		name  string
+		hear  []func()
+		want  string
+		stale bool
+	}{
+		{"an address of a link that is not known", []func(){address(newAddr, "192.0.2.1/32", 0)}, "", true},
+		{"its link", []func(){link(newLink, "kube-lb0", true)}, "+kube-lb0 192.0.2.1/32", true},
+		{"the same once more", []func(){link(newLink, "kube-lb0", true), address(newAddr, "192.0.2.1/32", 0)}, "", false},
+		{"one that is not sure yet", []func(){address(newAddr, "2001:db8::1/128", unix.IFA_F_TENTATIVE)}, "", false},
+		{"that is sure now", []func(){address(newAddr, "2001:db8::1/128", 0)}, "+kube-lb0 2001:db8::1/128", false},
+		{"that is somebody else's", []func(){address(newAddr, "2001:db8::1/128", unix.IFA_F_DADFAILED)}, "-kube-lb0 2001:db8::1/128", false},
+		{"coming and going is nothing", []func(){address(newAddr, "192.0.2.2/32", 0), address(delAddr, "192.0.2.2/32", 0)}, "", false},
+		{"nor is going and coming", []func(){address(delAddr, "192.0.2.1/32", 0), address(newAddr, "192.0.2.1/32", 0)}, "", false},
+		{"another name that is wanted", []func(){link(newLink, "kube-lb1", true)}, "+kube-lb1 192.0.2.1/32, -kube-lb0 192.0.2.1/32", true},
+		{"down", []func(){link(newLink, "kube-lb1", false)}, "-kube-lb1 192.0.2.1/32", true},
+		{"up", []func(){link(newLink, "kube-lb1", true)}, "+kube-lb1 192.0.2.1/32", true},
+		{"another name that is not", []func(){link(newLink, "eth0", true)}, "-kube-lb1 192.0.2.1/32", true},
+		{"and is nothing to us", []func(){link(newLink, "eth1", false), link(newLink, "eth1", true)}, "", false},
+		{"back", []func(){link(newLink, "kube-lb0", true)}, "+kube-lb0 192.0.2.1/32", true},
+		{"a port of a bridge", []func(){func() {
+			port := linkMessage(7, "kube-lb0", false)
+			port[0] = unix.AF_BRIDGE
+			v.hear(header{kind: delLink}, port)
+		}}, "", false},
+		{"gone", []func(){link(delLink, "kube-lb0", true)}, "-kube-lb0 192.0.2.1/32", true},
+		{"nonsense", []func(){func() { v.hear(header{kind: newAddr}, []byte{1, 2}) }}, "", true},
+		{"more nonsense", []func(){func() { v.hear(header{kind: newLink}, nil) }}, "", true},
+	} {
+		v.stale = false
+		for _, hear := range scene.hear {
+			hear()
+		}
+		got := strings.Join(slices.Sorted(slices.Values(strings.Split(told(v), ", "))), ", ")
+		if got != scene.want || v.stale != scene.stale {
+			t.Errorf("%s: got %q stale %v, want %q %v", scene.name, got, v.stale, scene.want, scene.stale)
+		}
+	}
+}
+
+// What anybody may have written into the kernel must not end the process.
+func FuzzMessages(f *testing.F) {
+	f.Add(linkMessage(7, "kube-lb0", true))
+	f.Add(addressMessage(7, "192.0.2.1/32", 0))
+	r := route{place: place{254, netip.MustParsePrefix("198.51.100.0/24"), 20}, hops: []hop{
+		{addr("192.0.2.254"), 1}, {addr("2001:db8::1"), 2},
+	}}
+	f.Add(r.request(unix.RTM_NEWROUTE, 0).body)
+	f.Fuzz(func(_ *testing.T, body []byte) {
+		v := newView([]string{"*"})
+		for _, kind := range []uint16{unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWROUTE} {
+			v.hear(header{kind: kind}, body)
+			matters(header{kind: kind}, body)
+		}
+		v.settle()
+		_, _ = parseRoute(body)
+		_, _ = parseNeighbor(body)
+		each(body, func(header, []byte) {})
+	})
+}
+
+func TestTheTableOfAVRFIsRead(t *testing.T) {
+	table := appendAttribute(nil, vrfTable, native.AppendUint32(nil, 1001))
+	for kind, want := range map[string]uint32{"vrf": 1001, "bridge": 0} {
+		info := appendAttribute(nil, unix.IFLA_INFO_KIND, append([]byte(kind), 0))
+		info = appendAttribute(info, unix.IFLA_INFO_DATA, table)
+		l, err := parseLink(appendAttribute(linkMessage(9, "red", true), unix.IFLA_LINKINFO, info))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, l.table, want)
+	}
+}

@@ -1,0 +1,295 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+// space is a network namespace with a thread of its own in it.
+type space struct {
+	thread chan func()
+	path   string
+}
+
+// newSpace makes a network namespace, which ends with the test.
+func newSpace(t testing.TB) space {
+	t.Helper()
+	s := space{thread: make(chan func())}
+	made := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread dies with the test
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		s.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
+		made <- err
+		for f := range s.thread {
+			f()
+		}
+	}()
+	err := <-made
+	if errors.Is(err, unix.EPERM) {
+		t.Fatal("these tests make network namespaces: run them as root")
+	}
+	if err != nil {
+		t.Fatalf("make a network namespace: %v", err)
+	}
+	t.Cleanup(func() { close(s.thread) })
+	s.ip(t, "link set lo up")
+	return s
+}
+
+// do runs f there.
+func (s space) do(f func()) {
+	done := make(chan struct{})
+	s.thread <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
+// begin runs f there beside the test, on another thread, until the test ends.
+func (s space) begin(t testing.TB, f func(ctx context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked
+		there, err := os.Open(s.path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer there.Close()
+		if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			return
+		}
+		f(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// ip runs iproute2's command there, once per line of script.
+func (s space) ip(t testing.TB, script string) string {
+	t.Helper()
+	var out strings.Builder
+	for line := range strings.Lines(script) {
+		if args := strings.Fields(line); len(args) > 0 {
+			b, err := s.command("", append([]string{"ip"}, args...)...)
+			if err != nil {
+				t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, b)
+			}
+			out.WriteString(b)
+		}
+	}
+	return out.String()
+}
+
+// batch has one process of iproute2 do all of lines.
+func (s space) batch(t testing.TB, lines []string) {
+	t.Helper()
+	if out, err := s.command(strings.Join(lines, "\n"), "ip", "-batch", "-"); err != nil {
+		t.Fatalf("ip -batch: %v\n%s", err, out)
+	}
+}
+
+func (s space) command(input string, args ...string) (out string, err error) {
+	s.do(func() {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Stdin = strings.NewReader(input)
+		var b []byte
+		b, err = cmd.CombinedOutput()
+		out = string(b)
+	})
+	return out, err
+}
+
+func (s space) sysctl(t testing.TB, name, value string) {
+	t.Helper()
+	s.do(func() {
+		path := "/proc/sys/net/" + strings.ReplaceAll(name, ".", "/")
+		if err := os.WriteFile(path, []byte(value), 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// kernel opens the routing there.
+func (s space) kernel(t testing.TB) (k *Kernel) {
+	t.Helper()
+	s.do(func() {
+		var err error
+		if k, err = New(slog.New(slog.DiscardHandler)); err != nil {
+			t.Error(err)
+		}
+	})
+	if k == nil {
+		t.FailNow()
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	return k
+}
+
+// connect joins two spaces by a link that is called eth0 here and name there.
+func (s space) connect(t testing.TB, other space, here, there string) {
+	t.Helper()
+	s.ip(t, fmt.Sprintf(`link add %s type veth peer name %s netns %s
+		link set %[1]s up`, here, there, other.path))
+	other.ip(t, "link set "+there+" up")
+	eventually(t, "carrier", func() bool { return strings.Contains(s.ip(t, "link show "+here), "LOWER_UP") })
+}
+
+// linkLocal waits until a link has its link-local address, and returns it.
+func (s space) linkLocal(t testing.TB, link string) netip.Addr {
+	t.Helper()
+	var found netip.Addr
+	eventually(t, link+" has a link-local address", func() bool {
+		out := s.ip(t, "-6 addr show dev "+link+" scope link -tentative")
+		_, after, ok := strings.Cut(out, "inet6 ")
+		if ok {
+			text, _, _ := strings.Cut(after, "/")
+			found = netip.MustParseAddr(text)
+		}
+		return ok
+	})
+	return found
+}
+
+// eventually waits for something that the kernel does in its own time.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// listener is what Import tells, and what is so by that.
+type listener struct {
+	mu    sync.Mutex
+	calls int
+	held  map[peering.Imported]bool
+	wrong []string
+	// gate is held by a test that wants Import to wait in its call.
+	gate sync.Mutex
+}
+
+// listen starts Import there.
+func (s space) listen(t testing.TB, k *Kernel, patterns ...string) *listener {
+	t.Helper()
+	l := newListener()
+	s.begin(t, func(ctx context.Context) {
+		if err := k.Import(ctx, patterns, l.change); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the first list", func() bool { return l.count() > 0 })
+	return l
+}
+
+func newListener() *listener { return &listener{held: make(map[peering.Imported]bool)} }
+
+func (l *listener) change(come, gone []peering.Imported) {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	for _, i := range gone {
+		if !l.held[i] {
+			l.wrong = append(l.wrong, fmt.Sprintf("%v is gone that was not there", i))
+		}
+		delete(l.held, i)
+	}
+	for _, i := range come {
+		if l.held[i] {
+			l.wrong = append(l.wrong, fmt.Sprintf("%v comes twice", i))
+		}
+		l.held[i] = true
+	}
+}
+
+func (l *listener) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+func (l *listener) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held)
+}
+
+func (l *listener) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines []string
+	for i := range l.held {
+		lines = append(lines, i.Address.String()+" "+i.Interface)
+	}
+	slices.Sort(lines)
+	return strings.Join(append(lines, l.wrong...), ", ")
+}
+
+// expect waits until exactly that is imported.
+func (l *listener) expect(t testing.TB, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); l.text() != want; {
+		if time.Now().After(deadline) {
+			t.Fatalf("imported is wrong (-want +got):\n%s", cmp.Diff(want, l.text()))
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// block is count addresses from first on.
+func block(first string, count int) []netip.Prefix {
+	a := netip.MustParseAddr(first)
+	var all []netip.Prefix
+	for range count {
+		all = append(all, netip.PrefixFrom(a, a.BitLen()))
+		a = a.Next()
+	}
+	return all
+}
+
+// lines is a command for each of prefixes.
+func lines(format string, prefixes []netip.Prefix) []string {
+	var all []string
+	for _, p := range prefixes {
+		all = append(all, fmt.Sprintf(format, p))
+	}
+	return all
+}
+
+// equal compares what is so with what should be.
+func equal(t testing.TB, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

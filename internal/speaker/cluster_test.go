@@ -1,0 +1,416 @@
+package speaker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
+
+// cluster is a fresh namespace of a real API server, which is also the one that
+// PureLB is installed in.
+type cluster struct {
+	t         *testing.T
+	config    *rest.Config
+	namespace string
+	core      kubernetes.Interface
+	clients   Clients
+}
+
+func newCluster(t *testing.T) cluster {
+	t.Helper()
+	c := cluster{t: t, config: apitest.Config(t), namespace: apitest.Namespace(t)}
+	var err error
+	if c.core, err = kubernetes.NewForConfig(c.config); err != nil {
+		t.Fatal(err)
+	}
+	if c.clients, err = NewClients(c.config); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// node makes a Node with an address, and returns its name.
+func (c cluster) node(name string) string {
+	c.t.Helper()
+	name = name + "-of-" + c.namespace
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "1"}}}
+	made, err := c.core.CoreV1().Nodes().Create(c.t.Context(), node, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	made.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.10"}}
+	if _, err := c.core.CoreV1().Nodes().UpdateStatus(c.t.Context(), made, metav1.UpdateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	return name
+}
+
+// configure makes a BGPConfiguration.
+func (c cluster) configure(name, spec string, finalizers ...string) {
+	c.t.Helper()
+	object := configuration(c.t, name, spec)
+	object.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: c.namespace, Finalizers: finalizers}
+	if err := c.clients.bgp.Post().Namespace(c.namespace).Resource("configs").Body(&object).Do(c.t.Context()).Error(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// configured is a BGPConfiguration as it is there, and false when it is not.
+func (c cluster) configured(name string) (object bgpv1.BGPConfiguration, ok bool) {
+	c.t.Helper()
+	err := c.clients.bgp.Get().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Into(&object)
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.t.Fatal(err)
+	}
+	return object, err == nil
+}
+
+func (c cluster) unconfigure(name string) {
+	c.t.Helper()
+	if err := c.clients.bgp.Delete().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Error(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// password makes the Secret of that name have a password.
+func (c cluster) password(name, value string) {
+	c.t.Helper()
+	secrets := c.core.CoreV1().Secrets(c.namespace)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"password": []byte(value)}}
+	_, err := secrets.Create(c.t.Context(), secret, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = secrets.Update(c.t.Context(), secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// nodeStatus is the BGPNodeStatus of a node.
+func (c cluster) nodeStatus(node string) bgpv1.BGPNodeStatus {
+	c.t.Helper()
+	var object bgpv1.BGPNodeStatus
+	err := c.clients.bgp.Get().Resource(nodeStatuses).Name(node).Do(c.t.Context()).Into(&object)
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.t.Fatal(err)
+	}
+	return object
+}
+
+// member is a speaker on a node of a cluster, with everything else made up.
+type member struct {
+	server *fakeServer
+	kernel *fakeKernel
+	stop   func()
+	log    *strings.Builder
+}
+
+// speak runs a speaker on node until the test ends.
+func (c cluster) speak(node string, change func(*Setup)) *member {
+	c.t.Helper()
+	var lock sync.Mutex
+	m := &member{server: newFakeServer(), kernel: newFakeKernel(), log: &strings.Builder{}}
+	write := func(p []byte) (int, error) {
+		lock.Lock()
+		defer lock.Unlock()
+		return m.log.Write(p)
+	}
+	setup := Setup{Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(writer(write), nil))}
+	if change != nil {
+		change(&setup)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, c.config, m.server, m.kernel, &fakeBFD{events: make(chan bfd.Event)}, setup)
+	}()
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.t.Errorf("the speaker ended with %v", err)
+		}
+		if c.t.Failed() {
+			c.t.Log(m.log)
+		}
+	})
+	c.t.Cleanup(m.stop)
+	return m
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// eventuallyIs waits until text returns want.
+func eventuallyIs(t *testing.T, what, want string, text func() string) {
+	t.Helper()
+	var got string
+	for deadline := time.Now().Add(60 * time.Second); ; {
+		if got = text(); got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not as wanted within 60 s (-want +got)\n%s", what, cmp.Diff(want, got))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+const authenticated = `{global: {asn: 65000}, neighbors: [
+	{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
+
+func TestPasswordsAreReadWhereTheConfigurationSaysAndFollowed(t *testing.T) {
+	c := newCluster(t)
+	node := c.node("a")
+	m := c.speak(node, nil)
+	c.configure("default", authenticated)
+	eventuallyIs(t, "what is wrong", "False secret "+c.namespace+"/bgp does not exist", func() string {
+		return configuredOf(c.nodeStatus(node), "secret "+c.namespace+"/bgp does not exist")
+	})
+	c.password("bgp", "hush-1")
+	eventuallyIs(t, "the session", sessions1+" md5 hush-1", m.server.String)
+	c.password("bgp", "hush-2")
+	eventuallyIs(t, "the session with another password", sessions1+" md5 hush-2", m.server.String)
+	if err := c.core.CoreV1().Secrets(c.namespace).Delete(t.Context(), "bgp", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "the sessions without the Secret", "asn 65000 id 192.0.2.10", m.server.String)
+	object, _ := c.configured("default")
+	if all := fmt.Sprint(c.nodeStatus(node), object.Status); strings.Contains(all, "hush") {
+		t.Error(all)
+	}
+	m.stop()
+	if strings.Contains(m.log.String(), "hush") {
+		t.Error(m.log)
+	}
+}
+
+// configuredOf is the condition Configured, of whose message only part matters.
+func configuredOf(s bgpv1.BGPNodeStatus, part string) string {
+	for _, c := range s.Status.Conditions {
+		if c.Type == bgpv1.ConditionConfigured {
+			if strings.Contains(c.Message, part) {
+				return string(c.Status) + " " + part
+			}
+			return string(c.Status) + " " + c.Message
+		}
+	}
+	return ""
+}
+
+func TestTheStatusOfANodeIsWrittenAndFollows(t *testing.T) {
+	c := newCluster(t)
+	node := c.node("a")
+	pod, err := c.core.CoreV1().Pods(c.namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "speaker"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "k8gobgp", Image: "x"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.configure("default", oneNeighbor)
+	m := c.speak(node, func(s *Setup) { s.Pod = pod.Name })
+	m.kernel.hold("kube-lb0", "203.0.113.7/32")
+	show := func() string {
+		s := c.nodeStatus(node).Status
+		words := []string{s.RouterID, s.RouterIDSource, fmt.Sprint(s.ASN), fmt.Sprint(s.Healthy)}
+		for _, n := range s.Neighbors {
+			words = append(words, n.Address, n.State)
+		}
+		if s.RIB != nil {
+			for _, r := range s.RIB.LocalRoutes {
+				words = append(words, r.Prefix)
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	eventuallyIs(t, "the status", "192.0.2.10 node-ipv4 65000 false 192.0.2.1 Idle 203.0.113.7/32", show)
+	first := c.nodeStatus(node)
+	m.server.change(established("192.0.2.1", 65001))
+	eventuallyIs(t, "the status with a session", "192.0.2.10 node-ipv4 65000 true 192.0.2.1 Established 203.0.113.7/32", show)
+	now := c.nodeStatus(node)
+	if owners := now.OwnerReferences; len(owners) != 1 || owners[0].Kind != "Node" || owners[0].Name != node || owners[0].UID == "" {
+		t.Errorf("its owners are %+v", owners)
+	}
+	for i, was := range first.Status.Conditions {
+		is := now.Status.Conditions[i]
+		if same := was.Status == is.Status; same != was.LastTransitionTime.Equal(&is.LastTransitionTime) && same {
+			t.Errorf("%s has not changed, and its time has", is.Type)
+		}
+	}
+	if now.Status.LastUpdated == nil || now.Status.HeartbeatSeconds != 60 {
+		t.Errorf("%+v", now.Status)
+	}
+	eventuallyIs(t, "the annotations of the pod", "65000 192.0.2.10", func() string {
+		p, err := c.core.CoreV1().Pods(c.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Annotations[annotationASN] + " " + p.Annotations[annotationRouterID]
+	})
+	eventuallyIs(t, "the events", "NeighborUp RouterIDResolved", func() string {
+		events, err := c.core.CoreV1().Events(c.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, e := range events.Items {
+			found[e.Reason] = true
+		}
+		return strings.Join(slices.Sorted(maps.Keys(found)), " ")
+	})
+	m.stop()
+	if s := c.nodeStatus(node).Status; s.Healthy || s.Conditions[0].Reason != "AgentShutdown" {
+		t.Errorf("when it has ended: %+v", s.Conditions)
+	}
+}
+
+func TestTheDeletionReachesEveryNodeAndWaitsForNone(t *testing.T) {
+	c := newCluster(t)
+	// This finalizer is left by the reference; nobody but us would take it off.
+	c.configure("default", oneNeighbor, finalizerOfTheReference)
+	a, b := c.speak(c.node("a"), nil), c.speak(c.node("b"), nil)
+	for _, m := range []*member{a, b} {
+		m.kernel.hold("kube-lb0", "203.0.113.7/32")
+		eventuallyIs(t, "the session", sessions1, m.server.String)
+	}
+	c.unconfigure("default")
+	for _, m := range []*member{a, b} {
+		eventuallyIs(t, "the sessions", "stopped, graceful false", m.server.String)
+		eventuallyIs(t, "the routes", "", m.server.announces)
+	}
+	eventuallyIs(t, "the object", "gone", func() string {
+		if _, there := c.configured("default"); there {
+			return "there"
+		}
+		return "gone"
+	})
+}
+
+func TestNodesAgreeOnWhatIsCommon(t *testing.T) {
+	c := newCluster(t)
+	// The template leads to nothing on any node here; the missing group is
+	// missing everywhere.
+	c.configure("default", `{global: {asn: 65000}, neighbors: [
+		{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}},
+		{config: {neighborAddress: 192.0.2.2, peerAsn: 65001, peerGroup: none}, nodeSelector: {matchLabels: {rack: "2"}}}]}`)
+	c.configure("other", oneNeighbor)
+	for _, name := range []string{"a", "b", "c"} {
+		c.speak(c.node(name), nil)
+	}
+	ready := func(name string) func() string {
+		return func() string {
+			object, _ := c.configured(name)
+			for _, condition := range object.Status.Conditions {
+				if condition.Type == bgpv1.ConditionReady {
+					return string(condition.Status) + " " + condition.Reason
+				}
+			}
+			return ""
+		}
+	}
+	eventuallyIs(t, "the status", "False ConfigurationInvalid", ready("default"))
+	eventuallyIs(t, "the status of the other", "False NotInEffect", ready("other"))
+	time.Sleep(4 * time.Second) // for who would contradict
+	before, _ := c.configured("default")
+	if !strings.Contains(before.Status.Message, "spec.neighbors[1]") || before.Status.NeighborCount != 2 || before.Status.ObservedGeneration != before.Generation {
+		t.Errorf("%+v", before.Status)
+	}
+	time.Sleep(5 * time.Second)
+	after, _ := c.configured("default")
+	if before.ResourceVersion != after.ResourceVersion {
+		t.Errorf("nodes do not agree:\n%s", cmp.Diff(before.Status, after.Status))
+	}
+}
+
+func TestAStartWhileTheAPIServerIsAwayUsesTheFile(t *testing.T) {
+	c := newCluster(t)
+	c.configure("default", authenticated)
+	c.password("bgp", "hush")
+	node, dir := c.node("a"), t.TempDir()
+	m := c.speak(node, func(s *Setup) { s.StateDir = dir })
+	eventuallyIs(t, "the session", sessions1+" md5 hush", m.server.String)
+	eventuallyIs(t, "the file", "-rw-------", func() string {
+		info, err := os.Stat(filepath.Join(dir, memoryFile))
+		if err != nil {
+			return err.Error()
+		}
+		return info.Mode().String()
+	})
+	m.stop()
+
+	away := c
+	away.config = rest.CopyConfig(c.config)
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	away.config.Host = nobody.URL
+	nobody.Close()
+	again := away.speak(node, func(s *Setup) { s.StateDir = dir })
+	again.kernel.hold("kube-lb0", "203.0.113.7/32")
+	eventuallyIs(t, "the session without the API server", sessions1+" md5 hush", again.server.String)
+	eventuallyIs(t, "the routes", "203.0.113.7/32", again.server.announces)
+}
+
+func TestLabelsMarksAndAnnotationsAreFollowed(t *testing.T) {
+	c := newCluster(t)
+	node := c.node("a")
+	c.configure("default", strings.Replace(oneNeighbor, "peerAsn: 65001}", `peerAsn: 65001}, nodeSelector: {matchLabels: {rack: "2"}}`, 1))
+	m := c.speak(node, nil)
+	m.kernel.hold("kube-lb0", "203.0.113.7/32")
+	eventuallyIs(t, "the sessions", "asn 65000 id 192.0.2.10", m.server.String)
+	label := func(patch string) {
+		t.Helper()
+		if _, err := c.core.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	label(`{"metadata":{"labels":{"rack":"2"}}}`)
+	eventuallyIs(t, "the sessions with the label", sessions1, m.server.String)
+	label(`{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":""}}}`)
+	eventuallyIs(t, "the routes of an excluded node", "203.0.113.7/32 65535:0", m.server.announces)
+	label(`{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":null}}}`)
+
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{peering.AnnotationCommunities: "65000:7"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	services := c.core.CoreV1().Services(c.namespace)
+	svc, err := services.Create(t.Context(), svc, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = services.Delete(context.Background(), "web", metav1.DeleteOptions{}) })
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: netip.MustParseAddr("203.0.113.7").String()}}
+	if _, err := services.UpdateStatus(t.Context(), svc, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "the routes of the Service", "203.0.113.7/32 65000:7", m.server.announces)
+	if _, err := services.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+peering.AnnotationCommunities+`":null}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "the routes without the annotation", "203.0.113.7/32", m.server.announces)
+}

@@ -1,0 +1,84 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/peering"
+)
+
+const (
+	// settledFor is how long no address must come or go before the goodbye:
+	// the agent of the node may be ending too, and take addresses away.
+	settledFor = 500 * time.Millisecond
+	// settleLimit is how long that is waited for.
+	settleLimit = 3 * time.Second
+	// askFor is how long other nodes are asked to be preferred before the
+	// sessions end for good.
+	askFor = time.Second
+	// closeLimit is how long the neighbours may take to hear the goodbye.
+	closeLimit = 2 * time.Second
+)
+
+// depart ends the sessions. As long as addresses are left, the node goes on
+// carrying their traffic: neighbours that agreed to graceful restart keep the
+// routes until the next process is there. Of a node that is to be avoided, and
+// where nobody would keep anything, other nodes are asked to be preferred first.
+func (s *Speaker) depart(ctx context.Context, w *waits) {
+	began := time.Now()
+	s.imports.changed = began
+	s.await(ctx, w, func(now time.Time) time.Time {
+		until := s.imports.changed.Add(settledFor)
+		if limit := began.Add(settleLimit); limit.Before(until) {
+			until = limit
+		}
+		return until
+	})
+	graceful := s.imports.total > 0 && s.drain.Reason == "" && keepsRoutes(s.governing.state)
+	if !graceful && s.imports.total > 0 && s.governing.running && !s.drain.asks() {
+		s.drain = drain{DrainMark: announce.DrainMark{Reason: "the speaker ends"}, since: time.Now()}
+		s.announce(ctx)
+		until := time.Now().Add(askFor)
+		s.await(ctx, w, func(time.Time) time.Time { return until })
+	}
+	limited, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	// First BFD: a path that is not watched any more is no broken path.
+	err := errors.Join(s.BFD.Close(limited), s.Server.Stop(limited, graceful))
+	s.leaving = true
+	s.governing.running = s.governing.running && graceful
+	s.tell(s.standing(time.Now()), s.nodeReport())
+	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)
+}
+
+// await goes on taking in what comes until the time that until says.
+func (s *Speaker) await(ctx context.Context, w *waits, until func(now time.Time) time.Time) {
+	for now := time.Now(); ; now = time.Now() {
+		end := until(now)
+		if !now.Before(end) {
+			return
+		}
+		s.pass(ctx, now)
+		limited, cancel := context.WithDeadline(ctx, end)
+		s.wait(limited, w)
+		cancel()
+	}
+}
+
+// keepsRoutes says whether some neighbour keeps our routes while we restart.
+func keepsRoutes(state peering.State) bool {
+	keeps := func(o peering.Options) bool { return o.GracefulRestart.Enabled && !o.GracefulRestart.HelperOnly }
+	for _, p := range state.Peers {
+		if keeps(p.Options) {
+			return true
+		}
+	}
+	for _, g := range state.Groups {
+		if keeps(g.Options) {
+			return true
+		}
+	}
+	return false
+}

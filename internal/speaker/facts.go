@@ -1,0 +1,114 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/routing"
+)
+
+const (
+	// calm is how long changes are collected before everything is read.
+	calm = 200 * time.Millisecond
+	// settled is the same for addresses that come and go: many may do so, and
+	// to read is in the way of announcing them.
+	settled = time.Second
+	// rereadEvery is how often it is read when nothing is said to change: the
+	// numbers of prefixes do so without a word.
+	rereadEvery = 15 * time.Second
+	// mostAdvertised is for how many routes it is read whom they are announced
+	// to: as many as a BGPNodeStatus shows.
+	mostAdvertised = maxLocal
+)
+
+// facts are what is so, as it was read last, for reports and for the neighbours
+// that come by themselves.
+type facts struct {
+	busy bool
+	due  time.Time
+	// cost is how long it took last. It is not read again for ten times that.
+	cost time.Duration
+	last time.Time
+
+	found
+	failure string
+}
+
+// found is what was read.
+type found struct {
+	neighbors  []peering.NeighborStatus
+	learned    []peering.LearnedRoute
+	advertised map[netip.Prefix][]netip.Addr
+	interfaces []routing.InterfaceStatus
+	bfd        []bfd.Status
+}
+
+// wish has the facts be read again, soon.
+func (f *facts) wish(now time.Time) { f.later(now.Add(calm)) }
+
+// later has them be read again at the given time, or before.
+func (f *facts) later(at time.Time) {
+	if earliest := f.last.Add(min(10*f.cost, rereadEvery)); at.Before(earliest) {
+		at = earliest
+	}
+	if f.due.IsZero() || at.Before(f.due) {
+		f.due = at
+	}
+}
+
+// look begins to read the facts, unless that is under way.
+func (s *Speaker) look(now time.Time) {
+	f := &s.facts
+	if f.busy || f.due.IsZero() || now.Before(f.due) {
+		return
+	}
+	f.busy, f.due = true, time.Time{}
+	var patterns []string
+	for _, i := range s.imports.rules {
+		patterns = append(patterns, i.patterns...)
+	}
+	s.beside.start(s.life, func(ctx context.Context) note {
+		began := time.Now()
+		found, err := findFacts(ctx, s.Server, s.Kernel, s.BFD, patterns)
+		return func(ctx context.Context, now time.Time) {
+			f.busy, f.last, f.cost = false, now, now.Sub(began)
+			s.Metrics.collected(f.cost, err)
+			s.takeFacts(ctx, now, found, err)
+		}
+	})
+}
+
+func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patterns []string) (f found, err error) {
+	var errs [4]error
+	f.neighbors, errs[0] = server.Neighbors(ctx)
+	f.learned, errs[1] = server.Learned(ctx)
+	f.advertised, errs[2] = server.Advertised(ctx, mostAdvertised)
+	if len(patterns) > 0 {
+		f.interfaces, errs[3] = kernel.Interfaces(ctx, patterns)
+	}
+	f.bfd = bfd.Status()
+	return f, errors.Join(errs[:]...)
+}
+
+// takeFacts takes in what was read. What could not be read stays as it was.
+func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err error) {
+	f := &s.facts
+	f.due = now.Add(rereadEvery)
+	if err != nil {
+		s.broken(err)
+		if f.failure != err.Error() {
+			s.Log.WarnContext(ctx, "statusNotRead", "node", s.Node, "error", err)
+		}
+		f.failure = err.Error()
+		return
+	}
+	f.failure = ""
+	f.found = found
+	s.reporter.neighbors(ctx, s.input.Config, found.neighbors)
+	s.setSessions(ctx, now) // for those that came by themselves
+	s.publish(now)
+}

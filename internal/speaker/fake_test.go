@@ -1,0 +1,477 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/routing"
+)
+
+// fakeServer is a BGP server that has no neighbours but those that it is given,
+// fails when it is told to, and prints itself.
+type fakeServer struct {
+	mu      sync.Mutex
+	state   peering.State
+	running bool
+	routes  map[peering.RouteKey]peering.Route
+	// began is how it was when it was applied first.
+	began string
+	// stuck, when it is not nil, holds up Apply.
+	stuck     chan struct{}
+	refuse    []peering.Problem
+	err       error
+	applied   int
+	neighbors map[string]peering.NeighborStatus
+	learned   []peering.LearnedRoute
+	downs     []string
+	stopped   string
+	events    chan struct{}
+}
+
+func newFakeServer() *fakeServer {
+	return &fakeServer{routes: map[peering.RouteKey]peering.Route{}, neighbors: map[string]peering.NeighborStatus{}, events: make(chan struct{}, 1)}
+}
+
+func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error) {
+	s.mu.Lock()
+	stuck := s.stuck
+	s.mu.Unlock()
+	if stuck != nil {
+		select {
+		case <-stuck:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applied++
+	if s.err != nil {
+		return nil, s.err
+	}
+	if !s.running {
+		s.began = fmt.Sprintf("began with %d routes, restarting %v", len(s.routes), restarting)
+	}
+	s.state, s.running, s.stopped = wanted, true, ""
+	return s.refuse, nil
+}
+
+func (s *fakeServer) Announce(_ context.Context, routes []peering.Route) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	s.routes = map[peering.RouteKey]peering.Route{}
+	for _, r := range routes {
+		s.routes[r.Key()] = r
+	}
+	return nil
+}
+
+func (s *fakeServer) Change(_ context.Context, add []peering.Route, withdraw []peering.RouteKey) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	for _, r := range add {
+		s.routes[r.Key()] = r
+	}
+	for _, key := range withdraw {
+		delete(s.routes, key)
+	}
+	return nil
+}
+
+func (s *fakeServer) Neighbors(context.Context) ([]peering.NeighborStatus, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []peering.NeighborStatus
+	for _, name := range slices.Sorted(maps.Keys(s.neighbors)) {
+		all = append(all, s.neighbors[name])
+	}
+	return all, nil
+}
+
+func (s *fakeServer) Learned(context.Context) ([]peering.LearnedRoute, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.learned), nil
+}
+
+func (s *fakeServer) Advertised(context.Context, int) (map[netip.Prefix][]netip.Addr, error) {
+	return nil, nil
+}
+
+func (s *fakeServer) Down(_ context.Context, neighbor netip.Addr) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.downs = append(s.downs, neighbor.String())
+	return nil
+}
+
+func (s *fakeServer) Events() <-chan struct{} { return s.events }
+
+func (s *fakeServer) Stop(_ context.Context, graceful bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running, s.stopped = false, fmt.Sprintf("stopped, graceful %v", graceful)
+	return nil
+}
+
+// change changes it from outside.
+func (s *fakeServer) change(change func(*fakeServer)) {
+	s.mu.Lock()
+	change(s)
+	s.mu.Unlock()
+	poke(s.events)
+}
+
+// announces prints the routes.
+func (s *fakeServer) announces() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []string
+	for _, r := range s.routes {
+		line := r.Prefix.String()
+		if r.VRF != "" {
+			line += " vrf " + r.VRF
+		}
+		for _, c := range r.Attributes.Communities {
+			line += fmt.Sprintf(" %d:%d", c>>16, c&0xffff)
+		}
+		if r.Attributes.MED != nil {
+			line += fmt.Sprint(" med ", *r.Attributes.MED)
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, ", ")
+}
+
+// String prints the sessions that it is to have.
+func (s *fakeServer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.running {
+		return s.stopped
+	}
+	lines := []string{fmt.Sprintf("asn %d id %s", s.state.Global.ASN, s.state.Global.RouterID)}
+	for _, p := range s.state.Peers {
+		line := fmt.Sprintf("%s asn %d", p.Name(), p.ASN)
+		for _, f := range slices.Sorted(maps.Keys(p.NextHops)) {
+			line += " via " + p.NextHops[f].String()
+		}
+		if p.Password != "" {
+			line += " md5 " + p.Password
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, ", ")
+}
+
+// fakeKernel is a network stack that holds addresses and routes.
+type fakeKernel struct {
+	mu        sync.Mutex
+	addresses []peering.Imported
+	listens   map[chan struct{}]bool
+	// listErr is why addresses cannot be listed.
+	listErr error
+	egress  map[netip.Addr]peering.Egress
+	routers map[string]netip.Addr
+	adverts map[string]int
+	routes  map[int]map[uint32][]routing.Route
+	changed chan struct{}
+}
+
+func newFakeKernel() *fakeKernel {
+	return &fakeKernel{
+		listens: map[chan struct{}]bool{}, adverts: map[string]int{}, routers: map[string]netip.Addr{},
+		routes: map[int]map[uint32][]routing.Route{}, changed: make(chan struct{}, 1),
+		egress: map[netip.Addr]peering.Egress{
+			netip.MustParseAddr("192.0.2.1"): {Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}},
+		},
+	}
+}
+
+// hold has the interface have these addresses, and no others.
+func (k *fakeKernel) hold(iface string, addresses ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.addresses = slices.DeleteFunc(k.addresses, func(a peering.Imported) bool { return a.Interface == iface })
+	for _, a := range addresses {
+		k.addresses = append(k.addresses, peering.Imported{Address: netip.MustParsePrefix(a), Interface: iface})
+	}
+	for l := range k.listens {
+		poke(l)
+	}
+}
+
+func (k *fakeKernel) matching(patterns []string) (map[peering.Imported]bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := map[peering.Imported]bool{}
+	for _, a := range k.addresses {
+		if slices.Contains(patterns, a.Interface) {
+			all[a] = true
+		}
+	}
+	return all, k.listErr
+}
+
+func (k *fakeKernel) Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error {
+	news := make(chan struct{}, 1)
+	k.mu.Lock()
+	k.listens[news] = true
+	k.mu.Unlock()
+	before := map[peering.Imported]bool{}
+	for first := true; ctx.Err() == nil; first = false {
+		now, err := k.matching(patterns)
+		if err != nil {
+			return err
+		}
+		var come, gone []peering.Imported
+		for a := range now {
+			if !before[a] {
+				come = append(come, a)
+			}
+		}
+		for a := range before {
+			if !now[a] {
+				gone = append(gone, a)
+			}
+		}
+		if before = now; first || len(come)+len(gone) > 0 {
+			change(come, gone)
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+func (k *fakeKernel) Interfaces(_ context.Context, patterns []string) ([]routing.InterfaceStatus, error) {
+	var all []routing.InterfaceStatus
+	for _, p := range patterns {
+		all = append(all, routing.InterfaceStatus{Name: p, Exists: true, Up: true})
+	}
+	return all, nil
+}
+
+func (k *fakeKernel) Egress(_ context.Context, neighbor netip.Addr, _ string) (peering.Egress, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, ok := k.egress[neighbor]
+	return e, ok, nil
+}
+
+func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }
+
+func (k *fakeKernel) LinkLocalNeighbor(_ context.Context, iface string) (netip.Addr, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a, ok := k.routers[iface]
+	return a, ok, nil
+}
+
+func (k *fakeKernel) Advertise(ctx context.Context, iface string) error {
+	k.mu.Lock()
+	k.adverts[iface]++
+	k.mu.Unlock()
+	<-ctx.Done()
+	k.mu.Lock()
+	k.adverts[iface]--
+	k.mu.Unlock()
+	return nil
+}
+
+// advertising returns where Router Advertisements are being sent.
+func (k *fakeKernel) advertising() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []string
+	for iface, n := range k.adverts {
+		if n > 0 {
+			all = append(all, iface)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func (k *fakeKernel) VRFTable(_ context.Context, device string) (uint32, bool, error) {
+	return 100, device == "red", nil
+}
+
+func (k *fakeKernel) Program(_ context.Context, wanted []routing.Route, protocol int, tables ...uint32) ([]routing.Problem, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.routes[protocol] == nil {
+		k.routes[protocol] = map[uint32][]routing.Route{}
+	}
+	for _, t := range tables {
+		delete(k.routes[protocol], t)
+	}
+	for _, r := range wanted {
+		delete(k.routes[protocol], r.Table)
+	}
+	for _, r := range wanted {
+		k.routes[protocol][r.Table] = append(k.routes[protocol][r.Table], r)
+	}
+	return nil, nil
+}
+
+// change changes it from outside.
+func (k *fakeKernel) change(change func(*fakeKernel)) {
+	k.mu.Lock()
+	change(k)
+	k.mu.Unlock()
+	poke(k.changed)
+}
+
+// String prints the routes that were programmed.
+func (k *fakeKernel) String() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var lines []string
+	for protocol, tables := range k.routes {
+		for table, routes := range tables {
+			for _, r := range routes {
+				lines = append(lines, fmt.Sprintf("%s via %v table %d metric %d proto %d", r.Prefix, r.NextHops, table, r.Metric, protocol))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// fakeBFD is BFD with sessions that others bring up and down.
+type fakeBFD struct {
+	mu       sync.Mutex
+	sessions []bfd.Session
+	events   chan bfd.Event
+	closed   bool
+}
+
+func (b *fakeBFD) Set(_ context.Context, sessions []bfd.Session) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sessions = slices.Clone(sessions)
+	return nil
+}
+
+func (b *fakeBFD) Status() []bfd.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []bfd.Status
+	for _, s := range b.sessions {
+		all = append(all, bfd.Status{Session: s, State: bfd.Up})
+	}
+	return all
+}
+
+func (b *fakeBFD) Events() <-chan bfd.Event { return b.events }
+
+func (b *fakeBFD) Close(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return nil
+}
+
+// String prints the sessions.
+func (b *fakeBFD) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []string
+	for _, s := range b.sessions {
+		all = append(all, fmt.Sprintf("%s %s x %d", s.Peer, s.MinTransmit, s.Multiplier))
+	}
+	return strings.Join(all, ", ")
+}
+
+// fakeCluster is the objects of a cluster.
+type fakeCluster struct {
+	mu       sync.Mutex
+	snapshot Snapshot
+	missing  bool
+	changed  chan struct{}
+}
+
+func (c *fakeCluster) Read() (Snapshot, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.missing {
+		return Snapshot{}, false
+	}
+	s := c.snapshot
+	s.Configs = slices.Clone(s.Configs)
+	for i := range s.Configs {
+		s.Configs[i] = *s.Configs[i].DeepCopy()
+	}
+	if s.Node != nil {
+		node := *s.Node
+		s.Node = &node
+	}
+	return s, true
+}
+
+func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }
+
+func (c *fakeCluster) change(change func(*Snapshot)) {
+	c.mu.Lock()
+	change(&c.snapshot)
+	c.missing = false
+	c.mu.Unlock()
+	poke(c.changed)
+}
+
+// fakeReports keep what was said last.
+type fakeReports struct {
+	mu      sync.Mutex
+	node    NodeReport
+	configs []ConfigReport
+	pod     map[string]string
+}
+
+func (r *fakeReports) Node(n NodeReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.node = n
+}
+
+func (r *fakeReports) Configs(all []ConfigReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.configs = all
+}
+
+func (r *fakeReports) Pod(annotations map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pod = annotations
+}
+
+// conditions prints the conditions of the node.
+func (r *fakeReports) conditions() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var lines []string
+	for _, c := range r.node.Status.Conditions {
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return strings.Join(lines, "\n")
+}
+
+var errFake = errors.New("not today")

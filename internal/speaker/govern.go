@@ -1,0 +1,324 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"reflect"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+// governing is how the speaker makes the server be what the input means. At any
+// time one errand for it is under way: it looks where neighbours are, decides,
+// and applies.
+type governing struct {
+	busy bool
+	// due is when to look again; zero: when something happens.
+	due   time.Time
+	retry time.Duration
+
+	// decided is what was decided last, from what.
+	from     Input
+	decided  peering.Decision
+	decision bool
+	// waiting says that it is to be applied once all addresses are listed.
+	waiting bool
+	next    application
+	// state is what was applied last, running that there is a server at all,
+	// begun that there was one in this process.
+	state          peering.State
+	source         string // of its router ID
+	running, begun bool
+	// unapplied are the problems of that, and failure is why it could not be
+	// done.
+	unapplied []peering.Problem
+	failure   string
+	// found are the neighbours on unnumbered links, by interface.
+	found map[string]netip.Addr
+	// remembered is the last good input, and fallback that of an earlier
+	// process, for when there is no good one from the start.
+	remembered *Input
+	fallback   *Input
+}
+
+// wish has the speaker look again, soon.
+func (g *governing) wish(now time.Time) {
+	if g.due.IsZero() || now.Before(g.due) {
+		g.due = now
+	}
+}
+
+// later has it look again at the given time, unless it does before.
+func (g *governing) later(at time.Time) {
+	if g.due.IsZero() || at.Before(g.due) {
+		g.due = at
+	}
+}
+
+// govern begins to make the server be what the input means, unless that is under
+// way.
+func (s *Speaker) govern(ctx context.Context, now time.Time) {
+	g := &s.governing
+	if g.busy || !s.known || g.due.IsZero() || now.Before(g.due) {
+		return
+	}
+	g.busy, g.due = true, time.Time{}
+	if s.input.Config == nil {
+		s.end(ctx)
+		return
+	}
+	s.decide(ctx, s.input, false)
+}
+
+// decide has an errand decide what in means: the input, or what is to be in effect
+// instead of it.
+func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
+	g := &s.governing
+	s.beside.start(ctx, func(ctx context.Context) note {
+		began := time.Now()
+		d, err := decided(ctx, s.Kernel, in)
+		return func(ctx context.Context, now time.Time) {
+			s.Metrics.decided(in.Config, d, now.Sub(began))
+			if err != nil {
+				s.governed(ctx, now, err)
+				return
+			}
+			if !instead {
+				g.from, g.decided, g.decision = in, d, true
+				s.reporter.resolved(ctx, in.Config, d)
+			}
+			s.takeDecision(ctx, now, in, d)
+		}
+	})
+}
+
+// decided decides what in means with the world as it is. When that cannot be
+// read, nothing is decided.
+func decided(ctx context.Context, kernel Kernel, in Input) (peering.Decision, error) {
+	var errs []error
+	seen := map[netip.Addr]peering.Egress{}
+	egress := func(neighbor netip.Addr) (peering.Egress, bool) {
+		if e, ok := seen[neighbor]; ok {
+			return e, true
+		}
+		e, ok, err := kernel.Egress(ctx, neighbor, in.Config.Spec.Global.BindToDevice)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if ok {
+			seen[neighbor] = e
+		}
+		return e, ok
+	}
+	d := peering.Decide(in.Config.Spec, in.Node.Node, in.secret, egress)
+	return d, errors.Join(errs...)
+}
+
+// takeDecision goes on from what was decided.
+func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d peering.Decision) {
+	g := &s.governing
+	if s.input.Config == nil {
+		g.busy = false // it has been deleted meanwhile
+		g.wish(now)
+		return
+	}
+	if last := g.fallback; !d.OK && !g.running && last != nil && last.Config != nil {
+		g.fallback = nil
+		s.Log.InfoContext(ctx, "lastGoodConfiguration", "node", s.Node, "generation", last.Config.Generation)
+		in := *last
+		in.Node = s.input.Node
+		s.decide(ctx, in, true)
+		return
+	}
+	if !d.OK {
+		// What is in effect stays in effect.
+		s.governed(ctx, now, nil)
+		return
+	}
+	s.follow(s.life, d, in.Dummy)
+	s.advertise(s.life, d.State)
+	s.exports.rule(now, d)
+	g.waiting = true
+	g.next = application{in, d}
+	s.applyWhenListed(ctx, now)
+}
+
+// application is a state that is to be applied.
+type application struct {
+	from    Input
+	decided peering.Decision
+}
+
+// applyWhenListed applies what was decided once everything that is to be
+// announced is known, so that neighbours which keep what they had from an earlier
+// process hear all of it again before they hear that it is all.
+func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
+	g := &s.governing
+	if !g.waiting || !g.begun && !s.listed() {
+		return
+	}
+	g.waiting = false
+	next := g.next
+	if !g.needs(next.decided.State) {
+		s.rememberBeside(ctx, next.from)
+		s.governed(ctx, now, nil)
+		return
+	}
+	restarting := !g.begun && s.imports.total > 0
+	s.beside.start(ctx, func(ctx context.Context) note {
+		found := findLinkLocal(ctx, s.Kernel, next.decided.State)
+		problems, err := s.Server.Apply(ctx, next.decided.State.Resolved(found), restarting)
+		return func(ctx context.Context, now time.Time) {
+			g.found = found
+			if err == nil {
+				g.state, g.source, g.running, g.begun, g.unapplied = next.decided.State, next.decided.RouterIDSource, true, true, problems
+				s.rememberBeside(ctx, next.from)
+				s.facts.wish(now)
+			}
+			s.setSessions(ctx, now)
+			s.governed(ctx, now, err)
+		}
+	})
+}
+
+// needs says whether anything has to be applied. Who is behind an unnumbered link
+// is for the server to find out.
+func (g *governing) needs(wanted peering.State) bool {
+	if !g.running || len(g.unapplied) > 0 || g.failure != "" || !reflect.DeepEqual(wanted, g.state) {
+		return true
+	}
+	for _, p := range wanted.Peers {
+		if p.Interface != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// governed ends the errands for this time.
+func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
+	g := &s.governing
+	g.busy = false
+	s.pulse.decided()
+	before := g.failure
+	g.failure = ""
+	if err != nil {
+		g.failure = err.Error()
+		s.broken(err)
+		if g.failure != before {
+			s.Log.WarnContext(ctx, "passFailed", "node", s.Node, "error", err)
+		}
+	} else if before != "" {
+		s.Log.InfoContext(ctx, "recovered", "node", s.Node)
+	}
+	s.reporter.problems(ctx, s.input.Config, s.problems())
+	if err == nil && len(g.unapplied) == 0 {
+		g.retry = retryMin
+		g.later(now.Add(fullCheck))
+	} else {
+		g.later(now.Add(max(g.retry, retryMin)))
+		g.retry = min(2*max(g.retry, retryMin), retryMax)
+	}
+	s.Metrics.governed(s.input.Config, err)
+	s.tellConfigs(now)
+	s.publish(now)
+}
+
+// problems are all that are known of the configuration on this node.
+func (s *Speaker) problems() []peering.Problem {
+	g := &s.governing
+	if !g.decision {
+		return nil
+	}
+	return append(g.decided.Problems[:len(g.decided.Problems):len(g.decided.Problems)], g.unapplied...)
+}
+
+// findLinkLocal has the neighbours on unnumbered links found. The server finds
+// those that the kernel knows.
+func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[string]netip.Addr {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	found := map[string]netip.Addr{}
+	for _, p := range state.Peers {
+		if p.Interface == "" || p.AdminDown {
+			continue
+		}
+		all.Go(func() {
+			// Who is not found is not there for the server either, which says so.
+			if address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface); ok && err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				found[p.Interface] = address
+			}
+		})
+	}
+	all.Wait()
+	return found
+}
+
+// end withdraws everything: there is no configuration any more.
+func (s *Speaker) end(ctx context.Context) {
+	g := &s.governing
+	was := g.running
+	for _, i := range s.imports.rules {
+		s.unfollow(ctx, i)
+	}
+	s.advertise(ctx, peering.State{})
+	s.exports.rule(time.Now(), peering.Decision{})
+	in, began := s.input, time.Now()
+	s.beside.start(ctx, func(ctx context.Context) note {
+		err := errors.Join(s.Server.Announce(ctx, nil), s.BFD.Set(ctx, nil), s.Server.Stop(ctx, false))
+		return func(ctx context.Context, now time.Time) {
+			if was {
+				s.Metrics.ended(s.reporter.config, now.Sub(began), err)
+			}
+			if err == nil {
+				if was {
+					s.Log.InfoContext(ctx, "withdrawn", "node", s.Node, "reason", "there is no BGPConfiguration")
+				}
+				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
+				g.fallback, s.sessions.set = nil, nil
+				s.rememberBeside(ctx, in)
+			}
+			s.facts.wish(now)
+			s.governed(ctx, now, err)
+		}
+	})
+}
+
+// keeper writes the file of the last input, the newest last.
+type keeper struct {
+	mu      sync.Mutex
+	written int
+	asked   int // belongs to the loop
+}
+
+// rememberBeside has in remembered, unless it is already.
+func (s *Speaker) rememberBeside(ctx context.Context, in Input) {
+	g := &s.governing
+	if s.Memory == "" || g.remembered != nil && g.remembered.same(in) {
+		return
+	}
+	g.remembered = &in
+	s.keeper.asked++
+	number := s.keeper.asked
+	s.beside.start(ctx, func(context.Context) note {
+		s.keeper.mu.Lock()
+		defer s.keeper.mu.Unlock()
+		if number < s.keeper.written {
+			return nil
+		}
+		s.keeper.written = number
+		err := remember(s.Memory, in)
+		if err == nil {
+			return nil
+		}
+		return func(ctx context.Context, _ time.Time) {
+			s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
+			g.remembered = nil
+		}
+	})
+}

@@ -1,0 +1,207 @@
+package speaker
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/peering"
+)
+
+// Input is what the cluster says of this node, in our words. It is what is
+// remembered over restarts.
+type Input struct {
+	// Config is the configuration in effect, nil when there is none.
+	Config *Config
+	Node   NodeFacts
+	// Dummy is the interface that carries remote addresses.
+	Dummy      string
+	Attributes Attributes
+	// Passwords are the values of Secrets, by "name/key", and Missing says why
+	// there is none.
+	Passwords, Missing map[string]string
+	// Complaints are what is wrong with the annotations of Services, by their
+	// names. They are not remembered.
+	Complaints map[string]string `json:"-"`
+}
+
+// Config is a BGPConfiguration.
+type Config struct {
+	Namespace, Name string
+	UID             types.UID
+	Generation      int64
+	Spec            bgpv1.BGPConfigurationSpec
+}
+
+// defaultDummy is the interface that carries remote addresses where no
+// LBNodeAgent says otherwise.
+const defaultDummy = "kube-lb0"
+
+// read returns what s says. What it does not say stays as it was: a node without
+// an object is about to go, and an LBNodeAgent that cannot be used moves nothing.
+func read(s Snapshot, namespace string, before Input) Input {
+	in := Input{Node: before.Node, Dummy: before.Dummy, Passwords: map[string]string{}, Missing: map[string]string{}}
+	if s.Node != nil {
+		in.Node = *s.Node
+	}
+	groups := config.For(s.Groups, s.Agents, namespace)
+	if agent, ok := groups.AgentFor(in.Node.Labels); ok {
+		in.Dummy = agent.Dummy
+	}
+	if in.Dummy == "" {
+		in.Dummy = defaultDummy
+	}
+	in.Attributes, in.Complaints = attributesOf(s, groups)
+	if c := inEffect(s.Configs); c != nil {
+		in.Config = &Config{Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation, Spec: c.Spec}
+		in.readSecrets(s, namespace, before)
+	}
+	return in
+}
+
+// readSecrets reads the passwords that the configuration names. One that cannot
+// be read at this time stays what it was.
+func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
+	for _, ref := range secretRefs(in.Config.Spec) {
+		name := ref.Name + "/" + ref.Key
+		secret := s.Secrets[ref.Name]
+		value, found := secret.Data[ref.Key]
+		last, was := before.Passwords[name]
+		switch {
+		case found:
+			in.Passwords[name] = string(value)
+		case !secret.Known && was:
+			in.Passwords[name] = last
+		case !secret.Known:
+			in.Missing[name] = fmt.Sprintf("secret %s/%s cannot be read yet", namespace, ref.Name)
+		case !secret.Exists:
+			in.Missing[name] = fmt.Sprintf("secret %s/%s does not exist", namespace, ref.Name)
+		default:
+			in.Missing[name] = fmt.Sprintf("secret %s/%s has no key %q", namespace, ref.Name, ref.Key)
+		}
+	}
+}
+
+// secretRefs are the keys of Secrets that spec names.
+func secretRefs(spec bgpv1.BGPConfigurationSpec) []bgpv1.SecretKeyRef {
+	var refs []bgpv1.SecretKeyRef
+	add := func(ref *bgpv1.SecretKeyRef) {
+		if ref != nil && ref.Name != "" {
+			refs = append(refs, *ref)
+		}
+	}
+	for _, n := range spec.Neighbors {
+		add(n.Config.AuthPasswordSecretRef)
+	}
+	for _, g := range spec.PeerGroups {
+		add(g.Config.AuthPasswordSecretRef)
+	}
+	return refs
+}
+
+// secretNames are the Secrets that spec names, sorted.
+func secretNames(spec bgpv1.BGPConfigurationSpec) []string {
+	var names []string
+	for _, ref := range secretRefs(spec) {
+		names = append(names, ref.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// secret answers for a reference.
+func (in Input) secret(name, key string) (string, error) {
+	if value, ok := in.Passwords[name+"/"+key]; ok {
+		return value, nil
+	}
+	if why, ok := in.Missing[name+"/"+key]; ok {
+		return "", fmt.Errorf("%s", why)
+	}
+	return "", fmt.Errorf("secret %s has no key %q", name, key)
+}
+
+// same says that o would be decided like in.
+func (in Input) same(o Input) bool {
+	in.Complaints, o.Complaints = nil, nil
+	return reflect.DeepEqual(in, o)
+}
+
+// Attributes are what routes say of themselves, by their addresses.
+type Attributes struct {
+	// ByAddress is for addresses whose Services say something, with what their
+	// groups say beside it.
+	ByAddress map[netip.Addr]peering.Attributes
+	// Ranges are those of the groups. They do not overlap, and are sorted.
+	Ranges []RangeAttributes
+}
+
+// RangeAttributes is for the addresses From to To.
+type RangeAttributes struct {
+	From, To   netip.Addr
+	Attributes peering.Attributes
+}
+
+// of returns what the route to ip says of itself. It is known from the range
+// before anything is known of the Service: a route has not to be announced twice.
+func (a Attributes) of(ip netip.Addr) peering.Attributes {
+	if own, ok := a.ByAddress[ip]; ok {
+		return own
+	}
+	i, found := slices.BinarySearchFunc(a.Ranges, ip, func(r RangeAttributes, ip netip.Addr) int { return r.From.Compare(ip) })
+	if !found {
+		i--
+	}
+	if i >= 0 && ip.Compare(a.Ranges[i].To) <= 0 {
+		return a.Ranges[i].Attributes
+	}
+	return peering.Attributes{}
+}
+
+// attributesOf reads what groups and Services say of their routes, and what is
+// wrong with that, by the name of the object.
+func attributesOf(s Snapshot, groups config.Config) (Attributes, map[string]string) {
+	a, complaints := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}, map[string]string{}
+	complain := func(about string, problems []peering.Problem) {
+		for _, p := range problems {
+			complaints[about+" "+p.Field] = p.String()
+		}
+	}
+	for _, g := range groups.Groups {
+		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
+		if i < 0 || s.Groups[i].Spec.BGP == nil {
+			continue
+		}
+		of := s.Groups[i].Spec.BGP
+		attributes, problems := peering.ParseAttributes(texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
+		complain("ServiceGroup "+g.Name, problems)
+		for _, p := range g.Pools {
+			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes})
+		}
+	}
+	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
+	// Of Services that share an address, the first by name has the say.
+	for _, svc := range slices.Backward(s.Services) {
+		own, problems := peering.AttributesOf(svc.Annotations)
+		complain("Service "+svc.Name, problems)
+		for _, ip := range svc.Addresses {
+			delete(a.ByAddress, ip)
+			a.ByAddress[ip] = peering.Merge(a.of(ip), own)
+		}
+	}
+	return a, complaints
+}
+
+// texts are the strings of a list of words.
+func texts[T ~string](list []T) []string {
+	var all []string
+	for _, t := range list {
+		all = append(all, string(t))
+	}
+	return all
+}

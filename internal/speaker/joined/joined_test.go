@@ -1,0 +1,198 @@
+// Package joined_test joins the speaker with the drivers that it is made for, and
+// with a router that learns from it.
+package joined_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/yaml"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/routing"
+	"purelb.io/purelb/internal/speaker"
+)
+
+func TestMain(m *testing.M) { os.Exit(bgptest.Main(m)) }
+
+// cluster is the objects of a cluster.
+type cluster struct {
+	mu       sync.Mutex
+	snapshot speaker.Snapshot
+	changed  chan struct{}
+}
+
+func (c *cluster) Read() (speaker.Snapshot, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.snapshot, true
+}
+
+func (c *cluster) Changed() <-chan struct{} { return c.changed }
+
+func (c *cluster) change(change func(*speaker.Snapshot)) {
+	c.mu.Lock()
+	change(&c.snapshot)
+	c.mu.Unlock()
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// reports keep what was said of the node last.
+type reports struct {
+	mu   sync.Mutex
+	last bgpv1.BGPNodeStatusStatus
+}
+
+func (r *reports) Node(n speaker.NodeReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = n.Status
+}
+
+func (r *reports) Configs([]speaker.ConfigReport) {}
+func (r *reports) Pod(map[string]string)          {}
+
+// neighbors prints the sessions.
+func (r *reports) neighbors() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := []string{fmt.Sprintf("healthy %v", r.last.Healthy)}
+	for _, n := range r.last.Neighbors {
+		lines = append(lines, fmt.Sprintf("%s %s bfd %s sent %d", n.Address, n.State, n.BFD, n.PrefixesSent))
+	}
+	return strings.Join(lines, ", ")
+}
+
+func snapshot(t *testing.T, spec string) speaker.Snapshot {
+	t.Helper()
+	c := bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "default", UID: "1", Generation: 1}}
+	text, err := yaml.YAMLToJSON([]byte(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &c.Spec); err != nil {
+		t.Fatal(err)
+	}
+	return speaker.Snapshot{
+		Configs: []bgpv1.BGPConfiguration{c},
+		Node:    &speaker.NodeFacts{Node: peering.Node{Name: "node-a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}},
+	}
+}
+
+// speak runs a speaker in this namespace, and returns how it ends.
+func speak(t *testing.T, c *cluster, r *reports) (stop func()) {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	kernel, err := routing.New(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := bfd.New(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := speaker.New(speaker.Options{
+		Node: "node-a", Namespace: "purelb", Server: gobgp.New(log), Kernel: kernel, BFD: watch, Cluster: c, Reports: r,
+		Events: record.NewFakeRecorder(1000), Metrics: speaker.NewMetrics(prometheus.NewRegistry(), false, 0), Log: log,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the speaker ended with %v", err)
+		}
+		_ = kernel.Close()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func TestAddressesAreInTheKernelOfTheRouter(t *testing.T) {
+	wire, here, there := bgptest.NewSegment(t), bgptest.Here(t), bgptest.NewNamespace(t)
+	wire.Join(here, "eth0", "192.0.2.1/24", "2001:db8::1/64")
+	wire.Join(there, "eth0", "192.0.2.2/24", "2001:db8::2/64")
+	here.IP("link add kube-lb0 type ifb\nlink set kube-lb0 up\naddr add 203.0.113.7/32 dev kube-lb0\naddr add 2001:db8:9::7/128 dev kube-lb0")
+	t.Cleanup(func() { here.IP("link del kube-lb0") })
+	router := bgptest.FRR(t, there, `
+router bgp 64514
+ bgp router-id 192.0.2.2
+ no bgp ebgp-requires-policy
+ no bgp default ipv4-unicast
+ neighbor 192.0.2.1 remote-as 65000
+ neighbor 192.0.2.1 timers 1 3
+ neighbor 192.0.2.1 timers connect 1
+ neighbor 192.0.2.1 bfd
+ address-family ipv4 unicast
+  neighbor 192.0.2.1 activate
+ exit-address-family
+ address-family ipv6 unicast
+  neighbor 192.0.2.1 activate
+ exit-address-family
+`)
+	c := &cluster{changed: make(chan struct{}, 1), snapshot: snapshot(t, `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [
+  {config: {neighborAddress: 192.0.2.2, peerAsn: 64514}, bfd: {enabled: true}}]}`)}
+	r := &reports{}
+	stop := speak(t, c, r)
+
+	const v4, v6 = "203.0.113.7/32 via 192.0.2.1", "2001:db8:9::7/128 via 2001:db8::1"
+	router.Await(v4, v6)
+	bgptest.Await(t, "the status", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
+	here.IP("addr add 203.0.113.8/32 dev kube-lb0")
+	router.Await(v4, "203.0.113.8/32 via 192.0.2.1", v6)
+	here.IP("addr del 203.0.113.8/32 dev kube-lb0")
+	router.Await(v4, v6)
+	c.change(func(s *speaker.Snapshot) {
+		node := *s.Node
+		node.DrainMark = announce.DrainMark{Reason: "a label"}
+		s.Node = &node
+	})
+	router.AwaitSays("show bgp ipv4 unicast 203.0.113.7/32", "graceful-shutdown")
+	c.change(func(s *speaker.Snapshot) {
+		node := *s.Node
+		node.DrainMark = announce.DrainMark{}
+		s.Node = &node
+	})
+
+	router.AwaitSays("show bgp ipv4 unicast 203.0.113.7/32", "Origin IGP, valid")
+	router.AwaitSays("show bgp ipv6 unicast 2001:db8:9::7/128", "Origin IGP, valid")
+
+	// Another process takes over without the router's noticing.
+	bgptest.Await(t, "the status again", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
+	time.Sleep(time.Second) // until the router's kernel has what its BGP has
+	monitor := there.Monitor()
+	stop()
+	speak(t, c, r)
+	bgptest.Await(t, "the status after a restart", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
+	monitor.Quiet(t)
+
+	c.change(func(s *speaker.Snapshot) { s.Configs = nil })
+	router.Await()
+}

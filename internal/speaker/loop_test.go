@@ -1,0 +1,610 @@
+package speaker
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/peering"
+)
+
+const sessions1 = "asn 65000 id 192.0.2.10, 192.0.2.1 asn 65001 via 2001:db8::10"
+
+func TestEverythingIsAnnouncedBeforeTheFirstNeighborIsSpokenTo(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32", "2001:db8:9::7/128")
+		w.kernel.hold("eth0", "192.0.2.10/24")
+	}, func(w *world) {
+		want(t, "the start", w.server.began, "began with 2 routes, restarting true")
+		want(t, "sessions", w.server.String(), sessions1)
+		want(t, "routes", w.server.announces(), "2001:db8:9::7/128, 203.0.113.7/32")
+	})
+}
+
+func TestAStartWithoutAddressesIsNoRestart(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		want(t, "the start", w.server.began, "began with 0 routes, restarting false")
+	})
+}
+
+func TestNothingIsSpokenBeforeTheAddressesAreKnown(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.listErr = errFake }, func(w *world) {
+		time.Sleep(time.Minute)
+		want(t, "sessions", w.server.String(), "")
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		w.kernel.change(func(k *fakeKernel) { k.listErr = nil })
+		time.Sleep(time.Minute)
+		want(t, "the start", w.server.began, "began with 1 routes, restarting true")
+	})
+}
+
+func TestAnAddressIsInBGPAtOnceWhateverElseGoesOn(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
+		w.edit(strings.ReplaceAll(oneNeighbor, "65001", "65002"))
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		synctest.Wait() // no time passes
+		want(t, "with an Apply under way", w.server.announces(), "203.0.113.7/32")
+		w.kernel.hold("kube-lb0")
+		synctest.Wait()
+		want(t, "when it is gone", w.server.announces(), "")
+		close(w.server.stuck)
+		settle()
+		want(t, "sessions", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
+	})
+}
+
+func TestAddressesOfOneNetworkAreOneRouteUntilTheLastGoes(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		for _, step := range []struct{ addresses, want string }{
+			{"203.0.113.7/24 203.0.113.8/24 2001:db8:9::1/64 2001:db8:9::2/64", "2001:db8:9::/64, 203.0.113.0/24"},
+			{"203.0.113.8/24 2001:db8:9::1/64", "2001:db8:9::/64, 203.0.113.0/24"},
+			{"203.0.113.8/32 2001:db8:9::1/64", "2001:db8:9::/64, 203.0.113.8/32"},
+			{"", ""},
+		} {
+			w.kernel.hold("kube-lb0", strings.Fields(step.addresses)...)
+			atOnce()
+			want(t, "routes of "+step.addresses, w.server.announces(), step.want)
+		}
+	})
+}
+
+func TestOtherInterfacesTakeThePlaceOfThoseBeforeWithoutAGap(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
+		w.kernel.hold("lb1", "203.0.113.7/32", "203.0.113.9/32")
+	}, func(w *world) {
+		w.kernel.change(func(k *fakeKernel) { k.listErr = errFake })
+		other := strings.Replace(oneNeighbor, "{global", "{netlinkImport: {enabled: true, interfaceList: [lb1]}, global", 1)
+		w.edit(other)
+		want(t, "while the new one cannot be listed", w.server.announces(), "203.0.113.7/32, 203.0.113.8/32")
+		w.kernel.change(func(k *fakeKernel) { k.listErr = nil })
+		time.Sleep(time.Minute)
+		want(t, "when it can", w.server.announces(), "203.0.113.7/32, 203.0.113.9/32")
+		w.edit(strings.Replace(oneNeighbor, "{global", "{netlinkImport: {enabled: false}, global", 1))
+		want(t, "when nothing is imported", w.server.announces(), "")
+	})
+}
+
+func TestADummyInterfaceOfAnotherNameIsImported(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("lb7", "203.0.113.7/32")
+		w.cluster.snapshot.Agents = []v2.LBNodeAgent{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "default", UID: "1"},
+			Spec:       v2.LBNodeAgentSpec{Local: &v2.InterfaceSpec{DummyInterface: "lb7"}},
+		}}
+	}, func(w *world) {
+		want(t, "routes", w.server.announces(), "203.0.113.7/32")
+	})
+}
+
+func TestTheDeletionOfTheConfigurationWithdrawsEverything(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
+		settle()
+		want(t, "sessions", w.server.String(), "stopped, graceful false")
+		want(t, "routes", w.server.announces(), "")
+		want(t, "conditions", w.reports.conditions(), "Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP\n"+
+			"Configured False NotConfigured: there is no BGPConfiguration\nRouterIDResolved False NotConfigured: there is no BGPConfiguration")
+		w.edit(oneNeighbor)
+		want(t, "sessions when it is back", w.server.String(), sessions1)
+		want(t, "routes when it is back", w.server.announces(), "203.0.113.7/32")
+	})
+}
+
+func TestAConfigurationThatIsBeingDeletedIsGoneAndIsLetGo(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.cluster.change(func(s *Snapshot) {
+			s.Configs[0].DeletionTimestamp = &metav1.Time{Time: time.Now()}
+			s.Configs[0].Finalizers = []string{finalizerOfTheReference, "example.org/other"}
+		})
+		settle()
+		want(t, "sessions", w.server.String(), "stopped, graceful false")
+		if len(w.reports.configs) != 1 || !w.reports.configs[0].Release {
+			t.Errorf("reported is %+v", w.reports.configs)
+		}
+	})
+}
+
+func TestTheConfigurationCalledDefaultIsInEffectOrTheOnlyOne(t *testing.T) {
+	inWorld(t, "", nil, func(w *world) {
+		other := configuration(t, "other", strings.ReplaceAll(oneNeighbor, "65001", "65009"))
+		w.cluster.change(func(s *Snapshot) { s.Configs = []bgpv1.BGPConfiguration{other} })
+		settle()
+		want(t, "with one only", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
+		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, configuration(t, "default", oneNeighbor)) })
+		settle()
+		want(t, "beside default", w.server.String(), sessions1)
+		var said []string
+		for _, r := range w.reports.configs {
+			said = append(said, r.Object.Name+": "+r.Status.Conditions[0].Reason+": "+r.Status.Message)
+		}
+		want(t, "what they say", strings.Join(said, "\n"), "other: NotInEffect: nodes go by the BGPConfiguration default\n"+
+			"default: ReconcileSuccess: the configuration is well; what became of it is in the BGPNodeStatus of each node")
+	})
+}
+
+func TestAConfigurationThatCannotBeKeepsTheOneBefore(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.edit(strings.ReplaceAll(oneNeighbor, "asn: 65000", "asn: 0"))
+		want(t, "sessions", w.server.String(), sessions1)
+		if c := w.reports.conditions(); !strings.Contains(c, "Configured False ConfigurationInvalid: spec.global.asn: ") || !strings.Contains(c, "Ready False Degraded") {
+			t.Error(c)
+		}
+		if s := w.reports.configs[0].Status; s.Conditions[0].Reason != "ConfigurationInvalid" || !strings.Contains(s.Message, "spec.global.asn: ") {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestNothingIsWithdrawnWhileTheClusterIsNotKnown(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
+		w.cluster.mu.Lock()
+		w.cluster.missing = true
+		w.cluster.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		want(t, "sessions", w.server.String(), sessions1)
+		want(t, "routes", w.server.announces(), "203.0.113.7/32")
+	})
+}
+
+func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
+	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, secretly, memory)
+		before.cluster.snapshot.Secrets = map[string]SecretFacts{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
+		before.start()
+		settle()
+		want(t, "sessions", before.server.String(), sessions1+" md5 hush")
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+
+		w := newWorld(t, "", memory)
+		w.cluster.missing = true
+		w.start()
+		atOnce()
+		want(t, "at once", w.server.String(), "")
+		time.Sleep(5 * time.Second)
+		want(t, "after a while", w.server.String(), sessions1+" md5 hush")
+		w.cluster.change(func(*Snapshot) {})
+		settle()
+		want(t, "when the API server knows of none", w.server.String(), "stopped, graceful false")
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+
+		again := newWorld(t, "", memory)
+		again.cluster.missing = true
+		again.start()
+		time.Sleep(5 * time.Second)
+		want(t, "what is remembered of that", again.server.String(), "stopped, graceful false")
+		if err := again.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	info, err := os.Stat(memory)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func TestAMemoryThatCannotBeReadIsIgnored(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"damaged", `{"Version":1,"Input":{"Passwords":{"a/b":"hush"}`, "is damaged"},
+		{"of another version", `{"Version":0,"Input":{"Node":{"Name":"node-a"}}}`, "is of version 0"},
+		{"of another node", `{"Version":1,"Input":{"Node":{"Name":"node-b"}}}`, "of node"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, "", func(w *world) {
+				if err := os.WriteFile(w.memory, []byte(tt.text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				w.cluster.missing = true
+			}, func(w *world) {
+				time.Sleep(5 * time.Second)
+				want(t, "sessions", w.server.String(), "")
+				if log := w.logged(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
+					t.Error(log)
+				}
+				w.edit(oneNeighbor)
+				want(t, "sessions when the cluster is known", w.server.String(), sessions1)
+			})
+		})
+	}
+}
+
+func TestABadConfigurationAtAStartLeavesTheLastGoodOneInEffect(t *testing.T) {
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, oneNeighbor, memory)
+		before.start()
+		settle()
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, strings.ReplaceAll(oneNeighbor, "asn: 65000", "asn: 0"), memory)
+		w.start()
+		settle()
+		want(t, "sessions", w.server.String(), sessions1)
+		if c := w.reports.conditions(); !strings.Contains(c, "spec.global.asn") {
+			t.Error(c)
+		}
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		mark := func(m announce.DrainMark) {
+			w.cluster.change(func(s *Snapshot) {
+				node := *s.Node
+				node.DrainMark = m
+				s.Node = &node
+			})
+			atOnce()
+		}
+		mark(announce.DrainMark{Reason: "label"})
+		want(t, "excluded", w.server.announces(), "203.0.113.7/32 65535:0")
+		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
+		atOnce()
+		want(t, "a new address", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		time.Sleep(time.Hour)
+		want(t, "excluded for long", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		mark(announce.DrainMark{Reason: "taint", Leaving: true})
+		time.Sleep(4 * time.Second)
+		want(t, "leaving", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		time.Sleep(2 * time.Second)
+		want(t, "left", w.server.announces(), "")
+		w.kernel.hold("kube-lb0", "203.0.113.9/32")
+		atOnce()
+		want(t, "a new address of a node that left", w.server.announces(), "")
+		mark(announce.DrainMark{})
+		want(t, "when it stays after all", w.server.announces(), "203.0.113.9/32")
+	})
+}
+
+func TestTheGoodbye(t *testing.T) {
+	const without = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}`
+	for _, tt := range []struct {
+		name, spec string
+		meanwhile  func(*world)
+		asked      string // what is announced when it is about to end
+		want       string
+	}{
+		{"with graceful restart", oneNeighbor, func(*world) {}, "203.0.113.7/32", "stopped, graceful true"},
+		{"without", without, func(*world) {}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
+		{"when the agent takes the addresses", oneNeighbor, func(w *world) {
+			time.Sleep(300 * time.Millisecond)
+			w.kernel.hold("kube-lb0")
+		}, "", "stopped, graceful false"},
+		{"of a node that is to be avoided", oneNeighbor, func(w *world) {
+			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = announce.DrainMark{Reason: "label"} })
+		}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, tt.spec, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+				w.cancel()
+				tt.meanwhile(w)
+				time.Sleep(4 * time.Second)
+				if err := w.end(); err != nil {
+					t.Fatal(err)
+				}
+				want(t, "routes", w.server.announces(), tt.asked)
+				want(t, "the end", w.server.String(), tt.want)
+				if !w.bfd.closed {
+					t.Error("BFD neighbours were not told")
+				}
+				if c := w.reports.conditions(); !strings.Contains(c, "Ready False AgentShutdown: ") {
+					t.Error(c)
+				}
+			})
+		})
+	}
+}
+
+func TestANeighborThatBFDMissesIsDown(t *testing.T) {
+	const watched = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {enabled: true}}]}`
+	inWorld(t, watched, nil, func(w *world) {
+		want(t, "sessions", w.bfd.String(), "192.0.2.1 300ms x 3")
+		peer := netip.MustParseAddr("192.0.2.1")
+		downs := func(e bfd.Event) string {
+			e.Peer = peer
+			w.bfd.events <- e
+			atOnce()
+			w.server.mu.Lock()
+			defer w.server.mu.Unlock()
+			return fmt.Sprint(w.server.downs)
+		}
+		want(t, "not up yet", downs(bfd.Event{From: bfd.Down, To: bfd.Init}), "[]")
+		want(t, "up", downs(bfd.Event{From: bfd.Init, To: bfd.Up}), "[]")
+		want(t, "not wanted by the other end", downs(bfd.Event{From: bfd.Up, To: bfd.Down, RemoteAdminDown: true}), "[]")
+		want(t, "down", downs(bfd.Event{From: bfd.Up, To: bfd.Down}), "[192.0.2.1]")
+		w.edit(strings.Replace(watched, "enabled: true", "enabled: false", 1))
+		want(t, "sessions without", w.bfd.String(), "")
+	})
+}
+
+func TestANewWayToANeighborIsANewNextHop(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.kernel.change(func(k *fakeKernel) {
+			k.egress[netip.MustParseAddr("192.0.2.1")] = peering.Egress{Interface: "eth1", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8:1::10")}}
+		})
+		atOnce()
+		want(t, "sessions", w.server.String(), strings.ReplaceAll(sessions1, "2001:db8::10", "2001:db8:1::10"))
+	})
+}
+
+func TestASelectorFollowsTheLabelsOfTheNode(t *testing.T) {
+	const rack2 = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, nodeSelector: {matchLabels: {rack: "2"}}}]}`
+	inWorld(t, rack2, nil, func(w *world) {
+		want(t, "in another rack", w.server.String(), "asn 65000 id 192.0.2.10")
+		w.cluster.change(func(s *Snapshot) {
+			node := *s.Node
+			node.Labels = map[string]string{"rack": "2"}
+			s.Node = &node
+		})
+		atOnce()
+		want(t, "in this one", w.server.String(), sessions1)
+	})
+}
+
+func TestAnotherPasswordIsInUseAtOnceAndNowhereToBeRead(t *testing.T) {
+	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
+	secret := func(value string) func(*Snapshot) {
+		return func(s *Snapshot) {
+			s.Secrets = map[string]SecretFacts{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte(value)}}}
+		}
+	}
+	inWorld(t, secretly, func(w *world) { secret("hush-1")(&w.cluster.snapshot) }, func(w *world) {
+		want(t, "sessions", w.server.String(), sessions1+" md5 hush-1")
+		w.cluster.change(secret("hush-2"))
+		atOnce()
+		want(t, "rotated", w.server.String(), sessions1+" md5 hush-2")
+		w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]SecretFacts{"bgp": {}} })
+		settle()
+		want(t, "not readable", w.server.String(), sessions1+" md5 hush-2")
+		w.cluster.change(secret(strings.Repeat("hush", 30)))
+		settle()
+		want(t, "too long", w.server.String(), "asn 65000 id 192.0.2.10")
+		w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]SecretFacts{"bgp": {Known: true}} })
+		settle()
+		want(t, "deleted", w.server.String(), "asn 65000 id 192.0.2.10")
+		if c := w.reports.conditions(); !strings.Contains(c, "secret purelb/bgp does not exist") {
+			t.Error(c)
+		}
+		all := w.logged() + w.state() + w.told() + w.reports.conditions() + fmt.Sprint(w.reports.node, w.reports.configs)
+		if strings.Contains(all, "hush") {
+			t.Error("there is a password in:\n" + all)
+		}
+	})
+}
+
+func TestRoutesSayWhatTheirGroupsAndServicesSay(t *testing.T) {
+	med := int64(50)
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32", "198.51.100.1/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "blue", UID: "blue"},
+			Spec: v2.ServiceGroupSpec{
+				Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "203.0.113.0/24", Subnet: "203.0.113.0/24", Aggregation: "/32"}}},
+				BGP:    &v2.RouteAttributes{Communities: []v2.Community{"65000:100"}, MED: &med},
+			},
+		}}
+		w.cluster.snapshot.Services = []ServiceFacts{{
+			Name: "default/web", Annotations: map[string]string{peering.AnnotationCommunities: "65000:7,65000:8"},
+			Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.8")},
+		}}
+	}, func(w *world) {
+		want(t, "routes", w.server.announces(), "198.51.100.1/32, 203.0.113.7/32 65000:100 med 50, 203.0.113.8/32 65000:7 65000:8 med 50")
+		w.kernel.hold("kube-lb0", "203.0.113.9/32")
+		atOnce()
+		want(t, "a new one", w.server.announces(), "203.0.113.9/32 65000:100 med 50")
+		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
+		atOnce()
+		want(t, "without the group", w.server.announces(), "203.0.113.9/32")
+	})
+}
+
+func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
+	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [
+		{name: all, tableId: 7, metric: 5}, {name: some, communityList: ["65001:1"], vrf: red}]}}`
+	route := func(prefix, hop string, communities ...uint32) peering.LearnedRoute {
+		return peering.LearnedRoute{Prefix: netip.MustParsePrefix(prefix), NextHop: netip.MustParseAddr(hop), From: netip.MustParseAddr(hop), Communities: communities}
+	}
+	inWorld(t, spec, nil, func(w *world) {
+		w.server.change(func(s *fakeServer) {
+			s.learned = []peering.LearnedRoute{
+				route("0.0.0.0/0", "192.0.2.1"), route("10.0.0.0/8", "192.0.2.1"), route("10.0.0.0/8", "192.0.2.2"), route("10.1.0.0/16", "192.0.2.1", 65001<<16+1),
+			}
+		})
+		settle()
+		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1 192.0.2.2] table 7 metric 5 proto 186\n"+
+			"10.1.0.0/16 via [192.0.2.1] table 100 metric 20 proto 186\n10.1.0.0/16 via [192.0.2.1] table 7 metric 5 proto 186")
+		w.server.change(func(s *fakeServer) { s.learned = s.learned[1:2] })
+		settle()
+		want(t, "when some went", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
+		w.edit(strings.Replace(spec, "enabled: true", "enabled: false", 1))
+		want(t, "without rules", w.kernel.String(), "")
+	})
+}
+
+func TestWhatAnEarlierProcessPutIntoTheKernelIsKeptForAWhile(t *testing.T) {
+	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, spec, memory)
+		before.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), NextHop: netip.MustParseAddr("192.0.2.1")}}
+		before.start()
+		settle()
+		const left = "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 186"
+		want(t, "routes", before.kernel.String(), left)
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, spec, memory)
+		w.kernel = before.kernel
+		w.speaker.Kernel = before.kernel
+		w.start()
+		time.Sleep(5 * time.Second)
+		want(t, "at first", w.kernel.String(), left)
+		time.Sleep(10 * time.Second)
+		want(t, "when nobody tells it again", w.kernel.String(), "")
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestUnnumberedNeighborsAreAdvertisedTo(t *testing.T) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {enabled: true}}]}`
+	inWorld(t, spec, nil, func(w *world) {
+		want(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10, %eth1 asn 65001")
+		want(t, "advertisements", w.kernel.advertising(), "eth1")
+		want(t, "BFD", w.bfd.String(), "")
+		w.kernel.change(func(k *fakeKernel) { k.routers["eth1"] = netip.MustParseAddr("fe80::1%eth1") })
+		settle()
+		want(t, "BFD when the router is known", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		w.edit(`{global: {asn: 65000}}`)
+		want(t, "advertisements without", w.kernel.advertising(), "")
+	})
+}
+
+func TestWhatTheServerRefusesIsTriedAgain(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.server.refuse = []peering.Problem{{Field: "spec.neighbors[0]", Reason: "X", Message: "not like this"}}
+	}, func(w *world) {
+		if c := w.reports.conditions(); !strings.Contains(c, "Configured False ConfigurationInvalid: spec.neighbors[0]: not like this") {
+			t.Error(c)
+		}
+		w.server.change(func(s *fakeServer) { s.refuse = nil })
+		time.Sleep(time.Minute)
+		if c := w.reports.conditions(); !strings.Contains(c, "Configured True") {
+			t.Error(c)
+		}
+		before := w.server.applied
+		time.Sleep(time.Hour)
+		if w.server.applied != before {
+			t.Errorf("applied %d times more although nothing changed", w.server.applied-before)
+		}
+	})
+}
+
+func TestWhatCouldNotBeAnnouncedIsTriedAgain(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.err = errFake })
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		settle()
+		if r := w.reports.node.Status; r.Healthy || r.NetlinkImport.ImportedAddresses[0].InRIB {
+			t.Errorf("healthy %v, %+v", r.Healthy, r.NetlinkImport)
+		}
+		w.server.change(func(s *fakeServer) { s.err = nil })
+		time.Sleep(time.Minute)
+		want(t, "routes", w.server.announces(), "203.0.113.7/32")
+	})
+}
+
+func TestABrokenServerEndsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, oneNeighbor, "")
+		w.server.err = fmt.Errorf("announce: %w", gobgp.ErrBroken)
+		w.start()
+		settle()
+		if err := w.end(); !errors.Is(err, gobgp.ErrBroken) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func TestSessionsAreToldWhenTheyComeAndGo(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		want(t, "events", w.told(), "Normal RouterIDResolved Node node-a has the router ID 192.0.2.10 (node-ipv4)")
+		want(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Idle\n"+
+			"Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node\nRouterIDResolved True Resolved: 192.0.2.10, by node-ipv4")
+		w.server.change(established("192.0.2.1", 65001))
+		settle()
+		want(t, "events when it came", w.told(), "Normal NeighborUp Node node-a has a session with 192.0.2.1")
+		want(t, "conditions when it came", w.reports.conditions(), "Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active\n"+
+			"Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node\nRouterIDResolved True Resolved: 192.0.2.10, by node-ipv4")
+		if r := w.reports.node; !r.Status.Healthy || r.Status.NeighborCount != 1 || r.NodeUID != "uid-a" || r.Heartbeat != time.Minute {
+			t.Errorf("%+v", r)
+		}
+		w.server.change(func(s *fakeServer) {
+			n := s.neighbors["192.0.2.1"]
+			n.State, n.LastError = peering.Active, "hold timer expired"
+			s.neighbors["192.0.2.1"] = n
+		})
+		settle()
+		want(t, "events when it went", w.told(), "Warning NeighborDown Node node-a has lost the session with 192.0.2.1: hold timer expired")
+		if c := w.reports.conditions(); !strings.Contains(c, "Ready False Degraded: 192.0.2.1 is Active") {
+			t.Error(c)
+		}
+		want(t, "annotations", fmt.Sprint(w.reports.pod), "map[bgp.purelb.io/asn:65000 bgp.purelb.io/router-id:192.0.2.10 bgp.purelb.io/router-id-source:node-ipv4]")
+	})
+}
+
+func TestAnIdleSpeakerSaysNothing(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		established("192.0.2.1", 65001)(w.server)
+	}, func(w *world) {
+		w.told()
+		before := w.logged()
+		status := w.reports.node.Status
+		time.Sleep(time.Hour)
+		want(t, "events", w.told(), "")
+		want(t, "log", strings.TrimPrefix(w.logged(), before), "")
+		if peering.Differs(status, w.reports.node.Status) {
+			t.Error("its status changes")
+		}
+	})
+}
+
+func TestTheProbesDoNotDependOnNeighbors(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.cluster.missing = true }, func(w *world) {
+		if w.speaker.Ready() == nil {
+			t.Error("ready although nothing is known")
+		}
+		w.cluster.change(func(*Snapshot) {})
+		settle()
+		if err := errors.Join(w.speaker.Ready(), w.speaker.Healthy()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package speaker
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/routing"
+)
+
+// maxLocal is how many routes of its own a BGPNodeStatus shows.
+const maxLocal = 500
+
+// NodeReport is what a BGPNodeStatus is to say.
+type NodeReport struct {
+	// Enabled says that there is to be one.
+	Enabled   bool
+	NodeUID   string
+	Heartbeat time.Duration
+	Status    bgpv1.BGPNodeStatusStatus
+}
+
+// standing is all that there is to say of this node.
+type standing struct {
+	node    string
+	config  *Config
+	decided peering.Decision
+	// state is what was applied, with the source of its router ID, and running
+	// that there is a server.
+	state               peering.State
+	source              string
+	running             bool
+	problems, unapplied []peering.Problem
+	// failures are why not everything is as it should be. amiss says that what
+	// is announced is one of them, and not known.
+	failures []string
+	amiss    bool
+	found
+	imported   []peering.Imported
+	attributes Attributes
+	drain      drain
+	// routes are those that are announced.
+	routes  []peering.Route
+	exports exports
+	leaving bool
+	now     time.Time
+}
+
+// report is s as package peering writes a BGPNodeStatus from it.
+func (s *standing) report() peering.Report {
+	r := peering.Report{
+		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
+		Decision: s.decided, Unapplied: s.unapplied, Failures: s.failures,
+		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Learned: s.learned,
+		AdvertisedTo: map[peering.RouteKey][]string{}, Exported: s.exported(),
+	}
+	if s.running && !s.amiss {
+		r.Local = s.routes
+	}
+	if !s.decided.OK && s.running {
+		// The one before is in effect still.
+		r.Decision.State, r.Decision.RouterIDSource = s.state, s.source
+	}
+	for _, i := range s.interfaces {
+		r.Interfaces = append(r.Interfaces, peering.Interface{Name: i.Name, Exists: i.Exists, Up: i.Up})
+	}
+	for prefix, neighbors := range s.advertised {
+		for _, n := range neighbors {
+			key := peering.RouteKey{Prefix: prefix}
+			r.AdvertisedTo[key] = append(r.AdvertisedTo[key], n.String())
+		}
+	}
+	return r
+}
+
+// bfdStates are those of the BFD sessions, by the names of the neighbours.
+func (s *standing) bfdStates() map[string]string {
+	states := map[string]string{}
+	for _, b := range s.bfd {
+		for _, n := range s.neighbors {
+			if b.Peer.WithZone("") == n.Address.WithZone("") && (n.Interface == "" || n.Interface == cmp.Or(b.Interface, b.Peer.Zone())) {
+				states[n.Name()] = b.State.String()
+			}
+		}
+	}
+	return states
+}
+
+// mainTable is RT_TABLE_MAIN, for which 0 stands too.
+const mainTable = 254
+
+// exported are the routes that are to be in the kernel.
+func (s *standing) exported() []peering.Exported {
+	type place struct {
+		prefix        netip.Prefix
+		table, metric uint32
+	}
+	done := s.exports.done
+	wrong := map[place]routing.Problem{}
+	for _, p := range done.problems {
+		wrong[place{p.Prefix, cmp.Or(p.Table, mainTable), p.Metric}] = p
+	}
+	vrfOf := map[uint32]string{}
+	for _, r := range s.exports.rules {
+		if table, ok := done.tableOf[r.Path]; ok && r.VRF != "" {
+			vrfOf[table] = r.VRF
+		}
+	}
+	var all []peering.Exported
+	for _, r := range done.routes {
+		e := peering.Exported{Prefix: r.Prefix, VRF: vrfOf[r.Table], Table: r.Table, Metric: r.Metric, Installed: true}
+		if p, bad := wrong[place{r.Prefix.Masked(), cmp.Or(r.Table, mainTable), r.Metric}]; bad {
+			e.Installed, e.Reason = p.Installed, p.Err.Error()
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// note adds a failure, if it is one.
+func (s *standing) note(failure string) {
+	if failure != "" && !slices.Contains(s.failures, failure) {
+		s.failures = append(s.failures, failure)
+	}
+}

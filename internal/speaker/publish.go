@@ -1,0 +1,106 @@
+package speaker
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+// publishing is how what is so is told. Ten thousand routes take a while to be
+// put in order, so that is done beside the loop, one time after the other.
+type publishing struct {
+	busy, again bool
+	// last is what was told last. It belongs to who tells.
+	last bgpv1.BGPNodeStatusStatus
+}
+
+// defaultHeartbeat is that of a node without a configuration.
+const defaultHeartbeat = time.Minute
+
+// Annotations of the pod.
+const (
+	annotationRouterID       = "bgp.purelb.io/router-id"
+	annotationRouterIDSource = "bgp.purelb.io/router-id-source"
+	annotationASN            = "bgp.purelb.io/asn"
+)
+
+// publish says what is so, soon.
+func (s *Speaker) publish(now time.Time) {
+	if !s.known {
+		return
+	}
+	if s.publishing.busy {
+		s.publishing.again = true
+		return
+	}
+	s.publishing.busy = true
+	st, report := s.standing(now), s.nodeReport()
+	s.beside.start(s.life, func(context.Context) note {
+		s.tell(st, report)
+		return func(_ context.Context, now time.Time) {
+			s.publishing.busy = false
+			if s.publishing.again {
+				s.publishing.again = false
+				s.publish(now)
+			}
+		}
+	})
+}
+
+// nodeReport is a NodeReport without its status.
+func (s *Speaker) nodeReport() NodeReport {
+	g := &s.governing
+	report := NodeReport{Enabled: true, NodeUID: string(s.input.Node.UID), Heartbeat: defaultHeartbeat}
+	if g.decision && g.decided.OK {
+		report.Enabled, report.Heartbeat = g.decided.StatusEnabled, cmp.Or(g.decided.Heartbeat, defaultHeartbeat)
+	}
+	return report
+}
+
+// tell tells what is so to whom it concerns.
+func (s *Speaker) tell(st standing, report NodeReport) {
+	if !st.drain.withdrawn {
+		st.routes = peering.Routes(st.imported, st.attributes.of, st.drain.asks())
+	}
+	report.Status = peering.NodeStatus(st.report(), s.publishing.last)
+	report.Status.HeartbeatSeconds = int32(report.Heartbeat / time.Second)
+	s.publishing.last = report.Status
+	s.Reports.Node(report)
+	s.Metrics.observe(&st)
+	s.show(st, report)
+	if st.running && report.Status.RouterID != "" {
+		s.Reports.Pod(map[string]string{
+			annotationRouterID:       report.Status.RouterID,
+			annotationRouterIDSource: report.Status.RouterIDSource,
+			annotationASN:            strconv.FormatInt(report.Status.ASN, 10),
+		})
+	}
+}
+
+// standing is all that there is to say of this node, but for its routes.
+func (s *Speaker) standing(now time.Time) standing {
+	g := &s.governing
+	st := standing{
+		node: s.Node, config: s.input.Config, decided: g.decided, state: g.state, source: g.source, running: g.running,
+		problems: s.problems(), unapplied: g.unapplied, found: s.facts.found,
+		imported: s.imported(), attributes: s.input.Attributes, drain: s.drain, exports: s.exports,
+		leaving: s.leaving, now: now,
+	}
+	st.note(g.failure)
+	st.note(s.facts.failure)
+	st.note(s.exports.done.failure)
+	st.note(s.sessions.failure)
+	for _, vrf := range slices.Sorted(maps.Keys(s.imports.rules)) {
+		st.note(s.imports.rules[vrf].failure)
+	}
+	if st.amiss = s.imports.amiss; st.amiss {
+		st.note("the BGP server does not announce all that it should")
+	}
+	return st
+}

@@ -1,0 +1,278 @@
+package speaker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/peering"
+)
+
+// Reasons of events about the BGPConfiguration.
+const (
+	eventRouterIDResolved   = "RouterIDResolved"
+	eventRouterIDFailed     = "RouterIDResolutionFailed"
+	eventPeerGroupMissing   = "PeerGroupMissing"
+	eventNoMatching         = "NoMatchingNeighbors"
+	eventNeighborUp         = "NeighborUp"
+	eventNeighborDown       = "NeighborDown"
+	eventBFDDown            = "BFDDown"
+	kindBGPConfiguration    = "BGPConfiguration"
+	finalizerOfTheReference = "bgp.purelb.io/finalizer"
+)
+
+// eventful are the reasons of problems that are events too.
+var eventful = map[string]string{
+	peering.ReasonRouterID:            eventRouterIDFailed,
+	peering.ReasonPeerGroupMissing:    eventPeerGroupMissing,
+	peering.ReasonNoMatchingNeighbors: eventNoMatching,
+}
+
+// reporter tells people what changed, by log and event. It remembers what it
+// told, so that nothing is told twice.
+type reporter struct {
+	node   string
+	log    *slog.Logger
+	events record.EventRecorder
+
+	config     *Config
+	routerID   string
+	told       map[string]bool // problems
+	complaints map[string]string
+	up         map[string]bool // neighbours
+	ignored    map[string]bool // BGPConfigurations
+	noNode     bool
+}
+
+// nodeMissing tells that there is no object of this node.
+func (r *reporter) nodeMissing(ctx context.Context) {
+	if !r.noNode {
+		r.log.WarnContext(ctx, "nodeMissing", "node", r.node)
+	}
+	r.noNode = true
+}
+
+// about is the object that events are about.
+func (r *reporter) about(c *Config) *corev1.ObjectReference {
+	if c == nil {
+		c = r.config
+	}
+	if c == nil {
+		return nil
+	}
+	r.config = c
+	return &corev1.ObjectReference{
+		APIVersion: bgpv1.GroupVersion.String(), Kind: kindBGPConfiguration, Namespace: c.Namespace, Name: c.Name, UID: c.UID,
+	}
+}
+
+func (r *reporter) event(c *Config, kind, reason, format string, args ...any) {
+	if about := r.about(c); about != nil {
+		r.events.Eventf(about, kind, reason, format, args...)
+	}
+}
+
+// resolved tells the router ID.
+func (r *reporter) resolved(ctx context.Context, c *Config, d peering.Decision) {
+	if !d.OK {
+		return
+	}
+	id := fmt.Sprint(d.State.Global.RouterID, " ", d.RouterIDSource, " ", d.State.Global.ASN)
+	if id == r.routerID {
+		return
+	}
+	r.routerID = id
+	r.log.InfoContext(ctx, "routerIDResolved", "node", r.node, "routerID", d.State.Global.RouterID, "source", d.RouterIDSource, "asn", d.State.Global.ASN)
+	r.event(c, corev1.EventTypeNormal, eventRouterIDResolved, "Node %s has the router ID %s (%s)", r.node, d.State.Global.RouterID, d.RouterIDSource)
+}
+
+// problems tells what is wrong with the configuration on this node.
+func (r *reporter) problems(ctx context.Context, c *Config, problems []peering.Problem) {
+	now := map[string]bool{}
+	for _, p := range problems {
+		text := p.String()
+		now[text] = true
+		if r.told[text] {
+			continue
+		}
+		r.log.WarnContext(ctx, "configProblem", "node", r.node, "reason", p.Reason, "problem", text)
+		if reason := eventful[p.Reason]; reason != "" {
+			r.event(c, corev1.EventTypeWarning, reason, "Node %s: %s", r.node, text)
+		}
+	}
+	for text := range r.told {
+		if !now[text] {
+			r.log.InfoContext(ctx, "configProblemGone", "node", r.node, "problem", text)
+		}
+	}
+	r.told = now
+}
+
+// complain tells what is wrong with what groups and Services say of their routes.
+func (r *reporter) complain(ctx context.Context, complaints map[string]string) {
+	for about, text := range complaints {
+		if r.complaints[about] != text {
+			r.log.WarnContext(ctx, "routeAttributesIgnored", "node", r.node, "about", about, "problem", text)
+		}
+	}
+	r.complaints = complaints
+}
+
+// neighbors tells which sessions came up and went down.
+func (r *reporter) neighbors(ctx context.Context, c *Config, all []peering.NeighborStatus) {
+	now := map[string]bool{}
+	for _, n := range all {
+		name, up := n.Name(), n.State == peering.Established
+		now[name] = up
+		was, known := r.up[name]
+		switch {
+		case up && !was:
+			r.log.InfoContext(ctx, "neighborUp", "node", r.node, "neighbor", name, "asn", n.PeerASN)
+			r.event(c, corev1.EventTypeNormal, eventNeighborUp, "Node %s has a session with %s", r.node, name)
+		case !up && was:
+			r.log.WarnContext(ctx, "neighborDown", "node", r.node, "neighbor", name, "state", n.State, "reason", n.LastError)
+			r.event(c, corev1.EventTypeWarning, eventNeighborDown, "Node %s has lost the session with %s%s", r.node, name, behind(n.LastError))
+		case !known:
+			r.log.InfoContext(ctx, "neighborWanted", "node", r.node, "neighbor", name, "asn", n.PeerASN)
+		}
+	}
+	for name, was := range r.up {
+		if _, still := now[name]; still {
+			continue
+		}
+		r.log.InfoContext(ctx, "neighborGone", "node", r.node, "neighbor", name)
+		if was {
+			r.event(c, corev1.EventTypeNormal, eventNeighborDown, "Node %s has no session with %s any more", r.node, name)
+		}
+	}
+	r.up = now
+}
+
+// bfdDown tells that a BFD session which was up is not.
+func (r *reporter) bfdDown(ctx context.Context, c *Config, e bfd.Event) {
+	why := e.Diagnostic.String()
+	if e.RemoteAdminDown {
+		why = "the neighbour does not want it any more"
+	}
+	r.log.WarnContext(ctx, "bfdDown", "node", r.node, "neighbor", e.Peer, "state", e.To, "reason", why)
+	r.event(c, corev1.EventTypeWarning, eventBFDDown, "Node %s does not hear %s by BFD: %s", r.node, e.Peer, why)
+}
+
+// ignoring tells which BGPConfigurations are not in effect.
+func (r *reporter) ignoring(ctx context.Context, configs []bgpv1.BGPConfiguration) {
+	now := map[string]bool{}
+	chosen := inEffect(configs)
+	for i := range configs {
+		c := &configs[i]
+		if !c.DeletionTimestamp.IsZero() || chosen != nil && c.UID == chosen.UID {
+			continue
+		}
+		now[string(c.UID)] = true
+		if !r.ignored[string(c.UID)] {
+			r.log.WarnContext(ctx, "configIgnored", "node", r.node, "config", c.Namespace+"/"+c.Name)
+		}
+	}
+	r.ignored = now
+}
+
+// ConfigReport is what a BGPConfiguration is to say.
+type ConfigReport struct {
+	// Object is it as it was seen.
+	Object bgpv1.BGPConfiguration
+	// Status is what it is to say, without times.
+	Status bgpv1.BGPConfigurationStatus
+	// Release says that a finalizer which nobody heeds is in the way of its
+	// deletion.
+	Release bool
+}
+
+// configReports are what differs of configs from what they should say. d is what
+// was decided on from, if that is known.
+func configReports(configs []bgpv1.BGPConfiguration, from *Config, d peering.Decision, now time.Time) []ConfigReport {
+	var all []ConfigReport
+	chosen := inEffect(configs)
+	for i := range configs {
+		c := &configs[i]
+		switch {
+		case !c.DeletionTimestamp.IsZero():
+			if slices.Contains(c.Finalizers, finalizerOfTheReference) {
+				all = append(all, ConfigReport{Object: *c, Release: true})
+			}
+			continue
+		case c != chosen:
+			all = append(all, ConfigReport{Object: *c, Status: notInEffect(c, chosen)})
+		case from != nil && from.UID == c.UID && from.Generation == c.Generation:
+			all = append(all, ConfigReport{Object: *c, Status: peering.ConfigurationStatus(c.Generation, d, c.Status, now)})
+		}
+	}
+	return slices.DeleteFunc(all, func(r ConfigReport) bool { return !r.Release && sameConfigStatus(r.Object.Status, r.Status) })
+}
+
+// notInEffect is the status of a BGPConfiguration that nodes do not go by.
+func notInEffect(c, chosen *bgpv1.BGPConfiguration) bgpv1.BGPConfigurationStatus {
+	text := "nodes go by the BGPConfiguration called " + defaultConfig + ": there are several, and none is called so"
+	if chosen != nil {
+		text = "nodes go by the BGPConfiguration " + chosen.Name
+	}
+	return bgpv1.BGPConfigurationStatus{
+		ObservedGeneration: c.Generation, NeighborCount: int32(len(c.Spec.Neighbors)), Message: text,
+		Conditions: []metav1.Condition{{
+			Type: bgpv1.ConditionReady, Status: metav1.ConditionFalse, Reason: reasonNotInEffect, Message: text, ObservedGeneration: c.Generation,
+		}},
+	}
+}
+
+// reasonNotInEffect is that of a BGPConfiguration that nodes do not go by.
+const reasonNotInEffect = "NotInEffect"
+
+// sameConfigStatus compares without times.
+func sameConfigStatus(a, b bgpv1.BGPConfigurationStatus) bool {
+	return reflect.DeepEqual(timeless(a), timeless(b))
+}
+
+func timeless(s bgpv1.BGPConfigurationStatus) bgpv1.BGPConfigurationStatus {
+	s.LastReconcileTime, s.RouterIDResolutionTime = nil, nil
+	s.Conditions = withoutTimes(s.Conditions)
+	return s
+}
+
+// withoutTimes are conditions by type, without times.
+func withoutTimes(conditions []metav1.Condition) []metav1.Condition {
+	conditions = slices.Clone(conditions)
+	for i := range conditions {
+		conditions[i].LastTransitionTime = metav1.Time{}
+	}
+	slices.SortFunc(conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	return conditions
+}
+
+// tellConfigs says what differs of the BGPConfigurations from what they should
+// say.
+func (s *Speaker) tellConfigs(now time.Time) {
+	if !s.seen {
+		return
+	}
+	g := &s.governing
+	var from *Config
+	if g.decision {
+		from = g.from.Config
+	}
+	s.Reports.Configs(configReports(s.configs, from, g.decided, now))
+}
+
+func behind(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

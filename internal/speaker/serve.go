@@ -1,0 +1,119 @@
+package speaker
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+// MetricsHandler serves the metrics and the state.
+func (s *Speaker) MetricsHandler(metrics prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /state", s.serveState)
+	return mux
+}
+
+// HealthHandler serves the probes. Whether the BGPNodeStatus is written is a probe
+// of its own: a node speaks BGP also while the API server is away.
+func (s *Speaker) HealthHandler(written func() error) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", probe(s.Healthy))
+	mux.Handle("GET /readyz", probe(s.Ready))
+	mux.Handle("GET /readyz/nodestatus-writer", probe(written))
+	mux.HandleFunc("GET /state", s.serveState)
+	return mux
+}
+
+// probe answers with what check says.
+func probe(check func() error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+}
+
+// stateShown is what /state answers. It has no passwords in it: those are in the
+// input and in the state of the server, of which it shows no options.
+type stateShown struct {
+	Node       string                    `json:"node"`
+	At         time.Time                 `json:"at"`
+	Config     string                    `json:"config,omitempty"`
+	Generation int64                     `json:"generation,omitempty"`
+	Running    bool                      `json:"running"`
+	Draining   string                    `json:"draining,omitempty"`
+	Withdrawn  bool                      `json:"withdrawn,omitempty"`
+	Problems   []peering.Problem         `json:"problems,omitempty"`
+	Failures   []string                  `json:"failures,omitempty"`
+	Peers      []peerShown               `json:"peers"`
+	BFD        []bfdShown                `json:"bfd"`
+	Status     bgpv1.BGPNodeStatusStatus `json:"status"`
+}
+
+type peerShown struct {
+	Name     string            `json:"name"`
+	ASN      uint32            `json:"asn"`
+	NextHops map[string]string `json:"nextHops,omitempty"`
+	Mute     []string          `json:"mute,omitempty"`
+	MD5      bool              `json:"md5"`
+	Path     string            `json:"path"`
+}
+
+type bfdShown struct {
+	Peer       string        `json:"peer"`
+	State      string        `json:"state"`
+	Remote     string        `json:"remote"`
+	Since      time.Time     `json:"since"`
+	Diagnostic string        `json:"diagnostic"`
+	Detection  time.Duration `json:"detection"`
+	Downs      uint64        `json:"downs"`
+	LastError  string        `json:"lastError,omitempty"`
+}
+
+// show has /state answer with what is so.
+func (s *Speaker) show(st standing, report NodeReport) {
+	shown := &stateShown{
+		Node: st.node, At: st.now, Running: st.running, Draining: st.drain.Reason, Withdrawn: st.drain.withdrawn,
+		Problems: st.problems, Failures: st.failures, Status: report.Status, Peers: []peerShown{}, BFD: []bfdShown{},
+	}
+	if st.config != nil {
+		shown.Config, shown.Generation = st.config.Namespace+"/"+st.config.Name, st.config.Generation
+	}
+	for _, p := range st.state.Peers {
+		peer := peerShown{Name: p.Name(), ASN: p.ASN, MD5: p.Password != "", Path: p.Path, NextHops: map[string]string{}}
+		for f, hop := range p.NextHops {
+			peer.NextHops[families[f]] = hop.String()
+		}
+		for _, f := range p.Mute {
+			peer.Mute = append(peer.Mute, families[f])
+		}
+		shown.Peers = append(shown.Peers, peer)
+	}
+	for _, b := range st.bfd {
+		shown.BFD = append(shown.BFD, bfdShown{
+			b.Peer.String(), b.State.String(), b.Remote.String(), b.Since, b.Diagnostic.String(), b.Detection, b.Downs, b.LastError,
+		})
+	}
+	s.shown.Store(shown)
+}
+
+func (s *Speaker) serveState(w http.ResponseWriter, _ *http.Request) {
+	shown := s.shown.Load()
+	if shown == nil {
+		http.Error(w, "nothing is known yet", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(shown)
+}

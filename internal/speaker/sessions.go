@@ -1,0 +1,172 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/peering"
+)
+
+// sessions are the BFD sessions: one for every neighbour that is to have one.
+type sessions struct {
+	set     []bfd.Session
+	failure string
+}
+
+// wantedSessions are the BFD sessions for state. Neighbours that come by
+// themselves have one from when they are there.
+func wantedSessions(state peering.State, found map[string]netip.Addr, there []peering.NeighborStatus) []bfd.Session {
+	var all []bfd.Session
+	for _, p := range state.Peers {
+		if p.BFD == nil || p.AdminDown {
+			continue
+		}
+		s := sessionWith(p.Options, p.Address)
+		if p.Interface != "" {
+			address, ok := found[p.Interface]
+			if !ok {
+				continue
+			}
+			s.Peer, s.Interface = address, p.Interface
+		}
+		all = append(all, s)
+	}
+	for _, n := range there {
+		if options := dynamicOptions(state, n); options != nil && options.BFD != nil && n.State == peering.Established {
+			all = append(all, sessionWith(*options, n.Address))
+		}
+	}
+	return all
+}
+
+func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
+	return bfd.Session{
+		Peer: peer, Local: o.LocalAddress, Interface: o.Device,
+		MinTransmit: o.BFD.MinTransmit, MinReceive: o.BFD.MinReceive, Multiplier: o.BFD.Multiplier,
+	}
+}
+
+// dynamicOptions is the template of a neighbour that came by itself: that of the
+// longest network that it is from.
+func dynamicOptions(state peering.State, n peering.NeighborStatus) *peering.Options {
+	if !n.Dynamic {
+		return nil
+	}
+	best := -1
+	for i, d := range state.Dynamic {
+		if d.Prefix.Contains(n.Address.WithZone("")) && (best < 0 || d.Prefix.Bits() > state.Dynamic[best].Prefix.Bits()) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	for i := range state.Groups {
+		if state.Groups[i].Name == state.Dynamic[best].Group {
+			return &state.Groups[i].Options
+		}
+	}
+	return nil
+}
+
+// setSessions has the BFD sessions be those that the neighbours are to have.
+func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
+	wanted := wantedSessions(s.governing.state, s.governing.found, s.facts.neighbors)
+	if slices.Equal(wanted, s.sessions.set) && s.sessions.failure == "" {
+		return
+	}
+	err := s.BFD.Set(ctx, wanted)
+	if err == nil {
+		s.sessions = sessions{set: wanted}
+		return
+	}
+	if s.sessions.failure != err.Error() {
+		s.Log.WarnContext(ctx, "bfdFailed", "node", s.Node, "error", err)
+	}
+	s.sessions.failure = err.Error()
+	s.governing.later(now.Add(retryMax))
+}
+
+// hear takes in that a BFD session has changed. Who is not heard any more is
+// gone, and with it the BGP session; an operator who does not want BFD any more
+// leaves the path as good as it was (RFC 5882, section 4.2).
+func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
+	s.Metrics.bfdChanged(e)
+	s.facts.wish(now)
+	if e.From != bfd.Up {
+		s.Log.DebugContext(ctx, "bfdState", "node", s.Node, "neighbor", e.Peer, "state", e.To)
+		if e.To == bfd.Up {
+			s.governing.wish(now) // the way may be another one
+		}
+		return
+	}
+	s.reporter.bfdDown(ctx, s.input.Config, e)
+	if e.RemoteAdminDown || e.To == bfd.AdminDown {
+		return
+	}
+	s.beside.start(s.life, func(ctx context.Context) note {
+		err := s.Server.Down(ctx, e.Peer)
+		if err == nil {
+			return nil
+		}
+		return func(ctx context.Context, _ time.Time) {
+			s.broken(err)
+			s.Log.WarnContext(ctx, "resetFailed", "node", s.Node, "neighbor", e.Peer, "error", err)
+		}
+	})
+}
+
+// adverts are the Router Advertisements that are being sent, by interface.
+type adverts map[string]context.CancelFunc
+
+// advertise has Router Advertisements sent on unnumbered links: routers wait for
+// them before they speak.
+func (s *Speaker) advertise(ctx context.Context, state peering.State) {
+	wanted := map[string]bool{}
+	for _, p := range state.Peers {
+		if p.Interface != "" && !p.AdminDown {
+			wanted[p.Interface] = true
+		}
+	}
+	for iface, stop := range s.adverts {
+		if !wanted[iface] {
+			stop()
+			delete(s.adverts, iface)
+		}
+	}
+	for iface := range wanted {
+		if s.adverts[iface] != nil {
+			continue
+		}
+		ctx, stop := context.WithCancel(ctx)
+		s.adverts[iface] = stop
+		s.beside.wait.Go(func() { s.advertiseAlways(ctx, iface) })
+	}
+}
+
+func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
+	for said := ""; ctx.Err() == nil; pause(ctx, retryMax) {
+		err := s.Kernel.Advertise(ctx, iface)
+		if ctx.Err() != nil {
+			return
+		}
+		if text := orElse(err, errEnded).Error(); text != said {
+			said = text
+			s.Log.WarnContext(ctx, "advertiseFailed", "node", s.Node, "interface", iface, "error", text)
+		}
+	}
+}
+
+// errEnded is of something that should not end.
+var errEnded = errors.New("it ended by itself")
+
+func orElse(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}

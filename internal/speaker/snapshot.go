@@ -1,0 +1,194 @@
+package speaker
+
+import (
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/peering"
+)
+
+// Snapshot is what matters of the objects of the cluster. It is shared, and read
+// only.
+type Snapshot struct {
+	// Configs are those of the install namespace, by name.
+	Configs []bgpv1.BGPConfiguration
+	// Node is this node, nil when it has no object.
+	Node   *NodeFacts
+	Groups []v2.ServiceGroup
+	Agents []v2.LBNodeAgent
+	// Services are those that say something of their routes.
+	Services []ServiceFacts
+	// Secrets are those that the configuration in effect names. One that is not
+	// here does not exist; one without Data cannot be read.
+	Secrets map[string]SecretFacts
+}
+
+// NodeFacts are what matters of this node's object.
+type NodeFacts struct {
+	peering.Node
+	UID types.UID
+	announce.DrainMark
+}
+
+// ServiceFacts are what matters of a Service.
+type ServiceFacts struct {
+	Name        string // namespace/name
+	Annotations map[string]string
+	Addresses   []netip.Addr
+}
+
+// SecretFacts are what is known of a Secret.
+type SecretFacts struct {
+	Data map[string][]byte
+	// Known says that it, or its absence, was seen.
+	Known, Exists bool
+}
+
+// What is kept of each kind of object, and when two of them are the same for us.
+
+func keepConfig(o runtime.Object) (bgpv1.BGPConfiguration, bool) {
+	c, ok := o.(*bgpv1.BGPConfiguration)
+	if !ok {
+		return bgpv1.BGPConfiguration{}, false
+	}
+	kept := *c
+	kept.ManagedFields = nil
+	return kept, true
+}
+
+func sameConfig(a, b bgpv1.BGPConfiguration) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
+		slices.Equal(a.Finalizers, b.Finalizers) && reflect.DeepEqual(a.Status, b.Status)
+}
+
+func keepNode(o runtime.Object) (NodeFacts, bool) {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return NodeFacts{}, false
+	}
+	facts := NodeFacts{UID: n.UID, DrainMark: announce.Marked(n)}
+	facts.Node = peering.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
+	for _, a := range n.Status.Addresses {
+		ip, err := netip.ParseAddr(a.Address)
+		switch {
+		case err != nil:
+		case a.Type == corev1.NodeInternalIP:
+			facts.InternalIPs = append(facts.InternalIPs, ip.Unmap())
+		case a.Type == corev1.NodeExternalIP:
+			facts.ExternalIPs = append(facts.ExternalIPs, ip.Unmap())
+		}
+	}
+	return facts, true
+}
+
+func sameNode(a, b NodeFacts) bool { return reflect.DeepEqual(a, b) }
+
+func keepGroup(o runtime.Object) (v2.ServiceGroup, bool) {
+	g, ok := o.(*v2.ServiceGroup)
+	if !ok {
+		return v2.ServiceGroup{}, false
+	}
+	kept := *g
+	kept.ManagedFields, kept.Annotations = nil, nil
+	return kept, true
+}
+
+// sameGroup also compares whether they are accepted, which is in the conditions.
+func sameGroup(a, b v2.ServiceGroup) bool {
+	statuses := func(g v2.ServiceGroup) string {
+		var words []string
+		for _, c := range g.Status.Conditions {
+			words = append(words, c.Type, string(c.Status), c.Reason)
+		}
+		return strings.Join(words, " ")
+	}
+	return sameGeneration(&a.ObjectMeta, &b.ObjectMeta) && statuses(a) == statuses(b)
+}
+
+func keepAgent(o runtime.Object) (v2.LBNodeAgent, bool) {
+	a, ok := o.(*v2.LBNodeAgent)
+	if !ok {
+		return v2.LBNodeAgent{}, false
+	}
+	kept := *a
+	kept.ManagedFields, kept.Annotations = nil, nil
+	return kept, true
+}
+
+func sameAgent(a, b v2.LBNodeAgent) bool { return sameGeneration(&a.ObjectMeta, &b.ObjectMeta) }
+
+func sameGeneration(a, b *metav1.ObjectMeta) bool {
+	return a.UID == b.UID && a.Generation == b.Generation
+}
+
+// routeAnnotations are those of Services that say something of their routes.
+var routeAnnotations = []string{
+	peering.AnnotationCommunities, peering.AnnotationLargeCommunities, peering.AnnotationMED, peering.AnnotationLocalPreference,
+}
+
+func keepService(o runtime.Object) (ServiceFacts, bool) {
+	svc, ok := o.(*corev1.Service)
+	if !ok {
+		return ServiceFacts{}, false
+	}
+	facts := ServiceFacts{Name: svc.Namespace + "/" + svc.Name, Annotations: map[string]string{}}
+	for _, name := range routeAnnotations {
+		if value, ok := svc.Annotations[name]; ok {
+			facts.Annotations[name] = value
+		}
+	}
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		if ip, err := netip.ParseAddr(i.IP); err == nil {
+			facts.Addresses = append(facts.Addresses, ip.Unmap())
+		}
+	}
+	return facts, len(facts.Annotations) > 0 && len(facts.Addresses) > 0
+}
+
+func sameService(a, b ServiceFacts) bool {
+	return maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
+}
+
+func keepSecret(o runtime.Object) (map[string][]byte, bool) {
+	secret, ok := o.(*corev1.Secret)
+	if !ok {
+		return nil, false
+	}
+	return secret.Data, true
+}
+
+func sameSecret(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, slices.Equal[[]byte]) }
+
+// defaultConfig is the name of the BGPConfiguration that is in effect.
+const defaultConfig = "default"
+
+// inEffect returns the BGPConfiguration that nodes go by: the one called default,
+// or the only one that there is. One that is being deleted is as good as gone.
+func inEffect(configs []bgpv1.BGPConfiguration) *bgpv1.BGPConfiguration {
+	var alive []*bgpv1.BGPConfiguration
+	for i := range configs {
+		c := &configs[i]
+		if !c.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if c.Name == defaultConfig {
+			return c
+		}
+		alive = append(alive, c)
+	}
+	if len(alive) == 1 {
+		return alive[0]
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package speaker
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// watch is what is kept of the objects that a watch shows: only what matters of
+// those that matter. Of ten thousand Services nothing may be left.
+type watch[T any] struct {
+	client    rest.Interface
+	resource  string
+	namespace string
+	selector  fields.Selector
+	kind      runtime.Object
+	// keep returns what matters of an object, if anything does.
+	keep func(runtime.Object) (T, bool)
+	// same says that two are the same for us.
+	same func(a, b T) bool
+	// changed is told of every change of what is kept.
+	changed func()
+
+	mu     sync.Mutex
+	kept   map[string]T
+	synced bool
+}
+
+// run watches until ctx is done.
+func (w *watch[T]) run(ctx context.Context) {
+	selector := w.selector
+	if selector == nil {
+		selector = fields.Everything()
+	}
+	source := toolscache.NewListWatchFromClient(w.client, w.resource, w.namespace, selector)
+	toolscache.NewReflectorWithOptions(source, w.kind, w, toolscache.ReflectorOptions{Name: w.resource}).RunWithContext(ctx)
+}
+
+// all returns what is kept, by its name, and whether everything was seen once.
+func (w *watch[T]) all() (kept []T, synced bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(w.kept)) {
+		kept = append(kept, w.kept[name])
+	}
+	return kept, w.synced
+}
+
+// Add, Update, Delete, Replace and Resync are for the reflector.
+func (w *watch[T]) Add(o any) error { return w.Update(o) }
+
+// Update notes an object that came or changed.
+func (w *watch[T]) Update(o any) error {
+	name, value, ok, err := w.read(o)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	before, was := w.kept[name]
+	if ok {
+		if w.kept == nil {
+			w.kept = map[string]T{}
+		}
+		w.kept[name] = value
+	} else {
+		delete(w.kept, name)
+	}
+	w.mu.Unlock()
+	if ok != was || ok && !w.same(before, value) {
+		w.changed()
+	}
+	return nil
+}
+
+// Delete notes that an object went.
+func (w *watch[T]) Delete(o any) error {
+	name, err := nameOf(o)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	_, was := w.kept[name]
+	delete(w.kept, name)
+	w.mu.Unlock()
+	if was {
+		w.changed()
+	}
+	return nil
+}
+
+// Replace notes a complete list.
+func (w *watch[T]) Replace(list []any, _ string) error {
+	kept := map[string]T{}
+	for _, o := range list {
+		name, value, ok, err := w.read(o)
+		if err != nil {
+			return err
+		}
+		if ok {
+			kept[name] = value
+		}
+	}
+	w.mu.Lock()
+	news := !w.synced || !maps.EqualFunc(w.kept, kept, w.same)
+	w.kept, w.synced = kept, true
+	w.mu.Unlock()
+	if news {
+		w.changed()
+	}
+	return nil
+}
+
+// Resync does nothing: there is no queue behind.
+func (w *watch[T]) Resync() error { return nil }
+
+func (w *watch[T]) read(o any) (name string, value T, ok bool, err error) {
+	if name, err = nameOf(o); err != nil {
+		return "", value, false, err
+	}
+	if object, is := o.(runtime.Object); is {
+		value, ok = w.keep(object)
+	}
+	return name, value, ok, nil
+}
+
+func nameOf(o any) (string, error) {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return "", err
+	}
+	return m.GetNamespace() + "/" + m.GetName(), nil
+}
