@@ -15,9 +15,11 @@ func (d *decider) choose(ip netip.Addr) Decision {
 	switch {
 	case d.yields(ip):
 		return Decision{Reason: ReasonCutOff}
+	case !d.sure() && d.dark(ip):
+		return Decision{Reason: ReasonNoCarrier}
 	case !d.sure():
 		return d.keep(ip)
-	case d.homeless() && d.held(ip):
+	case d.homeless() && d.held(ip) && !d.dark(ip):
 		return d.keepUntilTaken(ip)
 	case d.Agent == nil:
 		return d.leave(ip)
@@ -41,6 +43,19 @@ func (d *decider) homeless() bool {
 // all nodes have.
 func (d *decider) held(ip netip.Addr) bool {
 	return slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !onDummy(a, d.Agent) })
+}
+
+// dark says that ip is only where nobody is answered, for want of a carrier. By
+// the time that there is one again another node may have it, and the kernel would
+// answer at once: so it goes, and comes back by way of the segment.
+func (d *decider) dark(ip netip.Addr) bool {
+	return d.held(ip) && !slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !d.unheard(a) })
+}
+
+// unheard says whether a is on a link without carrier.
+func (d *decider) unheard(a Address) bool {
+	i := slices.IndexFunc(d.Node.Links, func(l Link) bool { return l.Name == a.Link })
+	return i >= 0 && !(d.Node.Links[i].Up && d.Node.Links[i].Carrier) && !onDummy(a, d.Agent)
 }
 
 // keepUntilTaken decides on an address that is here and, by a mistake in the

@@ -28,6 +28,7 @@ const (
 	ReasonNoEndpoints     = "noEndpoints"
 	ReasonUndecided       = "undecided"
 	ReasonCutOff          = "cutOff"
+	ReasonNoCarrier       = "noCarrier"
 )
 
 // Decision is what this node does with one address of one Service, and why.

@@ -115,7 +115,7 @@ func (d *decider) leftovers(decided map[netip.Addr]Decision) []Address {
 			continue
 		}
 		w := decided[a.Prefix.Addr()]
-		if w.Reason != ReasonCutOff && (w.Where == Nowhere || placeOf(w.Address) != placeOf(a)) {
+		if w.Reason != ReasonCutOff && w.Reason != ReasonNoCarrier && (w.Where == Nowhere || placeOf(w.Address) != placeOf(a)) {
 			left = append(left, d.kept(a))
 		}
 	}

@@ -162,6 +162,16 @@ func down(link string) twist {
 	}
 }
 
+func dark(link string) twist {
+	return func(s *Situation) {
+		for i := range s.Node.Links {
+			if s.Node.Links[i].Name == link {
+				s.Node.Links[i].Carrier = false
+			}
+		}
+	}
+}
+
 // show is a plan as text: what is decided on each address, and what is wanted
 // besides, as leftover.
 func show(p Plan) string {
@@ -397,6 +407,14 @@ func TestDecide(t *testing.T) {
 			"default/web 10.0.0.5: no, cutOff\ndefault/web fd00::50: no, cutOff\n" +
 				"default/web 172.16.0.1: remote, kept, 172.16.0.1/24 dev kube-lb0\n" +
 				"leftover: 10.0.0.77/24 dev eth0" + v4Attributes},
+		{"without a carrier an address goes, whatever is known: others may have it when there is one again",
+			[]twist{dark("eth0"), untrusted, serveAs("default/web", slots("node-a,eth0,10.0.0.5"), "10.0.0.5", "172.16.0.1"),
+				has(hasLocal("eth0", "10.0.0.5/24", lifetime), hasRemote("kube-lb0", "172.16.0.1/24"))},
+			"default/web 10.0.0.5: no, noCarrier\n" +
+				"default/web 172.16.0.1: remote, kept, 172.16.0.1/24 dev kube-lb0\n"},
+		{"without a carrier it goes also where there is no other link to move to",
+			[]twist{dark("eth0"), serveAs("default/web", slots("node-a,eth0,10.0.0.5"), "10.0.0.5"), has(hasLocal("eth0", "10.0.0.5/24", lifetime))},
+			"default/web 10.0.0.5: no, noLocalInterface, node-a\n"},
 
 		// Configuration.
 		{"without an LBNodeAgent nothing is announced",

@@ -28,6 +28,8 @@ func (d Decision) Why() string {
 		return "this node has no working interface in its network" + elsewhere(d) + handed(d)
 	case ReasonNoEndpoints:
 		return noEndpoints(d)
+	case ReasonNoCarrier:
+		return "its interface has no carrier, so nobody would be answered, and another node may have taken it by the time that there is one"
 	case ReasonCutOff:
 		return "this node reaches neither the API server nor most of the other nodes, which may take it over"
 	}
