@@ -18,6 +18,8 @@ const (
 	// askFor is how long other nodes are asked to be preferred before the
 	// sessions end for good.
 	askFor = time.Second
+	// bfdAfter is how long after a graceful end of BGP that of BFD is told.
+	bfdAfter = 500 * time.Millisecond
 	// closeLimit is how long the neighbours may take to hear the goodbye.
 	closeLimit = 2 * time.Second
 )
@@ -45,8 +47,14 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	}
 	limited, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
-	// First BFD: a path that is not watched any more is no broken path.
-	err := errors.Join(s.BFD.Close(limited), s.Server.Stop(limited, graceful))
+	err := s.Server.Stop(limited, graceful)
+	if graceful {
+		// FRR ends a BGP session whose BFD is ended on purpose, and forgets its
+		// routes, where RFC 5882, section 4.2, has it leave the session alone.
+		// So it has to have seen the end of the session first.
+		pause(limited, bfdAfter)
+	}
+	err = errors.Join(err, s.BFD.Close(limited))
 	s.leaving = true
 	s.governing.running = s.governing.running && graceful
 	s.tell(s.standing(time.Now()), s.nodeReport())

@@ -114,23 +114,9 @@ func (s *Speaker) export(now time.Time) {
 
 // program makes the kernel have what the rules say, and nothing more in the
 // tables that had something before.
-func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, before map[int][]uint32) (exported, error) {
-	done := exported{tableOf: map[string]uint32{}}
-	missing := map[string]bool{}
-	for _, r := range rules {
-		table := r.Table
-		if r.Device != "" {
-			found, ok, err := kernel.VRFTable(ctx, r.Device)
-			if err != nil {
-				return done, err
-			}
-			if !ok {
-				missing[r.Path] = true
-				continue
-			}
-			table = found
-		}
-		done.tableOf[r.Path] = table
+func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, before map[int][]uint32) (done exported, err error) {
+	if done.tableOf, done.failure, err = tablesOf(ctx, kernel, rules); err != nil {
+		return done, err
 	}
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)
@@ -138,14 +124,10 @@ func program(ctx context.Context, server Server, kernel Kernel, rules []peering.
 			return done, err
 		}
 		done.routes = exportable(rules, learned, done.tableOf)
-	}
-	tables := slices.Collect(maps.Values(done.tableOf))
-	if len(rules) > 0 {
-		problems, err := kernel.Program(ctx, done.routes, protocol, append(tables, before[protocol]...)...)
-		if err != nil {
+		tables := append(slices.Collect(maps.Values(done.tableOf)), before[protocol]...)
+		if done.problems, err = kernel.Program(ctx, done.routes, protocol, tables...); err != nil {
 			return done, err
 		}
-		done.problems = problems
 	}
 	for other, its := range before {
 		if other == protocol && len(rules) > 0 {
@@ -155,12 +137,29 @@ func program(ctx context.Context, server Server, kernel Kernel, rules []peering.
 			return done, err
 		}
 	}
-	for _, r := range rules {
-		if missing[r.Path] {
-			done.failure = r.Path + ": there is no VRF device " + r.Device
-		}
-	}
 	return done, nil
+}
+
+// tablesOf finds the routing tables of the rules, by their paths. missing is what
+// is wrong with one of those that have none.
+func tablesOf(ctx context.Context, kernel Kernel, rules []peering.ExportRule) (tables map[string]uint32, missing string, err error) {
+	tables = map[string]uint32{}
+	for _, r := range rules {
+		if r.Device == "" {
+			tables[r.Path] = r.Table
+			continue
+		}
+		table, ok, err := kernel.VRFTable(ctx, r.Device)
+		if err != nil {
+			return nil, "", err
+		}
+		if !ok {
+			missing = r.Path + ": there is no VRF device " + r.Device
+			continue
+		}
+		tables[r.Path] = table
+	}
+	return tables, missing, nil
 }
 
 // exportedRoutes notes what came of programming.

@@ -19,6 +19,10 @@ type governing struct {
 	// due is when to look again; zero: when something happens.
 	due   time.Time
 	retry time.Duration
+	// ended is when the last errand ended, and news says that something came of
+	// it.
+	ended time.Time
+	news  bool
 
 	// decided is what was decided last, from what.
 	from     Input
@@ -87,6 +91,7 @@ func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 				return
 			}
 			if !instead {
+				g.news = g.news || !g.decision || !reflect.DeepEqual(g.decided, d)
 				g.from, g.decided, g.decision = in, d, true
 				s.reporter.resolved(ctx, in.Config, d)
 			}
@@ -172,7 +177,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 		found := findLinkLocal(ctx, s.Kernel, next.decided.State)
 		problems, err := s.Server.Apply(ctx, next.decided.State.Resolved(found), restarting)
 		return func(ctx context.Context, now time.Time) {
-			g.found = found
+			g.found, g.news = found, true
 			if err == nil {
 				g.state, g.source, g.running, g.begun, g.unapplied = next.decided.State, next.decided.RouterIDSource, true, true, problems
 				s.rememberBeside(ctx, next.from)
@@ -201,17 +206,19 @@ func (g *governing) needs(wanted peering.State) bool {
 // governed ends the errands for this time.
 func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	g := &s.governing
-	g.busy = false
+	g.busy, g.ended = false, now
 	s.pulse.decided()
 	before := g.failure
 	g.failure = ""
 	if err != nil {
 		g.failure = err.Error()
+		g.news = true
 		s.broken(err)
 		if g.failure != before {
 			s.Log.WarnContext(ctx, "passFailed", "node", s.Node, "error", err)
 		}
 	} else if before != "" {
+		g.news = true
 		s.Log.InfoContext(ctx, "recovered", "node", s.Node)
 	}
 	s.reporter.problems(ctx, s.input.Config, s.problems())
@@ -224,7 +231,10 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	}
 	s.Metrics.governed(s.input.Config, err)
 	s.tellConfigs(now)
-	s.publish(now)
+	if g.news {
+		g.news = false
+		s.publish(now)
+	}
 }
 
 // problems are all that are known of the configuration on this node.
@@ -272,6 +282,7 @@ func (s *Speaker) end(ctx context.Context) {
 	s.beside.start(ctx, func(ctx context.Context) note {
 		err := errors.Join(s.Server.Announce(ctx, nil), s.BFD.Set(ctx, nil), s.Server.Stop(ctx, false))
 		return func(ctx context.Context, now time.Time) {
+			g.news = true
 			if was {
 				s.Metrics.ended(s.reporter.config, now.Sub(began), err)
 			}
@@ -285,40 +296,6 @@ func (s *Speaker) end(ctx context.Context) {
 			}
 			s.facts.wish(now)
 			s.governed(ctx, now, err)
-		}
-	})
-}
-
-// keeper writes the file of the last input, the newest last.
-type keeper struct {
-	mu      sync.Mutex
-	written int
-	asked   int // belongs to the loop
-}
-
-// rememberBeside has in remembered, unless it is already.
-func (s *Speaker) rememberBeside(ctx context.Context, in Input) {
-	g := &s.governing
-	if s.Memory == "" || g.remembered != nil && g.remembered.same(in) {
-		return
-	}
-	g.remembered = &in
-	s.keeper.asked++
-	number := s.keeper.asked
-	s.beside.start(ctx, func(context.Context) note {
-		s.keeper.mu.Lock()
-		defer s.keeper.mu.Unlock()
-		if number < s.keeper.written {
-			return nil
-		}
-		s.keeper.written = number
-		err := remember(s.Memory, in)
-		if err == nil {
-			return nil
-		}
-		return func(ctx context.Context, _ time.Time) {
-			s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
-			g.remembered = nil
 		}
 	})
 }

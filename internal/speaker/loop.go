@@ -107,7 +107,7 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 			w.kernel = nil
 		}
 		s.turn(func(now time.Time) {
-			s.governing.wish(now)
+			s.governing.later(latest(now, s.governing.ended.Add(kernelPause)))
 			s.exports.wish(now)
 		})
 	case <-w.start:
@@ -197,8 +197,15 @@ func (s *Speaker) use(ctx context.Context, now time.Time, in Input) {
 	if attributes {
 		s.announce(ctx)
 	}
-	s.governing.retry = retryMin
+	s.governing.retry, s.governing.news = retryMin, true
 	s.governing.due = now
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // pause waits for d or the end of ctx.

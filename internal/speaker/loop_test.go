@@ -342,7 +342,13 @@ func TestTheGoodbye(t *testing.T) {
 func TestANeighborThatBFDMissesIsDown(t *testing.T) {
 	const watched = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {enabled: true}}]}`
 	inWorld(t, watched, nil, func(w *world) {
+		want(t, "sessions before BGP", w.bfd.String(), "")
+		w.server.change(established("192.0.2.1", 65001))
+		settle()
 		want(t, "sessions", w.bfd.String(), "192.0.2.1 300ms x 3")
+		w.server.change(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
+		settle()
+		want(t, "sessions without BGP", w.bfd.String(), "192.0.2.1 300ms x 3")
 		peer := netip.MustParseAddr("192.0.2.1")
 		downs := func(e bfd.Event) string {
 			e.Peer = peer
@@ -499,6 +505,11 @@ func TestUnnumberedNeighborsAreAdvertisedTo(t *testing.T) {
 		want(t, "advertisements", w.kernel.advertising(), "eth1")
 		want(t, "BFD", w.bfd.String(), "")
 		w.kernel.change(func(k *fakeKernel) { k.routers["eth1"] = netip.MustParseAddr("fe80::1%eth1") })
+		settle()
+		want(t, "BFD before BGP", w.bfd.String(), "")
+		w.server.change(func(s *fakeServer) {
+			s.neighbors["%eth1"] = peering.NeighborStatus{Address: netip.MustParseAddr("fe80::1%eth1"), Interface: "eth1", State: peering.Established}
+		})
 		settle()
 		want(t, "BFD when the router is known", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		w.edit(`{global: {asn: 65000}}`)

@@ -1,12 +1,15 @@
 package speaker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 )
 
 // memoryVersion is of the format of the file. Another one is not read.
@@ -68,4 +71,38 @@ func remember(path string, in Input) error {
 		return fmt.Errorf("write the last input: %w", err)
 	}
 	return nil
+}
+
+// keeper writes the file of the last input, the newest last.
+type keeper struct {
+	mu      sync.Mutex
+	written int
+	asked   int // belongs to the loop
+}
+
+// rememberBeside has in remembered, unless it is already.
+func (s *Speaker) rememberBeside(ctx context.Context, in Input) {
+	g := &s.governing
+	if s.Memory == "" || g.remembered != nil && g.remembered.same(in) {
+		return
+	}
+	g.remembered = &in
+	s.keeper.asked++
+	number := s.keeper.asked
+	s.beside.start(ctx, func(context.Context) note {
+		s.keeper.mu.Lock()
+		defer s.keeper.mu.Unlock()
+		if number < s.keeper.written {
+			return nil
+		}
+		s.keeper.written = number
+		err := remember(s.Memory, in)
+		if err == nil {
+			return nil
+		}
+		return func(ctx context.Context, _ time.Time) {
+			s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
+			g.remembered = nil
+		}
+	})
 }

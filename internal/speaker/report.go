@@ -158,12 +158,9 @@ func (r *reporter) neighbors(ctx context.Context, c *Config, all []peering.Neigh
 	r.up = now
 }
 
-// bfdDown tells that a BFD session which was up is not.
+// bfdDown tells that a neighbour is not heard any more.
 func (r *reporter) bfdDown(ctx context.Context, c *Config, e bfd.Event) {
-	why := e.Diagnostic.String()
-	if e.RemoteAdminDown {
-		why = "the neighbour does not want it any more"
-	}
+	why := e.Diagnostic
 	r.log.WarnContext(ctx, "bfdDown", "node", r.node, "neighbor", e.Peer, "state", e.To, "reason", why)
 	r.event(c, corev1.EventTypeWarning, eventBFDDown, "Node %s does not hear %s by BFD: %s", r.node, e.Peer, why)
 }

@@ -15,14 +15,30 @@ import (
 type sessions struct {
 	set     []bfd.Session
 	failure string
+	// met are the neighbours with whom BGP has been established.
+	met map[string]bool
 }
 
-// wantedSessions are the BFD sessions for state. Neighbours that come by
-// themselves have one from when they are there.
-func wantedSessions(state peering.State, found map[string]netip.Addr, there []peering.NeighborStatus) []bfd.Session {
+// meet notes with whom of the wanted neighbours BGP is established now.
+func (s *sessions) meet(state peering.State, there []peering.NeighborStatus) {
+	met := map[string]bool{}
+	for _, p := range state.Peers {
+		name := p.Name()
+		met[name] = s.met[name] || slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
+			return n.Name() == name && n.State == peering.Established
+		})
+	}
+	s.met = met
+}
+
+// wantedSessions are the BFD sessions for state. A neighbour has one from when BGP
+// is established with it for the first time, and keeps it then: FRR makes its BFD
+// session anew when BGP comes up, and would end BGP if that session was up (FRR
+// issue 17337). One that comes by itself has one while it is there.
+func wantedSessions(state peering.State, found map[string]netip.Addr, met map[string]bool, there []peering.NeighborStatus) []bfd.Session {
 	var all []bfd.Session
 	for _, p := range state.Peers {
-		if p.BFD == nil || p.AdminDown {
+		if p.BFD == nil || p.AdminDown || !met[p.Name()] {
 			continue
 		}
 		s := sessionWith(p.Options, p.Address)
@@ -75,13 +91,14 @@ func dynamicOptions(state peering.State, n peering.NeighborStatus) *peering.Opti
 
 // setSessions has the BFD sessions be those that the neighbours are to have.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
-	wanted := wantedSessions(s.governing.state, s.governing.found, s.facts.neighbors)
+	s.sessions.meet(s.governing.state, s.facts.neighbors)
+	wanted := wantedSessions(s.governing.state, s.governing.found, s.sessions.met, s.facts.neighbors)
 	if slices.Equal(wanted, s.sessions.set) && s.sessions.failure == "" {
 		return
 	}
 	err := s.BFD.Set(ctx, wanted)
 	if err == nil {
-		s.sessions = sessions{set: wanted}
+		s.sessions.set, s.sessions.failure = wanted, ""
 		return
 	}
 	if s.sessions.failure != err.Error() {
@@ -92,8 +109,9 @@ func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 }
 
 // hear takes in that a BFD session has changed. Who is not heard any more is
-// gone, and with it the BGP session; an operator who does not want BFD any more
-// leaves the path as good as it was (RFC 5882, section 4.2).
+// gone, and with it the BGP session; an operator who does not want BFD any more,
+// or a neighbour that makes its session anew, leaves the path as good as it was
+// (RFC 5882, section 4.2).
 func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
 	s.Metrics.bfdChanged(e)
 	s.facts.wish(now)
@@ -104,10 +122,11 @@ func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
 		}
 		return
 	}
-	s.reporter.bfdDown(ctx, s.input.Config, e)
-	if e.RemoteAdminDown || e.To == bfd.AdminDown {
+	if !e.Failed() {
+		s.Log.InfoContext(ctx, "bfdEnded", "node", s.Node, "neighbor", e.Peer, "state", e.To, "by_operator", e.RemoteAdminDown)
 		return
 	}
+	s.reporter.bfdDown(ctx, s.input.Config, e)
 	s.beside.start(s.life, func(ctx context.Context) note {
 		err := s.Server.Down(ctx, e.Peer)
 		if err == nil {

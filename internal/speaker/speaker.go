@@ -174,6 +174,9 @@ const (
 	// fullCheck is how often everything is looked at even if nothing is said
 	// to have changed.
 	fullCheck = time.Minute
+	// kernelPause is the pause after the ways to neighbours were looked at. On
+	// a busy node links and routes come and go all the time.
+	kernelPause = 250 * time.Millisecond
 	// actLimit is how long something beside the loop may take.
 	actLimit = 30 * time.Second
 	// retryMin and retryMax are the pauses after something failed.
