@@ -32,7 +32,15 @@ serviceGroup:
 Prometheus:
   allocator: {Metrics: {enabled: true}}
   lbnodeagent: {Metrics: {enabled: true}}
-gobgp: {enabled: true}
+  k8gobgp: {Metrics: {enabled: true}}
+gobgp:
+  nativeSidecar: false
+  image: {tag: 0.2.4}
+  configuration:
+    create: true
+    spec:
+      global: {asn: 65001}
+      neighbors: [{config: {neighborAddress: 192.168.1.1, peerAsn: 65000}}]
 `
 
 func TestItInstallsAndUpgrades(t *testing.T) {
@@ -49,11 +57,13 @@ func TestItInstallsAndUpgrades(t *testing.T) {
 		return out
 	}
 	out := run("install", "purelb", ".", "--create-namespace")
-	if want := "kind: ServiceGroup"; !strings.Contains(out, want) {
-		t.Errorf("the notes do not show how to make a ServiceGroup:\n%s", out)
+	for _, want := range []string{"kind: ServiceGroup", "kind: BGPConfiguration"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the notes do not show how to make a %s:\n%s", strings.TrimPrefix(want, "kind: "), out)
+		}
 	}
 	out = run("upgrade", "purelb", ".", "--values", file(t, everything))
-	for _, want := range []string{"kubectl apply --server-side", "gobgp (this version has no BGP speaker)"} {
+	for _, want := range []string{"kubectl apply --server-side", "gobgp.image (the speaker is of the same release as all)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the notes do not contain %q:\n%s", want, out)
 		}

@@ -19,11 +19,13 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/speaker"
 )
 
 // cluster has a node and three Services that make the programs use every right:
 // one whose traffic policy has to be reset, one that follows its endpoints, and
-// one whose group depends on its namespace.
+// one whose group depends on its namespace. Its BGPConfiguration has a password and
+// the finalizer of an older version.
 const cluster = `
 apiVersion: v1
 kind: Node
@@ -67,6 +69,24 @@ metadata: {name: far-1, namespace: default, labels: {kubernetes.io/service-name:
 addressType: IPv4
 endpoints: [{addresses: [10.244.0.1], nodeName: node-1, conditions: {ready: true}}]
 ports: [{port: 80}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: speaker, namespace: purelb-system}
+spec: {serviceAccountName: lbnodeagent, automountServiceAccountToken: false, containers: [{name: k8gobgp, image: example.org/none}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: bgp, namespace: purelb-system}
+stringData: {password: abc}
+---
+apiVersion: bgp.purelb.io/v1
+kind: BGPConfiguration
+metadata: {name: default, namespace: purelb-system, finalizers: [bgp.purelb.io/finalizer]}
+spec:
+  global: {asn: 65001}
+  neighbors:
+  - config: {neighborAddress: 192.0.2.1, peerAsn: 65000, authPasswordSecretRef: {name: bgp, key: password}}
 `
 
 // Less than the programs need would leave them without an address, an event or
@@ -93,6 +113,11 @@ func TestTheRightsAreEnough(t *testing.T) {
 			Lease:  lease.Options{Node: "node-1", Instance: "test", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second},
 		})
 	})
+	start(t, "k8gobgp", func(ctx context.Context, log *slog.Logger) error {
+		return speaker.Run(ctx, as("lbnodeagent", server.Config), bgpServer{}, bgpKernel{}, noBFD{}, speaker.Setup{
+			Node: "node-1", Namespace: "purelb-system", Pod: "speaker", Metrics: "0", Health: "0", Log: log,
+		})
+	})
 	for _, tt := range []struct{ want, args string }{
 		{"Cluster/192.168.1.200", "get service near -o jsonpath={.spec.externalTrafficPolicy}/{.status.loadBalancer.ingress[*].ip}"},
 		{"node-1,eth0,192.168.1.200", `get service near -o jsonpath={.metadata.annotations.purelb\.io/announcing-IPv4}`},
@@ -102,6 +127,10 @@ func TestTheRightsAreEnough(t *testing.T) {
 		{"purelb-allocator purelb-node-node-1", "get leases -n purelb-system -o jsonpath={.items[*].metadata.name}"},
 		{"purelb-gossip", "get secrets -n purelb-system -o jsonpath={.items[*].metadata.name}"},
 		{"127.0.0.1:7934", `get leases -n purelb-system -o jsonpath={.items[*].metadata.annotations.purelb\.io/gossip}`},
+		{"True", "get configs.bgp.purelb.io default -n purelb-system -o jsonpath={.status.conditions[?(@.type=='Ready')].status}"},
+		{"True", "get bgpnodestatus node-1 -o jsonpath={.status.conditions[?(@.type=='Configured')].status}"},
+		{"65001", `get pod speaker -n purelb-system -o jsonpath={.metadata.annotations.bgp\.purelb\.io/asn}`},
+		{"RouterIDResolved", "get events -n purelb-system -o jsonpath={.items[*].reason}"},
 		{"AddressAssigned", "get events -o jsonpath={.items[*].reason}"},
 		{"AnnouncingLocal", "get events -o jsonpath={.items[*].reason}"},
 		{"AnnouncingNonLocal", "get events -o jsonpath={.items[*].reason}"},
@@ -120,6 +149,17 @@ func TestTheRightsAreEnough(t *testing.T) {
 		return strings.TrimSuffix(out, "PureLB")
 	})
 	eventually(t, "192.168.1.200/24 eth0", node.String)
+	quietly := `{"spec": {"global": {"nodeStatus": {"enabled": false}}}}`
+	if out, err := server.Kubectl("", "patch", "configs.bgp.purelb.io", "default", "-n", "purelb-system", "--type=merge", "-p", quietly); err != nil {
+		t.Fatal(out)
+	}
+	eventually(t, "NotFound", func() string {
+		out, _ := server.Kubectl("", "get", "bgpnodestatus", "node-1")
+		return out
+	})
+	if out, err := server.Kubectl("", "delete", "configs.bgp.purelb.io", "default", "-n", "purelb-system", "--timeout=60s"); err != nil {
+		t.Error(out)
+	}
 }
 
 // as is config with the rights of a service account.

@@ -15,46 +15,81 @@ import (
 
 // The security of the pods, as the documentation promises it:
 //
-//	Allocator    non-root (UID 65534), read-only filesystem   no capabilities       cluster network
-//	LBNodeAgent  root (required for netlink), read-only       NET_ADMIN, NET_RAW    host network
+//	Allocator    non-root (UID 65534), read-only filesystem   no capabilities                          cluster network
+//	LBNodeAgent  root (required for netlink), read-only       NET_ADMIN, NET_RAW                       host network
+//	k8gobgp      root, read-only, in the agent's pod          NET_ADMIN, NET_BIND_SERVICE, NET_RAW     host network
 func TestPodsHaveNoMoreRightsThanPromised(t *testing.T) {
-	objects := mustRender(t, "")
-	for name, tt := range map[string]struct {
-		pod  corev1.PodSpec
-		want string
+	const (
+		agent   = "lbnodeagent: user 0 nonRoot false readOnly true escalation false privileged false drop [ALL] add [NET_ADMIN NET_RAW] mounts []"
+		speaker = "k8gobgp: user 0 nonRoot false readOnly true escalation false privileged false drop [ALL] add [NET_ADMIN NET_BIND_SERVICE NET_RAW] mounts [/var/run/gobgp]"
+		host    = "seccomp RuntimeDefault hostNetwork true volumes "
+	)
+	for _, tt := range []struct {
+		name, values, account string
+		want                  []string
 	}{
-		"allocator": {
-			pod:  typed[appsv1.Deployment](t, objects["Deployment allocator"]).Spec.Template.Spec,
-			want: "user 65534 nonRoot true readOnly true escalation false privileged false drop [ALL] add [] seccomp RuntimeDefault hostNetwork false volumes 0",
+		{
+			name: "Deployment allocator", account: "allocator",
+			want: []string{
+				"seccomp RuntimeDefault hostNetwork false volumes []",
+				"allocator: user 65534 nonRoot true readOnly true escalation false privileged false drop [ALL] add [] mounts []",
+			},
 		},
-		"lbnodeagent": {
-			pod:  typed[appsv1.DaemonSet](t, objects["DaemonSet lbnodeagent"]).Spec.Template.Spec,
-			want: "user 0 nonRoot false readOnly true escalation false privileged false drop [ALL] add [NET_ADMIN NET_RAW] seccomp RuntimeDefault hostNetwork true volumes 0",
-		},
+		{name: "DaemonSet lbnodeagent", account: "lbnodeagent", want: []string{host + "[memory]", speaker, agent}},
+		{name: "DaemonSet lbnodeagent", values: "gobgp: {nativeSidecar: false}", account: "lbnodeagent", want: []string{host + "[memory]", agent, speaker}},
+		{name: "DaemonSet lbnodeagent", values: "gobgp: {enabled: false}", account: "lbnodeagent", want: []string{host + "[]", agent}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, security(tt.pod)); diff != "" {
+		t.Run(tt.name+" "+tt.values, func(t *testing.T) {
+			o := mustRender(t, tt.values)[tt.name]
+			pod := podOf(t, o)
+			if diff := cmp.Diff(tt.want, security(pod)); diff != "" {
 				t.Errorf("security (-want +got):\n%s", diff)
 			}
-			if len(tt.pod.Containers) != 1 || tt.pod.Containers[0].Name != name || tt.pod.ServiceAccountName != name {
-				t.Errorf("containers %v with service account %q, want only %s", tt.pod.Containers, tt.pod.ServiceAccountName, name)
+			if pod.ServiceAccountName != tt.account {
+				t.Errorf("its service account is %q", pod.ServiceAccountName)
 			}
-			if tt.pod.HostPID || tt.pod.HostIPC {
+			if pod.HostPID || pod.HostIPC {
 				t.Error("it shares the host's processes")
 			}
 		})
 	}
 }
 
-func security(pod corev1.PodSpec) string {
-	c := pod.Containers[0].SecurityContext
-	user, nonRoot := pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsNonRoot
+func podOf(t *testing.T, o *unstructured.Unstructured) corev1.PodSpec {
+	t.Helper()
+	if o.GetKind() == "Deployment" {
+		return typed[appsv1.Deployment](t, o).Spec.Template.Spec
+	}
+	return typed[appsv1.DaemonSet](t, o).Spec.Template.Spec
+}
+
+// security tells what a pod may do, and each container in the order of their
+// start.
+func security(pod corev1.PodSpec) []string {
+	media := []string{}
+	for _, v := range pod.Volumes {
+		media = append(media, strings.ToLower(string(v.EmptyDir.Medium)))
+	}
+	list := []string{fmt.Sprintf("seccomp %s hostNetwork %t volumes %v", pod.SecurityContext.SeccompProfile.Type, pod.HostNetwork, media)}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		list = append(list, containerSecurity(pod.SecurityContext, c))
+	}
+	return list
+}
+
+func containerSecurity(pod *corev1.PodSecurityContext, container corev1.Container) string {
+	c := container.SecurityContext
+	user := pod.RunAsUser
 	if c.RunAsUser != nil {
 		user = c.RunAsUser
 	}
-	return fmt.Sprintf("user %d nonRoot %t readOnly %t escalation %t privileged %t drop %v add %v seccomp %s hostNetwork %t volumes %d",
-		value(user), value(nonRoot), value(c.ReadOnlyRootFilesystem), value(c.AllowPrivilegeEscalation), value(c.Privileged),
-		c.Capabilities.Drop, c.Capabilities.Add, pod.SecurityContext.SeccompProfile.Type, pod.HostNetwork, len(pod.Volumes))
+	mounts := []string{}
+	for _, m := range container.VolumeMounts {
+		mounts = append(mounts, m.MountPath)
+	}
+	return fmt.Sprintf("%s: user %d nonRoot %t readOnly %t escalation %t privileged %t drop %v add %v mounts %v",
+		container.Name, value(user), value(pod.RunAsNonRoot), value(c.ReadOnlyRootFilesystem), value(c.AllowPrivilegeEscalation), value(c.Privileged),
+		c.Capabilities.Drop, c.Capabilities.Add, mounts)
 }
 
 func value[T any](p *T) (v T) {
@@ -104,6 +139,24 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"secrets [purelb-gossip]: get list watch",
 			"servicegroups.purelb.io: get list watch",
 		}},
+		{"ClusterRole purelb:k8gobgp", []string{
+			"bgpnodestatuses.bgp.purelb.io/status: update",
+			"bgpnodestatuses.bgp.purelb.io: get create update delete",
+			"events: create patch",
+			"nodes: get list watch",
+			"services: get list watch",
+		}},
+		{"Role purelb:k8gobgp", []string{
+			"configs.bgp.purelb.io/status: update",
+			"configs.bgp.purelb.io: get list watch patch",
+			"lbnodeagents.purelb.io: get list watch",
+			"pods: patch",
+			"secrets: get list watch",
+			"servicegroups.purelb.io: get list watch",
+		}},
+		{"ClusterRole purelb:bgpnodestatus-viewer", []string{
+			"bgpnodestatuses.bgp.purelb.io: get list watch",
+		}},
 	} {
 		t.Run(tt.role, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, rights(t, objects[tt.role])); diff != "" {
@@ -143,9 +196,38 @@ func TestRolesAreBoundToTheirServiceAccounts(t *testing.T) {
 		}
 		b := typed[rbacv1.ClusterRoleBinding](t, o)
 		component := strings.Split(o.GetName(), ":")[1]
+		if component == "k8gobgp" {
+			component = "lbnodeagent" // they are one pod
+		}
 		want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: component, Namespace: "purelb-system"}}
 		if diff := cmp.Diff(want, b.Subjects); diff != "" || b.RoleRef.Name != o.GetName() || b.RoleRef.Kind+"Binding" != o.GetKind() {
 			t.Errorf("%s binds %v to %v", name, b.RoleRef, b.Subjects)
 		}
+	}
+}
+
+func TestWhoMayViewMaySeeHowBGPDoes(t *testing.T) {
+	role := mustRender(t, "")["ClusterRole purelb:bgpnodestatus-viewer"]
+	if got := role.GetLabels()["rbac.authorization.k8s.io/aggregate-to-view"]; got != "true" {
+		t.Errorf("it is aggregated to view: %q", got)
+	}
+}
+
+// A native sidecar that has a startup probe keeps the agent from starting, and a
+// limit on CPU keeps BFD from answering in time.
+func TestTheSpeakerNeitherDelaysTheAgentNorIsThrottled(t *testing.T) {
+	pod := podOf(t, mustRender(t, "")["DaemonSet lbnodeagent"])
+	if len(pod.InitContainers) != 1 || value(pod.InitContainers[0].RestartPolicy) != corev1.ContainerRestartPolicyAlways {
+		t.Fatalf("the init containers are %v, want one that stays", pod.InitContainers)
+	}
+	speaker := pod.InitContainers[0]
+	if speaker.StartupProbe != nil {
+		t.Error("the agent waits for the speaker")
+	}
+	if limit, ok := speaker.Resources.Limits[corev1.ResourceCPU]; ok {
+		t.Errorf("the speaker is throttled at %s", &limit)
+	}
+	if limit := speaker.Resources.Limits.Memory().String(); limit != "256Mi" {
+		t.Errorf("the speaker may have %s of memory", limit)
 	}
 }

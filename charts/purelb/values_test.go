@@ -114,6 +114,30 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			object: "PrometheusRule allocator",
 			want:   []string{"namespace: monitoring", "PureLBPoolAlmostExhausted", "{{ $labels.pool }}"},
 		}, {
+			name:   "the speaker is of the same release",
+			values: "image: {repository: registry.example.org/lb, tag: abc}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"image: registry.example.org/lb/k8gobgp:abc", "containerPort: 179", "containerPort: 7473", "containerPort: 7474"},
+		}, {
+			name:   "what a speaker is asked and told has the names of old",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"name: k8gobgp", "- name: NODE_NAME", "- name: POD_NAME", "- name: POD_NAMESPACE", "path: /healthz\n            port: bgp-health"},
+		}, {
+			name:   "a BGPConfiguration to begin with",
+			values: "gobgp: {configuration: {create: true, spec: {global: {asn: 65001}}}}",
+			object: "BGPConfiguration default",
+			want:   []string{"namespace: purelb-system", "asn: 65001"},
+		}, {
+			name:   "a headless Service for the metrics of the speakers",
+			values: "Prometheus: {k8gobgp: {serviceMonitor: {enabled: true}}}",
+			object: "Service purelb-k8gobgp-metrics",
+			want:   []string{"clusterIP: None", "component: lbnodeagent", "port: 7473", "targetPort: bgp-monitoring"},
+		}, {
+			name:   "a ServiceMonitor finds it",
+			values: "Prometheus: {k8gobgp: {serviceMonitor: {enabled: true}}}",
+			object: "ServiceMonitor k8gobgp",
+			want:   []string{"matchLabels:\n      app: purelb\n      component: k8gobgp"},
+		}, {
 			name:   "templates in further objects are rendered",
 			values: "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: \"of-{{ .Release.Name }}\"}}]",
 			object: "ConfigMap of-purelb",
@@ -153,6 +177,8 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 		{"a name that no interface can have", "lbnodeagent: {dummyInterface: kube-loadbalancer0}", "at '/lbnodeagent/dummyInterface'"},
 		{"a ServiceGroup without addresses", "serviceGroup: {create: true}", "at '/serviceGroup/spec'"},
 		{"an LBNodeAgent without a name", "lbnodeagent: {agents: [{spec: {local: {}}}]}", "missing property 'name'"},
+		{"a setting of the speaker that is misspelt", "gobgp: {nativesidecar: true}", "'nativesidecar' not allowed"},
+		{"a BGPConfiguration that says nothing", "gobgp: {configuration: {create: true}}", "at '/gobgp/configuration/spec'"},
 		{"a log level that there is not", "logLevel: verbose", "at '/logLevel': value must be one of 'info', 'debug'"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,7 +192,7 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 
 // A selector that does not match the pods would leave the object without them.
 func TestSelectorsMatchThePods(t *testing.T) {
-	objects := mustRender(t, "Prometheus: {allocator: {Metrics: {enabled: true}}, lbnodeagent: {Metrics: {enabled: true}}}")
+	objects := mustRender(t, "Prometheus: {allocator: {Metrics: {enabled: true}}, lbnodeagent: {Metrics: {enabled: true}}, k8gobgp: {Metrics: {enabled: true}}}")
 	d := typed[appsv1.Deployment](t, objects["Deployment allocator"]).Spec
 	ds := typed[appsv1.DaemonSet](t, objects["DaemonSet lbnodeagent"]).Spec
 	for _, tt := range []struct {
@@ -177,6 +203,7 @@ func TestSelectorsMatchThePods(t *testing.T) {
 		{"DaemonSet", ds.Selector.MatchLabels, ds.Template.Labels},
 		{"metrics of the allocator", typed[corev1.Service](t, objects["Service allocator-metrics"]).Spec.Selector, d.Template.Labels},
 		{"metrics of the agents", typed[corev1.Service](t, objects["Service lbnodeagent-metrics"]).Spec.Selector, ds.Template.Labels},
+		{"metrics of the speakers", typed[corev1.Service](t, objects["Service purelb-k8gobgp-metrics"]).Spec.Selector, ds.Template.Labels},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for k, want := range tt.selector {
@@ -191,13 +218,23 @@ func TestSelectorsMatchThePods(t *testing.T) {
 	}
 }
 
-func TestWithoutGossipNobodyHasASecret(t *testing.T) {
-	for name, o := range mustRender(t, "gossip: {enabled: false}") {
+func TestWithoutGossipAndBGPNobodyHasASecret(t *testing.T) {
+	without(t, "gossip: {enabled: false}\ngobgp: {enabled: false}", "GOSSIP", "secrets", "gossip")
+}
+
+func TestWithoutBGPNothingIsLeftOfIt(t *testing.T) {
+	without(t, "gobgp: {enabled: false, configuration: {create: true, spec: {global: {asn: 1}}}}\nPrometheus: {k8gobgp: {serviceMonitor: {enabled: true}}}", "bgp", "BGP")
+}
+
+// without looks that no object has one of the words.
+func without(t *testing.T, values string, words ...string) {
+	t.Helper()
+	for name, o := range mustRender(t, values) {
 		text, err := yaml.Marshal(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, word := range []string{"GOSSIP", "secrets", "gossip"} {
+		for _, word := range words {
 			if strings.Contains(string(text), word) {
 				t.Errorf("%s has %q", name, word)
 			}

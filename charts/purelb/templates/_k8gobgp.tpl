@@ -1,0 +1,33 @@
+{{/* The container of the BGP speaker. It has no startup probe: a native sidecar that
+     has one keeps the agent from starting until it succeeds, and local addresses need
+     no BGP. */}}
+{{- define "purelb.k8gobgp" -}}
+name: k8gobgp
+image: {{ include "purelb.image" (list . "k8gobgp") }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+env:
+- name: NODE_NAME
+  valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: K8GOBGP_LOG_LEVEL
+  value: {{ .Values.logLevel }}
+ports:
+- {name: bgp, containerPort: 179}
+- {name: bgp-monitoring, containerPort: 7473}
+- {name: bgp-health, containerPort: 7474}
+livenessProbe:
+  httpGet: {path: /healthz, port: bgp-health}
+  initialDelaySeconds: 10
+  periodSeconds: 10
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: bgp-health}
+  periodSeconds: 5
+volumeMounts:
+- {name: gobgp-socket, mountPath: /var/run/gobgp}
+resources: {{- toYaml .Values.gobgp.resources | nindent 2 }}
+securityContext: {{- toYaml .Values.gobgp.containerSecurityContext | nindent 2 }}
+{{- end }}
