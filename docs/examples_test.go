@@ -4,6 +4,7 @@ package docs
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/peering"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -33,18 +36,46 @@ func TestExamplesWorkAsWritten(t *testing.T) {
 			}
 			var groups []v2.ServiceGroup
 			var agents []v2.LBNodeAgent
+			var peerings []bgpv1.BGPConfiguration
 			for _, o := range objects {
 				switch o.GetKind() {
 				case config.KindServiceGroup:
 					groups = append(groups, as[v2.ServiceGroup](t, o))
 				case config.KindLBNodeAgent:
 					agents = append(agents, as[v2.LBNodeAgent](t, o))
+				case "BGPConfiguration":
+					peerings = append(peerings, as[bgpv1.BGPConfiguration](t, o))
 				}
 			}
 			for _, p := range config.For(groups, agents, "purelb-system").Problems {
 				t.Errorf("%s %s: %s", p.Kind, p.Name, p)
 			}
+			for _, c := range peerings {
+				peersAsWritten(t, c)
+			}
 		})
+	}
+}
+
+// peersAsWritten has a node of the first rack read c: it is to speak with somebody,
+// and nothing of c may be out of effect.
+func peersAsWritten(t *testing.T, c bgpv1.BGPConfiguration) {
+	t.Helper()
+	node := peering.Node{
+		Name:        "node-1",
+		Labels:      map[string]string{"topology.kubernetes.io/zone": "r1"},
+		InternalIPs: []netip.Addr{netip.MustParseAddr("192.168.1.11")},
+	}
+	secrets := func(string, string) (string, error) { return "not-this-one", nil }
+	egress := func(netip.Addr) (peering.Egress, bool) {
+		return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{node.InternalIPs[0], netip.MustParseAddr("2001:db8:1::11")}}, true
+	}
+	decision := peering.Decide(c.Spec, node, secrets, egress)
+	if !decision.OK || len(decision.State.Peers) == 0 {
+		t.Errorf("BGPConfiguration %s: the node speaks with nobody", c.Name)
+	}
+	for _, p := range decision.Problems {
+		t.Errorf("BGPConfiguration %s: %s", c.Name, p)
 	}
 }
 

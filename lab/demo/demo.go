@@ -35,6 +35,8 @@ type row struct {
 	answer    string
 }
 
+func (r row) remote() bool { return strings.HasSuffix(r.service, "remote") }
+
 type demo struct {
 	*cluster.Cluster
 	kube *kube.Client
@@ -57,7 +59,9 @@ func Run(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nBGP is not in this version: the lab has put the routes to the remote addresses into the router by itself.")
+	if err := d.showRoutes(ctx, rows); err != nil {
+		return err
+	}
 	silent := d.visit(ctx, rows)
 	d.table(rows)
 	if silent > 0 {
@@ -69,7 +73,7 @@ func Run(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
 
 // serve applies the manifests and waits until every address is announced.
 func (d demo) serve(ctx context.Context) ([]row, error) {
-	fmt.Fprintf(d.out, "\nApplying two ServiceGroups, a Deployment and two Services:\n")
+	fmt.Fprintf(d.out, "\nApplying two ServiceGroups, a BGPConfiguration, a Deployment and two Services:\n")
 	if err := d.kube.Apply(ctx, Manifests); err != nil {
 		return nil, err
 	}
@@ -87,11 +91,7 @@ func (d demo) serve(ctx context.Context) ([]row, error) {
 			rows = append(rows, row{service: s, address: a})
 		}
 	}
-	if err := d.waitAnnounced(ctx, rows); err != nil {
-		return nil, err
-	}
-	_, err := router.Learn(d.Netns(cluster.Router), d.nodes(), "kube-lb0")
-	return rows, err
+	return rows, d.waitAnnounced(ctx, rows)
 }
 
 // waitAnnounced waits until the kernels of the nodes carry the addresses: the
@@ -105,7 +105,7 @@ func (d demo) waitAnnounced(ctx context.Context, rows []row) error {
 			}
 			rows[i].announced = strings.Join(by, ", ")
 			want := 1
-			if strings.HasSuffix(rows[i].service, "remote") {
+			if rows[i].remote() {
 				want = len(d.Nodes())
 			}
 			return fmt.Sprintf("%s is on %d of %d nodes", rows[i].address, len(by), want), len(by) == want
@@ -132,12 +132,28 @@ func (d demo) carriers(a netip.Addr) ([]string, error) {
 	return by, nil
 }
 
-func (d demo) nodes() []router.Node {
-	var out []router.Node
-	for _, n := range d.Nodes() {
-		out = append(out, router.Node{Name: n.Name, Netns: d.Netns(n.Name), V4: n.V4(), V6: n.V6()})
+// showRoutes waits until the router has learned by BGP, from every node, how to
+// reach the remote addresses, and prints what its kernel does with them.
+func (d demo) showRoutes(ctx context.Context, rows []row) error {
+	fmt.Fprintln(d.out, "\nThe router has learned by BGP how to reach the remote addresses, and spreads packets over all next hops:")
+	for _, r := range rows {
+		if !r.remote() {
+			continue
+		}
+		var learned router.Route
+		err := kube.Until(ctx, func() (string, bool) {
+			var err error
+			if learned, err = router.To(d.Netns(cluster.Router), netip.PrefixFrom(r.address, r.address.BitLen())); err != nil {
+				return err.Error(), false
+			}
+			return fmt.Sprintf("the router has %s, and there are %d nodes", learned, len(d.Nodes())), len(learned.Via) == len(d.Nodes())
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(d.out, "  %s\n", learned)
 	}
-	return out
+	return nil
 }
 
 // visit fetches from every address with curl in the client machine, and
@@ -180,9 +196,11 @@ The cluster stays up. Look around:
   export KUBECONFIG=%[1]s PATH=%[2]s:$PATH
   kubectl -n demo describe service web-local
   kubectl -n purelb-system get servicegroups,lbnodeagents,leases,pods -o wide
+  kubectl get bgpnodestatuses
   go -C lab run . status
   go -C lab run . exec node-1 ip address show
-  go -C lab run . exec router ip route show
+  go -C lab run . exec router ip route show proto bgp
+  go -C lab run . exec router vtysh -c 'show bgp summary' -c 'show bfd peers brief'
   go -C lab run . exec client curl -s %[3]s
   make down
 `, d.Kubeconfig(), d.Bin(), url(rows[0].address))

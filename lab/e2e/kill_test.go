@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,8 +87,8 @@ func (w *world) killProcess(program, variable string) bool {
 	return true
 }
 
-// processOf is a process in a pod: the machines of the lab are part of this one,
-// so it is seen here.
+// processOf is a process in a pod of this lab: its machines are part of this one,
+// so it is seen here, as are those of other labs.
 func processOf(program, variable string) (pid int, ok bool) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range environs {
@@ -100,7 +101,33 @@ func processOf(program, variable string) (pid int, ok bool) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		return pid, err == nil
+		if err == nil && lab.descends(pid) {
+			return pid, true
+		}
 	}
 	return 0, false
+}
+
+// descends says whether a process is a descendant of a machine's first one.
+func (f fixture) descends(pid int) bool {
+	for ; pid > 1; pid = parent(pid) {
+		for _, m := range f.Machines() {
+			if first, err := f.Spec.State.Process(m.Name); err == nil && first.PID == pid {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// parent is the parent of a process, or 0.
+func parent(pid int) int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// The name in parentheses may hold anything.
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) < 2 {
+		return 0
+	}
+	ppid, _ := strconv.Atoi(string(fields[1]))
+	return ppid
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,15 +88,21 @@ func (f fixture) carriers(node string, a netip.Addr) ([]string, error) {
 	return router.Carriers(f.Netns(node), a)
 }
 
-// nexthops are the nodes with power, as the router reaches them.
-func (f fixture) nexthops() []router.Node {
-	var out []router.Node
-	for _, n := range f.Nodes() {
-		if f.Running(n.Name) {
-			out = append(out, router.Node{Name: n.Name, Netns: f.Netns(n.Name), V4: n.V4(), V6: n.V6()})
+// names are the nodes that have the addresses as their first, sorted; an address
+// of nobody stands for itself.
+func (f fixture) names(addresses []netip.Addr) []string {
+	var names []string
+	for _, a := range addresses {
+		name := a.String()
+		for _, n := range f.Nodes() {
+			if n.V4() == a || n.V6() == a {
+				name = n.Name
+			}
 		}
+		names = append(names, name)
 	}
-	return out
+	slices.Sort(names)
+	return names
 }
 
 func (f fixture) crash(t testing.TB, node string) {
@@ -112,7 +119,17 @@ func (f fixture) boot(t testing.TB, node string) {
 	if err := f.Boot(ctx, node); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.WaitReady(ctx); err != nil {
+	err := kube.Until(ctx, func() (string, bool) {
+		err := f.NodesReady(ctx)
+		if err == nil {
+			return "", true
+		}
+		// containerd has its socket before it serves Kubernetes, and a kubelet that
+		// begins in between ends.
+		_ = f.Start(ctx, node, "kubelet")
+		return err.Error(), false
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -124,7 +141,7 @@ func (f fixture) logs() string {
 	var out strings.Builder
 	for _, component := range []string{"allocator", "lbnodeagent"} {
 		text, err := f.Exec(ctx, cluster.ControlPlane, "kubectl", "logs", "--namespace", product.Namespace,
-			"--selector", "component="+component, "--prefix", "--tail", "40")
+			"--selector", "component="+component, "--all-containers", "--prefix", "--tail", "40")
 		fmt.Fprintf(&out, "--- logs of %s (%v)\n%s\n", component, err, text)
 	}
 	return out.String()

@@ -41,35 +41,21 @@ func TestAllocatorRestartKeepsEveryAddress(t *testing.T) {
 
 func TestALocalAddressOfADeadNodeComesBackOnAnotherNodeOfItsSubnet(t *testing.T) {
 	w := newWorld(t)
-	// The servers are on the other subnet: Kubernetes goes on sending to pods
-	// of a dead node for as long as it takes it for ready.
-	w.apply(echo("web", 2, "node-3", "node-4"), service("web", "local"))
-	addresses := w.addresses("web", 2)
-	w.answers(addresses...)
-	victim := w.holders(addresses[0])[0].node
+	s := watchLocal(w)
+	victim := s.holder()
+	s.begin()
 	lab.crash(t, victim)
 	t.Cleanup(func() { lab.boot(t, victim) })
-	began := time.Now()
-	for _, a := range addresses {
-		w.until(60*time.Second, a.String()+" is on a node that lives", func() bool {
-			for _, h := range w.holders(a) {
-				if h.node != victim {
-					return true
-				}
-			}
-			return false
-		})
-	}
-	t.Logf("addresses of %s came back on other nodes after %v", victim, time.Since(began).Round(100*time.Millisecond))
-	w.answers(addresses...)
+	s.elsewhere(victim)
+	s.rest(30 * time.Second)
+	s.end(powerLoss)
+	w.answers(s.addresses...)
 
+	s.beginStation()
 	lab.boot(t, victim)
 	w.agentReady(victim)
-	for _, a := range addresses {
-		w.until(30*time.Second, "one node carries "+a.String(), func() bool { return len(w.holders(a)) == 1 })
-		if h := w.holders(a)[0]; h.node == victim {
-			t.Errorf("%s went back to %s: a returning node takes nothing", a, victim)
-		}
-	}
-	w.answers(addresses...)
+	s.rest(30 * time.Second)
+	s.endStation()
+	s.elsewhere(victim) // a node that comes back takes nothing
+	w.answers(s.addresses...)
 }

@@ -37,7 +37,7 @@ func TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode(t *testing.T) {
 			}
 		}
 	}
-	w.routes()
+	w.routes(addresses...)
 	w.answers(addresses...)
 }
 
@@ -54,7 +54,7 @@ func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 		}
 	}
 	follow()
-	w.routes()
+	w.routes(addresses...)
 	w.answers(addresses...)
 
 	w.apply(echo("web", 2))
@@ -69,7 +69,7 @@ func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 	w.apply(echo("web", 1))
 	w.deploymentReady("web")
 	follow()
-	w.routes()
+	w.routes(addresses...)
 	w.answers(addresses...)
 }
 

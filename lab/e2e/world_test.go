@@ -51,11 +51,17 @@ const namespace = "e2e"
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldFor(t, 0)
+}
+
+// newWorldFor is newWorld for a test that is busy for so long.
+func newWorldFor(t testing.TB, busy time.Duration) *world {
+	t.Helper()
 	// A test that needs longer than this hangs; what it waits for is in the
 	// error of the wait.
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 5*time.Minute, fmt.Errorf("the test took too long"))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), busy+5*time.Minute, fmt.Errorf("the test took too long"))
 	w := &world{t: t, ctx: ctx, Client: lab.kube}
-	w.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n", groups)
+	w.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n", groups, peering(withBFD))
 	t.Cleanup(func() {
 		if t.Failed() {
 			w.tell()
@@ -71,7 +77,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) empty() {
 	w.t.Helper()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
-	for _, kind := range []client.Object{&appsv1.Deployment{}} {
+	for _, kind := range []client.Object{&appsv1.Deployment{}, &corev1.Pod{}} {
 		if err := w.DeleteAllOf(w.ctx, kind, client.InNamespace(namespace), background); err != nil {
 			w.t.Errorf("empty the namespace: %v", err)
 		}
@@ -150,16 +156,17 @@ func (w *world) addresses(name string, n int) []netip.Addr {
 	return got
 }
 
-// answers waits until the client outside gets ten answers in a row from the web
-// server behind each address, which is when kube-proxy has heard of it on every
-// node; after that each of twenty more must come.
+// answers waits until the client outside gets forty answers in a row from the web
+// server behind each address, by way of whatever nodes the router chooses, which is
+// when kube-proxy has heard of it on all of them; after that each of twenty more
+// must come.
 func (w *world) answers(addresses ...netip.Addr) {
 	w.t.Helper()
 	w.deploymentReady("web")
 	for _, a := range addresses {
 		target := netip.AddrPortFrom(a, 80)
 		w.until(30*time.Second, fmt.Sprintf("%s answers the client outside", target), func() bool {
-			return w.visit(target, 10) == nil
+			return w.visit(target, 40) == nil
 		})
 		if err := w.visit(target, 20); err != nil {
 			w.t.Errorf("%s answered the client outside, and then did not: %v", target, err)
@@ -222,12 +229,28 @@ func (w *world) holderNodes(a netip.Addr) []string {
 	return out
 }
 
-// routes gives the router the routes to what the nodes carry now.
-func (w *world) routes() {
+// routes waits until the router sends to each address by way of the nodes that
+// carry it.
+func (w *world) routes(addresses ...netip.Addr) {
 	w.t.Helper()
-	if _, err := router.Learn(lab.Netns("router"), lab.nexthops(), "kube-lb0"); err != nil {
+	for _, a := range addresses {
+		w.until(30*time.Second, fmt.Sprintf("the router reaches %s by way of all who carry it", a), func() bool {
+			return equal(w.nextHops(host(a)), w.holderNodes(a))
+		})
+	}
+}
+
+func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+// nextHops are the nodes by way of which the router sends to a prefix, by its
+// kernel's own word.
+func (w *world) nextHops(p netip.Prefix) []string {
+	w.t.Helper()
+	route, err := router.To(lab.Netns("router"), p)
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	return lab.names(route.Via)
 }
 
 func (w *world) pods(app string) []corev1.Pod {
@@ -339,8 +362,8 @@ func (w *world) agentReady(node string) {
 
 func equal[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// echo is a Deployment of servers that answer on 8080 (HTTP) and 8082
-// (datagrams), on any nodes or on the named ones.
+// echo is a Deployment of servers that answer on 8080 (HTTP), 8081 (lines) and
+// 8082 (datagrams), on any nodes or on the named ones.
 func echo(name string, replicas int, nodes ...string) string {
 	where := ""
 	if len(nodes) > 0 {
@@ -382,7 +405,36 @@ spec:
   selector: {app: web}
   ports:
   - {name: http, port: 80, targetPort: 8080, protocol: TCP}
+  - {name: lines, port: 81, targetPort: 8081, protocol: TCP}
   - {name: datagrams, port: 82, targetPort: 8082, protocol: UDP}
   %s
 `, name, group, strings.Join(spec, "\n  "))
+}
+
+// annotated is a service with a further annotation.
+func annotated(service, annotation string) string {
+	return strings.Replace(service, "annotations: {", "annotations: {"+annotation+", ", 1)
+}
+
+// server is one more server of web, on a node. It serves on for two seconds after
+// it was told to end, as servers do that wait until clients have noticed.
+func server(name, node string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: e2e, labels: {app: web}}
+spec:
+  nodeName: %s
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: echo
+    image: docker.io/lab/echo:1
+    imagePullPolicy: IfNotPresent
+    env:
+    - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+    - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+    lifecycle: {preStop: {sleep: {seconds: 2}}}
+    readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+    resources: {requests: {cpu: 10m, memory: 16Mi}}
+`, name, node)
 }

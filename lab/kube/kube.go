@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Owner is the field manager of everything that Apply writes.
@@ -27,6 +28,9 @@ const Owner = "purelb-lab"
 type Client struct {
 	client.Client
 }
+
+// A client that logs to nobody complains of that, with a stack, after half a minute.
+func init() { log.SetLogger(log.Log.WithSink(log.NullLogSink{})) }
 
 // New returns a client for the cluster of a kubeconfig file.
 func New(kubeconfig string) (*Client, error) {
@@ -74,6 +78,37 @@ func (c *Client) Apply(ctx context.Context, documents string) error {
 		}
 	}
 	return nil
+}
+
+// Define applies definitions of kinds of objects, and waits until the API server
+// serves them.
+func (c *Client) Define(ctx context.Context, documents string) error {
+	if err := c.Apply(ctx, documents); err != nil {
+		return err
+	}
+	objects, err := Parse(documents)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := Until(ctx, func() (string, bool) { return c.established(ctx, o) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Client) established(ctx context.Context, o *unstructured.Unstructured) (string, bool) {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		return err.Error(), false
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, condition := range conditions {
+		if m, ok := condition.(map[string]any); ok && m["type"] == "Established" && m["status"] == "True" {
+			return "", true
+		}
+	}
+	return o.GetName() + " is not served yet", false
 }
 
 // Remove deletes the objects of YAML documents. What is not there is no error.

@@ -15,6 +15,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"purelb.io/purelb/lab/kube"
 )
 
 // Namespace is the install namespace of the product, and Release the name of
@@ -29,7 +31,7 @@ const (
 
 // Programs are the product's programs that run in the cluster; each has an
 // image of the same name.
-var Programs = []string{"allocator", "lbnodeagent"}
+var Programs = []string{"allocator", "lbnodeagent", "k8gobgp"}
 
 // Images puts an image, built from scratch around one static binary, where the
 // cluster's nodes can pull it.
@@ -99,6 +101,9 @@ func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, val
 			return fmt.Errorf("image of %s: %w", p, err)
 		}
 	}
+	if err := t.define(ctx, kubeconfig); err != nil {
+		return fmt.Errorf("define the kinds of objects: %w", err)
+	}
 	args := []string{"upgrade", "--install", Release, "charts/purelb", "--kubeconfig", kubeconfig,
 		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "3m",
 		"--set", "image.repository=" + Repository, "--set", "image.tag=" + tag}
@@ -107,6 +112,29 @@ func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, val
 	}
 	if err := t.Helm(ctx, args...); err != nil {
 		return fmt.Errorf("install the chart: %w", err)
+	}
+	return nil
+}
+
+// define gives the API server the definitions of the product's kinds of objects:
+// Helm installs them once, and never brings them up to date.
+func (t Tree) define(ctx context.Context, kubeconfig string) error {
+	api, err := kube.New(kubeconfig)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(t.Root, "charts/purelb/crds/*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("there are none in the chart: %w", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := api.Define(ctx, string(text)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,10 +1,6 @@
-// Package router gives the lab's router the routes to remote addresses, as a
-// routing protocol would: it reads what every node carries on its dummy
-// interface and routes each prefix to all the nodes that carry it, with equal
-// cost.
-//
-// It stands in for BGP until PureLB speaks that, and works on the kernels of
-// the lab's machines alone: nobody tells it what PureLB intends.
+// Package router reads which routes the lab's router has learned by BGP, follows
+// how they change, and reads which addresses nodes carry. It asks the kernels of
+// the machines, which is what packets are sent by, and no other program.
 package router
 
 import (
@@ -13,71 +9,72 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
-// Protocol marks the routes of this package in the router's tables (an
-// unassigned number of rtm_protocol).
-const Protocol = 201
-
-// Node is a machine that may carry remote addresses.
-type Node struct {
-	Name string
-	// Netns is the path of the machine's network namespace.
-	Netns string
-	// V4 and V6 are the addresses by which the router reaches it.
-	V4, V6 netip.Addr
-}
-
-// Route is one prefix and the nodes that carry it.
+// Route is a route that was learned.
 type Route struct {
 	Prefix netip.Prefix
-	Nodes  []string
+	// Via are the next hops, sorted; packets are spread over all of them.
+	Via []netip.Addr
 }
 
 func (r Route) String() string {
-	return fmt.Sprintf("%s via %s", r.Prefix, strings.Join(r.Nodes, ", "))
+	var via []string
+	for _, a := range r.Via {
+		via = append(via, a.String())
+	}
+	return fmt.Sprintf("%s via %s", r.Prefix, strings.Join(via, ", "))
 }
 
-// Learn makes the routes of the router (the network namespace at path) those
-// of the addresses on the nodes' interface link at this moment, removes routes
-// of earlier calls that are not among them, and returns them in order.
-func Learn(path string, nodes []Node, link string) ([]Route, error) {
-	carriers := map[netip.Prefix][]Node{}
-	for _, n := range nodes {
-		prefixes, err := Carried(n.Netns, link)
-		if err != nil {
-			return nil, fmt.Errorf("learn routes from %s: %w", n.Name, err)
-		}
-		for _, p := range prefixes {
-			carriers[p] = append(carriers[p], n)
-		}
-	}
+// Learned returns the routes that the network namespace at path has by BGP, in
+// order.
+func Learned(path string) ([]Route, error) {
 	handle, err := open(path)
 	if err != nil {
-		return nil, fmt.Errorf("router: %w", err)
-	}
-	defer handle.Close()
-	if err := forget(handle, carriers); err != nil {
 		return nil, err
 	}
-	var routes []Route
-	for p, by := range carriers {
-		if err := handle.RouteReplace(multipath(p, by)); err != nil {
-			return nil, fmt.Errorf("route %s: %w", p, err)
-		}
-		r := Route{Prefix: p}
-		for _, n := range by {
-			r.Nodes = append(r.Nodes, n.Name)
-		}
-		routes = append(routes, r)
+	defer handle.Close()
+	found, err := list(handle)
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
 	}
-	sort.Slice(routes, func(i, j int) bool { return routes[i].Prefix.Compare(routes[j].Prefix) < 0 })
+	var routes []Route
+	for _, r := range found {
+		routes = append(routes, route(r))
+	}
+	slices.SortFunc(routes, func(a, b Route) int { return a.Prefix.Compare(b.Prefix) })
 	return routes, nil
+}
+
+// list asks again where a change interrupts the answer.
+func list(handle *netlink.Handle) (found []netlink.Route, err error) {
+	for range 100 {
+		found, err = handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: unix.RTPROT_BGP}, netlink.RT_FILTER_PROTOCOL)
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return found, err
+}
+
+// To returns the learned route to exactly this prefix; without next hops when
+// there is none.
+func To(path string, p netip.Prefix) (Route, error) {
+	routes, err := Learned(path)
+	if err != nil {
+		return Route{}, err
+	}
+	for _, r := range routes {
+		if r.Prefix == p {
+			return r, nil
+		}
+	}
+	return Route{Prefix: p}, nil
 }
 
 // Carried returns the prefixes of the addresses on an interface of the network
@@ -102,9 +99,9 @@ func Carried(path, link string) ([]netip.Prefix, error) {
 	}
 	var out []netip.Prefix
 	for _, a := range addresses {
-		p, ok := prefix(a.IPNet)
-		if ok && !p.Addr().IsLinkLocalUnicast() && !slices.Contains(out, p.Masked()) {
-			out = append(out, p.Masked())
+		p := prefix(a.IPNet).Masked()
+		if !p.Addr().IsLinkLocalUnicast() && !slices.Contains(out, p) {
+			out = append(out, p)
 		}
 	}
 	return out, nil
@@ -124,7 +121,7 @@ func Carriers(path string, a netip.Addr) ([]string, error) {
 	}
 	var names []string
 	for _, have := range addresses {
-		if p, ok := prefix(have.IPNet); !ok || p.Addr() != a {
+		if prefix(have.IPNet).Addr() != a {
 			continue
 		}
 		l, err := handle.LinkByIndex(have.LinkIndex)
@@ -145,41 +142,26 @@ func open(path string) (*netlink.Handle, error) {
 	return netlink.NewHandleAt(ns, netlink.FAMILY_ALL)
 }
 
-func prefix(n *net.IPNet) (netip.Prefix, bool) {
-	a, ok := netip.AddrFromSlice(n.IP)
+func prefix(n *net.IPNet) netip.Prefix {
+	a, _ := netip.AddrFromSlice(n.IP)
 	bits, _ := n.Mask.Size()
-	return netip.PrefixFrom(a.Unmap(), bits), ok
+	return netip.PrefixFrom(a.Unmap(), bits)
 }
 
-// forget removes the routes of earlier calls whose prefix nobody carries now.
-func forget(handle *netlink.Handle, wanted map[netip.Prefix][]Node) error {
-	old, err := handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: Protocol}, netlink.RT_FILTER_PROTOCOL)
-	if err != nil {
-		return fmt.Errorf("list the router's routes: %w", err)
-	}
-	for _, r := range old {
-		p, ok := prefix(r.Dst)
-		if _, keep := wanted[p]; !ok || keep {
-			continue
+func route(r netlink.Route) Route {
+	out := Route{Prefix: prefix(r.Dst)}
+	add := func(gw net.IP, via netlink.Destination) {
+		if v, ok := via.(*netlink.Via); ok {
+			gw = v.Addr // of the other family (RFC 8950)
 		}
-		if err := handle.RouteDel(&r); err != nil {
-			return fmt.Errorf("remove route %s: %w", p, err)
+		if a, ok := netip.AddrFromSlice(gw); ok {
+			out.Via = append(out.Via, a.Unmap())
 		}
 	}
-	return nil
-}
-
-func multipath(p netip.Prefix, nodes []Node) *netlink.Route {
-	route := &netlink.Route{
-		Dst:      &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())},
-		Protocol: Protocol,
+	add(r.Gw, r.Via)
+	for _, hop := range r.MultiPath {
+		add(hop.Gw, hop.Via)
 	}
-	for _, n := range nodes {
-		via := n.V4
-		if p.Addr().Is6() {
-			via = n.V6
-		}
-		route.MultiPath = append(route.MultiPath, &netlink.NexthopInfo{Gw: via.AsSlice()})
-	}
-	return route
+	slices.SortFunc(out.Via, netip.Addr.Compare)
+	return out
 }

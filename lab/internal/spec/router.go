@@ -2,6 +2,8 @@ package spec
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"purelb.io/purelb/lab/internal/machine"
@@ -17,40 +19,49 @@ const (
 // frr is where Debian puts the daemons.
 const frr = "/usr/lib/frr/"
 
-// router runs FRR without its watchdog: zebra and bgpd, and once the shell that
-// gives both their configuration.
+// router runs FRR without its watchdog: zebra, bgpd and bfdd, and once the shell
+// that gives them their configuration.
 func (l Lab) router(s *machine.Spec, m topology.Machine) {
 	s.Files = append(s.Files,
 		machine.File{Path: "/etc/frr/vtysh.conf"},
-		machine.File{Path: "/etc/frr/frr.conf", Text: frrConfig(m)},
+		machine.File{Path: "/etc/frr/frr.conf", Text: frrConfig(m, l.Plan.Nodes())},
 	)
 	s.Programs = []machine.Program{
 		{Name: "prepare", Once: true, Args: []string{"/bin/sh", "-c", "mkdir -p /run/frr && chown frr:frr /run/frr && chown -R frr:frrvty /etc/frr"}},
 		{Name: "zebra", Ready: "/run/frr/zebra.vty", Args: []string{frr + "zebra", "-s", "90000000", "-A", "127.0.0.1"}},
+		{Name: "bfdd", Ready: "/run/frr/bfdd.vty", Args: []string{frr + "bfdd", "-A", "127.0.0.1"}},
 		{Name: "bgpd", Ready: "/run/frr/bgpd.vty", Args: []string{frr + "bgpd", "-A", "127.0.0.1"}},
 		{Name: "configure", Once: true, Args: []string{"/usr/bin/vtysh", "-b"}},
 	}
 }
 
-// frrConfig takes a BGP session from any node, over either family.
-func frrConfig(m topology.Machine) string {
+// frrConfig has two sessions with every node, one over each family: that over
+// IPv4 carries both families, that over IPv6 its own, and waits for the node to
+// begin. Routes are kept while the node restarts its speaker, and go at once when
+// BFD says that the node is gone.
+//
+// Nodes are named one by one, because FRR makes the BFD session of a neighbour
+// that comes by itself anew whenever it comes, and both sides flap.
+func frrConfig(m topology.Machine, nodes []topology.Machine) string {
 	mgmt := m.NICs[len(m.NICs)-1].V4.Addr()
 	return fmt.Sprintf(`frr defaults traditional
 hostname %[1]s
 ip nht resolve-via-default
 ipv6 nht resolve-via-default
+bfd
+ profile NODES
+  detect-multiplier 3
+  receive-interval 100
+  transmit-interval 100
+ exit
+exit
 router bgp %[2]d
  bgp router-id %[3]s
  no bgp ebgp-requires-policy
  no bgp default ipv4-unicast
  bgp bestpath as-path multipath-relax
- neighbor NODES peer-group
- neighbor NODES remote-as %[4]d
- neighbor NODES timers 3 9
- neighbor NODES6 peer-group
- neighbor NODES6 remote-as %[4]d
- neighbor NODES6 timers 3 9
-%[5]s address-family ipv4 unicast
+%[4]s%[5]s neighbor NODES6 passive
+%[6]s address-family ipv4 unicast
   neighbor NODES activate
   maximum-paths 8
  exit-address-family
@@ -59,14 +70,32 @@ router bgp %[2]d
   neighbor NODES6 activate
   maximum-paths 8
  exit-address-family
-`, m.Name, RouterAS, mgmt, NodeAS, listenRanges())
+`, m.Name, RouterAS, mgmt, peerGroup("NODES"), peerGroup("NODES6"), neighbors(m, nodes))
 }
 
-func listenRanges() string {
+func peerGroup(name string) string {
+	return fmt.Sprintf(` neighbor %[1]s peer-group
+ neighbor %[1]s remote-as %[2]d
+ neighbor %[1]s timers 3 9
+ neighbor %[1]s graceful-restart-helper
+ neighbor %[1]s bfd
+ neighbor %[1]s bfd profile NODES
+`, name, NodeAS)
+}
+
+// neighbors are the first addresses of every node, spoken to from the router's
+// own address beside them.
+func neighbors(m topology.Machine, nodes []topology.Machine) string {
 	var b strings.Builder
-	for _, s := range []topology.Segment{topology.SegmentA, topology.SegmentB} {
-		fmt.Fprintf(&b, " bgp listen range %s peer-group NODES\n", s.V4)
-		fmt.Fprintf(&b, " bgp listen range %s peer-group NODES6\n", s.V6)
+	for _, n := range nodes {
+		i := slices.IndexFunc(m.NICs, func(nic topology.NIC) bool { return nic.Segment == n.NICs[0].Segment })
+		for _, peer := range []struct {
+			group       string
+			node, local netip.Addr
+		}{{"NODES", n.V4(), m.NICs[i].V4.Addr()}, {"NODES6", n.V6(), m.NICs[i].V6.Addr()}} {
+			fmt.Fprintf(&b, " neighbor %s peer-group %s\n", peer.node, peer.group)
+			fmt.Fprintf(&b, " neighbor %s update-source %s\n", peer.node, peer.local)
+		}
 	}
 	return b.String()
 }

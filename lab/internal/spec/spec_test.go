@@ -16,7 +16,7 @@ import (
 func TestEveryMachineRunsWhatItIsFor(t *testing.T) {
 	want := map[string]string{
 		"cp":     "etcd registry forward kube-apiserver kube-controller-manager kube-scheduler",
-		"router": "prepare zebra bgpd configure",
+		"router": "prepare zebra bfdd bgpd configure",
 		"client": "",
 		"node-1": "containerd kubelet kube-proxy",
 		"node-2": "containerd kubelet kube-proxy",
@@ -56,15 +56,22 @@ func TestANodeHasOneInternalAddressAndPodsOfBothFamilies(t *testing.T) {
 	}
 }
 
-func TestTheRouterTakesSessionsFromNodesOfBothSegmentsAndFamilies(t *testing.T) {
+func TestTheRouterHasSessionsWithEveryNodeOverBothFamilies(t *testing.T) {
 	conf := file(t, specs(t)["router"], "/etc/frr/frr.conf")
 	for _, line := range []string{
 		"router bgp 64514",
 		"bgp router-id 172.30.248.1",
-		"bgp listen range 172.30.250.0/24 peer-group NODES",
-		"bgp listen range 172.30.251.0/24 peer-group NODES",
-		"bgp listen range 2001:db8:1:250::/64 peer-group NODES6",
-		"bgp listen range 2001:db8:1:251::/64 peer-group NODES6",
+		"neighbor 172.30.250.101 peer-group NODES",
+		"neighbor 172.30.250.101 update-source 172.30.250.1",
+		"neighbor 172.30.251.102 peer-group NODES",
+		"neighbor 172.30.251.102 update-source 172.30.251.1",
+		"neighbor 2001:db8:1:250::101 peer-group NODES6",
+		"neighbor 2001:db8:1:251::102 peer-group NODES6",
+		"neighbor 2001:db8:1:251::102 update-source 2001:db8:1:251::1",
+		"neighbor NODES graceful-restart-helper",
+		"neighbor NODES bfd",
+		"neighbor NODES6 bfd profile NODES",
+		"maximum-paths 8",
 	} {
 		if !strings.Contains(conf, line+"\n") {
 			t.Errorf("no line %q", line)

@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/product"
+	"purelb.io/purelb/lab/router"
+)
+
+// BenchmarkAgentIdle measures what agents cost that have 10,000 addresses each
+// and nothing to do: memory that is not a file's, processor time, and writes to
+// the API server. IDLE is how long they are watched (60s), SERVICES how many
+// there are.
+func BenchmarkAgentIdle(b *testing.B) {
+	long, err := time.ParseDuration(cmp.Or(os.Getenv("IDLE"), "60s"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	services, err := strconv.Atoi(cmp.Or(os.Getenv("SERVICES"), "10000"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := newWorldFor(b, long+15*time.Minute)
+	w.group("e2e-bench", `{remote: {v4pool: {subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}}}`)
+	w.crowd(services)
+	for b.Loop() {
+		w.until(5*time.Minute, "every node carries every address", func() bool { return w.fewestCarried("10.241.") == services })
+		writes := w.countWrites()
+		w.idle(writes)
+		before, wrote, began := agentsTime(b), writes.Load(), time.Now()
+		time.Sleep(long)
+		took := time.Since(began)
+		nodes := float64(len(lab.Nodes()))
+		used := (agentsTime(b) - before).Seconds() / took.Seconds() / nodes
+		var anonymous float64
+		for _, n := range lab.Nodes() {
+			anonymous = max(anonymous, agentMemory(b, n.Name))
+		}
+		fmt.Printf("RESULT agent_rss_10k_mb %.1f MB\n", anonymous)
+		fmt.Printf("RESULT agent_idle_cpu_percent %.2f %%\n", 100*used)
+		fmt.Printf("RESULT agent_idle_api_writes_per_minute %.2f\n", float64(writes.Load()-wrote)/took.Minutes()/nodes)
+	}
+}
+
+// crowd makes n Services of the benchmark's group, without servers.
+func (w *world) crowd(n int) {
+	w.t.Helper()
+	var wg sync.WaitGroup
+	const hands = 16
+	for hand := range hands {
+		wg.Go(func() {
+			for i := hand; i < n; i += hands {
+				svc := &corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("crowd-%05d", i), Annotations: map[string]string{"purelb.io/service-group": "e2e-bench"}},
+					Spec: corev1.ServiceSpec{
+						Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(bool),
+						Selector: map[string]string{"app": "nobody"}, Ports: []corev1.ServicePort{{Port: 80}},
+					},
+				}
+				if err := w.Create(w.ctx, svc); err != nil {
+					w.t.Errorf("create %s: %v", svc.Name, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// fewestCarried is how many addresses that begin so are on kube-lb0 of the node
+// that has the fewest.
+func (w *world) fewestCarried(prefix string) int {
+	w.t.Helper()
+	fewest := -1
+	for _, n := range lab.Nodes() {
+		carried, err := router.Carried(lab.Netns(n.Name), "kube-lb0")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		have := 0
+		for _, p := range carried {
+			if strings.HasPrefix(p.String(), prefix) {
+				have++
+			}
+		}
+		if fewest < 0 || have < fewest {
+			fewest = have
+		}
+	}
+	return fewest
+}
+
+// countWrites counts from now on what agents write: their Leases, the slots and
+// conditions of Services, the events of both, and the states of LBNodeAgents. A
+// write that changes nothing leaves no trace, and is none.
+func (w *world) countWrites() *atomic.Int64 {
+	w.t.Helper()
+	watching, err := lab.watching()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	w.t.Cleanup(cancel)
+	var writes atomic.Int64
+	for _, kind := range []client.ObjectList{&coordinationv1.LeaseList{}, &corev1.ServiceList{}, &corev1.EventList{}} {
+		for _, ns := range []string{namespace, product.Namespace} {
+			w.follow(ctx, watching, kind.DeepCopyObject().(client.ObjectList), ns, &writes)
+		}
+	}
+	return &writes
+}
+
+// follow counts the changes of one kind of object in a namespace.
+func (w *world) follow(ctx context.Context, watching client.WithWatch, kind client.ObjectList, ns string, writes *atomic.Int64) {
+	w.t.Helper()
+	if err := watching.List(ctx, kind, client.InNamespace(ns)); err != nil {
+		w.t.Fatal(err)
+	}
+	events, err := watching.Watch(ctx, kind, client.InNamespace(ns), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: kind.GetResourceVersion()}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		for e := range events.ResultChan() {
+			o, ok := e.Object.(client.Object)
+			if ok && e.Type != watch.Bookmark && e.Type != watch.Error && o.GetName() != "purelb-allocator" {
+				writes.Add(1)
+			}
+		}
+		if ctx.Err() == nil {
+			w.t.Errorf("the watch of %T ended early", kind)
+		}
+	}()
+}
+
+// idle waits until nobody writes more than Leases for ten seconds.
+func (w *world) idle(writes *atomic.Int64) {
+	w.t.Helper()
+	last, since := writes.Load(), time.Now()
+	w.until(3*time.Minute, "nobody writes any more", func() bool {
+		if now := writes.Load(); now-last > int64(len(lab.Nodes())) {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 10*time.Second
+	})
+}
+
+// agentsTime is the processor time that all agents have used.
+func agentsTime(t testing.TB) (sum time.Duration) {
+	t.Helper()
+	for _, n := range lab.Nodes() {
+		stat := agentFile(t, n.Name, "stat")
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		const user, system = 11, 12 // fields 14 and 15 of proc(5), counted from the state
+		for _, i := range []int{user, system} {
+			ticks, err := strconv.Atoi(string(fields[i]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += time.Duration(ticks) * time.Second / 100
+		}
+	}
+	return sum
+}
+
+// agentMemory is the anonymous memory of the agent of a node, in megabytes.
+func agentMemory(t testing.TB, node string) float64 {
+	t.Helper()
+	for line := range bytes.Lines(agentFile(t, node, "status")) {
+		if rest, ok := bytes.CutPrefix(line, []byte("RssAnon:")); ok {
+			kb, err := strconv.Atoi(string(bytes.Fields(rest)[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return float64(kb) * 1024 / 1e6
+		}
+	}
+	t.Fatalf("the kernel does not tell the memory of the agent on %s", node)
+	return 0
+}
+
+// agentFile is what the kernel says of the agent of a node.
+func agentFile(t testing.TB, node, file string) []byte {
+	t.Helper()
+	pid, ok := processOf("lbnodeagent", "PURELB_NODE_NAME="+node)
+	if !ok {
+		t.Fatalf("there is no agent on %s", node)
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// outages are how many nodes lose their power in the benchmark, with each BFD.
+const outages = 10
+
+// BenchmarkBGPPowerLoss measures how long a router sends packets to a node that is
+// dead: from the moment the lab begins to cut its power until the router's kernel
+// has no such next hop, for addresses of both families.
+func BenchmarkBGPPowerLoss(b *testing.B) {
+	w := newWorldFor(b, time.Hour)
+	addresses := w.remote()
+	for b.Loop() {
+		for _, bfd := range []struct{ how, name string }{
+			{withBFD, "bgp_power_loss"},         // 300 ms x 3
+			{withFastBFD, "bgp_power_loss_100"}, // 100 ms x 3
+		} {
+			w.peer(bfd.how)
+			var gone []time.Duration
+			for i := range outages {
+				w.sessions()
+				w.detects()
+				node := nodeNames()[1+i%(len(nodeNames())-1)] // the server is on the first
+				w.everywhere(addresses...)
+				gone = append(gone, w.dies(node, addresses, time.Minute))
+				b.Logf("%s, %s: %v", bfd.name, node, gone[i])
+				lab.boot(b, node)
+				w.agentReady(node)
+			}
+			fmt.Printf("RESULT %s_p50_ms %.0f ms\n", bfd.name, percentile(gone, 50))
+			fmt.Printf("RESULT %s_p99_ms %.0f ms\n", bfd.name, percentile(gone, 100)) // of so few, the worst
+		}
+	}
+}

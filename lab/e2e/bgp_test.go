@@ -1,0 +1,327 @@
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/product"
+)
+
+// Promise: routers know by BGP which nodes carry a remote address, and forget a
+// node that is gone. What only restarts, nobody notices.
+
+func TestTheRouterSpreadsRemoteAddressesOverAllNodes(t *testing.T) {
+	w := newWorld(t)
+	w.apply(echo("web", 2), service("web", "remote"))
+	addresses := w.addresses("web", 2)
+	w.everywhere(addresses...)
+	w.answers(addresses...)
+}
+
+func TestNextHopsFollowTheEndpointsOfTrafficPolicyLocal(t *testing.T) {
+	w := newWorld(t)
+	w.apply(echo("web", 1, "node-2"), service("web", "remote", "externalTrafficPolicy: Local"))
+	addresses := w.addresses("web", 2)
+	through := func(nodes ...string) {
+		t.Helper()
+		for _, a := range addresses {
+			w.until(30*time.Second, fmt.Sprintf("the router reaches %s by way of %v", a, nodes), func() bool {
+				return equal(w.nextHops(host(a)), nodes)
+			})
+		}
+	}
+	through("node-2")
+	w.answers(addresses...)
+	w.apply(server("far", "node-3"))
+	through("node-2", "node-3")
+	w.apply(echo("web", 0))
+	through("node-3")
+	w.remove(server("far", "node-3"))
+	through()
+	w.apply(server("near", "node-1"))
+	through("node-1")
+}
+
+func TestServicesThatShareAnAddressAreOneRouteThatOutlivesOneOfThem(t *testing.T) {
+	w := newWorld(t)
+	sharing := func(name string, port int) string {
+		return fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: %s, namespace: e2e, annotations: {purelb.io/service-group: remote, purelb.io/allow-shared-ip: together}}
+spec: {type: LoadBalancer, selector: {app: web}, ports: [{name: http, port: %d, targetPort: 8080}]}
+`, name, port)
+	}
+	w.apply(echo("web", 1), sharing("one", 80), sharing("two", 81))
+	a := w.addresses("one", 1)
+	if b := w.addresses("two", 1); !equal(a, b) {
+		t.Fatalf("they have %v and %v, and were to share", a, b)
+	}
+	w.routes(a...)
+	f := w.followRoutes()
+	w.remove(sharing("two", 81))
+	w.answers(a...)
+	f.nothing(a...)
+	w.remove(sharing("one", 80))
+	w.until(30*time.Second, "the route is gone", func() bool { return len(w.nextHops(host(a[0]))) == 0 })
+}
+
+func TestAGroupOfASubnetsMaskIsOneRouteAndOneOfHostMasksARouteEach(t *testing.T) {
+	w := newWorld(t)
+	wide := `
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: e2e-wide, namespace: purelb-system}
+spec: {remote: {v4pools: [{subnet: 10.243.7.0/24, pool: 10.243.7.0/24}], v6pools: [{subnet: "fd00:10:243:7::/64", pool: "fd00:10:243:7::/64"}]}}
+`
+	w.apply(wide, echo("web", 1), service("one", "e2e-wide"), service("two", "e2e-wide"), service("three", "remote"))
+	t.Cleanup(func() { w.remove(wide) })
+	one, two, three := w.addresses("one", 2), w.addresses("two", 2), w.addresses("three", 2)
+	subnets := []netip.Prefix{netip.MustParsePrefix("10.243.7.0/24"), netip.MustParsePrefix("fd00:10:243:7::/64")}
+	for _, p := range subnets {
+		w.until(30*time.Second, fmt.Sprintf("the router reaches %s by way of every node", p), func() bool {
+			return equal(w.nextHops(p), nodeNames())
+		})
+	}
+	w.routes(three...)
+	for _, a := range append(one, two...) {
+		if hops := w.nextHops(host(a)); len(hops) > 0 {
+			t.Errorf("%s has a route of its own, by way of %v", a, hops)
+		}
+	}
+	w.answers(one...)
+	f := w.followRoutes()
+	w.remove(service("one", "e2e-wide"))
+	for _, a := range one {
+		w.until(30*time.Second, "nobody carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
+	}
+	w.answers(two...)
+	for _, e := range f.events(subnets...) {
+		t.Errorf("the route changed, and the other Service is still there: %s", e)
+	}
+	w.remove(service("two", "e2e-wide"))
+	for _, p := range subnets {
+		w.until(30*time.Second, fmt.Sprintf("%s is withdrawn", p), func() bool { return len(w.nextHops(p)) == 0 })
+	}
+}
+
+// dies cuts the power of a node, and waits until the router sends nothing to it
+// any more. It returns after how long that was so for every address.
+func (w *world) dies(node string, addresses []netip.Addr, limit time.Duration) time.Duration {
+	w.t.Helper()
+	f := w.followRoutes()
+	began := time.Now()
+	lab.crash(w.t, node)
+	w.t.Cleanup(func() { lab.boot(w.t, node) })
+	var longest time.Duration
+	for _, a := range addresses {
+		w.until(limit, fmt.Sprintf("the router does not send %s to %s", a, node), func() bool {
+			at, ok := f.without(a, hop(w, node, a))
+			longest = max(longest, at.Sub(began))
+			return ok
+		})
+	}
+	return longest
+}
+
+// remote makes a Service with remote addresses, whose server is on node-1, and
+// waits until it is reached.
+func (w *world) remote() []netip.Addr {
+	w.t.Helper()
+	w.apply(echo("web", 1, "node-1"), service("web", "remote"))
+	addresses := w.addresses("web", 2)
+	w.everywhere(addresses...)
+	w.answers(addresses...)
+	return addresses
+}
+
+func TestANodeWithoutPowerIsNoNextHopAsSoonAsBFDHasNoticed(t *testing.T) {
+	w := newWorld(t)
+	w.sessions()
+	w.detects()
+	addresses := w.remote()
+	// The hold timer would need more than 6 s.
+	t.Logf("gone after %v", w.dies("node-3", addresses, 5*time.Second))
+	w.answers(addresses...)
+	lab.boot(t, "node-3")
+	w.agentReady("node-3")
+	w.everywhere(addresses...)
+}
+
+func TestANodeWithoutPowerIsNoNextHopAsSoonAsTheHoldTimeIsOver(t *testing.T) {
+	w := newWorld(t)
+	w.peer(withoutBFD)
+	addresses := w.remote()
+	t.Logf("gone after %v", w.dies("node-3", addresses, 30*time.Second))
+	lab.boot(t, "node-3")
+	w.agentReady("node-3")
+	w.everywhere(addresses...)
+}
+
+func TestASpeakerThatIsKilledLosesNoRouteAndNoPacket(t *testing.T) {
+	w := newWorld(t)
+	w.sessions()
+	addresses := w.remote()
+	f, probe, had := w.followRoutes(), w.probe(addresses[0]), w.told()["node-2"]
+	w.killSpeaker("node-2")
+	w.again("node-2", had)
+	time.Sleep(3 * time.Second) // for what comes late
+	f.nothing(addresses...)
+	if r := probe.Stop(); r.Lost() > 0 {
+		t.Errorf("the client lost packets: %s", r)
+	}
+}
+
+func (w *world) killSpeaker(node string) {
+	w.t.Helper()
+	if !w.killProcess("k8gobgp", "NODE_NAME="+node) {
+		w.t.Fatalf("there is no speaker on %s to kill", node)
+	}
+}
+
+func TestARolloutOfTheAgentsLosesNoRouteAndNoPacket(t *testing.T) {
+	w := newWorld(t)
+	w.sessions()
+	addresses := w.remote()
+	f, probe, had := w.followRoutes(), w.probe(addresses[0]), w.told()
+	kubectl(w, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
+	kubectl(w, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=2m")
+	for _, n := range nodeNames() {
+		w.again(n, had[n])
+	}
+	time.Sleep(3 * time.Second) // for what comes late
+	f.nothing(addresses...)
+	if r := probe.Stop(); r.Lost() > 0 {
+		t.Errorf("the client lost packets: %s", r)
+	}
+}
+
+func TestAgentsThatAreKilledLeaveBGPAlone(t *testing.T) {
+	w := newWorld(t)
+	w.sessions()
+	addresses := w.remote()
+	f, had := w.followRoutes(), w.told()
+	for _, n := range nodeNames() {
+		if !w.killProcess("lbnodeagent", "PURELB_NODE_NAME="+n) {
+			t.Fatalf("there is no agent on %s to kill", n)
+		}
+	}
+	for _, n := range nodeNames() {
+		w.agentReady(n)
+	}
+	time.Sleep(3 * time.Second)
+	f.nothing(addresses...)
+	for n, s := range w.told() {
+		if s.Established != had[n].Established {
+			t.Errorf("the session with %s began anew", n)
+		}
+	}
+}
+
+func TestWithoutTheAPIServerSpeakersComeBackAndDeadNodesAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.sessions()
+	w.detects()
+	addresses := w.remote()
+	f, had := w.followRoutes(), w.told()["node-2"]
+	hang := func(sig syscall.Signal) {
+		t.Helper()
+		if err := lab.Signal(cluster.ControlPlane, "kube-apiserver", sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hang(syscall.SIGSTOP)
+	t.Cleanup(func() { hang(syscall.SIGCONT) })
+	time.Sleep(10 * time.Second)
+	w.killSpeaker("node-2")
+	w.again("node-2", had)
+	time.Sleep(3 * time.Second)
+	f.nothing(addresses...)
+	for _, a := range addresses {
+		if err := w.visit(netip.AddrPortFrom(a, 80), 20); err != nil {
+			t.Errorf("%s without the API server: %v", a, err)
+		}
+	}
+	t.Logf("gone after %v", w.dies("node-3", addresses, 5*time.Second))
+	hang(syscall.SIGCONT)
+	lab.boot(t, "node-3")
+	w.freshAllocator() // the other ended when it could not renew its lead
+	w.agentReady("node-3")
+	w.everywhere(addresses...)
+}
+
+func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
+	w := newWorld(t)
+	w.sessions()
+	addresses := w.remote()
+	t.Cleanup(func() { w.apply(peering(withBFD)) })
+	kubectl(w, "delete", "configs.bgp.purelb.io", "default", "--namespace", product.Namespace, "--timeout=20s")
+	for _, a := range addresses {
+		w.until(20*time.Second, "the router has no route to "+a.String(), func() bool { return len(w.nextHops(host(a))) == 0 })
+	}
+	w.until(20*time.Second, "no session is left", func() bool {
+		for _, s := range w.told() {
+			if s.State == "Established" {
+				return false
+			}
+		}
+		return true
+	})
+	w.apply(peering(withBFD))
+	w.everywhere(addresses...)
+	w.answers(addresses...)
+}
+
+func TestANodeThatIsExcludedIsNoNextHopAndLosesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.sessions()
+	addresses := w.remote()
+	probe := w.probe(addresses[0])
+	const label = "node.kubernetes.io/exclude-from-external-load-balancers"
+	t.Cleanup(func() { kubectl(w, "label", "node", "node-2", label+"-") })
+	kubectl(w, "label", "node", "node-2", label+"=true")
+	for _, a := range addresses {
+		w.until(30*time.Second, "the router does not send "+a.String()+" to node-2", func() bool {
+			return !slices.Contains(w.nextHops(host(a)), "node-2")
+		})
+	}
+	kubectl(w, "label", "node", "node-2", label+"-")
+	w.everywhere(addresses...)
+	if r := probe.Stop(); r.Lost() > 0 {
+		t.Errorf("the client lost packets: %s", r)
+	}
+}
+
+func TestTheStatusOfANodeTellsTheTruth(t *testing.T) {
+	w := newWorld(t)
+	w.sessions()
+	w.detects()
+	healthy := func(want bool) {
+		t.Helper()
+		for _, n := range nodeNames() {
+			w.until(30*time.Second, fmt.Sprintf("%s says that its BGP is healthy: %t", n, want), func() bool {
+				status := w.nodeStatus(n)
+				return status != nil && status["healthy"] == want
+			})
+		}
+	}
+	healthy(true)
+	for n, want := range map[string]string{"node-1": "172.30.250.1 Established Up", "node-4": "172.30.251.1 Established Up"} {
+		w.until(10*time.Second, n+" says "+want, func() bool { return w.neighborOf(n) == want })
+	}
+	hang := func(sig syscall.Signal) {
+		if err := lab.Signal(cluster.Router, "bgpd", sig); err != nil {
+			t.Error(err)
+		}
+	}
+	hang(syscall.SIGSTOP)
+	t.Cleanup(func() { hang(syscall.SIGCONT) })
+	healthy(false)
+	hang(syscall.SIGCONT)
+	healthy(true)
+}

@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/router"
+)
+
+// How nodes speak with the router: what a peer group says beside its name.
+const (
+	// withBFD is with BFD, three packets 300 ms apart.
+	withBFD = "bfd: {}"
+	// withFastBFD is with BFD, three packets 100 ms apart.
+	withFastBFD = "bfd: {minReceiveIntervalMilliseconds: 100, minTransmitIntervalMilliseconds: 100}"
+	// withoutBFD is without: a session ends 9 s after the last sign of life, as the
+	// router wants it.
+	withoutBFD = "timers: {config: {holdTime: 9}}"
+)
+
+// peering is the BGPConfiguration of the tests: each node speaks with the router
+// of its own segment.
+func peering(how string) string {
+	return fmt.Sprintf(`
+apiVersion: bgp.purelb.io/v1
+kind: BGPConfiguration
+metadata: {name: default, namespace: purelb-system}
+spec:
+  global: {asn: 64515, gracefulRestart: {enabled: true, restartTime: 60, deferralTime: 2}}
+  peerGroups:
+  - config: {peerGroupName: router, peerAsn: 64514}
+    %s
+  neighbors:
+  - config: {neighborAddress: 172.30.250.1, peerGroup: router}
+    nodeSelector: {matchLabels: {topology.kubernetes.io/zone: brA}}
+  - config: {neighborAddress: 172.30.251.1, peerGroup: router}
+    nodeSelector: {matchLabels: {topology.kubernetes.io/zone: brB}}
+`, how)
+}
+
+// peer speaks with the router in another way until the test ends, and waits until
+// every node does.
+func (w *world) peer(how string) {
+	w.t.Helper()
+	w.apply(peering(how))
+	w.t.Cleanup(func() { w.apply(peering(withBFD)) })
+	w.sessions()
+}
+
+// session is what the router says of its session with a node.
+type session struct {
+	State       string `json:"bgpState"`
+	Established int    `json:"connectionsEstablished"`
+	EndOfRIB    struct {
+		Received map[string]bool `json:"endOfRibRecv"`
+	} `json:"gracefulRestartInfo"`
+	BFD struct {
+		Status string `json:"status"`
+	} `json:"peerBfdInfo"`
+}
+
+// up says whether the session is Established and the node has told all of its
+// routes.
+func (s session) up() bool {
+	return s.State == "Established" && s.EndOfRIB.Received["ipv4Unicast"] && s.EndOfRIB.Received["ipv6Unicast"]
+}
+
+// told are the router's sessions with the nodes, by name.
+func (w *world) told() map[string]session {
+	w.t.Helper()
+	out, err := lab.Exec(w.ctx, cluster.Router, "vtysh", "-c", "show bgp neighbors json")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		w.t.Fatalf("the router's neighbours: %v in\n%s", err, out)
+	}
+	sessions := map[string]session{}
+	for _, n := range lab.Nodes() {
+		var s session
+		if err := json.Unmarshal(all[n.V4().String()], &s); err != nil {
+			w.t.Fatalf("the router's session with %s: %v in\n%s", n.Name, err, out)
+		}
+		sessions[n.Name] = s
+	}
+	return sessions
+}
+
+// sessions waits until the router has a session with every node that has power,
+// with BFD where the configuration has it.
+func (w *world) sessions() {
+	w.t.Helper()
+	w.until(time.Minute, "the router has a session with every node", func() bool {
+		told := w.told()
+		return !slices.ContainsFunc(lab.powered(), func(n string) bool { return !told[n].up() })
+	})
+}
+
+// again waits until the router has another session with a node than it had.
+func (w *world) again(node string, had session) {
+	w.t.Helper()
+	w.until(time.Minute, "the router has a new session with "+node, func() bool {
+		s := w.told()[node]
+		return s.up() && s.Established > had.Established
+	})
+}
+
+// detects waits until BFD is up between the router and every node with power.
+func (w *world) detects() {
+	w.t.Helper()
+	w.until(time.Minute, "BFD is up with every node", func() bool {
+		told := w.told()
+		return !slices.ContainsFunc(lab.powered(), func(n string) bool { return told[n].BFD.Status != "Up" })
+	})
+}
+
+// followed is what happens to the router's routes.
+type followed struct {
+	*world
+	watch *router.Watch
+}
+
+func (w *world) followRoutes() followed {
+	w.t.Helper()
+	watch, err := router.Follow(lab.Netns(cluster.Router))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(watch.Stop)
+	return followed{w, watch}
+}
+
+// events are those of the routes to some prefixes.
+func (f followed) events(prefixes ...netip.Prefix) []router.Event {
+	f.t.Helper()
+	all, err := f.watch.Events()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(e router.Event) bool { return !slices.Contains(prefixes, e.Route.Prefix) })
+}
+
+// nothing complains about any change of the routes to some addresses.
+func (f followed) nothing(addresses ...netip.Addr) {
+	f.t.Helper()
+	for _, e := range f.events(hosts(addresses)...) {
+		f.t.Errorf("the router's route changed: %s", e)
+	}
+}
+
+// without is when the router last sent to an address by way of a next hop.
+func (f followed) without(a, hop netip.Addr) (time.Time, bool) {
+	f.t.Helper()
+	for _, e := range f.events(host(a)) {
+		if e.Gone || !slices.Contains(e.Route.Via, hop) {
+			return e.At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// everywhere waits until the router sends to each address by way of every node.
+func (w *world) everywhere(addresses ...netip.Addr) {
+	w.t.Helper()
+	for _, a := range addresses {
+		w.until(time.Minute, "the router reaches "+a.String()+" by way of every node", func() bool {
+			return equal(w.nextHops(host(a)), nodeNames())
+		})
+	}
+}
+
+func hosts(addresses []netip.Addr) []netip.Prefix {
+	var out []netip.Prefix
+	for _, a := range addresses {
+		out = append(out, host(a))
+	}
+	return out
+}
+
+func nodeNames() []string {
+	var names []string
+	for _, n := range lab.Nodes() {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// hop is the next hop by which the router reaches a node, of the family of a.
+func hop(w *world, node string, a netip.Addr) netip.Addr {
+	w.t.Helper()
+	m, err := lab.Machine(node)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if a.Is4() {
+		return m.V4()
+	}
+	return m.V6()
+}
+
+// nodeStatus is what a node says of its BGP, or nil.
+func (w *world) nodeStatus(node string) map[string]any {
+	w.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "bgp.purelb.io", Version: "v1", Kind: "BGPNodeStatus"})
+	if err := w.Get(w.ctx, client.ObjectKey{Name: node}, o); err != nil {
+		return nil
+	}
+	status, _, _ := unstructured.NestedMap(o.Object, "status")
+	return status
+}
+
+// neighborOf is the first neighbour that a node tells of, as "address state bfd".
+func (w *world) neighborOf(node string) string {
+	neighbors, _, _ := unstructured.NestedSlice(w.nodeStatus(node), "neighbors")
+	if len(neighbors) == 0 {
+		return ""
+	}
+	n, _ := neighbors[0].(map[string]any)
+	return strings.TrimSpace(fmt.Sprintf("%v %v %v", n["address"], n["state"], n["bfd"]))
+}

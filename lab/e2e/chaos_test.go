@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/product"
+)
+
+// Promise: whatever happens, in whatever order, addresses never change, one node
+// alone answers for each when things are quiet, and never none while a node lives
+// that could; and each kind of fault costs what it may and no more.
+
+// TestChaos lets one fault after the other happen for as long as CHAOS says (60s),
+// chosen by CHAOS_SEED. One that fails prints the seed and what happened when.
+func TestChaos(t *testing.T) {
+	long, err := time.ParseDuration(cmp.Or(os.Getenv("CHAOS"), "60s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("CHAOS_SEED"); text != "" {
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("CHAOS=%s CHAOS_SEED=%d", long, seed)
+	w := newWorldFor(t, long)
+	c := &chaos{watched: watchLocal(w), random: rand.New(rand.NewPCG(seed, 0))}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("CHAOS=%s CHAOS_SEED=%d\n%s", long, seed, strings.Join(c.told, "\n"))
+		}
+	})
+	costs := map[string][]string{}
+	for end := time.Now().Add(long); time.Now().Before(end) && !t.Failed(); {
+		name, cost := c.round()
+		costs[name] = append(costs[name], cost)
+		c.refresh()
+	}
+	w.freshAllocator() // it ends whenever it cannot renew its lead
+	for _, f := range faults {
+		if len(costs[f.name]) > 0 {
+			t.Logf("%s: unanswered/answered by two for %s", f.name, strings.Join(costs[f.name], ", "))
+		}
+	}
+}
+
+// chaos is a Service to which things happen.
+type chaos struct {
+	*watched
+	random *rand.Rand
+	told   []string
+}
+
+// tell notes what happens, for the timeline.
+func (c *chaos) tell(format string, args ...any) {
+	c.told = append(c.told, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// fault is something that happens to a node, and may cost something. Begin
+// returns what ends it.
+type fault struct {
+	name  string
+	may   loss
+	begin func(c *chaos, node string) (end func())
+	// hang says that it can happen while the API server is away too.
+	hang bool
+}
+
+var faults = []fault{
+	{"agent killed", nothing, func(c *chaos, node string) func() {
+		c.killProcess("lbnodeagent", "PURELB_NODE_NAME="+node)
+		return func() { c.agentReady(node) }
+	}, false},
+	{"agents rolled out", nothing, func(c *chaos, node string) func() {
+		kubectl(c.world, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
+		return func() {
+			kubectl(c.world, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=2m")
+		}
+	}, false},
+	{"agent's pod deleted", convergence, func(c *chaos, node string) func() {
+		c.restartAgent(node)
+		return func() {}
+	}, false},
+	{"agent evicted", convergence, func(c *chaos, node string) func() {
+		c.evict(node)
+		return func() { c.agentReady(node) }
+	}, false},
+	{"node tainted", convergence, func(c *chaos, node string) func() {
+		untaint := c.taint(node)
+		return func() { untaint(); c.agentReady(node) }
+	}, false},
+	{"node drained", convergence, func(c *chaos, node string) func() {
+		const label = "node.kubernetes.io/exclude-from-external-load-balancers"
+		kubectl(c.world, "label", "node", node, label+"=true")
+		return c.undoable(func() { kubectl(c.world, "label", "node", node, label+"-") })
+	}, false},
+	{"power lost", powerLoss, func(c *chaos, node string) func() {
+		lab.crash(c.t, node)
+		return c.undoable(func() { lab.boot(c.t, node); c.agentReady(node) })
+	}, true},
+	// It may have the address still when the cable is in again.
+	{"cable pulled", unpluggedLoss, func(c *chaos, node string) func() {
+		return c.unplug(node)
+	}, true},
+	{"gossip of a node blocked", nothing, func(c *chaos, node string) func() {
+		return block(c.world, node)
+	}, false},
+	{"gossip blocked", nothing, func(c *chaos, node string) func() {
+		var ends []func()
+		for _, n := range lab.powered() {
+			ends = append(ends, block(c.world, n))
+		}
+		return func() {
+			for _, end := range ends {
+				end()
+			}
+		}
+	}, false},
+	{"node cut off", cutOffLoss, func(c *chaos, node string) func() {
+		heal := cutOff(c.world, node)
+		return func() { heal(); c.agentReady(node) }
+	}, false},
+	{"segment cut", segmentCutLoss, func(c *chaos, node string) func() {
+		mend := sever(c.world, []string{node}, allBut(node))
+		return func() { mend(); c.agentReady(node) }
+	}, false},
+	{"API server away", nothing, func(c *chaos, node string) func() { return func() {} }, true},
+}
+
+// round lets one fault happen to a node of the segment, and end, and waits until
+// all is quiet. It returns the fault and what it cost.
+func (c *chaos) round() (name, cost string) {
+	c.t.Helper()
+	c.begin()
+	c.tell("all is well, addresses are on %v", c.holderNodes(c.addresses[0]))
+	f := faults[c.random.IntN(len(faults))]
+	node := fmt.Sprintf("node-%d", 1+c.random.IntN(2))
+	lasts := time.Duration(c.random.IntN(7000)) * time.Millisecond
+	resume := func() {}
+	if f.hang && (c.random.IntN(2) == 0 || f.name == "API server away") {
+		c.tell("the API server hangs")
+		resume = c.hang()
+	}
+	c.tell("%s: %s, for %v", node, f.name, lasts)
+	began := time.Now()
+	end := f.begin(c, node)
+	time.Sleep(time.Until(began.Add(lasts)))
+	resume()
+	c.tell("%s: undone", f.name)
+	end()
+	c.allReady()
+	c.rest(time.Minute)
+	c.tell("quiet")
+	cost = c.cost()
+	c.tell("lost %s", cost)
+	c.end(f.may)
+	if now := kube.Addresses(c.service("web")); !slices.Equal(now, c.addresses) {
+		c.t.Errorf("the Service had %v and has %v", c.addresses, now)
+	}
+	return f.name, cost
+}
+
+// allReady waits until all that the lab has is there again.
+func (c *chaos) allReady() {
+	c.t.Helper()
+	for _, n := range lab.Nodes() {
+		c.agentReady(n.Name)
+	}
+}
+
+// refresh replaces agents that ended several times: the kubelet starts them only
+// after minutes.
+func (c *chaos) refresh() {
+	c.t.Helper()
+	for _, n := range lab.Nodes() {
+		if c.restarts(n.Name) >= 3 {
+			c.replaceAgent(n.Name)
+		}
+	}
+}
+
+// cost says what was lost since the round began.
+func (c *chaos) cost() string {
+	var silence, twofold time.Duration
+	for _, a := range c.addresses {
+		story := c.station.Story(a, c.began)
+		silence, twofold = max(silence, story.Silence()), max(twofold, story.Twofold())
+	}
+	return fmt.Sprintf("%d/%d ms", silence.Milliseconds(), twofold.Milliseconds())
+}
+
+// unplug pulls the cable of a node's first interface.
+func (w *world) unplug(node string) (plug func()) {
+	w.t.Helper()
+	m, err := lab.Machine(node)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	port := func(in bool) {
+		if err := lab.SetPort(node, m.NICs[0].Name, in); err != nil {
+			w.t.Errorf("cable of %s: %v", node, err)
+		}
+	}
+	port(false)
+	return w.undoable(func() { port(true) })
+}

@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/internal/wire"
+	"purelb.io/purelb/lab/probe"
+	"purelb.io/purelb/lab/product"
+)
+
+// undoable runs undo when it is called for the first time, or when the test ends.
+func (w *world) undoable(undo func()) func() {
+	var once sync.Once // OnceFunc would take a test that ends in undo for a panic
+	first := func() { once.Do(undo) }
+	w.t.Cleanup(first)
+	return first
+}
+
+// signalAPI sends the API server a signal.
+func (w *world) signalAPI(sig syscall.Signal) {
+	w.t.Helper()
+	if err := lab.Signal(cluster.ControlPlane, "kube-apiserver", sig); err != nil {
+		w.t.Errorf("signal the API server: %v", err)
+	}
+}
+
+// hang makes the API server accept and never answer.
+func (w *world) hang() (resume func()) {
+	w.t.Helper()
+	w.signalAPI(syscall.SIGSTOP)
+	return w.undoable(func() { w.signalAPI(syscall.SIGCONT) })
+}
+
+// stopAPI ends the API server.
+func (w *world) stopAPI() (start func()) {
+	w.t.Helper()
+	w.signalAPI(syscall.SIGKILL)
+	return w.undoable(func() {
+		if err := lab.Start(w.ctx, cluster.ControlPlane, "kube-apiserver"); err != nil {
+			w.t.Errorf("start the API server: %v", err)
+		}
+	})
+}
+
+// evict asks the API server to evict the agent of a node, as kubectl drain does
+// with other pods.
+func (w *world) evict(node string) {
+	w.t.Helper()
+	agent, ok := w.productPod("lbnodeagent", node)
+	if !ok {
+		w.t.Fatalf("there is no ready agent on %s", node)
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: agent.Name, Namespace: agent.Namespace}}
+	if err := w.SubResource("eviction").Create(w.ctx, &agent, eviction); err != nil {
+		w.t.Fatalf("evict %s: %v", agent.Name, err)
+	}
+}
+
+// rules runs nft on a machine with power.
+func (w *world) rules(machine, rules string) {
+	w.t.Helper()
+	if !lab.Running(machine) {
+		return
+	}
+	if out, err := lab.Exec(w.ctx, machine, "nft", rules); err != nil {
+		w.t.Errorf("packet filter of %s: %v %s", machine, err, out)
+	}
+}
+
+const noRules = "add table inet e2e; delete table inet e2e"
+
+// block drops what agents of a node say to each other.
+func block(w *world, node string) (unblock func()) {
+	w.t.Helper()
+	w.rules(node, "add table inet e2e; add chain inet e2e in {type filter hook input priority -300;}; "+
+		"add rule inet e2e in udp dport 7934 drop; add rule inet e2e in tcp dport 7934 drop; "+
+		"add chain inet e2e out {type filter hook output priority -300;}; "+
+		"add rule inet e2e out udp dport 7934 drop; add rule inet e2e out tcp dport 7934 drop")
+	return w.undoable(func() { w.rules(node, noRules) })
+}
+
+// cutOff drops all that a node itself says to other nodes and to the API server,
+// and what other nodes say to it. It goes on forwarding for clients, and answers
+// on its segments.
+func cutOff(w *world, node string) (heal func()) {
+	w.t.Helper()
+	v4, v6 := others(node)
+	w.rules(node, fmt.Sprintf("add table inet e2e; add chain inet e2e in {type filter hook input priority 0;}; "+
+		"add chain inet e2e out {type filter hook output priority 0;}; "+
+		"add rule inet e2e in ip saddr {%[1]s} drop; add rule inet e2e out ip daddr {%[1]s} drop; "+
+		"add rule inet e2e in ip6 saddr {%[2]s} drop; add rule inet e2e out ip6 daddr {%[2]s} drop", v4, v6))
+	return w.undoable(func() { w.rules(node, noRules) })
+}
+
+// others are the addresses of the nodes but one, and of the control plane.
+func others(node string) (v4, v6 string) {
+	var four, six []string
+	for _, m := range lab.Machines() {
+		if m.Name == node || m.Name == cluster.Router || m.Name == cluster.Client {
+			continue
+		}
+		for _, n := range m.NICs {
+			four, six = append(four, n.V4.Addr().String()), append(six, n.V6.Addr().String())
+		}
+	}
+	return strings.Join(four, ", "), strings.Join(six, ", ")
+}
+
+// sever has the switch drop what machines on the left and on the right send each
+// other on their segment, and the router what they send each other by it.
+func sever(w *world, left, right []string) (mend func()) {
+	w.t.Helper()
+	l, r := ports(left), ports(right)
+	w.switchRules(fmt.Sprintf("add table bridge e2e; add chain bridge e2e cut {type filter hook forward priority 0;}; "+
+		"add rule bridge e2e cut iifname {%[1]s} oifname {%[2]s} drop; "+
+		"add rule bridge e2e cut iifname {%[2]s} oifname {%[1]s} drop", l, r))
+	w.rules(cluster.Router, "add table inet e2e; add chain inet e2e cut {type filter hook forward priority 0;}"+
+		between(left, right)+between(right, left))
+	return w.undoable(func() {
+		w.switchRules("add table bridge e2e; delete table bridge e2e")
+		w.rules(cluster.Router, noRules)
+	})
+}
+
+// between are the rules of the router against packets from nodes to nodes.
+func between(from, to []string) (rules string) {
+	for _, f := range addressesOf(from) {
+		for _, t := range addressesOf(to) {
+			if f.Is4() != t.Is4() {
+				continue
+			}
+			family := "ip6"
+			if f.Is4() {
+				family = "ip"
+			}
+			rules += fmt.Sprintf("; add rule inet e2e cut %s saddr %s %s daddr %s drop", family, f, family, t)
+		}
+	}
+	return rules
+}
+
+// addressesOf are the addresses of those of machines that are nodes.
+func addressesOf(machines []string) (all []netip.Addr) {
+	for _, name := range machines {
+		m, err := lab.Machine(name)
+		if err != nil || !m.Node {
+			continue
+		}
+		for _, n := range m.NICs {
+			all = append(all, n.V4.Addr(), n.V6.Addr())
+		}
+	}
+	return all
+}
+
+// ports are the ports of the switch that machines are plugged into. A machine
+// that the lab does not know has one.
+func ports(machines []string) string {
+	var all []string
+	for _, name := range machines {
+		m, err := lab.Machine(name)
+		if err != nil {
+			all = append(all, fmt.Sprintf("%q", wire.Port(name, "eth0")))
+		}
+		for _, n := range m.NICs {
+			all = append(all, fmt.Sprintf("%q", wire.Port(m.Name, n.Name)))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// switchRules runs nft in the switch.
+func (w *world) switchRules(rules string) {
+	w.t.Helper()
+	err := probe.In(lab.Netns(wire.Switch), func() error {
+		out, err := exec.CommandContext(w.ctx, "nft", rules).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Errorf("packet filter of the switch: %v", err)
+	}
+}
+
+// strike kills the agent on a node as soon as it starts, as the kernel does where
+// memory is short. The kubelet starts it again and again, later each time.
+func strike(w *world, node string) (spare func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			w.killProcess("lbnodeagent", "PURELB_NODE_NAME="+node)
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	return w.undoable(func() {
+		cancel()
+		done.Wait()
+		w.replaceAgent(node) // the kubelet starts the old one only after minutes
+	})
+}
+
+// replaceAgent deletes the agent's pod on a node, however it is, and waits until
+// another one is ready.
+func (w *world) replaceAgent(node string) {
+	w.t.Helper()
+	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != node })
+	for i := range pods {
+		if err := client.IgnoreNotFound(w.Delete(w.ctx, &pods[i])); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.until(2*time.Minute, "another agent is ready on "+node, func() bool {
+		p, ok := w.productPod("lbnodeagent", node)
+		return ok && !slices.ContainsFunc(pods, func(old corev1.Pod) bool { return old.UID == p.UID })
+	})
+}
+
+// restarts is how often the container of the agent on a node was started anew.
+func (w *world) restarts(node string) (n int32) {
+	w.t.Helper()
+	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range pods {
+		if p.Spec.NodeName != node {
+			continue
+		}
+		for _, c := range p.Status.ContainerStatuses {
+			n += c.RestartCount
+		}
+	}
+	return n
+}

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// Promise: where a network falls apart, each part is answered, and when it is
+// whole again, so is the address.
+
+func TestANodeWhoseSegmentIsCutInTwoIsReplacedAndTakesNothingBack(t *testing.T) {
+	w := newWorld(t)
+	s := watchLocal(w)
+	holder := s.holder()
+	s.begin()
+	// The station, the router and with it clients and the API server are on the
+	// other side. The holder does not know yet that it is cut off.
+	mend := sever(w, []string{holder}, allBut(holder))
+	s.until(30*time.Second, "the other side has an address", func() bool {
+		return slices.Contains(s.holderNodes(s.addresses[0]), other(t, holder))
+	})
+	if both := s.holderNodes(s.addresses[0]); len(both) < 2 {
+		t.Logf("the holder gave up before the segment was whole again: %v", both)
+	}
+	mend()
+	s.rest(30 * time.Second)
+	s.end(segmentCutLoss)
+	s.holder()
+
+	// For so long that the holder knows.
+	holder = s.holder()
+	s.begin()
+	mend = sever(w, []string{holder}, allBut(holder))
+	s.elsewhere(holder)
+	s.rest(30 * time.Second)
+	mend()
+	s.rest(30 * time.Second)
+	s.end(powerLoss)
+	s.elsewhere(holder)
+}
+
+// allBut are all that may be plugged into a segment, but node.
+func allBut(node string) []string {
+	names := []string{"station"}
+	for _, m := range lab.Machines() {
+		if m.Name != node {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+func TestNodesThatDoNotReachEachOtherComeToRest(t *testing.T) {
+	w := newWorld(t)
+	s := watchLocal(w)
+	holder := s.holder()
+	// The two of the segment hear of each other by the rest: nothing happens.
+	s.begin()
+	mend := sever(w, []string{"node-1"}, []string{"node-2"})
+	time.Sleep(4 * time.Second) // longer than it takes to find a node dead
+	s.rest(30 * time.Second)
+	mend()
+	s.rest(30 * time.Second)
+	s.end(nothing)
+	s.stays(holder)
+
+	// Both halves reach the router, the API server and clients, which see both.
+	// It takes the Leases to find out that all live.
+	s.begin()
+	mend = sever(w, []string{"node-1", "node-3"}, []string{"node-2", "node-4"})
+	time.Sleep(10 * time.Second) // as long as a Lease counts
+	s.rest(30 * time.Second)
+	mend()
+	s.rest(30 * time.Second)
+	// Half of the servers are behind the cut, so probes say nothing here.
+	s.end(loss{probes: 2000, twofold: 8 * time.Second, cut: true})
+}

@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Promise: whatever goes away, an address is answered by one node, and by nobody
+// for no longer than it takes to be sure. Each scene says what it may cost.
+
+func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
+	away, err := time.ParseDuration(cmp.Or(os.Getenv("OUTAGE"), "35s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldFor(t, away)
+	s := watchLocal(w)
+	holder := s.holder()
+	s.begin()
+	start := w.stopAPI()
+	time.Sleep(away) // the refresh of the addresses, every 30 s, is to fall into it
+	start()
+	w.agentReady(holder)
+	s.rest(30 * time.Second)
+	s.end(nothing)
+	s.stays(holder)
+	w.freshAllocator() // the other ended when it could not renew its lead
+}
+
+func TestANodeThatIsCutOffFromAllButClientsGivesUp(t *testing.T) {
+	w := newWorld(t)
+	s := watchLocal(w)
+	holder := s.holder()
+	s.begin()
+	heal := cutOff(w, holder)
+	s.elsewhere(holder)
+	s.rest(30 * time.Second)
+	heal()
+	s.rest(30 * time.Second)
+	s.end(cutOffLoss)
+	w.agentReady(holder)
+	s.elsewhere(holder) // a node that comes back takes nothing
+}
+
+func TestAnAgentThatEndsAgainAndAgainLosesItsAddressOnceAtMost(t *testing.T) {
+	w := newWorld(t)
+	s := watchLocal(w)
+	holder := s.holder()
+	s.begin()
+	before := w.restarts(holder)
+	spare := strike(w, holder)
+	w.until(2*time.Minute, "the agent has been started again three times", func() bool { return w.restarts(holder)-before >= 3 })
+	s.rest(30 * time.Second)
+	spare()
+	s.rest(30 * time.Second)
+	s.movedOnce()
+	// It refreshes its addresses if it lives for half a second now and then. If
+	// not, they end after a minute, and who waits for them asks every six seconds.
+	s.end(loss{probes: 700, silence: 7 * time.Second, cut: true})
+	s.holder()
+}
+
+// movedOnce complains about addresses that came back to where they had been.
+func (s *watched) movedOnce() {
+	s.t.Helper()
+	for _, a := range s.addresses {
+		if story := s.station.Story(a, s.began); story.Returns() > 0 {
+			s.t.Errorf("%s came back to where it had been:\n%s", a, story)
+		}
+	}
+}
+
+func TestAnAgentThatIsEvictedOrTaintedAwayHandsOver(t *testing.T) {
+	w := newWorld(t)
+	s := watchLocal(w)
+	holder := s.holder()
+	s.begin()
+	w.evict(holder)
+	s.elsewhere(holder)
+	w.agentReady(holder)
+	s.rest(30 * time.Second)
+	s.movedOnce()
+	s.end(convergence)
+	s.elsewhere(holder) // the new agent takes nothing back
+
+	holder = s.holder()
+	s.begin()
+	untaint := w.taint(holder)
+	s.elsewhere(holder)
+	s.rest(30 * time.Second)
+	untaint()
+	w.agentReady(holder)
+	s.rest(30 * time.Second)
+	s.movedOnce()
+	s.end(convergence)
+	s.elsewhere(holder)
+}
+
+// taint makes all pods leave a node that do not tolerate it.
+func (w *world) taint(node string) (untaint func()) {
+	w.t.Helper()
+	const taint = "e2e=leave:NoExecute"
+	kubectl(w, "taint", "node", node, taint)
+	return w.undoable(func() { kubectl(w, "taint", "node", node, taint+"-") })
+}
+
+func TestAnAddressThatPrefersEndpointsFollowsThem(t *testing.T) {
+	w := newWorld(t)
+	s := watchService(w, annotated(service("web", "local"), "purelb.io/node-affinity: service-endpoints"))
+	s.begin()
+	node := other(t, s.holder())
+	w.apply(server("near", node))
+	for _, a := range s.addresses {
+		w.until(30*time.Second, a.String()+" is where an endpoint is", func() bool {
+			return equal(w.holderNodes(a), []string{node})
+		})
+	}
+	s.rest(30 * time.Second)
+	s.movedOnce()
+	s.end(convergence)
+
+	s.beginStation()
+	w.remove(server("near", node))
+	w.until(30*time.Second, "the endpoint is gone", func() bool { return !slices.Contains(w.podNodes("web"), node) })
+	s.rest(30 * time.Second)
+	for _, a := range s.addresses {
+		s.judge(a, s.station.Story(a, s.began), nothing)
+	}
+	s.stays(node) // no node of the segment has an endpoint, and so none is better
+}
+
+func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
+	w := newWorld(t)
+	w.apply(server("near-1", "node-1"))
+	s := watchService(w, annotated(service("web", "local", "externalTrafficPolicy: Local"), `purelb.io/allow-local: "true"`))
+	if p := w.service("web").Spec.ExternalTrafficPolicy; p != "Local" {
+		t.Fatalf("externalTrafficPolicy is %s, want Local", p)
+	}
+	on := func(nodes ...string) {
+		t.Helper()
+		for _, a := range s.addresses {
+			w.until(30*time.Second, fmt.Sprintf("%s is on %v", a, nodes), func() bool { return equal(w.holderNodes(a), nodes) })
+		}
+	}
+	on("node-1")
+	s.begin()
+	w.apply(server("near-2", "node-2"))
+	w.until(30*time.Second, "there are two endpoints", func() bool { return w.served() == 4 })
+	on("node-1")
+	w.remove(server("near-1", "node-1"))
+	on("node-2")
+	s.rest(30 * time.Second)
+	// A server that is about to end keeps the address for as long as it serves,
+	// for the sake of its connections. Kubernetes tells somewhat later that it
+	// has ended.
+	s.end(loss{probes: 300, twofold: convergence.twofold, cut: true})
+
+	w.remove(server("near-2", "node-2"))
+	on()
+	w.apply(server("near-1", "node-1"))
+	on("node-1")
+	w.answers(s.addresses...)
+}
+
+// served is how many pods of web are ready.
+func (w *world) served() (n int) {
+	for _, p := range w.pods("web") {
+		if ready(p) {
+			n++
+		}
+	}
+	return n
+}

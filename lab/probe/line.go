@@ -1,0 +1,160 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Line is one long-lived TCP connection to a service that sends every line back.
+// It says numbered lines, and notes when each returns.
+type Line struct {
+	// Server is how the other end greeted.
+	Server string
+
+	conn              net.Conn
+	reader            *bufio.Reader
+	cancel            context.CancelFunc
+	saying, listening sync.WaitGroup
+
+	mu       sync.Mutex
+	said     []time.Time
+	returned int
+	longest  time.Duration
+	broken   error
+}
+
+// Talk is what became of a Line.
+type Talk struct {
+	Said, Returned int
+	// LongestWait is the longest time for which a line was under way.
+	LongestWait time.Duration
+	// Broken is why the connection ended before its time, or nil.
+	Broken error
+}
+
+func (t Talk) String() string {
+	s := fmt.Sprintf("%d of %d lines came back, the slowest after %v", t.Returned, t.Said, t.LongestWait.Round(time.Millisecond))
+	if t.Broken != nil {
+		s += fmt.Sprintf(", then: %v", t.Broken)
+	}
+	return s
+}
+
+// Dial opens a connection to target from the network namespace at path, and says
+// a line there in every interval, until Stop.
+func Dial(ctx context.Context, path string, target netip.AddrPort, interval time.Duration) (*Line, error) {
+	l := &Line{}
+	err := In(path, func() (err error) {
+		l.conn, err = (&net.Dialer{Timeout: 5 * time.Second, FallbackDelay: -1}).DialContext(ctx, "tcp", target.String())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.reader = bufio.NewReader(l.conn)
+	_ = l.conn.SetReadDeadline(time.Now().Add(5 * time.Second)) // fails only on a closed socket, as the next does then
+	if l.Server, err = l.reader.ReadString('\n'); err != nil {
+		_ = l.conn.Close()
+		return nil, fmt.Errorf("greeting of %s: %w", target, err)
+	}
+	_ = l.conn.SetReadDeadline(time.Time{})
+	ctx, l.cancel = context.WithCancel(ctx)
+	l.saying.Go(func() { l.say(ctx, interval) })
+	l.listening.Go(l.listen)
+	return l, nil
+}
+
+// Returned is how many lines came back so far.
+func (l *Line) Returned() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.returned
+}
+
+// Stop waits up to three seconds for what is under way and returns what was seen.
+func (l *Line) Stop() Talk {
+	l.cancel()
+	l.saying.Wait()
+	for end := time.Now().Add(3 * time.Second); !l.quiet() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = l.conn.Close()
+	l.listening.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := Talk{Said: len(l.said), Returned: l.returned, LongestWait: l.longest, Broken: l.broken}
+	if l.returned < len(l.said) {
+		t.LongestWait = max(t.LongestWait, time.Since(l.said[l.returned]))
+	}
+	return t
+}
+
+// quiet says whether nothing is under way any more.
+func (l *Line) quiet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken != nil || l.returned == len(l.said)
+}
+
+func (l *Line) say(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			l.mu.Lock()
+			l.said = append(l.said, now)
+			l.mu.Unlock()
+			if _, err := fmt.Fprintln(l.conn, n); err != nil {
+				l.end(err)
+				return
+			}
+		}
+	}
+}
+
+func (l *Line) listen() {
+	for {
+		text, err := l.reader.ReadString('\n')
+		if err != nil {
+			l.end(err)
+			return
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil {
+			l.end(fmt.Errorf("a stranger's line: %q", text))
+			return
+		}
+		l.note(n)
+	}
+}
+
+func (l *Line) note(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n != l.returned || n >= len(l.said) {
+		l.broken = fmt.Errorf("line %d came back where %d was due", n, l.returned)
+		return
+	}
+	l.longest = max(l.longest, time.Since(l.said[n]))
+	l.returned++
+}
+
+// end notes why the connection ended, unless that was Stop.
+func (l *Line) end(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken == nil && !errors.Is(err, net.ErrClosed) {
+		l.broken = err
+	}
+}

@@ -1,0 +1,176 @@
+package segment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Story is what a station saw of one address, in order.
+type Story struct {
+	Rounds  []Round
+	Traffic []Run
+	// Name is what to call the owner of a hardware address.
+	Name func(MAC) string
+}
+
+// Round is a question and who answered it.
+type Round struct {
+	At   time.Time
+	MACs []MAC // sorted, each once
+}
+
+// Run is traffic from one hardware address, with no other between.
+type Run struct {
+	MAC         MAC
+	First, Last time.Time
+	Frames      int
+}
+
+func (s *Story) asked(at time.Time) { s.Rounds = append(s.Rounds, Round{At: at}) }
+
+// answered notes an answer: to the last question that was asked before.
+func (s *Story) answered(at time.Time, mac MAC) {
+	i := len(s.Rounds) - 1
+	for i > 0 && s.Rounds[i].At.After(at) {
+		i--
+	}
+	if i < 0 {
+		return
+	}
+	r := &s.Rounds[i]
+	at1, found := slices.BinarySearchFunc(r.MACs, mac, func(a, b MAC) int { return slices.Compare(a[:], b[:]) })
+	if !found {
+		r.MACs = slices.Insert(r.MACs, at1, mac)
+	}
+}
+
+func (s *Story) sent(at time.Time, mac MAC) {
+	if n := len(s.Traffic); n > 0 && s.Traffic[n-1].MAC == mac {
+		s.Traffic[n-1].Last, s.Traffic[n-1].Frames = at, s.Traffic[n-1].Frames+1
+		return
+	}
+	s.Traffic = append(s.Traffic, Run{mac, at, at, 1})
+}
+
+// Since is the part of the story that begins at a time.
+func (s Story) Since(from time.Time) Story {
+	i, _ := slices.BinarySearchFunc(s.Rounds, from, func(r Round, t time.Time) int { return r.At.Compare(t) })
+	j, _ := slices.BinarySearchFunc(s.Traffic, from, func(r Run, t time.Time) int { return r.Last.Compare(t) })
+	return Story{s.Rounds[i:], s.Traffic[j:], s.Name}
+}
+
+// Silence is the longest time for which nobody answered.
+func (s Story) Silence() time.Duration {
+	return s.longest(func(r Round) bool { return len(r.MACs) == 0 })
+}
+
+// Twofold is the longest time for which several answered.
+func (s Story) Twofold() time.Duration {
+	return s.longest(func(r Round) bool { return len(r.MACs) > 1 })
+}
+
+// longest is the longest time from a question of a kind to the next one that is
+// not, or to the last. The last one of all may be answered yet.
+func (s Story) longest(kind func(Round) bool) (longest time.Duration) {
+	var since time.Time
+	for i, r := range s.Rounds {
+		last := i == len(s.Rounds)-1
+		if !since.IsZero() {
+			longest = max(longest, r.At.Sub(since))
+		}
+		switch {
+		case !kind(r) || last:
+			since = time.Time{}
+		case since.IsZero():
+			since = r.At
+		}
+	}
+	return longest
+}
+
+// Alone returns who answered every question since a time, and nobody else; ok is
+// false if there is no such one. A question of which nothing was heard at all is
+// overlooked if both its neighbours were answered: frames get lost.
+func (s Story) Alone(from time.Time) (mac MAC, ok bool) {
+	rounds := s.Since(from).Rounds
+	if len(rounds) > 0 {
+		rounds = rounds[:len(rounds)-1]
+	}
+	missed := 0
+	for _, r := range rounds {
+		switch {
+		case len(r.MACs) == 0 && missed == 0:
+			missed++
+			continue
+		case len(r.MACs) != 1, ok && r.MACs[0] != mac:
+			return mac, false
+		}
+		mac, ok, missed = r.MACs[0], true, 0
+	}
+	return mac, ok
+}
+
+// Returns is how often somebody answered alone again after somebody else had. The
+// traffic tells less: a server repeats what it has said on a connection that was
+// cut, and that goes the old way.
+func (s Story) Returns() (n int) {
+	var now MAC
+	before := map[MAC]bool{}
+	for _, r := range s.Rounds {
+		if len(r.MACs) != 1 || r.MACs[0] == now {
+			continue
+		}
+		now = r.MACs[0]
+		if before[now] {
+			n++
+		}
+		before[now] = true
+	}
+	return n
+}
+
+// String tells who answered when, and where the traffic came from.
+func (s Story) String() string {
+	var b strings.Builder
+	for i := 0; i < len(s.Rounds); {
+		from := s.Rounds[i]
+		for i < len(s.Rounds) && slices.Equal(s.Rounds[i].MACs, from.MACs) {
+			i++
+		}
+		until := s.Rounds[len(s.Rounds)-1].At
+		if i < len(s.Rounds) {
+			until = s.Rounds[i].At
+		}
+		fmt.Fprintf(&b, "  %s for %6d ms: %s\n", stamp(from.At), until.Sub(from.At).Milliseconds(), s.names(from.MACs))
+	}
+	for i, r := range s.Traffic {
+		if i == maxRuns {
+			fmt.Fprintf(&b, "  traffic changed its source %d times more\n", len(s.Traffic)-i)
+			break
+		}
+		fmt.Fprintf(&b, "  %s for %6d ms: %d packets from %s\n", stamp(r.First), r.Last.Sub(r.First).Milliseconds(), r.Frames, s.names([]MAC{r.MAC}))
+	}
+	return b.String()
+}
+
+// maxRuns is how much of the traffic is told.
+const maxRuns = 20
+
+func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000") }
+
+func (s Story) names(macs []MAC) string {
+	if len(macs) == 0 {
+		return "nobody"
+	}
+	var names []string
+	for _, m := range macs {
+		if s.Name == nil {
+			names = append(names, m.String())
+			continue
+		}
+		names = append(names, s.Name(m))
+	}
+	return strings.Join(names, " and ")
+}
