@@ -110,7 +110,11 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	if p.state != state {
 		p.state, p.since = state, at
 	}
-	if st.DisconnectReason != api.PeerState_DISCONNECT_REASON_UNSPECIFIED {
+	switch st.DisconnectReason {
+	case api.PeerState_DISCONNECT_REASON_UNSPECIFIED, api.PeerState_DISCONNECT_REASON_IDLE_TIMER_EXPIRED:
+		// The pause before the next attempt is no reason: it would hide that
+		// of the last one.
+	default:
 		p.why = st.DisconnectMessage
 	}
 	e.sessions[st.NeighborAddress] = p

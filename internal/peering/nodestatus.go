@@ -165,6 +165,9 @@ func (in Report) neighbor(n NeighborStatus) bgpv1.NodeNeighbor {
 	return out
 }
 
+// stuckAfter is how long a session in the making may take before that is said.
+const stuckAfter = 5 * time.Second
+
 // lastError is why there is no session, as far as it is known; a neighbour that
 // says nothing leaves only the time that has passed.
 func (in Report) lastError(n NeighborStatus) string {
@@ -175,8 +178,8 @@ func (in Report) lastError(n NeighborStatus) string {
 	if n.LastError != "" {
 		all = append(all, n.LastError)
 	}
-	if !n.Since.IsZero() && in.Now.After(n.Since) {
-		all = append(all, fmt.Sprintf("state unchanged for %d s", int(in.Now.Sub(n.Since)/time.Second)))
+	if d := in.Now.Sub(n.Since); !n.Since.IsZero() && d >= stuckAfter {
+		all = append(all, fmt.Sprintf("state unchanged for %d s", int(d/time.Second)))
 	}
 	return strings.Join(all, "; ")
 }
