@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +190,7 @@ func refusals(t *testing.T, o *unstructured.Unstructured) string {
 			all = append(all, cause.Field+": "+value.ReplaceAllString(cause.Message, ""))
 		}
 	}
+	slices.Sort(all) // the API server has no order for them
 	return strings.Join(all, "\n")
 }
 
