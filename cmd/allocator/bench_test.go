@@ -40,7 +40,7 @@ const (
 	rounds = 3
 	// block is how many Services are deleted at a time, in turns with the
 	// floor.
-	block = 1000
+	block = 1250
 	quiet = time.Minute
 )
 
@@ -364,9 +364,11 @@ func (p *process) end() {
 }
 
 // until waits for something that the metrics tell.
+//
+// To tell them costs an allocator what two Services cost it: it is asked seldom.
 func (p *process) until(ok func(values map[string]float64) bool) {
 	p.w.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(250 * time.Millisecond) {
 		values := p.scrape()
 		if ok(values) {
 			return
