@@ -44,7 +44,7 @@ func (l *ledger) adopt(r service.Request) {
 }
 
 // grant notes under which terms who holds addresses. Others may get what who
-// does not want any more.
+// does not want any more, and those who claim an address may be let in.
 func (l *ledger) grant(who pool.Owner, terms pool.Terms) {
 	book := l.cluster.Book
 	was := book.Terms(who)
@@ -53,6 +53,7 @@ func (l *ledger) grant(who pool.Owner, terms pool.Terms) {
 		return
 	}
 	for _, a := range book.Held(who) {
+		l.wake(l.claims[a]...)
 		l.stir(a)
 	}
 }

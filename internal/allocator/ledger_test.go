@@ -182,7 +182,11 @@ func TestAnAddressWrittenIntoAStatusByHandIsNotKept(t *testing.T) {
 
 func TestClaimsEndWhenTheServicesAgreeToShare(t *testing.T) {
 	s := &shop{TB: t, woken: map[pool.Owner]bool{}}
-	s.ledger = newLedger(func(...pool.Owner) {})
+	s.ledger = newLedger(func(owners ...pool.Owner) {
+		for _, o := range owners {
+			s.woken[o] = true
+		}
+	})
 	s.offer(group(t, "default", "192.0.2.1-192.0.2.2"))
 	given := func(name string, port int32) service.Request {
 		r := s.wants(name, keyed("", port))
@@ -198,7 +202,9 @@ func TestClaimsEndWhenTheServicesAgreeToShare(t *testing.T) {
 		t.Fatalf("%d claims, want those of b and c", got)
 	}
 	a.SharingKey, b.SharingKey = "key", "key"
+	clear(s.woken)
 	s.gets(a, "192.0.2.1")
+	s.only(owner(b), owner(c))
 	s.gets(b, "192.0.2.1")
 	if got := s.cluster.Book.Owners(a.Held[0]); !slices.Equal(got, []pool.Owner{"default/a", "default/b"}) {
 		t.Fatalf("%s hold it, want a and b", got)
