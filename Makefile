@@ -16,6 +16,7 @@ BENCH     ?= .
 BENCHTIME ?= 1s
 FUZZTIME  ?= 10s
 SOAK      ?= 60
+SEED      ?= $(shell git rev-parse --short=12 HEAD)
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
 UNIT = ./internal ./internal/addr/... ./internal/pool/... ./internal/election/... ./internal/service/... \
@@ -52,11 +53,11 @@ e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stay
 	go -C lab test ./e2e/... -count=1 -timeout $(E2E_TIMEOUT)
 
 .PHONY: soak
-soak: ## the allocator's model against all failures at once, for SOAK seconds (60); a failure prints how to repeat it
+soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
 	@$(call say,the model of the allocator for $(SOAK) s)
 	go test -c -o bin/allocator.model ./internal/allocator
-	cd internal/allocator && for ((end = SECONDS + $(SOAK); SECONDS < end;)); do \
-	    ../../bin/allocator.model -test.run '^TestNoAddressIsLostOrDoubledWhateverFails$$' -rapid.checks=1000; \
+	cd internal/allocator && for ((seed = 16#$(SEED), end = SECONDS + $(SOAK); SECONDS < end; seed++)); do \
+	    ../../bin/allocator.model -test.run '^TestNoAddressIsLostOrDoubledWhateverFails$$' -rapid.checks=1000 -rapid.seed=$$seed; \
 	done
 
 .PHONY: fuzz
