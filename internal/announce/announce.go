@@ -58,6 +58,9 @@ type Link struct {
 	Default4, Default6 bool
 }
 
+// Works says whether anybody can be reached by the link.
+func (l Link) Works() bool { return l.Up && l.Carrier }
+
 // Node is what the kernel of this node says: all of it, or it is no Node.
 type Node struct {
 	Links []Link

@@ -55,7 +55,7 @@ func (d *decider) dark(ip netip.Addr) bool {
 // unheard says whether a is on a link without carrier.
 func (d *decider) unheard(a Address) bool {
 	i := slices.IndexFunc(d.Node.Links, func(l Link) bool { return l.Name == a.Link })
-	return i >= 0 && (!d.Node.Links[i].Up || !d.Node.Links[i].Carrier) && !onDummy(a, d.Agent)
+	return i >= 0 && !d.Node.Links[i].Works() && !onDummy(a, d.Agent)
 }
 
 // keepUntilTaken decides on an address that is here and, by a mistake in the

@@ -61,3 +61,7 @@ type Plan struct {
 	// Wanted are the addresses to carry, each once.
 	Wanted []Address
 }
+
+// givenUp says that the address goes, whatever else there is to know: that nobody
+// is reached is something that a node finds out by itself.
+func (d Decision) givenUp() bool { return d.Reason == ReasonCutOff || d.Reason == ReasonNoCarrier }

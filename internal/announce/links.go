@@ -79,7 +79,7 @@ func rank(l Link, f addr.Family) int {
 // carries says whether l can carry local addresses at all. One without carrier
 // cannot: nobody would be answered.
 func carries(agent config.Agent, l Link) bool {
-	return l.Up && l.Carrier && l.Name != agent.Dummy && l.Name != "lo" && l.Name != ipvsLink
+	return l.Works() && l.Name != agent.Dummy && l.Name != "lo" && l.Name != ipvsLink
 }
 
 // home is a network of this node, on a link that carries local addresses.

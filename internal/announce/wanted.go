@@ -106,8 +106,7 @@ func (d *decider) decide(ip netip.Addr) Decision {
 }
 
 // leftovers returns our addresses that are on this node and not among those
-// decided on, or are there twice, each as it is. What is given up is none: to
-// find out that this node is cut off takes no more than it knows.
+// decided on, or are there twice, each as it is. What is given up is none.
 func (d *decider) leftovers(decided map[netip.Addr]Decision) []Address {
 	var left []Address
 	for _, a := range d.Node.Addresses {
@@ -115,7 +114,7 @@ func (d *decider) leftovers(decided map[netip.Addr]Decision) []Address {
 			continue
 		}
 		w := decided[a.Prefix.Addr()]
-		if w.Reason != ReasonCutOff && w.Reason != ReasonNoCarrier && (w.Where == Nowhere || placeOf(w.Address) != placeOf(a)) {
+		if !w.givenUp() && (w.Where == Nowhere || placeOf(w.Address) != placeOf(a)) {
 			left = append(left, d.kept(a))
 		}
 	}
