@@ -2,14 +2,13 @@ package purelb_test
 
 import (
 	"context"
-	"errors"
-	"regexp"
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"purelb.io/purelb/internal/apitest"
 )
 
 const (
@@ -171,28 +170,11 @@ func specimen(t *testing.T, version, spec string) *unstructured.Unstructured {
 	).Replace(spec))
 }
 
-// value is how the API server quotes what it has something against.
-var value = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
-
 // refusals tries to create o and returns what the API server has against it, by
 // field, without the value that it is about.
 func refusals(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	_, err := objects(t, o, o.GroupVersionKind().Version, "default").Create(context.Background(), o, dryRun)
-	if err == nil {
-		return ""
-	}
-	var status *apierrors.StatusError
-	if !errors.As(err, &status) || status.ErrStatus.Details == nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, cause := range status.ErrStatus.Details.Causes {
-		if strings.Contains(cause.Message, "some validation rules were not checked") {
-			continue
-		}
-		all = append(all, cause.Field+": "+value.ReplaceAllString(cause.Message, ""))
-	}
-	return strings.Join(all, "\n")
+	return apitest.Refusals(t, err)
 }

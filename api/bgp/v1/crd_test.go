@@ -5,16 +5,12 @@ package v1_test
 
 import (
 	"context"
-	"errors"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -169,29 +165,12 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 	}
 }
 
-// value is how the API server quotes what it has something against.
-var value = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
-
 // refusals tries to create o and returns what the API server has against it, by
 // field, without the value that it is about.
 func refusals(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
 	_, err := configs(t, "default").Create(context.Background(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err == nil {
-		return ""
-	}
-	var status *apierrors.StatusError
-	if !errors.As(err, &status) || status.ErrStatus.Details == nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, cause := range status.ErrStatus.Details.Causes {
-		if !strings.Contains(cause.Message, "some validation rules were not checked") {
-			all = append(all, cause.Field+": "+value.ReplaceAllString(cause.Message, ""))
-		}
-	}
-	slices.Sort(all) // the API server has no order for them
-	return strings.Join(all, "\n")
+	return apitest.Refusals(t, err)
 }
 
 // status is one with every field set.
