@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -23,8 +24,16 @@ const (
 	exportPolicy = "export"
 )
 
-// stopPatience is how long the goodbyes to all neighbours may take.
-const stopPatience = 5 * time.Second
+// stopPatience is how long a server may take to stop, and goodbyePatience how long
+// of it the goodbyes to all neighbours.
+const (
+	stopPatience    = 5 * time.Second
+	goodbyePatience = 2 * time.Second
+	goodbyePoll     = 5 * time.Millisecond
+)
+
+// goodbye is what neighbours log of why the session ended (RFC 9003).
+const goodbye = "this speaker stops"
 
 // errPanic is what GoBGP panicked of on our own goroutine.
 var errPanic = errors.New("GoBGP panicked")
@@ -176,6 +185,9 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() {
+		if !graceful {
+			e.sayGoodbye(ctx)
+		}
 		stopped <- e.call(func() error {
 			return e.bgp.StopBgp(context.Background(), &api.StopBgpRequest{AllowGracefulRestart: graceful})
 		})
@@ -193,6 +205,36 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 	case <-ctx.Done():
 		return fmt.Errorf("stop BGP: %w", ctx.Err())
 	}
+}
+
+// sayGoodbye shuts all sessions down and waits until that is written. StopBgp would
+// close the connections that neighbours opened while it writes the same, and a
+// neighbour that was not told keeps the routes of a graceful restart.
+func (e *engine) sayGoodbye(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, goodbyePatience)
+	defer cancel()
+	// Without a server that has started there is nobody to tell.
+	if e.call(func() error {
+		return e.bgp.DisablePeer(ctx, &api.DisablePeerRequest{Communication: goodbye})
+	}) != nil {
+		return
+	}
+	for ctx.Err() == nil && e.speaks() {
+		select {
+		case <-time.After(goodbyePoll):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// speaks says whether a session is established.
+func (e *engine) speaks() bool {
+	peers, err := e.peers("", false)
+	return err == nil && slices.ContainsFunc(peers, isUp)
+}
+
+func isUp(p *api.Peer) bool {
+	return p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED
 }
 
 // peers lists the neighbour with this address or interface, or all for "".

@@ -19,8 +19,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/osrg/gobgp/v4/api"
-
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -183,10 +181,7 @@ func (s *Server) Down(_ context.Context, neighbor netip.Addr) error {
 		return fmt.Errorf("end the session with %v: %w", neighbor, err)
 	}
 	// A reset of a session that is not up would end the next one.
-	up := slices.ContainsFunc(peers, func(p *api.Peer) bool {
-		return p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED
-	})
-	if !up {
+	if !slices.ContainsFunc(peers, isUp) {
 		return nil
 	}
 	if err := e.reset(neighbor); err != nil {

@@ -71,6 +71,9 @@ func TestAStopForGoodTakesTheRoutesAlongAlsoWithGracefulRestart(t *testing.T) {
 	}
 	frr.Await()
 	bird.Await()
+	if log := bird.Log(); !strings.Contains(log, goodbye) {
+		t.Errorf("BIRD was not told why:\n%s", log)
+	}
 	if left := neighbors(t, s); len(left) > 0 {
 		t.Errorf("a stopped server has neighbors: %+v", left)
 	}
