@@ -46,8 +46,9 @@ type engine struct {
 	// why, if by a panic.
 	done  chan struct{}
 	cause error
-	// quiet ends the watching.
-	quiet context.CancelFunc
+	// quiet ends the watching, and closes stopping.
+	quiet    context.CancelFunc
+	stopping <-chan struct{}
 }
 
 func startEngine(log *slog.Logger, ev *events) *engine {
@@ -69,6 +70,7 @@ func startEngine(log *slog.Logger, ev *events) *engine {
 	}()
 	var ctx context.Context
 	ctx, e.quiet = context.WithCancel(context.Background())
+	e.stopping = ctx.Done()
 	// A server that has just been made can only refuse when it is broken, and
 	// then all that follows says so.
 	_ = e.call(func() error {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,9 @@ const maxChanged = 4096
 // and why the last one ended.
 type events struct {
 	wake chan struct{}
+	// stillborn are neighbours with which a session ended at its beginning. One
+	// that finds no place comes again.
+	stillborn chan netip.Addr
 
 	mu       sync.Mutex
 	sessions map[netip.Addr]phase
@@ -43,10 +47,11 @@ type phase struct {
 
 func newEvents() *events {
 	return &events{
-		wake:     make(chan struct{}, 1),
-		sessions: map[netip.Addr]phase{},
-		changed:  map[netip.Prefix]struct{}{},
-		heard:    map[netip.Prefix]struct{}{},
+		wake:      make(chan struct{}, 1),
+		stillborn: make(chan netip.Addr, 64),
+		sessions:  map[netip.Addr]phase{},
+		changed:   map[netip.Prefix]struct{}{},
+		heard:     map[netip.Prefix]struct{}{},
 	}
 }
 
@@ -106,6 +111,12 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	state := stateName(st.SessionState)
 	if p.state == peering.Established && state != peering.Established {
 		p.flaps++
+		if at.Sub(p.since) < stillborn && strings.Contains(st.DisconnectMessage, holdTimerExpired) {
+			select {
+			case e.stillborn <- st.NeighborAddress:
+			default:
+			}
+		}
 	}
 	if p.state != state {
 		p.state, p.since = state, at

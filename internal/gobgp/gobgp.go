@@ -124,6 +124,7 @@ func (s *Server) restart(ctx context.Context, g peering.Global, vpn bool) (kept 
 		return false, fmt.Errorf("start BGP: %w", err)
 	}
 	s.engine = e
+	go s.renewal(e)
 	s.found = found{
 		global: g, vpn: vpn,
 		peers: map[string]session{}, groups: map[string]peering.Group{},

@@ -1,0 +1,124 @@
+package gobgp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+// impatient is a router that gives up a connection whose KEEPALIVE does not come
+// within its hold time of 3 s.
+type impatient struct {
+	t        *testing.T
+	listener net.Listener
+}
+
+const impatience = 3 * time.Second
+
+func (i *impatient) serve() {
+	for {
+		conn, err := i.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			i.t.Error(err)
+			return
+		}
+		go i.speak(conn)
+	}
+}
+
+func (i *impatient) speak(conn net.Conn) {
+	defer conn.Close()
+	i.say(conn, i.open())
+	i.say(conn, bgp.NewBGPKeepAliveMessage())
+	for heard := 0; ; heard++ {
+		_ = conn.SetReadDeadline(time.Now().Add(impatience))
+		err := skip(conn)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			i.say(conn, bgp.NewBGPNotificationMessage(bgp.BGP_ERROR_HOLD_TIMER_EXPIRED, 0, nil))
+		}
+		if err != nil {
+			return
+		}
+		if heard > 0 {
+			i.say(conn, bgp.NewBGPKeepAliveMessage())
+		}
+	}
+}
+
+func (i *impatient) open() *bgp.BGPMessage {
+	m, err := bgp.NewBGPOpenMessage(routerAS%65536, uint16(impatience/time.Second), netip.MustParseAddr("192.0.2.2"), nil)
+	if err != nil {
+		i.t.Error(err)
+	}
+	return m
+}
+
+func (i *impatient) say(w io.Writer, m *bgp.BGPMessage) {
+	b, err := m.Serialize()
+	if err != nil {
+		i.t.Error(err)
+	}
+	_, _ = w.Write(b) // to a speaker that may be gone
+}
+
+// skip reads one message.
+func skip(r io.Reader) error {
+	header := make([]byte, bgp.BGP_HEADER_LENGTH)
+	if _, err := io.ReadFull(r, header); err != nil {
+		return err
+	}
+	var h bgp.BGPHeader
+	if err := h.DecodeFromBytes(header); err != nil {
+		return err
+	}
+	_, err := io.CopyN(io.Discard, r, int64(h.Len)-bgp.BGP_HEADER_LENGTH)
+	return err
+}
+
+func TestASessionBeginsAlthoughTheRouterGaveUpTheConnectionThatWasKept(t *testing.T) {
+	w := newWorld(t)
+	n := w.machine()
+	router := impatient{t: t}
+	n.Do(func() {
+		var err error
+		if router.listener, err = net.Listen("tcp", "192.0.2.2:179"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Cleanup(func() { router.listener.Close() })
+	go router.serve()
+
+	s := newServer(t)
+	apply(t, s, state(peer("192.0.2.2")))
+	// The router opens a connection too, and leaves it without a word: GoBGP
+	// rests, and meanwhile keeps the one that it opened.
+	bgptest.Await(t, "the connection that the router leaves", "left", func() string {
+		var conn net.Conn
+		var err error
+		n.Do(func() { conn, err = net.DialTimeout("tcp", "192.0.2.1:179", time.Second) })
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close()
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+		if err := skip(conn); err != nil { // its OPEN
+			return err.Error()
+		}
+		return "left"
+	})
+	neighborIs(t, s, "192.0.2.2", "up", func(n peering.NeighborStatus) bool {
+		return n.State == peering.Established && time.Since(n.UpSince) > 2*stillborn
+	})
+}
