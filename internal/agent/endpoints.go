@@ -29,10 +29,27 @@ func serviceOf(s *discoveryv1.EndpointSlice) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
 }
 
-// readyNodes returns the nodes on which Services have endpoints that can take
-// traffic. An endpoint is known by its address, and can take traffic only if all
-// slices that have it say so: while it moves from one to another they may differ.
+// readyNodes returns the nodes on which Services have endpoints that take
+// traffic: those with a ready one, and of a Service that has none such anywhere,
+// those with one that ends and serves still. So an address leaves a node whose
+// last endpoint ends while that can still answer what arrives meanwhile, as the
+// health check of a node port has balancers do (KEP-1669).
 func readyNodes(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName]bool) map[types.NamespacedName][]string {
+	nodes := nodesWhere(all, wanted, isReady)
+	for service, serving := range nodesWhere(all, wanted, serves) {
+		if len(nodes[service]) == 0 {
+			nodes[service] = serving
+		}
+	}
+	return nodes
+}
+
+// nodesWhere returns the nodes that have an endpoint that is fit. An endpoint is
+// known by its address, and is fit only if all slices that have it say so: while
+// it moves from one to another they may differ.
+func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName]bool,
+	fit func(discoveryv1.EndpointConditions) bool,
+) map[types.NamespacedName][]string {
 	type endpoint struct {
 		service types.NamespacedName
 		address string
@@ -46,7 +63,7 @@ func readyNodes(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName
 		for _, e := range all[i].Endpoints {
 			for _, a := range e.Addresses {
 				one := endpoint{service, a}
-				unfit[one] = unfit[one] || !takesTraffic(e.Conditions)
+				unfit[one] = unfit[one] || !fit(e.Conditions)
 				if e.NodeName != nil {
 					on[one] = append(on[one], *e.NodeName)
 				}
@@ -66,8 +83,10 @@ func readyNodes(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName
 	return nodes
 }
 
-// takesTraffic says whether an endpoint is ready, or goes away and still serves.
-// Not said means ready.
-func takesTraffic(c discoveryv1.EndpointConditions) bool {
-	return c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving
+// isReady says whether an endpoint takes new connections. Not said means ready.
+func isReady(c discoveryv1.EndpointConditions) bool { return c.Ready == nil || *c.Ready }
+
+// serves says whether an endpoint is ready, or ends and serves still.
+func serves(c discoveryv1.EndpointConditions) bool {
+	return isReady(c) || c.Serving != nil && *c.Serving
 }

@@ -35,6 +35,9 @@ func TestReadyEndpoints(t *testing.T) {
 		{"going away but serving", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes))}, true},
 		{"two slices that differ", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, yes, nil)), slice(endpoint("10.1.1.1", here, no, nil))}, false},
 		{"two that agree", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, yes, nil)), slice(endpoint("10.1.1.1", here, no, yes))}, true},
+		{"going away, and one is ready elsewhere", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes), endpoint("10.1.1.2", there, yes, nil))}, false},
+		{"going away, and the one elsewhere too", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes), endpoint("10.1.1.2", there, no, yes))}, true},
+		{"going away, and the one elsewhere is not ready yet", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes), endpoint("10.1.1.2", there, no, no))}, true},
 		{"one of two is enough", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, nil), endpoint("10.1.1.2", here, yes, nil))}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -154,10 +154,9 @@ func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
 	w.remove(server("near-1", "node-1"))
 	on("node-2")
 	s.rest(30 * time.Second)
-	// A server that is about to end keeps the address for as long as it serves,
-	// for the sake of its connections. Kubernetes tells somewhat later that it
-	// has ended.
-	s.end(loss{probes: 300, twofold: convergence.twofold, cut: true})
+	// A server that ends serves for two seconds more, and the address leaves it
+	// at once for one that stays.
+	s.end(convergence)
 
 	w.remove(server("near-2", "node-2"))
 	on()
