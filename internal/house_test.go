@@ -41,12 +41,13 @@ var house = []room{
 
 	{decisions, "internal/peering", "internal/addr api/bgp/v1", "types"},
 
-	{drivers, "internal/linux", "internal/addr internal/announce", "process kernel"},
+	{drivers, "internal/rtnetlink", "", "process kernel"},
+	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink", "process kernel"},
 	{drivers, "internal/lease", "internal/addr internal/election", "process types apiserver"},
 	{drivers, "internal/gossip", "", "process gossip"},
 	{drivers, "internal/gobgp", "internal/addr internal/peering", "process gobgp"},
 	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
-	{drivers, "internal/routing", "internal/addr internal/announce internal/peering", "process kernel sockets"},
+	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink", "process kernel sockets"},
 
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver"},
 

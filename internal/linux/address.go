@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 const (
@@ -42,11 +42,10 @@ func (s *Stack) addresses(ctx context.Context) ([]held, error) {
 	return append(v4, v6...), nil
 }
 
-func (s *Stack) dumpAddresses(ctx context.Context, family int) ([]held, error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, 0)
-	req.AddData(nl.NewIfAddrmsg(family))
-	return dump(ctx, s.route, req, func(body []byte) (held, bool, error) {
-		if len(body) > 0 && int(body[0]) != family {
+func (s *Stack) dumpAddresses(ctx context.Context, family uint8) ([]held, error) {
+	req := rtnetlink.NewRequest(unix.RTM_GETADDR, 0, addressBody(family, 0, 0))
+	return rtnetlink.Dump(ctx, s.route, dumpTries, req, func(body []byte) (held, bool, error) {
+		if len(body) > 0 && body[0] != family {
 			// A kernel without IPv6 answers for all families instead.
 			return held{}, false, nil
 		}
@@ -63,14 +62,14 @@ func parseAddress(body []byte) (held, error) {
 	h := held{index: int(native.Uint32(body[4:]))}
 	var local, address netip.Addr
 	flags := uint32(body[2])
-	for kind, value := range attributes(body[unix.SizeofIfAddrmsg:]) {
+	for kind, value := range rtnetlink.Attributes(body[unix.SizeofIfAddrmsg:]) {
 		switch kind {
 		case unix.IFA_LOCAL:
-			local, _ = netip.AddrFromSlice(value)
+			local = rtnetlink.Address(value)
 		case unix.IFA_ADDRESS:
-			address, _ = netip.AddrFromSlice(value)
+			address = rtnetlink.Address(value)
 		case unix.IFA_FLAGS:
-			flags = number(value)
+			flags = rtnetlink.Number(value)
 		case unix.IFA_CACHEINFO:
 			h.Preferred, h.Valid = lifetimes(value)
 		case ifaProto:
@@ -118,32 +117,36 @@ func seconds(d time.Duration) uint32 {
 }
 
 // newAddress asks the kernel to put a on the link with that index.
-func newAddress(a announce.Address, index, flags int) *nl.NetlinkRequest {
+func newAddress(a announce.Address, index int, flags uint16) *rtnetlink.Request {
 	req := addressRequest(unix.RTM_NEWADDR, flags, a.Prefix, index)
 	if b, ok := broadcast(a.Prefix); ok {
-		req.AddData(nl.NewRtAttr(unix.IFA_BROADCAST, b.AsSlice()))
+		req.Add(unix.IFA_BROADCAST, b.AsSlice())
 	}
-	req.AddData(nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(addressFlags(a))))
-	req.AddData(nl.NewRtAttr(unix.IFA_CACHEINFO, cacheInfo(a)))
-	req.AddData(nl.NewRtAttr(ifaProto, nl.Uint8Attr(announce.Mark)))
+	req.AddNumber(unix.IFA_FLAGS, addressFlags(a))
+	req.Add(unix.IFA_CACHEINFO, cacheInfo(a))
+	req.Add(ifaProto, []byte{announce.Mark})
 	return req
 }
 
 // oldAddress asks the kernel to take p off the link with that index.
-func oldAddress(p netip.Prefix, index int) *nl.NetlinkRequest {
+func oldAddress(p netip.Prefix, index int) *rtnetlink.Request {
 	return addressRequest(unix.RTM_DELADDR, 0, p, index)
 }
 
-func addressRequest(kind, flags int, p netip.Prefix, index int) *nl.NetlinkRequest {
-	msg := nl.NewIfAddrmsg(familyOf(p.Addr()))
-	msg.Prefixlen = uint8(p.Bits())
-	msg.Index = uint32(index)
+func addressRequest(kind, flags uint16, p netip.Prefix, index int) *rtnetlink.Request {
 	ip := p.Addr().AsSlice()
-	req := nl.NewNetlinkRequest(kind, flags)
-	req.AddData(msg)
-	req.AddData(nl.NewRtAttr(unix.IFA_LOCAL, ip))
-	req.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, ip))
+	req := rtnetlink.NewRequest(kind, flags, addressBody(rtnetlink.Family(p.Addr()), p.Bits(), index))
+	req.Add(unix.IFA_LOCAL, ip)
+	req.Add(unix.IFA_ADDRESS, ip)
 	return req
+}
+
+// addressBody writes a struct ifaddrmsg.
+func addressBody(family uint8, bits, index int) []byte {
+	b := make([]byte, unix.SizeofIfAddrmsg)
+	b[0], b[1] = family, uint8(bits)
+	native.PutUint32(b[4:], uint32(index))
+	return b
 }
 
 func addressFlags(a announce.Address) (flags uint32) {
@@ -174,11 +177,4 @@ func broadcast(p netip.Prefix) (netip.Addr, bool) {
 		b[i/8] |= 0x80 >> (i % 8)
 	}
 	return netip.AddrFrom4(b), true
-}
-
-func familyOf(a netip.Addr) int {
-	if a.Is4() {
-		return unix.AF_INET
-	}
-	return unix.AF_INET6
 }

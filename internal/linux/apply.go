@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // ErrForeign is why an address is not put where it is already, from somebody
@@ -44,22 +45,22 @@ func (s *Stack) apply(ctx context.Context, addrs []announce.Address, change func
 		change(p, a)
 	}
 	for _, l := range p.promote() {
-		if err := s.do(ctx, setLink(l.Index, false, true)); err != nil {
+		if err := s.route.Do(ctx, setLink(l.Index, false, true)); err != nil {
 			p.spare(l, err)
 			continue
 		}
 		s.log.InfoContext(ctx, "keeping secondary addresses when a primary goes", "interface", l.Name)
 	}
-	p.report(s.route.batch(ctx, p.requests()))
+	p.report(s.route.Batch(ctx, p.requests()))
 	return errors.Join(p.failed...)
 }
 
 // plan looks at the links and addresses that a change of addrs touches.
 func (s *Stack) plan(ctx context.Context, addrs []announce.Address) (*plan, error) {
 	links := make(map[string]link)
-	families := make(map[int]bool)
+	families := make(map[uint8]bool)
 	for _, a := range addrs {
-		families[familyOf(a.Prefix.Addr())] = true
+		families[rtnetlink.Family(a.Prefix.Addr())] = true
 		if _, seen := links[a.Link]; seen {
 			continue
 		}

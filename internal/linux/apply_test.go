@@ -289,7 +289,7 @@ func TestTheKernelIsAskedWhetherItKeepsMarks(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	const unknown = 200 // as IFA_PROTO is to kernels before 5.18
-	for attribute, want := range map[int]bool{ifaProto: true, unix.IFA_FLAGS: true, unknown: false} {
+	for attribute, want := range map[uint16]bool{ifaProto: true, unix.IFA_FLAGS: true, unknown: false} {
 		got, err := keepsAttribute(s.route, attribute)
 		if err != nil || got != want {
 			t.Errorf("attribute %d: got %v, %v; want %v", attribute, got, err, want)

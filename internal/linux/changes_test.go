@@ -2,13 +2,8 @@ package linux
 
 import (
 	"context"
-	"errors"
-	"os"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // quiet takes the signals of what is over, until none comes for a while. The
@@ -116,54 +111,4 @@ func TestTheSignalEndsWithItsContext(t *testing.T) {
 			return false
 		}
 	})
-}
-
-// pipe is a subscription to the read end of a pair of sockets, for what a
-// kernel does not do on demand.
-func pipe(t *testing.T) (sub *subscription, kernel *os.File) {
-	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := os.NewFile(uintptr(fds[0]), "subscription")
-	raw, err := file.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kernel = os.NewFile(uintptr(fds[1]), "kernel")
-	t.Cleanup(func() { _ = kernel.Close() })
-	return &subscription{file: file, raw: raw}, kernel
-}
-
-func TestABrokenSubscriptionIsOpenedAgainAndSignalled(t *testing.T) {
-	newWorld(t)
-	s := newStack(t)
-	sub, _ := pipe(t)
-	_ = sub.file.Close()
-	var opened atomic.Int32
-	changed := make(chan struct{}, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	next, kernel := pipe(t)
-	go func() {
-		defer close(done)
-		s.follow(ctx, sub, func() (*subscription, error) {
-			if opened.Add(1) == 1 {
-				return nil, errors.New("no sockets left")
-			}
-			return next, nil
-		}, changed)
-	}()
-	if !signalled(changed, 10*time.Second) || opened.Load() != 2 {
-		t.Errorf("opened %d times", opened.Load())
-	}
-	if _, err := kernel.Write(message(unix.RTM_NEWADDR, 0, 0, nil)); err != nil {
-		t.Fatal(err)
-	}
-	if !signalled(changed, 10*time.Second) {
-		t.Error("the new subscription is not read")
-	}
-	cancel()
-	<-done
 }

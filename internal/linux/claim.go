@@ -8,8 +8,9 @@ import (
 	"net/netip"
 	"os"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // Claim tells everybody on the segment of a link that addr is here: one round
@@ -65,12 +66,9 @@ func networkOrder(v uint16) uint16 {
 // sourceFor returns the address from which to advertise addr: itself, as the
 // kernel does, or while that is not usable the link-local one.
 func (s *Stack) sourceFor(ctx context.Context, l link, addr netip.Addr) (netip.Addr, error) {
-	msg := nl.NewIfAddrmsg(unix.AF_INET6)
-	msg.Index = uint32(l.Index)
-	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, 0)
-	req.AddData(msg)
-	req.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, addr.AsSlice()))
-	body, err := s.route.ask(ctx, req)
+	req := rtnetlink.NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET6, 0, l.Index))
+	req.Add(unix.IFA_ADDRESS, addr.AsSlice())
+	body, err := s.route.Ask(ctx, req)
 	if err == nil {
 		if h, err := parseAddress(body); err == nil && h.usable() {
 			return addr, nil

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // EnsureDummy makes sure that there is a link with that name and that it is up,
@@ -26,17 +27,17 @@ func (s *Stack) EnsureDummy(ctx context.Context, name string) (kind string, err 
 	if l.Up {
 		return l.Kind, nil
 	}
-	if err := s.do(ctx, setLink(l.Index, true, false)); err != nil {
+	if err := s.route.Do(ctx, setLink(l.Index, true, false)); err != nil {
 		return "", fmt.Errorf("set link %s up: %w", name, err)
 	}
 	return l.Kind, nil
 }
 
 func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {
-	err := s.do(ctx, newLink(name, "dummy"))
+	err := s.route.Do(ctx, newLink(name, "dummy"))
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		s.log.InfoContext(ctx, "no dummy driver in this kernel, using ifb", "interface", name)
-		err = s.do(ctx, newLink(name, "ifb"))
+		err = s.route.Do(ctx, newLink(name, "ifb"))
 	}
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return link{}, err
@@ -46,20 +47,12 @@ func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {
 		return link{}, err
 	}
 	s.log.InfoContext(ctx, "created interface", "interface", name, "kind", l.Kind)
-	return l, s.do(ctx, setLink(l.Index, true, true))
+	return l, s.route.Do(ctx, setLink(l.Index, true, true))
 }
 
-func newLink(name, kind string) *nl.NetlinkRequest {
-	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
-	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
-	info.AddRtAttr(unix.IFLA_INFO_KIND, nl.NonZeroTerminated(kind))
-	req.AddData(info)
+func newLink(name, kind string) *rtnetlink.Request {
+	req := rtnetlink.NewRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, linkBody(0, 0))
+	req.Add(unix.IFLA_IFNAME, append([]byte(name), 0))
+	req.Add(unix.IFLA_LINKINFO, rtnetlink.AppendAttribute(nil, unix.IFLA_INFO_KIND, []byte(kind)))
 	return req
-}
-
-// do has the kernel do one thing.
-func (s *Stack) do(ctx context.Context, req *nl.NetlinkRequest) error {
-	return s.route.batch(ctx, []*nl.NetlinkRequest{req})[0]
 }

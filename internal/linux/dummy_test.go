@@ -59,7 +59,7 @@ func TestEnsureDummy(t *testing.T) {
 func dummyKind(t *testing.T) string {
 	t.Helper()
 	n := newStack(t)
-	if err := n.do(t.Context(), newLink("probe", "dummy")); err != nil {
+	if err := n.route.Do(t.Context(), newLink("probe", "dummy")); err != nil {
 		return "ifb"
 	}
 	ip(t, "link del probe")

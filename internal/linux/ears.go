@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// hearAgain is the pause after what is said could not be heard.
+const hearAgain = time.Second
+
 // ears hears what is said about addresses, for all who want to know it.
 //
 // The sockets are there from the beginning, as it is where they are made that
@@ -74,7 +77,7 @@ func (s *ears) read(e *ear) {
 		select {
 		case <-s.closed:
 			return
-		case <-time.After(reopenAfter):
+		case <-time.After(hearAgain):
 		}
 		s.log.WarnContext(context.Background(), "hearing what is said on the wire", "error", errors.Join(waitErr, err))
 	}

@@ -7,29 +7,38 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
+// Of linux/netfilter/nfnetlink_conntrack.h.
 const (
-	// ctaFilter and its CTA_FILTER_ORIG_FLAGS, in which
-	// CTA_FILTER_F_CTA_PROTO_NUM compares the protocol, are of
-	// linux/netfilter/nfnetlink_conntrack.h, as all that is not in unix or nl.
-	ctaFilter         = 25
-	ctaFilterOriginal = 1
-	filterProtocol    = 1 << 3
+	// What is asked: IPCTNL_MSG_CT_*.
+	flowGet, flowDelete = 1, 2
+	// What there is of a flow: CTA_*. The tuple is that of its first packet.
+	ctaTuple, ctaID, ctaZone, ctaFilter = 1, 12, 18, 25
+	// What a tuple is made of: CTA_TUPLE_*, CTA_IP_*_DST, CTA_PROTO_NUM.
+	ctaTupleIP, ctaTupleProtocol = 1, 2
+	ctaIPv4To, ctaIPv6To         = 2, 4
+	ctaProtocolNumber            = 1
+	// The filter's CTA_FILTER_ORIG_FLAGS, in which CTA_FILTER_F_CTA_PROTO_NUM
+	// compares the protocol.
+	ctaFilterOriginal, filterProtocol = 1, 1 << 3
+	// sizeofFlow is the size of struct nfgenmsg, with which messages begin.
+	sizeofFlow = 4
 )
 
 // openFlows opens the kernel's table of connections; nil if it has none.
-func openFlows() (*conn, error) {
-	sock, err := openSocket(unix.NETLINK_NETFILTER)
+func openFlows() (*rtnetlink.Conn, error) {
+	sock, err := rtnetlink.Open(unix.NETLINK_NETFILTER)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return newConn(sock), nil
+	return rtnetlink.NewConn(sock), nil
 }
 
 // ForgetFlows has the kernel forget the UDP flows to addrs, and returns how many
@@ -44,12 +53,12 @@ func (s *Stack) ForgetFlows(ctx context.Context, addrs []netip.Addr) (int, error
 		return 0, nil
 	}
 	wanted := make(map[netip.Addr]bool, len(addrs))
-	families := make(map[int]bool)
+	families := make(map[uint8]bool)
 	for _, a := range addrs {
 		wanted[a] = true
-		families[familyOf(a)] = true
+		families[rtnetlink.Family(a)] = true
 	}
-	var old []*nl.NetlinkRequest
+	var old []*rtnetlink.Request
 	for family := range families {
 		some, err := s.flowsTo(ctx, family, wanted)
 		if err != nil {
@@ -57,7 +66,7 @@ func (s *Stack) ForgetFlows(ctx context.Context, addrs []netip.Addr) (int, error
 		}
 		old = append(old, some...)
 	}
-	return forgotten(s.flows.batch(ctx, old))
+	return forgotten(s.flows.Batch(ctx, old))
 }
 
 // forgotten counts what is gone by the results of asking for that. What was gone
@@ -80,13 +89,13 @@ func forgotten(results []error) (count int, err error) {
 // The kernel is asked for the flows of UDP, as there can be a million of others.
 // Kernels before 5.8 return all of them nevertheless, and one that refuses the
 // question with and without that condition does not track connections.
-func (s *Stack) flowsTo(ctx context.Context, family int, addrs map[netip.Addr]bool) ([]*nl.NetlinkRequest, error) {
-	for _, req := range []*nl.NetlinkRequest{flowsOfUDP(family), flowRequest(nl.IPCTNL_MSG_CT_GET, family)} {
-		old, err := dump(ctx, s.flows, req, func(body []byte) (*nl.NetlinkRequest, bool, error) {
-			if len(body) < nl.SizeofNfgenmsg {
+func (s *Stack) flowsTo(ctx context.Context, family uint8, addrs map[netip.Addr]bool) ([]*rtnetlink.Request, error) {
+	for _, req := range []*rtnetlink.Request{flowsOfUDP(family), flowRequest(flowGet, family)} {
+		old, err := rtnetlink.Dump(ctx, s.flows, dumpTries, req, func(body []byte) (*rtnetlink.Request, bool, error) {
+			if len(body) < sizeofFlow {
 				return nil, false, fmt.Errorf("flow message of %d bytes: %w", len(body), unix.EBADMSG)
 			}
-			flow := body[nl.SizeofNfgenmsg:]
+			flow := body[sizeofFlow:]
 			if protocol, to := flowTo(flow); protocol != unix.IPPROTO_UDP || !addrs[to] {
 				return nil, false, nil
 			}
@@ -99,28 +108,24 @@ func (s *Stack) flowsTo(ctx context.Context, family int, addrs map[netip.Addr]bo
 	return nil, nil
 }
 
-func flowsOfUDP(family int) *nl.NetlinkRequest {
-	req := flowRequest(nl.IPCTNL_MSG_CT_GET, family)
-	tuple := nl.NewRtAttr(nl.CTA_TUPLE_ORIG|unix.NLA_F_NESTED, nil)
-	tuple.AddRtAttr(nl.CTA_TUPLE_PROTO|unix.NLA_F_NESTED, nil).
-		AddRtAttr(nl.CTA_PROTO_NUM, nl.Uint8Attr(unix.IPPROTO_UDP))
-	req.AddData(tuple)
-	only := nl.NewRtAttr(ctaFilter|unix.NLA_F_NESTED, nil)
-	only.AddRtAttr(ctaFilterOriginal, nl.Uint32Attr(filterProtocol))
-	req.AddData(only)
+func flowsOfUDP(family uint8) *rtnetlink.Request {
+	req := flowRequest(flowGet, family)
+	protocol := rtnetlink.AppendAttribute(nil, ctaProtocolNumber, []byte{unix.IPPROTO_UDP})
+	req.Add(ctaTuple|unix.NLA_F_NESTED, rtnetlink.AppendAttribute(nil, ctaTupleProtocol|unix.NLA_F_NESTED, protocol))
+	req.Add(ctaFilter|unix.NLA_F_NESTED, rtnetlink.AppendNumber(nil, ctaFilterOriginal, filterProtocol))
 	return req
 }
 
 // flowTo returns the protocol of a flow and where its first packet went, before
 // any translation.
 func flowTo(flow []byte) (protocol byte, to netip.Addr) {
-	tuple := nested(flow, nl.CTA_TUPLE_ORIG)
-	if number := nested(nested(tuple, nl.CTA_TUPLE_PROTO), nl.CTA_PROTO_NUM); len(number) == 1 {
+	tuple := rtnetlink.Attribute(flow, ctaTuple)
+	if number := rtnetlink.Attribute(rtnetlink.Attribute(tuple, ctaTupleProtocol), ctaProtocolNumber); len(number) == 1 {
 		protocol = number[0]
 	}
-	for kind, value := range attributes(nested(tuple, nl.CTA_TUPLE_IP)) {
-		if kind == nl.CTA_IP_V4_DST || kind == nl.CTA_IP_V6_DST {
-			to, _ = netip.AddrFromSlice(value)
+	for kind, value := range rtnetlink.Attributes(rtnetlink.Attribute(tuple, ctaTupleIP)) {
+		if kind == ctaIPv4To || kind == ctaIPv6To {
+			to = rtnetlink.Address(value)
 		}
 	}
 	return protocol, to
@@ -128,21 +133,20 @@ func flowTo(flow []byte) (protocol byte, to netip.Addr) {
 
 // oldFlow asks the kernel to forget a flow, and not another that looks the same
 // by then.
-func oldFlow(flow []byte, family int) *nl.NetlinkRequest {
-	req := flowRequest(nl.IPCTNL_MSG_CT_DELETE, family)
-	for kind, value := range attributes(flow) {
+func oldFlow(flow []byte, family uint8) *rtnetlink.Request {
+	req := flowRequest(flowDelete, family)
+	for kind, value := range rtnetlink.Attributes(flow) {
 		switch kind {
-		case nl.CTA_TUPLE_ORIG:
-			req.AddData(nl.NewRtAttr(nl.CTA_TUPLE_ORIG|unix.NLA_F_NESTED, slices.Clone(value)))
-		case nl.CTA_ID, nl.CTA_ZONE:
-			req.AddData(nl.NewRtAttr(int(kind), slices.Clone(value)))
+		case ctaTuple:
+			req.Add(ctaTuple|unix.NLA_F_NESTED, value)
+		case ctaID, ctaZone:
+			req.Add(kind, value)
 		}
 	}
 	return req
 }
 
-func flowRequest(kind, family int) *nl.NetlinkRequest {
-	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|kind, 0)
-	req.AddData(&nl.Nfgenmsg{NfgenFamily: uint8(family), Version: unix.NFNETLINK_V0})
-	return req
+func flowRequest(kind uint16, family uint8) *rtnetlink.Request {
+	body := []byte{family, unix.NFNETLINK_V0, 0, 0} // struct nfgenmsg
+	return rtnetlink.NewRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|kind, 0, body)
 }

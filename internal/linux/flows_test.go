@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // needFlows ends the test where the kernel keeps no track of flows.
@@ -26,35 +27,37 @@ func needFlows(t *testing.T) {
 // flow has the kernel believe that there is a flow.
 func flow(t *testing.T, s *Stack, protocol byte, port uint16, from, to string) {
 	t.Helper()
+	const flowNew, ctaReply, ctaProtocolInfo, ctaTimeout = 0, 2, 4, 7
 	source, destination := netip.MustParseAddr(from), netip.MustParseAddr(to)
-	req := flowRequest(nl.IPCTNL_MSG_CT_NEW, familyOf(source))
-	req.Flags |= unix.NLM_F_CREATE | unix.NLM_F_EXCL
-	sourceKind, destinationKind := nl.CTA_IP_V4_SRC, nl.CTA_IP_V4_DST
-	if source.Is6() {
-		sourceKind, destinationKind = nl.CTA_IP_V6_SRC, nl.CTA_IP_V6_DST
-	}
-	tuple := func(kind int, source, destination netip.Addr, sport, dport uint16) {
-		tuple := nl.NewRtAttr(kind|unix.NLA_F_NESTED, nil)
-		ip := tuple.AddRtAttr(nl.CTA_TUPLE_IP|unix.NLA_F_NESTED, nil)
-		ip.AddRtAttr(sourceKind, source.AsSlice())
-		ip.AddRtAttr(destinationKind, destination.AsSlice())
-		proto := tuple.AddRtAttr(nl.CTA_TUPLE_PROTO|unix.NLA_F_NESTED, nil)
-		proto.AddRtAttr(nl.CTA_PROTO_NUM, nl.Uint8Attr(protocol))
-		proto.AddRtAttr(nl.CTA_PROTO_SRC_PORT, binary.BigEndian.AppendUint16(nil, sport))
-		proto.AddRtAttr(nl.CTA_PROTO_DST_PORT, binary.BigEndian.AppendUint16(nil, dport))
-		req.AddData(tuple)
-	}
-	tuple(nl.CTA_TUPLE_ORIG, source, destination, port, 53)
-	tuple(nl.CTA_TUPLE_REPLY, destination, source, 53, port)
-	req.AddData(nl.NewRtAttr(nl.CTA_TIMEOUT, binary.BigEndian.AppendUint32(nil, 600)))
+	req := rtnetlink.NewRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|flowNew, unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+		[]byte{rtnetlink.Family(source), unix.NFNETLINK_V0, 0, 0})
+	req.Add(ctaTuple|unix.NLA_F_NESTED, tuple(protocol, source, destination, port, 53))
+	req.Add(ctaReply|unix.NLA_F_NESTED, tuple(protocol, destination, source, 53, port))
+	req.Add(ctaTimeout, binary.BigEndian.AppendUint32(nil, 600))
 	if protocol == unix.IPPROTO_TCP {
-		info := nl.NewRtAttr(nl.CTA_PROTOINFO|unix.NLA_F_NESTED, nil)
-		info.AddRtAttr(nl.CTA_PROTOINFO_TCP|unix.NLA_F_NESTED, nil).AddRtAttr(nl.CTA_PROTOINFO_TCP_STATE, nl.Uint8Attr(3))
-		req.AddData(info)
+		const ctaTCP, ctaTCPState, established = 1, 1, 3
+		state := rtnetlink.AppendAttribute(nil, ctaTCPState, []byte{established})
+		req.Add(ctaProtocolInfo|unix.NLA_F_NESTED, rtnetlink.AppendAttribute(nil, ctaTCP|unix.NLA_F_NESTED, state))
 	}
-	if errs := s.flows.batch(t.Context(), []*nl.NetlinkRequest{req}); errs[0] != nil {
-		t.Fatalf("make a flow from %s to %s: %v", from, to, errs[0])
+	if err := s.flows.Do(t.Context(), req); err != nil {
+		t.Fatalf("make a flow from %s to %s: %v", from, to, err)
 	}
+}
+
+// tuple is what the packets of one direction are like.
+func tuple(protocol byte, from, to netip.Addr, fromPort, toPort uint16) []byte {
+	const ctaIPv4From, ctaIPv6From, ctaPortFrom, ctaPortTo = 1, 3, 2, 3
+	fromKind, toKind := uint16(ctaIPv4From), uint16(ctaIPv4To)
+	if from.Is6() {
+		fromKind, toKind = ctaIPv6From, ctaIPv6To
+	}
+	ip := rtnetlink.AppendAttribute(nil, fromKind, from.AsSlice())
+	ip = rtnetlink.AppendAttribute(ip, toKind, to.AsSlice())
+	ports := rtnetlink.AppendAttribute(nil, ctaProtocolNumber, []byte{protocol})
+	ports = rtnetlink.AppendAttribute(ports, ctaPortFrom, binary.BigEndian.AppendUint16(nil, fromPort))
+	ports = rtnetlink.AppendAttribute(ports, ctaPortTo, binary.BigEndian.AppendUint16(nil, toPort))
+	b := rtnetlink.AppendAttribute(nil, ctaTupleIP|unix.NLA_F_NESTED, ip)
+	return rtnetlink.AppendAttribute(b, ctaTupleProtocol|unix.NLA_F_NESTED, ports)
 }
 
 func TestTheFlowsToAnAddressAreForgotten(t *testing.T) {
@@ -87,8 +90,8 @@ func TestTheFlowsToAnAddressAreForgotten(t *testing.T) {
 		}
 	}
 	make() // nothing of the old ones is left that would be in the way
-	left, err := dump(t.Context(), s.flows, flowRequest(nl.IPCTNL_MSG_CT_GET, unix.AF_INET), func(body []byte) (byte, bool, error) {
-		protocol, _ := flowTo(body[nl.SizeofNfgenmsg:])
+	left, err := rtnetlink.Dump(t.Context(), s.flows, 1, flowRequest(flowGet, unix.AF_INET), func(body []byte) (byte, bool, error) {
+		protocol, _ := flowTo(body[sizeofFlow:])
 		return protocol, protocol != unix.IPPROTO_UDP, nil
 	})
 	if err != nil || string(left) != string([]byte{unix.IPPROTO_TCP}) {
@@ -154,15 +157,33 @@ func TestAPinnedFlowIsFreed(t *testing.T) {
 	arrives("127.0.0.3")
 }
 
+// refusing is a kernel that refuses whatever it is asked for.
+type refusing struct {
+	errno   unix.Errno
+	answers [][]byte
+}
+
+func (k *refusing) Send(msg []byte) error {
+	h, _, _, err := rtnetlink.Cut(msg)
+	result := make([]byte, 4+unix.SizeofNlMsghdr)
+	native.PutUint32(result, uint32(-int32(k.errno)))
+	k.answers = append(k.answers, rtnetlink.NewRequest(unix.NLMSG_ERROR, 0, result).AppendTo(nil, h.Seq))
+	return err
+}
+
+func (k *refusing) Receive(buf []byte) (int, error) {
+	n := copy(buf, k.answers[0])
+	k.answers = k.answers[1:]
+	return n, nil
+}
+
+func (k *refusing) Close() error { return nil }
+
 func TestWithoutAKernelThatTracksFlowsThereAreNone(t *testing.T) {
-	refuse := func(errno unix.Errno) *conn {
-		k := &script{}
-		k.answer = func(seq uint32) [][]byte { return [][]byte{result(unix.NLMSG_ERROR, seq, errno)} }
-		return newConn(k)
-	}
+	refuse := func(errno unix.Errno) *rtnetlink.Conn { return rtnetlink.NewConn(&refusing{errno: errno}) }
 	for _, tt := range []struct {
 		name  string
-		flows *conn
+		flows *rtnetlink.Conn
 		want  error
 	}{
 		{"no netfilter", nil, nil},

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 const (
@@ -34,10 +34,7 @@ type link struct {
 }
 
 func (s *Stack) links(ctx context.Context) ([]link, error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
-	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	req.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStats)))
-	return dump(ctx, s.route, req, func(body []byte) (link, bool, error) {
+	return rtnetlink.Dump(ctx, s.route, dumpTries, linkQuestion(), func(body []byte) (link, bool, error) {
 		l, err := parseLink(body)
 		return l, err == nil, err
 	})
@@ -48,15 +45,28 @@ func (s *Stack) link(ctx context.Context, name string) (link, error) {
 	if len(name) >= unix.IFNAMSIZ {
 		return link{}, fmt.Errorf("name longer than %d bytes: %w", unix.IFNAMSIZ-1, unix.ENODEV)
 	}
-	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
-	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	req.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStats)))
-	req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
-	body, err := s.route.ask(ctx, req)
+	req := linkQuestion()
+	req.Add(unix.IFLA_IFNAME, append([]byte(name), 0))
+	body, err := s.route.Ask(ctx, req)
 	if err != nil {
 		return link{}, err
 	}
 	return parseLink(body)
+}
+
+func linkQuestion() *rtnetlink.Request {
+	req := rtnetlink.NewRequest(unix.RTM_GETLINK, 0, linkBody(0, 0))
+	req.AddNumber(unix.IFLA_EXT_MASK, skipStats)
+	return req
+}
+
+// linkBody writes a struct ifinfomsg that sets flags.
+func linkBody(index int, flags uint32) []byte {
+	b := make([]byte, unix.SizeofIfInfomsg)
+	native.PutUint32(b[4:], uint32(index))
+	native.PutUint32(b[8:], flags)
+	native.PutUint32(b[12:], flags) // what changes
+	return b
 }
 
 // parseLink reads the body of a RTM_NEWLINK.
@@ -68,10 +78,10 @@ func parseLink(body []byte) (link, error) {
 	l.Index = int(int32(native.Uint32(body[4:])))
 	l.Up = l.flags&unix.IFF_UP != 0
 	waiting := false
-	for kind, value := range attributes(body[unix.SizeofIfInfomsg:]) {
+	for kind, value := range rtnetlink.Attributes(body[unix.SizeofIfInfomsg:]) {
 		switch kind {
 		case unix.IFLA_IFNAME:
-			l.Name = text(value)
+			l.Name = rtnetlink.Text(value)
 		case unix.IFLA_ADDRESS:
 			if len(value) == len(l.MAC) && l.hardware == unix.ARPHRD_ETHER {
 				l.MAC = [6]byte(value)
@@ -79,27 +89,17 @@ func parseLink(body []byte) (link, error) {
 		case unix.IFLA_OPERSTATE:
 			waiting = len(value) == 1 && (value[0] == operTesting || value[0] == operDormant)
 		case unix.IFLA_CARRIER_CHANGES:
-			l.flaps = number(value)
+			l.flaps = rtnetlink.Number(value)
 		case unix.IFLA_LINKINFO:
-			l.Kind = text(nested(value, unix.IFLA_INFO_KIND))
+			l.Kind = rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND))
 		case unix.IFLA_AF_SPEC:
-			l.promotes = promotes(nested(nested(value, unix.AF_INET), unix.IFLA_INET_CONF))
+			l.promotes = promotes(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET), unix.IFLA_INET_CONF))
 		}
 	}
 	// The operational state alone says too little: it follows the carrier
 	// only some time later.
 	l.Carrier = l.flags&unix.IFF_LOWER_UP != 0 && !waiting
 	return l, nil
-}
-
-// nested returns the attribute of that kind within another.
-func nested(b []byte, want uint16) []byte {
-	for kind, value := range attributes(b) {
-		if kind == want {
-			return value
-		}
-	}
-	return nil
 }
 
 // promotes reads the IPv4 settings of a link: one number each, counted from 1.
@@ -111,20 +111,16 @@ func promotes(settings []byte) bool {
 // setLink asks for a link to be up, or to keep secondary addresses when the
 // primary goes. The latter is the sysctl net.ipv4.conf.<link>.promote_secondaries,
 // which netlink sets also where /proc/sys is read-only.
-func setLink(index int, up, promote bool) *nl.NetlinkRequest {
-	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	msg.Index = int32(index)
+func setLink(index int, up, promote bool) *rtnetlink.Request {
+	var flags uint32
 	if up {
-		msg.Flags, msg.Change = unix.IFF_UP, unix.IFF_UP
+		flags = unix.IFF_UP
 	}
-	req := nl.NewNetlinkRequest(unix.RTM_SETLINK, 0)
-	req.AddData(msg)
+	req := rtnetlink.NewRequest(unix.RTM_SETLINK, 0, linkBody(index, flags))
 	if promote {
-		spec := nl.NewRtAttr(unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, nil)
-		inet := spec.AddRtAttr(unix.AF_INET|unix.NLA_F_NESTED, nil)
-		conf := inet.AddRtAttr(unix.IFLA_INET_CONF|unix.NLA_F_NESTED, nil)
-		conf.AddRtAttr(promoteSecondaries, nl.Uint32Attr(1))
-		req.AddData(spec)
+		conf := rtnetlink.AppendNumber(nil, promoteSecondaries, 1)
+		inet := rtnetlink.AppendAttribute(nil, unix.IFLA_INET_CONF|unix.NLA_F_NESTED, conf)
+		req.Add(unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, rtnetlink.AppendAttribute(nil, unix.AF_INET|unix.NLA_F_NESTED, inet))
 	}
 	return req
 }

@@ -9,6 +9,7 @@ package linux
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,15 +18,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
+
+// dumpTries is how often a dump is tried: for a second in all.
+const dumpTries = 11
+
+// native is the byte order of netlink: the machine's.
+var native = binary.NativeEndian
 
 // Stack is the network stack of the network namespace in which it was made,
 // wherever its methods are called from. It is safe for concurrent use.
 type Stack struct {
 	log   *slog.Logger
-	route *conn
+	route *rtnetlink.Conn
 	// flows is the kernel's table of connections, nil where it has none.
-	flows *conn
+	flows *rtnetlink.Conn
 	// wire sends frames; it receives none.
 	wire int
 	ears *ears
@@ -37,11 +45,11 @@ type Stack struct {
 
 // New opens the network stack. It needs CAP_NET_ADMIN and CAP_NET_RAW.
 func New(log *slog.Logger) (*Stack, error) {
-	sock, err := openSocket(unix.NETLINK_ROUTE)
+	sock, err := rtnetlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
-	s := &Stack{log: log, route: newConn(sock), wire: -1}
+	s := &Stack{log: log, route: rtnetlink.NewConn(sock), wire: -1}
 	if s.marks, err = keepsAttribute(s.route, ifaProto); err != nil {
 		return nil, errors.Join(fmt.Errorf("ask the kernel about address marks: %w", err), s.Close())
 	}
@@ -59,7 +67,7 @@ func New(log *slog.Logger) (*Stack, error) {
 
 // Close releases the sockets. What is on the links stays there.
 func (s *Stack) Close() error {
-	err := s.route.close()
+	err := s.route.Close()
 	if s.wire >= 0 {
 		err = errors.Join(err, unix.Close(s.wire))
 	}
@@ -67,7 +75,7 @@ func (s *Stack) Close() error {
 		err = errors.Join(err, s.ears.close())
 	}
 	if s.flows != nil {
-		err = errors.Join(err, s.flows.close())
+		err = errors.Join(err, s.flows.Close())
 	}
 	return err
 }

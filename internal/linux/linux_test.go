@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 func TestAStackIsForAllAtOnce(t *testing.T) {
@@ -26,7 +27,7 @@ func TestAStackIsForAllAtOnce(t *testing.T) {
 	for _, job := range jobs {
 		all.Go(func() {
 			for range 50 {
-				if err := job(); err != nil && !errors.Is(err, errInterrupted) {
+				if err := job(); err != nil && !errors.Is(err, rtnetlink.ErrInterrupted) {
 					t.Error(err)
 				}
 			}

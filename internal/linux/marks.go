@@ -5,8 +5,9 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // keepsAttribute finds out whether the kernel knows this attribute of
@@ -18,11 +19,11 @@ import (
 // (ENODEV). Nothing is changed either way, and unlike the number of the release
 // the answer is right for the kernels of distributions, which are older by
 // number than by content.
-func keepsAttribute(c *conn, attribute int) (bool, error) {
+func keepsAttribute(c *rtnetlink.Conn, attribute uint16) (bool, error) {
 	req := addressRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL,
 		netip.MustParsePrefix("192.0.2.1/32"), 0)
-	req.AddData(nl.NewRtAttr(attribute, nil))
-	switch err := c.batch(context.Background(), []*nl.NetlinkRequest{req})[0]; {
+	req.Add(attribute, nil)
+	switch err := c.Do(context.Background(), req); {
 	case errors.Is(err, unix.ERANGE):
 		return true, nil
 	case errors.Is(err, unix.ENODEV):

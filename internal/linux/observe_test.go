@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // links shows the links other than lo.
@@ -346,7 +347,7 @@ func TestAPartialViewIsNeverReturned(t *testing.T) {
 		}
 		node, err := s.Observe(t.Context())
 		if err != nil {
-			if !errors.Is(err, errInterrupted) {
+			if !errors.Is(err, rtnetlink.ErrInterrupted) {
 				t.Fatal(err)
 			}
 			continue

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // plan is the requests that bring about a change, made from one look at what
@@ -38,7 +38,7 @@ type step struct {
 	address announce.Address
 	// old is what the request takes off; it puts on when there is none.
 	old *held
-	req *nl.NetlinkRequest
+	req *rtnetlink.Request
 }
 
 func newPlan(links map[string]link, there []held, marks bool) *plan {
@@ -69,7 +69,7 @@ func (p *plan) put(a announce.Address) {
 			return
 		}
 	}
-	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
+	flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
 	for _, h := range is {
 		switch {
 		case mustGo(h, a):
@@ -158,8 +158,8 @@ func (p *plan) spare(l link, err error) {
 	p.steps = steps
 }
 
-func (p *plan) requests() []*nl.NetlinkRequest {
-	reqs := make([]*nl.NetlinkRequest, len(p.steps))
+func (p *plan) requests() []*rtnetlink.Request {
+	reqs := make([]*rtnetlink.Request, len(p.steps))
 	for i, s := range p.steps {
 		reqs[i] = s.req
 	}

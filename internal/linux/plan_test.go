@@ -93,7 +93,7 @@ func TestWhatIsGoneByItselfHasNotFailed(t *testing.T) {
 	p.remove(remote("eth0", "192.0.2.1/24"))
 	p.remove(remote("eth0", "fd00::1/64"))
 	p.put(remote("eth0", "fd00::2/64"))
-	p.report([]error{kernelError{errno: unix.EADDRNOTAVAIL}, kernelError{errno: unix.ENODEV}, kernelError{errno: unix.ENODEV}})
+	p.report([]error{unix.EADDRNOTAVAIL, unix.ENODEV, unix.ENODEV})
 	want := "fd00::2/64 on eth0: no such device"
 	if diff := cmp.Diff(want, errorText(errors.Join(p.failed...))); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)

@@ -17,6 +17,10 @@ import (
 // queues on the way, and for those of whoever has to answer all of them.
 const probeBurst = 32
 
+// probePauses is how often a probe waits for room in the queue of the link, for 1,
+// 2, 4 ... milliseconds: a second in all.
+const probePauses = 10
+
 // probeLag is what may be made up for at once, after this process had to wait
 // for a processor.
 const probeLag = 8 * time.Millisecond
@@ -133,20 +137,20 @@ func (s *Stack) askOnce(ctx context.Context, l link, addrs []netip.Addr) error {
 
 // sendProbe waits for room in the queue of the link.
 func (s *Stack) sendProbe(ctx context.Context, l link, addr netip.Addr) (err error) {
-	for try := range dumpTries {
-		if err := pause(ctx, try); err != nil {
-			return err
-		}
+	for try := 0; ; try++ {
 		if addr.Is4() {
 			err = s.transmit(l, unix.ETH_P_ARP, broadcastMAC, probeARP(l.MAC, addr))
 		} else {
 			err = s.transmit(l, unix.ETH_P_IPV6, groupMAC(solicitedNode(addr)), probeNS(addr))
 		}
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.ENOBUFS) {
+		full := errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS)
+		if !full || try == probePauses {
+			return err
+		}
+		if err := wait(ctx, time.Millisecond<<try); err != nil {
 			return err
 		}
 	}
-	return err
 }
 
 // checkHeard makes sure that all who spoke until now were heard, and that they

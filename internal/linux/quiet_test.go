@@ -6,28 +6,44 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // counted is a transport that counts what asks the kernel for a change.
 type counted struct {
-	transport
+	rtnetlink.Transport
 	writes int
 }
 
-func (c *counted) send(msg []byte) error {
+// count has s ask by a transport that counts.
+func count(t testing.TB, s *Stack) *counted {
+	t.Helper()
+	sock, err := rtnetlink.Open(unix.NETLINK_ROUTE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.route.Close(); err != nil {
+		t.Error(err)
+	}
+	c := &counted{Transport: sock}
+	s.route = rtnetlink.NewConn(c)
+	return c
+}
+
+func (c *counted) Send(msg []byte) error {
 	for rest := msg; len(rest) > 0; {
-		h, _, after, err := cut(rest)
+		h, _, after, err := rtnetlink.Cut(rest)
 		if err != nil {
 			return err
 		}
-		switch h.Type {
+		switch h.Kind {
 		case unix.RTM_GETADDR, unix.RTM_GETLINK, unix.RTM_GETROUTE:
 		default:
 			c.writes++
 		}
 		rest = after
 	}
-	return c.transport.send(msg)
+	return c.Transport.Send(msg)
 }
 
 // round is what the agent does again and again.
@@ -42,8 +58,7 @@ func round(t testing.TB, s *Stack, wanted []announce.Address) {
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
-	kernel := &counted{transport: s.route.sock}
-	s.route.sock = kernel
+	kernel := count(t, s)
 	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0")
 	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
 		t.Fatal(err)
@@ -77,8 +92,7 @@ func BenchmarkQuietRound10k(b *testing.B) {
 	}
 	wanted := append(block("kube-lb0", "198.18.0.1/32", 5000), block("kube-lb0", "2001:db8::1/128", 5000)...)
 	put(b, s, wanted...)
-	kernel := &counted{transport: s.route.sock}
-	s.route.sock = kernel
+	kernel := count(b, s)
 	for b.Loop() {
 		round(b, s, wanted)
 	}

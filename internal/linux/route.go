@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // defaultRoute is a route to everywhere, and the links by which it leaves.
@@ -18,12 +19,11 @@ type defaultRoute struct {
 // defaultLinks returns the links of the best default routes of a family: more
 // than one when a route has several next hops, or several routes the same
 // metric, as router advertisements make them.
-func (s *Stack) defaultLinks(ctx context.Context, family int) (map[int]bool, error) {
-	msg := nl.NewRtMsg()
-	*msg = nl.RtMsg{RtMsg: unix.RtMsg{Family: uint8(family), Table: unix.RT_TABLE_MAIN, Type: unix.RTN_UNICAST}}
-	req := nl.NewNetlinkRequest(unix.RTM_GETROUTE, 0)
-	req.AddData(msg)
-	routes, err := dump(ctx, s.route, req, func(body []byte) (defaultRoute, bool, error) {
+func (s *Stack) defaultLinks(ctx context.Context, family uint8) (map[int]bool, error) {
+	question := make([]byte, unix.SizeofRtMsg)
+	question[0], question[4], question[7] = family, unix.RT_TABLE_MAIN, unix.RTN_UNICAST
+	req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, question)
+	routes, err := rtnetlink.Dump(ctx, s.route, dumpTries, req, func(body []byte) (defaultRoute, bool, error) {
 		return parseRoute(body, family)
 	})
 	if errors.Is(err, unix.ENOENT) {
@@ -56,21 +56,21 @@ func bestLinks(routes []defaultRoute) map[int]bool {
 
 // parseRoute reads the body of a RTM_NEWROUTE, if it is a default route of the
 // main table.
-func parseRoute(body []byte, family int) (r defaultRoute, wanted bool, err error) {
+func parseRoute(body []byte, family uint8) (r defaultRoute, wanted bool, err error) {
 	if len(body) < unix.SizeofRtMsg {
 		return r, false, fmt.Errorf("route message of %d bytes: %w", len(body), unix.EBADMSG)
 	}
-	if !leadsEverywhere(body) || int(body[0]) != family {
+	if !leadsEverywhere(body) || body[0] != family {
 		return r, false, nil
 	}
 	dead := native.Uint32(body[8:])&unix.RTNH_F_DEAD != 0
-	for kind, value := range attributes(body[unix.SizeofRtMsg:]) {
+	for kind, value := range rtnetlink.Attributes(body[unix.SizeofRtMsg:]) {
 		switch kind {
 		case unix.RTA_PRIORITY:
-			r.metric = number(value)
+			r.metric = rtnetlink.Number(value)
 		case unix.RTA_OIF:
 			if !dead {
-				r.links = append(r.links, int(number(value)))
+				r.links = append(r.links, int(rtnetlink.Number(value)))
 			}
 		case unix.RTA_MULTIPATH:
 			r.links = append(r.links, nextHops(value)...)
@@ -95,7 +95,7 @@ func nextHops(b []byte) (links []int) {
 		if b[2]&unix.RTNH_F_DEAD == 0 {
 			links = append(links, int(native.Uint32(b[4:])))
 		}
-		b = b[min(align(size), len(b)):]
+		b = b[min(rtnetlink.Align(size), len(b)):]
 	}
 	return links
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 const (
@@ -49,7 +50,7 @@ func (k *Kernel) addresses(ctx context.Context, tries, link int) ([]holding, err
 		body := make([]byte, unix.SizeofIfAddrmsg)
 		body[0] = family
 		native.PutUint32(body[4:], uint32(link))
-		some, err := list(ctx, k.route, tries, newRequest(unix.RTM_GETADDR, 0, body), func(body []byte) (holding, bool, error) {
+		some, err := rtnetlink.Dump(ctx, k.route, tries, rtnetlink.NewRequest(unix.RTM_GETADDR, 0, body), func(body []byte) (holding, bool, error) {
 			// Kernels without strict checks answer for all links, those without
 			// IPv6 for all families.
 			h, err := parseHolding(body)
@@ -70,14 +71,14 @@ func parseHolding(body []byte) (holding, error) {
 	}
 	h := holding{link: int(native.Uint32(body[4:])), flags: uint32(body[2]), lasting: true}
 	var local, other netip.Addr
-	for kind, value := range attributes(body[unix.SizeofIfAddrmsg:]) {
+	for kind, value := range rtnetlink.Attributes(body[unix.SizeofIfAddrmsg:]) {
 		switch kind {
 		case unix.IFA_LOCAL:
-			local = address(value)
+			local = rtnetlink.Address(value)
 		case unix.IFA_ADDRESS:
-			other = address(value)
+			other = rtnetlink.Address(value)
 		case unix.IFA_FLAGS:
-			h.flags = number(value)
+			h.flags = rtnetlink.Number(value)
 		case unix.IFA_CACHEINFO:
 			h.lasting = len(value) >= 8 && native.Uint32(value[4:]) == eternal
 		case ifaProto:

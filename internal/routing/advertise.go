@@ -141,3 +141,13 @@ func (s *schedule) solicited(from netip.Addr) bool {
 	}
 	return false
 }
+
+// wait is false when ctx is done before.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

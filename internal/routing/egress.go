@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // Egress returns the interface by which packets to neighbor leave this node, and
@@ -120,7 +121,7 @@ func (k *Kernel) device(ctx context.Context, name string) (link, bool, error) {
 // routeTo asks for the way to an address by the link with that index, or by any
 // when it is 0.
 func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (way, bool, error) {
-	body, err := k.route.ask(ctx, wayRequest(to, through, 0))
+	body, err := k.route.Ask(ctx, wayRequest(to, through, 0))
 	if leadsNowhere(err) {
 		return way{}, false, nil
 	}
@@ -138,14 +139,14 @@ func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (way, 
 }
 
 // wayRequest asks for a route, with flags such as RTM_F_FIB_MATCH.
-func wayRequest(to netip.Addr, through int, flags uint32) *request {
+func wayRequest(to netip.Addr, through int, flags uint32) *rtnetlink.Request {
 	body := make([]byte, unix.SizeofRtMsg)
-	body[0], body[1] = familyOf(to), uint8(to.BitLen())
+	body[0], body[1] = rtnetlink.Family(to), uint8(to.BitLen())
 	native.PutUint32(body[8:], flags)
-	req := newRequest(unix.RTM_GETROUTE, 0, body)
-	req.add(unix.RTA_DST, to.AsSlice())
+	req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
+	req.Add(unix.RTA_DST, to.AsSlice())
 	if through != 0 {
-		req.addNumber(unix.RTA_OIF, uint32(through))
+		req.AddNumber(unix.RTA_OIF, uint32(through))
 	}
 	return req
 }

@@ -9,6 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
@@ -132,12 +133,12 @@ func (s space) service(t testing.TB, name, prefix string) {
 	}
 	p := netip.MustParsePrefix(prefix)
 	body := make([]byte, unix.SizeofIfAddrmsg)
-	body[0], body[1], body[2] = familyOf(p.Addr()), uint8(p.Bits()), unix.IFA_F_NODAD
+	body[0], body[1], body[2] = rtnetlink.Family(p.Addr()), uint8(p.Bits()), unix.IFA_F_NODAD
 	native.PutUint32(body[4:], uint32(l.index))
-	req := newRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body)
-	req.add(unix.IFA_LOCAL, p.Addr().AsSlice())
-	req.add(ifaProto, []byte{announce.Mark})
-	if err := k.route.batch(t.Context(), []*request{req})[0]; err != nil {
+	req := rtnetlink.NewRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body)
+	req.Add(unix.IFA_LOCAL, p.Addr().AsSlice())
+	req.Add(ifaProto, []byte{announce.Mark})
+	if err := k.route.Do(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 const (
@@ -39,12 +40,12 @@ func (k *Kernel) Import(ctx context.Context, patterns []string, change func(come
 	}
 	// First the subscription, then the list: nothing happens in between that
 	// is in neither.
-	sub, err := subscribe(k.buffer, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
+	sub, err := rtnetlink.Subscribe(k.buffer, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
 		return err
 	}
-	defer sub.close()
-	defer sub.closeWith(ctx)()
+	defer sub.Close()
+	defer context.AfterFunc(ctx, sub.Close)()
 	v := newView(patterns)
 	if err := k.look(ctx, patience, v); err != nil {
 		return ended(ctx, err)
@@ -65,7 +66,7 @@ func ended(ctx context.Context, err error) error {
 
 // follow keeps v up to date. It reads everything when v is stale, though not more
 // often than makes sense, and when it is due.
-func (k *Kernel) follow(ctx context.Context, sub *subscription, v *view, change func(come, gone []peering.Imported)) error {
+func (k *Kernel) follow(ctx context.Context, sub *rtnetlink.Subscription, v *view, change func(come, gone []peering.Imported)) error {
 	due, soonest := time.Now().Add(k.every), time.Now()
 	var told time.Time
 	for {
@@ -73,7 +74,7 @@ func (k *Kernel) follow(ctx context.Context, sub *subscription, v *view, change 
 		if v.stale {
 			until = soonest
 		}
-		lost, err := sub.batch(until, v.hear)
+		lost, err := sub.Batch(until, v.hear)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("follow addresses: %w", err)
 		}
@@ -85,7 +86,7 @@ func (k *Kernel) follow(ctx context.Context, sub *subscription, v *view, change 
 		if v.stale && !now.Before(soonest) {
 			// While addresses keep changing it may take several attempts. In
 			// between the changes are followed.
-			if err := k.look(ctx, 1, v); err != nil && !errors.Is(err, errInterrupted) {
+			if err := k.look(ctx, 1, v); err != nil && !errors.Is(err, rtnetlink.ErrInterrupted) {
 				return err
 			}
 			due, soonest = now.Add(k.every), now.Add(listAgain)

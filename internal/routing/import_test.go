@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // dummy is a link like kube-lb0: it leads nowhere, and has no duplicates to look
@@ -163,13 +164,13 @@ func TestEverythingIsListedAgainWhenItIsDue(t *testing.T) {
 	k.every = 20 * time.Millisecond
 	l := newListener()
 	s.begin(t, func(ctx context.Context) {
-		deaf, err := subscribe(0) // to nothing
+		deaf, err := rtnetlink.Subscribe(0) // to nothing
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer deaf.close()
-		defer deaf.closeWith(ctx)()
+		defer deaf.Close()
+		defer context.AfterFunc(ctx, deaf.Close)()
 		if err := ended(ctx, k.follow(ctx, deaf, newView([]string{"kube-lb0"}), l.change)); err != nil {
 			t.Error(err)
 		}
@@ -228,9 +229,9 @@ func oneOnTop(b *testing.B, n int) {
 		body := make([]byte, unix.SizeofIfAddrmsg)
 		body[0], body[1] = unix.AF_INET, 32
 		native.PutUint32(body[4:], uint32(at.index))
-		req := newRequest(kind, flags, body)
-		req.add(unix.IFA_LOCAL, []byte{192, 0, 2, 1})
-		err := k.route.batch(b.Context(), []*request{req})[0]
+		req := rtnetlink.NewRequest(kind, flags, body)
+		req.Add(unix.IFA_LOCAL, []byte{192, 0, 2, 1})
+		err := k.route.Do(b.Context(), req)
 		done := time.Now()
 		if err != nil {
 			b.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 const (
@@ -95,16 +97,16 @@ func (k *Kernel) VRFTable(ctx context.Context, name string) (uint32, bool, error
 	return l.table, ok && l.table != 0, err
 }
 
-func linkRequest(index int) *request {
+func linkRequest(index int) *rtnetlink.Request {
 	body := make([]byte, unix.SizeofIfInfomsg)
 	native.PutUint32(body[4:], uint32(index))
-	req := newRequest(unix.RTM_GETLINK, 0, body)
-	req.addNumber(unix.IFLA_EXT_MASK, skipStats)
+	req := rtnetlink.NewRequest(unix.RTM_GETLINK, 0, body)
+	req.AddNumber(unix.IFLA_EXT_MASK, skipStats)
 	return req
 }
 
 func (k *Kernel) links(ctx context.Context, tries int) ([]link, error) {
-	return list(ctx, k.route, tries, linkRequest(0), func(body []byte) (link, bool, error) {
+	return rtnetlink.Dump(ctx, k.route, tries, linkRequest(0), func(body []byte) (link, bool, error) {
 		l, err := parseLink(body)
 		return l, true, err
 	})
@@ -116,7 +118,7 @@ func (k *Kernel) link(ctx context.Context, name string) (link, bool, error) {
 		return link{}, false, nil
 	}
 	req := linkRequest(0)
-	req.add(unix.IFLA_IFNAME, append([]byte(name), 0))
+	req.Add(unix.IFLA_IFNAME, append([]byte(name), 0))
 	return k.askLink(ctx, req)
 }
 
@@ -124,8 +126,8 @@ func (k *Kernel) linkAt(ctx context.Context, index int) (link, bool, error) {
 	return k.askLink(ctx, linkRequest(index))
 }
 
-func (k *Kernel) askLink(ctx context.Context, req *request) (link, bool, error) {
-	body, err := k.route.ask(ctx, req)
+func (k *Kernel) askLink(ctx context.Context, req *rtnetlink.Request) (link, bool, error) {
+	body, err := k.route.Ask(ctx, req)
 	if errors.Is(err, unix.ENODEV) {
 		return link{}, false, nil
 	}
@@ -146,29 +148,19 @@ func parseLink(body []byte) (link, error) {
 		up:    native.Uint32(body[8:])&unix.IFF_UP != 0,
 	}
 	ethernet := native.Uint16(body[2:]) == unix.ARPHRD_ETHER
-	for kind, value := range attributes(body[unix.SizeofIfInfomsg:]) {
+	for kind, value := range rtnetlink.Attributes(body[unix.SizeofIfInfomsg:]) {
 		switch kind {
 		case unix.IFLA_IFNAME:
-			l.name = text(value)
+			l.name = rtnetlink.Text(value)
 		case unix.IFLA_ADDRESS:
 			if ethernet && len(value) == 6 {
 				l.mac = slices.Clone(value)
 			}
 		case unix.IFLA_LINKINFO:
-			if text(nested(value, unix.IFLA_INFO_KIND)) == "vrf" {
-				l.table = number(nested(nested(value, unix.IFLA_INFO_DATA), vrfTable))
+			if rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND)) == "vrf" {
+				l.table = rtnetlink.Number(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.IFLA_INFO_DATA), vrfTable))
 			}
 		}
 	}
 	return l, nil
-}
-
-// nested returns the attribute of that kind within another.
-func nested(b []byte, want uint16) []byte {
-	for kind, value := range attributes(b) {
-		if kind == want {
-			return value
-		}
-	}
-	return nil
 }

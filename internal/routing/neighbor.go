@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 const (
@@ -128,9 +130,9 @@ func (c *icmp) greet(until time.Time) error {
 func (k *Kernel) neighbors(ctx context.Context, link int) ([]neighbor, error) {
 	body := make([]byte, unix.SizeofNdMsg)
 	body[0] = unix.AF_INET6
-	req := newRequest(unix.RTM_GETNEIGH, 0, body)
-	req.addNumber(unix.NDA_IFINDEX, uint32(link))
-	all, err := list(ctx, k.route, patience, req, func(body []byte) (neighbor, bool, error) {
+	req := rtnetlink.NewRequest(unix.RTM_GETNEIGH, 0, body)
+	req.AddNumber(unix.NDA_IFINDEX, uint32(link))
+	all, err := rtnetlink.Dump(ctx, k.route, patience, req, func(body []byte) (neighbor, bool, error) {
 		n, err := parseNeighbor(body)
 		return n, n.link == link && n.reachable(), err
 	})
@@ -158,9 +160,9 @@ func parseNeighbor(body []byte) (neighbor, error) {
 		state:  native.Uint16(body[8:]),
 		router: body[10]&unix.NTF_ROUTER != 0,
 	}
-	for kind, value := range attributes(body[unix.SizeofNdMsg:]) {
+	for kind, value := range rtnetlink.Attributes(body[unix.SizeofNdMsg:]) {
 		if kind == unix.NDA_DST {
-			n.addr = address(value)
+			n.addr = rtnetlink.Address(value)
 		}
 	}
 	return n, nil

@@ -202,7 +202,7 @@ func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, er
 // hop is not reached by what was learned: that could be the very route that it is
 // the next hop of, and would then hold itself.
 func (r *resolver) learned(ctx context.Context, to netip.Addr, vrf int) (bool, error) {
-	body, err := r.kernel.route.ask(ctx, wayRequest(to, vrf, unix.RTM_F_FIB_MATCH))
+	body, err := r.kernel.route.Ask(ctx, wayRequest(to, vrf, unix.RTM_F_FIB_MATCH))
 	if leadsNowhere(err) {
 		return true, nil // gone in between
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // action is something to do with a route.
@@ -22,7 +24,7 @@ type step struct {
 	route route
 }
 
-func (s step) request() *request {
+func (s step) request() *rtnetlink.Request {
 	switch s.do {
 	case create:
 		// Without EXCL an IPv6 route would join another's as one more next hop.

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // Route is a route that was learned and is to be in the kernel.
@@ -110,11 +112,11 @@ func mainTable(table uint32) uint32 {
 
 // carryOut does what p says.
 func (k *Kernel) carryOut(ctx context.Context, p plan) (problems []Problem) {
-	reqs := make([]*request, 0, len(p.steps))
+	reqs := make([]*rtnetlink.Request, 0, len(p.steps))
 	for _, s := range p.steps {
 		reqs = append(reqs, s.request())
 	}
-	for i, err := range k.route.batch(ctx, reqs) {
+	for i, err := range k.route.Batch(ctx, reqs) {
 		s := p.steps[i]
 		switch {
 		case s.do == remove && errors.Is(err, unix.ESRCH):

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 const bgp = 186
@@ -137,8 +139,7 @@ func TestOnlyWhatDiffersIsTouched(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
-	wire := &counted{transport: k.route.sock}
-	k.route.sock = wire
+	wire := s.count(t, k)
 	wanted := []Route{
 		learned("198.51.100.0/24", "192.0.3.254", "192.0.2.254"), learned("198.51.101.0/24", "fe80::fe%eth0"),
 		learned("2001:db8:f::/64", "2001:db8:1::fe", "2001:db8::fe"), learned("2001:db8:e::/64", "fe80::fe%eth1"),
@@ -165,34 +166,51 @@ func TestOnlyWhatDiffersIsTouched(t *testing.T) {
 // counted is a transport that counts what asks the kernel for a change, and says
 // of dumps that they were interrupted when it is told to.
 type counted struct {
-	transport
+	rtnetlink.Transport
 	writes      int
 	interrupted bool
 }
 
-func (c *counted) send(msg []byte) error {
+// count has k ask by a transport that counts.
+func (s space) count(t testing.TB, k *Kernel) *counted {
+	t.Helper()
+	c := &counted{}
+	s.do(func() {
+		var err error
+		if c.Transport, err = rtnetlink.Open(unix.NETLINK_ROUTE); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := k.route.Close(); err != nil {
+		t.Error(err)
+	}
+	k.route = rtnetlink.NewConn(c)
+	return c
+}
+
+func (c *counted) Send(msg []byte) error {
 	for rest := msg; len(rest) > 0; {
-		h, _, after, err := cut(rest)
+		h, _, after, err := rtnetlink.Cut(rest)
 		if err != nil {
 			return err
 		}
-		if h.kind == unix.RTM_NEWROUTE || h.kind == unix.RTM_DELROUTE {
+		if h.Kind == unix.RTM_NEWROUTE || h.Kind == unix.RTM_DELROUTE {
 			c.writes++
 		}
 		rest = after
 	}
-	return c.transport.send(msg)
+	return c.Transport.Send(msg)
 }
 
-func (c *counted) receive(buf []byte) (int, error) {
-	n, err := c.transport.receive(buf)
+func (c *counted) Receive(buf []byte) (int, error) {
+	n, err := c.Transport.Receive(buf)
 	for rest := buf[:n]; c.interrupted && len(rest) > 0; {
-		h, _, after, err := cut(rest)
+		h, _, after, err := rtnetlink.Cut(rest)
 		if err != nil {
 			return n, err
 		}
-		if h.flags&unix.NLM_F_MULTI != 0 {
-			native.PutUint16(rest[6:], h.flags|unix.NLM_F_DUMP_INTR)
+		if h.Flags&unix.NLM_F_MULTI != 0 {
+			native.PutUint16(rest[6:], h.Flags|unix.NLM_F_DUMP_INTR)
 		}
 		rest = after
 	}
@@ -205,9 +223,9 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 	k := s.kernel(t)
 	program(t, k, []Route{learned("198.51.100.0/24", "192.0.2.254")})
 	before := s.table(t, "254")
-	wire := &counted{transport: k.route.sock, interrupted: true}
-	k.route.sock = wire
-	if _, err := k.Program(t.Context(), []Route{learned("198.51.101.0/24", "192.0.2.254")}, bgp); !errors.Is(err, errInterrupted) {
+	wire := s.count(t, k)
+	wire.interrupted = true
+	if _, err := k.Program(t.Context(), []Route{learned("198.51.101.0/24", "192.0.2.254")}, bgp); !errors.Is(err, rtnetlink.ErrInterrupted) {
 		t.Errorf("Program: %v", err)
 	}
 	equal(t, s.table(t, "254"), before)

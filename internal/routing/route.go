@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // place is what a routing table has one route for.
@@ -49,20 +51,20 @@ func parseRoute(body []byte) (route, error) {
 		destination = netip.IPv6Unspecified()
 	}
 	var one hop
-	for kind, value := range attributes(body[unix.SizeofRtMsg:]) {
+	for kind, value := range rtnetlink.Attributes(body[unix.SizeofRtMsg:]) {
 		switch kind {
 		case unix.RTA_DST:
-			destination = address(value)
+			destination = rtnetlink.Address(value)
 		case unix.RTA_TABLE:
-			r.table = number(value)
+			r.table = rtnetlink.Number(value)
 		case unix.RTA_PRIORITY:
-			r.metric = number(value)
+			r.metric = rtnetlink.Number(value)
 		case unix.RTA_PREFSRC:
-			r.source = address(value)
+			r.source = rtnetlink.Address(value)
 		case unix.RTA_OIF:
-			one.link = int(number(value))
+			one.link = int(rtnetlink.Number(value))
 		case unix.RTA_GATEWAY:
-			one.gateway = address(value)
+			one.gateway = rtnetlink.Address(value)
 		case unix.RTA_VIA:
 			one.gateway = via(value)
 		case unix.RTA_MULTIPATH:
@@ -85,49 +87,49 @@ func parseHops(b []byte) (hops []hop) {
 			return hops
 		}
 		h := hop{link: int(native.Uint32(b[4:]))}
-		for kind, value := range attributes(b[unix.SizeofRtNexthop:size]) {
+		for kind, value := range rtnetlink.Attributes(b[unix.SizeofRtNexthop:size]) {
 			switch kind {
 			case unix.RTA_GATEWAY:
-				h.gateway = address(value)
+				h.gateway = rtnetlink.Address(value)
 			case unix.RTA_VIA:
 				h.gateway = via(value)
 			}
 		}
 		hops = append(hops, h)
-		b = b[min(align(size), len(b)):]
+		b = b[min(rtnetlink.Align(size), len(b)):]
 	}
 	return hops
 }
 
 // via reads a struct rtvia: a gateway of the other family.
 func via(value []byte) netip.Addr {
-	return address(value[min(2, len(value)):])
+	return rtnetlink.Address(value[min(2, len(value)):])
 }
 
 // request asks for something to be done with r: RTM_NEWROUTE or RTM_DELROUTE.
-func (r route) request(kind, flags uint16) *request {
+func (r route) request(kind, flags uint16) *rtnetlink.Request {
 	body := make([]byte, unix.SizeofRtMsg)
-	body[0], body[1] = familyOf(r.prefix.Addr()), uint8(r.prefix.Bits())
+	body[0], body[1] = rtnetlink.Family(r.prefix.Addr()), uint8(r.prefix.Bits())
 	body[5], body[7] = r.protocol, r.kind
 	if kind == unix.RTM_DELROUTE {
 		body[6] = unix.RT_SCOPE_NOWHERE // any
 	}
-	req := newRequest(kind, flags, body)
-	req.add(unix.RTA_DST, r.prefix.Addr().AsSlice())
-	req.addNumber(unix.RTA_TABLE, r.table)
+	req := rtnetlink.NewRequest(kind, flags, body)
+	req.Add(unix.RTA_DST, r.prefix.Addr().AsSlice())
+	req.AddNumber(unix.RTA_TABLE, r.table)
 	if r.metric != 0 {
-		req.addNumber(unix.RTA_PRIORITY, r.metric)
+		req.AddNumber(unix.RTA_PRIORITY, r.metric)
 	}
 	switch {
 	case kind == unix.RTM_DELROUTE:
 		// The place and the protocol are enough to know it, and all its hops go.
 	case len(r.hops) == 1:
-		req.body = r.hops[0].appendTo(req.body, r.prefix)
+		req.Add(r.hops[0].attribute(r.prefix))
 		if r.hops[0].link != 0 {
-			req.addNumber(unix.RTA_OIF, uint32(r.hops[0].link))
+			req.AddNumber(unix.RTA_OIF, uint32(r.hops[0].link))
 		}
 	default:
-		req.add(unix.RTA_MULTIPATH, r.nextHops())
+		req.Add(unix.RTA_MULTIPATH, r.nextHops())
 	}
 	return req
 }
@@ -136,7 +138,8 @@ func (r route) request(kind, flags uint16) *request {
 // written 0.
 func (r route) nextHops() (b []byte) {
 	for _, h := range r.hops {
-		gateway := h.appendTo(nil, r.prefix)
+		kind, value := h.attribute(r.prefix)
+		gateway := rtnetlink.AppendAttribute(nil, kind, value)
 		b = native.AppendUint16(b, uint16(unix.SizeofRtNexthop+len(gateway)))
 		b = append(b, 0, 0)
 		b = native.AppendUint32(b, uint32(h.link))
@@ -145,15 +148,15 @@ func (r route) nextHops() (b []byte) {
 	return b
 }
 
-// appendTo writes the gateway of a route to prefix. One of the other family is a
-// struct rtvia (RFC 8950).
-func (h hop) appendTo(b []byte, prefix netip.Prefix) []byte {
-	value := h.gateway.AsSlice()
-	if familyOf(h.gateway) == familyOf(prefix.Addr()) {
-		return appendAttribute(b, unix.RTA_GATEWAY, value)
+// attribute is the gateway of a route to prefix. One of the other family is a struct
+// rtvia (RFC 8950).
+func (h hop) attribute(prefix netip.Prefix) (kind uint16, value []byte) {
+	value = h.gateway.AsSlice()
+	family := rtnetlink.Family(h.gateway)
+	if family == rtnetlink.Family(prefix.Addr()) {
+		return unix.RTA_GATEWAY, value
 	}
-	family := native.AppendUint16(nil, uint16(familyOf(h.gateway)))
-	return appendAttribute(b, unix.RTA_VIA, append(family, value...))
+	return unix.RTA_VIA, append(native.AppendUint16(nil, uint16(family)), value...)
 }
 
 // routes returns the routes of both families in a table.
@@ -162,9 +165,9 @@ func (k *Kernel) routes(ctx context.Context, table uint32) ([]route, error) {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		body := make([]byte, unix.SizeofRtMsg)
 		body[0] = family
-		req := newRequest(unix.RTM_GETROUTE, 0, body)
-		req.addNumber(unix.RTA_TABLE, table)
-		some, err := list(ctx, k.route, patience, req, func(body []byte) (route, bool, error) {
+		req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
+		req.AddNumber(unix.RTA_TABLE, table)
+		some, err := rtnetlink.Dump(ctx, k.route, patience, req, func(body []byte) (route, bool, error) {
 			// Kernels without strict checks answer for all tables, those
 			// without IPv6 for all families.
 			r, err := parseRoute(body)

@@ -9,19 +9,29 @@
 package routing
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
+
+// patience is how often a dump is tried by one who cannot go on without: for half
+// a second in all.
+const patience = 10
+
+// native is the byte order of netlink: the machine's.
+var native = binary.NativeEndian
 
 // Kernel is the routing of the network namespace in which it was made and its
 // methods are called. It is safe for concurrent use.
 type Kernel struct {
 	log   *slog.Logger
-	route *conn
+	route *rtnetlink.Conn
 
 	// every is how often Import lists what it follows.
 	every time.Duration
@@ -45,20 +55,13 @@ const (
 // New opens the routing of the kernel. It needs no capability; Program needs
 // CAP_NET_ADMIN, Advertise and LinkLocalNeighbor need CAP_NET_RAW.
 func New(log *slog.Logger) (*Kernel, error) {
-	sock, err := openSocket()
+	sock, err := rtnetlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
-	// An answer comes within the system call that asks. This bounds the wait
-	// for one that got lost.
-	wait := unix.NsecToTimeval(int64(5 * time.Second))
-	if err := unix.SetsockoptTimeval(sock.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		sock.close()
-		return nil, fmt.Errorf("open rtnetlink: setsockopt: %w", err)
-	}
 	return &Kernel{
 		log:      log,
-		route:    &conn{sock: sock, inbox: make([]byte, 64<<10)},
+		route:    rtnetlink.NewConn(sock),
 		every:    listEvery,
 		buffer:   importBuffer,
 		defaults: make(map[place]bool),
@@ -66,4 +69,4 @@ func New(log *slog.Logger) (*Kernel, error) {
 }
 
 // Close releases the socket. Routes that were programmed stay.
-func (k *Kernel) Close() error { return k.route.sock.close() }
+func (k *Kernel) Close() error { return k.route.Close() }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // spot is where an address is.
@@ -60,12 +61,12 @@ func (v *view) see(links []link, addresses []holding) {
 }
 
 // hear takes a message. One that it does not understand makes the view stale.
-func (v *view) hear(h header, body []byte) {
-	switch h.kind {
+func (v *view) hear(h rtnetlink.Header, body []byte) {
+	switch h.Kind {
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
-		v.hearAddress(h.kind, body)
+		v.hearAddress(h.Kind, body)
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
-		v.hearLink(h.kind, body)
+		v.hearLink(h.Kind, body)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 func linkMessage(index int, name string, up bool) []byte {
@@ -17,16 +18,16 @@ func linkMessage(index int, name string, up bool) []byte {
 	if up {
 		native.PutUint32(body[8:], unix.IFF_UP)
 	}
-	return appendAttribute(body, unix.IFLA_IFNAME, append([]byte(name), 0))
+	return rtnetlink.AppendAttribute(body, unix.IFLA_IFNAME, append([]byte(name), 0))
 }
 
 func addressMessage(index int, prefix string, flags uint32) []byte {
 	p := netip.MustParsePrefix(prefix)
 	body := make([]byte, unix.SizeofIfAddrmsg)
-	body[0], body[1] = familyOf(p.Addr()), uint8(p.Bits())
+	body[0], body[1] = rtnetlink.Family(p.Addr()), uint8(p.Bits())
 	native.PutUint32(body[4:], uint32(index))
-	body = appendAttribute(body, unix.IFA_ADDRESS, p.Addr().AsSlice())
-	return appendAttribute(body, unix.IFA_FLAGS, native.AppendUint32(nil, flags))
+	body = rtnetlink.AppendAttribute(body, unix.IFA_ADDRESS, p.Addr().AsSlice())
+	return rtnetlink.AppendNumber(body, unix.IFA_FLAGS, flags)
 }
 
 // told shows what settles: what comes with a plus, what goes with a minus.
@@ -45,10 +46,10 @@ func told(v *view) string {
 func TestMessagesAreFollowedOneByOne(t *testing.T) {
 	v := newView([]string{"kube-*"})
 	link := func(kind uint16, name string, up bool) func() {
-		return func() { v.hear(header{kind: kind}, linkMessage(7, name, up)) }
+		return func() { v.hear(rtnetlink.Header{Kind: kind}, linkMessage(7, name, up)) }
 	}
 	address := func(kind uint16, prefix string, flags uint32) func() {
-		return func() { v.hear(header{kind: kind}, addressMessage(7, prefix, flags)) }
+		return func() { v.hear(rtnetlink.Header{Kind: kind}, addressMessage(7, prefix, flags)) }
 	}
 	const newLink, delLink, newAddr, delAddr = unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR
 	for _, scene := range []struct {
@@ -74,11 +75,11 @@ func TestMessagesAreFollowedOneByOne(t *testing.T) {
 		{"a port of a bridge", []func(){func() {
 			port := linkMessage(7, "kube-lb0", false)
 			port[0] = unix.AF_BRIDGE
-			v.hear(header{kind: delLink}, port)
+			v.hear(rtnetlink.Header{Kind: delLink}, port)
 		}}, "", false},
 		{"gone", []func(){link(delLink, "kube-lb0", true)}, "-kube-lb0 192.0.2.1/32", true},
-		{"nonsense", []func(){func() { v.hear(header{kind: newAddr}, []byte{1, 2}) }}, "", true},
-		{"more nonsense", []func(){func() { v.hear(header{kind: newLink}, nil) }}, "", true},
+		{"nonsense", []func(){func() { v.hear(rtnetlink.Header{Kind: newAddr}, []byte{1, 2}) }}, "", true},
+		{"more nonsense", []func(){func() { v.hear(rtnetlink.Header{Kind: newLink}, nil) }}, "", true},
 	} {
 		v.stale = false
 		for _, hear := range scene.hear {
@@ -98,26 +99,25 @@ func FuzzMessages(f *testing.F) {
 	r := route{place: place{254, netip.MustParsePrefix("198.51.100.0/24"), 20}, hops: []hop{
 		{addr("192.0.2.254"), 1}, {addr("2001:db8::1"), 2},
 	}}
-	f.Add(r.request(unix.RTM_NEWROUTE, 0).body)
+	f.Add(r.request(unix.RTM_NEWROUTE, 0).AppendTo(nil, 0)[unix.SizeofNlMsghdr:])
 	f.Fuzz(func(_ *testing.T, body []byte) {
 		v := newView([]string{"*"})
 		for _, kind := range []uint16{unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWROUTE} {
-			v.hear(header{kind: kind}, body)
-			matters(header{kind: kind}, body)
+			v.hear(rtnetlink.Header{Kind: kind}, body)
+			matters(rtnetlink.Header{Kind: kind}, body)
 		}
 		v.settle()
 		_, _ = parseRoute(body)
 		_, _ = parseNeighbor(body)
-		each(body, func(header, []byte) {})
 	})
 }
 
 func TestTheTableOfAVRFIsRead(t *testing.T) {
-	table := appendAttribute(nil, vrfTable, native.AppendUint32(nil, 1001))
+	table := rtnetlink.AppendNumber(nil, vrfTable, 1001)
 	for kind, want := range map[string]uint32{"vrf": 1001, "bridge": 0} {
-		info := appendAttribute(nil, unix.IFLA_INFO_KIND, append([]byte(kind), 0))
-		info = appendAttribute(info, unix.IFLA_INFO_DATA, table)
-		l, err := parseLink(appendAttribute(linkMessage(9, "red", true), unix.IFLA_LINKINFO, info))
+		info := rtnetlink.AppendAttribute(nil, unix.IFLA_INFO_KIND, append([]byte(kind), 0))
+		info = rtnetlink.AppendAttribute(info, unix.IFLA_INFO_DATA, table)
+		l, err := parseLink(rtnetlink.AppendAttribute(linkMessage(9, "red", true), unix.IFLA_LINKINFO, info))
 		if err != nil {
 			t.Fatal(err)
 		}

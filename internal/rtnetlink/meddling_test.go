@@ -1,0 +1,103 @@
+package rtnetlink
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// meddling changes the table after the first part of a dump is read. The kernel
+// makes the parts as they are read, and 2000 addresses are several.
+type meddling struct {
+	Transport
+	dumps, times int
+	change       func(dump int)
+	begun        bool
+}
+
+func (m *meddling) Send(msg []byte) error {
+	m.dumps++
+	m.begun = true
+	return m.Transport.Send(msg)
+}
+
+func (m *meddling) Receive(buf []byte) (int, error) {
+	n, err := m.Transport.Receive(buf)
+	if m.begun && m.dumps <= m.times {
+		m.change(m.dumps)
+	}
+	m.begun = false
+	return n, err
+}
+
+// meddle returns a table of 2000 addresses that changes during its first dumps, by
+// one address that comes each time.
+func meddle(t *testing.T, times int) (c *Conn, wire *meddling) {
+	t.Helper()
+	other := ask(t)
+	put(t, other, block("198.18.0.1", 2000))
+	wire = &meddling{Transport: openSocket(t), times: times}
+	wire.change = func(dump int) { put(t, other, block("192.0.2.1", dump)[dump-1:]) }
+	c = NewConn(wire)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, wire
+}
+
+func TestADumpDuringWhichTheKernelChangesTheTableIsBegunAgain(t *testing.T) {
+	newWorld(t)
+	c, wire := meddle(t, 2)
+	got, err := dumpAddresses(t, c, 3)
+	if err != nil || wire.dumps != 3 {
+		t.Fatalf("after %d dumps: %v", wire.dumps, err)
+	}
+	seen := make(map[netip.Addr]bool)
+	for _, a := range got {
+		seen[a] = true
+	}
+	for _, p := range append(block("198.18.0.1", 2000), block("192.0.2.1", 2)...) {
+		if !seen[p.Addr()] {
+			t.Errorf("%s is missing", p.Addr())
+		}
+	}
+	if len(got) != 2002 {
+		t.Errorf("%d addresses, want 2002", len(got))
+	}
+}
+
+func TestATableThatKeepsChangingIsAnErrorAndNothingElse(t *testing.T) {
+	newWorld(t)
+	c, wire := meddle(t, 3)
+	got, err := dumpAddresses(t, c, 3)
+	if got != nil || !errors.Is(err, ErrInterrupted) || wire.dumps != 3 {
+		t.Errorf("%d addresses after %d dumps: %v", len(got), wire.dumps, err)
+	}
+	// The socket is free for the next, which nothing disturbs.
+	if got, err := dumpAddresses(t, c, 1); len(got) != 2003 || err != nil {
+		t.Errorf("then %d addresses: %v", len(got), err)
+	}
+}
+
+func TestADumpThatIsCutShortIsAnErrorAndNothingElse(t *testing.T) {
+	newWorld(t)
+	c := ask(t)
+	put(t, c, block("198.18.0.1", 2000))
+	c.inbox = c.inbox[:1024] // less than the kernel fills
+	if got, err := dumpAddresses(t, c, 3); got != nil || !errors.Is(err, unix.EMSGSIZE) {
+		t.Errorf("%d addresses: %v", len(got), err)
+	}
+}
+
+func TestADumpThatTheKernelRefusesIsAnErrorWithItsReason(t *testing.T) {
+	newWorld(t)
+	c := ask(t)
+	req := NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET, 24, 0)) // no table has lengths
+	_, err := Dump(t.Context(), c, 1, req, parseName)
+	if want := "ipv4: Invalid values in header for address dump request (invalid argument)"; !errors.Is(err, unix.EINVAL) || errorText(err) != want {
+		t.Errorf("got %q, want %q", errorText(err), want)
+	}
+	if got, err := dumpAddresses(t, c, 1); len(got) != 0 || err != nil {
+		t.Errorf("then %v, %v", got, err)
+	}
+}

@@ -1,0 +1,108 @@
+package rtnetlink
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// answerTime is more than the kernel ever takes: it answers within the
+	// system call that asks. It bounds the wait for an answer that got lost.
+	answerTime = 5 * time.Second
+	// datagramSize is room for whatever the kernel sends at once. It never
+	// makes a dump message larger than 32 KiB, and one of another kind only for
+	// a link with many virtual functions, which are for who asks for them.
+	datagramSize = 64 << 10
+)
+
+// Socket is a netlink socket. It is for one goroutine at a time.
+type Socket struct{ fd int }
+
+// Open opens a socket to a part of the kernel, such as unix.NETLINK_ROUTE, in the
+// network namespace of the calling thread: it stays there, whichever thread uses
+// it. A kernel without that part is EPROTONOSUPPORT.
+func Open(part int) (*Socket, error) {
+	s, err := open(part)
+	if err != nil {
+		return nil, err
+	}
+	wait := unix.NsecToTimeval(int64(answerTime))
+	if err := unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+		return nil, errors.Join(os.NewSyscallError("setsockopt", err), s.Close())
+	}
+	return s, nil
+}
+
+// open opens a socket that is member of these multicast groups.
+func open(part int, groups ...int) (*Socket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, part)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	s := &Socket{fd}
+	if err := s.prepare(groups); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Socket) prepare(groups []int) error {
+	if err := unix.Bind(s.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	// Kernels that lack one of these answer with more than was asked, or
+	// explain errors less well; neither is wrong.
+	for _, option := range []int{unix.NETLINK_GET_STRICT_CHK, unix.NETLINK_EXT_ACK, unix.NETLINK_CAP_ACK} {
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, option, 1)
+	}
+	for _, group := range groups {
+		if err := unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
+			return fmt.Errorf("join netlink group %d: %w", group, err)
+		}
+	}
+	return nil
+}
+
+// Send sends messages to the kernel, in one datagram. The kernel has dealt with
+// them when Send returns, except for the later parts of a dump.
+func (s *Socket) Send(msg []byte) error {
+	return os.NewSyscallError("sendto", unix.Sendto(s.fd, msg, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
+}
+
+// Receive reads one datagram of the kernel into buf, and returns its size. It
+// waits five seconds at most (EAGAIN). One that buf has no room for is EMSGSIZE,
+// and lost; ENOBUFS says that the kernel had no room for one.
+func (s *Socket) Receive(buf []byte) (int, error) { return receive(s.fd, buf) }
+
+// Close releases the socket. Using it afterwards is EBADF.
+func (s *Socket) Close() error {
+	fd := s.fd
+	s.fd = -1 // the number may be that of another file from now on
+	return os.NewSyscallError("close", unix.Close(fd))
+}
+
+// receive reads one datagram of the kernel into buf.
+func receive(fd int, buf []byte) (int, error) {
+	for {
+		n, from, err := unix.Recvfrom(fd, buf, unix.MSG_TRUNC)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return 0, os.NewSyscallError("recvfrom", err)
+		}
+		// A privileged process may send to any netlink socket: only port 0 is
+		// the kernel.
+		if a, ok := from.(*unix.SockaddrNetlink); !ok || a.Pid != 0 {
+			continue
+		}
+		if n > len(buf) {
+			return 0, fmt.Errorf("netlink message of %d bytes: %w", n, unix.EMSGSIZE)
+		}
+		return n, nil
+	}
+}
