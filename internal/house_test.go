@@ -50,14 +50,15 @@ var house = []room{
 	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink", "process kernel sockets"},
 
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver"},
+	{drivers, "internal/process", "", "process http"},
 
 	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease internal/apiserver", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver", "process types apiserver loop http metrics"},
-	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/pool internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/pool internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver internal/process", "process types apiserver loop http metrics"},
 
-	{programs, "cmd/allocator", "internal/allocator internal/lease", "process types apiserver loop http metrics"},
-	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease", "process types apiserver loop http metrics"},
-	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing", "process types apiserver loop http metrics"},
+	{programs, "cmd/allocator", "internal/allocator internal/apiserver internal/process", "process loop"},
+	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/apiserver internal/process", "process loop"},
+	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/apiserver internal/process", "process loop"},
 
 	{testHelp, "internal/bgptest", "", "process kernel exec"},
 	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver loop http exec"},
@@ -77,7 +78,7 @@ var doors = []door{
 	{"process", "context io log os/signal sync os net syscall runtime flag math/rand",
 		"WORDS and DECISIONS do no I/O and start nothing: pass what was read in as a value, and act on the answer in a loop or a driver"},
 	{"kernel", "github.com/vishvananda/netlink golang.org/x/sys/unix",
-		"only internal/linux, and for BGP internal/routing, talk to the kernel's network stack; read it there, and carry changes out there"},
+		"only internal/linux, and for BGP internal/routing, talk to the kernel's network stack, by internal/rtnetlink; read it there, and carry changes out there"},
 	{"sockets", "golang.org/x/net",
 		"what only some packets carry, such as their TTL, is for the drivers of protocols that need it"},
 	{"gobgp", "github.com/osrg/gobgp",
@@ -89,7 +90,7 @@ var doors = []door{
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},
 	{"http", "net/http",
-		"HTTP is served by the loops (metrics and probes) and by nothing else"},
+		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else"},
 	{"metrics", "github.com/prometheus/client_golang",
 		"a decision returns its reason; the loop counts it in its metrics.go"},
 	{"exec", "os/exec",

@@ -184,7 +184,7 @@ func (w *bulkWorld) restart() {
 // release deletes all Services, a block at a time: one with the allocator p at
 // work, then two while it is stopped, then one with it, and so on, as each one
 // is quicker than that before it. It returns how much longer those with p take.
-func (w *bulkWorld) release(p *process) float64 {
+func (w *bulkWorld) release(p *instance) float64 {
 	w.Helper()
 	var with, without time.Duration
 	for n := 0; n < bulk; n += block {
@@ -314,14 +314,14 @@ func (w *bulkWorld) each(from, to int, do func(i int) error) {
 	}
 }
 
-// process is an allocator, and where its metrics are.
-type process struct {
+// instance is an allocator, and where its metrics are.
+type instance struct {
 	w       *bulkWorld
 	cmd     *exec.Cmd
 	metrics string
 }
 
-func (w *bulkWorld) start() *process {
+func (w *bulkWorld) start() *instance {
 	w.Helper()
 	port := freePort(w)
 	exe, err := os.Executable()
@@ -334,7 +334,7 @@ func (w *bulkWorld) start() *process {
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)
 	}
-	return &process{w: w, cmd: cmd, metrics: "http://127.0.0.1:" + port + "/metrics"}
+	return &instance{w: w, cmd: cmd, metrics: "http://127.0.0.1:" + port + "/metrics"}
 }
 
 func freePort(b *bulkWorld) string {
@@ -348,14 +348,14 @@ func freePort(b *bulkWorld) string {
 	return port
 }
 
-func (p *process) kill() {
+func (p *instance) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait() // It says that it was killed.
 }
 
 // end lets the process release its Lease. One that finds a Lease which was not
 // released does not trust what it reads, and touches every Service.
-func (p *process) end() {
+func (p *instance) end() {
 	p.w.Helper()
 	p.signal(syscall.SIGTERM)
 	if err := p.cmd.Wait(); err != nil {
@@ -366,7 +366,7 @@ func (p *process) end() {
 // until waits for something that the metrics tell.
 //
 // To tell them costs an allocator what two Services cost it: it is asked seldom.
-func (p *process) until(ok func(values map[string]float64) bool) {
+func (p *instance) until(ok func(values map[string]float64) bool) {
 	p.w.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(250 * time.Millisecond) {
 		values := p.scrape()
@@ -381,7 +381,7 @@ func (p *process) until(ok func(values map[string]float64) bool) {
 }
 
 // uses waits until so many addresses are in use.
-func (p *process) uses(n int) {
+func (p *instance) uses(n int) {
 	p.w.Helper()
 	p.until(func(values map[string]float64) bool {
 		used, there := values["purelb_address_pool_addresses_in_use"]
@@ -389,13 +389,13 @@ func (p *process) uses(n int) {
 	})
 }
 
-func (p *process) signal(s syscall.Signal) {
+func (p *instance) signal(s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		p.w.Fatal(err)
 	}
 }
 
-func (p *process) value(name string) float64 { return p.scrape()[name] }
+func (p *instance) value(name string) float64 { return p.scrape()[name] }
 
 // plain asks for uncompressed answers: to compress metrics takes an allocator
 // longer than to allocate some addresses.
@@ -404,7 +404,7 @@ var plain = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 // scrape returns each metric, summed over its labels; those of requests to the
 // API server that write as "writes". There are none before the process serves
 // them.
-func (p *process) scrape() map[string]float64 {
+func (p *instance) scrape() map[string]float64 {
 	values := map[string]float64{}
 	response, err := plain.Get(p.metrics)
 	if err != nil {
@@ -432,7 +432,7 @@ func (p *process) scrape() map[string]float64 {
 
 // idle returns how much is written in a minute in which nothing happens: to
 // Services, and at all. The first status of the group is none of it.
-func (p *process) idle() (services, all float64) {
+func (p *instance) idle() (services, all float64) {
 	time.Sleep(2 * time.Second)
 	before := p.scrape()
 	time.Sleep(quiet)
@@ -442,7 +442,7 @@ func (p *process) idle() (services, all float64) {
 }
 
 // memory is what the process holds that is not backed by files, in MB.
-func (p *process) memory() float64 {
+func (p *instance) memory() float64 {
 	p.w.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

@@ -8,17 +8,15 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
-	"strings"
+
+	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/process"
 )
 
 // defaultAnnouncer is the value of --default-announcer which makes Services
 // without a load balancer class ours.
 const defaultAnnouncer = "PureLB"
-
-// inCluster is where a pod finds the namespace that it is in.
-const inCluster = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // flags are what the command line and the environment say.
 type flags struct {
@@ -61,10 +59,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 
 // complete fills in what is not said, and tells what is wrong.
 func (f *flags) complete(level string) error {
-	if f.namespace == "" {
-		text, _ := os.ReadFile(inCluster)
-		f.namespace = strings.TrimSpace(string(text))
-	}
+	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
 	case f.namespace == "":
 		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE")
@@ -76,15 +71,9 @@ func (f *flags) complete(level string) error {
 			return fmt.Errorf("--health-address %q is not address:port: %w", f.healthAddress, err)
 		}
 	}
-	switch strings.ToLower(level) {
-	case "info":
-		f.level = slog.LevelInfo
-	case "debug":
-		f.level = slog.LevelDebug
-	default:
-		return fmt.Errorf("--log-level %q is not known; say info or debug", level)
-	}
-	return nil
+	var err error
+	f.level, err = process.Level(level)
+	return err
 }
 
 // metricsAddress is where metrics are served, or "" for nowhere.
@@ -93,9 +82,4 @@ func (f flags) metricsAddress() string {
 		return ""
 	}
 	return net.JoinHostPort(f.host, strconv.Itoa(f.port))
-}
-
-// logger writes one JSON object a line.
-func (f flags) logger(to io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: f.level}))
 }

@@ -13,11 +13,12 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/process"
 )
 
 func main() {
@@ -36,13 +37,13 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err != nil {
 		return err
 	}
-	log := f.logger(stdout)
+	log := process.Logger(stdout, f.level)
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 
-	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	cfg, err := apiserver.Config(f.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
+		return err
 	}
 	return allocator.Run(ctx, cfg, allocator.Options{
 		Namespace:        f.namespace,

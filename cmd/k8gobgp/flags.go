@@ -10,7 +10,8 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
+
+	"purelb.io/purelb/internal/process"
 )
 
 // flags are what the command line and the environment say.
@@ -90,15 +91,9 @@ func (f *flags) complete(level string) error {
 	case f.mostNeighbors < 0:
 		return fmt.Errorf("--max-neighbors-metrics %d is negative", f.mostNeighbors)
 	}
-	switch strings.ToLower(level) {
-	case "info":
-		f.level = slog.LevelInfo
-	case "debug":
-		f.level = slog.LevelDebug
-	default:
-		return fmt.Errorf("--log-level %q is not known; say info or debug", level)
-	}
-	return nil
+	var err error
+	f.level, err = process.Level(level)
+	return err
 }
 
 func isAddress(text string) bool {
@@ -108,9 +103,4 @@ func isAddress(text string) bool {
 	}
 	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
-}
-
-// logger writes one JSON object a line.
-func (f flags) logger(to io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: f.level}))
 }

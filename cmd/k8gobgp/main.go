@@ -13,11 +13,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/routing"
 	"purelb.io/purelb/internal/speaker"
 )
@@ -38,16 +39,16 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err != nil {
 		return err
 	}
-	log := f.logger(stdout)
+	log := process.Logger(stdout, f.level)
 	klog.SetSlogLogger(log)
 	for _, name := range f.ignored {
 		log.WarnContext(ctx, "flagIgnored", "flag", name, "reason", "the BGP server is part of this process")
 	}
 
-	noticeDeadConnections()
-	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	apiserver.NoticeDeadConnections()
+	cfg, err := apiserver.Config(f.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
+		return err
 	}
 	kernel, err := routing.New(log)
 	if err != nil {
@@ -65,18 +66,4 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		PerNeighbor: f.perNeighbor, MostNeighbors: f.mostNeighbors,
 		Log: log,
 	})
-}
-
-// noticeDeadConnections has client-go find out within 15 seconds that a connection
-// to the API server is dead, where it takes 45 by default. It is told by nothing
-// but the environment.
-func noticeDeadConnections() {
-	for name, seconds := range map[string]string{
-		"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "10",
-		"HTTP2_PING_TIMEOUT_SECONDS":      "5",
-	} {
-		if os.Getenv(name) == "" {
-			_ = os.Setenv(name, seconds)
-		}
-	}
 }

@@ -9,14 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
-	"strings"
 	"time"
-)
 
-// inCluster is where a pod finds the namespace that it is in.
-const inCluster = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/process"
+)
 
 // flags are what the command line and the environment say.
 type flags struct {
@@ -102,10 +100,7 @@ func (f *flags) times(durations map[string]string) error {
 
 // complete fills in what is not said, and tells what is wrong.
 func (f *flags) complete(level string) error {
-	if f.namespace == "" {
-		text, _ := os.ReadFile(inCluster)
-		f.namespace = strings.TrimSpace(string(text))
-	}
+	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
 	case f.namespace == "":
 		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE")
@@ -114,21 +109,10 @@ func (f *flags) complete(level string) error {
 	case f.port < 0 || f.port > 65535:
 		return fmt.Errorf("--port %d is not a port; say 0 to 65535", f.port)
 	}
-	switch strings.ToLower(level) {
-	case "info":
-		f.level = slog.LevelInfo
-	case "debug":
-		f.level = slog.LevelDebug
-	default:
-		return fmt.Errorf("--log-level %q is not known; say info or debug", level)
-	}
-	return nil
+	var err error
+	f.level, err = process.Level(level)
+	return err
 }
 
 // address is where metrics and probes are served.
 func (f flags) address() string { return net.JoinHostPort(f.host, strconv.Itoa(f.port)) }
-
-// logger writes one JSON object a line.
-func (f flags) logger(to io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: f.level}))
-}

@@ -13,13 +13,14 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"purelb.io/purelb/internal/agent"
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/linux"
+	"purelb.io/purelb/internal/process"
 )
 
 func main() {
@@ -38,14 +39,14 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err != nil {
 		return err
 	}
-	log := f.logger(stdout)
+	log := process.Logger(stdout, f.level)
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 
-	noticeDeadConnections()
-	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	apiserver.NoticeDeadConnections()
+	cfg, err := apiserver.Config(f.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
+		return err
 	}
 	kernel, err := linux.New(log)
 	if err != nil {
@@ -65,18 +66,4 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		Gossip: agent.Gossiping{Bind: f.gossip, Secret: f.gossipSecret},
 		Log:    log,
 	})
-}
-
-// noticeDeadConnections has client-go find out within 15 seconds that a connection
-// to the API server is dead, where it takes 45 by default. It is told by nothing
-// but the environment.
-func noticeDeadConnections() {
-	for name, seconds := range map[string]string{
-		"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "10",
-		"HTTP2_PING_TIMEOUT_SECONDS":      "5",
-	} {
-		if os.Getenv(name) == "" {
-			_ = os.Setenv(name, seconds)
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/gossip"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/process"
 )
 
 // Gossiping says how agents gossip.
@@ -70,7 +71,7 @@ func (f *fellows) Run(ctx context.Context) error {
 	if f.bind.IsValid() {
 		parts = append(parts, f.talk)
 	}
-	return together(ctx, parts...)
+	return process.Together(ctx, parts...)
 }
 
 // look brings Peers up to date whenever something may have changed.

@@ -2,10 +2,8 @@ package agent
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,11 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-)
 
-// keyEntry is where the Secret has the keys: each on a line of its own, in
-// base64. The first encrypts, all decrypt.
-const keyEntry = "key"
+	"purelb.io/purelb/internal/config"
+)
 
 // keyring is the keys that were last found.
 type keyring struct {
@@ -47,25 +43,6 @@ func (r *keyring) put(keys [][]byte) {
 	}
 	r.list = keys
 	signal(r.changed)
-}
-
-// parseKeys reads the keys of a Secret.
-func parseKeys(s *corev1.Secret) ([][]byte, error) {
-	var keys [][]byte
-	for line := range strings.Lines(string(s.Data[keyEntry])) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		key, err := base64.StdEncoding.DecodeString(line)
-		if err != nil || len(key) != 16 && len(key) != 24 && len(key) != 32 {
-			return nil, fmt.Errorf("line %d of %q is not the base64 of 16, 24 or 32 bytes", len(keys)+1, keyEntry)
-		}
-		keys = append(keys, key)
-	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("there is no %q in it", keyEntry)
-	}
-	return keys, nil
 }
 
 // watchKeys fills ring from the Secret until ctx is done. Keys that are in use
@@ -131,7 +108,7 @@ func (w *keyWatch) found(ctx context.Context, o any) {
 	if !ok {
 		return
 	}
-	keys, err := parseKeys(secret)
+	keys, err := config.GossipKeys(secret.Data)
 	if err != nil {
 		w.without(ctx, err)
 		return

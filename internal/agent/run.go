@@ -2,12 +2,7 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -18,7 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/process"
 )
 
 // eventSource is who events are from.
@@ -48,7 +45,6 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	if err := s.Lease.Validate(); err != nil {
 		return err
 	}
-	config = withoutThrottle(config)
 	clients, err := kubernetes.NewForConfig(protobuf(config))
 	if err != nil {
 		return err
@@ -80,17 +76,15 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Events:     broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource, Host: s.Node}),
 		Metrics:    metrics, Log: s.Log, State: peers.views(),
 	})
-	server := server{s.Address, agent.Handler(registry)}
-	watches := once(clients.Discovery(), s.Lease.RetryPeriod, s.Log, caches.Run, peers.Run, pod.Run)
-	return outlive(ctx, agent.Run, watches, slots.Run, server.run)
-}
-
-// withoutThrottle is config without a rate limit of our own: the API server's
-// priority and fairness knows better.
-func withoutThrottle(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	return config
+	watches := func(ctx context.Context) error {
+		// If these were late to notice that the API server is back, the others
+		// would take this node for dead.
+		apiserver.Await(ctx, clients.Discovery(), s.Lease.RetryPeriod, s.Log)
+		// Parts that begin when ctx is done end at once.
+		return process.Together(ctx, caches.Run, peers.Run, pod.Run)
+	}
+	server := process.Server{Address: s.Address, Handler: agent.Handler(registry)}
+	return process.Outlive(ctx, agent.Run, watches, slots.Run, server.Run)
 }
 
 // protobuf is config for the types that have it, which takes half of the bytes.
@@ -99,43 +93,4 @@ func protobuf(config *rest.Config) *rest.Config {
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	return config
-}
-
-// together runs all parts until ctx is done or one of them ends, and waits for
-// the others to end too.
-func together(ctx context.Context, parts ...func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, len(parts))
-	for _, part := range parts {
-		go func() {
-			defer cancel()
-			ended <- part(ctx)
-		}()
-	}
-	var errs []error
-	for range parts {
-		errs = append(errs, <-ended)
-	}
-	return errors.Join(errs...)
-}
-
-// server serves handler at address.
-type server struct {
-	address string
-	handler http.Handler
-}
-
-func (s server) run(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
-	if err != nil {
-		return fmt.Errorf("serve metrics and probes: %w", err)
-	}
-	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics and probes: %w", err)
-	}
-	return nil
 }

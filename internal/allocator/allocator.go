@@ -71,7 +71,6 @@ func Run(ctx context.Context, cfg *rest.Config, opt Options) error {
 // end when another allocator has taken the lead.
 func run(ctx context.Context, cfg *rest.Config, opt Options, f *fence, end func(error)) error {
 	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), component)
-	cfg.QPS = -1 // The API server's own fairness limits us.
 	leader, err := newTenure(cfg, opt, f, end)
 	if err != nil {
 		return err

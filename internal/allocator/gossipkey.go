@@ -3,7 +3,6 @@ package allocator
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,13 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"purelb.io/purelb/internal/config"
 )
 
 const (
-	// gossipKeyEntry is where the Secret has the key, in base64, and
-	// gossipKeySize is how many bytes it has: those of AES-256.
-	gossipKeyEntry = "key"
-	gossipKeySize  = 32
+	// gossipKeySize is how many bytes the key has: those of AES-256.
+	gossipKeySize = 32
 	// gossipKeyCheck is how often we look whether the Secret is still there,
 	// and gossipKeyRetry is the pause after that could not be seen.
 	gossipKeyCheck = 5 * time.Minute
@@ -67,7 +66,7 @@ func (k *gossipKey) ensure(ctx context.Context) error {
 	_, err = k.secrets.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: k.name, Labels: map[string]string{"app": "purelb", "app.kubernetes.io/name": "purelb"}},
 		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{gossipKeyEntry: []byte(base64.StdEncoding.EncodeToString(key))},
+		Data:       config.GossipSecret(key),
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil

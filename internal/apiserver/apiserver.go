@@ -1,6 +1,6 @@
-// Package apiserver is how the programs get along with an API server that is
-// away when they start. It knows which resources they use and whether the server
-// answers, and nothing of what the objects mean.
+// Package apiserver is how the programs reach the API server, and get along with
+// one that is away when they start. It knows where the server is, whether it
+// answers and which resources they use, and nothing of what the objects mean.
 package apiserver
 
 import (

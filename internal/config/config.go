@@ -2,9 +2,10 @@
 // value and the list of what is wrong with them.
 //
 // It knows the ServiceGroups and LBNodeAgents of every generation of the API,
-// their defaults, and how they must fit together. It knows nothing of Services,
-// of the API server or of a node's interfaces: what it returns is plain data
-// that the allocator, the node agent and the command line read alike.
+// their defaults, and how they must fit together, and what the Secret of the
+// agents' gossip holds. It knows nothing of Services, of the API server or of a
+// node's interfaces: what it returns is plain data that the allocator, the node
+// agent and the command line read alike.
 package config
 
 import (

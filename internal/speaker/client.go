@@ -19,8 +19,8 @@ type Clients struct {
 	core, bgp, purelb rest.Interface
 }
 
-// NewClients returns clients of the API server of config, without a rate limit of
-// our own. They do not need the API server to be there.
+// NewClients returns clients of the API server of config. They do not need it to
+// be there.
 func NewClients(config *rest.Config) (Clients, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, bgpv1.AddToScheme, v2.AddToScheme} {
@@ -32,7 +32,6 @@ func NewClients(config *rest.Config) (Clients, error) {
 	codecs := serializer.NewCodecFactory(scheme)
 	client := func(path string, version schema.GroupVersion, contentType string) (rest.Interface, error) {
 		c := rest.CopyConfig(config)
-		c.QPS = -1
 		c.APIPath, c.GroupVersion, c.NegotiatedSerializer = path, &version, codecs.WithoutConversion()
 		c.ContentType, c.AcceptContentTypes = contentType, contentType+",application/json"
 		return rest.RESTClientFor(c)

@@ -2,11 +2,7 @@ package speaker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/process"
 )
 
 const (
@@ -86,9 +83,9 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		apiserver.Await(ctx, api, askEvery, s.Log)
 		return caches.Run(ctx)
 	}
-	return outlive(ctx, speaker.Run, watches, writer.Run,
-		served{s.Metrics, speaker.MetricsHandler(registry)}.run,
-		served{s.Health, speaker.HealthHandler(writer.Written)}.run)
+	return process.Outlive(ctx, speaker.Run, watches, writer.Run,
+		process.Server{Address: s.Metrics, Handler: speaker.MetricsHandler(registry)}.Run,
+		process.Server{Address: s.Health, Handler: speaker.HealthHandler(writer.Written)}.Run)
 }
 
 // memory is the file for what is remembered, or "" when there can be none.
@@ -101,50 +98,4 @@ func (s Setup) memory(ctx context.Context) string {
 		return ""
 	}
 	return filepath.Join(s.StateDir, memoryFile)
-}
-
-// outlive runs first until ctx is done, and others until first has ended too: it
-// may need them to say goodbye. When one of them ends, so do all.
-func outlive(ctx context.Context, first func(context.Context) error, others ...func(context.Context) error) error {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	longer, endAll := context.WithCancel(context.WithoutCancel(ctx))
-	defer endAll()
-	ended := make(chan error, len(others))
-	for _, other := range others {
-		go func() {
-			defer end()
-			ended <- other(longer)
-		}()
-	}
-	errs := []error{first(ctx)}
-	endAll()
-	for range others {
-		errs = append(errs, <-ended)
-	}
-	return errors.Join(errs...)
-}
-
-// served is a handler and where it is served.
-type served struct {
-	address string
-	handler http.Handler
-}
-
-func (s served) run(ctx context.Context) error {
-	if s.address == "0" || s.address == "" {
-		<-ctx.Done()
-		return nil
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
-	if err != nil {
-		return fmt.Errorf("serve metrics and probes: %w", err)
-	}
-	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics and probes: %w", err)
-	}
-	return nil
 }

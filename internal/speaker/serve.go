@@ -10,6 +10,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/process"
 )
 
 // MetricsHandler serves the metrics and the state.
@@ -24,22 +25,11 @@ func (s *Speaker) MetricsHandler(metrics prometheus.Gatherer) http.Handler {
 // of its own: a node speaks BGP also while the API server is away.
 func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", probe(s.Healthy))
-	mux.Handle("GET /readyz", probe(s.Ready))
-	mux.Handle("GET /readyz/nodestatus-writer", probe(written))
+	mux.Handle("GET /healthz", process.Probe(s.Healthy))
+	mux.Handle("GET /readyz", process.Probe(s.Ready))
+	mux.Handle("GET /readyz/nodestatus-writer", process.Probe(written))
 	mux.HandleFunc("GET /state", s.serveState)
 	return mux
-}
-
-// probe answers with what check says.
-func probe(check func() error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := check(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write([]byte("ok\n"))
-	})
 }
 
 // stateShown is what /state answers. It has no passwords in it: those are in the

@@ -1,13 +1,11 @@
-package agent
+package config
 
 import (
 	"fmt"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
-func TestKeysAreReadALineEach(t *testing.T) {
+func TestKeysOfTheGossipAreReadALineEach(t *testing.T) {
 	const a, b = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "AQEBAQEBAQEBAQEBAQEBAQ=="
 	for _, tt := range []struct{ name, text, want string }{
 		{"one key", a, "[32] <nil>"},
@@ -16,11 +14,21 @@ func TestKeysAreReadALineEach(t *testing.T) {
 		{"no base64", a + "\nsecret!", `[] line 2 of "key" is not the base64 of 16, 24 or 32 bytes`},
 		{"too short", "AAAA", `[] line 1 of "key" is not the base64 of 16, 24 or 32 bytes`},
 	} {
-		keys, err := parseKeys(&corev1.Secret{Data: map[string][]byte{"key": []byte(tt.text)}})
+		keys, err := GossipKeys(map[string][]byte{"key": []byte(tt.text)})
 		sizes := []int{}
 		for _, k := range keys {
 			sizes = append(sizes, len(k))
 		}
-		want(t, tt.name, fmt.Sprint(sizes, " ", err), tt.want)
+		if got := fmt.Sprint(sizes, " ", err); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestTheKeyThatIsWrittenIsTheKeyThatIsRead(t *testing.T) {
+	const key = "the key of the gossip is secret!"
+	keys, err := GossipKeys(GossipSecret([]byte(key)))
+	if got := fmt.Sprintf("%s %v", keys, err); got != "["+key+"] <nil>" {
+		t.Errorf("got %s", got)
 	}
 }

@@ -1,0 +1,51 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Server serves Handler, which is for metrics and probes, at Address,
+// "host:port"; "" and "0" are nowhere.
+type Server struct {
+	Address string
+	Handler http.Handler
+}
+
+// Run serves until ctx is done. Who is being answered then is cut off.
+func (s Server) Run(ctx context.Context) error {
+	if s.Address == "" || s.Address == "0" {
+		<-ctx.Done()
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address)
+	if err != nil {
+		return fmt.Errorf("serve metrics and probes: %w", err)
+	}
+	return s.serve(ctx, listener)
+}
+
+func (s Server) serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{Handler: s.Handler, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics and probes: %w", err)
+	}
+	return nil
+}
+
+// Probe answers with what check says.
+func Probe(check func() error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+}
