@@ -3,14 +3,10 @@ package gobgp
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
@@ -131,11 +127,6 @@ func checkPeer(p peering.Peer, s peering.State) error {
 	if p.VRF != "" && !slices.ContainsFunc(s.VRFs, func(v peering.VRF) bool { return v.Name == p.VRF }) {
 		errs = append(errs, fmt.Errorf("there is no VRF %q", p.VRF))
 	}
-	for f, hop := range p.NextHops {
-		if addr.FamilyOf(hop) != f || !hop.IsValid() {
-			errs = append(errs, fmt.Errorf("%v is no next hop of %v", hop, f))
-		}
-	}
 	return errors.Join(append(errs, checkOptions(p.Options, s.Global))...)
 }
 
@@ -185,44 +176,5 @@ func checkOptions(o peering.Options, g peering.Global) error {
 	refuse(o.GracefulRestart.LongLived < 0 || o.GracefulRestart.LongLived > maxStale*time.Second,
 		"long-lived restart time %v is not from 0 to %d s", o.GracefulRestart.LongLived, maxStale)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
-}
-
-// community is what GoBGP finds one in, also where there is more.
-var community = regexp.MustCompile(`^\d{1,5}:\d{1,5}$`)
-
-// checkStatement refuses what GoBGP leaves out of a statement without a word: a
-// condition less is a statement about more.
-func checkStatement(st peering.Statement) error {
-	var errs []error
-	refuse := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(!slices.Contains([]peering.Origin{peering.Anywhere, peering.Local, peering.Internal, peering.External}, st.If.Origin),
-		"origin %q does not exist", st.If.Origin)
-	refuse(!slices.Contains([]string{"", "valid", "invalid", "not-found"}, st.If.RPKI), "RPKI result %q does not exist", st.If.RPKI)
-	for _, f := range st.If.Families {
-		refuse(f != addr.V4 && f != addr.V6, "address family %v does not exist", f)
-	}
-	for _, ref := range []*peering.SetRef{
-		st.If.Prefixes, st.If.Neighbors, st.If.ASPaths, st.If.Communities, st.If.LargeCommunities,
-	} {
-		refuse(ref != nil && ref.Name == "", "a condition names no set")
-	}
-	for _, c := range []*peering.CommunityChange{st.Then.Communities, st.Then.LargeCommunities} {
-		refuse(c != nil && len(c.List) == 0, "there are no communities to change")
-	}
-	if c := st.Then.Communities; c != nil && c.Change != peering.Remove {
-		for _, text := range c.List {
-			_, known := bgp.WellKnownCommunityValueMap[text]
-			refuse(!known && !community.MatchString(text), "%q is not a community", text)
-		}
-	}
-	refuse(st.Then.LocalPref != nil && *st.Then.LocalPref == 0, "GoBGP cannot set a local preference of 0")
-	if m := st.Then.MED; m != nil {
-		refuse(m.Value > math.MaxUint32 || m.Value < -math.MaxUint32 || !m.Modify && m.Value < 0, "MED %d does not exist", m.Value)
-	}
 	return errors.Join(errs...)
 }

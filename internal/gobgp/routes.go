@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -158,101 +156,4 @@ func checkRoute(r peering.Route) error {
 func sameAttributes(a, b peering.Attributes) bool {
 	return slices.Equal(a.Communities, b.Communities) && slices.Equal(a.LargeCommunities, b.LargeCommunities) &&
 		reflect.DeepEqual(a.MED, b.MED) && reflect.DeepEqual(a.LocalPref, b.LocalPref)
-}
-
-// pather makes paths. Those that say the same of themselves share what they say.
-type pather struct {
-	now  int64
-	said map[string]map[bgp.Family][]bgp.PathAttributeInterface
-	// The attributes of the last path, as most are like the one before.
-	last   peering.Attributes
-	common map[bgp.Family][]bgp.PathAttributeInterface
-}
-
-func newPather(now int64) *pather {
-	return &pather{now: now, said: map[string]map[bgp.Family][]bgp.PathAttributeInterface{}}
-}
-
-func (p *pather) path(r peering.Route) (*apiutil.Path, error) {
-	family := bgp.RF_IPv4_UC
-	if r.Prefix.Addr().Is6() {
-		family = bgp.RF_IPv6_UC
-	}
-	nlri, err := bgp.NewIPAddrPrefix(r.Prefix)
-	if err != nil {
-		return nil, fmt.Errorf("prefix %v: %w", r.Prefix, err)
-	}
-	if p.common == nil || !sameAttributes(p.last, r.Attributes) {
-		key := keyOf(r.Attributes)
-		if p.said[key] == nil {
-			p.said[key] = map[bgp.Family][]bgp.PathAttributeInterface{}
-		}
-		p.last, p.common = r.Attributes, p.said[key]
-	}
-	attrs := p.common[family]
-	if attrs == nil {
-		if attrs, err = attributesOf(r.Attributes, family, nlri); err != nil {
-			return nil, fmt.Errorf("prefix %v: %w", r.Prefix, err)
-		}
-		p.common[family] = attrs
-	}
-	out := &apiutil.Path{Family: family, Nlri: nlri, Attrs: attrs, Age: p.now}
-	if r.VRF != "" {
-		// GoBGP makes the family of the VPN from this one.
-		out.Attrs = slices.Clone(attrs)
-	}
-	return out, nil
-}
-
-func keyOf(a peering.Attributes) string {
-	var b strings.Builder
-	fmt.Fprint(&b, a.Communities, a.LargeCommunities)
-	for _, v := range []*uint32{a.MED, a.LocalPref} {
-		if v != nil {
-			fmt.Fprint(&b, " ", *v)
-		}
-		b.WriteByte(';')
-	}
-	return b.String()
-}
-
-// attributesOf has an unspecified next hop: neighbours then get the address of
-// their session. The prefix that is in it is only there because something must
-// be; GoBGP puts that of the path in its place.
-func attributesOf(a peering.Attributes, family bgp.Family, nlri bgp.NLRI) ([]bgp.PathAttributeInterface, error) {
-	attrs := []bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(bgp.BGP_ORIGIN_ATTR_TYPE_IGP)}
-	if family == bgp.RF_IPv4_UC {
-		hop, err := bgp.NewPathAttributeNextHop(netip.IPv4Unspecified())
-		if err != nil {
-			return nil, err
-		}
-		attrs = append(attrs, hop)
-	} else {
-		hop, err := bgp.NewPathAttributeMpReachNLRI(family, []bgp.PathNLRI{{NLRI: nlri}}, netip.IPv6Unspecified())
-		if err != nil {
-			return nil, err
-		}
-		attrs = append(attrs, hop)
-	}
-	if len(a.Communities) > 0 {
-		attrs = append(attrs, bgp.NewPathAttributeCommunities(slices.Clone(a.Communities)))
-	}
-	if len(a.LargeCommunities) > 0 {
-		var large []*bgp.LargeCommunity
-		for _, text := range a.LargeCommunities {
-			c, err := bgp.ParseLargeCommunity(text)
-			if err != nil {
-				return nil, fmt.Errorf("large community %q: %w", text, err)
-			}
-			large = append(large, c)
-		}
-		attrs = append(attrs, bgp.NewPathAttributeLargeCommunities(large))
-	}
-	if a.MED != nil {
-		attrs = append(attrs, bgp.NewPathAttributeMultiExitDisc(*a.MED))
-	}
-	if a.LocalPref != nil {
-		attrs = append(attrs, bgp.NewPathAttributeLocalPref(*a.LocalPref))
-	}
-	return slices.Clip(attrs), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
 )
@@ -113,13 +114,13 @@ func TestAPolicyRejectsOnePrefixForOneNeighborOnly(t *testing.T) {
 
 	quiet := bird.Monitor()
 	closed := open
-	closed.Sets = []peering.Set{
+	closed.Sets = append([]peering.Set{
 		{Kind: peering.PrefixSet, Name: "two", Family: v4, Prefixes: []peering.PrefixRange{
 			{Prefix: netip.MustParsePrefix("198.51.100.2/32"), Min: 32, Max: 32},
 		}},
 		{Kind: peering.NeighborSet, Name: "frr", List: []string{"192.0.2.2/32"}},
 		{Kind: peering.NeighborSet, Name: "nobody"},
-	}
+	}, open.Sets...)
 	closed.Export.Statements = append([]peering.Statement{
 		{
 			Name: "not to nobody", Then: peering.Actions{Verdict: peering.Reject},
@@ -168,9 +169,9 @@ func TestAnImportPolicyKeepsOutWhatItRejectsAndLetsOurOwnRoutesPass(t *testing.T
 	neighborIs(t, s, "192.0.2.2", "telling its routes", func(n peering.NeighborStatus) bool { return n.Received[v4] >= 2 })
 	await(t, s)
 
-	wanted.Sets = []peering.Set{{Kind: peering.PrefixSet, Name: "nets", Family: v4, Prefixes: []peering.PrefixRange{
+	wanted.Sets = append(wanted.Sets, peering.Set{Kind: peering.PrefixSet, Name: "nets", Family: v4, Prefixes: []peering.PrefixRange{
 		{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 25, Max: 32},
-	}}}
+	}})
 	wanted.Import.Statements = []peering.Statement{{
 		Name: "nets", If: peering.Conditions{Prefixes: &peering.SetRef{Name: "nets", Match: peering.Any}},
 		Then: peering.Actions{Verdict: peering.Accept},
@@ -279,6 +280,10 @@ func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
 	s := newServer(t)
 	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
 	wanted := state()
+	wanted.Sets = []peering.Set{{Kind: peering.NeighborSet, Name: "routers", List: []string{"192.0.2.0/24"}}}
+	about6 := peering.Conditions{Neighbors: &peering.SetRef{Name: "routers", Match: peering.Any}, Families: []addr.Family{v6}}
+	local := wanted.Export.Statements
+	wanted.Export.Statements = append([]peering.Statement{{Name: "mute", If: about6, Then: peering.Actions{Verdict: peering.Reject}}}, local...)
 	group := peering.Group{Options: options(), Name: "routers", Path: "spec.peerGroups[0]"}
 	group.Password, group.Description = "other", "the routers"
 	wanted.Groups = []peering.Group{group}
@@ -291,6 +296,12 @@ func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
 	wanted.Groups = []peering.Group{group}
 	apply(t, s, wanted)
 	frr.Await("198.51.100.1/32 via 192.0.2.1") // and no IPv6 without a next hop
+	wanted.Export.Statements = append([]peering.Statement{{
+		Name: "next hop", If: about6, Then: peering.Actions{NextHop: netip.MustParseAddr("2001:db8::1")},
+	}}, local...)
+	apply(t, s, wanted)
+	both := []string{"198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1"}
+	frr.Await(both...)
 	n := established(t, s, "192.0.2.2")
 	if !n.Dynamic || n.Description != "the routers" || n.PeerASN != routerAS {
 		t.Errorf("the neighbor is %+v", n)
@@ -300,7 +311,7 @@ func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
 	group.Timers.Hold = 6 * time.Second
 	wanted.Groups = []peering.Group{group}
 	apply(t, s, wanted)
-	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	frr.Await(both...)
 	wanted.Groups, wanted.Dynamic = nil, nil
 	apply(t, s, wanted)
 	frr.Await()

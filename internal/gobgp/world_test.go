@@ -115,20 +115,50 @@ func serverLogging(t testing.TB, log *slog.Logger) *Server {
 	return s
 }
 
-// state is that of a speaker that announces its own routes to peers.
+// state is that of a speaker that announces its own routes to peers, those of the
+// other family by their next hops.
 func state(peers ...peering.Peer) peering.State {
-	return peering.State{
+	s := peering.State{
 		Global: peering.Global{
 			ASN: ourAS, RouterID: netip.MustParseAddr("192.0.2.1"), Port: 179,
 			Families: []addr.Family{addr.V4, addr.V6},
 		},
 		Peers:  peers,
 		Import: peering.Chain{Default: peering.Accept},
-		Export: peering.Chain{Statements: []peering.Statement{{
-			Name: "local routes only", If: peering.Conditions{Origin: peering.Local},
-			Then: peering.Actions{Verdict: peering.Accept},
-		}}, Default: peering.Reject},
+		Export: peering.Chain{Default: peering.Reject},
 	}
+	for _, p := range peers {
+		s.Export.Statements = append(s.Export.Statements, hops(&s, p)...)
+	}
+	s.Export.Statements = append(s.Export.Statements, peering.Statement{
+		Name: "local routes only", If: peering.Conditions{Origin: peering.Local},
+		Then: peering.Actions{Verdict: peering.Accept},
+	})
+	return s
+}
+
+// hops are the statements about the other family for one neighbour.
+func hops(s *peering.State, p peering.Peer) []peering.Statement {
+	if !p.Address.IsValid() {
+		return nil
+	}
+	name := "to " + p.Name()
+	s.Sets = append(s.Sets, peering.Set{Kind: peering.NeighborSet, Name: name, List: []string{
+		netip.PrefixFrom(p.Address.WithZone(""), p.Address.BitLen()).String(),
+	}})
+	who := &peering.SetRef{Name: name, Match: peering.Any}
+	var all []peering.Statement
+	for f, hop := range p.NextHops {
+		all = append(all, peering.Statement{
+			Name: "next hop " + name, If: peering.Conditions{Neighbors: who, Families: []addr.Family{f}}, Then: peering.Actions{NextHop: hop},
+		})
+	}
+	for _, f := range p.Mute {
+		all = append(all, peering.Statement{
+			Name: "mute " + name, If: peering.Conditions{Neighbors: who, Families: []addr.Family{f}}, Then: peering.Actions{Verdict: peering.Reject},
+		})
+	}
+	return all
 }
 
 // peer is one with both families; a next hop of the other family is ours.

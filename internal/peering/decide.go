@@ -21,7 +21,8 @@ type Node struct {
 type Secrets func(name, key string) (string, error)
 
 // Egress is how this node reaches a neighbour: by Interface, on which it has
-// Addresses: global ones, of both families.
+// Addresses: global ones of both families, the best of each first, and none of
+// Services.
 type Egress struct {
 	Interface string
 	Addresses []netip.Addr
@@ -100,7 +101,8 @@ type ExportRule struct {
 }
 
 // Decide reads a BGPConfiguration for one node. It depends on nothing but its
-// arguments; egress answers false when there is no route to the neighbour.
+// arguments; egress answers false when there is no route to the neighbour. What
+// it is asked for may have a zone, which is the interface to be gone by.
 //
 // What is wrong is a Problem and is left out, and the rest is in the State. What
 // is left out of it is never less than what protects: a neighbour without its

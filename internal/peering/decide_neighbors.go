@@ -240,6 +240,10 @@ func (r *reader) dynamicNeighbors() {
 		if !okPrefix || !ok || !g.selected {
 			continue
 		}
+		if g := options.GracefulRestart; g.Enabled && !g.HelperOnly {
+			r.note(field, ReasonNotSupported,
+				"gracefulRestart is in effect in part: neighbors that come by themselves are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they hear them again: list them in spec.neighbors")
+		}
 		d := Dynamic{Prefix: prefix, Group: in.PeerGroup, Path: field}
 		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies}
 		r.nextHops(&m)

@@ -1,6 +1,7 @@
 package peering
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -25,63 +26,96 @@ type member struct {
 // The next hop is this node's address on the way to the neighbour. Without an
 // IPv4 address there, IPv4 routes have the session's IPv6 address as their next
 // hop (RFC 8950). Without an IPv6 address, IPv6 routes are not announced at all.
-// Neighbours that come by themselves are taken to be where the beginning of
-// their network is.
 func (r *reader) nextHops(m *member) {
-	to := m.Address
-	if m.from.IsValid() {
-		to = m.from.Addr()
-		if !m.from.IsSingleIP() {
-			to = to.Next()
-		}
-	}
-	if !to.IsValid() || to.Is6() && to.IsLinkLocalUnicast() {
+	session := m.places()[0]
+	if !session.IsValid() || session.Is6() && session.IsLinkLocalUnicast() {
 		return // an unnumbered session: RFC 8950, by link-local addresses
 	}
 	other := addr.V6
-	if to.Is6() {
+	if session.Is6() {
 		other = addr.V4
 	}
 	if !m.exchanges(other) {
 		return
 	}
-	way, ok := r.egress(to)
-	if hop, found := r.nextHop(way.Addresses, other); ok && found {
+	way, unknown := r.way(*m)
+	hop, found := r.nextHop(way.Addresses, other)
+	switch {
+	case found:
 		m.NextHops = map[addr.Family]netip.Addr{other: hop}
 		return
-	}
-	if ok && other == addr.V4 {
+	case unknown == "" && other == addr.V4:
 		return
+	case unknown == "":
+		unknown = fmt.Sprintf("this node has no global %s address on %s, by which it reaches %s: give it one, or leave the family out of afiSafis",
+			other, way.Interface, m.title())
 	}
 	m.Mute = []addr.Family{other}
-	if !ok {
-		r.here(m.Path, ReasonNoNextHop, "there is no route to %s, so its next hop for %s is not known", to, other)
-		return
+	r.here(m.Path, ReasonNoNextHop, "%s routes are not announced, because %s", other, unknown)
+}
+
+// places are where the member is: at its address, or in its network from the
+// first to the last of those that neighbours can have.
+func (m member) places() []netip.Addr {
+	if !m.from.IsValid() {
+		return []netip.Addr{m.Address}
 	}
-	r.here(m.Path, ReasonNoNextHop,
-		"%s routes are not announced, because this node has no global %s address on %s, by which it reaches %s: give it one, or leave the family out of afiSafis",
-		other, other, way.Interface, to)
+	first, last := m.from.Addr(), addr.Last(m.from)
+	if m.from.Bits() < first.BitLen()-1 {
+		first, last = first.Next(), last.Prev()
+	}
+	return []netip.Addr{first, last}
+}
+
+// loopback is the interface by which Linux reaches addresses of its own.
+const loopback = "lo"
+
+// way is how this node reaches a member, or why that is not known.
+//
+// A session that is bound to an interface goes by it, wherever routes lead.
+// Neighbours that come by themselves are known to be behind an interface when
+// both ends of their network are.
+func (r *reader) way(m member) (way Egress, unknown string) {
+	if m.Device != "" {
+		way, ok := r.egress(behind(m.Device))
+		if !ok {
+			return Egress{}, fmt.Sprintf("the interface %s is not there, or down, or without IPv6", m.Device)
+		}
+		return way, ""
+	}
+	for _, place := range m.places() {
+		to, ok := r.egress(place)
+		switch {
+		case !ok, m.from.IsValid() && to.Interface == loopback:
+		case way.Interface == "":
+			way = to
+		case way.Interface != to.Interface:
+			return Egress{}, fmt.Sprintf("%s is behind %s and behind %s: write a network for each of them", m.from, way.Interface, to.Interface)
+		}
+	}
+	if way.Interface == "" {
+		return Egress{}, "there is no route to " + m.title()
+	}
+	return way, ""
+}
+
+// behind is an address that is reached by an interface and by no other.
+func behind(name string) netip.Addr {
+	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 15: 1}).WithZone(name)
 }
 
 // nextHop is an address of the family that others can reach: one that Kubernetes
 // knows the node by where there is one, for others may be of Services and come
-// and go, and otherwise the lowest.
+// and go, and otherwise the best.
 func (r *reader) nextHop(addresses []netip.Addr, f addr.Family) (netip.Addr, bool) {
-	var known, usable []netip.Addr
-	for _, a := range addresses {
-		switch {
-		case addr.FamilyOf(a) != f || !a.IsGlobalUnicast() || a.Is4In6():
-		case r.own(a):
-			known = append(known, a)
-		default:
-			usable = append(usable, a)
-		}
-	}
-	if len(known) > 0 {
-		usable = known
+	usable := slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {
+		return addr.FamilyOf(a) != f || !a.IsGlobalUnicast() || a.Is4In6()
+	})
+	if i := slices.IndexFunc(usable, r.own); i >= 0 {
+		return usable[i], true
 	}
 	if len(usable) == 0 {
 		return netip.Addr{}, false
 	}
-	return slices.MinFunc(usable, netip.Addr.Compare), true
+	return usable[0], true
 }

@@ -1,6 +1,7 @@
 package peering_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -155,6 +156,30 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
 		},
 		{
+			"a session that is bound to an interface has the next hops of that", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth2}}, {config: {neighborAddress: '2001:db8::1', peerAsn: 64513}, transport: {bindInterface: eth2}}]}`,
+			`peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 on eth2 hops map[IPv6:2001:db8:2::b]
+			 peer 2001:db8::1 as 64513 from 64512 IPv4 IPv6 90/30/10 on eth2 hops map[IPv4:172.16.0.2]
+			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
+			 set neighbor purelb:neighbor 2001:db8::1 [2001:db8::1/128][]
+			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8:2::b
+			 export [purelb:next hop for IPv4 to 2001:db8::1] [IPv4] neighbors any of purelb:neighbor 2001:db8::1 -> via 172.16.0.2`,
+		},
+		{
+			"and so have those that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, transport: {bindInterface: eth2}}], dynamicNeighbors: [{prefix: 0.0.0.0/0, peerGroup: tor}]}`,
+			`group tor as 64600 from 64512 IPv4 IPv6 90/30/10 on eth2
+			 dynamic 0.0.0.0/0 of tor
+			 set neighbor purelb:neighbor 0.0.0.0/0 [0.0.0.0/0][]
+			 export [purelb:next hop for IPv6 to 0.0.0.0/0] [IPv6] neighbors any of purelb:neighbor 0.0.0.0/0 -> via 2001:db8:2::b`,
+		},
+		{
+			"neighbors that come by themselves over IPv6", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: '2001:db8::/64', peerGroup: tor}, {prefix: '2001:db8:51::/64', peerGroup: tor}]}`,
+			`group tor as 64600 from 64512 IPv4 IPv6 90/30/10
+			 dynamic 2001:db8::/64 of tor
+			 dynamic 2001:db8:51::/64 of tor
+			 set neighbor purelb:neighbor 2001:db8::/64 [2001:db8::/64][]
+			 export [purelb:next hop for IPv4 to 2001:db8::/64] [IPv4] neighbors any of purelb:neighbor 2001:db8::/64 -> via 192.0.2.10`,
+		},
+		{
 			"policies for all", `{global: {asn: 64512, applyPolicy: {importPolicy: {policies: [quiet], defaultAction: reject}, exportPolicy: {policies: [loud, quiet]}}}, definedSets: [{type: prefix, name: ours, prefixes: [{ipPrefix: 198.51.100.1/24, maskLengthMin: 25, maskLengthMax: 32}, {ipPrefix: 0.0.0.0/0}]}, {type: community, name: ours, list: [no-export, '64512:.*']}, {type: large-community, name: ours, list: ['064512:1:2']}, {type: as-path, name: ours, list: ['^64513_']}, {type: neighbor, name: routers, list: [192.0.2.1, 192.0.2.8/29]}], policyDefinitions: [{name: loud, statements: [{name: first, conditions: {prefixSet: {name: ours}, neighborSet: {name: routers, match: invert}, asPathSet: {name: ours, match: all}, communitySet: {name: ours, match: any}, largeCommunitySet: {name: ours}}, actions: {community: {type: replace, communities: [graceful-shutdown]}, largeCommunity: {type: remove, communities: ['1:2:3']}, med: {type: mod, value: -5}, localPref: 50, asPrepend: {repeat: 3}}}, {actions: {med: {value: 7}, asPrepend: {asn: 64999}, community: {communities: ['64512:7']}, routeAction: accept}}]}, {name: quiet, statements: [{name: '0', actions: {routeAction: reject}}]}]}`,
 			`set as-path ours [^64513_][]
 			 set community ours [65535:65281 64512:.*][]
@@ -290,26 +315,39 @@ func TestTheOrderOfWritingDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestANextHopIsTheNodesOwnBeforeThatOfAService because addresses of Services
-// can be on the same interface, and go away.
-func TestANextHopIsTheNodesOwnBeforeThatOfAService(t *testing.T) {
+// TestANextHopIsTheNodesOwnBeforeAnyOther because addresses of Services can be on
+// the same interface, and go away. Otherwise the first is the best.
+func TestANextHopIsTheNodesOwnBeforeAnyOther(t *testing.T) {
 	spec := config(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}")
 	for _, tt := range []struct {
 		known, there, want string
 	}{
-		{"2001:db8::9", "2001:db8::5 2001:db8::9", "2001:db8::9"},
-		{"192.0.2.10", "2001:db8::9 2001:db8::5", "2001:db8::5"},
-		{"192.0.2.10", "192.0.2.10 fe80::1 ::1", ""},
+		{"2001:db8::9", "2001:db8::5 2001:db8::9", "map[IPv6:2001:db8::9]"},
+		{"192.0.2.10", "192.0.2.10 2001:db8::9 2001:db8::5", "map[IPv6:2001:db8::9]"},
+		{"192.0.2.10", "192.0.2.10 fe80::1 ::1", "map[]"},
 	} {
 		d := peering.Decide(spec, peering.Node{Name: "a", InternalIPs: ips("10.0.0.1", tt.known)}, secrets, func(netip.Addr) (peering.Egress, bool) {
 			return peering.Egress{Interface: "eth0", Addresses: ips(strings.Fields(tt.there)...)}, true
 		})
-		got := ""
-		for _, hop := range d.State.Peers[0].NextHops {
-			got = hop.String()
-		}
-		if got != tt.want {
+		if got := fmt.Sprint(d.State.Peers[0].NextHops); got != tt.want {
 			t.Errorf("%s of %s: %q, want %q", tt.known, tt.there, got, tt.want)
+		}
+	}
+}
+
+// TestTheNodeItselfIsNotWhereNeighborsAre also if the end of their network is an
+// address of its own, which it reaches by lo.
+func TestTheNodeItselfIsNotWhereNeighborsAre(t *testing.T) {
+	spec := config(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}")
+	for _, own := range []string{"192.0.2.1", "192.0.2.254", "192.0.2.9"} {
+		d := peering.Decide(spec, node, secrets, func(to netip.Addr) (peering.Egress, bool) {
+			if to.String() == own {
+				return peering.Egress{Interface: "lo"}, true
+			}
+			return peering.Egress{Interface: "eth0", Addresses: ips("2001:db8::5")}, to.Is4()
+		})
+		if !strings.Contains(print(d), "-> via 2001:db8::5") || len(d.Problems) > 0 {
+			t.Errorf("%s: %s", own, print(d))
 		}
 	}
 }

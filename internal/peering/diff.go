@@ -1,170 +1,102 @@
 package peering
 
 import (
-	"cmp"
 	"net/netip"
 	"reflect"
 	"slices"
 )
 
-// Changes are what makes one State of another. Its fields are in the order in
-// which they are to be carried out: who leaves is gone before its policies are,
-// and who comes finds them in place.
-type Changes struct {
-	// Restart says that a new server is needed, for Global. The rest is then
-	// what to do with the new one, where nothing is.
-	Restart bool
-	Global  Global
-
-	RemoveDynamic []Dynamic
-	RemovePeers   []Peer
-	// Policies, if any, replace all sets and both chains at once.
-	Policies     *Policies
-	RemoveGroups []Group
-	RemoveVRFs   []VRF
-	AddVRFs      []VRF
-	AddGroups    []Group
-	UpdateGroups []Group
-	AddPeers     []Peer
-	UpdatePeers  []Peer
-	AddDynamic   []Dynamic
-}
-
-// Policies are the part of a State that is replaced as a whole.
-type Policies struct {
-	Sets           []Set
-	Import, Export Chain
-}
-
-// Empty says that there is nothing to do.
-func (c Changes) Empty() bool {
-	c.Global = Global{}
-	return reflect.ValueOf(c).IsZero()
-}
-
-// Diff returns what makes found be wanted. The zero State is that of a node
-// where no server runs.
+// Changes are what makes the server of one State be that of another, but for
+// sets and chains. Its fields are in the order in which they are to be carried
+// out: nobody is there without what it needs.
 //
-// What cannot be changed is removed and added again: a VRF, and a neighbour that
-// moves to another one.
+// What cannot be changed is removed and added again.
+type Changes struct {
+	RemovePeers   []Peer
+	RemoveDynamic []Dynamic
+	RemoveGroups  []Group
+	RemoveVRFs    []VRF
+	// Here is the place of sets and chains: who leaves is gone before they
+	// change, and who comes finds them changed.
+
+	AddVRFs    []VRF
+	AddGroups  []Group
+	AddDynamic []Dynamic
+	AddPeers   []Peer
+	// UpdatePeers have other timers, other limits of prefixes, or another
+	// description, and keep their sessions. Of the rest, others need not know
+	// what is to be updated.
+	UpdatePeers   []Peer
+	UpdateDynamic []Dynamic
+	UpdateGroups  []Group
+	UpdateVRFs    []VRF
+}
+
+// Diff returns what makes found be wanted, where both have the same Global. Its
+// lists have the order of those that they are from.
 func Diff(wanted, found State) Changes {
-	c := Changes{Global: wanted.Global}
-	if !reflect.DeepEqual(wanted.Global, found.Global) {
-		c.Restart = true
-		found = State{Global: wanted.Global}
-	}
-	if p := policiesOf(wanted); c.Restart || !reflect.DeepEqual(p, policiesOf(found)) {
-		c.Policies = &p
-	}
-	vrfs := compare(wanted.VRFs, found.VRFs, func(v VRF) string { return v.Name })
-	c.AddVRFs = slices.Concat(vrfs.add, vrfs.update)
-	c.RemoveVRFs = slices.Concat(vrfs.remove, vrfs.replaced)
-
-	groups := compare(wanted.Groups, found.Groups, func(g Group) string { return g.Name })
-	c.AddGroups, c.UpdateGroups, c.RemoveGroups = groups.add, groups.update, groups.remove
-
-	dynamic := compare(wanted.Dynamic, found.Dynamic, func(d Dynamic) netip.Prefix { return d.Prefix })
-	c.AddDynamic = slices.Concat(dynamic.add, dynamic.update)
-	c.RemoveDynamic = slices.Concat(dynamic.remove, dynamic.replaced)
-
-	c.peers(wanted.Peers, found.Peers)
-	c.sort()
-	return c
-}
-
-// peers finds the neighbours to be changed.
-func (c *Changes) peers(wanted, found []Peer) {
-	moved := func(vrf string) bool {
-		return slices.ContainsFunc(c.RemoveVRFs, func(v VRF) bool { return v.Name == vrf })
-	}
-	found = slices.DeleteFunc(slices.Clone(found), func(p Peer) bool {
-		same := slices.IndexFunc(wanted, func(w Peer) bool { return w.Name() == p.Name() })
-		away := same >= 0 && (wanted[same].VRF != p.VRF || moved(p.VRF))
-		if away {
-			c.RemovePeers = append(c.RemovePeers, p)
-		}
-		return away
+	var c Changes
+	c.RemoveVRFs, c.AddVRFs, c.UpdateVRFs = differ(wanted.VRFs, found.VRFs, VRF.key, VRF.is)
+	c.RemoveGroups, c.AddGroups, c.UpdateGroups = differ(wanted.Groups, found.Groups, Group.key, Group.is)
+	c.RemoveDynamic, c.AddDynamic, c.UpdateDynamic = differ(wanted.Dynamic, found.Dynamic, Dynamic.key, func(w, f Dynamic) bool {
+		gone := slices.ContainsFunc(c.RemoveGroups, func(g Group) bool { return g.Name == f.Group })
+		return w.Group == f.Group && !gone
 	})
-	peers := compare(wanted, found, Peer.Name)
-	c.AddPeers, c.UpdatePeers = peers.add, peers.update
-	c.RemovePeers = append(c.RemovePeers, peers.remove...)
-}
-
-// sort gives every list the order of a State.
-func (c *Changes) sort() {
-	for _, peers := range [][]Peer{c.RemovePeers, c.AddPeers, c.UpdatePeers} {
-		slices.SortFunc(peers, func(a, b Peer) int { return cmp.Compare(a.Name(), b.Name()) })
-	}
-	for _, dynamic := range [][]Dynamic{c.RemoveDynamic, c.AddDynamic} {
-		slices.SortFunc(dynamic, func(a, b Dynamic) int { return comparePrefixes(a.Prefix, b.Prefix) })
-	}
-	for _, vrfs := range [][]VRF{c.RemoveVRFs, c.AddVRFs} {
-		slices.SortFunc(vrfs, func(a, b VRF) int { return cmp.Compare(a.Name, b.Name) })
-	}
-	for _, groups := range [][]Group{c.RemoveGroups, c.AddGroups, c.UpdateGroups} {
-		slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
-	}
-}
-
-func policiesOf(s State) Policies {
-	return Policies{Sets: s.Sets, Import: s.Import, Export: s.Export}
-}
-
-// compared is what is to be done with the elements of a list: replaced are those
-// that are there, update what they are to become.
-type compared[T any] struct{ add, update, replaced, remove []T }
-
-func compare[T any, K comparable](wanted, found []T, key func(T) K) compared[T] {
-	old := make(map[K]T, len(found))
-	for _, f := range found {
-		old[key(f)] = f
-	}
-	var c compared[T]
-	for _, w := range wanted {
-		f, there := old[key(w)]
-		switch {
-		case !there:
-			c.add = append(c.add, w)
-		case !reflect.DeepEqual(w, f):
-			c.update, c.replaced = append(c.update, w), append(c.replaced, f)
-		}
-		delete(old, key(w))
-	}
-	for _, f := range found {
-		if _, left := old[key(f)]; left {
-			c.remove = append(c.remove, f)
-		}
-	}
+	c.RemovePeers, c.AddPeers, c.UpdatePeers = differ(wanted.Peers, found.Peers, Peer.Name, func(w, f Peer) bool {
+		gone := slices.ContainsFunc(c.RemoveVRFs, func(v VRF) bool { return v.Name == f.VRF })
+		return reflect.DeepEqual(w.session(), f.session()) && !gone
+	})
 	return c
 }
 
-// Applied is what s becomes when c is carried out as a whole.
-func (s State) Applied(c Changes) State {
-	if c.Restart {
-		s = State{Global: c.Global}
+// differ finds what of found has to go, what of wanted has to come, and what of
+// wanted stays, for the same to others, and is not the same.
+func differ[T any, K comparable](wanted, found []T, key func(T) K, same func(w, f T) bool) (remove, add, update []T) {
+	left := make(map[K]T, len(found))
+	for _, f := range found {
+		left[key(f)] = f
 	}
-	if c.Policies != nil {
-		s.Sets, s.Import, s.Export = c.Policies.Sets, c.Policies.Import, c.Policies.Export
+	for _, w := range wanted {
+		f, there := left[key(w)]
+		if !there || !same(w, f) {
+			add = append(add, w)
+			continue
+		}
+		if !reflect.DeepEqual(w, f) {
+			update = append(update, w)
+		}
+		delete(left, key(w))
 	}
-	s.Dynamic = applied(s.Dynamic, c.RemoveDynamic, c.AddDynamic, func(d Dynamic) netip.Prefix { return d.Prefix })
-	s.Peers = applied(s.Peers, c.RemovePeers, slices.Concat(c.AddPeers, c.UpdatePeers), Peer.Name)
-	s.Groups = applied(s.Groups, c.RemoveGroups, slices.Concat(c.AddGroups, c.UpdateGroups), func(g Group) string { return g.Name })
-	s.VRFs = applied(s.VRFs, c.RemoveVRFs, c.AddVRFs, func(v VRF) string { return v.Name })
-	s.sort()
-	return s
-}
-
-// applied removes and then puts elements; what is put replaces what is there.
-func applied[T any, K comparable](list, remove, put []T, key func(T) K) []T {
-	away := make(map[K]bool)
-	for _, e := range slices.Concat(remove, put) {
-		away[key(e)] = true
-	}
-	var out []T
-	for _, e := range list {
-		if !away[key(e)] {
-			out = append(out, e)
+	for _, f := range found {
+		if _, goes := left[key(f)]; goes {
+			remove = append(remove, f)
 		}
 	}
-	return append(out, put...)
+	return remove, add, update
+}
+
+func (v VRF) key() string           { return v.Name }
+func (g Group) key() string         { return g.Name }
+func (d Dynamic) key() netip.Prefix { return d.Prefix }
+
+// is says whether both are the same to others.
+func (v VRF) is(w VRF) bool {
+	v.Path, w.Path = "", ""
+	return reflect.DeepEqual(v, w)
+}
+
+// is says whether both are the same to neighbours that come by them.
+func (g Group) is(h Group) bool {
+	g.Path, h.Path, g.Description, h.Description, g.BFD, h.BFD = "", "", "", "", nil, nil
+	return reflect.DeepEqual(g, h)
+}
+
+// session is what a session of p is made with.
+func (p Peer) session() Peer {
+	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute = "", "", Timers{}, nil, nil, nil
+	p.Families = slices.Clone(p.Families)
+	for i := range p.Families {
+		p.Families[i].MaxPrefixes, p.Families[i].WarnPercent = 0, 0
+	}
+	return p
 }

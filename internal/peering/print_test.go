@@ -45,8 +45,16 @@ func secrets(name, key string) (string, error) {
 
 // egress is by eth0 with both families, but to 198.51.100.0/24 and
 // 2001:db8:51::/48 by eth1 with one family each, and to 203.0.113.0/24 nowhere.
+// There is also eth2, which nothing is routed to, with both families, and eth3
+// with IPv4.
 func egress(to netip.Addr) (peering.Egress, bool) {
 	switch {
+	case to.Zone() == "eth2":
+		return peering.Egress{Interface: "eth2", Addresses: ips("172.16.0.2", "2001:db8:2::b", "2001:db8:2::a")}, true
+	case to.Zone() == "eth3":
+		return peering.Egress{Interface: "eth3", Addresses: ips("172.16.3.2")}, true
+	case to.Zone() == "eth4":
+		return peering.Egress{}, false
 	case netip.MustParsePrefix("198.51.100.0/24").Contains(to):
 		return peering.Egress{Interface: "eth1", Addresses: ips("198.51.100.10")}, true
 	case netip.MustParsePrefix("2001:db8:51::/48").Contains(to):

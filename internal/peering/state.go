@@ -95,8 +95,8 @@ type Peer struct {
 	// NextHops are the next hops of the families that are not that of the
 	// session. A family that is to be announced, is not the session's and is
 	// not here is one that the neighbour takes with the session's own address
-	// (RFC 8950, or an unnumbered session). Export has statements for them, and
-	// for Mute.
+	// (RFC 8950, or an unnumbered session). They are here to be shown: what makes
+	// them so, and Mute, are statements of Export.
 	NextHops map[addr.Family]netip.Addr
 	// Mute are families that are negotiated but not announced, because there is
 	// no next hop for them.

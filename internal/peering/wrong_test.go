@@ -553,7 +553,25 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 		},
 		{
 			"a neighbor that there is no way to", `{neighbors: [{config: {neighborAddress: 203.0.113.1, peerAsn: 64513}}]}`,
-			`here NoNextHop spec.neighbors[0]: there is no route to 203.0.113.1, so its next hop for IPv6 is not known`,
+			`here NoNextHop spec.neighbors[0]: IPv6 routes are not announced, because there is no route to 203.0.113.1`,
+		},
+		{
+			"a session that is bound to an interface without IPv6", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth3}}]}`,
+			`here NoNextHop spec.neighbors[0]: IPv6 routes are not announced, because this node has no global IPv6 address on eth3, by which it reaches 192.0.2.1: give it one, or leave the family out of afiSafis`,
+		},
+		{
+			"a session that is bound to an interface that is not there", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth4}}]}`,
+			`here NoNextHop spec.neighbors[0]: IPv6 routes are not announced, because the interface eth4 is not there, or down, or without IPv6`,
+		},
+		{
+			"neighbors that come from nowhere, by a link without IPv6, and by two links", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 203.0.113.0/24, peerGroup: tor}, {prefix: 198.51.100.0/24, peerGroup: tor}, {prefix: 198.51.100.0/23, peerGroup: tor}]}`,
+			`here NoNextHop spec.dynamicNeighbors[0]: IPv6 routes are not announced, because there is no route to 203.0.113.0/24
+			 here NoNextHop spec.dynamicNeighbors[1]: IPv6 routes are not announced, because this node has no global IPv6 address on eth1, by which it reaches 198.51.100.0/24: give it one, or leave the family out of afiSafis
+			 here NoNextHop spec.dynamicNeighbors[2]: IPv6 routes are not announced, because 198.51.100.0/23 is behind eth1 and behind eth0: write a network for each of them`,
+		},
+		{
+			"graceful restart of neighbors that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, gracefulRestart: {enabled: true}}, {config: {peerGroupName: helped, peerAsn: 64600}, gracefulRestart: {enabled: true, helperOnly: true}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}, {prefix: 192.0.3.0/24, peerGroup: helped}]}`,
+			`NotSupported spec.dynamicNeighbors[0]: gracefulRestart is in effect in part: neighbors that come by themselves are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they hear them again: list them in spec.neighbors`,
 		},
 		{
 			"a VRF without a name", `{vrfs: [{name: '', rd: '64512:1'}]}`,

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -26,9 +27,11 @@ type Input struct {
 	// Passwords are the values of Secrets, by "name/key", and Missing says why
 	// there is none.
 	Passwords, Missing map[string]string
-	// Complaints are what is wrong with the annotations of Services, by their
-	// names. They are not remembered.
-	Complaints map[string]string `json:"-"`
+	// Complaints are what is wrong with what groups and Services say of their
+	// routes, by the name of the object and the field, and About are those
+	// objects. They are not remembered.
+	Complaints map[string]string                 `json:"-"`
+	About      map[string]corev1.ObjectReference `json:"-"`
 }
 
 // Config is a BGPConfiguration.
@@ -57,7 +60,8 @@ func read(s Snapshot, namespace string, before Input) Input {
 	if in.Dummy == "" {
 		in.Dummy = defaultDummy
 	}
-	in.Attributes, in.Complaints = attributesOf(s, groups)
+	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
+	in.Attributes = attributesOf(s, groups, in.complain)
 	if c := inEffect(s.Configs); c != nil {
 		in.Config = &Config{Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation, Spec: c.Spec}
 		in.readSecrets(s, namespace, before)
@@ -126,9 +130,19 @@ func (in Input) secret(name, key string) (string, error) {
 	return "", fmt.Errorf("secret %s has no key %q", name, key)
 }
 
-// same says that o would be decided like in.
+// complain notes what is wrong with what an object says of its routes.
+func (in *Input) complain(about corev1.ObjectReference, name string, problems []peering.Problem) {
+	for _, p := range problems {
+		key := about.Kind + " " + name + " " + p.Field
+		in.Complaints[key], in.About[key] = p.String(), about
+	}
+}
+
+// same says that o would be decided like in, and people told the same.
 func (in Input) same(o Input) bool {
-	in.Complaints, o.Complaints = nil, nil
+	if len(in.Complaints)+len(o.Complaints) == 0 {
+		in.Complaints, in.About, o.Complaints, o.About = nil, nil, nil, nil // what is remembered has none
+	}
 	return reflect.DeepEqual(in, o)
 }
 
@@ -163,15 +177,10 @@ func (a Attributes) of(ip netip.Addr) peering.Attributes {
 	return peering.Attributes{}
 }
 
-// attributesOf reads what groups and Services say of their routes, and what is
-// wrong with that, by the name of the object.
-func attributesOf(s Snapshot, groups config.Config) (Attributes, map[string]string) {
-	a, complaints := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}, map[string]string{}
-	complain := func(about string, problems []peering.Problem) {
-		for _, p := range problems {
-			complaints[about+" "+p.Field] = p.String()
-		}
-	}
+// attributesOf reads what groups and Services say of their routes, and complains of
+// what is wrong with that.
+func attributesOf(s Snapshot, groups config.Config, complain func(corev1.ObjectReference, string, []peering.Problem)) Attributes {
+	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
 	for _, g := range groups.Groups {
 		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
 		if i < 0 || s.Groups[i].Spec.BGP == nil {
@@ -179,7 +188,7 @@ func attributesOf(s Snapshot, groups config.Config) (Attributes, map[string]stri
 		}
 		of := s.Groups[i].Spec.BGP
 		attributes, problems := peering.ParseAttributes(texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
-		complain("ServiceGroup "+g.Name, problems)
+		complain(groupRef(s.Groups[i]), g.Name, problems)
 		for _, p := range g.Pools {
 			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes})
 		}
@@ -188,13 +197,13 @@ func attributesOf(s Snapshot, groups config.Config) (Attributes, map[string]stri
 	// Of Services that share an address, the first by name has the say.
 	for _, svc := range slices.Backward(s.Services) {
 		own, problems := peering.AttributesOf(svc.Annotations)
-		complain("Service "+svc.Name, problems)
+		complain(serviceRef(svc), svc.Name, problems)
 		for _, ip := range svc.Addresses {
 			delete(a.ByAddress, ip)
 			a.ByAddress[ip] = peering.Merge(a.of(ip), own)
 		}
 	}
-	return a, complaints
+	return a
 }
 
 // texts are the strings of a list of words.

@@ -44,6 +44,7 @@ type NodeFacts struct {
 // ServiceFacts are what matters of a Service.
 type ServiceFacts struct {
 	Name        string // namespace/name
+	UID         types.UID
 	Annotations map[string]string
 	Addresses   []netip.Addr
 }
@@ -142,7 +143,7 @@ func keepService(o runtime.Object) (ServiceFacts, bool) {
 	if !ok {
 		return ServiceFacts{}, false
 	}
-	facts := ServiceFacts{Name: svc.Namespace + "/" + svc.Name, Annotations: map[string]string{}}
+	facts := ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID, Annotations: map[string]string{}}
 	for _, name := range routeAnnotations {
 		if value, ok := svc.Annotations[name]; ok {
 			facts.Annotations[name] = value
@@ -157,7 +158,7 @@ func keepService(o runtime.Object) (ServiceFacts, bool) {
 }
 
 func sameService(a, b ServiceFacts) bool {
-	return maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
+	return a.UID == b.UID && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
 }
 
 func keepSecret(o runtime.Object) (map[string][]byte, bool) {
