@@ -29,7 +29,7 @@ demo: deps ## a real cluster on this machine, PureLB in it, four addresses reach
 	$(LAB) demo
 
 .PHONY: test
-test: ## all tests: unit, driver, API server, end to end in the lab (root; about 15 minutes the first time)
+test: ## all tests: unit, driver, API server, end to end in the lab (root; about 25 minutes on two cores, 15 more the first time)
 	@$(MAKE) test-unit deps kubebox test-module soak e2e
 
 ##@ Rings of tests
