@@ -45,11 +45,11 @@ type Snapshot struct {
 	Services []corev1.Service
 	Groups   []v2.ServiceGroup
 	Agents   []v2.LBNodeAgent
-	// Ready says of the Services whose endpoints matter whether this node has
-	// a ready one, and Endpoints which nodes do. They miss those of which that
-	// is not known.
-	Ready     map[string]bool
+	// Endpoints are the nodes with a ready endpoint, by Service, and Ending those
+	// that have none such, but one that ends and serves still: of the Services
+	// whose endpoints matter and are known.
 	Endpoints map[string][]string
+	Ending    map[string][]string
 }
 
 // Annotations is where the agent writes who announces what.
@@ -86,6 +86,7 @@ type Agent struct {
 	Options
 	config    parsed
 	soft      soft
+	endings   endings
 	losses    losses
 	takeovers announce.Takeovers
 	handovers announce.Handovers

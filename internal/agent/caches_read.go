@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -47,11 +46,11 @@ func (c *Caches) complete() bool {
 	return len(c.synced) > 0
 }
 
-// endpoints fills in where Services have ready endpoints, for those to which it
+// endpoints fills in where Services have endpoints, for those to which it
 // matters. The watch on endpoints, which is the most expensive, begins when there
 // is such a Service.
 func (c *Caches) endpoints(ctx context.Context, s *Snapshot) error {
-	s.Ready, s.Endpoints = map[string]bool{}, map[string][]string{}
+	s.Endpoints, s.Ending = map[string][]string{}, map[string][]string{}
 	narrowed := map[types.NamespacedName]bool{}
 	for i := range s.Services {
 		svc, ours := announce.Read(&s.Services[i])
@@ -70,10 +69,9 @@ func (c *Caches) endpoints(ctx context.Context, s *Snapshot) error {
 	if err := c.cache.List(ctx, &list); err != nil {
 		return fmt.Errorf("read endpoints: %w", err)
 	}
-	nodes := readyNodes(list.Items, narrowed)
+	ready, ends := endpointNodes(list.Items, narrowed)
 	for name := range narrowed {
-		s.Endpoints[name.String()] = nodes[name]
-		s.Ready[name.String()] = slices.Contains(nodes[name], c.node)
+		s.Endpoints[name.String()], s.Ending[name.String()] = ready[name], ends[name]
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,8 +46,8 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 				continue
 			}
 			words = append(words, "service", svc.Name, string(svc.Spec.ExternalTrafficPolicy))
-			if ready, known := s.Ready[svc.Namespace+"/"+svc.Name]; known {
-				words = append(words, fmt.Sprint(ready))
+			if nodes, known := s.Endpoints[svc.Namespace+"/"+svc.Name]; known {
+				words = append(words, fmt.Sprint(slices.Contains(nodes, c.node)))
 			}
 		}
 		return strings.Join(words, " ")

@@ -29,19 +29,16 @@ func serviceOf(s *discoveryv1.EndpointSlice) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
 }
 
-// readyNodes returns the nodes on which Services have endpoints that take
-// traffic: those with a ready one, and of a Service that has none such anywhere,
-// those with one that ends and serves still. So an address leaves a node whose
-// last endpoint ends while that can still answer what arrives meanwhile, as the
-// health check of a node port has balancers do (KEP-1669).
-func readyNodes(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName]bool) map[types.NamespacedName][]string {
-	nodes := nodesWhere(all, wanted, isReady)
-	for service, serving := range nodesWhere(all, wanted, serves) {
-		if len(nodes[service]) == 0 {
-			nodes[service] = serving
-		}
+// endpointNodes returns the nodes on which Services have a ready endpoint, and
+// those on which they have none but one that ends and serves still.
+func endpointNodes(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName]bool) (ready, ends map[types.NamespacedName][]string) {
+	ready, ends = nodesWhere(all, wanted, isReady), nodesWhere(all, wanted, serves)
+	for service := range ends {
+		ends[service] = slices.DeleteFunc(ends[service], func(node string) bool {
+			return slices.Contains(ready[service], node)
+		})
 	}
-	return nodes
+	return ready, ends
 }
 
 // nodesWhere returns the nodes that have an endpoint that is fit. An endpoint is

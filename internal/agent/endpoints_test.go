@@ -21,24 +21,22 @@ func TestReadyEndpoints(t *testing.T) {
 		return discoveryv1.Endpoint{Addresses: []string{ip}, NodeName: node, Conditions: discoveryv1.EndpointConditions{Ready: ready, Serving: serving}}
 	}
 	for _, tt := range []struct {
-		name   string
-		slices []discoveryv1.EndpointSlice
-		want   bool
+		name        string
+		slices      []discoveryv1.EndpointSlice
+		ready, ends bool
 	}{
-		{"none", nil, false},
-		{"ready here, IPv4", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, yes, nil))}, true},
-		{"ready here, IPv6", []discoveryv1.EndpointSlice{slice(endpoint("fd01::1", here, yes, nil))}, true},
-		{"nothing said is ready", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, nil, nil))}, true},
-		{"ready elsewhere", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", there, yes, nil))}, false},
-		{"on no node", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", nil, yes, nil))}, false},
-		{"not ready", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, no))}, false},
-		{"going away but serving", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes))}, true},
-		{"two slices that differ", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, yes, nil)), slice(endpoint("10.1.1.1", here, no, nil))}, false},
-		{"two that agree", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, yes, nil)), slice(endpoint("10.1.1.1", here, no, yes))}, true},
-		{"going away, and one is ready elsewhere", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes), endpoint("10.1.1.2", there, yes, nil))}, false},
-		{"going away, and the one elsewhere too", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes), endpoint("10.1.1.2", there, no, yes))}, true},
-		{"going away, and the one elsewhere is not ready yet", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes), endpoint("10.1.1.2", there, no, no))}, true},
-		{"one of two is enough", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, nil), endpoint("10.1.1.2", here, yes, nil))}, true},
+		{"none", nil, false, false},
+		{"ready here, IPv4", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, yes, nil))}, true, false},
+		{"ready here, IPv6", []discoveryv1.EndpointSlice{slice(endpoint("fd01::1", here, yes, nil))}, true, false},
+		{"nothing said is ready", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, nil, nil))}, true, false},
+		{"ready elsewhere", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", there, yes, nil))}, false, false},
+		{"on no node", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", nil, yes, nil))}, false, false},
+		{"not ready", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, no))}, false, false},
+		{"going away but serving", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes))}, false, true},
+		{"one goes away, one is ready", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, yes), endpoint("10.1.1.2", here, yes, yes))}, true, false},
+		{"two slices that differ", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, yes, nil)), slice(endpoint("10.1.1.1", here, no, nil))}, false, false},
+		{"two that agree that it serves", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, yes, nil)), slice(endpoint("10.1.1.1", here, no, yes))}, false, true},
+		{"one of two is enough", []discoveryv1.EndpointSlice{slice(endpoint("10.1.1.1", here, no, nil), endpoint("10.1.1.2", here, yes, nil))}, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for i := range tt.slices {
@@ -47,12 +45,15 @@ func TestReadyEndpoints(t *testing.T) {
 				}
 			}
 			web := types.NamespacedName{Namespace: "default", Name: "web"}
-			nodes := readyNodes(tt.slices, map[types.NamespacedName]bool{web: true})
-			if got := slices.Contains(nodes[web], "node-a"); got != tt.want {
-				t.Errorf("got %v, want %v", got, tt.want)
+			ready, ends := endpointNodes(tt.slices, map[types.NamespacedName]bool{web: true})
+			if got := slices.Contains(ready[web], "node-a"); got != tt.ready {
+				t.Errorf("ready: %v, want %v", got, tt.ready)
 			}
-			if others := readyNodes(tt.slices, nil); len(others) > 0 {
-				t.Errorf("of a Service that nobody asks for it says %v", others)
+			if got := slices.Contains(ends[web], "node-a"); got != tt.ends {
+				t.Errorf("ends: %v, want %v", got, tt.ends)
+			}
+			if ready, ends := endpointNodes(tt.slices, nil); len(ready)+len(ends) > 0 {
+				t.Errorf("of a Service that nobody asks for it says %v and %v", ready, ends)
 			}
 		})
 	}

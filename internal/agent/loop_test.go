@@ -281,18 +281,30 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		far := branded("far", "203.0.113.7", "2001:db8:9::7")
 		far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-		ready := func(yes bool) func(*Snapshot) {
+		endpoints := func(ready, ends string) func(*Snapshot) {
 			return func(s *Snapshot) {
-				s.Services, s.Ready = []corev1.Service{far}, map[string]bool{"default/far": yes}
+				s.Services = []corev1.Service{far}
+				s.Endpoints = map[string][]string{"default/far": strings.Fields(ready)}
+				s.Ending = map[string][]string{"default/far": strings.Fields(ends)}
 			}
 		}
+		const announced = "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0"
 		w.cluster.change(serving(far))
 		settle()
 		want(t, "not known", w.kernel.String(), "")
-		w.cluster.change(ready(true))
+		w.cluster.change(endpoints("node-a", ""))
 		settle()
-		want(t, "ready", w.kernel.String(), "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0")
-		w.cluster.change(ready(false))
+		want(t, "ready", w.kernel.String(), announced)
+		w.cluster.change(endpoints("node-b", "node-a"))
+		settle()
+		want(t, "ends, and serves still", w.kernel.String(), announced)
+		time.Sleep(endingFor)
+		settle()
+		want(t, "the others are known", w.kernel.String(), "")
+		w.cluster.change(endpoints("", "node-a node-b"))
+		settle()
+		want(t, "nobody else is ready", w.kernel.String(), announced)
+		w.cluster.change(endpoints("", ""))
 		settle()
 		want(t, "not ready", w.kernel.String(), "")
 	})

@@ -41,6 +41,12 @@ type observation struct {
 // sure says that all is known that decisions depend on.
 func (o *observation) sure() bool { return o.Complete && o.Peers.Trusted }
 
+// toShow is what of o people are shown. It does without the objects: they are most
+// of an agent's memory, and would be kept until the next pass.
+func (o *observation) toShow() *observation {
+	return &observation{Situation: announce.Situation{Complete: o.Complete, Peers: o.Peers}, record: o.record}
+}
+
 // observe reads the kernel, the cluster and the peers.
 func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error) {
 	node, err := a.Kernel.Observe(ctx)
@@ -57,7 +63,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	// either way nobody knows which LBNodeAgent it is for.
 	o.Complete = complete && objects.Node != nil
 	if o.Complete {
-		a.read(o, objects)
+		a.read(now, o, objects)
 	}
 	o.adopt = announce.Adopt(o.Config, o.Agent)
 	if o.Agent != nil {
@@ -67,7 +73,9 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o.record.Problem = joined(o.problem, a.conflicts.problem())
 	o.Contested = a.conflicts.contested(now)
 	if o.Complete {
-		o.record.Draining, o.again = a.soft.draining(now, objects.Node)
+		var again time.Time
+		o.record.Draining, again = a.soft.draining(now, objects.Node)
+		o.again = sooner(o.again, again)
 		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
 		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
 		a.Peers.Publish(o.record) // first: what it says may have to be known before anything is decided
@@ -95,9 +103,13 @@ func joined(texts ...string) string {
 }
 
 // read fills in what the objects say.
-func (a *Agent) read(o *observation, objects Snapshot) {
+func (a *Agent) read(now time.Time, o *observation, objects Snapshot) {
 	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace)
-	o.Ready, o.Endpoints = objects.Ready, objects.Endpoints
+	o.Endpoints, o.again = a.endings.endpoints(now, objects.Endpoints, objects.Ending)
+	o.Ready = make(map[string]bool, len(o.Endpoints))
+	for service, nodes := range o.Endpoints {
+		o.Ready[service] = slices.Contains(nodes, a.Node)
+	}
 	o.record.NodeUID = objects.Node.UID
 	if agent, ok := o.Config.AgentFor(objects.Node.Labels); ok {
 		o.Agent, o.chosen = &agent, &agent

@@ -217,6 +217,26 @@ func strike(w *world, node string) (spare func()) {
 	})
 }
 
+// freeze makes the agent on a node hang, and the kubelet that would start it anew.
+func freeze(w *world, node string) (thaw func()) {
+	w.t.Helper()
+	pid, ok := processOf("lbnodeagent", "PURELB_NODE_NAME="+node)
+	if !ok {
+		w.t.Fatalf("no agent runs on %s", node)
+	}
+	signal := func(sig syscall.Signal) {
+		w.t.Helper()
+		if err := lab.Signal(node, "kubelet", sig); err != nil {
+			w.t.Errorf("signal the kubelet of %s: %v", node, err)
+		}
+		if err := syscall.Kill(pid, sig); err != nil {
+			w.t.Errorf("signal the agent of %s: %v", node, err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	return w.undoable(func() { signal(syscall.SIGCONT) })
+}
+
 // replaceAgent deletes the agent's pod on a node, however it is, and waits until
 // another one is ready.
 func (w *world) replaceAgent(node string) {

@@ -64,6 +64,27 @@ func TestAnAgentThatEndsAgainAndAgainLosesItsAddressOnceAtMost(t *testing.T) {
 	s.holder()
 }
 
+func TestTheAddressOfAnAgentThatHangsExpiresAndIsTakenOver(t *testing.T) {
+	w := newWorldFor(t, time.Minute)
+	s := watchLocal(w)
+	holder := s.holder()
+	s.begin()
+	thaw := freeze(w, holder)
+	// The kernel answers until the addresses end, a minute after they were
+	// refreshed last. Who waits for that asks every six seconds.
+	for _, a := range s.addresses {
+		w.until(90*time.Second, a.String()+" expires", func() bool { return !slices.Contains(w.holderNodes(a), holder) })
+	}
+	s.elsewhere(holder)
+	s.rest(30 * time.Second)
+	thaw()
+	w.agentReady(holder)
+	s.rest(30 * time.Second)
+	s.movedOnce()
+	s.end(loss{probes: 800, silence: 8 * time.Second, cut: true})
+	s.elsewhere(holder) // it knows at once that another one has them
+}
+
 // movedOnce complains about addresses that came back to where they had been.
 func (s *watched) movedOnce() {
 	s.t.Helper()
@@ -154,8 +175,8 @@ func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
 	w.remove(server("near-1", "node-1"))
 	on("node-2")
 	s.rest(30 * time.Second)
-	// A server that ends serves for two seconds more, and the address leaves it
-	// at once for one that stays.
+	// A server that ends serves for four seconds more. Half way through, when
+	// kube-proxy knows of the other, the address goes there.
 	s.end(convergence)
 
 	w.remove(server("near-2", "node-2"))

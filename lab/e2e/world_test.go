@@ -425,7 +425,7 @@ kind: Pod
 metadata: {name: %s, namespace: e2e, labels: {app: web}}
 spec:
   nodeName: %s
-  terminationGracePeriodSeconds: 5
+  terminationGracePeriodSeconds: 8
   containers:
   - name: echo
     image: docker.io/lab/echo:1
@@ -433,7 +433,7 @@ spec:
     env:
     - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
     - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
-    lifecycle: {preStop: {sleep: {seconds: 2}}}
+    lifecycle: {preStop: {sleep: {seconds: 4}}}
     readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
     resources: {requests: {cpu: 10m, memory: 16Mi}}
 `, name, node)
