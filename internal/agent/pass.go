@@ -27,7 +27,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 		a.tellConflicts(now, seen)
 		a.pulse.decided()
 	}
-	a.shown.Store(&shown{now, seen, plan, done, a.conflicts.list()})
+	a.shown.Store(&shown{now, seen.toShow(), plan, done, a.conflicts.list()})
 	done.again(seen.again)
 	if due, ok := a.claims.next(); ok {
 		done.again(due)

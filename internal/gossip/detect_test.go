@@ -55,9 +55,9 @@ func TestADeadNodeIsSeenWithinAFractionOfASecond(t *testing.T) {
 		most                   time.Duration
 	}{
 		{2, 1, 5, 325 * time.Millisecond},
-		{4, 2, 10, 350 * time.Millisecond},
-		{10, 6, 2, 375 * time.Millisecond},
-		{30, 5, 1, 450 * time.Millisecond},
+		{4, 2, 10, 400 * time.Millisecond},
+		{10, 6, 2, 450 * time.Millisecond},
+		{30, 5, 1, 500 * time.Millisecond},
 	} {
 		var times []time.Duration
 		wrong := 0

@@ -66,25 +66,23 @@ func (g *Gossip) heard(n *memberlist.Node) {
 		// It lives, that much is known. What it says is in its Lease.
 		record = Record{Truncated: true}
 	}
+	g.news.rouse()
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.hear(id, netip.AddrPortFrom(addr.Unmap(), n.Port), record, leaving, now)
 	})
 }
 
-// lost notes that n fell silent. If that was found by a process that did not run
-// itself, the contradiction may lie in its queue still: it gets time to be read.
+// lost notes that n fell silent.
 func (g *Gossip) lost(n *memberlist.Node) {
 	id, err := parseIdentity(n.Name)
 	if err != nil || id == g.self {
 		return
 	}
+	g.news.rouse()
 	g.update(id.node, func(now time.Time) bool {
-		believe := now.Add(g.opt.Timing.rest(len(g.table.nodes)))
-		if g.stalled(now) {
-			believe = believe.Add(grace)
-		}
-		return g.table.lose(id, believe, now)
+		return g.table.lose(id, now.Add(g.opt.Timing.rest(len(g.table.nodes))), now)
 	})
+	poke(g.doubted)
 }
 
 // update changes the table, and tells what that changes of node.
@@ -112,23 +110,6 @@ func (g *Gossip) tell(m Member) {
 	}
 	g.opt.Log.Info("peer is "+m.State.String(), "node", m.Node, "peer", m.Address)
 }
-
-const (
-	// pulse is how often we look whether this process runs.
-	pulse = 25 * time.Millisecond
-	// stall is how late that may be until nothing is concluded from what
-	// was not heard, and grace is for how long.
-	stall = 50 * time.Millisecond
-	grace = 100 * time.Millisecond
-)
-
-// stalled says whether this process did not run for a while until now.
-func (g *Gossip) stalled(now time.Time) bool {
-	return g.since(now)-time.Duration(g.beat.Load()) > pulse+stall
-}
-
-// since is the age of g, by its monotonic clock.
-func (g *Gossip) since(now time.Time) time.Duration { return now.Sub(g.born) }
 
 // errAway is for what needs Run to run.
 var errAway = errors.New("gossip does not run")

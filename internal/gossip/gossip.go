@@ -72,13 +72,12 @@ type Gossip struct {
 	self   identity
 	ring   *ring
 	counts counters
-	// changed tells the reader of Members that there is something new, and
-	// published tells Run that there is something to spread.
-	changed, published chan struct{}
-	// beat is when this process was last seen to run (see stalled).
-	beat atomic.Int64
-	born time.Time
-	sent atomic.Uint64 // the number of the last message
+	news   news
+	// changed tells the reader of Members that there is something new,
+	// published tells Run that there is something to spread, and doubted that
+	// somebody is said to be gone.
+	changed, published, doubted chan struct{}
+	sent                        atomic.Uint64 // the number of the last message
 
 	// talk is held by those who use list, against its shutdown.
 	talk sync.RWMutex
@@ -104,7 +103,8 @@ func New(opt Options) (*Gossip, error) {
 		self:      identity{node: opt.Node, instance: newInstance()},
 		changed:   make(chan struct{}, 1),
 		published: make(chan struct{}, 1),
-		born:      time.Now(),
+		doubted:   make(chan struct{}, 1),
+		news:      newNews(),
 		meta:      Record{}.encode(),
 		table:     newTable(),
 		windows:   map[string]*window{},

@@ -27,14 +27,16 @@ type network struct {
 	udp     *net.UDPConn
 	tcp     *net.TCPListener
 	counts  *counters
-	packets chan *memberlist.Packet
 	streams chan net.Conn
 	ctx     context.Context // done when the network is shut down
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 }
 
-var _ memberlist.Transport = (*network)(nil)
+var (
+	_ memberlist.Transport = (*network)(nil)
+	_ receiver             = (*network)(nil)
+)
 
 func listen(bind netip.AddrPort, counts *counters) (*network, error) {
 	family := "4"
@@ -53,16 +55,14 @@ func listen(bind netip.AddrPort, counts *counters) (*network, error) {
 	_ = udp.SetReadBuffer(receiveBuffer) // what the kernel gives must do
 	n := &network{
 		bind: bind, udp: udp, tcp: tcp, counts: counts,
-		packets: make(chan *memberlist.Packet),
 		streams: make(chan net.Conn),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.wg.Go(n.receive)
 	n.wg.Go(n.accept)
 	return n, nil
 }
 
-func (n *network) receive() {
+func (n *network) receive(hand func(*memberlist.Packet)) {
 	// One byte more than anybody sends shows what is too long.
 	buf := make([]byte, datagram+1)
 	for {
@@ -77,14 +77,7 @@ func (n *network) receive() {
 			n.counts.badFormat.Add(1)
 			continue
 		}
-		packet := &memberlist.Packet{
-			Buf: append([]byte(nil), buf[:size]...), From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now(),
-		}
-		select {
-		case <-n.ctx.Done():
-			return
-		case n.packets <- packet:
-		}
+		hand(&memberlist.Packet{Buf: buf[:size], From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()})
 	}
 }
 
@@ -140,8 +133,8 @@ func (n *network) DialTimeout(addr string, timeout time.Duration) (net.Conn, err
 	return d.DialContext(n.ctx, "tcp", addr)
 }
 
-// PacketCh delivers packets.
-func (n *network) PacketCh() <-chan *memberlist.Packet { return n.packets }
+// PacketCh delivers nothing: see receive.
+func (n *network) PacketCh() <-chan *memberlist.Packet { return nil }
 
 // StreamCh delivers streams.
 func (n *network) StreamCh() <-chan net.Conn { return n.streams }

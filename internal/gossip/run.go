@@ -17,8 +17,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	if carrier == nil {
 		return err
 	}
-	transport := newSealed(carrier, g.ring, &g.counts)
-	g.beat.Store(int64(g.since(time.Now())))
+	transport := newSealed(carrier, g.ring, &g.counts, g.news.look)
 	list, err := memberlist.Create(g.config(transport))
 	if err != nil {
 		return errors.Join(fmt.Errorf("start gossip: %w", err), transport.Shutdown())
@@ -31,6 +30,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer g.stop(list)
 	wg.Go(func() { g.join(ctx, list) })
+	wg.Go(func() { g.passOn(ctx, list) })
 	g.live(ctx, list)
 	return nil
 }
@@ -60,20 +60,22 @@ func (g *Gossip) carrier(ctx context.Context) (memberlist.Transport, error) {
 	}
 }
 
-// live looks after the list until ctx is done: it spreads what is published,
-// notes that this process runs, and believes what time alone proves.
+// live looks after the list until ctx is done: it spreads what is published, and
+// believes what time alone proves.
 func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
-	tick := time.NewTicker(pulse)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-g.published:
 			spread(list, time.Nanosecond)
-		case now := <-tick.C:
-			g.look(now)
+			continue
+		case <-g.doubted:
+		case <-timer.C:
 		}
+		timer.Reset(time.Until(g.settle(time.Now())))
 	}
 }
 
@@ -81,21 +83,23 @@ func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 // until that has been sent: that it could not be waited for is no failure.
 func spread(list *memberlist.Memberlist, limit time.Duration) { _ = list.UpdateNode(limit) }
 
-func (g *Gossip) look(now time.Time) {
-	if g.stalled(now) {
-		g.counts.stalls.Add(1)
-	}
-	g.beat.Store(int64(g.since(now)))
+// settle believes what time has proved, and returns when to do so again.
+func (g *Gossip) settle(now time.Time) (next time.Time) {
 	g.mu.Lock()
-	gone := g.table.settle(now)
+	s := g.table.settle(now)
 	forgot := g.table.forget(now.Add(-g.opt.Timing.Memory))
 	g.mu.Unlock()
-	for _, m := range gone {
+	g.counts.stalls.Add(uint64(s.late))
+	for _, m := range s.changed {
 		g.tell(m)
 	}
-	if len(gone) > 0 || forgot {
+	if len(s.changed) > 0 || forgot {
 		poke(g.changed)
 	}
+	if limit := now.Add(g.opt.Timing.Memory / 60); s.next.IsZero() || s.next.After(limit) {
+		return limit
+	}
+	return s.next
 }
 
 // stop ends the list, when nobody uses it.

@@ -3,6 +3,7 @@ package gossip
 import (
 	"cmp"
 	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -60,13 +61,13 @@ func (p *process) state() State {
 type table struct {
 	processes map[string][]*process // by node
 	nodes     map[string]Member
-	// doubts are the processes said to be gone, with when to believe it.
-	doubts map[identity]time.Time
+	// doubts are the processes said to be gone.
+	doubts map[identity]doubt
 	shown  []Member // what members last returned; nil after a change
 }
 
 func newTable() table {
-	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, doubts: map[identity]time.Time{}}
+	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, doubts: map[identity]doubt{}}
 }
 
 // hear notes that id was heard, and what it said. It says whether that changed
@@ -90,7 +91,7 @@ func (t *table) lose(id identity, believe, now time.Time) bool {
 		return false
 	}
 	if believe.After(now) && !p.leaving {
-		t.doubts[id] = believe
+		t.doubts[id] = doubt{believe: believe}
 		return false
 	}
 	p.gone = true
@@ -98,16 +99,23 @@ func (t *table) lose(id identity, believe, now time.Time) bool {
 	return t.judge(id.node, now)
 }
 
-// settle believes that those are gone who were not heard until they were to be
-// believed gone, and returns those nodes of which that changed what is known.
-func (t *table) settle(now time.Time) []Member {
-	var changed []Member
-	for id, believe := range t.doubts {
-		if !now.Before(believe) && t.lose(id, now, now) {
-			changed = append(changed, t.nodes[id.node])
+// some returns n of the others that may be there, by chance.
+func (t *table) some(n int, self identity) (chosen []process) {
+	seen := 0
+	for _, all := range t.processes {
+		for _, p := range all {
+			if p.id == self || p.leaving || p.gone {
+				continue
+			}
+			seen++
+			if len(chosen) < n {
+				chosen = append(chosen, *p)
+			} else if i := rand.IntN(seen); i < n {
+				chosen[i] = *p
+			}
 		}
 	}
-	return changed
+	return chosen
 }
 
 func (t *table) process(id identity) *process {

@@ -37,6 +37,7 @@ func TestANodeIsWhatItsProcessesAre(t *testing.T) {
 		return func(t *table, now time.Time) { t.lose(identity{"a", instance}, now.Add(time.Second), now) }
 	}
 	settle := func(t *table, now time.Time) { t.settle(now) }
+	late := func(t *table, now time.Time) { t.settle(now.Add(2 * stall)) }
 	forget := func(t *table, now time.Time) { t.forget(now.Add(-time.Second)) }
 	for _, tt := range []struct {
 		name  string
@@ -59,6 +60,9 @@ func TestANodeIsWhatItsProcessesAre(t *testing.T) {
 		{"a doubt is no death yet", steps(hear(1), doubt(1)), "a/1 alive since 0"},
 		{"a doubt becomes one", steps(hear(1), doubt(1), settle), "a/1 dead since 2"},
 		{"a doubt that was contradicted does not", steps(hear(1), doubt(1), hear(1), settle), "a/1 alive since 0"},
+		{"one that we are late to believe is none yet", steps(hear(1), doubt(1), late), "a/1 alive since 0"},
+		{"it can be contradicted", steps(hear(1), doubt(1), late, hear(1), settle), "a/1 alive since 0"},
+		{"but is believed then, however late", steps(hear(1), doubt(1), late, settle), "a/1 dead since 3"},
 		{"the dead are remembered", steps(hear(1), lose(1), forget), "a/1 dead since 1"},
 		{"but not for ever", steps(hear(1), lose(1), forget, forget), ""},
 		{"the living are never forgotten", steps(hear(1), settle, settle, forget), "a/1 alive since 0"},

@@ -15,26 +15,24 @@ import (
 //
 // A dead node is found when somebody asks it (for 99 of 100 nodes within 4.6
 // Probe, however large the cluster), does not hear of it for one Probe, and then
-// nobody has for Suspicion times Probe, times the decimal logarithm of the
-// number of nodes if there are more than ten; and not before Least. With the
-// defaults that is under 0.4 s for ten nodes and 0.5 s for a hundred.
+// nobody has for Silence. With the defaults that is under 0.5 s.
 //
-// A node that lives but does not run has the last part of that time to wake up
-// and contradict: more than the 100 ms of a container that has used up its share
-// of the CPU.
+// A node that lives but does not run has Silence to wake up and contradict: more
+// than the 100 ms of a container that has used up its share of the CPU.
 type Timing struct {
 	// Probe is the time from one question whether somebody lives to the
-	// next, 30 ms. An idle agent spends most of its CPU on these: half the
-	// time between them would cost twice as much.
+	// next, 50 ms. An idle agent spends most of its CPU on these: it wakes up
+	// to ask, to be answered and to answer, and half the time between them
+	// would cost twice as much.
 	Probe time.Duration
 	// Answer is how long an answer may take before others are asked for
-	// help, 12 ms: they need as long again, within Probe.
+	// help, 20 ms: they need as long again, within Probe.
 	Answer time.Duration
-	// Suspicion is for how many Probes a silent node may contradict, 5, and
-	// Least for how long at least, 200 ms.
-	Suspicion int
-	Least     time.Duration
-	// Spread is the time from one round of news to the next, 20 ms.
+	// Silence is for how long who does not answer may contradict, 180 ms. In
+	// clusters of more than 1,250 nodes it is longer, by 30 ms at 5,000.
+	Silence time.Duration
+	// Spread is the time from one round of news to the next while there are
+	// news, 20 ms.
 	Spread time.Duration
 	// Sync is the time from one comparison of all that is known with one
 	// other member to the next, 30 s; in large clusters longer.
@@ -54,25 +52,23 @@ func (t Timing) withDefaults() Timing {
 			*d = value
 		}
 	}
-	def(&t.Probe, 30*time.Millisecond)
+	def(&t.Probe, 50*time.Millisecond)
 	def(&t.Answer, t.Probe*2/5)
-	def(&t.Least, 200*time.Millisecond)
+	def(&t.Silence, 180*time.Millisecond)
 	def(&t.Spread, 20*time.Millisecond)
 	def(&t.Sync, 30*time.Second)
 	def(&t.Stream, 2*time.Second)
 	def(&t.Rejoin, time.Second)
 	def(&t.Memory, time.Hour)
-	if t.Suspicion <= 0 {
-		t.Suspicion = 5
-	}
 	return t
 }
 
-// rest is what is left of Least when the library believes that one of some nodes
-// is dead.
+// rest is what is left of Silence when the library believes that one of some
+// nodes is dead. Something is always left: the contradiction may lie in the queue
+// of a process that has just not run.
 func (t Timing) rest(nodes int) time.Duration {
-	suspicion := float64(t.Suspicion) * max(1, math.Log10(float64(nodes))) * float64(t.Probe)
-	return max(0, t.Least-time.Duration(suspicion))
+	suspicion := suspicion * max(1, math.Log10(float64(nodes))) * float64(t.Probe)
+	return max(t.Probe/2, t.Silence-time.Duration(suspicion))
 }
 
 const (
@@ -81,6 +77,11 @@ const (
 	datagram = 1280 - 40 - 8
 	// helpers are asked to probe for us who does not answer us.
 	helpers = 3
+	// suspicion is for how many Probes, times the decimal logarithm of the
+	// number of nodes, the library waits before it believes that somebody is
+	// dead. As that grows with the cluster it is as short as can be, and we
+	// wait for the rest.
+	suspicion = 1
 	// listeners get the news at each Spread.
 	listeners = 4
 	// retransmits is how often, times the decimal digits of the number of
@@ -99,7 +100,7 @@ func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	c.TCPTimeout = t.Stream
 	c.RetransmitMult = retransmits
 	c.IndirectChecks = helpers
-	c.SuspicionMult = t.Suspicion
+	c.SuspicionMult = suspicion
 	// That others confirm a suspicion does not shorten it: they can no more
 	// than we tell a dead node from one that stands still for a moment.
 	c.SuspicionMaxTimeoutMult = 1
@@ -107,7 +108,7 @@ func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	// Who is too busy to hear answers waits longer for them, but not so long
 	// that the next death is found late.
 	c.AwarenessMaxMultiplier = 3
-	c.GossipInterval, c.GossipNodes = t.Spread, listeners
+	c.GossipInterval = 0 // see news
 	c.PushPullInterval = t.Sync
 	// Compressing what is this short costs more than it saves.
 	c.EnableCompression = false

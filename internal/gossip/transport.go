@@ -15,6 +15,7 @@ const served = 256
 // sealed is a transport that carries only what is sealed.
 type sealed struct {
 	carrier memberlist.Transport
+	look    func(packet []byte) // is shown the plain text of every packet
 	ring    *ring
 	counts  *counters
 	packets chan *memberlist.Packet
@@ -27,9 +28,9 @@ type sealed struct {
 
 var _ memberlist.NodeAwareTransport = (*sealed)(nil)
 
-func newSealed(carrier memberlist.Transport, r *ring, counts *counters) *sealed {
+func newSealed(carrier memberlist.Transport, r *ring, counts *counters, look func([]byte)) *sealed {
 	s := &sealed{
-		carrier: carrier, ring: r, counts: counts,
+		carrier: carrier, look: look, ring: r, counts: counts,
 		packets: make(chan *memberlist.Packet, 64),
 		streams: make(chan net.Conn),
 		places:  make(chan struct{}, served),
@@ -40,7 +41,19 @@ func newSealed(carrier memberlist.Transport, r *ring, counts *counters) *sealed 
 	return s
 }
 
+// receiver is a carrier that hands packets over where it receives them. From
+// goroutine to goroutine, each of them would wake one thread more.
+type receiver interface {
+	// receive returns when the carrier is shut down. What a packet is in is
+	// used for the next one.
+	receive(hand func(*memberlist.Packet))
+}
+
 func (s *sealed) openPackets() {
+	if r, ok := s.carrier.(receiver); ok {
+		r.receive(s.openPacket)
+		return
+	}
 	for {
 		select {
 		case <-s.done:
@@ -58,6 +71,7 @@ func (s *sealed) openPacket(p *memberlist.Packet) {
 	if err != nil || len(plain) == 0 {
 		return
 	}
+	s.look(plain)
 	select {
 	case <-s.done:
 	case s.packets <- &memberlist.Packet{Buf: plain, From: p.From, Timestamp: p.Timestamp}:
@@ -99,6 +113,7 @@ func (s *sealed) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
 // WriteTo sends a packet. It returns the error of the carrier as it is, from
 // which the library learns on which side the fault lies.
 func (s *sealed) WriteTo(plain []byte, addr string) (time.Time, error) {
+	s.look(plain)
 	packet := s.ring.sealPacket(plain)
 	s.counts.packetsOut.Add(1)
 	s.counts.bytesOut.Add(uint64(len(packet)))

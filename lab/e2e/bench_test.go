@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -21,26 +22,29 @@ const samples = 300
 // from their creation, as the API server confirms it, to the address in the
 // status, as a watch delivers it. It is divided by a bare patch of a status,
 // which is measured in turns with it, so that what else the machine does weighs
-// on both. The rest is for information: absolute times on a shared machine.
+// on both. It is compared too with the time to the address on kube-lb0 of every
+// node. The rest is for information: absolute times on a shared machine.
 func BenchmarkCreate(b *testing.B) {
 	w := newWorld(b)
 	w.group("e2e-bench", `{remote: {v4pool: {subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}}}`)
-	statuses := w.statuses()
+	statuses, interfaces := w.statuses(), w.interfaces("kube-lb0")
 	bare := w.bench("bare", corev1.ServiceTypeClusterIP)
-	var patches, toAddress, whole []time.Duration
+	var patches, toAddress, toInterface, whole []time.Duration
 	for b.Loop() {
 		for i := range samples {
 			patches = append(patches, w.patchBare(bare, i))
 			confirmed, began := w.createTimed(fmt.Sprintf("bench-%04d", i))
-			at := statuses.await(b, fmt.Sprintf("bench-%04d", i))
-			toAddress = append(toAddress, max(0, at.Sub(confirmed)))
-			whole = append(whole, at.Sub(began))
+			seen := statuses.await(b, fmt.Sprintf("bench-%04d", i))
+			toAddress = append(toAddress, max(0, seen.at.Sub(confirmed)))
+			toInterface = append(toInterface, interfaces.await(b, seen.address, len(lab.Nodes())).Sub(began))
+			whole = append(whole, seen.at.Sub(began))
 		}
 		w.empty()
 	}
 	patch := percentile(patches, 50)
 	fmt.Printf("RESULT create_to_address_p50_vs_patch %.2f x\n", percentile(toAddress, 50)/patch)
 	fmt.Printf("RESULT create_to_address_p99_vs_patch %.2f x\n", percentile(toAddress, 99)/percentile(patches, 99))
+	fmt.Printf("RESULT create_to_interface_vs_address %.2f x\n", percentile(toInterface, 50)/percentile(whole, 50))
 	fmt.Printf("RESULT create_request_to_address_p50_ms %.1f ms\n", percentile(whole, 50))
 	fmt.Printf("RESULT bare_patch_p50_ms %.1f ms\n", patch)
 }
@@ -88,12 +92,13 @@ func (w *world) patchBare(svc *corev1.Service, i int) time.Duration {
 // arrivals are when Services were first seen with an address.
 type arrivals struct {
 	seen chan arrival
-	at   map[string]time.Time
+	at   map[string]arrival
 }
 
 type arrival struct {
-	name string
-	at   time.Time
+	name    string
+	address netip.Addr
+	at      time.Time
 }
 
 // statuses watches for addresses until the test ends.
@@ -109,28 +114,28 @@ func (w *world) statuses() *arrivals {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	a := &arrivals{seen: make(chan arrival, samples), at: map[string]time.Time{}}
+	a := &arrivals{seen: make(chan arrival, samples), at: map[string]arrival{}}
 	go func() {
 		defer close(a.seen)
 		for e := range events.ResultChan() {
 			if svc, ok := e.Object.(*corev1.Service); ok && len(kube.Addresses(svc)) > 0 {
-				a.seen <- arrival{svc.Name, time.Now()}
+				a.seen <- arrival{svc.Name, kube.Addresses(svc)[0], time.Now()}
 			}
 		}
 	}()
 	return a
 }
 
-// await returns when a Service got its address.
-func (a *arrivals) await(b *testing.B, name string) time.Time {
+// await returns when a Service got its address, and which.
+func (a *arrivals) await(b *testing.B, name string) arrival {
 	b.Helper()
-	for a.at[name].IsZero() {
+	for a.at[name].at.IsZero() {
 		next, ok := <-a.seen
 		if !ok {
 			b.Fatal("the watch ended early")
 		}
-		if a.at[next.name].IsZero() {
-			a.at[next.name] = next.at
+		if a.at[next.name].at.IsZero() {
+			a.at[next.name] = next
 		}
 	}
 	return a.at[name]
