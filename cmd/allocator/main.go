@@ -41,6 +41,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 
+	apiserver.NoticeDeadConnections()
 	cfg, err := apiserver.Config(f.kubeconfig)
 	if err != nil {
 		return err

@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 
 	apiserver.NoticeDeadConnections()
+	collectSooner()
 	cfg, err := apiserver.Config(f.kubeconfig)
 	if err != nil {
 		return err

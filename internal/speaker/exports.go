@@ -30,9 +30,6 @@ type exports struct {
 	// earlier process left stays.
 	ruled bool
 	hold  time.Time
-
-	// told is what objects have heard of what their own routes cannot say.
-	told objections
 }
 
 // learnAgain is how long what an earlier process put into the kernel stays there
@@ -96,7 +93,6 @@ func (e *exports) wish(now time.Time) {
 // export begins to program the kernel, unless that is under way.
 func (s *Speaker) export(now time.Time) {
 	e := &s.exports
-	e.told.tell(s.Events, s.Node, s.input)
 	if e.busy || e.due.IsZero() || now.Before(e.due) {
 		return
 	}

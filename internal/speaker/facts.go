@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"reflect"
+	"runtime/debug"
 	"time"
 
 	"purelb.io/purelb/internal/bfd"
@@ -17,12 +19,17 @@ const (
 	// settled is the same for addresses that come and go: many may do so, and
 	// to read is in the way of announcing them.
 	settled = time.Second
-	// rereadEvery is how often it is read when nothing is said to change: the
-	// numbers of prefixes do so without a word.
+	// rereadEvery is how soon it is read again when nothing is said to change:
+	// the numbers of prefixes do so without a word. While they do not either, it
+	// is read ever more seldom, down to once in a fullCheck: with thousands of
+	// routes, reading is most of what an idle speaker does.
 	rereadEvery = 15 * time.Second
 	// mostAdvertised is for how many routes it is read whom they are announced
 	// to: as many as a BGPNodeStatus shows.
 	mostAdvertised = maxLocal
+	// manyMore is how many addresses come or go at a time until it is worth
+	// while to give back the memory that this took.
+	manyMore = 1000
 )
 
 // facts are what is so, as it was read last, for reports and for the neighbours
@@ -33,6 +40,10 @@ type facts struct {
 	// cost is how long it took last. It is not read again for ten times that.
 	cost time.Duration
 	last time.Time
+	// pause is how long after that it is read again.
+	pause time.Duration
+	// spared is how many addresses there were when memory was given back.
+	spared int
 
 	found
 	failure string
@@ -45,6 +56,12 @@ type found struct {
 	advertised map[netip.Prefix][]netip.Addr
 	interfaces []routing.InterfaceStatus
 	bfd        []bfd.Status
+}
+
+// same leaves out BFD, which counts its packets, and tells of all else by itself.
+func (f found) same(g found) bool {
+	f.bfd, g.bfd = nil, nil
+	return reflect.DeepEqual(f, g)
 }
 
 // wish has the facts be read again, soon.
@@ -97,7 +114,13 @@ func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patte
 // takeFacts takes in what was read. What could not be read stays as it was.
 func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err error) {
 	f := &s.facts
-	f.due = now.Add(rereadEvery)
+	pause := rereadEvery
+	if err == nil && f.same(found) {
+		pause = min(max(2*f.pause, rereadEvery), fullCheck)
+		s.spare()
+	}
+	f.pause = pause
+	f.due = now.Add(f.pause)
 	if err != nil {
 		s.broken(err)
 		if f.failure != err.Error() {
@@ -111,4 +134,19 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	s.reporter.neighbors(ctx, s.input.Config, found.neighbors)
 	s.setSessions(ctx, now) // for those that came by themselves
 	s.publish(now)
+}
+
+// spare gives memory back after many addresses have come or gone. Left alone, the
+// runtime holds for good what they needed on their way, as hardly anything happens
+// afterwards.
+func (s *Speaker) spare() {
+	f := &s.facts
+	if d := s.imports.total - f.spared; -manyMore < d && d < manyMore {
+		return
+	}
+	f.spared = s.imports.total
+	s.beside.start(s.life, func(context.Context) note {
+		debug.FreeOSMemory()
+		return nil
+	})
 }

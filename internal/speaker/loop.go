@@ -151,6 +151,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	}
 	s.seen = true
 	s.use(ctx, now, in)
+	s.told.tell(s.Events, s.Node, s.input)
 	s.tellConfigs(now)
 }
 

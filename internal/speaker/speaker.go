@@ -147,6 +147,8 @@ type Speaker struct {
 	facts      facts
 	publishing publishing
 	reporter   reporter
+	// told is what objects have heard of what their own routes cannot say.
+	told objections
 	// leaving says that the goodbye is being said.
 	leaving bool
 

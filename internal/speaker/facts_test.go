@@ -1,0 +1,36 @@
+package speaker
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAnIdleSpeakerReadsOnceAMinuteWhatChangesWithoutAWord(t *testing.T) {
+	for name, spec := range map[string]string{"with a neighbor": oneNeighbor, "without a configuration": ""} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, spec, nil, func(w *world) {
+				time.Sleep(10 * time.Minute)
+				before := w.readings()
+				time.Sleep(10 * time.Minute)
+				if n := w.readings() - before; n != 10 {
+					t.Errorf("it was read %d times in ten minutes, want 10", n)
+				}
+			})
+		})
+	}
+}
+
+// readings are how often it was read what is so.
+func (w *world) readings() uint64 {
+	settle()
+	families, err := w.metrics.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "k8gobgp_metrics_collection_duration_seconds" {
+			return f.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	return 0
+}
