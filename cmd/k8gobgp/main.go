@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 
 	apiserver.NoticeDeadConnections()
-	collectSooner()
+	process.CollectSooner()
 	cfg, err := apiserver.Config(f.kubeconfig)
 	if err != nil {
 		return err

@@ -41,8 +41,8 @@ type Cluster interface {
 type Snapshot struct {
 	// Node is this node, nil when it has no object.
 	Node *corev1.Node
-	// Services are all those of type LoadBalancer.
-	Services []corev1.Service
+	// Services are those that are ours to announce.
+	Services []*Service
 	Groups   []v2.ServiceGroup
 	Agents   []v2.LBNodeAgent
 	// Endpoints are the nodes with a ready endpoint, by Service, and Ending those
@@ -99,6 +99,8 @@ type Agent struct {
 	failing map[netip.Addr]error
 	// claiming says that gratuitous ARP is not switched off.
 	claiming bool
+	// spared is how many addresses there were when memory was given back.
+	spared int
 	// leaving is why this node is to have no local address any more, or "".
 	leaving  string
 	reporter reporter

@@ -80,6 +80,9 @@ func (a *Agent) refresh(ctx context.Context, addresses []announce.Address, done 
 
 // remove takes addresses off, and notes which are gone from this node.
 func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address, done *outcome) {
+	if len(addresses) == 0 {
+		return
+	}
 	err := a.Kernel.Remove(ctx, addresses)
 	done.note(err)
 	failed := failures(addresses, err)

@@ -8,9 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -25,7 +27,11 @@ import (
 // needs: Services of type LoadBalancer, the configuration, the node itself, and
 // endpoints from when a Service of ours is announced only where it has some.
 type Caches struct {
-	cache   cache.Cache
+	cache cache.Cache
+	// services are Services, watched by watchServices.
+	services      toolscache.Store
+	watchServices toolscache.Controller
+
 	node    string
 	changed chan struct{}
 	ended   chan struct{}
@@ -56,10 +62,6 @@ func NewCaches(to *rest.Config, node, namespace string) (*Caches, error) {
 		Mapper:                       apiserver.Mapper(),
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Service{}: {
-				Field:     fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)),
-				Transform: slimService,
-			},
 			&corev1.Node{}: {
 				Field:     fields.OneTermEqualSelector("metadata.name", node),
 				Transform: slimNode,
@@ -74,7 +76,31 @@ func NewCaches(to *rest.Config, node, namespace string) (*Caches, error) {
 	}
 	c := &Caches{cache: all, node: node, changed: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.narrowed.Store(&map[types.NamespacedName]bool{})
+	core, err := typedcorev1.NewForConfig(protobuf(to))
+	if err != nil {
+		return nil, fmt.Errorf("set up the watch on Services: %w", err)
+	}
+	c.services, c.watchServices = c.informer(core.RESTClient())
 	return c, nil
+}
+
+// informer keeps the Services of type LoadBalancer, as *Service.
+func (c *Caches) informer(client toolscache.Getter) (toolscache.Store, toolscache.Controller) {
+	balanced := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
+	return toolscache.NewInformerWithOptions(toolscache.InformerOptions{
+		ListerWatcher: toolscache.NewListWatchFromClient(client, "services", metav1.NamespaceAll, balanced),
+		ObjectType:    &corev1.Service{},
+		Transform:     slimService,
+		Handler: toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { c.signal() },
+			UpdateFunc: func(before, after any) {
+				if b, ok := before.(*Service); !ok || b.Version != after.(*Service).Version {
+					c.signal()
+				}
+			},
+			DeleteFunc: func(any) { c.signal() },
+		},
+	})
 }
 
 // Run watches until ctx is done.
@@ -85,12 +111,11 @@ func (c *Caches) Run(ctx context.Context) error {
 		object client.Object
 		news   func(before, after client.Object) bool
 	}{
-		{&corev1.Service{}, func(a, b client.Object) bool { return a.GetResourceVersion() != b.GetResourceVersion() }},
 		{&corev1.Node{}, newNode},
 		{&v2.ServiceGroup{}, func(a, b client.Object) bool { return newGeneration(a, b) || newStanding(a, b) }},
 		{&v2.LBNodeAgent{}, newGeneration},
 	}
-	var all []toolscache.InformerSynced
+	all := []toolscache.InformerSynced{c.watchServices.HasSynced}
 	for _, w := range watched {
 		synced, err := c.watch(ctx, w.object, func(client.Object) bool { return true }, w.news)
 		if err != nil {
@@ -102,6 +127,11 @@ func (c *Caches) Run(ctx context.Context) error {
 	c.synced = all
 	c.mu.Unlock()
 	go c.tellWhenSynced(all...)
+	var services sync.WaitGroup
+	defer services.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	services.Go(func() { c.watchServices.RunWithContext(ctx) })
 	return c.cache.Start(ctx)
 }
 

@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -10,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/announce"
 )
 
 // Read returns what the watches have shown.
@@ -19,19 +20,32 @@ func (c *Caches) Read(ctx context.Context) (s Snapshot, complete bool, err error
 		return Snapshot{}, false, nil
 	}
 	var nodes corev1.NodeList
-	var services corev1.ServiceList
 	var groups v2.ServiceGroupList
 	var agents v2.LBNodeAgentList
-	for _, list := range []client.ObjectList{&nodes, &services, &groups, &agents} {
+	for _, list := range []client.ObjectList{&nodes, &groups, &agents} {
 		if err := c.cache.List(ctx, list); err != nil {
 			return Snapshot{}, false, fmt.Errorf("read %T: %w", list, err)
 		}
 	}
-	s = Snapshot{Services: services.Items, Groups: groups.Items, Agents: agents.Items}
+	s = Snapshot{Services: c.ours(), Groups: groups.Items, Agents: agents.Items}
 	if len(nodes.Items) == 1 {
 		s.Node = &nodes.Items[0]
 	}
 	return s, true, c.endpoints(ctx, &s)
+}
+
+// ours are the Services that are ours to announce, in the order in which they are
+// decided on.
+func (c *Caches) ours() []*Service {
+	all := c.services.List()
+	ours := make([]*Service, 0, len(all))
+	for _, o := range all {
+		if svc, ok := o.(*Service); ok && svc.ours {
+			ours = append(ours, svc)
+		}
+	}
+	slices.SortFunc(ours, func(a, b *Service) int { return cmp.Compare(a.Key, b.Key) })
+	return ours
 }
 
 // complete says that everything but endpoints has been seen once.
@@ -52,10 +66,9 @@ func (c *Caches) complete() bool {
 func (c *Caches) endpoints(ctx context.Context, s *Snapshot) error {
 	s.Endpoints, s.Ending = map[string][]string{}, map[string][]string{}
 	narrowed := map[types.NamespacedName]bool{}
-	for i := range s.Services {
-		svc, ours := announce.Read(&s.Services[i])
-		if ours && (svc.LocalPolicy || svc.Affinity) {
-			narrowed[types.NamespacedName{Namespace: s.Services[i].Namespace, Name: s.Services[i].Name}] = true
+	for _, svc := range s.Services {
+		if svc.LocalPolicy || svc.Affinity {
+			narrowed[svc.name()] = true
 		}
 	}
 	c.narrowed.Store(&narrowed)

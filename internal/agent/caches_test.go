@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/service"
 )
 
 func TestCachesShowWhatMattersToThisNode(t *testing.T) {
@@ -18,6 +19,8 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	c.apply(ptr(lbNodeAgent("mine", v2.InterfaceSpec{})))
 	elsewhere.apply(ptr(localGroup("other", "192.0.2.0/25", "2001:db8::/96")))
 	c.serve("web", nil, "192.0.2.9")
+	c.serve("anothers", nil, "192.0.2.10")
+	c.patch("anothers", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, service.AnnotationAllocatedBy))
 	c.serve("plain", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 
 	caches, err := NewCaches(c.config, c.node, c.namespace)
@@ -42,11 +45,11 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 			words = append(words, "agent", a.Name)
 		}
 		for _, svc := range s.Services {
-			if svc.Namespace != c.namespace {
+			if svc.name().Namespace != c.namespace {
 				continue
 			}
-			words = append(words, "service", svc.Name, string(svc.Spec.ExternalTrafficPolicy))
-			if nodes, known := s.Endpoints[svc.Namespace+"/"+svc.Name]; known {
+			words = append(words, "service", svc.name().Name, map[bool]string{true: "Local", false: "Cluster"}[svc.LocalPolicy])
+			if nodes, known := s.Endpoints[svc.Key]; known {
 				words = append(words, fmt.Sprint(slices.Contains(nodes, c.node)))
 			}
 		}

@@ -131,6 +131,9 @@ func schedule(now time.Time, seen *observation, moves bool) []time.Time {
 // awaitDetection puts off the claims of addresses that the kernel is still
 // examining, and begins the schedule of those that it has accepted.
 func (a *Agent) awaitDetection(now time.Time, seen *observation, done outcome) {
+	if len(a.claims) == 0 {
+		return
+	}
 	examined := map[netip.Addr]bool{}
 	for _, f := range seen.Node.Addresses {
 		examined[f.Prefix.Addr()] = !f.Tentative

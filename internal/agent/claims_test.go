@@ -15,7 +15,7 @@ func TestClaimsKeepTheirScheduleAndEndWithTheAddress(t *testing.T) {
 		w.kernel.doings()
 		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("mail", "2001:db8::9"), branded("far", "203.0.113.7")))
 		time.Sleep(700 * time.Millisecond)
-		w.cluster.change(func(s *Snapshot) { s.Services = s.Services[:1] })
+		w.cluster.change(func(s *objects) { s.Services = s.Services[:1] })
 		time.Sleep(10 * time.Second)
 		claims := strings.Join(w.kernel.claims(), "\n")
 		for _, wanted := range []struct {

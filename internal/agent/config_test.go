@@ -36,7 +36,7 @@ func TestConfigurationThatIsAMistakeStopsNothing(t *testing.T) {
 				before, slots := w.kernel.String(), w.slots("web")
 				w.told()
 				want(t, "state", state(w), "configured")
-				w.cluster.change(func(s *Snapshot) {
+				w.cluster.change(func(s *objects) {
 					s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: tt.expression})}
 					s.Agents[0].Generation = 2
 				})
@@ -55,7 +55,7 @@ func TestConfigurationThatIsAMistakeStopsNothing(t *testing.T) {
 				// The mistake is mended. The others do not know of it yet.
 				w.kernel.doings()
 				w.peers.heard = func(p *election.Peers) { p.Trusted = false }
-				w.cluster.change(func(s *Snapshot) {
+				w.cluster.change(func(s *objects) {
 					s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})}
 					s.Agents[0].Generation = 3
 				})
@@ -91,7 +91,7 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 				w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
 				settle()
 				w.logged()
-				w.cluster.change(func(s *Snapshot) { s.Agents = tt.agents })
+				w.cluster.change(func(s *objects) { s.Agents = tt.agents })
 				settle()
 				want(t, "kernel", w.kernel.String(), "")
 				want(t, "slots", w.slots("web"), "")

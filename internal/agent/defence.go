@@ -119,7 +119,7 @@ func (a *Agent) tellConflicts(now time.Time, seen *observation) {
 		for _, svc := range seen.Services {
 			for _, ip := range svc.Addresses {
 				if ip == who.ip {
-					a.reporter.event(serviceRef(seen.services[svc.Key]), corev1.EventTypeWarning, eventConflict, "%s", message)
+					a.reporter.event(seen.services[svc.Key].ref(), corev1.EventTypeWarning, eventConflict, "%s", message)
 				}
 			}
 		}

@@ -62,7 +62,7 @@ func TestSignalsThatANodeShouldBeAvoided(t *testing.T) {
 
 func TestANodeThatIsNotReadyForLongIsTold(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *objects) {
 			s.Node = s.Node.DeepCopy()
 			s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 		})

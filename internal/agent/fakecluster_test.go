@@ -14,10 +14,16 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
+// objects are those of a Snapshot, with the Services as they are.
+type objects struct {
+	Snapshot
+	Services []corev1.Service
+}
+
 // fakeCluster is the objects of a cluster.
 type fakeCluster struct {
 	mu       sync.Mutex
-	snapshot Snapshot
+	snapshot objects
 	missing  bool
 	changed  chan struct{}
 }
@@ -28,14 +34,18 @@ func (c *fakeCluster) Read(context.Context) (Snapshot, bool, error) {
 	if c.missing {
 		return Snapshot{}, false, nil
 	}
-	s := c.snapshot
-	s.Services = slices.Clone(s.Services)
+	s := c.snapshot.Snapshot
+	for i := range c.snapshot.Services {
+		if svc := readService(&c.snapshot.Services[i]); svc.ours {
+			s.Services = append(s.Services, svc)
+		}
+	}
 	return s, true, nil
 }
 
 func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }
 
-func (c *fakeCluster) change(change func(*Snapshot)) {
+func (c *fakeCluster) change(change func(*objects)) {
 	c.mu.Lock()
 	change(&c.snapshot)
 	c.missing = false
@@ -152,7 +162,7 @@ func (f *fakeAnnotations) Want(writes map[string]Write) {
 	for _, key := range slices.Sorted(maps.Keys(writes)) {
 		w := writes[key]
 		f.writes++
-		f.cluster.change(func(s *Snapshot) {
+		f.cluster.change(func(s *objects) {
 			for i := range s.Services {
 				if svc := s.Services[i].DeepCopy(); svc.Name == w.Name && svc.ResourceVersion == w.Version {
 					applyPatch(svc, w.Patch)

@@ -30,8 +30,15 @@ func TestANewAddressIsAnnouncedAndTold(t *testing.T) {
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 		want(t, "log", w.logged("address"), "subnetsChanged\nannouncingNonLocal 203.0.113.7\nannouncingNonLocal 2001:db8:9::7\nelectionWon 192.0.2.9\nelectionWon 2001:db8::9")
 		want(t, "published", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
-		if got := testutil.ToFloat64(w.metrics.announced.WithLabelValues("default/web", "node-a", "192.0.2.9")); got != 1 {
-			t.Errorf("announced is %v", got)
+		if err := testutil.CollectAndCompare(w.metrics.announced, strings.NewReader(`
+# HELP purelb_lbnodeagent_announced 1 for each address that this node announces.
+# TYPE purelb_lbnodeagent_announced gauge
+purelb_lbnodeagent_announced{ip="192.0.2.9",node="node-a",service="default/web"} 1
+purelb_lbnodeagent_announced{ip="2001:db8::9",node="node-a",service="default/web"} 1
+purelb_lbnodeagent_announced{ip="203.0.113.7",node="node-a",service="default/far"} 1
+purelb_lbnodeagent_announced{ip="2001:db8:9::7",node="node-a",service="default/far"} 1
+`)); err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -67,7 +74,7 @@ func TestLeftoversAreRemovedOnceEverythingIsKnown(t *testing.T) {
 		const all = "192.0.2.77/24 eth0, 2001:db8::77/64 eth1"
 		time.Sleep(10 * time.Minute)
 		want(t, "while the cluster is unknown", w.kernel.String(), all)
-		w.cluster.change(func(*Snapshot) {})
+		w.cluster.change(func(*objects) {})
 		time.Sleep(10 * time.Minute)
 		want(t, "while the peers are not trusted", w.kernel.String(), all)
 		w.peers.change(func(p *election.Peers) { p.Trusted = true })
@@ -135,7 +142,7 @@ func TestAnAddressThatCannotMoveStaysWhereItIs(t *testing.T) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
 		w.kernel.change(func() { w.kernel.putErr["192.0.2.9"] = errors.New("no buffer space") })
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *objects) {
 			s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: "eth1"})}
 			s.Agents[0].Generation = 2
 		})
@@ -156,7 +163,7 @@ func TestALostElectionIsToldOnce(t *testing.T) {
 		w.peers.change(func(p *election.Peers) { p.Members = append(p.Members, peer("node-b")) })
 		settle()
 		want(t, "a node that comes takes nothing", w.kernel.String(), "192.0.2.9/24 eth0")
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *objects) {
 			web := branded("web", "192.0.2.9")
 			web.ResourceVersion = "9"
 			web.Annotations[service.AnnotationAnnouncingIPv4] = "node-b,eth0,192.0.2.9"
@@ -281,8 +288,8 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		far := branded("far", "203.0.113.7", "2001:db8:9::7")
 		far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-		endpoints := func(ready, ends string) func(*Snapshot) {
-			return func(s *Snapshot) {
+		endpoints := func(ready, ends string) func(*objects) {
+			return func(s *objects) {
 				s.Services = []corev1.Service{far}
 				s.Endpoints = map[string][]string{"default/far": strings.Fields(ready)}
 				s.Ending = map[string][]string{"default/far": strings.Fields(ends)}

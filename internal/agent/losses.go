@@ -56,6 +56,9 @@ func (l losses) sift(now time.Time, wanted, missing []announce.Address) (add []a
 
 // forget forgets what is not wanted any more, and what has stayed.
 func (l losses) forget(now time.Time, wanted, missing []announce.Address) {
+	if len(l) == 0 {
+		return // as nearly always
+	}
 	gone, still := addressesOf(missing), addressesOf(wanted)
 	for ip, one := range l {
 		if !still[ip] || now.Sub(one.added) >= staying && (!gone[ip] || one.retry.IsZero()) {

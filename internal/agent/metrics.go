@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,7 +9,7 @@ import (
 
 // Metrics are the agent's, under the names that dashboards know.
 type Metrics struct {
-	announced *prometheus.GaugeVec
+	announced *announced
 
 	garpSent, garpErrors, naSent, naErrors prometheus.Counter
 	renewals, renewalErrors                prometheus.Counter
@@ -49,7 +48,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return r.NewGaugeVec(prometheus.GaugeOpts{Name: "purelb_" + name, Help: help}, labels)
 	}
 	m := &Metrics{
-		announced:     gauges("lbnodeagent_announced", "1 for each address that this node announces.", "service", "node", "ip"),
+		announced:     newAnnounced(),
 		garpSent:      counter("lbnodeagent_garp_sent_total", "Rounds of gratuitous ARP sent."),
 		garpErrors:    counter("lbnodeagent_garp_errors_total", "Rounds of gratuitous ARP that could not be sent."),
 		naSent:        counter("lbnodeagent_na_sent_total", "Unsolicited Neighbor Advertisements sent."),
@@ -78,6 +77,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m.handovers = counter("lbnodeagent_handovers_total", "Local addresses that another node was asked to take.")
 	m.conflicts = counter("lbnodeagent_address_conflicts_total", "Machines found that claim an address which this node has or is to have.")
 	m.affinityFallback = counters("election_affinity_fallback_total", "Local addresses whose preferred nodes were all unable to announce them.", "service")
+	registry.MustRegister(m.announced)
 	for _, state := range selectorStates {
 		m.selectorState.WithLabelValues(state).Set(0)
 	}
@@ -96,15 +96,6 @@ func (m *Metrics) LeaseRenewed(deadline time.Duration) func(error) {
 			m.leaseFailures.Inc()
 		}
 		m.leaseHealthy.Set(boolean(time.Since(last) < deadline))
-	}
-}
-
-// announcing says whether this node announces an address.
-func (m *Metrics) announcing(service, node string, ip netip.Addr, yes bool) {
-	if yes {
-		m.announced.WithLabelValues(service, node, ip.String()).Set(1)
-	} else {
-		m.announced.DeleteLabelValues(service, node, ip.String())
 	}
 }
 

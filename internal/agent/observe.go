@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -22,7 +21,7 @@ import (
 type observation struct {
 	announce.Situation
 	// services are the objects of Situation.Services, by key.
-	services map[string]*corev1.Service
+	services map[string]*Service
 	// chosen is the LBNodeAgent of this node, in force or broken, and nil when
 	// none selects it; overruled are the others that do. agents says how many
 	// there are at all.
@@ -57,7 +56,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	if err != nil {
 		return nil, err
 	}
-	o := &observation{services: map[string]*corev1.Service{}, agents: len(objects.Agents)}
+	o := &observation{services: make(map[string]*Service, len(objects.Services)), agents: len(objects.Agents)}
 	o.Self, o.Node = a.Node, node
 	// A node without an object is about to leave, or its name is a mistake:
 	// either way nobody knows which LBNodeAgent it is for.
@@ -120,11 +119,10 @@ func (a *Agent) read(now time.Time, o *observation, objects Snapshot) {
 		o.record.Agent = o.chosen.Namespace + "/" + o.chosen.Name
 	}
 	o.overruled = overruled(o.Config, objects.Node.Labels, o.chosen)
-	for i := range objects.Services {
-		if s, ours := announce.Read(&objects.Services[i]); ours {
-			o.Services = append(o.Services, s)
-			o.services[s.Key] = &objects.Services[i]
-		}
+	o.Services = make([]announce.Service, 0, len(objects.Services))
+	for _, s := range objects.Services {
+		o.Services = append(o.Services, s.Service)
+		o.services[s.Key] = s
 	}
 }
 

@@ -27,7 +27,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 		a.tellConflicts(now, seen)
 		a.pulse.decided()
 	}
-	a.shown.Store(&shown{now, seen.toShow(), plan, done, a.conflicts.list()})
+	a.shown.Store(&shown{now, seen.toShow(), plan.Decisions, done, a.conflicts.list()})
 	done.again(seen.again)
 	if due, ok := a.claims.next(); ok {
 		done.again(due)
@@ -38,6 +38,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 	if len(done.gone) > 0 {
 		done.errands = append(done.errands, a.forgetFlows(done.gone))
 	}
+	a.spare(len(plan.Decisions), &done)
 	return done, errors.Join(done.errs...)
 }
 
@@ -99,7 +100,9 @@ func (o *outcome) again(at time.Time) {
 func nextRefresh(now time.Time, node announce.Node, wanted []announce.Address) time.Time {
 	left := map[netip.Prefix]time.Duration{}
 	for _, f := range node.Addresses {
-		left[f.Prefix] = f.Valid
+		if f.Valid != announce.Forever {
+			left[f.Prefix] = f.Valid
+		}
 	}
 	wait := fullCheck
 	for _, w := range wanted {

@@ -16,7 +16,7 @@ import (
 
 // exclude has a node be one that should have no addresses, or not.
 func (s *segment) exclude(name string, yes bool) {
-	s.hosts[name].cluster.change(func(o *Snapshot) {
+	s.hosts[name].cluster.change(func(o *objects) {
 		o.Node = o.Node.DeepCopy()
 		o.Node.Labels = nil
 		if yes {

@@ -129,11 +129,11 @@ func (h *host) ip(t *testing.T, script string) {
 func (s *segment) start(name string, departures Departures) (stop func()) {
 	h := s.hosts[name]
 	if h.cluster == nil {
-		h.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: Snapshot{
+		h.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: objects{Snapshot: Snapshot{
 			Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
 			Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96")},
 			Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
-		}}
+		}}}
 	}
 	h.events, h.metrics = record.NewFakeRecorder(10000), NewMetrics(prometheus.NewRegistry())
 	h.agent = New(Options{
@@ -144,7 +144,7 @@ func (s *segment) start(name string, departures Departures) (stop func()) {
 }
 
 // change changes the cluster, as all see it.
-func (s *segment) change(change func(*Snapshot)) {
+func (s *segment) change(change func(*objects)) {
 	for _, h := range s.hosts {
 		if h.cluster != nil {
 			h.cluster.change(change)

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/service"
@@ -25,36 +23,31 @@ type Write struct {
 // same says whether w and v write the same.
 func (w Write) same(v Write) bool { return w.Version == v.Version && w.Patch == v.Patch }
 
-// writes are the annotations that do not say yet what was decided.
-func (r *reporter) writes(seen *observation, byService map[string][]announce.Decision) map[string]Write {
-	all := map[string]Write{}
-	for key, decisions := range byService {
-		svc := seen.services[key]
-		change, stolen := slotChanges(svc, r.node, decisions)
-		if len(change) == 0 {
-			continue
-		}
-		all[key] = Write{
-			Namespace: svc.Namespace, Name: svc.Name, Version: svc.ResourceVersion,
-			Patch: slotPatch(svc, change),
-			Done: func() {
-				for _, s := range stolen {
-					r.stolen(svc, s.Node, s.Address)
-				}
-			},
-		}
+// write is what makes the annotations of svc say what was decided; ok is false
+// when they do already.
+func (r *reporter) write(svc *Service, decisions []announce.Decision) (w Write, ok bool) {
+	change, stolen := slotChanges(svc, r.node, decisions)
+	if len(change) == 0 {
+		return Write{}, false
 	}
-	return all
+	name := svc.name()
+	return Write{
+		Namespace: name.Namespace, Name: name.Name, Version: svc.Version,
+		Patch: slotPatch(svc, change),
+		Done: func() {
+			for _, s := range stolen {
+				r.stolen(svc, s.Node, s.Address)
+			}
+		},
+	}, true
 }
 
 // slotChanges returns how the announcing annotations of svc must change to say
 // what this node announces, nil for one to delete, and the slots that it takes
 // from other nodes.
-func slotChanges(svc *corev1.Service, node string, decisions []announce.Decision) (change map[string]*string, stolen []service.Slot) {
-	change = map[string]*string{}
+func slotChanges(svc *Service, node string, decisions []announce.Decision) (change map[string]*string, stolen []service.Slot) {
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
-		name := service.AnnotationAnnouncing(f)
-		slots := service.ParseSlots(svc.Annotations[name])
+		slots := service.ParseSlots(svc.announcing(f))
 		mine := slotsOf(node, f, decisions)
 		if slices.Equal(mine, ofNode(slots, node)) {
 			continue // what others say of other addresses is for them to write
@@ -66,8 +59,12 @@ func slotChanges(svc *corev1.Service, node string, decisions []announce.Decision
 			}
 			slots = service.SetSlot(slots, s)
 		}
+		if change == nil {
+			change = map[string]*string{}
+		}
+		name := service.AnnotationAnnouncing(f)
 		change[name] = nil
-		if text := service.EncodeSlots(service.LiveSlots(slots, service.Ingress(svc))); text != "" {
+		if text := service.EncodeSlots(service.LiveSlots(slots, svc.Addresses)); text != "" {
 			change[name] = &text
 		}
 	}
@@ -76,12 +73,12 @@ func slotChanges(svc *corev1.Service, node string, decisions []announce.Decision
 
 // asWritten is d with what the annotations of svc say already: while an address
 // comes or goes, nothing is written about it.
-func asWritten(svc *corev1.Service, node string, d announce.Decision) announce.Decision {
+func asWritten(svc *Service, node string, d announce.Decision) announce.Decision {
 	d.Where = announce.Nowhere
 	if svc == nil {
 		return d
 	}
-	slots := service.ParseSlots(svc.Annotations[service.AnnotationAnnouncing(addr.FamilyOf(d.IP))])
+	slots := service.ParseSlots(svc.announcing(addr.FamilyOf(d.IP)))
 	if slot, ok := service.SlotOf(slots, d.IP); ok && slot.Node == node {
 		d.Where, d.Address.Link = announce.Local, slot.Interface
 	}
@@ -112,9 +109,9 @@ func byAddress(a, b service.Slot) int { return a.Address.Compare(b.Address) }
 
 // slotPatch is the merge patch that changes annotations of svc, for this version
 // of it only.
-func slotPatch(svc *corev1.Service, change map[string]*string) string {
+func slotPatch(svc *Service, change map[string]*string) string {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": svc.UID, "resourceVersion": svc.ResourceVersion, "annotations": change,
+		"uid": svc.UID, "resourceVersion": svc.Version, "annotations": change,
 	}})
 	if err != nil {
 		panic(err) // strings only

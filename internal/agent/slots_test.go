@@ -57,7 +57,7 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 				name = service.AnnotationAnnouncingIPv6
 			}
 			svc.Annotations[name] = tt.has
-			change, stolen := slotChanges(&svc, "me", tt.decisions)
+			change, stolen := slotChanges(readService(&svc), "me", tt.decisions)
 			got := untouched
 			if value, changed := change[name]; changed && value == nil {
 				got = ""
@@ -85,11 +85,12 @@ func writer(t *testing.T, services typedcorev1.ServicesGetter) (*Slots, *Metrics
 
 // claimOf is the write by which node claims the address of svc.
 func claimOf(svc *corev1.Service, node string, done func()) map[string]Write {
-	change, _ := slotChanges(svc, node, []announce.Decision{{
+	read := readService(svc)
+	change, _ := slotChanges(read, node, []announce.Decision{{
 		IP: service.Ingress(svc)[0], Where: announce.Local, Address: announce.Address{Link: "eth0"},
 	}})
 	return map[string]Write{svc.Name: {
-		Namespace: svc.Namespace, Name: svc.Name, Version: svc.ResourceVersion, Patch: slotPatch(svc, change), Done: done,
+		Namespace: svc.Namespace, Name: svc.Name, Version: svc.ResourceVersion, Patch: slotPatch(read, change), Done: done,
 	}}
 }
 

@@ -22,7 +22,7 @@ const (
 type shown struct {
 	at        time.Time
 	seen      *observation
-	plan      announce.Plan
+	decisions []announce.Decision
 	done      outcome
 	conflicts []conflictShown
 }

@@ -55,7 +55,7 @@ func (p *shown) state(node string, limit int) stateShown {
 		m.Subnets = first(m.Subnets, limit/10+1)
 		s.Peers.Members = append(s.Peers.Members, m)
 	}
-	for _, d := range p.plan.Decisions {
+	for _, d := range p.decisions {
 		s.show(p.address(d), p.isHere(d), limit)
 	}
 	for _, err := range first(p.done.errs, maxErrors) {

@@ -125,7 +125,7 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (Letter, boo
 		w.peers.answer = answer
 	}, func(w *world) {
 		w.kernel.doings()
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *objects) {
 			s.Node = s.Node.DeepCopy()
 			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 		})
@@ -164,7 +164,7 @@ func TestAHolderGoesAfterASecondWhenTheNextOneDoesNotAnswer(t *testing.T) {
 func TestTheLastNodeKeepsItsAddressesThoughItIsExcluded(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(heldBy("node-a")))
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *objects) {
 			s.Node = s.Node.DeepCopy()
 			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 		})
@@ -177,7 +177,7 @@ func TestAnAffinityThatCannotBeHadIsCounted(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		web := branded("web", "192.0.2.9")
 		web.Annotations[announce.AnnotationNodeAffinity] = "service-endpoints"
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *objects) {
 			s.Services, s.Endpoints = []corev1.Service{web}, map[string][]string{"default/web": {"node-x"}}
 		})
 		time.Sleep(10 * time.Minute)

@@ -80,8 +80,9 @@ func (w *world) told() string {
 
 // slots returns the announcing annotations of a Service.
 func (w *world) slots(name string) string {
-	s, _, _ := w.cluster.Read(context.Background())
-	for _, svc := range s.Services {
+	w.cluster.mu.Lock()
+	defer w.cluster.mu.Unlock()
+	for _, svc := range w.cluster.snapshot.Services {
 		if svc.Name == name {
 			return strings.TrimSpace(svc.Annotations[service.AnnotationAnnouncingIPv4] + " " + svc.Annotations[service.AnnotationAnnouncingIPv6])
 		}
@@ -99,11 +100,11 @@ func peer(name string) election.Member {
 func inWorld(t *testing.T, before func(*world), test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{kernel: newFakeKernel()}
-		w.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: Snapshot{
+		w.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: objects{Snapshot: Snapshot{
 			Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a", UID: "node-a-uid"}},
 			Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96"), remoteGroup("remote", "203.0.113.0/24", "2001:db8:9::/64")},
 			Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
-		}}
+		}}}
 		w.peers = &fakePeers{changed: make(chan struct{}, 1), received: make(chan Letter, 16), peers: election.Peers{Members: []election.Member{peer("node-a")}, Known: subnets, Trusted: true}}
 		w.notes = &fakeAnnotations{cluster: w.cluster}
 		w.events = record.NewFakeRecorder(10000)
@@ -180,8 +181,8 @@ func branded(name string, ips ...string) corev1.Service {
 }
 
 // serving has the cluster have these Services.
-func serving(services ...corev1.Service) func(*Snapshot) {
-	return func(s *Snapshot) { s.Services = services }
+func serving(services ...corev1.Service) func(*objects) {
+	return func(s *objects) { s.Services = services }
 }
 
 func want(t *testing.T, what, got, want string) {

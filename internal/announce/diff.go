@@ -17,27 +17,28 @@ const ipvsLink = "kube-ipvs0"
 // Ours is what carries our Mark. On a kernel without marks it is what adopt
 // says is ours; everywhere else adopt is not asked.
 func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
-	ours, foreign := split(node, adopt)
+	ours, foreign := oursOn(node, adopt), foreign(node, adopt)
 	var c Changes
-	keep := make(map[place]bool, len(wanted))
+	keep, added := make([]bool, len(node.Addresses)), map[place]bool{}
 	for _, w := range wanted {
 		if link, taken := foreign[w.Prefix.Addr()]; taken {
 			c.Refused = append(c.Refused, refuse(w, link))
 			continue
 		}
 		p := placeOf(w)
-		if keep[p] {
-			continue
-		}
-		keep[p] = true
-		if found, there := ours[p]; !there {
+		switch i, there := ours[p]; {
+		case !there && !added[p]:
+			added[p] = true
 			c.Add = append(c.Add, w)
-		} else if stale(found, w) {
-			c.Refresh = append(c.Refresh, w)
+		case there && !keep[i]:
+			keep[i] = true
+			if stale(node.Addresses[i], w) {
+				c.Refresh = append(c.Refresh, w)
+			}
 		}
 	}
 	for _, a := range node.Addresses {
-		if _, mine := ours[placeOf(a)]; mine && !keep[placeOf(a)] {
+		if i, mine := ours[placeOf(a)]; mine && !keep[i] {
 			c.Remove = append(c.Remove, a)
 		}
 	}
@@ -53,22 +54,32 @@ type place struct {
 
 func placeOf(a Address) place { return place{a.Prefix, a.Link} }
 
-// split tells our addresses from those that somebody else put on node, of
-// which it returns the link.
-func split(node Node, adopt func(Address) bool) (ours map[place]Address, foreign map[netip.Addr]string) {
-	ours = make(map[place]Address, len(node.Addresses))
-	foreign = make(map[netip.Addr]string)
-	for _, a := range node.Addresses {
-		switch {
-		case a.Link == ipvsLink:
-		case a.Mark == Mark,
-			!node.MarksSupported && a.Mark == 0 && adopt != nil && adopt(a):
-			ours[placeOf(a)] = a
-		default:
-			foreign[a.Prefix.Addr()] = a.Link
+// isOurs tells a, one of the addresses of n, from those that others put there.
+func (n Node) isOurs(a Address, adopt func(Address) bool) bool {
+	return a.Link != ipvsLink &&
+		(a.Mark == Mark || !n.MarksSupported && a.Mark == 0 && adopt != nil && adopt(a))
+}
+
+// oursOn returns which of the addresses of node are ours, by their number.
+func oursOn(node Node, adopt func(Address) bool) map[place]int {
+	ours := make(map[place]int, len(node.Addresses))
+	for i, a := range node.Addresses {
+		if node.isOurs(a, adopt) {
+			ours[placeOf(a)] = i
 		}
 	}
-	return ours, foreign
+	return ours
+}
+
+// foreign returns the addresses that somebody else put on node, and their links.
+func foreign(node Node, adopt func(Address) bool) map[netip.Addr]string {
+	links := map[netip.Addr]string{}
+	for _, a := range node.Addresses {
+		if a.Link != ipvsLink && !node.isOurs(a, adopt) {
+			links[a.Prefix.Addr()] = a.Link
+		}
+	}
+	return links
 }
 
 func refuse(w Address, link string) Refusal {

@@ -90,11 +90,11 @@ type home struct {
 
 // homes returns where local addresses of family f belong, in order of
 // preference: the networks of exactly the links that carry them.
-func homes(agent config.Agent, node Node, ours map[place]Address, f addr.Family) []home {
+func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Family) []home {
 	var all []home
 	for _, l := range carriers(agent, node.Links, f) {
 		for _, a := range node.Addresses {
-			if _, mine := ours[placeOf(a)]; !mine && a.Link == l.Name && showsNetwork(a) {
+			if a.Link == l.Name && showsNetwork(a) && !node.isOurs(a, adopt) {
 				all = append(all, home{l.Name, a.Prefix.Masked()})
 			}
 		}
@@ -132,9 +132,8 @@ func Subnets(agent *config.Agent, node Node, adopt func(Address) bool) []netip.P
 	if agent == nil {
 		return nil
 	}
-	ours, _ := split(node, adopt)
 	var subnets []netip.Prefix
-	for _, h := range homes(*agent, node, ours, addr.V4) {
+	for _, h := range homes(*agent, node, adopt, addr.V4) {
 		subnets = append(subnets, h.network)
 	}
 	slices.SortFunc(subnets, netip.Prefix.Compare)

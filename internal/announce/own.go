@@ -12,26 +12,35 @@ import (
 // looks like the local address of an agent that set no mark, and is that of a
 // Service, is no address of the node.
 func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
-	_, foreign := split(node, adopt)
-	held := map[netip.Addr]bool{}
-	for _, svc := range services {
-		for _, ip := range svc.Addresses {
-			held[ip] = true
-		}
-	}
-	var own []netip.Addr
+	foreign := foreign(node, adopt)
+	var own, doubtful []netip.Addr
 	for _, a := range node.Addresses {
 		ip := a.Prefix.Addr()
 		if _, theirs := foreign[ip]; !theirs || a.Mark == Mark || !ip.IsGlobalUnicast() || leadsNowhere(node, a.Link) {
 			continue
 		}
-		if held[ip] && a.NoPrefixRoute && a.Valid != Forever {
-			continue
+		if a.NoPrefixRoute && a.Valid != Forever {
+			doubtful = append(doubtful, ip)
+		} else {
+			own = append(own, ip)
 		}
-		own = append(own, ip)
+	}
+	if len(doubtful) > 0 { // hardly ever
+		held := addressesOf(services)
+		own = append(own, slices.DeleteFunc(doubtful, func(ip netip.Addr) bool { return held[ip] })...)
 	}
 	slices.SortFunc(own, netip.Addr.Compare)
 	return slices.Compact(own)
+}
+
+func addressesOf(services []Service) map[netip.Addr]bool {
+	held := make(map[netip.Addr]bool, len(services))
+	for _, svc := range services {
+		for _, ip := range svc.Addresses {
+			held[ip] = true
+		}
+	}
+	return held
 }
 
 // leadsNowhere says whether the link of that name has no other end.

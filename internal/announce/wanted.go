@@ -29,49 +29,66 @@ type decider struct {
 }
 
 func newDecider(s Situation) *decider {
-	ours, foreign := split(s.Node, Adopt(s.Config, s.Agent))
+	adopt := Adopt(s.Config, s.Agent)
 	d := &decider{
 		Situation: s,
 		view:      election.NewView(s.Peers.Members),
 		known:     s.Peers.Known,
 		homes:     map[addr.Family][]home{},
-		ours:      map[netip.Addr][]Address{},
-		foreign:   foreign,
-		holders:   map[netip.Addr][]Service{},
+		ours:      make(map[netip.Addr][]Address, len(s.Node.Addresses)),
+		foreign:   foreign(s.Node, adopt),
+		holders:   make(map[netip.Addr][]Service, len(s.Services)),
 	}
 	if s.Peers.CutOff {
 		d.others = election.NewView(slices.DeleteFunc(slices.Clone(s.Peers.Members), func(m election.Member) bool { return m.Node == s.Self }))
 	}
 	if s.Agent != nil {
 		for _, f := range []addr.Family{addr.V4, addr.V6} {
-			d.homes[f] = homes(*s.Agent, s.Node, ours, f)
+			d.homes[f] = homes(*s.Agent, s.Node, adopt, f)
 		}
 	}
-	for _, a := range s.Node.Addresses {
-		if _, mine := ours[placeOf(a)]; mine {
-			d.ours[a.Prefix.Addr()] = append(d.ours[a.Prefix.Addr()], a)
+	for i, a := range s.Node.Addresses {
+		if s.Node.isOurs(a, adopt) {
+			collect(d.ours, a.Prefix.Addr(), s.Node.Addresses, i)
 		}
 	}
-	d.Services = slices.SortedFunc(slices.Values(s.Services), func(a, b Service) int { return cmp.Compare(a.Key, b.Key) })
-	for _, svc := range d.Services {
+	if !slices.IsSortedFunc(d.Services, Service.compare) {
+		d.Services = slices.Clone(d.Services)
+		slices.SortFunc(d.Services, Service.compare)
+	}
+	for i, svc := range d.Services {
 		for _, ip := range svc.Addresses {
-			d.holders[ip] = append(d.holders[ip], svc)
+			collect(d.holders, ip, d.Services, i)
 		}
 	}
 	return d
 }
 
+// collect adds what has number i to those of ip. Most are alone, and stay where
+// they are in all.
+func collect[T any](those map[netip.Addr][]T, ip netip.Addr, all []T, i int) {
+	if before, more := those[ip]; more {
+		those[ip] = append(before, all[i])
+	} else {
+		those[ip] = all[i : i+1 : i+1]
+	}
+}
+
+func (s Service) compare(t Service) int { return cmp.Compare(s.Key, t.Key) }
+
 // plan decides on every address. One that several Services hold is decided on
 // once.
 func (d *decider) plan() Plan {
-	var p Plan
-	decided := map[netip.Addr]Decision{}
+	p := Plan{Decisions: make([]Decision, 0, d.total())}
+	shared := map[netip.Addr]Decision{}
 	for _, svc := range d.Services {
 		for _, ip := range svc.Addresses {
-			decision, again := decided[ip]
+			decision, again := shared[ip]
 			if !again {
 				decision = d.decide(ip)
-				decided[ip] = decision
+				if len(d.holders[ip]) > 1 {
+					shared[ip] = decision
+				}
 				if decision.Where != Nowhere {
 					p.Wanted = append(p.Wanted, decision.Address)
 				}
@@ -81,9 +98,17 @@ func (d *decider) plan() Plan {
 		}
 	}
 	if !d.sure() {
-		p.Wanted = append(p.Wanted, d.leftovers(decided)...)
+		p.Wanted = append(p.Wanted, d.leftovers(p.Decisions)...)
 	}
 	return p
+}
+
+// total is how many decisions there are.
+func (d *decider) total() (n int) {
+	for _, svc := range d.Services {
+		n += len(svc.Addresses)
+	}
+	return n
 }
 
 // sure says that all is known that decisions depend on.
@@ -107,7 +132,11 @@ func (d *decider) decide(ip netip.Addr) Decision {
 
 // leftovers returns our addresses that are on this node and not among those
 // decided on, or are there twice, each as it is. What is given up is none.
-func (d *decider) leftovers(decided map[netip.Addr]Decision) []Address {
+func (d *decider) leftovers(decisions []Decision) []Address {
+	decided := make(map[netip.Addr]Decision, len(decisions))
+	for _, one := range decisions {
+		decided[one.IP] = one
+	}
 	var left []Address
 	for _, a := range d.Node.Addresses {
 		if !slices.Contains(d.ours[a.Prefix.Addr()], a) {

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/service"
+)
+
+// Service is what is kept of a Service: of ten thousand, every byte counts. It is
+// shared, and read only.
+type Service struct {
+	announce.Service
+	UID types.UID
+	// Version is its resourceVersion.
+	Version string
+	// announcing4 and announcing6 are the annotations of who announces it.
+	announcing4, announcing6 string
+	// ours says that it is ours to announce. Of another only the name is kept.
+	ours bool
+}
+
+// readService returns what matters of svc.
+func readService(svc *corev1.Service) *Service {
+	s, ours := announce.Read(svc)
+	s.Key = svc.Namespace + "/" + svc.Name
+	s.PoolType = unique.Make(s.PoolType).Value()
+	return &Service{
+		Service: s, ours: ours, UID: svc.UID, Version: svc.ResourceVersion,
+		announcing4: svc.Annotations[service.AnnotationAnnouncingIPv4],
+		announcing6: svc.Annotations[service.AnnotationAnnouncingIPv6],
+	}
+}
+
+// slimService is readService for the informer, which may ask twice.
+func slimService(o any) (any, error) {
+	if svc, ok := o.(*corev1.Service); ok {
+		return readService(svc), nil
+	}
+	return o, nil
+}
+
+// GetObjectMeta is how the informer knows s by its name.
+func (s *Service) GetObjectMeta() metav1.Object {
+	name := s.name()
+	return &metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: s.UID, ResourceVersion: s.Version}
+}
+
+func (s *Service) name() types.NamespacedName {
+	namespace, name, _ := strings.Cut(s.Key, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// announcing is the annotation of who announces the addresses of family f.
+func (s *Service) announcing(f addr.Family) string {
+	if f == addr.V6 {
+		return s.announcing6
+	}
+	return s.announcing4
+}
+
+// ref is s as an event names it, nil if there is no s.
+func (s *Service) ref() *corev1.ObjectReference {
+	if s == nil {
+		return nil
+	}
+	name := s.name()
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: name.Namespace, Name: name.Name, UID: s.UID}
+}

@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/service"
+)
+
+func TestOfAServiceItIsKeptWhatAnnouncingItTakes(t *testing.T) {
+	web := branded("web", "192.0.2.9", "2001:db8::9")
+	web.Annotations[service.AnnotationPoolType] = service.PoolRemote
+	web.Annotations[service.AnnotationAnnouncingIPv6] = "node-b,eth0,2001:db8::9"
+	web.Annotations["example.com/note"] = "long"
+	kept, err := slimService(&web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := slimService(kept)
+	if err != nil || again != kept {
+		t.Errorf("the second time it is %v, %v", again, err)
+	}
+	if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(kept); key != "default/web" {
+		t.Errorf("its name is %q, %v", key, err)
+	}
+	want := &Service{
+		Service: announce.Service{
+			Key: "default/web", Addresses: []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")}, PoolType: service.PoolRemote,
+			Slots: []service.Slot{{Node: "node-b", Interface: "eth0", Address: addrOf("2001:db8::9")}},
+		},
+		UID: "web", Version: "1", announcing6: "node-b,eth0,2001:db8::9", ours: true,
+	}
+	if diff := cmp.Diff(want, kept, cmp.AllowUnexported(Service{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("kept (-want +got)\n%s", diff)
+	}
+}
+
+func TestAnEventIsAboutNothingWhenTheServiceIsGone(t *testing.T) {
+	var gone *Service
+	if ref := gone.ref(); ref != nil {
+		t.Errorf("it is about %v", ref)
+	}
+	web := branded("web")
+	if ref := readService(&web).ref(); ref.Namespace != "default" || ref.Name != "web" || ref.UID != "web" {
+		t.Errorf("it is about %v", ref)
+	}
+}
