@@ -12,8 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/kube"
@@ -36,7 +39,7 @@ func TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled(t *testing.T) {
 		seed, _ = strconv.ParseUint(text, 10, 64)
 	}
 	t.Logf("PURELB_SEED=%d", seed)
-	w := newWorld(t)
+	w := newWorldFor(t, 3*time.Minute)
 	w.group("e2e-churn", `{remote: {v4pool: {subnet: 10.240.0.0/16, pool: 10.240.0.0/16, aggregation: /32}}}`)
 	watcher := w.watch()
 
@@ -150,16 +153,31 @@ func (w *world) watch() *observer {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
-	events, err := watching.Watch(ctx, &corev1.ServiceList{}, client.InNamespace(namespace))
+	o := &observer{cancel: cancel, ended: make(chan struct{}), holder: map[netip.Addr]string{}, held: map[string]netip.Addr{}}
+	var list corev1.ServiceList
+	if err := w.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range list.Items {
+		o.see(watch.Added, &list.Items[i])
+	}
+	// The API server ends a watch that is too slow for it. What it has for the
+	// next one begins where the last one ended.
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return watching.Watch(ctx, &corev1.ServiceList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &options})
+		},
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	o := &observer{cancel: cancel, ended: make(chan struct{}), holder: map[netip.Addr]string{}, held: map[string]netip.Addr{}}
 	go func() {
 		defer close(o.ended)
 		for e := range events.ResultChan() {
 			if svc, ok := e.Object.(*corev1.Service); ok {
 				o.see(e.Type, svc)
+			} else if e.Type == watch.Error {
+				o.broken = append(o.broken, fmt.Sprintf("the watch fails: %v", apierrors.FromObject(e.Object)))
 			}
 		}
 		if ctx.Err() == nil {
