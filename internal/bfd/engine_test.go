@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,13 +27,17 @@ type node struct {
 	addr  netip.Addr // as others see it
 	hops  int
 
-	cut, frozen        bool // frozen: packets wait in the kernel
+	cut                bool
 	listenErr, sendErr error
 
-	ready    func()
-	waiting  []arrival
-	taking   bool
-	listens  int
+	// mu is for what arrives while the engine does something.
+	mu      sync.Mutex
+	ready   func()
+	frozen  bool // packets wait in the kernel
+	waiting []arrival
+	taking  bool
+	listens int
+
 	mouths   int
 	dials    int
 	sentTo   map[netip.Addr]int
@@ -51,24 +56,34 @@ func (n *node) listen(_ bool, ready func()) (ear, error) {
 	if n.listenErr != nil {
 		return nil, n.listenErr
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.ready = ready
 	n.listens++
 	return n, nil
 }
 
 func (n *node) take(hear func(arrival)) bool {
+	n.mu.Lock()
 	if n.frozen {
+		n.mu.Unlock()
 		return false
 	}
-	n.taking = true
-	for _, a := range n.waiting {
+	taken := n.waiting
+	n.waiting, n.taking = nil, true
+	n.mu.Unlock()
+	for _, a := range taken {
 		hear(a)
 	}
-	n.waiting, n.taking = nil, false
+	n.mu.Lock()
+	n.taking = false
+	n.mu.Unlock()
 	return false
 }
 
 func (n *node) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.taking {
 		panic("closed while packets are taken from it")
 	}
@@ -102,7 +117,7 @@ func (m *fakeMouth) send(packet []byte) error {
 	there := m.ether.nodes[m.to.WithZone("")]
 	a := arrival{from: m.addr, to: m.to.WithZone(""), link: "eth0", hops: m.hops, packet: slices.Clone(packet)}
 	time.AfterFunc(m.ether.delay, func() {
-		if there != nil && there.listens > 0 && !m.cut && !there.cut {
+		if there != nil && !m.cut && !there.cut {
 			there.arrive(a)
 		}
 	})
@@ -111,6 +126,11 @@ func (m *fakeMouth) send(packet []byte) error {
 
 // arrive is a packet that comes in. A test has only one thing going at a time.
 func (n *node) arrive(a arrival) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listens == 0 {
+		return
+	}
 	n.waiting = append(n.waiting, a)
 	if !n.frozen {
 		n.ready()
@@ -118,6 +138,8 @@ func (n *node) arrive(a arrival) {
 }
 
 func (n *node) thaw() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.frozen = false
 	n.ready()
 }
