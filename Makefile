@@ -9,7 +9,7 @@ MAKEFLAGS     += --no-print-directory
 
 TOOL       = go tool -modfile=tools/go.mod
 LAB        = go -C lab run .
-E2E_TIMEOUT ?= 25m
+E2E_TIMEOUT ?= 40m
 
 # The benchmarks to run: a regular expression for their name or that of a RESULT.
 BENCH     ?= .
