@@ -105,6 +105,7 @@ func joined(texts ...string) string {
 func (a *Agent) read(now time.Time, o *observation, objects Snapshot) {
 	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace)
 	o.Endpoints, o.again = a.endings.endpoints(now, objects.Endpoints, objects.Ending)
+	o.Ending = objects.Ending
 	o.Ready = make(map[string]bool, len(o.Endpoints))
 	for service, nodes := range o.Endpoints {
 		o.Ready[service] = slices.Contains(nodes, a.Node)

@@ -15,7 +15,7 @@ func (d *decider) chooseLocal(ip netip.Addr) Decision {
 	if !known {
 		return d.keep(ip)
 	}
-	choice := d.view.Choose(ip, d.holder(ip), preference)
+	choice := d.elect(ip, preference)
 	decision := Decision{Winner: choice.Node, Because: choice.Reason, HandTo: d.handTo(ip, choice.Node)}
 	decision.Named, decision.Used = d.named(ip)
 	link, prefix, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
@@ -37,8 +37,31 @@ func (d *decider) chooseLocal(ip netip.Addr) Decision {
 // leave decides on an address of a node that announces nothing any more.
 func (d *decider) leave(ip netip.Addr) Decision {
 	preference, _ := d.preference(ip)
-	winner := d.view.Choose(ip, d.holder(ip), preference).Node
+	winner := d.elect(ip, preference).Node
 	return Decision{Reason: ReasonNoConfig, HandTo: d.handTo(ip, winner)}
+}
+
+// elect chooses the node that is to have ip. Where none that could have it has a
+// ready endpoint, one whose endpoint ends and serves still is better than nobody.
+func (d *decider) elect(ip netip.Addr, preference election.Preference) election.Choice {
+	choice := d.view.Choose(ip, d.holder(ip), preference)
+	if choice.Reason != election.ReasonNoEndpoints {
+		return choice
+	}
+	// Only an address of one Service has a preference.
+	if ending := d.Ending[d.holders[ip][0].Key]; len(ending) > 0 {
+		preference.Nodes = setOf(ending)
+		return d.view.Choose(ip, d.holder(ip), preference)
+	}
+	return choice
+}
+
+func setOf(nodes []string) map[string]bool {
+	set := make(map[string]bool, len(nodes))
+	for _, node := range nodes {
+		set[node] = true
+	}
+	return set
 }
 
 // preference is for the nodes that ip should be on. There is one only if they are
@@ -54,10 +77,7 @@ func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) 
 		return election.Preference{}, true
 	}
 	nodes, known := d.Endpoints[svc.Key]
-	p.Nodes = make(map[string]bool, len(nodes))
-	for _, node := range nodes {
-		p.Nodes[node] = true
-	}
+	p.Nodes = setOf(nodes)
 	return p, known
 }
 

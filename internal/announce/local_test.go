@@ -32,6 +32,11 @@ func endpoints(nodes string) twist {
 	return func(s *Situation) { s.Endpoints = map[string][]string{"default/web": strings.Fields(nodes)} }
 }
 
+// ending says on which nodes, separated by spaces, all of web's end.
+func ending(nodes string) twist {
+	return func(s *Situation) { s.Ending = map[string][]string{"default/web": strings.Fields(nodes)} }
+}
+
 // among changes the members of these names, separated by spaces.
 func among(names string, change func(*election.Member)) twist {
 	return func(s *Situation) {
@@ -112,6 +117,10 @@ func TestDecideByPreference(t *testing.T) {
 			"10.0.0.5 lostElection, node-c by affinity\nfd00::50 lostElection, node-c by affinity\n"},
 		{"allowed policy Local: nowhere without any", []twist{serveAs("default/web", strict, both...), endpoints(""), has(here4, here6)},
 			"10.0.0.5 noEndpoints by noEndpoints\nfd00::50 noEndpoints by noEndpoints\n"},
+		{"allowed policy Local: where one ends, if no better node could have it", []twist{serveAs("default/web", strict, both...), endpoints("node-x"), ending("node-b")},
+			"10.0.0.5 lostElection, node-b by affinity\nfd00::50 lostElection, node-b by affinity\n"},
+		{"allowed policy Local: not where one ends, if another node could have it", []twist{serveAs("default/web", strict, both...), endpoints("node-c"), ending("node-b")},
+			"10.0.0.5 lostElection, node-c by affinity\nfd00::50 lostElection, node-c by affinity\n"},
 		{"allowed policy Local: also on a node that drains", []twist{serveAs("default/web", strict, both...), endpoints("node-a"), drained("node-a")},
 			"10.0.0.5 electionWon, node-a by lastResort\nfd00::50 electionWon, node-a by lastResort\n"},
 		{"allowed policy Local: as it was as long as the endpoints are not known", []twist{serveAs("default/web", strict, both...), has(here6)},

@@ -79,6 +79,9 @@ type Situation struct {
 	// they are not known yet. Nil says that nobody looks for endpoints, and
 	// then these wishes have no effect.
 	Endpoints map[string][]string
+	// Ending are the nodes with no ready endpoint of a Service, but one that
+	// ends and serves still.
+	Ending map[string][]string
 	// Contested are addresses that are on this node, and that another machine
 	// claims too.
 	Contested map[netip.Addr]bool

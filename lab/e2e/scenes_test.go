@@ -181,6 +181,7 @@ func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
 
 	w.remove(server("near-2", "node-2"))
 	on()
+	w.until(30*time.Second, "the endpoint is gone", func() bool { return !slices.Contains(w.podNodes("web"), "node-2") })
 	w.apply(server("near-1", "node-1"))
 	on("node-1")
 	w.answers(s.addresses...)
