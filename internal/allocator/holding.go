@@ -37,7 +37,10 @@ func (l *ledger) adopt(r service.Request) {
 	l.grant(owner(r), terms)
 	for _, a := range r.Held {
 		var held *pool.HeldError
-		if err := l.cluster.Book.Adopt(a, owner(r)); errors.As(err, &held) {
+		switch err := l.cluster.Book.Adopt(a, owner(r)); {
+		case err == nil:
+			l.claims.remove(a, owner(r)) // it may have come too early before
+		case errors.As(err, &held):
 			l.claims.add(a, owner(r))
 		}
 	}
