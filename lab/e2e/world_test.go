@@ -2,13 +2,11 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
 	"sort"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -161,8 +159,7 @@ func (w *world) addresses(name string, n int) []netip.Addr {
 // answers waits until the client outside gets forty answers in a row from the web
 // server behind each address, by way of whatever nodes the router chooses, which is
 // when kube-proxy has heard of it on all of them; after that each of twenty more
-// must come. One connection may be reset: that is how a node answers a packet which
-// conntrack takes for invalid, as happens on a busy machine.
+// must come.
 func (w *world) answers(addresses ...netip.Addr) {
 	w.t.Helper()
 	w.deploymentReady("web")
@@ -171,12 +168,7 @@ func (w *world) answers(addresses ...netip.Addr) {
 		w.until(30*time.Second, fmt.Sprintf("%s answers the client outside", target), func() bool {
 			return w.visit(target, 40) == nil
 		})
-		err := w.visit(target, 20)
-		if errors.Is(err, syscall.ECONNRESET) {
-			w.t.Logf("%s reset a connection: %v", target, err)
-			err = w.visit(target, 20)
-		}
-		if err != nil {
+		if err := w.visit(target, 20); err != nil {
 			w.t.Errorf("%s answered the client outside, and then did not: %v", target, err)
 		}
 	}
