@@ -89,9 +89,7 @@ func (o *outcome) unfinished(ip netip.Addr) bool {
 
 // again has the next pass be at the given time, or before. Zero is never.
 func (o *outcome) again(at time.Time) {
-	if !at.IsZero() && (o.next.IsZero() || at.Before(o.next)) {
-		o.next = at
-	}
+	o.next = sooner(o.next, at)
 }
 
 // nextRefresh returns when the next wanted address is half way through its

@@ -39,7 +39,7 @@ func (l *ledger) adopt(r service.Request) {
 		var held *pool.HeldError
 		switch err := l.cluster.Book.Adopt(a, owner(r)); {
 		case err == nil:
-			l.claims.remove(a, owner(r)) // it may have come too early before
+			l.claims.remove(a, owner(r)) // of before the holders let it in
 		case errors.As(err, &held):
 			l.claims.add(a, owner(r))
 		}

@@ -209,6 +209,9 @@ func TestClaimsEndWhenTheServicesAgreeToShare(t *testing.T) {
 	if got := s.cluster.Book.Owners(a.Held[0]); !slices.Equal(got, []pool.Owner{"default/a", "default/b"}) {
 		t.Fatalf("%s hold it, want a and b", got)
 	}
+	if got := s.claims[a.Held[0]]; !slices.Equal(got, []pool.Owner{"default/c"}) {
+		t.Fatalf("%s claim it, want c: who has it claims it no more", got)
+	}
 	s.forget(owner(a))
 	s.forget(owner(b))
 	if got := s.cluster.Book.Owners(c.Held[0]); !slices.Equal(got, []pool.Owner{"default/c"}) || len(s.claims) > 0 {

@@ -71,16 +71,17 @@ type Situation struct {
 	Broken bool
 	Node   Node
 	Peers  election.Peers
-	// Ready says of the Services with LocalPolicy whether this node has a ready
-	// endpoint of theirs. One that it does not mention is not known yet.
+	// Ready says of the Services with LocalPolicy whether this node is among
+	// their Endpoints. One that it does not mention is not known yet.
 	Ready map[string]bool
-	// Endpoints are the nodes with a ready endpoint, by Service: those with
-	// Affinity, or AllowLocal and LocalPolicy. Of one that it does not mention
-	// they are not known yet. Nil says that nobody looks for endpoints, and
-	// then these wishes have no effect.
+	// Endpoints are the nodes that should get traffic, by Service: those with a
+	// ready endpoint, and for a while those whose endpoints end. Of one that it
+	// does not mention they are not known yet. Nil says that nobody looks for
+	// endpoints, and then Affinity, and AllowLocal with LocalPolicy, have no
+	// effect.
 	Endpoints map[string][]string
 	// Ending are the nodes with no ready endpoint of a Service, but one that
-	// ends and serves still.
+	// ends and serves still, however long since.
 	Ending map[string][]string
 	// Contested are addresses that are on this node, and that another machine
 	// claims too.
