@@ -25,6 +25,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/process"
 )
 
 // Cluster is what the agent needs to know of the API server's objects.
@@ -99,8 +100,8 @@ type Agent struct {
 	failing map[netip.Addr]error
 	// claiming says that gratuitous ARP is not switched off.
 	claiming bool
-	// spared is how many addresses there were when memory was given back.
-	spared int
+	// burst is of addresses.
+	burst process.Burst
 	// leaving is why this node is to have no local address any more, or "".
 	leaving  string
 	reporter reporter

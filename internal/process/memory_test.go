@@ -19,3 +19,15 @@ func TestGarbageIsCollectedSoonerUnlessTheEnvironmentSaysWhen(t *testing.T) {
 		}
 	}
 }
+
+func TestABurstIsOverOnceAfterManyCameOrWent(t *testing.T) {
+	var b Burst
+	for _, step := range []struct {
+		count int
+		want  bool
+	}{{999, false}, {1500, true}, {1500, false}, {501, false}, {500, true}, {0, false}} {
+		if got := b.Over(step.count); got != step.want {
+			t.Errorf("with %d it is over: %v", step.count, got)
+		}
+	}
+}

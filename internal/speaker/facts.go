@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/routing"
 )
 
@@ -27,9 +28,6 @@ const (
 	// mostAdvertised is for how many routes it is read whom they are announced
 	// to: as many as a BGPNodeStatus shows.
 	mostAdvertised = maxLocal
-	// manyMore is how many addresses come or go at a time until it is worth
-	// while to give back the memory that this took.
-	manyMore = 1000
 )
 
 // facts are what is so, as it was read last, for reports and for the neighbours
@@ -42,8 +40,8 @@ type facts struct {
 	last time.Time
 	// pause is how long after that it is read again.
 	pause time.Duration
-	// spared is how many addresses there were when memory was given back.
-	spared int
+	// burst is of addresses.
+	burst process.Burst
 
 	found
 	failure string
@@ -136,15 +134,11 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	s.publish(now)
 }
 
-// spare gives memory back after many addresses have come or gone. Left alone, the
-// runtime holds for good what they needed on their way, as hardly anything happens
-// afterwards.
+// spare gives memory back after many addresses have come or gone.
 func (s *Speaker) spare() {
-	f := &s.facts
-	if d := s.imports.total - f.spared; -manyMore < d && d < manyMore {
+	if !s.facts.burst.Over(s.imports.total) {
 		return
 	}
-	f.spared = s.imports.total
 	s.beside.start(s.life, func(context.Context) note {
 		debug.FreeOSMemory()
 		return nil
