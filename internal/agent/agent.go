@@ -106,7 +106,7 @@ type Agent struct {
 	leaving  string
 	reporter reporter
 	beside   beside
-	pulse    pulse
+	pulse    process.Pulse
 	shown    atomic.Pointer[shown]
 }
 

@@ -89,8 +89,8 @@ func (a *Agent) drain(now time.Time) {
 
 // guardedPass is pass within its time limit, with its pulse taken.
 func (a *Agent) guardedPass(ctx context.Context, now time.Time) (outcome, error) {
-	a.pulse.begin(now)
-	defer a.pulse.end()
+	a.pulse.Begin(now)
+	defer a.pulse.End()
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
 	return a.pass(ctx, now)

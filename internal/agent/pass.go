@@ -25,7 +25,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(seen, plan.Decisions, done))
 		a.tellConflicts(now, seen)
-		a.pulse.decided()
+		a.pulse.Decide()
 	}
 	a.shown.Store(&shown{now, seen.toShow(), plan.Decisions, done, a.conflicts.list()})
 	done.again(seen.again)

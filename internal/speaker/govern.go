@@ -207,7 +207,7 @@ func (g *governing) needs(wanted peering.State) bool {
 func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	g := &s.governing
 	g.busy, g.ended = false, now
-	s.pulse.decided()
+	s.pulse.Decide()
 	before := g.failure
 	g.failure = ""
 	if err != nil {

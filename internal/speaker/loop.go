@@ -23,7 +23,7 @@ func (s *Speaker) Run(ctx context.Context) error {
 		s.pass(life, time.Now())
 		s.wait(ctx, &w)
 	}
-	s.pulse.end()
+	s.pulse.End()
 	if s.fatal != nil {
 		return s.fatal
 	}
@@ -40,7 +40,7 @@ type waits struct {
 
 // pass does what is due.
 func (s *Speaker) pass(ctx context.Context, now time.Time) {
-	s.pulse.begin(now)
+	s.pulse.Begin(now)
 	if due := s.drain.due(); !due.IsZero() && !now.Before(due) {
 		s.drainAsMarked(ctx, now)
 		s.publish(now)
@@ -87,7 +87,7 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 	}
 	timer := time.NewTimer(time.Until(s.next(time.Now())))
 	defer timer.Stop()
-	s.pulse.end()
+	s.pulse.End()
 	select {
 	case b := <-s.imports.batches:
 		s.turn(func(time.Time) { s.takeBatch(b) })
@@ -120,7 +120,7 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 // turn does something, with the pulse taken.
 func (s *Speaker) turn(do func(now time.Time)) {
 	now := time.Now()
-	s.pulse.begin(now)
+	s.pulse.Begin(now)
 	do(now)
 }
 

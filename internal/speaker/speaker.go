@@ -26,6 +26,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/routing"
 )
 
@@ -159,7 +160,7 @@ type Speaker struct {
 
 	beside beside
 	keeper keeper
-	pulse  pulse
+	pulse  process.Pulse
 	shown  atomic.Pointer[stateShown]
 }
 
