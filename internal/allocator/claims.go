@@ -20,6 +20,17 @@ func (c claims) add(a netip.Addr, who pool.Owner) {
 	}
 }
 
+// of returns what who claims.
+func (c claims) of(who pool.Owner) []netip.Addr {
+	var claimed []netip.Addr
+	for a, claimants := range c {
+		if slices.Contains(claimants, who) {
+			claimed = append(claimed, a)
+		}
+	}
+	return claimed
+}
+
 // remove drops the claim of who to a.
 func (c claims) remove(a netip.Addr, who pool.Owner) {
 	left := without(c[a], []pool.Owner{who})
@@ -32,10 +43,8 @@ func (c claims) remove(a netip.Addr, who pool.Owner) {
 
 // keepOnly drops the claims of who to all but addresses.
 func (c claims) keepOnly(who pool.Owner, addresses []netip.Addr) {
-	for a, claimants := range c {
-		if slices.Contains(claimants, who) && !slices.Contains(addresses, a) {
-			c.remove(a, who)
-		}
+	for _, a := range without(c.of(who), addresses) {
+		c.remove(a, who)
 	}
 }
 

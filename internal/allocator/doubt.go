@@ -56,15 +56,15 @@ const reasonPending = "Pending"
 
 // dispel makes sure that svc, which says what result says, stays so: if a write
 // of something else may be on its way, svc gets another version. What it says
-// then is put right as soon as we hear of it.
-func (s *services) dispel(ctx context.Context, svc *corev1.Service, result service.Result) error {
+// then is put right as soon as we hear of it. It reports whether it wrote.
+func (s *services) dispel(ctx context.Context, svc *corev1.Service, result service.Result) (bool, error) {
 	if !s.doubts.about(svc) {
-		return nil
+		return false, nil
 	}
 	result.Allocated, result.Reason, result.Message = false, reasonPending, "a write of this status was interrupted and is being repeated"
 	patch, err := result.Patch(svc, time.Now())
 	if err != nil || patch == nil {
-		return err
+		return false, err
 	}
-	return s.status(ctx, svc, patch)
+	return true, s.status(ctx, svc, patch)
 }

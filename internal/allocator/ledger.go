@@ -154,8 +154,17 @@ func (l *ledger) note(r service.Request) {
 	l.serve()
 }
 
-// settle notes that a Service shows these addresses, so that what else was held
-// for it is free, but for what it was served since that was decided.
+// holdsMore reports whether anything beside addresses is held for who, or claimed
+// by it.
+func (l *ledger) holdsMore(who pool.Owner, addresses []netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(without(l.cluster.Book.Held(who), addresses)) > 0 || len(without(l.claims.of(who), addresses)) > 0
+}
+
+// settle notes that the API server has a Service show these addresses, so that
+// what else was held for it is free, but for what it was served since that was
+// decided.
 func (l *ledger) settle(who pool.Owner, addresses []netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

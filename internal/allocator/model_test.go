@@ -233,7 +233,9 @@ func (m *model) finish(who pool.Owner, outcome string) {
 	delete(m.busy, who)
 	if o := m.cached[who]; o.version == w.version && o.says(w.result) {
 		if m.doubts[who] != w.version {
-			m.ledger.settle(who, w.result.Addresses)
+			if m.live[who].version == w.version || !m.ledger.holdsMore(who, w.result.Addresses) {
+				m.ledger.settle(who, w.result.Addresses)
+			}
 			return
 		}
 		w.result.Reason = reasonPending
@@ -344,12 +346,7 @@ func (m *model) checkQuiet() {
 	book, used := m.ledger.cluster.Book, map[netip.Addr]bool{}
 	for who, o := range m.live {
 		r := o.request
-		booked := book.Held(who)
-		for a, claimants := range m.ledger.claims {
-			if slices.Contains(claimants, who) {
-				booked = append(booked, a)
-			}
-		}
+		booked := slices.Concat(book.Held(who), m.ledger.claims.of(who))
 		slices.SortFunc(booked, netip.Addr.Compare)
 		if !slices.Equal(booked, slices.SortedFunc(slices.Values(r.Held), netip.Addr.Compare)) {
 			m.t.Fatalf("%s has %s, and the book has %s for it", who, r.Held, booked)

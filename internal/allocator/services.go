@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,8 +47,7 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	r := service.Read(svc, s.byDefault)
 	if r.Foreign != "" {
 		s.log.Debug("notOurs", "service", r.Key(), "reason", r.Foreign)
-		s.ledger.note(r)
-		return reconcile.Result{}, nil
+		return s.unlessOutdated(ctx, svc, r.Held, func() { s.ledger.note(r) })
 	}
 	d, err := s.ledger.decide(r)
 	if err != nil {
@@ -63,11 +63,14 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 // apply writes d into svc. After a conflict there is nothing to do: a newer
 // version of the Service is on its way to us, and what was chosen stays held.
 func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (reconcile.Result, error) {
-	err := s.put(ctx, svc, r, d)
+	wrote, err := s.put(ctx, svc, r, d)
+	settle := func() { s.ledger.settle(owner(r), d.Result.Addresses) }
 	switch {
-	case err == nil:
-		s.ledger.settle(owner(r), d.Result.Addresses)
+	case err == nil && wrote:
+		settle()
 		return reconcile.Result{}, nil
+	case err == nil:
+		return s.unlessOutdated(ctx, svc, d.Result.Addresses, settle)
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		s.log.Debug("conflict", "service", r.Key())
 		return reconcile.Result{RequeueAfter: time.Second}, nil
@@ -75,29 +78,47 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Req
 	return reconcile.Result{}, err
 }
 
-// put makes svc say d.
-func (s *services) put(ctx context.Context, svc *corev1.Service, r service.Request, d decision) error {
+// unlessOutdated does what frees all that is held for the Service of svc beside
+// addresses, which is what svc shows. If there is anything to free, the API server
+// is asked first: when it has a newer version, that may show more.
+func (s *services) unlessOutdated(ctx context.Context, svc *corev1.Service, addresses []netip.Addr, do func()) (reconcile.Result, error) {
+	name := client.ObjectKeyFromObject(svc)
+	if s.ledger.holdsMore(pool.Owner(name.String()), addresses) {
+		now := &corev1.Service{}
+		switch err := s.live.Get(ctx, name, now); {
+		case apierrors.IsNotFound(err), err == nil && now.ResourceVersion != svc.ResourceVersion:
+			return reconcile.Result{RequeueAfter: time.Second}, nil
+		case err != nil:
+			return reconcile.Result{}, fmt.Errorf("read service %s: %w", name, err)
+		}
+	}
+	do()
+	return reconcile.Result{}, nil
+}
+
+// put makes svc say d, and reports whether that took a write.
+func (s *services) put(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (bool, error) {
 	var err error
 	if d.ClusterPolicy {
 		if svc, err = s.resetPolicy(ctx, svc, r, d); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if len(svc.Status.LoadBalancer.Ingress) == 0 && r.Leaving {
-		return nil
+		return false, nil
 	}
 	patch, err := d.Result.Patch(svc, time.Now())
 	if err != nil {
-		return err
+		return false, err
 	}
 	if patch == nil {
 		return s.dispel(ctx, svc, d.Result)
 	}
 	if err = s.status(ctx, svc, patch); err != nil {
-		return err
+		return false, err
 	}
 	s.tell(svc, r, d)
-	return nil
+	return true, nil
 }
 
 // status patches the status of svc, and remembers if nobody knows whether that

@@ -1,0 +1,103 @@
+package allocator
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/service"
+)
+
+// reader reads one Service, whichever is asked for.
+type reader struct {
+	client.Reader
+	svc *corev1.Service
+}
+
+func (r reader) Get(_ context.Context, _ client.ObjectKey, to client.Object, _ ...client.GetOption) error {
+	r.svc.DeepCopyInto(to.(*corev1.Service))
+	return nil
+}
+
+func TestACacheThatLagsBehindFreesNothing(t *testing.T) {
+	tests := []struct {
+		name string
+		// older changes the older of two versions.
+		older func(*corev1.Service)
+	}{
+		{"without one of two addresses", func(*corev1.Service) {}},
+		{"of another class", func(svc *corev1.Service) {
+			class := "example.com/other"
+			svc.Spec.LoadBalancerClass = &class
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newShop(t)
+			none := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "svc"},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
+			}
+			s.offer(twoPools(t, true))
+			one := s.written(none, "1")
+			s.offer(twoPools(t, false))
+			two := s.written(one, "2")
+			s.offer(twoPools(t, true))
+			tt.older(one)
+			s.sees(one, two, "198.51.100.1, 203.0.113.1")
+			s.sees(one, one, "198.51.100.1")
+		})
+	}
+}
+
+// twoPools is a group that gives an address of each of two pools, of which the
+// second may be draining.
+func twoPools(t *testing.T, draining bool) config.Group {
+	g := group(t, "default", "198.51.100.1-198.51.100.1", "203.0.113.1-203.0.113.1")
+	g.MultiPool, g.Pools[1].Draining = true, draining
+	return g
+}
+
+// written is svc with what is decided for it, as the version of that name.
+func (s *shop) written(svc *corev1.Service, version string) *corev1.Service {
+	s.Helper()
+	d, err := s.decide(service.Read(svc, true))
+	if err != nil {
+		s.Fatal(err)
+	}
+	after := svc.DeepCopy()
+	patch, err := d.Result.Patch(svc, time.Unix(1, 0))
+	if err == nil {
+		err = json.Unmarshal(patch, after)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	after.ResourceVersion = version
+	s.settle(owner(service.Read(svc, true)), d.Result.Addresses)
+	return after
+}
+
+// sees has a Service looked at of which the cache has one version and the API
+// server another, and fails unless these addresses are held for it then.
+func (s *shop) sees(cached, live *corev1.Service, want string) {
+	s.Helper()
+	services := &services{
+		cached: reader{svc: cached}, live: reader{svc: live}, ledger: s.ledger,
+		changed: make(chan struct{}, 1), byDefault: true, log: slog.New(slog.DiscardHandler),
+	}
+	if _, err := services.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cached)}); err != nil {
+		s.Fatal(err)
+	}
+	if got := texts(s.cluster.Book.Held(owner(service.Read(live, true)))); got != want {
+		s.Errorf("held are %q, want %q", got, want)
+	}
+}
