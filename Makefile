@@ -67,7 +67,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: bench
-bench: deps kubebox ## RESULT lines of the benchmarks that match BENCH (all of them, under 30 minutes)
+bench: deps kubebox ## RESULT lines of the benchmarks that match BENCH (all of them, about an hour)
 	@$(call root)
 	hack/bench '$(BENCH)' '$(BENCHTIME)'
 
