@@ -2,6 +2,8 @@ package gobgp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -32,22 +34,65 @@ func (a *application) problem(path, reason string, err error) {
 
 // apply carries out what differs from what there is. What cannot be removed is
 // still there, and nothing takes its place.
+//
+// Nobody is added, and nobody's session ends for a change, while the policies
+// cannot be had: those in effect say nothing of who comes.
 func (a *application) apply() {
 	a.wanted = a.valid(a.wanted)
 	a.removeMoved()
 	c := peering.Diff(a.wanted, a.found.state())
-	a.removePeers(c.RemovePeers)
-	a.removeDynamic(c.RemoveDynamic)
+	leave, change := parted(c.RemovePeers, c.AddPeers, peering.Peer.Name)
+	leaveDynamic, changeDynamic := parted(c.RemoveDynamic, c.AddDynamic, prefixOfDynamic)
+	a.removePeers(leave)
+	a.removeDynamic(leaveDynamic)
+	before := a.found.policies
+	if !a.policies() {
+		a.note(c)
+		a.originateWaiting()
+		a.withhold(c)
+		a.updatePeers(c.UpdatePeers)
+		return
+	}
+	a.removePeers(change)
+	a.removeDynamic(changeDynamic)
 	a.removeGroups(c.RemoveGroups)
 	a.removeVRFs(c.RemoveVRFs)
-	a.policies()
+	a.refresh(before, a.found.policies)
 	a.note(c)
 	a.addVRFs(c.AddVRFs)
 	a.originateWaiting()
 	a.addGroups(c.AddGroups)
-	a.addDynamic(c.AddDynamic)
 	a.addPeers(c.AddPeers)
+	a.addDynamic(c.AddDynamic)
 	a.updatePeers(c.UpdatePeers)
+}
+
+// parted tells who leaves from who only goes to come again, changed.
+func parted[T any, K comparable](gone, come []T, key func(T) K) (leave, change []T) {
+	for _, g := range gone {
+		if slices.ContainsFunc(come, func(c T) bool { return key(c) == key(g) }) {
+			change = append(change, g)
+		} else {
+			leave = append(leave, g)
+		}
+	}
+	return leave, change
+}
+
+func prefixOfDynamic(d peering.Dynamic) netip.Prefix { return d.Prefix }
+
+// errWithheld is of who waits for the policies.
+var errWithheld = errors.New("waits until the policies can be had, which are wrong (see the other problems)")
+
+// withhold says who is not there, or not changed, because the policies cannot be
+// had.
+func (a *application) withhold(c peering.Changes) {
+	for _, p := range c.AddPeers {
+		a.problem(p.Path, reasonPending, fmt.Errorf("neighbor %s %w", p.Name(), errWithheld))
+	}
+	for _, d := range c.AddDynamic {
+		a.problem(d.Path, reasonPending, fmt.Errorf("dynamic neighbors %v %w", d.Prefix, errWithheld))
+	}
 }
 
 // note takes in what GoBGP need not know.
@@ -61,6 +106,13 @@ func (a *application) note(c peering.Changes) {
 	for _, d := range c.UpdateDynamic {
 		a.found.dynamic[d.Prefix] = d
 	}
+}
+
+// whole is all that there is.
+func (f found) whole() peering.State {
+	s := f.state()
+	s.Global, s.Sets, s.Import, s.Export = f.global, f.sets, f.imports, f.exports
+	return s
 }
 
 // state is what there is, in order, but for policies.

@@ -2,6 +2,7 @@ package gobgp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -103,7 +104,7 @@ func (a *application) addPrefix(d peering.Dynamic) error {
 		return err
 	}
 	if why, failed := a.engine.log.md5Failure(d.Prefix.String()); failed {
-		return fmt.Errorf("the kernel does not take the password: %s: %w", why, a.removePrefix(d))
+		return errors.Join(fmt.Errorf("the kernel does not take the password: %s", why), a.removePrefix(d))
 	}
 	return nil
 }

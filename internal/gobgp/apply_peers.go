@@ -1,10 +1,13 @@
 package gobgp
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
@@ -43,12 +46,18 @@ func (a *application) removePeers(peers []peering.Peer) {
 // its listener only when it is changed, not when the peer is deleted: without
 // that, a neighbour that comes back without one would be refused.
 func (a *application) removePeer(f session) error {
-	if f.peer.Password != "" && f.peer.Interface == "" {
-		bare := f.peer
-		bare.Password, bare.AdminDown = "", true
-		if err := a.changePeer(bare); err != nil {
+	if f.peer.Password != "" {
+		bare := f
+		bare.peer.Password, bare.peer.AdminDown = "", true
+		err := a.changePeer(bare)
+		switch {
+		case err == nil:
+			a.found.peers[f.peer.Name()] = bare
+		case f.peer.Interface == "":
 			return err
 		}
+		// Of one on an unnumbered link GoBGP finds nothing to change when the
+		// kernel does not know it any more. It is removed all the same.
 	}
 	return a.deletePeer(f.address)
 }
@@ -80,36 +89,52 @@ func (a *application) addPeers(peers []peering.Peer) {
 }
 
 func (a *application) addPeer(p peering.Peer) (session, error) {
-	err := a.engine.call(func() error {
-		return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: peerOf(p, a.restarting)})
+	f, err := a.located(p)
+	if err != nil {
+		return session{}, err
+	}
+	if err := a.removeCome(f.address); err != nil {
+		return session{}, err
+	}
+	err = a.engine.call(func() error {
+		return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(f, a.restarting)})
 	})
 	if err != nil {
 		return session{}, err
 	}
-	f := session{peer: p, address: p.Address}
-	if p.Interface != "" {
-		if f.address, err = a.resolved(p.Interface); err != nil {
-			return session{}, err
-		}
-	}
 	if why, failed := a.engine.log.md5Failure(f.address.String()); failed {
-		return session{}, fmt.Errorf("the kernel does not take the password: %s: %w", why, a.deletePeer(f.address))
+		return session{}, errors.Join(fmt.Errorf("the kernel does not take the password: %s", why), a.deletePeer(f.address))
 	}
 	return f, nil
 }
 
-// resolved is the address of the neighbour behind an interface.
-func (a *application) resolved(link string) (netip.Addr, error) {
-	peers, err := a.engine.peers(link, false)
+// located finds the address of a neighbour on an unnumbered link as GoBGP does.
+func (a *application) located(p peering.Peer) (session, error) {
+	if p.Interface == "" {
+		return session{p, p.Address}, nil
+	}
+	text, err := oc.GetIPv6LinkLocalNeighborAddress(p.Interface)
 	if err != nil {
-		return netip.Addr{}, err
+		return session{}, err
 	}
-	for _, p := range peers {
-		if p.GetConf().GetNeighborInterface() == link {
-			return netip.ParseAddr(p.GetState().GetNeighborAddress())
-		}
+	address, err := netip.ParseAddr(text)
+	if err == nil && p.LinkLocal.IsValid() && p.LinkLocal.WithZone("") != address.WithZone("") {
+		err = fmt.Errorf("the policies are for %v, and %v is there now", p.LinkLocal, address)
 	}
-	return netip.Addr{}, fmt.Errorf("no neighbor on %s", link)
+	return session{p, address}, err
+}
+
+// removeCome removes a neighbour that came by itself, to make room for one with a
+// name.
+func (a *application) removeCome(address netip.Addr) error {
+	if !address.IsValid() || len(a.found.dynamic) == 0 {
+		return nil
+	}
+	peers, err := a.engine.peers(address.String(), false)
+	if err != nil || !slices.ContainsFunc(peers, func(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }) {
+		return err
+	}
+	return a.deletePeer(address)
 }
 
 // updatePeers changes what does not touch the session. A neighbour that sent too
@@ -121,7 +146,7 @@ func (a *application) updatePeers(peers []peering.Peer) {
 		limits := !reflect.DeepEqual(f.peer.Families, p.Families)
 		var err error
 		if limits || f.peer.Timers != p.Timers {
-			err = a.changePeer(p)
+			err = a.changePeer(session{p, f.address})
 		}
 		if err == nil && limits && !p.AdminDown {
 			err = a.unlimit(f.address)
@@ -135,11 +160,20 @@ func (a *application) updatePeers(peers []peering.Peer) {
 	}
 }
 
-func (a *application) changePeer(p peering.Peer) error {
+func (a *application) changePeer(f session) error {
 	return a.engine.call(func() error {
-		_, err := a.engine.bgp.UpdatePeer(context.Background(), &api.UpdatePeerRequest{Peer: peerOf(p, false)})
+		_, err := a.engine.bgp.UpdatePeer(context.Background(), &api.UpdatePeerRequest{Peer: a.peerOf(f, false)})
 		return err
 	})
+}
+
+// peerOf is f in the words of GoBGP, whose global device is only that of its
+// listeners, and which dies of a neighbour without an address that was held down.
+func (a *application) peerOf(f session, restarting bool) *api.Peer {
+	f.peer.Device = cmp.Or(f.peer.Device, a.found.global.Device)
+	out := peerOf(f.peer, restarting)
+	out.Conf.NeighborAddress = f.address.String()
+	return out
 }
 
 // unlimit ends the penalty of a neighbour that had exceeded its limit.

@@ -13,23 +13,17 @@ import (
 // policyPath is what a problem with all policies is about.
 const policyPath = "spec.policyDefinitions"
 
-// policies sets them all at once, and has the neighbours whom a change concerns
-// walk through them again. The chains are had as a whole or not at all, as a
-// statement that is left out may be the one that rejects: until they can be had,
-// the last ones stay, and the first reject everything.
-func (a *application) policies() {
-	wanted := a.wanted
-	next := policiesOf(wanted)
+// policies sets them all at once, and says whether GoBGP has them. The chains are
+// had as a whole or not at all, as a statement that is left out may be the one
+// that rejects: until they can be had, the last ones stay, and the first reject
+// everything.
+func (a *application) policies() (had bool) {
+	next := policiesOf(a.wanted)
 	if !a.sound() || !a.set(next, a.blame) {
-		wanted.Sets, wanted.Import, wanted.Export = a.found.sets, a.found.imports, a.found.exports
-		next = policiesOf(wanted)
-		if !a.set(next, func(err error) { a.problem(policyPath, reasonRefused, err) }) {
-			return
-		}
+		return false
 	}
-	before := a.found.policies
-	a.found.sets, a.found.imports, a.found.exports, a.found.policies = wanted.Sets, wanted.Import, wanted.Export, next
-	a.refresh(before, next)
+	a.found.sets, a.found.imports, a.found.exports, a.found.policies = a.wanted.Sets, a.wanted.Import, a.wanted.Export, next
+	return true
 }
 
 // sound finds what GoBGP would take and not do.

@@ -37,7 +37,8 @@ func checkStatement(st peering.Statement) error {
 		refuse(ref != nil && ref.Name == "", "a condition names no set")
 	}
 	for _, c := range []*peering.CommunityChange{st.Then.Communities, st.Then.LargeCommunities} {
-		refuse(c != nil && len(c.List) == 0, "there are no communities to change")
+		// To replace all by none is to take them all away.
+		refuse(c != nil && len(c.List) == 0 && c.Change != peering.Replace, "there are no communities to change")
 	}
 	if c := st.Then.Communities; c != nil && c.Change != peering.Remove {
 		for _, text := range c.List {
@@ -50,6 +51,7 @@ func checkStatement(st peering.Statement) error {
 	refuse(st.Then.LocalPref != nil && *st.Then.LocalPref == 0, "GoBGP cannot set a local preference of 0")
 	if m := st.Then.MED; m != nil {
 		refuse(m.Value > math.MaxUint32 || m.Value < -math.MaxUint32 || !m.Modify && m.Value < 0, "MED %d does not exist", m.Value)
+		refuse(m.Modify && m.Value == 0, "GoBGP would set the MED to 0 instead of adding that")
 	}
 	return errors.Join(errs...)
 }

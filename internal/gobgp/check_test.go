@@ -28,7 +28,7 @@ func TestAWrongGlobalIsAnErrorAndNothingRuns(t *testing.T) {
 		"a family of 5":         func(g *peering.Global) { g.Families = []addr.Family{5} },
 		"a zero listen address": func(g *peering.Global) { g.Listen = []netip.Addr{{}} },
 		"a foreign listen address": func(g *peering.Global) {
-			g.Listen = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("203.0.113.77")}
+			g.Listen = []netip.Addr{netip.MustParseAddr("203.0.113.77")}
 		},
 		"a device that is not there": func(g *peering.Global) { g.Device = "nowhere0" },
 		"a long device":              func(g *peering.Global) { g.Device = "a-name-that-is-too-long" },
@@ -42,8 +42,8 @@ func TestAWrongGlobalIsAnErrorAndNothingRuns(t *testing.T) {
 			s := newServer(t)
 			wrong := state()
 			spoil(&wrong.Global)
-			if _, err := s.Apply(t.Context(), wrong, false); err == nil {
-				t.Error("no error")
+			if _, err := s.Apply(t.Context(), wrong, false); !errors.Is(err, ErrStopped) {
+				t.Errorf("the error is %v, want that nothing runs", err)
 			}
 			apply(t, s, state()) // the port is free again
 		})
@@ -155,6 +155,7 @@ func TestWhatIsWrongIsAProblemAndAllElseIsApplied(t *testing.T) {
 		}),
 		"a next hop of routes of both": statement(peering.Statement{Then: peering.Actions{NextHop: where("192.0.2.1")}}),
 		"a local pref of 0":            statement(peering.Statement{Then: peering.Actions{LocalPref: number(0)}}),
+		"an addition of 0 to the MED":  statement(peering.Statement{Then: peering.Actions{MED: &peering.MEDChange{Modify: true}}}),
 		"a negative MED":               statement(peering.Statement{Then: peering.Actions{MED: &peering.MEDChange{Value: -1}}}),
 		"no communities":               statement(peering.Statement{Then: peering.Actions{Communities: &peering.CommunityChange{Change: peering.Add}}}),
 		"a change of nothing":          statement(peering.Statement{Then: peering.Actions{Communities: &peering.CommunityChange{List: []string{"1:1"}}}}),
@@ -163,6 +164,7 @@ func TestWhatIsWrongIsAProblemAndAllElseIsApplied(t *testing.T) {
 	}
 	newWorld(t)
 	s := newServer(t)
+	apply(t, s, state(peer("192.0.2.2")))
 	for name, spoil := range tests {
 		t.Run(name, func(t *testing.T) {
 			wrong := state(peer("192.0.2.2"))

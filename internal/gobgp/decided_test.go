@@ -1,8 +1,12 @@
 package gobgp
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/peering"
@@ -45,4 +49,53 @@ func TestWhatIsDecidedOfNextHopsIsWhatRoutersGet(t *testing.T) {
 	apply(t, s, decided())
 	named.Await(one)
 	came.Await(one)
+}
+
+// TestWhatIsDecidedOfPoliciesIsWhatGoBGPCanHave because a statement that it refuses
+// would keep all policies as they are.
+func TestWhatIsDecidedOfPoliciesIsWhatGoBGPCanHave(t *testing.T) {
+	const statement = `{global: {asn: 64515, applyPolicy: {exportPolicy: {policies: [p]}}}, definedSets: [
+		{type: prefix, name: s, prefixes: [{ipPrefix: 0.0.0.0/0, maskLengthMax: 32}]}, {type: neighbor, name: s, list: ['::/0', 192.0.2.1]},
+		{type: as-path, name: s, list: ['^65000_', '_65000', '65000-65010', '.*']}, {type: community, name: s, list: ['65000', no-export, '65000:.*', '70000:1']},
+		{type: large-community, name: s, list: ['1:2:3', '^1:.*']}], policyDefinitions: [{name: p, statements: [%s]}]}`
+	var all []string
+	for _, kind := range []string{"prefix", "neighbor", "asPath", "community", "largeCommunity"} {
+		for _, match := range []string{"any", "all", "invert", "some"} {
+			all = append(all, fmt.Sprintf("{conditions: {%sSet: {name: s, match: %s}}}", kind, match))
+		}
+	}
+	for _, kind := range []string{"add", "remove", "replace", "swap", "''"} {
+		for _, list := range []string{"", "'65000:1'", "no-export, '0:0'", "'65000:1:2'", "'65000:.*'"} {
+			all = append(all, fmt.Sprintf("{actions: {community: {type: %s, communities: [%s]}}}", kind, list),
+				fmt.Sprintf("{actions: {largeCommunity: {type: %s, communities: [%s]}}}", kind, list))
+		}
+	}
+	for _, n := range []string{"-4294967296", "-4294967295", "-1", "0", "1", "255", "256", "4294967295", "4294967296"} {
+		all = append(all, "{actions: {localPref: "+n+"}}", "{actions: {med: {value: "+n+"}}}", "{actions: {med: {type: mod, value: "+n+"}}}",
+			"{actions: {asPrepend: {asn: "+n+"}}}")
+	}
+	for _, n := range []string{"-1", "0", "255", "256"} {
+		all = append(all, "{actions: {asPrepend: {repeat: "+n+"}}}")
+	}
+	newWorld(t)
+	s := newServer(t)
+	had := 0
+	for _, one := range all {
+		var spec bgpv1.BGPConfigurationSpec
+		if err := yaml.UnmarshalStrict(fmt.Appendf(nil, strings.ReplaceAll(statement, "\t", " "), one), &spec); err != nil {
+			t.Fatalf("%s: %v", one, err)
+		}
+		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
+		d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
+		if !d.OK {
+			continue
+		}
+		had++
+		if problems := tryApply(t, s, d.State); len(problems) > 0 {
+			t.Errorf("%s: %v", one, problems)
+		}
+	}
+	if had < len(all)/3 {
+		t.Errorf("%d of %d were tried", had, len(all))
+	}
 }

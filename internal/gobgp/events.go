@@ -1,9 +1,7 @@
 package gobgp
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,8 +14,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// maxChanged is how many changed prefixes are told one by one.
-const maxChanged = 4096
+// maxHeard is how many prefixes of neighbours are told apart from others.
+const maxHeard = 4096
 
 // events remember what GoBGP says only once: since when a session is as it is,
 // and why the last one ended.
@@ -29,12 +27,11 @@ type events struct {
 
 	mu       sync.Mutex
 	sessions map[netip.Addr]phase
-	changed  map[netip.Prefix]struct{}
-	// all says that changed is not all.
-	all bool
 	// heard are the prefixes that neighbours ever announced; GoBGP does not
-	// tell when a route of our own takes the place of theirs.
-	heard map[netip.Prefix]struct{}
+	// tell when a route of our own takes the place of theirs. There may have
+	// been too many to know them, and then any route of our own may.
+	heard   map[netip.Prefix]struct{}
+	tooMany bool
 }
 
 // phase is what became of a session.
@@ -50,7 +47,6 @@ func newEvents() *events {
 		wake:      make(chan struct{}, 1),
 		stillborn: make(chan netip.Addr, 64),
 		sessions:  map[netip.Addr]phase{},
-		changed:   map[netip.Prefix]struct{}{},
 		heard:     map[netip.Prefix]struct{}{},
 	}
 }
@@ -59,29 +55,13 @@ func newEvents() *events {
 // Several changes are one event.
 func (s *Server) Events() <-chan struct{} { return s.events.wake }
 
-// Changed returns the prefixes for which the routes learned from neighbours may
-// have changed since it was asked last, or all when they are too many to tell.
-func (s *Server) Changed() (prefixes []netip.Prefix, all bool) { return s.events.take() }
-
-func (e *events) take() (prefixes []netip.Prefix, all bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all = e.all
-	if !all {
-		prefixes = slices.SortedFunc(maps.Keys(e.changed), comparePrefixes)
-	}
-	clear(e.changed)
-	e.all = false
-	return prefixes, all
-}
-
 // forget is for a server that has ended.
 func (e *events) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	clear(e.sessions)
 	clear(e.heard)
-	e.all = true
+	e.tooMany = false
 	e.ring()
 }
 
@@ -164,35 +144,35 @@ func (e *events) paths(paths []*apiutil.Path) {
 	defer e.mu.Unlock()
 	for _, path := range paths {
 		if prefix, ok := prefixOf(path.Nlri); ok {
-			e.heard[prefix] = struct{}{}
-			e.note(prefix)
+			e.hear(prefix)
+			e.ring()
 		}
 	}
 }
 
-// own notes which of our own routes change what is best.
+func (e *events) hear(prefix netip.Prefix) {
+	if e.tooMany {
+		return
+	}
+	e.heard[prefix] = struct{}{}
+	if len(e.heard) > maxHeard {
+		e.heard, e.tooMany = map[netip.Prefix]struct{}{}, true
+	}
+}
+
+// own tells when our own routes change what is best.
 func (e *events) own(routes []peering.Route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.heard) == 0 {
+	if len(e.heard) == 0 && !e.tooMany {
 		return
 	}
 	for _, r := range routes {
-		if _, is := e.heard[r.Prefix]; is {
-			e.note(r.Prefix)
+		if _, is := e.heard[r.Prefix]; is || e.tooMany {
+			e.ring()
+			return
 		}
 	}
-}
-
-func (e *events) note(prefix netip.Prefix) {
-	if !e.all {
-		e.changed[prefix] = struct{}{}
-	}
-	if len(e.changed) > maxChanged {
-		clear(e.changed)
-		e.all = true
-	}
-	e.ring()
 }
 
 func prefixOf(nlri bgp.NLRI) (netip.Prefix, bool) {

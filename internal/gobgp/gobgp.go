@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +25,9 @@ import (
 // panicked. Its sessions are stuck and its port is taken: only a new process
 // speaks BGP again.
 var ErrBroken = errors.New("the BGP server is broken")
+
+// ErrStopped is in the error of an Apply that leaves no server running.
+var ErrStopped = errors.New("nothing speaks BGP")
 
 // Server is a BGP speaker.
 type Server struct {
@@ -39,6 +41,10 @@ type Server struct {
 	// engine runs; nil: it does not.
 	engine *engine
 	found  found
+	// wanted is what was applied last.
+	wanted peering.State
+	// refused is the Global that could not be had although it looked so.
+	refused refusal
 	// routes are what is to be originated, in a running server or in the next.
 	routes map[peering.RouteKey]peering.Route
 	// pending are the routes in VRFs that the server does not have yet.
@@ -77,8 +83,9 @@ func New(log *slog.Logger) *Server {
 }
 
 // Apply makes the server be wanted. What cannot be had of it is in the answer,
-// each with its path; all else is applied, and applying again tries again.
-// Without its Global there is no server, which is an error.
+// each with its path; all else is applied, and applying again tries again. A
+// Global that cannot be had is an error, and what ran before runs on; when
+// nothing does, that is ErrStopped.
 //
 // With restarting this process says to the neighbours that it restarts, and
 // that they are to keep what they have learned from it (RFC 4724); only peers
@@ -86,70 +93,23 @@ func New(log *slog.Logger) *Server {
 func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := checkGlobal(wanted.Global); err != nil {
-		return nil, fmt.Errorf("start BGP: %w", err)
-	}
 	if s.engine != nil {
 		if err := s.engine.broken(); err != nil {
 			return nil, err
 		}
 	}
-	vpn := len(wanted.VRFs) > 0
-	if s.engine == nil || vpn != s.found.vpn || !reflect.DeepEqual(s.found.global, wanted.Global) {
-		kept, err := s.restart(ctx, wanted.Global, vpn)
-		if err != nil {
-			return nil, err
-		}
-		restarting = restarting || kept
+	global, problems, kept, err := s.begin(ctx, wanted.Global, len(wanted.VRFs) > 0)
+	switch {
+	case err != nil && s.engine == nil:
+		return nil, fmt.Errorf("start BGP: %w: %w", ErrStopped, err)
+	case err != nil:
+		return nil, fmt.Errorf("start BGP: %w", err)
 	}
-	a := application{Server: s, ctx: ctx, wanted: wanted, restarting: restarting}
+	wanted.Global = global
+	s.wanted = wanted
+	a := application{Server: s, ctx: ctx, wanted: wanted, restarting: restarting || kept, problems: problems}
 	a.apply()
 	return a.problems, s.engine.broken()
-}
-
-// restart replaces the running server, as GoBGP cannot start one again that
-// was stopped. It says whether neighbours keep the routes meanwhile.
-func (s *Server) restart(ctx context.Context, g peering.Global, vpn bool) (kept bool, err error) {
-	if s.engine != nil {
-		// To neighbours, another AS or router ID is another speaker.
-		kept = sameSpeaker(s.found.global, g)
-		s.log.InfoContext(ctx, "restarting the BGP server", "asn", g.ASN, "router_id", g.RouterID)
-		if err := s.stop(ctx, kept); err != nil {
-			return false, err
-		}
-	}
-	e := startEngine(s.log, s.events)
-	if err := e.start(g, vpn); err != nil {
-		_ = e.stop(ctx, false)
-		return false, fmt.Errorf("start BGP: %w", err)
-	}
-	s.engine = e
-	go s.renewal(e)
-	s.found = found{
-		global: g, vpn: vpn,
-		peers: map[string]session{}, groups: map[string]peering.Group{},
-		dynamic: map[netip.Prefix]peering.Dynamic{}, vrfs: map[string]peering.VRF{},
-	}
-	clear(s.pending)
-	for key, r := range s.routes {
-		s.pending[key] = r.VRF != ""
-	}
-	return kept, s.originate(s.mainRoutes())
-}
-
-func sameSpeaker(a, b peering.Global) bool {
-	return a.ASN == b.ASN && a.RouterID == b.RouterID && reflect.DeepEqual(a.Confederation, b.Confederation)
-}
-
-// mainRoutes are those of no VRF.
-func (s *Server) mainRoutes() []peering.Route {
-	var main []peering.Route
-	for key, r := range s.routes {
-		if key.VRF == "" {
-			main = append(main, r)
-		}
-	}
-	return main
 }
 
 // Stop ends all sessions. Graceful, neighbours that agreed to it keep the
@@ -165,7 +125,7 @@ func (s *Server) Stop(ctx context.Context, graceful bool) error {
 
 func (s *Server) stop(ctx context.Context, graceful bool) error {
 	e := s.engine
-	s.engine, s.found = nil, found{}
+	s.engine, s.found, s.wanted = nil, found{}, peering.State{}
 	s.events.forget()
 	return e.stop(ctx, graceful)
 }

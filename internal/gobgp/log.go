@@ -28,6 +28,10 @@ func newLibrarian(log *slog.Logger) *librarian {
 	return &librarian{Handler: log.Handler(), ledger: &ledger{noMD5: map[string]string{}}}
 }
 
+// tooMuch is what GoBGP says of a neighbour that announces almost as much as it
+// may, or more. Nobody else says the former.
+const tooMuch = "prefix limit reached"
+
 func (l *librarian) mute() { l.muted.Store(true) }
 
 func demoted(level slog.Level) slog.Level { return level - 4 }
@@ -41,6 +45,9 @@ func (l *librarian) Handle(ctx context.Context, r slog.Record) error {
 		l.note(r)
 	}
 	level := demoted(r.Level)
+	if r.Message == tooMuch {
+		level = r.Level
+	}
 	if l.muted.Load() || !l.Handler.Enabled(ctx, level) {
 		return nil
 	}

@@ -193,6 +193,26 @@ protocol bgp ours {
 	router.Await()
 }
 
+// TestAServerWithAnUnnumberedNeighborStops when the goodbye has held the neighbour
+// down, of which GoBGP then must know the address.
+func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
+	w := newWorld(t)
+	far := linkLocal(w.machine())
+	if out, err := bgptest.Here(t).Run("ping", "-c1", "-W5", far+"%eth0"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
+	for range 10 {
+		apply(t, s, state(p))
+		neighborIs(t, s, far+"%eth0", "called", func(n peering.NeighborStatus) bool { return n.State == peering.Active })
+		if err := s.Stop(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // linkLocal is the address of eth0.
 func linkLocal(n *bgptest.Namespace) string {
 	address, _, _ := strings.Cut(strings.Fields(n.IP("-6 -o address show scope link dev eth0"))[3], "/")

@@ -29,9 +29,6 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 		GracefulRestart: restartOf(p.GracefulRestart),
 		RouteReflector:  reflectorOf(p.RouteReflector),
 	}
-	if p.Interface == "" {
-		out.Conf.NeighborAddress = p.Address.String()
-	}
 	out.Transport.RemotePort = uint32(p.Port)
 	out.GracefulRestart.LocalRestarting = restarting && p.GracefulRestart.Enabled && !p.GracefulRestart.HelperOnly
 	return out

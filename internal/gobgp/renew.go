@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 	"time"
+
+	"purelb.io/purelb/internal/peering"
 )
 
 // stillborn is how early no neighbour can tell that the hold timer of a session
@@ -17,13 +19,29 @@ const stillborn = time.Second
 // holdTimerExpired is in GoBGP's words for a NOTIFICATION of RFC 4271, 6.5.
 const holdTimerExpired = "code 4("
 
+// repairMin and repairMax are the pauses before what could not be renewed is
+// applied again.
+const (
+	repairMin = time.Second
+	repairMax = 30 * time.Second
+)
+
 // renewal makes the sessions of e begin anew that ended at their beginning, until
 // e stops.
 func (s *Server) renewal(e *engine) {
+	var repair <-chan time.Time
+	pause := repairMin
 	for {
 		select {
 		case neighbor := <-s.events.stillborn:
-			s.renew(e, neighbor)
+			if !s.renew(e, neighbor) {
+				repair, pause = time.After(repairMin), repairMin
+			}
+		case <-repair:
+			if repair = nil; !s.repair(e) {
+				pause = min(2*pause, repairMax)
+				repair = time.After(pause)
+			}
 		case <-e.stopping:
 			return
 		}
@@ -31,12 +49,13 @@ func (s *Server) renewal(e *engine) {
 }
 
 // renew removes and adds the neighbour, if there still is such a one: that alone
-// makes GoBGP drop the connection that it keeps, and begin without a rest.
-func (s *Server) renew(e *engine, neighbor netip.Addr) {
+// makes GoBGP drop the connection that it keeps, and begin without a rest. It says
+// whether the neighbour is as it was.
+func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.engine != e {
-		return
+		return true
 	}
 	for name, f := range s.found.peers {
 		if f.address != neighbor || f.peer.Passive {
@@ -45,16 +64,30 @@ func (s *Server) renew(e *engine, neighbor netip.Addr) {
 		a := application{Server: s, ctx: context.Background()}
 		if err := a.removePeer(f); err != nil {
 			s.log.Warn("renew the session", "neighbor", neighbor, "error", err)
-			return
+			return false
 		}
 		delete(s.found.peers, name)
 		again, err := a.addPeer(f.peer)
 		if err != nil {
-			// The next Apply finds that it is missing, and says why.
 			s.log.Warn("renew the session", "neighbor", neighbor, "error", err)
-			return
+			return false
 		}
 		s.found.peers[name] = again
 		s.log.Info("renewed the session, which ended at its beginning", "neighbor", neighbor)
+		return true
 	}
+	return true
+}
+
+// repair applies again what was applied last: nobody else would, as nothing else
+// is wanted than before. It says whether everybody is there.
+func (s *Server) repair(e *engine) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine != e {
+		return true
+	}
+	a := application{Server: s, ctx: context.Background(), wanted: s.wanted}
+	a.apply()
+	return len(peering.Diff(a.wanted, s.found.state()).AddPeers) == 0
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -121,4 +122,60 @@ func TestASessionBeginsAlthoughTheRouterGaveUpTheConnectionThatWasKept(t *testin
 	neighborIs(t, s, "192.0.2.2", "up", func(n peering.NeighborStatus) bool {
 		return n.State == peering.Established && time.Since(n.UpSince) > 2*stillborn
 	})
+}
+
+func TestANeighborThatCannotBeRenewedComesBackByItself(t *testing.T) {
+	w := newWorld(t)
+	here, n := bgptest.Here(t), w.machine()
+	far := linkLocal(n)
+	heard := func() {
+		bgptest.Await(t, "the neighbor's answer", "yes", func() string {
+			if out, err := here.Run("ping", "-c1", "-W1", far+"%eth0"); err != nil {
+				return out
+			}
+			return "yes"
+		})
+	}
+	heard()
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
+	apply(t, s, state(p))
+
+	// The kernel forgets the neighbour, and the session is to begin anew.
+	n.IP("link set eth0 down")
+	here.IP("neigh flush dev eth0")
+	s.events.stillborn <- netip.MustParseAddr(far + "%eth0")
+	count := func() string { return strconv.Itoa(len(neighbors(t, s))) }
+	bgptest.Await(t, "how many neighbors there are", "0", count)
+	n.IP("link set eth0 up")
+	heard()
+	bgptest.Await(t, "how many neighbors there are", "1", count)
+}
+
+// TestANeighborThatWasHeldDownToBeRemovedIsNotTakenForWhatItWas when it could not
+// be removed then.
+func TestANeighborThatWasHeldDownToBeRemovedIsNotTakenForWhatItWas(t *testing.T) {
+	newWorld(t)
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.Password = "secret"
+	apply(t, s, state(p))
+	a := application{Server: s, ctx: t.Context()}
+	if err := a.removePeer(s.found.peers[p.Name()]); err != nil {
+		t.Fatal(err)
+	}
+	held := s.found.peers[p.Name()].peer
+	if !held.AdminDown || held.Password != "" {
+		t.Errorf("before it is removed, the neighbor is taken for %+v", held)
+	}
+	if _, err := a.addPeer(held); err != nil {
+		t.Fatal(err)
+	}
+	if !s.repair(s.engine) {
+		t.Error("it is not repaired")
+	}
+	if n := neighbors(t, s); len(n) != 1 || n[0].AdminDown || s.found.peers[p.Name()].peer.Password == "" {
+		t.Errorf("the neighbors are %+v", n)
+	}
 }

@@ -44,14 +44,19 @@ func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []pee
 }
 
 // change adds before it withdraws. A route that GoBGP does not take is not
-// remembered, so that announcing it again tries again.
+// remembered, so that announcing it again tries again; of one that was to be
+// replaced, the last one is.
 func (s *Server) change(_ context.Context, add []peering.Route, withdraw []peering.RouteKey) error {
 	var errs []error
 	var now []peering.Route
+	before := map[peering.RouteKey]peering.Route{}
 	for _, r := range add {
 		if err := checkRoute(r); err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		if old, there := s.routes[r.Key()]; there {
+			before[r.Key()] = old
 		}
 		s.routes[r.Key()] = r
 		if s.ready(r.VRF) {
@@ -62,7 +67,11 @@ func (s *Server) change(_ context.Context, add []peering.Route, withdraw []peeri
 	}
 	if err := s.originate(now); err != nil {
 		for _, r := range now {
-			delete(s.routes, r.Key())
+			if old, there := before[r.Key()]; there {
+				s.routes[r.Key()] = old
+			} else {
+				delete(s.routes, r.Key())
+			}
 		}
 		errs = append(errs, err)
 	}

@@ -2,8 +2,11 @@ package gobgp
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"testing"
+
+	"github.com/osrg/gobgp/v4/api"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgptest"
@@ -147,4 +150,23 @@ func TestTenThousandRoutesComeAndGo(t *testing.T) {
 	}
 	announce(t, s, many[:1]...)
 	router.Await("198.18.0.0/32 via 192.0.2.1")
+}
+
+func TestARouteThatCouldNotBeReplacedIsTheOneBefore(t *testing.T) {
+	newWorld(t)
+	s := New(slog.New(slog.DiscardHandler))
+	apply(t, s, state())
+	old := routes("198.51.100.1/32")
+	announce(t, s, old...)
+	if err := s.engine.bgp.StopBgp(t.Context(), &api.StopBgpRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	other := routes("198.51.100.1/32", "198.51.100.2/32")
+	other[0].Attributes.Communities = []uint32{1}
+	if err := s.Announce(t.Context(), other); err == nil {
+		t.Fatal("a server that was stopped takes routes")
+	}
+	if got := s.routes[old[0].Key()]; len(s.routes) != 1 || len(got.Attributes.Communities) > 0 {
+		t.Errorf("the routes are %v", s.routes)
+	}
 }

@@ -3,7 +3,6 @@ package gobgp
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,9 +184,6 @@ func TestAnImportPolicyKeepsOutWhatItRejectsAndLetsOurOwnRoutesPass(t *testing.T
 	if diff := cmp.Diff(want, one, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
 		t.Errorf("learned for one prefix: %v\n%s", err, diff)
 	}
-	if changed, all := s.Changed(); all || len(changed) == 0 {
-		t.Errorf("changed are %v (all: %v), want the prefixes", changed, all)
-	}
 }
 
 func TestEqualRoutesOfSeveralRoutersAreAllLearned(t *testing.T) {
@@ -211,32 +207,27 @@ func TestEqualRoutesOfSeveralRoutersAreAllLearned(t *testing.T) {
 	apply(t, s, wanted)
 	both := []string{"203.0.113.0/24 via 192.0.2.2 from 192.0.2.2", "203.0.113.0/24 via 192.0.2.3 from 192.0.2.3"}
 	await(t, s, both...)
-	s.Changed()
+	forget(s)
+	two.Kill()
+	await(t, s, both[0])
+	wakes(t, s)
+}
+
+// forget takes the event that there is.
+func forget(s *Server) {
 	select {
 	case <-s.Events():
 	default:
 	}
-	two.Kill()
-	await(t, s, both[0])
+}
+
+// wakes waits for an event.
+func wakes(t testing.TB, s *Server) {
+	t.Helper()
 	select {
 	case <-s.Events():
 	case <-time.After(bgptest.Patience):
 		t.Fatal("no event")
-	}
-	bgptest.Await(t, "what has changed", "[203.0.113.0/24] false", changed(s))
-}
-
-// changed collects what has changed since it was made.
-func changed(s *Server) func() string {
-	var seen []netip.Prefix
-	return func() string {
-		prefixes, all := s.Changed()
-		for _, p := range prefixes {
-			if !slices.Contains(seen, p) {
-				seen = append(seen, p)
-			}
-		}
-		return fmt.Sprint(seen, all)
 	}
 }
 
@@ -246,13 +237,13 @@ func TestARouteOfOurOwnTakesThePlaceOfALearnedOneAndSaysSo(t *testing.T) {
 	s := newServer(t)
 	apply(t, s, state(peer("192.0.2.2")))
 	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
-	s.Changed()
+	forget(s)
 	announce(t, s, routes("203.0.113.0/24", "198.51.100.1/32")...)
+	wakes(t, s)
 	await(t, s)
-	bgptest.Await(t, "what has changed", "[203.0.113.0/24] false", changed(s))
 	announce(t, s)
+	wakes(t, s)
 	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
-	bgptest.Await(t, "what has changed", "[203.0.113.0/24] false", changed(s))
 }
 
 func TestTooManyPrefixesEndTheSessionUntilTheLimitIsRaised(t *testing.T) {
@@ -318,6 +309,33 @@ func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
 	if left := neighbors(t, s); len(left) > 0 {
 		t.Errorf("neighbors are left: %+v", left)
 	}
+}
+
+func TestANeighborThatIsHeldDownDoesNotComeByItself(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	open := state()
+	open.Groups = []peering.Group{{Options: options(), Name: "routers", Path: "spec.peerGroups[0]"}}
+	open.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "routers", Path: "spec.dynamicNeighbors[0]"}}
+	apply(t, s, open)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+
+	p := peer("192.0.2.2")
+	p.AdminDown = true
+	held := state(p)
+	held.Groups, held.Dynamic = open.Groups, open.Dynamic
+	apply(t, s, held)
+	frr.Await()
+	time.Sleep(3 * time.Second) // a session that is not to be
+	frr.Await()
+	if n := neighbors(t, s); len(n) != 1 || n[0].Dynamic || !n[0].AdminDown {
+		t.Errorf("the neighbors are %+v", n)
+	}
+
+	apply(t, s, open)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
 
 func TestADownNeighborIsResetOnceAndComesBackInASecond(t *testing.T) {

@@ -63,11 +63,14 @@ type Decision struct {
 }
 
 // LeftOut is a neighbour of this node that is not in the State, because of a
-// Problem.
+// Problem; or it is there held down, with the same Path, so that it does not come
+// by itself.
 type LeftOut struct {
 	Name, Description string
 	ASN               uint32
 	Path, Message     string
+
+	address netip.Addr // zero when it is not known
 }
 
 // ImportRules say which addresses become routes: those on interfaces whose name
@@ -120,6 +123,7 @@ func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress 
 	r.peerGroups()
 	r.neighbors()
 	r.dynamicNeighbors()
+	r.bar()
 	r.chains()
 	return r.decision()
 }

@@ -118,7 +118,7 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 	m.Port, okPort = r.port(ls)
 	okVRF = r.inVRF(field+".config.vrf", in.Config.VRF)
 	m.VRF, m.AdminDown = in.Config.VRF, in.Config.AdminDown
-	okAddresses := r.sameFamily(ls, m.Peer)
+	okAddresses := !okWho || r.sameFamily(ls, m)
 	return m, selected, okWho && okSelector && okGroup && okSession && okPort && okVRF && okAddresses
 }
 
@@ -176,14 +176,22 @@ func (r *reader) inVRF(field, name string) bool {
 	return r.refuse(field, ReasonNotFound, "there is no VRF %s that is well in spec.vrfs", quote(name))
 }
 
-// sameFamily finds a source address that the session cannot be from.
-func (r *reader) sameFamily(ls layers, p Peer) bool {
-	if !p.LocalAddress.IsValid() || !p.Address.IsValid() || p.LocalAddress.Is4() == p.Address.Is4() {
+// sameFamily finds a source address that the sessions of m cannot be from.
+func (r *reader) sameFamily(ls layers, m member) bool {
+	if !m.LocalAddress.IsValid() || m.sessionIs4() == m.LocalAddress.Is4() {
 		return true
 	}
 	_, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress })
 	return r.refuse(from.path+".transport.localAddress", ReasonConflict,
-		"a session with %s cannot be from %s: write an address of the same family", p.Address, p.LocalAddress)
+		"a session with %s cannot be from %s: write an address of the same family", m.title(), m.LocalAddress)
+}
+
+// sessionIs4 says whether sessions with m are over IPv4; unnumbered ones are not.
+func (m member) sessionIs4() bool {
+	if m.from.IsValid() {
+		return m.from.Addr().Is4()
+	}
+	return m.Address.Is4()
 }
 
 // own says whether a is this node's: the nodes of a full mesh share one list.
@@ -212,7 +220,7 @@ func (r *reader) leaveOut(m member, in *bgpv1.Neighbor) {
 		name = "%" + in.Config.NeighborInterface
 	}
 	r.d.LeftOut = append(r.d.LeftOut, LeftOut{
-		Name: name, Description: m.Description, ASN: m.ASN, Path: m.Path, Message: r.why,
+		Name: name, Description: m.Description, ASN: m.ASN, Path: m.Path, Message: r.why, address: m.Address,
 	})
 }
 
@@ -237,7 +245,8 @@ func (r *reader) dynamicNeighbors() {
 		case !ok:
 			r.refuse(field+".peerGroup", ReasonPeerGroupMissing, "the group %s is not well (see %s), so none is accepted", quote(in.PeerGroup), g.path)
 		}
-		if !okPrefix || !ok || !g.selected {
+		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies}
+		if !okPrefix || !ok || !g.selected || !r.sameFamily(ls, m) {
 			continue
 		}
 		if g := options.GracefulRestart; g.Enabled && !g.HelperOnly {
@@ -245,7 +254,6 @@ func (r *reader) dynamicNeighbors() {
 				"gracefulRestart is in effect in part: neighbors that come by themselves are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they hear them again: list them in spec.neighbors")
 		}
 		d := Dynamic{Prefix: prefix, Group: in.PeerGroup, Path: field}
-		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies}
 		r.nextHops(&m)
 		r.members = append(r.members, m)
 		r.d.State.Dynamic = append(r.d.State.Dynamic, d)

@@ -387,7 +387,11 @@ func reflectorOf(o *bgpv1.SessionOptions) *bgpv1.RouteReflector { return o.Route
 // routeReflector reads whether the neighbour is a client.
 func (r *reader) routeReflector(ls layers, out *Options) {
 	client, from := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) *bool { return f.RouteReflectorClient })
+	text, fromText := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) string { return f.RouteReflectorClusterID })
 	if !is(client, false) {
+		if client == nil && text != "" {
+			r.adjusted(fromText.path+".routeReflector.routeReflectorClusterId", "is not in effect, because routeReflectorClient is not true: set it, or remove this")
+		}
 		return
 	}
 	if out.ASN != 0 && !out.interior() {
@@ -396,13 +400,12 @@ func (r *reader) routeReflector(ls layers, out *Options) {
 		return
 	}
 	out.RouteReflector.Client = true
-	text, from := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) string { return f.RouteReflectorClusterID })
 	if text == "" {
 		return
 	}
 	id, err := netip.ParseAddr(text)
 	if err != nil || !id.Is4() || id.IsUnspecified() {
-		r.note(from.path+".routeReflector.routeReflectorClusterId", ReasonParseError, "%s is not an IPv4 address, so the router ID is used", quote(text))
+		r.note(fromText.path+".routeReflector.routeReflectorClusterId", ReasonParseError, "%s is not an IPv4 address, so the router ID is used", quote(text))
 		return
 	}
 	out.RouteReflector.ClusterID = id

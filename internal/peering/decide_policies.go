@@ -106,21 +106,27 @@ func (r *reader) match(field string, kind SetKind, in bgpv1.MatchSet) (*SetRef, 
 
 func (r *reader) actions(field string, in bgpv1.Actions) (Actions, bool) {
 	var out Actions
-	var ok [5]bool
+	var ok [6]bool
 	out.Verdict, ok[0] = r.verdict(field+".routeAction", in.RouteAction, "the policy is not in use")
 	out.Communities, ok[1] = r.communityAction(field+".community", in.Community)
 	out.LargeCommunities, ok[2] = r.largeCommunityAction(field+".largeCommunity", in.LargeCommunity)
 	out.MED, ok[3] = r.med(field+".med", in.MED)
 	out.Prepend, ok[4] = r.prepend(field+".asPrepend", in.ASPrepend)
-	fine := !slices.Contains(ok[:], false)
-	if p := in.LocalPref; p != nil {
-		if *p < 0 || *p > math.MaxUint32 {
-			return out, r.refuse(field+".localPref", ReasonParseError, "%d is not a local preference: write a number from 0 to 4294967295; the policy is not in use", *p)
-		}
-		v := uint32(*p)
-		out.LocalPref = &v
+	out.LocalPref, ok[5] = r.localPref(field+".localPref", in.LocalPref)
+	return out, !slices.Contains(ok[:], false)
+}
+
+// localPref reads a local preference, of which BGP has a 0 and GoBGP has none to
+// set.
+func (r *reader) localPref(field string, in *int64) (*uint32, bool) {
+	if in == nil {
+		return nil, true
 	}
-	return out, fine
+	if *in < 1 || *in > math.MaxUint32 {
+		return nil, r.refuse(field, ReasonParseError, "%d cannot be set as a local preference: write a number from 1 to 4294967295; the policy is not in use", *in)
+	}
+	v := uint32(*in)
+	return &v, true
 }
 
 func (r *reader) verdict(field, text, consequence string) (Verdict, bool) {
@@ -190,6 +196,8 @@ func (r *reader) med(field string, in *bgpv1.MEDAction) (*MEDChange, bool) {
 	case !out.Modify && (in.Value < 0 || in.Value > math.MaxUint32),
 		out.Modify && (in.Value < -math.MaxUint32 || in.Value > math.MaxUint32):
 		return nil, r.refuse(field+".value", ReasonParseError, "%d is not a MED: write a number from 0 to 4294967295; the policy is not in use", in.Value)
+	case out.Modify && in.Value == 0:
+		return nil, r.refuse(field+".value", ReasonParseError, "there is nothing to add: write a number other than 0; the policy is not in use")
 	}
 	return out, true
 }

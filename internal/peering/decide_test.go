@@ -156,6 +156,28 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
 		},
 		{
+			"a neighbor that is left out does not come by itself", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, afiSafis: [{family: ipv4-unicast}]}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}, {config: {neighborAddress: 192.0.2.5, vrf: red}}]}`,
+			`group tor as 64600 from 64512 IPv4 90/30/10
+			 dynamic 192.0.2.0/30 of tor
+			 peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 passive down
+			 left out 192.0.2.1 as 64513: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 left out 192.0.2.5 as 0: spec.neighbors[1].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
+			 NotFound spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 ParseError spec.neighbors[1].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
+			 NotFound spec.neighbors[1].config.vrf: there is no VRF "red" that is well in spec.vrfs`,
+		},
+		{
+			"and neither does one of an unknown AS, and one that is there twice stays", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, afiSafis: [{family: ipv4-unicast}]}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}`,
+			`group tor as 64600 from 64512 IPv4 90/30/10
+			 dynamic 192.0.2.0/30 of tor
+			 peer 192.0.2.1 as 64512 from 64512 IPv4 IPv6 90/30/10 passive down
+			 peer 192.0.2.2 as 64600 from 64512 IPv4 90/30/10
+			 left out 192.0.2.1 as 0: spec.neighbors[0].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
+			 left out 192.0.2.2 as 64600: spec.neighbors[2].config: 192.0.2.2 is a neighbor before (see spec.neighbors[1]), so this one is left out: remove one of them
+			 ParseError spec.neighbors[0].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
+			 Duplicate spec.neighbors[2].config: 192.0.2.2 is a neighbor before (see spec.neighbors[1]), so this one is left out: remove one of them`,
+		},
+		{
 			"a session that is bound to an interface has the next hops of that", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth2}}, {config: {neighborAddress: '2001:db8::1', peerAsn: 64513}, transport: {bindInterface: eth2}}]}`,
 			`peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 on eth2 hops map[IPv6:2001:db8:2::b]
 			 peer 2001:db8::1 as 64513 from 64512 IPv4 IPv6 90/30/10 on eth2 hops map[IPv4:172.16.0.2]

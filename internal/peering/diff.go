@@ -19,10 +19,11 @@ type Changes struct {
 	// Here is the place of sets and chains: who leaves is gone before they
 	// change, and who comes finds them changed.
 
-	AddVRFs    []VRF
-	AddGroups  []Group
-	AddDynamic []Dynamic
+	AddVRFs   []VRF
+	AddGroups []Group
+	// AddPeers are before AddDynamic, so that none of them comes by itself.
 	AddPeers   []Peer
+	AddDynamic []Dynamic
 	// UpdatePeers have other timers, other limits of prefixes, or another
 	// description, and keep their sessions. Of the rest, others need not know
 	// what is to be updated.
@@ -93,7 +94,7 @@ func (g Group) is(h Group) bool {
 
 // session is what a session of p is made with.
 func (p Peer) session() Peer {
-	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute = "", "", Timers{}, nil, nil, nil
+	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute, p.LinkLocal = "", "", Timers{}, nil, nil, nil, netip.Addr{}
 	p.Families = slices.Clone(p.Families)
 	for i := range p.Families {
 		p.Families[i].MaxPrefixes, p.Families[i].WarnPercent = 0, 0

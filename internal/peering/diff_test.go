@@ -122,8 +122,8 @@ func carryOut(t *rapid.T, found peering.State, c peering.Changes) server {
 	take(t, s, s.vrfs, c.RemoveVRFs, vrfName)
 	put(t, s, s.vrfs, c.AddVRFs, vrfName)
 	put(t, s, s.groups, c.AddGroups, groupName)
-	put(t, s, s.dynamic, c.AddDynamic, dynamic)
 	put(t, s, s.peers, c.AddPeers, peering.Peer.Name)
+	put(t, s, s.dynamic, c.AddDynamic, dynamic)
 	update(t, s.vrfs, c.UpdateVRFs, vrfName)
 	update(t, s.groups, c.UpdateGroups, groupName)
 	update(t, s.dynamic, c.UpdateDynamic, dynamic)
@@ -190,6 +190,7 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 		{"timers", func(s *peering.State) { s.Peers[0].Timers.Hold = 9 }, "~" + one},
 		{"a limit", func(s *peering.State) { s.Peers[0].Families[0].MaxPrefixes = 9 }, "~" + one},
 		{"a next hop", func(s *peering.State) { s.Peers[0].Mute = []addr.Family{addr.V6} }, "~" + one},
+		{"where it was found", func(s *peering.State) { s.Peers[0].LinkLocal = netip.MustParseAddr("fe80::1") }, "~" + one},
 		{"an AS", func(s *peering.State) { s.Peers[0].ASN = 2 }, "-" + one + " +" + one},
 		{"a password", func(s *peering.State) { s.Peers[0].Password = "x" }, "-" + one + " +" + one},
 		{"additional paths", func(s *peering.State) { s.Peers[0].Families[0].AddPathsReceive = true }, "-" + one + " +" + one},

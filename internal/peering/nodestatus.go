@@ -46,6 +46,9 @@ type Report struct {
 	AdvertisedTo map[RouteKey][]string
 	Learned      []LearnedRoute
 	Exported     []Exported
+	// Tables are the routing tables of the Decision's export rules, by their
+	// paths. A rule for a VRF device that is not there has none.
+	Tables map[string]uint32
 }
 
 // Interface is one whose addresses are imported, or a name or pattern that there
@@ -102,6 +105,9 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 		found[n.Name()] = n
 	}
 	for _, p := range in.Decision.State.Peers {
+		if in.leftOut(p) {
+			continue
+		}
 		n, there := found[p.Name()]
 		if !there {
 			n = NeighborStatus{Address: p.Address, Interface: p.Interface, State: Idle, AdminDown: p.AdminDown, LastError: in.unapplied(p)}
@@ -131,6 +137,11 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 	}
 	slices.SortStableFunc(all, func(a, b bgpv1.NodeNeighbor) int { return compareAddresses(a.Address, b.Address) })
 	return all, missing
+}
+
+// leftOut says whether p is only held down because it is left out.
+func (in Report) leftOut(p Peer) bool {
+	return slices.ContainsFunc(in.Decision.LeftOut, func(l LeftOut) bool { return l.Path == p.Path })
 }
 
 // unapplied is why the server does not have a neighbour.
@@ -341,7 +352,13 @@ func (in Report) netlinkExport() *bgpv1.NodeExport {
 		TotalExported: int32(len(in.Exported)),
 	}
 	for _, rule := range d.Export {
-		out.Rules = append(out.Rules, bgpv1.NodeExportRule{Name: rule.Name, Metric: int64(rule.Metric), TableID: int64(rule.Table)})
+		table, found := in.Tables[rule.Path]
+		if rule.Device == "" {
+			table, found = rule.Table, true
+		}
+		if found {
+			out.Rules = append(out.Rules, bgpv1.NodeExportRule{Name: rule.Name, Metric: int64(rule.Metric), TableID: int64(table)})
+		}
 	}
 	exported := slices.Clone(in.Exported)
 	slices.SortFunc(exported, func(a, b Exported) int {

@@ -35,5 +35,10 @@ func (s State) Resolved(linkLocal map[string]netip.Addr) State {
 		_, known := linkLocal[p.Interface]
 		return p.Interface != "" && named[p.Interface] && !known
 	})
+	for i, p := range s.Peers {
+		if named[p.Interface] {
+			s.Peers[i].LinkLocal = linkLocal[p.Interface]
+		}
+	}
 	return s
 }

@@ -45,6 +45,15 @@ func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
 			t.Errorf("%v: %s", tt.found, diff)
 		}
 	}
+	for _, p := range d.State.Resolved(map[string]netip.Addr{"eth1": one, "eth3": one}).Peers {
+		want := netip.Addr{}
+		if p.Interface == "eth1" { // policies know it by its address
+			want = one
+		}
+		if p.LinkLocal != want {
+			t.Errorf("%s is to be %v, want %v", p.Name(), p.LinkLocal, want)
+		}
+	}
 	if diff := cmp.Diff(before, print(d)); diff != "" {
 		t.Errorf("the decision itself has changed: %s", diff)
 	}

@@ -86,6 +86,9 @@ type Peer struct {
 	Options
 	Address   netip.Addr
 	Interface string
+	// LinkLocal is the address that sets of neighbours know an unnumbered one
+	// by (see Resolved); with another it is none.
+	LinkLocal netip.Addr
 	AdminDown bool
 	VRF       string
 	Port      uint16 // 0: 179

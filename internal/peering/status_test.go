@@ -127,6 +127,19 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
+			"a neighbor that is left out is missed once, although it is held down",
+			func(t *testing.T) peering.Report {
+				n := neighbor("192.0.2.1", peering.Idle)
+				n.AdminDown = true
+				return report(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}", n)
+			},
+			`healthy false, 1 neighbors
+			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 Ready False Degraded: no dynamic neighbor is Established; 192.0.2.1 is left out
+			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
+		},
+		{
 			"an unnumbered neighbor is known by its interface",
 			func(t *testing.T) peering.Report {
 				n := neighbor("fe80::1", peering.Established)
@@ -275,6 +288,15 @@ func TestListsAreCutAndSaySo(t *testing.T) {
 		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99 [{red 1:1 1 1}]"
 	if first != want {
 		t.Errorf("\n got %s\nwant %s", first, want)
+	}
+}
+
+func TestARuleForAVRFDeviceSaysTheTableOfTheDevice(t *testing.T) {
+	r := report(t, `{netlinkExport: {enabled: true, rules: [{name: main}, {name: numbered, tableId: 7}, {name: device, vrf: red}, {name: missing, vrf: blue}]}}`)
+	r.Tables = map[string]uint32{r.Decision.Export[0].Path: 0, r.Decision.Export[1].Path: 7, r.Decision.Export[2].Path: 100}
+	s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
+	if got, want := fmt.Sprint(s.NetlinkExport.Rules), "[{main 20 0} {numbered 20 7} {device 20 100}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

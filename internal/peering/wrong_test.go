@@ -328,6 +328,15 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
+			"a source of IPv4 of an unnumbered neighbor", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, transport: {localAddress: 192.0.2.10}, bfd: {}}]}`,
+			`Conflict spec.neighbors[0].transport.localAddress: a session with %eth1 cannot be from 192.0.2.10: write an address of the same family
+			 without %eth1`,
+		},
+		{
+			"a source of the other family than that of neighbors that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}, transport: {localAddress: 192.0.2.10}}], dynamicNeighbors: [{prefix: '2001:db8::/64', peerGroup: tor}]}`,
+			`Conflict spec.peerGroups[0].transport.localAddress: a session with 2001:db8::/64 cannot be from 192.0.2.10: write an address of the same family`,
+		},
+		{
 			"a device to bind to that is none", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: 'eth 0'}}]}`,
 			`ParseError spec.neighbors[0].transport.bindInterface: "eth 0" is not the name of an interface: it has 1 to 15 characters, without spaces, '/', ':' and '%'
 			 without 192.0.2.1`,
@@ -350,6 +359,10 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 		{
 			"a client in another AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, routeReflector: {routeReflectorClient: true}}]}`,
 			`Conflict spec.neighbors[0].routeReflector.routeReflectorClient: is not in effect, because the neighbor is not in the node's own AS: only neighbors in it can be clients`,
+		},
+		{
+			"a cluster without a client", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, routeReflector: {routeReflectorClusterId: 10.0.0.1}}]}`,
+			`Adjusted spec.neighbors[0].routeReflector.routeReflectorClusterId: is not in effect, because routeReflectorClient is not true: set it, or remove this`,
 		},
 		{
 			"a cluster that is no address", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, routeReflector: {routeReflectorClient: true, routeReflectorClusterId: '1'}}]}`,
@@ -468,8 +481,18 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 ParseError spec.policyDefinitions[0].statements[1].actions.med.type: "igp" is neither mod nor replace; the policy is not in use`,
 		},
 		{
+			"a local preference of 0, which GoBGP cannot set", `{policyDefinitions: [{name: out, statements: [{actions: {localPref: 0}}]}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [out]}}}]}`,
+			`ParseError spec.policyDefinitions[0].statements[0].actions.localPref: 0 cannot be set as a local preference: write a number from 1 to 4294967295; the policy is not in use
+			 NotFound spec.neighbors[0].applyPolicy.exportPolicy.policies[0]: the policy "out" is not well (see spec.policyDefinitions[0])
+			 without 192.0.2.1`,
+		},
+		{
+			"nothing to add to the MED", `{policyDefinitions: [{name: out, statements: [{actions: {med: {type: mod}}}]}]}`,
+			`ParseError spec.policyDefinitions[0].statements[0].actions.med.value: there is nothing to add: write a number other than 0; the policy is not in use`,
+		},
+		{
 			"a local preference that is none", `{policyDefinitions: [{name: out, statements: [{actions: {localPref: 4294967296}}]}]}`,
-			`ParseError spec.policyDefinitions[0].statements[0].actions.localPref: 4294967296 is not a local preference: write a number from 0 to 4294967295; the policy is not in use`,
+			`ParseError spec.policyDefinitions[0].statements[0].actions.localPref: 4294967296 cannot be set as a local preference: write a number from 1 to 4294967295; the policy is not in use`,
 		},
 		{
 			"a path that is too long", `{policyDefinitions: [{name: out, statements: [{actions: {asPrepend: {asn: 23456, repeat: 1}}}, {actions: {asPrepend: {repeat: 256}}}]}]}`,

@@ -10,14 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultMetric6 is IP6_RT_PRIO_USER: what IPv6 makes of no metric.
-const defaultMetric6 = 1024
-
-// targets returns the routes that wanted asks for, and the problems of those that
-// cannot be asked for. A next hop that is not on a link of this node is reached
-// by the gateway that leads there.
-func (k *Kernel) targets(ctx context.Context, wanted []Route, protocol uint8) ([]route, []Problem, error) {
-	r := resolver{kernel: k, protocol: protocol, answers: make(map[question]answer)}
+// targets returns the routes in own that wanted asks for, and the problems of those
+// that cannot be asked for. A next hop that is not on a link of this node is
+// reached by the gateway that leads there.
+func (k *Kernel) targets(ctx context.Context, wanted []Route, own realms) ([]route, []Problem, error) {
+	r := resolver{kernel: k, own: own, answers: make(map[question]answer)}
 	if err := r.findVRFs(ctx, wanted); err != nil {
 		return nil, nil, err
 	}
@@ -25,8 +22,11 @@ func (k *Kernel) targets(ctx context.Context, wanted []Route, protocol uint8) ([
 	all := make([]route, 0, len(wanted))
 	at := make(map[place]int, len(wanted))
 	for _, w := range wanted {
-		t := w.target(protocol)
+		t := w.target()
 		err := w.check()
+		if err == nil && !own.has(t) {
+			err = t.outside()
+		}
 		if err == nil {
 			var failed error
 			if t.hops, err, failed = r.hops(ctx, w); failed != nil {
@@ -53,16 +53,20 @@ func (k *Kernel) targets(ctx context.Context, wanted []Route, protocol uint8) ([
 }
 
 // target is the route in the kernel, without its hops.
-func (w Route) target(protocol uint8) route {
-	r := route{
-		place:    place{table: mainTable(w.Table), prefix: w.Prefix.Masked(), metric: w.Metric},
-		protocol: protocol,
+func (w Route) target() route {
+	return route{
+		place:    place{table: mainTable(w.Table), prefix: w.Prefix.Masked(), metric: metricFor(w.Prefix, w.Metric)},
+		protocol: uint8(w.Protocol),
 		kind:     unix.RTN_UNICAST,
 	}
-	if w.Prefix.Addr().Is6() && w.Metric == 0 {
-		r.metric = defaultMetric6
+}
+
+// outside is why a route is not made that is in no realm.
+func (r route) outside() error {
+	if r.prefix.Bits() == 0 {
+		return ErrDefaultRoute
 	}
-	return r
+	return fmt.Errorf("protocol %d in table %d is not ours", r.protocol, r.table)
 }
 
 // check says what is wrong with w by itself.
@@ -70,8 +74,6 @@ func (w Route) check() error {
 	switch {
 	case !w.Prefix.IsValid():
 		return errors.New("not a prefix")
-	case w.Prefix.Bits() == 0 && !w.AllowDefault:
-		return ErrDefaultRoute
 	case w.Table == unix.RT_TABLE_LOCAL:
 		return errors.New("the local table is the kernel's")
 	case len(w.NextHops) == 0:
@@ -82,8 +84,8 @@ func (w Route) check() error {
 
 // resolver finds the hops of next hops, and asks for each only once.
 type resolver struct {
-	kernel   *Kernel
-	protocol uint8
+	kernel *Kernel
+	own    realms
 	// vrfs are the VRF devices by their tables.
 	vrfs    map[uint32]int
 	answers map[question]answer
@@ -198,7 +200,7 @@ func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, er
 	return answer{hop: hop{to.WithZone(""), l.index}}, nil
 }
 
-// learned says whether the way to an address is a route of our protocol. A next
+// learned says whether the way to an address is a route of ours. A next
 // hop is not reached by what was learned: that could be the very route that it is
 // the next hop of, and would then hold itself.
 func (r *resolver) learned(ctx context.Context, to netip.Addr, vrf int) (bool, error) {
@@ -210,5 +212,5 @@ func (r *resolver) learned(ctx context.Context, to netip.Addr, vrf int) (bool, e
 		return false, fmt.Errorf("ask for the route to %s: %w", to, err)
 	}
 	match, err := parseRoute(body)
-	return match.protocol == r.protocol, err
+	return r.own.has(match), err
 }

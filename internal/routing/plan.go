@@ -41,17 +41,18 @@ type plan struct {
 	// steps are in order: what is created and replaced comes before what is
 	// removed.
 	steps []step
-	// occupied are wanted routes whose place another protocol has.
+	// occupied are wanted routes whose place another's has.
 	occupied []route
 }
 
-// difference returns what makes the routes of protocol be wanted. Of the default
-// routes it touches those that are wanted, and those in own.
-func difference(wanted, found []route, protocol uint8, own map[place]bool) plan {
+// difference returns what makes the routes in own be wanted. One that has another
+// protocol of ours than wanted is replaced where it is, so that there is always
+// one.
+func difference(wanted, found []route, own realms) plan {
 	ours := make(map[place][]route)
 	others := make(map[place]bool)
 	for _, f := range found {
-		if f.protocol == protocol {
+		if own.has(f) {
 			ours[f.place] = append(ours[f.place], f)
 		} else {
 			others[f.place] = true
@@ -72,21 +73,18 @@ func difference(wanted, found []route, protocol uint8, own map[place]bool) plan 
 				p.steps = append(p.steps, step{remove, f})
 			}
 			p.steps = append(p.steps, step{replace, w})
-		case !slices.Equal(is[0].hops, w.hops) || is[0].kind != w.kind:
+		case !is[0].same(w):
 			p.steps = append(p.steps, step{replace, w})
 		}
 		delete(ours, w.place)
 	}
-	p.steps = append(p.steps, removals(ours, own)...)
+	p.steps = append(p.steps, removals(ours)...)
 	return p
 }
 
 // removals are of what is left, in a defined order.
-func removals(left map[place][]route, own map[place]bool) (steps []step) {
-	for at, routes := range left {
-		if at.prefix.Bits() == 0 && !own[at] {
-			continue
-		}
+func removals(left map[place][]route) (steps []step) {
+	for _, routes := range left {
 		for _, f := range routes {
 			steps = append(steps, step{remove, f})
 		}

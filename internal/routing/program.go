@@ -15,26 +15,27 @@ import (
 
 // Route is a route that was learned and is to be in the kernel.
 type Route struct {
-	Prefix netip.Prefix
-	Table  uint32 // 0: the main table
-	Metric uint32 // 0: the kernel's choice, which is 1024 for IPv6
+	Prefix   netip.Prefix
+	Protocol int
+	Table    uint32 // 0: the main table
+	Metric   uint32 // 0: the kernel's choice, which is 1024 for IPv6
 	// NextHops are the neighbours to send to, with equal weights. A link-local
 	// one has its interface as zone.
 	NextHops []netip.Addr
 	// ValidateNextHop refuses next hops that the kernel has no way to. Without,
 	// the kernel has to say so itself.
 	ValidateNextHop bool
-	// AllowDefault says that a default route may be touched.
-	AllowDefault bool
 }
 
 // Problem is why a route is not in the kernel as it should be. When it is
-// Installed, only some of its next hops are missing.
+// Installed, only some of its next hops are missing. When something is Left, what
+// was in its place before could not be removed or replaced.
 type Problem struct {
 	Prefix    netip.Prefix
 	Table     uint32
 	Metric    uint32
 	Installed bool
+	Left      bool
 	Err       error
 }
 
@@ -45,33 +46,34 @@ var (
 	ErrOccupied     = errors.New("another's route is in its place")
 )
 
-// Program makes the routes of that protocol, in the tables of wanted and in
-// tables, be exactly wanted. Only what differs is touched. New routes are made
-// and others replaced, each in one step, before any is removed. What is there
-// from an earlier life of the process counts as found.
+// Program makes the routes in own be exactly wanted, which are in own themselves.
+// Only what differs is touched. New routes are made and others replaced, each in
+// one step, before any is removed. What is there from an earlier life of the
+// process counts as found.
 //
-// Never touched are routes of other protocols, and default routes that neither
-// wanted nor an earlier call on this Kernel made. The kernel keeps its own
-// counsel about several routes in one place: a route that would share its place
-// (table, prefix and metric) with another's is a problem.
+// Never touched are routes outside of own. The kernel keeps its own counsel about
+// several routes in one place: a route that would share its place (table, prefix
+// and metric) with another's is a problem.
 //
-// Each route that cannot be had is a problem, and the others are programmed. An
-// error says that nothing was changed.
-func (k *Kernel) Program(ctx context.Context, wanted []Route, protocol int, tables ...uint32) ([]Problem, error) {
-	if protocol <= unix.RTPROT_STATIC || protocol > 255 {
-		return nil, fmt.Errorf("route protocol %d is not one of a routing daemon: 5 to 255", protocol)
+// Each route that cannot be had, or cannot be removed, is a problem, and the
+// others are programmed. An error says that nothing was changed.
+func (k *Kernel) Program(ctx context.Context, wanted []Route, own ...Realm) ([]Problem, error) {
+	for _, r := range own {
+		if err := r.check(); err != nil {
+			return nil, err
+		}
 	}
 	k.programming.Lock()
 	defer k.programming.Unlock()
-	found, err := k.found(ctx, wanted, tables)
+	found, err := k.found(ctx, own)
 	if err != nil {
 		return nil, err
 	}
-	targets, problems, err := k.targets(ctx, wanted, uint8(protocol))
+	targets, problems, err := k.targets(ctx, wanted, own)
 	if err != nil {
 		return nil, err
 	}
-	p := difference(targets, found, uint8(protocol), k.defaults)
+	p := difference(targets, found, own)
 	for _, t := range p.occupied {
 		problems = append(problems, t.problem(ErrOccupied))
 	}
@@ -82,14 +84,11 @@ func (k *Kernel) Program(ctx context.Context, wanted []Route, protocol int, tabl
 	return problems, nil
 }
 
-// found returns what is in the tables that are concerned.
-func (k *Kernel) found(ctx context.Context, wanted []Route, tables []uint32) ([]route, error) {
+// found returns what is in the tables of own.
+func (k *Kernel) found(ctx context.Context, own realms) ([]route, error) {
 	concerned := make(map[uint32]bool)
-	for _, table := range tables {
-		concerned[mainTable(table)] = true
-	}
-	for _, w := range wanted {
-		concerned[mainTable(w.Table)] = true
+	for _, r := range own {
+		concerned[mainTable(r.Table)] = true
 	}
 	delete(concerned, unix.RT_TABLE_LOCAL)
 	var all []route
@@ -101,13 +100,6 @@ func (k *Kernel) found(ctx context.Context, wanted []Route, tables []uint32) ([]
 		all = append(all, some...)
 	}
 	return all, nil
-}
-
-func mainTable(table uint32) uint32 {
-	if table == unix.RT_TABLE_UNSPEC {
-		return unix.RT_TABLE_MAIN
-	}
-	return table
 }
 
 // carryOut does what p says.
@@ -125,11 +117,9 @@ func (k *Kernel) carryOut(ctx context.Context, p plan) (problems []Problem) {
 			err = ErrOccupied
 		}
 		if err != nil {
-			problems = append(problems, s.route.problem(fmt.Errorf("%s route: %w", s.do, err)))
-			continue
-		}
-		if s.route.prefix.Bits() == 0 {
-			k.defaults[s.route.place] = s.do != remove
+			p := s.route.problem(fmt.Errorf("%s route: %w", s.do, err))
+			p.Left = s.do != create
+			problems = append(problems, p)
 		}
 	}
 	return problems

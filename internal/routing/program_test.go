@@ -32,7 +32,7 @@ func router(t testing.TB) space {
 
 // learned is a route of the main table.
 func learned(prefix string, nextHops ...string) Route {
-	return Route{Prefix: netip.MustParsePrefix(prefix), Metric: 20, NextHops: addrs(nextHops...), ValidateNextHop: true}
+	return Route{Prefix: netip.MustParsePrefix(prefix), Protocol: bgp, Metric: 20, NextHops: addrs(nextHops...), ValidateNextHop: true}
 }
 
 func with(r Route, change func(*Route)) Route {
@@ -66,14 +66,33 @@ func (s space) table(t testing.TB, table string) string {
 	return strings.Join(out, "")
 }
 
+// program has the routes of bgp in the tables, and in those of wanted, be wanted.
 func program(t testing.TB, k *Kernel, wanted []Route, tables ...uint32) []Problem {
 	t.Helper()
-	problems, err := k.Program(t.Context(), wanted, bgp, tables...)
+	for _, w := range wanted {
+		if !slices.Contains(tables, w.Table) {
+			tables = append(tables, w.Table)
+		}
+	}
+	var own []Realm
+	for _, table := range tables {
+		own = append(own, Realm{Protocol: bgp, Table: table})
+	}
+	return programIn(t, k, own, wanted...)
+}
+
+// programIn has the routes in own be wanted.
+func programIn(t testing.TB, k *Kernel, own []Realm, wanted ...Route) []Problem {
+	t.Helper()
+	problems, err := k.Program(t.Context(), wanted, own...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return problems
 }
+
+// withDefault is the main table, with default routes of learned.
+var withDefault = []Realm{{Protocol: bgp, Default: true, DefaultMetric: 20}}
 
 func show(problems []Problem) string {
 	var b strings.Builder
@@ -225,7 +244,7 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 	before := s.table(t, "254")
 	wire := s.count(t, k)
 	wire.interrupted = true
-	if _, err := k.Program(t.Context(), []Route{learned("198.51.101.0/24", "192.0.2.254")}, bgp); !errors.Is(err, rtnetlink.ErrInterrupted) {
+	if _, err := k.Program(t.Context(), []Route{learned("198.51.101.0/24", "192.0.2.254")}, withDefault...); !errors.Is(err, rtnetlink.ErrInterrupted) {
 		t.Errorf("Program: %v", err)
 	}
 	equal(t, s.table(t, "254"), before)
@@ -292,11 +311,11 @@ func TestARouteThatAnotherMadeMeanwhileIsNotTouched(t *testing.T) {
 	k := s.kernel(t)
 	targets, _, err := k.targets(t.Context(), []Route{
 		learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe"),
-	}, bgp)
+	}, withDefault)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := difference(targets, nil, bgp, nil)
+	p := difference(targets, nil, withDefault)
 	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.253 metric 20
 		-6 route add 2001:db8:f::/64 via 2001:db8::fd metric 20`)
 	theirs := s.table(t, "254")
@@ -312,16 +331,79 @@ func TestADefaultRouteIsMadeAndRemovedWhenAskedFor(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
-	asked := func(r *Route) { r.AllowDefault = true }
-	if problems := program(t, k, []Route{
-		with(learned("0.0.0.0/0", "192.0.2.254"), asked), with(learned("::/0", "2001:db8::fe", "2001:db8:1::fe"), asked),
-	}); len(problems) > 0 {
+	if problems := programIn(t, k, withDefault,
+		learned("0.0.0.0/0", "192.0.2.254"), learned("::/0", "2001:db8::fe", "2001:db8:1::fe")); len(problems) > 0 {
 		t.Error(show(problems))
 	}
 	equal(t, s.table(t, "254"), "default proto 186 metric 20 nexthop via 2001:db8::fe dev eth0 weight 1 nexthop via 2001:db8:1::fe dev eth1 weight 1\n"+
 		"default via 192.0.2.254 dev eth0 proto 186 metric 20\n")
-	program(t, k, nil, 0)
+	programIn(t, k, withDefault)
 	equal(t, s.table(t, "254"), "")
+}
+
+func TestADefaultRouteOfAnEarlierProcessIsRemovedWhereOneIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, wanted := range map[string][]Route{
+		"still wanted at first": {learned("0.0.0.0/0", "192.0.2.254"), learned("::/0", "2001:db8::fe")},
+		"not wanted any more":   nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := router(t)
+			programIn(t, s.kernel(t), withDefault, learned("0.0.0.0/0", "192.0.2.254"), learned("::/0", "2001:db8::fe"))
+			s.ip(t, `route add default via 192.0.2.253 proto 186 metric 30
+				-6 route add default via 2001:db8::fd proto 186 metric 30`)
+			next := s.kernel(t)
+			if problems := programIn(t, next, withDefault, wanted...); len(problems) > 0 {
+				t.Error(show(problems))
+			}
+			programIn(t, next, withDefault)
+			equal(t, s.table(t, "254"), "default via 192.0.2.253 dev eth0 proto 186 metric 30\n"+
+				"default via 2001:db8::fd dev eth0 proto 186 metric 30\n")
+		})
+	}
+}
+
+func TestAnotherProtocolTakesTheRoutesWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	wanted := []Route{
+		learned("198.51.100.0/24", "192.0.2.254"), learned("198.51.101.0/24", "192.0.2.254", "192.0.3.254"), learned("0.0.0.0/0", "192.0.2.254"),
+		learned("2001:db8:f::/64", "2001:db8::fe"), learned("2001:db8:e::/64", "2001:db8::fe", "2001:db8:1::fe"), learned("::/0", "2001:db8::fe"),
+	}
+	programIn(t, k, withDefault, append(wanted, learned("198.51.102.0/24", "192.0.2.254"))...)
+	s.ip(t, "route add 198.51.103.0/24 via 192.0.2.253 proto 201")
+	before := s.table(t, "254")
+	for i := range wanted {
+		wanted[i].Protocol = 200
+	}
+	wire := s.count(t, k)
+	now := Realm{Protocol: 200, Default: true, DefaultMetric: 20}
+	if problems := programIn(t, k, append(withDefault, now), wanted...); len(problems) > 0 {
+		t.Error(show(problems))
+	}
+	equal(t, wire.writes, len(wanted)+1) // in one step each
+	after := strings.Replace(before, "198.51.102.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n", "", 1)
+	equal(t, s.table(t, "254"), strings.ReplaceAll(after, "proto 186", "proto 200"))
+}
+
+func TestWhatCannotBeReplacedIsLeft(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	program(t, k, []Route{learned("198.51.100.0/24", "192.0.2.254")})
+	before := s.table(t, "254")
+	unchecked := func(r *Route) { r.ValidateNextHop = false }
+	problems := program(t, k, []Route{
+		with(learned("198.51.100.0/24", "100.64.0.1"), unchecked), with(learned("198.51.101.0/24", "100.64.0.1"), unchecked),
+	})
+	var left []bool
+	for _, p := range problems {
+		left = append(left, p.Left)
+	}
+	equal(t, left, []bool{true, false})
+	equal(t, s.table(t, "254"), before)
 }
 
 func TestWhatCannotBeProgrammedIsAProblemOfItsOwn(t *testing.T) {
@@ -403,7 +485,7 @@ func TestAProtocolThatIsNotADaemonsIsRefused(t *testing.T) {
 	t.Parallel()
 	k := newSpace(t).kernel(t)
 	for _, protocol := range []int{-1, 0, unix.RTPROT_KERNEL, unix.RTPROT_STATIC, 256} {
-		if _, err := k.Program(t.Context(), nil, protocol); err == nil {
+		if _, err := k.Program(t.Context(), nil, Realm{Protocol: protocol}); err == nil {
 			t.Errorf("protocol %d is not refused", protocol)
 		}
 	}

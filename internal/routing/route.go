@@ -39,6 +39,11 @@ type route struct {
 	source   netip.Addr
 }
 
+// same says whether r and other, in one place, are alike in what we say of them.
+func (r route) same(other route) bool {
+	return r.protocol == other.protocol && r.kind == other.kind && slices.Equal(r.hops, other.hops)
+}
+
 // parseRoute reads the body of a RTM_NEWROUTE.
 func parseRoute(body []byte) (route, error) {
 	if len(body) < unix.SizeofRtMsg {

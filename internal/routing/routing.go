@@ -38,11 +38,9 @@ type Kernel struct {
 	// buffer is the room for what Import has not read yet, in bytes.
 	buffer int
 
-	// programming is held while routes are programmed. It guards defaults: the
-	// default routes that this process made, by which it knows them from those
-	// that another router on this node made with the same protocol.
+	// programming is held while routes are programmed: what was found would
+	// not be so any more.
 	programming sync.Mutex
-	defaults    map[place]bool
 }
 
 const (
@@ -60,11 +58,10 @@ func New(log *slog.Logger) (*Kernel, error) {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
 	return &Kernel{
-		log:      log,
-		route:    rtnetlink.NewConn(sock),
-		every:    listEvery,
-		buffer:   importBuffer,
-		defaults: make(map[place]bool),
+		log:    log,
+		route:  rtnetlink.NewConn(sock),
+		every:  listEvery,
+		buffer: importBuffer,
 	}, nil
 }
 

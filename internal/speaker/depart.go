@@ -45,6 +45,7 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 		until := time.Now().Add(askFor)
 		s.await(ctx, w, func(time.Time) time.Time { return until })
 	}
+	s.hush(ctx, w)
 	limited, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
 	err := s.Server.Stop(limited, graceful)
@@ -55,10 +56,21 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 		pause(limited, bfdAfter)
 	}
 	err = errors.Join(err, s.BFD.Close(limited))
-	s.leaving = true
 	s.governing.running = s.governing.running && graceful
 	s.tell(s.standing(time.Now()), s.nodeReport())
 	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)
+}
+
+// hush has nothing be told any more, and returns when nothing is: what is told at
+// the end is to be the last.
+func (s *Speaker) hush(ctx context.Context, w *waits) {
+	s.leaving = true
+	s.await(ctx, w, func(now time.Time) time.Time {
+		if s.publishing.busy {
+			return now.Add(fullCheck)
+		}
+		return now
+	})
 }
 
 // await goes on taking in what comes until the time that until says.

@@ -2,10 +2,8 @@ package speaker
 
 import (
 	"context"
-	"maps"
 	"net/netip"
 	"reflect"
-	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/peering"
@@ -22,9 +20,13 @@ type exports struct {
 	// due is when to program; zero: when something happens.
 	due   time.Time
 	retry time.Duration
-	// tables are those that routes of ours may be in, by protocol: what was
-	// in them when rules change has to go.
-	tables map[int]map[uint32]bool
+	// cost is how long it took last. It is not done again for ten times that:
+	// with all routes of the Internet, some of them always change.
+	cost time.Duration
+	last time.Time
+	// realms are where routes of ours may be: what is in them when rules
+	// change has to go.
+	realms []routing.Realm
 	done   exported
 	// ruled says that the rules were decided on once. Until hold, what an
 	// earlier process left stays.
@@ -36,35 +38,29 @@ type exports struct {
 // after a start: until the neighbours have told everything again.
 const learnAgain = 10 * time.Second
 
-// recall has what an earlier process may have put into the kernel be known, by
-// its configuration.
+// recallExports has what an earlier process may have put into the kernel be
+// known, by its configuration.
 func (s *Speaker) recallExports(ctx context.Context, in Input) {
 	if in.Config == nil {
 		return
 	}
 	nowhere := func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }
 	d := peering.Decide(in.Config.Spec, in.Node.Node, in.secret, nowhere)
-	for _, r := range d.Export {
-		table := r.Table
-		if r.Device != "" {
-			var err error
-			if table, _, err = s.Kernel.VRFTable(ctx, r.Device); err != nil || table == 0 {
-				continue
-			}
-		}
-		if s.exports.tables == nil {
-			s.exports.tables = map[int]map[uint32]bool{d.Protocol: {}}
-		}
-		s.exports.tables[d.Protocol][table] = true
+	tables, _, err := tablesOf(ctx, s.Kernel, d.Export)
+	if err != nil {
+		s.Log.WarnContext(ctx, "exportsNotRecalled", "node", s.Node, "error", err)
 	}
+	s.exports.realms = realmsOf(d.Export, d.Protocol, tables)
 }
 
 // exported is what came of programming the kernel.
 type exported struct {
 	routes   []routing.Route
 	problems []routing.Problem
-	// tableOf are the tables of the rules, by their paths.
+	// tableOf are the tables of the rules, by their paths, and realms what is
+	// ours by them.
 	tableOf map[string]uint32
+	realms  []routing.Realm
 	failure string
 }
 
@@ -74,19 +70,32 @@ func (e *exports) rule(now time.Time, d peering.Decision) {
 	if same && e.ruled {
 		return
 	}
-	e.rules, e.protocol, e.dampening, e.due = d.Export, d.Protocol, d.Dampening, now
-	if !e.ruled && len(e.tables) > 0 && len(e.rules) > 0 {
+	e.rules, e.protocol, e.dampening = d.Export, d.Protocol, d.Dampening
+	if !e.ruled && len(e.realms) > 0 && len(e.rules) > 0 {
 		e.hold = now.Add(learnAgain)
-		e.due = e.hold
 	}
-	e.ruled = true
+	e.ruled, e.due = true, time.Time{}
+	e.later(now)
 }
 
 // wish has the routes be programmed again, when changes were collected for a
 // while. More changes do not delay it.
 func (e *exports) wish(now time.Time) {
-	if len(e.rules) > 0 && !now.Before(e.hold) {
+	if len(e.rules) > 0 {
 		e.later(now.Add(e.dampening))
+	}
+}
+
+// later has the routes be programmed at the given time or before, but neither
+// when that would be too often nor, by any rules, when what an earlier process
+// left is to stay.
+func (e *exports) later(at time.Time) {
+	at = latest(at, e.last.Add(min(10*e.cost, rereadEvery)))
+	if len(e.rules) > 0 {
+		at = latest(at, e.hold)
+	}
+	if e.due.IsZero() || at.Before(e.due) {
+		e.due = at
 	}
 }
 
@@ -96,87 +105,44 @@ func (s *Speaker) export(now time.Time) {
 	if e.busy || e.due.IsZero() || now.Before(e.due) {
 		return
 	}
-	if len(e.rules) == 0 && len(e.tables) == 0 {
+	if len(e.rules) == 0 && len(e.realms) == 0 {
 		e.due, e.done = time.Time{}, exported{}
 		return
 	}
 	e.busy, e.due = true, time.Time{}
-	rules, protocol := e.rules, e.protocol
-	before := map[int][]uint32{}
-	for p, tables := range e.tables {
-		before[p] = slices.Sorted(maps.Keys(tables))
-	}
+	rules, protocol, before := e.rules, e.protocol, e.realms
 	s.beside.start(s.life, func(ctx context.Context) note {
+		began := time.Now()
 		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, before)
-		return func(ctx context.Context, now time.Time) { s.exportedRoutes(ctx, now, protocol, done, err) }
+		return func(ctx context.Context, now time.Time) {
+			e.ended(now, now.Sub(began))
+			s.exportedRoutes(ctx, now, done, err)
+		}
 	})
 }
 
-// program makes the kernel have what the rules say, and nothing more in the
-// tables that had something before.
-func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, before map[int][]uint32) (done exported, err error) {
-	if done.tableOf, done.failure, err = tablesOf(ctx, kernel, rules); err != nil {
-		return done, err
+// ended has what was wished for meanwhile wait for its time.
+func (e *exports) ended(now time.Time, cost time.Duration) {
+	e.busy, e.last, e.cost = false, now, cost
+	if wished := e.due; !wished.IsZero() {
+		e.due = time.Time{}
+		e.later(wished)
 	}
-	if len(rules) > 0 {
-		learned, err := server.Learned(ctx)
-		if err != nil {
-			return done, err
-		}
-		done.routes = exportable(rules, learned, done.tableOf)
-		tables := append(slices.Collect(maps.Values(done.tableOf)), before[protocol]...)
-		if done.problems, err = kernel.Program(ctx, done.routes, protocol, tables...); err != nil {
-			return done, err
-		}
-	}
-	for other, its := range before {
-		if other == protocol && len(rules) > 0 {
-			continue
-		}
-		if _, err := kernel.Program(ctx, nil, other, its...); err != nil {
-			return done, err
-		}
-	}
-	return done, nil
-}
-
-// tablesOf finds the routing tables of the rules, by their paths. missing is what
-// is wrong with one of those that have none.
-func tablesOf(ctx context.Context, kernel Kernel, rules []peering.ExportRule) (tables map[string]uint32, missing string, err error) {
-	tables = map[string]uint32{}
-	for _, r := range rules {
-		if r.Device == "" {
-			tables[r.Path] = r.Table
-			continue
-		}
-		table, ok, err := kernel.VRFTable(ctx, r.Device)
-		if err != nil {
-			return nil, "", err
-		}
-		if !ok {
-			missing = r.Path + ": there is no VRF device " + r.Device
-			continue
-		}
-		tables[r.Path] = table
-	}
-	return tables, missing, nil
 }
 
 // exportedRoutes notes what came of programming.
-func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, protocol int, done exported, err error) {
+func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done exported, err error) {
 	e := &s.exports
-	e.busy = false
-	if err != nil {
+	left := leftover(done.problems)
+	switch {
+	case err != nil:
 		done.failure = err.Error()
 		s.broken(err)
-	} else {
-		e.tables = map[int]map[uint32]bool{}
-		if len(done.tableOf) > 0 {
-			e.tables[protocol] = map[uint32]bool{}
-			for _, table := range done.tableOf {
-				e.tables[protocol][table] = true
-			}
-		}
+	case left != "":
+		done.failure = left
+		e.realms = joined(done.realms, e.realms)
+	default:
+		e.realms = done.realms
 	}
 	if done.failure != e.done.failure && done.failure != "" {
 		s.Log.WarnContext(ctx, "exportFailed", "node", s.Node, "error", done.failure)
@@ -195,60 +161,4 @@ func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, protocol in
 		}
 	}
 	s.facts.wish(now)
-}
-
-func (e *exports) later(at time.Time) {
-	if e.due.IsZero() || at.Before(e.due) {
-		e.due = at
-	}
-}
-
-// exportable are the routes that the rules let into the kernel, of what was
-// learned. Equally good ways to one prefix are one route.
-func exportable(rules []peering.ExportRule, learned []peering.LearnedRoute, tableOf map[string]uint32) []routing.Route {
-	type place struct {
-		prefix        netip.Prefix
-		table, metric uint32
-	}
-	at := map[place]int{}
-	var all []routing.Route
-	for _, rule := range rules {
-		table, ok := tableOf[rule.Path]
-		if !ok {
-			continue
-		}
-		for _, l := range learned {
-			if !meets(rule, l) {
-				continue
-			}
-			key := place{l.Prefix, table, rule.Metric}
-			i, ok := at[key]
-			if !ok {
-				i = len(all)
-				at[key] = i
-				all = append(all, routing.Route{
-					Prefix: l.Prefix, Table: table, Metric: rule.Metric,
-					ValidateNextHop: rule.ValidateNextHop, AllowDefault: rule.AllowDefault,
-				})
-			}
-			// Of rules for one place, the strictest counts.
-			all[i].ValidateNextHop = all[i].ValidateNextHop || rule.ValidateNextHop
-			if !slices.Contains(all[i].NextHops, l.NextHop) {
-				all[i].NextHops = append(all[i].NextHops, l.NextHop)
-			}
-		}
-	}
-	return all
-}
-
-// meets says whether a rule is for a route.
-func meets(rule peering.ExportRule, l peering.LearnedRoute) bool {
-	if rule.VRF != l.VRF || l.Prefix.Bits() == 0 && !rule.AllowDefault {
-		return false
-	}
-	if len(rule.Communities) == 0 && len(rule.LargeCommunities) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(rule.Communities, func(c uint32) bool { return slices.Contains(l.Communities, c) }) ||
-		slices.ContainsFunc(rule.LargeCommunities, func(c string) bool { return slices.Contains(l.LargeCommunities, c) })
 }

@@ -90,11 +90,21 @@ func (s *Speaker) look(now time.Time) {
 		began := time.Now()
 		found, err := findFacts(ctx, s.Server, s.Kernel, s.BFD, patterns)
 		return func(ctx context.Context, now time.Time) {
-			f.busy, f.last, f.cost = false, now, now.Sub(began)
+			f.ended(now, now.Sub(began))
 			s.Metrics.collected(f.cost, err)
 			s.takeFacts(ctx, now, found, err)
 		}
 	})
+}
+
+// ended has what was wished for meanwhile wait for its time: what was read may be
+// older.
+func (f *facts) ended(now time.Time, cost time.Duration) {
+	f.busy, f.last, f.cost = false, now, cost
+	if wished := f.due; !wished.IsZero() {
+		f.due = time.Time{}
+		f.later(wished)
+	}
 }
 
 func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patterns []string) (f found, err error) {
@@ -118,7 +128,7 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 		s.spare()
 	}
 	f.pause = pause
-	f.due = now.Add(f.pause)
+	f.later(now.Add(f.pause))
 	if err != nil {
 		s.broken(err)
 		if f.failure != err.Error() {

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,6 +19,18 @@ func TestAnIdleSpeakerReadsOnceAMinuteWhatChangesWithoutAWord(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWhatChangesWhileItIsReadIsReadAgainSoon(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.slow = calm })
+		time.Sleep(calm + calm/2) // the neighbours have been read, and the routes are being read
+		w.server.change(established("192.0.2.1", 65001))
+		time.Sleep(5 * time.Second)
+		if c := w.reports.conditions(); !strings.Contains(c, "Ready True AllHealthy") {
+			t.Error(c)
+		}
+	})
 }
 
 // readings are how often it was read what is so.

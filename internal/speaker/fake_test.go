@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
@@ -31,9 +32,11 @@ type fakeServer struct {
 	applied   int
 	neighbors map[string]peering.NeighborStatus
 	learned   []peering.LearnedRoute
-	downs     []string
-	stopped   string
-	events    chan struct{}
+	// slow is how long it takes to say what was learned.
+	slow    time.Duration
+	downs   []string
+	stopped string
+	events  chan struct{}
 }
 
 func newFakeServer() *fakeServer {
@@ -104,8 +107,10 @@ func (s *fakeServer) Neighbors(context.Context) ([]peering.NeighborStatus, error
 
 func (s *fakeServer) Learned(context.Context) ([]peering.LearnedRoute, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.learned), nil
+	learned, slow := slices.Clone(s.learned), s.slow
+	s.mu.Unlock()
+	time.Sleep(slow)
+	return learned, nil
 }
 
 func (s *fakeServer) Advertised(context.Context, int) (map[netip.Prefix][]netip.Addr, error) {
@@ -190,7 +195,11 @@ type fakeKernel struct {
 	routers map[string]netip.Addr
 	adverts map[string]int
 	routes  map[int]map[uint32][]routing.Route
-	changed chan struct{}
+	// programmed is how often there was an attempt at routes, and stuck what is
+	// in the way of it.
+	programmed int
+	stuck      []routing.Problem
+	changed    chan struct{}
 }
 
 func newFakeKernel() *fakeKernel {
@@ -314,20 +323,23 @@ func (k *fakeKernel) VRFTable(_ context.Context, device string) (uint32, bool, e
 	return 100, device == "red", nil
 }
 
-func (k *fakeKernel) Program(_ context.Context, wanted []routing.Route, protocol int, tables ...uint32) ([]routing.Problem, error) {
+func (k *fakeKernel) Program(_ context.Context, wanted []routing.Route, own ...routing.Realm) ([]routing.Problem, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.routes[protocol] == nil {
-		k.routes[protocol] = map[uint32][]routing.Route{}
+	k.programmed++
+	if len(k.stuck) > 0 {
+		return k.stuck, nil
 	}
-	for _, t := range tables {
-		delete(k.routes[protocol], t)
+	for _, o := range own {
+		if k.routes[o.Protocol] == nil {
+			k.routes[o.Protocol] = map[uint32][]routing.Route{}
+		}
+		k.routes[o.Protocol][o.Table] = slices.DeleteFunc(k.routes[o.Protocol][o.Table], func(r routing.Route) bool {
+			return r.Prefix.Bits() > 0 || o.Default && o.DefaultMetric == r.Metric
+		})
 	}
 	for _, r := range wanted {
-		delete(k.routes[protocol], r.Table)
-	}
-	for _, r := range wanted {
-		k.routes[protocol][r.Table] = append(k.routes[protocol][r.Table], r)
+		k.routes[r.Protocol][r.Table] = append(k.routes[r.Protocol][r.Table], r)
 	}
 	return nil, nil
 }
@@ -443,12 +455,31 @@ type fakeReports struct {
 	node    NodeReport
 	configs []ConfigReport
 	pod     map[string]string
+	// slow, when it is not nil, holds up the next report of the node, and told
+	// is how many there were.
+	slow chan struct{}
+	told int
 }
 
 func (r *fakeReports) Node(n NodeReport) {
 	r.mu.Lock()
+	slow := r.slow
+	r.slow = nil
+	r.mu.Unlock()
+	if slow != nil {
+		<-slow
+	}
+	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.node = n
+	r.told++
+}
+
+// hold holds up the next report of the node until release.
+func (r *fakeReports) hold(release chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slow = release
 }
 
 func (r *fakeReports) Configs(all []ConfigReport) {

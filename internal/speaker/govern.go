@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/netip"
 	"reflect"
-	"sync"
 	"time"
 
+	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -173,8 +173,10 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 		return
 	}
 	restarting := !g.begun && s.imports.total > 0
+	known := g.found
 	s.beside.start(ctx, func(ctx context.Context) note {
 		found := findLinkLocal(ctx, s.Kernel, next.decided.State)
+		keepLinkLocal(found, known, next.decided.State)
 		problems, err := s.Server.Apply(ctx, next.decided.State.Resolved(found), restarting)
 		return func(ctx context.Context, now time.Time) {
 			g.found, g.news = found, true
@@ -182,6 +184,9 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 				g.state, g.source, g.running, g.begun, g.unapplied = next.decided.State, next.decided.RouterIDSource, true, true, problems
 				s.rememberBeside(ctx, next.from)
 				s.facts.wish(now)
+			}
+			if errors.Is(err, gobgp.ErrStopped) {
+				g.state, g.running = peering.State{}, false
 			}
 			s.setSessions(ctx, now)
 			s.governed(ctx, now, err)
@@ -246,29 +251,6 @@ func (s *Speaker) problems() []peering.Problem {
 	return append(g.decided.Problems[:len(g.decided.Problems):len(g.decided.Problems)], g.unapplied...)
 }
 
-// findLinkLocal has the neighbours on unnumbered links found. The server finds
-// those that the kernel knows.
-func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[string]netip.Addr {
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	found := map[string]netip.Addr{}
-	for _, p := range state.Peers {
-		if p.Interface == "" || p.AdminDown {
-			continue
-		}
-		all.Go(func() {
-			// Who is not found is not there for the server either, which says so.
-			if address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface); ok && err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				found[p.Interface] = address
-			}
-		})
-	}
-	all.Wait()
-	return found
-}
-
 // end withdraws everything: there is no configuration any more.
 func (s *Speaker) end(ctx context.Context) {
 	g := &s.governing
@@ -291,7 +273,7 @@ func (s *Speaker) end(ctx context.Context) {
 					s.Log.InfoContext(ctx, "withdrawn", "node", s.Node, "reason", "there is no BGPConfiguration")
 				}
 				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
-				g.fallback, s.sessions.set = nil, nil
+				g.fallback, g.found, s.sessions.set = nil, nil, nil
 				s.rememberBeside(ctx, in)
 			}
 			s.facts.wish(now)

@@ -18,6 +18,7 @@ import (
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/routing"
 )
 
 const sessions1 = "asn 65000 id 192.0.2.10, 192.0.2.1 asn 65001 via 2001:db8::10"
@@ -339,6 +340,31 @@ func TestTheGoodbye(t *testing.T) {
 	}
 }
 
+func TestTheGoodbyeIsTheLastThatIsTold(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		release := make(chan struct{})
+		w.reports.hold(release)
+		w.server.change(established("192.0.2.1", 65001))
+		settle() // what is so is being told
+		w.server.change(established("192.0.2.2", 65002))
+		settle() // and is to be told again
+		before := w.reports.told
+		w.cancel()
+		time.Sleep(4 * time.Second)
+		close(release)
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if c := w.reports.conditions(); !strings.Contains(c, "Ready False AgentShutdown: ") {
+			t.Error(c)
+		}
+		if n := w.reports.told - before; n != 2 {
+			t.Errorf("told %d times, want what was being told, and the goodbye", n)
+		}
+	})
+}
+
 func TestANeighborThatBFDMissesIsDown(t *testing.T) {
 	const watched = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {enabled: true}}]}`
 	inWorld(t, watched, nil, func(w *world) {
@@ -463,6 +489,7 @@ func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
 		settle()
 		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1 192.0.2.2] table 7 metric 5 proto 186\n"+
 			"10.1.0.0/16 via [192.0.2.1] table 100 metric 20 proto 186\n10.1.0.0/16 via [192.0.2.1] table 7 metric 5 proto 186")
+		want(t, "rules", fmt.Sprint(w.reports.node.Status.NetlinkExport.Rules), "[{all 5 7} {some 20 100}]")
 		w.server.change(func(s *fakeServer) { s.learned = s.learned[1:2] })
 		settle()
 		want(t, "when some went", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
@@ -494,6 +521,104 @@ func TestWhatAnEarlierProcessPutIntoTheKernelIsKeptForAWhile(t *testing.T) {
 		want(t, "when nobody tells it again", w.kernel.String(), "")
 		if err := w.end(); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+func TestWhatAnEarlierProcessPutIntoTheKernelStaysWhenTheRulesChangeMeanwhile(t *testing.T) {
+	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
+	afterALife(t, spec, "10.0.0.0/8", func(w *world) {
+		left := w.kernel.String()
+		w.cluster.missing = true
+		w.start()
+		time.Sleep(4 * time.Second)
+		want(t, "by what is remembered", w.kernel.String(), left)
+		w.edit(strings.Replace(spec, "tableId: 7", "tableId: 7, metric: 30", 1))
+		want(t, "by the API server", w.kernel.String(), left)
+		time.Sleep(10 * time.Second)
+		want(t, "when nobody tells it again", w.kernel.String(), "")
+	})
+}
+
+func TestADefaultRouteOfAnEarlierProcessGoesWhenNoRuleAllowsItAnyMore(t *testing.T) {
+	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7, allowDefaultRoute: true}]}}`
+	afterALife(t, spec, "0.0.0.0/0", func(w *world) {
+		w.start()
+		w.edit(strings.Replace(spec, ", allowDefaultRoute: true", "", 1))
+		time.Sleep(15 * time.Second)
+		want(t, "routes", w.kernel.String(), "")
+	})
+}
+
+// afterALife runs test in a world whose speaker has not started, and had an
+// earlier life in which it learned a route.
+func afterALife(t *testing.T, spec, learned string, test func(*world)) {
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, spec, memory)
+		before.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix(learned), NextHop: netip.MustParseAddr("192.0.2.1")}}
+		before.start()
+		settle()
+		want(t, "routes of the earlier life", before.kernel.String(), learned+" via [192.0.2.1] table 7 metric 20 proto 186")
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, spec, memory)
+		w.kernel, w.speaker.Kernel = before.kernel, before.kernel
+		test(w)
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// learning is one route, and a rule that puts it into table 7.
+const learning = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
+
+func learn(w *world) {
+	w.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), NextHop: netip.MustParseAddr("192.0.2.1")}}
+}
+
+func TestAnotherProtocolAndTheOneBeforeAreOneErrand(t *testing.T) {
+	inWorld(t, learning, learn, func(w *world) {
+		before := w.kernel.programmed
+		w.edit(strings.Replace(learning, "enabled: true", "enabled: true, routeProtocol: 200", 1))
+		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 200")
+		if n := w.kernel.programmed - before; n != 1 {
+			t.Errorf("programmed %d times, want 1", n)
+		}
+	})
+}
+
+func TestWhatCannotBeRemovedIsSaidAndRemovedLater(t *testing.T) {
+	inWorld(t, learning, learn, func(w *world) {
+		w.kernel.change(func(k *fakeKernel) {
+			k.stuck = []routing.Problem{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Table: 7, Left: true, Err: errFake}}
+		})
+		w.edit(strings.Replace(learning, "tableId: 7", "tableId: 8", 1))
+		if c := w.reports.conditions(); !strings.Contains(c, "a route from before is still in the kernel: 10.0.0.0/8 in table 7: not today") {
+			t.Error(c)
+		}
+		w.kernel.change(func(k *fakeKernel) { k.stuck = nil })
+		time.Sleep(time.Minute)
+		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 8 metric 20 proto 186")
+	})
+}
+
+func TestRoutesThatAlwaysChangeDoNotKeepTheNodeBusy(t *testing.T) {
+	inWorld(t, learning, learn, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.slow = time.Second })
+		time.Sleep(10 * time.Minute)
+		w.server.change(func(s *fakeServer) { s.learned[0].NextHop = netip.MustParseAddr("192.0.2.2") })
+		settle()
+		want(t, "the first change", w.kernel.String(), "10.0.0.0/8 via [192.0.2.2] table 7 metric 20 proto 186")
+		before := w.kernel.programmed
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			w.server.change(func(*fakeServer) {})
+		}
+		if n := w.kernel.programmed - before; n < 5 || n > 6 {
+			t.Errorf("programmed %d times in a minute, want 5 or 6: a second every 11", n)
 		}
 	})
 }

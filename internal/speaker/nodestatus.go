@@ -55,7 +55,7 @@ func (s *standing) report() peering.Report {
 		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
 		Decision: s.decided, Unapplied: s.unapplied, Failures: s.failures,
 		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Learned: s.learned,
-		AdvertisedTo: map[peering.RouteKey][]string{}, Exported: s.exported(),
+		AdvertisedTo: map[peering.RouteKey][]string{}, Exported: s.exported(), Tables: s.exports.done.tableOf,
 	}
 	if s.running && !s.amiss {
 		r.Local = s.routes

@@ -32,7 +32,7 @@ const (
 
 // publish says what is so, soon.
 func (s *Speaker) publish(now time.Time) {
-	if !s.known {
+	if !s.known || s.leaving {
 		return
 	}
 	if s.publishing.busy {
@@ -96,6 +96,7 @@ func (s *Speaker) standing(now time.Time) standing {
 	st.note(s.facts.failure)
 	st.note(s.exports.done.failure)
 	st.note(s.sessions.failure)
+	st.note(s.sessions.impossible)
 	for _, vrf := range slices.Sorted(maps.Keys(s.imports.rules)) {
 		st.note(s.imports.rules[vrf].failure)
 	}

@@ -3,8 +3,10 @@ package speaker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"purelb.io/purelb/internal/bfd"
@@ -15,6 +17,8 @@ import (
 type sessions struct {
 	set     []bfd.Session
 	failure string
+	// impossible is what is wrong with those that cannot be.
+	impossible string
 	// met are the neighbours with whom BGP has been established.
 	met map[string]bool
 }
@@ -89,10 +93,35 @@ func dynamicOptions(state peering.State, n peering.NeighborStatus) *peering.Opti
 	return nil
 }
 
+// possible leaves out the sessions that cannot be, and says why: one of them would
+// keep all others as they are.
+func possible(all []bfd.Session) (good []bfd.Session, wrong string) {
+	var errs []string
+	for _, s := range all {
+		err := s.Validate()
+		if err == nil && slices.ContainsFunc(good, func(g bfd.Session) bool { return g.Peer == s.Peer }) {
+			err = errTwice
+		}
+		if err != nil {
+			errs = append(errs, fmt.Sprintf("no BFD with %v: %v", s.Peer, err))
+			continue
+		}
+		good = append(good, s)
+	}
+	return good, strings.Join(errs, "; ")
+}
+
+// errTwice is of a neighbour with an address and behind an interface.
+var errTwice = errors.New("there are two such sessions")
+
 // setSessions has the BFD sessions be those that the neighbours are to have.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 	s.sessions.meet(s.governing.state, s.facts.neighbors)
-	wanted := wantedSessions(s.governing.state, s.governing.found, s.sessions.met, s.facts.neighbors)
+	wanted, impossible := possible(wantedSessions(s.governing.state, s.governing.found, s.sessions.met, s.facts.neighbors))
+	if impossible != s.sessions.impossible && impossible != "" {
+		s.Log.WarnContext(ctx, "bfdImpossible", "node", s.Node, "problem", impossible)
+	}
+	s.sessions.impossible = impossible
 	if slices.Equal(wanted, s.sessions.set) && s.sessions.failure == "" {
 		return
 	}
@@ -137,55 +166,4 @@ func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
 			s.Log.WarnContext(ctx, "resetFailed", "node", s.Node, "neighbor", e.Peer, "error", err)
 		}
 	})
-}
-
-// adverts are the Router Advertisements that are being sent, by interface.
-type adverts map[string]context.CancelFunc
-
-// advertise has Router Advertisements sent on unnumbered links: routers wait for
-// them before they speak.
-func (s *Speaker) advertise(ctx context.Context, state peering.State) {
-	wanted := map[string]bool{}
-	for _, p := range state.Peers {
-		if p.Interface != "" && !p.AdminDown {
-			wanted[p.Interface] = true
-		}
-	}
-	for iface, stop := range s.adverts {
-		if !wanted[iface] {
-			stop()
-			delete(s.adverts, iface)
-		}
-	}
-	for iface := range wanted {
-		if s.adverts[iface] != nil {
-			continue
-		}
-		ctx, stop := context.WithCancel(ctx)
-		s.adverts[iface] = stop
-		s.beside.wait.Go(func() { s.advertiseAlways(ctx, iface) })
-	}
-}
-
-func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
-	for said := ""; ctx.Err() == nil; pause(ctx, retryMax) {
-		err := s.Kernel.Advertise(ctx, iface)
-		if ctx.Err() != nil {
-			return
-		}
-		if text := orElse(err, errEnded).Error(); text != said {
-			said = text
-			s.Log.WarnContext(ctx, "advertiseFailed", "node", s.Node, "interface", iface, "error", text)
-		}
-	}
-}
-
-// errEnded is of something that should not end.
-var errEnded = errors.New("it ended by itself")
-
-func orElse(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }

@@ -73,8 +73,8 @@ type Kernel interface {
 	Advertise(ctx context.Context, iface string) error
 	// VRFTable is the routing table of a VRF device, if there is one.
 	VRFTable(ctx context.Context, device string) (uint32, bool, error)
-	// Program makes the routes of protocol in the tables be exactly wanted.
-	Program(ctx context.Context, wanted []routing.Route, protocol int, tables ...uint32) ([]routing.Problem, error)
+	// Program makes the routes in own be exactly wanted.
+	Program(ctx context.Context, wanted []routing.Route, own ...routing.Realm) ([]routing.Problem, error)
 }
 
 // BFD is what the speaker needs of BFD.

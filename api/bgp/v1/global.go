@@ -31,8 +31,10 @@ type Global struct {
 	ListenPort int32 `json:"listenPort,omitempty"`
 
 	// listenAddresses are the node's addresses where neighbors are listened
-	// for. One that is not an address is left out. Default: all addresses of
-	// the node.
+	// for. One that is not an address is left out, and one that the node does
+	// not have, until it has it; the BGPNodeStatus says so. On a node that has
+	// none of them, what ran before runs on, or nothing. A change ends all
+	// sessions and begins them anew. Default: all addresses of the node.
 	// +listType=atomic
 	// +optional
 	ListenAddresses []string `json:"listenAddresses,omitempty"`
@@ -84,7 +86,9 @@ type Global struct {
 	ApplyPolicy *ApplyPolicy `json:"applyPolicy,omitempty"`
 
 	// bindToDevice is the interface or VRF device that all sessions are bound
-	// to. Default: none.
+	// to, but for those with a bindInterface. BFD is not bound to it. On a node
+	// that does not have it, what ran before runs on, or nothing. A change ends
+	// all sessions and begins them anew. Default: none.
 	// +optional
 	BindToDevice string `json:"bindToDevice,omitempty"`
 

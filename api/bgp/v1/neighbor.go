@@ -131,7 +131,8 @@ type SecretKeyRef struct {
 // DynamicNeighbor is a network from which neighbors are accepted without being
 // named.
 type DynamicNeighbor struct {
-	// prefix is the network, such as "192.0.2.0/24".
+	// prefix is the network, such as "192.0.2.0/24". One of spec.neighbors that
+	// is left out for a mistake is not accepted from it.
 	// +required
 	Prefix string `json:"prefix"`
 

@@ -127,8 +127,9 @@ type Actions struct {
 	// +optional
 	ASPrepend *ASPrepend `json:"asPrepend,omitempty"`
 
-	// localPref sets the local preference, 0 to 4294967295. It is told to
-	// neighbors in the node's own autonomous system only.
+	// localPref sets the local preference, 1 to 4294967295; 0 cannot be set,
+	// and a policy with it is not in use. It is told to neighbors in the node's
+	// own autonomous system only.
 	// +optional
 	LocalPref *int64 `json:"localPref,omitempty"`
 }
@@ -140,7 +141,8 @@ type CommunityAction struct {
 	Type string `json:"type,omitempty"`
 
 	// communities are two numbers from 0 to 65535, such as "64512:100", or
-	// well-known names such as "no-export".
+	// well-known names such as "no-export". To "replace" without any takes all
+	// of the route's away.
 	// +listType=atomic
 	// +optional
 	Communities []string `json:"communities,omitempty"`
@@ -154,7 +156,7 @@ type LargeCommunityAction struct {
 	Type string `json:"type,omitempty"`
 
 	// communities are three numbers from 0 to 4294967295, such as
-	// "64512:100:1".
+	// "64512:100:1". To "replace" without any takes all of the route's away.
 	// +listType=atomic
 	// +optional
 	Communities []string `json:"communities,omitempty"`
@@ -167,7 +169,8 @@ type MEDAction struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// value is the MED from 0 to 4294967295, or what is added to it.
+	// value is the MED from 0 to 4294967295, or what is added to it, from
+	// -4294967295 to 4294967295 but not 0.
 	// +optional
 	Value int64 `json:"value,omitempty"`
 }

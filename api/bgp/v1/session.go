@@ -127,8 +127,10 @@ type TimersConfig struct {
 // Transport is how the connection of a session is made.
 type Transport struct {
 	// localAddress is the node's address that the session is from. Since it
-	// differs from node to node, it is useful with a nodeSelector. Default:
-	// what the routing table says.
+	// differs from node to node, it is useful with a nodeSelector. It must be of
+	// the address family of the session, which is IPv6 for a
+	// neighborInterface; otherwise the neighbor is left out. Default: what the
+	// routing table says.
 	// +optional
 	LocalAddress string `json:"localAddress,omitempty"`
 
@@ -137,7 +139,7 @@ type Transport struct {
 	PassiveMode *bool `json:"passiveMode,omitempty"`
 
 	// bindInterface is the interface that the connection must use. Default:
-	// any.
+	// global.bindToDevice, or any.
 	// +optional
 	BindInterface string `json:"bindInterface,omitempty"`
 
@@ -190,7 +192,8 @@ type RouteReflector struct {
 	RouteReflectorClient *bool `json:"routeReflectorClient,omitempty"`
 
 	// routeReflectorClusterId is an IPv4 address that the reflectors of one
-	// cluster have in common. Default: the router ID.
+	// cluster have in common. It is not in effect without routeReflectorClient.
+	// Default: the router ID.
 	// +optional
 	RouteReflectorClusterID string `json:"routeReflectorClusterId,omitempty"`
 }

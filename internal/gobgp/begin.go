@@ -1,0 +1,126 @@
+package gobgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"time"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+// refusedPause is after what time a Global that could not be had is tried again:
+// to try it ends all sessions.
+const refusedPause = 10 * time.Minute
+
+// refusal is of a Global that looked as if it could be had.
+type refusal struct {
+	global peering.Global
+	vpn    bool
+	err    error
+	until  time.Time
+}
+
+// begin has a server run with g, and returns it as it is in effect: without the
+// addresses to listen at that this node does not have. It says whether neighbours
+// keep the routes meanwhile, when another server ran before.
+func (s *Server) begin(ctx context.Context, g peering.Global, vpn bool) (effective peering.Global, problems []peering.Problem, kept bool, err error) {
+	if err := checkGlobal(g); err != nil {
+		return g, nil, false, err
+	}
+	if s.engine != nil {
+		// A socket outlives its address: what is listened at is not missed.
+		effective, problems = listening(g, s.found.global.Listen)
+		if vpn == s.found.vpn && reflect.DeepEqual(s.found.global, effective) {
+			return effective, problems, false, nil
+		}
+	}
+	effective, problems = listening(g, nil)
+	if err := startable(g, effective); err != nil {
+		return g, nil, false, err
+	}
+	kept, err = s.restart(ctx, effective, vpn)
+	return effective, problems, kept, err
+}
+
+// restart replaces the running server, as GoBGP cannot start one again that
+// was stopped. When the new one cannot be had, it is again as before.
+func (s *Server) restart(ctx context.Context, g peering.Global, vpn bool) (kept bool, err error) {
+	if s.engine == nil {
+		return false, s.start(g, vpn)
+	}
+	if r := s.refused; r.err != nil && r.vpn == vpn && reflect.DeepEqual(r.global, g) && s.now().Before(r.until) {
+		return false, r.err
+	}
+	before := s.found
+	// To neighbours, another AS or router ID is another speaker.
+	kept = sameSpeaker(before.global, g)
+	s.log.InfoContext(ctx, "restarting the BGP server", "asn", g.ASN, "router_id", g.RouterID)
+	if err := s.stop(ctx, kept); err != nil {
+		return false, err
+	}
+	err = s.start(g, vpn)
+	if err == nil {
+		s.refused = refusal{}
+		return kept, nil
+	}
+	s.refused = refusal{g, vpn, err, s.now().Add(refusedPause)}
+	return false, errors.Join(err, s.resume(ctx, before, kept))
+}
+
+func sameSpeaker(a, b peering.Global) bool {
+	return a.ASN == b.ASN && a.RouterID == b.RouterID && reflect.DeepEqual(a.Confederation, b.Confederation)
+}
+
+// resume has a server run as it was before.
+func (s *Server) resume(ctx context.Context, before found, restarting bool) error {
+	wanted := before.whole()
+	wanted.Global, _ = listening(wanted.Global, nil)
+	if err := s.start(wanted.Global, before.vpn); err != nil {
+		return fmt.Errorf("go on as before: %w", err)
+	}
+	s.wanted = wanted
+	a := application{Server: s, ctx: ctx, wanted: wanted, restarting: restarting}
+	a.apply()
+	for _, p := range a.problems {
+		s.log.WarnContext(ctx, "not as before", "problem", p.String())
+	}
+	return nil
+}
+
+// start starts a server without neighbours, with all routes.
+func (s *Server) start(g peering.Global, vpn bool) error {
+	e := startEngine(s.log, s.events)
+	if err := e.start(g, vpn); err != nil {
+		_ = e.stop(context.Background(), false)
+		return err
+	}
+	s.engine = e
+	s.found = found{
+		global: g, vpn: vpn,
+		peers: map[string]session{}, groups: map[string]peering.Group{},
+		dynamic: map[netip.Prefix]peering.Dynamic{}, vrfs: map[string]peering.VRF{},
+	}
+	clear(s.pending)
+	for key, r := range s.routes {
+		s.pending[key] = r.VRF != ""
+	}
+	if err := s.originate(s.mainRoutes()); err != nil {
+		return errors.Join(err, s.stop(context.Background(), false))
+	}
+	go s.renewal(e)
+	return nil
+}
+
+// mainRoutes are those of no VRF.
+func (s *Server) mainRoutes() []peering.Route {
+	var main []peering.Route
+	for key, r := range s.routes {
+		if key.VRF == "" {
+			main = append(main, r)
+		}
+	}
+	return main
+}

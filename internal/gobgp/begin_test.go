@@ -1,0 +1,108 @@
+package gobgp
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestAnAddressToListenAtIsLeftOutUntilTheNodeHasIt(t *testing.T) {
+	newWorld(t)
+	here := bgptest.Here(t)
+	s := newServer(t)
+	wanted := state(peer("192.0.2.2"))
+	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.77"), netip.MustParseAddr("2001:db8::77")}
+	problems := tryApply(t, s, wanted)
+	if len(problems) != 2 || problems[0].Field != listenPath || !strings.Contains(problems[0].Message, "203.0.113.77") {
+		t.Errorf("problems: %v", problems)
+	}
+	here.IP("address add 203.0.113.77/32 dev eth0\naddress add 2001:db8::77/128 dev eth0 nodad")
+	apply(t, s, wanted)
+	listens := func(address string) error {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	for _, address := range []string{"192.0.2.1:179", "203.0.113.77:179", "[2001:db8::77]:179"} {
+		if err := listens(address); err != nil {
+			t.Error(err)
+		}
+	}
+
+	// An address that goes again ends nothing.
+	before := s.engine
+	here.IP("address del 203.0.113.77/32 dev eth0")
+	apply(t, s, wanted)
+	if s.engine != before {
+		t.Error("the server was restarted")
+	}
+}
+
+func TestAGlobalThatCannotBeHadLeavesWhatRan(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	apply(t, s, state(graceful(peer("192.0.2.2"))))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	taken, err := net.Listen("tcp", "192.0.2.1:1179")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, tt := range []struct {
+		name  string
+		spoil func(*peering.Global)
+		// stays says that what ran is not even touched.
+		stays bool
+	}{
+		{"addresses of others", func(g *peering.Global) { g.Listen = []netip.Addr{netip.MustParseAddr("203.0.113.77")} }, true},
+		{"a device that is not there", func(g *peering.Global) { g.Device = "nowhere0" }, true},
+		{"a port that is taken", func(g *peering.Global) { g.Port = 1179 }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := s.engine
+			wrong := state(graceful(peer("192.0.2.2")))
+			tt.spoil(&wrong.Global)
+			if _, err := s.Apply(t.Context(), wrong, false); err == nil || errors.Is(err, ErrStopped) {
+				t.Errorf("the error is %v", err)
+			}
+			if (s.engine == before) != tt.stays {
+				t.Errorf("the server is the one before: %v, want %v", s.engine == before, tt.stays)
+			}
+			before = s.engine
+			if _, err := s.Apply(t.Context(), wrong, false); err == nil || s.engine != before {
+				t.Errorf("tried again at once: %v", err)
+			}
+			established(t, s, "192.0.2.2")
+			announce(t, s, routes("198.51.100.1/32", "198.51.100.2/32")...)
+			router.Await("198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1")
+			announce(t, s, routes("198.51.100.1/32")...)
+			apply(t, s, state(graceful(peer("192.0.2.2"))))
+			router.Await("198.51.100.1/32 via 192.0.2.1")
+		})
+	}
+}
+
+func TestSessionsLeaveByTheDeviceOfAll(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 passive", " neighbor 192.0.2.1 password secret")
+	// The routing table leads elsewhere.
+	bgptest.NewSegment(t).Join(bgptest.Here(t), "eth1", "203.0.113.1/24")
+	bgptest.Here(t).IP("route add 192.0.2.2/32 dev eth1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	p := peer("192.0.2.2")
+	p.Password = "secret"
+	wanted := state(p)
+	wanted.Global.Device = "eth0"
+	apply(t, s, wanted)
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+}

@@ -1,0 +1,46 @@
+package peering
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// bar keeps neighbours that are left out from coming by themselves, by a network
+// around them: they would be accepted without their policy or their password.
+func (r *reader) bar() {
+	for _, l := range r.d.LeftOut {
+		if l.address.IsValid() && r.accepted(l.address) && !r.named(l.address) {
+			r.d.State.Peers = append(r.d.State.Peers, r.barred(l))
+		}
+	}
+}
+
+// accepted says whether a neighbour may come from a without a name.
+func (r *reader) accepted(a netip.Addr) bool {
+	return slices.ContainsFunc(r.d.State.Dynamic, func(d Dynamic) bool { return d.Prefix.Contains(a.WithZone("")) })
+}
+
+// named says whether there is a neighbour at a, as where one is there twice.
+func (r *reader) named(a netip.Addr) bool {
+	return slices.ContainsFunc(r.d.State.Peers, func(p Peer) bool { return p.Address == a })
+}
+
+// barred is a neighbour with whom there never is a session.
+func (r *reader) barred(l LeftOut) Peer {
+	g := r.d.State.Global
+	p := Peer{
+		Address: l.address, AdminDown: true, Path: l.Path,
+		Options: Options{
+			ASN: cmp.Or(l.ASN, g.ASN), LocalASN: g.ASN, Description: l.Description, Passive: true,
+			Timers: Timers{
+				Hold: defaultHold * time.Second, Keepalive: defaultHold / 3 * time.Second, ConnectRetry: defaultConnectRetry * time.Second,
+			},
+		},
+	}
+	for _, f := range g.Families {
+		p.Families = append(p.Families, Family{Family: f})
+	}
+	return p
+}

@@ -1,0 +1,138 @@
+package speaker
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/routing"
+)
+
+// program makes the kernel have what the rules say, and nothing more where there
+// may be something from before.
+func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, before []routing.Realm) (done exported, err error) {
+	if done.tableOf, done.failure, err = tablesOf(ctx, kernel, rules); err != nil {
+		return done, err
+	}
+	done.realms = realmsOf(rules, protocol, done.tableOf)
+	if len(rules) > 0 {
+		learned, err := server.Learned(ctx)
+		if err != nil {
+			return done, err
+		}
+		done.routes = exportable(rules, protocol, learned, done.tableOf)
+	}
+	done.problems, err = kernel.Program(ctx, done.routes, joined(done.realms, before)...)
+	return done, err
+}
+
+// realmsOf are where the rules may put routes.
+func realmsOf(rules []peering.ExportRule, protocol int, tableOf map[string]uint32) []routing.Realm {
+	var all []routing.Realm
+	for _, r := range rules {
+		table, ok := tableOf[r.Path]
+		if !ok {
+			continue
+		}
+		realm := routing.Realm{Protocol: protocol, Table: table}
+		if r.AllowDefault {
+			realm.Default, realm.DefaultMetric = true, r.Metric
+		}
+		all = joined(all, []routing.Realm{realm})
+	}
+	return all
+}
+
+// joined are those of both, once each.
+func joined(a, b []routing.Realm) []routing.Realm {
+	all := slices.Clone(a)
+	for _, r := range b {
+		if !slices.Contains(all, r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// leftover says what is still there that was there before; "" when nothing is.
+func leftover(problems []routing.Problem) string {
+	i := slices.IndexFunc(problems, func(p routing.Problem) bool { return p.Left })
+	if i < 0 {
+		return ""
+	}
+	p := problems[i]
+	return fmt.Sprintf("a route from before is still in the kernel: %s in table %d: %v", p.Prefix, p.Table, p.Err)
+}
+
+// tablesOf finds the routing tables of the rules, by their paths; with an error,
+// only some. missing is what is wrong with one of those that have none.
+func tablesOf(ctx context.Context, kernel Kernel, rules []peering.ExportRule) (tables map[string]uint32, missing string, err error) {
+	tables = map[string]uint32{}
+	for _, r := range rules {
+		if r.Device == "" {
+			tables[r.Path] = r.Table
+			continue
+		}
+		table, ok, err := kernel.VRFTable(ctx, r.Device)
+		if err != nil {
+			return tables, "", err
+		}
+		if !ok {
+			missing = r.Path + ": there is no VRF device " + r.Device
+			continue
+		}
+		tables[r.Path] = table
+	}
+	return tables, missing, nil
+}
+
+// exportable are the routes that the rules let into the kernel, of what was
+// learned. Equally good ways to one prefix are one route.
+func exportable(rules []peering.ExportRule, protocol int, learned []peering.LearnedRoute, tableOf map[string]uint32) []routing.Route {
+	type place struct {
+		prefix        netip.Prefix
+		table, metric uint32
+	}
+	at := map[place]int{}
+	var all []routing.Route
+	for _, rule := range rules {
+		table, ok := tableOf[rule.Path]
+		if !ok {
+			continue
+		}
+		for _, l := range learned {
+			if !meets(rule, l) {
+				continue
+			}
+			key := place{l.Prefix, table, rule.Metric}
+			i, ok := at[key]
+			if !ok {
+				i = len(all)
+				at[key] = i
+				all = append(all, routing.Route{
+					Prefix: l.Prefix, Protocol: protocol, Table: table, Metric: rule.Metric, ValidateNextHop: rule.ValidateNextHop,
+				})
+			}
+			// Of rules for one place, the strictest counts.
+			all[i].ValidateNextHop = all[i].ValidateNextHop || rule.ValidateNextHop
+			if !slices.Contains(all[i].NextHops, l.NextHop) {
+				all[i].NextHops = append(all[i].NextHops, l.NextHop)
+			}
+		}
+	}
+	return all
+}
+
+// meets says whether a rule is for a route.
+func meets(rule peering.ExportRule, l peering.LearnedRoute) bool {
+	if rule.VRF != l.VRF || l.Prefix.Bits() == 0 && !rule.AllowDefault {
+		return false
+	}
+	if len(rule.Communities) == 0 && len(rule.LargeCommunities) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(rule.Communities, func(c uint32) bool { return slices.Contains(l.Communities, c) }) ||
+		slices.ContainsFunc(rule.LargeCommunities, func(c string) bool { return slices.Contains(l.LargeCommunities, c) })
+}

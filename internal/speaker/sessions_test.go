@@ -1,0 +1,113 @@
+package speaker
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/peering"
+)
+
+// unnumbered has the kernel and the server know the router on eth1 by an address.
+func unnumbered(w *world, address string) {
+	router := netip.MustParseAddr(address)
+	w.kernel.change(func(k *fakeKernel) { k.routers["eth1"] = router })
+	w.server.change(func(s *fakeServer) {
+		s.neighbors["%eth1"] = peering.NeighborStatus{Address: router, Interface: "eth1", PeerASN: 65001, State: peering.Established}
+	})
+	settle()
+}
+
+// TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel which forgets all neighbours
+// when a link fails, before BFD can know that they are gone. It is another one when
+// the kernel knows another.
+func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {},
+		applyPolicy: {exportPolicy: {defaultAction: reject}}}]}`
+	inWorld(t, spec, nil, func(w *world) {
+		const session = "asn 65000 id 192.0.2.10, %eth1 asn 65001"
+		unnumbered(w, "fe80::1%eth1")
+		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		w.kernel.change(func(k *fakeKernel) { delete(k.routers, "eth1") })
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		want(t, "BFD at once", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		time.Sleep(10 * time.Minute)
+		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		want(t, "sessions", w.server.String(), session)
+
+		unnumbered(w, "fe80::2%eth1")
+		want(t, "BFD with another router", w.bfd.String(), "fe80::2%eth1 300ms x 3")
+		want(t, "sessions", w.server.String(), session)
+
+		// Who is held down is looked for anew.
+		w.kernel.change(func(k *fakeKernel) { delete(k.routers, "eth1") })
+		w.edit(strings.Replace(spec, "peerAsn", "adminDown: true, peerAsn", 1))
+		w.edit(spec)
+		want(t, "BFD", w.bfd.String(), "")
+		want(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10")
+	})
+}
+
+// TestBFDThatCannotBeIsNamedAndKeepsNobodyElseFromIt where a neighbour has two
+// names.
+func TestBFDThatCannotBeIsNamedAndKeepsNobodyElseFromIt(t *testing.T) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {}},
+		{config: {neighborAddress: "fe80::1%eth1", peerAsn: 65001}, bfd: {}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
+	inWorld(t, spec, nil, func(w *world) {
+		w.server.change(established("192.0.2.1", 65001))
+		w.server.change(established("fe80::1%eth1", 65001))
+		unnumbered(w, "fe80::1%eth1")
+		time.Sleep(time.Minute)
+		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3, 192.0.2.1 300ms x 3")
+		if c := w.reports.conditions(); !strings.Contains(c, "no BFD with fe80::1%eth1: there are two such sessions") {
+			t.Error(c)
+		}
+	})
+}
+
+func TestSessionsOfBFDThatCannotBeAreLeftOut(t *testing.T) {
+	options := peering.Options{
+		LocalAddress: netip.MustParseAddr("192.0.2.10"),
+		BFD:          &peering.BFD{MinTransmit: time.Second, MinReceive: time.Second, Multiplier: 3},
+	}
+	state := peering.State{
+		Peers:  []peering.Peer{{Options: options, Interface: "eth1"}, {Options: options, Address: netip.MustParseAddr("192.0.2.1")}},
+		Groups: []peering.Group{{Options: options, Name: "tor"}}, Dynamic: []peering.Dynamic{{Prefix: netip.MustParsePrefix("2001:db8::/64"), Group: "tor"}},
+	}
+	good, wrong := possible(wantedSessions(state, map[string]netip.Addr{"eth1": netip.MustParseAddr("fe80::1%eth1")},
+		map[string]bool{"%eth1": true, "192.0.2.1": true},
+		[]peering.NeighborStatus{{Address: netip.MustParseAddr("2001:db8::2"), Dynamic: true, State: peering.Established}}))
+	if len(good) != 1 || good[0].Peer.String() != "192.0.2.1" {
+		t.Errorf("the sessions are %v", good)
+	}
+	want(t, "what is wrong", wrong, "no BFD with fe80::1%eth1: 192.0.2.10 and fe80::1%eth1 are of different families; "+
+		"no BFD with 2001:db8::2: 192.0.2.10 and 2001:db8::2 are of different families")
+}
+
+func TestNothingIsAnnouncedWhileNothingSpeaksBGP(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		settle()
+		if r := w.reports.node.Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {
+			t.Errorf("%+v", r.NetlinkImport)
+		}
+		w.server.change(func(s *fakeServer) { s.err = fmt.Errorf("start BGP: %w: address in use", gobgp.ErrStopped) })
+		w.edit(strings.Replace(oneNeighbor, "asn: 65000", "asn: 65009", 1))
+		if r := w.reports.node.Status; r.Healthy || r.RIB.LocalRouteCount != 0 || r.NetlinkImport.ImportedAddresses[0].InRIB {
+			t.Errorf("healthy %v, %+v, %+v", r.Healthy, r.RIB, r.NetlinkImport)
+		}
+		if c := w.reports.conditions(); !strings.Contains(c, "nothing speaks BGP") {
+			t.Error(c)
+		}
+		w.server.change(func(s *fakeServer) { s.err = nil })
+		time.Sleep(time.Minute)
+		if r := w.reports.node.Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {
+			t.Errorf("%+v", r.NetlinkImport)
+		}
+	})
+}
