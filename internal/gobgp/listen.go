@@ -1,14 +1,14 @@
 package gobgp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"purelb.io/purelb/internal/peering"
 )
@@ -56,32 +56,20 @@ func startable(wanted, effective peering.Global) error {
 }
 
 // bindable asks the kernel whether a socket can be bound to an address, of which
-// only the kernel knows all: those of VRFs, and of whole networks on loopback.
-func bindable(device string, a netip.Addr) (err error) {
-	family := unix.AF_INET6
-	if a.Is4() {
-		family = unix.AF_INET
-	}
-	s, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// only the kernel knows all: those of VRFs, and of whole networks on loopback. It
+// is one of UDP, to which nobody connects meanwhile.
+func bindable(device string, a netip.Addr) error {
+	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		if device == "" {
+			return nil
+		}
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = syscall.BindToDevice(int(fd), device) })
+		return errors.Join(err, os.NewSyscallError("bind to "+device, failed))
+	}}
+	conn, err := c.ListenPacket(context.Background(), "udp", netip.AddrPortFrom(a, 0).String())
 	if err != nil {
-		return os.NewSyscallError("socket", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, unix.Close(s)) }()
-	if device != "" {
-		if err := unix.BindToDevice(s, device); err != nil {
-			return os.NewSyscallError("bind to "+device, err)
-		}
-	}
-	if a.Is4() {
-		return os.NewSyscallError("bind", unix.Bind(s, &unix.SockaddrInet4{Addr: a.As4()}))
-	}
-	to := &unix.SockaddrInet6{Addr: a.As16()}
-	if a.Zone() != "" {
-		link, err := net.InterfaceByName(a.Zone())
-		if err != nil {
-			return err
-		}
-		to.ZoneId = uint32(link.Index)
-	}
-	return os.NewSyscallError("bind", unix.Bind(s, to))
+	return conn.Close()
 }
