@@ -17,7 +17,7 @@ func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, pla
 	done.note(a.ensureDummy(ctx, seen))
 	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
 	add := a.sift(now, seen, plan, changes.Add, done)
-	err := errors.Join(a.add(ctx, now, plan.Wanted, add, done), done.notYet())
+	err := errors.Join(a.add(ctx, now, plan.Wanted, add, done), done.notYet(plan))
 	a.goOnFailing(changes.Add, done)
 
 	a.refresh(ctx, changes.Refresh, done)
@@ -61,10 +61,22 @@ func (a *Agent) goOnFailing(missing []announce.Address, done *outcome) {
 	a.failing = done.failed
 }
 
-// notYet is an announce.AddressError for each address that is waiting.
-func (o *outcome) notYet() error {
+// notYet is an announce.AddressError for each address that is waiting, so that it
+// stays where it is meanwhile. But not without a carrier when another machine has
+// it: it would be answered twice as soon as there is one.
+func (o *outcome) notYet(plan announce.Plan) error {
+	contested := map[netip.Addr]bool{}
+	for _, c := range o.contests {
+		contested[c.Address.Prefix.Addr()] = true
+	}
+	waiting := maps.Clone(o.waiting)
+	for _, d := range plan.Decisions {
+		if d.Dark && contested[d.IP] {
+			delete(waiting, d.IP)
+		}
+	}
 	var errs []error
-	for _, w := range o.waiting {
+	for _, w := range waiting {
 		errs = append(errs, &announce.AddressError{Address: w, Err: errWaiting})
 	}
 	return errors.Join(errs...)

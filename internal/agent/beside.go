@@ -3,15 +3,14 @@ package agent
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // An errand takes long, so it runs beside the loop. It returns what the loop is
 // to note of it, or nil when there is nothing.
 type errand func(ctx context.Context) note
 
-// A note is for the loop to take in, at now.
-type note func(now time.Time)
+// A note is for the loop to take in.
+type note func()
 
 // beside are the errands that are under way.
 type beside struct {

@@ -62,7 +62,7 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	var err error
 	for ctx.Err() == nil {
 		now := time.Now()
-		a.drain(now)
+		a.drain()
 		var done outcome
 		done, err = a.partingPass(ctx, now)
 		a.beside.start(errands, done.errands)
@@ -104,7 +104,7 @@ func (a *Agent) withdraw(ctx context.Context, departure Departure, gone *[]netip
 		return err
 	}
 	var wanted []announce.Address
-	if departure != Gone {
+	if departure != Gone || !seen.Complete && !seen.Node.MarksSupported { // then ours may be the node's
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
 	done := newOutcome(time.Time{})

@@ -86,7 +86,7 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 	const everything = bothAddresses + ", 203.0.113.7/32 kube-lb0"
 	taken := func(to string, message []byte) (Letter, bool) {
 		m, err := announce.Decode(message)
-		return Letter{to, announce.Encode(announce.Taken, m.Addresses)[0]}, err == nil
+		return Letter{to, announce.Encode(announce.Taken, m.Addresses)[0], time.Now()}, err == nil
 	}
 	for _, tt := range []struct {
 		name      string

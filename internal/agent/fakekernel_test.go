@@ -30,10 +30,14 @@ type fakeKernel struct {
 	// one will fail for it: it is there for a second, tentative.
 	taken map[string]int
 	stuck chan struct{}
+	// markless says that it does not tell marks.
+	markless bool
 	// answers are who answers probes, by address, and probeErr is why probes
-	// cannot be made. heard is what Listen tells.
+	// cannot be made, and probing is how long one takes after it has found out.
+	// heard is what Listen tells.
 	answers  map[string][6]byte
 	probeErr error
+	probing  time.Duration
 	heard    chan announce.Heard
 }
 
@@ -99,6 +103,17 @@ func (k *fakeKernel) Observe(context.Context) (announce.Node, error) {
 	if k.dumpErr != nil {
 		return announce.Node{}, k.dumpErr
 	}
+	node := k.now()
+	for i := range node.Addresses {
+		if k.markless {
+			node.MarksSupported, node.Addresses[i].Mark = false, 0
+		}
+	}
+	return node, nil
+}
+
+// now is what is there.
+func (k *fakeKernel) now() announce.Node {
 	node := announce.Node{Links: slices.Clone(k.links), MarksSupported: true}
 	k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return !h.expires.IsZero() && !h.expires.After(time.Now()) })
 	for _, h := range k.addresses {
@@ -109,7 +124,7 @@ func (k *fakeKernel) Observe(context.Context) (announce.Node, error) {
 		}
 		node.Addresses = append(node.Addresses, a)
 	}
-	return node, nil
+	return node
 }
 
 func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }
@@ -157,7 +172,9 @@ func (k *fakeKernel) Remove(_ context.Context, addresses []announce.Address) err
 	defer k.mu.Unlock()
 	for _, a := range addresses {
 		k.note("remove", a.Prefix.String()+" "+a.Link)
-		k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return h.Link == a.Link && h.Prefix == a.Prefix && h.Mark == announce.Mark })
+		k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool {
+			return h.Link == a.Link && h.Prefix == a.Prefix && (h.Mark == announce.Mark || k.markless)
+		})
 	}
 	return nil
 }
@@ -180,7 +197,11 @@ func (k *fakeKernel) Claim(_ context.Context, link string, ip netip.Addr) error 
 // Probe finds out at once.
 func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ announce.Probing) (map[netip.Addr][6]byte, error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer func() {
+		lasts := k.probing
+		k.mu.Unlock()
+		time.Sleep(lasts)
+	}()
 	if k.probeErr != nil {
 		return nil, k.probeErr
 	}
@@ -215,9 +236,10 @@ func (k *fakeKernel) change(change func()) {
 // String lists the addresses that are not permanent on the node from the
 // beginning, as "address link", sorted.
 func (k *fakeKernel) String() string {
-	node, _ := k.Observe(context.Background())
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	var lines []string
-	for _, a := range node.Addresses {
+	for _, a := range k.now().Addresses {
 		if a.Mark == announce.Mark {
 			lines = append(lines, a.Prefix.String()+" "+a.Link)
 		}
@@ -239,6 +261,31 @@ func (k *fakeKernel) claims() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(k.did), func(line string) bool { return !strings.Contains(line, " claim ") })
+}
+
+// plug puts the cable of a link in, or pulls it.
+func (k *fakeKernel) plug(link string, in bool) {
+	k.change(func() {
+		for i := range k.links {
+			if k.links[i].Name == link {
+				k.links[i].Carrier = in
+			}
+		}
+	})
+}
+
+// stick has whoever looks at it wait until unstick is called.
+func (k *fakeKernel) stick() (unstick func()) {
+	stuck := make(chan struct{})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stuck = stuck
+	return func() {
+		k.mu.Lock()
+		k.stuck = nil
+		k.mu.Unlock()
+		close(stuck)
+	}
 }
 
 // looked returns how many times it was looked at.

@@ -30,7 +30,7 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	retry := retryMin
 	for ctx.Err() == nil {
 		began := time.Now()
-		a.drain(began)
+		a.drain()
 		done, err := a.guardedPass(ctx, began)
 		if err == nil {
 			retry = retryMin
@@ -60,9 +60,9 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 				continue
 			}
 		case n := <-a.beside.notes:
-			n(time.Now())
+			n()
 		case l := <-a.Peers.Received():
-			a.readLetter(time.Now(), l)
+			a.readLetter(l)
 		case <-ctx.Done():
 		case <-kernel:
 		case <-a.Cluster.Changed():
@@ -74,13 +74,13 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 }
 
 // drain takes in what has come already.
-func (a *Agent) drain(now time.Time) {
+func (a *Agent) drain() {
 	for {
 		select {
 		case n := <-a.beside.notes:
-			n(now)
+			n()
 		case l := <-a.Peers.Received():
-			a.readLetter(now, l)
+			a.readLetter(l)
 		default:
 			return
 		}

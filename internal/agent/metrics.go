@@ -17,6 +17,7 @@ type Metrics struct {
 	wins, losses                           prometheus.Counter
 	passErrors                             prometheus.Counter
 	slotSteals, probes, affinityFallback   *prometheus.CounterVec
+	steals                                 steals
 	handovers, conflicts                   prometheus.Counter
 	selectorState                          *prometheus.GaugeVec
 

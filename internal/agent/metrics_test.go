@@ -3,12 +3,15 @@ package agent
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 )
 
@@ -46,6 +49,39 @@ func TestProbes(t *testing.T) {
 		if got := ask("/healthz"); got != 200 {
 			t.Errorf("not stuck any more: %d", got)
 		}
+	})
+}
+
+func TestWhatIsCountedEndsWithWhatItIsOf(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"), peer("node-c"))
+	}, func(w *world) {
+		near := branded("near", "192.0.2.10")
+		near.Annotations[announce.AnnotationNodeAffinity] = "service-endpoints"
+		series := func(when string, winners, fallbacks, steals int) {
+			t.Helper()
+			m := w.metrics
+			got := []int{testutil.CollectAndCount(m.winnerChanges), testutil.CollectAndCount(m.affinityFallback), testutil.CollectAndCount(m.slotSteals)}
+			if want := []int{winners, fallbacks, steals}; !slices.Equal(got, want) {
+				t.Errorf("%s there are %v series, want %v", when, got, want)
+			}
+		}
+		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/near": {"node-x"}} })
+		w.cluster.change(serving(heldBy("node-b")))
+		settle()
+		w.cluster.change(serving(heldBy("node-c")))
+		settle()
+		w.peers.change(func(p *election.Peers) { p.Members = []election.Member{peer("node-a")} })
+		w.cluster.change(func(s *objects) { s.Services = append(s.Services, near) })
+		time.Sleep(time.Second)
+		series("with Services", 1, 1, 1)
+		time.Sleep(20 * time.Minute)
+		series("with Services still", 1, 1, 1)
+		w.cluster.change(serving())
+		settle()
+		series("without Services", 0, 0, 1)
+		time.Sleep(time.Hour)
+		series("long after the node was there", 0, 0, 0)
 	})
 }
 

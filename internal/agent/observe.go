@@ -57,14 +57,14 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		return nil, err
 	}
 	o := &observation{services: make(map[string]*Service, len(objects.Services)), agents: len(objects.Agents)}
-	o.Self, o.Node = a.Node, node
+	o.Self, o.Node, o.Held = a.Node, node, a.holdings.read()
 	// A node without an object is about to leave, or its name is a mistake:
 	// either way nobody knows which LBNodeAgent it is for.
 	o.Complete = complete && objects.Node != nil
 	if o.Complete {
 		a.read(now, o, objects)
 	}
-	o.adopt = announce.Adopt(o.Config, o.Agent)
+	o.adopt = announce.Adopt(o.Situation)
 	if o.Agent != nil {
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
@@ -30,4 +31,6 @@ type Peers interface {
 type Letter struct {
 	From    string
 	Message []byte
+	// At is when it came: what it says may not be true for long.
+	At time.Time
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"time"
 
 	"purelb.io/purelb/internal/gossip"
 )
@@ -40,7 +41,7 @@ func (f *fellows) Received() <-chan Letter { return f.letters }
 // answer asks again or goes on without one.
 func (f *fellows) receive(from string, message []byte) {
 	select {
-	case f.letters <- Letter{From: from, Message: message}:
+	case f.letters <- Letter{From: from, Message: message, At: time.Now()}:
 		f.received.Add(1)
 	default:
 		f.dropped.Add(1)

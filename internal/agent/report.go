@@ -3,6 +3,7 @@ package agent
 import (
 	"log/slog"
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -55,6 +56,8 @@ func (r *reporter) report(seen *observation, decisions []announce.Decision, done
 			r.forget(s, f)
 		}
 	}
+	r.metrics.forget(r.told, now, seen.services)
+	r.metrics.forgetNodes(time.Now(), r.node, seen.Peers)
 	r.told = now
 	r.metrics.announced.show(r.node, now)
 	r.tellConfig(seen)
@@ -162,7 +165,7 @@ func (r *reporter) forget(s subject, f fact) {
 
 // stolen tells that this node took an address from another.
 func (r *reporter) stolen(svc *Service, from string, ip netip.Addr) {
-	r.metrics.slotSteals.WithLabelValues(from, r.node).Inc()
+	r.metrics.stolen(time.Now(), from, r.node)
 	r.event(svc.ref(), corev1.EventTypeNormal, eventSlotSteal, "Node %s took %s over from node %s", r.node, ip, from)
 }
 

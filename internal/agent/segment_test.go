@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
@@ -247,7 +248,7 @@ func (s *seat) Send(_ context.Context, node string, message []byte) error {
 	defer s.mu.Unlock()
 	for _, other := range s.seats {
 		if other.node == node {
-			other.letters <- Letter{s.node, message}
+			other.letters <- Letter{s.node, message, time.Now()}
 			return nil
 		}
 	}

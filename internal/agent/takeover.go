@@ -23,7 +23,9 @@ var errWaiting = errors.New("the segment is asked first whether another machine 
 // sift returns what to do about missing, the wanted addresses that are not
 // there, and notes in done what is under way.
 func (a *Agent) sift(now time.Time, seen *observation, plan announce.Plan, missing []announce.Address, done *outcome) (add []announce.Address) {
-	steps := a.takeovers.Sift(now, plan, a.losses.sift(now, plan.Wanted, missing), seen.Node)
+	// What counts for a while only must count still: to look at the world may
+	// have taken long.
+	steps := a.takeovers.Sift(time.Now(), plan, a.losses.sift(now, plan.Wanted, missing), seen.Node)
 	for link, ips := range byLink(steps.Probe) {
 		done.errands = append(done.errands, a.probe(link, ips))
 	}
@@ -73,14 +75,15 @@ func (a *Agent) part(now time.Time, plan announce.Plan, remove []announce.Addres
 func (a *Agent) probe(link string, ips []netip.Addr) errand {
 	return func(ctx context.Context) note {
 		answers, err := a.Kernel.Probe(ctx, link, ips, probing)
-		return func(now time.Time) {
+		ended := time.Now() // silence is as old as that, whenever this is read
+		return func() {
 			if err != nil {
-				a.takeovers.Unprobed(now, ips)
+				a.takeovers.Unprobed(ended, ips)
 				a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
 				a.Log.WarnContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
 				return
 			}
-			a.takeovers.Probed(now, ips, answers)
+			a.takeovers.Probed(ended, ips, answers)
 			a.Metrics.probes.WithLabelValues("answered").Add(float64(len(answers)))
 			a.Metrics.probes.WithLabelValues("silent").Add(float64(len(ips) - len(answers)))
 		}
@@ -99,7 +102,7 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 			if err == nil {
 				return nil
 			}
-			return func(now time.Time) {
+			return func() {
 				a.Log.WarnContext(ctx, "letterNotSent", "node", a.Node, "to", to, "addresses", len(ips), "error", err)
 				if kind == announce.Take {
 					a.handovers.Over(to, ips)
@@ -111,7 +114,7 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 }
 
 // readLetter takes in a letter of another node's agent.
-func (a *Agent) readLetter(now time.Time, l Letter) {
+func (a *Agent) readLetter(l Letter) {
 	m, err := announce.Decode(l.Message)
 	if err != nil {
 		a.Log.Debug("letterNotUnderstood", "node", a.Node, "from", l.From, "error", err)
@@ -119,7 +122,7 @@ func (a *Agent) readLetter(now time.Time, l Letter) {
 	}
 	switch m.Kind {
 	case announce.Take:
-		a.takeovers.Offered(now, l.From, m.Addresses)
+		a.takeovers.Offered(l.At, l.From, m.Addresses)
 	case announce.Taken:
 		a.handovers.Over(l.From, m.Addresses)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/service"
@@ -89,6 +90,30 @@ func TestNothingIsTakenFromASegmentThatCannotBeAsked(t *testing.T) {
 	})
 }
 
+func TestSilenceOfLongAgoIsNoConsent(t *testing.T) {
+	for name, wake := range map[string]func(*fakeKernel){
+		"the loop stood still while the segment was asked":        func(k *fakeKernel) { k.change(func() {}) },
+		"the loop stood still when it knew that there is silence": func(*fakeKernel) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) { w.kernel.probing = 100 * time.Millisecond }, func(w *world) {
+				w.cluster.change(serving(branded("web", "192.0.2.9")))
+				time.Sleep(50 * time.Millisecond)
+				goOn := w.kernel.stick()
+				wake(w.kernel)
+				time.Sleep(5 * time.Second)
+				w.kernel.mu.Lock()
+				w.kernel.answers["192.0.2.9"] = someMAC // which takes it meanwhile
+				w.kernel.mu.Unlock()
+				time.Sleep(5 * time.Second)
+				goOn()
+				time.Sleep(time.Second)
+				want(t, "kernel", w.kernel.String(), "")
+			})
+		})
+	}
+}
+
 func TestWhatIsOfferedIsTakenAtOnceThoughItIsStillAnswered(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
@@ -101,7 +126,7 @@ func TestWhatIsOfferedIsTakenAtOnceThoughItIsStillAnswered(t *testing.T) {
 		want(t, "kernel, before", w.kernel.String(), "")
 		w.kernel.doings()
 		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
-		w.peers.received <- Letter{From: "node-b", Message: take}
+		w.peers.received <- Letter{From: "node-b", Message: take, At: time.Now()}
 		settle()
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 		if claims := w.kernel.claims(); len(claims) != 2 {
@@ -112,6 +137,25 @@ func TestWhatIsOfferedIsTakenAtOnceThoughItIsStillAnswered(t *testing.T) {
 		w.peers.received <- Letter{From: "node-c", Message: []byte("nonsense")}
 		settle()
 		want(t, "kernel, after nonsense", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestWhatWasOfferedLongAgoIsNotTakenUnasked(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
+		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
+	}, func(w *world) {
+		settle()
+		goOn := w.kernel.stick()
+		w.kernel.change(func() {})
+		settle()
+		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
+		w.peers.received <- Letter{From: "node-b", Message: take, At: time.Now()}
+		time.Sleep(3 * time.Second)
+		goOn()
+		time.Sleep(time.Second)
+		want(t, "kernel", w.kernel.String(), "")
 	})
 }
 
@@ -137,7 +181,7 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (Letter, boo
 func TestAHolderGoesAsSoonAsTheNextOneHasTaken(t *testing.T) {
 	handsOver(t, func(to string, message []byte) (Letter, bool) {
 		m, err := announce.Decode(message)
-		return Letter{to, announce.Encode(announce.Taken, m.Addresses)[0]}, err == nil && m.Kind == announce.Take
+		return Letter{to, announce.Encode(announce.Taken, m.Addresses)[0], time.Now()}, err == nil && m.Kind == announce.Take
 	}, func(w *world) {
 		want(t, "kernel", w.kernel.String(), "")
 		if done := w.kernel.doings(); !strings.Contains(done, "forget") {
@@ -158,6 +202,50 @@ func TestAHolderGoesAfterASecondWhenTheNextOneDoesNotAnswer(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "slots", w.slots("web"), "")
+	})
+}
+
+func TestWhatIsWithoutCarrierGoesAtOnceAndComesBackByTheSegment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+		w.peers.heard = func(p *election.Peers) { // gossip tells this node at once what it says
+			p.Members = []election.Member{peer("node-a"), reachable("node-b")}
+			if !strings.Contains(w.peers.published[len(w.peers.published)-1], "192.0.2.0/24") {
+				p.Members[0].Subnets = nil
+			}
+		}
+	}, func(w *world) {
+		w.kernel.plug("eth0", false)
+		settle()
+		want(t, "kernel, without a carrier", w.kernel.String(), "")
+		if n := len(w.peers.letters()); n != 1 {
+			t.Errorf("%d letters, want one that asks the next to take both", n)
+		}
+		w.kernel.change(func() { w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC })
+		w.kernel.plug("eth0", true)
+		time.Sleep(5 * time.Second)
+		want(t, "kernel, with a carrier, while another has them", w.kernel.String(), "")
+	})
+}
+
+func TestWhatMovesFromALinkWithoutCarrierGoesWhenAnotherHasIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), permanent("eth1", "192.0.2.2/24"))
+		w.kernel.probing = 100 * time.Millisecond
+		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{Interfaces: []v2.InterfaceName{"eth1"}})}
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+	}, func(w *world) {
+		settle()
+		w.kernel.change(func() { w.kernel.answers["192.0.2.9"] = someMAC })
+		w.kernel.plug("eth0", false)
+		settle()
+		want(t, "kernel, while the segment is asked", w.kernel.String(), "192.0.2.9/24 eth0")
+		time.Sleep(time.Second)
+		want(t, "kernel, while another has it", w.kernel.String(), "")
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		time.Sleep(7 * time.Second)
+		want(t, "kernel, when it has not", w.kernel.String(), "192.0.2.9/24 eth1")
 	})
 }
 

@@ -53,9 +53,12 @@ func (d *decider) dark(ip netip.Addr) bool {
 }
 
 // unheard says whether a is on a link without carrier.
-func (d *decider) unheard(a Address) bool {
-	i := slices.IndexFunc(d.Node.Links, func(l Link) bool { return l.Name == a.Link })
-	return i >= 0 && !d.Node.Links[i].Works() && !onDummy(a, d.Agent)
+func (d *decider) unheard(a Address) bool { return isDark(d.Node, a.Link) && !onDummy(a, d.Agent) }
+
+// isDark says whether the link of that name does not work.
+func isDark(node Node, name string) bool {
+	i := slices.IndexFunc(node.Links, func(l Link) bool { return l.Name == name })
+	return i >= 0 && !node.Links[i].Works()
 }
 
 // keepUntilTaken decides on an address that is here and, by a mistake in the

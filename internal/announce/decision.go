@@ -43,6 +43,9 @@ type Decision struct {
 	// HandTo is set for a local address that is here and not to stay: the
 	// Winner, which lives and can be asked to take it first.
 	HandTo string
+	// Dark says that it is here where nobody is answered, for want of a carrier:
+	// whoever is asked to take it, it goes at once.
+	Dark bool
 	// Used says that some node is known to have announced a local address, and
 	// Named is the one that says so now.
 	Used  bool

@@ -30,18 +30,22 @@ type Parting struct {
 }
 
 // Sift returns what to do about remove, the addresses that are to go by p.
+//
+// Where nobody is answered there is nothing to wait for: held back, an address
+// would still be there when there is a carrier again, and by then another node may
+// have it.
 func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Parting {
 	parting := Parting{Ask: map[string][]netip.Addr{}}
-	heirs := map[netip.Addr]string{}
+	heirs := map[netip.Addr]Decision{}
 	for _, d := range p.Decisions {
 		if d.HandTo != "" && d.Where == Nowhere {
-			heirs[d.IP] = d.HandTo
+			heirs[d.IP] = d
 		}
 	}
 	left := map[netip.Addr]*handover{}
 	for _, a := range remove {
 		ip := a.Prefix.Addr()
-		to, ok := heirs[ip]
+		heir, ok := heirs[ip]
 		if !ok {
 			parting.Remove = append(parting.Remove, a)
 			continue
@@ -51,10 +55,11 @@ func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Parting {
 			one = &handover{until: now.Add(handoverLimit)}
 		}
 		left[ip] = one
-		if to != one.to && !one.over {
+		if to := heir.HandTo; to != one.to && !one.over {
 			one.to = to
 			parting.Ask[to] = append(parting.Ask[to], ip)
 		}
+		one.over = one.over || heir.Dark
 		parting.step(now, one, a)
 	}
 	h.each = left

@@ -15,6 +15,7 @@ type parting struct {
 	t    *testing.T
 	does Handovers
 	to   map[string]string // address to heir
+	dark bool              // where the addresses are nobody is answered
 	told strings.Builder
 }
 
@@ -34,6 +35,8 @@ func (w *parting) do(step string) {
 		}
 	case "stay":
 		w.pass(ms, now, words[2:]...)
+	case "dark":
+		w.dark = true
 	case "taken":
 		for _, ip := range words[3:] {
 			w.does.Over(words[2], []netip.Addr{netip.MustParseAddr(ip)})
@@ -50,7 +53,7 @@ func (w *parting) pass(ms int, now time.Time, stay ...string) {
 	var remove []Address
 	for _, a := range []Address{hasLocal("eth0", v4+"/24", lifetime), hasLocal("eth0", v6+"/64", lifetime)} {
 		ip := a.Prefix.Addr()
-		d := Decision{IP: ip, HandTo: w.to[ip.String()]}
+		d := Decision{IP: ip, HandTo: w.to[ip.String()], Dark: w.dark}
 		if strings.Contains(strings.Join(stay, " "), ip.String()) {
 			d = Decision{IP: ip, Where: Local, Address: a}
 		} else {
@@ -98,6 +101,12 @@ func TestHandovers(t *testing.T) {
 		{"what was taken goes also if it is found again",
 			[]string{"0 to node-b " + v4, "0 to node-b " + v6, "0 pass", "10 taken node-b " + v4 + " " + v6, "10 to node-c " + v4, "10 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n10: remove 10.0.0.5; remove fd00::50\n"},
+		{"where nobody is answered the heir is asked, and it goes at once",
+			[]string{"0 to node-b " + v4 + " " + v6, "0 dark", "0 pass", "5 pass"},
+			"0: remove 10.0.0.5; remove fd00::50; ask node-b for [10.0.0.5 fd00::50]\n5: remove 10.0.0.5; remove fd00::50\n"},
+		{"also while it is being handed over",
+			[]string{"0 to node-b " + v4, "0 pass", "300 dark", "300 pass"},
+			"0: remove fd00::50; ask node-b for [10.0.0.5]; next at 1000\n300: remove 10.0.0.5; remove fd00::50\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &parting{t: t, to: map[string]string{}}

@@ -11,18 +11,6 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// Adopt returns what tells our addresses from others on a kernel that keeps no
-// marks: they are in a pool, and either on the dummy interface or of the make
-// that local addresses have.
-func Adopt(cfg config.Config, agent *config.Agent) func(Address) bool {
-	return func(a Address) bool {
-		if _, _, pooled := cfg.GroupOf(a.Prefix.Addr()); !pooled {
-			return false
-		}
-		return onDummy(a, agent) || a.NoPrefixRoute && a.Valid != Forever
-	}
-}
-
 // onDummy says whether a is where remote addresses belong.
 func onDummy(a Address, agent *config.Agent) bool {
 	return agent != nil && a.Link == agent.Dummy

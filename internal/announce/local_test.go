@@ -87,6 +87,9 @@ func showChoice(d Decision) string {
 	if d.HandTo != "" {
 		text += ", hand to " + d.HandTo
 	}
+	if d.Dark {
+		text += ", go at once"
+	}
 	return text
 }
 
@@ -146,9 +149,12 @@ func TestDecideByPreference(t *testing.T) {
 			"10.0.0.5 lostElection, node-c by hash, hand to node-c\nfd00::50 lostElection, node-c by hash, hand to node-c\n"},
 		{"goodbye: what nobody can take goes", []twist{serve(both...), has(here4, here6), barred("node-a node-b node-c")},
 			"10.0.0.5 noEligibleNodes by noCandidates\nfd00::50 noEligibleNodes by noCandidates\n"},
-		{"the interface is down: handed over", []twist{serve(both...), has(here4, here6), down("eth0"), func(s *Situation) { s.Agent.Interfaces = []string{"eth1"} },
+		{"the interface is down: handed over, without waiting", []twist{serve(both...), has(here4, here6), down("eth0"), func(s *Situation) { s.Agent.Interfaces = []string{"eth1"} },
 			among("node-a", func(m *election.Member) { m.Subnets = nil }), reachable("node-b node-c")},
-			"10.0.0.5 noLocalInterface, node-c by hash, hand to node-c\nfd00::50 noLocalInterface, node-c by hash, hand to node-c\n"},
+			"10.0.0.5 noLocalInterface, node-c by hash, hand to node-c, go at once\nfd00::50 noLocalInterface, node-c by hash, hand to node-c, go at once\n"},
+		{"nor has it to wait without an LBNodeAgent", []twist{serve(both...), has(here4), dark("eth0"), noAgent,
+			among("node-a", func(m *election.Member) { m.Subnets = nil }), reachable("node-b node-c")},
+			"10.0.0.5 noConfig, hand to node-c, go at once\nfd00::50 noConfig\n"},
 		{"no LBNodeAgent any more: handed over", []twist{serve(both...), has(here4, here6), noAgent,
 			among("node-a", func(m *election.Member) { m.Subnets = nil }), reachable("node-b node-c")},
 			"10.0.0.5 noConfig, hand to node-c\nfd00::50 noConfig, hand to node-c\n"},
@@ -209,6 +215,7 @@ func TestEveryDecisionSaysWhy(t *testing.T) {
 		"no usable LBNodeAgent is for this node":            {Reason: ReasonNoConfig},
 		"10.0.0.5 is an address of the node itself":         {Reason: ReasonNodeAddress, Message: "10.0.0.5 is an address of the node itself"},
 		"this node has no working interface in its network; node-b announces it; it goes as soon as node-b has it": {Reason: ReasonNoInterface, Winner: "node-b", HandTo: "node-b"},
+		"no usable LBNodeAgent is for this node; it goes at once, and node-b is asked to take it":                  {Reason: ReasonNoConfig, HandTo: "node-b", Dark: true},
 		"externalTrafficPolicy is Local, and this node has no ready endpoint of its Service":                       {Reason: ReasonNoEndpoints},
 		"externalTrafficPolicy is Local, and no node in its network has a ready endpoint of its Service":           {Reason: ReasonNoEndpoints, Because: election.ReasonNoEndpoints},
 	} {

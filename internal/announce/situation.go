@@ -70,7 +70,10 @@ type Situation struct {
 	Agent  *config.Agent
 	Broken bool
 	Node   Node
-	Peers  election.Peers
+	// Held are the local addresses that this agent has had until now, and their
+	// links.
+	Held  map[netip.Addr]string
+	Peers election.Peers
 	// Ready says of the Services with LocalPolicy whether this node is among
 	// their Endpoints. One that it does not mention is not known yet.
 	Ready map[string]bool

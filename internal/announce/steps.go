@@ -127,12 +127,13 @@ func locals(p Plan) map[netip.Addr]Decision {
 	return all
 }
 
-// carried are the addresses of node on links that lead somewhere, and whether it
-// can use them.
+// carried are the addresses of node on links that work and lead somewhere, and
+// whether it can use them. What is on another link was not defended there: another
+// machine may have it by now.
 func carried(node Node) map[netip.Addr]bool {
 	all := make(map[netip.Addr]bool, len(node.Addresses))
 	for _, a := range node.Addresses {
-		if !leadsNowhere(node, a.Link) {
+		if !leadsNowhere(node, a.Link) && !isDark(node, a.Link) {
 			ip := a.Prefix.Addr()
 			all[ip] = all[ip] || !a.Tentative && !a.Failed
 		}

@@ -55,7 +55,7 @@ const (
 	soon                          = 3 * election.Patience
 )
 
-// Offered notes that from asks this node to take addresses.
+// Offered notes that from asked this node at now to take addresses.
 func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) {
 	if t.offers == nil {
 		t.offers = map[netip.Addr]offer{}
@@ -65,7 +65,7 @@ func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) 
 	}
 }
 
-// Probed notes the end of a probe of addresses, and who answered for which.
+// Probed notes that a probe of addresses ended at now, and who answered for which.
 func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[netip.Addr][6]byte) {
 	for _, ip := range addresses {
 		one := t.each[ip]

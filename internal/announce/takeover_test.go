@@ -190,6 +190,19 @@ func TestAnAddressOfTheSegmentMovesFromLinkToLinkUnasked(t *testing.T) {
 	}
 }
 
+func TestWhatIsOnALinkWithoutCarrierIsAskedForBeforeItMoves(t *testing.T) {
+	for name, change := range map[string]twist{"without carrier": dark("eth1"), "down": down("eth1")} {
+		w, s := &taking{t: t}, theSituation()
+		change(&s)
+		w.node.Addresses = []Address{hasLocal("eth1", v4+"/16", lifetime), hasLocal("eth1", v6+"/64", lifetime)}
+		w.node.Links = s.Node.Links
+		w.do("0 pass")
+		if got, want := w.told.String(), "0: probe 10.0.0.5; probe fd00::50\n"; got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestRemoteAddressesAreNoMatterOfTheSegment(t *testing.T) {
 	a := hasRemote("kube-lb0", "172.16.0.1/24")
 	p := Plan{Decisions: []Decision{{IP: a.Prefix.Addr(), Where: Remote, Address: a}}, Wanted: []Address{a}}

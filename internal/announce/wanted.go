@@ -29,7 +29,7 @@ type decider struct {
 }
 
 func newDecider(s Situation) *decider {
-	adopt := Adopt(s.Config, s.Agent)
+	adopt := Adopt(s)
 	d := &decider{
 		Situation: s,
 		view:      election.NewView(s.Peers.Members),
@@ -118,7 +118,7 @@ func (d *decider) sure() bool { return d.Complete && d.Peers.Trusted }
 // touch or take.
 func (d *decider) decide(ip netip.Addr) Decision {
 	decision := d.choose(ip)
-	decision.IP = ip
+	decision.IP, decision.Dark = ip, d.dark(ip)
 	if link, taken := d.foreign[ip]; taken && decision.Where != Nowhere {
 		refusal := refuse(decision.Address, link)
 		return Decision{IP: ip, Reason: refusal.Reason, Message: refusal.Message, Winner: decision.Winner}

@@ -129,6 +129,24 @@ func ready(key string, yes bool) twist {
 	return func(s *Situation) { s.Ready = map[string]bool{key: yes} }
 }
 
+// held says that this agent has had these addresses until now.
+func held(link string, ips ...string) twist {
+	return func(s *Situation) {
+		s.Held = map[netip.Addr]string{}
+		for _, ip := range ips {
+			s.Held[netip.MustParseAddr(ip)] = link
+		}
+	}
+}
+
+// withoutMarks is a kernel before 5.18.
+func withoutMarks(s *Situation) {
+	s.Node.MarksSupported = false
+	for i := range s.Node.Addresses {
+		s.Node.Addresses[i].Mark = 0
+	}
+}
+
 // owned says that node has these addresses itself.
 func owned(node string, ips ...string) twist {
 	return func(s *Situation) {
@@ -386,6 +404,9 @@ func TestDecide(t *testing.T) {
 			[]twist{incomplete, untrusted, has(hasLocal("eth0", "10.0.0.5/24", 9*time.Second), hasLocal("eth0", "fd00::50/64", 9*time.Second), hasRemote("kube-lb0", "172.16.0.1/24"))},
 			"leftover: 10.0.0.5/24 dev eth0" + v4Attributes + "leftover: fd00::50/64 dev eth0" + v6Attributes +
 				"leftover: 172.16.0.1/24 dev kube-lb0\n"},
+		{"so it does on a kernel without marks, if it may be ours: the node's own expires as it would",
+			[]twist{incomplete, untrusted, has(hasLocal("eth0", "10.0.0.5/24", 9*time.Second), hasLocal("eth0", "fd00::50/64", 9*time.Second), hasLocal("eth0", "10.0.0.77/24", time.Hour)), withoutMarks},
+			"leftover: 10.0.0.5/24 dev eth0" + v4Attributes + "leftover: fd00::50/64 dev eth0" + v6Attributes},
 		{"cut off: what is here stays, though it is another's by hash and by slot",
 			[]twist{untrusted, serveAs("default/web", slots("node-b,eth0,192.168.1.100"), "192.168.1.100", "2001:db8::1"),
 				has(hasLocal("eth0", "192.168.1.100/24", lifetime), hasLocal("eth0", "2001:db8::1/64", lifetime))},
@@ -543,25 +564,50 @@ func TestAnExpressionThatMatchesNothingSaysWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestOnAKernelWithoutMarksOursAreToldByTheirMake(t *testing.T) {
-	s := theSituation()
-	adopt := Adopt(s.Config, s.Agent)
+func TestOnAKernelWithoutMarksOursAreToldByTheirMakeAndByTheServices(t *testing.T) {
+	lasts := func(d time.Duration) func(*Address) {
+		return func(a *Address) { a.Mark, a.Valid = 0, d }
+	}
+	local4, local6 := hasLocal("eth0", "10.0.0.5/24", lifetime), hasLocal("eth0", "fd00::50/64", lifetime)
+	dhcp4, dhcp6 := hasLocal("eth0", "10.0.0.77/24", lifetime), hasLocal("eth0", "fd00::77/64", lifetime)
 	for _, tt := range []struct {
-		name string
-		is   Address
-		want bool
+		name  string
+		is    Address
+		given []twist
+		want  bool
 	}{
-		{"local IPv4", with(hasLocal("eth0", "10.0.0.5/24", lifetime), unmarked), true},
-		{"local IPv6", with(hasLocal("eth0", "fd00::50/64", lifetime), unmarked), true},
-		{"remote IPv4", hasNode("kube-lb0", "172.16.0.1/24"), true},
-		{"remote IPv6", hasNode("kube-lb0", "fd16::1/64"), true},
-		{"in no pool", hasNode("kube-lb0", "203.0.113.1/24"), false},
-		{"the node's own in a pool, IPv4", hasNode("eth0", "10.0.0.1/24"), false},
-		{"the node's own in a pool, IPv6", hasNode("eth0", "fd00::a/64"), false},
+		{"local IPv4", with(local4, unmarked), nil, true},
+		{"local IPv6", with(local6, unmarked), nil, true},
+		{"local, though its pool was deleted", with(local4, unmarked), []twist{noGroups}, true},
+		{"that of a Service which DHCP has given to the node, IPv4", with(local4, lasts(time.Hour)), nil, false},
+		{"that of a Service which DHCP has given to the node, IPv6", with(local6, lasts(time.Hour)), nil, false},
+		{"local, by a longer lifetime", with(local4, lasts(time.Hour)), []twist{func(s *Situation) { s.Agent.LocalAddress.Valid = time.Hour }}, true},
+		{"local, from when lifetimes were longer", with(local4, lasts(time.Hour)), []twist{held("eth0", "10.0.0.5")}, true},
+		{"in a pool, but of no Service, IPv4", with(dhcp4, lasts(time.Hour)), nil, false},
+		{"in a pool, but of no Service, IPv6", with(dhcp6, lasts(time.Hour)), nil, false},
+		{"that too if it is about to expire", with(dhcp4, unmarked), nil, false},
+		{"of a Service that has just been deleted", with(dhcp4, unmarked), []twist{held("eth0", "10.0.0.77")}, true},
+		{"of a Service that has just been deleted, on another link", with(dhcp4, unmarked), []twist{held("eth1", "10.0.0.77")}, false},
+		{"about to expire, while not all is known", with(dhcp4, unmarked), []twist{incomplete}, true},
+		{"not about to expire, while not all is known", with(dhcp4, lasts(time.Hour)), []twist{incomplete}, false},
+		{"the node's own, while not all is known", hasNode("eth0", "10.0.0.1/24"), []twist{incomplete}, false},
+		{"remote IPv4", hasNode("kube-lb0", "172.16.0.1/24"), nil, true},
+		{"remote IPv6", hasNode("kube-lb0", "fd16::1/64"), nil, true},
+		{"in no pool", hasNode("kube-lb0", "203.0.113.1/24"), nil, false},
+		{"the node's own in a pool, IPv4", hasNode("eth0", "10.0.0.1/24"), nil, false},
+		{"the node's own in a pool, IPv6", hasNode("eth0", "fd00::a/64"), nil, false},
 	} {
-		if got := adopt(tt.is); got != tt.want {
+		s := theSituation()
+		s.Node.MarksSupported = false
+		for _, change := range append([]twist{serve("10.0.0.5", "fd00::50")}, tt.given...) {
+			change(&s)
+		}
+		if got := Adopt(s)(tt.is); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
+	}
+	if Adopt(theSituation()) != nil {
+		t.Error("with marks there is nothing to guess")
 	}
 }
 

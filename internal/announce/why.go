@@ -57,6 +57,9 @@ func handed(d Decision) string {
 	if d.HandTo == "" {
 		return ""
 	}
+	if d.Dark {
+		return "; it goes at once, and " + d.HandTo + " is asked to take it"
+	}
 	return "; it goes as soon as " + d.HandTo + " has it"
 }
 

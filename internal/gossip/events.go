@@ -83,6 +83,7 @@ func (g *Gossip) lost(n *memberlist.Node) {
 		return g.table.lose(id, now.Add(g.opt.Timing.rest(len(g.table.nodes))), now)
 	})
 	poke(g.doubted)
+	poke(g.shifted)
 }
 
 // update changes the table, and tells what that changes of node.
@@ -100,7 +101,13 @@ func (g *Gossip) update(node string, change func(now time.Time) bool) {
 	default:
 		g.tell(m)
 	}
+	g.shift()
+}
+
+// shift tells that Members has changed.
+func (g *Gossip) shift() {
 	poke(g.changed)
+	poke(g.shifted)
 }
 
 // tell logs and counts that m has come or gone.

@@ -45,8 +45,9 @@ type Options struct {
 	Timing Timing
 	// Transport, if set, takes the place of the network.
 	Transport memberlist.Transport
-	// Receive, if set, gets the messages that others Send. It may be called
-	// by several goroutines at once and must not block long.
+	// Receive, if set, gets the messages that others Send, just now: those that
+	// this process has slept through are dropped. It may be called by several
+	// goroutines at once and must not block long.
 	Receive func(from string, message []byte)
 	Log     *slog.Logger
 }
@@ -73,11 +74,13 @@ type Gossip struct {
 	ring   *ring
 	counts counters
 	news   news
-	// changed tells the reader of Members that there is something new,
-	// published tells Run that there is something to spread, and doubted that
-	// somebody is said to be gone.
-	changed, published, doubted chan struct{}
-	sent                        atomic.Uint64 // the number of the last message
+	vigil  vigil
+	// changed tells the reader of Members that there is something new, published
+	// tells Run that there is something to spread, and doubted that somebody is
+	// said to be gone. Shifted tells who looks for those who are missing that
+	// somebody may be.
+	changed, published, doubted, shifted chan struct{}
+	sent                                 atomic.Uint64 // the number of the last message
 
 	// talk is held by those who use list, against its shutdown.
 	talk sync.RWMutex
@@ -102,6 +105,7 @@ func New(opt Options) (*Gossip, error) {
 		opt:       opt,
 		self:      identity{node: opt.Node, instance: newInstance()},
 		changed:   make(chan struct{}, 1),
+		shifted:   make(chan struct{}, 1),
 		published: make(chan struct{}, 1),
 		doubted:   make(chan struct{}, 1),
 		news:      newNews(),

@@ -9,7 +9,8 @@ type Health struct {
 	BadKey, BadFormat, Replayed uint64
 	// BadRecord are members that said what we do not understand.
 	BadRecord uint64
-	// StaleMessages are messages that came twice, or for an earlier process.
+	// StaleMessages are messages that came twice, for an earlier process, or
+	// while this one stood still.
 	StaleMessages uint64
 	// RefusedStreams are connections beyond what we serve at once.
 	RefusedStreams uint64

@@ -38,7 +38,13 @@ type joiner struct {
 func (g *Gossip) join(ctx context.Context, list *memberlist.Memberlist) {
 	j := joiner{g: g, list: list}
 	for {
-		j.round(ctx)
+		if j.round(ctx) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-g.shifted:
+			}
+		}
 		// Agents that start together should not go on together.
 		pause := g.opt.Timing.Rejoin
 		pause = pause*3/4 + rand.N(pause/2+1)
@@ -50,15 +56,17 @@ func (g *Gossip) join(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-func (j *joiner) round(ctx context.Context) {
+// round looks for some of those who are missing, and says whether nobody is: then
+// there is nothing to do until somebody comes or goes.
+func (j *joiner) round(ctx context.Context) (all bool) {
 	alive := j.list.NumMembers()
 	missing := j.g.missing(j.named)
 	if j.asked && alive > 1 && len(missing) == 0 {
 		j.rounds, j.wait = 0, 0
-		return
+		return true
 	}
 	if alive > seekers && rand.IntN(alive) >= seekers {
-		return
+		return false
 	}
 	if j.ask(ctx) {
 		missing = j.g.missing(j.named)
@@ -66,10 +74,11 @@ func (j *joiner) round(ctx context.Context) {
 	rand.Shuffle(len(missing), func(a, b int) { missing[a], missing[b] = missing[b], missing[a] })
 	for _, peer := range missing[:min(tries, len(missing))] {
 		if ctx.Err() != nil {
-			return
+			return false
 		}
 		j.call(peer)
 	}
+	return false
 }
 
 // ask asks Seeds if it is time, and says whether there is an answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -77,7 +78,8 @@ func (g *Gossip) envelope(to uint64, message []byte) []byte {
 }
 
 // receive hands on a message that is for this process, the first time it comes:
-// whoever recorded one can do nothing with it.
+// whoever recorded one can do nothing with it. One that this process has slept
+// through is dropped.
 func (g *Gossip) receive(envelope []byte) {
 	if len(envelope) < messageHeader || envelope[0] != messageVersion {
 		g.counts.badFormat.Add(1)
@@ -93,7 +95,7 @@ func (g *Gossip) receive(envelope []byte) {
 	switch {
 	case err != nil:
 		g.counts.badFormat.Add(1)
-	case to != g.self.instance || !g.first(from, number):
+	case to != g.self.instance || !g.first(from, number) || !g.vigil.awake(time.Now()):
 		g.counts.staleMessages.Add(1)
 	case g.opt.Receive != nil:
 		g.opt.Receive(from.node, append([]byte(nil), envelope[end:]...))

@@ -1,9 +1,12 @@
 package gossip
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func lone(t *testing.T, node string, received *[]string) *Gossip {
@@ -34,6 +37,38 @@ func TestAMessageIsTakenOnceAndOnlyByTheProcessItIsFor(t *testing.T) {
 	}
 	if h := b.Health(); h.StaleMessages != 3 || h.BadFormat != 4 {
 		t.Errorf("counted %+v", h)
+	}
+}
+
+func TestAMessageThatWaitedWhileTheProcessStoodStillIsNotTaken(t *testing.T) {
+	for name, first := range map[string]bool{"it is read before all packets": true, "it is read after a packet": false} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []string
+			a, b := lone(t, "a", nil), lone(t, "b", &got)
+			send := func() { b.receive(a.envelope(b.self.instance, []byte(fmt.Sprint(len(got))))) }
+			run := func() {
+				for range 20 {
+					b.vigil.sign(time.Now())
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+			run()
+			send()
+			time.Sleep(10 * time.Second)
+			if !first {
+				b.vigil.sign(time.Now())
+				time.Sleep(100 * time.Millisecond)
+			}
+			send()
+			if len(got) != 1 || b.Health().StaleMessages != 1 {
+				t.Errorf("%s: received %q", name, got)
+			}
+			run()
+			send()
+			if len(got) != 2 {
+				t.Errorf("%s: received %q when it runs again", name, got)
+			}
+		})
 	}
 }
 

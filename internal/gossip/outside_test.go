@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -69,6 +70,30 @@ func TestSeedsAreAskedUntilSomebodyIsFoundAndThenNoMore(t *testing.T) {
 		c.pass(10 * time.Minute)
 		if asked > before || before > 20 {
 			t.Errorf("asked %d times, then %d times more", before, asked-before)
+		}
+	})
+}
+
+func TestWhoLooksForTheMissingSleepsUntilSomebodyMayBe(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		asleep := func() (n int) {
+			for _, a := range c.agents {
+				poke(a.shifted) // is taken at once by who waits for it
+			}
+			synctest.Wait()
+			for _, a := range c.agents {
+				n += 1 - len(a.shifted)
+			}
+			return n
+		}
+		c.pass(time.Minute)
+		if n := asleep(); n != 3 {
+			t.Errorf("%d of 3 sleep when all are there", n)
+		}
+		c.powerOff(0)
+		c.pass(time.Minute)
+		if n := asleep(); n != 0 {
+			t.Errorf("%d of 2 sleep when one is missing", n)
 		}
 	})
 }

@@ -17,7 +17,10 @@ func (g *Gossip) Run(ctx context.Context) error {
 	if carrier == nil {
 		return err
 	}
-	transport := newSealed(carrier, g.ring, &g.counts, g.news.look)
+	transport := newSealed(carrier, g.ring, &g.counts, func(packet []byte) {
+		g.vigil.sign(time.Now())
+		g.news.look(packet)
+	})
 	list, err := memberlist.Create(g.config(transport))
 	if err != nil {
 		return errors.Join(fmt.Errorf("start gossip: %w", err), transport.Shutdown())
@@ -94,7 +97,7 @@ func (g *Gossip) settle(now time.Time) (next time.Time) {
 		g.tell(m)
 	}
 	if len(s.changed) > 0 || forgot {
-		poke(g.changed)
+		g.shift()
 	}
 	if limit := now.Add(g.opt.Timing.Memory / 60); s.next.IsZero() || s.next.After(limit) {
 		return limit

@@ -108,6 +108,7 @@ func TestAMessageReachesTheAgentOfANode(t *testing.T) {
 		a, b := c.agents[0], c.agents[1]
 		large := string(bytes.Repeat([]byte("x"), MaxMessage))
 		for _, message := range []string{"take", large} {
+			c.pass(time.Minute)
 			if err := a.Send(c.t.Context(), "node-001", []byte(message)); err != nil {
 				t.Error(err)
 			}

@@ -93,7 +93,8 @@ func (l *Leases) Publish(r Record) {
 		return
 	}
 	if l.record != nil && len(l.record.Subnets) == 0 && len(r.Subnets) > 0 {
-		l.table.unsettle()
+		l.table.unsettle(time.Now())
+		poke(l.look) // to be told when it is settled again
 	}
 	l.record = &r
 	poke(l.renew)

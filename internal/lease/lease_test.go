@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,6 +183,47 @@ func TestANodeThatFindsItsNetworksAgainTrustsNothingAtFirst(t *testing.T) {
 		t.Error("trusted before the others can know")
 	}
 	await(t, l, "node-a is known with its network", func(p election.Peers) bool { return p.Trusted && len(p.Known) == 1 })
+}
+
+// away is an API server that is away.
+type away struct{ coordination.LeaseInterface }
+
+var errAway = errors.New("connection refused")
+
+func (away) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return nil, errAway
+}
+
+func (away) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	return nil, errAway
+}
+
+func TestANodeThatFindsItsNetworksAgainIsSettledSoonWhileTheAPIServerIsAway(t *testing.T) {
+	for _, watched := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			l, stop := start(t, away{}, "node-a", 10*time.Second)
+			defer stop()
+			l.Keep(Keeping{Watch: watched})
+			l.update(func(t *table) bool {
+				t.listed, t.settled = time.Now(), time.Now()
+				return true
+			})
+			l.Publish(record())
+			time.Sleep(time.Minute)
+			l.Publish(record("192.0.2.0/24"))
+			if l.View().Settled {
+				t.Error("settled before the others can know")
+			}
+			limit := time.After(5 * time.Second)
+			for !l.View().Settled {
+				select {
+				case <-l.Changed():
+				case <-limit:
+					t.Fatalf("with a watch %t: nobody is told that it is settled", watched)
+				}
+			}
+		})
+	}
 }
 
 func TestADeletedLeaseIsWrittenAgain(t *testing.T) {

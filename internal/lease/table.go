@@ -29,8 +29,8 @@ type table struct {
 	// contact is the same, but never taken back.
 	sent                     map[string]time.Time
 	lastSent, taken, contact time.Time
-	// settled is from when the others know of us; zero until our Lease came
-	// back. A node that nobody knew of waits for settle before it takes
+	// settled is from when the others know of us, and of our networks; zero
+	// until our Lease came back. A node that nobody knew of waits for settle before it takes
 	// anything, so that nodes that start together see each other first;
 	// settling is what this one waits.
 	settled          time.Time
@@ -151,13 +151,20 @@ func (t *table) drop(node string) {
 	}
 }
 
-// unsettle notes that this node has networks of which the others do not know: it
-// waits until they can, as one that is new does, so that nodes of which a mistake
-// is mended at the same moment take nothing from each other.
-func (t *table) unsettle() {
+// unsettle notes that from now on this node has networks of which the others do
+// not know: it waits until they can, as one that is new does, so that nodes of
+// which a mistake is mended at the same moment take nothing from each other.
+//
+// One that was settled does not wait for the API server: that may be away for
+// hours after a cable was out for a moment, while gossip tells the others within
+// milliseconds. Should one of them hear of it too late, the segment has the last
+// word: it is asked before anything is taken.
+func (t *table) unsettle(now time.Time) {
 	clear(t.sent)
-	t.taken = time.Time{}
-	t.settled, t.settling = time.Time{}, t.settle
+	t.taken, t.settling = time.Time{}, t.settle
+	if !t.settled.IsZero() {
+		t.settled = now.Add(t.settle)
+	}
 }
 
 // overdue says whether a renewal is due before its time, because somebody's

@@ -167,18 +167,31 @@ func TestWhenOurOwnLeaseIsDeletedNothingIsTrustedUntilTheOthersKnowUsAgain(t *te
 	}
 }
 
-func TestANodeThatFindsItsNetworksAgainWaitsUntilTheOthersKnow(t *testing.T) {
+func TestANodeThatFindsItsNetworksAgainWaitsUntilTheOthersCanKnow(t *testing.T) {
 	table := theTable()
 	renewed(table, at(0), false)
-	old := leaseOf("node-a", at(1), "")
-	table.send(versionOf(old), false, at(1))
-	table.unsettle()
-	table.observe(old, at(1))
-	if table.peers(at(1)).Trusted {
-		t.Error("trusted when a renewal comes back that does not say it yet")
+	table.unsettle(at(1))
+	for _, tt := range []struct {
+		after float64
+		want  bool
+	}{{1, false}, {2.9, false}, {3, true}, {3600, true}} { // the API server may be away all the while
+		if got := table.view(at(tt.after)).Settled; got != tt.want {
+			t.Errorf("settled after %v s: %t, want %t", tt.after, got, tt.want)
+		}
 	}
-	renewed(table, at(2), false)
-	if table.peers(at(2)).Trusted || !table.peers(at(4)).Trusted {
+}
+
+func TestANodeOfWhichNobodyKnewWaitsForItsLeaseThoughItFindsItsNetworks(t *testing.T) {
+	table := theTable()
+	old := leaseOf("node-a", at(0), "")
+	table.send(versionOf(old), true, at(0))
+	table.unsettle(at(1))
+	table.observe(old, at(1))
+	if table.view(at(60)).Settled {
+		t.Error("settled when a renewal comes back that does not say it yet")
+	}
+	renewed(table, at(60), false)
+	if table.view(at(61.9)).Settled || !table.view(at(62)).Settled {
 		t.Error("the others need the retry period to say theirs")
 	}
 }

@@ -285,6 +285,51 @@ func TestWithoutMarksTheCallerIsBelieved(t *testing.T) {
 	}
 }
 
+// leased has on eth0 what an agent left behind, and what NetworkManager adds for
+// DHCP and for router advertisements.
+const leased = `link add eth0 type bridge
+	link set eth0 up
+	addr add 192.0.2.9/24 dev eth0 valid_lft 20 preferred_lft 20 noprefixroute
+	addr add fd00::9/64 dev eth0 valid_lft 20 preferred_lft 0 noprefixroute nodad
+	addr add 192.0.2.77/24 dev eth0 valid_lft 3600 preferred_lft 3600 noprefixroute
+	addr add fd00::77/64 dev eth0 valid_lft 3600 preferred_lft 3600 noprefixroute nodad`
+
+func TestWithoutMarksWhatIsTheNodesIsNotRemoved(t *testing.T) {
+	newWorld(t)
+	ip(t, leased)
+	s := newStack(t)
+	s.marks = false
+	known := announce.Situation{Complete: true, Node: observe(t, s), Services: []announce.Service{
+		{Key: "default/web", Addresses: addrsOf("192.0.2.9", "fd00::9", "192.0.2.77", "fd00::77")},
+	}}
+	remove(t, s, announce.Diff(nil, known.Node, announce.Adopt(known)).Remove...)
+	want := "192.0.2.77/24 valid 1h0m0s preferred 1h0m0s noprefixroute\n" +
+		"fd00::77/64 valid 1h0m0s preferred 1h0m0s nodad noprefixroute\n"
+	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithoutMarksWhatMayBeOursIsRefreshedWhileNothingIsKnown(t *testing.T) {
+	newWorld(t)
+	ip(t, leased)
+	s := newStack(t)
+	s.marks = false
+	unknown := announce.Situation{Node: observe(t, s)}
+	changes := announce.Diff(announce.Decide(unknown).Wanted, unknown.Node, announce.Adopt(unknown))
+	if len(changes.Add)+len(changes.Remove) > 0 {
+		t.Errorf("more than refreshed: %+v", changes)
+	}
+	put(t, s, changes.Refresh...)
+	for _, a := range observe(t, s).Addresses {
+		if ours := a.Prefix.Addr() == addrsOf("192.0.2.9")[0] || a.Prefix.Addr() == addrsOf("fd00::9")[0]; ours && a.Valid <= 20*time.Second {
+			t.Errorf("%s is left for %s", a.Prefix, a.Valid)
+		} else if !ours && a.Mark == announce.Mark {
+			t.Errorf("%s is touched", a.Prefix)
+		}
+	}
+}
+
 func TestTheKernelIsAskedWhetherItKeepsMarks(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)

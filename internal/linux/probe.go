@@ -37,8 +37,8 @@ var errUnheard = errors.New("the link has no carrier, or had none for a while")
 // An answer is also who says so unasked, and who probes for the same address:
 // two that want it must not both take silence for a yes. What another link of
 // this node says is none. And silence is only returned if everybody had the
-// chance to speak: when a probe could not be sent, or the link was down in
-// between, there is an error.
+// chance to speak, just now: when a probe could not be sent, or the link was down
+// or this process stood still in between, there is an error.
 func (s *Stack) Probe(ctx context.Context, link string, addrs []netip.Addr, p announce.Probing) (map[netip.Addr][6]byte, error) {
 	l, err := s.link(ctx, link)
 	if err == nil && l.hasNeighbors() && len(addrs) > 0 && p.Count > 0 {
@@ -179,16 +179,4 @@ func (s *Stack) ownMACs(ctx context.Context) (map[[6]byte]bool, error) {
 		}
 	}
 	return own, err
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -317,6 +318,25 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 }
 
 // On a busy machine the answers lie there for a while.
+func TestAProbeDuringWhichTheProcessStoodStillIsAnError(t *testing.T) {
+	newWorld(struct{ testing.TB }{t}) // alone: others would stand still too
+	newNeighborhood(t)
+	s := newStack(t)
+	settle(t, s)
+	probed := make(chan error)
+	go func() {
+		_, err := s.Probe(t.Context(), "eth0", addrsOf("192.0.2.9"), announce.Probing{Count: 1, Wait: time.Second})
+		probed <- err
+	}()
+	stop := fmt.Sprintf("kill -STOP %[1]d; sleep 3; kill -CONT %[1]d", os.Getpid())
+	if out, err := exec.Command("sh", "-c", stop).CombinedOutput(); err != nil {
+		t.Errorf("%v %s", err, out)
+	}
+	if err := <-probed; !errors.Is(err, errStoodStill) {
+		t.Errorf("the probe ended with %v", err)
+	}
+}
+
 func TestAnswersThatLieThereAreHeardBeforeTheEnd(t *testing.T) {
 	newWorld(t)
 	other := newNeighborhood(t)
