@@ -276,8 +276,8 @@ func badServices() []badService {
 			want: "True Allocated: Assigned ADDRESS from pool default"},
 		{name: "an address that a node comes to have", svc: balancer("node-2", asksFor("10.200.3.201")), more: 1,
 			then: func(w *world) { w.node("n2", "10.200.3.201") },
-			want: `False AddressConflict: 10.200.3.201 is also an address of node n2, so no node announces it; take it off that node, or set the annotation purelb.io/re-evaluate: "true" to get another address`},
+			want: `False AddressConflict: Assigned 10.200.3.201 from pool default; 10.200.3.201 is also an address of node n2, so no node announces it; take it off that node, or set the annotation purelb.io/re-evaluate: "true" to get another address`},
 		{name: "an address that two Services have", svc: balancer("twin-b"), found: true,
-			want: `False AddressConflict: 10.200.3.60 is also held by default/twin-a, which had it first; set the annotation purelb.io/re-evaluate: "true" to get another address, or delete one of the two Services`},
+			want: `False AddressConflict: Assigned 10.200.3.60 from pool default; 10.200.3.60 is also held by default/twin-a, which had it first; set the annotation purelb.io/re-evaluate: "true" to get another address, or delete one of the two Services`},
 	}
 }

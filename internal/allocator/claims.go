@@ -41,20 +41,22 @@ func (c claims) remove(a netip.Addr, who pool.Owner) {
 	c[a] = left
 }
 
-// keepOnly drops the claims of who to all but addresses.
-func (c claims) keepOnly(who pool.Owner, addresses []netip.Addr) {
-	for _, a := range without(c.of(who), addresses) {
-		c.remove(a, who)
-	}
-}
-
 // reclaim has the Service of r hold what it claims, as far as its terms are now
 // those of the holders.
 func (l *ledger) reclaim(r service.Request) {
 	for _, a := range r.Held {
 		if slices.Contains(l.claims[a], owner(r)) && l.cluster.Book.Adopt(a, owner(r)) == nil {
-			l.claims.remove(a, owner(r))
+			l.unclaim(a, owner(r))
 		}
+	}
+}
+
+// unclaim drops the claim of who to a, if there is one. Others whom it kept out
+// may get a now.
+func (l *ledger) unclaim(a netip.Addr, who pool.Owner) {
+	if slices.Contains(l.claims[a], who) {
+		l.claims.remove(a, who)
+		l.stir(a)
 	}
 }
 

@@ -61,7 +61,8 @@ func (s *services) dispel(ctx context.Context, svc *corev1.Service, result servi
 	if !s.doubts.about(svc) {
 		return false, nil
 	}
-	result.Allocated, result.Reason, result.Message = false, reasonPending, "a write of this status was interrupted and is being repeated"
+	result.Allocated, result.Reason = false, reasonPending
+	result.Message = result.Having("a write of this status was interrupted and is being repeated")
 	patch, err := result.Patch(svc, time.Now())
 	if err != nil || patch == nil {
 		return false, err

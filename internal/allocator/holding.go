@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/selection"
 	"purelb.io/purelb/internal/service"
@@ -34,12 +36,13 @@ func (l *ledger) adopt(r service.Request) {
 	if r.Foreign != "" {
 		terms = pool.Terms{}
 	}
+	l.uids[owner(r)] = r.UID
 	l.grant(owner(r), terms)
 	for _, a := range r.Held {
 		var held *pool.HeldError
 		switch err := l.cluster.Book.Adopt(a, owner(r)); {
 		case err == nil:
-			l.claims.remove(a, owner(r)) // of before the holders let it in
+			l.unclaim(a, owner(r)) // of before the holders let it in
 		case errors.As(err, &held):
 			l.claims.add(a, owner(r))
 		}
@@ -69,20 +72,46 @@ func (l *ledger) hold(who pool.Owner, choice selection.Choice) error {
 		if slices.Contains(l.claims[a], who) {
 			continue
 		}
+		shared := l.taken(a)
 		if err := book.Hold(a, who, l.cluster.Wide(a)); err != nil {
 			return fmt.Errorf("hold what was chosen for service %s: %w", who, err)
 		}
-		l.stirKey(a)
+		if !shared {
+			l.stirKey(a)
+		}
 	}
 	return nil
 }
 
 // keepOnly frees what is held for who beside addresses.
 func (l *ledger) keepOnly(who pool.Owner, addresses []netip.Addr) {
-	l.claims.keepOnly(who, addresses)
+	for _, a := range without(l.claims.of(who), addresses) {
+		l.unclaim(a, who)
+	}
 	for _, a := range without(l.cluster.Book.Held(who), addresses) {
 		l.cluster.Book.Release(a, who)
 		l.inherit(a)
 		l.stir(a)
 	}
+}
+
+// forget notes that a Service is not there any more, or not of type
+// LoadBalancer.
+func (l *ledger) forget(who pool.Owner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(who)
+	l.keepOnly(who, nil)
+	l.cluster.Book.Drop(who)
+	delete(l.uids, who)
+	l.serve()
+}
+
+// replaces reports whether the Service with this UID is another than the one that
+// the ledger knows by its name.
+func (l *ledger) replaces(who pool.Owner, uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, there := l.uids[who]
+	return there && known != uid
 }

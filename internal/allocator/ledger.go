@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/selection"
 	"purelb.io/purelb/internal/service"
@@ -32,22 +34,26 @@ type ledger struct {
 	now     surroundings
 	cluster selection.Cluster
 	claims  claims
+	// uids tell whose holdings these are, of the Services that have had a name.
+	uids    map[pool.Owner]types.UID
 	waiting map[pool.Owner]*waiter
 	lines   lines
 	// chances are what has come free and was not offered yet to those who
 	// wait.
-	chances []chance
-	// choices is how many choices were made: what work costs is counted, not
-	// timed.
-	choices int
+	chances []*chance
+	// choices is how many choices were made, and offers how often a chance was
+	// offered to somebody: what work costs is counted, not timed.
+	choices, offers int
 }
 
 func newLedger(wake func(...pool.Owner)) *ledger {
+	claims := claims{}
 	return &ledger{
 		wake:    wake,
 		opened:  make(chan struct{}),
-		cluster: selection.Cluster{Book: pool.NewBook()},
-		claims:  claims{},
+		cluster: selection.Cluster{Book: pool.NewBook(), Claims: claims},
+		claims:  claims,
+		uids:    map[pool.Owner]types.UID{},
 		waiting: map[pool.Owner]*waiter{},
 		lines:   lines{},
 	}
@@ -81,7 +87,8 @@ func (l *ledger) isOpen() bool {
 }
 
 // pending returns those of requests, the oldest first, that would not be left
-// as they are if the ledger were opened with them. It changes nothing.
+// as they are if the ledger were opened with them, or that were not if another had
+// been. It changes nothing.
 func (l *ledger) pending(requests []service.Request) []service.Request {
 	l.mu.Lock()
 	now := l.now
@@ -97,7 +104,7 @@ func (l *ledger) pending(requests []service.Request) []service.Request {
 			return true
 		}
 		choice := trial.choose(r)
-		return choice.Refusal == nil && len(choice.Needs) == 0 && slices.Equal(choice.Result.Addresses, r.Held)
+		return !r.Reevaluate && choice.Refusal == nil && len(choice.Needs) == 0 && slices.Equal(choice.Result.Addresses, r.Held)
 	})
 }
 
@@ -172,17 +179,6 @@ func (l *ledger) settle(who pool.Owner, addresses []netip.Addr) {
 		addresses = slices.Concat(addresses, w.last.Result.Addresses)
 	}
 	l.keepOnly(who, addresses)
-	l.serve()
-}
-
-// forget notes that a Service is not there any more, or not of type
-// LoadBalancer.
-func (l *ledger) forget(who pool.Owner) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(who)
-	l.keepOnly(who, nil)
-	l.cluster.Book.Drop(who)
 	l.serve()
 }
 

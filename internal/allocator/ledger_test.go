@@ -219,15 +219,57 @@ func TestClaimsEndWhenTheServicesAgreeToShare(t *testing.T) {
 	}
 }
 
+func TestNobodyJoinsAnAddressThatIsClaimed(t *testing.T) {
+	pools := group(t, "default", "192.0.2.1-192.0.2.1")
+	s := newShop(t, pools)
+	a := s.gets(s.wants("a", keyed("key", 443)), "192.0.2.1")
+	b := s.gets(s.wants("b", keyed("key", 80)), "192.0.2.1")
+	a.SharingKey = "other"
+	a = s.gets(a, "192.0.2.1")
+	again := newShop(t)
+	again.age = s.age
+	again.ledger = newLedger(func(owners ...pool.Owner) {
+		for _, o := range owners {
+			again.woken[o] = true
+		}
+	})
+	again.offer(pools)
+	again.open([]service.Request{a, b})
+	late := again.gets(again.wants("late", keyed("other", 80)), "")
+	pinned := again.gets(again.wants("pinned", keyed("other", 81), asking("192.0.2.1")), "")
+	b = again.gets(b, "192.0.2.1")
+	clear(again.woken)
+	again.forget(owner(b))
+	again.only(owner(late), owner(pinned))
+	again.gets(late, "192.0.2.1")
+	again.gets(pinned, "192.0.2.1")
+}
+
+func TestWhatWasChosenIsGivenUpWhenItMayNotBeSharedAnyMore(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+	s.gets(s.wants("b", keyed("key", 81)), "192.0.2.1")
+	a := s.wants("a", keyed("key", 80))
+	if _, err := s.decide(a); err != nil { // the write of this ends in a conflict
+		t.Fatal(err)
+	}
+	keyed("", 80)(&a)
+	s.gets(a, "192.0.2.2")
+	if got := s.cluster.Book.Owners(netip.MustParseAddr("192.0.2.1")); len(got) != 1 {
+		t.Errorf("%s hold the old one", got)
+	}
+}
+
 func TestPendingTellsWhoWouldChange(t *testing.T) {
 	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.2"))
 	kept, none, foreign := s.wants("kept"), s.wants("none"), s.wants("foreign")
 	refused := s.wants("refused", asking("10.0.0.1"))
 	young := s.wants("young")
+	anew := s.wants("anew", func(r *service.Request) { r.Reevaluate = true })
+	anew.Held = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	kept.Held = []netip.Addr{netip.MustParseAddr("192.0.2.2")}
 	foreign.Foreign = "somebody else's"
-	got := fmt.Sprint(names(s.pending([]service.Request{young, refused, foreign, none, kept})))
-	if want := "[none refused young]"; got != want {
+	got := fmt.Sprint(names(s.pending([]service.Request{anew, young, refused, foreign, none, kept})))
+	if want := "[none refused young anew]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if n := len(s.cluster.Book.Held("default/kept")) + len(s.waiting); n > 0 {

@@ -12,6 +12,9 @@ import (
 type topic struct {
 	need selection.Need
 	key  string
+	// namespace is the one that the address is shared in; "" is for one that is
+	// shared across namespaces.
+	namespace string
 }
 
 // topicsOf are the topics of a Service with these needs. One that waits for an
@@ -22,7 +25,7 @@ func topicsOf(r service.Request, needs []selection.Need) []topic {
 		topics = append(topics, topic{need: n})
 	}
 	if r.SharingKey != "" && len(needs) > 0 {
-		topics = append(topics, topic{key: r.SharingKey})
+		topics = append(topics, topic{key: r.SharingKey}, topic{key: r.SharingKey, namespace: r.Namespace})
 	}
 	return topics
 }

@@ -31,6 +31,10 @@ type lookout struct {
 	metrics *metrics
 	log     *slog.Logger
 
+	// owed says that every Service is still to be looked at again; only
+	// Reconcile, which is not called twice at a time, knows of it.
+	owed bool
+
 	mu  sync.Mutex
 	now surroundings
 }
@@ -39,10 +43,13 @@ type lookout struct {
 func (l *lookout) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	differ, err := l.refresh(ctx)
 	poke(l.changed)
-	if err != nil || !differ {
+	l.owed = l.owed || differ
+	if err != nil || !l.owed {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, l.all(ctx)
+	err = l.all(ctx)
+	l.owed = err != nil
+	return reconcile.Result{}, err
 }
 
 // refresh reads the surroundings and tells the ledger, and reports whether they

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/addr"
@@ -128,6 +129,7 @@ func (m *model) create(who pool.Owner) {
 		return
 	}
 	r := service.Request{Namespace: who.Namespace(), Name: string(who[len(who.Namespace())+1:]), Created: time.Unix(int64(m.version), 0)}
+	r.UID = types.UID(r.Created.String())
 	m.want(&r)
 	m.put(who, object{request: r})
 }
@@ -211,17 +213,46 @@ func (m *model) begin(who pool.Owner) {
 	if !there {
 		if _, exists := m.live[who]; exists {
 			m.queue[who] = true
-		} else {
-			m.ledger.forget(who)
-			delete(m.doubts, who)
+		}
+		if now, exists := m.live[who]; !exists || m.ledger.replaces(who, now.request.UID) {
+			m.forget(who)
 		}
 		return
 	}
+	if m.ledger.replaces(who, o.request.UID) {
+		if m.live[who].request.UID != o.request.UID {
+			m.queue[who] = true
+			return
+		}
+		m.forget(who)
+	}
+	before := m.ledger.cluster.Book.Held(who)
 	d, err := m.ledger.decide(o.request)
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	m.fair(who, without(d.Result.Addresses, o.request.Held), before)
 	m.busy[who] = write{who, o.version, d.Result}
+}
+
+func (m *model) forget(who pool.Owner) {
+	m.ledger.forget(who)
+	delete(m.doubts, who)
+}
+
+// fair fails if a Service gets fresh addresses that others have and that it may
+// not share with them, before being those that were held for it.
+func (m *model) fair(who pool.Owner, fresh, before []netip.Addr) {
+	for _, c := range m.ledger.cluster.Book.Collisions(who) {
+		if slices.Contains(fresh, c.Addr) {
+			m.t.Fatalf("%s gets %s, where %v", who, c.Addr, c)
+		}
+	}
+	for _, a := range without(fresh, before) {
+		if others := without(m.ledger.claims[a], []pool.Owner{who}); len(others) > 0 {
+			m.t.Fatalf("%s gets %s, which %s show", who, a, others)
+		}
+	}
 }
 
 // finish writes what was decided for a Service.
@@ -388,6 +419,11 @@ func TestNoAddressIsLostOrDoubledWhateverFails(t *testing.T) {
 			"edit":   func(*rapid.T) { m.edit(m.anyone()) },
 			"forge":  func(*rapid.T) { m.forge(m.anyone()) },
 			"remove": func(*rapid.T) { m.remove(m.anyone()) },
+			"anew": func(*rapid.T) {
+				who := m.anyone()
+				m.remove(who)
+				m.create(who)
+			},
 			"sync":   func(*rapid.T) { m.sync(m.anyone()) },
 			"arrive": func(*rapid.T) { m.arrive() },
 			"restart": func(*rapid.T) {

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -45,6 +44,11 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, fmt.Errorf("read service %s: %w", req, err)
 	}
 	r := service.Read(svc, s.byDefault)
+	if s.ledger.replaces(owner(r), r.UID) {
+		if wait, err := s.renew(ctx, req.NamespacedName, r.UID); err != nil || wait.RequeueAfter > 0 {
+			return wait, err
+		}
+	}
 	if r.Foreign != "" {
 		s.log.Debug("notOurs", "service", r.Key(), "reason", r.Foreign)
 		return s.unlessOutdated(ctx, svc, r.Held, func() { s.ledger.note(r) })
@@ -60,18 +64,28 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return s.apply(ctx, svc, r, d)
 }
 
-// apply writes d into svc. After a conflict there is nothing to do: a newer
-// version of the Service is on its way to us, and what was chosen stays held.
+// apply writes d into svc: the spec or, when that is as it must be, the status.
+// Each is written for the version that the cache has, so that a conflict is never
+// with a version before that of a write which is in doubt.
 func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (reconcile.Result, error) {
-	wrote, err := s.put(ctx, svc, r, d)
+	if d.ClusterPolicy {
+		return s.wait(r, s.resetPolicy(ctx, svc, r, d))
+	}
 	settle := func() { s.ledger.settle(owner(r), d.Result.Addresses) }
-	switch {
-	case err == nil && wrote:
-		settle()
-		return reconcile.Result{}, nil
-	case err == nil:
+	switch wrote, err := s.put(ctx, svc, r, d); {
+	case err != nil:
+		return s.wait(r, err)
+	case !wrote:
 		return s.unlessOutdated(ctx, svc, d.Result.Addresses, settle)
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+	}
+	settle()
+	return reconcile.Result{}, nil
+}
+
+// wait is what there is to do after a conflict, and without an error: a newer
+// version of the Service is on its way to us, and what was chosen stays held.
+func (s *services) wait(r service.Request, err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		s.log.Debug("conflict", "service", r.Key())
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
@@ -96,14 +110,8 @@ func (s *services) unlessOutdated(ctx context.Context, svc *corev1.Service, addr
 	return reconcile.Result{}, nil
 }
 
-// put makes svc say d, and reports whether that took a write.
+// put makes the status of svc say d, and reports whether that took a write.
 func (s *services) put(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (bool, error) {
-	var err error
-	if d.ClusterPolicy {
-		if svc, err = s.resetPolicy(ctx, svc, r, d); err != nil {
-			return false, err
-		}
-	}
 	if len(svc.Status.LoadBalancer.Ingress) == 0 && r.Leaving {
 		return false, nil
 	}
@@ -130,48 +138,14 @@ func (s *services) status(ctx context.Context, svc *corev1.Service, patch []byte
 }
 
 // resetPolicy sets the external traffic policy of svc to Cluster.
-func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (*corev1.Service, error) {
+func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, r service.Request, d decision) error {
 	patch, err := service.ClusterPolicyPatch(svc)
 	if err != nil {
-		return nil, err
-	}
-	after, err := s.write.spec(ctx, svc, patch)
-	if err != nil {
-		return nil, err
-	}
-	s.tellPolicy(svc, r, d)
-	return after, nil
-}
-
-// gone releases what was held for a Service that the cache does not have: it was
-// deleted, or its type has changed. If it is neither, the cache has yet to hear
-// of it.
-func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconcile.Result, error) {
-	svc := &corev1.Service{}
-	err := s.live.Get(ctx, name, svc)
-	switch {
-	case apierrors.IsNotFound(err):
-		s.ledger.forget(pool.Owner(name.String()))
-		s.doubts.forget(name)
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("read service %s: %w", name, err)
-	case svc.Spec.Type == corev1.ServiceTypeLoadBalancer:
-		return reconcile.Result{RequeueAfter: time.Second}, nil
-	}
-	s.ledger.forget(pool.Owner(name.String()))
-	return reconcile.Result{}, s.release(ctx, svc)
-}
-
-// release takes what we wrote out of svc, which is of another type now.
-func (s *services) release(ctx context.Context, svc *corev1.Service) error {
-	patch, err := service.ReleasePatch(svc)
-	if err != nil || patch == nil {
 		return err
 	}
-	if _, err = s.write.status(ctx, svc, patch); err != nil {
-		return client.IgnoreNotFound(err)
+	if _, err = s.write.spec(ctx, svc, patch); err != nil {
+		return err
 	}
-	s.tellRelease(svc)
+	s.tellPolicy(svc, r, d)
 	return nil
 }

@@ -11,19 +11,11 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// chance is an address about which something has changed, for the line of those
-// to whom that may be of use.
-type chance struct {
-	topic topic
-	addr  netip.Addr
-	// last is who was asked last.
-	last *waiter
-}
-
-// round is what is found out while chances are offered: which free addresses
-// there are, as far as is known, and how often somebody was asked about an
-// address only to learn what is in the way now.
+// round is what is found out while chances are offered: which are left, which
+// free addresses there are, as far as is known, and how often somebody was asked
+// about an address only to learn what is in the way now.
 type round struct {
+	left  chances
 	room  map[selection.Need]bool
 	hints map[netip.Addr]int
 }
@@ -47,15 +39,11 @@ func (l *ledger) stir(a netip.Addr) {
 
 // stirKey notes that a may be one to share now.
 func (l *ledger) stirKey(a netip.Addr) {
-	first, _ := l.cluster.Book.Owner(a)
-	l.offer(topic{key: l.cluster.Book.Terms(first).Key}, a)
-}
-
-// offer remembers that a is to be offered to the line of t, if there is any.
-func (l *ledger) offer(t topic, a netip.Addr) {
-	if len(l.lines[t]) > 0 {
-		l.chances = append(l.chances, chance{topic: t, addr: a})
+	t := topic{key: l.cluster.Book.Key(a)}
+	if first, held := l.cluster.Book.Owner(a); held && !l.cluster.Wide(a) {
+		t.namespace = first.Namespace()
 	}
+	l.offer(t, a)
 }
 
 // handsOut reports whether p gives a to those who ask for no address by name.
@@ -88,30 +76,13 @@ func (l *ledger) serve() {
 	}
 	r := &round{room: map[selection.Need]bool{}, hints: map[netip.Addr]int{}}
 	var changed []pool.Owner
-	for c, w := l.next(); w != nil; c, w = l.next() {
-		c.last = w
+	for c, w := l.next(r); w != nil; c, w = l.next(r) {
 		if l.hopeful(w, c, r) && l.again(w) {
 			changed = append(changed, owner(w.request))
 			clear(r.room)
 		}
 	}
-	l.chances = nil
 	l.wake(changed...)
-}
-
-// next returns the oldest of those to whom something is still to be offered,
-// and the chance that is for it.
-func (l *ledger) next() (best *chance, oldest *waiter) {
-	for i := range l.chances {
-		c := &l.chances[i]
-		if c.topic.need.Group != "" && l.taken(c.addr) {
-			continue
-		}
-		if w := l.lines.after(c.topic, c.last); w != nil && (oldest == nil || olderWaiter(w, oldest) < 0) {
-			best, oldest = c, w
-		}
-	}
-	return best, oldest
 }
 
 func (l *ledger) taken(a netip.Addr) bool {
@@ -136,7 +107,7 @@ func (l *ledger) again(w *waiter) bool {
 func (l *ledger) hopeful(w *waiter, c *chance, r *round) bool {
 	who := owner(w.request)
 	if c.topic.need.Group != "" {
-		return (w.request.Reevaluate || !l.hasOneOf(who, c.addr)) && l.complete(w, c.topic.need.Family, r)
+		return (w.request.Reevaluate || !l.hasOneOf(w, c.addr)) && l.complete(w, c.topic.need.Family, r)
 	}
 	was, is := w.barred[c.addr], l.bar(who, c.addr)
 	switch {
@@ -151,11 +122,11 @@ func (l *ledger) hopeful(w *waiter, c *chance, r *round) bool {
 	return true
 }
 
-// hasOneOf reports whether who has an address of the same pool as a: unless that
-// is to be replaced, it is from another pool that it misses one.
-func (l *ledger) hasOneOf(who pool.Owner, a netip.Addr) bool {
+// hasOneOf reports whether w is to have an address of the same pool as a: unless
+// that is to be replaced, it is from another pool that it misses one.
+func (l *ledger) hasOneOf(w *waiter, a netip.Addr) bool {
 	_, p, _ := l.cluster.Config.GroupOf(a)
-	return slices.ContainsFunc(l.cluster.Book.Held(who), p.Contains)
+	return slices.ContainsFunc(w.last.Result.Addresses, p.Contains)
 }
 
 // complete reports whether w can have something of the other families too that

@@ -94,7 +94,7 @@ func (o *opening) touch(ctx context.Context, name types.NamespacedName) (*servic
 	for ctx.Err() == nil {
 		svc := &corev1.Service{}
 		err := o.live.Get(ctx, name, svc)
-		if err == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		if err == nil && service.Read(svc, o.byDefault).Foreign == "" {
 			svc, err = o.mark(ctx, svc)
 		}
 		switch {
@@ -118,9 +118,9 @@ func (o *opening) mark(ctx context.Context, svc *corev1.Service) (*corev1.Servic
 	r, now := service.Read(svc, o.byDefault), time.Now()
 	same := service.Result{
 		Addresses: r.Held, From: r.From, PoolType: r.PoolType, SkipIPv6DAD: r.SkipIPv6DAD,
-		Reason:  reasonPending,
-		Message: "A new allocator has taken over at " + now.UTC().Format(time.RFC3339Nano) + " and is about to look at this Service",
+		Reason: reasonPending,
 	}
+	same.Message = same.Having("a new allocator has taken over at " + now.UTC().Format(time.RFC3339Nano) + " and is about to look at this Service")
 	patch, err := same.Patch(svc, now)
 	if err != nil {
 		return nil, err

@@ -82,13 +82,8 @@ func (w *waiter) bar(a netip.Addr, by pool.HeldError) {
 // bar returns who keeps who from a, or from its terms there, and how; it is zero
 // when nobody does.
 func (l *ledger) bar(who pool.Owner, a netip.Addr) pool.HeldError {
-	for _, c := range l.cluster.Book.Collisions(who) {
-		if c.Addr == a {
-			return *c
-		}
-	}
 	var held *pool.HeldError
-	if errors.As(l.cluster.Book.Refuses(a, who, l.cluster.Wide(a)), &held) {
+	if errors.As(l.cluster.Refuses(a, who), &held) {
 		return *held
 	}
 	return pool.HeldError{}

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
@@ -179,6 +180,77 @@ func TestAReplacementMayComeFromThePoolOfWhatItReplaces(t *testing.T) {
 	s.forget(owner(full))
 	s.only(owner(r))
 	s.gets(r, "192.0.2.2")
+}
+
+// takes fails unless what is done takes at most so many offers.
+func (s *shop) takes(most int, what string, do func()) {
+	s.Helper()
+	before := s.offers
+	do()
+	if n := s.offers - before; n > most {
+		s.Errorf("%s: %d offers were made, want at most %d", what, n, most)
+	}
+}
+
+func TestEverybodyInALineIsAskedOnceAboutAnAddressThatManyJoin(t *testing.T) {
+	const n = 1000
+	tests := []struct {
+		name string
+		// do frees an address for those who wait, and for all of whose ports
+		// there is room.
+		do    func(s *shop)
+		freed string
+	}{
+		{"when it is freed", func(s *shop) { s.forget("default/holder") }, "192.0.2.1"},
+		{"when the pool grows", func(s *shop) { s.offer(group(t, "default", "192.0.2.1-192.0.2.2")) }, "192.0.2.2"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+			s.gets(s.wants("holder"), "192.0.2.1")
+			for i := range n {
+				for _, name := range []string{"one", "two"} { // of which the second finds the port in use
+					s.gets(s.wants(fmt.Sprintf("%s-%d", name, i), keyed("key", int32(i+1))), "")
+				}
+			}
+			s.takes(5*n, "room for all ports", func() { tt.do(s) })
+			if got := len(s.cluster.Book.Owners(netip.MustParseAddr(tt.freed))); got != n {
+				t.Errorf("%d have it, want %d", got, n)
+			}
+		})
+	}
+}
+
+func TestAKeyThatOtherNamespacesUseTooCostsThemNothing(t *testing.T) {
+	const n = 500
+	s := newShop(t, group(t, "default", "10.0.0.1-10.0.0.1"))
+	s.gets(s.wants("holder"), "10.0.0.1")
+	for i := range 2 * n {
+		r := s.wants("web", keyed("key", 80))
+		r.Namespace = fmt.Sprintf("team-%d", i)
+		s.gets(r, "")
+	}
+	s.takes(n, "room for a half", func() { s.offer(group(t, "default", fmt.Sprintf("10.0.0.1-10.0.%d.%d", n/256, n%256))) })
+}
+
+func TestWhoWaitsIsServedByTheKeyThatIsInEffect(t *testing.T) {
+	g := group(t, "default", "192.0.2.1-192.0.2.1")
+	g.SharedAcrossNamespaces = true
+	s := newShop(t, g)
+	a := s.gets(s.wants("a", keyed("key", 1)), "192.0.2.1")
+	s.gets(s.wants("b", keyed("key", 2)), "192.0.2.1")
+	c := s.wants("c", keyed("key", 3))
+	c.Namespace = "blue"
+	s.gets(c, "192.0.2.1")
+	g.SharedAcrossNamespaces = false
+	s.offer(g)
+	a.SharingKey = "other"
+	s.gets(a, "192.0.2.1")
+	waiting := s.gets(s.wants("waiting", keyed("key", 4)), "")
+	clear(s.woken)
+	s.forget("blue/c")
+	s.only(owner(waiting))
+	s.gets(waiting, "192.0.2.1")
 }
 
 func TestLinesAreEmptyWhenNobodyWaits(t *testing.T) {

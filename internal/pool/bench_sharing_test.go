@@ -49,7 +49,7 @@ func BenchmarkATenant(b *testing.B) {
 					b.Fatal("not refused")
 				}
 			},
-			"is sought by its key": func() { book.Shared("key", addr.V6) },
+			"is sought by its key": func() { book.Shared("key", "namespace", addr.V6) },
 			"moves to another port and back": func() {
 				book.Grant(tenant(0), keyAndPort(n))
 				book.Grant(tenant(0), keyAndPort(0))

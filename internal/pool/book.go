@@ -25,10 +25,10 @@ type Book struct {
 	holders map[netip.Addr]Owner
 	crowds  map[netip.Addr]*crowd
 	held    map[Owner][]netip.Addr
-	// terms are what owners want, tidy, of those that want anything; keys is
+	// terms are what owners want, tidy, of those that want anything; sites is
 	// where a key is in effect.
 	terms   map[Owner]Terms
-	keys    map[string]*places
+	sites   map[site]*places
 	blocked map[netip.Addr]string
 	v4, v6  shelf
 }
@@ -40,7 +40,7 @@ func NewBook() *Book {
 		crowds:  map[netip.Addr]*crowd{},
 		held:    map[Owner][]netip.Addr{},
 		terms:   map[Owner]Terms{},
-		keys:    map[string]*places{},
+		sites:   map[site]*places{},
 		blocked: map[netip.Addr]string{},
 	}
 }
@@ -103,7 +103,7 @@ func (b *Book) Release(a netip.Addr, by Owner) bool {
 	if c := b.crowds[a]; c != nil {
 		b.leave(a, by, c)
 	} else {
-		b.vacate(a, by)
+		b.vacate(a)
 	}
 	b.strike(a, by)
 	return true

@@ -120,24 +120,15 @@ func (b *Book) join(a netip.Addr, by Owner) {
 
 // leave makes by no tenant of a, which keeps others.
 func (b *Book) leave(a netip.Addr, by Owner, c *crowd) {
+	was := b.siteOf(a)
 	c.dismiss(by, b.terms[by])
-	first := c.tenants[0]
-	if b.holders[a] == by {
-		b.holders[a] = first
-	}
+	b.holders[a] = c.tenants[0]
 	if len(c.tenants) == 1 {
 		delete(b.crowds, a)
-		b.rekey(a, c.key, b.terms[first].Key)
-		return
+	} else {
+		c.key = c.agreed()
 	}
-	b.settle(a, c)
-}
-
-// settle puts in effect what the tenants of a agree on.
-func (b *Book) settle(a netip.Addr, c *crowd) {
-	key := c.agreed()
-	b.rekey(a, c.key, key)
-	c.key = key
+	b.move(a, was, b.siteOf(a))
 }
 
 // without returns owners without by, in the same place.

@@ -35,7 +35,7 @@ func (b *Book) strike(a netip.Addr, by Owner) {
 // occupy makes by the sole tenant of a, which has none.
 func (b *Book) occupy(a netip.Addr, by Owner) {
 	b.holders[a] = by
-	b.rekey(a, "", b.terms[by].Key)
+	b.move(a, site{}, b.siteOf(a))
 
 	s, n := b.shelfOf(a), addr.NumberOf(a)
 	if _, blocked := b.blocked[a]; blocked {
@@ -46,9 +46,9 @@ func (b *Book) occupy(a netip.Addr, by Owner) {
 }
 
 // vacate undoes occupy.
-func (b *Book) vacate(a netip.Addr, by Owner) {
+func (b *Book) vacate(a netip.Addr) {
+	b.move(a, b.siteOf(a), site{})
 	delete(b.holders, a)
-	b.rekey(a, b.terms[by].Key, "")
 
 	s, n := b.shelfOf(a), addr.NumberOf(a)
 	if _, blocked := b.blocked[a]; blocked {

@@ -114,7 +114,9 @@ func (p pair) compare(t *rapid.T) {
 	}
 	for _, key := range append(modelKeys, "unknown") {
 		for _, f := range []addr.Family{addr.V4, addr.V6} {
-			same(t, "shared by "+key, p.book.Shared(key, f), p.model.shared(key, f))
+			for _, namespace := range []string{"", "a", "b"} {
+				same(t, "shared by "+key+" in "+namespace, p.book.Shared(key, namespace, f), p.model.shared(key, namespace, f))
+			}
 		}
 	}
 }
@@ -140,6 +142,9 @@ func (p pair) compareCounts(t *rapid.T, of pool.Pool) {
 		owners := p.model.owners(a)
 		if !slices.Equal(p.book.Owners(a), owners) || held != (len(owners) > 0) || held && by != owners[0] {
 			t.Fatalf("%s is held by %s and first by %s, want %s", a, p.book.Owners(a), by, owners)
+		}
+		if key := p.book.Key(a); held && key != p.model.tenancies[a].key || !held && key != "" {
+			t.Fatalf("the key of %s is %q", a, key)
 		}
 		if reason, _ := p.book.Blocked(a); reason != p.model.blocked[a] {
 			t.Fatalf("%s is blocked by %q, want %q", a, reason, p.model.blocked[a])

@@ -178,8 +178,10 @@ func (m *model) held(by pool.Owner) []netip.Addr {
 	return m.inUse(func(_ netip.Addr, t *tenancy) bool { return slices.Contains(t.tenants, by) })
 }
 
-func (m *model) shared(key string, f addr.Family) []netip.Addr {
-	return m.inUse(func(a netip.Addr, t *tenancy) bool { return key != "" && t.key == key && addr.FamilyOf(a) == f })
+func (m *model) shared(key, namespace string, f addr.Family) []netip.Addr {
+	return m.inUse(func(a netip.Addr, t *tenancy) bool {
+		return key != "" && t.key == key && addr.FamilyOf(a) == f && (namespace == "" || t.tenants[0].Namespace() == namespace)
+	})
 }
 
 // free are the addresses that p hands out and nobody has, ascending.

@@ -74,12 +74,13 @@ func (b *Book) Grant(by Owner, want Terms) {
 		b.terms[by] = want
 	}
 	for _, a := range b.held[by] {
+		was := site{had.Key, by.Namespace()}
 		if c := b.crowds[a]; c != nil {
+			was = b.siteOf(a)
 			c.change(by, had, want)
-			b.settle(a, c)
-		} else {
-			b.rekey(a, had.Key, want.Key)
+			c.key = c.agreed()
 		}
+		b.move(a, was, b.siteOf(a))
 	}
 }
 

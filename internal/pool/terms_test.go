@@ -81,6 +81,27 @@ func TestASharedAddressIsOneAddress(t *testing.T) {
 	}
 }
 
+func TestSharedFindsTheAddressesOfAKeyInANamespace(t *testing.T) {
+	b := pool.NewBook()
+	for _, by := range []pool.Owner{"a/1", "a/2", "b/1"} {
+		b.Grant(by, terms("k"))
+	}
+	hold(t, b, "a/1", "192.0.2.9", "192.0.2.7")
+	hold(t, b, "b/1", "192.0.2.8")
+	if err := b.Hold(netip.MustParseAddr("192.0.2.7"), "b/1", true); err != nil {
+		t.Fatal(err)
+	}
+	is := func(when, want string) {
+		t.Helper()
+		if got := fmt.Sprintln(b.Shared("k", "a", addr.V4), b.Shared("k", "b", addr.V4), b.Shared("k", "", addr.V4)); got != want+"\n" {
+			t.Errorf("%s: in a, in b and in all there are %swant %s", when, got, want)
+		}
+	}
+	is("at first", "[192.0.2.7 192.0.2.9] [192.0.2.8] [192.0.2.7 192.0.2.8 192.0.2.9]")
+	b.Release(netip.MustParseAddr("192.0.2.7"), "a/1")
+	is("after the first tenant has left", "[192.0.2.9] [192.0.2.7 192.0.2.8] [192.0.2.7 192.0.2.8 192.0.2.9]")
+}
+
 func TestSharedFindsTheAddressesOfAKey(t *testing.T) {
 	b := pool.NewBook()
 	for by, want := range map[pool.Owner]string{"a/1": "k", "a/2": "k", "a/3": "l", "a/4": ""} {
@@ -90,7 +111,7 @@ func TestSharedFindsTheAddressesOfAKey(t *testing.T) {
 	hold(t, b, "a/2", "192.0.2.9", "192.0.2.70")
 	hold(t, b, "a/3", "192.0.2.8")
 	hold(t, b, "a/4", "192.0.2.7")
-	shared := func(key string, f addr.Family) string { return fmt.Sprint(b.Shared(key, f)) }
+	shared := func(key string, f addr.Family) string { return fmt.Sprint(b.Shared(key, "", f)) }
 	if got := shared("k", addr.V4); got != "[192.0.2.9 192.0.2.70 192.0.2.200]" {
 		t.Errorf("IPv4 of k: %s", got)
 	}

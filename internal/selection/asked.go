@@ -53,7 +53,7 @@ func (m *matter) refuse(a netip.Addr) *Refusal {
 		return refusal
 	}
 	var held *pool.HeldError
-	if errors.As(m.Book.Refuses(a, m.me, g.SharedAcrossNamespaces), &held) {
+	if errors.As(m.refuses(a), &held) {
 		return m.taken(held, g.DisplayName())
 	}
 	return nil

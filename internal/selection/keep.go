@@ -13,11 +13,13 @@ import (
 //
 // The Book is right where it disagrees with the status: an address in a status
 // that was edited by hand was not allocated, and one that is missing there may
-// not have been written yet. A family of which the Book has nothing for the
+// not have been written yet. What the Service claims is as if it were in the
+// Book. A family of which the Book has nothing for the
 // Service is one that was allocated by an earlier allocator.
 func (m *matter) keep() {
+	mine := append(m.claimed(), m.booked...)
 	for _, f := range m.r.Families {
-		held, booked := ofFamily(m.r.Held, f), ofFamily(m.booked, f)
+		held, booked := ofFamily(m.r.Held, f), ofFamily(mine, f)
 		both := slices.DeleteFunc(slices.Clone(held), func(a netip.Addr) bool { return !slices.Contains(booked, a) })
 		switch {
 		case len(booked) == 0:
@@ -28,6 +30,14 @@ func (m *matter) keep() {
 			m.kept = append(m.kept, both...)
 		}
 	}
+}
+
+// claimed returns what the Service shows and claims.
+func (m *matter) claimed() []netip.Addr {
+	if len(m.Claims) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(m.r.Held), func(a netip.Addr) bool { return !slices.Contains(m.Claims[a], m.me) })
 }
 
 // narrow makes up the mind of a Service that says nothing of families: it is

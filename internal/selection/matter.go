@@ -14,19 +14,36 @@ type matter struct {
 	Cluster
 	r  service.Request
 	me pool.Owner
-	// booked is what it holds in the Book, and kept what it has.
+	// booked is what it holds in the Book and may have, and kept what it has.
 	booked, kept []netip.Addr
+	// lasting is what it is to have, but for what is to be replaced.
+	lasting []netip.Addr
 	// unfit says that it keeps something that was to be replaced.
 	unfit bool
 }
 
 func newMatter(c Cluster, r service.Request) *matter {
 	m := &matter{Cluster: c, r: r, me: pool.Owner(r.Key())}
-	m.booked = c.Book.Held(m.me)
+	m.booked = slices.DeleteFunc(c.Book.Held(m.me), m.outgrown)
 	m.keep()
 	m.narrow(m.kept)
 	m.narrow(m.r.Asked)
 	return m
+}
+
+// outgrown reports whether a, which is held for the Service, is one that it does
+// not show yet and may not have any more: it wants something else now than when a
+// was chosen.
+func (m *matter) outgrown(a netip.Addr) bool {
+	return !slices.Contains(m.r.Held, a) && m.refuses(a) != nil
+}
+
+// refuses says what keeps the Service from a, or nil.
+func (m *matter) refuses(a netip.Addr) error {
+	if slices.Contains(m.r.Held, a) {
+		return m.Book.Refuses(a, m.me, m.Wide(a))
+	}
+	return m.Refuses(a, m.me)
 }
 
 // settle returns the addresses that the Service is to have, in order, and why
@@ -46,9 +63,10 @@ func (m *matter) settle() ([]netip.Addr, *Refusal) {
 		fresh, refusals = append(fresh, more...), append(refusals, refusal...)
 	}
 	addresses := m.assemble(good, fresh)
-	m.unfit = m.unfit || slices.ContainsFunc(addresses, func(a netip.Addr) bool {
+	m.lasting = slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {
 		return slices.Contains(m.kept, a) && !slices.Contains(good, a)
 	})
+	m.unfit = m.unfit || len(m.lasting) < len(addresses)
 	m.narrow(addresses)
 	return addresses, merge(append(refusals, m.collisions(addresses)...))
 }

@@ -128,7 +128,7 @@ func (m *matter) clash(g *config.Group, homes []*config.Group) *Refusal {
 
 // mismatch refuses addresses of every pool of several groups.
 func (m *matter) mismatch(groups []*config.Group) *Refusal {
-	return &Refusal{Metric: metricMismatch, Pool: "<unknown>", Reason: ReasonMultiPoolMismatch, Message: fmt.Sprintf(
+	return &Refusal{Metric: metricMismatch, Pool: unknownPool, Reason: ReasonMultiPoolMismatch, Message: fmt.Sprintf(
 		"multi-pool allocation for service %s refused: its addresses would be from several groups (%s); set the annotation %s: \"true\" "+
 			"to get all of them from one, or %s: \"false\"", m.r.Key(), groupNames(groups), service.AnnotationReevaluate, service.AnnotationMultiPool)}
 }

@@ -160,6 +160,14 @@ refused: pool <unknown>, multipool_pool_mismatch
 10.1.1.1 from racks (local)
 true Allocated: Assigned 10.1.1.1 from pool racks
 `},
+		{name: "to a Service with an address that cannot be replaced yet", request: web("46", of("racks"), anew, holding("10.1.1.1", "fd00::9:1"), from("racks, default", "remote")),
+			change: everywhere(racks(t, multi)), before: []string{"default/web 10.1.1.1 fd00::9:1", "other/a 10.1.2.1 10.1.2.2 fd01::1 fd01::2"}, want: `
+10.1.1.1 fd00::9:1 from racks, default (remote)
+false Exhausted: Assigned 10.1.1.1, fd00::9:1 from pool racks, default; pool "racks" exhausted: no available addresses for default/web (IPv6)
+refused: pool racks, exhausted
+needs IPv6 of racks
+needs IPv4 of racks
+`},
 		{name: "with every range full", request: web("4", of("racks")), change: everywhere(racks(t, multi)),
 			before: []string{"other/a 10.1.1.1 10.1.1.2 10.1.2.1 10.1.2.2"}, want: `
 false Exhausted: pool "racks" exhausted: no available addresses for default/web (IPv4)

@@ -102,7 +102,7 @@ func (m *matter) unshown(addresses []netip.Addr) []netip.Addr {
 }
 
 // needs are what the Service waits for: what the refusal says, and free addresses
-// of those pools of its group of which it has none.
+// of those pools of its group of which it has none among addresses.
 func (m *matter) needs(addresses []netip.Addr, refusal *Refusal) []Need {
 	var needs []Need
 	add := func(n Need) {

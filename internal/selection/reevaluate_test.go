@@ -88,7 +88,7 @@ needs IPv4 of blue
 		{name: "nothing, where there is no such group", request: web("4", has, here, of("green"), anew), change: two, before: []string{mine}, want: `
 10.0.1.2 from default (remote)
 false UnknownPool: Assigned 10.0.1.2 from pool default; unknown pool "green": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
-refused: pool green, unknown_pool
+refused: pool <unknown>, unknown_pool
 `},
 		{name: "neither of two, where one has no other and both are required", request: web("46", holding("10.0.2.2", "fd00::2:2"), from("blue", "remote"), anew), change: two,
 			before: []string{"default/web 10.0.2.2 fd00::2:2", "other/a 10.0.1.1 10.0.1.2"}, want: `
@@ -133,7 +133,7 @@ re-evaluated
 `},
 		{name: "and the annotation goes in any case", request: web("4", anew, of("green")), change: two, want: `
 false UnknownPool: unknown pool "green": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
-refused: pool green, unknown_pool
+refused: pool <unknown>, unknown_pool
 re-evaluated
 `},
 	})

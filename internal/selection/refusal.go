@@ -42,6 +42,11 @@ const (
 // noPool is the group that a refusal counts for if none was named.
 const noPool = "<none>"
 
+// unknownPool is the group that a refusal counts for if it cannot be told, or is
+// none that there is: what a Service may name is without bounds, and need not be
+// text that a metric can have.
+const unknownPool = "<unknown>"
+
 // merge makes one refusal of several.
 func merge(refusals []*Refusal) *Refusal {
 	if len(refusals) == 0 {
@@ -116,7 +121,7 @@ func (m *matter) unknown(name string) *Refusal {
 	if refusal := m.unusable(name); refusal != nil {
 		return refusal
 	}
-	return &Refusal{Metric: metricUnknown, Pool: name, Reason: ReasonUnknown,
+	return &Refusal{Metric: metricUnknown, Pool: unknownPool, Reason: ReasonUnknown,
 		Message: fmt.Sprintf("unknown pool %s: there is no ServiceGroup of that name; create it, or change the annotation %s",
 			addr.Quote(name), service.AnnotationGroup)}
 }

@@ -8,6 +8,7 @@ package selection
 
 import (
 	"net/netip"
+	"slices"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
@@ -21,6 +22,9 @@ type Cluster struct {
 	// Book is who holds what, and under which terms. It may be ahead of a
 	// Service's status, by what was chosen and is not written yet.
 	Book *pool.Book
+	// Claims are the Services that show an address which the Book has for
+	// others who do not share it with them.
+	Claims map[netip.Addr][]pool.Owner
 	// Subnets are the networks that nodes announce local addresses of.
 	Subnets []netip.Prefix
 	// Boundaries say which groups of Config are for whom. The zero value knows
@@ -32,6 +36,24 @@ type Cluster struct {
 func (c Cluster) Wide(a netip.Addr) bool {
 	g, _, ok := c.Config.GroupOf(a)
 	return ok && g.SharedAcrossNamespaces
+}
+
+// Refuses says what keeps by from a, which it does not show: who holds a or
+// claims it, or has what by wants there, although a is held for by since it wanted
+// something else. It is nil when nothing does.
+func (c Cluster) Refuses(a netip.Addr, by pool.Owner) error {
+	for _, collision := range c.Book.Collisions(by) {
+		if collision.Addr == a {
+			return collision
+		}
+	}
+	if err := c.Book.Refuses(a, by, c.Wide(a)); err != nil || len(c.Claims[a]) == 0 || slices.Contains(c.Book.Held(by), a) {
+		return err
+	}
+	if i := slices.IndexFunc(c.Claims[a], func(o pool.Owner) bool { return o != by }); i >= 0 {
+		return &pool.HeldError{Addr: a, By: c.Claims[a][i], Reason: pool.HeldByKey}
+	}
+	return nil
 }
 
 // Choice is what becomes of a Service.
@@ -79,7 +101,7 @@ func (c Cluster) Choose(r service.Request) Choice {
 		ClusterPolicy: m.needsClusterPolicy(addresses),
 		Refusal:       refusal,
 		Notes:         m.notes(addresses),
-		Needs:         m.needs(addresses, refusal),
+		Needs:         m.needs(m.lasting, refusal),
 		Counts:        m.counts(addresses),
 	}
 	choice.Result.Allocated, choice.Result.Reason, choice.Result.Message = m.verdict(choice.Result, refusal, conflict)

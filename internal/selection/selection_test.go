@@ -118,7 +118,7 @@ func TestGroupsThatCannotBeUsed(t *testing.T) {
 	check(t, []example{
 		{name: "unknown", request: web("4", of("blue")), want: `
 false UnknownPool: unknown pool "blue": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
-refused: pool blue, unknown_pool
+refused: pool <unknown>, unknown_pool
 `},
 		{name: "refused", request: web("6", of("bad")), want: `
 false NoUsablePool: no usable pool: ServiceGroup "bad" is not accepted (ParseError): spec.local.v4pools[0].pool: the range is reversed
@@ -291,7 +291,7 @@ func TestAnAddressOfTwoServicesStaysAndIsReported(t *testing.T) {
 	shared := func(key string) func(*service.Request) { return func(r *service.Request) { r.SharingKey = key } }
 	conflict := `
 192.0.2.101 from default (local)
-false AddressConflict: 192.0.2.101 is also held by default/other, which had it first; set the annotation purelb.io/re-evaluate: "true" to get another address, or delete one of the two Services
+false AddressConflict: Assigned 192.0.2.101 from pool default; 192.0.2.101 is also held by default/other, which had it first; set the annotation purelb.io/re-evaluate: "true" to get another address, or delete one of the two Services
 `
 	check(t, []example{
 		{name: "by a fault", request: web("4", holding("192.0.2.101"), from("default", "local")), want: conflict},
@@ -300,7 +300,7 @@ false AddressConflict: 192.0.2.101 is also held by default/other, which had it f
 	check(t, []example{
 		{name: "by a node that has it", request: web("46", holding("192.0.2.1", "2001:db8::2"), from("default", "local")), want: `
 192.0.2.1 2001:db8::2 from default (local)
-false AddressConflict: 192.0.2.1 is also an address of node node-2, so no node announces it; take it off that node, or set the annotation purelb.io/re-evaluate: "true" to get another address
+false AddressConflict: Assigned 192.0.2.1, 2001:db8::2 from pool default; 192.0.2.1 is also an address of node node-2, so no node announces it; take it off that node, or set the annotation purelb.io/re-evaluate: "true" to get another address
 `},
 	})
 }
@@ -337,7 +337,7 @@ true Allocated: Assigned 192.0.2.2 from pool default
 `},
 		{name: "without addresses", request: web("4", localPolicy, of("blue")), want: `
 false UnknownPool: unknown pool "blue": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
-refused: pool blue, unknown_pool
+refused: pool <unknown>, unknown_pool
 `},
 	})
 }

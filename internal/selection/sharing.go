@@ -27,12 +27,16 @@ func Terms(r service.Request) pool.Terms {
 // address when there is none to share.
 func (m *matter) join(groups []*config.Group, f addr.Family) (netip.Addr, *Refusal) {
 	var refusals []*Refusal
-	for _, a := range m.Book.Shared(m.r.SharingKey, f) {
+	namespace := m.r.Namespace
+	if slices.ContainsFunc(groups, func(g *config.Group) bool { return g.SharedAcrossNamespaces }) {
+		namespace = "" // of any
+	}
+	for _, a := range m.Book.Shared(m.r.SharingKey, namespace, f) {
 		g, p, ok := m.Config.GroupOf(a)
 		if !ok || !among(groups, g) || !m.offers(p, a) || slices.Contains(m.kept, a) {
 			continue
 		}
-		err := m.Book.Refuses(a, m.me, g.SharedAcrossNamespaces)
+		err := m.refuses(a)
 		if err == nil {
 			return a, nil
 		}

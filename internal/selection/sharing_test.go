@@ -1,6 +1,8 @@
 package selection_test
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,4 +184,88 @@ refused: pool default, port_conflict
 needs 10.0.1.2
 `},
 	})
+}
+
+func TestWhatIsNotShownYetIsKeptOnlyWhileItMayBeShared(t *testing.T) {
+	red := only(made("default", 1))
+	mine := []string{"default/a+k:443 10.0.1.2", "default/web+k:80 10.0.1.2"}
+	check(t, []example{
+		{name: "as it is wanted", request: web("4", sharing("k", 80)), change: red, before: mine, want: `
+10.0.1.2 from default (remote)
+true Allocated: Assigned 10.0.1.2 from pool default
+`},
+		{name: "not without the key", request: web("4", sharing("", 80)), change: red, before: mine, want: `
+10.0.1.1 from default (remote)
+true Allocated: Assigned 10.0.1.1 from pool default
+`},
+		{name: "not with another key", request: web("4", sharing("other", 80)), change: red, before: mine, want: `
+10.0.1.1 from default (remote)
+true Allocated: Assigned 10.0.1.1 from pool default
+`},
+		{name: "not with a port that another has", request: web("4", sharing("k", 443)), change: red, before: mine, want: `
+false PortConflict: 10.0.1.2 is shared by its key, but its port 443/TCP is already in use by default/a; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
+refused: pool default, port_conflict
+needs 10.0.1.2
+`},
+		{name: "not when it is asked for either", request: web("4", sharing("", 80), asking("10.0.1.2")), change: red, before: mine, want: `
+false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/a; ask for another address
+refused: pool default, sharing_key_conflict
+needs 10.0.1.2
+`},
+	})
+}
+
+// claiming has Services claim 10.0.1.2.
+func claiming(change func(*selection.Cluster), who ...pool.Owner) func(*selection.Cluster) {
+	return func(c *selection.Cluster) {
+		change(c)
+		c.Claims = map[netip.Addr][]pool.Owner{netip.MustParseAddr("10.0.1.2"): who}
+	}
+}
+
+func TestAnAddressThatIsClaimedIsNotShared(t *testing.T) {
+	claimed := claiming(only(made("default", 1)), "default/b")
+	a := "default/a+k:443 10.0.1.2"
+	check(t, []example{
+		{name: "with newcomers", request: web("4", sharing("k", 80)), change: claimed, before: []string{a}, want: `
+10.0.1.1 from default (remote)
+true Allocated: Assigned 10.0.1.1 from pool default
+`},
+		{name: "when it is asked for", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: claimed, before: []string{a}, want: `
+false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/b, which does not share it by this key; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
+refused: pool default, sharing_key_conflict
+needs 10.0.1.2
+`},
+		{name: "but with those for whom it is held", request: web("4", sharing("k", 80)), change: claimed, before: []string{a, "default/web+k:80 10.0.1.2"}, want: `
+10.0.1.2 from default (remote)
+true Allocated: Assigned 10.0.1.2 from pool default
+`},
+	})
+}
+
+func TestAClaimedAddressStaysBesideOthersOfItsFamily(t *testing.T) {
+	check(t, []example{
+		{name: "one that is shown last", request: web("4", holding("10.0.1.1", "10.0.1.2"), from("default", "remote")),
+			change: claiming(only(made("default", 1)), "default/web"), before: []string{"default/a 10.0.1.2", "default/web 10.0.1.1"}, want: `
+10.0.1.1 10.0.1.2 from default (remote)
+false AddressConflict: Assigned 10.0.1.1, 10.0.1.2 from pool default; 10.0.1.2 is also held by default/a, which had it first; set the annotation purelb.io/re-evaluate: "true" to get another address, or delete one of the two Services
+`},
+	})
+}
+
+func TestAKeyCostsNothingThatOtherNamespacesUseToo(t *testing.T) {
+	c := cluster(t)
+	for i := range 1000 {
+		hold(t, c, fmt.Sprintf("team-%d/web+k:80", i), fmt.Sprintf("198.18.%d.%d", i/250, i%250+1))
+	}
+	r := web("4", of("far"), sharing("k", 80))
+	p, err := pool.Parse("198.18.0.0/16", "198.18.0.0/16", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Config.Groups[1].Pools = append(c.Config.Groups[1].Pools, p)
+	c.Book.Grant("default/web", selection.Terms(r))
+	if n := testing.AllocsPerRun(10, func() { c.Choose(r) }); n > 300 {
+		t.Errorf("a choice makes %v objects", n)
+	}
 }

@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"net/netip"
 	"strconv"
 	"strings"
 
@@ -17,8 +16,6 @@ func list[T any](items []T, text func(T) string) string {
 	}
 	return strings.Join(texts, ", ")
 }
-
-func join(addresses []netip.Addr) string { return list(addresses, netip.Addr.String) }
 
 func familyNames(families []addr.Family) string { return list(families, addr.Family.String) }
 

@@ -12,23 +12,17 @@ import (
 
 // verdict is the condition of the Service.
 func (m *matter) verdict(result service.Result, refusal *Refusal, conflict string) (ok bool, reason, message string) {
-	has := "Assigned " + join(result.Addresses)
-	if result.From != "" {
-		has += " from pool " + result.From
-	}
 	switch n := len(result.Addresses); {
 	case conflict != "":
-		return false, ReasonConflict, conflict
+		return false, ReasonConflict, result.Having(conflict)
 	case refusal != nil && n > 0 && m.r.Policy == service.Some && refusal.lacking:
-		return true, ReasonPartial, has + "; " + refusal.Message
-	case refusal != nil && n > 0:
-		return false, refusal.Reason, has + "; " + refusal.Message
+		return true, ReasonPartial, result.Having(refusal.Message)
 	case refusal != nil:
-		return false, refusal.Reason, refusal.Message
+		return false, refusal.Reason, result.Having(refusal.Message)
 	case n == 0:
 		return false, ReasonDeleting, "the Service is being deleted"
 	}
-	return true, ReasonAllocated, has + m.aside(result)
+	return true, ReasonAllocated, result.Having(m.aside(result))
 }
 
 // aside says that the Service names another group than that of its addresses,
@@ -41,7 +35,7 @@ func (m *matter) aside(result service.Result) string {
 	}) {
 		return ""
 	}
-	return fmt.Sprintf("; the annotation %s is not in effect, as a Service keeps the addresses that it has; set %s: \"true\" to have them replaced",
+	return fmt.Sprintf("the annotation %s is not in effect, as a Service keeps the addresses that it has; set %s: \"true\" to have them replaced",
 		service.AnnotationGroup, service.AnnotationReevaluate)
 }
 

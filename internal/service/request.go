@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"purelb.io/purelb/internal/addr"
 )
@@ -28,6 +29,8 @@ const (
 // Request is what a Service asks for, and what it holds.
 type Request struct {
 	Namespace, Name string
+	// UID tells the Service from others that have had its name.
+	UID types.UID
 	// Created orders those who wait for the same address.
 	Created time.Time
 	// Foreign says why the Service is none of our business; "" when it is
@@ -90,6 +93,7 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 	r := Request{
 		Namespace:   svc.Namespace,
 		Name:        svc.Name,
+		UID:         svc.UID,
 		Created:     svc.CreationTimestamp.Time,
 		Foreign:     Foreign(svc, byDefault),
 		Leaving:     svc.DeletionTimestamp != nil,

@@ -46,6 +46,13 @@ func class(name string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.LoadBalancerClass = &name }
 }
 
+// refused has our condition say no, and this.
+func refused(message string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionFalse, Message: message}}
+	}
+}
+
 func showing(ips ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		for _, ip := range ips {
@@ -96,6 +103,20 @@ func TestWhoseServiceItIs(t *testing.T) {
 		{"with our addresses, from which the brand was taken", svc(showing("192.0.2.1"), func(s *corev1.Service) {
 			s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue}}
 		}), true, ""},
+		{"with all that our refusal names, from which the brand was taken", svc(showing("192.0.2.1", "2001:db8::1"),
+			refused("Assigned 192.0.2.1, 2001:db8::1 from pool default; it asks for more")), true, ""},
+		{"with what a write of ours names that was interrupted", svc(showing("192.0.2.1"), refused("Assigned 192.0.2.1; it is being repeated")), true, ""},
+		{"with somebody's addresses, after we had none", svc(showing("192.0.2.1"), refused("pool exhausted")), true, "somebody else gave it its addresses"},
+		{"with somebody's addresses in place of ours", svc(showing("192.0.2.1"), refused("Assigned 192.0.2.2 from pool default; it asks for more")), true,
+			"somebody else gave it its addresses"},
+		{"with somebody's addresses beside ours", svc(showing("192.0.2.1", "192.0.2.2"), refused("Assigned 192.0.2.1 from pool default; it asks for more")), true,
+			"somebody else gave it its addresses"},
+		{"with one of ours", svc(showing("192.0.2.1"), refused("Assigned 192.0.2.1, 192.0.2.2 from pool default")), true, "somebody else gave it its addresses"},
+		{"with one that is written like the beginning of ours", svc(showing("192.0.2.1"), refused("Assigned 192.0.2.10 from pool default")), true,
+			"somebody else gave it its addresses"},
+		{"with somebody's host name, after we had none", svc(refused("Assigned "), func(s *corev1.Service) {
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
+		}), true, "somebody else gave it its addresses"},
 		{"with somebody's addresses", svc(showing("192.0.2.1")), true, "somebody else gave it its addresses"},
 		{"with somebody's host name", svc(func(s *corev1.Service) {
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
@@ -116,7 +137,7 @@ func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 	single, prefer, require := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
 	yes, no := true, false
 	v4, v6 := []addr.Family{addr.V4}, []addr.Family{addr.V6}
-	plain := service.Request{Namespace: "default", Name: "web", Created: created.Time, Families: v4, Policy: service.All}
+	plain := service.Request{Namespace: "default", Name: "web", UID: "uid-1", Created: created.Time, Families: v4, Policy: service.All}
 	with := func(change func(*service.Request)) service.Request {
 		r := plain
 		change(&r)

@@ -47,6 +47,31 @@ func (r Result) condition(svc *corev1.Service, now time.Time) metav1.Condition {
 	return c
 }
 
+// Having is the message of a condition: which addresses r has, if any, and more.
+func (r Result) Having(more string) string {
+	if len(r.Addresses) == 0 {
+		return more
+	}
+	has := assigned(r.Addresses)
+	if r.From != "" {
+		has += " from pool " + r.From
+	}
+	if more != "" {
+		has += "; " + more
+	}
+	return has
+}
+
+// assigned is how the message of a condition begins that tells of addresses. By
+// that they are known to be ours when the brand is gone.
+func assigned(addresses []netip.Addr) string {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = a.String()
+	}
+	return "Assigned " + strings.Join(texts, ", ")
+}
+
 // Says reports whether the condition of svc has this reason and message, so
 // that they are no news.
 func Says(svc *corev1.Service, reason, message string) bool {

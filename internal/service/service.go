@@ -10,9 +10,11 @@ package service
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Annotations that users set.
@@ -112,8 +114,21 @@ func Foreign(svc *corev1.Service, byDefault bool) string {
 		return "no loadBalancerClass, and PureLB is not the default announcer"
 	case class != nil && *class != ClassV1 && *class != ClassV2:
 		return "loadBalancerClass is " + *class
-	case !Branded(svc) && !meta.IsStatusConditionTrue(svc.Status.Conditions, ConditionAllocated) && len(svc.Status.LoadBalancer.Ingress) > 0:
+	case !Branded(svc) && !vouched(svc) && len(svc.Status.LoadBalancer.Ingress) > 0:
 		return "somebody else gave it its addresses"
 	}
 	return ""
+}
+
+// vouched reports whether our condition says that the addresses of svc are from
+// us. One that refuses something must name these and no others: who was given none
+// may have been served by somebody else since.
+func vouched(svc *corev1.Service) bool {
+	c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated)
+	if c == nil {
+		return false
+	}
+	more, assigned := strings.CutPrefix(c.Message, assigned(Ingress(svc)))
+	return c.Status == metav1.ConditionTrue ||
+		assigned && len(Ingress(svc)) > 0 && (more == "" || strings.HasPrefix(more, " from pool ") || strings.HasPrefix(more, "; "))
 }

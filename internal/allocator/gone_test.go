@@ -1,0 +1,55 @@
+package allocator
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/internal/service"
+)
+
+// nothing is a reader of what is not there.
+type nothing struct{ client.Reader }
+
+func (nothing) Get(_ context.Context, name client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, name.Name)
+}
+
+func TestAServiceThatWasMadeAnewInheritsNothing(t *testing.T) {
+	incarnation := func(uid types.UID, group string) *corev1.Service {
+		return plain(func(svc *corev1.Service) { svc.UID, svc.Annotations[service.AnnotationGroup] = uid, group })
+	}
+	first, second := incarnation("1", "default"), incarnation("2", "second")
+	tests := []struct {
+		name         string
+		cached, live client.Reader
+		waits        bool
+		want         string
+	}{
+		{"the cache has heard of both events at once", reader{svc: second}, reader{svc: second}, false, "198.51.100.1"},
+		{"the cache has heard that the first is gone", nothing{}, reader{svc: second}, true, ""},
+		{"the first is gone", nothing{}, nothing{}, false, ""},
+		{"the second is gone too", reader{svc: second}, nothing{}, true, "192.0.2.1"},
+		{"the cache has one that came before", reader{svc: second}, reader{svc: first}, true, "192.0.2.1"},
+		{"the cache has not heard that it is there", nothing{}, reader{svc: first}, true, "192.0.2.1"},
+		{"it is the same", reader{svc: first}, reader{svc: first}, false, "192.0.2.1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"), group(t, "second", "198.51.100.1-198.51.100.9"))
+			s.gets(service.Read(first, true), "192.0.2.1")
+			result, err := s.loop(tt.cached, tt.live, &pen{svc: second}).Reconcile(t.Context(), named(first))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := texts(s.cluster.Book.Held("default/web")); got != tt.want || result.RequeueAfter > 0 != tt.waits {
+				t.Errorf("it holds %q, want %q; it is looked at again after %s", got, tt.want, result.RequeueAfter)
+			}
+		})
+	}
+}

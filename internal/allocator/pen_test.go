@@ -1,0 +1,157 @@
+package allocator
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"purelb.io/purelb/internal/service"
+)
+
+// pen writes one Service, and notes what it was to write.
+type pen struct {
+	client.Client
+	svc  *corev1.Service
+	done []string
+}
+
+// nib is the part of a pen that writes the status.
+type nib struct {
+	client.SubResourceWriter
+	pen *pen
+}
+
+func (p *pen) Status() client.SubResourceWriter { return nib{pen: p} }
+
+func (n nib) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return n.pen.write("status", o, patch)
+}
+
+func (p *pen) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return p.write("spec", o, patch)
+}
+
+func (p *pen) write(what string, o client.Object, patch client.Patch) error {
+	data, err := patch.Data(o)
+	if err != nil {
+		return err
+	}
+	after := p.svc.DeepCopy()
+	if err := json.Unmarshal(data, after); err != nil {
+		return err
+	}
+	p.done = append(p.done, what+" of "+after.ResourceVersion)
+	if after.ResourceVersion != p.svc.ResourceVersion {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "services"}, o.GetName(), nil)
+	}
+	after.ResourceVersion += "+"
+	p.svc = after
+	after.DeepCopyInto(o.(*corev1.Service))
+	return nil
+}
+
+// loop is the loop of Services, for which p writes.
+func (s *shop) loop(cached, live client.Reader, p *pen) *services {
+	writer := &writer{client: p, metrics: newMetrics(nil, nil)}
+	return &services{
+		cached: cached, live: live, write: writer, ledger: s.ledger, metrics: writer.metrics,
+		events:  newRecorder(&sink{}, &writer.busy, slog.New(slog.DiscardHandler)),
+		changed: make(chan struct{}, 1), byDefault: true, log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// plain is a Service called default/web, in a version called 1.
+func plain(change ...func(*corev1.Service)) *corev1.Service {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1", ResourceVersion: "1", Annotations: map[string]string{}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.0.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
+	}
+	for _, c := range change {
+		c(svc)
+	}
+	return svc
+}
+
+func named(svc *corev1.Service) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}
+}
+
+func TestNothingIsWrittenForAVersionThatTheCacheDoesNotHave(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+	svc := plain(func(svc *corev1.Service) {
+		svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		svc.Annotations[service.AnnotationSharing] = "key"
+	})
+	p := &pen{svc: svc}
+	for _, cached := range []func() *corev1.Service{
+		func() *corev1.Service { return svc }, func() *corev1.Service { return svc }, func() *corev1.Service { return p.svc },
+	} {
+		if _, err := s.loop(reader{svc: cached()}, reader{svc: p.svc}, p).Reconcile(t.Context(), named(svc)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := strings.Join(p.done, ", "), "spec of 1, spec of 1, status of 1+"; got != want {
+		t.Errorf("written is the %s, want the %s", got, want)
+	}
+	if got := texts(service.Ingress(p.svc)); got != "192.0.2.1" {
+		t.Errorf("it shows %q", got)
+	}
+}
+
+func TestTouchedAreOurServicesOnly(t *testing.T) {
+	tests := []struct {
+		name string
+		svc  *corev1.Service
+		want string
+	}{
+		{"one without an address", plain(), "status of 1"},
+		{"one to which somebody has given an address since", plain(showing("203.0.113.7")), ""},
+		{"one with ours", plain(showing("192.0.2.1"), func(svc *corev1.Service) { svc.Annotations[service.AnnotationAllocatedBy] = service.Brand }), "status of 1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &pen{svc: tt.svc}
+			o := &opening{live: reader{svc: tt.svc}, write: &writer{client: p, metrics: newMetrics(nil, nil)}, byDefault: true}
+			r, err := o.touch(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
+			if got := strings.Join(p.done, ", "); got != tt.want || err != nil || r == nil {
+				t.Fatalf("written is the %q, want the %q; %v", got, tt.want, err)
+			}
+			// What somebody takes off then does not change whose it is.
+			p.svc.Annotations = nil
+			if after := service.Read(p.svc, true).Foreign; after != r.Foreign {
+				t.Errorf("without annotations it is foreign because %q, and was because %q", after, r.Foreign)
+			}
+		})
+	}
+}
+
+func TestARepeatedWriteLeavesAServiceOursWithoutItsBrand(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+	svc := s.written(plain(), "2")
+	p := &pen{svc: svc}
+	loop := s.loop(reader{svc: svc}, reader{svc: svc}, p)
+	loop.doubts.note(svc, context.DeadlineExceeded)
+	if _, err := loop.Reconcile(t.Context(), named(svc)); err != nil || p.svc.Status.Conditions[0].Reason != reasonPending {
+		t.Fatalf("%v, %v", err, p.svc.Status.Conditions)
+	}
+	p.svc.Annotations = nil
+	if why := service.Read(p.svc, true).Foreign; why != "" {
+		t.Errorf("it is foreign: %s", why)
+	}
+}
+
+func showing(address string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+	}
+}
