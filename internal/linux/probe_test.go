@@ -317,26 +317,38 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 	}
 }
 
-// On a busy machine the answers lie there for a while.
 func TestAProbeDuringWhichTheProcessStoodStillIsAnError(t *testing.T) {
 	newWorld(struct{ testing.TB }{t}) // alone: others would stand still too
-	newNeighborhood(t)
+	fd := newNeighborhood(t).capture(t)
 	s := newStack(t)
 	settle(t, s)
+	stop := exec.Command("sh", "-c", fmt.Sprintf("read probed; sleep 0.5; kill -STOP %[1]d; sleep 4; kill -CONT %[1]d", os.Getpid()))
+	now, err := stop.StdinPipe()
+	if err == nil {
+		err = stop.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := addrsOf("192.0.2.9")
 	probed := make(chan error)
 	go func() {
-		_, err := s.Probe(t.Context(), "eth0", addrsOf("192.0.2.9"), announce.Probing{Count: 1, Wait: time.Second})
+		_, err := s.Probe(t.Context(), "eth0", asked, announce.Probing{Count: 1, Wait: 2 * time.Second})
 		probed <- err
 	}()
-	stop := fmt.Sprintf("kill -STOP %[1]d; sleep 3; kill -CONT %[1]d", os.Getpid())
-	if out, err := exec.Command("sh", "-c", stop).CombinedOutput(); err != nil {
-		t.Errorf("%v %s", err, out)
+	frame(t, fd, func(f []byte) bool { return bytes.Contains(f, asked[0].AsSlice()) })
+	if _, err := now.Write([]byte("yes\n")); err != nil {
+		t.Error(err)
+	}
+	if err := stop.Wait(); err != nil {
+		t.Error(err)
 	}
 	if err := <-probed; !errors.Is(err, errStoodStill) {
 		t.Errorf("the probe ended with %v", err)
 	}
 }
 
+// On a busy machine the answers lie there for a while.
 func TestAnswersThatLieThereAreHeardBeforeTheEnd(t *testing.T) {
 	newWorld(t)
 	other := newNeighborhood(t)
