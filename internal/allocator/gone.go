@@ -3,7 +3,6 @@ package allocator
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,7 +30,7 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 		if s.ledger.replaces(pool.Owner(name.String()), svc.UID) {
 			s.forget(name)
 		}
-		return reconcile.Result{RequeueAfter: time.Second}, nil
+		return later, nil
 	}
 	s.ledger.forget(pool.Owner(name.String()))
 	return reconcile.Result{}, s.release(ctx, svc)
@@ -40,7 +39,7 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 // forget forgets the Service of this name, which is gone.
 func (s *services) forget(name types.NamespacedName) {
 	s.ledger.forget(pool.Owner(name.String()))
-	s.doubts.forget(name)
+	s.attempts.forget(name)
 }
 
 // release takes what we wrote out of svc, which is of another type now.
@@ -63,7 +62,7 @@ func (s *services) renew(ctx context.Context, name types.NamespacedName, uid typ
 	now := &corev1.Service{}
 	switch err := s.live.Get(ctx, name, now); {
 	case apierrors.IsNotFound(err), err == nil && now.UID != uid:
-		return reconcile.Result{RequeueAfter: time.Second}, nil
+		return later, nil
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read service %s: %w", name, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,6 +19,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/process"
 )
 
 // reporter keeps the status of ServiceGroups and LBNodeAgents. It is the only
@@ -31,7 +33,9 @@ type reporter struct {
 	metrics *metrics
 	// changed is poked when there may be something to report.
 	changed chan struct{}
-	log     *slog.Logger
+	// burst is of Services.
+	burst process.Burst
+	log   *slog.Logger
 }
 
 // breather is the time between two rounds of reports, so that each object is
@@ -57,6 +61,9 @@ func (r *reporter) Start(ctx context.Context) error {
 			poke(r.changed)
 		}
 		pause(ctx, breather)
+		if len(r.changed) == 0 && r.burst.Over(r.ledger.known()) {
+			debug.FreeOSMemory()
+		}
 	}
 }
 

@@ -25,13 +25,17 @@ type services struct {
 	ledger       *ledger
 	events       *recorder
 	metrics      *metrics
-	doubts       doubts
+	attempts     attempts
 	// changed is poked when the book may have changed.
 	changed chan struct{}
 	// byDefault says that Services without a class are ours.
 	byDefault bool
 	log       *slog.Logger
 }
+
+// later has a Service looked at again of which a newer version is on its way to
+// us: at the latest then, and at once when it has come.
+var later = reconcile.Result{RequeueAfter: time.Second}
 
 // Reconcile makes one Service say what it should.
 func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -42,6 +46,9 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return s.gone(ctx, req.NamespacedName)
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read service %s: %w", req, err)
+	}
+	if s.attempts.replaced(svc) {
+		return later, nil
 	}
 	r := service.Read(svc, s.byDefault)
 	if s.ledger.replaces(owner(r), r.UID) {
@@ -87,7 +94,7 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Req
 func (s *services) wait(r service.Request, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		s.log.Debug("conflict", "service", r.Key())
-		return reconcile.Result{RequeueAfter: time.Second}, nil
+		return later, nil
 	}
 	return reconcile.Result{}, err
 }
@@ -101,7 +108,7 @@ func (s *services) unlessOutdated(ctx context.Context, svc *corev1.Service, addr
 		now := &corev1.Service{}
 		switch err := s.live.Get(ctx, name, now); {
 		case apierrors.IsNotFound(err), err == nil && now.ResourceVersion != svc.ResourceVersion:
-			return reconcile.Result{RequeueAfter: time.Second}, nil
+			return later, nil
 		case err != nil:
 			return reconcile.Result{}, fmt.Errorf("read service %s: %w", name, err)
 		}
@@ -129,11 +136,10 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, r service.Reque
 	return true, nil
 }
 
-// status patches the status of svc, and remembers if nobody knows whether that
-// was done.
+// status patches the status of svc, and remembers how that went.
 func (s *services) status(ctx context.Context, svc *corev1.Service, patch []byte) error {
-	_, err := s.write.status(ctx, svc, patch)
-	s.doubts.note(svc, err)
+	after, err := s.write.status(ctx, svc, patch)
+	s.attempts.note(svc, after, err)
 	return err
 }
 
@@ -143,7 +149,9 @@ func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, r servi
 	if err != nil {
 		return err
 	}
-	if _, err = s.write.spec(ctx, svc, patch); err != nil {
+	after, err := s.write.spec(ctx, svc, patch)
+	s.attempts.note(svc, after, err)
+	if err != nil {
 		return err
 	}
 	s.tellPolicy(svc, r, d)

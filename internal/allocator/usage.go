@@ -54,3 +54,10 @@ func saturatingAdd(a, b int64) int64 {
 	}
 	return a + b
 }
+
+// known is how many Services the ledger knows.
+func (l *ledger) known() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.uids)
+}
