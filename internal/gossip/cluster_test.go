@@ -29,10 +29,12 @@ type agent struct {
 // cluster is agents in an ether. It is used in a bubble, where time passes when
 // nobody has anything to do.
 type cluster struct {
-	t      *testing.T
-	ether  *ether
+	t     *testing.T
+	ether *ether
+	wg    sync.WaitGroup
+	// agents are read by those that are looking for seeds meanwhile.
+	mu     sync.Mutex
 	agents []*agent
-	wg     sync.WaitGroup
 }
 
 func inCluster(t *testing.T, n int, f func(*cluster)) {
@@ -75,7 +77,9 @@ func (c *cluster) start(node string, i int, change func(*Options)) *agent {
 	a.Gossip = g
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
+	c.mu.Lock()
 	c.agents = append(c.agents, a)
+	c.mu.Unlock()
 	c.wg.Go(func() {
 		if err := g.Run(ctx); err != nil {
 			c.t.Error(err)
@@ -86,6 +90,8 @@ func (c *cluster) start(node string, i int, change func(*Options)) *agent {
 }
 
 func (c *cluster) seeds(context.Context) ([]netip.AddrPort, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var all []netip.AddrPort
 	for _, a := range c.agents[:min(3, len(c.agents))] {
 		all = append(all, a.port.addr)
@@ -146,7 +152,9 @@ func (c *cluster) pass(d time.Duration) {
 func (c *cluster) powerOff(i int) *agent {
 	a := c.agents[i]
 	a.port.powerOff()
+	c.mu.Lock()
 	c.agents = slices.Delete(slices.Clone(c.agents), i, i+1)
+	c.mu.Unlock()
 	a.stop()
 	return a
 }

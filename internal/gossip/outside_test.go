@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,25 +52,29 @@ func TestWhoHasAnotherKeyStaysOutside(t *testing.T) {
 func TestSeedsAreAskedUntilSomebodyIsFoundAndThenNoMore(t *testing.T) {
 	inCluster(t, 0, func(c *cluster) {
 		c.start("node-000", 0, func(o *Options) { o.Seeds = nil })
-		asked := 0
-		answer := errors.New("no answer")
+		var asked atomic.Int32
+		var answers atomic.Bool
 		late := c.start("node-001", 1, func(o *Options) {
-			o.Seeds = func(context.Context) ([]netip.AddrPort, error) {
-				asked++
-				return []netip.AddrPort{c.agents[0].port.addr}, answer
+			o.Seeds = func(ctx context.Context) ([]netip.AddrPort, error) {
+				asked.Add(1)
+				seeds, err := c.seeds(ctx)
+				if !answers.Load() {
+					err = errors.New("no answer")
+				}
+				return seeds, err
 			}
 		})
 		c.pass(time.Minute)
 		if late.Health().SeedFailures == 0 || late.view() != "node-001 alive" {
 			t.Errorf("with nobody to ask it sees %s", late.view())
 		}
-		answer = nil
+		answers.Store(true)
 		c.pass(2 * time.Minute)
 		c.expect("with an answer", "node-000 alive, node-001 alive")
-		before := asked
+		before := asked.Load()
 		c.pass(10 * time.Minute)
-		if asked > before || before > 20 {
-			t.Errorf("asked %d times, then %d times more", before, asked-before)
+		if after := asked.Load(); after > before || before > 20 {
+			t.Errorf("asked %d times, then %d times more", before, after-before)
 		}
 	})
 }

@@ -30,9 +30,9 @@ type table struct {
 	sent                     map[string]time.Time
 	lastSent, taken, contact time.Time
 	// settled is from when the others know of us, and of our networks; zero
-	// until our Lease came back. A node that nobody knew of waits for settle before it takes
-	// anything, so that nodes that start together see each other first;
-	// settling is what this one waits.
+	// until our Lease came back. A node that nobody knew of waits for settle
+	// before it takes anything, so that nodes that start together see each
+	// other first; settling is what this one waits.
 	settled          time.Time
 	settle, settling time.Duration
 }

@@ -14,8 +14,8 @@ import (
 // The Book is right where it disagrees with the status: an address in a status
 // that was edited by hand was not allocated, and one that is missing there may
 // not have been written yet. What the Service claims is as if it were in the
-// Book. A family of which the Book has nothing for the
-// Service is one that was allocated by an earlier allocator.
+// Book. A family of which the Book has nothing for the Service is one that was
+// allocated by an earlier allocator.
 func (m *matter) keep() {
 	mine := append(m.claimed(), m.booked...)
 	for _, f := range m.r.Families {

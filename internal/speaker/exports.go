@@ -12,18 +12,12 @@ import (
 
 // exports are the learned routes that go into the kernel.
 type exports struct {
+	paced
 	rules     []peering.ExportRule
 	protocol  int
 	dampening time.Duration
 
-	busy bool
-	// due is when to program; zero: when something happens.
-	due   time.Time
 	retry time.Duration
-	// cost is how long it took last. It is not done again for ten times that:
-	// with all routes of the Internet, some of them always change.
-	cost time.Duration
-	last time.Time
 	// realms are where routes of ours may be: what is in them when rules
 	// change has to go.
 	realms []routing.Realm
@@ -86,30 +80,26 @@ func (e *exports) wish(now time.Time) {
 	}
 }
 
-// later has the routes be programmed at the given time or before, but neither
-// when that would be too often nor, by any rules, when what an earlier process
-// left is to stay.
+// later has the routes be programmed at the given time or before, but not, by any
+// rules, while what an earlier process left is to stay.
 func (e *exports) later(at time.Time) {
-	at = latest(at, e.last.Add(min(10*e.cost, rereadEvery)))
 	if len(e.rules) > 0 {
 		at = latest(at, e.hold)
 	}
-	if e.due.IsZero() || at.Before(e.due) {
-		e.due = at
-	}
+	e.paced.later(at)
 }
 
 // export begins to program the kernel, unless that is under way.
 func (s *Speaker) export(now time.Time) {
 	e := &s.exports
-	if e.busy || e.due.IsZero() || now.Before(e.due) {
+	if !e.ready(now) {
 		return
 	}
 	if len(e.rules) == 0 && len(e.realms) == 0 {
 		e.due, e.done = time.Time{}, exported{}
 		return
 	}
-	e.busy, e.due = true, time.Time{}
+	e.begin()
 	rules, protocol, before := e.rules, e.protocol, e.realms
 	s.beside.start(s.life, func(ctx context.Context) note {
 		began := time.Now()
@@ -119,15 +109,6 @@ func (s *Speaker) export(now time.Time) {
 			s.exportedRoutes(ctx, now, done, err)
 		}
 	})
-}
-
-// ended has what was wished for meanwhile wait for its time.
-func (e *exports) ended(now time.Time, cost time.Duration) {
-	e.busy, e.last, e.cost = false, now, cost
-	if wished := e.due; !wished.IsZero() {
-		e.due = time.Time{}
-		e.later(wished)
-	}
 }
 
 // exportedRoutes notes what came of programming.

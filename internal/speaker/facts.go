@@ -33,12 +33,8 @@ const (
 // facts are what is so, as it was read last, for reports and for the neighbours
 // that come by themselves.
 type facts struct {
-	busy bool
-	due  time.Time
-	// cost is how long it took last. It is not read again for ten times that.
-	cost time.Duration
-	last time.Time
-	// pause is how long after that it is read again.
+	paced
+	// pause is how long it is until they are read again.
 	pause time.Duration
 	// burst is of addresses.
 	burst process.Burst
@@ -65,23 +61,13 @@ func (f found) same(g found) bool {
 // wish has the facts be read again, soon.
 func (f *facts) wish(now time.Time) { f.later(now.Add(calm)) }
 
-// later has them be read again at the given time, or before.
-func (f *facts) later(at time.Time) {
-	if earliest := f.last.Add(min(10*f.cost, rereadEvery)); at.Before(earliest) {
-		at = earliest
-	}
-	if f.due.IsZero() || at.Before(f.due) {
-		f.due = at
-	}
-}
-
 // look begins to read the facts, unless that is under way.
 func (s *Speaker) look(now time.Time) {
 	f := &s.facts
-	if f.busy || f.due.IsZero() || now.Before(f.due) {
+	if !f.ready(now) {
 		return
 	}
-	f.busy, f.due = true, time.Time{}
+	f.begin()
 	var patterns []string
 	for _, i := range s.imports.rules {
 		patterns = append(patterns, i.patterns...)
@@ -95,16 +81,6 @@ func (s *Speaker) look(now time.Time) {
 			s.takeFacts(ctx, now, found, err)
 		}
 	})
-}
-
-// ended has what was wished for meanwhile wait for its time: what was read may be
-// older.
-func (f *facts) ended(now time.Time, cost time.Duration) {
-	f.busy, f.last, f.cost = false, now, cost
-	if wished := f.due; !wished.IsZero() {
-		f.due = time.Time{}
-		f.later(wished)
-	}
 }
 
 func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patterns []string) (f found, err error) {
