@@ -24,9 +24,9 @@ type attempts struct {
 type attempt struct {
 	// version is the one that it was to replace.
 	version string
-	// past says that the API server has another by now. Otherwise nobody knows
-	// how the write went, and it may still be done as long as the Service has
-	// that version.
+	// past says that the API server has another by now, as it has answered with
+	// that. Otherwise nobody knows how the write went, and it may still be done
+	// as long as the Service has that version.
 	past bool
 }
 
@@ -36,14 +36,15 @@ func (a *attempts) note(svc, after *corev1.Service, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name := client.ObjectKeyFromObject(svc)
-	if err == nil && after.ResourceVersion == svc.ResourceVersion || apierrors.IsNotFound(err) {
+	// A conflict proves no newer version: a webhook may claim one.
+	if err == nil && after.ResourceVersion == svc.ResourceVersion || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		delete(a.of, name)
 		return
 	}
 	if a.of == nil {
 		a.of = map[types.NamespacedName]attempt{}
 	}
-	a.of[name] = attempt{version: svc.ResourceVersion, past: err == nil || apierrors.IsConflict(err)}
+	a.of[name] = attempt{version: svc.ResourceVersion, past: err == nil}
 }
 
 // replaced reports whether svc, which is from the cache, is of a version that is

@@ -32,11 +32,11 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 		}
 		return later, nil
 	}
-	s.ledger.forget(pool.Owner(name.String()))
+	s.forget(name)
 	return reconcile.Result{}, s.release(ctx, svc)
 }
 
-// forget forgets the Service of this name, which is gone.
+// forget forgets the Service of this name, which is gone, or of another type.
 func (s *services) forget(name types.NamespacedName) {
 	s.ledger.forget(pool.Owner(name.String()))
 	s.attempts.forget(name)

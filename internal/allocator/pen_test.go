@@ -93,7 +93,7 @@ func TestNothingIsWrittenForAVersionThatTheCacheDoesNotHave(t *testing.T) {
 		meanwhile, want string
 	}{
 		{"and once for each that it has", "1", "spec of 1, status of 1+"},
-		{"nor again after a conflict", "7", "spec of 1, spec of 7, status of 7+"},
+		{"and after a conflict again", "7", "spec of 1, spec of 1, spec of 7, status of 7+"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -45,13 +45,19 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 }
 
 // NotifyJoin gets who is alive and was not.
-func (d *delegate) NotifyJoin(n *memberlist.Node) { (*Gossip)(d).heard(n) }
+func (d *delegate) NotifyJoin(n *memberlist.Node) {
+	d.vigil.company(1)
+	(*Gossip)(d).heard(n)
+}
 
 // NotifyUpdate gets who says something new.
 func (d *delegate) NotifyUpdate(n *memberlist.Node) { (*Gossip)(d).heard(n) }
 
 // NotifyLeave gets who is not alive any more.
-func (d *delegate) NotifyLeave(n *memberlist.Node) { (*Gossip)(d).lost(n) }
+func (d *delegate) NotifyLeave(n *memberlist.Node) {
+	d.vigil.company(-1)
+	(*Gossip)(d).lost(n)
+}
 
 func (g *Gossip) heard(n *memberlist.Node) {
 	id, err := parseIdentity(n.Name)

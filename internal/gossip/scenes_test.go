@@ -59,6 +59,28 @@ func TestHalvesThatWereCutFromEachOtherFindTogether(t *testing.T) {
 	})
 }
 
+func TestWhoWasAloneTakesMessagesAtOnce(t *testing.T) {
+	inCluster(t, 2, func(c *cluster) {
+		a, b := c.agents[0], c.agents[1]
+		c.pass(5 * time.Second)
+		b.port.putOnSide(1)
+		c.pass(3 * time.Second)
+		b.port.putOnSide(0)
+		for a.view() != "node-000 alive, node-001 alive" || b.view() != a.view() {
+			c.pass(time.Millisecond)
+		}
+		for from, to := range map[*agent]string{a: "node-001", b: "node-000"} {
+			if err := from.Send(c.t.Context(), to, []byte("take")); err != nil {
+				t.Error(err)
+			}
+		}
+		c.pass(100 * time.Millisecond)
+		if len(a.got) != 1 || len(b.got) != 1 {
+			t.Errorf("received are %q and %q; dropped as stale %d and %d", a.got, b.got, a.Health().StaleMessages, b.Health().StaleMessages)
+		}
+	})
+}
+
 func TestWhatIsPublishedIsKnownEverywhereAtOnce(t *testing.T) {
 	inCluster(t, 10, func(c *cluster) {
 		c.agents[4].Publish(Record{Subnets: prefixes("192.0.2.0/24")})

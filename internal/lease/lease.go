@@ -94,7 +94,8 @@ func (l *Leases) Publish(r Record) {
 	}
 	if l.record != nil && len(l.record.Subnets) == 0 && len(r.Subnets) > 0 {
 		l.table.unsettle(time.Now())
-		poke(l.look) // to be told when it is settled again
+		// When it is settled again is to be told whatever the API server does.
+		time.AfterFunc(l.table.settle, func() { poke(l.changed) })
 	}
 	l.record = &r
 	poke(l.renew)

@@ -185,25 +185,36 @@ func TestANodeThatFindsItsNetworksAgainTrustsNothingAtFirst(t *testing.T) {
 	await(t, l, "node-a is known with its network", func(p election.Peers) bool { return p.Trusted && len(p.Known) == 1 })
 }
 
-// away is an API server that is away.
-type away struct{ coordination.LeaseInterface }
+// away is an API server that is away, or that only does not answer.
+type away struct {
+	coordination.LeaseInterface
+	hangs bool
+}
 
 var errAway = errors.New("connection refused")
 
-func (away) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
-	return nil, errAway
+func (a away) Get(ctx context.Context, _ string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return nil, a.answer(ctx)
 }
 
-func (away) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
-	return nil, errAway
+func (a away) List(ctx context.Context, _ metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	return nil, a.answer(ctx)
+}
+
+func (a away) answer(ctx context.Context) error {
+	if a.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return errAway
 }
 
 func TestANodeThatFindsItsNetworksAgainIsSettledSoonWhileTheAPIServerIsAway(t *testing.T) {
-	for _, watched := range []bool{true, false} {
+	for _, tt := range []struct{ watched, hangs bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
 		synctest.Test(t, func(t *testing.T) {
-			l, stop := start(t, away{}, "node-a", 10*time.Second)
+			l, stop := start(t, away{hangs: tt.hangs}, "node-a", 10*time.Second)
 			defer stop()
-			l.Keep(Keeping{Watch: watched})
+			l.Keep(Keeping{Watch: tt.watched})
 			l.update(func(t *table) bool {
 				t.listed, t.settled = time.Now(), time.Now()
 				return true
@@ -214,12 +225,12 @@ func TestANodeThatFindsItsNetworksAgainIsSettledSoonWhileTheAPIServerIsAway(t *t
 			if l.View().Settled {
 				t.Error("settled before the others can know")
 			}
-			limit := time.After(5 * time.Second)
+			limit := time.After(l.opt.RetryPeriod + time.Millisecond)
 			for !l.View().Settled {
 				select {
 				case <-l.Changed():
 				case <-limit:
-					t.Fatalf("with a watch %t: nobody is told that it is settled", watched)
+					t.Fatalf("with a watch %t, of one that hangs %t: nobody is told that it is settled", tt.watched, tt.hangs)
 				}
 			}
 		})

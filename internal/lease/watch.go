@@ -23,7 +23,6 @@ func (l *Leases) watch(ctx context.Context) error {
 		if !l.wait(ctx, l.opt.RetryPeriod) || !l.now().Watch {
 			return nil
 		}
-		poke(l.changed) // we may be settled by now
 	}
 	l.Prove()
 	informer, synced, err := l.informer()
