@@ -74,10 +74,14 @@ func sameSpeaker(a, b peering.Global) bool {
 	return a.ASN == b.ASN && a.RouterID == b.RouterID && reflect.DeepEqual(a.Confederation, b.Confederation)
 }
 
-// resume has a server run as it was before.
+// resume has a server run as it was before. When none of the addresses that it
+// listened at is left, it does not: without any, GoBGP listens everywhere.
 func (s *Server) resume(ctx context.Context, before found, restarting bool) error {
 	wanted := before.whole()
-	wanted.Global, _ = listening(wanted.Global, nil)
+	wanted.Global, _ = listening(before.global, nil)
+	if err := startable(before.global, wanted.Global); err != nil {
+		return fmt.Errorf("go on as before: %w", err)
+	}
 	if err := s.start(wanted.Global, before.vpn); err != nil {
 		return fmt.Errorf("go on as before: %w", err)
 	}

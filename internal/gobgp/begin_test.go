@@ -91,6 +91,60 @@ func TestAGlobalThatCannotBeHadLeavesWhatRan(t *testing.T) {
 	}
 }
 
+func TestWhatRunsOnFollowsItsNeighborAlthoughAGlobalCannotBeHad(t *testing.T) {
+	newWorld(t)
+	here := bgptest.Here(t)
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
+	router := func() string {
+		var all []string
+		for _, n := range neighbors(t, s) {
+			all = append(all, n.Address.String())
+		}
+		return strings.Join(all, " ")
+	}
+	here.IP("neigh flush dev eth0\nneigh add fe80::1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
+	apply(t, s, state(p))
+	if got := router(); got != "fe80::1%eth0" {
+		t.Fatalf("the neighbor is %s", got)
+	}
+	wrong := state(p)
+	wrong.Global.Device = "nowhere0"
+	here.IP("neigh del fe80::1 dev eth0\nneigh add fe80::2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent")
+	if _, err := s.Apply(t.Context(), wrong, false); err == nil || errors.Is(err, ErrStopped) {
+		t.Errorf("the error is %v", err)
+	}
+	if got := router(); got != "fe80::2%eth0" {
+		t.Errorf("with another router, the neighbor is %s", got)
+	}
+}
+
+func TestAServerWhoseAddressesAreGoneDoesNotListenElsewhere(t *testing.T) {
+	newWorld(t)
+	here := bgptest.Here(t)
+	here.IP("address add 203.0.113.77/32 dev eth0")
+	taken, err := net.Listen("tcp", "192.0.2.1:1179")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := newServer(t)
+	wanted := state()
+	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("203.0.113.77")}
+	apply(t, s, wanted)
+	here.IP("address del 203.0.113.77/32 dev eth0")
+	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	wanted.Global.Port = 1179
+	if _, err := s.Apply(t.Context(), wanted, false); !errors.Is(err, ErrStopped) {
+		t.Errorf("the error is %v, want %v", err, ErrStopped)
+	}
+	if conn, err := net.Dial("tcp", "192.0.2.1:179"); err == nil {
+		conn.Close()
+		t.Error("it listens where it never did")
+	}
+}
+
 func TestSessionsLeaveByTheDeviceOfAll(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 passive", " neighbor 192.0.2.1 password secret")

@@ -84,8 +84,8 @@ func New(log *slog.Logger) *Server {
 
 // Apply makes the server be wanted. What cannot be had of it is in the answer,
 // each with its path; all else is applied, and applying again tries again. A
-// Global that cannot be had is an error, and what ran before runs on; when
-// nothing does, that is ErrStopped.
+// Global that cannot be had is an error, and what ran before runs on, and is
+// applied again; when nothing does, that is ErrStopped.
 //
 // With restarting this process says to the neighbours that it restarts, and
 // that they are to keep what they have learned from it (RFC 4724); only peers
@@ -103,13 +103,22 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 	case err != nil && s.engine == nil:
 		return nil, fmt.Errorf("start BGP: %w: %w", ErrStopped, err)
 	case err != nil:
-		return nil, fmt.Errorf("start BGP: %w", err)
+		// Neighbours move, and come late, whatever else is wanted.
+		s.again(ctx)
+		return nil, errors.Join(fmt.Errorf("start BGP: %w", err), s.engine.broken())
 	}
 	wanted.Global = global
 	s.wanted = wanted
 	a := application{Server: s, ctx: ctx, wanted: wanted, restarting: restarting || kept, problems: problems}
 	a.apply()
 	return a.problems, s.engine.broken()
+}
+
+// again applies again what was applied last.
+func (s *Server) again(ctx context.Context) application {
+	a := application{Server: s, ctx: ctx, wanted: s.wanted}
+	a.apply()
+	return a
 }
 
 // Stop ends all sessions. Graceful, neighbours that agreed to it keep the

@@ -87,7 +87,6 @@ func (s *Server) repair(e *engine) bool {
 	if s.engine != e {
 		return true
 	}
-	a := application{Server: s, ctx: context.Background(), wanted: s.wanted}
-	a.apply()
+	a := s.again(context.Background())
 	return len(peering.Diff(a.wanted, s.found.state()).AddPeers) == 0
 }

@@ -61,13 +61,18 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)
 }
 
-// hush has nothing be told any more, and returns when nothing is: what is told at
-// the end is to be the last.
+// hush has nothing be told or applied any more, and returns when nothing is: what
+// is told at the end is to be the last, and a server that has said goodbye would
+// begin anew if it was applied again.
 func (s *Speaker) hush(ctx context.Context, w *waits) {
 	s.leaving = true
+	limit := time.Now().Add(closeLimit)
 	s.await(ctx, w, func(now time.Time) time.Time {
-		if s.publishing.busy {
+		switch {
+		case s.publishing.busy:
 			return now.Add(fullCheck)
+		case s.governing.acts():
+			return limit
 		}
 		return now
 	})

@@ -25,7 +25,7 @@ type fakeServer struct {
 	routes  map[peering.RouteKey]peering.Route
 	// began is how it was when it was applied first.
 	began string
-	// stuck, when it is not nil, holds up Apply.
+	// stuck, when it is not nil, holds up Apply and Stop.
 	stuck     chan struct{}
 	refuse    []peering.Problem
 	err       error
@@ -44,15 +44,8 @@ func newFakeServer() *fakeServer {
 }
 
 func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error) {
-	s.mu.Lock()
-	stuck := s.stuck
-	s.mu.Unlock()
-	if stuck != nil {
-		select {
-		case <-stuck:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if err := s.unstuck(ctx); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,6 +58,22 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 	}
 	s.state, s.running, s.stopped = wanted, true, ""
 	return s.refuse, nil
+}
+
+// unstuck waits while it is stuck.
+func (s *fakeServer) unstuck(ctx context.Context) error {
+	s.mu.Lock()
+	stuck := s.stuck
+	s.mu.Unlock()
+	if stuck == nil {
+		return nil
+	}
+	select {
+	case <-stuck:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (s *fakeServer) Announce(_ context.Context, routes []peering.Route) error {
@@ -126,7 +135,10 @@ func (s *fakeServer) Down(_ context.Context, neighbor netip.Addr) error {
 
 func (s *fakeServer) Events() <-chan struct{} { return s.events }
 
-func (s *fakeServer) Stop(_ context.Context, graceful bool) error {
+func (s *fakeServer) Stop(ctx context.Context, graceful bool) error {
+	if err := s.unstuck(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running, s.stopped = false, fmt.Sprintf("stopped, graceful %v", graceful)
@@ -193,6 +205,8 @@ type fakeKernel struct {
 	listErr error
 	egress  map[netip.Addr]peering.Egress
 	routers map[string]netip.Addr
+	// slow is how long it takes to find the router on a link.
+	slow    time.Duration
 	adverts map[string]int
 	routes  map[int]map[uint32][]routing.Route
 	// programmed is how often there was an attempt at routes, and stuck what is
@@ -289,8 +303,10 @@ func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return 
 
 func (k *fakeKernel) LinkLocalNeighbor(_ context.Context, iface string) (netip.Addr, bool, error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	a, ok := k.routers[iface]
+	slow := k.slow
+	k.mu.Unlock()
+	time.Sleep(slow)
 	return a, ok, nil
 }
 

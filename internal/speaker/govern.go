@@ -62,11 +62,14 @@ func (g *governing) later(at time.Time) {
 	}
 }
 
+// acts says whether an errand is under way, and does not only wait for addresses.
+func (g *governing) acts() bool { return g.busy && !g.waiting }
+
 // govern begins to make the server be what the input means, unless that is under
-// way.
+// way or the goodbye is being said.
 func (s *Speaker) govern(ctx context.Context, now time.Time) {
 	g := &s.governing
-	if g.busy || !s.known || g.due.IsZero() || now.Before(g.due) {
+	if g.busy || s.leaving || !s.known || g.due.IsZero() || now.Before(g.due) {
 		return
 	}
 	g.busy, g.due = true, time.Time{}
@@ -162,7 +165,7 @@ type application struct {
 // process hear all of it again before they hear that it is all.
 func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	g := &s.governing
-	if !g.waiting || !g.begun && !s.listed() {
+	if !g.waiting || s.leaving || !g.begun && !s.listed() {
 		return
 	}
 	g.waiting = false
@@ -262,7 +265,7 @@ func (s *Speaker) end(ctx context.Context) {
 	s.exports.rule(time.Now(), peering.Decision{})
 	in, began := s.input, time.Now()
 	s.beside.start(ctx, func(ctx context.Context) note {
-		err := errors.Join(s.Server.Announce(ctx, nil), s.BFD.Set(ctx, nil), s.Server.Stop(ctx, false))
+		err := errors.Join(s.Server.Announce(ctx, nil), s.Server.Stop(ctx, false))
 		return func(ctx context.Context, now time.Time) {
 			g.news = true
 			if was {
@@ -273,7 +276,8 @@ func (s *Speaker) end(ctx context.Context) {
 					s.Log.InfoContext(ctx, "withdrawn", "node", s.Node, "reason", "there is no BGPConfiguration")
 				}
 				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
-				g.fallback, g.found, s.sessions.set = nil, nil, nil
+				g.fallback, g.found, s.facts.neighbors = nil, nil, nil
+				s.setSessions(ctx, now) // none, and nobody has been met
 				s.rememberBeside(ctx, in)
 			}
 			s.facts.wish(now)

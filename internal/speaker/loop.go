@@ -64,7 +64,7 @@ func (s *Speaker) next(now time.Time) time.Time {
 	}
 	consider(s.drain.due())
 	consider(s.imports.due)
-	if !s.governing.busy && s.known {
+	if !s.governing.busy && !s.leaving && s.known {
 		consider(s.governing.due)
 	}
 	if !s.exports.busy {

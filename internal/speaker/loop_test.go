@@ -365,6 +365,47 @@ func TestTheGoodbyeIsTheLastThatIsTold(t *testing.T) {
 	})
 }
 
+// gracefulLink is one unnumbered neighbour, who is looked for again and again.
+const gracefulLink = `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}]}`
+
+func TestAServerThatIsBeingAppliedSaysGoodbyeAfterThat(t *testing.T) {
+	inWorld(t, gracefulLink, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		w.kernel.slow = 2 * settledFor / 3
+	}, func(w *world) {
+		before := w.server.applied
+		w.cancel()
+		time.Sleep(settledFor / 2)
+		w.kernel.change(func(*fakeKernel) {}) // it is applied after settledFor
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		if w.server.applied == before {
+			t.Error("nothing was applied")
+		}
+		want(t, "the end", w.server.String(), "stopped, graceful true")
+	})
+}
+
+func TestNothingIsAppliedWhileTheGoodbyeIsBeingSaid(t *testing.T) {
+	inWorld(t, gracefulLink, nil, func(w *world) {
+		release := make(chan struct{})
+		w.reports.hold(release)
+		w.server.change(established("192.0.2.1", 65001))
+		settle() // what is so is being told, and holds the goodbye up
+		w.cancel()
+		settle()
+		before := w.server.applied
+		w.kernel.change(func(*fakeKernel) {})
+		time.Sleep(2 * fullCheck)
+		synctest.Wait()
+		if n := w.server.applied - before; n != 0 {
+			t.Errorf("applied %d times", n)
+		}
+		close(release)
+	})
+}
+
 func TestANeighborThatBFDMissesIsDown(t *testing.T) {
 	const watched = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {enabled: true}}]}`
 	inWorld(t, watched, nil, func(w *world) {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/peering"
 )
@@ -50,6 +51,45 @@ func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
 		w.edit(spec)
 		want(t, "BFD", w.bfd.String(), "")
 		want(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10")
+	})
+}
+
+// TestBFDOfAConfigurationThatCameBackWaitsForBGP which the deletion has ended, and
+// of which nothing has been read since.
+func TestBFDOfAConfigurationThatCameBackWaitsForBGP(t *testing.T) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
+	inWorld(t, spec, nil, func(w *world) {
+		w.server.change(established("192.0.2.1", 65001))
+		settle()
+		want(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3")
+		config := configuration(t, "default", spec)
+		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
+		atOnce()
+		want(t, "BFD without a configuration", w.bfd.String(), "")
+		w.server.change(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
+		w.cluster.change(func(s *Snapshot) { s.Configs = []bgpv1.BGPConfiguration{config} })
+		atOnce()
+		want(t, "sessions", w.server.String(), sessions1)
+		want(t, "BFD before BGP", w.bfd.String(), "")
+		w.server.change(established("192.0.2.1", 65001))
+		settle()
+		want(t, "BFD with BGP", w.bfd.String(), "192.0.2.1 300ms x 3")
+	})
+}
+
+func TestBFDThatBeginsWhileTheConfigurationIsBeingDeletedEnds(t *testing.T) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
+	inWorld(t, spec, nil, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
+		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
+		atOnce()
+		w.server.change(established("192.0.2.1", 65001))
+		settle()
+		want(t, "BFD meanwhile", w.bfd.String(), "192.0.2.1 300ms x 3")
+		close(w.server.stuck)
+		settle()
+		want(t, "sessions", w.server.String(), "stopped, graceful false")
+		want(t, "BFD", w.bfd.String(), "")
 	})
 }
 
