@@ -87,13 +87,17 @@ spec: {remote: {v4pool: {subnet: 10.64.0.0/16, pool: 10.64.0.0/16, aggregation: 
 `
 
 // set are Services in a namespace, with cluster addresses from one on, which
-// begin with a text that those of the other do not begin with, and their class.
-type set struct{ namespace, from, prefix, class string }
+// begin with a text that those of the other do not begin with.
+type set struct {
+	namespace, from, prefix string
+	kind                    corev1.ServiceType
+}
 
-// The Services that have an allocator, and those of the floor.
+// The Services that have an allocator, and those of the floor, of which it is to
+// hear nothing.
 var (
-	served = set{"default", "10.96.128.0", "10.96.1", service.ClassV2}
-	bare   = set{"bare", "10.96.200.0", "10.96.2", "example.com/bare"}
+	served = set{"default", "10.96.128.0", "10.96.1", corev1.ServiceTypeLoadBalancer}
+	bare   = set{"bare", "10.96.200.0", "10.96.2", corev1.ServiceTypeClusterIP}
 )
 
 // bulkWorld is an API server with many Services.
@@ -158,7 +162,6 @@ func (w *bulkWorld) restart() {
 	w.Helper()
 	began := time.Now()
 	p := w.start()
-	defer p.kill()
 	p.uses(bulk)
 	w.result("restart_adopt_10k_s", time.Since(began).Seconds(), "s", 0)
 	idleWrites, idleAll := p.idle()
@@ -205,10 +208,7 @@ func (w *bulkWorld) create(s set, n int) []*corev1.Service {
 	ctx, services := context.Background(), w.clients.CoreV1().Services(s.namespace)
 	first, err := services.Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name(0)},
-		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &s.class,
-			ClusterIP: s.from, AllocateLoadBalancerNodePorts: new(bool), Ports: []corev1.ServicePort{{Port: 80}},
-		},
+		Spec:       s.spec(),
 	}, metav1.CreateOptions{})
 	if err != nil {
 		w.Fatal(err)
@@ -221,7 +221,7 @@ func (w *bulkWorld) create(s set, n int) []*corev1.Service {
 		w.Fatal(err)
 	}
 	for {
-		list, err := services.List(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
+		list, err := services.List(ctx, metav1.ListOptions{FieldSelector: "spec.type=" + string(s.kind)})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -233,6 +233,14 @@ func (w *bulkWorld) create(s set, n int) []*corev1.Service {
 			return made
 		}
 	}
+}
+
+func (s set) spec() corev1.ServiceSpec {
+	spec := corev1.ServiceSpec{Type: s.kind, ClusterIP: s.from, Ports: []corev1.ServicePort{{Port: 80}}}
+	if s.kind == corev1.ServiceTypeLoadBalancer {
+		spec.AllocateLoadBalancerNodePorts = new(bool)
+	}
+	return spec
 }
 
 // copies are further Services like svc, which has the cluster address a, until
@@ -261,21 +269,22 @@ func (w *bulkWorld) erase(s set) {
 	}
 }
 
-// patches are what an allocator would write into services.
+// patches are what an allocator would write into services, but for addresses in
+// their status: only Services of type LoadBalancer may have those.
 func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 	w.Helper()
 	first := addr.NumberOf(netip.MustParseAddr("10.64.0.1"))
 	all := make([][]byte, len(services))
 	for i, svc := range services {
-		a := first.Plus(uint64(i)).Addr(addr.V4)
-		var err error
-		all[i], err = service.Result{
-			Addresses: []netip.Addr{a}, From: "default", PoolType: service.PoolRemote,
-			Allocated: true, Reason: "Allocated", Message: "Assigned " + a.String() + " from pool default",
+		a := first.Plus(uint64(i)).Addr(addr.V4).String()
+		patch, err := service.Result{
+			From: "default", PoolType: service.PoolRemote,
+			Allocated: true, Reason: "Allocated", Message: "Assigned " + a + ", which is also in the list of addresses, from pool default",
 		}.Patch(svc, time.Now())
 		if err != nil {
 			w.Fatal(err)
 		}
+		all[i] = patch
 	}
 	return all
 }
@@ -341,7 +350,9 @@ func (w *bulkWorld) start() *instance {
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)
 	}
-	return &instance{w: w, cmd: cmd, metrics: "http://127.0.0.1:" + port + "/metrics", log: log}
+	p := &instance{w: w, cmd: cmd, metrics: "http://127.0.0.1:" + port + "/metrics", log: log}
+	w.Cleanup(p.kill)
+	return p
 }
 
 func freePort(b *bulkWorld) string {
