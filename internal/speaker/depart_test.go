@@ -1,0 +1,145 @@
+package speaker
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		mark := func(m announce.DrainMark) {
+			w.cluster.change(func(s *Snapshot) {
+				node := *s.Node
+				node.DrainMark = m
+				s.Node = &node
+			})
+			atOnce()
+		}
+		mark(announce.DrainMark{Reason: "label"})
+		want(t, "excluded", w.server.announces(), "203.0.113.7/32 65535:0")
+		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
+		atOnce()
+		want(t, "a new address", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		time.Sleep(time.Hour)
+		want(t, "excluded for long", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		mark(announce.DrainMark{Reason: "taint", Leaving: true})
+		time.Sleep(4 * time.Second)
+		want(t, "leaving", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		time.Sleep(2 * time.Second)
+		want(t, "left", w.server.announces(), "")
+		w.kernel.hold("kube-lb0", "203.0.113.9/32")
+		atOnce()
+		want(t, "a new address of a node that left", w.server.announces(), "")
+		mark(announce.DrainMark{})
+		want(t, "when it stays after all", w.server.announces(), "203.0.113.9/32")
+	})
+}
+
+func TestTheGoodbye(t *testing.T) {
+	const without = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}`
+	for _, tt := range []struct {
+		name, spec string
+		meanwhile  func(*world)
+		asked      string // what is announced when it is about to end
+		want       string
+	}{
+		{"with graceful restart", oneNeighbor, func(*world) {}, "203.0.113.7/32", "stopped, graceful true"},
+		{"without", without, func(*world) {}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
+		{"when the agent takes the addresses", oneNeighbor, func(w *world) {
+			time.Sleep(300 * time.Millisecond)
+			w.kernel.hold("kube-lb0")
+		}, "", "stopped, graceful false"},
+		{"of a node that is to be avoided", oneNeighbor, func(w *world) {
+			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = announce.DrainMark{Reason: "label"} })
+		}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, tt.spec, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+				w.cancel()
+				tt.meanwhile(w)
+				time.Sleep(4 * time.Second)
+				if err := w.end(); err != nil {
+					t.Fatal(err)
+				}
+				want(t, "routes", w.server.announces(), tt.asked)
+				want(t, "the end", w.server.String(), tt.want)
+				if !w.bfd.closed {
+					t.Error("BFD neighbours were not told")
+				}
+				if c := w.reports.conditions(); !strings.Contains(c, "Ready False AgentShutdown: ") {
+					t.Error(c)
+				}
+			})
+		})
+	}
+}
+
+func TestTheGoodbyeIsTheLastThatIsTold(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		release := make(chan struct{})
+		w.reports.hold(release)
+		w.server.change(established("192.0.2.1", 65001))
+		settle() // what is so is being told
+		w.server.change(established("192.0.2.2", 65002))
+		settle() // and is to be told again
+		before := w.reports.told
+		w.cancel()
+		time.Sleep(4 * time.Second)
+		close(release)
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if c := w.reports.conditions(); !strings.Contains(c, "Ready False AgentShutdown: ") {
+			t.Error(c)
+		}
+		if n := w.reports.told - before; n != 2 {
+			t.Errorf("told %d times, want what was being told, and the goodbye", n)
+		}
+	})
+}
+
+// gracefulLink is one unnumbered neighbour, who is looked for again and again.
+const gracefulLink = `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}]}`
+
+func TestAServerThatIsBeingAppliedSaysGoodbyeAfterThat(t *testing.T) {
+	inWorld(t, gracefulLink, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		w.kernel.slow = 2 * settledFor / 3
+	}, func(w *world) {
+		before := w.server.applied
+		w.cancel()
+		time.Sleep(settledFor / 2)
+		w.kernel.change(func(*fakeKernel) {}) // it is applied after settledFor
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		if w.server.applied == before {
+			t.Error("nothing was applied")
+		}
+		want(t, "the end", w.server.String(), "stopped, graceful true")
+	})
+}
+
+func TestNothingIsAppliedWhileTheGoodbyeIsBeingSaid(t *testing.T) {
+	inWorld(t, gracefulLink, nil, func(w *world) {
+		release := make(chan struct{})
+		w.reports.hold(release)
+		w.server.change(established("192.0.2.1", 65001))
+		settle() // what is so is being told, and holds the goodbye up
+		w.cancel()
+		settle()
+		before := w.server.applied
+		w.kernel.change(func(*fakeKernel) {})
+		time.Sleep(2 * fullCheck)
+		synctest.Wait()
+		if n := w.server.applied - before; n != 0 {
+			t.Errorf("applied %d times", n)
+		}
+		close(release)
+	})
+}

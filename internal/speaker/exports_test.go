@@ -1,0 +1,162 @@
+package speaker
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/routing"
+)
+
+func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
+	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [
+		{name: all, tableId: 7, metric: 5}, {name: some, communityList: ["65001:1"], vrf: red}]}}`
+	route := func(prefix, hop string, communities ...uint32) peering.LearnedRoute {
+		return peering.LearnedRoute{Prefix: netip.MustParsePrefix(prefix), NextHop: netip.MustParseAddr(hop), From: netip.MustParseAddr(hop), Communities: communities}
+	}
+	inWorld(t, spec, nil, func(w *world) {
+		w.server.change(func(s *fakeServer) {
+			s.learned = []peering.LearnedRoute{
+				route("0.0.0.0/0", "192.0.2.1"), route("10.0.0.0/8", "192.0.2.1"), route("10.0.0.0/8", "192.0.2.2"), route("10.1.0.0/16", "192.0.2.1", 65001<<16+1),
+			}
+		})
+		settle()
+		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1 192.0.2.2] table 7 metric 5 proto 186\n"+
+			"10.1.0.0/16 via [192.0.2.1] table 100 metric 20 proto 186\n10.1.0.0/16 via [192.0.2.1] table 7 metric 5 proto 186")
+		want(t, "rules", fmt.Sprint(w.reports.node.Status.NetlinkExport.Rules), "[{all 5 7} {some 20 100}]")
+		w.server.change(func(s *fakeServer) { s.learned = s.learned[1:2] })
+		settle()
+		want(t, "when some went", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
+		w.edit(strings.Replace(spec, "enabled: true", "enabled: false", 1))
+		want(t, "without rules", w.kernel.String(), "")
+	})
+}
+
+func TestWhatAnEarlierProcessPutIntoTheKernelIsKeptForAWhile(t *testing.T) {
+	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, spec, memory)
+		before.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), NextHop: netip.MustParseAddr("192.0.2.1")}}
+		before.start()
+		settle()
+		const left = "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 186"
+		want(t, "routes", before.kernel.String(), left)
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, spec, memory)
+		w.kernel = before.kernel
+		w.speaker.Kernel = before.kernel
+		w.start()
+		time.Sleep(5 * time.Second)
+		want(t, "at first", w.kernel.String(), left)
+		time.Sleep(10 * time.Second)
+		want(t, "when nobody tells it again", w.kernel.String(), "")
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestWhatAnEarlierProcessPutIntoTheKernelStaysWhenTheRulesChangeMeanwhile(t *testing.T) {
+	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
+	afterALife(t, spec, "10.0.0.0/8", func(w *world) {
+		left := w.kernel.String()
+		w.cluster.missing = true
+		w.start()
+		time.Sleep(4 * time.Second)
+		want(t, "by what is remembered", w.kernel.String(), left)
+		w.edit(strings.Replace(spec, "tableId: 7", "tableId: 7, metric: 30", 1))
+		want(t, "by the API server", w.kernel.String(), left)
+		time.Sleep(10 * time.Second)
+		want(t, "when nobody tells it again", w.kernel.String(), "")
+	})
+}
+
+func TestADefaultRouteOfAnEarlierProcessGoesWhenNoRuleAllowsItAnyMore(t *testing.T) {
+	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7, allowDefaultRoute: true}]}}`
+	afterALife(t, spec, "0.0.0.0/0", func(w *world) {
+		w.start()
+		w.edit(strings.Replace(spec, ", allowDefaultRoute: true", "", 1))
+		time.Sleep(15 * time.Second)
+		want(t, "routes", w.kernel.String(), "")
+	})
+}
+
+// afterALife runs test in a world whose speaker has not started, and had an
+// earlier life in which it learned a route.
+func afterALife(t *testing.T, spec, learned string, test func(*world)) {
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, spec, memory)
+		before.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix(learned), NextHop: netip.MustParseAddr("192.0.2.1")}}
+		before.start()
+		settle()
+		want(t, "routes of the earlier life", before.kernel.String(), learned+" via [192.0.2.1] table 7 metric 20 proto 186")
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, spec, memory)
+		w.kernel, w.speaker.Kernel = before.kernel, before.kernel
+		test(w)
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// learning is one route, and a rule that puts it into table 7.
+const learning = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
+
+func learn(w *world) {
+	w.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), NextHop: netip.MustParseAddr("192.0.2.1")}}
+}
+
+func TestAnotherProtocolAndTheOneBeforeAreOneErrand(t *testing.T) {
+	inWorld(t, learning, learn, func(w *world) {
+		before := w.kernel.programmed
+		w.edit(strings.Replace(learning, "enabled: true", "enabled: true, routeProtocol: 200", 1))
+		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 200")
+		if n := w.kernel.programmed - before; n != 1 {
+			t.Errorf("programmed %d times, want 1", n)
+		}
+	})
+}
+
+func TestWhatCannotBeRemovedIsSaidAndRemovedLater(t *testing.T) {
+	inWorld(t, learning, learn, func(w *world) {
+		w.kernel.change(func(k *fakeKernel) {
+			k.stuck = []routing.Problem{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Table: 7, Left: true, Err: errFake}}
+		})
+		w.edit(strings.Replace(learning, "tableId: 7", "tableId: 8", 1))
+		if c := w.reports.conditions(); !strings.Contains(c, "a route from before is still in the kernel: 10.0.0.0/8 in table 7: not today") {
+			t.Error(c)
+		}
+		w.kernel.change(func(k *fakeKernel) { k.stuck = nil })
+		time.Sleep(time.Minute)
+		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 8 metric 20 proto 186")
+	})
+}
+
+func TestRoutesThatAlwaysChangeDoNotKeepTheNodeBusy(t *testing.T) {
+	inWorld(t, learning, learn, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.slow = time.Second })
+		time.Sleep(10 * time.Minute)
+		w.server.change(func(s *fakeServer) { s.learned[0].NextHop = netip.MustParseAddr("192.0.2.2") })
+		settle()
+		want(t, "the first change", w.kernel.String(), "10.0.0.0/8 via [192.0.2.2] table 7 metric 20 proto 186")
+		before := w.kernel.programmed
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			w.server.change(func(*fakeServer) {})
+		}
+		if n := w.kernel.programmed - before; n < 5 || n > 6 {
+			t.Errorf("programmed %d times in a minute, want 5 or 6: a second every 11", n)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package speaker
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/routing"
+)
+
+// fakeKernel is a network stack that holds addresses and routes.
+type fakeKernel struct {
+	mu        sync.Mutex
+	addresses []peering.Imported
+	listens   map[chan struct{}]bool
+	// listErr is why addresses cannot be listed.
+	listErr error
+	egress  map[netip.Addr]peering.Egress
+	routers map[string]netip.Addr
+	// slow is how long it takes to find the router on a link.
+	slow    time.Duration
+	adverts map[string]int
+	routes  map[int]map[uint32][]routing.Route
+	// programmed is how often there was an attempt at routes, and stuck what is
+	// in the way of it.
+	programmed int
+	stuck      []routing.Problem
+	changed    chan struct{}
+}
+
+func newFakeKernel() *fakeKernel {
+	return &fakeKernel{
+		listens: map[chan struct{}]bool{}, adverts: map[string]int{}, routers: map[string]netip.Addr{},
+		routes: map[int]map[uint32][]routing.Route{}, changed: make(chan struct{}, 1),
+		egress: map[netip.Addr]peering.Egress{
+			netip.MustParseAddr("192.0.2.1"): {Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}},
+		},
+	}
+}
+
+// hold has the interface have these addresses, and no others.
+func (k *fakeKernel) hold(iface string, addresses ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.addresses = slices.DeleteFunc(k.addresses, func(a peering.Imported) bool { return a.Interface == iface })
+	for _, a := range addresses {
+		k.addresses = append(k.addresses, peering.Imported{Address: netip.MustParsePrefix(a), Interface: iface})
+	}
+	for l := range k.listens {
+		poke(l)
+	}
+}
+
+func (k *fakeKernel) matching(patterns []string) (map[peering.Imported]bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := map[peering.Imported]bool{}
+	for _, a := range k.addresses {
+		if slices.Contains(patterns, a.Interface) {
+			all[a] = true
+		}
+	}
+	return all, k.listErr
+}
+
+func (k *fakeKernel) Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error {
+	news := make(chan struct{}, 1)
+	k.mu.Lock()
+	k.listens[news] = true
+	k.mu.Unlock()
+	before := map[peering.Imported]bool{}
+	for first := true; ctx.Err() == nil; first = false {
+		now, err := k.matching(patterns)
+		if err != nil {
+			return err
+		}
+		var come, gone []peering.Imported
+		for a := range now {
+			if !before[a] {
+				come = append(come, a)
+			}
+		}
+		for a := range before {
+			if !now[a] {
+				gone = append(gone, a)
+			}
+		}
+		if before = now; first || len(come)+len(gone) > 0 {
+			change(come, gone)
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+func (k *fakeKernel) Interfaces(_ context.Context, patterns []string) ([]routing.InterfaceStatus, error) {
+	var all []routing.InterfaceStatus
+	for _, p := range patterns {
+		all = append(all, routing.InterfaceStatus{Name: p, Exists: true, Up: true})
+	}
+	return all, nil
+}
+
+func (k *fakeKernel) Egress(_ context.Context, neighbor netip.Addr, _ string) (peering.Egress, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, ok := k.egress[neighbor]
+	return e, ok, nil
+}
+
+func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }
+
+func (k *fakeKernel) LinkLocalNeighbor(_ context.Context, iface string) (netip.Addr, bool, error) {
+	k.mu.Lock()
+	a, ok := k.routers[iface]
+	slow := k.slow
+	k.mu.Unlock()
+	time.Sleep(slow)
+	return a, ok, nil
+}
+
+func (k *fakeKernel) Advertise(ctx context.Context, iface string) error {
+	k.mu.Lock()
+	k.adverts[iface]++
+	k.mu.Unlock()
+	<-ctx.Done()
+	k.mu.Lock()
+	k.adverts[iface]--
+	k.mu.Unlock()
+	return nil
+}
+
+// advertising returns where Router Advertisements are being sent.
+func (k *fakeKernel) advertising() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []string
+	for iface, n := range k.adverts {
+		if n > 0 {
+			all = append(all, iface)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func (k *fakeKernel) VRFTable(_ context.Context, device string) (uint32, bool, error) {
+	return 100, device == "red", nil
+}
+
+func (k *fakeKernel) Program(_ context.Context, wanted []routing.Route, own ...routing.Realm) ([]routing.Problem, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.programmed++
+	if len(k.stuck) > 0 {
+		return k.stuck, nil
+	}
+	for _, o := range own {
+		if k.routes[o.Protocol] == nil {
+			k.routes[o.Protocol] = map[uint32][]routing.Route{}
+		}
+		k.routes[o.Protocol][o.Table] = slices.DeleteFunc(k.routes[o.Protocol][o.Table], func(r routing.Route) bool {
+			return r.Prefix.Bits() > 0 || o.Default && o.DefaultMetric == r.Metric
+		})
+	}
+	for _, r := range wanted {
+		k.routes[r.Protocol][r.Table] = append(k.routes[r.Protocol][r.Table], r)
+	}
+	return nil, nil
+}
+
+// change changes it from outside.
+func (k *fakeKernel) change(change func(*fakeKernel)) {
+	k.mu.Lock()
+	change(k)
+	k.mu.Unlock()
+	poke(k.changed)
+}
+
+// String prints the routes that were programmed.
+func (k *fakeKernel) String() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var lines []string
+	for protocol, tables := range k.routes {
+		for table, routes := range tables {
+			for _, r := range routes {
+				lines = append(lines, fmt.Sprintf("%s via %v table %d metric %d proto %d", r.Prefix, r.NextHops, table, r.Metric, protocol))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,98 @@
+package speaker
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
+	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, secretly, memory)
+		before.cluster.snapshot.Secrets = map[string]SecretFacts{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
+		before.start()
+		settle()
+		want(t, "sessions", before.server.String(), sessions1+" md5 hush")
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+
+		w := newWorld(t, "", memory)
+		w.cluster.missing = true
+		w.start()
+		atOnce()
+		want(t, "at once", w.server.String(), "")
+		time.Sleep(5 * time.Second)
+		want(t, "after a while", w.server.String(), sessions1+" md5 hush")
+		w.cluster.change(func(*Snapshot) {})
+		settle()
+		want(t, "when the API server knows of none", w.server.String(), "stopped, graceful false")
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+
+		again := newWorld(t, "", memory)
+		again.cluster.missing = true
+		again.start()
+		time.Sleep(5 * time.Second)
+		want(t, "what is remembered of that", again.server.String(), "stopped, graceful false")
+		if err := again.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	info, err := os.Stat(memory)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func TestAMemoryThatCannotBeReadIsIgnored(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"damaged", `{"Version":1,"Input":{"Passwords":{"a/b":"hush"}`, "is damaged"},
+		{"of another version", `{"Version":0,"Input":{"Node":{"Name":"node-a"}}}`, "is of version 0"},
+		{"of another node", `{"Version":1,"Input":{"Node":{"Name":"node-b"}}}`, "of node"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, "", func(w *world) {
+				if err := os.WriteFile(w.memory, []byte(tt.text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				w.cluster.missing = true
+			}, func(w *world) {
+				time.Sleep(5 * time.Second)
+				want(t, "sessions", w.server.String(), "")
+				if log := w.logged(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
+					t.Error(log)
+				}
+				w.edit(oneNeighbor)
+				want(t, "sessions when the cluster is known", w.server.String(), sessions1)
+			})
+		})
+	}
+}
+
+func TestABadConfigurationAtAStartLeavesTheLastGoodOneInEffect(t *testing.T) {
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, oneNeighbor, memory)
+		before.start()
+		settle()
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, strings.ReplaceAll(oneNeighbor, "asn: 65000", "asn: 0"), memory)
+		w.start()
+		settle()
+		want(t, "sessions", w.server.String(), sessions1)
+		if c := w.reports.conditions(); !strings.Contains(c, "spec.global.asn") {
+			t.Error(c)
+		}
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
