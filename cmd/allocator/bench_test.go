@@ -58,10 +58,10 @@ const (
 // ready, what it needs and writes while nothing happens, and from deletions to
 // released addresses.
 //
-// The floor is a bare loop which writes the same patches, and deletes the same
-// Services, while the allocator is stopped. They take turns, so that what else the
-// machine does weighs on both. The Services come to be past the API server, which
-// would need minutes for them.
+// The floor is a bare loop which writes patches of the same size, and deletes the
+// same Services, while the allocator is stopped. They take turns, so that what else
+// the machine does weighs on both. The Services come to be past the API server,
+// which would need minutes for them.
 func BenchmarkBulk(b *testing.B) {
 	server := apitest.Start(b)
 	for _, namespace := range []string{"purelb-system", bare.namespace} {
@@ -162,6 +162,7 @@ func (w *bulkWorld) restart() {
 	w.Helper()
 	began := time.Now()
 	p := w.start()
+	defer p.kill() // the next one is to lead
 	p.uses(bulk)
 	w.result("restart_adopt_10k_s", time.Since(began).Seconds(), "s", 0)
 	idleWrites, idleAll := p.idle()
@@ -270,7 +271,8 @@ func (w *bulkWorld) erase(s set) {
 }
 
 // patches are what an allocator would write into services, but for addresses in
-// their status: only Services of type LoadBalancer may have those.
+// their status, which only Services of type LoadBalancer may have: as much text
+// more is in the message.
 func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 	w.Helper()
 	first := addr.NumberOf(netip.MustParseAddr("10.64.0.1"))
@@ -386,8 +388,7 @@ func (p *instance) until(every time.Duration, ok func() bool) {
 	p.w.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(every) {
 		if time.Now().After(deadline) {
-			p.kill()
-			p.w.Fatalf("the allocator does not get there: %d addresses are assigned", p.log.assigned.Load())
+			p.w.Fatalf("the allocator does not get there: it has assigned %d addresses, and tells %v", p.log.assigned.Load(), p.scrape())
 		}
 	}
 }
