@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -27,20 +28,19 @@ import (
 
 // crowd is fellows on loopback addresses, with a real API server and the Secret
 // "shared".
-type crowd struct {
-	cluster
-	port uint16
-}
+type crowd struct{ cluster }
 
 func newCrowd(t *testing.T) crowd {
-	free, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = free.Close() }()
-	c := crowd{newCluster(t), free.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
+	c := crowd{newCluster(t)}
 	c.secret("shared", 1)
 	return c
+}
+
+// place is where the fellow of node number n gossips: an address of this process
+// alone, where no connection of another has taken the port.
+func place(n int) netip.AddrPort {
+	pid := os.Getpid()
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + pid>>8%250), byte(pid), byte(n)}), 7934)
 }
 
 // secret writes a Secret with these keys, each 32 times the same byte.
@@ -74,7 +74,7 @@ func (c crowd) join(n int, secret string) *fellow {
 	node := fmt.Sprintf("node-%d", n)
 	s := Setup{
 		Node: node, Log: slog.New(slog.DiscardHandler),
-		Gossip: Gossiping{Bind: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(n)}), c.port), Secret: secret},
+		Gossip: Gossiping{Bind: place(n), Secret: secret},
 	}
 	client := counting{c.core.CoordinationV1().Leases(c.namespace), &atomic.Int32{}}
 	leases := lease.New(lease.Options{
@@ -187,7 +187,7 @@ func TestAPortThatIsTakenIsWaitedFor(t *testing.T) {
 	c := newCrowd(t)
 	a := c.join(1, "shared")
 	a.sees("node-1")
-	taken, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2), Port: int(c.port)})
+	taken, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(place(2)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,9 +226,12 @@ purelb_gossip_members{state="left"} 0
 func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
 	c := newCrowd(t)
 	c.secret("other", 2)
-	a, b := c.join(1, "shared"), c.join(2, "shared")
-	a.sees("node-1 node-2")
 	d, e := c.join(3, "other"), c.join(4, "none")
+	d.sees("node-3 node-4?")
+	e.sees("node-3? node-4?")
+	// Who comes later finds the Leases of those whom gossip does not reach, and
+	// watches them. (Who was there before them would list them in minutes.)
+	a, b := c.join(1, "shared"), c.join(2, "shared")
 	for _, f := range []*fellow{a, b} {
 		f.sees("node-1 node-2 node-3? node-4?")
 	}
@@ -241,7 +244,7 @@ func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
 	// The key changes while all run: everybody decrypts both before one encrypts with it.
 	c.secret("shared", 1, 2)
 	c.secret("other", 2, 1)
-	c.secret("none", 2)
+	c.secret("none", 2, 1)
 	for _, f := range []*fellow{a, b, d, e} {
 		f.sees("node-1 node-2 node-3 node-4")
 	}
