@@ -1,14 +1,18 @@
 package apiserver
 
 import (
+	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // write returns the name of a file with text in it.
@@ -70,5 +74,54 @@ func TestDeadConnectionsAreNoticedSoonUnlessTheEnvironmentSaysOtherwise(t *testi
 	NoticeDeadConnections()
 	if got := os.Getenv(idle) + " " + os.Getenv(ping); got != "10 7" {
 		t.Errorf("a connection may be idle and unanswered for %s s, want 10 7", got)
+	}
+}
+
+func TestManySmallWritesHaveConnectionsToThemselvesThatDoNotHang(t *testing.T) {
+	protocols := make(chan string, 2)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { protocols <- r.Proto }))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	usual := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{
+		CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+	}}
+	for _, tt := range []struct {
+		config *rest.Config
+		want   string
+	}{{usual, "HTTP/2.0"}, {ForWrites(usual), "HTTP/1.1"}} {
+		client, err := rest.HTTPClientFor(tt.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if got := <-protocols; got != tt.want {
+			t.Errorf("it speaks %s, want %s", got, tt.want)
+		}
+	}
+
+	to := server.Listener.Addr()
+	c, err := ForWrites(usual).Dial(t.Context(), to.Network(), to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(fd uintptr) {
+		for option, want := range map[int]int{tcpUserTimeout: 15000, syscall.TCP_KEEPIDLE: 10, syscall.TCP_KEEPINTVL: 5, syscall.TCP_KEEPCNT: 1} {
+			if got, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, option); got != want || err != nil {
+				t.Errorf("option %d of TCP is %d, want %d, %v", option, got, want, err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
