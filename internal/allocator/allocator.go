@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/pool"
 )
 
@@ -120,7 +121,7 @@ func orNowhere(address string) string {
 
 // newFenced makes the client of all that only a leader may write.
 func newFenced(mgr manager.Manager, f *fence) (client.Client, error) {
-	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg := apiserver.ForWrites(mgr.GetConfig())
 	cfg.Wrap(f.wrap)
 	c, err := client.New(cfg, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
@@ -153,7 +154,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *ten
 		metrics: metrics, changed: changed, byDefault: opt.DefaultAnnouncer, log: log,
 	}
 	opening := &opening{
-		live: mgr.GetAPIReader(), write: writer, ledger: ledger, lookout: lookout, queue: queue,
+		cached: cached, live: mgr.GetAPIReader(), write: writer, ledger: ledger, lookout: lookout, queue: queue,
 		unclean: leader.isUnclean, touched: map[pool.Owner]bool{}, workers: opt.Workers, byDefault: opt.DefaultAnnouncer, log: log,
 	}
 	reporter := &reporter{

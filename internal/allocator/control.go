@@ -33,12 +33,10 @@ const defaultWorkers = 16
 // control adds the two loops to mgr, and the probes.
 func control(mgr manager.Manager, opt Options, s *services, o *opening, l *lookout) error {
 	c := mgr.GetCache()
-	err := loop(mgr, "services", s, opt.Workers,
-		early{source.Kind(c, &corev1.Service{}, &handler.TypedEnqueueRequestForObject[*corev1.Service]{})}, o)
-	if err != nil {
+	if err := loop(mgr, "services", s, opt.Workers, o); err != nil {
 		return err
 	}
-	err = loop(mgr, "surroundings", l, 1,
+	err := loop(mgr, "surroundings", l, 1,
 		source.Kind(c, &v2.ServiceGroup{}, once[*v2.ServiceGroup]()),
 		source.Kind(c, &v2.LBNodeAgent{}, once[*v2.LBNodeAgent]()),
 		source.Kind(c, namespaceKind(), once[*metav1.PartialObjectMetadata](), predicate.TypedLabelChangedPredicate[*metav1.PartialObjectMetadata]{}),
@@ -71,11 +69,6 @@ func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int,
 	}
 	return nil
 }
-
-// early is a source that a loop does not wait for. The caches are filled before
-// any loop begins; that its queue has heard of all of them takes a while more,
-// which is of no use to who is to be served first.
-type early struct{ source.Source }
 
 // once has all objects looked at together, whichever of them has changed.
 func once[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {

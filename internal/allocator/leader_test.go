@@ -70,7 +70,7 @@ func TestProbesTellWhenTheBookIsComplete(t *testing.T) {
 	w.create(w.small("default"))
 	open := make(chan struct{})
 	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-		if strings.HasSuffix(req.URL.Path, "/v1/services") && req.URL.Query().Get("limit") == "1000" {
+		if strings.HasSuffix(req.URL.Path, "/v1/services") && req.URL.Query().Get("limit") == "500" {
 			select {
 			case <-open:
 			case <-req.Context().Done():

@@ -10,21 +10,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/service"
 )
 
 // opening opens the ledger once we lead, before the first Service is looked at.
-// To the controller of Services it is a source which takes its time to sync.
+// To the controller of Services it is the source of them, which takes its time to
+// sync.
 //
-// The Services are read from the API server, not from the cache: what the
-// leader before us wrote last may not have reached the cache yet, and an address
-// that it gave away is not free.
+// Services are not watched before: what the leader before us wrote last might not
+// have reached us yet, and an address that it gave away is not free.
 type opening struct {
+	// cached has the Services of type LoadBalancer from Start on, and all of them
+	// once it is filled; live asks the API server, of any Service.
+	cached  cache.Cache
+	filled  toolscache.DoneChecker
 	live    client.Reader
 	write   *writer
 	ledger  *ledger
@@ -41,10 +49,16 @@ type opening struct {
 	log       *slog.Logger
 }
 
-// Start implements source.Source.
-func (o *opening) Start(_ context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// Start implements source.Source: it has Services watched. The queue hears of them
+// before the ledger knows one, so that none can go unnoticed.
+func (o *opening) Start(ctx context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	o.queue.use(to)
-	return nil
+	informer, err := o.cached.GetInformer(ctx, &corev1.Service{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch services: %w", err)
+	}
+	o.filled = informer.HasSyncedChecker()
+	return (&source.Informer{Informer: informer, Handler: &handler.EnqueueRequestForObject{}}).Start(ctx, to)
 }
 
 // WaitForSync opens the ledger, however often it has to try.
@@ -63,12 +77,7 @@ func (o *opening) String() string { return "the Services that there are" }
 
 func (o *opening) open(ctx context.Context) error {
 	start := time.Now()
-	var requests []service.Request
-	err := each(ctx, o.live, &corev1.ServiceList{}, isLoadBalancer, func(list *corev1.ServiceList) {
-		for i := range list.Items {
-			requests = append(requests, service.Read(&list.Items[i], o.byDefault))
-		}
-	})
+	requests, err := o.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,6 +92,24 @@ func (o *opening) open(ctx context.Context) error {
 	o.ledger.open(requests)
 	o.log.Info("bookOpened", "services", len(requests), "duration", time.Since(start).String())
 	return nil
+}
+
+// read returns what the Services ask for and hold.
+func (o *opening) read(ctx context.Context) ([]service.Request, error) {
+	// That the queue has heard of all of them takes a while more, which is of no
+	// use to who is to be served first.
+	if !toolscache.WaitFor(ctx, "", o.filled) {
+		return nil, fmt.Errorf("wait for the services: %w", context.Cause(ctx))
+	}
+	var all corev1.ServiceList
+	if err := o.cached.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("read the services: %w", err)
+	}
+	requests := make([]service.Request, len(all.Items))
+	for i := range all.Items {
+		requests[i] = service.Read(&all.Items[i], o.byDefault)
+	}
+	return requests, nil
 }
 
 // sweep removes leftovers, once the ledger is open.
@@ -105,24 +132,17 @@ func (o *opening) leftovers(ctx context.Context) error {
 	others := fields.OneTermNotEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
-	return each(ctx, o.live, list, others, func(list *metav1.PartialObjectMetadataList) {
+	const page = 1000
+	for token := ""; ; {
+		err := o.live.List(ctx, list, client.MatchingFieldsSelector{Selector: others}, client.Limit(page), client.Continue(token))
+		if err != nil {
+			return fmt.Errorf("list services: %w", err)
+		}
 		for _, svc := range list.Items {
 			if _, ours := svc.Annotations[service.AnnotationAllocatedBy]; ours {
 				o.queue.add(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
 			}
 		}
-	})
-}
-
-// each lists Services and calls do for every page.
-func each[L client.ObjectList](ctx context.Context, from client.Reader, list L, which fields.Selector, do func(L)) error {
-	const page = 1000
-	for token := ""; ; {
-		err := from.List(ctx, list, client.MatchingFieldsSelector{Selector: which}, client.Limit(page), client.Continue(token))
-		if err != nil {
-			return fmt.Errorf("list services: %w", err)
-		}
-		do(list)
 		if token = list.GetContinue(); token == "" {
 			return nil
 		}

@@ -20,10 +20,11 @@ import (
 // that type looks to the cache as if it were deleted.
 var isLoadBalancer = fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
 
-// watched are the kinds of objects that are cached.
+// watched are the kinds of objects that are cached from the start, as what is new
+// of them may be known a moment later. Services are only once we lead, see opening.
 func watched() []client.Object {
 	return []client.Object{
-		&corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}, namespaceKind(),
+		&corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}, namespaceKind(),
 	}
 }
 
@@ -50,6 +51,7 @@ func cacheOptions(namespace string) (cache.Options, error) {
 	shared := true
 	return cache.Options{
 		ReaderFailOnMissingInformer:  true,
+		NewInformer:                  newInformer,
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{
