@@ -46,7 +46,9 @@ const (
 	// block is how many Services are deleted at a time, in turns with the
 	// floor.
 	block = 1250
-	quiet = time.Minute
+	// digestion is what the API server needs for Services that come all at once.
+	digestion = 5 * time.Second
+	quiet     = time.Minute
 )
 
 // Limits of what is measured.
@@ -135,7 +137,10 @@ func (w *bulkWorld) result(name string, value float64, unit string, most float64
 func (w *bulkWorld) warm() {
 	w.Helper()
 	p := w.start()
-	p.uses(0)
+	p.until(100*time.Millisecond, func() bool {
+		log, _ := os.ReadFile(p.log.Name())
+		return bytes.Contains(log, []byte(`"msg":"bookOpened"`))
+	})
 	p.end()
 }
 
@@ -147,6 +152,7 @@ func (w *bulkWorld) allocate() {
 	w.erase(served)
 	patches := w.patches(w.create(bare, bulk))
 	w.create(served, bulk)
+	time.Sleep(digestion)
 	var with, without time.Duration
 	began := time.Now()
 	p := w.start()
@@ -302,6 +308,9 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 			w.Fatal(err)
 		}
 		status := regexp.MustCompile(`"loadBalancer":\{.*?\]\},`).FindString(string(full))
+		if status == "" {
+			w.Fatalf("there is no address in %s", full)
+		}
 		bare := strings.Replace(string(full), status, "", 1)
 		all[i] = []byte(strings.Replace(bare, result.Message, result.Message+strings.Repeat(".", len(status)), 1))
 	}
