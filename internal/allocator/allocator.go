@@ -146,7 +146,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *ten
 	lookout := &lookout{cached: cached, ledger: ledger, namespace: opt.Namespace, changed: changed, log: log}
 	metrics := newMetrics(ledger.usages, lookout.outOfScope)
 	lookout.metrics = metrics
-	lookout.all = func(ctx context.Context) error { return requeueAll(ctx, cached, queue) }
+	lookout.all = func(ctx context.Context) error { return requeueAll(ctx, cached, ledger, queue) }
 	writer := &writer{client: fenced, metrics: metrics}
 	events := newRecorder(&typedcorev1.EventSinkImpl{Interface: core.Events("")}, &writer.busy, log)
 	services := &services{

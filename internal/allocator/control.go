@@ -81,8 +81,12 @@ var moved = predicate.TypedFuncs[*corev1.Node]{UpdateFunc: func(e event.TypedUpd
 	return !slices.Equal(e.ObjectOld.Status.Addresses, e.ObjectNew.Status.Addresses)
 }}
 
-// requeueAll has every Service looked at.
-func requeueAll(ctx context.Context, cached cache.Cache, q *queue) error {
+// requeueAll has every Service looked at. Before the book is complete, that is to
+// come anyway.
+func requeueAll(ctx context.Context, cached cache.Cache, l *ledger, q *queue) error {
+	if !l.isOpen() {
+		return nil
+	}
 	var all corev1.ServiceList
 	if err := cached.List(ctx, &all); err != nil {
 		return fmt.Errorf("read the services: %w", err)

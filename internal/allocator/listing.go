@@ -18,19 +18,18 @@ func newInformer(from cache.ListerWatcher, o runtime.Object, resync time.Duratio
 	return cache.NewSharedIndexInformer(from, o, resync, by)
 }
 
-// listing lists Services as the API server has them at that time, where an informer
-// is content at first with what any of its replicas has had at some time (resource
-// version 0). It asks for pages, which takes half the time of a stream of all
-// Services (WatchList), and keeps only what is wanted of each.
+// listing lists Services as the API server has them at that time. An informer is
+// content at first with what any of its replicas has had at some time (resource
+// version 0), and later with what there was when its watch broke off: in pages, the
+// API server takes that to the letter. It asks for pages, which takes half the time
+// of a stream of all Services (WatchList), and keeps only what is wanted of each.
 type listing struct{ *cache.ListWatch }
 
 func current(from cache.ListerWatcher) listing {
 	of := cache.ToListerWatcherWithContext(from)
 	return listing{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if o.ResourceVersion == "0" {
-				o.ResourceVersion = ""
-			}
+			o.ResourceVersion = ""
 			found, err := of.ListWithContext(ctx, o)
 			if list, ok := found.(*corev1.ServiceList); ok && err == nil {
 				for i := range list.Items {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -172,5 +173,24 @@ func TestARepeatedWriteLeavesAServiceOursWithoutItsBrand(t *testing.T) {
 func showing(address string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+	}
+}
+
+// away is an API server that does not answer.
+type away struct{ client.Reader }
+
+func (away) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return context.DeadlineExceeded
+}
+
+// The cache may not have heard of what was touched when the book is opened anew.
+func TestAllAreTouchedAgainAfterATakeoverThatFailed(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+	o := &opening{
+		live: away{}, ledger: s.ledger, touched: map[pool.Owner]bool{"default/other": true},
+		workers: 1, byDefault: true, log: slog.New(slog.DiscardHandler),
+	}
+	if _, err := o.takeover(t.Context(), []service.Request{service.Read(plain(), true)}); err == nil || len(o.touched) > 0 {
+		t.Errorf("%v, and %d would not be touched again", err, len(o.touched))
 	}
 }

@@ -34,6 +34,8 @@ func (o *opening) takeover(ctx context.Context, requests []service.Request) ([]s
 		fresh, err := o.touchAll(ctx, todo)
 		requests = renewed(requests, fresh)
 		if err != nil {
+			// What was touched may not have reached the cache when we try again.
+			clear(o.touched)
 			return nil, err
 		}
 		for _, r := range todo {

@@ -44,7 +44,8 @@ const noticed, silent = 15 * time.Second, 10 * time.Second
 // ForWrites is config for many small writes at a time: each has a connection to
 // itself (HTTP/1.1), and the next one uses it again. Through one connection for all
 // (HTTP/2) each costs both ends about a fifth more of their time. Where
-// HTTP/2 has pings, the kernel finds out that such a connection is dead.
+// HTTP/2 has pings, the kernel finds out that such a connection is dead; not so one
+// that ends at a proxy, of which the other half is.
 func ForWrites(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.NextProtos = []string{"http/1.1"}
