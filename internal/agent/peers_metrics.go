@@ -14,6 +14,7 @@ var (
 	describeMessages  = prometheus.NewDesc("purelb_gossip_messages_total", "Messages from one agent to one other.", []string{"outcome"}, nil)
 	describeLosses    = prometheus.NewDesc("purelb_gossip_losses_total", "Agents that fell silent.", nil, nil)
 	describeStalls    = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
+	describeDoubts    = prometheus.NewDesc("purelb_gossip_doubts_total", "Silences: raised, of another whose beats this agent missed, and contradicted, its own that others missed.", []string{"outcome"}, nil)
 	describeBytes     = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
 	describeUnhealthy = prometheus.NewDesc("purelb_gossip_health_score", "How badly this agent keeps up; 0 is well.", nil, nil)
 )
@@ -21,7 +22,7 @@ var (
 // Describe implements prometheus.Collector.
 func (f *fellows) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		describeView, describeMembers, describeDropped, describeJoins, describeMessages, describeLosses, describeStalls,
+		describeView, describeMembers, describeDropped, describeJoins, describeMessages, describeLosses, describeStalls, describeDoubts,
 		describeBytes, describeUnhealthy,
 	} {
 		to <- d
@@ -65,6 +66,8 @@ func (f *fellows) Collect(to chan<- prometheus.Metric) {
 	count(describeMessages, f.dropped.Load()+h.StaleMessages, "dropped")
 	count(describeLosses, h.Losses)
 	count(describeStalls, h.Stalls)
+	count(describeDoubts, h.Missed, "raised")
+	count(describeDoubts, h.Accused, "contradicted")
 	count(describeBytes, h.BytesIn, "in")
 	count(describeBytes, h.BytesOut, "out")
 	gauge(describeUnhealthy, float64(h.Score))

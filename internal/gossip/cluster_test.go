@@ -64,7 +64,7 @@ func (c *cluster) end() {
 func (c *cluster) start(node string, i int, change func(*Options)) *agent {
 	a := &agent{port: c.ether.port(i), seen: map[string]map[State]time.Time{}}
 	opt := Options{
-		Node: node, Bind: a.port.addr, Keys: [][]byte{testKey}, Seeds: c.seeds, Transport: a.port,
+		Node: node, Bind: a.port.addr, Keys: [][]byte{testKey}, Seeds: c.seeds, carrier: a.port,
 		Receive: a.receive, Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {

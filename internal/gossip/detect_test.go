@@ -54,8 +54,8 @@ func TestADeadNodeIsSeenWithinAFractionOfASecond(t *testing.T) {
 		nodes, kills, clusters int
 		most                   time.Duration
 	}{
-		{2, 1, 5, 325 * time.Millisecond},
-		{4, 2, 10, 400 * time.Millisecond},
+		{2, 1, 5, 450 * time.Millisecond},
+		{4, 2, 10, 450 * time.Millisecond},
 		{10, 6, 2, 450 * time.Millisecond},
 		{30, 5, 1, 500 * time.Millisecond},
 	} {

@@ -3,6 +3,7 @@ package gossip
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
@@ -20,10 +21,14 @@ type ether struct {
 	ports   map[string]*port
 	// side is on which side of a cut a port is. All are on side 0 at first.
 	side map[*port]int
+	// lost is how many of a hundred packets are lost, and deaf says who does not
+	// hear whom.
+	lost int
+	deaf map[[2]*port]bool
 }
 
 func newEther() *ether {
-	return &ether{latency: 200 * time.Microsecond, ports: map[string]*port{}, side: map[*port]int{}}
+	return &ether{latency: 200 * time.Microsecond, ports: map[string]*port{}, side: map[*port]int{}, deaf: map[[2]*port]bool{}}
 }
 
 // port is the place of one machine in the ether: the transport of its gossip.
@@ -37,6 +42,7 @@ type port struct {
 	off   bool
 	awake time.Time // until when it is held still
 	tap   func(to *port, packet []byte)
+	drop  func(packet []byte) bool
 }
 
 func (e *ether) port(i int) *port {
@@ -56,6 +62,27 @@ func (p *port) set(change func()) {
 	p.ether.mu.Lock()
 	defer p.ether.mu.Unlock()
 	change()
+}
+
+// lose has so many of a hundred packets be lost.
+func (e *ether) lose(percent int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost = percent
+}
+
+// mute has to not get the packets of from.
+func (e *ether) mute(from, to *port) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deaf[[2]*port{from, to}] = true
+}
+
+// fails says whether a packet is lost on its way.
+func (p *port) fails(packet []byte, addr string) bool {
+	p.ether.mu.Lock()
+	defer p.ether.mu.Unlock()
+	return rand.IntN(100) < p.ether.lost || p.ether.deaf[[2]*port{p, p.ether.ports[addr]}] || p.drop != nil && p.drop(packet)
 }
 
 func (p *port) powerOff()            { p.set(func() { p.off = true }) }
@@ -79,13 +106,38 @@ func (p *port) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 }
 
 func (p *port) WriteTo(packet []byte, addr string) (time.Time, error) {
+	p.cast(packet, addr)
+	return time.Now(), nil
+}
+
+func (p *port) send(packet []byte, to netip.AddrPort) error {
+	p.cast(packet, to.String())
+	return nil
+}
+
+func (p *port) cast(packet []byte, addr string) {
+	if p.fails(packet, addr) {
+		return
+	}
 	if to, delay := p.way(addr); to != nil {
 		if p.tap != nil {
 			p.tap(to, packet)
 		}
 		time.AfterFunc(delay, func() { to.deliver(packet, p) })
 	}
-	return time.Now(), nil
+}
+
+func (p *port) rest(d time.Duration) { time.Sleep(d) }
+
+func (p *port) poll(hand func([]byte, netip.AddrPort)) {
+	for {
+		select {
+		case got := <-p.packets:
+			hand(got.Buf, got.From.(*net.UDPAddr).AddrPort())
+		default:
+			return
+		}
+	}
 }
 
 func (p *port) deliver(packet []byte, from *port) {
@@ -111,6 +163,6 @@ func (p *port) DialTimeout(addr string, timeout time.Duration) (net.Conn, error)
 	}
 }
 
-func (p *port) PacketCh() <-chan *memberlist.Packet { return p.packets }
+func (p *port) PacketCh() <-chan *memberlist.Packet { return nil }
 func (p *port) StreamCh() <-chan net.Conn           { return p.streams }
 func (p *port) Shutdown() error                     { return nil }

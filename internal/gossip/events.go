@@ -46,7 +46,6 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 
 // NotifyJoin gets who is alive and was not.
 func (d *delegate) NotifyJoin(n *memberlist.Node) {
-	d.vigil.company(1)
 	(*Gossip)(d).heard(n)
 }
 
@@ -55,7 +54,6 @@ func (d *delegate) NotifyUpdate(n *memberlist.Node) { (*Gossip)(d).heard(n) }
 
 // NotifyLeave gets who is not alive any more.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
-	d.vigil.company(-1)
 	(*Gossip)(d).lost(n)
 }
 
@@ -65,16 +63,16 @@ func (g *Gossip) heard(n *memberlist.Node) {
 		return // NotifyAlive has refused it
 	}
 	addr, _ := netip.AddrFromSlice(n.Addr)
-	record, leaving, err := decode(n.Meta)
+	says, err := decode(n.Meta)
 	if err != nil {
 		g.counts.badRecord.Add(1)
 		g.opt.Log.Debug("record of a peer not understood", "node", id.node, "error", err)
 		// It lives, that much is known. What it says is in its Lease.
-		record = Record{Truncated: true}
+		says = said{Record: Record{Truncated: true}}
 	}
 	g.news.rouse()
 	g.update(id.node, func(now time.Time) bool {
-		return g.table.hear(id, netip.AddrPortFrom(addr.Unmap(), n.Port), record, leaving, now)
+		return g.table.hear(id, netip.AddrPortFrom(addr.Unmap(), n.Port), says, now)
 	})
 }
 
@@ -86,7 +84,7 @@ func (g *Gossip) lost(n *memberlist.Node) {
 	}
 	g.news.rouse()
 	g.update(id.node, func(now time.Time) bool {
-		return g.table.lose(id, now.Add(g.opt.Timing.rest(len(g.table.nodes))), now)
+		return g.table.lose(id, now.Add(g.opt.Timing.Silence), now)
 	})
 	poke(g.doubted)
 	poke(g.shifted)

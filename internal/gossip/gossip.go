@@ -43,13 +43,13 @@ type Options struct {
 	Seeds func(context.Context) ([]netip.AddrPort, error)
 	// Timing is how fast things go. The zero value is right.
 	Timing Timing
-	// Transport, if set, takes the place of the network.
-	Transport memberlist.Transport
 	// Receive, if set, gets the messages that others Send, just now: those that
 	// this process has slept through are dropped. It may be called by several
 	// goroutines at once and must not block long.
 	Receive func(from string, message []byte)
 	Log     *slog.Logger
+
+	carrier carrier // takes the place of the network
 }
 
 // Validate tells what is wrong with the options.

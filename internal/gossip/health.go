@@ -23,6 +23,9 @@ type Health struct {
 	// Losses are the processes that fell silent, and Stalls the times when
 	// this one did not run when it should have.
 	Losses, Stalls uint64
+	// Missed are those whose beats this process missed, and Accused the times
+	// when others missed its own and it contradicted.
+	Missed, Accused uint64
 	// What went over the network, without the headers of UDP, TCP and IP.
 	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
 	// Score is how badly this process keeps up, 0 is well.
@@ -32,6 +35,7 @@ type Health struct {
 type counters struct {
 	badKey, badFormat, replayed, badRecord, staleMessages, refusedStreams atomic.Uint64
 	joins, joinFailures, seedFailures, sendFailures, losses, stalls       atomic.Uint64
+	missed, accused                                                       atomic.Uint64
 	packetsIn, packetsOut, bytesIn, bytesOut                              atomic.Uint64
 }
 
@@ -43,6 +47,7 @@ func (g *Gossip) Health() Health {
 		BadRecord: c.badRecord.Load(), StaleMessages: c.staleMessages.Load(), RefusedStreams: c.refusedStreams.Load(),
 		Joins: c.joins.Load(), JoinFailures: c.joinFailures.Load(), SeedFailures: c.seedFailures.Load(),
 		SendFailures: c.sendFailures.Load(), Losses: c.losses.Load(), Stalls: c.stalls.Load(),
+		Missed: c.missed.Load(), Accused: c.accused.Load(),
 		PacketsIn: c.packetsIn.Load(), PacketsOut: c.packetsOut.Load(),
 		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 	}

@@ -171,3 +171,34 @@ func TestNothingRunsWhenRunHasEnded(t *testing.T) {
 		}
 	}
 }
+
+func TestAFloodOfNonsenseCostsNobodyALife(t *testing.T) {
+	at := []netip.AddrPort{loopback(), loopback(), loopback()}
+	a, b, c := startReal(t, "a", at[0], at...), startReal(t, "b", at[1], at...), startReal(t, "c", at[2], at...)
+	for _, r := range []*real{a, b, c} {
+		r.await(t, "a alive, b alive, c alive")
+	}
+	conn, err := net.Dial("udp", at[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	junk := make([]byte, wordSize)
+	junk[0] = wordVersion
+	const packets, burst = 60_000, 300
+	for range packets / burst {
+		for range burst {
+			_, _ = conn.Write(junk) // what does not fit is lost
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if h := a.Health(); h.BadKey < packets/2 || h.Losses > 0 {
+		t.Errorf("%d of %d packets were looked at, %d peers lost", h.BadKey, packets, h.Losses)
+	}
+	if h := b.Health(); h.Losses > 0 {
+		t.Errorf("another lost %d peers", h.Losses)
+	}
+	for _, r := range []*real{a, b, c} {
+		r.await(t, "a alive, b alive, c alive")
+	}
+}

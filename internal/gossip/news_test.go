@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAgentsWithoutNewsOnlyAskAndAnswer(t *testing.T) {
+func TestAgentsWithoutNewsBeatAndAskAndAnswer(t *testing.T) {
 	for _, nodes := range []int{2, 4, 10} {
 		inCluster(t, nodes, func(c *cluster) {
 			c.pass(10 * time.Second)
@@ -18,8 +18,10 @@ func TestAgentsWithoutNewsOnlyAskAndAnswer(t *testing.T) {
 			before := sent()
 			c.pass(10 * time.Second)
 			each := float64(sent()-before) / float64(nodes) / 10
-			if most := 2 / (Timing{}).withDefaults().Probe.Seconds(); each > 1.01*most {
-				t.Errorf("each of %d sends %.1f packets a second; one question and one answer for each Probe are %.1f", nodes, each, most)
+			timing := (Timing{}).withDefaults()
+			most := watchers/timing.Beat.Seconds() + 2/timing.Probe.Seconds()
+			if each > 1.01*most {
+				t.Errorf("each of %d sends %.1f packets a second; its beats, and one question and one answer for each Probe, are %.1f", nodes, each, most)
 			}
 		})
 	}
@@ -29,7 +31,7 @@ func TestNewsReachEverybodyInAMoment(t *testing.T) {
 	inCluster(t, 30, func(c *cluster) {
 		c.pass(20 * time.Second)
 		c.agents[0].Publish(Record{Draining: true})
-		c.pass(5 * (Timing{}).withDefaults().Spread)
+		c.pass(6 * (Timing{}).withDefaults().Beat)
 		for _, a := range c.agents {
 			if !a.Members()[0].Record.Draining {
 				t.Errorf("%s has not heard the news", a.self.node)

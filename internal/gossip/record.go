@@ -32,6 +32,7 @@ const (
 	flagDraining  = 1 << 0
 	flagTruncated = 1 << 1
 	flagLeaving   = 1 << 2
+	flagBeats     = 1 << 3
 
 	flagsAt = 1 // the place of the flags
 )
@@ -41,7 +42,7 @@ var errRecord = errors.New("malformed record")
 // encode returns r in as many bytes as may be sent, in the same for equal sets.
 // What does not fit is left out, first of all the node's own addresses.
 func (r Record) encode() []byte {
-	buf := []byte{recordVersion, 0, 0}
+	buf := []byte{recordVersion, flagBeats, 0}
 	if r.Draining {
 		buf[flagsAt] |= flagDraining
 	}
@@ -107,16 +108,24 @@ func family(a netip.Addr) byte {
 	return 6
 }
 
-// decode reads what encode wrote, and whether its node says goodbye by it.
-func decode(buf []byte) (r Record, leaving bool, err error) {
+// said is what a process says: of its node, and of itself that it says goodbye,
+// and that it beats.
+type said struct {
+	Record
+	leaving, beats bool
+}
+
+// decode reads what encode wrote.
+func decode(buf []byte) (r said, err error) {
 	if len(buf) < 2 {
-		return Record{}, false, fmt.Errorf("%w: %d bytes", errRecord, len(buf))
+		return said{}, fmt.Errorf("%w: %d bytes", errRecord, len(buf))
 	}
 	if buf[0] != recordVersion {
-		return Record{}, false, fmt.Errorf("record of unknown version %d", buf[0])
+		return said{}, fmt.Errorf("record of unknown version %d", buf[0])
 	}
 	flags := buf[flagsAt]
 	r.Draining, r.Truncated = flags&flagDraining != 0, flags&flagTruncated != 0
+	r.leaving, r.beats = flags&flagLeaving != 0, flags&flagBeats != 0
 	in := reader{rest: buf[2:]}
 	for range in.byte() {
 		r.Subnets = append(r.Subnets, in.prefix())
@@ -125,9 +134,9 @@ func decode(buf []byte) (r Record, leaving bool, err error) {
 		r.Own = append(r.Own, in.addr(in.byte(), 128))
 	}
 	if in.bad {
-		return Record{}, false, errRecord
+		return said{}, errRecord
 	}
-	return r, flags&flagLeaving != 0, nil
+	return r, nil
 }
 
 // reader takes apart what is left of a record. Once something was wrong it is bad

@@ -47,11 +47,11 @@ func TestARecordArrivesAsItWasSent(t *testing.T) {
 		{"incomplete stays incomplete", Record{Truncated: true}, "subnets [], own [], draining false, truncated true"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, leaving, err := decode(tt.r.encode())
-			if err != nil || leaving {
-				t.Fatal(leaving, err)
+			r, err := decode(tt.r.encode())
+			if err != nil || r.leaving || !r.beats {
+				t.Fatal(r, err)
 			}
-			if got := show(r); got != tt.want {
+			if got := show(r.Record); got != tt.want {
 				t.Errorf("got\n\t%s\nwant\n\t%s", got, tt.want)
 			}
 		})
@@ -66,7 +66,7 @@ func TestWhatDoesNotFitIsCutAndSaysSo(t *testing.T) {
 	}
 	for _, r := range []Record{big, {Own: big.Own}, {Subnets: big.Subnets[:101], Own: big.Own[:1]}} {
 		buf := r.encode()
-		got, _, err := decode(buf)
+		got, err := decode(buf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,18 +82,18 @@ func TestWhatDoesNotFitIsCutAndSaysSo(t *testing.T) {
 func TestARecordThatIsNoneIsRefused(t *testing.T) {
 	whole := Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}.encode()
 	for n := range len(whole) {
-		if r, _, err := decode(whole[:n]); err == nil {
-			t.Errorf("of %d bytes the first %d say %s", len(whole), n, show(r))
+		if r, err := decode(whole[:n]); err == nil {
+			t.Errorf("of %d bytes the first %d say %s", len(whole), n, show(r.Record))
 		}
 	}
-	if r, _, err := decode(append(whole, 1, 2, 3)); err != nil {
-		t.Errorf("what a later version adds is not ignored: %v, %s", err, show(r))
+	if r, err := decode(append(whole, 1, 2, 3)); err != nil {
+		t.Errorf("what a later version adds is not ignored: %v, %s", err, show(r.Record))
 	}
 	for name, buf := range map[string][]byte{
 		"unknown version": {2, 0, 0, 0}, "no family": {1, 0, 1, 5, 24, 1, 2, 3, 0}, "too many bits": {1, 0, 1, 4, 33, 1, 2, 3, 4, 0},
 	} {
-		if r, _, err := decode(buf); err == nil {
-			t.Errorf("%s: %s", name, show(r))
+		if r, err := decode(buf); err == nil {
+			t.Errorf("%s: %s", name, show(r.Record))
 		}
 	}
 }
@@ -102,20 +102,20 @@ func FuzzRecord(f *testing.F) {
 	f.Add(Record{Subnets: prefixes("192.0.2.0/24", "2001:db8::/61"), Own: addrs("192.0.2.1", "2001:db8::1"), Draining: true}.encode())
 	f.Add([]byte{1, 4, 1, 6, 129, 0})
 	f.Fuzz(func(t *testing.T, buf []byte) {
-		first, _, err := decode(buf)
+		first, err := decode(buf)
 		if err != nil {
 			return
 		}
 		// What was understood is said again in our form, in which it stays.
-		plain, _, err := decode(first.encode())
+		plain, err := decode(first.encode())
 		if err != nil {
-			t.Fatalf("%v: %s", err, show(first))
+			t.Fatalf("%v: %s", err, show(first.Record))
 		}
-		again, _, err := decode(plain.encode())
+		again, err := decode(plain.encode())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(show(plain), show(again)); diff != "" {
+		if diff := cmp.Diff(show(plain.Record), show(again.Record)); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"syscall"
 	"time"
@@ -17,10 +18,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	if carrier == nil {
 		return err
 	}
-	transport := newSealed(carrier, g.ring, &g.counts, func(packet []byte) {
-		g.vigil.sign(time.Now())
-		g.news.look(packet)
-	})
+	transport := newSealed(carrier, g.ring, &g.counts, g.news.look)
 	list, err := memberlist.Create(g.config(transport))
 	if err != nil {
 		return errors.Join(fmt.Errorf("start gossip: %w", err), transport.Shutdown())
@@ -34,15 +32,16 @@ func (g *Gossip) Run(ctx context.Context) error {
 	defer g.stop(list)
 	wg.Go(func() { g.join(ctx, list) })
 	wg.Go(func() { g.passOn(ctx, list) })
+	wg.Go(func() { g.beat(ctx, transport) })
 	g.live(ctx, list)
 	return nil
 }
 
 // carrier opens the network. The agent before us on this node may not have left
 // the port yet, so it waits for that; ending meanwhile is no error.
-func (g *Gossip) carrier(ctx context.Context) (memberlist.Transport, error) {
-	if g.opt.Transport != nil {
-		return g.opt.Transport, nil
+func (g *Gossip) carrier(ctx context.Context) (carrier, error) {
+	if g.opt.carrier != nil {
+		return g.opt.carrier, nil
 	}
 	for told := false; ; told = true {
 		n, err := listen(g.opt.Bind, &g.counts)
@@ -136,5 +135,66 @@ func (g *Gossip) Leave(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("say goodbye: %w", ctx.Err())
+	}
+}
+
+// beat says that this process lives, hears who else does, and hands the library
+// what is for it, until ctx is done.
+func (g *Gossip) beat(ctx context.Context, transport *sealed) {
+	h := newHeart(g.self, g.opt.Timing, &g.counts)
+	// Agents that start together should not beat together.
+	pause := rand.N(g.opt.Timing.Beat)
+	for ; ; pause = g.opt.Timing.Beat {
+		transport.carrier.rest(pause)
+		if ctx.Err() != nil {
+			return
+		}
+		now := time.Now()
+		g.vigil.sign(now)
+		if c, moved := g.circle(); moved {
+			h.sit(c, now)
+		}
+		var p pulse
+		transport.poll(func(w word) { h.hear(w, &p) })
+		h.look(now, &p)
+		g.take(p, now)
+		for _, post := range p.posts {
+			transport.say(post)
+		}
+	}
+}
+
+// circle returns who beats, if that has changed.
+func (g *Gossip) circle() (c circle, moved bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.table.moved {
+		return nil, false
+	}
+	g.table.moved = false
+	return g.table.circle(), true
+}
+
+// take notes who was heard and who was missed.
+func (g *Gossip) take(p pulse, now time.Time) {
+	var changed []Member
+	g.mu.Lock()
+	for _, id := range p.silent {
+		g.table.miss(id, now.Add(g.opt.Timing.Silence), now)
+	}
+	for _, id := range p.alive {
+		if g.table.beat(id, now) {
+			changed = append(changed, g.table.nodes[id.node])
+		}
+	}
+	g.mu.Unlock()
+	for _, m := range changed {
+		g.tell(m)
+	}
+	if len(changed) > 0 {
+		g.shift()
+	}
+	if len(p.silent) > 0 {
+		poke(g.doubted)
 	}
 }

@@ -21,7 +21,7 @@ func TestAnAgentThatSaysGoodbyeHasLeftAndDoesNotDie(t *testing.T) {
 		if err := c.agents[3].Leave(c.t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.pass(50 * time.Millisecond)
+		c.pass(4 * (Timing{}).withDefaults().Beat)
 		const want = "node-000 alive, node-001 alive, node-002 alive, node-003 left"
 		c.expect("at once", want)
 		c.agents[3].Publish(Record{Draining: true})

@@ -3,6 +3,8 @@ package gossip
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -32,9 +34,28 @@ var (
 
 // ring is the keys. It is safe for concurrent use.
 type ring struct {
-	keys   atomic.Pointer[[]cipher.AEAD]
+	keys   atomic.Pointer[[]key]
 	nonces nonces
 	counts *counters
+}
+
+// key is one key: what seals with it, and what words are signed with.
+type key struct {
+	cipher.AEAD
+	words []byte
+}
+
+func newKey(secret []byte) (key, error) {
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return key{}, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return key{}, err
+	}
+	words, err := hkdf.Key(sha256.New, secret, nil, wordContext, sha256.Size)
+	return key{aead, words}, err
 }
 
 func newRing(counts *counters) *ring { return &ring{counts: counts} }
@@ -43,19 +64,18 @@ func (r *ring) set(keys [][]byte) error {
 	if len(keys) == 0 {
 		return errors.New("gossip needs a key")
 	}
-	var ciphers []cipher.AEAD
-	for i, key := range keys {
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			return fmt.Errorf("gossip key %d has %d bytes, not 16, 24 or 32", i+1, len(key))
+	var all []key
+	for i, secret := range keys {
+		k, err := newKey(secret)
+		if errors.As(err, new(aes.KeySizeError)) {
+			return fmt.Errorf("gossip key %d has %d bytes, not 16, 24 or 32", i+1, len(secret))
 		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
 		if err != nil {
 			return fmt.Errorf("gossip key %d: %w", i+1, err)
 		}
-		ciphers = append(ciphers, aead)
+		all = append(all, k)
 	}
-	r.keys.Store(&ciphers)
+	r.keys.Store(&all)
 	return nil
 }
 

@@ -39,18 +39,22 @@ type Member struct {
 // process is what is known of one agent.
 type process struct {
 	id      identity
+	mark    mark
 	address netip.AddrPort
 	record  Record
-	// leaving says that it has said goodbye, and gone that it is not heard
-	// any more.
-	leaving, gone bool
+	// leaving says that it has said goodbye, gone that the library takes it for
+	// dead, and beats that it promises to beat.
+	leaving, gone, beats bool
+	// silent is until when its silence is believed: by then the library knows
+	// better. Zero is not at all.
+	silent time.Time
 }
 
 func (p *process) state() State {
 	switch {
 	case p.leaving:
 		return Left
-	case p.gone:
+	case p.gone || !p.silent.IsZero():
 		return Dead
 	}
 	return Alive
@@ -64,6 +68,8 @@ type table struct {
 	// doubts are the processes said to be gone.
 	doubts map[identity]doubt
 	shown  []Member // what members last returned; nil after a change
+	// moved says that the circle is not what it was.
+	moved bool
 }
 
 func newTable() table {
@@ -72,14 +78,17 @@ func newTable() table {
 
 // hear notes that id was heard, and what it said. It says whether that changed
 // what is known of its node.
-func (t *table) hear(id identity, address netip.AddrPort, r Record, leaving bool, now time.Time) bool {
+func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
-		p = &process{id: id}
+		p = &process{id: id, mark: id.mark()}
 		t.processes[id.node] = append(t.processes[id.node], p)
 	}
-	p.address, p.record, p.leaving, p.gone = address, r, leaving, false
-	delete(t.doubts, id)
+	p.address, p.record, p.leaving, p.beats, p.gone = address, s.Record, s.leaving, s.beats, false
+	t.moved = true
+	if t.doubts[id].library {
+		delete(t.doubts, id)
+	}
 	return t.judge(id.node, now)
 }
 
@@ -91,10 +100,10 @@ func (t *table) lose(id identity, believe, now time.Time) bool {
 		return false
 	}
 	if believe.After(now) && !p.leaving {
-		t.doubts[id] = doubt{believe: believe}
+		t.doubt(id, doubt{believe: believe, library: true})
 		return false
 	}
-	p.gone = true
+	p.gone, p.silent, t.moved = true, time.Time{}, true
 	delete(t.doubts, id)
 	return t.judge(id.node, now)
 }
@@ -104,7 +113,7 @@ func (t *table) some(n int, self identity) (chosen []process) {
 	seen := 0
 	for _, all := range t.processes {
 		for _, p := range all {
-			if p.id == self || p.leaving || p.gone {
+			if p.id == self || p.state() != Alive {
 				continue
 			}
 			seen++

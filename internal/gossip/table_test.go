@@ -22,7 +22,7 @@ func (t *table) print() string {
 func TestANodeIsWhatItsProcessesAre(t *testing.T) {
 	hear := func(instance uint64) func(*table, time.Time) {
 		return func(t *table, now time.Time) {
-			t.hear(identity{"a", instance}, netip.AddrPort{}, Record{}, false, now)
+			t.hear(identity{"a", instance}, netip.AddrPort{}, said{}, now)
 		}
 	}
 	lose := func(instance uint64) func(*table, time.Time) {
@@ -30,13 +30,20 @@ func TestANodeIsWhatItsProcessesAre(t *testing.T) {
 	}
 	bye := func(instance uint64) func(*table, time.Time) {
 		return func(t *table, now time.Time) {
-			t.hear(identity{"a", instance}, netip.AddrPort{}, Record{}, true, now)
+			t.hear(identity{"a", instance}, netip.AddrPort{}, said{leaving: true}, now)
 		}
 	}
 	doubt := func(instance uint64) func(*table, time.Time) {
 		return func(t *table, now time.Time) { t.lose(identity{"a", instance}, now.Add(time.Second), now) }
 	}
+	miss := func(instance uint64) func(*table, time.Time) {
+		return func(t *table, now time.Time) { t.miss(identity{"a", instance}, now.Add(time.Second), now) }
+	}
+	beat := func(instance uint64) func(*table, time.Time) {
+		return func(t *table, now time.Time) { t.beat(identity{"a", instance}, now) }
+	}
 	settle := func(t *table, now time.Time) { t.settle(now) }
+	acquit := func(t *table, now time.Time) { t.settle(now.Add(verdict)) }
 	late := func(t *table, now time.Time) { t.settle(now.Add(2 * stall)) }
 	forget := func(t *table, now time.Time) { t.forget(now.Add(-time.Second)) }
 	for _, tt := range []struct {
@@ -63,6 +70,19 @@ func TestANodeIsWhatItsProcessesAre(t *testing.T) {
 		{"one that we are late to believe is none yet", steps(hear(1), doubt(1), late), "a/1 alive since 0"},
 		{"it can be contradicted", steps(hear(1), doubt(1), late, hear(1), settle), "a/1 alive since 0"},
 		{"but is believed then, however late", steps(hear(1), doubt(1), late, settle), "a/1 dead since 3"},
+		{"one that is missed is not dead yet", steps(hear(1), miss(1)), "a/1 alive since 0"},
+		{"but soon", steps(hear(1), miss(1), settle), "a/1 dead since 2"},
+		{"unless it beats", steps(hear(1), miss(1), beat(1), settle), "a/1 alive since 0"},
+		{"that others miss it too puts nothing off", steps(hear(1), miss(1), miss(1), settle, settle), "a/1 dead since 4"},
+		{"what the library still says of it is no beat", steps(hear(1), miss(1), settle, hear(1)), "a/1 dead since 2"},
+		{"a beat brings it back", steps(hear(1), miss(1), settle, beat(1)), "a/1 alive since 3"},
+		{"the library brings it back when nobody has missed it for long", steps(hear(1), miss(1), settle, acquit), "a/1 alive since 8"},
+		{"not while somebody does", steps(hear(1), miss(1), settle, miss(1), acquit), "a/1 alive since 9"},
+		{"not when the library does", steps(hear(1), miss(1), settle, lose(1), acquit), "a/1 dead since 2"},
+		{"a beat does not bring back whom the library has lost", steps(hear(1), lose(1), beat(1)), "a/1 dead since 1"},
+		{"nor whom it doubts", steps(hear(1), doubt(1), beat(1), settle, settle), "a/1 dead since 4"},
+		{"one that was never heard is not missed", steps(miss(1), settle), ""},
+		{"one that said goodbye is not missed", steps(bye(1), miss(1), settle), "a/1 left since 0"},
 		{"the dead are remembered", steps(hear(1), lose(1), forget), "a/1 dead since 1"},
 		{"but not for ever", steps(hear(1), lose(1), forget, forget), ""},
 		{"the living are never forgotten", steps(hear(1), settle, settle, forget), "a/1 alive since 0"},
@@ -87,7 +107,7 @@ func steps(s ...func(*table, time.Time)) []func(*table, time.Time) { return s }
 func TestANodeThatRestartsForEverFillsNothing(t *testing.T) {
 	table := newTable()
 	for i := range uint64(1000) {
-		table.hear(identity{"a", i}, netip.AddrPort{}, Record{}, false, epoch)
+		table.hear(identity{"a", i}, netip.AddrPort{}, said{}, epoch)
 		table.lose(identity{"a", i}, epoch, epoch)
 	}
 	if n := len(table.processes["a"]); n != 1 {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -13,24 +12,30 @@ import (
 
 // Timing is how fast things go. What is zero has its default.
 //
-// A dead node is found when somebody asks it (for 99 of 100 nodes within 4.6
-// Probe, however large the cluster), does not hear of it for one Probe, and then
-// nobody has for Silence. With the defaults that is under 0.5 s.
+// A process says to three others that it lives, at each Beat. Who misses that three
+// times in a row says so to everybody, and after Silence they believe it, unless
+// the accused, or another who hears it, contradicts. With the defaults that takes
+// under 0.5 s, however large the cluster.
 //
-// A node that lives but does not run has Silence to wake up and contradict: more
-// than the 100 ms of a container that has used up its share of the CPU.
+// A node that lives but does not run is not missed for 128 ms, more than the 100 ms
+// of a container that has used up its share of the CPU, and then has Silence to wake
+// up and contradict.
 type Timing struct {
-	// Probe is the time from one question whether somebody lives to the
-	// next, 50 ms. An idle agent spends most of its CPU on these: it wakes up
-	// to ask, to be answered and to answer, and half the time between them
-	// would cost twice as much.
-	Probe time.Duration
-	// Answer is how long an answer may take before others are asked for
-	// help, 20 ms: they need as long again, within Probe.
-	Answer time.Duration
-	// Silence is for how long who does not answer may contradict, 180 ms. In
-	// clusters of more than 1,250 nodes it is longer, by 30 ms at 5,000.
+	// Beat is the time from one beat to the next, 64 ms, and from one look at
+	// what has come to the next. An idle agent spends most of its CPU on waking
+	// up for these, so nothing else wakes it: neither a packet that comes, nor
+	// an answer that is waited for.
+	Beat time.Duration
+	// Silence is for how long who was missed may contradict, 150 ms. It may not
+	// look for one Beat, and those whom it tells for another.
 	Silence time.Duration
+	// Probe is the time from one question of the library whether somebody lives
+	// to the next, 1 s. It finds who is dead and has no watcher left, and is
+	// what is true in the end.
+	Probe time.Duration
+	// Answer is how long an answer to that may take before others are asked for
+	// help, half of Probe.
+	Answer time.Duration
 	// Spread is the time from one round of news to the next while there are
 	// news, 20 ms.
 	Spread time.Duration
@@ -52,23 +57,16 @@ func (t Timing) withDefaults() Timing {
 			*d = value
 		}
 	}
-	def(&t.Probe, 50*time.Millisecond)
-	def(&t.Answer, t.Probe*2/5)
-	def(&t.Silence, 180*time.Millisecond)
+	def(&t.Beat, 64*time.Millisecond)
+	def(&t.Silence, 150*time.Millisecond)
+	def(&t.Probe, time.Second)
+	def(&t.Answer, t.Probe/2)
 	def(&t.Spread, 20*time.Millisecond)
 	def(&t.Sync, 30*time.Second)
 	def(&t.Stream, 2*time.Second)
 	def(&t.Rejoin, time.Second)
 	def(&t.Memory, time.Hour)
 	return t
-}
-
-// rest is what is left of Silence when the library believes that one of some
-// nodes is dead. Something is always left: the contradiction may lie in the queue
-// of a process that has just not run.
-func (t Timing) rest(nodes int) time.Duration {
-	suspicion := suspicion * max(1, math.Log10(float64(nodes))) * float64(t.Probe)
-	return max(t.Probe/2, t.Silence-time.Duration(suspicion))
 }
 
 const (

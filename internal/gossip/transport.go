@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -12,9 +13,21 @@ import (
 // served is how many streams of others are served at once.
 const served = 256
 
+// carrier is what gossip goes over.
+type carrier interface {
+	memberlist.Transport
+	// poll hands over the packets that have come. What a packet is in is used
+	// for the next one.
+	poll(hand func(packet []byte, from netip.AddrPort))
+	// send sends a packet. That it is lost is no error.
+	send(packet []byte, to netip.AddrPort) error
+	// rest waits.
+	rest(d time.Duration)
+}
+
 // sealed is a transport that carries only what is sealed.
 type sealed struct {
-	carrier memberlist.Transport
+	carrier carrier
 	look    func(packet []byte) // is shown the plain text of every packet
 	ring    *ring
 	counts  *counters
@@ -28,54 +41,52 @@ type sealed struct {
 
 var _ memberlist.NodeAwareTransport = (*sealed)(nil)
 
-func newSealed(carrier memberlist.Transport, r *ring, counts *counters, look func([]byte)) *sealed {
+func newSealed(c carrier, r *ring, counts *counters, look func([]byte)) *sealed {
 	s := &sealed{
-		carrier: carrier, look: look, ring: r, counts: counts,
-		packets: make(chan *memberlist.Packet, 64),
+		carrier: c, look: look, ring: r, counts: counts,
+		packets: make(chan *memberlist.Packet, 1024),
 		streams: make(chan net.Conn),
 		places:  make(chan struct{}, served),
 		done:    make(chan struct{}),
 	}
-	s.wg.Go(s.openPackets)
 	s.wg.Go(s.openStreams)
 	return s
 }
 
-// receiver is a carrier that hands packets over where it receives them. From
-// goroutine to goroutine, each of them would wake one thread more.
-type receiver interface {
-	// receive returns when the carrier is shut down. What a packet is in is
-	// used for the next one.
-	receive(hand func(*memberlist.Packet))
-}
-
-func (s *sealed) openPackets() {
-	if r, ok := s.carrier.(receiver); ok {
-		r.receive(s.openPacket)
-		return
-	}
-	for {
-		select {
-		case <-s.done:
+// poll takes the packets that have come: words are handed over, and the library
+// gets the rest.
+func (s *sealed) poll(hand func(word)) {
+	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
+		s.counts.packetsIn.Add(1)
+		s.counts.bytesIn.Add(uint64(len(packet)))
+		if len(packet) == 0 || packet[0] != wordVersion {
+			s.openPacket(packet, from)
 			return
-		case p := <-s.carrier.PacketCh():
-			s.openPacket(p)
 		}
-	}
+		if w, err := s.ring.verify(packet); err == nil {
+			hand(w)
+		}
+	})
 }
 
-func (s *sealed) openPacket(p *memberlist.Packet) {
-	s.counts.packetsIn.Add(1)
-	s.counts.bytesIn.Add(uint64(len(p.Buf)))
-	plain, err := s.ring.openPacket(p.Buf)
+func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
+	plain, err := s.ring.openPacket(packet)
 	if err != nil || len(plain) == 0 {
 		return
 	}
 	s.look(plain)
 	select {
 	case <-s.done:
-	case s.packets <- &memberlist.Packet{Buf: plain, From: p.From, Timestamp: p.Timestamp}:
+	case s.packets <- &memberlist.Packet{Buf: plain, From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()}:
 	}
+}
+
+// say sends a word. Like all packets it may be lost.
+func (s *sealed) say(p post) {
+	packet := s.ring.sign(p.word)
+	s.counts.packetsOut.Add(1)
+	s.counts.bytesOut.Add(uint64(len(packet)))
+	_ = s.carrier.send(packet, p.to)
 }
 
 func (s *sealed) openStreams() {

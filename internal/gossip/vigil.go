@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// vigil knows whether this process has run all the while. Every packet that comes
-// or goes is a sign that it does, and there are many in a second, unless it is
-// alone: then it has nobody to ask.
+// vigil knows whether this process has run all the while. Every look at what has
+// come is a sign that it does.
 //
 // While it stands still the kernel goes on to take what others send, and nothing
 // tells how old a message is that was waiting there: what it asks for may have been
@@ -15,8 +14,6 @@ import (
 // That nobody answers is something that senders count with.
 type vigil struct {
 	mu sync.Mutex
-	// members is how many the library takes for alive, this one included.
-	members int
 	// seen is when the last sign was, and woke when the last one after a
 	// standstill.
 	seen, woke time.Time
@@ -29,17 +26,6 @@ const (
 	// waking is how long it may take to read what was waiting.
 	waking = time.Second
 )
-
-// company notes that members have come or gone. That there were no signs before
-// the first of them came is no standstill.
-func (v *vigil) company(change int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.members += change
-	if change > 0 && v.members == 2 {
-		v.seen = time.Time{}
-	}
-}
 
 // sign notes that the process runs at now.
 func (v *vigil) sign(now time.Time) {

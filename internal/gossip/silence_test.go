@@ -1,0 +1,129 @@
+package gossip
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// Of three watchers one at least hears a node, or is heard by it, nearly always.
+func TestANetworkThatLosesPacketsLosesNoNode(t *testing.T) {
+	inCluster(t, 6, func(c *cluster) {
+		c.pass(5 * time.Second)
+		c.ether.lose(2)
+		c.pass(2 * time.Minute)
+		if n := c.wronged(); n > 0 {
+			t.Errorf("seen dead %d times with every fiftieth packet lost", n)
+		}
+		at := time.Now()
+		dead := c.powerOff(2)
+		c.pass(time.Second)
+		for _, a := range c.agents {
+			if seen, ok := a.saw(dead.self.node, Dead); !ok || seen.Sub(at) > mostDetect+100*time.Millisecond {
+				t.Errorf("%s sees the death after %v, %t", a.self.node, seen.Sub(at), ok)
+			}
+		}
+	})
+}
+
+func TestWhoOnlyOneDoesNotHearIsNotSeenDead(t *testing.T) {
+	inCluster(t, 5, func(c *cluster) {
+		c.pass(5 * time.Second)
+		c.ether.mute(c.agents[1].port, c.agents[3].port)
+		c.pass(20 * time.Second)
+		if n := c.wronged(); n > 0 {
+			t.Errorf("seen dead %d times", n)
+		}
+	})
+}
+
+func TestAShortCutIsOverAtOnce(t *testing.T) {
+	inCluster(t, 8, func(c *cluster) {
+		c.pass(5 * time.Second)
+		for _, a := range c.agents[4:] {
+			a.port.putOnSide(1)
+		}
+		c.pass(1100 * time.Millisecond)
+		if n := c.wronged(); n != 2*4*4 {
+			t.Errorf("%d of 32 are missed", n)
+		}
+		for _, a := range c.agents {
+			a.port.putOnSide(0)
+		}
+		c.pass(300 * time.Millisecond)
+		c.expect("healed", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive, node-006 alive, node-007 alive")
+	})
+}
+
+func TestWhoDiesTogetherWithAllItsWatchersIsFoundToo(t *testing.T) {
+	inCluster(t, 8, func(c *cluster) {
+		c.pass(10 * time.Second)
+		c.agents[0].mu.Lock()
+		circle, self := c.agents[0].table.circle(), c.agents[0].self.mark()
+		c.agents[0].mu.Unlock()
+		doomed := map[string]bool{}
+		for _, s := range append(circle.watching(self), circle.watched(self)...)[:watchers+1] {
+			doomed[s.id.node] = true
+		}
+		for i := len(c.agents) - 1; i >= 0; i-- {
+			if doomed[c.agents[i].self.node] {
+				c.powerOff(i)
+			}
+		}
+		c.pass(10 * time.Second)
+		for _, a := range c.agents {
+			for node := range doomed {
+				if _, ok := a.saw(node, Dead); !ok {
+					t.Errorf("%s does not see that %s is dead", a.self.node, node)
+				}
+			}
+		}
+		if n := c.wronged(); n > 0 {
+			t.Errorf("seen dead %d times", n)
+		}
+	})
+}
+
+// It may be of a version that does not beat.
+func TestWhoPromisesNoBeatsIsNotMissed(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		quiet := c.start("node-003", 3, nil)
+		record := Record{Draining: true}.encode()
+		record[flagsAt] &^= flagBeats
+		quiet.replace(record)
+		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == wordSize } })
+		c.pass(30 * time.Second)
+		c.expect("all live", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
+		if n := c.wronged(); n > 0 {
+			t.Errorf("seen dead %d times", n)
+		}
+		c.powerOff(3)
+		c.pass(10 * time.Second)
+		c.expect("the library found it", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
+	})
+}
+
+func TestTheBeatsOfTheDeadAreNotBelievedTwice(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.pass(5 * time.Second)
+		type parcel struct {
+			to     *port
+			packet []byte
+		}
+		var recorded []parcel
+		victim := c.agents[2]
+		victim.port.set(func() {
+			victim.port.tap = func(to *port, packet []byte) { recorded = append(recorded, parcel{to, packet}) }
+		})
+		c.pass(2 * time.Second)
+		c.powerOff(2)
+		for range 30 {
+			for range 10 {
+				p := recorded[rand.IntN(len(recorded))]
+				p.to.deliver(p.packet, victim.port)
+			}
+			c.pass(50 * time.Millisecond)
+		}
+		c.expect("whatever is sent again", "node-000 alive, node-001 alive, node-002 dead")
+	})
+}
