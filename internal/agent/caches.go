@@ -92,15 +92,30 @@ func (c *Caches) informer(client toolscache.Getter) (toolscache.Store, toolscach
 		ObjectType:    &corev1.Service{},
 		Transform:     slimService,
 		Handler: toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { c.signal() },
+			AddFunc: func(o any) { c.signalService(o) },
 			UpdateFunc: func(before, after any) {
 				if b, ok := before.(*Service); !ok || b.Version != after.(*Service).Version {
-					c.signal()
+					c.signalService(before, after)
 				}
 			},
-			DeleteFunc: func(any) { c.signal() },
+			DeleteFunc: func(o any) { c.signalService(o) },
 		},
 	})
+}
+
+// signalService signals that a Service is or was ours to announce. Every Service is
+// none at first: to look at everything for each of them would be half of all work
+// while many are made.
+func (c *Caches) signalService(states ...any) {
+	for _, o := range states {
+		if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = last.Obj
+		}
+		if svc, ok := o.(*Service); !ok || svc.ours {
+			c.signal()
+			return
+		}
+	}
 }
 
 // Run watches until ctx is done.

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/service"
@@ -76,4 +78,64 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	})
 	c.patch("web", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Cluster"}}`)
 	eventuallyIs(t, "the view when the type changed", strings.TrimSuffix(base, " service web "), show)
+}
+
+func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
+	c := newCluster(t)
+	caches, err := NewCaches(c.config, c.node, c.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, caches.Run)
+	ours := func(name string) func() string {
+		return func() string {
+			o, there, err := caches.services.GetByKey(c.namespace + "/" + name)
+			if err != nil || !there {
+				return fmt.Sprint(there, err)
+			}
+			return fmt.Sprint(o.(*Service).ours)
+		}
+	}
+	c.serve("web", nil, "192.0.2.9")
+	eventuallyIs(t, "a Service with an address", "true", ours("web"))
+	eventuallyIs(t, "everything", "true <nil>", func() string {
+		_, complete, err := caches.Read(t.Context())
+		return fmt.Sprint(complete, err)
+	})
+	ebb(caches.Changed())
+	services := c.core.CoreV1().Services(c.namespace)
+	for _, name := range []string{"pending", "last"} {
+		svc := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		if _, err := services.Create(t.Context(), svc, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.patch("pending", `{"metadata":{"labels":{"changed":"yes"}}}`)
+	if err := services.Delete(t.Context(), "pending", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "a Service without one that is deleted", "false <nil>", ours("pending"))
+	eventuallyIs(t, "another", "false", ours("last"))
+	if len(caches.Changed()) > 0 {
+		t.Error("they are a change")
+	}
+	c.patch("web", `{"metadata":{"labels":{"changed":"yes"}}}`)
+	<-caches.Changed()
+	c.patch("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, service.AnnotationAllocatedBy))
+	<-caches.Changed()
+}
+
+// ebb takes signals until there are none for a while: those of the first view come
+// one by one.
+func ebb(signals <-chan struct{}) {
+	for {
+		select {
+		case <-signals:
+		case <-time.After(300 * time.Millisecond):
+			return
+		}
+	}
 }

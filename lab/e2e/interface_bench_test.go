@@ -66,8 +66,8 @@ func (l *landings) follow(path, link string, done chan struct{}) error {
 	return nil
 }
 
-// await returns when an address had come onto n interfaces.
-func (l *landings) await(b *testing.B, a netip.Addr, n int) time.Time {
+// await returns when an address had come onto each of n interfaces, in that order.
+func (l *landings) await(b *testing.B, a netip.Addr, n int) []time.Time {
 	b.Helper()
 	limit := time.After(time.Minute)
 	for len(l.at[a]) < n {
@@ -78,5 +78,5 @@ func (l *landings) await(b *testing.B, a netip.Addr, n int) time.Time {
 			b.Fatalf("after a minute %s is on %d interfaces", a, len(l.at[a]))
 		}
 	}
-	return l.at[a][n-1]
+	return l.at[a][:n]
 }
