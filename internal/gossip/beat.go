@@ -12,7 +12,8 @@ import (
 //
 // Words are signed and not encrypted: who lives is no secret, and they are so many
 // that in a large cluster AES-GCM with random nonces would use a key up, by NIST SP
-// 800-38D, within days.
+// 800-38D, within days. They are signed for the one who gets them, so that nobody can
+// send them to another one, or to the next process of that one.
 type word struct {
 	silent      bool
 	from, about mark
@@ -30,7 +31,8 @@ func (i identity) mark() mark {
 }
 
 // A word is sent as its version, whether it is of silence, who says it, its number,
-// whom it is about, and the first 16 bytes of their HMAC-SHA256.
+// whom it is about, and the first 16 bytes of the HMAC-SHA256 of that and of who gets
+// it.
 const (
 	wordVersion = 2 // the first byte of a sealed packet is sealVersion
 	wordBody    = 1 + 1 + 8 + 8 + 8
@@ -43,8 +45,8 @@ const wordContext = "purelb gossip word"
 
 var errWord = errors.New("not signed with one of our keys")
 
-// sign returns w as it is sent.
-func (r *ring) sign(w word) []byte {
+// sign returns w as it is sent to one.
+func (r *ring) sign(w word, to mark) []byte {
 	buf := make([]byte, 0, wordSize)
 	buf = append(buf, wordVersion, 0)
 	if w.silent {
@@ -53,18 +55,19 @@ func (r *ring) sign(w word) []byte {
 	buf = binary.BigEndian.AppendUint64(buf, uint64(w.from))
 	buf = binary.BigEndian.AppendUint64(buf, w.number)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(w.about))
-	return append(buf, (*r.keys.Load())[0].tag(buf)...)
+	return append(buf, (*r.keys.Load())[0].tag(buf, to)...)
 }
 
-// verify returns the word of a packet, and counts why there is none.
-func (r *ring) verify(packet []byte) (word, error) {
+// verify returns the word of a packet that was sent to us, and counts why there is
+// none.
+func (r *ring) verify(packet []byte, us mark) (word, error) {
 	if len(packet) != wordSize || packet[0] != wordVersion || packet[1] > 1 {
 		r.counts.badFormat.Add(1)
 		return word{}, errWord
 	}
 	body, tag := packet[:wordBody], packet[wordBody:]
 	for _, key := range *r.keys.Load() {
-		if hmac.Equal(key.tag(body), tag) {
+		if hmac.Equal(key.tag(body, us), tag) {
 			return word{
 				silent: body[1] == 1,
 				from:   mark(binary.BigEndian.Uint64(body[2:])),
@@ -77,8 +80,9 @@ func (r *ring) verify(packet []byte) (word, error) {
 	return word{}, errWord
 }
 
-func (k key) tag(body []byte) []byte {
+func (k key) tag(body []byte, to mark) []byte {
 	h := hmac.New(sha256.New, k.words)
 	_, _ = h.Write(body) // a hash never fails
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(to)))
 	return h.Sum(nil)[:wordTag]
 }

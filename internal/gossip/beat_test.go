@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+const us mark = 7
+
 func TestAWordIsReadAsItIsWritten(t *testing.T) {
 	var counts counters
 	r := newRing(&counts)
@@ -24,25 +26,28 @@ func TestAWordIsReadAsItIsWritten(t *testing.T) {
 		{silent: true, from: identity{"a", 1}.mark(), about: identity{"b", 2}.mark(), number: 1 << 63},
 	} {
 		for _, by := range []*ring{r, other} {
-			if got, err := r.verify(by.sign(w)); err != nil || got != w {
+			if got, err := r.verify(by.sign(w, us), us); err != nil || got != w {
 				t.Errorf("%+v becomes %+v, %v", w, got, err)
 			}
 		}
-		if got, err := r.verify(stranger.sign(w)); err == nil {
+		if got, err := r.verify(stranger.sign(w, us), us); err == nil {
 			t.Errorf("who has no key says %+v", got)
 		}
-		whole := r.sign(w)
+		if got, err := r.verify(r.sign(w, us+1), us); err == nil {
+			t.Errorf("to another was said %+v", got)
+		}
+		whole := r.sign(w, us)
 		for i := range whole {
 			spoilt := bytes.Clone(whole)
 			spoilt[i] ^= 0x10
-			if got, err := r.verify(spoilt); err == nil {
+			if got, err := r.verify(spoilt, us); err == nil {
 				t.Errorf("with byte %d changed it says %+v", i, got)
 			}
-			if got, err := r.verify(whole[:i]); err == nil {
+			if got, err := r.verify(whole[:i], us); err == nil {
 				t.Errorf("the first %d bytes say %+v", i, got)
 			}
 		}
-		if got, err := r.verify(append(whole, 0)); err == nil {
+		if got, err := r.verify(append(whole, 0), us); err == nil {
 			t.Errorf("with a byte more it says %+v", got)
 		}
 	}
@@ -56,10 +61,10 @@ func TestAWordIsNoPacketOfTheLibrary(t *testing.T) {
 	if err := r.set([][]byte{testKey}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.openPacket(r.sign(word{from: 1, about: 1, number: 1})); err == nil {
+	if _, err := r.openPacket(r.sign(word{from: 1, about: 1, number: 1}, us)); err == nil {
 		t.Error("a word is taken for a packet")
 	}
-	if _, err := r.verify(r.sealPacket([]byte{0})); err == nil {
+	if _, err := r.verify(r.sealPacket([]byte{0}), us); err == nil {
 		t.Error("a packet is taken for a word")
 	}
 }
@@ -69,10 +74,10 @@ func BenchmarkVerify(b *testing.B) {
 	if err := r.set([][]byte{testKey}); err != nil {
 		b.Fatal(err)
 	}
-	packet := r.sign(word{from: 1, about: 1, number: 1})
+	packet := r.sign(word{from: 1, about: 1, number: 1}, us)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := r.verify(packet); err != nil {
+		if _, err := r.verify(packet, us); err != nil {
 			b.Fatal(err)
 		}
 	}

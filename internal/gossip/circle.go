@@ -6,9 +6,15 @@ import (
 	"slices"
 )
 
-// watchers is how many of the others notice when a process falls silent: three, so
-// that it is noticed even if two of them die with it.
-const watchers = 3
+const (
+	// watchers is how many of the others notice when a process falls silent:
+	// three, so that it is noticed even if two of them die with it.
+	watchers = 3
+	// reach is how many are met at most, watchers and those believed gone. If
+	// most of a large cluster is gone, the library has to find the rest: all
+	// those who are left would else be busy with all those who are not.
+	reach = 4 * watchers
+)
 
 // seat is the place of a process in the circle.
 type seat struct {
@@ -49,14 +55,19 @@ func (c circle) watching(self mark) []seat { return c.walk(self, 1) }
 // watched returns whom self watches.
 func (c circle) watched(self mark) []seat { return c.walk(self, -1) }
 
-// walk goes round from self until it has met as many as watch, and returns all
-// that it has met.
+// place returns where self sits.
+func (c circle) place(self mark) (at int, seated bool) {
+	return slices.BinarySearchFunc(c, self, func(s seat, m mark) int { return cmp.Compare(s.mark, m) })
+}
+
+// walk goes round from self until it has met as many as watch, or gone too far, and
+// returns all that it has met.
 func (c circle) walk(self mark, step int) (met []seat) {
-	at, seated := slices.BinarySearchFunc(c, self, func(s seat, m mark) int { return cmp.Compare(s.mark, m) })
+	at, seated := c.place(self)
 	if !seated {
 		return nil
 	}
-	for there, n := 0, 1; n < len(c) && there < watchers; n++ {
+	for there, n := 0, 1; n < len(c) && n <= reach && there < watchers; n++ {
 		next := c[((at+n*step)%len(c)+len(c))%len(c)]
 		met = append(met, next)
 		if next.there {

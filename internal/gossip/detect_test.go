@@ -56,7 +56,7 @@ func TestADeadNodeIsSeenWithinAFractionOfASecond(t *testing.T) {
 	}{
 		{2, 1, 5, 450 * time.Millisecond},
 		{4, 2, 10, 450 * time.Millisecond},
-		{10, 6, 2, 450 * time.Millisecond},
+		{10, 6, 2, 500 * time.Millisecond},
 		{30, 5, 1, 500 * time.Millisecond},
 	} {
 		var times []time.Duration

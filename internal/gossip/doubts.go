@@ -1,6 +1,9 @@
 package gossip
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // doubt is when to believe that a process is gone.
 type doubt struct {
@@ -112,7 +115,7 @@ func (t *table) settle(now time.Time) (s settled) {
 // in all the time.
 func (t *table) acquit(now time.Time, s *settled) {
 	for _, all := range t.processes {
-		for _, p := range all {
+		for _, p := range slices.Clone(all) { // to judge one may forget others
 			switch {
 			case p.silent.IsZero():
 			case now.Before(p.silent):

@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"maps"
-	"net/netip"
 	"time"
 )
 
@@ -43,14 +42,16 @@ type vital struct {
 	// after how many it is silent.
 	heard            bool
 	missed, patience int
+	// vouched says that since the last look we have told others that we hear it.
+	vouched bool
 	// told is how often we have said that it is, and again when to say so next.
 	told  int
 	again time.Time
 }
 
-// post is a word and where to send it.
+// post is a word and who is to get it.
 type post struct {
-	to   netip.AddrPort
+	to   seat
 	word word
 }
 
@@ -96,10 +97,6 @@ func (h *heart) sit(c circle, now time.Time) {
 		}
 	}
 	h.circle, h.seats = c, seats
-	maps.DeleteFunc(h.windows, func(m mark, _ *window) bool {
-		_, seated := h.seats[m]
-		return !seated
-	})
 	before := h.targets
 	h.targets = c.watching(h.self)
 	for _, s := range before {
@@ -119,37 +116,51 @@ func (h *heart) sit(c circle, now time.Time) {
 	h.watched = watched
 }
 
-// hear notes what was said. Whatever one says, it lives.
+// hear notes what was said. Whatever one says, it lives. Who accuses us may be one
+// whom we do not know yet: others do.
 func (h *heart) hear(w word, p *pulse) {
-	from, known := h.seats[w.from]
-	if !known || w.from == h.self {
+	if w.from == h.self || !h.first(w) {
 		return
 	}
-	if h.windows[w.from] == nil {
-		h.windows[w.from] = &window{}
+	if w.silent && w.about == h.self && h.pleas == 0 {
+		h.counts.accused.Add(1)
+		h.pleas = repeats
 	}
-	if !h.windows[w.from].first(w.number) {
-		h.counts.replayed.Add(1)
+	from, known := h.seats[w.from]
+	if !known {
 		return
 	}
 	h.beat(from, p)
 	about, known := h.seats[w.about]
 	v := h.watched[w.about]
 	switch {
-	case !known || w.about == w.from:
+	case !known || w.about == w.from || w.about == h.self:
 	case !w.silent:
 		h.vouched(about, v, p)
-	case w.about == h.self:
-		if h.pleas == 0 {
-			h.counts.accused.Add(1)
-		}
-		h.pleas = repeats
 	case v != nil && v.missed == 0:
-		// We hear it.
-		p.posts = append(p.posts, post{from.address, h.say(false, w.about)})
+		// We hear it. Perhaps only we do: nothing may get from the accuser to it.
+		if !v.vouched {
+			v.vouched = true
+			h.tellAll(false, w.about, p)
+		}
 	default:
 		p.silent = append(p.silent, about.id)
 	}
+}
+
+// first says whether a word comes for the first time.
+func (h *heart) first(w word) bool {
+	if h.windows[w.from] == nil {
+		if len(h.windows) >= senders {
+			maps.DeleteFunc(h.windows, func(m mark, _ *window) bool { return h.seats[m].mark != m })
+		}
+		h.windows[w.from] = &window{}
+	}
+	if !h.windows[w.from].first(w.number) {
+		h.counts.replayed.Add(1)
+		return false
+	}
+	return true
 }
 
 // beat notes that one is heard. If that is news, the others have to know.
@@ -160,8 +171,10 @@ func (h *heart) beat(s seat, p *pulse) {
 		return
 	}
 	back := !s.there || v.told > 0
-	*v = vital{heard: true, patience: forbearance}
+	*v = vital{heard: true, patience: forbearance, vouched: v.vouched}
 	if back {
+		s.there = true
+		h.seats[s.mark] = s
 		h.tellAll(false, s.mark, p)
 	}
 }
@@ -170,7 +183,7 @@ func (h *heart) beat(s seat, p *pulse) {
 func (h *heart) vouched(s seat, v *vital, p *pulse) {
 	p.alive = append(p.alive, s.id)
 	if v != nil && v.missed >= v.patience {
-		*v = vital{patience: min(2*v.patience, forbearanceMax)}
+		*v = vital{missed: 1, patience: min(2*v.patience, forbearanceMax)}
 	}
 }
 
@@ -178,14 +191,14 @@ func (h *heart) vouched(s seat, v *vital, p *pulse) {
 // notice who did not.
 func (h *heart) look(now time.Time, p *pulse) {
 	for _, s := range h.targets {
-		p.posts = append(p.posts, post{s.address, h.say(false, h.self)})
+		p.posts = append(p.posts, post{s, h.say(false, h.self)})
 	}
 	for m, f := range h.former {
 		if now.After(f.until) {
 			delete(h.former, m)
 			continue
 		}
-		p.posts = append(p.posts, post{f.seat.address, h.say(false, h.self)})
+		p.posts = append(p.posts, post{f.seat, h.say(false, h.self)})
 	}
 	if h.pleas > 0 {
 		h.pleas--
@@ -193,30 +206,65 @@ func (h *heart) look(now time.Time, p *pulse) {
 		h.tellAll(false, h.self, p)
 		h.tellAll(false, h.self, p)
 	}
-	for m, v := range h.watched {
+	for _, v := range h.watched {
 		if v.heard {
-			v.heard = false
+			v.missed = 0
+		} else {
+			v.missed++
+		}
+		v.heard, v.vouched = false, false
+	}
+	h.miss(now, p)
+}
+
+// miss notices who is silent, and tells the others. When all are at once, that is
+// more likely our own fault: then there is nobody to tell, and nobody is heard of whom
+// we do not watch either.
+func (h *heart) miss(now time.Time, p *pulse) {
+	deaf, missed := h.deaf(), len(p.silent)
+	for m, v := range h.watched {
+		if v.missed < v.patience || v.told >= repeats && now.Before(v.again) {
 			continue
 		}
-		v.missed++
-		if v.missed >= v.patience && (v.told < repeats || !now.Before(v.again)) {
-			if v.told == 0 {
-				h.counts.missed.Add(1)
-			}
-			v.told++
-			v.again = now.Add(renewal)
-			p.silent = append(p.silent, h.seats[m].id)
+		if v.told == 0 {
+			h.counts.missed.Add(1)
+		}
+		v.told++
+		v.again = now.Add(renewal)
+		p.silent = append(p.silent, h.seats[m].id)
+		if !deaf {
 			h.tellAll(true, m, p)
+		}
+	}
+	if deaf && len(p.silent) > missed && len(h.watched) >= min(2*watchers, len(h.circle)-1) {
+		for m, s := range h.seats {
+			if m != h.self && h.watched[m] == nil {
+				p.silent = append(p.silent, s.id)
+			}
 		}
 	}
 }
 
-// tellAll says to everybody how it is with one, and to that one itself.
+// deaf says that of as many as should be watched none is heard.
+func (h *heart) deaf() bool {
+	for _, v := range h.watched {
+		if v.missed >= 0 && v.missed < forbearance {
+			return false
+		}
+	}
+	return len(h.watched) >= watchers
+}
+
+// tellAll says to everybody who is there how it is with one, and to that one itself.
+// It begins with the next one: should a burst lose its end, that is another end for
+// everybody who tells.
 func (h *heart) tellAll(silent bool, about mark, p *pulse) {
 	w := h.say(silent, about)
-	for _, s := range h.circle {
-		if s.mark != h.self {
-			p.posts = append(p.posts, post{s.address, w})
+	at, _ := h.circle.place(h.self)
+	for i := range h.circle {
+		s := h.seats[h.circle[(at+i)%len(h.circle)].mark]
+		if s.mark != h.self && (s.there || s.mark == about) {
+			p.posts = append(p.posts, post{s, w})
 		}
 	}
 }

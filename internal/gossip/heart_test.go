@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -28,11 +27,7 @@ func newPatient(t *testing.T, nodes string) *patient {
 }
 
 func (p *patient) sits(nodes string) {
-	c := around(nodes)
-	for i := range c {
-		c[i].address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(c[i].mark)}), 7934)
-	}
-	p.sit(c, p.now)
+	p.sit(around(nodes), p.now)
 }
 
 // says has one say of others how it is with them: "x" that it lives, "x!" that it
@@ -66,7 +61,7 @@ func (p *patient) one(beating string) string {
 		if post.word.silent {
 			what = "silent"
 		}
-		all = append(all, fmt.Sprintf("%c: %c %s", post.to.Addr().As4()[3], post.word.about, what))
+		all = append(all, fmt.Sprintf("%c: %c %s", post.to.mark, post.word.about, what))
 	}
 	for _, id := range p.p.silent {
 		all = append(all, "missed "+id.node)
@@ -137,17 +132,48 @@ func TestTheAccusedContradicts(t *testing.T) {
 	want(t, "and then no more", p.looks(1, "c d e"), beats)
 }
 
-func TestWhoHearsTheAccusedContradictsTheAccuser(t *testing.T) {
+func TestWhoHearsTheAccusedContradictsToo(t *testing.T) {
 	p := newPatient(t, "a b c d e")
 	const beats = "b: a lives, c: a lives, d: a lives"
 	p.looks(10, "c d e")
 	p.says("d", "e!")
-	want(t, "one that is watched", p.looks(1, "c d e"), "d: e lives, "+beats)
+	p.says("b", "e!")
+	want(t, "one that is watched, once to everybody", p.looks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats)
 	p.says("d", "b!")
 	want(t, "one that is not", p.looks(1, "c d e"), beats+", missed b")
 	p.looks(1, "c d")
 	p.says("d", "e!")
 	want(t, "one that is not heard here either", p.looks(1, "c d"), beats+", missed e")
+}
+
+func TestOneThatWeDoNotKnowMayAccuseUs(t *testing.T) {
+	p := newPatient(t, "a b c d e")
+	p.looks(10, "c d e")
+	p.says("x", "a!", "e!")
+	if got := p.looks(1, "c d e"); !strings.Contains(got, "b: a lives, c: a lives, d: a lives, e: a lives") || strings.Contains(got, "missed") {
+		t.Errorf("we say %s", got)
+	}
+}
+
+func TestTheDeafAccuseNobody(t *testing.T) {
+	p := newPatient(t, "a b c d e")
+	const beats = "b: a lives, c: a lives, d: a lives"
+	p.looks(10, "c d e")
+	p.looks(forbearance-1, "")
+	got := p.looks(1, "")
+	if strings.Contains(got, "silent") {
+		t.Errorf("they say %s", got)
+	}
+	for _, name := range []string{"c", "d", "e"} {
+		if !strings.Contains(got, "missed "+name) {
+			t.Errorf("%s is not missed: %s", name, got)
+		}
+	}
+	p.looks(2*repeats, "c d e")
+	want(t, "when they hear again they are as before", p.looks(1, "c d e"), beats)
+	if got := p.looks(forbearance, "c d"); !strings.Contains(got, "e silent") {
+		t.Errorf("nobody is accused: %s", got)
+	}
 }
 
 func TestWhomOnlyOthersHearIsMissedEverMoreRarely(t *testing.T) {

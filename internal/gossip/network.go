@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// receiveBuffer is asked of the kernel for packets that wait for us, in
-	// bytes: a flood of a hundred thousand in a second should not cost us a
-	// beat. It may give less to whom has no CAP_NET_ADMIN.
-	receiveBuffer = 8 << 20
+	// buffer is asked of the kernel for packets that wait for us, and for those
+	// that we send at once, in bytes: a flood of a hundred thousand in a second
+	// should not cost us a beat. It may give less to whom has no CAP_NET_ADMIN.
+	buffer = 8 << 20
 	// handful is how many packets are taken at once, at most.
 	handful = 16384
 	// pauseAfter is how long to wait after an error that may last.
@@ -80,8 +80,10 @@ func listenUDP(bind netip.AddrPort) (fd int, err error) {
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
-	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUFFORCE, receiveBuffer) != nil {
-		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, receiveBuffer) // what the kernel gives must do
+	for force, ask := range map[int]int{syscall.SO_RCVBUFFORCE: syscall.SO_RCVBUF, syscall.SO_SNDBUFFORCE: syscall.SO_SNDBUF} {
+		if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, force, buffer) != nil {
+			_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, ask, buffer) // what the kernel gives must do
+		}
 	}
 	if err := syscall.Bind(fd, sockaddr(bind)); err != nil {
 		_ = syscall.Close(fd)
@@ -196,7 +198,13 @@ func (n *network) send(packet []byte, to netip.AddrPort) error {
 	if to.Addr().Is4() != n.bind.Addr().Is4() {
 		return fmt.Errorf("send a packet: %s is of another family than %s", to, n.bind)
 	}
-	return os.NewSyscallError("sendto", syscall.Sendto(n.udp, packet, 0, sockaddr(to)))
+	err := syscall.Sendto(n.udp, packet, 0, sockaddr(to))
+	if err == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOBUFS) {
+		return nil // or lost on the first step
+	}
+	// By this type and these words the library knows that it did not reach who
+	// it wrote to, and has others try.
+	return &net.OpError{Op: "write", Net: "udp", Addr: net.UDPAddrFromAddrPort(to), Err: os.NewSyscallError("sendto", err)}
 }
 
 // DialTimeout opens a stream, from the address that the others know us by.

@@ -144,7 +144,7 @@ func (g *Gossip) beat(ctx context.Context, transport *sealed) {
 	h := newHeart(g.self, g.opt.Timing, &g.counts)
 	// Agents that start together should not beat together.
 	pause := rand.N(g.opt.Timing.Beat)
-	for ; ; pause = g.opt.Timing.Beat {
+	for {
 		transport.carrier.rest(pause)
 		if ctx.Err() != nil {
 			return
@@ -155,12 +155,16 @@ func (g *Gossip) beat(ctx context.Context, transport *sealed) {
 			h.sit(c, now)
 		}
 		var p pulse
-		transport.poll(func(w word) { h.hear(w, &p) })
+		transport.poll(h.self, func(w word) { h.hear(w, &p) })
 		h.look(now, &p)
 		g.take(p, now)
 		for _, post := range p.posts {
+			if ctx.Err() != nil {
+				return
+			}
 			transport.say(post)
 		}
+		pause = max(g.opt.Timing.Beat/2, g.opt.Timing.Beat-time.Since(now))
 	}
 }
 

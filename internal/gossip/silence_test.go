@@ -1,7 +1,9 @@
 package gossip
 
 import (
+	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -37,7 +39,57 @@ func TestWhoOnlyOneDoesNotHearIsNotSeenDead(t *testing.T) {
 	})
 }
 
-func TestAShortCutIsOverAtOnce(t *testing.T) {
+func TestTwoThatDoNotHearEachOtherAreNotSeenDead(t *testing.T) {
+	inCluster(t, 8, func(c *cluster) {
+		c.pass(5 * time.Second)
+		for _, a := range c.agents {
+			a.mu.Lock()
+			circle := a.table.circle()
+			a.mu.Unlock()
+			next := circle.watching(a.self.mark())[0]
+			for _, b := range c.agents {
+				if b.self.mark() == next.mark && a == c.agents[0] {
+					c.ether.mute(a.port, b.port)
+					c.ether.mute(b.port, a.port)
+				}
+			}
+		}
+		c.pass(30 * time.Second)
+		if n := c.wronged(); n > 0 {
+			t.Errorf("seen dead %d times", n)
+		}
+	})
+}
+
+func TestANodeThatHearsNobodyIsQuiet(t *testing.T) {
+	inCluster(t, 20, func(c *cluster) {
+		c.pass(5 * time.Second)
+		alone := c.agents[7]
+		alone.port.putOnSide(1)
+		c.pass(2 * time.Second)
+		if n := strings.Count(alone.view(), "dead"); n != 19 {
+			t.Errorf("it misses %d of 19", n)
+		}
+		before := alone.Health().PacketsOut
+		const seconds = 20
+		c.pass(seconds * time.Second)
+		timing := (Timing{}).withDefaults()
+		if each, most := float64(alone.Health().PacketsOut-before)/seconds, 2*reach/timing.Beat.Seconds(); each > most {
+			t.Errorf("it sends %.0f packets a second", each)
+		}
+		alone.port.putOnSide(0)
+		c.pass(15 * time.Second)
+		for _, a := range c.agents {
+			for _, m := range a.Members() {
+				if m.State != Alive {
+					t.Errorf("%s still sees %s %s since %v", a.self.node, m.Node, m.State, time.Since(m.Since))
+				}
+			}
+		}
+	})
+}
+
+func TestAShortCutIsOverSoon(t *testing.T) {
 	inCluster(t, 8, func(c *cluster) {
 		c.pass(5 * time.Second)
 		for _, a := range c.agents[4:] {
@@ -50,7 +102,7 @@ func TestAShortCutIsOverAtOnce(t *testing.T) {
 		for _, a := range c.agents {
 			a.port.putOnSide(0)
 		}
-		c.pass(300 * time.Millisecond)
+		c.pass(renewal + 500*time.Millisecond)
 		c.expect("healed", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive, node-006 alive, node-007 alive")
 	})
 }
@@ -106,21 +158,19 @@ func TestWhoPromisesNoBeatsIsNotMissed(t *testing.T) {
 func TestTheBeatsOfTheDeadAreNotBelievedTwice(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
-		type parcel struct {
-			to     *port
-			packet []byte
-		}
-		var recorded []parcel
+		var recorded [][]byte
 		victim := c.agents[2]
 		victim.port.set(func() {
-			victim.port.tap = func(to *port, packet []byte) { recorded = append(recorded, parcel{to, packet}) }
+			victim.port.tap = func(_ *port, packet []byte) { recorded = append(recorded, packet) }
 		})
 		c.pass(2 * time.Second)
 		c.powerOff(2)
 		for range 30 {
 			for range 10 {
 				p := recorded[rand.IntN(len(recorded))]
-				p.to.deliver(p.packet, victim.port)
+				for _, a := range c.agents {
+					a.port.deliver(bytes.Clone(p), victim.port)
+				}
 			}
 			c.pass(50 * time.Millisecond)
 		}

@@ -97,6 +97,7 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 func (t *table) lose(id identity, believe, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
+		delete(t.doubts, id)
 		return false
 	}
 	if believe.After(now) && !p.leaving {
@@ -177,11 +178,13 @@ func same(a, b Member) bool {
 }
 
 // forget drops the nodes that have been dead or away since before, and says
-// whether there were any.
+// whether there were any. Whom the library takes for alive it will not tell us of
+// again.
 func (t *table) forget(before time.Time) bool {
 	n := len(t.nodes)
 	for node, m := range t.nodes {
-		if m.State != Alive && m.Since.Before(before) {
+		held := slices.ContainsFunc(t.processes[node], func(p *process) bool { return !p.gone && !p.leaving })
+		if m.State != Alive && m.Since.Before(before) && !held {
 			delete(t.nodes, node)
 			delete(t.processes, node)
 			t.shown = nil

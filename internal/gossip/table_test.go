@@ -43,6 +43,7 @@ func TestANodeIsWhatItsProcessesAre(t *testing.T) {
 		return func(t *table, now time.Time) { t.beat(identity{"a", instance}, now) }
 	}
 	settle := func(t *table, now time.Time) { t.settle(now) }
+	hour := func(t *table, now time.Time) { t.forget(now.Add(time.Hour)) }
 	acquit := func(t *table, now time.Time) { t.settle(now.Add(verdict)) }
 	late := func(t *table, now time.Time) { t.settle(now.Add(2 * stall)) }
 	forget := func(t *table, now time.Time) { t.forget(now.Add(-time.Second)) }
@@ -81,6 +82,9 @@ func TestANodeIsWhatItsProcessesAre(t *testing.T) {
 		{"not when the library does", steps(hear(1), miss(1), settle, lose(1), acquit), "a/1 dead since 2"},
 		{"a beat does not bring back whom the library has lost", steps(hear(1), lose(1), beat(1)), "a/1 dead since 1"},
 		{"nor whom it doubts", steps(hear(1), doubt(1), beat(1), settle, settle), "a/1 dead since 4"},
+		{"the older of two is heard again when the newer is gone", steps(hear(1), hear(2), miss(1), settle, settle, lose(2), acquit), "a/1 alive since 11"},
+		{"who is silent is not forgotten while the library has it", steps(hear(1), miss(1), settle, hour), "a/1 dead since 2"},
+		{"but then", steps(hear(1), miss(1), settle, lose(1), hour), ""},
 		{"one that was never heard is not missed", steps(miss(1), settle), ""},
 		{"one that said goodbye is not missed", steps(bye(1), miss(1), settle), "a/1 left since 0"},
 		{"the dead are remembered", steps(hear(1), lose(1), forget), "a/1 dead since 1"},

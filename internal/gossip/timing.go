@@ -30,8 +30,7 @@ type Timing struct {
 	// look for one Beat, and those whom it tells for another.
 	Silence time.Duration
 	// Probe is the time from one question of the library whether somebody lives
-	// to the next, 1 s. It finds who is dead and has no watcher left, and is
-	// what is true in the end.
+	// to the next, 1 s. It finds who is dead and has no watcher left.
 	Probe time.Duration
 	// Answer is how long an answer to that may take before others are asked for
 	// help, half of Probe.

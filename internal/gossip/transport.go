@@ -53,9 +53,9 @@ func newSealed(c carrier, r *ring, counts *counters, look func([]byte)) *sealed 
 	return s
 }
 
-// poll takes the packets that have come: words are handed over, and the library
+// poll takes the packets that have come: words for us are handed over, and the library
 // gets the rest.
-func (s *sealed) poll(hand func(word)) {
+func (s *sealed) poll(us mark, hand func(word)) {
 	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
 		s.counts.packetsIn.Add(1)
 		s.counts.bytesIn.Add(uint64(len(packet)))
@@ -63,7 +63,7 @@ func (s *sealed) poll(hand func(word)) {
 			s.openPacket(packet, from)
 			return
 		}
-		if w, err := s.ring.verify(packet); err == nil {
+		if w, err := s.ring.verify(packet, us); err == nil {
 			hand(w)
 		}
 	})
@@ -83,10 +83,10 @@ func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
 
 // say sends a word. Like all packets it may be lost.
 func (s *sealed) say(p post) {
-	packet := s.ring.sign(p.word)
+	packet := s.ring.sign(p.word, p.to.mark)
 	s.counts.packetsOut.Add(1)
 	s.counts.bytesOut.Add(uint64(len(packet)))
-	_ = s.carrier.send(packet, p.to)
+	_ = s.carrier.send(packet, p.to.address)
 }
 
 func (s *sealed) openStreams() {
