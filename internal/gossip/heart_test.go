@@ -207,7 +207,7 @@ func TestAWordCountsOnceAndOfMembersOnly(t *testing.T) {
 	if got := p.looks(1, "c d"); !strings.Contains(got, "e silent") {
 		t.Errorf("what was recorded keeps one alive: %s", got)
 	}
-	if p.heart.counts.replayed.Load() != forbearance {
+	if p.counts.replayed.Load() != forbearance {
 		t.Error("it is not counted")
 	}
 	p.says("x", "a!", "c!", "x")
