@@ -133,6 +133,18 @@ func (a *agent) saw(node string, state State) (time.Time, bool) {
 	return at, ok
 }
 
+// seats is the circle as a knows it.
+func (a *agent) seats() circle {
+	a.Gossip.mu.Lock()
+	defer a.Gossip.mu.Unlock()
+	return a.table.circle()
+}
+
+// at returns the agent that sits there.
+func (c *cluster) at(s seat) *agent {
+	return c.agents[slices.IndexFunc(c.agents, func(a *agent) bool { return a.self == s.id })]
+}
+
 // view is what a knows, in a form to compare: the nodes with their states.
 func (a *agent) view() string {
 	var all []string

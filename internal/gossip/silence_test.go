@@ -42,18 +42,10 @@ func TestWhoOnlyOneDoesNotHearIsNotSeenDead(t *testing.T) {
 func TestTwoThatDoNotHearEachOtherAreNotSeenDead(t *testing.T) {
 	inCluster(t, 8, func(c *cluster) {
 		c.pass(5 * time.Second)
-		for _, a := range c.agents {
-			a.mu.Lock()
-			circle := a.table.circle()
-			a.mu.Unlock()
-			next := circle.watching(a.self.mark())[0]
-			for _, b := range c.agents {
-				if b.self.mark() == next.mark && a == c.agents[0] {
-					c.ether.mute(a.port, b.port)
-					c.ether.mute(b.port, a.port)
-				}
-			}
-		}
+		watched := c.agents[0]
+		watcher := c.at(watched.seats().watching(watched.self.mark())[0])
+		c.ether.mute(watched.port, watcher.port)
+		c.ether.mute(watcher.port, watched.port)
 		c.pass(30 * time.Second)
 		if n := c.wronged(); n > 0 {
 			t.Errorf("seen dead %d times", n)
@@ -110,9 +102,7 @@ func TestAShortCutIsOverSoon(t *testing.T) {
 func TestWhoDiesTogetherWithAllItsWatchersIsFoundToo(t *testing.T) {
 	inCluster(t, 8, func(c *cluster) {
 		c.pass(10 * time.Second)
-		c.agents[0].mu.Lock()
-		circle, self := c.agents[0].table.circle(), c.agents[0].self.mark()
-		c.agents[0].mu.Unlock()
+		circle, self := c.agents[0].seats(), c.agents[0].self.mark()
 		doomed := map[string]bool{}
 		for _, s := range append(circle.watching(self), circle.watched(self)...)[:watchers+1] {
 			doomed[s.id.node] = true
