@@ -174,6 +174,39 @@ func TestNodesSeeEachOtherComeFallSilentAndSayGoodbye(t *testing.T) {
 	}
 }
 
+// late is an API server that executes a renewal, which its client has given up, right
+// after the next Get.
+type late struct {
+	coordination.LeaseInterface
+	renewals *atomic.Int32
+}
+
+func (l late) Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error) {
+	found, err := l.LeaseInterface.Get(ctx, name, o)
+	if err == nil && l.renewals.Add(-1) >= 0 {
+		renewed := found.DeepCopy()
+		renewed.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+		_, err = l.Update(ctx, renewed, metav1.UpdateOptions{})
+	}
+	return found, err
+}
+
+func TestARenewalThatComesLateDoesNotKeepALease(t *testing.T) {
+	client := api(t)
+	var renewals atomic.Int32
+	l, stop := start(t, late{client, &renewals}, "node-a", 10*time.Second)
+	l.Publish(record("192.0.2.0/24"))
+	await(t, l, "node-a is known", members("node-a"))
+	stop()
+	renewals.Store(2)
+	if err := l.Delete(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if o, err := client.Get(t.Context(), Prefix+"node-a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("it is still there: %v, %v", o, err)
+	}
+}
+
 func TestANodeThatFindsItsNetworksAgainTrustsNothingAtFirst(t *testing.T) {
 	l, _ := start(t, api(t), "node-a", 10*time.Second)
 	l.Publish(record())

@@ -17,6 +17,9 @@ func (l *Leases) Delete(ctx context.Context) error {
 		defer release()
 		l.left = true
 		err = l.remove(ctx)
+		for apierrors.IsConflict(err) { // with a renewal of ours that was given up, but not by the server
+			err = l.remove(ctx)
+		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete lease %s%s: %w", Prefix, l.opt.Node, err)
