@@ -172,10 +172,15 @@ func (h *heart) beat(s seat, p *pulse) {
 	}
 	back := !s.there || v.told > 0
 	*v = vital{heard: true, patience: forbearance, vouched: v.vouched}
-	if back {
+	if !back {
+		return
+	}
+	h.tellAll(false, s.mark, p)
+	if !s.there {
+		// What kept it from us kept us from it, and perhaps from others there.
+		h.pleas = max(h.pleas, 1)
 		s.there = true
 		h.seats[s.mark] = s
-		h.tellAll(false, s.mark, p)
 	}
 }
 
@@ -255,15 +260,16 @@ func (h *heart) deaf() bool {
 	return len(h.watched) >= watchers
 }
 
-// tellAll says to everybody who is there how it is with one, and to that one itself.
-// It begins with the next one: should a burst lose its end, that is another end for
+// tellAll says to everybody who is there how it is with one, and to that one itself. That
+// we live ourselves it says to those too who are believed gone: perhaps they believe that
+// we are. It begins with the next one: should a burst lose its end, that is another end for
 // everybody who tells.
 func (h *heart) tellAll(silent bool, about mark, p *pulse) {
 	w := h.say(silent, about)
 	at, _ := h.circle.place(h.self)
 	for i := range h.circle {
 		s := h.seats[h.circle[(at+i)%len(h.circle)].mark]
-		if s.mark != h.self && (s.there || s.mark == about) {
+		if s.mark != h.self && (s.there || s.mark == about || h.self == about) {
 			p.posts = append(p.posts, post{s, w})
 		}
 	}

@@ -97,7 +97,8 @@ func TestWhoFallsSilentIsMissedByItsWatchers(t *testing.T) {
 	again := int(renewal / p.timing.Beat)
 	want(t, "not for a while", p.looks(again-1, "c d"), beats)
 	want(t, "and again", p.looks(1, "c d"), beats+", "+alarm+", missed e")
-	want(t, "when it is back all are told", p.looks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats)
+	const ours = ", b: a lives, c: a lives, d: a lives, e: a lives"
+	want(t, "when it is back all are told, and that we are here", p.looks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats+ours+ours)
 	p.sits("a b c d e")
 	want(t, "that is all", p.looks(1, "c d e"), beats)
 }
