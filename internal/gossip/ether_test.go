@@ -127,6 +127,7 @@ func (p *port) cast(packet []byte, addr string) {
 	}
 }
 
+// rest waits in the time of the bubble.
 func (p *port) rest(d time.Duration) { time.Sleep(d) }
 
 func (p *port) poll(hand func([]byte, netip.AddrPort)) {
