@@ -29,7 +29,7 @@ func BenchmarkCreate(b *testing.B) {
 	w.group("e2e-bench", `{remote: {v4pool: {subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}}}`)
 	statuses, interfaces := w.statuses(), w.interfaces("kube-lb0")
 	bare := w.bench("bare", corev1.ServiceTypeClusterIP)
-	var patches, toAddress, toInterface, toLast, whole []time.Duration
+	var patches, toAddress, toEach, toLast, whole []time.Duration
 	for b.Loop() {
 		for i := range samples {
 			patches = append(patches, w.patchBare(bare, i))
@@ -38,7 +38,7 @@ func BenchmarkCreate(b *testing.B) {
 			toAddress = append(toAddress, max(0, seen.at.Sub(confirmed)))
 			landed := interfaces.await(b, seen.address, len(lab.Nodes()))
 			for _, at := range landed {
-				toInterface = append(toInterface, at.Sub(began))
+				toEach = append(toEach, at.Sub(began))
 			}
 			toLast = append(toLast, landed[len(landed)-1].Sub(began))
 			whole = append(whole, seen.at.Sub(began))
@@ -50,8 +50,8 @@ func BenchmarkCreate(b *testing.B) {
 	fmt.Printf("RESULT create_to_address_p99_vs_patch %.2f x\n", percentile(toAddress, 99)/percentile(patches, 99))
 	// All machines of the lab share its processors: on the last one the agent has
 	// waited for those of the others.
-	fmt.Printf("RESULT create_to_interface_vs_address %.2f x\n", percentile(toInterface, 50)/percentile(whole, 50))
-	fmt.Printf("RESULT create_to_last_interface_vs_address %.2f x\n", percentile(toLast, 50)/percentile(whole, 50))
+	fmt.Printf("RESULT create_to_interface_vs_address %.2f x\n", percentile(toLast, 50)/percentile(whole, 50))
+	fmt.Printf("RESULT create_to_each_interface_vs_address %.2f x\n", percentile(toEach, 50)/percentile(whole, 50))
 	fmt.Printf("RESULT create_request_to_address_p50_ms %.1f ms\n", percentile(whole, 50))
 	fmt.Printf("RESULT bare_patch_p50_ms %.1f ms\n", patch)
 }
