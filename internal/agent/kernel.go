@@ -14,7 +14,7 @@ type Kernel interface {
 	// there".
 	Observe(ctx context.Context) (announce.Node, error)
 	// Changes signals that Observe may return something else, until ctx is
-	// done.
+	// done. What this agent itself did to addresses may be left out.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 	// Put makes the addresses be as they say. It does what it can; the error
 	// joins an announce.AddressError for each that failed.

@@ -8,16 +8,22 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// Changes signals that something changed of what Observe returns. Signals that
-// nobody took yet become one, and there may be one more than changes. The
-// channel is closed when ctx is done.
+// Changes signals that something changed of what Observe returns, but for the IPv4
+// addresses that this Stack changed. (Of those of IPv6 the kernel does not tell who
+// changed them.) Signals that nobody took yet become one, and there may be one more
+// than changes. The channel is closed when ctx is done.
 func (s *Stack) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return rtnetlink.Watch{
 		Groups: []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 			unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE},
-		Matters: matters,
+		Matters: func(h rtnetlink.Header, body []byte) bool { return matters(h, body) && !s.did(h) },
 		Log:     s.log,
 	}.Signals(ctx)
+}
+
+// did says whether a message is of an address that s itself put on or took off.
+func (s *Stack) did(h rtnetlink.Header) bool {
+	return h.Port == s.port && (h.Kind == unix.RTM_NEWADDR || h.Kind == unix.RTM_DELADDR)
 }
 
 // matters says whether a message tells of something that Observe returns. Routes

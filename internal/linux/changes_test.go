@@ -73,7 +73,9 @@ func TestChangesAreSignalled(t *testing.T) {
 	}
 }
 
-func TestManyChangesAreFewSignals(t *testing.T) {
+// watched is a Stack with a link called eth0, and the signals of its changes.
+func watched(t *testing.T) (*Stack, <-chan struct{}) {
+	t.Helper()
 	newWorld(t)
 	s := newStack(t)
 	ip(t, "link add eth0 type ifb\nlink set eth0 up")
@@ -81,8 +83,13 @@ func TestManyChangesAreFewSignals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, changed
+}
+
+func TestManyChangesAreFewSignals(t *testing.T) {
+	_, changed := watched(t)
 	quiet(changed)
-	put(t, s, block("eth0", "198.18.0.1/32", 1000)...)
+	put(t, newStack(t), block("eth0", "198.18.0.1/32", 1000)...) // of another process
 	signals := 0
 	for signalled(changed, 200*time.Millisecond) {
 		signals++
@@ -90,6 +97,31 @@ func TestManyChangesAreFewSignals(t *testing.T) {
 	}
 	if signals < 1 || signals > 20 {
 		t.Errorf("%d signals", signals)
+	}
+}
+
+func TestWhatWeDidOurselvesIsNoNews(t *testing.T) {
+	s, changed := watched(t)
+	ours := block("eth0", "198.18.0.1/32", 10)
+	quiet(changed)
+	put(t, s, ours...)
+	if signalled(changed, 200*time.Millisecond) {
+		t.Error("signalled what was put")
+	}
+	put(t, s, ours...)
+	if signalled(changed, 200*time.Millisecond) {
+		t.Error("signalled what was renewed")
+	}
+	ip(t, "addr del 198.18.0.3/32 dev eth0")
+	if !signalled(changed, 5*time.Second) {
+		t.Error("did not signal that somebody else took one off")
+	}
+	quiet(changed)
+	if err := s.Remove(t.Context(), ours); err != nil {
+		t.Fatal(err)
+	}
+	if signalled(changed, 200*time.Millisecond) {
+		t.Error("signalled what was removed")
 	}
 }
 

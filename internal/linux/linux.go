@@ -32,6 +32,8 @@ var native = binary.NativeEndian
 type Stack struct {
 	log   *slog.Logger
 	route *rtnetlink.Conn
+	// port is that of the socket of route.
+	port uint32
 	// flows is the kernel's table of connections, nil where it has none.
 	flows *rtnetlink.Conn
 	// wire sends frames; it receives none.
@@ -50,6 +52,9 @@ func New(log *slog.Logger) (*Stack, error) {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
 	s := &Stack{log: log, route: rtnetlink.NewConn(sock), wire: -1}
+	if s.port, err = sock.Port(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	if s.marks, err = keepsAttribute(s.route, ifaProto); err != nil {
 		return nil, errors.Join(fmt.Errorf("ask the kernel about address marks: %w", err), s.Close())
 	}

@@ -46,6 +46,9 @@ type Header struct {
 	Kind, Flags uint16
 	// Seq is that of the request that it answers, 0 when nobody asked.
 	Seq uint32
+	// Port is that of the socket whose request it answers or tells of, where the
+	// kernel says so (it does not of IPv6 addresses), and 0 otherwise.
+	Port uint32
 }
 
 // Cut takes the first message off a datagram. Body and rest are parts of that. The
@@ -55,7 +58,7 @@ func Cut(b []byte) (h Header, body, rest []byte, err error) {
 		return h, nil, nil, fmt.Errorf("netlink header of %d bytes: %w", len(b), unix.EBADMSG)
 	}
 	size := native.Uint32(b)
-	h = Header{Kind: native.Uint16(b[4:]), Flags: native.Uint16(b[6:]), Seq: native.Uint32(b[8:])}
+	h = Header{Kind: native.Uint16(b[4:]), Flags: native.Uint16(b[6:]), Seq: native.Uint32(b[8:]), Port: native.Uint32(b[12:])}
 	if size < unix.SizeofNlMsghdr || uint64(size) > uint64(len(b)) {
 		return h, nil, nil, fmt.Errorf("netlink message of %d bytes in %d: %w", size, len(b), unix.EBADMSG)
 	}

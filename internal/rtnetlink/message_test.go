@@ -17,7 +17,7 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	next := NewRequest(unix.RTM_DELADDR, 0, nil)
 
 	h, body, rest, err := Cut(next.AppendTo(req.AppendTo(nil, 7), 8))
-	if want := (Header{unix.RTM_NEWADDR, unix.NLM_F_CREATE | unix.NLM_F_REQUEST, 7}); err != nil || h != want {
+	if want := (Header{Kind: unix.RTM_NEWADDR, Flags: unix.NLM_F_CREATE | unix.NLM_F_REQUEST, Seq: 7}); err != nil || h != want {
 		t.Fatalf("got %v, %v; want %v", h, err, want)
 	}
 	attributes := body[4:]

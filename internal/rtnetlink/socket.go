@@ -67,6 +67,15 @@ func (s *Socket) prepare(groups []int) error {
 	return nil
 }
 
+// Port is the number by which the kernel knows the socket.
+func (s *Socket) Port() (uint32, error) {
+	name, err := unix.Getsockname(s.fd)
+	if err != nil {
+		return 0, os.NewSyscallError("getsockname", err)
+	}
+	return name.(*unix.SockaddrNetlink).Pid, nil
+}
+
 // Send sends messages to the kernel, in one datagram. The kernel has dealt with
 // them when Send returns, except for the later parts of a dump.
 func (s *Socket) Send(msg []byte) error {
