@@ -134,6 +134,9 @@ const (
 	// is followed by a pause as long as itself, so that a storm of changes
 	// takes half of the time at most.
 	maxPause = 250 * time.Millisecond
+	// afterwards is when it is looked whether what was added has stayed, and
+	// whether there is memory to give back.
+	afterwards = time.Second
 	// retryMin and retryMax are the pauses after passes that failed.
 	retryMin, retryMax = time.Second, 30 * time.Second
 )

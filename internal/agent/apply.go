@@ -38,7 +38,7 @@ func (a *Agent) add(ctx context.Context, now time.Time, wanted, add []announce.A
 			continue
 		}
 		a.losses.added(now, w)
-		done.added[w.Prefix.Addr()] = w
+		done.added[w.Prefix.Addr()], done.put = w, true
 		a.Metrics.additions.Inc()
 	}
 	err = errors.Join(lost...)
@@ -98,6 +98,7 @@ func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address
 	err := a.Kernel.Remove(ctx, addresses)
 	done.note(err)
 	failed := failures(addresses, err)
+	done.removed = len(failed) < len(addressesOf(addresses))
 	a.Metrics.withdrawals.Add(float64(len(addresses) - len(failed)))
 	still := addressesOf(wanted)
 	for ip := range addressesOf(addresses) {

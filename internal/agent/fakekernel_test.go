@@ -26,6 +26,8 @@ type fakeKernel struct {
 	looks   int
 	dumpErr error
 	putErr  map[string]error // by address
+	// removeErr is why nothing can be removed.
+	removeErr error
 	// taken are addresses that another machine has, and how many times adding
 	// one will fail for it: it is there for a second, tentative.
 	taken map[string]int
@@ -170,6 +172,9 @@ func (k *fakeKernel) detect(a announce.Address) {
 func (k *fakeKernel) Remove(_ context.Context, addresses []announce.Address) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.removeErr != nil {
+		return k.removeErr
+	}
 	for _, a := range addresses {
 		k.note("remove", a.Prefix.String()+" "+a.Link)
 		k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool {

@@ -316,3 +316,39 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 		want(t, "not ready", w.kernel.String(), "")
 	})
 }
+
+func TestARemoteAddressIsLookedAtAgainOnlyASecondLater(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		looked := func(what string, want int, within time.Duration) {
+			t.Helper()
+			before := w.kernel.looked()
+			time.Sleep(within)
+			if got := w.kernel.looked() - before; got != want {
+				t.Errorf("%s: looked %d times within %s, want %d", what, got, within, want)
+			}
+		}
+		time.Sleep(2 * afterwards)
+		w.cluster.change(serving(branded("far", "203.0.113.7")))
+		looked("added", 1, afterwards/2)
+		looked("has it stayed?", 1, afterwards)
+		looked("all is well", 0, fullCheck/2)
+		w.cluster.change(serving())
+		looked("removed, which others may wait for", 2, afterwards/2)
+	})
+}
+
+func TestARemovalThatFailsIsTriedEverMoreSeldom(t *testing.T) {
+	inWorld(t, func(w *world) { w.kernel.removeErr = errors.New("not permitted") }, func(w *world) {
+		w.cluster.change(serving(branded("far", "203.0.113.7")))
+		time.Sleep(2 * afterwards)
+		w.cluster.change(serving())
+		before := w.kernel.looked()
+		time.Sleep(time.Minute)
+		if got := w.kernel.looked() - before; got > 8 {
+			t.Errorf("looked %d times in a minute", got)
+		}
+		w.kernel.change(func() { w.kernel.removeErr = nil })
+		settle()
+		want(t, "kernel", w.kernel.String(), "")
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
@@ -32,8 +33,11 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 	if due, ok := a.claims.next(); ok {
 		done.again(due)
 	}
-	if len(done.added) > 0 {
-		done.again(now) // whoever waits for them is to know
+	switch {
+	case done.removed || done.awaited(plan):
+		done.again(now) // others are to know
+	case done.put:
+		done.again(now.Add(afterwards))
 	}
 	if len(done.gone) > 0 {
 		done.errands = append(done.errands, a.forgetFlows(done.gone))
@@ -44,8 +48,10 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 
 // outcome is what became of a pass.
 type outcome struct {
-	// added are the addresses that are new on this node.
+	// added are the addresses that are new on this node. Put says that there are
+	// some, or would be if they did not vanish every time.
 	added map[netip.Addr]announce.Address
+	put   bool
 	// waiting are those that are to come, and parting those that are to go,
 	// and that somebody else has a say in first. Contests are what others
 	// answer for.
@@ -53,8 +59,10 @@ type outcome struct {
 	contests         []announce.Contest
 	// taken are those that are here and that another holder gives up for us.
 	taken []netip.Addr
-	// gone are those that were taken off and are nowhere on this node now.
-	gone []netip.Addr
+	// removed says that something was taken off. Gone are those that are nowhere on
+	// this node now.
+	removed bool
+	gone    []netip.Addr
 	// failed are those that could not be added, and why.
 	failed map[netip.Addr]error
 	// errs are all failures.
@@ -85,6 +93,15 @@ func (o *outcome) unfinished(ip netip.Addr) bool {
 	_, comes := o.waiting[ip]
 	_, goes := o.parting[ip]
 	return (comes || goes) && o.failed[ip] == nil
+}
+
+// awaited says that something was added that others wait for: of local addresses,
+// each has one holder.
+func (o *outcome) awaited(plan announce.Plan) bool {
+	return slices.ContainsFunc(plan.Decisions, func(d announce.Decision) bool {
+		_, added := o.added[d.IP]
+		return added && d.Where == announce.Local
+	})
 }
 
 // again has the next pass be at the given time, or before. Zero is never.
