@@ -50,11 +50,12 @@ var house = []room{
 	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink", "process kernel sockets"},
 
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver"},
+	{drivers, "internal/events", "", "process types apiserver"},
 	{drivers, "internal/process", "", "process http"},
 
-	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease internal/apiserver internal/process", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver internal/process", "process types apiserver loop http metrics"},
-	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/pool internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/pool internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
 
 	{programs, "cmd/allocator", "internal/allocator internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/apiserver internal/process", "process loop"},
@@ -84,7 +85,7 @@ var doors = []door{
 	{"gobgp", "github.com/osrg/gobgp",
 		"only internal/gobgp runs a BGP server, and internal/bfd uses its packets; decisions say in peering's words what it is to be"},
 	{"apiserver", "k8s.io/client-go",
-		"only the loops, internal/lease and internal/apiserver talk to the API server; decisions get its objects as values"},
+		"only the loops, internal/lease, internal/events and internal/apiserver talk to the API server; decisions get its objects as values"},
 	{"gossip", "github.com/hashicorp/memberlist",
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",

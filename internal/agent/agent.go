@@ -21,7 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
@@ -60,6 +60,11 @@ type Annotations interface {
 	Want(writes map[string]Write)
 }
 
+// Events are told about objects, as by events.Recorder.
+type Events interface {
+	Eventf(about runtime.Object, kind, reason, format string, args ...any)
+}
+
 // Options are what an Agent needs. All but Departures and State are required.
 type Options struct {
 	// Node is the name of this node, Namespace the one that PureLB is
@@ -73,7 +78,7 @@ type Options struct {
 	// Departures tells what the end of the process means. Without it, it means
 	// nothing to the addresses.
 	Departures Departures
-	Events     record.EventRecorder
+	Events     Events
 	Metrics    *Metrics
 	Log        *slog.Logger
 	// State are more parts of what /state shows, by name. They are called from

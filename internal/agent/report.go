@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
@@ -26,7 +25,7 @@ const (
 type reporter struct {
 	node    string
 	log     *slog.Logger
-	events  record.EventRecorder
+	events  Events
 	metrics *Metrics
 
 	// told is nil before the first report: what is found in place then is

@@ -8,12 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/process"
 )
@@ -64,16 +62,14 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	registry.MustRegister(peers)
 	slots := NewSlots(clients.CoreV1(), metrics, s.Log)
 
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	defer broadcaster.Shutdown()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")})
+	told := events.New(events.To(clients.CoreV1().RESTClient()), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
 	pod := &Pod{Client: clients, Namespace: s.Namespace, Name: s.Pod, UID: s.Lease.Instance, Node: s.Node, Log: s.Log}
 	agent := New(Options{
 		Node: s.Node, Namespace: s.Namespace,
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: pod,
-		Events:     broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource, Host: s.Node}),
+		Events:     told,
 		Metrics:    metrics, Log: s.Log, State: peers.views(),
 	})
 	watches := func(ctx context.Context) error {
@@ -84,7 +80,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		return process.Together(ctx, caches.Run, peers.Run, pod.Run)
 	}
 	server := process.Server{Address: s.Address, Handler: agent.Handler(registry)}
-	return process.Outlive(ctx, agent.Run, watches, slots.Run, server.Run)
+	return process.Outlive(ctx, agent.Run, watches, slots.Run, told.Run, server.Run)
 }
 
 // protobuf is config for the types that have it, which takes half of the bytes.

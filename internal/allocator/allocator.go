@@ -13,7 +13,6 @@
 //	opening    fills the ledger from the API server, before the loop begins
 //	lookout    what decisions depend on beside Services; has those who wait served
 //	reporter   the status of ServiceGroups and LBNodeAgents
-//	recorder   events
 //	fence      lets writes through while the Lease is surely ours; see there
 //	tenure     the Lease of the leader election, which opens and closes the fence
 package allocator
@@ -26,6 +25,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -38,6 +38,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/pool"
 )
 
@@ -67,6 +68,9 @@ func Run(ctx context.Context, cfg *rest.Config, opt Options) error {
 	}
 	return err
 }
+
+// component is the source of our events.
+const component = "purelb-allocator"
 
 // run puts the allocator together and runs it. What it writes passes f; it calls
 // end when another allocator has taken the lead.
@@ -148,9 +152,10 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *ten
 	lookout.metrics = metrics
 	lookout.all = func(ctx context.Context) error { return requeueAll(ctx, cached, ledger, queue) }
 	writer := &writer{client: fenced, metrics: metrics}
-	events := newRecorder(&typedcorev1.EventSinkImpl{Interface: core.Events("")}, &writer.busy, log)
+	told := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: component}, log)
+	told.Busy = writer.busy
 	services := &services{
-		cached: cached, live: mgr.GetAPIReader(), write: writer, ledger: ledger, events: events,
+		cached: cached, live: mgr.GetAPIReader(), write: writer, ledger: ledger, events: told,
 		metrics: metrics, changed: changed, byDefault: opt.DefaultAnnouncer, log: log,
 	}
 	opening := &opening{
@@ -159,7 +164,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *ten
 	}
 	reporter := &reporter{
 		cached: cached, client: fenced, lookout: lookout, ledger: ledger,
-		events: events, metrics: metrics, changed: changed, log: log,
+		events: told, metrics: metrics, changed: changed, log: log,
 	}
 	if err := register(ctx, opt.Metrics, metrics); err != nil {
 		return err
@@ -170,7 +175,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *ten
 		}
 	}
 	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
-	for _, r := range []manager.Runnable{events, reporter, manager.RunnableFunc(opening.sweep), key} {
+	for _, r := range []manager.Runnable{manager.RunnableFunc(told.Run), reporter, manager.RunnableFunc(opening.sweep), key} {
 		if err := mgr.Add(r); err != nil {
 			return err
 		}

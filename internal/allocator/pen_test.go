@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/service"
 )
@@ -66,7 +67,7 @@ func (s *shop) loop(cached, live client.Reader, p *pen) *services {
 	writer := &writer{client: p, metrics: newMetrics(nil, nil)}
 	return &services{
 		cached: cached, live: live, write: writer, ledger: s.ledger, metrics: writer.metrics,
-		events:  newRecorder(&sink{}, &writer.busy, slog.New(slog.DiscardHandler)),
+		events:  events.New(nil, corev1.EventSource{}, slog.New(slog.DiscardHandler)), /* not run: nothing is written */
 		changed: make(chan struct{}, 1), byDefault: true, log: slog.New(slog.DiscardHandler),
 	}
 }

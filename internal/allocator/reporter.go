@@ -19,6 +19,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -29,7 +30,7 @@ type reporter struct {
 	client  client.Client
 	lookout *lookout
 	ledger  *ledger
-	events  *recorder
+	events  *events.Recorder
 	metrics *metrics
 	// changed is poked when there may be something to report.
 	changed chan struct{}
@@ -153,11 +154,11 @@ func (r *reporter) tellGroup(was, now *v2.ServiceGroup) {
 	about := reference("ServiceGroup", now)
 	switch {
 	case c.Reason == config.ReasonOutOfScope:
-		r.events.event(about, corev1.EventTypeWarning, "ServiceGroupOutOfScope", c.Message)
+		r.events.Eventf(&about, corev1.EventTypeWarning, "ServiceGroupOutOfScope", "%s", c.Message)
 	case c.Status == metav1.ConditionTrue:
-		r.events.event(about, corev1.EventTypeNormal, "Parsed", "ServiceGroup parsed successfully: "+c.Message)
+		r.events.Eventf(&about, corev1.EventTypeNormal, "Parsed", "ServiceGroup parsed successfully: %s", c.Message)
 	default:
-		r.events.event(about, corev1.EventTypeWarning, "ParseFailed", "Failed to parse: "+c.Message)
+		r.events.Eventf(&about, corev1.EventTypeWarning, "ParseFailed", "Failed to parse: %s", c.Message)
 	}
 	r.log.Info("groupJudged", "group", now.Namespace+"/"+now.Name, "accepted", c.Status, "reason", c.Message)
 }
@@ -166,7 +167,8 @@ func (r *reporter) tellGroup(was, now *v2.ServiceGroup) {
 // wrong on a node is for its agent to tell.
 func (r *reporter) tellAgent(was, now *v2.LBNodeAgent) {
 	if c, changed := news(was.Status.Conditions, now.Status.Conditions); changed && c.Status == metav1.ConditionFalse {
-		r.events.event(reference("LBNodeAgent", now), corev1.EventTypeWarning, "ConfigError", "Not accepted: "+c.Message)
+		about := reference("LBNodeAgent", now)
+		r.events.Eventf(&about, corev1.EventTypeWarning, "ConfigError", "Not accepted: %s", c.Message)
 		r.log.Info("agentRefused", "lbnodeagent", now.Namespace+"/"+now.Name, "reason", c.Message)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/pool"
 	"purelb.io/purelb/internal/service"
 )
@@ -23,7 +24,7 @@ type services struct {
 	cached, live client.Reader
 	write        *writer
 	ledger       *ledger
-	events       *recorder
+	events       *events.Recorder
 	metrics      *metrics
 	attempts     attempts
 	// changed is poked when the book may have changed.

@@ -160,11 +160,9 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// mostMessage and mostNote are how long the texts of conditions and of events
-// may be.
 const (
+	// mostMessage is how long the text of a condition may be.
 	mostMessage = 8192
-	mostNote    = 1024
 	// mostBound is how many namespaces the status of a group names.
 	mostBound = 1000
 )

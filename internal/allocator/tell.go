@@ -114,8 +114,8 @@ func (s *services) tellRelease(svc *corev1.Service) {
 }
 
 func (s *services) event(svc *corev1.Service, eventType, reason, message string) {
-	s.events.event(corev1.ObjectReference{
+	s.events.Eventf(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Service",
 		Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID, ResourceVersion: svc.ResourceVersion,
-	}, eventType, reason, message)
+	}, eventType, reason, "%s", message)
 }

@@ -17,8 +17,8 @@ type writer struct {
 	// client writes through the fence.
 	client  client.Client
 	metrics *metrics
-	// busy is how many writes are on their way.
-	busy atomic.Int32
+	// underWay is how many writes are on their way.
+	underWay atomic.Int32
 }
 
 // patience is how long a write may take. A write that takes longer may still
@@ -35,6 +35,10 @@ func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	return ctx, cancel, nil
 }
+
+// busy says whether Services are being written: allocation comes before what is
+// told of it.
+func (w *writer) busy() bool { return w.underWay.Load() > 0 }
 
 // status patches services/status.
 func (w *writer) status(ctx context.Context, svc *corev1.Service, patch []byte) (*corev1.Service, error) {
@@ -57,8 +61,8 @@ func (w *writer) count(ctx context.Context, svc *corev1.Service, do func(context
 		return nil, err
 	}
 	defer cancel()
-	w.busy.Add(1)
-	defer w.busy.Add(-1)
+	w.underWay.Add(1)
+	defer w.underWay.Add(-1)
 	after := &corev1.Service{}
 	after.Namespace, after.Name = svc.Namespace, svc.Name
 	if err := do(ctx, after); err != nil {

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/record"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bfd"
@@ -43,7 +42,7 @@ var eventful = map[string]string{
 type reporter struct {
 	node   string
 	log    *slog.Logger
-	events record.EventRecorder
+	events Events
 
 	config     *Config
 	routerID   string

@@ -10,12 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -63,18 +62,12 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	caches := NewCaches(clients, s.Node, s.Namespace)
 	writer := NewWriter(clients, s.Namespace, s.Node, s.Pod, metrics, s.Log)
 
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return err
-	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	defer broadcaster.Shutdown()
-	broadcaster.StartRecordingToSink(sink{clients.core})
+	told := events.New(events.To(clients.core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
 	speaker := New(Options{
 		Node: s.Node, Namespace: s.Namespace,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
-		Events:  broadcaster.NewRecorder(scheme, corev1.EventSource{Component: eventSource, Host: s.Node}),
+		Events:  told,
 		Metrics: metrics, Log: s.Log, Memory: s.memory(ctx),
 	})
 	watches := func(ctx context.Context) error {
@@ -83,7 +76,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		apiserver.Await(ctx, api, askEvery, s.Log)
 		return caches.Run(ctx)
 	}
-	return process.Outlive(ctx, speaker.Run, watches, writer.Run,
+	return process.Outlive(ctx, speaker.Run, watches, writer.Run, told.Run,
 		process.Server{Address: s.Metrics, Handler: speaker.MetricsHandler(registry)}.Run,
 		process.Server{Address: s.Health, Handler: speaker.HealthHandler(writer.Written)}.Run)
 }

@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/tools/record"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bfd"
@@ -108,6 +108,11 @@ type Reports interface {
 	Pod(annotations map[string]string)
 }
 
+// Events are told about objects, as by events.Recorder.
+type Events interface {
+	Eventf(about runtime.Object, kind, reason, format string, args ...any)
+}
+
 // Options are what a Speaker needs. All but Memory and Written are required.
 type Options struct {
 	// Node is the name of this node, Namespace the one that PureLB is
@@ -119,7 +124,7 @@ type Options struct {
 	BFD     BFD
 	Cluster Cluster
 	Reports Reports
-	Events  record.EventRecorder
+	Events  Events
 	Metrics *Metrics
 	Log     *slog.Logger
 	// Memory is the file with the last good input; "": there is none.

@@ -1,0 +1,246 @@
+// Package events writes what happens to objects as Kubernetes Events, for people
+// to read. It is in nobody's way: what is told waits for what else was told in the
+// same second, stands back while something urgent is written, and is written one
+// at a time.
+//
+// (The recorders of client-go write at once, when the API server and the other
+// nodes are busy with the very change that is told of, and drop what goes beyond a
+// thousand events.) What repeats itself is counted up by the rules of client-go.
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/record/util"
+)
+
+const (
+	// longest is how many events may wait to be written. More are forgotten, the
+	// oldest first: what they told is in conditions or in /state too.
+	longest = 20_000
+	// gather is the mean time for which events are collected. A node's is between
+	// a half and one and a half of it, each time another: when an address comes,
+	// all nodes have something to tell at the same moment.
+	gather = time.Second
+	// look and most are how often it is asked whether something urgent is still
+	// being written, and for how long an event waits for that.
+	look, most = 10 * time.Millisecond, 500 * time.Millisecond
+	// retryMin and retryMax are the pauses after a write that may do better later,
+	// and stale is the age at which it is not worth while any more: the API server
+	// forgets events after an hour.
+	retryMin, retryMax = time.Second, 10 * time.Second
+	stale              = time.Hour
+	// mostFaults is how often an event is tried that the API server answers with a
+	// fault of its own: it may be that of a webhook, and hold up all others.
+	mostFaults = 5
+	// writeLimit is how long one write may take, and lastWords all together once
+	// the program is to end.
+	writeLimit, lastWords = 10 * time.Second, time.Second
+	// mostMessage is how long a text may be, in bytes: the limit of the API server.
+	mostMessage = 1024
+)
+
+// Sink is where events are written.
+type Sink interface {
+	Create(ctx context.Context, e *corev1.Event) (*corev1.Event, error)
+	// Patch counts up e by a strategic merge patch.
+	Patch(ctx context.Context, e *corev1.Event, patch []byte) (*corev1.Event, error)
+}
+
+// Recorder takes events, and writes them while Run is running. It is safe for
+// concurrent use.
+type Recorder struct {
+	// Sink is where they are written, and Source who they are from.
+	Sink   Sink
+	Source corev1.EventSource
+	// Busy, if set, says whether something urgent is being written.
+	Busy func() bool
+	Log  *slog.Logger
+
+	mu      sync.Mutex
+	queue   []*corev1.Event
+	dropped int
+	more    chan struct{}
+
+	// failing says that the last write failed. It belongs to Run.
+	failing bool
+}
+
+// New returns a Recorder, which writes nothing before Run.
+func New(sink Sink, source corev1.EventSource, log *slog.Logger) *Recorder {
+	return &Recorder{Sink: sink, Source: source, Log: log, more: make(chan struct{}, 1)}
+}
+
+// Eventf has an event about an object written, soon. About is a
+// *corev1.ObjectReference, kind is Normal or Warning. It does not wait.
+func (r *Recorder) Eventf(about runtime.Object, kind, reason, format string, args ...any) {
+	to, ok := about.(*corev1.ObjectReference)
+	if !ok || to == nil {
+		r.Log.Error("eventAboutNothing", "reason", reason, "type", fmt.Sprintf("%T", about))
+		return
+	}
+	now := metav1.Now()
+	e := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      util.GenerateEventName(to.Name, now.UnixNano()),
+			Namespace: to.Namespace,
+		},
+		InvolvedObject:      *to,
+		Type:                kind,
+		Reason:              reason,
+		Message:             clip(fmt.Sprintf(format, args...)),
+		Source:              r.Source,
+		ReportingController: r.Source.Component,
+		ReportingInstance:   r.Source.Host,
+		FirstTimestamp:      now,
+		LastTimestamp:       now,
+		Count:               1,
+	}
+	if e.Namespace == "" {
+		e.Namespace = metav1.NamespaceDefault // where events about a Node are looked for
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) == longest {
+		r.queue, r.dropped = r.queue[1:], r.dropped+1
+	}
+	r.queue = append(r.queue, e)
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
+}
+
+// clip is text as far as an event has room for it.
+func clip(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), mostMessage)], "")
+}
+
+// Run writes events until ctx is done, and then what was told until then, as far as
+// that can be done within a second.
+func (r *Recorder) Run(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() {
+		pause(life, lastWords)
+		end()
+	})()
+	correlator := record.NewEventCorrelator(wallClock{})
+	for {
+		select {
+		case <-ctx.Done():
+		case <-r.more:
+			pause(ctx, gather/2+rand.N(gather))
+		}
+		for e := r.next(); e != nil && life.Err() == nil; e = r.next() {
+			r.stand(ctx)
+			r.write(life, correlator, e)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// next takes the oldest event off the queue.
+func (r *Recorder) next() *corev1.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dropped > 0 {
+		r.Log.Warn("eventsDropped", "count", r.dropped)
+		r.dropped = 0
+	}
+	if len(r.queue) == 0 {
+		r.queue = nil
+		return nil
+	}
+	e := r.queue[0]
+	r.queue = r.queue[1:]
+	return e
+}
+
+// stand waits until nothing else is being written, but not for long: events
+// come slowly then, and come.
+func (r *Recorder) stand(ctx context.Context) {
+	if r.Busy == nil {
+		return
+	}
+	for waited := time.Duration(0); ctx.Err() == nil && r.Busy() && waited < most; waited += look {
+		pause(ctx, look)
+	}
+}
+
+// write writes e, or counts up the event that it repeats.
+func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator, e *corev1.Event) {
+	result, err := correlator.EventCorrelate(e)
+	if err != nil || result.Skip {
+		return
+	}
+	for retry, left := retryMin, mostFaults; ; retry = min(2*retry, retryMax) {
+		written, err := r.send(ctx, result)
+		if err == nil {
+			correlator.UpdateState(written)
+			r.failing = false
+			return
+		}
+		// Once is enough: if one is refused, so are those that follow.
+		level := slog.LevelDebug
+		if !r.failing && ctx.Err() == nil {
+			level = slog.LevelWarn
+		}
+		r.failing = true
+		r.Log.Log(ctx, level, "eventNotWritten", "event", e.Reason, "object", e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "error", err)
+		if apierrors.IsInternalError(err) {
+			left--
+		}
+		if ctx.Err() != nil || left == 0 || !passing(err) || time.Since(e.LastTimestamp.Time) > stale {
+			return
+		}
+		pause(ctx, retry)
+	}
+}
+
+// passing says that err is not of the event, but of an API server that is away,
+// slow or busy. A fault of it may be either.
+func passing(err error) bool {
+	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
+}
+
+func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult) (*corev1.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	if result.Event.Count > 1 {
+		written, err := r.Sink.Patch(ctx, result.Event, result.Patch)
+		if !apierrors.IsNotFound(err) {
+			return written, err
+		}
+		result.Event.ResourceVersion = ""
+	}
+	return r.Sink.Create(ctx, result.Event)
+}
+
+// wallClock is the clock that counting goes by.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time                  { return time.Now() }
+func (wallClock) Since(t time.Time) time.Duration { return time.Since(t) }
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,302 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// sink is where events are written: it keeps them, and prints them.
+type sink struct {
+	mu     sync.Mutex
+	events map[string]*corev1.Event
+	order  []string
+	fail   func() error
+}
+
+func (s *sink) Create(_ context.Context, e *corev1.Event) (*corev1.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		if err := s.fail(); err != nil {
+			return nil, err
+		}
+	}
+	if s.events == nil {
+		s.events = map[string]*corev1.Event{}
+	}
+	s.events[e.Name], s.order = e, append(s.order, e.Name)
+	return e, nil
+}
+
+func (s *sink) Patch(_ context.Context, e *corev1.Event, _ []byte) (*corev1.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.events[e.Name] == nil {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, e.Name)
+	}
+	s.events[e.Name] = e
+	return e, nil
+}
+
+func (s *sink) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for _, name := range s.order {
+		e := s.events[name]
+		fmt.Fprintf(&b, "%s %s x%d: %s\n", e.InvolvedObject.Name, e.Reason, e.Count, e.Message)
+	}
+	return b.String()
+}
+
+// recording runs a recorder in a bubble of its own time.
+func recording(t *testing.T, to *sink, test func(r *Recorder, busy *atomic.Bool)) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy atomic.Bool
+		r := recorder(to)
+		r.Busy = busy.Load
+		go func() { _ = r.Run(t.Context()) }()
+		test(r, &busy)
+	})
+}
+
+func recorder(to *sink) *Recorder {
+	return New(to, corev1.EventSource{Component: "purelb-test", Host: "node-a"}, slog.New(slog.DiscardHandler))
+}
+
+func about(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: name}
+}
+
+func TestEventsThatRepeatThemselvesAreCounted(t *testing.T) {
+	to := &sink{}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		for range 3 {
+			r.Eventf(about("web"), "Normal", "AddressAssigned", "Assigned 192.0.2.1")
+			time.Sleep(2 * time.Second)
+		}
+		r.Eventf(about("db"), "Normal", "AddressAssigned", "Assigned 192.0.2.2")
+		time.Sleep(2 * time.Second)
+	})
+	want := "web AddressAssigned x3: Assigned 192.0.2.1\ndb AddressAssigned x1: Assigned 192.0.2.2\n"
+	if got := to.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestEventsStandBackWhileServicesAreWritten(t *testing.T) {
+	to := &sink{}
+	recording(t, to, func(r *Recorder, busy *atomic.Bool) {
+		busy.Store(true)
+		for i := range 100 {
+			r.Eventf(about(fmt.Sprint(i)), "Normal", "AddressAssigned", "Assigned")
+		}
+		time.Sleep(6 * time.Second)
+		if n := strings.Count(to.String(), "\n"); n == 0 || n > 12 {
+			t.Errorf("%d events in 6 s of work, want a few", n)
+		}
+		busy.Store(false)
+		time.Sleep(time.Second)
+		if n := strings.Count(to.String(), "\n"); n != 100 {
+			t.Errorf("%d events afterwards, want all 100", n)
+		}
+	})
+}
+
+func TestEventsWaitForAnAPIServerThatIsAway(t *testing.T) {
+	var away atomic.Bool
+	to := &sink{fail: func() error {
+		if away.Load() {
+			return errors.New("connection refused")
+		}
+		return nil
+	}}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		away.Store(true)
+		for i := range 20 {
+			r.Eventf(about(fmt.Sprint(i)), "Normal", "AnnouncingLocal", "Announcing")
+		}
+		time.Sleep(10 * time.Minute)
+		away.Store(false)
+		time.Sleep(retryMax)
+		if n := strings.Count(to.String(), "\n"); n != 20 {
+			t.Errorf("%d of 20 events are left of what happened meanwhile", n)
+		}
+		away.Store(true)
+		r.Eventf(about("old"), "Normal", "AnnouncingLocal", "Announcing")
+		time.Sleep(stale + 2*retryMax)
+		r.Eventf(about("new"), "Normal", "AnnouncingLocal", "Announcing")
+		away.Store(false)
+		time.Sleep(retryMax)
+		if got := to.String(); strings.Contains(got, "old ") || !strings.Contains(got, "new ") {
+			t.Errorf("after more than an hour:\n%s", got)
+		}
+	})
+}
+
+func TestAnEventThatIsRefusedHoldsUpNoOther(t *testing.T) {
+	to := &sink{}
+	to.fail = func() error {
+		to.fail = nil
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("no such right"))
+	}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		r.Eventf(about("web"), "Normal", "AddressAssigned", "Assigned")
+		r.Eventf(about("db"), "Normal", "AddressAssigned", "Assigned")
+		time.Sleep(3 * gather / 2)
+	})
+	if got, want := to.String(), "db AddressAssigned x1: Assigned\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestAnEventOverWhichTheAPIServerStumblesHoldsUpOthersForSecondsOnly(t *testing.T) {
+	var tries atomic.Int32
+	to := &sink{}
+	to.fail = func() error {
+		if tries.Add(1) <= mostFaults {
+			return apierrors.NewInternalError(errors.New("failed calling webhook"))
+		}
+		return nil
+	}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		r.Eventf(about("web"), "Normal", "AddressAssigned", "Assigned")
+		r.Eventf(about("db"), "Normal", "AddressAssigned", "Assigned")
+		time.Sleep(20 * time.Second)
+	})
+	if got, want := to.String(), "db AddressAssigned x1: Assigned\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestTooManyEventsForgetTheOldest(t *testing.T) {
+	r := recorder(&sink{})
+	for i := range longest + 5 {
+		r.Eventf(about(fmt.Sprint(i)), "Normal", "AddressAssigned", "Assigned")
+	}
+	if len(r.queue) != longest || r.dropped != 5 || r.next().InvolvedObject.Name != "5" {
+		t.Errorf("%d wait and %d are dropped", len(r.queue), r.dropped)
+	}
+}
+
+func TestWhatIsToldInTheSameSecondIsWrittenTogether(t *testing.T) {
+	to := &sink{}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		for i := range 5 {
+			r.Eventf(about(fmt.Sprint(i)), "Normal", "AnnouncingNonLocal", "Announcing")
+			if got := to.String(); got != "" {
+				t.Fatalf("written while things happen: %s", got)
+			}
+			time.Sleep(99 * time.Millisecond)
+		}
+		time.Sleep(3 * gather / 2)
+		if n := strings.Count(to.String(), "\n"); n != 5 {
+			t.Errorf("%d events after the time to gather, want 5", n)
+		}
+	})
+}
+
+func TestNodesDoNotAllWriteAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, at := time.Now(), map[time.Duration]int{}
+		var mu sync.Mutex
+		for range 100 {
+			r := recorder(&sink{fail: func() error {
+				mu.Lock()
+				defer mu.Unlock()
+				at[time.Since(began).Truncate(100*time.Millisecond)]++
+				return nil
+			}})
+			r.Eventf(about("web"), "Normal", "AnnouncingNonLocal", "Announcing")
+			go func() { _ = r.Run(t.Context()) }()
+		}
+		time.Sleep(2 * gather)
+		mu.Lock()
+		defer mu.Unlock()
+		for tenth, n := range at {
+			if n > 50 {
+				t.Errorf("%d of 100 write within %s of %s", n, 100*time.Millisecond, tenth)
+			}
+		}
+		if len(at) < 3 {
+			t.Errorf("all write within %d tenths of a second", len(at))
+		}
+	})
+}
+
+func TestTheLastWordsAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &sink{}
+		r := recorder(to)
+		ctx, end := context.WithCancel(t.Context())
+		r.Eventf(about("web"), "Normal", "AddressReleased", "Released")
+		time.AfterFunc(10*time.Millisecond, end)
+		began := time.Now()
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if got, took := to.String(), time.Since(began); got != "web AddressReleased x1: Released\n" || took > 20*time.Millisecond {
+			t.Errorf("after %s: %q", took, got)
+		}
+	})
+}
+
+func TestAProgramEndsAlsoWhenTheAPIServerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(stuck{}, corev1.EventSource{}, slog.New(slog.DiscardHandler))
+		ctx, end := context.WithCancel(t.Context())
+		for range 10 {
+			r.Eventf(about("web"), "Normal", "AddressReleased", "Released")
+		}
+		end()
+		began := time.Now()
+		_ = r.Run(ctx)
+		if took := time.Since(began); took != lastWords {
+			t.Errorf("ends after %s, want %s", took, lastWords)
+		}
+	})
+}
+
+// stuck is an API server that does not answer.
+type stuck struct{ Sink }
+
+func (stuck) Create(ctx context.Context, _ *corev1.Event) (*corev1.Event, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestEventsSayWhoTellsAndAboutWhat(t *testing.T) {
+	r := recorder(&sink{})
+	r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: "node-a", UID: "node-a"}, "Warning", "ConfigError", "%s is %d", "this", 7)
+	e := r.next()
+	if e.Namespace != "default" || e.InvolvedObject.Namespace != "" || e.InvolvedObject.UID != "node-a" {
+		t.Errorf("about %+v, in %q", e.InvolvedObject, e.Namespace)
+	}
+	if e.Source.Component != "purelb-test" || e.Source.Host != "node-a" || e.ReportingController != "purelb-test" || e.ReportingInstance != "node-a" {
+		t.Errorf("from %+v, %s %s", e.Source, e.ReportingController, e.ReportingInstance)
+	}
+	if e.Type != "Warning" || e.Reason != "ConfigError" || e.Message != "this is 7" || e.Count != 1 || e.FirstTimestamp.IsZero() {
+		t.Errorf("%+v", e)
+	}
+	r.Eventf((*corev1.ObjectReference)(nil), "Normal", "Nothing", "about nothing")
+	r.Eventf(nil, "Normal", "Nothing", "about nothing")
+	if e := r.next(); e != nil {
+		t.Errorf("about nothing: %+v", e)
+	}
+	r.Eventf(about("web"), "Normal", "Long", "%s", strings.Repeat("ü", mostMessage))
+	if n := len(r.next().Message); n != mostMessage {
+		t.Errorf("a message of %d bytes, want %d", n, mostMessage)
+	}
+}
