@@ -17,6 +17,9 @@ import (
 const (
 	// gather is how long changes are collected before they are written.
 	gather = 300 * time.Millisecond
+	// between is the least time between two writes of the BGPNodeStatus: while
+	// addresses come one after the other, there is something new all the time.
+	between = 2 * time.Second
 	// writeLimit is how long one write may take.
 	writeLimit = 10 * time.Second
 	// lastWriteLimit is how long the last one may take, at the end of the

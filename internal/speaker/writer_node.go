@@ -26,7 +26,7 @@ func (w *Writer) writeNode(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-w.nodeNews:
-			pause(ctx, gather)
+			pause(ctx, max(gather, time.Until(n.tried.Add(between))))
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -76,8 +76,13 @@ func (w *Writer) writeNodeOnce(ctx context.Context, n *nodeWriter, limit time.Du
 
 // nodeWriter writes the BGPNodeStatus of a node, and remembers what it wrote.
 type nodeWriter struct {
-	last    *bgpv1.BGPNodeStatusStatus
-	at      time.Time
+	last *bgpv1.BGPNodeStatusStatus
+	at   time.Time
+	// object is what the API server answered last, but for what n wrote itself. It
+	// is nil when the API server has to be asked.
+	object *bgpv1.BGPNodeStatus
+	// tried is when a write was tried last.
+	tried   time.Time
 	gone    bool
 	failure string
 }
@@ -93,8 +98,12 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 	if n.last != nil && now.Sub(n.at) < r.Heartbeat && !peering.Differs(*n.last, r.Status) {
 		return 0, errSkipped
 	}
+	n.tried = now
 	for range attempts {
-		if size, err = n.attempt(ctx, clients, r, now); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		known := n.object != nil
+		size, err = n.attempt(ctx, clients, r, now)
+		removed := known && apierrors.IsNotFound(err)
+		if !removed && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			break
 		}
 	}
@@ -107,18 +116,14 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 
 func (n *nodeWriter) attempt(ctx context.Context, clients Clients, r NodeReport, now time.Time) (int, error) {
 	name := r.Status.NodeName
-	var object bgpv1.BGPNodeStatus
-	err := clients.bgp.Get().Resource(nodeStatuses).Name(name).Do(ctx).Into(&object)
-	if apierrors.IsNotFound(err) {
-		object = bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners(r)}}
-		err = clients.bgp.Post().Resource(nodeStatuses).Body(&object).Do(ctx).Into(&object)
-	}
+	object, err := n.current(ctx, clients, r)
+	n.object = nil // until it is written
 	if err != nil {
 		return 0, err
 	}
 	if wanted := owners(r); len(wanted) > 0 && !reflect.DeepEqual(object.OwnerReferences, wanted) {
 		object.OwnerReferences = wanted
-		if err := clients.bgp.Put().Resource(nodeStatuses).Name(name).Body(&object).Do(ctx).Into(&object); err != nil {
+		if err := clients.bgp.Put().Resource(nodeStatuses).Name(name).Body(object).Do(ctx).Into(object); err != nil {
 			return 0, err
 		}
 	}
@@ -126,12 +131,31 @@ func (n *nodeWriter) attempt(ctx context.Context, clients Clients, r NodeReport,
 	object.Status = *r.Status.DeepCopy()
 	object.Status.LastUpdated = &metav1.Time{Time: now}
 	keepTimes(object.Status.Conditions, before)
-	if err := clients.bgp.Put().Resource(nodeStatuses).Name(name).SubResource("status").Body(&object).Do(ctx).Into(&object); err != nil {
+	var written bgpv1.BGPNodeStatus
+	if err := clients.bgp.Put().Resource(nodeStatuses).Name(name).SubResource("status").Body(object).Do(ctx).Into(&written); err != nil {
 		return 0, err
 	}
-	object.ManagedFields = nil
-	text, err := json.Marshal(object)
+	written.ManagedFields = nil
+	text, err := json.Marshal(written)
+	written.Status = bgpv1.BGPNodeStatusStatus{Conditions: written.Status.Conditions}
+	n.object = &written
 	return len(text), err
+}
+
+// current is the object as it was written last or, when there is none or somebody
+// else has written since, as the API server has it.
+func (n *nodeWriter) current(ctx context.Context, clients Clients, r NodeReport) (*bgpv1.BGPNodeStatus, error) {
+	if n.object != nil {
+		return n.object, nil
+	}
+	name := r.Status.NodeName
+	var object bgpv1.BGPNodeStatus
+	err := clients.bgp.Get().Resource(nodeStatuses).Name(name).Do(ctx).Into(&object)
+	if apierrors.IsNotFound(err) {
+		object = bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners(r)}}
+		err = clients.bgp.Post().Resource(nodeStatuses).Body(&object).Do(ctx).Into(&object)
+	}
+	return &object, err
 }
 
 // owners is the Node, with which the object goes.
@@ -144,7 +168,7 @@ func owners(r NodeReport) []metav1.OwnerReference {
 
 // remove removes the object of a node that is to have none.
 func (n *nodeWriter) remove(ctx context.Context, clients Clients, r NodeReport, now time.Time) error {
-	n.last, n.at = nil, now
+	n.last, n.object, n.at = nil, nil, now
 	if n.gone {
 		return errSkipped
 	}
