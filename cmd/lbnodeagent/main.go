@@ -44,7 +44,6 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	klog.SetSlogLogger(log)
 
 	apiserver.NoticeDeadConnections()
-	process.CollectSooner()
 	cfg, err := apiserver.Config(f.kubeconfig)
 	if err != nil {
 		return err
