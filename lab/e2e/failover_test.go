@@ -80,8 +80,10 @@ func TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway(t *testing.T)
 	s.rest(30 * time.Second)
 	s.end(powerLoss)
 	resume()
-	w.freshAllocator() // the other ended when it could not renew its lead
+	// Before the allocator: for a moment nobody knows that the node is dead, and its
+	// pod may be sent there.
 	lab.boot(t, holder)
+	w.freshAllocator() // the other ended when it could not renew its lead
 	w.agentReady(holder)
 	s.elsewhere(holder)
 }

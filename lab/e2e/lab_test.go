@@ -110,6 +110,11 @@ func (f fixture) crash(t testing.TB, node string) {
 	if err := f.Crash(node); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // a test that fails leaves the others their nodes
+		if !slices.Contains(f.powered(), node) {
+			f.boot(t, node)
+		}
+	})
 }
 
 func (f fixture) boot(t testing.TB, node string) {
