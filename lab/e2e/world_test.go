@@ -94,21 +94,25 @@ func (w *world) empty() {
 	w.until(time.Minute, "no pod is left", func() bool { return len(w.pods("")) == 0 })
 }
 
-// tell prints what a person would look at when a test has failed.
+// tell prints what a person would look at when a test has failed. It does so at
+// once: what the test itself says is printed when it has ended, and so comes last,
+// and names the test. A CI server that shows the end of what was printed shows
+// that.
 func (w *world) tell() {
+	fmt.Printf("=== what %s left behind\n", w.t.Name())
 	var events corev1.EventList
 	if err := w.List(w.ctx, &events, client.InNamespace(namespace)); err == nil {
 		for _, e := range events.Items {
-			w.t.Logf("event %s/%s: %s %s %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Source.Component, e.Reason, e.Message)
+			fmt.Printf("event %s/%s: %s %s %s\n", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Source.Component, e.Reason, e.Message)
 		}
 	}
 	var services corev1.ServiceList
 	if err := w.List(w.ctx, &services, client.InNamespace(namespace)); err == nil {
 		for _, s := range services.Items {
-			w.t.Logf("Service %s: %v, annotations %v, conditions %v", s.Name, kube.Addresses(&s), s.Annotations, s.Status.Conditions)
+			fmt.Printf("Service %s: %v, annotations %v, conditions %v\n", s.Name, kube.Addresses(&s), s.Annotations, s.Status.Conditions)
 		}
 	}
-	w.t.Log(lab.logs())
+	fmt.Println(lab.logs())
 }
 
 func (w *world) apply(documents ...string) {
