@@ -49,7 +49,7 @@ var house = []room{
 	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
 	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink", "process kernel sockets"},
 
-	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver"},
+	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver http"},
 	{drivers, "internal/events", "", "process types apiserver"},
 	{drivers, "internal/process", "", "process http"},
 
@@ -91,7 +91,7 @@ var doors = []door{
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},
 	{"http", "net/http",
-		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else"},
+		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else; internal/apiserver stands between client-go and the wire"},
 	{"metrics", "github.com/prometheus/client_golang",
 		"a decision returns its reason; the loop counts it in its metrics.go"},
 	{"exec", "os/exec",

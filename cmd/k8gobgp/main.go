@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 
 	apiserver.NoticeDeadConnections()
 	process.CollectSooner()
-	cfg, err := apiserver.Config(f.kubeconfig)
+	cfg, err := apiserver.Config(f.kubeconfig, log)
 	if err != nil {
 		return err
 	}

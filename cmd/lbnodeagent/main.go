@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	klog.SetSlogLogger(log)
 
 	apiserver.NoticeDeadConnections()
-	cfg, err := apiserver.Config(f.kubeconfig)
+	cfg, err := apiserver.Config(f.kubeconfig, log)
 	if err != nil {
 		return err
 	}

@@ -39,18 +39,13 @@ func Mapper() meta.RESTMapper {
 
 // Await returns when the API server answers, asking once in every, or when ctx
 // is done. It is for before a watch begins: one that begins while the server is
-// away tries ever more slowly, and may notice its return a minute too late.
+// away tries ever more slowly, and may notice its return seconds too late.
 func Await(ctx context.Context, api discovery.DiscoveryInterface, every time.Duration, log *slog.Logger) {
 	for said := false; ctx.Err() == nil && !answers(ctx, api, every); said = true {
 		if !said {
 			log.WarnContext(ctx, "waitingForAPIServer")
 		}
-		timer := time.NewTimer(every)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		wait(ctx, every)
 	}
 }
 

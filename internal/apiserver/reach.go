@@ -3,7 +3,9 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -27,13 +29,15 @@ func namespaceIn(file string) string {
 
 // Config says how the API server is reached: as the file kubeconfig says, or
 // without one, as pods do. There is no rate limit of our own: the API server's
-// priority and fairness knows better.
-func Config(kubeconfig string) (*rest.Config, error) {
+// priority and fairness knows better. Watches do not fail while it is out of reach:
+// they wait, and log that they do.
+func Config(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
 	}
 	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return patience{next, log} })
 	return config, nil
 }
 

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/pem"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -32,7 +33,7 @@ func TestTheAPIServerIsReachedAsTheFileSaysAndWithoutALimitOfOurOwn(t *testing.T
 	}))
 	defer server.Close()
 	config, err := Config(write(t, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: here}}],
-		clusters: [{name: here, cluster: {server: "`+server.URL+`"}}]}`))
+		clusters: [{name: here, cluster: {server: "`+server.URL+`"}}]}`), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestTheAPIServerIsReachedAsTheFileSaysAndWithoutALimitOfOurOwn(t *testing.T
 }
 
 func TestAnAPIServerThatCannotBeFoundIsAnErrorThatSaysWhatToDo(t *testing.T) {
-	_, err := Config("/no/such/file")
+	_, err := Config("/no/such/file", slog.New(slog.DiscardHandler))
 	if err == nil || !strings.HasPrefix(err.Error(), "find the API server: ") ||
 		!strings.HasSuffix(err.Error(), "/no/such/file: no such file or directory; run in a pod, or say --kubeconfig") {
 		t.Errorf("got %v", err)

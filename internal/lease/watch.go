@@ -18,7 +18,7 @@ import (
 func (l *Leases) watch(ctx context.Context) error {
 	l.update(func(t *table) bool { t.beginWatch(); return true })
 	// A watch that begins while the API server is away tries ever more
-	// slowly, and may notice its return a minute too late.
+	// slowly, and may notice its return seconds too late.
 	for !l.list(ctx) {
 		if !l.wait(ctx, l.opt.RetryPeriod) || !l.now().Watch {
 			return nil
