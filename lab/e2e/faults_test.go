@@ -56,6 +56,34 @@ func (w *world) stopAPI() (start func()) {
 	})
 }
 
+// restartKubernetes ends and starts what else of Kubernetes talks to the API server.
+// After half a minute without it they wait for up to a minute before they ask again,
+// each for each kind of object, and what comes after the test would wait for all of
+// them, one after the other.
+func (w *world) restartKubernetes() {
+	w.t.Helper()
+	restart := func(machine, program string) {
+		w.t.Helper()
+		if err := lab.Signal(machine, program, syscall.SIGKILL); err != nil {
+			w.t.Fatalf("end %s on %s: %v", program, machine, err)
+		}
+		w.until(10*time.Second, program+" on "+machine+" has ended", func() bool {
+			p, err := lab.Program(machine, program)
+			return err == nil && !p.Running
+		})
+		if err := lab.Start(w.ctx, machine, program); err != nil {
+			w.t.Fatalf("start %s on %s: %v", program, machine, err)
+		}
+	}
+	restart(cluster.ControlPlane, "kube-controller-manager")
+	restart(cluster.ControlPlane, "kube-scheduler")
+	for _, n := range lab.Nodes() {
+		restart(n.Name, "kubelet")
+		restart(n.Name, "kube-proxy")
+	}
+	w.until(2*time.Minute, "all nodes are ready", func() bool { return lab.NodesReady(w.ctx) == nil })
+}
+
 // evict asks the API server to evict the agent of a node, as kubectl drain does
 // with other pods.
 func (w *world) evict(node string) {

@@ -28,6 +28,15 @@ func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
 	s.rest(30 * time.Second)
 	s.end(nothing)
 	s.stays(holder)
+	if err := w.Delete(w.ctx, w.service("web")); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range s.addresses {
+		w.until(15*time.Second, a.String()+" is gone: the agents have noticed that the API server is back", func() bool {
+			return len(w.holders(a)) == 0
+		})
+	}
+	w.restartKubernetes()
 	w.freshAllocator() // the other ended when it could not renew its lead
 }
 
