@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,26 +63,54 @@ func (w *world) stopAPI() (start func()) {
 // them, one after the other.
 func (w *world) restartKubernetes() {
 	w.t.Helper()
-	restart := func(machine, program string) {
-		w.t.Helper()
-		if err := lab.Signal(machine, program, syscall.SIGKILL); err != nil {
-			w.t.Fatalf("end %s on %s: %v", program, machine, err)
-		}
-		w.until(10*time.Second, program+" on "+machine+" has ended", func() bool {
-			p, err := lab.Program(machine, program)
-			return err == nil && !p.Running
-		})
-		if err := lab.Start(w.ctx, machine, program); err != nil {
-			w.t.Fatalf("start %s on %s: %v", program, machine, err)
-		}
-	}
-	restart(cluster.ControlPlane, "kube-controller-manager")
-	restart(cluster.ControlPlane, "kube-scheduler")
+	began := time.Now()
+	programs := map[string][]string{cluster.ControlPlane: {"kube-controller-manager", "kube-scheduler"}}
 	for _, n := range lab.Nodes() {
-		restart(n.Name, "kubelet")
-		restart(n.Name, "kube-proxy")
+		programs[n.Name] = []string{"kubelet", "kube-proxy"}
 	}
-	w.until(2*time.Minute, "all nodes are ready", func() bool { return lab.NodesReady(w.ctx) == nil })
+	for machine, names := range programs {
+		for _, name := range names {
+			w.restartProgram(machine, name)
+		}
+	}
+	for _, n := range lab.Nodes() {
+		w.until(time.Minute, "the kubelet of "+n.Name+" tells that it lives", func() bool {
+			var lease coordinationv1.Lease
+			err := w.Get(w.ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.Name}, &lease)
+			return err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(began)
+		})
+	}
+	w.until(time.Minute, "all nodes are ready", func() bool { return lab.NodesReady(w.ctx) == nil })
+	for machine, names := range programs {
+		for _, name := range names {
+			if !w.runs(machine, name) {
+				w.t.Errorf("%s on %s was started again and has ended", name, machine)
+			}
+		}
+	}
+}
+
+// restartProgram ends a program, if it runs, and starts it.
+func (w *world) restartProgram(machine, program string) {
+	w.t.Helper()
+	if w.runs(machine, program) {
+		if err := lab.Signal(machine, program, syscall.SIGKILL); err != nil {
+			w.t.Errorf("end %s on %s: %v", program, machine, err)
+		}
+		w.until(10*time.Second, program+" on "+machine+" has ended", func() bool { return !w.runs(machine, program) })
+	}
+	if err := lab.Start(w.ctx, machine, program); err != nil {
+		w.t.Errorf("start %s on %s: %v", program, machine, err)
+	}
+}
+
+func (w *world) runs(machine, program string) bool {
+	w.t.Helper()
+	p, err := lab.Program(machine, program)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p.Running
 }
 
 // evict asks the API server to evict the agent of a node, as kubectl drain does

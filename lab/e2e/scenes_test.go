@@ -21,6 +21,10 @@ func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
 	s := watchLocal(w)
 	holder := s.holder()
 	s.begin()
+	heal := w.undoable(func() {
+		w.restartKubernetes()
+		w.freshAllocator() // the other ended when it could not renew its lead
+	})
 	start := w.stopAPI()
 	time.Sleep(away) // the refresh of the addresses, every 30 s, is to fall into it
 	start()
@@ -32,12 +36,11 @@ func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range s.addresses {
-		w.until(15*time.Second, a.String()+" is gone: the agents have noticed that the API server is back", func() bool {
+		w.until(25*time.Second, a.String()+" is gone: the agents have noticed that the API server is back", func() bool {
 			return len(w.holders(a)) == 0
 		})
 	}
-	w.restartKubernetes()
-	w.freshAllocator() // the other ended when it could not renew its lead
+	heal()
 }
 
 func TestANodeThatIsCutOffFromAllButClientsGivesUp(t *testing.T) {
