@@ -92,6 +92,14 @@ func (w *world) empty() {
 		}
 	}
 	w.until(time.Minute, "no pod is left", func() bool { return len(w.pods("")) == 0 })
+	// A node that was cut off goes by what it knew until its agent has noticed that
+	// its connection to the API server is dead, and takes what others give up.
+	for _, node := range lab.powered() {
+		w.until(time.Minute, "the agent on "+node+" has heard that the Services are gone", func() bool {
+			state, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "3", "http://127.0.0.1:7472/state")
+			return err == nil && !strings.Contains(state, `"service":"`+namespace+"/")
+		})
+	}
 }
 
 // tell prints what a person would look at when a test has failed. It does so at
