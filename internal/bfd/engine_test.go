@@ -18,6 +18,7 @@ import (
 // node that has the address.
 type ether struct {
 	delay time.Duration
+	mu    sync.Mutex
 	nodes map[netip.Addr]*node
 }
 
@@ -27,11 +28,12 @@ type node struct {
 	addr  netip.Addr // as others see it
 	hops  int
 
+	// mu is for what arrives, or is set by a test, while the engine does
+	// something.
+	mu                 sync.Mutex
 	cut                bool
 	listenErr, sendErr error
 
-	// mu is for what arrives while the engine does something.
-	mu      sync.Mutex
 	ready   func()
 	frozen  bool // packets wait in the kernel
 	waiting []arrival
@@ -48,16 +50,39 @@ func newEther() *ether { return &ether{delay: ms, nodes: map[netip.Addr]*node{}}
 
 func (e *ether) node(addr string) *node {
 	n := &node{ether: e, addr: netip.MustParseAddr(addr), hops: hops, sentTo: map[netip.Addr]int{}}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.nodes[n.addr] = n
 	return n
 }
 
+// at is the node that has an address, or nil.
+func (e *ether) at(addr netip.Addr) *node {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.nodes[addr]
+}
+
+// set changes something about a node.
+func (n *node) set(change func(*node)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change(n)
+}
+
+// isCut says whether nothing reaches n or leaves it.
+func (n *node) isCut() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cut
+}
+
 func (n *node) listen(_ bool, ready func()) (ear, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.listenErr != nil {
 		return nil, n.listenErr
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.ready = ready
 	n.listens++
 	return n, nil
@@ -105,8 +130,11 @@ type fakeMouth struct {
 func (m *fakeMouth) Close() error { m.mouths--; return nil }
 
 func (m *fakeMouth) send(packet []byte) error {
-	if m.sendErr != nil {
-		return m.sendErr
+	m.mu.Lock()
+	failure := m.sendErr
+	m.mu.Unlock()
+	if failure != nil {
+		return failure
 	}
 	c, err := decode(packet)
 	if err != nil {
@@ -114,10 +142,10 @@ func (m *fakeMouth) send(packet []byte) error {
 	}
 	m.sentTo[m.to]++
 	m.lastSent = append(m.lastSent, c)
-	there := m.ether.nodes[m.to.WithZone("")]
+	there := m.ether.at(m.to.WithZone(""))
 	a := arrival{from: m.addr, to: m.to.WithZone(""), link: "eth0", hops: m.hops, packet: slices.Clone(packet)}
 	time.AfterFunc(m.ether.delay, func() {
-		if there != nil && !m.cut && !there.cut {
+		if there != nil && !m.isCut() && !there.isCut() {
 			there.arrive(a)
 		}
 	})
@@ -163,7 +191,7 @@ func together(t *testing.T, f func(t *testing.T, p *pair)) {
 		p.here = start(slog.New(slog.DiscardHandler), p.left)
 		p.there = start(slog.New(slog.DiscardHandler), p.right)
 		f(t, p)
-		p.right.cut = true // nobody is to wait for an answer
+		p.right.set(func(n *node) { n.cut = true }) // nobody is to wait for an answer
 		_ = p.here.Close(t.Context())
 		_ = p.there.Close(t.Context())
 	})
@@ -225,7 +253,7 @@ func (p *pair) eventsAre(e *Engine, want string) {
 func TestTwoEnginesComeUpAndSeeASilentOneGone(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
-		p.left.cut = true
+		p.left.set(func(n *node) { n.cut = true })
 		at := time.Now()
 		p.pass(10 * time.Second)
 		p.eventsAre(p.here, "192.0.2.2 Up>Down (control detection time expired)\n")
@@ -235,7 +263,7 @@ func TestTwoEnginesComeUpAndSeeASilentOneGone(t *testing.T) {
 		if got := status(p.here, right); got.Detection != 0 || got.RemoteDiscriminator != 0 || got.Ups != 1 || got.Downs != 1 {
 			t.Errorf("of one who is gone is known %+v", got)
 		}
-		p.left.cut = false
+		p.left.set(func(n *node) { n.cut = false })
 		p.pass(3 * time.Second)
 		p.stateIs(p.here, right, Up)
 		p.stateIs(p.there, left, Up)
@@ -315,10 +343,10 @@ func TestASessionThatIsTakenAwayEndsWithoutAFailure(t *testing.T) {
 func TestTheEndIsToldAgainUntilItIsHeard(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
-		p.left.cut = true
+		p.left.set(func(n *node) { n.cut = true })
 		set(t, p.here)
 		p.pass(2 * ms) // that was lost
-		p.left.cut = false
+		p.left.set(func(n *node) { n.cut = false })
 		p.pass(2 * time.Second)
 		p.eventsAre(p.there, "192.0.2.1 Up>Down (neighbor signaled session down) by its operator\n")
 		if p.left.listens != 0 || p.left.mouths != 0 {
@@ -330,7 +358,7 @@ func TestTheEndIsToldAgainUntilItIsHeard(t *testing.T) {
 func TestASessionCanComeBackAtOnce(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
-		p.right.frozen = true
+		p.right.set(func(n *node) { n.frozen = true })
 		set(t, p.here)
 		set(t, p.here, to(right, 300*ms, 3))
 		p.right.thaw()
@@ -369,7 +397,7 @@ func TestCloseReturnsWhenTheOthersKnow(t *testing.T) {
 func TestCloseDoesNotWaitForTheDead(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
-		p.right.cut = true
+		p.right.set(func(n *node) { n.cut = true })
 		at := time.Now()
 		if err := p.here.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -380,7 +408,7 @@ func TestCloseDoesNotWaitForTheDead(t *testing.T) {
 	})
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
-		p.right.cut = true
+		p.right.set(func(n *node) { n.cut = true })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
 		defer cancel()
 		if err := p.here.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -396,7 +424,7 @@ func TestARestartIsSeenAndSurvived(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		// The process is killed, and another one comes.
-		p.right.cut = true
+		p.right.set(func(n *node) { n.cut = true })
 		fresh := p.ether.node(right)
 		next := start(slog.New(slog.DiscardHandler), fresh)
 		set(t, next, to(left, 300*ms, 3))
@@ -404,7 +432,7 @@ func TestARestartIsSeenAndSurvived(t *testing.T) {
 		if got := p.events(p.here); !strings.HasPrefix(got, "192.0.2.2 Up>Down (") || !strings.HasSuffix(got, ">Up\n") {
 			t.Errorf("events:\n%s", got)
 		}
-		p.left.cut = true
+		p.left.set(func(n *node) { n.cut = true })
 		_ = next.Close(t.Context())
 	})
 }
@@ -416,16 +444,16 @@ func TestAProcessThatStoodStillHearsBeforeItJudges(t *testing.T) {
 		here.MinReceive = 300 * ms
 		p.up(here, to(left, 300*ms, 3))
 		ready := p.left.ready
-		p.left.ready = func() {}
+		p.left.set(func(n *node) { n.ready = func() {} })
 		p.pass(10 * time.Second)
 		p.eventsAre(p.here, "")
-		p.left.ready = ready
+		p.left.set(func(n *node) { n.ready = ready })
 	})
 }
 
 func TestAPortThatIsTakenIsTriedAgain(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
-		p.left.listenErr = errors.New("address already in use")
+		p.left.set(func(n *node) { n.listenErr = errors.New("address already in use") })
 		if err := p.here.Set(t.Context(), []Session{to(right, 300*ms, 3)}); !errors.Is(err, p.left.listenErr) {
 			t.Errorf("got %v", err)
 		}
@@ -434,7 +462,7 @@ func TestAPortThatIsTakenIsTriedAgain(t *testing.T) {
 		if got := status(p.here, right); got.State != Down || !strings.Contains(got.LastError, "already in use") {
 			t.Errorf("it is %+v", got)
 		}
-		p.left.listenErr = nil
+		p.left.set(func(n *node) { n.listenErr = nil })
 		p.pass(3 * time.Second)
 		if got := status(p.here, right); got.State != Up || got.LastError != "" {
 			t.Errorf("it is %+v", got)
@@ -445,7 +473,7 @@ func TestAPortThatIsTakenIsTriedAgain(t *testing.T) {
 func TestASessionSurvivesThatNothingCanBeSent(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
-		p.left.sendErr = errors.New("network is unreachable")
+		p.left.set(func(n *node) { n.sendErr = errors.New("network is unreachable") })
 		p.pass(500 * ms)
 		p.stateIs(p.here, right, Up)
 		if got := status(p.here, right).LastError; !strings.Contains(got, "unreachable") {
@@ -453,7 +481,7 @@ func TestASessionSurvivesThatNothingCanBeSent(t *testing.T) {
 		}
 		p.pass(10 * time.Second)
 		p.stateIs(p.there, left, Down)
-		p.left.sendErr = nil
+		p.left.set(func(n *node) { n.sendErr = nil })
 		p.pass(5 * time.Second)
 		p.stateIs(p.here, right, Up)
 		p.stateIs(p.there, left, Up)
@@ -467,9 +495,9 @@ func TestASlowReaderStopsNothingAndGetsTheLatest(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		for range backlog {
-			p.left.cut = true
+			p.left.set(func(n *node) { n.cut = true })
 			p.pass(3 * time.Second)
-			p.left.cut = false
+			p.left.set(func(n *node) { n.cut = false })
 			p.pass(3 * time.Second)
 		}
 		p.stateIs(p.here, right, Up)
@@ -499,7 +527,7 @@ func TestOnlyPacketsThatCameTheRightWayCount(t *testing.T) {
 				s := to(right, 300*ms, 3)
 				s.Local, s.Interface = netip.MustParseAddr(left), "eth0"
 				p.up(s, to(left, 300*ms, 3))
-				p.right.cut = true
+				p.right.set(func(n *node) { n.cut = true })
 				p.pass(2 * ms)
 				before := status(p.here, right)
 				b, err := control{state: AdminDown, multiplier: 3, mine: 5, yours: before.Discriminator}.encode()
@@ -581,7 +609,7 @@ func TestTwoHundredSessionsStayUp(t *testing.T) {
 				t.Errorf("%v: %d packets in a minute, %d ups, %d downs", s.Peer, sent, s.Ups, s.Downs)
 			}
 		}
-		hub.cut = true
+		hub.set(func(n *node) { n.cut = true })
 		for _, e := range append(others, here) {
 			ctx, cancel := context.WithTimeout(t.Context(), ms)
 			_ = e.Close(ctx)

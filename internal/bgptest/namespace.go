@@ -131,6 +131,22 @@ func (n *Namespace) IP(script string) string {
 	return all.String()
 }
 
+// Address gives the interface link of n an address such as 192.0.2.1/24, which can
+// be used at once. The kernel delivers to an IPv6 address, and answers for it, only
+// after a worker of it has made the local route.
+func (n *Namespace) Address(link, prefix string) {
+	n.t.Helper()
+	address, _, _ := strings.Cut(prefix, "/")
+	if !strings.Contains(address, ":") {
+		n.IP(fmt.Sprintf("address add %s dev %s", prefix, link))
+		return
+	}
+	n.IP(fmt.Sprintf("address add %s dev %s nodad", prefix, link))
+	if !Eventually(func() bool { return n.IP("-6 route show table local "+address) != "" }) {
+		n.t.Fatalf("%s on %s cannot be used", address, link)
+	}
+}
+
 // Sysctl sets a kernel variable of n.
 func (n *Namespace) Sysctl(name, value string) {
 	n.t.Helper()
@@ -178,11 +194,7 @@ func (s *Segment) Join(n *Namespace, link string, addresses ...string) *Port {
 		s.t.Fatalf("%s gets no link-local address", link)
 	}
 	for _, a := range addresses {
-		nodad := ""
-		if strings.Contains(a, ":") {
-			nodad = "nodad"
-		}
-		n.IP(fmt.Sprintf("address add %s dev %s %s", a, link, nodad))
+		n.Address(link, a)
 	}
 	return p
 }

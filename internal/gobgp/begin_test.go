@@ -21,7 +21,8 @@ func TestAnAddressToListenAtIsLeftOutUntilTheNodeHasIt(t *testing.T) {
 	if len(problems) != 2 || problems[0].Field != listenPath || !strings.Contains(problems[0].Message, "203.0.113.77") {
 		t.Errorf("problems: %v", problems)
 	}
-	here.IP("address add 203.0.113.77/32 dev eth0\naddress add 2001:db8::77/128 dev eth0 nodad")
+	here.Address("eth0", "203.0.113.77/32")
+	here.Address("eth0", "2001:db8::77/128")
 	apply(t, s, wanted)
 	listens := func(address string) error {
 		conn, err := net.Dial("tcp", address)

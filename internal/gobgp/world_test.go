@@ -54,7 +54,8 @@ func (w *world) machine() *bgptest.Namespace {
 	return n
 }
 
-// frr takes routes of both families over a session with peer, us by default.
+// frr takes routes of both families over a session with peer, us by default. Hold
+// times are long here: a machine that is busy with other tests is not to end a session.
 func (w *world) frr(peer string, lines ...string) *bgptest.Router {
 	w.t.Helper()
 	n := w.machine()
@@ -65,7 +66,7 @@ router bgp %[1]d
  no bgp default ipv4-unicast
  no bgp network import-check
  neighbor %[3]s remote-as %[4]d
- neighbor %[3]s timers 1 3
+ neighbor %[3]s timers 10 30
  neighbor %[3]s timers connect 1
  neighbor %[3]s advertisement-interval 0
  address-family ipv4 unicast
@@ -87,7 +88,7 @@ router id 192.0.2.%[1]d;
 protocol bgp ours {
  local %[2]s as %[3]d;
  neighbor %[4]s as %[5]d;
- hold time 3;
+ hold time 30;
  connect retry time 1;
  connect delay time 1;
  error wait time 1, 2;
@@ -185,7 +186,7 @@ func options() peering.Options {
 	return peering.Options{
 		ASN:      routerAS,
 		Families: []peering.Family{{Family: addr.V4}, {Family: addr.V6}},
-		Timers:   peering.Timers{Hold: 3 * time.Second, Keepalive: time.Second, ConnectRetry: time.Second},
+		Timers:   peering.Timers{Hold: 30 * time.Second, Keepalive: 10 * time.Second, ConnectRetry: time.Second},
 	}
 }
 

@@ -120,10 +120,17 @@ func (p *port) cast(packet []byte, addr string) {
 		return
 	}
 	if to, delay := p.way(addr); to != nil {
-		if p.tap != nil {
-			p.tap(to, packet)
-		}
+		p.overhear(to, packet)
 		time.AfterFunc(delay, func() { to.deliver(packet, p) })
+	}
+}
+
+// overhear lets the tap hear a packet, one at a time.
+func (p *port) overhear(to *port, packet []byte) {
+	p.ether.mu.Lock()
+	defer p.ether.mu.Unlock()
+	if p.tap != nil {
+		p.tap(to, packet)
 	}
 }
 

@@ -171,6 +171,7 @@ func TestChangesAreSignalled(t *testing.T) {
 		link set eth0 up
 		addr add 192.0.2.1/24 dev eth0
 		addr add fd00::1/64 dev eth0 nodad`)
+	eventually(t, "the kernel has told of the address", func() bool { return s.ip(t, "-6 route show table local fd00::1") != "" })
 	k := s.kernel(t)
 	var changed <-chan struct{}
 	s.do(func() {

@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -106,6 +107,9 @@ func (w wiretap) next(t testing.TB, kind byte) string {
 	buf := make([]byte, 2048)
 	for {
 		n, at, err := unix.Recvfrom(w.fd, buf, 0)
+		if errors.Is(err, unix.EINTR) { // the kernel restarts no call that has a time limit
+			continue
+		}
 		if err != nil {
 			t.Fatalf("no message of type %d: %v", kind, err)
 		}

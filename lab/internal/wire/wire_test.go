@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -157,7 +158,13 @@ func connect(machine string, a netip.Addr) error {
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err != nil {
 			return err
 		}
-		return unix.Connect(fd, to)
+		for {
+			// The kernel restarts no call that has a time limit. Another call
+			// waits for the connection that the first one began.
+			if err := unix.Connect(fd, to); !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
 	})
 }
 
