@@ -1,0 +1,127 @@
+package peering_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+func named(t *testing.T, name, spec string) bgpv1.BGPConfiguration {
+	t.Helper()
+	c := bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 3}}
+	if err := yaml.UnmarshalStrict([]byte(spec), &c.Spec); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTheConfigurationInEffectIsTheDefaultOrTheOnlyOne(t *testing.T) {
+	gone := named(t, "default", "{global: {asn: 65000}}")
+	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	a, b, standard := named(t, "a", "{global: {asn: 65000}}"), named(t, "b", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}")
+	for _, tt := range []struct {
+		name string
+		all  []bgpv1.BGPConfiguration
+		want string
+	}{
+		{"none", nil, ""},
+		{"the only one", []bgpv1.BGPConfiguration{a}, "a"},
+		{"the one called default", []bgpv1.BGPConfiguration{a, standard, b}, "default"},
+		{"two of other names", []bgpv1.BGPConfiguration{a, b}, ""},
+		{"the only one that stays", []bgpv1.BGPConfiguration{gone, a}, "a"},
+		{"the last one is being deleted", []bgpv1.BGPConfiguration{gone}, ""},
+	} {
+		got := ""
+		if c := peering.InEffect(tt.all); c != nil {
+			got = c.Name
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What a node finds wrong with its own place is not what is wrong with the
+// configuration, and the other way round.
+func TestTheCommonStatusNeedsNoNode(t *testing.T) {
+	node := peering.Node{
+		Name: "node-1", Labels: map[string]string{"rack": "1"}, InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.10")},
+	}
+	secrets := func(name, key string) (string, error) {
+		return "", errors.New("secret purelb/" + name + " does not exist")
+	}
+	egress := func(netip.Addr) (peering.Egress, bool) {
+		return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}, true
+	}
+	for name, spec := range map[string]string{
+		"well":              "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}",
+		"no AS":             "{global: {asn: 0}}",
+		"a missing group":   "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: none}}]}",
+		"a missing Secret":  "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}",
+		"of some nodes":     "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: none}, nodeSelector: {matchLabels: {rack: \"2\"}}}]}",
+		"of no node":        "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, nodeSelector: {matchLabels: {rack: \"2\"}}}]}",
+		"no router ID here": "{global: {asn: 65000, routerID: \"${NODE_EXTERNAL_IP}\"}}",
+		"a bad router ID":   "{global: {asn: 65000, routerID: \"${NODE}\"}}",
+		"no way for IPv6":   "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast}, {family: ipv6-unicast}]}]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := named(t, "default", spec)
+			want := peering.ConfigurationStatus(c.Generation, peering.Decide(c.Spec, node, secrets, egress), c.Status, noon)
+			if diff := cmp.Diff(want, peering.CommonStatus(&c, &c, secrets, noon)); diff != "" {
+				t.Errorf("on a node, and without one (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAConfigurationThatIsNotInEffectSaysWhichOneIs(t *testing.T) {
+	c, chosen := named(t, "other", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}")
+	for _, tt := range []struct {
+		chosen *bgpv1.BGPConfiguration
+		want   string
+	}{
+		{&chosen, "nodes go by the BGPConfiguration default"},
+		{nil, "nodes go by the BGPConfiguration called default: there are several, and none is called so"},
+	} {
+		s := peering.CommonStatus(&c, tt.chosen, nil, noon)
+		ready := s.Conditions[0]
+		if s.Message != tt.want || ready.Message != tt.want || ready.Type != bgpv1.ConditionReady || ready.Reason != peering.ReasonNotInEffect ||
+			ready.Status != metav1.ConditionFalse || s.ObservedGeneration != 3 || ready.ObservedGeneration != 3 {
+			t.Errorf("%+v", s)
+		}
+		c.Status = s
+		if diff := cmp.Diff(s, peering.CommonStatus(&c, tt.chosen, nil, noon.Add(time.Hour))); diff != "" {
+			t.Errorf("an hour later it says something else:\n%s", diff)
+		}
+	}
+}
+
+func TestASecretSaysWhyItIsOfNoUse(t *testing.T) {
+	for _, tt := range []struct {
+		secret peering.Secret
+		want   string
+	}{
+		{peering.Secret{Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}, "hush"},
+		{peering.Secret{}, "secret purelb/bgp cannot be read yet"},
+		{peering.Secret{Known: true}, "secret purelb/bgp does not exist"},
+		{peering.Secret{Known: true, Exists: true}, `secret purelb/bgp has no key "password"`},
+		{peering.Secret{Forbidden: true}, "there is no right to read the secret purelb/bgp: add bgp to gobgp.passwordSecrets in the values of the chart"},
+	} {
+		got, err := tt.secret.Value("purelb", "bgp", "password")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.secret, got, tt.want)
+		}
+	}
+}
