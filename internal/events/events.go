@@ -1,7 +1,8 @@
 // Package events writes what happens to objects as Kubernetes Events, for people
-// to read. It is in nobody's way: what is told waits for what else was told in the
-// same second, stands back while something urgent is written, and is written one
-// at a time.
+// to read. A Warning is written at once, because a person who finds that something
+// is missing looks for the reason then. A Normal event is in nobody's way: it waits
+// for what else was told in the same second, and stands back while something urgent
+// is written. Of each kind one event is written at a time.
 //
 // (The recorders of client-go write at once, when the API server and the other
 // nodes are busy with the very change that is told of, and drop what goes beyond a
@@ -15,6 +16,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +28,8 @@ import (
 )
 
 const (
-	// longest is how many events may wait to be written. More are forgotten, the
-	// oldest first: what they told is in conditions or in /state too.
+	// longest is how many events of a kind may wait to be written. More are forgotten,
+	// the oldest first: what they told is in conditions or in /state too.
 	longest = 20_000
 	// gather is the mean time for which events are collected. A node's is between
 	// a half and one and a half of it, each time another: when an address comes,
@@ -68,18 +70,28 @@ type Recorder struct {
 	Busy func() bool
 	Log  *slog.Logger
 
-	mu      sync.Mutex
-	queue   []*corev1.Event
-	dropped int
-	more    chan struct{}
+	// urgent are Warnings, and later the events that can wait.
+	urgent, later queue
+	// failing says that the last write failed.
+	failing atomic.Bool
+}
 
-	// failing says that the last write failed. It belongs to Run.
-	failing bool
+// queue are events that wait to be written.
+type queue struct {
+	mu      sync.Mutex
+	events  []*corev1.Event
+	dropped int
+	// more is poked when there are events.
+	more chan struct{}
 }
 
 // New returns a Recorder, which writes nothing before Run.
 func New(sink Sink, source corev1.EventSource, log *slog.Logger) *Recorder {
-	return &Recorder{Sink: sink, Source: source, Log: log, more: make(chan struct{}, 1)}
+	r := &Recorder{Sink: sink, Source: source, Log: log}
+	for _, q := range []*queue{&r.urgent, &r.later} {
+		q.more = make(chan struct{}, 1)
+	}
+	return r
 }
 
 // Eventf has an event about an object written, soon. About is a
@@ -110,14 +122,23 @@ func (r *Recorder) Eventf(about runtime.Object, kind, reason, format string, arg
 	if e.Namespace == "" {
 		e.Namespace = metav1.NamespaceDefault // where events about a Node are looked for
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.queue) == longest {
-		r.queue, r.dropped = r.queue[1:], r.dropped+1
+	if kind == corev1.EventTypeWarning {
+		r.urgent.add(e)
+	} else {
+		r.later.add(e)
 	}
-	r.queue = append(r.queue, e)
+}
+
+// add puts e at the end of the queue.
+func (q *queue) add(e *corev1.Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.events) == longest {
+		q.events, q.dropped = q.events[1:], q.dropped+1
+	}
+	q.events = append(q.events, e)
 	select {
-	case r.more <- struct{}{}:
+	case q.more <- struct{}{}:
 	default:
 	}
 }
@@ -137,36 +158,46 @@ func (r *Recorder) Run(ctx context.Context) error {
 		end()
 	})()
 	correlator := record.NewEventCorrelator(wallClock{})
+	var wg sync.WaitGroup
+	wg.Go(func() { r.drain(ctx, life, correlator, &r.urgent, func() {}, func() {}) })
+	r.drain(ctx, life, correlator, &r.later, func() { pause(ctx, gather/2+rand.N(gather)) }, func() { r.stand(ctx) })
+	wg.Wait()
+	return nil
+}
+
+// drain writes the events of q until ctx is done, and what is left then as long as
+// life lasts. It calls collect when there are events, and yield before each.
+func (r *Recorder) drain(ctx, life context.Context, correlator *record.EventCorrelator, q *queue, collect, yield func()) {
 	for {
 		select {
 		case <-ctx.Done():
-		case <-r.more:
-			pause(ctx, gather/2+rand.N(gather))
+		case <-q.more:
+			collect()
 		}
-		for e := r.next(); e != nil && life.Err() == nil; e = r.next() {
-			r.stand(ctx)
+		for e := q.next(r.Log); e != nil && life.Err() == nil; e = q.next(r.Log) {
+			yield()
 			r.write(life, correlator, e)
 		}
 		if ctx.Err() != nil {
-			return nil
+			return
 		}
 	}
 }
 
 // next takes the oldest event off the queue.
-func (r *Recorder) next() *corev1.Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.dropped > 0 {
-		r.Log.Warn("eventsDropped", "count", r.dropped)
-		r.dropped = 0
+func (q *queue) next(log *slog.Logger) *corev1.Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.dropped > 0 {
+		log.Warn("eventsDropped", "count", q.dropped)
+		q.dropped = 0
 	}
-	if len(r.queue) == 0 {
-		r.queue = nil
+	if len(q.events) == 0 {
+		q.events = nil
 		return nil
 	}
-	e := r.queue[0]
-	r.queue = r.queue[1:]
+	e := q.events[0]
+	q.events = q.events[1:]
 	return e
 }
 
@@ -191,15 +222,14 @@ func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator
 		written, err := r.send(ctx, result)
 		if err == nil {
 			correlator.UpdateState(written)
-			r.failing = false
+			r.failing.Store(false)
 			return
 		}
 		// Once is enough: if one is refused, so are those that follow.
 		level := slog.LevelDebug
-		if !r.failing && ctx.Err() == nil {
+		if !r.failing.Swap(true) && ctx.Err() == nil {
 			level = slog.LevelWarn
 		}
-		r.failing = true
 		r.Log.Log(ctx, level, "eventNotWritten", "event", e.Reason, "object", e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "error", err)
 		if apierrors.IsInternalError(err) {
 			left--

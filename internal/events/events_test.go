@@ -84,13 +84,13 @@ func TestEventsThatRepeatThemselvesAreCounted(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		for range 3 {
-			r.Eventf(about("web"), "Normal", "AddressAssigned", "Assigned 192.0.2.1")
+			r.Eventf(about("web"), "Normal", "IPAllocated", "Assigned 192.0.2.1")
 			time.Sleep(2 * time.Second)
 		}
-		r.Eventf(about("db"), "Normal", "AddressAssigned", "Assigned 192.0.2.2")
+		r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned 192.0.2.2")
 		time.Sleep(2 * time.Second)
 	})
-	want := "web AddressAssigned x3: Assigned 192.0.2.1\ndb AddressAssigned x1: Assigned 192.0.2.2\n"
+	want := "web IPAllocated x3: Assigned 192.0.2.1\ndb IPAllocated x1: Assigned 192.0.2.2\n"
 	if got := to.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -101,7 +101,7 @@ func TestEventsStandBackWhileServicesAreWritten(t *testing.T) {
 	recording(t, to, func(r *Recorder, busy *atomic.Bool) {
 		busy.Store(true)
 		for i := range 100 {
-			r.Eventf(about(fmt.Sprint(i)), "Normal", "AddressAssigned", "Assigned")
+			r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
 		}
 		time.Sleep(6 * time.Second)
 		if n := strings.Count(to.String(), "\n"); n == 0 || n > 12 {
@@ -111,6 +111,42 @@ func TestEventsStandBackWhileServicesAreWritten(t *testing.T) {
 		time.Sleep(time.Second)
 		if n := strings.Count(to.String(), "\n"); n != 100 {
 			t.Errorf("%d events afterwards, want all 100", n)
+		}
+	})
+}
+
+func TestWarningsAreWrittenAtOnce(t *testing.T) {
+	to := &sink{}
+	recording(t, to, func(r *Recorder, busy *atomic.Bool) {
+		busy.Store(true)
+		for i := range 100 {
+			r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
+		}
+		for range 2 {
+			r.Eventf(about("web"), "Warning", "AllocationFailed", "no address is free")
+			synctest.Wait() // no time passes
+			if got := strings.Count(to.String(), "web AllocationFailed "); got != 1 {
+				t.Errorf("%d warnings can be read at once, want 1:\n%s", got, to)
+			}
+			time.Sleep(time.Second)
+		}
+		if got := to.String(); !strings.Contains(got, "web AllocationFailed x2: ") {
+			t.Errorf("a warning that is repeated is not counted:\n%s", got)
+		}
+	})
+}
+
+func TestWarningsAreAmongTheLastWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &sink{}
+		r := recorder(to)
+		ctx, end := context.WithCancel(t.Context())
+		end()
+		r.Eventf(about("web"), "Normal", "IPReleased", "Released")
+		r.Eventf(about("db"), "Warning", "AllocationFailed", "no address is free")
+		_ = r.Run(ctx)
+		if got := strings.Count(to.String(), "\n"); got != 2 {
+			t.Errorf("%d of 2 events are written:\n%s", got, to)
 		}
 	})
 }
@@ -153,11 +189,11 @@ func TestAnEventThatIsRefusedHoldsUpNoOther(t *testing.T) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("no such right"))
 	}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-		r.Eventf(about("web"), "Normal", "AddressAssigned", "Assigned")
-		r.Eventf(about("db"), "Normal", "AddressAssigned", "Assigned")
+		r.Eventf(about("web"), "Normal", "IPAllocated", "Assigned")
+		r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
 		time.Sleep(3 * gather / 2)
 	})
-	if got, want := to.String(), "db AddressAssigned x1: Assigned\n"; got != want {
+	if got, want := to.String(), "db IPAllocated x1: Assigned\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
@@ -172,11 +208,11 @@ func TestAnEventOverWhichTheAPIServerStumblesHoldsUpOthersForSecondsOnly(t *test
 		return nil
 	}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-		r.Eventf(about("web"), "Normal", "AddressAssigned", "Assigned")
-		r.Eventf(about("db"), "Normal", "AddressAssigned", "Assigned")
+		r.Eventf(about("web"), "Normal", "IPAllocated", "Assigned")
+		r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
 		time.Sleep(20 * time.Second)
 	})
-	if got, want := to.String(), "db AddressAssigned x1: Assigned\n"; got != want {
+	if got, want := to.String(), "db IPAllocated x1: Assigned\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
@@ -184,10 +220,11 @@ func TestAnEventOverWhichTheAPIServerStumblesHoldsUpOthersForSecondsOnly(t *test
 func TestTooManyEventsForgetTheOldest(t *testing.T) {
 	r := recorder(&sink{})
 	for i := range longest + 5 {
-		r.Eventf(about(fmt.Sprint(i)), "Normal", "AddressAssigned", "Assigned")
+		r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
 	}
-	if len(r.queue) != longest || r.dropped != 5 || r.next().InvolvedObject.Name != "5" {
-		t.Errorf("%d wait and %d are dropped", len(r.queue), r.dropped)
+	q := &r.later
+	if len(q.events) != longest || q.dropped != 5 || q.next(r.Log).InvolvedObject.Name != "5" {
+		t.Errorf("%d wait and %d are dropped", len(q.events), q.dropped)
 	}
 }
 
@@ -241,13 +278,13 @@ func TestTheLastWordsAreWritten(t *testing.T) {
 		to := &sink{}
 		r := recorder(to)
 		ctx, end := context.WithCancel(t.Context())
-		r.Eventf(about("web"), "Normal", "AddressReleased", "Released")
+		r.Eventf(about("web"), "Normal", "IPReleased", "Released")
 		time.AfterFunc(10*time.Millisecond, end)
 		began := time.Now()
 		if err := r.Run(ctx); err != nil {
 			t.Error(err)
 		}
-		if got, took := to.String(), time.Since(began); got != "web AddressReleased x1: Released\n" || took > 20*time.Millisecond {
+		if got, took := to.String(), time.Since(began); got != "web IPReleased x1: Released\n" || took > 20*time.Millisecond {
 			t.Errorf("after %s: %q", took, got)
 		}
 	})
@@ -258,7 +295,7 @@ func TestAProgramEndsAlsoWhenTheAPIServerHangs(t *testing.T) {
 		r := New(stuck{}, corev1.EventSource{}, slog.New(slog.DiscardHandler))
 		ctx, end := context.WithCancel(t.Context())
 		for range 10 {
-			r.Eventf(about("web"), "Normal", "AddressReleased", "Released")
+			r.Eventf(about("web"), "Normal", "IPReleased", "Released")
 		}
 		end()
 		began := time.Now()
@@ -280,7 +317,7 @@ func (stuck) Create(ctx context.Context, _ *corev1.Event) (*corev1.Event, error)
 func TestEventsSayWhoTellsAndAboutWhat(t *testing.T) {
 	r := recorder(&sink{})
 	r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: "node-a", UID: "node-a"}, "Warning", "ConfigError", "%s is %d", "this", 7)
-	e := r.next()
+	e := r.urgent.next(r.Log)
 	if e.Namespace != "default" || e.InvolvedObject.Namespace != "" || e.InvolvedObject.UID != "node-a" {
 		t.Errorf("about %+v, in %q", e.InvolvedObject, e.Namespace)
 	}
@@ -292,11 +329,11 @@ func TestEventsSayWhoTellsAndAboutWhat(t *testing.T) {
 	}
 	r.Eventf((*corev1.ObjectReference)(nil), "Normal", "Nothing", "about nothing")
 	r.Eventf(nil, "Normal", "Nothing", "about nothing")
-	if e := r.next(); e != nil {
+	if e := r.later.next(r.Log); e != nil {
 		t.Errorf("about nothing: %+v", e)
 	}
 	r.Eventf(about("web"), "Normal", "Long", "%s", strings.Repeat("ü", mostMessage))
-	if n := len(r.next().Message); n != mostMessage {
+	if n := len(r.later.next(r.Log).Message); n != mostMessage {
 		t.Errorf("a message of %d bytes, want %d", n, mostMessage)
 	}
 }
