@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/selection"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // TestEveryRefusalIsInTheManual holds refusals.md to the reasons that there are:
@@ -25,9 +25,9 @@ func TestEveryRefusalIsInTheManual(t *testing.T) {
 		entry   *regexp.Regexp
 		reasons []string
 	}{
-		{"Services", heading, selection.Reasons()},
+		{"Services", heading, ipam.Reasons()},
 		{"ServiceGroups", heading, constants(t, "../internal/config/problem.go", "Reason")},
-		{"Metric", row, constants(t, "../internal/selection/refusal.go", "metric")},
+		{"Metric", row, constants(t, "../internal/ipam/refusals.go", "metric")},
 	}
 	for _, tt := range tests {
 		documented := matches(tt.entry, manual[tt.chapter])
@@ -46,7 +46,7 @@ func TestEveryRefusalIsInTheManual(t *testing.T) {
 // TestTheMetricCountsWhatTheManualSays holds the metrics that the sections name,
 // and those in operations.md, to the ones that there are.
 func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
-	reasons := constants(t, "../internal/selection/refusal.go", "metric")
+	reasons := constants(t, "../internal/ipam/refusals.go", "metric")
 	services := chapters(t, "refusals.md")["Services"]
 	var named []string
 	for _, line := range matches(regexp.MustCompile(`(?s)Metric: (.*?)[.]\n`), services) {

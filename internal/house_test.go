@@ -32,12 +32,11 @@ var house = []room{
 	{words, "api/purelb/v1", "api/purelb/v2", "types"},
 	{words, "api/bgp/v1", "", "types"},
 
-	{decisions, "internal/pool", "internal/addr", ""},
 	{decisions, "internal/election", "internal/addr", ""},
 	{decisions, "internal/service", "internal/addr", "types"},
-	{decisions, "internal/config", "internal/addr internal/pool api/purelb/v1 api/purelb/v2", "types"},
-	{decisions, "internal/selection", "internal/addr internal/pool internal/config internal/service", "types"},
-	{decisions, "internal/announce", "internal/addr internal/pool internal/config internal/election internal/service", "types"},
+	{decisions, "internal/ipam", "internal/addr internal/service", "types"},
+	{decisions, "internal/config", "internal/addr internal/ipam api/purelb/v1 api/purelb/v2", "types"},
+	{decisions, "internal/announce", "internal/addr internal/ipam internal/config internal/election internal/service", "types"},
 
 	{decisions, "internal/peering", "internal/addr api/bgp/v1", "types"},
 
@@ -53,13 +52,13 @@ var house = []room{
 	{drivers, "internal/events", "", "process types apiserver"},
 	{drivers, "internal/process", "", "process http"},
 
-	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/selection internal/election internal/lease internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/pool internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
-	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/pool internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
 
-	{programs, "cmd/allocator", "internal/allocator internal/apiserver internal/process", "process loop"},
-	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/apiserver internal/process", "process loop"},
-	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/apiserver internal/process", "process loop"},
+	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process loop"},
+	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/config internal/apiserver internal/process", "process loop"},
+	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process", "process loop"},
 
 	{testHelp, "internal/bgptest", "", "process kernel exec"},
 	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver loop http exec"},
@@ -91,7 +90,7 @@ var doors = []door{
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},
 	{"http", "net/http",
-		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else; internal/apiserver stands between client-go and the wire"},
+		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else; internal/apiserver stands between client-go and the wire, and internal/netbox talks to NetBox"},
 	{"metrics", "github.com/prometheus/client_golang",
 		"a decision returns its reason; the loop counts it in its metrics.go"},
 	{"exec", "os/exec",

@@ -23,6 +23,9 @@ const (
 	noDefault   = "spec: namespaceDefault needs namespaces or namespaceSelector: say for which namespaces this is the group of choice"
 	community   = "communities must hold two numbers of 0 to 65535 each, such as 65000:100; for an AS above 65535 use largeCommunities"
 	largeOne    = "largeCommunities must hold three numbers of 0 to 4294967295 each, such as 4200000000:1:100"
+	mask        = "the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
+	outside     = "pool must lie inside subnet: make the range smaller or the subnet larger"
+	reversed    = "the range is reversed: write the lower address first"
 	ifName      = "the name of an interface has 1 to 15 characters, without spaces, '/' and ':'"
 	duration    = "must be a duration that is not negative, such as 100ms or 1.5s"
 )
@@ -67,6 +70,25 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		{"a subnet without mask", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0}}}", "spec.local.v4pool.subnet: " + subnetShape},
 		{"a mask in dots", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/255.255.255.0}}}", "spec.local.v4pool.subnet: " + subnetShape},
 		{"a very long pool", "{remote: {v4pool: {pool: '" + strings.Repeat("1", 129) + "', subnet: 192.0.2.0/24}}}", "spec.remote.v4pool.pool: Too long: may not be more than 128 bytes"},
+
+		{"a mask of 33", "{remote: {v4pool: {pool: 192.0.2.0/33, subnet: 192.0.2.0/24}}}", "spec.remote.v4pool.pool: " + mask},
+		{"a mask of 129", "{remote: {v6pools: [{pool: '2001:db8::/64', subnet: '2001:db8::/129'}]}}", "spec.remote.v6pools[0].subnet: " + mask},
+		{"a mask with a zero in front", "{pool: 192.0.2.0/024, subnet: 192.0.2.0/24}", "spec.pool: " + mask},
+		{"an exclusion with a mask of 33", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: [192.0.2.0/33]}}}", "spec.local.v4pool.exclude[0]: " + mask},
+		{"a range in a subnet of the other family", "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: '2001:db8::/64'}}}", "spec.remote.v4pool: pool and subnet must be of one family"},
+		{"a flat range in a subnet of the other family", "{pool: 192.0.2.0/24, subnet: '2001:db8::/64'}", "spec: pool and subnet must be of one family"},
+		{"a range from one family to the other", "{local: {v4pool: {pool: '192.0.2.1-2001:db8::1', subnet: '2001:db8::/64'}}}", "spec.local.v4pool.pool: the first and the last address must be of one family"},
+		{"a reversed range", "{local: {v4pool: {pool: 192.0.2.20 - 192.0.2.9, subnet: 192.0.2.0/24}}}", "spec.local.v4pool.pool: " + reversed},
+		{"a range reversed in its first number", "{remote: {v4pools: [{pool: 198.0.0.1-192.255.255.255, subnet: 192.0.0.0/3}]}}", "spec.remote.v4pools[0].pool: " + reversed},
+
+		{"a range outside its subnet", "{local: {v4pool: {pool: 192.0.2.1-192.0.2.9, subnet: 198.51.100.0/24}}}", "spec.local.v4pool: " + outside},
+		{"a range that begins before its subnet", "{remote: {v4pools: [POOL, {pool: 10.0.0.255-10.0.1.9, subnet: 10.0.1.0/24}]}}", "spec.remote.v4pools[1]: " + outside},
+		{"a range that ends after its subnet", "{remote: {v4pool: {pool: ' 10.0.1.9 - 10.0.1.128 ', subnet: 10.0.1.0/25}}}", "spec.remote.v4pool: " + outside},
+		{"a network wider than its subnet", "{local: {v4pools: [{pool: 10.0.0.0/23, subnet: 10.0.0.0/24}]}}", "spec.local.v4pools[0]: " + outside},
+		{"a network beside its subnet", "{local: {v4pool: {pool: 10.0.2.0/25, subnet: 10.0.0.0/23}}}", "spec.local.v4pool: " + outside},
+		{"a range beside a subnet of one address", "{local: {v4pool: {pool: 192.0.2.1-192.0.2.1, subnet: 192.0.2.0/32}}}", "spec.local.v4pool: " + outside},
+		{"a single range outside its subnet", "{local: {pool: 192.0.2.0/24, subnet: 192.0.3.0/24}}", "spec.local: " + outside},
+		{"a flat range outside its subnet", "{pool: 192.0.2.0/24, subnet: 192.0.2.0/25}", "spec: " + outside},
 
 		{"an aggregation without slash", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: '32'}}}", "spec.local.v4pool.aggregation: " + aggregation},
 		{"too wide an aggregation", "{remote: {v4pools: [{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /7}]}}", "spec.remote.v4pools[0].aggregation: " + aggregation},

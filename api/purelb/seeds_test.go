@@ -76,7 +76,7 @@ func wantInUse(t *testing.T, examples []*unstructured.Unstructured) {
 			t.Errorf("%s %s/%s: %s", p.Kind, p.Namespace, p.Name, p)
 		}
 		if o.GetKind() == "ServiceGroup" {
-			if _, ok := c.Group(o.GetName()); !ok {
+			if _, ok := c.Groups.Group(o.GetName()); !ok {
 				t.Errorf("ServiceGroup %s is not in use", o.GetName())
 			}
 		}

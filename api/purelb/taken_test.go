@@ -12,6 +12,12 @@ func TestWhatIsRightIsTaken(t *testing.T) {
 		"{local: {v4pools: [POOL], v6pools: [POOL6], multiPool: true, balancePools: true}}",
 		"{remote: {v6pool: {pool: ' 2001:DB8::1 - 2001:db8::ffff ', subnet: '2001:db8::/64', aggregation: ''}}}",
 		"{local: {v6pool: {pool: '::ffff:192.0.2.1-::ffff:192.0.2.9', subnet: '::/0', aggregation: /128}}}",
+		"{remote: {v4pool: {pool: 9.255.255.255-10.0.0.0, subnet: 0.0.0.0/0}, v6pool: {pool: '2001:db8::/128', subnet: '2001:db8::/0'}}}",
+		"{local: {v4pools: [{pool: 192.0.2.1-192.0.2.1, subnet: 192.0.2.1/32, exclude: [192.0.2.1/32]}]}}",
+		"{local: {v4pool: {pool: 0.0.0.0-255.255.255.255, subnet: 0.0.0.0/0}}}",
+		"{local: {v4pool: {pool: 255.255.255.255/0, subnet: ' 9.9.9.9/0 '}}}",
+		"{local: {v4pools: [{pool: ' 10.0.0.128/25 ', subnet: ' 10.0.0.1/24 '}, {pool: 10.1.0.0-10.1.1.255, subnet: 10.1.1.7/23}]}}",
+		"{remote: {v4pools: [{pool: 10.0.0.200/24, subnet: 10.0.0.128/25}, {pool: 10.6.0.250-10.6.0.300, subnet: 10.6.0.0/24}]}}",
 		"{remote: {v4pool: POOL}, namespaces: [a, b-2], enforceNamespaces: true, namespaceDefault: true}",
 		"{remote: {v4pool: POOL}, enforceNamespaces: false, namespaceDefault: false}",
 		"{remote: {v4pool: POOL}, namespaceSelector: {}, enforceNamespaces: true, namespaceDefault: true}",
@@ -48,6 +54,11 @@ func TestTheLargestObjectIsWithinTheServersLimits(t *testing.T) {
 	// Not much more than this many exclusions fits into the server's store.
 	most := strings.Repeat("{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ["+exclude+"]}, ", 200)
 	if got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+most+"]}}")); got != "" {
+		t.Error(got)
+	}
+	spaces := strings.Repeat(" ", 47)
+	ranges := strings.Repeat("{pool: '255.255.255.254 "+spaces+"-"+spaces+" 255.255.255.255', subnet: 255.255.255.0/24}, ", 256)
+	if got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+ranges+"], v6pools: ["+ranges+"]}}")); got != "" {
 		t.Error(got)
 	}
 	var names []string

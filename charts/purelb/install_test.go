@@ -17,6 +17,9 @@ allocator:
   nodeSelector: {role: infra}
   tolerations: [{operator: Exists}]
   podAnnotations: {example.org/team: net}
+  ipam:
+    containers: [{name: ipam, image: registry.example.org/ipam, volumeMounts: [{name: state, mountPath: /state}]}]
+    volumes: [{name: state, persistentVolumeClaim: {claimName: ipam}}]
 lbnodeagent:
   localInterface: en(p3|p4)s0
   interfaces: [eth1, eth2]
@@ -63,7 +66,7 @@ func TestItInstallsAndUpgrades(t *testing.T) {
 		}
 	}
 	out = run("upgrade", "purelb", ".", "--values", file(t, everything))
-	for _, want := range []string{"kubectl apply --server-side", "gobgp.image (the speaker is of the same release as all)"} {
+	for _, want := range []string{"kubectl apply --server-side", "list these in the value gobgp.passwordSecrets", "gobgp.image (the speaker is of the same release as all)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the notes do not contain %q:\n%s", want, out)
 		}

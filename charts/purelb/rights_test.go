@@ -71,11 +71,6 @@ endpoints: [{addresses: [10.244.0.1], nodeName: node-1, conditions: {ready: true
 ports: [{port: 80}]
 ---
 apiVersion: v1
-kind: Pod
-metadata: {name: speaker, namespace: purelb-system}
-spec: {serviceAccountName: lbnodeagent, automountServiceAccountToken: false, containers: [{name: k8gobgp, image: example.org/none}]}
----
-apiVersion: v1
 kind: Secret
 metadata: {name: bgp, namespace: purelb-system}
 stringData: {password: abc}
@@ -102,7 +97,7 @@ func TestTheRightsAreEnough(t *testing.T) {
 	node := &kernel{}
 	start(t, "allocator", func(ctx context.Context, log *slog.Logger) error {
 		return allocator.Run(ctx, as("allocator", server.Config), allocator.Options{
-			Namespace: "purelb-system", DefaultAnnouncer: true, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", Log: log,
+			Namespace: "purelb-system", DefaultAnnouncer: true, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", BGP: true, Log: log,
 			Metrics: prometheus.NewRegistry(),
 		})
 	})
@@ -115,9 +110,21 @@ func TestTheRightsAreEnough(t *testing.T) {
 	})
 	start(t, "k8gobgp", func(ctx context.Context, log *slog.Logger) error {
 		return speaker.Run(ctx, as("lbnodeagent", server.Config), bgpServer{}, bgpKernel{}, noBFD{}, speaker.Setup{
-			Node: "node-1", Namespace: "purelb-system", Pod: "speaker", Metrics: "0", Health: "0", Log: log,
+			Node: "node-1", Namespace: "purelb-system", Metrics: "0", Health: "0", Log: log,
 		})
 	})
+	eventually(t, "there is no right to read the secret purelb-system/bgp: add bgp to gobgp.passwordSecrets", func() string {
+		out, _ := server.Kubectl("", "get", "bgpnodestatus", "node-1", "-o", "jsonpath={.status.conditions[?(@.type=='Configured')].message}")
+		return out
+	})
+	eventually(t, "False spec.neighbors[0].config.authPasswordSecretRef: there is no right to read the secret purelb-system/bgp: add", func() string {
+		out, _ := server.Kubectl("", "get", "configs.bgp.purelb.io", "default", "-n", "purelb-system",
+			"-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status} {.status.conditions[?(@.type=='Ready')].message}")
+		return out
+	})
+	if _, _, err := helm(t, "upgrade", "purelb", ".", "--namespace", "purelb-system", "--set", "gobgp.passwordSecrets={bgp}", "--kubeconfig", server.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ want, args string }{
 		{"Cluster/192.168.1.200", "get service near -o jsonpath={.spec.externalTrafficPolicy}/{.status.loadBalancer.ingress[*].ip}"},
 		{"node-1,eth0,192.168.1.200", `get service near -o jsonpath={.metadata.annotations.purelb\.io/announcing-IPv4}`},
@@ -129,9 +136,8 @@ func TestTheRightsAreEnough(t *testing.T) {
 		{"127.0.0.1:7934", `get leases -n purelb-system -o jsonpath={.items[*].metadata.annotations.purelb\.io/gossip}`},
 		{"True", "get configs.bgp.purelb.io default -n purelb-system -o jsonpath={.status.conditions[?(@.type=='Ready')].status}"},
 		{"True", "get bgpnodestatus node-1 -o jsonpath={.status.conditions[?(@.type=='Configured')].status}"},
-		{"65001", `get pod speaker -n purelb-system -o jsonpath={.metadata.annotations.bgp\.purelb\.io/asn}`},
 		{"RouterIDResolved", "get events -n purelb-system -o jsonpath={.items[*].reason}"},
-		{"AddressAssigned", "get events -o jsonpath={.items[*].reason}"},
+		{"IPAllocated", "get events -o jsonpath={.items[*].reason}"},
 		{"AnnouncingLocal", "get events -o jsonpath={.items[*].reason}"},
 		{"AnnouncingNonLocal", "get events -o jsonpath={.items[*].reason}"},
 	} {
@@ -162,12 +168,13 @@ func TestTheRightsAreEnough(t *testing.T) {
 	}
 }
 
-// as is config with the rights of a service account.
+// as is config with the rights of a service account, by a token of a pod on node-1.
 func as(account string, config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:purelb-system:" + account,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:purelb-system", "system:authenticated"},
+		Extra:    map[string][]string{"authentication.kubernetes.io/node-name": {"node-1"}},
 	}
 	return config
 }

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"purelb.io/purelb/internal/apitest"
 )
 
 // The security of the pods, as the documentation promises it:
@@ -33,6 +35,14 @@ func TestPodsHaveNoMoreRightsThanPromised(t *testing.T) {
 			want: []string{
 				"seccomp RuntimeDefault hostNetwork false volumes []",
 				"allocator: user 65534 nonRoot true readOnly true escalation false privileged false drop [ALL] add [] mounts []",
+			},
+		},
+		{
+			name: "Deployment allocator", values: "allocator: {ipam: {containers: [{name: ipam, image: ipam}]}}", account: "allocator",
+			want: []string{
+				"seccomp RuntimeDefault hostNetwork false volumes [memory memory]",
+				"allocator: user 65534 nonRoot true readOnly true escalation false privileged false drop [ALL] add [] mounts [/var/run/purelb]",
+				"ipam: user 65534 nonRoot true readOnly true escalation false privileged false drop [ALL] add [] mounts [/var/run/purelb /var/run/secrets/kubernetes.io/serviceaccount]",
 			},
 		},
 		{name: "DaemonSet lbnodeagent", account: "lbnodeagent", want: []string{host + "[memory]", speaker, agent}},
@@ -111,6 +121,7 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"lbnodeagents.purelb.io: get list watch",
 			"namespaces: get list watch",
 			"nodes: get list watch",
+			"servicecidrs.networking.k8s.io: get list watch",
 			"servicegroups.purelb.io/status: patch",
 			"servicegroups.purelb.io: get list watch",
 			"services/status: patch",
@@ -119,6 +130,10 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 		{"Role purelb:allocator:leases", []string{
 			"leases.coordination.k8s.io [purelb-allocator]: update",
 			"leases.coordination.k8s.io: get list watch create",
+		}},
+		{"Role purelb:allocator:bgp", []string{
+			"configs.bgp.purelb.io/status: patch",
+			"configs.bgp.purelb.io: get list watch patch",
 		}},
 		{"Role purelb:allocator:gossip", []string{
 			"secrets [purelb-gossip]: get",
@@ -147,11 +162,8 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"services: get list watch",
 		}},
 		{"Role purelb:k8gobgp", []string{
-			"configs.bgp.purelb.io/status: update",
-			"configs.bgp.purelb.io: get list watch patch",
+			"configs.bgp.purelb.io: get list watch",
 			"lbnodeagents.purelb.io: get list watch",
-			"pods: patch",
-			"secrets: get list watch",
 			"servicegroups.purelb.io: get list watch",
 		}},
 		{"ClusterRole purelb:bgpnodestatus-viewer", []string{
@@ -229,5 +241,113 @@ func TestTheSpeakerNeitherDelaysTheAgentNorIsThrottled(t *testing.T) {
 	}
 	if limit := speaker.Resources.Limits.Memory().String(); limit != "256Mi" {
 		t.Errorf("the speaker may have %s of memory", limit)
+	}
+}
+
+func TestTheSpeakerReadsNamedPasswordsOnly(t *testing.T) {
+	const configured = `
+gobgp:
+  passwordSecrets: [spare, bgp]
+  configuration:
+    create: true
+    spec:
+      global: {asn: 65001}
+      neighbors:
+      - config: {neighborAddress: 192.0.2.1, peerAsn: 65000, authPasswordSecretRef: {name: tor, key: password}}
+      - config: {neighborAddress: 192.0.2.2, peerAsn: 65000}
+      peerGroups:
+      - config: {peerGroupName: core, authPasswordSecretRef: {name: bgp, key: core}}
+`
+	for _, tt := range []struct{ name, values, want string }{
+		{"none", "", ""},
+		{"those of the values", "gobgp: {passwordSecrets: [bgp]}", "secrets [bgp]: get list watch"},
+		{"those of the configuration too", configured, "secrets [bgp spare tor]: get list watch"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got string
+			for _, right := range rights(t, mustRender(t, tt.values)["Role purelb:k8gobgp"]) {
+				if strings.HasPrefix(right, "secrets") {
+					got += right
+				}
+			}
+			if got != tt.want {
+				t.Errorf("it is %q, want %q", got, tt.want)
+			}
+			checked := strings.TrimSuffix(tt.want, " list watch")
+			if all := rights(t, mustRender(t, tt.values)["Role purelb:allocator:bgp"]); tt.want != "" && !slices.Contains(all, checked) {
+				t.Errorf("the allocator, which checks them, may %q", all)
+			}
+		})
+	}
+}
+
+func TestPoliciesCanBeLeftOut(t *testing.T) {
+	for name := range mustRender(t, "admissionPolicies: {enabled: false}") {
+		if strings.HasPrefix(name, "ValidatingAdmission") {
+			t.Errorf("there is %s", name)
+		}
+	}
+	if _, ok := mustRender(t, "gobgp: {enabled: false}")["ValidatingAdmissionPolicy purelb-agent-bgpnodestatuses"]; ok {
+		t.Error("there is a policy for BGPNodeStatuses without BGP")
+	}
+}
+
+func TestAnOlderKubernetesIsRefusedByName(t *testing.T) {
+	_, _, err := helm(t, "template", "purelb", ".", "--kube-version", "1.29.9")
+	if err == nil || !strings.Contains(err.Error(), ">=1.30.0") {
+		t.Errorf("Kubernetes 1.29 has no ValidatingAdmissionPolicies of version v1, and is answered with %v", err)
+	}
+}
+
+func TestAgentsReadTheirConfigurationWhereItCounts(t *testing.T) {
+	const right = "[lbnodeagents.purelb.io: get list watch servicegroups.purelb.io: get list watch]"
+	for _, tt := range []struct {
+		name, values, env string
+		want              []string
+	}{
+		{"only PureLB's own namespace", "", "", nil},
+		{"PureLB's own namespace, by name", "configNamespaces: [purelb-system]", "purelb-system", nil},
+		{"two more", "configNamespaces: [team-a, team-b, purelb-system]", "team-a,team-b,purelb-system", []string{"Role team-a " + right, "Role team-b " + right}},
+		{"all", `configNamespaces: ["*"]`, "*", []string{"ClusterRole  " + right}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--values", file(t, tt.values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects, err := apitest.Parse([]byte(out))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, o := range objects {
+				if o.GetName() != "purelb:lbnodeagent:config" {
+					continue
+				}
+				if binding := strings.TrimSuffix(o.GetKind(), "Binding"); binding == o.GetKind() {
+					got = append(got, fmt.Sprintf("%s %s %s", o.GetKind(), o.GetNamespace(), rights(t, o)))
+				} else if b := typed[rbacv1.ClusterRoleBinding](t, o); b.RoleRef.Kind != binding || b.Subjects[0].Name != "lbnodeagent" || b.Subjects[0].Namespace != "purelb-system" {
+					t.Errorf("%s in %s binds %v to %v", o.GetKind(), o.GetNamespace(), b.RoleRef, b.Subjects)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("rights (-want +got):\n%s", diff)
+			}
+			all := mustRender(t, tt.values)
+			for _, pod := range []corev1.PodSpec{podOf(t, all["Deployment allocator"]), podOf(t, all["DaemonSet lbnodeagent"])} {
+				for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
+					var env string
+					for _, e := range c.Env {
+						if e.Name == "PURELB_CONFIG_NAMESPACES" {
+							env = e.Value
+						}
+					}
+					if env != tt.env {
+						t.Errorf("%s is told %q, want %q", c.Name, env, tt.env)
+					}
+				}
+			}
+		})
 	}
 }

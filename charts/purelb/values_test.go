@@ -29,6 +29,23 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			object: "Deployment allocator",
 			want:   []string{"replicas: 1", "type: Recreate"},
 		}, {
+			name:   "the allocator leaves a node that is lost after a short time",
+			object: "Deployment allocator",
+			want: []string{
+				"- effect: NoExecute\n        key: node.kubernetes.io/not-ready\n        operator: Exists\n        tolerationSeconds: 10",
+				"- effect: NoExecute\n        key: node.kubernetes.io/unreachable\n        operator: Exists\n        tolerationSeconds: 10",
+			},
+		}, {
+			name:   "that time can be another one beside other tolerations",
+			values: "allocator: {tolerationSeconds: 0, tolerations: [{key: dedicated, operator: Exists}]}",
+			object: "Deployment allocator",
+			want:   []string{"key: node.kubernetes.io/unreachable\n        operator: Exists\n        tolerationSeconds: 0", "- key: dedicated"},
+		}, {
+			name:   "Services can have addresses of pod networks that are not in use",
+			values: "allocator: {podCIDRs: false}",
+			object: "Deployment allocator",
+			want:   []string{"name: PURELB_POD_CIDRS\n          value: \"false\""},
+		}, {
 			name:   "Services without a class can be left to others",
 			values: "defaultAnnouncer: nobody",
 			object: "Deployment allocator",
@@ -179,6 +196,9 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 		{"an LBNodeAgent without a name", "lbnodeagent: {agents: [{spec: {local: {}}}]}", "missing property 'name'"},
 		{"a setting of the speaker that is misspelt", "gobgp: {nativesidecar: true}", "'nativesidecar' not allowed"},
 		{"a BGPConfiguration that says nothing", "gobgp: {configuration: {create: true}}", "at '/gobgp/configuration/spec'"},
+		{"an IPAM server without an image", "allocator: {ipam: {containers: [{name: ipam}]}}", "missing property 'image'"},
+		{"an IPAM server with the name of the allocator", "allocator: {ipam: {containers: [{name: allocator, image: x}]}}", "at '/allocator/ipam/containers/0/name'"},
+		{"a volume with the name of the sockets", "allocator: {ipam: {volumes: [{name: ipam-socket}]}}", "at '/allocator/ipam/volumes/0/name'"},
 		{"a log level that there is not", "logLevel: verbose", "at '/logLevel': value must be one of 'info', 'debug'"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -215,6 +235,13 @@ func TestSelectorsMatchThePods(t *testing.T) {
 				t.Errorf("it does not select app=purelb: %s", diff)
 			}
 		})
+	}
+}
+
+func TestTheTolerationsOfTheAllocatorCanBeThoseOfKubernetes(t *testing.T) {
+	d := typed[appsv1.Deployment](t, mustRender(t, "allocator: {tolerationSeconds: null}")["Deployment allocator"])
+	if got := d.Spec.Template.Spec.Tolerations; len(got) > 0 {
+		t.Errorf("the tolerations are %v", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -20,33 +21,41 @@ const defaultAnnouncer = "PureLB"
 
 // flags are what the command line and the environment say.
 type flags struct {
-	namespace     string
-	host          string
-	port          int
-	healthAddress string
-	kubeconfig    string
-	announcer     string
-	leaderElect   bool
-	identity      string
-	gossipSecret  string
-	level         slog.Level
+	namespace string
+	// configNamespaces are further namespaces whose objects count.
+	configNamespaces []string
+	host             string
+	port             int
+	healthAddress    string
+	kubeconfig       string
+	announcer        string
+	podCIDRs         bool
+	leaderElect      bool
+	identity         string
+	gossipSecret     string
+	bgp              bool
+	level            slog.Level
 }
 
 // parse reads the command line; what it does not say, the environment may.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
+	var others string
 	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
 	set := flag.NewFlagSet("allocator", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&f.namespace, "namespace", env("PURELB_NAMESPACE"), "the `namespace` that PureLB is installed in (PURELB_NAMESPACE); default: that of this pod")
+	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` of which ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics on, 0 for none")
 	set.StringVar(&f.healthAddress, "health-address", ":8081", "the `address:port` to serve /healthz and /readyz on, 0 for none")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
 	set.StringVar(&f.announcer, "default-announcer", env("DEFAULT_ANNOUNCER"), "\"PureLB\" to serve Services without a loadBalancerClass too (DEFAULT_ANNOUNCER)")
+	set.BoolVar(&f.podCIDRs, "pod-cidrs", env("PURELB_POD_CIDRS") != "false", "give no Service an address of spec.podCIDRs of Nodes (PURELB_POD_CIDRS=false: give them, where the network plugin does not use them)")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "have one of several allocators work at a time")
 	set.StringVar(&f.identity, "identity", env("PURELB_POD_NAME"), "the `name` of this allocator in the leader election, which no other may have at the same time (PURELB_POD_NAME); default: a new one")
 	set.StringVar(&f.gossipSecret, "gossip-secret", env("PURELB_GOSSIP_SECRET"), "the `name` of the Secret with the key of the agents' gossip, made if absent (PURELB_GOSSIP_SECRET); default: none is made")
+	set.BoolVar(&f.bgp, "bgp", env("PURELB_BGP") == "true", "keep the status of BGPConfigurations (PURELB_BGP=true)")
 	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
 	if err := set.Parse(args); err != nil {
 		return f, err
@@ -54,11 +63,11 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, f.complete(level)
+	return f, f.complete(level, others)
 }
 
 // complete fills in what is not said, and tells what is wrong.
-func (f *flags) complete(level string) error {
+func (f *flags) complete(level, others string) error {
 	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
 	case f.namespace == "":
@@ -72,6 +81,9 @@ func (f *flags) complete(level string) error {
 		}
 	}
 	var err error
+	if f.configNamespaces, err = config.Namespaces(others); err != nil {
+		return fmt.Errorf("--config-namespaces: %w", err)
+	}
 	f.level, err = process.Level(level)
 	return err
 }

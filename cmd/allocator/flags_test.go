@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
-	usual := flags{namespace: "purelb-system", port: 7472, healthAddress: ":8081", leaderElect: true}
+	usual := flags{namespace: "purelb-system", port: 7472, healthAddress: ":8081", podCIDRs: true, leaderElect: true}
 	with := func(change func(*flags)) flags {
 		f := usual
 		change(&f)
@@ -29,12 +29,17 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		{"the usual", "--namespace purelb-system", nil, usual},
 		{"the environment", "", map[string]string{
 			"PURELB_NAMESPACE": "purelb", "PURELB_HOST": "10.0.0.1", "KUBECONFIG": "/kubeconfig", "DEFAULT_ANNOUNCER": "PureLB",
-			"PURELB_POD_NAME": "allocator-1", "PURELB_GOSSIP_SECRET": "purelb-gossip", "PURELB_LOG_LEVEL": "debug",
+			"PURELB_POD_NAME": "allocator-1", "PURELB_GOSSIP_SECRET": "purelb-gossip", "PURELB_BGP": "true", "PURELB_POD_CIDRS": "false", "PURELB_LOG_LEVEL": "debug",
 		}, flags{namespace: "purelb", host: "10.0.0.1", port: 7472, healthAddress: ":8081", kubeconfig: "/kubeconfig",
-			announcer: "PureLB", leaderElect: true, identity: "allocator-1", gossipSecret: "purelb-gossip", level: slog.LevelDebug}},
+			announcer: "PureLB", leaderElect: true, identity: "allocator-1", gossipSecret: "purelb-gossip", bgp: true, level: slog.LevelDebug}},
 		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
 		{"no metrics, no probes, no others", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
 			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},
+		{"further namespaces", "--namespace purelb-system --config-namespaces team-a", map[string]string{"PURELB_CONFIG_NAMESPACES": "*"},
+			with(func(f *flags) { f.configNamespaces = []string{"team-a"} })},
+		{"all namespaces", "--namespace purelb-system", map[string]string{"PURELB_CONFIG_NAMESPACES": "*"},
+			with(func(f *flags) { f.configNamespaces = []string{"*"} })},
+		{"pod networks that are not in use", "--namespace purelb-system --pod-cidrs=false", nil, with(func(f *flags) { f.podCIDRs = false })},
 		{"a capital letter", "--namespace purelb-system --log-level DEBUG", nil, with(func(f *flags) { f.level = slog.LevelDebug })},
 	}
 	for _, tt := range tests {
@@ -56,6 +61,7 @@ func TestBadFlagsSayWhatToDo(t *testing.T) {
 		{"--namespace x --port 70000", "--port 70000 is not a port; say 0 to 65535"},
 		{"--namespace x --port http", `invalid value "http" for flag -port: parse error`},
 		{"--namespace x --health-address 8081", `--health-address "8081" is not address:port: address 8081: missing port in address`},
+		{"--namespace x --config-namespaces Team", `--config-namespaces: "Team" is not a namespace; write namespaces separated by commas, or * for all`},
 		{"--namespace x --log-level loud", `--log-level "loud" is not known; say info or debug`},
 		{"--namespace x --colour", "flag provided but not defined: -colour"},
 		{"--namespace x start", `"start" is not a flag; see --help`},
@@ -76,7 +82,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	if !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got %v", err)
 	}
-	for _, name := range []string{"namespace", "host", "port", "health-address", "kubeconfig", "default-announcer", "leader-elect", "identity", "log-level"} {
+	for _, name := range []string{"namespace", "config-namespaces", "host", "port", "health-address", "kubeconfig", "default-announcer", "leader-elect", "identity", "log-level"} {
 		if !strings.Contains(help.String(), "-"+name) {
 			t.Errorf("the help does not tell of --%s:\n%s", name, help.String())
 		}

@@ -48,10 +48,13 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	return allocator.Run(ctx, cfg, allocator.Options{
 		Namespace:        f.namespace,
+		ConfigNamespaces: f.configNamespaces,
 		DefaultAnnouncer: f.announcer == defaultAnnouncer,
+		IgnorePodCIDRs:   !f.podCIDRs,
 		LeaderElect:      f.leaderElect,
 		Identity:         f.identity,
 		GossipSecret:     f.gossipSecret,
+		BGP:              f.bgp,
 		MetricsAddress:   f.metricsAddress(),
 		HealthAddress:    f.healthAddress,
 		Log:              log,

@@ -11,37 +11,42 @@ import (
 	"slices"
 	"strconv"
 
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/process"
 )
 
 // flags are what the command line and the environment say.
 type flags struct {
-	node, pod, namespace string
-	metrics, health      string
-	perNeighbor          bool
-	mostNeighbors        int
-	stateDir             string
-	kubeconfig           string
-	level                slog.Level
+	node, namespace string
+	// configNamespaces are further namespaces whose objects count.
+	configNamespaces []string
+	metrics, health  string
+	perNeighbor      bool
+	mostNeighbors    int
+	stateDir         string
+	kubeconfig       string
+	level            slog.Level
 	// ignored are those that were given and have no meaning here.
 	ignored []string
 }
 
-// meaningless are flags that k8gobgp had when the BGP server was another process.
-// They are accepted, so that what started it still does.
+// meaningless are flags that k8gobgp had when the BGP server was another process
+// and when the speaker annotated its pod. They are accepted, so that what started
+// it still does.
 var meaningless = map[string]bool{
-	"gobgp-endpoint": false, "metrics-poll-interval": false, "leader-elect": true,
+	"gobgp-endpoint": false, "metrics-poll-interval": false, "leader-elect": true, "pod-name": false,
 	"zap-devel": true, "zap-encoder": false, "zap-log-level": false, "zap-stacktrace-level": false, "zap-time-encoding": false,
 }
 
 // parse reads the command line; what it does not say, the environment may.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
+	var others string
 	set := flag.NewFlagSet("k8gobgp", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&f.node, "node-name", env("NODE_NAME"), "the `name` of this node in Kubernetes (NODE_NAME)")
-	set.StringVar(&f.pod, "pod-name", env("POD_NAME"), "the `name` of this pod (POD_NAME)")
 	set.StringVar(&f.namespace, "namespace", env("POD_NAMESPACE"), "the `namespace` that PureLB is installed in, and this pod is in (POD_NAMESPACE)")
+	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` of which ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
 	set.StringVar(&f.metrics, "metrics-bind-address", ":7473", "the `address` to serve metrics on, 0 for none")
 	set.StringVar(&f.health, "health-probe-bind-address", ":7474", "the `address` to serve probes on, 0 for none")
 	set.BoolVar(&f.perNeighbor, "enable-per-neighbor-metrics", false, "have metrics for each neighbor")
@@ -71,11 +76,11 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if f.stateDir == "none" {
 		f.stateDir = ""
 	}
-	return f, f.complete(level)
+	return f, f.complete(level, others)
 }
 
 // complete tells what is wrong.
-func (f *flags) complete(level string) error {
+func (f *flags) complete(level, others string) error {
 	for name, value := range map[string]string{"metrics-bind-address": f.metrics, "health-probe-bind-address": f.health} {
 		if value != "0" && !isAddress(value) {
 			return fmt.Errorf("--%s %q is not an address such as :7473", name, value)
@@ -84,14 +89,15 @@ func (f *flags) complete(level string) error {
 	switch {
 	case f.node == "":
 		return errors.New("the name of this node is not known; say --node-name or NODE_NAME")
-	case f.pod == "":
-		return errors.New("the name of this pod is not known; say --pod-name or POD_NAME")
 	case f.namespace == "":
 		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or POD_NAMESPACE")
 	case f.mostNeighbors < 0:
 		return fmt.Errorf("--max-neighbors-metrics %d is negative", f.mostNeighbors)
 	}
 	var err error
+	if f.configNamespaces, err = config.Namespaces(others); err != nil {
+		return fmt.Errorf("--config-namespaces: %w", err)
+	}
 	f.level, err = process.Level(level)
 	return err
 }

@@ -21,15 +21,15 @@ func environment(pairs ...string) func(string) string {
 	}
 }
 
-var pod = []string{"NODE_NAME=node-1", "POD_NAME=lbnodeagent-x", "POD_NAMESPACE=purelb-system"}
+var pod = []string{"NODE_NAME=node-1", "POD_NAMESPACE=purelb-system"}
 
 func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
-	f, err := parse(nil, environment(pod...), io.Discard)
+	f, err := parse(nil, environment(append(pod, "PURELB_CONFIG_NAMESPACES=team-b, team-a")...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
-		node: "node-1", pod: "lbnodeagent-x", namespace: "purelb-system", metrics: ":7473", health: ":7474",
+		node: "node-1", namespace: "purelb-system", configNamespaces: []string{"team-a", "team-b"}, metrics: ":7473", health: ":7474",
 		mostNeighbors: 200, stateDir: "/var/run/gobgp", level: slog.LevelInfo,
 	}
 	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
@@ -38,15 +38,15 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 }
 
 func TestFlagsOfTheOldProgramAreAcceptedAndNamed(t *testing.T) {
-	f, err := parse([]string{"--gobgp-endpoint=localhost:50051", "--zap-devel", "--metrics-poll-interval", "15s", "--metrics-bind-address=0",
+	f, err := parse([]string{"--gobgp-endpoint=localhost:50051", "--zap-devel", "--pod-name=lbnodeagent-x", "--metrics-poll-interval", "15s", "--metrics-bind-address=0",
 		"--enable-per-neighbor-metrics", "--max-neighbors-metrics=3", "--state-dir=none", "--log-level=debug"}, environment(pod...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
-		node: "node-1", pod: "lbnodeagent-x", namespace: "purelb-system", metrics: "0", health: ":7474",
+		node: "node-1", namespace: "purelb-system", metrics: "0", health: ":7474",
 		perNeighbor: true, mostNeighbors: 3, level: slog.LevelDebug,
-		ignored: []string{"gobgp-endpoint", "metrics-poll-interval", "zap-devel"},
+		ignored: []string{"gobgp-endpoint", "metrics-poll-interval", "pod-name", "zap-devel"},
 	}
 	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
 		t.Error(diff)
@@ -59,10 +59,10 @@ func TestMistakesAreNamed(t *testing.T) {
 		want      string
 	}{
 		{nil, pod[1:], "say --node-name or NODE_NAME"},
-		{nil, pod[:1], "say --pod-name or POD_NAME"},
-		{nil, pod[:2], "say --namespace or POD_NAMESPACE"},
+		{nil, pod[:1], "say --namespace or POD_NAMESPACE"},
 		{[]string{"--metrics-bind-address=7473"}, pod, `--metrics-bind-address "7473" is not an address`},
 		{[]string{"--health-probe-bind-address=:99999"}, pod, `--health-probe-bind-address ":99999" is not an address`},
+		{[]string{"--config-namespaces=Team"}, pod, `--config-namespaces: "Team" is not a namespace`},
 		{[]string{"--max-neighbors-metrics=-1"}, pod, "--max-neighbors-metrics -1 is negative"},
 		{[]string{"--log-level=loud"}, pod, `--log-level "loud" is not known`},
 		{[]string{"run"}, pod, `"run" is not a flag`},

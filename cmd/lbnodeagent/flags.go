@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/process"
 )
 
 // flags are what the command line and the environment say.
 type flags struct {
-	namespace, node, pod, podName           string
+	namespace, node, pod, podName string
+	// configNamespaces are further namespaces whose objects count.
+	configNamespaces                        []string
 	host                                    string
 	port                                    int
 	kubeconfig                              string
@@ -31,6 +34,7 @@ type flags struct {
 // parse reads the command line; what it does not say, the environment may.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
+	var others string
 	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
 	set := flag.NewFlagSet("lbnodeagent", flag.ContinueOnError)
 	set.SetOutput(stderr)
@@ -38,6 +42,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.node, "node-name", env("PURELB_NODE_NAME"), "the `name` of this node in Kubernetes (PURELB_NODE_NAME)")
 	set.StringVar(&f.podName, "pod-name", env("PURELB_POD_NAME"), "the `name` of this pod, by which the agent finds out whether it comes back when it ends (PURELB_POD_NAME); default: it does not find out, and leaves its addresses in place")
 	set.StringVar(&f.pod, "pod-uid", env("PURELB_POD_UID"), "the `UID` of this pod (PURELB_POD_UID)")
+	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` of which ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics and probes on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics and probes on")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
@@ -64,7 +69,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, errors.Join(f.times(durations), f.place(address, port), f.complete(level))
+	return f, errors.Join(f.times(durations), f.place(address, port), f.complete(level, others))
 }
 
 // place reads where to gossip. Without an address or a port there is no gossip.
@@ -99,7 +104,7 @@ func (f *flags) times(durations map[string]string) error {
 }
 
 // complete fills in what is not said, and tells what is wrong.
-func (f *flags) complete(level string) error {
+func (f *flags) complete(level, others string) error {
 	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
 	case f.namespace == "":
@@ -110,6 +115,9 @@ func (f *flags) complete(level string) error {
 		return fmt.Errorf("--port %d is not a port; say 0 to 65535", f.port)
 	}
 	var err error
+	if f.configNamespaces, err = config.Namespaces(others); err != nil {
+		return fmt.Errorf("--config-namespaces: %w", err)
+	}
 	f.level, err = process.Level(level)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 		leaseDuration: 10 * time.Second, renewDeadline: 7 * time.Second, retryEach: 2 * time.Second,
 		level: slog.LevelInfo,
 	}
-	if f != want {
+	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)
 	}
 	if got := f.address(); got != ":7472" {
@@ -44,19 +45,20 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 	env := environment(append(pod, "PURELB_LEASE_DURATION=20s", "PURELB_RENEW_DEADLINE=9s", "PURELB_RETRY_PERIOD=1s",
-		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env")...)
+		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a")...)
 	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--kubeconfig=/flag",
-		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag"}, env, io.Discard)
+		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--config-namespaces=*"}, env, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
 		namespace: "purelb-system", node: "node-2", pod: "uid-1", host: "2001:db8::1", port: 7000, kubeconfig: "/flag",
-		gossip: netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag",
+		configNamespaces: []string{"*"},
+		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag",
 		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
 		level: slog.LevelDebug,
 	}
-	if f != want {
+	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)
 	}
 	if got := f.address(); got != "[2001:db8::1]:7000" {
@@ -79,6 +81,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		want      string
 	}{
 		{nil, nil, "say --namespace or PURELB_NAMESPACE"},
+		{[]string{"--config-namespaces=Team"}, pod, `--config-namespaces: "Team" is not a namespace`},
 		{nil, pod[:1], "say --node-name or PURELB_NODE_NAME"},
 		{[]string{"--port=99999"}, pod, "--port 99999 is not a port"},
 		{[]string{"--lease-duration=soon"}, pod, `--lease-duration "soon" is not a duration`},

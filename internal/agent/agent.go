@@ -7,6 +7,12 @@
 // more: every pass reads the world anew, and nothing is believed beside it. What
 // takes long, the writing of annotations, goes on elsewhere (Slots).
 //
+// What only the wire tells cannot be read anew, and is kept for some time: who answers
+// a probe (announce.Takeovers), and which other machines have addresses of Services
+// (conflicts). The agent reports those machines in its Lease, so that the allocator
+// hands out none of these addresses. It forgets a machine 10 minutes after it heard it
+// last, and all of them when it restarts.
+//
 // The agent keeps what it has as long as it does not know everything: before its
 // caches are complete, while the API server is away, and when the kernel gives a
 // partial answer. It ends without touching an address, so that the next agent on
@@ -70,6 +76,9 @@ type Options struct {
 	// Node is the name of this node, Namespace the one that PureLB is
 	// installed in.
 	Node, Namespace string
+	// ConfigNamespaces are further namespaces of which ServiceGroups and
+	// LBNodeAgents count; config.Everywhere stands for all.
+	ConfigNamespaces []string
 
 	Kernel      Kernel
 	Cluster     Cluster

@@ -48,7 +48,7 @@ type Caches struct {
 
 // NewCaches returns Caches that know nothing before Run. It does not need the
 // API server.
-func NewCaches(to *rest.Config, node, namespace string) (*Caches, error) {
+func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Caches, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v2.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -56,7 +56,10 @@ func NewCaches(to *rest.Config, node, namespace string) (*Caches, error) {
 		}
 	}
 	shared := true // nobody writes to what is read
-	here := map[string]cache.Config{namespace: {}}
+	here := map[string]cache.Config{}
+	for _, ns := range config.Watched(namespace, others) {
+		here[ns] = cache.Config{}
+	}
 	all, err := cache.New(to, cache.Options{
 		Scheme:                       scheme,
 		Mapper:                       apiserver.Mapper(),

@@ -1,16 +1,18 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -102,7 +104,7 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 		_, complete, err := caches.Read(t.Context())
 		return fmt.Sprint(complete, err)
 	})
-	ebb(caches.Changed())
+	ebb(t, caches.Changed())
 	services := c.core.CoreV1().Services(c.namespace)
 	create := func(name string) {
 		svc := &corev1.Service{
@@ -129,14 +131,57 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 	<-caches.Changed()
 }
 
-// ebb takes signals until there are none for a while: those of the first view come
-// one by one.
-func ebb(signals <-chan struct{}) {
-	for {
-		select {
-		case <-signals:
-		case <-time.After(300 * time.Millisecond):
-			return
+// ebb takes the signals of the first view of caches that have seen everything. The
+// last of them is that of a goroutine of its own.
+func ebb(t *testing.T, signals <-chan struct{}) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	eventually(t, "it is told that everything has been seen", func() bool {
+		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(".tellWhenSynced("))
+	})
+	select {
+	case <-signals:
+	default:
+	}
+}
+
+func TestCachesShowTheNamespacesThatCount(t *testing.T) {
+	c, team, elsewhere := newCluster(t), newCluster(t), newCluster(t)
+	c.apply(ptr(localGroup("mine", "192.0.2.0/25", "2001:db8::/96")))
+	team.apply(ptr(localGroup("theirs", "192.0.2.128/25", "2001:db8:1::/96")))
+	team.apply(ptr(lbNodeAgent("theirs", v2.InterfaceSpec{})))
+	elsewhere.apply(ptr(localGroup("other", "198.51.100.0/25", "2001:db8:2::/96")))
+	for _, tt := range []struct {
+		others []string
+		want   string
+	}{
+		{nil, "mine"},
+		{[]string{team.namespace}, "mine theirs agent theirs"},
+		{[]string{config.Everywhere}, "mine other theirs agent theirs"},
+	} {
+		caches, err := NewCaches(c.config, c.node, c.namespace, tt.others...)
+		if err != nil {
+			t.Fatal(err)
 		}
+		run(t, caches.Run)
+		eventuallyIs(t, fmt.Sprintf("the view of %q", tt.others), tt.want, func() string {
+			s, complete, err := caches.Read(t.Context())
+			if err != nil || !complete {
+				return fmt.Sprint("incomplete ", err)
+			}
+			var words []string
+			for _, g := range s.Groups {
+				if slices.Contains([]string{c.namespace, team.namespace, elsewhere.namespace}, g.Namespace) {
+					words = append(words, g.Name)
+				}
+			}
+			slices.Sort(words)
+			for _, a := range s.Agents {
+				if a.Namespace == team.namespace {
+					words = append(words, "agent", a.Name)
+				}
+			}
+			return strings.Join(words, " ")
+		})
 	}
 }

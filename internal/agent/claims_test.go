@@ -14,9 +14,9 @@ func TestClaimsKeepTheirScheduleAndEndWithTheAddress(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.doings()
 		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("mail", "2001:db8::9"), branded("far", "203.0.113.7")))
-		time.Sleep(700 * time.Millisecond)
+		pass(700 * time.Millisecond)
 		w.cluster.change(func(s *objects) { s.Services = s.Services[:1] })
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		claims := strings.Join(w.kernel.claims(), "\n")
 		for _, wanted := range []struct {
 			text string
@@ -40,13 +40,13 @@ func TestClaimsKeepTheirScheduleAndEndWithTheAddress(t *testing.T) {
 func TestWhatAnotherNodePutsItsNameToIsClaimedOnceMore(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		before := len(w.kernel.claims())
 		other := branded("web", "192.0.2.9", "2001:db8::9")
 		other.ResourceVersion = "99"
 		other.Annotations["purelb.io/announcing-IPv4"] = "unheard,eth0,192.0.2.9"
 		w.cluster.change(serving(other))
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if claims := strings.Join(w.kernel.claims()[before:], "\n"); strings.Count(claims, "192.0.2.9 eth0") < 2 || strings.Contains(claims, "2001:db8::9") {
 			t.Errorf("claimed\n%s", claims)
 		}
@@ -62,7 +62,7 @@ func TestNoClaimIsSentWhenThatIsSwitchedOff(t *testing.T) {
 		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{GARPConfig: &v2.GARPConfig{Enabled: &off}})}
 	}, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if claims := w.kernel.claims(); len(claims) > 0 {
 			t.Errorf("sent %v", claims)
 		}

@@ -29,6 +29,9 @@ type conflict struct {
 	// heard is when the machine was heard last, and told when people were
 	// told of it last, zero if they are to be told now.
 	heard, told time.Time
+	// asked is when the agent asked for the machine last, for no other reason
+	// than to hear whether it is still there.
+	asked time.Time
 }
 
 const (
@@ -95,11 +98,18 @@ func (c conflicts) untold(now time.Time) []rival {
 	return sortedRivals(all)
 }
 
-// problem tells the other nodes and people of c, in short.
-func (c conflicts) problem() string {
+// problem tells the other nodes and people of those of c whose address is one of
+// services, in short.
+func (c conflicts) problem(services []announce.Service) string {
+	if len(c) == 0 {
+		return ""
+	}
 	var all []rival
+	served := served(services)
 	for who := range c {
-		all = append(all, who)
+		if served[who.ip] {
+			all = append(all, who)
+		}
 	}
 	const most = 5
 	var texts []string

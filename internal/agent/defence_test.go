@@ -20,7 +20,7 @@ func holdingBoth(t *testing.T, garp bool, test func(*world)) {
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
 		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{GARPConfig: &v2.GARPConfig{Enabled: &garp}})}
 	}, func(w *world) {
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.kernel.doings()
 		test(w)
 	})
@@ -35,7 +35,7 @@ func TestAClaimOfAnotherMachineIsToldOnceAndAnsweredSeldom(t *testing.T) {
 		for range 100 {
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			w.kernel.heard <- heard("2001:db8::9", 7)
-			time.Sleep(time.Second / 10)
+			pass(time.Second / 10)
 		}
 		settle()
 		claims := strings.Join(w.kernel.claims(), "\n")
@@ -50,7 +50,7 @@ func TestAClaimOfAnotherMachineIsToldOnceAndAnsweredSeldom(t *testing.T) {
 			t.Errorf("the other nodes are told %q", told)
 		}
 		w.kernel.heard <- heard("192.0.2.9", 7)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
 		if claims := w.kernel.claims(); len(claims) != 4 {
@@ -65,7 +65,7 @@ func TestAClaimOfAnotherMachineIsToldOnceAndAnsweredSeldom(t *testing.T) {
 		if n := testutil.ToFloat64(w.metrics.conflicts); n != 3 {
 			t.Errorf("%v conflicts are counted, want 3", n)
 		}
-		time.Sleep(12 * time.Minute)
+		pass(12 * time.Minute)
 		want(t, "what the others are told when it is over", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
 		w.told()
 		w.kernel.heard <- heard("192.0.2.9", 7)
@@ -116,7 +116,7 @@ func TestOfTwoNodesThatHaveAnAddressTheOneThatIsNotChosenYields(t *testing.T) {
 		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"))
 		w.agent.Annotations = unwritten{}
 	}, func(w *world) {
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		want(t, "kernel, while nobody else claims them", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.11/24 eth0, 192.0.2.12/24 eth0, 192.0.2.9/24 eth0")
 		var chosen []string
 		for _, ip := range []string{"192.0.2.10", "192.0.2.11", "192.0.2.12", "192.0.2.9"} {
@@ -135,7 +135,7 @@ func TestOfTwoNodesThatHaveAnAddressTheOneThatIsNotChosenYields(t *testing.T) {
 
 func TestAnAddressIsClaimedAgainEveryTenMinutes(t *testing.T) {
 	holdingBoth(t, true, func(w *world) {
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		claims := strings.Join(w.kernel.claims(), "\n")
 		for _, ip := range []string{"192.0.2.9", "2001:db8::9"} {
 			if n := strings.Count(claims, ip); n < 5 || n > 6 {
@@ -147,7 +147,7 @@ func TestAnAddressIsClaimedAgainEveryTenMinutes(t *testing.T) {
 
 func TestNothingIsClaimedAgainWhenThatIsSwitchedOff(t *testing.T) {
 	holdingBoth(t, false, func(w *world) {
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if claims := w.kernel.claims(); len(claims) != 0 {
 			t.Errorf("claimed %v", claims)
 		}

@@ -66,9 +66,9 @@ func TestANodeThatIsNotReadyForLongIsTold(t *testing.T) {
 			s.Node = s.Node.DeepCopy()
 			s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 		})
-		time.Sleep(9 * time.Second)
+		pass(9 * time.Second)
 		want(t, "after nine seconds", w.peers.draining(), "")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		want(t, "after eleven seconds", w.peers.draining(), "the node is not ready")
 	})
 }

@@ -59,6 +59,9 @@ type fakePeers struct {
 	peers     election.Peers
 	published []string
 	own       string
+	gateways  string
+	macs      string
+	claims    []string
 	drains    string
 	// heard is what a Publish changes at once.
 	heard   func(*election.Peers)
@@ -76,13 +79,31 @@ func (p *fakePeers) Publish(r lease.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := fmt.Sprintf("%v %s %s", r.Subnets, r.Agent, r.Problem)
-	p.own, p.drains = fmt.Sprint(r.Addresses), r.Draining
+	p.own, p.gateways, p.drains = fmt.Sprint(r.Addresses), fmt.Sprint(r.Gateways), r.Draining
+	p.macs = fmt.Sprint(r.MACs)
+	if claims := fmt.Sprint(r.Claims); len(p.claims) == 0 || p.claims[len(p.claims)-1] != claims {
+		p.claims = append(p.claims, claims)
+	}
 	if n := len(p.published); n == 0 || p.published[n-1] != text {
 		p.published = append(p.published, text)
 		if p.heard != nil {
 			p.heard(&p.peers)
 		}
 	}
+}
+
+// reports returns what was reported at last of other machines.
+func (p *fakePeers) reports() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.claims[len(p.claims)-1]
+}
+
+// reportedTimes returns how many different reports there were.
+func (p *fakePeers) reportedTimes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.claims)
 }
 
 // told returns what the others were told at last.

@@ -19,6 +19,7 @@ type fakeKernel struct {
 	mu        sync.Mutex
 	links     []announce.Link
 	addresses []held
+	gateways  []netip.Addr
 	changed   chan struct{}
 	// did is what was done to it, with the time since it was made.
 	did     []string
@@ -116,7 +117,7 @@ func (k *fakeKernel) Observe(context.Context) (announce.Node, error) {
 
 // now is what is there.
 func (k *fakeKernel) now() announce.Node {
-	node := announce.Node{Links: slices.Clone(k.links), MarksSupported: true}
+	node := announce.Node{Links: slices.Clone(k.links), Gateways: k.gateways, MarksSupported: true}
 	k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return !h.expires.IsZero() && !h.expires.After(time.Now()) })
 	for _, h := range k.addresses {
 		a := h.Address
@@ -127,6 +128,17 @@ func (k *fakeKernel) now() announce.Node {
 		node.Addresses = append(node.Addresses, a)
 	}
 	return node
+}
+
+// reroute has the default routes of the node lead to gateways.
+func (k *fakeKernel) reroute(gateways ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.gateways = nil
+	for _, g := range gateways {
+		k.gateways = append(k.gateways, netip.MustParseAddr(g))
+	}
+	signal(k.changed)
 }
 
 func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }

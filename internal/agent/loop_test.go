@@ -55,7 +55,7 @@ func TestWhatIsFoundInPlaceIsAdoptedWithoutAWord(t *testing.T) {
 		web.Annotations[service.AnnotationAnnouncingIPv6] = "node-a,eth0,2001:db8::9"
 		w.cluster.snapshot.Services = []corev1.Service{web, branded("far", "203.0.113.7")}
 	}, func(w *world) {
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		want(t, "doings", w.kernel.doings(), "")
 		want(t, "events", w.told(), "")
 		if n := w.notes.written(); n != 0 {
@@ -72,10 +72,10 @@ func TestLeftoversAreRemovedOnceEverythingIsKnown(t *testing.T) {
 		w.peers.peers.Trusted = false
 	}, func(w *world) {
 		const all = "192.0.2.77/24 eth0, 2001:db8::77/64 eth1"
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		want(t, "while the cluster is unknown", w.kernel.String(), all)
 		w.cluster.change(func(*objects) {})
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		want(t, "while the peers are not trusted", w.kernel.String(), all)
 		w.peers.change(func(p *election.Peers) { p.Trusted = true })
 		settle()
@@ -93,7 +93,7 @@ func TestCutOffFromTheAPIServerNothingComesAndNothingGoes(t *testing.T) {
 		before := w.kernel.String()
 		w.peers.change(func(p *election.Peers) { p.Trusted, p.Members = false, nil })
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("new", "192.0.2.10")))
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		want(t, "after an hour", w.kernel.String(), before)
 		w.peers.change(func(p *election.Peers) { p.Trusted, p.Members = true, []election.Member{peer("node-a")} })
 		settle()
@@ -109,7 +109,7 @@ func TestAnUnreadableStackIsLeftAlone(t *testing.T) {
 		w.kernel.doings()
 		w.kernel.change(func() { w.kernel.dumpErr = errors.New("dump interrupted") })
 		w.cluster.change(serving())
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		want(t, "doings", w.kernel.doings(), "")
 		want(t, "log", w.logged("error"), `passFailed "dump`)
 		w.kernel.change(func() { w.kernel.dumpErr = nil })
@@ -122,7 +122,7 @@ func TestAnAddressThatCannotBePutIsToldOnceAndTriedAgain(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.putErr["192.0.2.9"] = errors.New("no buffer space") })
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if log := w.logged(); strings.Count(log, "passFailed") != 1 || strings.Contains(log, "recovered") {
 			t.Errorf("log is\n%s", log)
 		}
@@ -169,7 +169,7 @@ func TestALostElectionIsToldOnce(t *testing.T) {
 			web.Annotations[service.AnnotationAnnouncingIPv4] = "node-b,eth0,192.0.2.9"
 			s.Services = []corev1.Service{web}
 		})
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "log", w.logged("address", "reason", "winner"), "lostElection 192.0.2.9 lostElection node-b\nwithdrawAddress 192.0.2.9 lostElection node-b")
 		want(t, "the other's slot", w.slots("web"), "node-b,eth0,192.0.2.9")
@@ -192,7 +192,7 @@ func TestTakingOverFromADeadNodeIsTold(t *testing.T) {
 		want(t, "when it is dead", w.kernel.String(), "192.0.2.9/24 eth0")
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
-			"Normal AnnounceSlotSteal Node node-a took 192.0.2.9 over from node node-b")
+			"Normal AnnounceSlotSteal Node node-a took 192.0.2.9 over from node-b")
 		if got := testutil.ToFloat64(w.metrics.winnerChanges.WithLabelValues("default/web")); got != 1 {
 			t.Errorf("winner_changes_total is %v, want 1", got)
 		}
@@ -202,10 +202,10 @@ func TestTakingOverFromADeadNodeIsTold(t *testing.T) {
 func TestLocalAddressesAreRefreshedHalfWayAndRemoteOnesNever(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		w.kernel.doings()
 		looks := w.kernel.looked()
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		puts := w.kernel.doings()
 		// 60 s of lifetime, refreshed when less than 30 s remain.
 		if got := strings.Count(puts, "put 192.0.2.9"); got < 18 || got > 21 {
@@ -232,7 +232,7 @@ func TestIdleTheAgentDoesNothingButLook(t *testing.T) {
 		w.told()
 		w.logged()
 		looks, writes := w.kernel.looked(), w.notes.written()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		want(t, "doings", w.kernel.doings(), "")
 		want(t, "events", w.told(), "")
 		want(t, "log", w.logged(), "")
@@ -260,7 +260,7 @@ func TestTheNodesOwnAddressIsNotTouched(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.doings()
 		w.cluster.change(serving(branded("web", "192.0.2.1", "2001:db8::1")))
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		want(t, "doings", w.kernel.doings(), "")
 		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.1: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n"+
 			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::1: 2001:db8::1 is an address of the node itself, on eth0; exclude it from the pool")
@@ -281,6 +281,15 @@ func TestTheAddressesOfNodesAreToldAndLeftToThem(t *testing.T) {
 		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9: 192.0.2.9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
 			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9: 2001:db8::9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
 			"Normal AnnouncingLocal Node node-a announcing 192.0.2.10 on interface eth0")
+	})
+}
+
+func TestGatewaysAreTold(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		want(t, "told", w.peers.gateways, "[]")
+		w.kernel.reroute("192.0.2.254", "2001:db8::fe")
+		settle()
+		want(t, "told", w.peers.gateways, "[192.0.2.254 2001:db8::fe]")
 	})
 }
 
@@ -305,7 +314,7 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 		w.cluster.change(endpoints("node-b", "node-a"))
 		settle()
 		want(t, "ends, and serves still", w.kernel.String(), announced)
-		time.Sleep(endingFor)
+		pass(endingFor)
 		settle()
 		want(t, "the others are known", w.kernel.String(), "")
 		w.cluster.change(endpoints("", "node-a node-b"))
@@ -322,12 +331,12 @@ func TestARemoteAddressIsLookedAtAgainOnlyASecondLater(t *testing.T) {
 		looked := func(what string, want int, within time.Duration) {
 			t.Helper()
 			before := w.kernel.looked()
-			time.Sleep(within)
+			pass(within)
 			if got := w.kernel.looked() - before; got != want {
 				t.Errorf("%s: looked %d times within %s, want %d", what, got, within, want)
 			}
 		}
-		time.Sleep(2 * afterwards)
+		pass(2 * afterwards)
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
 		looked("added", 1, afterwards/2)
 		looked("has it stayed?", 1, afterwards)
@@ -340,10 +349,10 @@ func TestARemoteAddressIsLookedAtAgainOnlyASecondLater(t *testing.T) {
 func TestARemovalThatFailsIsTriedEverMoreSeldom(t *testing.T) {
 	inWorld(t, func(w *world) { w.kernel.removeErr = errors.New("not permitted") }, func(w *world) {
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
-		time.Sleep(2 * afterwards)
+		pass(2 * afterwards)
 		w.cluster.change(serving())
 		before := w.kernel.looked()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := w.kernel.looked() - before; got > 8 {
 			t.Errorf("looked %d times in a minute", got)
 		}

@@ -12,9 +12,9 @@ func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
 		w.kernel.doings()
 		w.told()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		writes := w.notes.written()
-		time.Sleep(9 * time.Minute)
+		pass(9 * time.Minute)
 		doings := w.kernel.doings()
 		if n := strings.Count(doings, "put 2001:db8::9"); n < 8 || n > 25 {
 			t.Errorf("added %d times in ten minutes:\n%s", n, doings)
@@ -31,7 +31,7 @@ func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
 			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9 on interface eth0: "+errVanishes6.Error())
 
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		want(t, "events, when it is free", w.told(), "Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 		want(t, "slots, when it is free", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 		if n := strings.Count(w.kernel.doings(), "claim 2001:db8::9"); n != 3 {
@@ -45,7 +45,7 @@ func TestAClaimWaitsForDuplicateAddressDetection(t *testing.T) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
 		w.kernel.doings()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		for _, text := range []string{"100ms claim 192.0.2.9", "1.1s claim 2001:db8::9", "2.1s claim 2001:db8::9"} {
 			if claims := strings.Join(w.kernel.claims(), "\n"); !strings.Contains(claims, text) {
 				t.Errorf("no %q in\n%s", text, claims)
@@ -62,7 +62,7 @@ func TestAnAddressThatSomebodyKeepsTakingOffIsNotFoughtOver(t *testing.T) {
 		w.kernel.doings()
 		for range 600 {
 			w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		if doings := w.kernel.doings(); strings.Count(doings, "put") > 30 {
 			t.Errorf("added every time:\n%s", doings)
@@ -70,7 +70,7 @@ func TestAnAddressThatSomebodyKeepsTakingOffIsNotFoughtOver(t *testing.T) {
 		if told := w.told(); !strings.Contains(told, errVanishes4.Error()) {
 			t.Errorf("events are %s", told)
 		}
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		want(t, "left alone", w.kernel.String(), "192.0.2.9/24 eth0")
 	})
 }

@@ -31,13 +31,13 @@ func TestProbes(t *testing.T) {
 		if ready, healthy, metrics := ask("/readyz"), ask("/healthz"), ask("/metrics"); ready != 200 || healthy != 200 || metrics != 200 {
 			t.Errorf("ready %d, healthy %d, metrics %d", ready, healthy, metrics)
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if got := ask("/healthz"); got != 200 {
 			t.Errorf("idle is not stuck: %d", got)
 		}
 		stuck := make(chan struct{})
 		w.kernel.change(func() { w.kernel.stuck = stuck })
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if got := ask("/healthz"); got != 503 {
 			t.Errorf("stuck and healthy: %d", got)
 		}
@@ -73,14 +73,14 @@ func TestWhatIsCountedEndsWithWhatItIsOf(t *testing.T) {
 		settle()
 		w.peers.change(func(p *election.Peers) { p.Members = []election.Member{peer("node-a")} })
 		w.cluster.change(func(s *objects) { s.Services = append(s.Services, near) })
-		time.Sleep(time.Second)
+		pass(time.Second)
 		series("with Services", 1, 1, 1)
-		time.Sleep(20 * time.Minute)
+		pass(20 * time.Minute)
 		series("with Services still", 1, 1, 1)
 		w.cluster.change(serving())
 		settle()
 		series("without Services", 0, 0, 1)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		series("long after the node was there", 0, 0, 0)
 	})
 }

@@ -69,7 +69,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
 	o.problem = problem(o)
-	o.record.Problem = joined(o.problem, a.conflicts.problem())
+	o.record.Problem = joined(o.problem, a.conflicts.problem(o.Services))
 	o.Contested = a.conflicts.contested(now)
 	if o.Complete {
 		var again time.Time
@@ -77,11 +77,22 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.again = sooner(o.again, again)
 		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
 		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
+		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
+		o.record.Claims = a.conflicts.report(o.Held)
 		a.Peers.Publish(o.record) // first: what it says may have to be known before anything is decided
 	}
 	o.Peers = a.ofThisNode(a.Peers.Peers(), o.record.Draining)
 	a.Metrics.configLoaded.Set(boolean(o.Complete))
 	return o, nil
+}
+
+// macsOf are the Ethernet addresses of node, as the Lease has them.
+func macsOf(node announce.Node) []lease.MAC {
+	var macs []lease.MAC
+	for _, m := range announce.MACs(node) {
+		macs = append(macs, m)
+	}
+	return macs
 }
 
 // ofThisNode returns p with what this node knows of itself already: it learns from
@@ -103,7 +114,7 @@ func joined(texts ...string) string {
 
 // read fills in what the objects say.
 func (a *Agent) read(now time.Time, o *observation, objects Snapshot) {
-	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace)
+	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace, a.ConfigNamespaces)
 	o.Endpoints, o.again = a.endings.endpoints(now, objects.Endpoints, objects.Ending)
 	o.Ending = objects.Ending
 	o.Ready = make(map[string]bool, len(o.Endpoints))
@@ -155,7 +166,7 @@ type parsed struct {
 	value config.Config
 }
 
-func (p *parsed) of(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, namespace string) config.Config {
+func (p *parsed) of(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, namespace string, others []string) config.Config {
 	var versions []string
 	for _, g := range groups {
 		// Of two groups that overlap, the one that was accepted before stays.
@@ -165,8 +176,8 @@ func (p *parsed) of(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, namespace
 		versions = append(versions, version(a.UID, a.Generation))
 	}
 	slices.Sort(versions)
-	if from := strings.Join(versions, " "); from != p.from || p.value.Problems == nil && p.value.Groups == nil {
-		p.from, p.value = from, config.For(groups, agents, namespace)
+	if from := strings.Join(versions, " "); from != p.from || p.value.Problems == nil && p.value.Groups.Usable == nil {
+		p.from, p.value = from, config.For(groups, agents, namespace, others...)
 	}
 	return p.value
 }

@@ -96,11 +96,15 @@ func (f *fellows) update() (next time.Time) {
 	now, view := time.Now(), f.leases.View()
 	e := f.evidence(view)
 	p := election.Merge(e, now)
-	if loss := lastLoss(e); loss.After(f.keeper.loss) {
+	loss := lastLoss(e)
+	lost := loss.After(f.keeper.loss)
+	if lost {
 		f.keeper.loss = loss
-		f.leases.Prove()
 	}
 	f.leases.Keep(f.keeper.keep(e, p, view.Listed, now))
+	if lost {
+		f.leases.Prove() // by a renewal that is kept fast already
+	}
 	if !samePeers(p, f.peers) {
 		f.peers = p
 		signal(f.changed)

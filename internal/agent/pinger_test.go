@@ -14,7 +14,8 @@ type pinger struct {
 	conn net.PacketConn
 	to   *net.IPAddr
 	stop chan struct{}
-	wait sync.WaitGroup
+
+	asking, hearing sync.WaitGroup
 
 	mu       sync.Mutex
 	asked    int
@@ -32,8 +33,8 @@ func newPinger(t *testing.T, address string) *pinger {
 		t.Fatal(err)
 	}
 	c := &pinger{conn: conn, to: &net.IPAddr{IP: net.ParseIP(address)}, stop: make(chan struct{}), answered: map[int]bool{}}
-	c.wait.Go(c.ask)
-	c.wait.Go(c.hear)
+	c.asking.Go(c.ask)
+	c.hearing.Go(c.hear)
 	return c
 }
 
@@ -95,13 +96,19 @@ func (c *pinger) again(t *testing.T) {
 	eventually(t, "answers", func() bool { return c.answers() > before+20 })
 }
 
-// end returns how many requests were not answered, but for the last, whose answers
-// may be under way, and the longest row of them as a time.
-func (c *pinger) end() (lost int, gap time.Duration) {
+// end waits for the answer to the last request, and returns how many requests were
+// not answered, and the longest row of them as a time.
+func (c *pinger) end(t *testing.T) (lost int, gap time.Duration) {
+	t.Helper()
 	close(c.stop)
-	time.Sleep(100 * time.Millisecond)
+	c.asking.Wait()
+	eventually(t, "the answer to the last request", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.answered[c.asked-1]
+	})
 	_ = c.conn.Close()
-	c.wait.Wait()
+	c.hearing.Wait()
 	row := 0
 	for n := range c.asked {
 		if row++; c.answered[n] {

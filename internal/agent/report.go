@@ -165,7 +165,7 @@ func (r *reporter) forget(s subject, f fact) {
 // stolen tells that this node took an address from another.
 func (r *reporter) stolen(svc *Service, from string, ip netip.Addr) {
 	r.metrics.stolen(time.Now(), from, r.node)
-	r.event(svc.ref(), corev1.EventTypeNormal, eventSlotSteal, "Node %s took %s over from node %s", r.node, ip, from)
+	r.event(svc.ref(), corev1.EventTypeNormal, eventSlotSteal, "Node %s took %s over from %s", r.node, ip, from)
 }
 
 // event emits an event, unless nobody knows what about.

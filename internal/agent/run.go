@@ -24,6 +24,9 @@ type Setup struct {
 	// Node is the name of this node, Namespace the one that PureLB is
 	// installed in.
 	Node, Namespace string
+	// ConfigNamespaces are further namespaces of which ServiceGroups and
+	// LBNodeAgents count; config.Everywhere stands for all.
+	ConfigNamespaces []string
 	// Pod is the name of this agent's pod, by which it finds out what its end
 	// means; without it, addresses stay. Its UID is the Instance of Lease.
 	Pod string
@@ -47,7 +50,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	if err != nil {
 		return err
 	}
-	caches, err := NewCaches(config, s.Node, s.Namespace)
+	caches, err := NewCaches(config, s.Node, s.Namespace, s.ConfigNamespaces...)
 	if err != nil {
 		return err
 	}
@@ -66,7 +69,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 
 	pod := &Pod{Client: clients, Namespace: s.Namespace, Name: s.Pod, UID: s.Lease.Instance, Node: s.Node, Log: s.Log}
 	agent := New(Options{
-		Node: s.Node, Namespace: s.Namespace,
+		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: pod,
 		Events:     told,

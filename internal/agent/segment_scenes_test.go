@@ -66,7 +66,7 @@ func TestOnARealSegmentAnAddressIsHandedOverWithoutAGap(t *testing.T) {
 	s.exclude(lacks, true)
 	s.expect("after the handover back", have)
 	c.again(t)
-	if lost, gap := c.end(); lost != 0 {
+	if lost, gap := c.end(t); lost != 0 {
 		t.Errorf("%d requests were not answered, within %s", lost, gap)
 	}
 }
@@ -78,7 +78,7 @@ func TestOnARealSegmentGoodbyeLeavesNoGapAndNothingBehind(t *testing.T) {
 	stop[have]()
 	s.expect("after the goodbye", lacks)
 	c.again(t)
-	if lost, gap := c.end(); lost != 0 {
+	if lost, gap := c.end(t); lost != 0 {
 		t.Errorf("%d requests were not answered, within %s", lost, gap)
 	}
 	stop[lacks]()
@@ -94,7 +94,7 @@ func TestOnARealSegmentTheAddressesOfALostNodeAreTakenOver(t *testing.T) {
 	eventuallyIs(t, "who has it", lacks, func() string { return strings.Trim(strings.Replace(s.holders("192.0.2.9"), have, "", 1), " ") })
 	c.again(t)
 	stop[have]()
-	_, gap := c.end()
+	_, gap := c.end(t)
 	fmt.Printf("RESULT agent_takeover_after_detection_ms %d\n", gap.Milliseconds())
 }
 

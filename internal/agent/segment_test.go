@@ -69,7 +69,7 @@ func newSegment(t *testing.T, names ...string) *segment {
 // lives as long as the test.
 func (s *segment) newHost(name string, number int) *host {
 	t := s.t
-	h := &host{name: name, do: make(chan func())}
+	h := &host{name: name, do: make(chan func()), cluster: newFakeCluster(name)}
 	ready := make(chan int)
 	go func() {
 		runtime.LockOSThread() // never unlocked
@@ -110,6 +110,15 @@ func (s *segment) newHost(name string, number int) *host {
 	return h
 }
 
+// newFakeCluster is the cluster of a segment, as the agent of node sees it.
+func newFakeCluster(node string) *fakeCluster {
+	return &fakeCluster{changed: make(chan struct{}, 1), snapshot: objects{Snapshot: Snapshot{
+		Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+		Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96")},
+		Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
+	}}}
+}
+
 // in does something in the namespace of h.
 func (h *host) in(f func()) {
 	done := make(chan struct{})
@@ -129,13 +138,6 @@ func (h *host) ip(t *testing.T, script string) {
 // start runs an agent on h, until stop is called.
 func (s *segment) start(name string, departures Departures) (stop func()) {
 	h := s.hosts[name]
-	if h.cluster == nil {
-		h.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: objects{Snapshot: Snapshot{
-			Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
-			Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96")},
-			Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
-		}}}
-	}
 	h.events, h.metrics = record.NewFakeRecorder(10000), NewMetrics(prometheus.NewRegistry())
 	h.agent = New(Options{
 		Node: name, Namespace: "purelb", Kernel: h.kernel, Cluster: h.cluster, Peers: s.exchange.join(name), Annotations: s,
@@ -147,9 +149,7 @@ func (s *segment) start(name string, departures Departures) (stop func()) {
 // change changes the cluster, as all see it.
 func (s *segment) change(change func(*objects)) {
 	for _, h := range s.hosts {
-		if h.cluster != nil {
-			h.cluster.change(change)
-		}
+		h.cluster.change(change)
 	}
 }
 
@@ -158,9 +158,7 @@ func (s *segment) Want(writes map[string]Write) {
 	s.exchange.mu.Lock()
 	defer s.exchange.mu.Unlock()
 	for _, h := range s.hosts {
-		if h.cluster != nil {
-			(&fakeAnnotations{cluster: h.cluster}).Want(writes)
-		}
+		(&fakeAnnotations{cluster: h.cluster}).Want(writes)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestTheStateSaysWhatIsWhereAndWhy(t *testing.T) {
 	}, func(w *world) {
 		w.kernel.answers["192.0.2.10"] = someMAC
 		w.cluster.change(serving(branded("far", "203.0.113.7"), branded("out", "198.51.100.9"), branded("taken", "192.0.2.10"), branded("web", "192.0.2.9")))
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		_, s := w.shows(t)
 		got := fmt.Sprintln(s.Node, s.Complete, s.Config, s.Subnets, s.Peers.Trusted, s.Peers.Count, s.More)
 		for _, list := range [][]addressShown{s.Here, s.NotHere} {

@@ -42,7 +42,7 @@ func TestWhatAnotherMachineAnswersForIsNotTakenAndIsToldOnce(t *testing.T) {
 		settle()
 		want(t, "events, at first", w.told(), "")
 		writes := w.notes.written()
-		time.Sleep(9 * time.Minute)
+		pass(9 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "slots", w.slots("web"), "")
 		tail := " on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool"
@@ -57,7 +57,7 @@ func TestWhatAnotherMachineAnswersForIsNotTakenAndIsToldOnce(t *testing.T) {
 			t.Errorf("%v conflicts are counted, want 2", n)
 		}
 		w.kernel.change(func() { clear(w.kernel.answers) })
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		want(t, "kernel, when nobody answers any more", w.kernel.String(), bothAddresses)
 		want(t, "slots, when nobody answers any more", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 	})
@@ -68,12 +68,12 @@ func TestWhatANodeWithoutAgentStillAnswersIsWaitedForWithoutAWord(t *testing.T) 
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
 	}, func(w *world) {
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "events", w.told(), "")
 		want(t, "slots", w.slots("web"), "node-b,eth0,192.0.2.9 node-b,eth0,2001:db8::9")
 		w.kernel.change(func() { clear(w.kernel.answers) })
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		want(t, "kernel, when it has expired there", w.kernel.String(), bothAddresses)
 	})
 }
@@ -82,10 +82,10 @@ func TestNothingIsTakenFromASegmentThatCannotBeAsked(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.probeErr = errors.New("no carrier") })
 		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7")))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		want(t, "kernel", w.kernel.String(), "203.0.113.7/32 kube-lb0")
 		w.kernel.change(func() { w.kernel.probeErr = nil })
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		want(t, "kernel, when it can", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
 	})
 }
@@ -98,16 +98,16 @@ func TestSilenceOfLongAgoIsNoConsent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) { w.kernel.probing = 100 * time.Millisecond }, func(w *world) {
 				w.cluster.change(serving(branded("web", "192.0.2.9")))
-				time.Sleep(50 * time.Millisecond)
+				pass(50 * time.Millisecond)
 				goOn := w.kernel.stick()
 				wake(w.kernel)
-				time.Sleep(5 * time.Second)
+				pass(5 * time.Second)
 				w.kernel.mu.Lock()
 				w.kernel.answers["192.0.2.9"] = someMAC // which takes it meanwhile
 				w.kernel.mu.Unlock()
-				time.Sleep(5 * time.Second)
+				pass(5 * time.Second)
 				goOn()
-				time.Sleep(time.Second)
+				pass(time.Second)
 				want(t, "kernel", w.kernel.String(), "")
 			})
 		})
@@ -152,9 +152,9 @@ func TestWhatWasOfferedLongAgoIsNotTakenUnasked(t *testing.T) {
 		settle()
 		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
 		w.peers.received <- Letter{From: "node-b", Message: take, At: time.Now()}
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		goOn()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		want(t, "kernel", w.kernel.String(), "")
 	})
 }
@@ -193,13 +193,13 @@ func TestAHolderGoesAsSoonAsTheNextOneHasTaken(t *testing.T) {
 
 func TestAHolderGoesAfterASecondWhenTheNextOneDoesNotAnswer(t *testing.T) {
 	handsOver(t, nil, func(w *world) {
-		time.Sleep(900 * time.Millisecond)
+		pass(900 * time.Millisecond)
 		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses)
 		want(t, "slots, before the second is over", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 		if n := len(w.peers.letters()); n != 1 {
 			t.Errorf("asked %d times, want once", n)
 		}
-		time.Sleep(200 * time.Millisecond)
+		pass(200 * time.Millisecond)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "slots", w.slots("web"), "")
 	})
@@ -224,7 +224,7 @@ func TestWhatIsWithoutCarrierGoesAtOnceAndComesBackByTheSegment(t *testing.T) {
 		}
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC })
 		w.kernel.plug("eth0", true)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		want(t, "kernel, with a carrier, while another has them", w.kernel.String(), "")
 	})
 }
@@ -241,10 +241,10 @@ func TestWhatMovesFromALinkWithoutCarrierGoesWhenAnotherHasIt(t *testing.T) {
 		w.kernel.plug("eth0", false)
 		settle()
 		want(t, "kernel, while the segment is asked", w.kernel.String(), "192.0.2.9/24 eth0")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		want(t, "kernel, while another has it", w.kernel.String(), "")
 		w.kernel.change(func() { clear(w.kernel.answers) })
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		want(t, "kernel, when it has not", w.kernel.String(), "192.0.2.9/24 eth1")
 	})
 }
@@ -256,7 +256,7 @@ func TestTheLastNodeKeepsItsAddressesThoughItIsExcluded(t *testing.T) {
 			s.Node = s.Node.DeepCopy()
 			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 	})
 }
@@ -268,7 +268,7 @@ func TestAnAffinityThatCannotBeHadIsCounted(t *testing.T) {
 		w.cluster.change(func(s *objects) {
 			s.Services, s.Endpoints = []corev1.Service{web}, map[string][]string{"default/web": {"node-x"}}
 		})
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
 		if n := testutil.ToFloat64(w.metrics.affinityFallback.WithLabelValues("192.0.2.9")); n != 1 {
 			t.Errorf("affinity_fallback_total is %v, want 1", n)

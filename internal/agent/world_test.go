@@ -132,8 +132,12 @@ func inWorld(t *testing.T, before func(*world), test func(*world)) {
 }
 
 // settle lets the agent do what there is to do.
-func settle() {
-	time.Sleep(time.Millisecond)
+func settle() { pass(time.Millisecond) }
+
+// pass lets time pass, and the agent do what is due at the end of it: it would do
+// that at the same time as the test goes on.
+func pass(d time.Duration) {
+	time.Sleep(d)
 	synctest.Wait()
 }
 
@@ -172,7 +176,7 @@ func branded(name string, ips ...string) corev1.Service {
 			Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1",
 			Annotations: map[string]string{service.AnnotationAllocatedBy: service.Brand},
 		},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.10"},
 	}
 	for _, ip := range ips {
 		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
@@ -182,7 +186,12 @@ func branded(name string, ips ...string) corev1.Service {
 
 // serving has the cluster have these Services.
 func serving(services ...corev1.Service) func(*objects) {
-	return func(s *objects) { s.Services = services }
+	return func(s *objects) {
+		s.Services = nil
+		for i := range services {
+			s.Services = append(s.Services, *services[i].DeepCopy())
+		}
+	}
 }
 
 func want(t *testing.T, what, got, want string) {

@@ -1,20 +1,31 @@
 // Package allocator gives Services of type LoadBalancer their addresses.
 //
 // It watches Services, ServiceGroups, LBNodeAgents, Nodes, the labels of
-// Namespaces and the Leases of the node agents, has package selection decide,
-// writes each decision into its Service with one patch, and reports what it sees
-// in events, conditions and metrics. It knows nothing of interfaces and
-// announces nothing.
+// Namespaces and the Leases of the node agents, has package ipam decide, writes each
+// decision into its Service with one patch, and reports what it sees in events,
+// conditions and metrics. It knows nothing of interfaces and announces nothing.
 //
-// What is held where:
+// Read services.go first: Reconcile is what happens to one Service. What is kept
+// between two rounds, and where:
 //
-//	ledger     who has which address, who waits for one; decides, one at a time
-//	services   the loop: one Service, its decision, its patch
-//	opening    fills the ledger from the API server, before the loop begins
-//	lookout    what decisions depend on beside Services; has those who wait served
-//	reporter   the status of ServiceGroups and LBNodeAgents
-//	fence      lets writes through while the Lease is surely ours; see there
-//	tenure     the Lease of the leader election, which opens and closes the fence
+//	allocations    which Service has which address, and which Services wait for one;
+//	               statuses lag behind it. It decides, one decision at a time
+//	memories       of each Service, what the API server does not tell: how the last
+//	               write went, a contest, what people were told
+//	configWatcher  the state of the cluster that decisions depend on, as last read;
+//	               it has the Services that wait served when that changes
+//	writeGate      which writes are under way or in doubt; it lets writes through
+//	               while the Lease is surely ours
+//	leaderLock     the Lease of the leader election, which opens and closes the gate
+//
+// What is read each time:
+//
+//	bootstrap      fills the allocations from the API server, before the loop begins;
+//	               takeover makes sure that no write of a former leader comes late
+//	reserved       the addresses that Services must not get: those of nodes, routers,
+//	               other machines, and networks that the cluster uses itself
+//	reporter       the status of ServiceGroups and LBNodeAgents
+//	bgpConfigs     the status of BGPConfigurations, as far as all nodes share it
 package allocator
 
 import (
@@ -36,10 +47,11 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/events"
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // grace is how long the writes that are under way may take when we are asked to
@@ -55,9 +67,9 @@ func Run(ctx context.Context, cfg *rest.Config, opt Options) error {
 	opt = opt.complete()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	f := newFence(0)
+	f := newWriteGate(0)
 	if opt.LeaderElect {
-		f = newFence(opt.RenewDeadline)
+		f = newWriteGate(opt.RenewDeadline)
 	}
 	context.AfterFunc(ctx, func() { time.AfterFunc(grace, f.close) })
 	err := run(ctx, cfg, opt, f, end)
@@ -69,14 +81,15 @@ func Run(ctx context.Context, cfg *rest.Config, opt Options) error {
 	return err
 }
 
-// component is the source of our events.
+// component is the source of the allocator's events, and the field manager of
+// what it writes: managedFields name it.
 const component = "purelb-allocator"
 
 // run puts the allocator together and runs it. What it writes passes f; it calls
 // end when another allocator has taken the lead.
-func run(ctx context.Context, cfg *rest.Config, opt Options, f *fence, end func(error)) error {
+func run(ctx context.Context, cfg *rest.Config, opt Options, f *writeGate, end func(error)) error {
 	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), component)
-	leader, err := newTenure(cfg, opt, f, end)
+	leader, err := newLeaderLock(cfg, opt, f, end)
 	if err != nil {
 		return err
 	}
@@ -91,9 +104,9 @@ func run(ctx context.Context, cfg *rest.Config, opt Options, f *fence, end func(
 }
 
 // newManager makes the manager: caches, clients, leader election and servers.
-func newManager(cfg *rest.Config, opt Options, leader *tenure) (manager.Manager, error) {
+func newManager(cfg *rest.Config, opt Options, leader *leaderLock) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v2.AddToScheme, bgpv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
@@ -103,7 +116,7 @@ func newManager(cfg *rest.Config, opt Options, leader *tenure) (manager.Manager,
 		return nil, fmt.Errorf("say what to cache: %w", err)
 	}
 	mgr, err := manager.New(cfg, manager.Options{
-		Scheme: scheme, MapperProvider: mapper, NewCache: newPatient(opt.Log), Cache: cached, Logger: logr.FromSlogHandler(opt.Log.Handler()),
+		Scheme: scheme, MapperProvider: mapper, NewCache: newWaitingCache(opt.Log), Cache: cached, Logger: logr.FromSlogHandler(opt.Log.Handler()),
 		LeaderElection: opt.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: opt.Namespace,
 		LeaderElectionResourceLockInterface: leader, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &opt.LeaseDuration, RenewDeadline: &opt.RenewDeadline, RetryPeriod: &opt.RetryPeriod,
@@ -123,20 +136,21 @@ func orNowhere(address string) string {
 	return address
 }
 
-// newFenced makes the client of all that only a leader may write.
-func newFenced(mgr manager.Manager, f *fence) (client.Client, error) {
+// newGatedClient makes the client of all that only a leader may write. What it writes
+// has the field manager component.
+func newGatedClient(mgr manager.Manager, f *writeGate) (client.Client, error) {
 	cfg := apiserver.ForWrites(mgr.GetConfig())
 	cfg.Wrap(f.wrap)
 	c, err := client.New(cfg, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of writes: %w", err)
 	}
-	return c, nil
+	return client.WithFieldOwner(c, component), nil
 }
 
 // assemble makes the parts, from the bottom up, and adds them to mgr.
-func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *tenure) error {
-	fenced, err := newFenced(mgr, leader.fence)
+func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *leaderLock) error {
+	gated, err := newGatedClient(mgr, leader.gate)
 	if err != nil {
 		return err
 	}
@@ -146,24 +160,24 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *ten
 	}
 	log, cached, changed := opt.Log, mgr.GetCache(), make(chan struct{}, 1)
 	queue := &queue{}
-	ledger := newLedger(queue.wake)
-	lookout := &lookout{cached: cached, ledger: ledger, namespace: opt.Namespace, changed: changed, log: log}
-	metrics := newMetrics(ledger.usages, lookout.outOfScope)
-	lookout.metrics = metrics
-	lookout.all = func(ctx context.Context) error { return requeueAll(ctx, cached, ledger, queue) }
-	writer := &writer{client: fenced, metrics: metrics}
+	allocations := newAllocations(queue.wake)
+	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, namespace: opt.Namespace, configNamespaces: opt.ConfigNamespaces, ignorePodCIDRs: opt.IgnorePodCIDRs, changed: changed, log: log}
+	metrics := newMetrics(allocations, configWatcher.outOfScope)
+	configWatcher.metrics = metrics
+	configWatcher.all = func(ctx context.Context) error { return requeueAll(ctx, cached, allocations, queue) }
+	writer := &writer{client: gated, metrics: metrics, settled: leader.gate.settled}
 	told := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: component}, log)
 	told.Busy = writer.busy
 	services := &services{
-		cached: cached, live: mgr.GetAPIReader(), write: writer, ledger: ledger, events: told,
+		cached: cached, live: mgr.GetAPIReader(), write: writer, allocations: allocations, events: told,
 		metrics: metrics, changed: changed, byDefault: opt.DefaultAnnouncer, log: log,
 	}
-	opening := &opening{
-		cached: cached, live: mgr.GetAPIReader(), write: writer, ledger: ledger, lookout: lookout, queue: queue,
-		unclean: leader.isUnclean, touched: map[pool.Owner]bool{}, workers: opt.Workers, byDefault: opt.DefaultAnnouncer, log: log,
+	bootstrap := &bootstrap{
+		cached: cached, live: mgr.GetAPIReader(), write: writer, allocations: allocations, configWatcher: configWatcher, queue: queue,
+		unclean: leader.isUnclean, touched: map[ipam.Owner]bool{}, workers: opt.Workers, byDefault: opt.DefaultAnnouncer, log: log,
 	}
 	reporter := &reporter{
-		cached: cached, client: fenced, lookout: lookout, ledger: ledger,
+		cached: cached, client: gated, configWatcher: configWatcher, allocations: allocations,
 		events: told, metrics: metrics, changed: changed, log: log,
 	}
 	if err := register(ctx, opt.Metrics, metrics); err != nil {
@@ -175,12 +189,20 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *ten
 		}
 	}
 	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
-	for _, r := range []manager.Runnable{manager.RunnableFunc(told.Run), reporter, manager.RunnableFunc(opening.sweep), key} {
+	parts := []manager.Runnable{manager.RunnableFunc(told.Run), reporter, manager.RunnableFunc(bootstrap.sweep), key}
+	if opt.BGP {
+		configs, err := newBGPConfigs(mgr, gated, core.Secrets(opt.Namespace), opt)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, configs)
+	}
+	for _, r := range parts {
 		if err := mgr.Add(r); err != nil {
 			return err
 		}
 	}
-	return control(mgr, opt, services, opening, lookout)
+	return control(mgr, opt, services, bootstrap, configWatcher)
 }
 
 // register makes metrics known to a registry for as long as ctx lasts.

@@ -104,16 +104,24 @@ var badGroups = []badGroup{
 	},
 
 	{
-		"a reversed range", "reversed", one("10.1.0.9-10.1.0.1", "10.1.0.0/24", ""),
-		`False ParseError: spec.local.v4pools[0].pool: "10.1.0.9-10.1.0.1": the range is reversed; write 10.1.0.1-10.1.0.9`,
+		"a reversed range", "bad", one("10.1.0.9-10.1.0.1", "10.1.0.0/24", ""),
+		`refused: spec.local.v4pools[0].pool: Invalid value: "10.1.0.9-10.1.0.1": the range is reversed: write the lower address first`,
+	},
+	{
+		"a reversed range of IPv6 addresses", "reversed", one6("2001:db8:1::9-2001:db8:1::1", "2001:db8:1::/64", ""),
+		`False ParseError: spec.remote.v6pool.pool: "2001:db8:1::9-2001:db8:1::1": the range is reversed; write 2001:db8:1::1-2001:db8:1::9`,
 	},
 	{
 		"a range outside the subnet", "outside", one("10.2.0.1-10.2.0.9", "10.3.0.0/24", ""),
-		`False ParseError: spec.local.v4pools[0].pool: "10.2.0.1-10.2.0.9": the range 10.2.0.1-10.2.0.9 is not inside the subnet 10.3.0.0/24; make the range smaller or the subnet larger`,
+		`refused: spec.local.v4pools[0]: Invalid value: pool must lie inside subnet: make the range smaller or the subnet larger`,
 	},
 	{
-		"a range of two families", "mixed", one("10.4.0.1-2001:db8::9", "10.4.0.0/24", ""),
-		`False ParseError: spec.local.v4pools[0].pool: "10.4.0.1-2001:db8::9": 10.4.0.1 is IPv4 and 2001:db8::9 is IPv6; both ends must be of one family`,
+		"a range of IPv6 addresses outside the subnet", "outside", one6("2001:db8:2::1-2001:db8:2::9", "2001:db8:3::/64", ""),
+		`False ParseError: spec.remote.v6pool.pool: "2001:db8:2::1-2001:db8:2::9": the range 2001:db8:2::1-2001:db8:2::9 is not inside the subnet 2001:db8:3::/64; make the range smaller or the subnet larger`,
+	},
+	{
+		"a range of two families", "bad", one("10.4.0.1-2001:db8::9", "2001:db8::/64", ""),
+		`refused: spec.local.v4pools[0].pool: Invalid value: "10.4.0.1-2001:db8::9": the first and the last address must be of one family`,
 	},
 	{
 		"IPv6 in place of IPv4", "swapped", one("2001:db8:5::/120", "2001:db8:5::/64", ""),
@@ -124,8 +132,8 @@ var badGroups = []badGroup{
 		`False ParseError: spec.remote.v6pool.pool: "10.5.0.0/24" is an IPv4 range and spec.remote.v6pool is for IPv6; move it to v4pool`,
 	},
 	{
-		"an IPv4 range in an IPv6 subnet", "crossed", one("10.5.1.0/24", "2001:db8:5::/64", ""),
-		`False ParseError: spec.local.v4pools[0].pool: "10.5.1.0/24": the range is IPv4 and the subnet 2001:db8:5::/64 is IPv6; both must be of one family`,
+		"an IPv4 range in an IPv6 subnet", "bad", one("10.5.1.0/24", "2001:db8:5::/64", ""),
+		"refused: spec.local.v4pools[0]: Invalid value: pool and subnet must be of one family",
 	},
 	{
 		"a number above 255", "octet", one("10.6.0.250-10.6.0.300", "10.6.0.0/24", ""),
@@ -136,12 +144,12 @@ var badGroups = []badGroup{
 		`False ParseError: spec.local.v4pools[0].pool: "10.6.0.20-30": "30" is only a part of an address; write it in full`,
 	},
 	{
-		"too long a mask", "mask", one("10.6.0.0/33", "10.6.0.0/24", ""),
-		`False ParseError: spec.local.v4pools[0].pool: "10.6.0.0/33": "/33" is not the length of a mask; write a number from /0 to /32`,
+		"too long a mask", "bad", one("10.6.0.0/33", "10.6.0.0/24", ""),
+		`refused: spec.local.v4pools[0].pool: Invalid value: "10.6.0.0/33": the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6`,
 	},
 	{
-		"too long a mask of a subnet", "subnet-mask", one6("2001:db8:6::/120", "2001:db8:6::/129", ""),
-		`False ParseError: spec.remote.v6pool.subnet: "2001:db8:6::/129": "/129" is not the length of a mask; write a number from /0 to /128`,
+		"too long a mask of a subnet", "bad", one6("2001:db8:6::/120", "2001:db8:6::/129", ""),
+		`refused: spec.remote.v6pool.subnet: Invalid value: "2001:db8:6::/129": the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6`,
 	},
 	{
 		"leading zeros", "zeros", one("010.6.0.1-010.6.0.9", "10.6.0.0/24", ""),
@@ -225,7 +233,7 @@ var badGroups = []badGroup{
 		"False Overlaps: spec.remote.v4pools[1].pool: Pool overlaps with another pool of the same group. Overlapping ranges: 10.10.0.9-10.10.0.12 here and 10.10.0.0/24 there; change one of them so that each address is in one range only",
 	},
 	{"the wrong namespace", "elsewhere/lost", one("10.11.0.0/24", "10.11.0.0/24", ""),
-		`False OutOfScope: metadata.namespace: ignored, so no Service gets an address from it: namespace "elsewhere" is not the PureLB install namespace. Move it to "purelb-system": kubectl get servicegroup lost -n elsewhere -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete servicegroup lost -n elsewhere`,
+		`False OutOfScope: metadata.namespace: ignored, so no Service gets an address from it: namespace "elsewhere" is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to "purelb-system": kubectl get servicegroup lost -n elsewhere -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete servicegroup lost -n elsewhere`,
 	},
 	{
 		"NetBox", "netbox", "{netbox: {url: 'http://netbox.example.com'}}",
@@ -236,6 +244,14 @@ var badGroups = []badGroup{
 		"False NotSupported: spec.external: addresses from an external program are not in effect in this version; use local or remote with a range of addresses",
 	},
 
+	{
+		"ClusterIPs", "cluster-ips", "{remote: {v4pool: {pool: 10.96.0.0/24, subnet: 10.96.0.0/24}}}",
+		`False ClusterNetwork: "10.96.0.0/24" is inside the Service network 10.96.0.0/16, so no Service can have any of its addresses; choose a range that nothing else uses`,
+	},
+	{
+		"some ClusterIPs", "some-cluster-ips", "{remote: {v4pool: {pool: 10.96.255.0-10.97.0.255, subnet: 10.96.0.0/15}}}",
+		`True Accepted: "10.96.255.0-10.97.0.255" overlaps the Service network 10.96.0.0/16, whose addresses are not handed out; choose a range that nothing else uses`,
+	},
 	{
 		"the name of another group", "second", "v1: {name: default, pool: 10.12.0.0/24, subnet: 10.12.0.0/24}",
 		`True Accepted: spec.name: Duplicate definition of pool default: the name belongs to ServiceGroup "default", so Services can call this group by "second" only; choose another name or remove it`,
@@ -257,7 +273,7 @@ var badGroups = []badGroup{
 		`True Accepted: spec.remote.v4pool.aggregation: /16 is shorter than the mask of the subnet 10.12.5.0/24 and puts a route for all of 10.12.0.0/16 on every node: write "default" for the mask of the subnet, or a longer one`,
 	},
 	{
-		"several mistakes", "several", "{remote: {v4pools: [{pool: 10.13.0.0/24, subnet: 10.14.0.0/24}], v6pool: {pool: '2001:db8::9-2001:db8::1', subnet: '2001:db8::/64'}}}",
-		`False ParseError: spec.remote.v4pools[0].pool: "10.13.0.0/24": the range 10.13.0.0-10.13.0.255 is not inside the subnet 10.14.0.0/24; make the range smaller or the subnet larger; spec.remote.v6pool.pool: "2001:db8::9-2001:db8::1": the range is reversed; write 2001:db8::1-2001:db8::9`,
+		"several mistakes", "several", "{remote: {v6pools: [{pool: '2001:db8:13::/64', subnet: '2001:db8:14::/64'}], v6pool: {pool: '2001:db8::9-2001:db8::1', subnet: '2001:db8::/64'}}}",
+		`False ParseError: spec.remote.v6pools[0].pool: "2001:db8:13::/64": the range 2001:db8:13::-2001:db8:13:0:ffff:ffff:ffff:ffff is not inside the subnet 2001:db8:14::/64; make the range smaller or the subnet larger; spec.remote.v6pool.pool: "2001:db8::9-2001:db8::1": the range is reversed; write 2001:db8::1-2001:db8::9`,
 	},
 }

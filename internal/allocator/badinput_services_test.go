@@ -9,13 +9,14 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// fixtures are the groups of the Services of badServices.
+// fixtures are the groups of the Services of badServices. Those without a namespace
+// are in PureLB's own.
 const fixtures = `
-{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: default}, spec: {remote: {v4pool: {pool: 10.200.0.0/22, subnet: 10.200.0.0/22}}}}
+{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: default}, spec: {remote: {allowMultiPool: true, v4pool: {pool: 10.200.0.0/22, subnet: 10.200.0.0/22}}}}
 ---
 {apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: full}, spec: {remote: {v4pool: {pool: 192.0.2.0/28, subnet: 192.0.2.0/28}}}}
 ---
-{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: six}, spec: {remote: {v6pool: {pool: '2001:db8:1::/64', subnet: '2001:db8:1::/64'}}}}
+{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: six}, spec: {remote: {allowMultiPool: true, v6pool: {pool: '2001:db8:1::/64', subnet: '2001:db8:1::/64'}}}}
 ---
 {apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: old}, spec: {remote: {v4pool: {pool: 198.51.100.0/25, subnet: 198.51.100.0/24, drain: true}}}}
 ---
@@ -37,7 +38,13 @@ const fixtures = `
 ---
 {apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: strict-b}, spec: {namespaces: [strict], remote: {v4pool: {pool: 10.219.0.0/24, subnet: 10.219.0.0/24}}}}
 ---
+{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: plain}, spec: {remote: {v4pools: [{pool: 10.221.0.0/24, subnet: 10.221.0.0/24}, {pool: 10.222.0.0/24, subnet: 10.222.0.0/24}]}}}
+---
 {apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: typed}, spec: {serviceSelector: {matchLabels: {tier: gold}}, autoAssign: false, remote: {v4pool: {pool: 10.220.0.0/24, subnet: 10.220.0.0/24}}}}
+---
+{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {namespace: bank, name: branch}, spec: {remote: {v4pool: {pool: 10.223.0.0/24, subnet: 10.223.0.0/24}}}}
+---
+{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {namespace: torn, name: branch}, spec: {remote: {v4pool: {pool: 10.224.0.0/24, subnet: 10.224.0.0/24}}}}
 `
 
 // badService is a Service that something is wrong with.
@@ -124,9 +131,15 @@ func badServices() []badService {
 		{name: "no address at all", svc: balancer("unspecified", asksFor("0.0.0.0")),
 			want: "False AddressOutsidePools: 0.0.0.0 was asked for, but is in no pool of any usable ServiceGroup; ask for another address, or add a pool that has it"},
 		{name: "an address of a node", svc: balancer("node", asksFor("10.200.3.200")),
-			want: "False AddressReserved: 10.200.3.200 was asked for, but is never given to a Service: address of node n1; ask for another address"},
-		{name: "the address of the network is had for the asking", svc: balancer("network", asksFor("10.200.0.0")),
-			want: "True Allocated: Assigned 10.200.0.0 from pool default"},
+			want: "False AddressReserved: 10.200.3.200 was asked for, but is not given to Services, because it is an address of node n1; ask for another address"},
+		{name: "the default gateway of a node", svc: balancer("gateway", asksFor("10.200.3.1")),
+			want: "False AddressReserved: 10.200.3.1 was asked for, but is not given to Services, because it is the default gateway of node n1; ask for another address"},
+		{name: "an address in quarantine", svc: balancer("quarantined", asksFor("10.200.3.7")),
+			want: "False AddressReserved: 10.200.3.7 was asked for, but is not given to Services, because it is an address of another machine, 02:00:00:00:00:07, as node n1 reports; ask for another address"},
+		{name: "a ClusterIP", svc: balancer("cluster-ip", asksFor("10.96.255.1")),
+			want: "False AddressReserved: 10.96.255.1 was asked for, but is not given to Services, because it is an address of the Service network 10.96.0.0/16; ask for another address"},
+		{name: "the address of the network", svc: balancer("network", asksFor("10.200.0.0")),
+			want: `False AddressReserved: 10.200.0.0 was asked for, but is the network address of 10.200.0.0/22; ask for another address, or write the range of ServiceGroup "default" as its first and last address, such as 10.200.0.0-10.200.3.255`},
 		{name: "an address in use", svc: balancer("taken", asksFor("10.200.3.9")),
 			want: "False AddressInUse: 10.200.3.9 was asked for, but is already in use by default/mapped; ask for another address"},
 		{name: "an excluded address", svc: balancer("excluded", asksFor("203.0.113.9")),
@@ -135,6 +148,8 @@ func badServices() []badService {
 			want: `False RangeDraining: 198.51.100.7 was asked for, but the range 198.51.100.0/25 of ServiceGroup "old" is being drained and gives out nothing new; ask for another address`},
 		{name: "an address of another family", svc: balancer("family", asksFor("2001:db8:1::5")),
 			want: "False WrongFamily: 2001:db8:1::5 was asked for, but the Service has no IPv6: its ipFamilies are IPv4; change ipFamilies and ipFamilyPolicy, or ask for another address"},
+		{name: "an address of each family for a Service of one", svc: balancer("families", asksFor("2001:db8:1::5,10.200.3.77")),
+			want: "True Allocated: Assigned 10.200.3.77 from pool default; 2001:db8:1::5 was asked for too, but the Service has no IPv6: its ipFamilies are IPv4; change ipFamilies and ipFamilyPolicy, or ask for 10.200.3.77 only"},
 		{name: "an address behind a fence", svc: balancer("fence", asksFor("10.215.0.7")),
 			want: `False NamespaceDenied: 10.215.0.7 was asked for: namespace denied: ServiceGroup "bank" is for its own namespaces only (enforceNamespaces), and "default" is none of them; use another, or add the namespace to that group`},
 		{name: "an address of a group that is not accepted", svc: balancer("unused", asksFor("10.10.0.10")),
@@ -168,9 +183,11 @@ func badServices() []badService {
 		{name: "a very long group", svc: balancer("long-group", inGroup(strings.Repeat("x", 100_000))),
 			want: `False UnknownPool: unknown pool "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"...: there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group`},
 		{name: "a group that is not accepted", svc: balancer("refused", inGroup("reversed")),
-			want: `False NoUsablePool: no usable pool: ServiceGroup "reversed" is not accepted (ParseError): spec.local.v4pools[0].pool: "10.1.0.9-10.1.0.1": the range is reversed; write 10.1.0.1-10.1.0.9`},
+			want: `False NoUsablePool: no usable pool: ServiceGroup "reversed" is not accepted (ParseError): spec.remote.v6pool.pool: "2001:db8:1::9-2001:db8:1::1": the range is reversed; write 2001:db8:1::1-2001:db8:1::9`},
 		{name: "a group in the wrong namespace", svc: balancer("lost", inGroup("lost")),
-			want: `False UnknownPool: unknown pool "lost": metadata.namespace: ignored, so no Service gets an address from it: namespace "elsewhere" is not the PureLB install namespace. Move it to "purelb-system": kubectl get servicegroup lost -n elsewhere -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete servicegroup lost -n elsewhere`},
+			want: `False UnknownPool: unknown pool "lost": metadata.namespace: ignored, so no Service gets an address from it: namespace "elsewhere" is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to "purelb-system": kubectl get servicegroup lost -n elsewhere -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete servicegroup lost -n elsewhere`},
+		{name: "a group of several namespaces", svc: balancer("several", inGroup("branch")),
+			want: `False UnknownPool: unknown pool "branch": several namespaces have a ServiceGroup of that name; write one of bank/branch, torn/branch in the annotation purelb.io/service-group`},
 		{name: "a group without the family", svc: balancer("no-six", inGroup("default"), ipv6),
 			want: `False NoUsablePool: pool "default" has no IPv6 range: no available addresses for default/no-six; add one, or change the ipFamilies of the Service`},
 		{name: "a group that is full", svc: balancer("exhausted", inGroup("full")),
@@ -245,6 +262,8 @@ func badServices() []badService {
 			want: `False MultiPoolRefused: multi-pool and balancePools allocation are mutually exclusive for pool both; turn one off in the group, or set the annotation purelb.io/multi-pool: "false"`},
 		{name: "every range, by annotation, of such a group", svc: balancer("modes-2", inGroup("both"), annotated(service.AnnotationMultiPool, "true")),
 			want: `False MultiPoolRefused: multi-pool and balancePools allocation are mutually exclusive for pool both; turn one off in the group, or set the annotation purelb.io/multi-pool: "false"`},
+		{name: "every range, by annotation, of a group that does not offer it", svc: balancer("modes-4", inGroup("plain"), annotated(service.AnnotationMultiPool, "true")),
+			want: `False MultiPoolRefused: Assigned 10.221.0.1 from pool plain; the annotation purelb.io/multi-pool: "true" is not in effect, because ServiceGroup "plain" has neither multiPool nor allowMultiPool; set allowMultiPool: true in the group, or remove the annotation`},
 		{name: "a value that is not true is false", svc: balancer("modes-3", inGroup("both"), annotated(service.AnnotationMultiPool, "yes please")),
 			want: "True Allocated: Assigned 10.12.2.1 from pool both"},
 		{name: "every range, none of which a node has", svc: balancer("homeless", inGroup("racks")),
@@ -276,7 +295,12 @@ func badServices() []badService {
 			want: "True Allocated: Assigned ADDRESS from pool default"},
 		{name: "an address that a node comes to have", svc: balancer("node-2", asksFor("10.200.3.201")), more: 1,
 			then: func(w *world) { w.node("n2", "10.200.3.201") },
-			want: `False AddressConflict: Assigned 10.200.3.201 from pool default; 10.200.3.201 is also an address of node n2, so no node announces it; take it off that node, or set the annotation purelb.io/re-evaluate: "true" to get another address`},
+			want: `False AddressConflict: Assigned 10.200.3.201 from pool default; 10.200.3.201 is also an address of node n2, so clients may not reach this Service; set the annotation purelb.io/re-evaluate: "true" to get another address, or remove it there`},
+		{name: "an address that another machine comes to have", svc: balancer("machine", asksFor("10.200.3.202")), more: 1,
+			then: func(w *world) {
+				w.patch(w.lease("n1", ""), `{"metadata":{"annotations":{"purelb.io/claimed-addresses":"10.200.3.7=02:00:00:00:00:07,10.200.3.202=02:00:00:00:00:07"}}}`)
+			},
+			want: `False AddressConflict: Assigned 10.200.3.202 from pool default; 10.200.3.202 is also an address of another machine, 02:00:00:00:00:07, as node n1 reports, so clients may not reach this Service; set the annotation purelb.io/re-evaluate: "true" to get another address, or remove it there`},
 		{name: "an address that two Services have", svc: balancer("twin-b"), found: true,
 			want: `False AddressConflict: Assigned 10.200.3.60 from pool default; 10.200.3.60 is also held by default/twin-a, which had it first; set the annotation purelb.io/re-evaluate: "true" to get another address, or delete one of the two Services`},
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/allocator"
 	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/service"
 )
@@ -40,7 +41,8 @@ func TestBadInputIsToldExactlyAndStopsNobody(t *testing.T) {
 		apitest.EnsureNamespace(t, ns)
 	}
 	w.node("n1", "10.200.3.200")
-	w.create(w.lease("n1", "10.210.0.0/24"))
+	w.create(w.lease("n1", "10.210.0.0/24", "purelb.io/gateways", "10.200.3.1",
+		"purelb.io/node-macs", "02:00:00:00:00:01", "purelb.io/claimed-addresses", "10.200.3.7=02:00:00:00:00:07"))
 	w.apply(fixtures)
 	through, p := w.proxied(func(*http.Request, string) fate { return pass })
 	o := &ordeal{world: w, proxy: p, services: badServices(), writes: map[string]int{}, seen: map[string]int{}}
@@ -50,7 +52,7 @@ func TestBadInputIsToldExactlyAndStopsNobody(t *testing.T) {
 		w.patchStatus(twin, `{"status":{"loadBalancer":{"ingress":[{"ip":"10.200.3.60"}]}}}`)
 		o.due(twin, 1)
 	}
-	o.running = through.allocator()
+	o.running = through.allocator(func(opt *allocator.Options) { opt.ConfigNamespaces = []string{"bank", "torn"} })
 	o.fill("full", 14)
 	for _, row := range badGroups {
 		t.Run(row.name, func(t *testing.T) { o.in(t).group(row) })
@@ -76,13 +78,16 @@ func (o *ordeal) in(t *testing.T) *ordeal {
 	return &row
 }
 
-// apply creates the ServiceGroups of a YAML text.
+// apply creates the ServiceGroups of a YAML text, in PureLB's own namespace unless it
+// says another.
 func (w *world) apply(text string) {
 	w.Helper()
 	objects, err := apitest.Parse([]byte(text))
 	must(w, err)
 	for _, o := range objects {
-		o.SetNamespace(w.namespace)
+		if o.GetNamespace() == "" {
+			o.SetNamespace(w.namespace)
+		}
 		w.create(o)
 	}
 }

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -25,37 +28,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/process"
 )
 
 // defaultWorkers is how many Services are written at a time.
 const defaultWorkers = 16
 
 // control adds the two loops to mgr, and the probes.
-func control(mgr manager.Manager, opt Options, s *services, o *opening, l *lookout) error {
+func control(mgr manager.Manager, opt Options, s *services, o *bootstrap, l *configWatcher) error {
 	c := mgr.GetCache()
 	if err := loop(mgr, "services", s, opt.Workers, o); err != nil {
 		return err
 	}
-	err := loop(mgr, "surroundings", l, 1,
-		source.Kind(c, &v2.ServiceGroup{}, once[*v2.ServiceGroup]()),
-		source.Kind(c, &v2.LBNodeAgent{}, once[*v2.LBNodeAgent]()),
+	err := loop(mgr, "cluster", l, 1,
+		source.Kind(c, &v2.ServiceGroup{}, judging(l.changed, func(g *v2.ServiceGroup) int { return config.Standing(*g) })),
+		source.Kind(c, &v2.LBNodeAgent{}, judging(l.changed, func(*v2.LBNodeAgent) int { return 0 })),
 		source.Kind(c, namespaceKind(), once[*metav1.PartialObjectMetadata](), predicate.TypedLabelChangedPredicate[*metav1.PartialObjectMetadata]{}),
 		source.Kind(c, &corev1.Node{}, once[*corev1.Node](), moved),
+		source.Kind(c, &networkingv1.ServiceCIDR{}, once[*networkingv1.ServiceCIDR](), predicate.TypedGenerationChangedPredicate[*networkingv1.ServiceCIDR]{}),
 		source.Kind(c, &coordinationv1.Lease{}, once[*coordinationv1.Lease](), predicate.TypedAnnotationChangedPredicate[*coordinationv1.Lease]{}),
 	)
 	if err != nil {
 		return err
 	}
-	return errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("book", ready(mgr, s.ledger)))
+	alive := &lockProbe{visit: func() { s.allocations.known() }}
+	return errors.Join(mgr.AddHealthzCheck("allocations", alive.answer), mgr.AddReadyzCheck("book", ready(mgr, s.allocations)))
 }
 
 // loop adds a loop which calls r for what the sources tell.
+//
+// A panic in r ends the process. It may leave the store half changed, and the other
+// workers must not decide by that. A new process reads the truth from the
+// API server.
 func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int, sources ...source.Source) error {
-	ours := true
+	ours, recoverPanic := true, false
 	c, err := controller.New(name, mgr, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		SkipNameValidation:      &ours,
+		RecoverPanic:            &recoverPanic,
 		CacheSyncTimeout:        10 * time.Minute,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, 15*time.Second),
 	})
@@ -76,14 +89,32 @@ func once[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return all })
 }
 
-// moved lets pass those updates of a Node that change its addresses.
+// judging is once for a kind of object whose status the reporter writes. An update
+// of the status alone changes no decision, unless the standing of the object is
+// another: it is only compared with what the reporter would write.
+func judging[T client.Object](changed chan struct{}, standing func(T) int) handler.TypedEventHandler[T, reconcile.Request] {
+	all := once[T]()
+	return handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: all.Create, DeleteFunc: all.Delete, GenericFunc: all.Generic,
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() && standing(e.ObjectOld) == standing(e.ObjectNew) {
+				poke(changed)
+				return
+			}
+			all.Update(ctx, e, q)
+		},
+	}
+}
+
+// moved lets pass those updates of a Node that change its addresses, or the networks of
+// its pods.
 var moved = predicate.TypedFuncs[*corev1.Node]{UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
-	return !slices.Equal(e.ObjectOld.Status.Addresses, e.ObjectNew.Status.Addresses)
+	return !slices.Equal(e.ObjectOld.Status.Addresses, e.ObjectNew.Status.Addresses) || !slices.Equal(podCIDRs(e.ObjectOld), podCIDRs(e.ObjectNew))
 }}
 
-// requeueAll has every Service looked at. Before the book is complete, that is to
+// requeueAll has every Service looked at. Before the store is complete, that is to
 // come anyway.
-func requeueAll(ctx context.Context, cached cache.Cache, l *ledger, q *queue) error {
+func requeueAll(ctx context.Context, cached cache.Cache, l *allocations, q *queue) error {
 	if !l.isOpen() {
 		return nil
 	}
@@ -98,8 +129,8 @@ func requeueAll(ctx context.Context, cached cache.Cache, l *ledger, q *queue) er
 }
 
 // ready tells whether this process does its work, or could take it over: its
-// caches are filled, and if it leads, its book is complete.
-func ready(mgr manager.Manager, l *ledger) healthz.Checker {
+// caches are filled, and if it leads, its store is complete.
+func ready(mgr manager.Manager, l *allocations) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -109,10 +140,79 @@ func ready(mgr manager.Manager, l *ledger) healthz.Checker {
 		select {
 		case <-mgr.Elected():
 			if !l.isOpen() {
-				return errors.New("the book is not complete yet")
+				return errors.New("the store is not complete yet")
 			}
 		default:
 		}
 		return nil
 	}
 }
+
+// queue is that of the loop of Services. Other parts add Services to it, so that the
+// loop looks at them. Before the loop runs, nothing is queued: the loop begins with all
+// Services anyway.
+type queue struct {
+	to atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
+}
+
+func (q *queue) use(to workqueue.TypedRateLimitingInterface[reconcile.Request]) { q.to.Store(&to) }
+
+// add lets the loop look at Services.
+func (q *queue) add(names ...types.NamespacedName) {
+	to := q.to.Load()
+	if to == nil {
+		return
+	}
+	for _, n := range names {
+		(*to).Add(reconcile.Request{NamespacedName: n})
+	}
+}
+
+// wake is add for owners of addresses.
+func (q *queue) wake(owners ...ipam.Owner) {
+	for _, o := range owners {
+		namespace, name, _ := strings.Cut(string(o), "/")
+		q.add(types.NamespacedName{Namespace: namespace, Name: name})
+	}
+}
+
+// stuckAfter is how long the allocations may be locked before the allocator counts as
+// stuck. The longest work under that lock, opening the store with 10,000 Services,
+// takes seconds.
+const stuckAfter = time.Minute
+
+// lockProbe tells whether the allocations can still be locked. An allocator whose allocations
+// stays locked decides nothing, and goes on renewing its Lease, so no other allocator
+// takes over. Only its end helps.
+//
+// The probe asks nothing else. No request to the API server is made with the allocations
+// locked, so an API server that is slow or away never fails the probe. The loops do
+// wait for the API server, so how long they take is no sign of health.
+type lockProbe struct {
+	// visit locks the allocations and unlocks them.
+	visit func()
+	// pulse is that of the visit under way. There is one at a time, so that a
+	// allocations that stays locked does not collect goroutines.
+	pulse    process.Pulse
+	underWay atomic.Bool
+}
+
+// check returns an error when the allocations have been locked for too long. It does not
+// wait for the lock: the visit that it begins is judged by the checks that follow.
+func (p *lockProbe) check(now time.Time) error {
+	if p.underWay.CompareAndSwap(false, true) {
+		p.pulse.Begin(now)
+		go func() {
+			p.visit()
+			p.pulse.End()
+			p.underWay.Store(false)
+		}()
+	}
+	if err := p.pulse.Stuck(now, stuckAfter); err != nil {
+		return fmt.Errorf("wait for the lock of the allocations: %w", err)
+	}
+	return nil
+}
+
+// answer implements healthz.Checker.
+func (p *lockProbe) answer(*http.Request) error { return p.check(time.Now()) }

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,8 +48,41 @@ func TestAServiceThatWasMadeAnewInheritsNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := texts(s.cluster.Book.Held("default/web")); got != tt.want || result.RequeueAfter > 0 != tt.waits {
+			if got := texts(s.cluster.Store.Held("default/web")); got != tt.want || result.RequeueAfter > 0 != tt.waits {
 				t.Errorf("it holds %q, want %q; it is looked at again after %s", got, tt.want, result.RequeueAfter)
+			}
+		})
+	}
+}
+
+// TestAServiceThatIsGoneIsNoLongerInDoubt is about a Service whose write was not
+// answered, and which is never written again.
+func TestAServiceThatIsGoneIsNoLongerInDoubt(t *testing.T) {
+	cluster := plain()
+	cluster.Spec.Type = corev1.ServiceTypeClusterIP
+	for _, tt := range []struct {
+		name string
+		live client.Reader
+		want int
+	}{
+		{"it was deleted", nothing{}, 0},
+		{"it has another type", reader{svc: cluster}, 0},
+		{"it is there", reader{svc: plain()}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newWriteGate(0)
+			defer f.close()
+			for _, prefix := range []string{"", "/behind/a/proxy"} {
+				_ = ask(f, http.MethodPatch, prefix+web, "timeout")
+				s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(nothing{}, tt.live, &pen{svc: plain()})
+				s.write.settled = f.settled
+				if _, err := s.Reconcile(t.Context(), named(plain())); err != nil {
+					t.Fatal(err)
+				}
+				if n := f.doubts(); n != tt.want {
+					t.Errorf("%d objects are in doubt, want %d", n, tt.want)
+				}
+				f.doubtful = map[string]bool{}
 			}
 		})
 	}

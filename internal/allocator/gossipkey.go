@@ -24,8 +24,8 @@ const (
 	gossipKeyRetry = 5 * time.Second
 )
 
-// gossipKey makes the Secret with the key of the agents' gossip where there is
-// none. What is in one that is there is its owner's business.
+// gossipKey makes the Secret with the key of the agents' gossip, if there is none. It
+// never changes a Secret.
 type gossipKey struct {
 	secrets typedcorev1.SecretInterface
 	name    string
@@ -67,7 +67,7 @@ func (k *gossipKey) ensure(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: k.name, Labels: map[string]string{"app": "purelb", "app.kubernetes.io/name": "purelb"}},
 		Type:       corev1.SecretTypeOpaque,
 		Data:       config.GossipSecret(key),
-	}, metav1.CreateOptions{})
+	}, metav1.CreateOptions{FieldManager: component})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}

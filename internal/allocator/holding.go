@@ -1,117 +1,226 @@
 package allocator
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"purelb.io/purelb/internal/pool"
-	"purelb.io/purelb/internal/selection"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
+// judged returns r as the allocations see it: a Service whose addresses another
+// controller replaced is left to that controller, unless it is known as one of ours.
+func (l *allocations) judged(r service.Request) service.Request {
+	who := owner(r)
+	if !r.Displaced() || l.isKnown(who) && l.of(who).another == "" {
+		return r
+	}
+	return r.Left("another controller replaced its addresses while no allocator was running")
+}
+
+// isKnown reports whether a Service holds something, or waits.
+func (l *allocations) isKnown(who ipam.Owner) bool {
+	return len(l.cluster.Store.Held(who)) > 0 || l.of(who).waiting != nil
+}
+
 // shown notes the terms of the Service of r, and returns which of the addresses
 // in its status it has. For a Service that was never seen before these are all
-// of them; later, one that we did not give was written there by hand.
-func (l *ledger) shown(r service.Request) []netip.Addr {
-	who := owner(r)
-	if len(l.cluster.Book.Held(who)) == 0 && l.waiting[who] == nil {
+// that PureLB vouches for. Later, an address that the store does not have for the
+// Service is forged.
+func (l *allocations) shown(r service.Request) []netip.Addr {
+	who, store := owner(r), l.cluster.Store
+	if !l.isKnown(who) {
 		l.adopt(r)
+		l.recall(r)
 	} else {
-		l.grant(who, selection.Terms(r))
-		l.reclaim(r)
+		l.grant(who, ipam.TermsOf(r))
+		for _, a := range store.Contended(who) {
+			if slices.Contains(r.Held, a) {
+				l.show(a, who) // its terms may be those of the holders now
+			}
+		}
 	}
-	booked := l.cluster.Book.Held(who)
-	return slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool {
-		return !slices.Contains(booked, a) && !slices.Contains(l.claims[a], who)
-	})
+	booked := store.Shown(who)
+	return slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool { return !slices.Contains(booked, a) })
+}
+
+// adoptAll notes what Services have, and returns them in order of age. What their
+// statuses show comes before what they showed once.
+func (l *allocations) adoptAll(requests []service.Request) []service.Request {
+	requests = slices.SortedFunc(slices.Values(requests), byAge)
+	for i, r := range requests {
+		requests[i] = l.judged(r)
+		l.adopt(requests[i])
+	}
+	for _, r := range requests {
+		l.recall(r)
+	}
+	return requests
 }
 
 // adopt notes that the Service of r has what its status shows.
-func (l *ledger) adopt(r service.Request) {
-	terms := selection.Terms(r)
-	if r.Foreign != "" {
-		terms = pool.Terms{}
+func (l *allocations) adopt(r service.Request) {
+	who, rec, terms := owner(r), l.of(owner(r)), ipam.TermsOf(r)
+	rec.uid, rec.another = r.UID, ""
+	if r.Owner == service.Anothers {
+		rec.another, terms = whyAnothers(r), ipam.Terms{Foreign: true}
 	}
-	l.uids[owner(r)] = r.UID
-	l.grant(owner(r), terms)
+	l.grant(who, terms)
 	for _, a := range r.Held {
-		var held *pool.HeldError
-		switch err := l.cluster.Book.Adopt(a, owner(r)); {
-		case err == nil:
-			l.unclaim(a, owner(r)) // of before the holders let it in
-		case errors.As(err, &held):
-			l.claims.add(a, owner(r))
-		}
+		l.show(a, who)
 	}
 }
 
-// grant notes under which terms who holds addresses. Others may get what who
-// does not want any more, and those who claim an address may be let in.
-func (l *ledger) grant(who pool.Owner, terms pool.Terms) {
-	book := l.cluster.Book
-	was := book.Terms(who)
-	book.Grant(who, terms)
-	if is := book.Terms(who); was.Key == is.Key && slices.Equal(was.Ports, is.Ports) {
+// show notes that a Service shows a.
+func (l *allocations) show(a netip.Addr, who ipam.Owner) {
+	l.wake(l.cluster.Store.Show(a, who)...)
+	l.mark(a)
+}
+
+// recall holds for the Service of r the addresses that PureLB gave it and that its
+// status does not show, as far as they are free and the Service would get them today:
+// another controller may have cleared the status, or the Service was restored from
+// a backup. The list that names them is an annotation, which users may write.
+func (l *allocations) recall(r service.Request) {
+	if r.Owner == service.Anothers {
 		return
 	}
-	for _, a := range book.Held(who) {
-		l.wake(l.claims[a]...)
-		l.stir(a)
+	for _, a := range without(r.Vouched, r.Held) {
+		if l.cluster.Fits(r, a) && l.cluster.Refuses(a, owner(r)) == nil {
+			// An address that the store refuses is held by another Service.
+			_ = l.cluster.Store.Hold(a, owner(r), l.cluster.Wide(a))
+		}
 	}
 }
 
-// hold notes that who has what was chosen for it, beside what it claims. It must
-// be free for who: if it is not, nothing may be written.
-func (l *ledger) hold(who pool.Owner, choice selection.Choice) error {
-	book := l.cluster.Book
-	for _, a := range without(choice.Result.Addresses, book.Held(who)) {
-		if slices.Contains(l.claims[a], who) {
-			continue
-		}
-		shared := l.taken(a)
-		if err := book.Hold(a, who, l.cluster.Wide(a)); err != nil {
+// grant notes under which terms a Service holds addresses. Others may get what it
+// does not want any more, and contenders may be let in.
+func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
+	store := l.cluster.Store
+	was := store.Terms(who)
+	store.Grant(who, terms)
+	is := store.Terms(who)
+	if was.Selector != is.Selector {
+		l.doubtLocals(who, store.Held(who))
+	}
+	if was.Key == is.Key && slices.Equal(was.Ports, is.Ports) {
+		return
+	}
+	for _, a := range store.Held(who) {
+		l.wake(store.Contenders(a)...)
+		l.mark(a)
+	}
+}
+
+// hold notes that a Service has what was chosen for it, beside what it shows. It must
+// be free for the Service: if it is not, nothing may be written.
+func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
+	store := l.cluster.Store
+	for _, a := range without(choice.Result.Addresses, store.Shown(who)) {
+		_, shared := store.Holder(a)
+		if err := store.Hold(a, who, l.cluster.Wide(a)); err != nil {
 			return fmt.Errorf("hold what was chosen for service %s: %w", who, err)
 		}
-		if !shared {
-			l.stirKey(a)
+		if shared {
+			l.doubtLocals(who, []netip.Addr{a})
+		} else {
+			l.mark(a)
 		}
 	}
 	return nil
 }
 
-// keepOnly frees what is held for who beside addresses.
-func (l *ledger) keepOnly(who pool.Owner, addresses []netip.Addr) {
-	for _, a := range without(l.claims.of(who), addresses) {
-		l.unclaim(a, who)
-	}
-	for _, a := range without(l.cluster.Book.Held(who), addresses) {
-		l.cluster.Book.Release(a, who)
-		l.inherit(a)
-		l.stir(a)
+// doubtLocals wakes the Services that share one of addresses with this one, and keep
+// the policy Local because all sharers have the same pods. This one is a new sharer,
+// or its selector has changed.
+func (l *allocations) doubtLocals(who ipam.Owner, addresses []netip.Addr) {
+	for _, a := range addresses {
+		l.wake(l.cluster.Store.Locals(a, who)...)
 	}
 }
 
-// forget notes that a Service is not there any more, or not of type
-// LoadBalancer.
-func (l *ledger) forget(who pool.Owner) {
+// keepOnly frees what the store has for a Service beside addresses.
+func (l *allocations) keepOnly(who ipam.Owner, addresses []netip.Addr) {
+	l.leave(l.cluster.Store.Keep(who, addresses))
+}
+
+// leave notes that a Service left addresses, and wakes the Services that are concerned.
+func (l *allocations) leave(left []netip.Addr, concerned []ipam.Owner) {
+	l.wake(concerned...)
+	l.marked = append(l.marked, left...)
+}
+
+// holdsMore reports whether the store has anything beside addresses for a Service.
+func (l *allocations) holdsMore(who ipam.Owner, addresses []netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(who)
-	l.keepOnly(who, nil)
-	l.cluster.Book.Drop(who)
-	delete(l.uids, who)
+	return len(without(l.cluster.Store.Shown(who), addresses)) > 0
+}
+
+// settle notes that the API server has a Service show these addresses. What else was
+// held for it is free, but for what it was given since that was decided.
+func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.of(who).waiting; w != nil {
+		addresses = slices.Concat(addresses, w.last.Result.Addresses)
+	}
+	l.keepOnly(who, addresses)
 	l.serve()
 }
 
-// replaces reports whether the Service with this UID is another than the one that
-// the ledger knows by its name.
-func (l *ledger) replaces(who pool.Owner, uid types.UID) bool {
+// note holds the addresses of a Service that is another controller's. They are not
+// given to Services of ours: the pools of two controllers may overlap. It returns
+// the addresses that Services of ours hold, as far as that is news.
+func (l *allocations) note(r service.Request) []netip.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known, there := l.uids[who]
-	return there && known != uid
+	before := l.cluster.Store.Contended(owner(r))
+	l.drop(owner(r))
+	l.adopt(r)
+	l.keepOnly(owner(r), r.Held)
+	l.serve()
+	return without(l.cluster.Store.Contended(owner(r)), before)
+}
+
+// holders returns the Services that hold a.
+func (l *allocations) holders(a netip.Addr) []ipam.Owner {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Store.Holders(a)
+}
+
+// takeOver makes a Service ours that was another controller's, and frees what that
+// controller gave it.
+func (l *allocations) takeOver(who ipam.Owner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keepOnly(who, nil)
+	l.of(who).another = ""
+	l.serve()
+}
+
+// forget frees what the Service of this name holds, which is gone. If it is the Service
+// with the UID remaining, it is not gone, and forget does nothing and reports false.
+func (l *allocations) forget(who ipam.Owner, remaining types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if remaining != "" && !l.isReplaced(who, remaining) {
+		return false
+	}
+	l.leave(l.cluster.Store.Forget(who))
+	l.drop(who)
+	delete(l.services, who)
+	l.serve()
+	return true
+}
+
+// isReplaced reports whether another Service than that with this UID is known by the
+// name.
+func (l *allocations) isReplaced(who ipam.Owner, uid types.UID) bool {
+	known := l.services[who]
+	return known != nil && known.uid != "" && known.uid != uid
 }

@@ -48,16 +48,16 @@ func TestAStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 
 func TestARestartInItsPodLeadsAtOnce(t *testing.T) {
 	w := newWorld(t)
-	name, seconds := "allocator-1", int32(20)
+	name, seconds := "allocator-1", int32(3600)
 	now := metav1.NowMicro()
 	w.create(w.small("default"), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "purelb-allocator"},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	})
-	w.allocator(func(o *allocator.Options) { o.Identity = name })
+	w.allocator(func(o *allocator.Options) { o.Identity, o.LeaseDuration = name, time.Hour })
 	svc := balancer("svc")
 	w.create(svc)
-	w.within(10*time.Second, func() error {
+	w.soon(func() error { // and not when the Lease has ended
 		if addressesOf(fetch(w, svc)) == "" {
 			return errNotYet
 		}
@@ -102,6 +102,7 @@ func TestProbesTellWhenTheBookIsComplete(t *testing.T) {
 		})
 	}
 	answers("http://"+health+"/healthz", http.StatusOK)
+	answers("http://"+health+"/healthz/allocations", http.StatusOK)
 	answers("http://"+health+"/readyz", http.StatusInternalServerError)
 	close(open)
 	answers("http://"+health+"/readyz", http.StatusOK)

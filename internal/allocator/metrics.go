@@ -1,53 +1,86 @@
 package allocator
 
 import (
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/selection"
+	"purelb.io/purelb/internal/ipam"
 )
 
-// metrics are what the allocator counts. What can be read off the ledger is
+// metrics are what the allocator counts. What can be read off the allocations is
 // read when it is asked for.
 type metrics struct {
 	rejected     *prometheus.CounterVec
-	allocations  map[string]*prometheus.CounterVec // by the kind of selection.Count
+	given        map[string]*prometheus.CounterVec // by the kind of ipam.Count
 	statusWrites *prometheus.CounterVec
 	updates      prometheus.Counter
 	updateErrors prometheus.Counter
+	restored     prometheus.Counter
 	loaded       prometheus.Gauge
+	quarantined  prometheus.Gauge
 
-	usages        func() []usage
+	unknown unknownPools
+	groups  countedGroups
+
+	// allocations says what is in use, and which Services wait.
+	allocations   *allocations
 	outOfScope    func() []v2.ServiceGroup
 	size          *prometheus.Desc
 	inUse         *prometheus.Desc
+	available     *prometheus.Desc
+	capacity      *prometheus.Desc
+	waiting       *prometheus.Desc
+	oldest        *prometheus.Desc
+	foreignNow    *prometheus.Desc
 	outOfScopeNow *prometheus.Desc
 }
 
 // newMetrics returns metrics that read 0, for registration as a collector.
-func newMetrics(usages func() []usage, outOfScope func() []v2.ServiceGroup) *metrics {
+func newMetrics(l *allocations, outOfScope func() []v2.ServiceGroup) *metrics {
 	m := &metrics{
 		rejected: vector("purelb_address_pool_allocation_rejected_total", "Allocations that were refused, by ServiceGroup and reason.", "pool", "reason"),
-		allocations: map[string]*prometheus.CounterVec{
-			selection.CountMultiPool: vector("purelb_address_pool_multipool_allocations_total",
+		given: map[string]*prometheus.CounterVec{
+			ipam.CountMultiPool: vector("purelb_address_pool_multipool_allocations_total",
 				"Allocations of an address of every range of a ServiceGroup.", "pool"),
-			selection.CountPartial: vector("purelb_address_pool_multipool_partial_total",
+			ipam.CountPartial: vector("purelb_address_pool_multipool_partial_total",
 				"Allocations of an address of some ranges of a ServiceGroup, where others had none to give.", "pool"),
-			selection.CountBalanced: vector("purelb_address_pool_balance_pools_allocations_total",
+			ipam.CountBalanced: vector("purelb_address_pool_balance_pools_allocations_total",
 				"Allocations from the range of a ServiceGroup that had the fewest addresses in use.", "pool"),
 		},
 		statusWrites: vector("purelb_allocator_sg_status_writes_total", "Writes of the status of ServiceGroups, by outcome.", "outcome"),
 		updates:      prometheus.NewCounter(opts("purelb_k8s_client_updates_total", "Writes of Services.")),
 		updateErrors: prometheus.NewCounter(opts("purelb_k8s_client_update_errors_total", "Writes of Services that failed.")),
+		restored: prometheus.NewCounter(opts("purelb_allocator_service_status_restored_total",
+			"Statuses of Services that were written again because another controller had changed them.")),
 		loaded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "purelb_k8s_client_config_loaded_bool",
 			Help: "1 once the configuration was read.",
 		}),
-		usages: usages, outOfScope: outOfScope,
+		quarantined: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "purelb_addresses_quarantined",
+			Help: "Addresses that no Service is given, because a machine outside the cluster answers for them.",
+		}),
+		allocations: l, outOfScope: outOfScope,
 		size:  prometheus.NewDesc("purelb_address_pool_size", "Addresses of a ServiceGroup.", []string{"pool"}, nil),
 		inUse: prometheus.NewDesc("purelb_address_pool_addresses_in_use", "Addresses of a ServiceGroup that Services hold.", []string{"pool"}, nil),
+		available: prometheus.NewDesc("purelb_address_pool_available",
+			"Addresses of a ServiceGroup that can be given to Services now.", []string{"pool", "family"}, nil),
+		capacity: prometheus.NewDesc("purelb_address_pool_capacity",
+			"Addresses of a ServiceGroup that Services hold or can be given now.", []string{"pool", "family"}, nil),
+		waiting: prometheus.NewDesc("purelb_services_waiting",
+			"Services that wait for an address, by ServiceGroup and reason.", []string{"pool", "reason"}, nil),
+		oldest: prometheus.NewDesc("purelb_services_oldest_waiting_seconds",
+			"For how long the first of these Services has waited since the allocator began to lead.", []string{"pool", "reason"}, nil),
+		foreignNow: prometheus.NewDesc("purelb_services_foreign",
+			"Services of type LoadBalancer that PureLB leaves to others, by reason.", []string{"reason"}, nil),
 		outOfScopeNow: prometheus.NewDesc("purelb_servicegroups_out_of_scope",
-			"ServiceGroups that are not used, because they are not in the namespace that PureLB is installed in.",
+			"ServiceGroups that are not used, because they are in a namespace that does not count.",
 			[]string{"namespace", "name", "type"}, nil),
 	}
 	for _, outcome := range []string{"success", "conflict", "forbidden", "other"} {
@@ -66,8 +99,8 @@ func vector(name, help string, labels ...string) *prometheus.CounterVec {
 
 // counted are the metrics that are kept.
 func (m *metrics) counted() []prometheus.Collector {
-	all := []prometheus.Collector{m.rejected, m.statusWrites, m.updates, m.updateErrors, m.loaded}
-	for _, vector := range m.allocations {
+	all := []prometheus.Collector{m.rejected, m.statusWrites, m.updates, m.updateErrors, m.restored, m.loaded, m.quarantined}
+	for _, vector := range m.given {
 		all = append(all, vector)
 	}
 	return all
@@ -78,19 +111,24 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.counted() {
 		c.Describe(ch)
 	}
-	ch <- m.size
-	ch <- m.inUse
-	ch <- m.outOfScopeNow
+	for _, d := range []*prometheus.Desc{m.size, m.inUse, m.available, m.capacity, m.waiting, m.oldest, m.foreignNow, m.outOfScopeNow} {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, u := range m.usages() {
+	for _, u := range m.allocations.usages() {
 		name := u.group.DisplayName()
-		m.begin(name)
+		m.begin(u.group)
 		ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, u.size, name)
 		ch <- prometheus.MustNewConstMetric(m.inUse, prometheus.GaugeValue, float64(u.total()), name)
+		for f, free := range u.free {
+			ch <- prometheus.MustNewConstMetric(m.available, prometheus.GaugeValue, float64(free), name, f.String())
+			ch <- prometheus.MustNewConstMetric(m.capacity, prometheus.GaugeValue, float64(u.capacity(f)), name, f.String())
+		}
 	}
+	m.collectServices(ch)
 	for _, g := range m.outOfScope() {
 		ch <- prometheus.MustNewConstMetric(m.outOfScopeNow, prometheus.GaugeValue, 1, g.Namespace, g.Name, kindOf(g.Spec))
 	}
@@ -99,27 +137,25 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// begin has the counters of a group read 0 before there is anything to count:
-// what appears with its first event shows no increase.
-func (m *metrics) begin(group string) {
-	for _, reason := range []string{
-		"exhausted", "port_conflict", "sharing_key_conflict", "multipool_refused", "namespace_denied", "no_usable_pool", "other",
-	} {
-		m.rejected.WithLabelValues(group, reason)
+// collectServices tells of Services that have no address from PureLB.
+func (m *metrics) collectServices(ch chan<- prometheus.Metric) {
+	for b, s := range m.allocations.backlogs(m.unknown.label) {
+		ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(s.services), b.group, b.reason)
+		ch <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, time.Since(s.since).Seconds(), b.group, b.reason)
 	}
-	for _, vector := range m.allocations {
-		vector.WithLabelValues(group)
+	for reason, n := range m.allocations.foreign() {
+		ch <- prometheus.MustNewConstMetric(m.foreignNow, prometheus.GaugeValue, float64(n), reason)
 	}
 }
 
 // reject counts a refusal.
-func (m *metrics) reject(r *selection.Refusal) {
-	m.rejected.WithLabelValues(r.Pool, r.Metric).Inc()
+func (m *metrics) reject(r *ipam.Refusal) {
+	m.rejected.WithLabelValues(m.unknown.label(r), r.Metric).Inc()
 }
 
 // allocated counts an allocation.
-func (m *metrics) allocated(c selection.Count) {
-	if vector, known := m.allocations[c.Kind]; known {
+func (m *metrics) allocated(c ipam.Count) {
+	if vector, known := m.given[c.Kind]; known {
 		vector.WithLabelValues(c.Pool).Inc()
 	}
 }
@@ -135,4 +171,43 @@ func kindOf(spec v2.ServiceGroupSpec) string {
 		return "external"
 	}
 	return "local"
+}
+
+// mostUnknownPools is how many names of ServiceGroups that do not exist become
+// labels of a metric. Any user can write such names, and each one costs a time
+// series.
+const mostUnknownPools = 100
+
+// longestPoolName is the length of the longest "namespace/name" of an object.
+const longestPoolName = 63 + 1 + 253
+
+// unknownPools are the names of ServiceGroups that Services asked for and that do
+// not exist.
+type unknownPools struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// label returns the pool that r counts for: the name that was asked for, even if
+// there is no such group, as long as there are few of these.
+func (u *unknownPools) label(r *ipam.Refusal) string {
+	if r.Named == "" || !fitsLabel(r.Named) {
+		return r.Pool
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.seen[r.Named] && len(u.seen) >= mostUnknownPools {
+		return r.Pool
+	}
+	if u.seen == nil {
+		u.seen = map[string]bool{}
+	}
+	u.seen[r.Named] = true
+	return r.Named
+}
+
+// fitsLabel reports whether name can be the value of a label that people read.
+func fitsLabel(name string) bool {
+	return len(name) <= longestPoolName && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }

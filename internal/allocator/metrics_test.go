@@ -1,25 +1,150 @@
 package allocator
 
 import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
-func TestRefusalsAreCountedTogetherForGroupsThatDoNotExist(t *testing.T) {
-	s, m, all := newShop(t), newMetrics(func() []usage { return nil }, nil), prometheus.NewRegistry()
-	for _, name := range []string{"nowhere", "elsewhere", "not UTF-8: \xff"} {
-		d, err := s.decide(s.wants(name, func(r *service.Request) { r.Group = name }))
-		if err != nil || !d.news {
-			t.Fatal(d, err)
-		}
-		m.reject(d.Refusal)
-	}
-	all.MustRegister(m.rejected)
+// published are the values of the metrics of this name, one "labels=value" each.
+func published(t *testing.T, m *metrics, name string) []string {
+	t.Helper()
+	all := prometheus.NewRegistry()
+	all.MustRegister(m)
 	families, err := all.Gather()
-	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 1 || families[0].GetMetric()[0].GetCounter().GetValue() != 3 {
-		t.Errorf("%v, %v", families, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, f := range families {
+		for _, one := range f.GetMetric() {
+			var labels []string
+			for _, l := range one.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			if f.GetName() == name {
+				texts = append(texts, fmt.Sprintf("%s=%g", strings.Join(labels, ","), one.GetGauge().GetValue()+one.GetCounter().GetValue()))
+			}
+		}
+	}
+	return texts
+}
+
+func (s *shop) metrics() *metrics {
+	return newMetrics(s.allocations, func() []v2.ServiceGroup { return nil })
+}
+
+func TestAvailableCountsWhatCanBeGivenOut(t *testing.T) {
+	parse := func(text, subnet string, exclude ...string) ipam.Pool {
+		p, err := ipam.ParsePool(text, subnet, "default", exclude...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	draining := parse("198.51.100.1-198.51.100.9", "198.51.100.0/24")
+	draining.Draining = true
+	g := ipam.Group{Name: "default", Announce: ipam.AnnounceRemote, Pools: []ipam.Pool{
+		parse("192.0.2.1-192.0.2.8", "192.0.2.0/24", "192.0.2.7"), draining, parse("2001:db8::/64", "2001:db8::/64"),
+	}}
+	s := newShop(t)
+	s.change(clusterState{
+		config:  config.Config{Groups: ipam.Groups{Usable: []ipam.Group{g}}},
+		blocked: map[netip.Addr]string{netip.MustParseAddr("192.0.2.8"): "address of node node-1"},
+	})
+	s.gets(s.wants("web"), "192.0.2.1")
+	if diff := cmp.Diff([]string{"IPv4,default=5", "IPv6,default=9.223372036854776e+18"}, published(t, s.metrics(), "purelb_address_pool_available")); diff != "" {
+		t.Errorf("available (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"IPv4,default=6", "IPv6,default=9.223372036854776e+18"}, published(t, s.metrics(), "purelb_address_pool_capacity")); diff != "" {
+		t.Errorf("capacity (-want +got):\n%s", diff)
+	}
+}
+
+func TestServicesThatWaitAreCountedForAsLongAsTheyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+		m := s.metrics()
+		web := s.gets(s.wants("web"), "192.0.2.1")
+		s.gets(s.wants("first"), "")
+		time.Sleep(time.Hour)
+		s.gets(s.wants("second"), "")
+		s.gets(s.wants("lost", func(r *service.Request) { r.Group = "nowhere" }), "")
+		for name, want := range map[string][]string{
+			"purelb_services_waiting":                {"default,exhausted=2", "nowhere,unknown_pool=1"},
+			"purelb_services_oldest_waiting_seconds": {"default,exhausted=3600", "nowhere,unknown_pool=0"},
+		} {
+			got := published(t, m, name)
+			slices.Sort(got)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+		s.forget(owner(web))
+		s.gets(s.wants("third"), "")
+		if got := published(t, m, "purelb_services_waiting"); !slices.Contains(got, "default,exhausted=2") {
+			t.Errorf("after an address was freed and another Service came: %q", got)
+		}
+	})
+}
+
+func TestServicesOfOthersAreCounted(t *testing.T) {
+	class := "example.com/lb"
+	for _, tt := range []struct {
+		name   string
+		change func(*corev1.Service)
+		want   string
+	}{
+		{"it is ours", func(*corev1.Service) {}, ""},
+		{"it has another class", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class }, foreignClass},
+		{"it has no cluster IP", func(svc *corev1.Service) { svc.Spec.ClusterIP = corev1.ClusterIPNone }, foreignHeadless},
+		{"another controller gave it an address", func(svc *corev1.Service) {
+			svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}}
+		}, foreignController},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			svc := plain(tt.change)
+			s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(reader{svc: svc}, reader{svc: svc}, &pen{svc: svc})
+			if _, err := s.Reconcile(t.Context(), named(svc)); err != nil {
+				t.Fatal(err)
+			}
+			for reason, n := range s.allocations.foreign() {
+				if want := reason == tt.want; (n == 1) != want {
+					t.Errorf("%d Services are counted as %s", n, reason)
+				}
+			}
+			s.forget(client.ObjectKeyFromObject(svc), "")
+			if n := s.allocations.foreign()[tt.want]; n != 0 {
+				t.Errorf("%d Services are counted when it is gone", n)
+			}
+		})
+	}
+}
+
+func TestAConflictIsNoErrorOfAWrite(t *testing.T) {
+	s, p := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9")), &pen{svc: plain()}
+	p.svc.ResourceVersion = "7"
+	loop := s.loop(reader{svc: plain()}, reader{svc: plain()}, p)
+	if _, err := loop.Reconcile(t.Context(), named(plain())); err != nil || len(p.done) != 1 {
+		t.Fatalf("%d writes, error %v", len(p.done), err)
+	}
+	if n := testutil.ToFloat64(loop.metrics.updateErrors); n != 0 {
+		t.Errorf("%g errors are counted after a conflict", n)
 	}
 }

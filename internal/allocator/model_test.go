@@ -1,280 +1,388 @@
 package allocator
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/pool"
-	"purelb.io/purelb/internal/selection"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
 // model is an API server with Services, a cache of it that lags behind, and a
-// ledger at work between them. Writes fail in all the ways that there are.
+// allocations at work between them. Writes fail in all the ways that there are, and
+// another controller writes the same statuses.
 type model struct {
-	t       *rapid.T
-	ledger  *ledger
-	version int
+	t           *rapid.T
+	allocations *allocations
+	version     int
+	// byDefault says that PureLB serves Services without a class.
+	byDefault bool
 	// live is what the API server has, cached what the cache has of it.
-	live, cached map[pool.Owner]object
-	// late are writes that nobody has heard of, and that may still be done;
-	// doubts are the versions that they are for.
+	live, cached map[ipam.Owner]*corev1.Service
+	// late are writes whose answer was lost and that may still be done; doubts are
+	// the versions that such writes are for.
 	late   []write
-	doubts map[pool.Owner]int
+	doubts map[ipam.Owner]string
 	// busy are decisions that are being written.
-	busy map[pool.Owner]write
+	busy map[ipam.Owner]write
 	// queue are those to be looked at.
-	queue map[pool.Owner]bool
-	// groups are what there is to give.
-	groups []config.Group
+	queue map[ipam.Owner]bool
+	// groups are what there is to give, and namespaces the labels of those that have
+	// Services.
+	groups     []ipam.Group
+	namespaces map[string]map[string]string
 	// keyed are those that have ever had a sharing key.
-	keyed map[pool.Owner]bool
-}
-
-// object is a version of a Service.
-type object struct {
-	version int
-	request service.Request
-	// reason and message are its condition.
-	reason, message string
-	// forged says that the status was edited by hand.
-	forged bool
+	keyed map[ipam.Owner]bool
+	// given is what PureLB wrote last into the status of a Service, and foreign what
+	// another controller wrote there since.
+	given, foreign map[ipam.Owner][]netip.Addr
 }
 
 // write gives a version of a Service what was decided.
 type write struct {
-	who     pool.Owner
-	version int
-	result  service.Result
+	who    ipam.Owner
+	svc    *corev1.Service
+	result service.Result
 }
 
 func newModel(t *rapid.T) *model {
-	m := &model{t: t, live: map[pool.Owner]object{}, cached: map[pool.Owner]object{}, queue: map[pool.Owner]bool{}, keyed: map[pool.Owner]bool{}}
-	m.groups = someGroups(t)
+	m := &model{
+		t: t, byDefault: true, live: map[ipam.Owner]*corev1.Service{}, cached: map[ipam.Owner]*corev1.Service{},
+		queue: map[ipam.Owner]bool{}, keyed: map[ipam.Owner]bool{}, given: map[ipam.Owner][]netip.Addr{}, foreign: map[ipam.Owner][]netip.Addr{},
+	}
+	m.someGroups()
 	m.restart()
 	return m
 }
 
 // restart is another allocator, with a cache as it is.
 func (m *model) restart() {
-	m.late, m.doubts, m.busy = nil, map[pool.Owner]int{}, map[pool.Owner]write{}
-	m.queue = map[pool.Owner]bool{}
-	m.ledger = newLedger(func(owners ...pool.Owner) {
+	m.late, m.doubts, m.busy = nil, map[ipam.Owner]string{}, map[ipam.Owner]write{}
+	m.queue = map[ipam.Owner]bool{}
+	m.allocations = newAllocations(func(owners ...ipam.Owner) {
 		for _, o := range owners {
 			m.queue[o] = true
 		}
 	})
 	m.configure()
 	var all []service.Request
-	for _, o := range m.live {
-		all = append(all, o.request)
+	for who, svc := range m.live {
+		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			all = append(all, service.Read(svc, m.byDefault))
+		}
+		m.queue[who] = true // the cache tells of all, and the sweep finds leftovers
 	}
-	m.ledger.open(all)
+	m.allocations.open(all)
 }
 
-// configure tells the ledger of the groups, and has every Service looked at.
+// configure tells the allocations of the groups, and has every Service looked at.
 func (m *model) configure() {
-	m.ledger.change(surroundings{config: config.Config{Groups: m.groups}})
+	m.allocations.change(m.state())
 	for who := range m.cached {
 		m.queue[who] = true
 	}
 }
 
-// someGroups are two small groups, of which the second has two pools.
-func someGroups(t *rapid.T) []config.Group {
-	draw := func(text, subnet string, exclude ...string) pool.Pool {
-		p, err := pool.Parse(text, subnet, "default", exclude...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Draining = rapid.IntRange(0, 4).Draw(t, "drain") == 0
-		return p
-	}
-	last := rapid.SampledFrom([]string{"1", "2", "3"})
-	out := rapid.SampledFrom([][]string{nil, nil, {"192.0.2.1"}}).Draw(t, "excluded")
-	flip := func(name string) bool { return rapid.IntRange(0, 3).Draw(t, name) == 0 }
-	first := config.Group{Name: "default", Announce: config.AnnounceRemote, SharedAcrossNamespaces: flip("wide"), Pools: []pool.Pool{
-		draw("192.0.2.1-192.0.2."+last.Draw(t, "last"), "192.0.2.0/24", out...),
-		draw("2001:db8::1-2001:db8::"+last.Draw(t, "last"), "2001:db8::/64"),
-	}}
-	second := config.Group{Name: "second", Announce: config.AnnounceRemote, MultiPool: flip("multi"), Pools: []pool.Pool{
-		draw("198.51.100.1-198.51.100."+last.Draw(t, "last"), "198.51.100.0/24"),
-		draw("203.0.113.1-203.0.113."+last.Draw(t, "last"), "203.0.113.0/24"),
-	}}
-	return []config.Group{first, second}
-}
-
-func (m *model) anyone() pool.Owner {
-	return pool.Owner(rapid.SampledFrom([]string{"red/a", "red/b", "red/c", "red/d", "blue/a", "blue/b"}).Draw(m.t, "service"))
+func (m *model) anyone() ipam.Owner {
+	return ipam.Owner(rapid.SampledFrom([]string{"red/a", "red/b", "red/c", "red/d", "blue/a", "blue/b"}).Draw(m.t, "service"))
 }
 
 // put makes a new version of a Service.
-func (m *model) put(who pool.Owner, o object) {
+func (m *model) put(who ipam.Owner, svc *corev1.Service) {
 	m.version++
-	o.version = m.version
-	m.live[who] = o
-	m.keyed[who] = m.keyed[who] || o.request.SharingKey != ""
+	svc.ResourceVersion = strconv.Itoa(m.version)
+	m.live[who] = svc
+	m.keyed[who] = m.keyed[who] || svc.Annotations[service.AnnotationSharing] != ""
 }
 
-func (m *model) create(who pool.Owner) {
+// change makes a new version of a Service, if there is one.
+func (m *model) change(who ipam.Owner, change func(*corev1.Service)) {
+	if svc, there := m.live[who]; there {
+		svc = svc.DeepCopy()
+		change(svc)
+		m.put(who, svc)
+	}
+}
+
+func (m *model) create(who ipam.Owner) {
 	if _, there := m.live[who]; there {
 		return
 	}
-	r := service.Request{Namespace: who.Namespace(), Name: string(who[len(who.Namespace())+1:]), Created: time.Unix(int64(m.version), 0)}
-	r.UID = types.UID(r.Created.String())
-	m.want(&r)
-	m.put(who, object{request: r})
+	created := metav1.Unix(int64(m.version), 0)
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Namespace: who.Namespace(), Name: string(who[len(who.Namespace())+1:]), CreationTimestamp: created,
+		UID: types.UID(fmt.Sprint(m.version)), Annotations: map[string]string{},
+	}}
+	svc.Spec.ClusterIP = "10.96.0.1"
+	delete(m.given, who)
+	m.balance(svc)
+	m.want(svc)
+	m.put(who, svc)
 }
 
-// edit changes what a Service wants, as its user may.
-func (m *model) edit(who pool.Owner) {
-	if o, there := m.live[who]; there {
-		m.want(&o.request)
-		m.put(who, o)
+// balance makes svc one of type LoadBalancer, of any class.
+func (m *model) balance(svc *corev1.Service) {
+	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+	if class := rapid.SampledFrom([]string{"", "", "", service.ClassV2, "example.com/lb"}).Draw(m.t, "class"); class != "" {
+		svc.Spec.LoadBalancerClass = &class
 	}
 }
 
-// want makes r ask for anything.
-func (m *model) want(r *service.Request) {
+// retype changes the type of a Service, as the API server does it: with another type
+// it has no class, and no load balancer.
+func (m *model) retype(who ipam.Owner) {
+	m.change(who, func(svc *corev1.Service) {
+		if svc.Spec.Type == corev1.ServiceTypeClusterIP {
+			m.balance(svc)
+			return
+		}
+		svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeClusterIP, nil
+		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	})
+}
+
+// want makes svc ask for anything.
+func (m *model) want(svc *corev1.Service) {
 	t := m.t
-	r.Families = rapid.SampledFrom([][]addr.Family{{addr.V4}, {addr.V6}, {addr.V4, addr.V6}}).Draw(t, "families")
-	r.Policy = rapid.SampledFrom([]service.Policy{service.All, service.Some}).Draw(t, "policy")
-	r.Group = rapid.SampledFrom([]string{"", "", "default", "second", "nowhere"}).Draw(t, "group")
-	r.SharingKey = rapid.SampledFrom([]string{"", "", "key", "key", "other"}).Draw(t, "key")
-	r.Ports = rapid.SampledFrom([][]service.Port{{{Protocol: "TCP", Number: 80}}, {{Protocol: "UDP", Number: 80}},
-		{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}}}).Draw(t, "ports")
-	r.Asked = nil
-	for _, text := range rapid.SampledFrom([][]string{nil, nil, nil, {"192.0.2.1"}, {"192.0.2.2"}, {"192.0.2.2", "2001:db8::1"}, {"198.51.100.1"}, {"10.0.0.1"}}).Draw(t, "asked") {
-		r.Asked = append(r.Asked, netip.MustParseAddr(text))
+	dual := []corev1.IPFamily{"IPv4", "IPv6"}
+	switch policy := rapid.SampledFrom([]corev1.IPFamilyPolicy{"SingleStack", "RequireDualStack", "PreferDualStack"}).Draw(t, "policy"); policy {
+	case "SingleStack":
+		one := rapid.IntRange(0, 1).Draw(t, "family")
+		svc.Spec.IPFamilyPolicy, svc.Spec.IPFamilies = &policy, dual[one:one+1]
+	default:
+		svc.Spec.IPFamilyPolicy, svc.Spec.IPFamilies = &policy, dual
 	}
-	r.MultiPool = nil
-	if on := rapid.IntRange(0, 7).Draw(t, "multi-pool"); on < 2 {
-		yes := on == 1
-		r.MultiPool = &yes
-	}
-	r.Reevaluate = rapid.IntRange(0, 5).Draw(t, "re-evaluate") == 0
-}
-
-// forge writes addresses into a status by hand, once we have written it.
-func (m *model) forge(who pool.Owner) {
-	if o, there := m.live[who]; there && o.reason != "" {
-		o.request.Held = []netip.Addr{netip.MustParseAddr(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.3", "2001:db8::2"}).Draw(m.t, "forged"))}
-		o.forged = true
-		m.put(who, o)
-	}
-}
-
-// forged reports whether a status says what is not true. An allocator that
-// starts then has nothing to tell it by.
-func (m *model) forged() bool {
-	for _, o := range m.live {
-		if o.forged {
-			return true
+	annotate := func(name string, values ...string) {
+		delete(svc.Annotations, name)
+		if value := rapid.SampledFrom(values).Draw(t, name); value != "" {
+			svc.Annotations[name] = value
 		}
 	}
-	return false
+	annotate(service.AnnotationGroup, "", "", "", "default", "second", "second", "cloud", "cloud", "team/second", "other/second", "nowhere")
+	annotate(service.AnnotationSharing, "", "", "key", "key", "other")
+	annotate(service.AnnotationAddresses, "", "", "", "192.0.2.1", "192.0.2.2", "192.0.2.2,2001:db8::1", "198.51.100.1", "172.31.1.0", "10.0.0.1")
+	annotate(service.AnnotationMultiPool, "", "", "", "", "", "", "false", "true")
+	annotate(service.AnnotationReevaluate, "", "", "", "", "", "true")
+	svc.Labels = rapid.SampledFrom([]map[string]string{nil, {"tier": "gold"}}).Draw(t, "labels")
+	svc.Spec.Ports = rapid.SampledFrom([][]corev1.ServicePort{{{Port: 80}}, {{Protocol: "UDP", Port: 80}}, {{Port: 80}, {Port: 443}}}).Draw(t, "ports")
 }
 
-func (m *model) remove(who pool.Owner) { delete(m.live, who) }
+// foreignOnly is an address that is in no group.
+const foreignOnly = "10.9.9.9"
 
-// sync brings the cache up to date, for one Service.
-func (m *model) sync(who pool.Owner) {
-	o, there := m.live[who]
-	if !there {
-		delete(m.cached, who)
-	} else {
-		m.cached[who] = o
+// meddle is another controller, which writes the status of a Service as it likes.
+func (m *model) meddle(who ipam.Owner) {
+	m.change(who, func(svc *corev1.Service) {
+		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			return
+		}
+		before, present := service.Ingress(svc), svc.Status.LoadBalancer.Ingress
+		ip := rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.3", "2001:db8::2", "198.51.100.1", foreignOnly}).Draw(m.t, "ip")
+		switch rapid.SampledFrom([]string{"clear", "replace", "add", "name", "ports"}).Draw(m.t, "meddle") {
+		case "clear":
+			present = nil
+		case "replace":
+			present = []corev1.LoadBalancerIngress{{IP: ip}}
+		case "add":
+			present = append(present, corev1.LoadBalancerIngress{IP: ip})
+		case "name":
+			present = append(present, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+		case "ports":
+			for i := range present {
+				present[i].Ports = []corev1.PortStatus{{Port: 80, Protocol: "TCP"}}
+			}
+		}
+		svc.Status.LoadBalancer.Ingress = present
+		if a := netip.MustParseAddr(ip); slices.Contains(service.Ingress(svc), a) && !slices.Contains(before, a) {
+			m.foreign[who] = append(m.foreign[who], a)
+		}
+	})
+}
+
+// strip takes some of our annotations off a Service, as a tool does that keeps a
+// manifest as it is.
+func (m *model) strip(who ipam.Owner) {
+	m.change(who, func(svc *corev1.Service) {
+		for _, name := range []string{service.AnnotationAllocatedBy, service.AnnotationAllocatedAddresses, service.AnnotationAllocatedFrom, service.AnnotationPoolType} {
+			if rapid.Bool().Draw(m.t, name) {
+				delete(svc.Annotations, name)
+			}
+		}
+	})
+}
+
+func (m *model) remove(who ipam.Owner) { delete(m.live, who) }
+
+// sync brings the cache up to date, for one Service. It has only those of type
+// LoadBalancer.
+func (m *model) sync(who ipam.Owner) {
+	delete(m.cached, who)
+	if svc, there := m.live[who]; there && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		m.cached[who] = svc
 	}
 	m.queue[who] = true
 }
 
 // look is what the loop does for one Service, without a pause.
-func (m *model) look(who pool.Owner, outcome string) {
+func (m *model) look(who ipam.Owner, outcome string) {
 	m.begin(who)
 	m.finish(who, outcome)
 }
 
-// begin decides for a Service. The write is done later: meanwhile others are
-// looked at.
-func (m *model) begin(who pool.Owner) {
+// begin decides for a Service, as services.Reconcile does. The write is done later:
+// meanwhile others are looked at.
+func (m *model) begin(who ipam.Owner) {
 	if _, busy := m.busy[who]; busy {
 		return
 	}
 	delete(m.queue, who)
-	o, there := m.cached[who]
+	svc, there := m.cached[who]
 	if !there {
-		if _, exists := m.live[who]; exists {
-			m.queue[who] = true
-		}
-		if now, exists := m.live[who]; !exists || m.ledger.replaces(who, now.request.UID) {
-			m.forget(who)
-		}
+		m.gone(who)
 		return
 	}
-	if m.ledger.replaces(who, o.request.UID) {
-		if m.live[who].request.UID != o.request.UID {
+	r, standing := m.allocations.identify(service.Read(svc, m.byDefault))
+	if standing == replaced {
+		if now, exists := m.live[who]; !exists || now.UID != r.UID {
 			m.queue[who] = true
 			return
 		}
-		m.forget(who)
+		m.forget(who, r.UID)
+		r, standing = m.allocations.identify(r)
 	}
-	before := m.ledger.cluster.Book.Held(who)
-	d, err := m.ledger.decide(o.request)
+	switch standing {
+	case another:
+		m.leave(who, svc, r)
+		return
+	case formerlyAnother:
+		if m.outdated(who, svc, nil) {
+			return
+		}
+		m.allocations.takeOver(who)
+		r, _ = m.allocations.identify(r)
+	}
+	before := m.allocations.cluster.Store.Held(who)
+	d, err := m.allocations.decide(r)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.fair(who, without(d.Result.Addresses, o.request.Held), before)
-	m.busy[who] = write{who, o.version, d.Result}
+	m.fair(who, without(d.Result.Addresses, r.Held), before)
+	if m.doubts[who] == "" {
+		m.lawful(r, without(without(d.Result.Addresses, r.Held), m.given[who]))
+	}
+	if r.Owner == service.Contested {
+		d.Result = contested(d.Result, "another")
+	}
+	m.busy[who] = write{who, svc, d.Result}
 }
 
-func (m *model) forget(who pool.Owner) {
-	m.ledger.forget(who)
+// gone is for a Service that the cache does not have.
+func (m *model) gone(who ipam.Owner) {
+	now, exists := m.live[who]
+	if exists && now.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		m.queue[who] = true
+		m.forget(who, now.UID)
+		return
+	}
+	m.forget(who, "")
+	if exists {
+		m.release(who, now)
+	}
+}
+
+// leave is for a Service that is another controller's.
+func (m *model) leave(who ipam.Owner, svc *corev1.Service, r service.Request) {
+	if m.outdated(who, svc, r.Held) {
+		return
+	}
+	m.allocations.note(r)
+	m.release(who, svc)
+}
+
+// release takes our annotations and condition off a Service.
+func (m *model) release(who ipam.Owner, svc *corev1.Service) {
+	patch, err := service.ReleasePatch(svc)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if patch != nil && !m.apply(who, svc, patch) {
+		m.queue[who] = true
+	}
+	delete(m.doubts, who)
+}
+
+// outdated reports whether something is held for a Service beside addresses, and
+// svc is not its newest version.
+func (m *model) outdated(who ipam.Owner, svc *corev1.Service, addresses []netip.Addr) bool {
+	now, exists := m.live[who]
+	outdated := m.allocations.holdsMore(who, addresses) && (!exists || now.ResourceVersion != svc.ResourceVersion)
+	if outdated {
+		m.queue[who] = true
+	}
+	return outdated
+}
+
+func (m *model) forget(who ipam.Owner, remaining types.UID) {
+	if !m.allocations.forget(who, remaining) {
+		return
+	}
 	delete(m.doubts, who)
 }
 
 // fair fails if a Service gets fresh addresses that others have and that it may
 // not share with them, before being those that were held for it.
-func (m *model) fair(who pool.Owner, fresh, before []netip.Addr) {
-	for _, c := range m.ledger.cluster.Book.Collisions(who) {
+func (m *model) fair(who ipam.Owner, fresh, before []netip.Addr) {
+	for _, c := range m.allocations.cluster.Store.Collisions(who) {
 		if slices.Contains(fresh, c.Addr) {
 			m.t.Fatalf("%s gets %s, where %v", who, c.Addr, c)
 		}
 	}
 	for _, a := range without(fresh, before) {
-		if others := without(m.ledger.claims[a], []pool.Owner{who}); len(others) > 0 {
+		if others := without(m.allocations.cluster.Store.Contenders(a), []ipam.Owner{who}); len(others) > 0 {
 			m.t.Fatalf("%s gets %s, which %s show", who, a, others)
 		}
+	}
+	if slices.Contains(fresh, netip.MustParseAddr(foreignOnly)) {
+		m.t.Fatalf("%s gets %s, which another controller gave it once", who, foreignOnly)
 	}
 }
 
 // finish writes what was decided for a Service.
-func (m *model) finish(who pool.Owner, outcome string) {
+func (m *model) finish(who ipam.Owner, outcome string) {
 	w, busy := m.busy[who]
 	if !busy {
 		return
 	}
 	delete(m.busy, who)
-	if o := m.cached[who]; o.version == w.version && o.says(w.result) {
-		if m.doubts[who] != w.version {
-			if m.live[who].version == w.version || !m.ledger.holdsMore(who, w.result.Addresses) {
-				m.ledger.settle(who, w.result.Addresses)
+	if m.patch(w) == nil {
+		if m.doubts[who] != w.svc.ResourceVersion {
+			if !m.outdated(who, w.svc, w.result.Addresses) {
+				m.allocations.settle(who, w.result.Addresses)
 			}
 			return
 		}
-		w.result.Reason = reasonPending
+		w.result.Allocated, w.result.Reason = false, reasonPending
+		w.result.Message = w.result.Having("again")
 	}
 	switch outcome {
 	case "lost", "late", "done":
 		m.queue[who] = true
-		m.doubts[who] = w.version
+		m.doubts[who] = w.svc.ResourceVersion
 		if outcome == "late" {
 			m.late = append(m.late, w)
 		}
@@ -283,30 +391,52 @@ func (m *model) finish(who pool.Owner, outcome string) {
 		}
 	default:
 		if m.write(w) {
-			m.ledger.settle(who, w.result.Addresses)
+			m.allocations.settle(who, w.result.Addresses)
 		}
 	}
 }
 
-// says reports whether there is nothing to write.
-func (o object) says(r service.Result) bool {
-	return slices.Equal(o.request.Held, r.Addresses) && o.reason == r.Reason && o.message == r.Message && !r.Reevaluated &&
-		(len(r.Addresses) == 0 || o.request.From == r.From && o.request.PoolType == r.PoolType)
+// patch is what w writes, nil if there is nothing to write.
+func (m *model) patch(w write) []byte {
+	patch, err := w.result.Patch(w.svc, time.Unix(0, 0))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return patch
 }
 
 // write does a write, unless the Service has changed since.
 func (m *model) write(w write) bool {
-	o, there := m.live[w.who]
-	if !there || o.version != w.version {
+	patch := m.patch(w)
+	if patch == nil || !m.apply(w.who, w.svc, patch) {
 		return false
 	}
-	o.request.Held, o.request.From, o.request.PoolType = w.result.Addresses, w.result.From, w.result.PoolType
-	if len(w.result.Addresses) == 0 {
-		o.request.From, o.request.PoolType = "", ""
+	m.given[w.who] = w.result.Addresses
+	delete(m.foreign, w.who)
+	return true
+}
+
+// apply applies a patch for svc, unless the Service has changed since.
+func (m *model) apply(who ipam.Owner, svc *corev1.Service, patch []byte) bool {
+	if now, there := m.live[who]; !there || now.ResourceVersion != svc.ResourceVersion || now.UID != svc.UID {
+		return false
 	}
-	o.reason, o.message, o.forged = w.result.Reason, w.result.Message, false
-	o.request.Reevaluate = o.request.Reevaluate && !w.result.Reevaluated
-	m.put(w.who, o)
+	before, err := json.Marshal(svc)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	text, err := jsonpatch.MergePatch(before, patch)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	after := &corev1.Service{}
+	if err := json.Unmarshal(text, after); err != nil {
+		m.t.Fatal(err)
+	}
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	m.put(who, after)
 	return true
 }
 
@@ -340,33 +470,38 @@ func (m *model) quiet() {
 
 // syncAll brings the cache up to date.
 func (m *model) syncAll() {
-	for who := range maps.Clone(m.cached) {
-		if o, there := m.live[who]; !there || o.version != m.cached[who].version {
+	for who, svc := range maps.Clone(m.cached) {
+		if now, there := m.live[who]; !there || now.ResourceVersion != svc.ResourceVersion {
 			m.sync(who)
 		}
 	}
-	for who := range m.live {
-		if _, there := m.cached[who]; !there {
+	for who, svc := range m.live {
+		if _, there := m.cached[who]; !there && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			m.sync(who)
 		}
 	}
 }
 
-// check is what must be true at any time. A status that was edited by hand is
-// not true until it is put right.
+// check is what must be true at any time. Agents announce nothing but what PureLB
+// wrote last, and no address for two Services that do not share it.
 func (m *model) check() {
-	book, holders := m.ledger.cluster.Book, map[netip.Addr]pool.Owner{}
-	for who, o := range m.live {
-		for _, a := range o.request.Held {
-			if o.forged {
-				continue
+	book, holders := m.allocations.cluster.Store, map[netip.Addr]ipam.Owner{}
+	for who, svc := range m.live {
+		announced, _ := announce.Read(svc)
+		for _, a := range announced.Addresses {
+			if !slices.Contains(m.given[who], a) {
+				m.t.Fatalf("agents announce %s for %s, and PureLB gave it %s", a, who, m.given[who])
+			}
+			if slices.Contains(m.foreign[who], a) {
+				continue // another controller gave it what PureLB had given it before
 			}
 			if other, taken := holders[a]; taken && (!m.keyed[who] || !m.keyed[other]) {
 				m.t.Fatalf("%s and %s both have %s", other, who, a)
 			}
 			holders[a] = who
-			if !slices.Contains(book.Owners(a), who) && !slices.Contains(m.ledger.claims[a], who) {
-				m.t.Fatalf("%s has %s, which the book has for %q", who, a, book.Owners(a))
+			r := m.allocations.judged(service.Read(svc, m.byDefault))
+			if r.Owner != service.Anothers && !slices.Contains(book.Holders(a), who) && !slices.Contains(m.allocations.cluster.Store.Contenders(a), who) {
+				m.t.Fatalf("%s has %s, which the store has for %q", who, a, book.Holders(a))
 			}
 		}
 	}
@@ -374,19 +509,19 @@ func (m *model) check() {
 
 // checkQuiet is what must be true once nothing changes any more.
 func (m *model) checkQuiet() {
-	book, used := m.ledger.cluster.Book, map[netip.Addr]bool{}
-	for who, o := range m.live {
-		r := o.request
-		booked := slices.Concat(book.Held(who), m.ledger.claims.of(who))
-		slices.SortFunc(booked, netip.Addr.Compare)
-		if !slices.Equal(booked, slices.SortedFunc(slices.Values(r.Held), netip.Addr.Compare)) {
-			m.t.Fatalf("%s has %s, and the book has %s for it", who, r.Held, booked)
+	used := map[netip.Addr]bool{}
+	for who, svc := range m.live {
+		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			m.checkReleased(who, svc)
+			continue
 		}
-		choice := m.ledger.choose(r)
-		// Why a Service has not got all may change without doing it any good.
-		if now := choice.Result; !slices.Equal(now.Addresses, r.Held) || now.Reevaluated || (now.Reason == selection.ReasonAllocated) != (o.reason == selection.ReasonAllocated) {
-			m.t.Fatalf("%s has %s, %s: %s\nand could have %s, %s: %s", who, r.Held, o.reason, o.message,
-				choice.Result.Addresses, choice.Result.Reason, choice.Result.Message)
+		r := m.allocations.judged(service.Read(svc, m.byDefault))
+		m.checkBooked(who, r)
+		if r.Owner == service.Anothers {
+			m.checkReleased(who, svc)
+		} else {
+			m.checkServed(who, svc, r)
+			m.checkNamed(r)
 		}
 		for _, a := range r.Held {
 			used[a] = true
@@ -395,9 +530,45 @@ func (m *model) checkQuiet() {
 	m.checkUsage(used)
 }
 
+// checkBooked fails if the store has something else for a Service than it shows.
+func (m *model) checkBooked(who ipam.Owner, r service.Request) {
+	booked := m.allocations.cluster.Store.Shown(who)
+	slices.SortFunc(booked, netip.Addr.Compare)
+	if !slices.Equal(booked, slices.SortedFunc(slices.Values(r.Held), netip.Addr.Compare)) {
+		m.t.Fatalf("%s, which is %s, has %s, and the store has %s for it", who, r.Owner, r.Held, booked)
+	}
+}
+
+// checkServed fails if a Service of ours would get something else than it has.
+func (m *model) checkServed(who ipam.Owner, svc *corev1.Service, r service.Request) {
+	choice := m.allocations.choose(r)
+	said := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated)
+	if said == nil {
+		said = &metav1.Condition{}
+	}
+	// Why a Service has not got all may change without doing it any good.
+	if now := choice.Result; len(r.Strange) > 0 || !slices.Equal(now.Addresses, r.Held) || now.Reevaluated ||
+		(now.Reason == ipam.ReasonAllocated) != (said.Reason == ipam.ReasonAllocated) {
+		m.t.Fatalf("%s has %s beside %s, %s: %s\nand could have %s, %s: %s", who, r.Held, r.Strange, said.Reason, said.Message,
+			now.Addresses, now.Reason, now.Message)
+	}
+}
+
+// checkReleased fails if PureLB left anything in a Service that is not ours.
+func (m *model) checkReleased(who ipam.Owner, svc *corev1.Service) {
+	for name := range svc.Annotations {
+		if strings.HasPrefix(name, "purelb.io/allocated-") || name == service.AnnotationPoolType {
+			m.t.Fatalf("%s is not ours, and still has the annotation %s", who, name)
+		}
+	}
+	if len(svc.Status.Conditions) > 0 {
+		m.t.Fatalf("%s is not ours, and still has the condition %v", who, svc.Status.Conditions)
+	}
+}
+
 // checkUsage fails if an address that nobody has counts as one in use.
 func (m *model) checkUsage(used map[netip.Addr]bool) {
-	for _, u := range m.ledger.usages() {
+	for _, u := range m.allocations.usages() {
 		var n int64
 		for a := range used {
 			if _, in := u.group.PoolOf(a); in {
@@ -405,7 +576,7 @@ func (m *model) checkUsage(used map[netip.Addr]bool) {
 			}
 		}
 		if u.total() != n {
-			m.t.Fatalf("%d addresses of %s are in use, and the book has %d", n, u.group.Name, u.total())
+			m.t.Fatalf("%d addresses of %s are in use, and the store has %d", n, u.group.Name, u.total())
 		}
 	}
 }
@@ -416,23 +587,25 @@ func TestNoAddressIsLostOrDoubledWhateverFails(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"":       func(*rapid.T) { m.check() },
 			"create": func(*rapid.T) { m.create(m.anyone()) },
-			"edit":   func(*rapid.T) { m.edit(m.anyone()) },
-			"forge":  func(*rapid.T) { m.forge(m.anyone()) },
+			"edit":   func(*rapid.T) { m.change(m.anyone(), m.want) },
+			"retype": func(*rapid.T) { m.retype(m.anyone()) },
+			"meddle": func(*rapid.T) { m.meddle(m.anyone()) },
+			"strip":  func(*rapid.T) { m.strip(m.anyone()) },
 			"remove": func(*rapid.T) { m.remove(m.anyone()) },
 			"anew": func(*rapid.T) {
 				who := m.anyone()
 				m.remove(who)
 				m.create(who)
 			},
-			"sync":   func(*rapid.T) { m.sync(m.anyone()) },
-			"arrive": func(*rapid.T) { m.arrive() },
-			"restart": func(*rapid.T) {
-				if !m.forged() {
-					m.restart()
-				}
+			"sync":    func(*rapid.T) { m.sync(m.anyone()) },
+			"arrive":  func(*rapid.T) { m.arrive() },
+			"restart": func(*rapid.T) { m.restart() },
+			"announcer": func(t *rapid.T) {
+				m.byDefault = rapid.Bool().Draw(t, "default announcer")
+				m.restart()
 			},
-			"pools": func(t *rapid.T) {
-				m.groups = someGroups(t)
+			"pools": func(*rapid.T) {
+				m.someGroups()
 				m.configure()
 			},
 			"begin": func(*rapid.T) { m.begin(m.anyone()) },

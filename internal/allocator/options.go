@@ -13,9 +13,15 @@ import (
 type Options struct {
 	// Namespace is the one that PureLB is installed in.
 	Namespace string
+	// ConfigNamespaces are further namespaces of which ServiceGroups and
+	// LBNodeAgents count; config.Everywhere stands for all.
+	ConfigNamespaces []string
 	// DefaultAnnouncer says that Services without a load balancer class are
 	// ours.
 	DefaultAnnouncer bool
+	// IgnorePodCIDRs says that the network plugin gives pods other addresses than
+	// those of spec.podCIDRs of Nodes, so that Services may have the latter.
+	IgnorePodCIDRs bool
 	// LeaderElect has one of several allocators work at a time. Without it
 	// nothing tells whether an earlier allocator has writes on their way.
 	LeaderElect bool
@@ -33,6 +39,8 @@ type Options struct {
 	// gossip, in Namespace, which is made where there is none. Default: no
 	// Secret is made.
 	GossipSecret string
+	// BGP has the status of BGPConfigurations kept.
+	BGP bool
 	// Metrics is where metrics are registered. Default: the registry that
 	// MetricsAddress serves.
 	Metrics prometheus.Registerer

@@ -3,7 +3,6 @@ package allocator
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -44,7 +43,7 @@ func TestACacheThatLagsBehindFreesNothing(t *testing.T) {
 			s := newShop(t)
 			none := &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "svc"},
-				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
 			}
 			s.offer(twoPools(t, true))
 			one := s.written(none, "1")
@@ -60,7 +59,7 @@ func TestACacheThatLagsBehindFreesNothing(t *testing.T) {
 
 // twoPools is a group that gives an address of each of two pools, of which the
 // second may be draining.
-func twoPools(t *testing.T, draining bool) config.Group {
+func twoPools(t *testing.T, draining bool) ipam.Group {
 	g := group(t, "default", "198.51.100.1-198.51.100.1", "203.0.113.1-203.0.113.1")
 	g.MultiPool, g.Pools[1].Draining = true, draining
 	return g
@@ -90,14 +89,11 @@ func (s *shop) written(svc *corev1.Service, version string) *corev1.Service {
 // server another, and fails unless these addresses are held for it then.
 func (s *shop) sees(cached, live *corev1.Service, want string) {
 	s.Helper()
-	services := &services{
-		cached: reader{svc: cached}, live: reader{svc: live}, ledger: s.ledger,
-		changed: make(chan struct{}, 1), byDefault: true, log: slog.New(slog.DiscardHandler),
-	}
+	services := s.loop(reader{svc: cached}, reader{svc: live}, &pen{svc: live})
 	if _, err := services.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cached)}); err != nil {
 		s.Fatal(err)
 	}
-	if got := texts(s.cluster.Book.Held(owner(service.Read(live, true)))); got != want {
+	if got := texts(s.cluster.Store.Held(owner(service.Read(live, true)))); got != want {
 		s.Errorf("held are %q, want %q", got, want)
 	}
 }

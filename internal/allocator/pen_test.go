@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"purelb.io/purelb/internal/events"
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -66,7 +66,7 @@ func (p *pen) write(what string, o client.Object, patch client.Patch) error {
 func (s *shop) loop(cached, live client.Reader, p *pen) *services {
 	writer := &writer{client: p, metrics: newMetrics(nil, nil)}
 	return &services{
-		cached: cached, live: live, write: writer, ledger: s.ledger, metrics: writer.metrics,
+		cached: cached, live: live, write: writer, allocations: s.allocations, metrics: writer.metrics,
 		events:  events.New(nil, corev1.EventSource{}, slog.New(slog.DiscardHandler)), /* not run: nothing is written */
 		changed: make(chan struct{}, 1), byDefault: true, log: slog.New(slog.DiscardHandler),
 	}
@@ -122,10 +122,29 @@ func TestNothingIsWrittenForAVersionThatTheCacheDoesNotHave(t *testing.T) {
 			if got := texts(service.Ingress(p.svc)); got != "192.0.2.1" {
 				t.Errorf("it shows %q", got)
 			}
-			if n := len(loop.attempts.of); n > 0 {
-				t.Errorf("%d attempts are remembered of a version that is not there any more", n)
+			if last := loop.memories.at(named(svc).NamespacedName).last; last != (inflight{}) {
+				t.Errorf("a write is remembered of a version that is not there any more: %+v", last)
 			}
 		})
+	}
+}
+
+// A refused Service is looked at when the cause of the refusal ends, and no timer
+// hides that this was missed.
+func TestNoTimerRetriesARefusedService(t *testing.T) {
+	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	s.gets(s.wants("holder"), "192.0.2.1")
+	p := &pen{svc: plain()}
+	cache := reader{svc: p.svc}
+	loop := s.loop(&cache, &cache, p)
+	for range 2 { // The first look writes the refusal, and the second finds it.
+		if result, err := loop.Reconcile(t.Context(), named(p.svc)); err != nil || result != (reconcile.Result{}) {
+			t.Errorf("it is looked at again: %+v, %v", result, err)
+		}
+		cache.svc = p.svc
+	}
+	if c := p.svc.Status.Conditions; len(c) != 1 || c[0].Reason != "Exhausted" {
+		t.Errorf("conditions: %v", c)
 	}
 }
 
@@ -142,15 +161,15 @@ func TestTouchedAreOurServicesOnly(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &pen{svc: tt.svc}
-			o := &opening{live: reader{svc: tt.svc}, write: &writer{client: p, metrics: newMetrics(nil, nil)}, byDefault: true}
+			o := &bootstrap{live: reader{svc: tt.svc}, write: &writer{client: p, metrics: newMetrics(nil, nil)}, byDefault: true}
 			r, err := o.touch(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
 			if got := strings.Join(p.done, ", "); got != tt.want || err != nil || r == nil {
 				t.Fatalf("written is the %q, want the %q; %v", got, tt.want, err)
 			}
-			// What somebody takes off then does not change whose it is.
+			// Without its annotations it still has the same owner.
 			p.svc.Annotations = nil
-			if after := service.Read(p.svc, true).Foreign; after != r.Foreign {
-				t.Errorf("without annotations it is foreign because %q, and was because %q", after, r.Foreign)
+			if after := service.Read(p.svc, true); after.Reason != r.Reason {
+				t.Errorf("without annotations it is another's because %q, and was because %q", after.Reason, r.Reason)
 			}
 		})
 	}
@@ -161,13 +180,13 @@ func TestARepeatedWriteLeavesAServiceOursWithoutItsBrand(t *testing.T) {
 	svc := s.written(plain(), "2")
 	p := &pen{svc: svc}
 	loop := s.loop(reader{svc: svc}, reader{svc: svc}, p)
-	loop.attempts.note(svc, nil, context.DeadlineExceeded)
+	loop.memories.at(named(svc).NamespacedName).note(svc, nil, context.DeadlineExceeded)
 	if _, err := loop.Reconcile(t.Context(), named(svc)); err != nil || p.svc.Status.Conditions[0].Reason != reasonPending {
 		t.Fatalf("%v, %v", err, p.svc.Status.Conditions)
 	}
 	p.svc.Annotations = nil
-	if why := service.Read(p.svc, true).Foreign; why != "" {
-		t.Errorf("it is foreign: %s", why)
+	if r := service.Read(p.svc, true); r.Owner == service.Anothers {
+		t.Errorf("it is another's: %s", r.Reason)
 	}
 }
 
@@ -184,11 +203,11 @@ func (away) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 	return context.DeadlineExceeded
 }
 
-// The cache may not have heard of what was touched when the book is opened anew.
+// The cache may not have heard of what was touched when the store is opened anew.
 func TestAllAreTouchedAgainAfterATakeoverThatFailed(t *testing.T) {
 	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
-	o := &opening{
-		live: away{}, ledger: s.ledger, touched: map[pool.Owner]bool{"default/other": true},
+	o := &bootstrap{
+		live: away{}, allocations: s.allocations, touched: map[ipam.Owner]bool{"default/other": true},
 		workers: 1, byDefault: true, log: slog.New(slog.DiscardHandler),
 	}
 	if _, err := o.takeover(t.Context(), []service.Request{service.Read(plain(), true)}); err == nil || len(o.touched) > 0 {

@@ -50,12 +50,8 @@ func TestTheStatusOfAGroupCountsItsAddresses(t *testing.T) {
 	})
 	w.judged(group, "True", "Accepted")
 	w.told(group, "Parsed", "ServiceGroup parsed successfully")
-	if n := r.counter("purelb_address_pool_addresses_in_use", "pool=default"); n != 3 {
-		t.Errorf("the metric counts %v in use, want 3", n)
-	}
-	if n := r.counter("purelb_address_pool_size", "pool=default"); n != math.Pow(2, 64)-1+6+2 {
-		t.Errorf("the metric has a size of %v", n)
-	}
+	r.counts(3, "purelb_address_pool_addresses_in_use", "pool=default")
+	r.counts(math.Pow(2, 64)-1+6+2, "purelb_address_pool_size", "pool=default")
 	// A status that somebody else has written is put right.
 	w.patchStatus(group, `{"status":{"allocatedIPv4":77,"availableIPv6":null}}`)
 	w.soon(func() error {
@@ -85,14 +81,17 @@ func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
 
 	elsewhere := w.local("elsewhere", "10.5.0.0/24", "10.5.0.0/24")
 	elsewhere.Namespace = "default"
+	swapped := v2.ServiceGroupSpec{Local: &v2.LocalSpec{Pools: v2.Pools{
+		V4Pools: []v2.AddressPool{{Pool: "2001:db8:4::/120", Subnet: "2001:db8:4::/64"}},
+	}}}
 	tests := []struct {
 		group         *v2.ServiceGroup
 		reason, event string
 		texts         []string
 	}{
-		{w.local("reversed", "10.1.0.9-10.1.0.1", "10.1.0.0/24"), "ParseError", "ParseFailed", []string{"spec.local.v4pools[0]", "reversed"}},
-		{w.local("outside", "10.2.0.1-10.2.0.9", "10.3.0.0/24"), "ParseError", "ParseFailed", []string{"10.2.0.1", "10.3.0.0/24"}},
-		{w.local("mixed", "10.4.0.1-2001:db8::9", "10.4.0.0/24"), "ParseError", "ParseFailed", []string{"IPv4", "IPv6"}},
+		{w.local("reversed", "2001:db8:1::9-2001:db8:1::1", "2001:db8:1::/64"), "ParseError", "ParseFailed", []string{"spec.local.v6pools[0]", "reversed"}},
+		{w.local("outside", "2001:db8:2::1-2001:db8:2::9", "2001:db8:3::/64"), "ParseError", "ParseFailed", []string{"2001:db8:2::1", "2001:db8:3::/64"}},
+		{w.groupOf("mixed", swapped), "ParseError", "ParseFailed", []string{"IPv4", "IPv6"}},
 		{w.local("around", "192.0.2.0/24", "192.0.2.0/24"), "Overlaps", "ParseFailed", []string{"default", "192.0.2.1-192.0.2.2"}},
 		{w.local("within", "192.0.2.2-192.0.2.2", "192.0.2.0/24"), "Overlaps", "ParseFailed", []string{"default"}},
 		{w.local("twice", "10.6.0.0/24", "10.6.0.0/24", "10.6.0.9-10.6.0.12", "10.6.0.0/24"), "Overlaps", "ParseFailed", []string{"10.6.0.9-10.6.0.12"}},
@@ -123,18 +122,16 @@ func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
 	w.create(after)
 	w.has(after, "192.0.2.2")
 	w.has(before, "192.0.2.1")
-	if n := r.counter("purelb_servicegroups_out_of_scope", "namespace=default", "name=elsewhere", "type=local"); n != 1 {
-		t.Errorf("%v groups are out of scope", n)
-	}
+	r.counts(1, "purelb_servicegroups_out_of_scope", "namespace=default", "name=elsewhere", "type=local")
 
 	// A group that is mended serves who waits for it.
 	mended := tests[0].group
-	w.patch(mended, `{"spec":{"local":{"v4pools":[{"pool":"10.1.0.1-10.1.0.9","subnet":"10.1.0.0/24"}]}}}`)
+	w.patch(mended, `{"spec":{"local":{"v6pools":null,"v4pools":[{"pool":"10.1.0.1-10.1.0.9","subnet":"10.1.0.0/24"}]}}}`)
 	w.judged(mended, "True", "Accepted")
 	w.has(named("default", "wants-reversed"), "10.1.0.1")
 
 	// A group that is spoilt leaves its Services their addresses.
-	w.patch(good, `{"spec":{"local":{"v4pools":[{"pool":"192.0.2.9-192.0.2.1","subnet":"192.0.2.0/24"}]}}}`)
+	w.patch(good, `{"spec":{"local":{"v4pools":[{"pool":"192.0.2.1-192.0.2.300","subnet":"192.0.2.0/24"}]}}}`)
 	w.soon(func() error {
 		return condition(fetch(w, mustGroup(good)).Status.Conditions, "Accepted", "False", "ParseError", nil)
 	})
@@ -187,7 +184,7 @@ func TestTheStatusOfAGroupTellsOfEachFamilyWhetherItIsExhausted(t *testing.T) {
 	w.patch(four, `{"spec":{"remote":{"v4pools":[{"pool":"198.51.100.0/24","subnet":"198.51.100.0/24","drain":true}]}}}`)
 	is(four, "IPv4Exhausted", "True", "Draining")
 	// Of a group that is not in use it is not to be said.
-	w.patch(four, `{"spec":{"remote":{"v4pools":[{"pool":"198.51.100.9-198.51.100.1","subnet":"198.51.100.0/24"}]}}}`)
+	w.patch(four, `{"spec":{"remote":{"v4pools":[{"pool":"198.51.100.1-198.51.100.300","subnet":"198.51.100.0/24"}]}}}`)
 	w.judged(four, "False", "ParseError")
 	if c := meta.FindStatusCondition(four.Status.Conditions, "IPv4Exhausted"); c != nil {
 		t.Errorf("a group that is not in use says %v", c)
@@ -266,12 +263,18 @@ func TestAnIdleAllocatorWritesNothing(t *testing.T) {
 	w.create(balancer("a"), balancer("b"), balancer("refused"))
 	w.says(named("default", "refused"), "False", "Exhausted")
 	w.settled(2)
+	group, a := w.local("default"), fetch(w, named("default", "a"))
 	quiet := func() string {
-		var group v2.ServiceGroup
-		group.Namespace, group.Name = w.namespace, "default"
-		return fmt.Sprint(w.versions(), fetch(w, &group).ResourceVersion, r.counter("purelb_k8s_client_updates_total"), len(w.events(named("default", "a"))))
+		return fmt.Sprint(w.versions(), fetch(w, group).ResourceVersion, r.counter("purelb_k8s_client_updates_total"), len(w.events(a)))
 	}
-	time.Sleep(1500 * time.Millisecond) // the last report of the group is a second behind
+	w.soon(func() error { // the report of the group and the events are behind
+		if s := fetch(w, group).Status; s.AllocatedIPv4 != 2 || !meta.IsStatusConditionTrue(s.Conditions, v2.ConditionIPv4Exhausted) {
+			return fmt.Errorf("status %+v", s)
+		}
+		return nil
+	})
+	w.told(a, "IPAllocated")
+	r.counts(3, "purelb_k8s_client_updates_total")
 	before := quiet()
 	// The agent renews its lease, which is no news.
 	for i := range 10 {

@@ -23,17 +23,21 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// reporter keeps the status of ServiceGroups and LBNodeAgents. It is the only
-// one who writes it.
+// reporter keeps the status of ServiceGroups and LBNodeAgents. Nothing else writes
+// it.
 type reporter struct {
-	cached  client.Reader
-	client  client.Client
-	lookout *lookout
-	ledger  *ledger
-	events  *events.Recorder
-	metrics *metrics
+	cached        client.Reader
+	client        client.Client
+	configWatcher *configWatcher
+	allocations   *allocations
+	events        *events.Recorder
+	metrics       *metrics
 	// changed is poked when there may be something to report.
 	changed chan struct{}
+	// paces are those of the groups, and next is when the first of them may write
+	// counters that have changed; zero when none has. They belong to Start.
+	paces paces
+	next  time.Time
 	// burst is of Services.
 	burst process.Burst
 	log   *slog.Logger
@@ -43,29 +47,38 @@ type reporter struct {
 // written once a second at most.
 const breather = time.Second
 
-// Start reports until ctx is done. Before the book is complete there is nothing
+// Start reports until ctx is done. Before the store is complete there is nothing
 // worth telling.
 func (r *reporter) Start(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-r.ledger.opened:
+	case <-r.allocations.opened:
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.changed:
+		case <-until(r.next):
 		}
 		if err := r.report(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("statusFailed", "error", err)
 			poke(r.changed)
 		}
 		pause(ctx, breather)
-		if len(r.changed) == 0 && r.burst.Over(r.ledger.known()) {
+		if len(r.changed) == 0 && r.burst.Over(r.allocations.known()) {
 			debug.FreeOSMemory()
 		}
 	}
+}
+
+// until returns a channel that tells when t has come; never, when t is zero.
+func until(t time.Time) <-chan time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(t))
 }
 
 // report brings every status up to date.
@@ -78,15 +91,20 @@ func (r *reporter) report(ctx context.Context) error {
 			return fmt.Errorf("read %T: %w", list, err)
 		}
 	}
-	now := r.lookout.current()
+	now := r.configWatcher.current()
 	return errors.Join(r.reportGroups(ctx, groups.Items, now), r.reportAgents(ctx, agents.Items, now.config, leases.Items))
 }
 
-func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s surroundings) error {
+func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s clusterState) error {
 	problems, used := byUID(s.config.Problems), map[types.UID]*usage{}
-	for _, u := range r.ledger.usages() {
+	for _, u := range r.allocations.usages() {
 		used[u.group.UID] = &u
 	}
+	if r.paces == nil {
+		r.paces = paces{}
+	}
+	r.paces.keepOnly(groups)
+	r.next = time.Time{}
 	var errs []error
 	for i := range groups {
 		was, now := &groups[i], groups[i].DeepCopy()
@@ -94,10 +112,11 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 			continue // So new that it has not been judged yet.
 		}
 		now.Status = groupStatus(was, problems[was.UID], used[was.UID], s, time.Now())
-		if equality.Semantic.DeepEqual(was.Status, now.Status) {
+		if !r.mayWrite(was, now) {
 			continue
 		}
 		err := r.write(ctx, was, now)
+		r.paces.of(was.UID).written(time.Now())
 		r.metrics.statusWrites.WithLabelValues(outcome(err)).Inc()
 		if err == nil {
 			r.tellGroup(was, now)
@@ -105,6 +124,28 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
 	return errors.Join(errs...)
+}
+
+// mayWrite reports whether the status of was, which is to be that of now, is to be
+// written at once: not when it is so already, and not before their time when only
+// counters differ.
+func (r *reporter) mayWrite(was, now *v2.ServiceGroup) bool {
+	pace := r.paces.of(was.UID)
+	if equality.Semantic.DeepEqual(was.Status, now.Status) {
+		pace.settled()
+		return false
+	}
+	if !equality.Semantic.DeepEqual(withCounters(was.Status, now.Status), now.Status) {
+		return true
+	}
+	due := pace.due(time.Now())
+	if !due.After(time.Now()) {
+		return true
+	}
+	if r.next.IsZero() || due.Before(r.next) {
+		r.next = due
+	}
+	return false
 }
 
 func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cfg config.Config, leases []coordinationv1.Lease) error {
@@ -131,7 +172,8 @@ func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cf
 	return errors.Join(errs...)
 }
 
-// write makes the status of was that of now, if nobody has changed was since.
+// write gives the object was the status of now. It fails with a conflict if the object
+// has changed since was was read.
 func (r *reporter) write(ctx context.Context, was, now client.Object) error {
 	ctx, cancel, err := begin(ctx)
 	if err != nil {

@@ -43,8 +43,8 @@ func TestAChangedRequestReplacesTheAddress(t *testing.T) {
 	w.asks(svc, " 198.51.100.9 ")
 	w.has(svc, "198.51.100.9")
 	w.has(waiting, "192.0.2.1")
-	w.told(svc, "AddressReleased", "Released 192.0.2.1, replaced by 198.51.100.9")
-	w.told(svc, "AddressAssigned", "{IP:198.51.100.9 ", "from pool far")
+	w.tells(svc, "IPReleased", "Released IP 192.0.2.1 from pool default: replaced by 198.51.100.9")
+	w.tells(svc, "IPAllocated", "Assigned IP 198.51.100.9 from pool far")
 	w.annotation(fetch(w, svc), service.AnnotationAllocatedFrom, "far")
 	w.asks(svc, "")
 	w.says(svc, "True", "Allocated")
@@ -112,7 +112,7 @@ func TestReEvaluateReplacesWhatTheServiceWouldNotGetToday(t *testing.T) {
 		w.patch(s, `{"metadata":{"annotations":{"purelb.io/re-evaluate":"true"}}}`)
 	}
 	w.has(svc, "198.51.100.1")
-	w.told(svc, "AddressReleased", "Released 192.0.2.1, replaced by 198.51.100.1")
+	w.tells(svc, "IPReleased", "Released IP 192.0.2.1 from pool default: replaced by 198.51.100.1")
 	for _, s := range []*corev1.Service{svc, stays} {
 		w.soon(func() error {
 			if _, there := fetch(w, s).Annotations[service.AnnotationReevaluate]; there {
@@ -197,22 +197,18 @@ func TestAMultiPoolServiceGetsOneAddressOfEveryRangeAndFillsUpLater(t *testing.T
 	svc := balancer("svc")
 	w.create(svc)
 	w.has(svc, "192.0.2.1")
-	w.told(svc, "AddressAssigned", "Multi-pool: assigned 1 IPs from pool default")
-	if n := r.counter("purelb_address_pool_multipool_partial_total", "pool=default"); n != 1 {
-		t.Errorf("%v partial allocations are counted, want 1", n)
-	}
+	w.told(svc, "IPAllocated", "Multi-pool: assigned 1 IPs from pool default")
+	r.counts(1, "purelb_address_pool_multipool_partial_total", "pool=default")
 	w.create(w.lease("n2", "192.0.3.0/24"))
 	w.has(svc, "192.0.2.1 192.0.3.1")
-	w.told(svc, "AddressAssigned", "Incremental multi-pool: added 1 IPs (total 2) from pool default")
+	w.told(svc, "IPAllocated", "Incremental multi-pool: added 1 IPs (total 2) from pool default")
 	one := balancer("one", annotated(service.AnnotationMultiPool, "false"))
 	w.create(one)
 	w.has(one, "192.0.2.2")
 	whole := balancer("whole")
 	w.create(whole)
 	w.has(whole, "192.0.2.3 192.0.3.2")
-	if n := r.counter("purelb_address_pool_multipool_allocations_total", "pool=default"); n < 2 {
-		t.Errorf("%v allocations are counted, want those of svc and whole", n)
-	}
+	r.counts(3, "purelb_address_pool_multipool_allocations_total", "pool=default") // svc twice, and whole
 }
 
 func TestBalancedPoolsAreFilledEvenly(t *testing.T) {
@@ -232,7 +228,5 @@ func TestBalancedPoolsAreFilledEvenly(t *testing.T) {
 		w.create(svc)
 		w.has(svc, want)
 	}
-	if n := r.counter("purelb_address_pool_balance_pools_allocations_total", "pool=default"); n != 4 {
-		t.Errorf("%v allocations are counted, want 4", n)
-	}
+	r.counts(4, "purelb_address_pool_balance_pools_allocations_total", "pool=default")
 }

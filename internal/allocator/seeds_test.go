@@ -73,10 +73,8 @@ func TestThePageOnServicesOfV1(t *testing.T) {
 	w.annotation(specific, "purelb.io/allocated-from", "virtualsub")
 	w.told(specific, "DeprecationWarning", "loadBalancerIP", "purelb.io/addresses")
 
-	// The page has 172.31.1.0, which subnets reserve: it is given only when
-	// it is asked for by itself.
 	endpoints := named("servicetest", "endpoints")
-	w.has(endpoints, "172.31.1.1")
+	w.has(endpoints, "172.31.1.0") // no node has the subnet, and each address is a route
 	if p := fetch(w, endpoints).Spec.ExternalTrafficPolicy; p != "Local" {
 		t.Errorf("the policy of a remote address is %s, want Local", p)
 	}
@@ -84,7 +82,7 @@ func TestThePageOnServicesOfV1(t *testing.T) {
 	exposed := named("test", "echoserver-service")
 	w.has(exposed, "172.30.250.60")
 	w.annotation(exposed, "purelb.io/allocated-from", "default")
-	w.told(exposed, "AddressAssigned", "172.30.250.60", "from pool default")
+	w.tells(exposed, "IPAllocated", "Assigned IP 172.30.250.60 from pool default")
 }
 
 func TestTheOptionsOfV1(t *testing.T) {
@@ -138,7 +136,7 @@ func TestTheGroupsOfV2AreLocalAndRemote(t *testing.T) {
 	local, remote := balancer("local", dualStack("RequireDualStack"), localPolicy), balancer("remote", dualStack("PreferDualStack"), inGroup("virtual"), localPolicy)
 	w.create(local, remote)
 	w.has(local, "192.168.100.200 fd00:192:168:100::200")
-	w.has(remote, "10.250.0.1 fd00:10:250::100")
+	w.has(remote, "10.250.0.0 fd00:10:250::100")
 	w.annotation(local, "purelb.io/pool-type", "local")
 	w.annotation(remote, "purelb.io/pool-type", "remote")
 	w.annotation(remote, "purelb.io/allocated-from", "virtual")

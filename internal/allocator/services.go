@@ -2,45 +2,54 @@ package allocator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
+	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"purelb.io/purelb/internal/events"
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
-// services gives each Service what the ledger decides.
+// services gives each Service what the allocations decide.
 type services struct {
 	// cached has the Services of type LoadBalancer; live asks the API server,
 	// of any Service.
 	cached, live client.Reader
 	write        *writer
-	ledger       *ledger
+	allocations  *allocations
 	events       *events.Recorder
 	metrics      *metrics
-	attempts     attempts
-	// changed is poked when the book may have changed.
+	memories     memories
+	// changed is poked when the allocations may have changed.
 	changed chan struct{}
 	// byDefault says that Services without a class are ours.
 	byDefault bool
 	log       *slog.Logger
 }
 
-// later has a Service looked at again of which a newer version is on its way to
-// us: at the latest then, and at once when it has come.
+// later has the loop look again at a Service of which the cache has yet to get a newer
+// version: at the latest then, and at once when it has come.
 var later = reconcile.Result{RequeueAfter: time.Second}
 
-// Reconcile makes one Service say what it should.
+// Reconcile makes one Service say what it should:
+//
+//  1. read the Service, as new as the API server is known to have it;
+//  2. find out whose it is, and leave it alone if it is another controller's;
+//  3. decide which addresses it has;
+//  4. write them into it, or wait if another controller contests them.
 func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	defer poke(s.changed)
+	m := s.memories.at(req.NamespacedName)
 	svc := &corev1.Service{}
 	switch err := s.cached.Get(ctx, req.NamespacedName, svc); {
 	case apierrors.IsNotFound(err):
@@ -48,41 +57,45 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read service %s: %w", req, err)
 	}
-	if s.attempts.replaced(svc) {
+	if m.outdates(svc) {
 		return later, nil
 	}
-	r := service.Read(svc, s.byDefault)
-	if s.ledger.replaces(owner(r), r.UID) {
-		if wait, err := s.renew(ctx, req.NamespacedName, r.UID); err != nil || wait.RequeueAfter > 0 {
-			return wait, err
-		}
+	r, standing := s.allocations.identify(service.Read(svc, s.byDefault))
+	switch standing {
+	case replaced:
+		return s.renew(ctx, svc)
+	case another:
+		return s.leave(ctx, svc, m, r)
+	case formerlyAnother:
+		return s.takeOver(ctx, svc, r)
 	}
-	if r.Foreign != "" {
-		s.log.Debug("notOurs", "service", r.Key(), "reason", r.Foreign)
-		return s.unlessOutdated(ctx, svc, r.Held, func() { s.ledger.note(r) })
-	}
-	d, err := s.ledger.decide(r)
+	d, err := s.allocations.decide(r)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if d.news {
-		s.metrics.reject(d.Refusal)
-		s.log.Info("allocationFailed", "service", r.Key(), "group", d.Refusal.Pool, "reason", d.Refusal.Message)
-	}
-	return s.apply(ctx, svc, r, d)
+	s.tellNews(r, d)
+	return s.apply(ctx, svc, m, r, d)
 }
 
 // apply writes d into svc: the spec or, when that is as it must be, the status.
 // Each is written for the version that the cache has, so that a conflict is never
 // with a version before that of a write which is in doubt.
-func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (reconcile.Result, error) {
+func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (reconcile.Result, error) {
 	if d.ClusterPolicy {
-		return s.wait(r, s.resetPolicy(ctx, svc, r, d))
+		switch reset, err := s.resetPolicy(ctx, svc, m, r, d); {
+		case err != nil:
+			return s.wait(r, err)
+		case reset:
+			return reconcile.Result{}, nil
+		}
+		d.Result.Message = d.Result.And(policyLeft)
 	}
-	settle := func() { s.ledger.settle(owner(r), d.Result.Addresses) }
-	switch wrote, err := s.put(ctx, svc, r, d); {
+	settle := func() { s.allocations.settle(owner(r), d.Result.Addresses) }
+	switch wrote, wait, err := s.put(ctx, svc, m, r, d); {
 	case err != nil:
-		return s.wait(r, err)
+		return s.wait(r, s.complain(svc, m, d, err))
+	case wait > 0:
+		return reconcile.Result{RequeueAfter: wait}, nil
 	case !wrote:
 		return s.unlessOutdated(ctx, svc, d.Result.Addresses, settle)
 	}
@@ -90,8 +103,73 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, r service.Req
 	return reconcile.Result{}, nil
 }
 
-// wait is what there is to do after a conflict, and without an error: a newer
-// version of the Service is on its way to us, and what was chosen stays held.
+// put makes the status of svc say d, and reports whether that took a write. The
+// status of a Service that another controller contests is written after a wait; one
+// that says what it should is looked at again when the contest is over.
+func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (wrote bool, wait time.Duration, err error) {
+	if len(svc.Status.LoadBalancer.Ingress) == 0 && r.Leaving {
+		return false, 0, nil
+	}
+	now, content := time.Now(), contentOf(svc, d.Result)
+	t := turn{}
+	if !d.Result.Reevaluated {
+		t = m.contest.turn(content, now)
+	}
+	patch, err := s.withContest(ctx, svc, m, d.Result, t).Patch(svc, now)
+	switch {
+	case err != nil:
+		return false, 0, err
+	case patch == nil && t.contested:
+		return false, t.rest, nil
+	case patch == nil:
+		wrote, err = s.supersede(ctx, svc, m, d.Result)
+		return wrote, 0, err
+	case t.wait > 0:
+		return false, t.wait, nil
+	}
+	if err = s.status(ctx, svc, m, patch); err != nil {
+		return false, 0, err
+	}
+	m.contest, m.refusal = m.contest.after(content, now), ""
+	if t.restoring {
+		s.metrics.restored.Inc()
+		s.log.Info("statusRestored", "service", r.Key(), "address", texts(d.Result.Addresses))
+		return true, 0, nil
+	}
+	s.tell(svc, r, d)
+	return true, 0, nil
+}
+
+// reasonPending is the reason of the condition of a Service that is only written
+// so that an older write can no longer be done.
+const reasonPending = "Pending"
+
+// supersede makes sure that svc, which says what result says, stays so: if a write
+// of something else may be on its way, svc gets another version. The loop puts right
+// what it says then, as soon as the cache has that version. It reports whether it
+// wrote.
+func (s *services) supersede(ctx context.Context, svc *corev1.Service, m *memory, result service.Result) (bool, error) {
+	if !m.doubts(svc) {
+		return false, nil
+	}
+	result.Allocated, result.Reason = false, reasonPending
+	result.Message = result.Having("a write of this status was interrupted and is being repeated")
+	patch, err := result.Patch(svc, time.Now())
+	if err != nil || patch == nil {
+		return false, err
+	}
+	return true, s.status(ctx, svc, m, patch)
+}
+
+// status patches the status of svc, and remembers how that went.
+func (s *services) status(ctx context.Context, svc *corev1.Service, m *memory, patch []byte) error {
+	after, err := s.write.status(ctx, svc, patch)
+	m.note(svc, after, err)
+	return err
+}
+
+// wait is what there is to do after a conflict, and without an error: the cache has
+// yet to get a newer version of the Service, and what was chosen stays held.
 func (s *services) wait(r service.Request, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		s.log.Debug("conflict", "service", r.Key())
@@ -100,61 +178,66 @@ func (s *services) wait(r service.Request, err error) (reconcile.Result, error) 
 	return reconcile.Result{}, err
 }
 
-// unlessOutdated does what frees all that is held for the Service of svc beside
-// addresses, which is what svc shows. If there is anything to free, the API server
-// is asked first: when it has a newer version, that may show more.
-func (s *services) unlessOutdated(ctx context.Context, svc *corev1.Service, addresses []netip.Addr, do func()) (reconcile.Result, error) {
-	name := client.ObjectKeyFromObject(svc)
-	if s.ledger.holdsMore(pool.Owner(name.String()), addresses) {
-		now := &corev1.Service{}
-		switch err := s.live.Get(ctx, name, now); {
-		case apierrors.IsNotFound(err), err == nil && now.ResourceVersion != svc.ResourceVersion:
-			return later, nil
-		case err != nil:
-			return reconcile.Result{}, fmt.Errorf("read service %s: %w", name, err)
-		}
+// refused returns what the API server says if err is its refusal of a write, which
+// it will repeat as long as its rules are the same.
+func refused(err error) (said string, ok bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return "", false
 	}
-	do()
-	return reconcile.Result{}, nil
+	switch s := status.Status(); s.Code {
+	case http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusUnauthorized:
+		return "", false
+	default:
+		return s.Message, s.Code >= http.StatusBadRequest && s.Code < http.StatusInternalServerError
+	}
 }
 
-// put makes the status of svc say d, and reports whether that took a write.
-func (s *services) put(ctx context.Context, svc *corev1.Service, r service.Request, d decision) (bool, error) {
-	if len(svc.Status.LoadBalancer.Ingress) == 0 && r.Leaving {
-		return false, nil
+// complain tells people that the API server refuses what svc is to be given, once
+// for each reason, and returns err.
+func (s *services) complain(svc *corev1.Service, m *memory, d decision, err error) error {
+	said, ok := refused(err)
+	if !ok || !m.isNewRefusal(said) {
+		return err
 	}
-	patch, err := d.Result.Patch(svc, time.Now())
-	if err != nil {
-		return false, err
-	}
-	if patch == nil {
-		return s.dispel(ctx, svc, d.Result)
-	}
-	if err = s.status(ctx, svc, patch); err != nil {
-		return false, err
-	}
-	s.tell(svc, r, d)
-	return true, nil
-}
-
-// status patches the status of svc, and remembers how that went.
-func (s *services) status(ctx context.Context, svc *corev1.Service, patch []byte) error {
-	after, err := s.write.status(ctx, svc, patch)
-	s.attempts.note(svc, after, err)
+	s.metrics.reject(ipam.WriteRefused(d.Result.From))
+	s.event(svc, corev1.EventTypeWarning, "AllocationFailed", fmt.Sprintf(
+		"Failed to allocate IP for %q: the API server refuses the change: %s; mend the admission policy or webhook that refuses it", svc.Namespace+"/"+svc.Name, said))
 	return err
 }
 
-// resetPolicy sets the external traffic policy of svc to Cluster.
-func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, r service.Request, d decision) error {
+// policyLeft is what the condition says of a Service whose policy stays Local.
+const policyLeft = "externalTrafficPolicy is Local although the node that has the address takes all its traffic: " +
+	"PureLB set it to Cluster once and does not do so again; set it to Cluster in the manifest, or set the annotation " + service.AnnotationAllowLocal
+
+// saysPolicyLeft reports whether the condition of svc says that its policy stays.
+func saysPolicyLeft(svc *corev1.Service) bool {
+	c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated)
+	return c != nil && strings.Contains(c.Message, policyLeft)
+}
+
+// resetPolicy sets the external traffic policy of svc to Cluster, and reports
+// whether it did. It does not when it did so before, and when the API server refuses
+// that: the address does not wait for the policy.
+func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (bool, error) {
+	if m.policyReset || saysPolicyLeft(svc) {
+		return false, nil
+	}
+	m.policyReset = true
 	patch, err := service.ClusterPolicyPatch(svc)
 	if err != nil {
-		return err
+		return false, err
 	}
 	after, err := s.write.spec(ctx, svc, patch)
-	s.attempts.note(svc, after, err)
+	m.note(svc, after, err)
+	if _, no := refused(err); no {
+		_ = s.complain(svc, m, d, err) // the status is written all the same
+		return false, nil
+	}
 	if err != nil {
-		return err
+		m.policyReset = false
+		return false, err
 	}
 	s.tellPolicy(svc, r, d)
-	return nil
+	return true, nil
 }

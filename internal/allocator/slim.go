@@ -6,6 +6,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,6 +15,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/service"
 )
 
 // isLoadBalancer selects Services of type LoadBalancer. One that stops to be of
@@ -21,10 +23,10 @@ import (
 var isLoadBalancer = fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
 
 // watched are the kinds of objects that are cached from the start, as what is new
-// of them may be known a moment later. Services are only once we lead, see opening.
+// of them may be known a moment later. Services are only once we lead, see bootstrap.
 func watched() []client.Object {
 	return []client.Object{
-		&corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}, namespaceKind(),
+		&corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}, namespaceKind(), &networkingv1.ServiceCIDR{},
 	}
 }
 
@@ -91,6 +93,9 @@ func slimService(svc *corev1.Service) *corev1.Service {
 		},
 		Status: svc.Status,
 	}
+	if service.Selector(svc) != "" {
+		kept.Spec.Selector = svc.Spec.Selector
+	}
 	for _, p := range svc.Spec.Ports {
 		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Protocol: p.Protocol, Port: p.Port})
 	}
@@ -100,9 +105,13 @@ func slimService(svc *corev1.Service) *corev1.Service {
 	return kept
 }
 
-// slimNode keeps the addresses.
+// slimNode keeps the addresses, and the networks of the pods.
 func slimNode(n *corev1.Node) *corev1.Node {
-	return &corev1.Node{ObjectMeta: slimMeta(n.ObjectMeta), Status: corev1.NodeStatus{Addresses: n.Status.Addresses}}
+	return &corev1.Node{
+		ObjectMeta: slimMeta(n.ObjectMeta),
+		Spec:       corev1.NodeSpec{PodCIDR: n.Spec.PodCIDR, PodCIDRs: n.Spec.PodCIDRs},
+		Status:     corev1.NodeStatus{Addresses: n.Status.Addresses},
+	}
 }
 
 // slimNamespace keeps the labels.

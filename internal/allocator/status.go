@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,12 +18,13 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/lease"
 )
 
 // groupStatus is what the status of g should say. used is nil when g is not in
 // use.
-func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, around surroundings, now time.Time) v2.ServiceGroupStatus {
+func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, around clusterState, now time.Time) v2.ServiceGroupStatus {
 	s := v2.ServiceGroupStatus{Conditions: slices.Clone(g.Status.Conditions)}
 	fine := "Services get addresses from this group"
 	if used != nil {
@@ -42,7 +44,7 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 
 // bound returns the namespaces that b is for: those that it lists, as it does,
 // and then the others that it selects.
-func bound(b config.Boundary, namespaces map[string]map[string]string) []string {
+func bound(b ipam.Boundary, namespaces map[string]map[string]string) []string {
 	all := slices.Clone(b.Namespaces)
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		if b.NamespaceSelector != nil && b.NamespaceSelector.Matches(labels.Set(namespaces[name])) && !slices.Contains(b.Namespaces, name) {
@@ -60,7 +62,7 @@ func exhausted(used *usage, f addr.Family) metav1.Condition {
 		return c
 	}
 	free, has := used.free[f]
-	drained := !slices.ContainsFunc(used.group.Pools, func(p pool.Pool) bool { return p.Family() == f && !p.Draining })
+	drained := !slices.ContainsFunc(used.group.Pools, func(p ipam.Pool) bool { return p.Family() == f && !p.Draining })
 	switch {
 	case !has:
 	case free > 0:
@@ -78,11 +80,11 @@ func exhausted(used *usage, f addr.Family) metav1.Condition {
 // exhaustion is the type of the condition of each family.
 var exhaustion = map[addr.Family]string{addr.V4: v2.ConditionIPv4Exhausted, addr.V6: v2.ConditionIPv6Exhausted}
 
-// nowhere says which addresses of g nobody announces, because they are for
-// networks of nodes and no node is there. If no node has a network at all, that
-// is for the LBNodeAgents to say.
-func nowhere(g config.Group, subnets []netip.Prefix) string {
-	if g.Announce != config.AnnounceLocal || len(subnets) == 0 {
+// nowhere says which addresses of g no node announces, because no node has an interface
+// in their networks. It says nothing when no node has any network: then the LBNodeAgents
+// say so.
+func nowhere(g ipam.Group, subnets []netip.Prefix) string {
+	if g.Announce != ipam.AnnounceLocal || len(subnets) == 0 {
 		return ""
 	}
 	var lost []string
@@ -99,7 +101,7 @@ func nowhere(g config.Group, subnets []netip.Prefix) string {
 }
 
 // ranges are the pools of g as they were written, IPv4 first.
-func ranges(g config.Group) []string {
+func ranges(g ipam.Group) []string {
 	pools := slices.Clone(g.Pools)
 	var texts []string
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
@@ -177,4 +179,50 @@ func byUID(problems []config.Problem) map[types.UID][]config.Problem {
 		slices.SortStableFunc(ps, func(a, b config.Problem) int { return cmp.Compare(a.Severity, b.Severity) })
 	}
 	return of
+}
+
+// agentStatus is what the status of a should say: whether it counts, and how
+// the nodes that use it fare.
+func agentStatus(a *v2.LBNodeAgent, problems []config.Problem, leases []coordinationv1.Lease, now time.Time) v2.LBNodeAgentStatus {
+	s := v2.LBNodeAgentStatus{Conditions: slices.Clone(a.Status.Conditions)}
+	set(&s.Conditions, accepted(problems, "nodes that this LBNodeAgent selects use it"), a.Generation, now)
+	set(&s.Conditions, announcing(a, leases), a.Generation, now)
+	return s
+}
+
+// announcing is the condition that tells which nodes cannot announce with a.
+func announcing(a *v2.LBNodeAgent, leases []coordinationv1.Lease) metav1.Condition {
+	c := metav1.Condition{Type: v2.ConditionAnnouncing, Status: metav1.ConditionTrue, Reason: "Announcing"}
+	var nodes int
+	var troubles []string
+	for _, l := range leases {
+		if l.Annotations[lease.AnnotationAgent] != a.Namespace+"/"+a.Name {
+			continue
+		}
+		nodes++
+		if trouble := l.Annotations[lease.AnnotationProblem]; trouble != "" {
+			troubles = append(troubles, strings.TrimPrefix(l.Name, lease.Prefix)+": "+trouble)
+		}
+	}
+	slices.Sort(troubles)
+	switch {
+	case nodes == 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NoNodes",
+			"no node uses this LBNodeAgent: its nodeSelector matches none, or another LBNodeAgent takes precedence on those that it matches"
+	case len(troubles) > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, troubleReason(troubles), clip(strings.Join(troubles, "; "), mostMessage)
+	default:
+		c.Message = fmt.Sprintf("all nodes that use this LBNodeAgent can announce (%d)", nodes)
+	}
+	return c
+}
+
+// troubleReason is a word for troubles.
+func troubleReason(troubles []string) string {
+	for _, t := range troubles {
+		if !strings.Contains(strings.ToLower(t), "no interface") {
+			return "NodeProblem"
+		}
+	}
+	return "NoInterface"
 }

@@ -11,22 +11,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
-// takeover makes sure that what a former leader has on its way can but fail,
-// after one that has not released the Lease. It returns requests as they are
-// then.
+// takeover makes sure that writes of a former leader which has not released the Lease
+// can only fail. It returns requests as they are then.
 //
-// Such a write gives an address, or a refusal, to a Service that looks to us as
-// if it still had to get one. If we gave that address to another Service, and
-// the write arrived after that, two would have it. So each such Service is
-// touched first: the write holds for a version that is past then. And what it
-// did before is in the API server's answer to the touch.
-func (o *opening) takeover(ctx context.Context, requests []service.Request) ([]service.Request, error) {
+// Such a write gives an address, or a refusal, to a Service that looks as if it still
+// had to get one. If this process gave the address to another Service, and the write
+// arrived after that, two Services would have it. So takeover touches each such Service
+// first. The write is for a version that is past then. If the write was done before,
+// the API server's answer to the touch shows it.
+func (o *bootstrap) takeover(ctx context.Context, requests []service.Request) ([]service.Request, error) {
 	untouched := func() []service.Request {
-		return slices.DeleteFunc(o.ledger.pending(requests), func(r service.Request) bool { return o.touched[owner(r)] })
+		return slices.DeleteFunc(o.allocations.pending(requests), func(r service.Request) bool { return o.touched[owner(r)] })
 	}
 	// What one answer brings may have others look unserved.
 	for todo := untouched(); len(todo) > 0; todo = untouched() {
@@ -47,7 +46,7 @@ func (o *opening) takeover(ctx context.Context, requests []service.Request) ([]s
 
 // renewed is requests with those in fresh as they are there; nil is for one
 // that is gone.
-func renewed(requests []service.Request, fresh map[pool.Owner]*service.Request) []service.Request {
+func renewed(requests []service.Request, fresh map[ipam.Owner]*service.Request) []service.Request {
 	var now []service.Request
 	for _, r := range requests {
 		switch f, touched := fresh[owner(r)]; {
@@ -61,11 +60,11 @@ func renewed(requests []service.Request, fresh map[pool.Owner]*service.Request) 
 }
 
 // touchAll touches Services, some at a time, and returns what they are then.
-func (o *opening) touchAll(ctx context.Context, todo []service.Request) (map[pool.Owner]*service.Request, error) {
+func (o *bootstrap) touchAll(ctx context.Context, todo []service.Request) (map[ipam.Owner]*service.Request, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
-	fresh := map[pool.Owner]*service.Request{}
+	fresh := map[ipam.Owner]*service.Request{}
 	var wg sync.WaitGroup
 	turns := make(chan service.Request)
 	for range o.workers {
@@ -92,11 +91,11 @@ func (o *opening) touchAll(ctx context.Context, todo []service.Request) (map[poo
 
 // touch changes the version of a Service, and returns what it asks for and holds
 // then, or nil when it is gone. What it holds stays.
-func (o *opening) touch(ctx context.Context, name types.NamespacedName) (*service.Request, error) {
+func (o *bootstrap) touch(ctx context.Context, name types.NamespacedName) (*service.Request, error) {
 	for ctx.Err() == nil {
 		svc := &corev1.Service{}
 		err := o.live.Get(ctx, name, svc)
-		if err == nil && service.Read(svc, o.byDefault).Foreign == "" {
+		if r := service.Read(svc, o.byDefault); err == nil && r.Owner != service.Anothers && !r.Displaced() {
 			svc, err = o.mark(ctx, svc)
 		}
 		switch {
@@ -113,17 +112,10 @@ func (o *opening) touch(ctx context.Context, name types.NamespacedName) (*servic
 	return nil, context.Cause(ctx)
 }
 
-// mark has the condition of svc say that it is about to be looked at: it is new
-// at every touch, because a patch that changes nothing leaves the version as it
-// is.
-func (o *opening) mark(ctx context.Context, svc *corev1.Service) (*corev1.Service, error) {
-	r, now := service.Read(svc, o.byDefault), time.Now()
-	same := service.Result{
-		Addresses: r.Held, From: r.From, PoolType: r.PoolType, SkipIPv6DAD: r.SkipIPv6DAD,
-		Reason: reasonPending,
-	}
-	same.Message = same.Having("a new allocator has taken over at " + now.UTC().Format(time.RFC3339Nano) + " and is about to look at this Service")
-	patch, err := same.Patch(svc, now)
+// mark gives svc another version. A patch that changes nothing would leave the
+// version as it is, so the condition names the time of the touch.
+func (o *bootstrap) mark(ctx context.Context, svc *corev1.Service) (*corev1.Service, error) {
+	patch, err := service.TakeoverPatch(svc, time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -4,13 +4,22 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/selection"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
+
+// tellNews counts and logs a refusal that is new.
+func (s *services) tellNews(r service.Request, d decision) {
+	if d.news {
+		s.metrics.reject(d.Refusal)
+		s.log.Info("allocationFailed", "service", r.Key(), "group", d.Refusal.Pool, "reason", d.Refusal.Message)
+	}
+}
 
 // tell reports what is new on a Service that was svc before.
 func (s *services) tell(svc *corev1.Service, r service.Request, d decision) {
@@ -32,17 +41,25 @@ func (s *services) tell(svc *corev1.Service, r service.Request, d decision) {
 	s.tellRefusal(svc, r, d)
 }
 
-// tellFresh reports addresses that are new.
+// Reasons of the events about allocations.
+const (
+	eventAllocated = "IPAllocated"
+	eventReleased  = "IPReleased"
+)
+
+// tellFresh reports addresses that are new, each with an event of its own.
 func (s *services) tellFresh(svc *corev1.Service, r service.Request, d decision) {
 	fresh := without(d.Result.Addresses, r.Held)
 	if len(fresh) == 0 {
 		return
 	}
-	message := fmt.Sprintf("Assigned %s from pool %s", d.Result.Describe(), d.Result.From)
-	if slices.ContainsFunc(d.Counts, func(c selection.Count) bool { return c.Kind == selection.CountMultiPool }) {
-		message = multiPool(len(fresh), len(d.Result.Addresses), d.Result.From)
+	if slices.ContainsFunc(d.Counts, func(c ipam.Count) bool { return c.Kind == ipam.CountMultiPool }) {
+		s.event(svc, corev1.EventTypeNormal, eventAllocated, multiPool(len(fresh), len(d.Result.Addresses), d.Result.From))
+	} else {
+		for _, a := range fresh {
+			s.event(svc, corev1.EventTypeNormal, eventAllocated, fmt.Sprintf("Assigned IP %s from pool %s", a, d.Result.From))
+		}
 	}
-	s.event(svc, corev1.EventTypeNormal, "AddressAssigned", message)
 	s.log.Info("addressAssigned", "service", r.Key(), "address", texts(fresh), "group", d.Result.From)
 }
 
@@ -61,23 +78,32 @@ func (s *services) tellEnded(svc *corev1.Service, r service.Request, d decision)
 	if len(d.ended) == 0 {
 		return
 	}
-	var unwanted, replaced []netip.Addr
 	for _, a := range d.ended {
-		if r.Wants(addr.FamilyOf(a)) {
-			replaced = append(replaced, a)
-		} else {
-			unwanted = append(unwanted, a)
-		}
-	}
-	if len(unwanted) > 0 {
-		s.event(svc, corev1.EventTypeNormal, "AddressReleased", fmt.Sprintf(
-			"Released addresses no longer needed after IP family transition: [%s]", texts(unwanted)))
-	}
-	if len(replaced) > 0 {
-		s.event(svc, corev1.EventTypeNormal, "AddressReleased", fmt.Sprintf(
-			"Released %s, replaced by %s", texts(replaced), texts(without(d.Result.Addresses, r.Held))))
+		s.tellReleased(svc, a, whyEnded(a, r, without(d.Result.Addresses, r.Held)))
 	}
 	s.log.Info("addressReleased", "service", r.Key(), "address", texts(d.ended))
+}
+
+// whyEnded says why the Service of r has not got a any more, but fresh.
+func whyEnded(a netip.Addr, r service.Request, fresh []netip.Addr) string {
+	f := addr.FamilyOf(a)
+	if !r.Wants(f) {
+		return fmt.Sprintf("the Service asks for no %s address any more", f)
+	}
+	fresh = slices.DeleteFunc(slices.Clone(fresh), func(b netip.Addr) bool { return addr.FamilyOf(b) != f })
+	if len(fresh) == 0 {
+		return "the Service asks for another address"
+	}
+	return "replaced by " + texts(fresh)
+}
+
+// tellReleased reports that svc, which is as it was before, has lost a.
+func (s *services) tellReleased(svc *corev1.Service, a netip.Addr, why string) {
+	from := ""
+	if group := svc.Annotations[service.AnnotationAllocatedFrom]; group != "" {
+		from = " from pool " + group
+	}
+	s.event(svc, corev1.EventTypeNormal, eventReleased, fmt.Sprintf("Released IP %s%s: %s", a, from, why))
 }
 
 // tellRefusal reports what a Service does not get, once.
@@ -85,8 +111,8 @@ func (s *services) tellRefusal(svc *corev1.Service, r service.Request, d decisio
 	if service.Says(svc, d.Result.Reason, d.Result.Message) {
 		return
 	}
-	if d.Result.Reason == selection.ReasonConflict {
-		s.event(svc, corev1.EventTypeWarning, selection.ReasonConflict, d.Result.Message)
+	if d.Result.Reason == ipam.ReasonConflict {
+		s.event(svc, corev1.EventTypeWarning, ipam.ReasonConflict, d.Result.Message)
 		s.log.Warn("addressConflict", "service", r.Key(), "reason", d.Result.Message)
 	}
 	if d.Refusal != nil {
@@ -105,12 +131,13 @@ func (s *services) tellPolicy(svc *corev1.Service, r service.Request, d decision
 	s.log.Info("localOverride", "service", r.Key())
 }
 
-// tellRelease reports that svc has become one of another type.
-func (s *services) tellRelease(svc *corev1.Service) {
-	if svc.Annotations[service.AnnotationAllocatedFrom] != "" {
-		s.event(svc, corev1.EventTypeNormal, "AddressReleased", fmt.Sprintf("Service is Type %s, not LoadBalancer", svc.Spec.Type))
+// tellRelease reports that svc, which had these addresses, has become one of
+// another type.
+func (s *services) tellRelease(svc *corev1.Service, had []netip.Addr) {
+	for _, a := range had {
+		s.tellReleased(svc, a, fmt.Sprintf("the Service is of type %s, not LoadBalancer", svc.Spec.Type))
 	}
-	s.log.Info("addressReleased", "service", svc.Namespace+"/"+svc.Name, "reason", "type is "+string(svc.Spec.Type))
+	s.log.Info("addressReleased", "service", svc.Namespace+"/"+svc.Name, "address", texts(had), "reason", "type is "+string(svc.Spec.Type))
 }
 
 func (s *services) event(svc *corev1.Service, eventType, reason, message string) {
@@ -118,4 +145,18 @@ func (s *services) event(svc *corev1.Service, eventType, reason, message string)
 		APIVersion: "v1", Kind: "Service",
 		Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID, ResourceVersion: svc.ResourceVersion,
 	}, eventType, reason, "%s", message)
+}
+
+// without returns those of a that are not in b.
+func without[E comparable](a, b []E) []E {
+	return slices.DeleteFunc(slices.Clone(a), func(x E) bool { return slices.Contains(b, x) })
+}
+
+// texts writes addresses for a person.
+func texts(addresses []netip.Addr) string {
+	all := make([]string, len(addresses))
+	for i, a := range addresses {
+		all[i] = a.String()
+	}
+	return strings.Join(all, ", ")
 }

@@ -3,15 +3,16 @@ package allocator
 import (
 	"math"
 	"math/big"
+	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
 )
 
 // usage is how much of a group is in use.
 type usage struct {
-	group config.Group
+	group ipam.Group
 	// size is how many addresses the group offers, as near as a float64 can
 	// say.
 	size float64
@@ -21,26 +22,30 @@ type usage struct {
 	inUse, free map[addr.Family]int64
 }
 
+// capacity is how many addresses of f Services can have: those that they hold, and
+// those that are free.
+func (u usage) capacity(f addr.Family) int64 { return saturatingAdd(u.inUse[f], u.free[f]) }
+
 // total is how many addresses of all families are in use.
 func (u usage) total() int64 { return u.inUse[addr.V4] + u.inUse[addr.V6] }
 
 // usages returns the usage of every group, in their order.
-func (l *ledger) usages() []usage {
+func (l *allocations) usages() []usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]usage, len(l.cluster.Config.Groups))
-	for i, g := range l.cluster.Config.Groups {
-		all[i] = usageOf(l.cluster.Book, g)
+	all := make([]usage, len(l.cluster.Groups.Usable))
+	for i, g := range l.cluster.Groups.Usable {
+		all[i] = usageOf(l.cluster.Store, g)
 	}
 	return all
 }
 
-func usageOf(book *pool.Book, g config.Group) usage {
+func usageOf(store *ipam.Store, g ipam.Group) usage {
 	u := usage{group: g, inUse: map[addr.Family]int64{}, free: map[addr.Family]int64{}}
 	for _, p := range g.Pools {
 		f := p.Family()
-		u.inUse[f] += book.InUse(p)
-		u.free[f] = saturatingAdd(u.free[f], pool.Saturate(book.Available(p)))
+		u.inUse[f] += store.InUse(p)
+		u.free[f] = saturatingAdd(u.free[f], ipam.Saturate(store.Available(p)))
 		size, _ := new(big.Float).SetInt(p.Size()).Float64()
 		u.size += size
 	}
@@ -55,9 +60,88 @@ func saturatingAdd(a, b int64) int64 {
 	return a + b
 }
 
-// known is how many Services the ledger knows.
-func (l *ledger) known() int {
+// backlog is Services that wait for the same reason.
+type backlog struct {
+	// group is the name of the ServiceGroup, and reason the label of the refusal.
+	group, reason string
+}
+
+// delay is how many Services wait, and since when the first of them does.
+type delay struct {
+	services int
+	since    time.Time
+}
+
+// reasonPartial is the reason of Services that have an address, and wait for one of
+// another family or range.
+const reasonPartial = "partial"
+
+// backlogs returns how many Services wait for what. label is the name of the group of
+// a refusal.
+func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]delay {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.uids)
+	all := map[backlog]delay{}
+	for w := range l.waiters() {
+		if w.since.IsZero() {
+			continue // Nothing was chosen for it yet.
+		}
+		b := backlog{group: w.last.Result.From, reason: reasonPartial}
+		if r := w.last.Refusal; r != nil {
+			b = backlog{group: label(r), reason: r.Metric}
+		}
+		s := all[b]
+		if s.services == 0 || w.since.Before(s.since) {
+			s.since = w.since
+		}
+		s.services++
+		all[b] = s
+	}
+	return all
+}
+
+// known is how many Services are known.
+func (l *allocations) known() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.services)
+}
+
+// foreign returns how many Services there are of other controllers, for each reason.
+func (l *allocations) foreign() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts := map[string]int{}
+	for _, reason := range foreignReasons {
+		counts[reason] = 0
+	}
+	for _, rec := range l.services {
+		if rec.another != "" {
+			counts[rec.another]++
+		}
+	}
+	return counts
+}
+
+// Reasons why a Service is another controller's, as labels of a metric.
+const (
+	foreignHeadless   = "headless"
+	foreignClass      = "load_balancer_class"
+	foreignController = "another_controller"
+	foreignDefault    = "not_default_announcer"
+)
+
+var foreignReasons = []string{foreignHeadless, foreignClass, foreignController, foreignDefault}
+
+// whyAnothers is the label of the reason why the Service of r is another's.
+func whyAnothers(r service.Request) string {
+	switch {
+	case r.Reason == service.ReasonHeadless:
+		return foreignHeadless
+	case !r.Classless:
+		return foreignClass
+	case len(r.Strange) > 0:
+		return foreignController
+	}
+	return foreignDefault
 }

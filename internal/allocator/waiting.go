@@ -2,33 +2,87 @@ package allocator
 
 import (
 	"cmp"
-	"errors"
 	"net/netip"
 	"slices"
+	"time"
 
-	"purelb.io/purelb/internal/pool"
-	"purelb.io/purelb/internal/selection"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
 // waiter is a Service that has not got all that it wants.
 type waiter struct {
 	request service.Request
+	// since is when this process first chose for the Service and did not give it
+	// all that it wants; zero before that.
+	since time.Time
 	// last is what was chosen for it last.
-	last selection.Choice
+	last ipam.Choice
 	// told is the refusal that was last counted.
 	told string
-	// topics are the lines that it stands in.
-	topics []topic
-	// barred is who keeps it from each address that it needs, and how, as of
-	// the last choice.
-	barred map[netip.Addr]pool.HeldError
+	// needs are the queues that it stands in.
+	needs []ipam.Need
+	// barred says of each address that it needs which Service keeps it from that
+	// address, and how, as of the last choice.
+	barred map[netip.Addr]ipam.HeldError
+}
+
+// waitQueues are the Services that wait, by what they need. Each queue has the oldest
+// Service first.
+type waitQueues map[ipam.Need][]*waiter
+
+// join puts w into the queues of needs, and takes it out of all others.
+func (q waitQueues) join(w *waiter, needs []ipam.Need) {
+	if slices.Equal(w.needs, needs) {
+		return
+	}
+	q.leave(w)
+	w.needs = needs
+	for _, n := range needs {
+		if at, there := slices.BinarySearchFunc(q[n], w, olderWaiter); !there {
+			q[n] = slices.Insert(q[n], at, w)
+		}
+	}
+}
+
+// leave takes w out of its queues.
+func (q waitQueues) leave(w *waiter) {
+	for _, n := range w.needs {
+		at, there := slices.BinarySearchFunc(q[n], w, olderWaiter)
+		switch {
+		case !there:
+		case len(q[n]) == 1:
+			delete(q, n)
+		default:
+			q[n] = slices.Delete(q[n], at, at+1)
+		}
+	}
+	w.needs = nil
+}
+
+// next returns the oldest Service in the queues of needs that is younger than last,
+// and the queue that it stands in. Without last it is the very oldest. It is nil when
+// there is none.
+func (q waitQueues) next(last *waiter, needs []ipam.Need) (next *waiter, in ipam.Need) {
+	for _, n := range needs {
+		at := 0
+		if last != nil {
+			var there bool
+			if at, there = slices.BinarySearchFunc(q[n], last, olderWaiter); there {
+				at++
+			}
+		}
+		if at < len(q[n]) && (next == nil || olderWaiter(q[n][at], next) < 0) {
+			next, in = q[n][at], n
+		}
+	}
+	return next, in
 }
 
 // wait keeps the Service of r in mind if choice does not give all that it wants,
 // and reports whether a refusal is news.
-func (l *ledger) wait(r service.Request, choice selection.Choice) (news bool) {
-	w := l.waiting[owner(r)]
+func (l *allocations) wait(r service.Request, choice ipam.Choice) (news bool) {
+	w := l.of(owner(r)).waiting
 	l.drop(owner(r))
 	if choice.Refusal == nil && len(choice.Needs) == 0 {
 		return false
@@ -37,7 +91,10 @@ func (l *ledger) wait(r service.Request, choice selection.Choice) (news bool) {
 		w = &waiter{}
 	}
 	w.request = r
-	l.waiting[owner(r)] = w
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
+	l.of(owner(r)).waiting = w
 	l.enlist(w, choice)
 	said := ""
 	if choice.Refusal != nil {
@@ -48,51 +105,23 @@ func (l *ledger) wait(r service.Request, choice selection.Choice) (news bool) {
 	return news
 }
 
-// drop takes who out of all lines.
-func (l *ledger) drop(who pool.Owner) {
-	if w := l.waiting[who]; w != nil {
-		l.lines.leave(w)
-		delete(l.waiting, who)
+// drop takes a Service out of all queues.
+func (l *allocations) drop(who ipam.Owner) {
+	if w := l.of(who).waiting; w != nil {
+		l.queues.leave(w)
+		l.of(who).waiting = nil
 	}
 }
 
-// enlist has w stand in the lines for what it needs after choice.
-func (l *ledger) enlist(w *waiter, choice selection.Choice) {
-	w.last = choice
-	if topics := topicsOf(w.request, choice.Needs); !slices.Equal(topics, w.topics) {
-		l.lines.leave(w)
-		w.topics = topics
-		l.lines.join(w)
-	}
-	w.barred = nil
+// enlist puts w into the queues for what it needs after choice.
+func (l *allocations) enlist(w *waiter, choice ipam.Choice) {
+	w.last, w.barred = choice, map[netip.Addr]ipam.HeldError{}
+	l.queues.join(w, choice.Needs)
 	for _, n := range choice.Needs {
 		if n.Addr.IsValid() {
-			w.bar(n.Addr, l.bar(owner(w.request), n.Addr))
+			w.barred[n.Addr] = l.cluster.Prospect(n.Addr).Bar(owner(w.request))
 		}
 	}
-}
-
-func (w *waiter) bar(a netip.Addr, by pool.HeldError) {
-	if w.barred == nil {
-		w.barred = map[netip.Addr]pool.HeldError{}
-	}
-	w.barred[a] = by
-}
-
-// bar returns who keeps who from a, or from its terms there, and how; it is zero
-// when nobody does.
-func (l *ledger) bar(who pool.Owner, a netip.Addr) pool.HeldError {
-	var held *pool.HeldError
-	if errors.As(l.cluster.Refuses(a, who), &held) {
-		return *held
-	}
-	return pool.HeldError{}
-}
-
-// same reports whether two choices look the same on a Service.
-func same(a, b selection.Choice) bool {
-	return slices.Equal(a.Result.Addresses, b.Result.Addresses) && a.ClusterPolicy == b.ClusterPolicy &&
-		a.Result.Reason == b.Result.Reason && a.Result.Message == b.Result.Message
 }
 
 func olderWaiter(a, b *waiter) int { return byAge(a.request, b.request) }

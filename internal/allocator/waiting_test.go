@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -27,7 +26,7 @@ func (s *shop) crowd(want string, change ...func(*service.Request)) []service.Re
 }
 
 // only fails unless these and nobody else were woken.
-func (s *shop) only(owners ...pool.Owner) {
+func (s *shop) only(owners ...ipam.Owner) {
 	s.Helper()
 	if len(s.woken) != len(owners) {
 		s.Errorf("%d are woken, want %q", len(s.woken), owners)
@@ -163,12 +162,12 @@ func TestAServiceThatWasMadeAnewWaitsAtTheEnd(t *testing.T) {
 }
 
 func TestAReplacementMayComeFromThePoolOfWhatItReplaces(t *testing.T) {
-	pools := func(exclude ...string) config.Group {
-		p, err := pool.Parse("192.0.2.1-192.0.2.2", "192.0.2.0/24", "default", exclude...)
+	pools := func(exclude ...string) ipam.Group {
+		p, err := ipam.ParsePool("192.0.2.1-192.0.2.2", "192.0.2.0/24", "default", exclude...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return config.Group{Name: "default", Announce: config.AnnounceRemote, Pools: []pool.Pool{p}}
+		return ipam.Group{Name: "default", Announce: ipam.AnnounceRemote, Pools: []ipam.Pool{p}}
 	}
 	s := newShop(t, pools())
 	r := s.gets(s.wants("svc"), "192.0.2.1")
@@ -214,7 +213,7 @@ func TestEverybodyInALineIsAskedOnceAboutAnAddressThatManyJoin(t *testing.T) {
 				}
 			}
 			s.takes(5*n, "room for all ports", func() { tt.do(s) })
-			if got := len(s.cluster.Book.Owners(netip.MustParseAddr(tt.freed))); got != n {
+			if got := len(s.cluster.Store.Holders(netip.MustParseAddr(tt.freed))); got != n {
 				t.Errorf("%d have it, want %d", got, n)
 			}
 		})
@@ -263,7 +262,7 @@ func TestLinesAreEmptyWhenNobodyWaits(t *testing.T) {
 		s.forget(owner(r))
 	}
 	s.forget(owner(holder))
-	if len(s.lines)+len(s.waiting)+len(s.chances)+len(s.claims) > 0 {
-		t.Errorf("lines %v, waiting %v, chances %v, claims %v", s.lines, s.waiting, s.chances, s.claims)
+	if len(s.queues)+len(s.services)+len(s.marked) > 0 {
+		t.Errorf("queues %v, services %v, marked %v", s.queues, s.services, s.marked)
 	}
 }

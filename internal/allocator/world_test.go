@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocator"
 	"purelb.io/purelb/internal/apitest"
@@ -51,6 +52,7 @@ func newWorld(t testing.TB) *world {
 	scheme := runtime.NewScheme()
 	must(t, clientgoscheme.AddToScheme(scheme))
 	must(t, v2.AddToScheme(scheme))
+	must(t, bgpv1.AddToScheme(scheme))
 	cfg := apitest.Config(t)
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	must(t, err)
@@ -158,8 +160,13 @@ func (w *world) soon(what func() error) {
 func (w *world) within(limit time.Duration, what func() error) {
 	w.Helper()
 	deadline := time.Now().Add(limit)
-	for err := what(); err != nil; err = what() {
-		if time.Now().After(deadline) {
+	for {
+		late := time.Now().After(deadline) // before the last look: the test itself may have been held up
+		err := what()
+		if err == nil {
+			return
+		}
+		if late {
 			w.Fatalf("after %s: %v", limit, err)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -316,6 +323,17 @@ func (w *world) told(o client.Object, reason string, texts ...string) {
 	})
 }
 
+// tells waits until there is an event about o with this reason and this message.
+func (w *world) tells(o client.Object, reason, message string) {
+	w.Helper()
+	w.soon(func() error {
+		if told := w.messages(o, reason); !slices.Contains(told, message) {
+			return fmt.Errorf("the events %s about %s say %q, want %q", reason, o.GetName(), told, message)
+		}
+		return nil
+	})
+}
+
 // events returns those about o.
 func (w *world) events(o client.Object) []corev1.Event {
 	w.Helper()
@@ -383,6 +401,18 @@ func (r *running) counter(name string, labels ...string) float64 {
 		}
 	}
 	return sum
+}
+
+// counts waits until a metric reads want. The allocator counts what it did after
+// the API server has it, so a metric may lag behind what the test has seen there.
+func (r *running) counts(want float64, name string, labels ...string) {
+	r.world.Helper()
+	r.world.soon(func() error {
+		if n := r.counter(name, labels...); n != want {
+			return fmt.Errorf("%s %v reads %v, want %v", name, labels, n, want)
+		}
+		return nil
+	})
 }
 
 var errNotYet = errors.New("not yet")

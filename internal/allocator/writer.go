@@ -7,32 +7,35 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writer is the only way in which Services are changed. Each change holds for
-// one version of a Service, which the patch names.
+// writer does all writes of Services. Each patch names the version of the Service that
+// it is for.
 type writer struct {
-	// client writes through the fence.
+	// client writes through the write gate.
 	client  client.Client
 	metrics *metrics
+	// settled, if set, is told of Services whose earlier writes can only fail.
+	settled func(types.NamespacedName)
 	// underWay is how many writes are on their way.
 	underWay atomic.Int32
 }
 
-// patience is how long a write may take. A write that takes longer may still
+// writeTimeout is how long a write may take. A write that takes longer may still
 // succeed.
-const patience = 30 * time.Second
+const writeTimeout = 30 * time.Second
 
-// begin returns the context of a write. One that is to stop begins no more
-// writes, but ends those that it has begun: of a write that is cut off nobody
-// knows if it is done, and the Lease must not be released then.
+// begin returns the context of a write. A process that is to stop begins no more writes,
+// but ends those that it has begun: the outcome of a write that is cut off is not known,
+// and the Lease must not be released then.
 func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	return ctx, cancel, nil
 }
 
@@ -66,7 +69,11 @@ func (w *writer) count(ctx context.Context, svc *corev1.Service, do func(context
 	after := &corev1.Service{}
 	after.Namespace, after.Name = svc.Namespace, svc.Name
 	if err := do(ctx, after); err != nil {
-		w.metrics.updateErrors.Inc()
+		// A conflict is no fault: another writer came first, and the loop looks at
+		// the Service again.
+		if !apierrors.IsConflict(err) {
+			w.metrics.updateErrors.Inc()
+		}
 		return nil, fmt.Errorf("write service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
 	w.metrics.updates.Inc()

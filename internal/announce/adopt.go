@@ -20,7 +20,7 @@ func Adopt(s Situation) func(Address) bool {
 	return func(a Address) bool {
 		ip := a.Prefix.Addr()
 		if onDummy(a, s.Agent) {
-			_, _, pooled := s.Config.GroupOf(ip)
+			_, _, pooled := s.Config.Groups.GroupOf(ip)
 			return pooled
 		}
 		if !a.NoPrefixRoute || a.Valid == Forever {

@@ -66,6 +66,9 @@ type Node struct {
 	Links []Link
 	// Addresses are all addresses of all links, ours and others.
 	Addresses []Address
+	// Gateways are the routers that the default routes of the node lead to,
+	// sorted, without those of which only a link-local address is known.
+	Gateways []netip.Addr
 	// MarksSupported says whether this kernel keeps IFA_PROTO, so that an
 	// address without Mark is certainly not ours.
 	MarksSupported bool

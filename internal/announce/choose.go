@@ -3,10 +3,11 @@ package announce
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -106,8 +107,8 @@ func (d *decider) chooseRemote(ip netip.Addr) Decision {
 // remotePrefix returns ip with the mask that it has on the dummy interface. An
 // address whose group is gone stays as it is.
 func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
-	if group, pool, ok := d.Config.GroupOf(ip); ok {
-		return pool.Prefix(ip), group.Announce != config.AnnounceLocal
+	if group, pool, ok := d.Config.Groups.GroupOf(ip); ok {
+		return pool.Prefix(ip), group.Announce != ipam.AnnounceLocal
 	}
 	for _, a := range d.ours[ip] {
 		if onDummy(a, d.Agent) {
@@ -119,10 +120,30 @@ func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
 }
 
 // narrowed says whether ip is announced only where its Service has an endpoint.
-// An address that several Services share is announced everywhere.
 func (d *decider) narrowed(ip netip.Addr) (key string, narrow bool) {
+	svc, ok := d.followed(ip)
+	return svc.Key, ok && svc.LocalPolicy
+}
+
+// followed returns the Service whose endpoints ip may follow. If several Services
+// share ip, it is the first that keeps the policy Local, and there is none unless
+// all have the same pods: the endpoints of one would not be those of the others.
+func (d *decider) followed(ip netip.Addr) (Service, bool) {
 	holders := d.holders[ip]
-	return holders[0].Key, len(holders) == 1 && holders[0].LocalPolicy
+	if len(holders) == 1 {
+		return holders[0], true
+	}
+	i := slices.IndexFunc(holders, func(s Service) bool { return s.LocalPolicy && s.AllowLocal })
+	if i < 0 || slices.ContainsFunc(holders, func(s Service) bool { return !samePods(s, holders[i]) }) {
+		return Service{}, false
+	}
+	return holders[i], true
+}
+
+// samePods reports whether a and b have the same pods, as far as they tell.
+func samePods(a, b Service) bool {
+	in, _, _ := strings.Cut(a.Key, "/")
+	return a.Selector != "" && a.Selector == b.Selector && strings.HasPrefix(b.Key, in+"/")
 }
 
 // keep decides on an address about which not everything is known: it stays if it

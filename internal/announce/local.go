@@ -48,8 +48,8 @@ func (d *decider) elect(ip netip.Addr, preference election.Preference) election.
 	if choice.Reason != election.ReasonNoEndpoints {
 		return choice
 	}
-	// Only an address of one Service has a preference.
-	if ending := d.Ending[d.holders[ip][0].Key]; len(ending) > 0 {
+	svc, _ := d.followed(ip) // an address without one has no preference
+	if ending := d.Ending[svc.Key]; len(ending) > 0 {
 		preference.Nodes = setOf(ending)
 		return d.view.Choose(ip, d.holder(ip), preference)
 	}
@@ -65,13 +65,12 @@ func setOf(nodes []string) map[string]bool {
 }
 
 // preference is for the nodes that ip should be on. There is one only if they are
-// all the same to whoever has ip: not if several Services share it.
+// the same for all Services that have ip: see followed.
 func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) {
-	holders := d.holders[ip]
-	if len(holders) != 1 {
+	svc, ok := d.followed(ip)
+	if !ok {
 		return p, true
 	}
-	svc := holders[0]
 	p.Strict = svc.AllowLocal && svc.LocalPolicy
 	if d.Endpoints == nil || !p.Strict && !svc.Affinity {
 		return election.Preference{}, true

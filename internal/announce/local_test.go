@@ -19,6 +19,16 @@ import (
 func affine(s *Service) { s.Affinity = true }
 func strict(s *Service) { s.LocalPolicy, s.AllowLocal = true, true }
 
+// sharer is a Service that shares its addresses and has this selector.
+func sharer(selector string, change func(*Service)) func(*Service) {
+	return func(s *Service) {
+		s.Selector = selector
+		if change != nil {
+			change(s)
+		}
+	}
+}
+
 // in is slots and change.
 func in(slot string, change func(*Service)) func(*Service) {
 	return func(s *Service) {
@@ -118,6 +128,18 @@ func TestDecideByPreference(t *testing.T) {
 		// Policy Local on local addresses.
 		{"allowed policy Local: only where endpoints are", []twist{serveAs("default/web", strict, both...), endpoints("node-c")},
 			"10.0.0.5 lostElection, node-c by affinity\nfd00::50 lostElection, node-c by affinity\n"},
+		{"allowed policy Local: of a shared address, if all have the same pods",
+			[]twist{serveAs("default/aaa", sharer("app=web", nil), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
+			"10.0.0.5 lostElection, node-c by affinity\n10.0.0.5 lostElection, node-c by affinity\n"},
+		{"allowed policy Local: of a shared address where one ends, if all have the same pods",
+			[]twist{serveAs("default/aaa", sharer("app=web", nil), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-x"), ending("node-b")},
+			"10.0.0.5 lostElection, node-b by affinity\n10.0.0.5 lostElection, node-b by affinity\n"},
+		{"allowed policy Local: not of a shared address, if not all have the same pods",
+			[]twist{serveAs("default/aaa", sharer("app=db", nil), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
+			"10.0.0.5 electionWon, node-a by hash\n10.0.0.5 electionWon, node-a by hash\n"},
+		{"allowed policy Local: not of a shared address, if the pods are of other namespaces",
+			[]twist{serveAs("aaa/web", sharer("app=web", nil), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
+			"10.0.0.5 electionWon, node-a by hash\n10.0.0.5 electionWon, node-a by hash\n"},
 		{"allowed policy Local: nowhere without any", []twist{serveAs("default/web", strict, both...), endpoints(""), has(here4, here6)},
 			"10.0.0.5 noEndpoints by noEndpoints\nfd00::50 noEndpoints by noEndpoints\n"},
 		{"allowed policy Local: where one ends, if no better node could have it", []twist{serveAs("default/web", strict, both...), endpoints("node-x"), ending("node-b")},
@@ -238,7 +260,7 @@ func TestReadTakesTheWishesOfItsUser(t *testing.T) {
 	} {
 		svc := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{service.AnnotationAllocatedBy: service.Brand}},
-			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.10"},
 		}
 		for name, value := range tt.annotations {
 			svc.Annotations[name] = value

@@ -33,6 +33,23 @@ func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 	return slices.Compact(own)
 }
 
+// MACs returns the Ethernet addresses by which node answers on networks where it has
+// an address of its own, sorted.
+func MACs(node Node) [][6]byte {
+	own := map[string]bool{}
+	for _, a := range node.Addresses {
+		own[a.Link] = own[a.Link] || a.Mark != Mark && a.Prefix.Addr().IsGlobalUnicast()
+	}
+	var macs [][6]byte
+	for _, l := range node.Links {
+		if own[l.Name] && l.MAC != [6]byte{} && !leadsNowhere(node, l.Name) {
+			macs = append(macs, l.MAC)
+		}
+	}
+	slices.SortFunc(macs, func(a, b [6]byte) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(macs)
+}
+
 func addressesOf(services []Service) map[netip.Addr]bool {
 	held := make(map[netip.Addr]bool, len(services))
 	for _, svc := range services {

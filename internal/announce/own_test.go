@@ -42,3 +42,18 @@ func TestTheOwnAddressesOfANodeAreThoseThatOthersCanReach(t *testing.T) {
 		})
 	}
 }
+
+func TestMACsAreThoseOfNetworksOfTheNode(t *testing.T) {
+	mac := func(last byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, last} }
+	node := Node{
+		Links: []Link{
+			{Name: "lo"}, {Name: "eth1", MAC: mac(9)}, {Name: "eth0", MAC: mac(1)}, {Name: "vlan7", MAC: mac(1)}, {Name: "pod", MAC: mac(3)},
+			{Name: "unused", MAC: mac(4)}, {Name: "kube-lb0", Kind: "dummy", MAC: mac(5)}, {Name: "tunnel"}, {Name: "ours", MAC: mac(6)},
+		},
+		Addresses: list(hasNode("lo", "192.0.2.1/32"), hasNode("eth0", "10.0.0.2/24"), hasNode("eth1", "fd00::2/64"), hasNode("vlan7", "10.0.7.2/24"),
+			hasNode("pod", "fe80::1/64"), hasNode("kube-lb0", "10.0.9.1/32"), hasNode("tunnel", "10.0.8.1/32"), hasLocal("ours", "10.0.0.5/24", time.Minute)),
+	}
+	if got, want := fmt.Sprint(MACs(node)), fmt.Sprint([][6]byte{mac(1), mac(9)}); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

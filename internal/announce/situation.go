@@ -24,6 +24,9 @@ type Service struct {
 	// AllowLocal keeps LocalPolicy for local addresses: only nodes with a
 	// ready endpoint may have one.
 	AllowLocal bool
+	// Selector is that of a Service that shares its addresses, as text that is
+	// the same for the same selector, or "".
+	Selector string
 	// Affinity says that nodes with a ready endpoint come before others.
 	Affinity    bool
 	SkipIPv6DAD bool
@@ -36,20 +39,26 @@ const (
 	affinityEndpoints      = "service-endpoints"
 )
 
-// Read reads svc; ok is false for one that is not ours to announce.
+// Read reads svc; ok is false for one that is not ours to announce. Of its addresses
+// it returns those that PureLB gave.
+//
+// Agents need not know the default announcer: the allocator takes the brand off a
+// Service that it leaves to another controller.
 func Read(svc *corev1.Service) (s Service, ok bool) {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || !service.Branded(svc) {
+	owned := service.OwnershipOf(svc, true)
+	if owned.Owner == service.Anothers || !service.Branded(svc) {
 		return Service{}, false
 	}
 	_, allowLocal := svc.Annotations[service.AnnotationAllowLocal]
 	return Service{
 		Key:       svc.Namespace + "/" + svc.Name,
-		Addresses: service.Ingress(svc),
+		Addresses: owned.Shown,
 		Slots: append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
 			service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...),
 		PoolType:    svc.Annotations[service.AnnotationPoolType],
 		LocalPolicy: service.LocalPolicy(svc),
 		AllowLocal:  allowLocal,
+		Selector:    service.Selector(svc),
 		Affinity:    svc.Annotations[AnnotationNodeAffinity] == affinityEndpoints,
 		SkipIPv6DAD: svc.Annotations[service.AnnotationSkipIPv6DAD] == "true",
 	}, true

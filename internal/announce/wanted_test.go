@@ -18,7 +18,7 @@ import (
 
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/election"
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -40,10 +40,10 @@ func member(node string, subnets ...string) election.Member {
 	return election.Member{Node: node, Subnets: prefixes(subnets...), Eligible: true}
 }
 
-func groupOf(announce config.Announce, pools ...string) config.Group {
-	g := config.Group{Name: strings.Join(pools, "+"), Announce: announce}
+func groupOf(announce ipam.Announce, pools ...string) ipam.Group {
+	g := ipam.Group{Name: strings.Join(pools, "+"), Announce: announce}
 	for _, text := range pools {
-		p, err := pool.Parse(text, text, "default")
+		p, err := ipam.ParsePool(text, text, "default")
 		if err != nil {
 			panic(err)
 		}
@@ -64,12 +64,12 @@ func theSituation() Situation {
 	return Situation{
 		Self:     "node-a",
 		Complete: true,
-		Config: config.Config{Groups: []config.Group{
-			groupOf(config.AnnounceLocal, "10.0.0.0/25", "192.168.1.0/24", "fd00::/120", "2001:db8::/120"),
-			groupOf(config.AnnounceLocal, "172.18.0.0/24", "fd18::/64"),
-			groupOf(config.AnnounceRemote, "172.16.0.0/24", "fd16::/64"),
-			groupOf(config.AnnounceAuto, "172.17.0.0/24", "fd17::/64", "10.0.0.128/25", "fd00::1:0/120"),
-		}},
+		Config: config.Config{Groups: ipam.Groups{Usable: []ipam.Group{
+			groupOf(ipam.AnnounceLocal, "10.0.0.0/25", "192.168.1.0/24", "fd00::/120", "2001:db8::/120"),
+			groupOf(ipam.AnnounceLocal, "172.18.0.0/24", "fd18::/64"),
+			groupOf(ipam.AnnounceRemote, "172.16.0.0/24", "fd16::/64"),
+			groupOf(ipam.AnnounceAuto, "172.17.0.0/24", "fd17::/64", "10.0.0.128/25", "fd00::1:0/120"),
+		}}},
 		Agent: theAgent(),
 		Node: Node{
 			Links: []Link{
@@ -162,7 +162,7 @@ func untrusted(s *Situation)             { s.Peers.Trusted = false }
 func incomplete(s *Situation)            { s.Complete, s.Config, s.Agent = false, config.Config{}, nil }
 func noAgent(s *Situation)               { s.Agent = nil }
 func brokenAgent(s *Situation)           { s.Agent, s.Broken = nil, true }
-func noGroups(s *Situation)              { s.Config.Groups = nil }
+func noGroups(s *Situation)              { s.Config.Groups = ipam.Groups{} }
 
 func matching(expression string) twist {
 	return func(s *Situation) { s.Agent.Local = regexp.MustCompile("^(?:" + expression + ")$") }
@@ -367,6 +367,13 @@ func TestDecide(t *testing.T) {
 			"default/web 172.16.0.1: remote, kept, 172.16.0.1/24 dev kube-lb0\ndefault/web fd16::1: no, undecided\n"},
 		{"policy Local: not on a shared address",
 			[]twist{serveAs("default/a", narrow, "172.16.0.1"), serveAs("default/b", nil, "172.16.0.1"), ready("default/a", false)},
+			"default/a 172.16.0.1: remote, announcingNonLocal, 172.16.0.1/24 dev kube-lb0\n" +
+				"default/b 172.16.0.1: remote, announcingNonLocal, 172.16.0.1/24 dev kube-lb0\n"},
+		{"policy Local: on a shared address, if it is allowed and all have the same pods",
+			[]twist{serveAs("default/a", sharer("app=web", nil), "172.16.0.1"), serveAs("default/b", sharer("app=web", strict), "172.16.0.1"), ready("default/b", false)},
+			"default/a 172.16.0.1: no, noEndpoints\ndefault/b 172.16.0.1: no, noEndpoints\n"},
+		{"policy Local: not on a shared address, if it is not allowed",
+			[]twist{serveAs("default/a", sharer("app=web", nil), "172.16.0.1"), serveAs("default/b", sharer("app=web", narrow), "172.16.0.1"), ready("default/b", false)},
 			"default/a 172.16.0.1: remote, announcingNonLocal, 172.16.0.1/24 dev kube-lb0\n" +
 				"default/b 172.16.0.1: remote, announcingNonLocal, 172.16.0.1/24 dev kube-lb0\n"},
 		{"policy Local: a local address is elected like any other",
@@ -616,7 +623,7 @@ func unmarked(a *Address) { a.Mark = 0 }
 func TestReadTakesOnlyServicesThatPureLBAllocated(t *testing.T) {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.10"},
 		Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "10.0.0.5"}, {IP: "fd00::50"}}}},
 	}
 	if _, ours := Read(svc); ours {
@@ -632,6 +639,51 @@ func TestReadTakesOnlyServicesThatPureLBAllocated(t *testing.T) {
 	svc.Spec.Type = corev1.ServiceTypeNodePort
 	if _, ours := Read(svc); ours {
 		t.Error("a Service of another type is not announced")
+	}
+}
+
+func TestReadTakesOnlyAddressesThatPureLBGave(t *testing.T) {
+	const brand, list = service.AnnotationAllocatedBy, service.AnnotationAllocatedAddresses
+	theirs, condition := "example.com/lb", func(message string) []metav1.Condition {
+		return []metav1.Condition{{Type: service.ConditionAllocated, Status: "True", Message: message}}
+	}
+	tests := []struct {
+		name        string
+		class       *string
+		annotations map[string]string
+		conditions  []metav1.Condition
+		shown       []string
+		want        string
+	}{
+		{"ours", nil, map[string]string{brand: service.Brand, list: "10.0.0.5,fd00::50"}, nil, []string{"fd00::50", "10.0.0.5"}, "[fd00::50 10.0.0.5]"},
+		{"with another address beside ours", nil, map[string]string{brand: service.Brand, list: "10.0.0.5"}, nil, []string{"10.0.0.9", "10.0.0.5"}, "[10.0.0.5]"},
+		{"with another address in place of ours", nil, map[string]string{brand: service.Brand, list: "10.0.0.5"}, nil, []string{"10.0.0.9"}, "[]"},
+		{"with a leftover brand on another class", &theirs, map[string]string{brand: service.Brand}, nil, []string{"10.0.0.9"}, "another's"},
+		{"without the brand", nil, map[string]string{list: "10.0.0.5"}, nil, []string{"10.0.0.5"}, "another's"},
+		{"of the version before, which wrote no list", nil, map[string]string{brand: service.Brand}, condition("Assigned 10.0.0.5 from pool blue"),
+			[]string{"10.0.0.5"}, "[10.0.0.5]"},
+		{"of the version before, replaced", nil, map[string]string{brand: service.Brand}, condition("Assigned 10.0.0.5 from pool blue"), []string{"10.0.0.9"}, "[]"},
+		{"of the first versions, which wrote a brand only", nil, map[string]string{brand: service.Brand}, nil, []string{"10.0.0.5"}, "[10.0.0.5]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			svc := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Annotations: tt.annotations},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.10", LoadBalancerClass: tt.class},
+				Status:     corev1.ServiceStatus{Conditions: tt.conditions},
+			}
+			for _, ip := range tt.shown {
+				svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+			}
+			s, ours := Read(svc)
+			got := fmt.Sprint(s.Addresses)
+			if !ours {
+				got = "another's"
+			}
+			if got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -4,50 +4,70 @@ import (
 	"slices"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // reading is a group that is being read.
 type reading struct {
 	*findings
 	sg     v2.ServiceGroup
-	group  Group
+	group  ipam.Group
 	ranges []written
 }
 
 // readGroups accepts what can be accepted of groups.
-func (c *Config) readGroups(groups []v2.ServiceGroup, installNamespace string) {
-	readings := c.readEach(groups, installNamespace)
+func (c *Config) readGroups(groups []v2.ServiceGroup, s scope) {
+	readings := c.readEach(groups, s)
 	admit(readings)
 	names := namesOf(readings)
+	var usable, all []ipam.Group
+	var fences []ipam.Boundary
 	for _, r := range readings {
+		if r.group.Enforce {
+			fences = append(fences, r.group.Boundary)
+		}
 		if !r.refused() {
 			r.group.Alias = r.alias(names)
-			c.Groups = append(c.Groups, r.group)
+			usable = append(usable, r.group)
 		}
+		all = append(all, r.group)
 		c.Problems = append(c.Problems, r.problems...)
 	}
+	c.Groups = ipam.NewGroups(usable, all, fences, refusedOf(c.Problems))
 }
 
-// readEach reads each group by itself, the oldest first, and returns those that
-// count.
-func (c *Config) readEach(groups []v2.ServiceGroup, installNamespace string) []*reading {
+// refusedOf returns the groups that problems take out of use.
+func refusedOf(problems []Problem) []ipam.RefusedGroup {
+	var refused []ipam.RefusedGroup
+	for _, p := range problems {
+		if p.Kind == KindServiceGroup && p.Severity == Refused {
+			refused = append(refused, ipam.RefusedGroup{
+				Namespace: p.Namespace, Name: p.Name, OutOfScope: p.Reason == ReasonOutOfScope, Reason: p.Reason, Message: p.String(),
+			})
+		}
+	}
+	return refused
+}
+
+// readEach reads each group by itself, the oldest first. It leaves out those of namespaces
+// that do not count.
+func (c *Config) readEach(groups []v2.ServiceGroup, s scope) []*reading {
 	var readings []*reading
 	for _, sg := range slices.SortedStableFunc(slices.Values(groups), byAge) {
 		r := &reading{findings: findingsOf(KindServiceGroup, sg.ObjectMeta), sg: sg}
-		if !r.inScope(sg.ObjectMeta, "servicegroup", "no Service gets an address from it", installNamespace) {
+		r.group.Outside = sg.Namespace != s.home
+		if !r.inScope(sg.ObjectMeta, "servicegroup", "no Service gets an address from it", s) {
 			c.Problems = append(c.Problems, r.problems...)
 			continue
 		}
 		r.read()
-		if r.group.Enforce {
-			c.Fences = append(c.Fences, r.group.Boundary)
-		}
 		readings = append(readings, r)
 	}
 	return readings
 }
 
-// admit refuses those of readings that do not fit in with others.
+// admit refuses those of readings that cannot be used beside others.
 func admit(readings []*reading) {
 	var a admission
 	var out []*reading
@@ -56,64 +76,78 @@ func admit(readings []*reading) {
 			out = append(out, r)
 			continue
 		}
-		a.taken = a.taken.with(len(a.groups), r.group.Pools)
-		a.groups = append(a.groups, r.group)
+		a.add(r.group)
 	}
-	// What is in their way is said when all that is in use is known: so it
-	// does not depend on the order, which changes as conditions are written.
+	// The refusals name the groups in use when all of these are known. So they do not
+	// depend on the order, which changes as conditions are written.
 	for _, r := range out {
 		a.compare(r)
 	}
 }
 
-// admission is what is in use, and what further groups have to fit in with.
+// admission is the groups in use. A further group must have another name, and other
+// addresses.
 type admission struct {
-	groups []Group
-	taken  index
+	groups []ipam.Group
+	taken  addr.Index[inUse]
 }
 
-// fits reports whether nothing of r is in the way.
+// inUse is a pool of a group in use, whose name is ref.
+type inUse struct {
+	ipam.Pool
+	ref string
+}
+
+// add puts g in use.
+func (a *admission) add(g ipam.Group) {
+	a.groups = append(a.groups, g)
+	for _, p := range g.Pools {
+		a.taken.Add(p.Range, inUse{p, g.Ref()})
+	}
+}
+
+// fits reports whether the group of r can be used beside those in use.
 func (a *admission) fits(r *reading) bool {
-	return !a.named(r.sg.Name) && !slices.ContainsFunc(r.ranges, func(w written) bool {
-		_, taken := a.taken.overlapping(w.Range)
+	return !a.named(r.group.Ref()) && !slices.ContainsFunc(r.ranges, func(w written) bool {
+		_, taken := a.taken.Overlapping(w.Range)
 		return taken
 	})
 }
 
-// named reports whether a group in use is called name.
-func (a *admission) named(name string) bool {
-	return slices.ContainsFunc(a.groups, func(g Group) bool { return g.Name == name })
+// named reports whether a group in use has this Ref.
+func (a *admission) named(ref string) bool {
+	return slices.ContainsFunc(a.groups, func(g ipam.Group) bool { return g.Ref() == ref })
 }
 
-// compare notes what of r is in the way.
+// compare refuses r for what keeps it from being used beside the groups in use.
 func (a *admission) compare(r *reading) {
-	if a.named(r.sg.Name) {
+	if a.named(r.group.Ref()) {
 		r.refuse(ReasonDuplicate, "metadata.name",
 			"Duplicate definition of pool %s: there is a ServiceGroup of this name already; give one of them another name", r.sg.Name)
 	}
 	for _, w := range r.ranges {
-		if e, ok := a.taken.overlapping(w.Range); ok {
-			other := a.groups[e.group]
-			r.overlap(w, other.Pools[e.pool], `already defined pool "`+other.Name+`"`)
+		if other, ok := a.taken.Overlapping(w.Range); ok {
+			r.overlap(w, other.Pool, `already defined pool "`+other.ref+`"`)
 		}
 	}
 }
 
-// namesOf returns the names that belong to groups by themselves, accepted or
-// not, so that the meaning of an annotation does not depend on that. The value
-// is the name of the group.
+// namesOf returns the names of the objects of all groups, also of those that are refused,
+// so that the meaning of an annotation does not depend on that. The value is the name of
+// the group.
 func namesOf(readings []*reading) map[string]string {
 	names := map[string]string{}
 	for _, r := range readings {
-		names[r.sg.Name] = r.sg.Name
+		names[r.group.Ref()] = r.sg.Name
 	}
 	return names
 }
 
-// alias takes the second name of the group, and returns it, unless it is taken.
+// alias returns the second name of the group, and adds it to names. It returns "" if the
+// name belongs to another group.
 func (r *reading) alias(names map[string]string) string {
 	name := r.sg.Spec.Name
-	owner, taken := names[name]
+	owner, taken := names[r.group.Qualified(name)]
 	switch {
 	case name == "" || owner == r.sg.Name:
 		return name
@@ -122,6 +156,6 @@ func (r *reading) alias(names map[string]string) string {
 			"so Services can call this group by %q only; choose another name or remove it", name, owner, r.sg.Name)
 		return ""
 	}
-	names[name] = r.sg.Name
+	names[r.group.Qualified(name)] = r.sg.Name
 	return name
 }

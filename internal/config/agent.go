@@ -22,11 +22,11 @@ const defaultDummy = "kube-lb0"
 const defaultInterface = "default"
 
 // readAgents sorts agents into those that can be used and those that cannot.
-func (c *Config) readAgents(agents []v2.LBNodeAgent, installNamespace string) {
+func (c *Config) readAgents(agents []v2.LBNodeAgent, s scope) {
 	for _, a := range agents {
 		f := findingsOf(KindLBNodeAgent, a.ObjectMeta)
-		if f.inScope(a.ObjectMeta, "lbnodeagent", "no node uses it", installNamespace) {
-			c.readAgent(f, a)
+		if f.inScope(a.ObjectMeta, "lbnodeagent", "no node uses it", s) {
+			c.readAgent(f, a, a.Namespace != s.home)
 		}
 		c.Problems = append(c.Problems, f.problems...)
 	}
@@ -35,7 +35,7 @@ func (c *Config) readAgents(agents []v2.LBNodeAgent, installNamespace string) {
 }
 
 // precedence orders the agents of a node: an agent for some nodes before one for
-// all, then by name.
+// all, then those of the install namespace, then by name.
 func precedence(a, b Agent) int {
 	if catchAll := a.Selector.Empty(); catchAll != b.Selector.Empty() {
 		if catchAll {
@@ -43,18 +43,24 @@ func precedence(a, b Agent) int {
 		}
 		return -1
 	}
+	if a.Outside != b.Outside {
+		if a.Outside {
+			return 1
+		}
+		return -1
+	}
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-func (c *Config) readAgent(f *findings, a v2.LBNodeAgent) {
+func (c *Config) readAgent(f *findings, a v2.LBNodeAgent, outside bool) {
 	selector, ok := f.selector(a.Spec.NodeSelector)
 	switch {
-	case !ok: // nobody knows whose it is
+	case !ok: // It is not known which nodes it is for.
 	case a.Spec.Local == nil:
 		f.refuse(ReasonParseError, "spec.local", "is missing, so this LBNodeAgent configures nothing: "+
 			"add it (local: {} means all of the defaults) or delete the object")
 	default:
-		agent := Agent{Namespace: a.Namespace, Name: a.Name, UID: a.UID, Generation: a.Generation, Selector: selector}
+		agent := Agent{Namespace: a.Namespace, Name: a.Name, Outside: outside, UID: a.UID, Generation: a.Generation, Selector: selector}
 		f.interfaces(&agent, a.Spec.Local)
 		if f.refused() {
 			c.Broken = append(c.Broken, agent)
@@ -171,4 +177,34 @@ func (f *findings) further(names []v2.InterfaceName, dummy string) []string {
 // (dev_valid_name in net/core/dev.c).
 func validName(name string) bool {
 	return name != "" && len(name) < 16 && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r")
+}
+
+// AgentFor returns the Agent in force on a node with these labels: the first that selects
+// it. There is none if no Agent selects the node, or if the first one is broken.
+func (c Config) AgentFor(node map[string]string) (Agent, bool) {
+	agent, ok := first(c.Agents, node)
+	if broken, bad := first(c.Broken, node); bad && (!ok || precedence(broken, agent) < 0) {
+		return Agent{}, false
+	}
+	return agent, ok
+}
+
+// BrokenFor returns the Agent that would be in force on a node with these labels if it
+// could be used. Only its name and selector are certain. Such a node does not fall back to
+// another Agent, because a typing error must not move its addresses to other interfaces.
+func (c Config) BrokenFor(node map[string]string) (Agent, bool) {
+	broken, bad := first(c.Broken, node)
+	if agent, ok := first(c.Agents, node); ok && bad && precedence(agent, broken) < 0 {
+		return Agent{}, false
+	}
+	return broken, bad
+}
+
+func first(agents []Agent, node map[string]string) (Agent, bool) {
+	for _, a := range agents {
+		if a.Selector.Matches(labels.Set(node)) {
+			return a, true
+		}
+	}
+	return Agent{}, false
 }

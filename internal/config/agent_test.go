@@ -205,7 +205,7 @@ func TestAgentsThatAreWrong(t *testing.T) {
 		{
 			"in another namespace",
 			`default/a: {local: {}}`,
-			`Refused OutOfScope a: metadata.namespace: ignored, so no node uses it: namespace "default" is not the PureLB install namespace. Move it to "purelb-system": kubectl get lbnodeagent a -n default -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete lbnodeagent a -n default`,
+			`Refused OutOfScope a: metadata.namespace: ignored, so no node uses it: namespace "default" is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to "purelb-system": kubectl get lbnodeagent a -n default -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete lbnodeagent a -n default`,
 		},
 	}
 	for _, tt := range tests {

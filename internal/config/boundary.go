@@ -5,12 +5,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/ipam"
 )
 
-// boundary reads which Services a group is for. What can be read of it is
-// returned also when the rest cannot.
-func (f *findings) boundary(b v2.Boundary) Boundary {
-	read := Boundary{
+// boundary reads which Services a group is for. It returns what it can read, also if
+// there is something that it cannot.
+func (f *findings) boundary(b v2.Boundary) ipam.Boundary {
+	read := ipam.Boundary{
 		NamespaceSelector: f.criterion("spec.namespaceSelector", b.NamespaceSelector),
 		ServiceSelector:   f.criterion("spec.serviceSelector", b.ServiceSelector),
 		Enforce:           b.EnforceNamespaces,
@@ -25,8 +26,7 @@ func (f *findings) boundary(b v2.Boundary) Boundary {
 	return read
 }
 
-// criterion reads a selector; none written is nil, and so is one that cannot be
-// read.
+// criterion reads a selector. It returns nil if there is none, or if it cannot read it.
 func (f *findings) criterion(field string, s *metav1.LabelSelector) labels.Selector {
 	if s == nil {
 		return nil
@@ -39,7 +39,7 @@ func (f *findings) criterion(field string, s *metav1.LabelSelector) labels.Selec
 	return selector
 }
 
-// vain notes what of b has no effect as it is written.
+// vain warns of what has no effect in b.
 func (f *findings) vain(b v2.Boundary) {
 	if len(b.Namespaces) == 0 && b.NamespaceSelector == nil {
 		if b.EnforceNamespaces {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // pools stands for a range in the tables below.
@@ -76,8 +77,8 @@ func TestAMistakeInAGroupDoesNotOpenItsFence(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config.For(groups(t, tt.groups), nil, home)
-			same(t, config.Config{Fences: c.Fences}, tt.want)
-			if g, ok := c.Group("a"); ok && g.Enforce {
+			same(t, config.Config{Groups: ipam.Groups{Enforced: c.Groups.Enforced}}, tt.want)
+			if g, ok := c.Groups.Group("a"); ok && g.Enforce {
 				t.Errorf("the group is in use: %v", g)
 			}
 		})
@@ -90,6 +91,6 @@ func TestFencesStandInOrderOfAge(t *testing.T) {
 		b: {remote: {}, namespaces: [b], enforceNamespaces: true}
 		a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}, namespaces: [a], enforceNamespaces: true}`)
 	want := config.For(all, nil, home)
-	same(t, config.Config{Fences: want.Fences}, "fence for c enforced\nfence for b enforced\nfence for a enforced")
+	same(t, config.Config{Groups: ipam.Groups{Enforced: want.Groups.Enforced}}, "fence for c enforced\nfence for b enforced\nfence for a enforced")
 	same(t, config.For(judged(all), nil, home), print(want))
 }

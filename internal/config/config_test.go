@@ -11,6 +11,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
 )
 
 const home = "purelb-system"
@@ -73,10 +74,10 @@ func lines(text string) []string {
 // print tells c as text: a line for each group, fence, agent and problem.
 func print(c config.Config) string {
 	var b strings.Builder
-	for _, g := range c.Groups {
+	for _, g := range c.Groups.Usable {
 		printGroup(&b, g)
 	}
-	for _, fence := range c.Fences {
+	for _, fence := range c.Groups.Enforced {
 		fmt.Fprintf(&b, "fence%s\n", boundary(fence))
 	}
 	for _, a := range c.Agents {
@@ -91,7 +92,7 @@ func print(c config.Config) string {
 	return b.String()
 }
 
-func printGroup(b *strings.Builder, g config.Group) {
+func printGroup(b *strings.Builder, g ipam.Group) {
 	fmt.Fprintf(b, "group %s %s", g.Name, g.Announce)
 	for _, p := range g.Pools {
 		fmt.Fprintf(b, " %s/%d", p.Range, p.Bits)
@@ -101,11 +102,11 @@ func printGroup(b *strings.Builder, g config.Group) {
 		b.WriteString(when(p.Draining, " draining"))
 	}
 	b.WriteString(when(g.Alias != "", " alias "+g.Alias) + when(g.SkipIPv6DAD, " skipIPv6DAD") +
-		when(g.MultiPool, " multiPool") + when(g.BalancePools, " balancePools") +
+		when(g.MultiPool, " multiPool") + when(g.AllowMultiPool, " allowMultiPool") + when(g.BalancePools, " balancePools") +
 		when(g.SharedAcrossNamespaces, " shared across namespaces") + boundary(g.Boundary) + "\n")
 }
 
-func boundary(b config.Boundary) string {
+func boundary(b ipam.Boundary) string {
 	text := when(len(b.Namespaces) > 0, " for "+strings.Join(b.Namespaces, ","))
 	if b.NamespaceSelector != nil {
 		text += fmt.Sprintf(" for %q", b.NamespaceSelector)

@@ -55,8 +55,8 @@ func FuzzFor(f *testing.F) {
 		}})
 		c := config.For(groups, agents, home)
 		checkGroups(t, c, len(groups))
-		if len(c.Fences) != 1 || c.Fences[0].Namespaces[0] != dummy {
-			t.Errorf("the fence is down: %v", c.Fences)
+		if len(c.Groups.Enforced) != 1 || c.Groups.Enforced[0].Namespaces[0] != dummy {
+			t.Errorf("the fence is down: %v", c.Groups.Enforced)
 		}
 		checkAgents(t, c, len(agents))
 		_, err := regexp.Compile(expression)
@@ -76,10 +76,10 @@ func checkGroups(t *testing.T, c config.Config, written int) {
 			t.Errorf("a problem without words: %+v", p)
 		}
 	}
-	if len(c.Groups)+len(refused) != written {
-		t.Errorf("%d groups in use and %d refused, of %d:\n%s", len(c.Groups), len(refused), written, print(c))
+	if len(c.Groups.Usable)+len(refused) != written {
+		t.Errorf("%d groups in use and %d refused, of %d:\n%s", len(c.Groups.Usable), len(refused), written, print(c))
 	}
-	for _, g := range c.Groups {
+	for _, g := range c.Groups.Usable {
 		for _, p := range g.Pools {
 			if !p.Subnet.Contains(p.Range.From) || !p.Subnet.Contains(p.Range.To) || p.Bits < 8 || p.Bits > p.Family().Bits() {
 				t.Errorf("%s in %s with mask /%d", p.Range, p.Subnet, p.Bits)
@@ -89,7 +89,7 @@ func checkGroups(t *testing.T, c config.Config, written int) {
 					t.Errorf("%s is excluded from %s, which hands out %s", x, p.Range, p.Usable())
 				}
 			}
-			if found, _, ok := c.GroupOf(p.Range.To); !ok || found.Name != g.Name {
+			if found, _, ok := c.Groups.GroupOf(p.Range.To); !ok || found.Name != g.Name {
 				t.Errorf("%s of %s is found in %q", p.Range.To, g.Name, found.Name)
 			}
 		}

@@ -4,14 +4,14 @@ import (
 	"net/netip"
 	"strings"
 
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // read reads a group by itself.
 func (r *reading) read() {
 	sg := r.sg
-	r.group = Group{
-		Namespace: sg.Namespace, Name: sg.Name, UID: sg.UID, Generation: sg.Generation,
+	r.group = ipam.Group{
+		Namespace: sg.Namespace, Name: sg.Name, Outside: r.group.Outside, UID: sg.UID, Generation: sg.Generation,
 		Boundary:               r.boundary(sg.Spec.Boundary),
 		SharedAcrossNamespaces: sg.Spec.ShareAcrossNamespaces,
 	}
@@ -27,6 +27,7 @@ func (r *reading) read() {
 	}
 	r.group.Announce, r.group.SkipIPv6DAD = form.announce, form.skipIPv6DAD
 	r.group.MultiPool, r.group.BalancePools = form.pools.MultiPool, form.pools.BalancePools
+	r.group.AllowMultiPool = form.pools.AllowMultiPool
 	r.modes(form)
 	r.ranges = r.rangesOf(form)
 	for _, w := range r.ranges {
@@ -34,7 +35,7 @@ func (r *reading) read() {
 	}
 }
 
-// oneKind says that forms are not exactly one.
+// oneKind refuses a group that is not written in exactly one form.
 func (f *findings) oneKind(forms []form) {
 	here, cure := "none is", "add one"
 	if len(forms) > 0 {
@@ -48,8 +49,8 @@ func (f *findings) oneKind(forms []form) {
 		"(or the flat form: subnet and pool), and %s; exactly one must be, so %s", here, cure)
 }
 
-// modes notes that a form has two ways to choose an address, of which a Service
-// may still turn one off.
+// modes warns of a form with two ways to choose an address. A Service may still turn one
+// of them off.
 func (f *findings) modes(form form) {
 	if form.pools.MultiPool && form.pools.BalancePools {
 		f.warn(ReasonAdjusted, form.field+".balancePools", "is mutually exclusive with multiPool, so Services get addresses from this group "+
@@ -57,17 +58,17 @@ func (f *findings) modes(form form) {
 	}
 }
 
-// overlap notes that r and other have addresses in common.
-func (f *findings) overlap(r written, other pool.Pool, of string) {
+// overlap refuses r, which has addresses in common with other.
+func (f *findings) overlap(r written, other ipam.Pool, of string) {
 	f.refuse(ReasonOverlaps, r.field+".pool", "Pool overlaps with %s. Overlapping ranges: %s here and %s there; "+
 		"change one of them so that each address is in one range only", of, r.Text, other.Text)
 }
 
-// routes notes that the addresses of a range draw more to every node than their
-// subnet. Those of a local group are on the interfaces of nodes and draw
-// nothing.
-func (f *findings) routes(r written, announce Announce) {
-	if announce == AnnounceLocal || r.Bits >= r.Subnet.Bits() {
+// routes warns if the mask of the addresses of r is shorter than that of their subnet: then
+// every node has a route for more than the subnet. A local group has no such routes, as its
+// addresses are on the interfaces of nodes.
+func (f *findings) routes(r written, announce ipam.Announce) {
+	if announce == ipam.AnnounceLocal || r.Bits >= r.Subnet.Bits() {
 		return
 	}
 	f.warn(ReasonAdjusted, r.field+".aggregation", "/%d is shorter than the mask of the subnet %s and puts a route for all of %s on every node: "+

@@ -5,7 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
 )
 
 const twoGroups = `
@@ -15,22 +19,22 @@ const twoGroups = `
 func TestAGroupIsFoundByNameAndByAlias(t *testing.T) {
 	c := config.For(groups(t, twoGroups), nil, home)
 	for name, want := range map[string]string{"default": "default", "virtual": "virtual", "flat": "virtual", "": "", "other": ""} {
-		g, ok := c.Group(name)
+		g, ok := c.Groups.Group(name)
 		if g.Name != want || ok != (want != "") {
 			t.Errorf("Group(%q) is %q, %v; want %q", name, g.Name, ok, want)
 		}
 	}
-	if g, _ := c.Group("virtual"); g.DisplayName() != "flat" {
+	if g, _ := c.Groups.Group("virtual"); g.DisplayName() != "flat" {
 		t.Errorf("display name is %q", g.DisplayName())
 	}
-	if g, _ := c.Group("default"); g.DisplayName() != "default" {
+	if g, _ := c.Groups.Group("default"); g.DisplayName() != "default" {
 		t.Errorf("display name is %q", g.DisplayName())
 	}
 }
 
 func TestAGroupIsFoundByAddress(t *testing.T) {
 	made := config.For(groups(t, twoGroups), nil, home)
-	byHand := config.Config{Groups: made.Groups}
+	byHand := config.Config{Groups: ipam.Groups{Usable: made.Groups.Usable}}
 	tests := []struct{ addr, group, pool string }{
 		{"192.0.2.0", "", ""},
 		{"192.0.2.1", "default", "192.0.2.1-192.0.2.9"},
@@ -51,13 +55,13 @@ func TestAGroupIsFoundByAddress(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, c := range []config.Config{made, byHand} {
-			g, p, ok := c.GroupOf(netip.MustParseAddr(tt.addr))
+			g, p, ok := c.Groups.GroupOf(netip.MustParseAddr(tt.addr))
 			if g.Name != tt.group || p.Text != tt.pool || ok != (tt.group != "") {
 				t.Errorf("%s is in %q of %q, %v; want %q of %q", tt.addr, p.Text, g.Name, ok, tt.pool, tt.group)
 			}
 		}
 	}
-	if _, _, ok := made.GroupOf(netip.Addr{}); ok {
+	if _, _, ok := made.Groups.GroupOf(netip.Addr{}); ok {
 		t.Error("no address is in a group")
 	}
 }
@@ -133,5 +137,27 @@ func TestAnExpressionMatchesWholeNames(t *testing.T) {
 				t.Errorf("%q matches %q", tt.expression, name)
 			}
 		}
+	}
+}
+
+func TestRefusedGroupsKeepTheirReason(t *testing.T) {
+	c := config.For(groups(t, `
+		good: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25}}, priority: 1, autoAssign: false}
+		elsewhere/away: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}}
+		bad: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: oops}}}`), nil, home).
+		Beside([]ipam.Network{{Range: addr.Range{From: netip.MustParseAddr("192.0.2.0"), To: netip.MustParseAddr("192.0.2.127")}, What: "the pods"}}, nil)
+	message := map[string]string{}
+	for _, p := range c.Problems {
+		if p.Severity == config.Refused {
+			message[p.Name] = p.String()
+		}
+	}
+	want := []ipam.RefusedGroup{
+		{Namespace: "elsewhere", Name: "away", OutOfScope: true, Reason: config.ReasonOutOfScope, Message: message["away"]},
+		{Namespace: home, Name: "bad", Reason: config.ReasonParseError, Message: message["bad"]},
+		{Namespace: home, Name: "good", Reason: config.ReasonClusterNetwork, Message: message["good"]},
+	}
+	if diff := cmp.Diff(want, c.Groups.Refused); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

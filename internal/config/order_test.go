@@ -20,7 +20,7 @@ func judged(groups []v2.ServiceGroup) []v2.ServiceGroup {
 	groups = slices.Clone(groups)
 	for i := range groups {
 		status := metav1.ConditionFalse
-		if _, ok := c.Group(groups[i].Name); ok {
+		if _, ok := c.Groups.Group(groups[i].Name); ok {
 			status = metav1.ConditionTrue
 		}
 		groups[i].Status.Conditions = []metav1.Condition{{
@@ -33,7 +33,7 @@ func judged(groups []v2.ServiceGroup) []v2.ServiceGroup {
 // inUse are the names of the groups that c uses.
 func inUse(c config.Config) []string {
 	var names []string
-	for _, g := range c.Groups {
+	for _, g := range c.Groups.Usable {
 		names = append(names, g.Name)
 	}
 	return names

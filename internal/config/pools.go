@@ -5,12 +5,13 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // form is one of the ways to write a group, as it was used.
 type form struct {
 	name, field string
-	announce    Announce
+	announce    ipam.Announce
 	pools       v2.Pools
 	single      v2.Single
 	skipIPv6DAD bool
@@ -28,7 +29,7 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 		})
 	}
 	if r := spec.Remote; r != nil {
-		forms = append(forms, form{name: "remote", field: "spec.remote", announce: AnnounceRemote, pools: r.Pools})
+		forms = append(forms, form{name: "remote", field: "spec.remote", announce: ipam.AnnounceRemote, pools: r.Pools})
 	}
 	if spec.Netbox != nil {
 		forms = append(forms, form{name: "netbox", field: "spec.netbox", unsupported: notSupported("NetBox")})
@@ -37,16 +38,16 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 		forms = append(forms, form{name: "external", field: "spec.external", unsupported: notSupported("an external program")})
 	}
 	if spec.Single != (v2.Single{}) {
-		forms = append(forms, form{name: "the flat form", field: "spec", announce: AnnounceAuto, single: spec.Single})
+		forms = append(forms, form{name: "the flat form", field: "spec", announce: ipam.AnnounceAuto, single: spec.Single})
 	}
 	return forms
 }
 
-func announceOf(a v2.Announce) Announce {
+func announceOf(a v2.Announce) ipam.Announce {
 	if a == v2.AnnounceAuto {
-		return AnnounceAuto
+		return ipam.AnnounceAuto
 	}
-	return AnnounceLocal
+	return ipam.AnnounceLocal
 }
 
 func notSupported(who string) string {

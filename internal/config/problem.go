@@ -28,6 +28,9 @@ const (
 	ReasonDuplicate    = "Duplicate"
 	ReasonOutOfScope   = "OutOfScope"
 	ReasonNotSupported = "NotSupported"
+	// ReasonClusterNetwork is of groups with addresses that the cluster uses
+	// itself.
+	ReasonClusterNetwork = "ClusterNetwork"
 	// ReasonAdjusted is of warnings only: something else is in effect than
 	// what is written.
 	ReasonAdjusted = "Adjusted"

@@ -13,6 +13,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // anyGroups draws groups with ranges out of so few addresses that they often
@@ -47,7 +48,7 @@ func TestNoAddressIsInTwoGroups(t *testing.T) {
 		groups := anyGroups(t)
 		c := config.For(groups, nil, home)
 		var ranges []addr.Range
-		for _, g := range c.Groups {
+		for _, g := range c.Groups.Usable {
 			for _, p := range g.Pools {
 				for _, r := range ranges {
 					if r.Overlaps(p.Range) {
@@ -56,7 +57,7 @@ func TestNoAddressIsInTwoGroups(t *testing.T) {
 				}
 				ranges = append(ranges, p.Range)
 				for _, a := range []netip.Addr{p.Range.From, p.Range.To} {
-					if found, in, ok := c.GroupOf(a); !ok || found.Name != g.Name || in.Range != p.Range {
+					if found, in, ok := c.Groups.GroupOf(a); !ok || found.Name != g.Name || in.Range != p.Range {
 						t.Fatalf("%s is found in %s of %s, not in %s of %s", a, in.Range, found.Name, p.Range, g.Name)
 					}
 				}
@@ -79,8 +80,8 @@ func TestANewGroupNeverTakesAnOldOneOutOfUse(t *testing.T) {
 		one := anyPool(t, "192.0.2.%d", "192.0.2.0/24")
 		newer.Spec.Single = v2.Single{Pool: one.Pool, Subnet: one.Subnet}
 		after := config.For(append([]v2.ServiceGroup{newer}, groups...), nil, home)
-		kept := slices.DeleteFunc(slices.Clone(after.Groups), func(g config.Group) bool { return g.Name == newer.Name })
-		if diff := cmp.Diff(print(config.Config{Groups: before.Groups}), print(config.Config{Groups: kept})); diff != "" {
+		kept := slices.DeleteFunc(slices.Clone(after.Groups.Usable), func(g ipam.Group) bool { return g.Name == newer.Name })
+		if diff := cmp.Diff(print(config.Config{Groups: ipam.Groups{Usable: before.Groups.Usable}}), print(config.Config{Groups: ipam.Groups{Usable: kept}})); diff != "" {
 			t.Fatal(diff)
 		}
 	})

@@ -6,26 +6,26 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/pool"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // written is a pool and where it is written.
 type written struct {
-	pool.Pool
+	ipam.Pool
 	field string
 }
 
-// rangesOf reads all ranges of a group. IPv4 comes before IPv6; otherwise the
-// order stays.
+// rangesOf reads all ranges of a group. It puts IPv4 before IPv6 and otherwise keeps their
+// order.
 func (f *findings) rangesOf(form form) []written {
 	sources := form.sources()
 	if len(sources) == 0 {
 		f.refuse(ReasonParseError, "spec", "the group has no addresses: add a range as v4pool, v6pool, v4pools or v6pools")
 	}
 	var ranges []written
-	var taken index
+	var taken addr.Index[ipam.Pool]
 	for _, s := range sources {
-		p, ok := f.pool(s)
+		p, ok := f.pool(s, form.announce)
 		if !ok {
 			continue
 		}
@@ -34,49 +34,51 @@ func (f *findings) rangesOf(form form) []written {
 		if s.family == 0 {
 			f.alone(r, ranges)
 		}
-		if e, ok := taken.overlapping(p.Range); ok {
-			f.overlap(r, ranges[e.pool].Pool, "another pool of the same group")
+		if other, ok := taken.Overlapping(p.Range); ok {
+			f.overlap(r, other, "another pool of the same group")
 			continue
 		}
-		taken = taken.add(entry{Range: p.Range, pool: len(ranges)})
+		taken.Add(p.Range, p)
 		ranges = append(ranges, r)
 	}
 	slices.SortStableFunc(ranges, func(a, b written) int { return cmp.Compare(a.Family(), b.Family()) })
 	return ranges
 }
 
-// pool reads one source.
-func (f *findings) pool(s source) (pool.Pool, bool) {
+// pool reads one source. A range is virtual if it is not for the interfaces of nodes and
+// each address has a route of its own. The nodes may still change that: see OnNodes.
+func (f *findings) pool(s source, announce ipam.Announce) (ipam.Pool, bool) {
 	p, err := s.parse()
 	if err != nil {
 		field, reason := s.field, err.Error()
-		if e, ok := errors.AsType[*pool.ParseError](err); ok {
+		if e, ok := errors.AsType[*ipam.ParseError](err); ok {
 			field, reason = field+"."+e.Field, e.Reason
 		}
 		f.refuse(ReasonParseError, field, "%s", reason)
-		return pool.Pool{}, false
+		return ipam.Pool{}, false
 	}
 	if s.family != 0 && p.Family() != s.family {
 		f.refuse(ReasonParseError, s.field+".pool", "%s is an %s range and %s is for %s; move it to %s",
 			addr.Quote(p.Text), p.Family(), s.field, s.family, s.instead)
-		return pool.Pool{}, false
+		return ipam.Pool{}, false
 	}
+	p.Virtual = announce != ipam.AnnounceLocal && p.Bits == p.Family().Bits()
 	return p, f.offers(p, s)
 }
 
-func (s source) parse() (pool.Pool, error) {
+func (s source) parse() (ipam.Pool, error) {
 	exclude := make([]string, len(s.text.Exclude))
 	for i, e := range s.text.Exclude {
 		exclude[i] = string(e)
 	}
-	p, err := pool.Parse(string(s.text.Pool), string(s.text.Subnet), string(s.text.Aggregation), exclude...)
+	p, err := ipam.ParsePool(string(s.text.Pool), string(s.text.Subnet), string(s.text.Aggregation), exclude...)
 	p.Draining = s.text.Drain
 	return p, err
 }
 
-// offers reports whether p has addresses to hand out. A pool that excludes all
-// of them is in use nevertheless: Services may hold some.
-func (f *findings) offers(p pool.Pool, s source) bool {
+// offers reports whether p has addresses to hand out. A pool that excludes all of them is
+// used nevertheless, because Services may hold some.
+func (f *findings) offers(p ipam.Pool, s source) bool {
 	if len(p.Usable()) > 0 {
 		return true
 	}
@@ -92,8 +94,8 @@ func (f *findings) offers(p pool.Pool, s source) bool {
 	return false
 }
 
-// alone notes that the oldest way to write a range cannot stand beside others of
-// its family: which is tried first would be anybody's guess.
+// alone refuses a range in the oldest notation beside others of its family, because nothing
+// says which of them is tried first.
 func (f *findings) alone(r written, others []written) {
 	for _, other := range others {
 		if other.Family() == r.Family() {

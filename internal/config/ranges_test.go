@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"net/netip"
+	"strings"
 	"testing"
 
 	"purelb.io/purelb/internal/config"
@@ -12,6 +14,11 @@ func TestWaysToHandOutAddresses(t *testing.T) {
 			"of every pool",
 			`a: {local: {multiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
 			`group a Local 192.0.2.0-192.0.2.255/24 multiPool`,
+		},
+		{
+			"of every pool, if a Service asks for that",
+			`a: {local: {allowMultiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
+			`group a Local 192.0.2.0-192.0.2.255/24 allowMultiPool`,
 		},
 		{
 			"of the emptiest pool",
@@ -69,7 +76,7 @@ func TestAWrongExclusionIsFoundByItsPlace(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := config.For(groups(t, tt.group), nil, home)
-		if len(c.Groups) > 0 || len(c.Problems) != 1 || c.Problems[0].Field != tt.field || c.Problems[0].Reason != config.ReasonParseError {
+		if len(c.Groups.Usable) > 0 || len(c.Problems) != 1 || c.Problems[0].Field != tt.field || c.Problems[0].Reason != config.ReasonParseError {
 			t.Errorf("%s:\n%s", tt.group, print(c))
 		}
 	}
@@ -104,6 +111,52 @@ func TestAnAggregationThatDrawsMoreThanItsSubnetIsTold(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			same(t, config.For(groups(t, tt.group), nil, home), tt.want)
+		})
+	}
+}
+
+// TestARangeOfHostRoutesIsVirtualWhereNoNodeIs: a v1 group says neither local
+// nor remote, so where the nodes are decides, as it does about the interface.
+func TestARangeOfHostRoutesIsVirtualWhereNoNodeIs(t *testing.T) {
+	tests := []struct {
+		name, group, subnets, address string
+		want                          string
+	}{
+		{"remote, a route for each address", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "", "", "172.31.1.0"},
+		{"IPv6", `a: {remote: {v6pool: {subnet: "fd00::/64", pool: "fd00::/64", aggregation: /128}}}`, "", "", "fd00::"},
+		{"v1", `a: {local: {announce: auto, v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "192.0.2.0/24", "192.0.2.1", "172.31.1.0"},
+		{"the flat form", `a: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}`, "", "", "172.31.1.0"},
+		{"one address", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/32, aggregation: /32}}}`, "", "", "172.31.1.0"},
+		{"a route for all", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24}}}`, "", "", "172.31.1.1"},
+		{"a shorter route", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /31}}}`, "", "", "172.31.1.1"},
+		{"local", `a: {local: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "", "", "172.31.1.1"},
+		{"v1, a node has the subnet", `a: {local: {announce: auto, v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "172.31.1.0/24", "", "172.31.1.1"},
+		{"remote, a node has a part of the subnet", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "172.31.1.0/25", "", "172.31.1.1"},
+		{"a node without an agent is in the subnet", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "", "172.31.1.9", "172.31.1.1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var subnets []netip.Prefix
+			var addresses []netip.Addr
+			for text := range strings.FieldsSeq(tt.subnets) {
+				subnets = append(subnets, netip.MustParsePrefix(text))
+			}
+			for text := range strings.FieldsSeq(tt.address) {
+				addresses = append(addresses, netip.MustParseAddr(text))
+			}
+			before := config.For(groups(t, tt.group), nil, home)
+			c := before.OnNodes(subnets, addresses)
+			if len(c.Groups.Usable) != 1 {
+				t.Fatal(print(c))
+			}
+			usable := c.Groups.Usable[0].Pools[0].Usable()
+			if len(usable) != 1 || usable[0].From.String() != tt.want {
+				t.Errorf("got %v", usable)
+			}
+			if _, p, ok := c.Groups.GroupOf(netip.MustParseAddr(tt.want)); !ok || p.Virtual != c.Groups.Usable[0].Pools[0].Virtual {
+				t.Errorf("found by its address, it is %+v", p)
+			}
+			same(t, before, print(config.For(groups(t, tt.group), nil, home)))
 		})
 	}
 }

@@ -19,7 +19,9 @@ type glimpses struct {
 	renewed map[string]time.Time
 	silent  map[string]bool
 	// lost are the nodes whose silence was noticed in another way, and when.
-	// Stale are their Leases from before that, when a watch began.
+	// Stale are the versions of their Leases that may be from before that: a
+	// watch shows first what was written while nothing was watched, and shows
+	// a renewal a moment after it was written.
 	lost  map[string]time.Time
 	stale map[string]string
 }
@@ -120,9 +122,6 @@ func (t *table) beginWatch() {
 	t.watching, t.synced = true, false
 	t.live = election.NewLiveness(t.silence)
 	clear(t.stale)
-	for node := range t.lost {
-		t.stale[node] = t.last[node].version
-	}
 }
 
 // endWatch notes that the watch is over. What it has found out stays known.

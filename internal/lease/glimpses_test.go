@@ -69,14 +69,16 @@ func TestALeaseThatIsNotWatchedCountsUntilItIsFoundSilent(t *testing.T) {
 
 func TestAWatchGivesTheLostAsLongAsAFastLeaseLasts(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		lost bool
-		show func(*table)
-		want string
+		name  string
+		lost  bool
+		first float64 // the renewal that the watch shows first; the list before it showed that of -60
+		show  func(*table)
+		want  string
 	}{
-		{"it is lost and silent", true, func(*table) {}, "alive false, renewed never"},
-		{"it is lost, and renews once", true, func(t *table) { o := slow("node-b", 3); t.observe(&o, at(3)) }, "alive true, renewed after 3s"},
-		{"it never gossiped", false, func(*table) {}, "alive true, renewed never"},
+		{"it is lost and silent", true, -60, func(*table) {}, "alive false, renewed never"},
+		{"it renewed between the last list and its loss", true, -5, func(*table) {}, "alive false, renewed never"},
+		{"it is lost, and renews once", true, -60, func(t *table) { o := slow("node-b", 3); t.observe(&o, at(3)) }, "alive true, renewed after 3s"},
+		{"it never gossiped", false, -60, func(*table) {}, "alive true, renewed never"},
 	} {
 		table := slowTable()
 		table.list([]coordinationv1.Lease{slow("node-b", -60)}, at(-50))
@@ -84,7 +86,7 @@ func TestAWatchGivesTheLostAsLongAsAFastLeaseLasts(t *testing.T) {
 			table.lost = map[string]time.Time{"node-b": at(-1)}
 		}
 		table.beginWatch()
-		table.list([]coordinationv1.Lease{slow("node-b", -60)}, at(0))
+		table.list([]coordinationv1.Lease{slow("node-b", tt.first)}, at(0))
 		table.synced = true
 		renewed(table, at(1), false)
 		tt.show(table)
@@ -111,6 +113,30 @@ func TestWhoIsLostDuringAWatchHasAsLongAsAFastLeaseLasts(t *testing.T) {
 	says(t, table, 66, "alive true, renewed never")
 	renewed(table, at(67), false)
 	says(t, table, 67, "alive false, renewed never")
+}
+
+// The API server tells of a renewal a moment later than gossip of a loss.
+func TestALateRenewalOfTheLostHasAsLongAsAFastLeaseLasts(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		early coordinationv1.Lease
+	}{
+		{"a slow Lease", slow("node-b", 0)},
+		{"a fast Lease", *leaseOf("node-b", at(0), "192.0.2.0/24")},
+	} {
+		table := theTable()
+		table.observe(&tt.early, at(0))
+		renewed(table, at(4), false)
+		table.lose(map[string]time.Time{"node-b": at(5)}, at(5))
+		late := slow("node-b", 4.9)
+		table.observe(&late, at(5.5))
+		for s := 8.0; s <= 16; s += 4 {
+			renewed(table, at(s), false)
+		}
+		if got, want := about(table, 16), "alive false, renewed after 5.5s"; got != want {
+			t.Errorf("%s: %s, want %s", tt.name, got, want)
+		}
+	}
 }
 
 func TestWhoDiedDuringAWatchStaysDeadAfterIt(t *testing.T) {

@@ -102,6 +102,9 @@ func TestTheLeaseSaysWhatTheNodeAgentSays(t *testing.T) {
 	l, _ := start(t, client, "node-a", 10*time.Second)
 	own := record("192.0.2.0/24", "2001:db8::/64")
 	own.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
+	own.Gateways = []netip.Addr{netip.MustParseAddr("192.0.2.254"), netip.MustParseAddr("2001:db8::fe")}
+	own.MACs = []MAC{{2, 0, 0, 0, 0, 1}}
+	own.Claims = []Claim{{netip.MustParseAddr("192.0.2.9"), MAC{2, 0, 0, 0, 0, 7}}}
 	l.Publish(own)
 	await(t, l, "node-a is known", members("node-a"))
 
@@ -110,7 +113,9 @@ func TestTheLeaseSaysWhatTheNodeAgentSays(t *testing.T) {
 	want := []any{
 		map[string]string{"app.kubernetes.io/name": "purelb", "app.kubernetes.io/component": "lbnodeagent"},
 		map[string]string{
-			AnnotationSubnets: "192.0.2.0/24,2001:db8::/64", AnnotationAddresses: "192.0.2.1,2001:db8::1", AnnotationInstance: "pod-of-node-a", AnnotationAgent: "purelb/default",
+			AnnotationSubnets: "192.0.2.0/24,2001:db8::/64", AnnotationAddresses: "192.0.2.1,2001:db8::1",
+			AnnotationGateways: "192.0.2.254,2001:db8::fe", AnnotationInstance: "pod-of-node-a", AnnotationAgent: "purelb/default",
+			AnnotationMACs: "02:00:00:00:00:01", AnnotationClaims: "192.0.2.9=02:00:00:00:00:07",
 		},
 		"node-a", int32(10),
 		[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-a", UID: "node-uid"}},

@@ -24,6 +24,18 @@ const (
 	// AnnotationAddresses are the addresses that the node has itself, comma
 	// separated. No Service may have one of them, on whichever node.
 	AnnotationAddresses = "purelb.io/node-addresses"
+	// AnnotationGateways are the routers that the default routes of the node
+	// lead to, comma separated; it is absent when there are none, and agents of
+	// earlier versions do not write it. No Service may have one of them.
+	AnnotationGateways = "purelb.io/gateways"
+	// AnnotationMACs are the Ethernet addresses by which the node answers, comma
+	// separated. Agents of earlier versions do not write it.
+	AnnotationMACs = "purelb.io/node-macs"
+	// AnnotationClaims are the addresses that the agent heard other machines
+	// claim or answer for, each with the machine, as comma-separated
+	// "address=MAC"; it is absent when there are none. The machine may be
+	// another node of the cluster.
+	AnnotationClaims = "purelb.io/claimed-addresses"
 	// AnnotationInstance is the UID of the pod that renews the Lease.
 	AnnotationInstance = "purelb.io/instance"
 	// AnnotationAgent is the LBNodeAgent in force, "namespace/name".
@@ -42,9 +54,12 @@ const (
 // Selector selects the Leases of node agents.
 const Selector = "app.kubernetes.io/name=purelb,app.kubernetes.io/component=lbnodeagent"
 
-// maxSubnets and maxAddresses are how many networks and addresses of one Lease
-// are read, whoever wrote it.
-const maxSubnets, maxAddresses = 256, 1024
+// These are how many networks, addresses, gateways and MACs of one Lease are read,
+// whoever wrote it. Of gateways and MACs no more are written.
+const maxSubnets, maxAddresses, maxGateways, maxMACs = 256, 1024, 64, 64
+
+// MaxClaims is how many claims of one Lease are written and read.
+const MaxClaims = 64
 
 // Record is what a node agent says of its node.
 type Record struct {
@@ -53,6 +68,13 @@ type Record struct {
 	Subnets []netip.Prefix
 	// Addresses are the node's own.
 	Addresses []netip.Addr
+	// Gateways are the routers of its default routes. Only the first 64 are
+	// written.
+	Gateways []netip.Addr
+	// MACs are the Ethernet addresses of the node, and Claims what was heard of
+	// other machines. Only the first 64 of each are written.
+	MACs   []MAC
+	Claims []Claim
 	// Agent is the LBNodeAgent in force, "namespace/name", or "".
 	Agent string
 	// Problem is what keeps the node from announcing, or "".
@@ -65,7 +87,8 @@ type Record struct {
 // Equal says whether r and s have the same text.
 func (r Record) Equal(s Record) bool {
 	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && r.Draining == s.Draining &&
-		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses)
+		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses) &&
+		slices.Equal(r.Gateways, s.Gateways) && slices.Equal(r.MACs, s.MACs) && slices.Equal(r.Claims, s.Claims)
 }
 
 // write writes what this node says, that it says it now and for how long it
@@ -79,10 +102,13 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 	o.Annotations = merged(o.Annotations, map[string]string{
 		AnnotationSubnets:   join(r.Subnets),
 		AnnotationAddresses: join(r.Addresses),
+		AnnotationMACs:      join(r.MACs[:min(len(r.MACs), maxMACs)]),
 		AnnotationInstance:  l.opt.Instance,
 		AnnotationAgent:     r.Agent,
 	})
 	for name, value := range map[string]string{
+		AnnotationGateways: join(r.Gateways[:min(len(r.Gateways), maxGateways)]),
+		AnnotationClaims:   join(r.Claims[:min(len(r.Claims), MaxClaims)]),
 		AnnotationProblem:  r.Problem,
 		AnnotationDraining: r.Draining,
 		AnnotationGossip:   whereOf(l.opt.Gossip),
@@ -163,11 +189,11 @@ func parseSubnets(text string) []netip.Prefix {
 	return subnets
 }
 
-// parseAddresses reads the annotation in the same way.
-func parseAddresses(text string) []netip.Addr {
+// parseAddresses reads at most most addresses of an annotation in the same way.
+func parseAddresses(text string, most int) []netip.Addr {
 	var addresses []netip.Addr
 	for part := range strings.SplitSeq(text, ",") {
-		if a, err := netip.ParseAddr(strings.TrimSpace(part)); err == nil && len(addresses) < maxAddresses {
+		if a, err := netip.ParseAddr(strings.TrimSpace(part)); err == nil && len(addresses) < most {
 			addresses = append(addresses, a.Unmap().WithZone(""))
 		}
 	}

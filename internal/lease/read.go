@@ -19,7 +19,12 @@ func Subnets(o *coordinationv1.Lease) []netip.Prefix {
 
 // Addresses returns the addresses that o says its node has itself.
 func Addresses(o *coordinationv1.Lease) []netip.Addr {
-	return parseAddresses(o.Annotations[AnnotationAddresses])
+	return parseAddresses(o.Annotations[AnnotationAddresses], maxAddresses)
+}
+
+// Gateways returns the routers that o says the default routes of its node lead to.
+func Gateways(o *coordinationv1.Lease) []netip.Addr {
+	return parseAddresses(o.Annotations[AnnotationGateways], maxGateways)
 }
 
 // Gossip returns where o says that its node gossips; the zero value if it does

@@ -64,6 +64,10 @@ func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
 	version := versionOf(o)
 	t.glimpse(node, version, now, t.watching)
 	if t.watching && !t.silent[node] {
+		t.live.Observe(node, version, t.said[node].duration, now)
+		if since, lost := t.lost[node]; lost && !t.live.Renewed(node).After(since.Add(election.Late)) {
+			t.stale[node] = version
+		}
 		t.live.Observe(node, version, t.term(node, version), now)
 	}
 	if node == t.self && t.watching {
@@ -73,7 +77,8 @@ func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
 }
 
 // term is how long version of the Lease of node counts. One of a node that is lost
-// counts shorter than it says until it is renewed: if the node lives, that is soon.
+// counts shorter than it says until a renewal after the loss is seen: if the node
+// lives, that is soon.
 func (t *table) term(node, version string) time.Duration {
 	duration := t.said[node].duration
 	if stale, ok := t.stale[node]; ok && stale == version {

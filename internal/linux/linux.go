@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -94,11 +95,11 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 	if err != nil {
 		return announce.Node{}, fmt.Errorf("read addresses: %w", err)
 	}
-	default4, err := s.defaultLinks(ctx, unix.AF_INET)
+	routes4, err := s.defaultRoutes(ctx, unix.AF_INET)
 	if err != nil {
 		return announce.Node{}, fmt.Errorf("read IPv4 routes: %w", err)
 	}
-	default6, err := s.defaultLinks(ctx, unix.AF_INET6)
+	routes6, err := s.defaultRoutes(ctx, unix.AF_INET6)
 	if err != nil {
 		return announce.Node{}, fmt.Errorf("read IPv6 routes: %w", err)
 	}
@@ -106,7 +107,8 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 	if err != nil {
 		return announce.Node{}, fmt.Errorf("read links: %w", err)
 	}
-	node := announce.Node{MarksSupported: s.marks}
+	node := announce.Node{MarksSupported: s.marks, Gateways: gatewaysOf(slices.Concat(routes4, routes6))}
+	default4, default6 := bestLinks(routes4), bestLinks(routes6)
 	names := make(map[int]string, len(links))
 	for _, l := range links {
 		l.Default4, l.Default6 = default4[l.Index], default6[l.Index]

@@ -4,24 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// defaultRoute is a route to everywhere, and the links by which it leaves.
+// defaultRoute is a route to everywhere: the links by which it leaves, and the
+// routers that it leads to.
 type defaultRoute struct {
-	metric uint32
-	links  []int
+	// main says that it is in the main table. Rules of the node's owner lead to
+	// the other tables.
+	main     bool
+	metric   uint32
+	links    []int
+	gateways []netip.Addr
 }
 
-// defaultLinks returns the links of the best default routes of a family: more
-// than one when a route has several next hops, or several routes the same
-// metric, as router advertisements make them.
-func (s *Stack) defaultLinks(ctx context.Context, family uint8) (map[int]bool, error) {
+// defaultRoutes returns the default routes of a family in all tables. Those of VRFs
+// and of policy routing have routers too.
+func (s *Stack) defaultRoutes(ctx context.Context, family uint8) ([]defaultRoute, error) {
 	question := make([]byte, unix.SizeofRtMsg)
-	question[0], question[4], question[7] = family, unix.RT_TABLE_MAIN, unix.RTN_UNICAST
+	question[0], question[4], question[7] = family, unix.RT_TABLE_UNSPEC, unix.RTN_UNICAST
 	req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, question)
 	routes, err := rtnetlink.Dump(ctx, s.route, dumpTries, req, func(body []byte) (defaultRoute, bool, error) {
 		return parseRoute(body, family)
@@ -29,17 +35,36 @@ func (s *Stack) defaultLinks(ctx context.Context, family uint8) (map[int]bool, e
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil // no route has ever been in that table
 	}
-	if err != nil {
-		return nil, err
-	}
-	return bestLinks(routes), nil
+	return routes, err
 }
 
-// bestLinks returns the links of the routes with the lowest metric.
+// gatewaysOf returns the routers that any of routes leads to, whatever its metric,
+// sorted. A link-local address says nothing: each link may have a router of that
+// address.
+func gatewaysOf(routes []defaultRoute) []netip.Addr {
+	var all []netip.Addr
+	for _, r := range routes {
+		for _, a := range r.gateways {
+			if a = a.Unmap(); a.IsGlobalUnicast() {
+				all = append(all, a)
+			}
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
+}
+
+// bestLinks returns the links of the routes with the lowest metric, of the main table:
+// more than one when a route has several next hops, or several routes the same
+// metric, as router advertisements make them. A route of which all links are dead
+// does not count.
 func bestLinks(routes []defaultRoute) map[int]bool {
 	best := make(map[int]bool)
 	var metric uint32
 	for _, r := range routes {
+		if len(r.links) == 0 || !r.main {
+			continue
+		}
 		if len(best) == 0 || r.metric < metric {
 			clear(best)
 			metric = r.metric
@@ -54,8 +79,7 @@ func bestLinks(routes []defaultRoute) map[int]bool {
 	return best
 }
 
-// parseRoute reads the body of a RTM_NEWROUTE, if it is a default route of the
-// main table.
+// parseRoute reads the body of a RTM_NEWROUTE, if it is a default route.
 func parseRoute(body []byte, family uint8) (r defaultRoute, wanted bool, err error) {
 	if len(body) < unix.SizeofRtMsg {
 		return r, false, fmt.Errorf("route message of %d bytes: %w", len(body), unix.EBADMSG)
@@ -63,6 +87,7 @@ func parseRoute(body []byte, family uint8) (r defaultRoute, wanted bool, err err
 	if !leadsEverywhere(body) || body[0] != family {
 		return r, false, nil
 	}
+	r.main = body[4] == unix.RT_TABLE_MAIN
 	dead := native.Uint32(body[8:])&unix.RTNH_F_DEAD != 0
 	for kind, value := range rtnetlink.Attributes(body[unix.SizeofRtMsg:]) {
 		switch kind {
@@ -72,30 +97,49 @@ func parseRoute(body []byte, family uint8) (r defaultRoute, wanted bool, err err
 			if !dead {
 				r.links = append(r.links, int(rtnetlink.Number(value)))
 			}
+		case unix.RTA_GATEWAY, unix.RTA_VIA:
+			r.gateways = append(r.gateways, gateway(kind, value)...)
 		case unix.RTA_MULTIPATH:
-			r.links = append(r.links, nextHops(value)...)
+			r.nextHops(value)
 		}
 	}
-	return r, len(r.links) > 0, nil
+	return r, len(r.links) > 0 || len(r.gateways) > 0, nil
 }
 
-// leadsEverywhere says whether a route message is about a default route of the
-// main table.
+// gateway reads the attribute of a route or of a next hop that names its router, in
+// the family of the route (RTA_GATEWAY) or in another (RTA_VIA). It returns nothing
+// when the attribute cannot be read.
+func gateway(kind uint16, value []byte) []netip.Addr {
+	if kind == unix.RTA_VIA {
+		value = value[min(2, len(value)):] // after the family
+	}
+	if a, ok := netip.AddrFromSlice(value); ok {
+		return []netip.Addr{a}
+	}
+	return nil
+}
+
+// leadsEverywhere says whether a route message is about a default route.
 func leadsEverywhere(body []byte) bool {
-	return body[1] == 0 && body[4] == unix.RT_TABLE_MAIN && body[7] == unix.RTN_UNICAST
+	return body[1] == 0 && body[4] != unix.RT_TABLE_LOCAL && body[7] == unix.RTN_UNICAST
 }
 
-// nextHops returns the links in an array of struct rtnexthop.
-func nextHops(b []byte) (links []int) {
+// nextHops notes the links and routers in an array of struct rtnexthop. A dead next
+// hop has a router nevertheless.
+func (r *defaultRoute) nextHops(b []byte) {
 	for len(b) >= unix.SizeofRtNexthop {
 		size := int(native.Uint16(b))
 		if size < unix.SizeofRtNexthop || size > len(b) {
-			return links
+			return
 		}
 		if b[2]&unix.RTNH_F_DEAD == 0 {
-			links = append(links, int(native.Uint32(b[4:])))
+			r.links = append(r.links, int(native.Uint32(b[4:])))
+		}
+		for kind, value := range rtnetlink.Attributes(b[unix.SizeofRtNexthop:size]) {
+			if kind == unix.RTA_GATEWAY || kind == unix.RTA_VIA {
+				r.gateways = append(r.gateways, gateway(kind, value)...)
+			}
 		}
 		b = b[min(rtnetlink.Align(size), len(b)):]
 	}
-	return links
 }

@@ -18,21 +18,17 @@ import (
 // says, or nil when it does already. The patch holds for this version of svc
 // only: on any other the API server refuses it.
 func (r Result) Patch(svc *corev1.Service, now time.Time) ([]byte, error) {
-	p := patch{Status: &status{}}
+	p := r.conditionPatch(svc, now)
 	p.Metadata.Annotations = changes(svc.Annotations, r.annotations())
-	if !saysIngress(svc, r.Addresses) {
-		p.Status.LoadBalancer = &loadBalancer{Ingress: ingress(r.Addresses)}
-	}
-	conditions := slices.Clone(svc.Status.Conditions)
-	if meta.SetStatusCondition(&conditions, r.condition(svc, now)) {
-		p.Status.Conditions = &conditions
+	if wanted := ingress(svc, r.Addresses); !saysIngress(svc, wanted) {
+		p.Status.LoadBalancer = &loadBalancer{Ingress: wanted}
 	}
 	return p.bytes(svc)
 }
 
-// ReleasePatch returns the merge patch of services/status that takes what we
-// wrote out of svc, which is not of type LoadBalancer any more, or nil when
-// there is nothing.
+// ReleasePatch returns the merge patch of services/status that takes our
+// annotations and our condition off svc, which is not ours any more, or nil when
+// there are none. The addresses in the status are the owner's to change.
 func ReleasePatch(svc *corev1.Service) ([]byte, error) {
 	p := patch{Status: &status{}}
 	p.Metadata.Annotations = changes(svc.Annotations, without)
@@ -43,6 +39,16 @@ func ReleasePatch(svc *corev1.Service) ([]byte, error) {
 	return p.bytes(svc)
 }
 
+// conditionPatch has the condition of svc say what r says.
+func (r Result) conditionPatch(svc *corev1.Service, now time.Time) patch {
+	p := patch{Status: &status{}}
+	conditions := slices.Clone(svc.Status.Conditions)
+	if meta.SetStatusCondition(&conditions, r.condition(svc, now)) {
+		p.Status.Conditions = &conditions
+	}
+	return p
+}
+
 // ClusterPolicyPatch returns the merge patch of services that sets the external
 // traffic policy of svc to Cluster.
 func ClusterPolicyPatch(svc *corev1.Service) ([]byte, error) {
@@ -51,13 +57,14 @@ func ClusterPolicyPatch(svc *corev1.Service) ([]byte, error) {
 
 // without are the annotations of a Service that has no addresses.
 var without = map[string]string{
-	AnnotationAllocatedBy:       "",
-	AnnotationAllocatedFrom:     "",
-	AnnotationPoolType:          "",
-	AnnotationSkipIPv6DAD:       "",
-	AnnotationAnnouncingIPv4:    "",
-	AnnotationAnnouncingIPv6:    "",
-	AnnotationAnnouncingUnknown: "",
+	AnnotationAllocatedBy:        "",
+	AnnotationAllocatedAddresses: "",
+	AnnotationAllocatedFrom:      "",
+	AnnotationPoolType:           "",
+	AnnotationSkipIPv6DAD:        "",
+	AnnotationAnnouncingIPv4:     "",
+	AnnotationAnnouncingIPv6:     "",
+	AnnotationAnnouncingUnknown:  "",
 }
 
 // annotations returns those of our annotations that r decides on; "" is for
@@ -71,6 +78,7 @@ func (r Result) annotations() map[string]string {
 		return wanted
 	}
 	wanted[AnnotationAllocatedBy] = Brand
+	wanted[AnnotationAllocatedAddresses] = texts(r.Addresses, ",")
 	wanted[AnnotationAllocatedFrom] = r.From
 	wanted[AnnotationPoolType] = r.PoolType
 	if r.SkipIPv6DAD {

@@ -62,7 +62,7 @@ func TestAnAllocationIsOnePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"metadata":{"uid":"uid-1","resourceVersion":"7","annotations":{` +
-		`"purelb.io/allocated-by":"PureLB","purelb.io/allocated-from":"blue","purelb.io/pool-type":"local","purelb.io/skip-ipv6-dad":"true"}},` +
+		`"purelb.io/allocated-addresses":"192.0.2.1,2001:db8::1","purelb.io/allocated-by":"PureLB","purelb.io/allocated-from":"blue","purelb.io/pool-type":"local","purelb.io/skip-ipv6-dad":"true"}},` +
 		`"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP"},{"ip":"2001:db8::1","ipMode":"VIP"}]},` +
 		`"conditions":[{"type":"purelb.io/Allocated","status":"True","observedGeneration":3,"lastTransitionTime":"2026-02-03T04:05:06Z",` +
 		`"reason":"Allocated","message":"as asked"}]}}`
@@ -110,13 +110,55 @@ func TestWhatIsNotOursStays(t *testing.T) {
 	s = says(t, s, allocated("192.0.2.1"), now)
 	want := map[string]string{
 		"example.com/a": "b", service.AnnotationGroup: "blue", service.AnnotationAnnouncingIPv4: "n1,eth0,192.0.2.1",
-		service.AnnotationAllocatedBy: "PureLB", service.AnnotationAllocatedFrom: "blue", service.AnnotationPoolType: "local",
+		service.AnnotationAllocatedBy: "PureLB", service.AnnotationAllocatedAddresses: "192.0.2.1",
+		service.AnnotationAllocatedFrom: "blue", service.AnnotationPoolType: "local",
 	}
 	if diff := cmp.Diff(want, s.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(other, s.Status.Conditions[0]); diff != "" || len(s.Status.Conditions) != 2 {
 		t.Errorf("conditions: %v", s.Status.Conditions)
+	}
+}
+
+func TestEntriesOfOtherControllersStay(t *testing.T) {
+	vip, proxy := corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy
+	ports := []corev1.PortStatus{{Port: 80, Protocol: "TCP"}}
+	name := corev1.LoadBalancerIngress{Hostname: "lb.example.com"}
+	tests := []struct {
+		name         string
+		present      []corev1.LoadBalancerIngress
+		give         string
+		want         []corev1.LoadBalancerIngress
+		wantNoChange bool
+	}{
+		{"a host name", []corev1.LoadBalancerIngress{name}, "192.0.2.1", []corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &vip}, name}, false},
+		{"a host name and ports of our address", []corev1.LoadBalancerIngress{{IP: "192.0.2.1", Hostname: "a.example.com", Ports: ports}}, "192.0.2.1",
+			[]corev1.LoadBalancerIngress{{IP: "192.0.2.1", Hostname: "a.example.com", Ports: ports}}, true},
+		{"not the mode", []corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &proxy, Ports: ports}}, "192.0.2.1",
+			[]corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &vip, Ports: ports}}, false},
+		{"not another address", []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}, name, {IP: "192.0.2.1"}}, "192.0.2.1",
+			[]corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &vip}, name}, false},
+		{"a host name, when we give nothing", []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}, name}, "", []corev1.LoadBalancerIngress{name}, false},
+		{"nothing else", []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}}, "", nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := svc()
+			s.Status.LoadBalancer.Ingress = tt.present
+			var r service.Result
+			if tt.give != "" {
+				r = allocated(tt.give)
+			}
+			before := s.DeepCopy()
+			s = says(t, s, r, now)
+			if diff := cmp.Diff(tt.want, s.Status.LoadBalancer.Ingress, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("ingress (-want +got):\n%s", diff)
+			}
+			if same := cmp.Equal(before.Status.LoadBalancer, s.Status.LoadBalancer); same != tt.wantNoChange {
+				t.Errorf("the ingress is the same: %t, want %t", same, tt.wantNoChange)
+			}
+		})
 	}
 }
 
@@ -177,13 +219,6 @@ func TestThePolicyPatchIsForThisVersion(t *testing.T) {
 	}
 }
 
-func TestEventsTellTheSameOfTheSame(t *testing.T) {
-	want := "{Ingress:[{IP:192.0.2.1 Hostname: IPMode:VIP Ports:[]} {IP:2001:db8::1 Hostname: IPMode:VIP Ports:[]}]}"
-	if got := allocated("192.0.2.1", "2001:db8::1").Describe(); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
 func TestAServiceSaysWhatItWasGiven(t *testing.T) {
 	address := rapid.SampledFrom(addrs("192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"))
 	result := rapid.Custom(func(t *rapid.T) service.Result {
@@ -202,6 +237,9 @@ func TestAServiceSaysWhatItWasGiven(t *testing.T) {
 		for _, r := range rapid.SliceOfN(result, 1, 4).Draw(t, "results") {
 			s = says(t, s, r, now)
 			read := service.Read(s, true)
+			if read.Owner != service.Ours {
+				t.Fatalf("what PureLB wrote is %s", read.Owner)
+			}
 			if diff := cmp.Diff(r.Addresses, read.Held, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("addresses (-want +got):\n%s", diff)
 			}

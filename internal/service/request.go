@@ -33,9 +33,8 @@ type Request struct {
 	UID types.UID
 	// Created orders those who wait for the same address.
 	Created time.Time
-	// Foreign says why the Service is none of our business; "" when it is
-	// ours.
-	Foreign string
+	// Ownership says whose the Service is, and which addresses PureLB gave it.
+	Ownership
 	// Leaving says that the Service is being deleted, so that it keeps what
 	// it has and gets nothing more.
 	Leaving bool
@@ -53,6 +52,9 @@ type Request struct {
 	Malformed string
 	// SharingKey is that of AnnotationSharing, or "".
 	SharingKey string
+	// Selector is that of the Service, as text that is the same for the same
+	// selector. It is "" for a Service without one, and without SharingKey.
+	Selector string
 	// Ports are those of the Service, sorted, each once.
 	Ports []Port
 	// Labels are those of the Service.
@@ -63,7 +65,8 @@ type Request struct {
 	// not get today are to be replaced.
 	Reevaluate bool
 
-	// Held are the addresses in the status.
+	// Held are the addresses in the status that the Service has by right: those
+	// that PureLB gave, or all when the Service is another's.
 	Held []netip.Addr
 	// From, PoolType and SkipIPv6DAD are the annotations as they stand.
 	From, PoolType string
@@ -88,6 +91,14 @@ func (r Request) Wants(f addr.Family) bool {
 	return slices.Contains(r.Families, f)
 }
 
+// Left returns r as the request of a Service that is left to another controller.
+func (r Request) Left(reason string) Request {
+	r.Owner, r.Reason = Anothers, reason
+	r.Strange = slices.Concat(r.Shown, r.Strange)
+	r.Held, r.Shown = r.Strange, nil
+	return r
+}
+
 // Read reads svc. byDefault says that Services without a class are ours.
 func Read(svc *corev1.Service, byDefault bool) Request {
 	r := Request{
@@ -95,18 +106,22 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		Name:        svc.Name,
 		UID:         svc.UID,
 		Created:     svc.CreationTimestamp.Time,
-		Foreign:     Foreign(svc, byDefault),
+		Ownership:   OwnershipOf(svc, byDefault),
 		Leaving:     svc.DeletionTimestamp != nil,
 		Group:       cmp.Or(annotation(svc, AnnotationGroup), annotation(svc, AnnotationPool)),
 		SharingKey:  svc.Annotations[AnnotationSharing],
+		Selector:    Selector(svc),
 		Ports:       ports(svc.Spec.Ports),
 		Labels:      svc.Labels,
 		Reevaluate:  annotation(svc, AnnotationReevaluate) == "true",
-		Held:        Ingress(svc),
 		From:        svc.Annotations[AnnotationAllocatedFrom],
 		PoolType:    svc.Annotations[AnnotationPoolType],
 		SkipIPv6DAD: svc.Annotations[AnnotationSkipIPv6DAD] == "true",
 		LocalPolicy: LocalPolicy(svc),
+	}
+	r.Held = r.Shown
+	if r.Owner == Anothers {
+		r.Held = r.Strange
 	}
 	r.Families, r.Policy = families(svc.Spec)
 	_, r.AllowLocal = svc.Annotations[AnnotationAllowLocal]

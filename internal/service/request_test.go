@@ -46,13 +46,6 @@ func class(name string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.LoadBalancerClass = &name }
 }
 
-// refused has our condition say no, and this.
-func refused(message string) func(*corev1.Service) {
-	return func(s *corev1.Service) {
-		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionFalse, Message: message}}
-	}
-}
-
 func showing(ips ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		for _, ip := range ips {
@@ -83,56 +76,6 @@ func addrs(texts ...string) []netip.Addr {
 	return all
 }
 
-func TestWhoseServiceItIs(t *testing.T) {
-	branded := annotated(service.AnnotationAllocatedBy, service.Brand)
-	tests := []struct {
-		name      string
-		svc       *corev1.Service
-		byDefault bool
-		want      string
-	}{
-		{"without a class, by default", svc(), true, ""},
-		{"without a class, otherwise", svc(), false, "no loadBalancerClass, and PureLB is not the default announcer"},
-		{"the class of v1", svc(class("purelb.io/purelb")), false, ""},
-		{"the class of v2", svc(class("purelb.io/purelbv2")), false, ""},
-		{"another class", svc(class("example.com/lb")), true, "loadBalancerClass is example.com/lb"},
-		{"another type", svc(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), true, "type is NodePort, not LoadBalancer"},
-		{"headless", svc(func(s *corev1.Service) { s.Spec.ClusterIP = "None" }), true, "headless"},
-		{"without a cluster address", svc(func(s *corev1.Service) { s.Spec.ClusterIP = "" }), true, "headless"},
-		{"with our addresses", svc(branded, showing("192.0.2.1")), true, ""},
-		{"with our addresses, from which the brand was taken", svc(showing("192.0.2.1"), func(s *corev1.Service) {
-			s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue}}
-		}), true, ""},
-		{"with all that our refusal names, from which the brand was taken", svc(showing("192.0.2.1", "2001:db8::1"),
-			refused("Assigned 192.0.2.1, 2001:db8::1 from pool default; it asks for more")), true, ""},
-		{"with what a write of ours names that was interrupted", svc(showing("192.0.2.1"), refused("Assigned 192.0.2.1; it is being repeated")), true, ""},
-		{"with somebody's addresses, after we had none", svc(showing("192.0.2.1"), refused("pool exhausted")), true, "somebody else gave it its addresses"},
-		{"with somebody's addresses in place of ours", svc(showing("192.0.2.1"), refused("Assigned 192.0.2.2 from pool default; it asks for more")), true,
-			"somebody else gave it its addresses"},
-		{"with somebody's addresses beside ours", svc(showing("192.0.2.1", "192.0.2.2"), refused("Assigned 192.0.2.1 from pool default; it asks for more")), true,
-			"somebody else gave it its addresses"},
-		{"with one of ours", svc(showing("192.0.2.1"), refused("Assigned 192.0.2.1, 192.0.2.2 from pool default")), true, "somebody else gave it its addresses"},
-		{"with one that is written like the beginning of ours", svc(showing("192.0.2.1"), refused("Assigned 192.0.2.10 from pool default")), true,
-			"somebody else gave it its addresses"},
-		{"with somebody's host name, after we had none", svc(refused("Assigned "), func(s *corev1.Service) {
-			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
-		}), true, "somebody else gave it its addresses"},
-		{"with somebody's addresses", svc(showing("192.0.2.1")), true, "somebody else gave it its addresses"},
-		{"with somebody's host name", svc(func(s *corev1.Service) {
-			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
-		}), true, "somebody else gave it its addresses"},
-		{"without any annotations", svc(func(s *corev1.Service) { s.Annotations = nil }, showing("192.0.2.1")), true, "somebody else gave it its addresses"},
-		{"branded without addresses, as older allocators left it", svc(branded), true, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := service.Read(tt.svc, tt.byDefault).Foreign; got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
 func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 	single, prefer, require := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
 	yes, no := true, false
@@ -160,6 +103,10 @@ func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 		{"a group", svc(annotated(service.AnnotationGroup, " blue ")), with(func(r *service.Request) { r.Group = "blue" })},
 		{"a group by the older annotation", svc(annotated(service.AnnotationPool, "blue")), with(func(r *service.Request) { r.Group = "blue" })},
 		{"both", svc(annotated(service.AnnotationPool, "green", service.AnnotationGroup, "blue")), with(func(r *service.Request) { r.Group = "blue" })},
+		{"what selects the pods of a Service that shares", svc(annotated(service.AnnotationSharing, "k"), func(svc *corev1.Service) {
+			svc.Spec.Selector = map[string]string{"b": "2", "a": "1"}
+		}), with(func(r *service.Request) { r.SharingKey, r.Selector = "k", "a=1,b=2" })},
+		{"what selects the pods of another", svc(func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"a": "1"} }), with(func(*service.Request) {})},
 		{"a sharing key", svc(annotated(service.AnnotationSharing, "k")), with(func(r *service.Request) { r.SharingKey = "k" })},
 
 		{"one address of every pool", svc(annotated(service.AnnotationMultiPool, " true ")), with(func(r *service.Request) { r.MultiPool = &yes })},
@@ -196,7 +143,7 @@ func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, service.Read(tt.svc, true), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			if diff := cmp.Diff(tt.want, service.Read(tt.svc, true), cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreFields(service.Request{}, "Ownership")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

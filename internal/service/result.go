@@ -2,6 +2,7 @@ package service
 
 import (
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -62,57 +63,86 @@ func (r Result) Having(more string) string {
 	return has
 }
 
+// And returns the message of r, followed by more.
+func (r Result) And(more string) string {
+	if r.Message == "" {
+		return more
+	}
+	return r.Message + "; " + more
+}
+
 // assigned is how the message of a condition begins that tells of addresses. By
 // that they are known to be ours when the brand is gone.
-func assigned(addresses []netip.Addr) string {
-	texts := make([]string, len(addresses))
+func assigned(addresses []netip.Addr) string { return "Assigned " + texts(addresses, ", ") }
+
+// texts writes addresses with separator between them.
+func texts(addresses []netip.Addr, separator string) string {
+	all := make([]string, len(addresses))
 	for i, a := range addresses {
-		texts[i] = a.String()
+		all[i] = a.String()
 	}
-	return "Assigned " + strings.Join(texts, ", ")
+	return strings.Join(all, separator)
 }
 
 // Says reports whether the condition of svc has this reason and message, so
 // that they are no news.
 func Says(svc *corev1.Service, reason, message string) bool {
 	c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated)
-	return c != nil && c.Reason == reason && c.Message == clip(message)
+	if c == nil || c.Reason != reason {
+		return false
+	}
+	said, _, touched := strings.Cut(c.Message, takeoverNote)
+	return c.Message == clip(message) || touched && said == clipTo(message, mostBeforeTakeover)
 }
 
 // clip cuts text to a length that a person may read, and that the API server
 // takes.
-func clip(text string) string {
-	const most = 4096
+func clip(text string) string { return clipTo(text, mostMessage) }
+
+// mostMessage is how long a message is at most, and mostBeforeTakeover how much of it
+// stays beside the note of a takeover.
+const mostMessage, mostBeforeTakeover = 4096, 3800
+
+func clipTo(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// ingress is the status of a load balancer with these addresses.
-func ingress(addresses []netip.Addr) []corev1.LoadBalancerIngress {
-	mode := corev1.LoadBalancerIPModeVIP
+// ingress returns what the status of svc shall show: addresses, in this order,
+// and after them the entries of other controllers that have no address, such as a
+// host name. What another controller says of one of addresses, such as its ports,
+// stays. Any other address goes.
+func ingress(svc *corev1.Service, addresses []netip.Addr) []corev1.LoadBalancerIngress {
+	present := svc.Status.LoadBalancer.Ingress
 	var in []corev1.LoadBalancerIngress
 	for _, a := range addresses {
-		in = append(in, corev1.LoadBalancerIngress{IP: a.String(), IPMode: &mode})
+		entry := corev1.LoadBalancerIngress{IP: a.String()}
+		if i := slices.IndexFunc(present, func(p corev1.LoadBalancerIngress) bool { return p.IP == entry.IP }); i >= 0 {
+			entry = present[i]
+		}
+		if entry.IPMode == nil || *entry.IPMode != corev1.LoadBalancerIPModeVIP {
+			mode := corev1.LoadBalancerIPModeVIP
+			entry.IPMode = &mode
+		}
+		in = append(in, entry)
+	}
+	for _, p := range present {
+		if p.IP == "" {
+			in = append(in, p)
+		}
 	}
 	return in
 }
 
-// saysIngress reports whether the status of svc has these addresses, in this
-// order, and nothing else. That the mode is VIP may go without saying.
-func saysIngress(svc *corev1.Service, addresses []netip.Addr) bool {
-	return slices.EqualFunc(svc.Status.LoadBalancer.Ingress, addresses, func(in corev1.LoadBalancerIngress, a netip.Addr) bool {
-		return in.IP == a.String() && in.Hostname == "" && (in.IPMode == nil || *in.IPMode == corev1.LoadBalancerIPModeVIP)
+// saysIngress reports whether the status of svc shows wanted. That the mode is VIP
+// may go without saying.
+func saysIngress(svc *corev1.Service, wanted []corev1.LoadBalancerIngress) bool {
+	return slices.EqualFunc(svc.Status.LoadBalancer.Ingress, wanted, func(is, want corev1.LoadBalancerIngress) bool {
+		if is.IPMode == nil {
+			is.IPMode = want.IPMode
+		}
+		return reflect.DeepEqual(is, want)
 	})
-}
-
-// Describe is r as an event tells it. It is the same for the same addresses, so
-// that events add up.
-func (r Result) Describe() string {
-	entries := make([]string, len(r.Addresses))
-	for i, a := range r.Addresses {
-		entries[i] = "{IP:" + a.String() + " Hostname: IPMode:VIP Ports:[]}"
-	}
-	return "{Ingress:[" + strings.Join(entries, " ") + "]}"
 }

@@ -10,11 +10,11 @@ package service
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"purelb.io/purelb/internal/addr"
 )
 
 // Annotations that users set.
@@ -44,6 +44,9 @@ const (
 	// AnnotationAllocatedBy is the brand: its value is Brand on Services whose
 	// addresses PureLB allocated, and only those are announced.
 	AnnotationAllocatedBy = "purelb.io/allocated-by"
+	// AnnotationAllocatedAddresses stands beside the brand, and lists the
+	// addresses that PureLB gave, separated by ",". Agents announce no others.
+	AnnotationAllocatedAddresses = "purelb.io/allocated-addresses"
 	// AnnotationAllocatedFrom names the groups, separated by ", ".
 	AnnotationAllocatedFrom = "purelb.io/allocated-from"
 	// AnnotationPoolType is PoolLocal or PoolRemote.
@@ -86,12 +89,17 @@ func Ingress(svc *corev1.Service) []netip.Addr {
 	var addresses []netip.Addr
 	all := svc.Status.LoadBalancer.Ingress
 	for _, in := range all[:min(len(all), mostAddresses)] {
-		a, err := netip.ParseAddr(in.IP)
-		if err == nil && a.Zone() == "" && a.Unmap().IsGlobalUnicast() && !slices.Contains(addresses, a.Unmap()) {
-			addresses = append(addresses, a.Unmap())
+		if a, ok := usable(in.IP); ok && !slices.Contains(addresses, a) {
+			addresses = append(addresses, a)
 		}
 	}
 	return addresses
+}
+
+// usable reads an address that a Service can have.
+func usable(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	return a.Unmap(), err == nil && addr.Assignable(a)
 }
 
 // LocalPolicy reports whether the external traffic policy of svc is Local: only
@@ -100,35 +108,12 @@ func LocalPolicy(svc *corev1.Service) bool {
 	return svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// Foreign says why svc is none of our business, or "" when it is ours.
-// byDefault says that Services without a class are ours. Addresses are ours by
-// the brand, or by our condition if somebody took the brand away.
-func Foreign(svc *corev1.Service, byDefault bool) string {
-	class := svc.Spec.LoadBalancerClass
-	switch {
-	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
-		return "type is " + string(svc.Spec.Type) + ", not LoadBalancer"
-	case svc.Spec.ClusterIP == corev1.ClusterIPNone, svc.Spec.ClusterIP == "":
-		return "headless"
-	case class == nil && !byDefault:
-		return "no loadBalancerClass, and PureLB is not the default announcer"
-	case class != nil && *class != ClassV1 && *class != ClassV2:
-		return "loadBalancerClass is " + *class
-	case !Branded(svc) && !vouched(svc) && len(svc.Status.LoadBalancer.Ingress) > 0:
-		return "somebody else gave it its addresses"
+// Selector is what selects the pods of svc, if it shares its addresses: text that
+// is the same for the same selector. It is "" for a Service without a selector,
+// whose pods cannot be told from it.
+func Selector(svc *corev1.Service) string {
+	if svc.Annotations[AnnotationSharing] == "" {
+		return ""
 	}
-	return ""
-}
-
-// vouched reports whether our condition says that the addresses of svc are from
-// us. One that refuses something must name these and no others: who was given none
-// may have been served by somebody else since.
-func vouched(svc *corev1.Service) bool {
-	c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated)
-	if c == nil {
-		return false
-	}
-	more, assigned := strings.CutPrefix(c.Message, assigned(Ingress(svc)))
-	return c.Status == metav1.ConditionTrue ||
-		assigned && len(Ingress(svc)) > 0 && (more == "" || strings.HasPrefix(more, " from pool ") || strings.HasPrefix(more, "; "))
+	return labels.Set(svc.Spec.Selector).String()
 }

@@ -10,6 +10,8 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/peering"
 )
 
 // secretPatience is how long the objects count as incomplete because of a Secret
@@ -26,8 +28,8 @@ type Caches struct {
 
 	configs  *watch[bgpv1.BGPConfiguration]
 	nodes    *watch[NodeFacts]
-	groups   *watch[v2.ServiceGroup]
-	agents   *watch[v2.LBNodeAgent]
+	groups   watches[v2.ServiceGroup]
+	agents   watches[v2.LBNodeAgent]
 	services *watch[ServiceFacts]
 
 	mu sync.Mutex
@@ -45,7 +47,7 @@ type secretWatch struct {
 
 // NewCaches returns Caches that know nothing before Run. It does not need the
 // API server.
-func NewCaches(clients Clients, node, namespace string) *Caches {
+func NewCaches(clients Clients, node, namespace string, others ...string) *Caches {
 	c := &Caches{clients: clients, namespace: namespace, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
 	c.configs = &watch[bgpv1.BGPConfiguration]{
 		client: clients.bgp, resource: "configs", namespace: namespace,
@@ -55,13 +57,15 @@ func NewCaches(clients Clients, node, namespace string) *Caches {
 		client: clients.core, resource: "nodes", selector: fields.OneTermEqualSelector("metadata.name", node),
 		kind: &corev1.Node{}, keep: keepNode, same: sameNode, changed: c.signal,
 	}
-	c.groups = &watch[v2.ServiceGroup]{
-		client: clients.purelb, resource: "servicegroups", namespace: namespace,
-		kind: &v2.ServiceGroup{}, keep: keepGroup, same: sameGroup, changed: c.signal,
-	}
-	c.agents = &watch[v2.LBNodeAgent]{
-		client: clients.purelb, resource: "lbnodeagents", namespace: namespace,
-		kind: &v2.LBNodeAgent{}, keep: keepAgent, same: sameAgent, changed: c.signal,
+	for _, ns := range config.Watched(namespace, others) {
+		c.groups = append(c.groups, &watch[v2.ServiceGroup]{
+			client: clients.purelb, resource: "servicegroups", namespace: ns,
+			kind: &v2.ServiceGroup{}, keep: keepGroup, same: sameGroup, changed: c.signal,
+		})
+		c.agents = append(c.agents, &watch[v2.LBNodeAgent]{
+			client: clients.purelb, resource: "lbnodeagents", namespace: ns,
+			kind: &v2.LBNodeAgent{}, keep: keepAgent, same: sameAgent, changed: c.signal,
+		})
 	}
 	c.services = &watch[ServiceFacts]{
 		client: clients.core, resource: "services", selector: fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)),
@@ -115,12 +119,12 @@ func (c *Caches) Read() (Snapshot, bool) {
 	if len(nodes) == 1 {
 		s.Node = &nodes[0]
 	}
-	s.Secrets, all = c.readSecrets(inEffect(s.Configs))
+	s.Secrets, all = c.readSecrets(peering.InEffect(s.Configs))
 	return s, all
 }
 
 // readSecrets has the Secrets of config watched and no others, and returns them.
-func (c *Caches) readSecrets(config *bgpv1.BGPConfiguration) (secrets map[string]SecretFacts, complete bool) {
+func (c *Caches) readSecrets(config *bgpv1.BGPConfiguration) (secrets map[string]peering.Secret, complete bool) {
 	var names []string
 	if config != nil {
 		names = secretNames(config.Spec)
@@ -142,15 +146,15 @@ func (c *Caches) readSecrets(config *bgpv1.BGPConfiguration) (secrets map[string
 		}
 	}
 	c.secrets = wanted
-	secrets, complete = map[string]SecretFacts{}, true
+	secrets, complete = map[string]peering.Secret{}, true
 	for name, w := range wanted {
 		data, synced := w.all()
-		facts := SecretFacts{Known: synced, Exists: len(data) == 1}
+		facts := peering.Secret{Known: synced, Exists: len(data) == 1, Forbidden: !synced && w.refused()}
 		if facts.Exists {
 			facts.Data = data[0]
 		}
 		secrets[name] = facts
-		complete = complete && (synced || time.Since(w.since) >= secretPatience)
+		complete = complete && (synced || facts.Forbidden || time.Since(w.since) >= secretPatience)
 	}
 	return secrets, complete
 }

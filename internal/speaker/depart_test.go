@@ -24,12 +24,12 @@ func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
 		atOnce()
 		want(t, "a new address", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		want(t, "excluded for long", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
 		mark(announce.DrainMark{Reason: "taint", Leaving: true})
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		want(t, "leaving", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		want(t, "left", w.server.announces(), "")
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
 		atOnce()
@@ -50,7 +50,7 @@ func TestTheGoodbye(t *testing.T) {
 		{"with graceful restart", oneNeighbor, func(*world) {}, "203.0.113.7/32", "stopped, graceful true"},
 		{"without", without, func(*world) {}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
 		{"when the agent takes the addresses", oneNeighbor, func(w *world) {
-			time.Sleep(300 * time.Millisecond)
+			pass(300 * time.Millisecond)
 			w.kernel.hold("kube-lb0")
 		}, "", "stopped, graceful false"},
 		{"of a node that is to be avoided", oneNeighbor, func(w *world) {
@@ -61,7 +61,7 @@ func TestTheGoodbye(t *testing.T) {
 			inWorld(t, tt.spec, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 				w.cancel()
 				tt.meanwhile(w)
-				time.Sleep(4 * time.Second)
+				pass(4 * time.Second)
 				if err := w.end(); err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func TestTheGoodbyeIsTheLastThatIsTold(t *testing.T) {
 		settle() // and is to be told again
 		before := w.reports.told
 		w.cancel()
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		close(release)
 		if err := w.end(); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestAServerThatIsBeingAppliedSaysGoodbyeAfterThat(t *testing.T) {
 	}, func(w *world) {
 		before := w.server.applied
 		w.cancel()
-		time.Sleep(settledFor / 2)
+		pass(settledFor / 2)
 		w.kernel.change(func(*fakeKernel) {}) // it is applied after settledFor
 		if err := w.end(); err != nil {
 			t.Fatal(err)
@@ -135,8 +135,7 @@ func TestNothingIsAppliedWhileTheGoodbyeIsBeingSaid(t *testing.T) {
 		settle()
 		before := w.server.applied
 		w.kernel.change(func(*fakeKernel) {})
-		time.Sleep(2 * fullCheck)
-		synctest.Wait()
+		pass(2 * fullCheck)
 		if n := w.server.applied - before; n != 0 {
 			t.Errorf("applied %d times", n)
 		}

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -63,5 +64,46 @@ func TestComplaintsAreAboutTheObjectsThatSayIt(t *testing.T) {
 	}
 	if len(in.Complaints) != 2 {
 		t.Errorf("complaints: %v", in.Complaints)
+	}
+}
+
+func TestGroupsOfFurtherNamespacesCountIfTheOperatorSaysSo(t *testing.T) {
+	med := int64(7)
+	s := Snapshot{Groups: []v2.ServiceGroup{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", UID: "b"},
+		Spec: v2.ServiceGroupSpec{
+			Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "203.0.113.0/24", Subnet: "203.0.113.0/24", Aggregation: "/32"}}},
+			BGP:    &v2.RouteAttributes{MED: &med},
+		},
+	}}}
+	for _, tt := range []struct {
+		others []string
+		want   int
+	}{{nil, 0}, {[]string{"another"}, 0}, {[]string{"team"}, 1}, {[]string{"*"}, 1}} {
+		if in := read(s, "purelb", Input{}, tt.others...); len(in.Attributes.Ranges) != tt.want {
+			t.Errorf("%q: %d ranges have attributes, want %d", tt.others, len(in.Attributes.Ranges), tt.want)
+		}
+	}
+}
+
+func TestTheObjectsOfSeveralWatchesAreOne(t *testing.T) {
+	watch := func(synced bool, names ...string) *watch[string] {
+		w := &watch[string]{kept: map[string]string{}, synced: synced}
+		for _, name := range names {
+			w.kept[name] = name
+		}
+		return w
+	}
+	for _, tt := range []struct {
+		watches watches[string]
+		want    string
+	}{
+		{watches[string]{watch(true, "a/x"), watch(true, "b/x", "b/y")}, "[a/x b/x b/y] true"},
+		{watches[string]{watch(true, "a/x"), watch(false)}, "[a/x] false"},
+	} {
+		kept, synced := tt.watches.all()
+		if got := fmt.Sprint(kept, synced); got != tt.want {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
 	}
 }

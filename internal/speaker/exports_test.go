@@ -27,7 +27,7 @@ func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
 		settle()
 		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1 192.0.2.2] table 7 metric 5 proto 186\n"+
 			"10.1.0.0/16 via [192.0.2.1] table 100 metric 20 proto 186\n10.1.0.0/16 via [192.0.2.1] table 7 metric 5 proto 186")
-		want(t, "rules", fmt.Sprint(w.reports.node.Status.NetlinkExport.Rules), "[{all 5 7} {some 20 100}]")
+		want(t, "rules", fmt.Sprint(w.reports.last().Status.NetlinkExport.Rules), "[{all 5 7} {some 20 100}]")
 		w.server.change(func(s *fakeServer) { s.learned = s.learned[1:2] })
 		settle()
 		want(t, "when some went", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
@@ -53,9 +53,9 @@ func TestWhatAnEarlierProcessPutIntoTheKernelIsKeptForAWhile(t *testing.T) {
 		w.kernel = before.kernel
 		w.speaker.Kernel = before.kernel
 		w.start()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		want(t, "at first", w.kernel.String(), left)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		want(t, "when nobody tells it again", w.kernel.String(), "")
 		if err := w.end(); err != nil {
 			t.Fatal(err)
@@ -69,11 +69,11 @@ func TestWhatAnEarlierProcessPutIntoTheKernelStaysWhenTheRulesChangeMeanwhile(t 
 		left := w.kernel.String()
 		w.cluster.missing = true
 		w.start()
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		want(t, "by what is remembered", w.kernel.String(), left)
 		w.edit(strings.Replace(spec, "tableId: 7", "tableId: 7, metric: 30", 1))
 		want(t, "by the API server", w.kernel.String(), left)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		want(t, "when nobody tells it again", w.kernel.String(), "")
 	})
 }
@@ -83,7 +83,7 @@ func TestADefaultRouteOfAnEarlierProcessGoesWhenNoRuleAllowsItAnyMore(t *testing
 	afterALife(t, spec, "0.0.0.0/0", func(w *world) {
 		w.start()
 		w.edit(strings.Replace(spec, ", allowDefaultRoute: true", "", 1))
-		time.Sleep(15 * time.Second)
+		pass(15 * time.Second)
 		want(t, "routes", w.kernel.String(), "")
 	})
 }
@@ -138,7 +138,7 @@ func TestWhatCannotBeRemovedIsSaidAndRemovedLater(t *testing.T) {
 			t.Error(c)
 		}
 		w.kernel.change(func(k *fakeKernel) { k.stuck = nil })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 8 metric 20 proto 186")
 	})
 }
@@ -146,13 +146,13 @@ func TestWhatCannotBeRemovedIsSaidAndRemovedLater(t *testing.T) {
 func TestRoutesThatAlwaysChangeDoNotKeepTheNodeBusy(t *testing.T) {
 	inWorld(t, learning, learn, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.slow = time.Second })
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		w.server.change(func(s *fakeServer) { s.learned[0].NextHop = netip.MustParseAddr("192.0.2.2") })
 		settle()
 		want(t, "the first change", w.kernel.String(), "10.0.0.0/8 via [192.0.2.2] table 7 metric 20 proto 186")
 		before := w.kernel.programmed
 		for range 600 {
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 			w.server.change(func(*fakeServer) {})
 		}
 		if n := w.kernel.programmed - before; n < 5 || n > 6 {

@@ -10,9 +10,9 @@ func TestAnIdleSpeakerReadsOnceAMinuteWhatChangesWithoutAWord(t *testing.T) {
 	for name, spec := range map[string]string{"with a neighbor": oneNeighbor, "without a configuration": ""} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, spec, nil, func(w *world) {
-				time.Sleep(10 * time.Minute)
+				pass(10 * time.Minute)
 				before := w.readings()
-				time.Sleep(10 * time.Minute)
+				pass(10 * time.Minute)
 				if n := w.readings() - before; n != 10 {
 					t.Errorf("it was read %d times in ten minutes, want 10", n)
 				}
@@ -24,9 +24,9 @@ func TestAnIdleSpeakerReadsOnceAMinuteWhatChangesWithoutAWord(t *testing.T) {
 func TestWhatChangesWhileItIsReadIsReadAgainSoon(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.slow = calm })
-		time.Sleep(calm + calm/2) // the neighbours have been read, and the routes are being read
+		pass(calm + calm/2) // the neighbours have been read, and the routes are being read
 		w.server.change(established("192.0.2.1", 65001))
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		if c := w.reports.conditions(); !strings.Contains(c, "Ready True AllHealthy") {
 			t.Error(c)
 		}

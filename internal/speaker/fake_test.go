@@ -278,10 +278,8 @@ func (c *fakeCluster) change(change func(*Snapshot)) {
 
 // fakeReports keep what was said last.
 type fakeReports struct {
-	mu      sync.Mutex
-	node    NodeReport
-	configs []ConfigReport
-	pod     map[string]string
+	mu   sync.Mutex
+	node NodeReport
 	// slow, when it is not nil, holds up the next report of the node, and told
 	// is how many there were.
 	slow chan struct{}
@@ -302,23 +300,18 @@ func (r *fakeReports) Node(n NodeReport) {
 	r.told++
 }
 
+// last returns what was said last of the node.
+func (r *fakeReports) last() NodeReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.node
+}
+
 // hold holds up the next report of the node until release.
 func (r *fakeReports) hold(release chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.slow = release
-}
-
-func (r *fakeReports) Configs(all []ConfigReport) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.configs = all
-}
-
-func (r *fakeReports) Pod(annotations map[string]string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pod = annotations
 }
 
 // conditions prints the conditions of the node.

@@ -238,7 +238,6 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 		g.retry = min(2*max(g.retry, retryMin), retryMax)
 	}
 	s.Metrics.governed(s.input.Config, err)
-	s.tellConfigs(now)
 	if g.news {
 		g.news = false
 		s.publish(now)

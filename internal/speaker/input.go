@@ -48,12 +48,12 @@ const defaultDummy = "kube-lb0"
 
 // read returns what s says. What it does not say stays as it was: a node without
 // an object is about to go, and an LBNodeAgent that cannot be used moves nothing.
-func read(s Snapshot, namespace string, before Input) Input {
+func read(s Snapshot, namespace string, before Input, others ...string) Input {
 	in := Input{Node: before.Node, Dummy: before.Dummy, Passwords: map[string]string{}, Missing: map[string]string{}}
 	if s.Node != nil {
 		in.Node = *s.Node
 	}
-	groups := config.For(s.Groups, s.Agents, namespace)
+	groups := config.For(s.Groups, s.Agents, namespace, others...)
 	if agent, ok := groups.AgentFor(in.Node.Labels); ok {
 		in.Dummy = agent.Dummy
 	}
@@ -62,7 +62,7 @@ func read(s Snapshot, namespace string, before Input) Input {
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
 	in.Attributes = attributesOf(s, groups, in.complain)
-	if c := inEffect(s.Configs); c != nil {
+	if c := peering.InEffect(s.Configs); c != nil {
 		in.Config = &Config{Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation, Spec: c.Spec}
 		in.readSecrets(s, namespace, before)
 	}
@@ -75,19 +75,15 @@ func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 	for _, ref := range secretRefs(in.Config.Spec) {
 		name := ref.Name + "/" + ref.Key
 		secret := s.Secrets[ref.Name]
-		value, found := secret.Data[ref.Key]
+		value, err := secret.Value(namespace, ref.Name, ref.Key)
 		last, was := before.Passwords[name]
 		switch {
-		case found:
-			in.Passwords[name] = string(value)
+		case err == nil:
+			in.Passwords[name] = value
 		case !secret.Known && was:
 			in.Passwords[name] = last
-		case !secret.Known:
-			in.Missing[name] = fmt.Sprintf("secret %s/%s cannot be read yet", namespace, ref.Name)
-		case !secret.Exists:
-			in.Missing[name] = fmt.Sprintf("secret %s/%s does not exist", namespace, ref.Name)
 		default:
-			in.Missing[name] = fmt.Sprintf("secret %s/%s has no key %q", namespace, ref.Name, ref.Key)
+			in.Missing[name] = err.Error()
 		}
 	}
 }
@@ -181,14 +177,14 @@ func (a Attributes) of(ip netip.Addr) peering.Attributes {
 // what is wrong with that.
 func attributesOf(s Snapshot, groups config.Config, complain func(corev1.ObjectReference, string, []peering.Problem)) Attributes {
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
-	for _, g := range groups.Groups {
+	for _, g := range groups.Groups.Usable {
 		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
 		if i < 0 || s.Groups[i].Spec.BGP == nil {
 			continue
 		}
 		of := s.Groups[i].Spec.BGP
 		attributes, problems := peering.ParseAttributes(texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
-		complain(groupRef(s.Groups[i]), g.Name, problems)
+		complain(groupRef(s.Groups[i]), g.Ref(), problems)
 		for _, p := range g.Pools {
 			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes})
 		}

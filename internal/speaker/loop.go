@@ -138,8 +138,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if !complete {
 		return
 	}
-	in := read(snapshot, s.Namespace, s.input)
-	s.configs = snapshot.Configs
+	in := read(snapshot, s.Namespace, s.input, s.ConfigNamespaces...)
 	s.reporter.ignoring(ctx, snapshot.Configs)
 	s.reporter.complain(ctx, in.Complaints)
 	if in.Node.Name == "" {
@@ -152,7 +151,6 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	s.seen = true
 	s.use(ctx, now, in)
 	s.told.tell(s.Events, s.Node, s.input)
-	s.tellConfigs(now)
 }
 
 // recall reads what an earlier process remembered.

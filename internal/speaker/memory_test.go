@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"purelb.io/purelb/internal/peering"
 )
 
 func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
@@ -13,7 +15,7 @@ func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
 	memory := t.TempDir() + "/input.json"
 	synctest.Test(t, func(t *testing.T) {
 		before := newWorld(t, secretly, memory)
-		before.cluster.snapshot.Secrets = map[string]SecretFacts{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
+		before.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
 		before.start()
 		settle()
 		want(t, "sessions", before.server.String(), sessions1+" md5 hush")
@@ -26,7 +28,7 @@ func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
 		w.start()
 		atOnce()
 		want(t, "at once", w.server.String(), "")
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		want(t, "after a while", w.server.String(), sessions1+" md5 hush")
 		w.cluster.change(func(*Snapshot) {})
 		settle()
@@ -38,7 +40,7 @@ func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
 		again := newWorld(t, "", memory)
 		again.cluster.missing = true
 		again.start()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		want(t, "what is remembered of that", again.server.String(), "stopped, graceful false")
 		if err := again.end(); err != nil {
 			t.Fatal(err)
@@ -63,7 +65,7 @@ func TestAMemoryThatCannotBeReadIsIgnored(t *testing.T) {
 				}
 				w.cluster.missing = true
 			}, func(w *world) {
-				time.Sleep(5 * time.Second)
+				pass(5 * time.Second)
 				want(t, "sessions", w.server.String(), "")
 				if log := w.logged(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
 					t.Error(log)

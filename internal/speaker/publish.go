@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -22,13 +21,6 @@ type publishing struct {
 
 // defaultHeartbeat is that of a node without a configuration.
 const defaultHeartbeat = time.Minute
-
-// Annotations of the pod.
-const (
-	annotationRouterID       = "bgp.purelb.io/router-id"
-	annotationRouterIDSource = "bgp.purelb.io/router-id-source"
-	annotationASN            = "bgp.purelb.io/asn"
-)
 
 // publish says what is so, soon.
 func (s *Speaker) publish(now time.Time) {
@@ -74,13 +66,6 @@ func (s *Speaker) tell(st standing, report NodeReport) {
 	s.Reports.Node(report)
 	s.Metrics.observe(&st)
 	s.show(st, report)
-	if st.running && report.Status.RouterID != "" {
-		s.Reports.Pod(map[string]string{
-			annotationRouterID:       report.Status.RouterID,
-			annotationRouterIDSource: report.Status.RouterIDSource,
-			annotationASN:            strconv.FormatInt(report.Status.ASN, 10),
-		})
-	}
 }
 
 // standing is all that there is to say of this node, but for its routes.

@@ -4,13 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"reflect"
-	"slices"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bfd"
@@ -19,15 +14,14 @@ import (
 
 // Reasons of events about the BGPConfiguration.
 const (
-	eventRouterIDResolved   = "RouterIDResolved"
-	eventRouterIDFailed     = "RouterIDResolutionFailed"
-	eventPeerGroupMissing   = "PeerGroupMissing"
-	eventNoMatching         = "NoMatchingNeighbors"
-	eventNeighborUp         = "NeighborUp"
-	eventNeighborDown       = "NeighborDown"
-	eventBFDDown            = "BFDDown"
-	kindBGPConfiguration    = "BGPConfiguration"
-	finalizerOfTheReference = "bgp.purelb.io/finalizer"
+	eventRouterIDResolved = "RouterIDResolved"
+	eventRouterIDFailed   = "RouterIDResolutionFailed"
+	eventPeerGroupMissing = "PeerGroupMissing"
+	eventNoMatching       = "NoMatchingNeighbors"
+	eventNeighborUp       = "NeighborUp"
+	eventNeighborDown     = "NeighborDown"
+	eventBFDDown          = "BFDDown"
+	kindBGPConfiguration  = "BGPConfiguration"
 )
 
 // eventful are the reasons of problems that are events too.
@@ -167,7 +161,7 @@ func (r *reporter) bfdDown(ctx context.Context, c *Config, e bfd.Event) {
 // ignoring tells which BGPConfigurations are not in effect.
 func (r *reporter) ignoring(ctx context.Context, configs []bgpv1.BGPConfiguration) {
 	now := map[string]bool{}
-	chosen := inEffect(configs)
+	chosen := peering.InEffect(configs)
 	for i := range configs {
 		c := &configs[i]
 		if !c.DeletionTimestamp.IsZero() || chosen != nil && c.UID == chosen.UID {
@@ -179,91 +173,6 @@ func (r *reporter) ignoring(ctx context.Context, configs []bgpv1.BGPConfiguratio
 		}
 	}
 	r.ignored = now
-}
-
-// ConfigReport is what a BGPConfiguration is to say.
-type ConfigReport struct {
-	// Object is it as it was seen.
-	Object bgpv1.BGPConfiguration
-	// Status is what it is to say, without times.
-	Status bgpv1.BGPConfigurationStatus
-	// Release says that a finalizer which nobody heeds is in the way of its
-	// deletion.
-	Release bool
-}
-
-// configReports are what differs of configs from what they should say. d is what
-// was decided on from, if that is known.
-func configReports(configs []bgpv1.BGPConfiguration, from *Config, d peering.Decision, now time.Time) []ConfigReport {
-	var all []ConfigReport
-	chosen := inEffect(configs)
-	for i := range configs {
-		c := &configs[i]
-		switch {
-		case !c.DeletionTimestamp.IsZero():
-			if slices.Contains(c.Finalizers, finalizerOfTheReference) {
-				all = append(all, ConfigReport{Object: *c, Release: true})
-			}
-			continue
-		case c != chosen:
-			all = append(all, ConfigReport{Object: *c, Status: notInEffect(c, chosen)})
-		case from != nil && from.UID == c.UID && from.Generation == c.Generation:
-			all = append(all, ConfigReport{Object: *c, Status: peering.ConfigurationStatus(c.Generation, d, c.Status, now)})
-		}
-	}
-	return slices.DeleteFunc(all, func(r ConfigReport) bool { return !r.Release && sameConfigStatus(r.Object.Status, r.Status) })
-}
-
-// notInEffect is the status of a BGPConfiguration that nodes do not go by.
-func notInEffect(c, chosen *bgpv1.BGPConfiguration) bgpv1.BGPConfigurationStatus {
-	text := "nodes go by the BGPConfiguration called " + defaultConfig + ": there are several, and none is called so"
-	if chosen != nil {
-		text = "nodes go by the BGPConfiguration " + chosen.Name
-	}
-	return bgpv1.BGPConfigurationStatus{
-		ObservedGeneration: c.Generation, NeighborCount: int32(len(c.Spec.Neighbors)), Message: text,
-		Conditions: []metav1.Condition{{
-			Type: bgpv1.ConditionReady, Status: metav1.ConditionFalse, Reason: reasonNotInEffect, Message: text, ObservedGeneration: c.Generation,
-		}},
-	}
-}
-
-// reasonNotInEffect is that of a BGPConfiguration that nodes do not go by.
-const reasonNotInEffect = "NotInEffect"
-
-// sameConfigStatus compares without times.
-func sameConfigStatus(a, b bgpv1.BGPConfigurationStatus) bool {
-	return reflect.DeepEqual(timeless(a), timeless(b))
-}
-
-func timeless(s bgpv1.BGPConfigurationStatus) bgpv1.BGPConfigurationStatus {
-	s.LastReconcileTime, s.RouterIDResolutionTime = nil, nil
-	s.Conditions = withoutTimes(s.Conditions)
-	return s
-}
-
-// withoutTimes are conditions by type, without times.
-func withoutTimes(conditions []metav1.Condition) []metav1.Condition {
-	conditions = slices.Clone(conditions)
-	for i := range conditions {
-		conditions[i].LastTransitionTime = metav1.Time{}
-	}
-	slices.SortFunc(conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
-	return conditions
-}
-
-// tellConfigs says what differs of the BGPConfigurations from what they should
-// say.
-func (s *Speaker) tellConfigs(now time.Time) {
-	if !s.seen {
-		return
-	}
-	g := &s.governing
-	var from *Config
-	if g.decision {
-		from = g.from.Config
-	}
-	s.Reports.Configs(configReports(s.configs, from, g.decided, now))
 }
 
 func behind(text string) string {

@@ -30,8 +30,11 @@ const (
 // Setup is what the program of a speaker is told.
 type Setup struct {
 	// Node is the name of this node, Namespace the one that PureLB is
-	// installed in, Pod the name of this process's pod, or "".
-	Node, Namespace, Pod string
+	// installed in.
+	Node, Namespace string
+	// ConfigNamespaces are further namespaces of which ServiceGroups and
+	// LBNodeAgents count; config.Everywhere stands for all.
+	ConfigNamespaces []string
 	// Metrics and Health are where metrics and probes are served, "host:port";
 	// "0" is nowhere.
 	Metrics, Health string
@@ -59,13 +62,13 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := NewMetrics(registry, s.PerNeighbor, s.MostNeighbors)
-	caches := NewCaches(clients, s.Node, s.Namespace)
-	writer := NewWriter(clients, s.Namespace, s.Node, s.Pod, metrics, s.Log)
+	caches := NewCaches(clients, s.Node, s.Namespace, s.ConfigNamespaces...)
+	writer := NewWriter(clients, s.Node, metrics, s.Log)
 
 	told := events.New(events.To(clients.core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
 	speaker := New(Options{
-		Node: s.Node, Namespace: s.Namespace,
+		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
 		Events:  told,
 		Metrics: metrics, Log: s.Log, Memory: s.memory(ctx),

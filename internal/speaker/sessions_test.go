@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -34,10 +33,9 @@ func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
 		unnumbered(w, "fe80::1%eth1")
 		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		w.kernel.change(func(k *fakeKernel) { delete(k.routers, "eth1") })
-		time.Sleep(300 * time.Millisecond)
-		synctest.Wait()
+		pass(300 * time.Millisecond)
 		want(t, "BFD at once", w.bfd.String(), "fe80::1%eth1 300ms x 3")
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		want(t, "sessions", w.server.String(), session)
 
@@ -102,7 +100,7 @@ func TestBFDThatCannotBeIsNamedAndKeepsNobodyElseFromIt(t *testing.T) {
 		w.server.change(established("192.0.2.1", 65001))
 		w.server.change(established("fe80::1%eth1", 65001))
 		unnumbered(w, "fe80::1%eth1")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3, 192.0.2.1 300ms x 3")
 		if c := w.reports.conditions(); !strings.Contains(c, "no BFD with fe80::1%eth1: there are two such sessions") {
 			t.Error(c)
@@ -133,20 +131,20 @@ func TestNothingIsAnnouncedWhileNothingSpeaksBGP(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		settle()
-		if r := w.reports.node.Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {
+		if r := w.reports.last().Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {
 			t.Errorf("%+v", r.NetlinkImport)
 		}
 		w.server.change(func(s *fakeServer) { s.err = fmt.Errorf("start BGP: %w: address in use", gobgp.ErrStopped) })
 		w.edit(strings.Replace(oneNeighbor, "asn: 65000", "asn: 65009", 1))
-		if r := w.reports.node.Status; r.Healthy || r.RIB.LocalRouteCount != 0 || r.NetlinkImport.ImportedAddresses[0].InRIB {
+		if r := w.reports.last().Status; r.Healthy || r.RIB.LocalRouteCount != 0 || r.NetlinkImport.ImportedAddresses[0].InRIB {
 			t.Errorf("healthy %v, %+v, %+v", r.Healthy, r.RIB, r.NetlinkImport)
 		}
 		if c := w.reports.conditions(); !strings.Contains(c, "nothing speaks BGP") {
 			t.Error(c)
 		}
 		w.server.change(func(s *fakeServer) { s.err = nil })
-		time.Sleep(time.Minute)
-		if r := w.reports.node.Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {
+		pass(time.Minute)
+		if r := w.reports.last().Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {
 			t.Errorf("%+v", r.NetlinkImport)
 		}
 	})

@@ -31,7 +31,7 @@ type Snapshot struct {
 	Services []ServiceFacts
 	// Secrets are those that the configuration in effect names. One that is not
 	// here does not exist; one without Data cannot be read.
-	Secrets map[string]SecretFacts
+	Secrets map[string]peering.Secret
 }
 
 // NodeFacts are what matters of this node's object.
@@ -49,13 +49,6 @@ type ServiceFacts struct {
 	Addresses   []netip.Addr
 }
 
-// SecretFacts are what is known of a Secret.
-type SecretFacts struct {
-	Data map[string][]byte
-	// Known says that it, or its absence, was seen.
-	Known, Exists bool
-}
-
 // What is kept of each kind of object, and when two of them are the same for us.
 
 func keepConfig(o runtime.Object) (bgpv1.BGPConfiguration, bool) {
@@ -64,13 +57,12 @@ func keepConfig(o runtime.Object) (bgpv1.BGPConfiguration, bool) {
 		return bgpv1.BGPConfiguration{}, false
 	}
 	kept := *c
-	kept.ManagedFields = nil
+	kept.ManagedFields, kept.Status = nil, bgpv1.BGPConfigurationStatus{}
 	return kept, true
 }
 
 func sameConfig(a, b bgpv1.BGPConfiguration) bool {
-	return a.UID == b.UID && a.Generation == b.Generation && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
-		slices.Equal(a.Finalizers, b.Finalizers) && reflect.DeepEqual(a.Status, b.Status)
+	return sameGeneration(&a.ObjectMeta, &b.ObjectMeta) && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero()
 }
 
 func keepNode(o runtime.Object) (NodeFacts, bool) {
@@ -170,26 +162,3 @@ func keepSecret(o runtime.Object) (map[string][]byte, bool) {
 }
 
 func sameSecret(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, slices.Equal[[]byte]) }
-
-// defaultConfig is the name of the BGPConfiguration that is in effect.
-const defaultConfig = "default"
-
-// inEffect returns the BGPConfiguration that nodes go by: the one called default,
-// or the only one that there is. One that is being deleted is as good as gone.
-func inEffect(configs []bgpv1.BGPConfiguration) *bgpv1.BGPConfiguration {
-	var alive []*bgpv1.BGPConfiguration
-	for i := range configs {
-		c := &configs[i]
-		if !c.DeletionTimestamp.IsZero() {
-			continue
-		}
-		if c.Name == defaultConfig {
-			return c
-		}
-		alive = append(alive, c)
-	}
-	if len(alive) == 1 {
-		return alive[0]
-	}
-	return nil
-}

@@ -23,7 +23,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/process"
@@ -102,10 +101,6 @@ type Cluster interface {
 type Reports interface {
 	// Node is what is so on this node.
 	Node(NodeReport)
-	// Configs is what is so of BGPConfigurations, on every node alike.
-	Configs([]ConfigReport)
-	// Pod is what is told on the pod of this process.
-	Pod(annotations map[string]string)
 }
 
 // Events are told about objects, as by events.Recorder.
@@ -118,6 +113,9 @@ type Options struct {
 	// Node is the name of this node, Namespace the one that PureLB is
 	// installed in.
 	Node, Namespace string
+	// ConfigNamespaces are further namespaces of which ServiceGroups and
+	// LBNodeAgents count; config.Everywhere stands for all.
+	ConfigNamespaces []string
 
 	Server  Server
 	Kernel  Kernel
@@ -142,17 +140,15 @@ type Speaker struct {
 	// false until there is any; seen says that this process has seen it.
 	input       Input
 	known, seen bool
-	// configs are all BGPConfigurations, as seen.
-	configs    []bgpv1.BGPConfiguration
-	governing  governing
-	imports    imports
-	drain      drain
-	sessions   sessions
-	adverts    adverts
-	exports    exports
-	facts      facts
-	publishing publishing
-	reporter   reporter
+	governing   governing
+	imports     imports
+	drain       drain
+	sessions    sessions
+	adverts     adverts
+	exports     exports
+	facts       facts
+	publishing  publishing
+	reporter    reporter
 	// told is what objects have heard of what their own routes cannot say.
 	told objections
 	// leaving says that the goodbye is being said.

@@ -6,9 +6,12 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -28,9 +31,32 @@ type watch[T any] struct {
 	// changed is told of every change of what is kept.
 	changed func()
 
-	mu     sync.Mutex
-	kept   map[string]T
-	synced bool
+	mu        sync.Mutex
+	kept      map[string]T
+	synced    bool
+	forbidden bool
+}
+
+// watches are those of one kind, in several namespaces.
+type watches[T any] []*watch[T]
+
+// run watches until ctx is done.
+func (ws watches[T]) run(ctx context.Context) {
+	var parts sync.WaitGroup
+	for _, w := range ws {
+		parts.Go(func() { w.run(ctx) })
+	}
+	parts.Wait()
+}
+
+// all returns what all watches keep, and whether everything was seen once.
+func (ws watches[T]) all() (kept []T, synced bool) {
+	synced = true
+	for _, w := range ws {
+		these, seen := w.all()
+		kept, synced = append(kept, these...), synced && seen
+	}
+	return kept, synced
 }
 
 // run watches until ctx is done.
@@ -40,7 +66,42 @@ func (w *watch[T]) run(ctx context.Context) {
 		selector = fields.Everything()
 	}
 	source := toolscache.NewListWatchFromClient(w.client, w.resource, w.namespace, selector)
-	toolscache.NewReflectorWithOptions(source, w.kind, w, toolscache.ReflectorOptions{Name: w.resource}).RunWithContext(ctx)
+	toolscache.NewReflectorWithOptions(w.observed(source), w.kind, w, toolscache.ReflectorOptions{Name: w.resource}).RunWithContext(ctx)
+}
+
+// observed is source, of whose refusals note is kept.
+func (w *watch[T]) observed(source *toolscache.ListWatch) *toolscache.ListWatch {
+	observed := *source
+	observed.ListWithContextFunc = func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list, err := source.ListWithContextFunc(ctx, options)
+		w.answered(err)
+		return list, err
+	}
+	observed.WatchFuncWithContext = func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+		changes, err := source.WatchFuncWithContext(ctx, options)
+		w.answered(err)
+		return changes, err
+	}
+	return &observed
+}
+
+// answered notes whether the API server refuses to show the objects.
+func (w *watch[T]) answered(err error) {
+	w.mu.Lock()
+	before := w.forbidden
+	w.forbidden = apierrors.IsForbidden(err)
+	news := w.forbidden != before
+	w.mu.Unlock()
+	if news {
+		w.changed()
+	}
+}
+
+// refused says whether the API server refuses to show the objects.
+func (w *watch[T]) refused() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.forbidden
 }
 
 // all returns what is kept, by its name, and whether everything was seen once.

@@ -157,14 +157,15 @@ func (w *world) start() {
 }
 
 // settle lets the speaker do what there is to do.
-func settle() {
-	time.Sleep(2 * time.Second)
-	synctest.Wait()
-}
+func settle() { pass(2 * time.Second) }
 
 // atOnce lets it do what it does without waiting.
-func atOnce() {
-	time.Sleep(time.Millisecond)
+func atOnce() { pass(time.Millisecond) }
+
+// pass lets time pass, and the speaker do what is due at the end of it: it would do
+// that at the same time as the test goes on.
+func pass(d time.Duration) {
+	time.Sleep(d)
 	synctest.Wait()
 }
 

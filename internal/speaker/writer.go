@@ -2,16 +2,11 @@ package speaker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 )
 
 const (
@@ -28,46 +23,33 @@ const (
 	// attempts is how often a write is tried again at once when somebody else
 	// wrote in between.
 	attempts = 4
-	// podPatience is the pause after the pod could not be written.
-	podPatience = time.Minute
-	// sayAgain is how long a node does not repeat what it said of a
-	// BGPConfiguration when another contradicts: two versions of this program
-	// must not talk each other down.
-	sayAgain = time.Minute
-	// agree is how long a node at least waits for another one to say first what
-	// all of them have to say, and twice that at most.
-	agree = time.Second
 )
 
 // errSkipped is of a write that is not necessary.
 var errSkipped = errors.New("there is nothing new")
 
-// Writer is Reports that are written to the API server, each kind by one writer.
+// Writer is Reports that are written to the API server.
 type Writer struct {
-	clients   Clients
-	namespace string
-	node, pod string
-	metrics   *Metrics
-	log       *slog.Logger
+	clients Clients
+	node    string
+	metrics *Metrics
+	log     *slog.Logger
 
-	mu      sync.Mutex
-	report  *NodeReport
-	configs []ConfigReport
-	about   map[string]string // annotations of the pod
+	mu     sync.Mutex
+	report *NodeReport
 	// written is when the BGPNodeStatus was written last, or this began.
 	written   time.Time
 	heartbeat time.Duration
 
-	nodeNews, configNews, podNews chan struct{}
+	nodeNews chan struct{}
 }
 
-// NewWriter returns a Writer for a node and the pod of this process.
-func NewWriter(clients Clients, namespace, node, pod string, metrics *Metrics, log *slog.Logger) *Writer {
-	news := func() chan struct{} { return make(chan struct{}, 1) }
+// NewWriter returns a Writer for a node.
+func NewWriter(clients Clients, node string, metrics *Metrics, log *slog.Logger) *Writer {
 	return &Writer{
-		clients: clients, namespace: namespace, node: node, pod: pod, metrics: metrics, log: log,
+		clients: clients, node: node, metrics: metrics, log: log,
 		written: time.Now(), heartbeat: defaultHeartbeat,
-		nodeNews: news(), configNews: news(), podNews: news(),
+		nodeNews: make(chan struct{}, 1),
 	}
 }
 
@@ -87,27 +69,6 @@ func (w *Writer) Node(r NodeReport) {
 	poke(w.nodeNews)
 }
 
-// Configs is part of Reports.
-func (w *Writer) Configs(all []ConfigReport) {
-	w.mu.Lock()
-	w.configs = all
-	w.mu.Unlock()
-	if len(all) > 0 {
-		poke(w.configNews)
-	}
-}
-
-// Pod is part of Reports.
-func (w *Writer) Pod(annotations map[string]string) {
-	w.mu.Lock()
-	news := !maps.Equal(w.about, annotations)
-	w.about = annotations
-	w.mu.Unlock()
-	if news {
-		poke(w.podNews)
-	}
-}
-
 // Written returns an error when the BGPNodeStatus is overdue.
 func (w *Writer) Written() error {
 	w.mu.Lock()
@@ -123,40 +84,6 @@ func (w *Writer) Written() error {
 
 // Run writes until ctx is done, and then once more what is not written yet.
 func (w *Writer) Run(ctx context.Context) error {
-	var all sync.WaitGroup
-	for _, part := range []func(context.Context){w.writeNode, w.writeConfigs, w.writePod} {
-		all.Go(func() { part(ctx) })
-	}
-	all.Wait()
+	w.writeNode(ctx)
 	return nil
-}
-
-// writePod keeps the annotations of the pod. Nothing depends on them.
-func (w *Writer) writePod(ctx context.Context) {
-	for w.pod != "" && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.podNews:
-		}
-		w.mu.Lock()
-		about := maps.Clone(w.about)
-		w.mu.Unlock()
-		err := w.patch(ctx, w.clients.core, "pods", w.pod, map[string]any{"metadata": map[string]any{"annotations": about}})
-		if err != nil && ctx.Err() == nil {
-			w.log.DebugContext(ctx, "podNotAnnotated", "node", w.node, "error", err)
-			pause(ctx, podPatience)
-			poke(w.podNews)
-		}
-	}
-}
-
-func (w *Writer) patch(ctx context.Context, client rest.Interface, resource, name string, patch any) error {
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	return client.Patch(types.MergePatchType).Namespace(w.namespace).Resource(resource).Name(name).Body(text).Do(ctx).Error()
 }

@@ -8,7 +8,8 @@ import (
 //
 // A node uses one LBNodeAgent: the first that selects it, those with a
 // nodeSelector before those without, each by namespace and name. Only
-// LBNodeAgents in the namespace that PureLB is installed in are used.
+// LBNodeAgents in the namespace that PureLB is installed in are used, and after
+// them those in the namespaces that its operator names (configNamespaces).
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -30,10 +30,16 @@ type Pools struct {
 	// multiPool gives a Service one address of every range of the families
 	// that it asks for, instead of one per family. Of a local group, ranges
 	// whose subnet no node is in are left out until a node is. Default: false.
-	// The annotation "purelb.io/multi-pool" of a Service, "true" or "false",
-	// has the last word.
+	// The annotation "purelb.io/multi-pool: false" of a Service turns it off.
 	// +optional
 	MultiPool bool `json:"multiPool,omitempty"`
+
+	// allowMultiPool lets a Service ask for one address of every range by its
+	// annotation "purelb.io/multi-pool: true". Without it, and without
+	// multiPool, such a Service gets one address per family, and its condition
+	// says so. Services that have several addresses keep them. Default: false.
+	// +optional
+	AllowMultiPool bool `json:"allowMultiPool,omitempty"`
 
 	// balancePools takes an address from the range with the fewest addresses in
 	// use instead of the first range that has a free one. Default: false.
@@ -45,13 +51,19 @@ type Pools struct {
 }
 
 // AddressPool is a range of addresses of one subnet.
+//
+// +kubebuilder:validation:XValidation:rule="!(self.pool.contains(':') && self.subnet.contains('.') && !self.subnet.contains(':') || self.subnet.contains(':') && self.pool.contains('.') && !self.pool.contains(':'))",message="pool and subnet must be of one family"
+// +kubebuilder:validation:XValidation:rule="!self.subnet.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}/([0-9]|[12][0-9]|3[0-2]) *$') || !self.pool.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}(/([0-9]|[12][0-9]|3[0-2])| *- *([0-9]{1,3}[.]){3}[0-9]{1,3}) *$') || (self.pool + ' ' + self.subnet).matches('25[6-9]|2[6-9][0-9]|[3-9][0-9][0-9]') || [[self.subnet.trim().split('/', 2)[0].split('.', 4), self.pool.split('-', 2)[0].trim().split('/', 2)[0].split('.', 4), self.pool.substring(self.pool.indexOf('-') + 1).trim().split('/', 2)[0].split('.', 4)]].all(a, [[((int(a[0][0]) * 256 + int(a[0][1])) * 256 + int(a[0][2])) * 256 + int(a[0][3]), ((int(a[1][0]) * 256 + int(a[1][1])) * 256 + int(a[1][2])) * 256 + int(a[1][3]), ((int(a[2][0]) * 256 + int(a[2][1])) * 256 + int(a[2][2])) * 256 + int(a[2][3])]].all(n, [[4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1]].all(size, [[size[int(self.subnet.trim().split('/', 2)[1])], size[self.pool.contains('/') ? int(self.pool.trim().split('/', 2)[1]) : 32]]].all(s, n[1] / s[0] == n[0] / s[0] && (n[2] / s[1] * s[1] + s[1] - 1) / s[0] == n[0] / s[0]))))",message="pool must lie inside subnet: make the range smaller or the subnet larger"
 type AddressPool struct {
 	// pool is the range: either first and last address, as in
 	// "192.168.1.100-192.168.1.150", or a CIDR, as in "2001:db8::100/120",
 	// which runs from the address as written to the last one of the CIDR.
 	// Network, broadcast and IPv6 subnet-router anycast addresses of the subnet
-	// are not handed out unless the range is written as first and last address.
-	// It must lie inside the subnet; otherwise the group is not accepted.
+	// are not handed out unless the range is written as first and last address,
+	// or the range is virtual: aggregation is /32 or /128, the group is not
+	// local, and no node is in the subnet.
+	// It must lie inside the subnet: the API server refuses an IPv4 range that
+	// does not, and a group with such an IPv6 range is not accepted.
 	// +required
 	Pool Range `json:"pool"`
 
@@ -90,6 +102,8 @@ type AddressPool struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.subnet) == has(self.pool)",message="subnet and pool belong together: give both or none"
 // +kubebuilder:validation:XValidation:rule="!has(self.aggregation) || has(self.pool)",message="aggregation at this level belongs to subnet and pool beside it: give them too, or put it into the range that it is meant for"
+// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.subnet) || !(self.pool.contains(':') && self.subnet.contains('.') && !self.subnet.contains(':') || self.subnet.contains(':') && self.pool.contains('.') && !self.pool.contains(':'))",message="pool and subnet must be of one family"
+// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.subnet) || !self.subnet.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}/([0-9]|[12][0-9]|3[0-2]) *$') || !self.pool.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}(/([0-9]|[12][0-9]|3[0-2])| *- *([0-9]{1,3}[.]){3}[0-9]{1,3}) *$') || (self.pool + ' ' + self.subnet).matches('25[6-9]|2[6-9][0-9]|[3-9][0-9][0-9]') || [[self.subnet.trim().split('/', 2)[0].split('.', 4), self.pool.split('-', 2)[0].trim().split('/', 2)[0].split('.', 4), self.pool.substring(self.pool.indexOf('-') + 1).trim().split('/', 2)[0].split('.', 4)]].all(a, [[((int(a[0][0]) * 256 + int(a[0][1])) * 256 + int(a[0][2])) * 256 + int(a[0][3]), ((int(a[1][0]) * 256 + int(a[1][1])) * 256 + int(a[1][2])) * 256 + int(a[1][3]), ((int(a[2][0]) * 256 + int(a[2][1])) * 256 + int(a[2][2])) * 256 + int(a[2][3])]].all(n, [[4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1]].all(size, [[size[int(self.subnet.trim().split('/', 2)[1])], size[self.pool.contains('/') ? int(self.pool.trim().split('/', 2)[1]) : 32]]].all(s, n[1] / s[0] == n[0] / s[0] && (n[2] / s[1] * s[1] + s[1] - 1) / s[0] == n[0] / s[0]))))",message="pool must lie inside subnet: make the range smaller or the subnet larger"
 type Single struct {
 	// pool is a range of addresses, in the same notation as that of v4pool.
 	// Required with subnet.
@@ -134,22 +148,40 @@ type LocalOptions struct {
 	SkipIPv6DAD bool `json:"skipIPv6DAD,omitempty"`
 }
 
+// The rules of these types do without the functions ip and cidr of CEL: an API server
+// of Kubernetes 1.30 refuses a CRD with them, because it takes only what 1.29 knows.
+// So IPv4 addresses are compared as numbers that are read off their texts, and the
+// order of IPv6 addresses is left to the allocator. Exclusions have few rules, because
+// the server limits what all rules together may cost.
+//
+// CEL has no variables. A rule that needs one says [VALUE].all(name, ...). In the rule
+// that pool must lie inside subnet, a are three addresses: that of the subnet, the
+// first of the pool, and the one after its '-' or before its '/'; n are these as
+// numbers; size has how many addresses each mask leaves; s are the sizes of the subnet
+// and of the block at the end of the pool, which is one address after a '-'. The rule
+// passes over a number above 255, of which the allocator has more to say.
+
 // Range is a range of addresses: "from-to" or a CIDR.
 //
 // +kubebuilder:validation:MaxLength=128
 // +kubebuilder:validation:XValidation:rule="self.matches('^ *[0-9A-Fa-f:.]+(/[0-9]{1,3}| *- *[0-9A-Fa-f:.]+) *$')",message="pool must be a range such as 192.168.1.100-192.168.1.150 or a CIDR such as 2001:db8::100/120; write a single address as 192.168.1.5/32"
+// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9][0-9]|0[0-9]+) *$') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
+// +kubebuilder:validation:XValidation:rule="!self.contains('-') || self.split('-', 2)[0].contains(':') == self.split('-', 2)[1].contains(':')",message="the first and the last address must be of one family"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3} *- *([0-9]{1,3}[.]){3}[0-9]{1,3} *$') || [[self.split('-', 2)[0].trim().split('.', 4), self.split('-', 2)[1].trim().split('.', 4)]].all(r, ((int(r[0][0]) * 256 + int(r[0][1])) * 256 + int(r[0][2])) * 256 + int(r[0][3]) <= ((int(r[1][0]) * 256 + int(r[1][1])) * 256 + int(r[1][2])) * 256 + int(r[1][3]))",message="the range is reversed: write the lower address first"
 type Range string
 
 // Exclusion is a range of addresses, a CIDR or a single address.
 //
 // +kubebuilder:validation:MaxLength=96
 // +kubebuilder:validation:XValidation:rule="self.matches('^ *[0-9A-Fa-f:.]+(/[0-9]{1,3}| *- *[0-9A-Fa-f:.]+)? *$')",message="exclude must hold ranges such as 192.168.1.100-192.168.1.110, CIDRs such as 192.168.1.128/28 or single addresses such as 192.168.1.5"
+// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9][0-9]|0[0-9]+) *$') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
 type Exclusion string
 
 // Subnet is a network as a CIDR.
 //
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:XValidation:rule="self.matches('^ *[0-9A-Fa-f:.]+/[0-9]{1,3} *$')",message="subnet must be a CIDR such as 192.168.1.0/24 or 2001:db8::/64"
+// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9][0-9]|0[0-9]+) *$') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
 type Subnet string
 
 // Aggregation is "default" or a mask from /8 to /128.

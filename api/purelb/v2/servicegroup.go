@@ -9,7 +9,8 @@ import (
 // the annotation "purelb.io/service-group"; one that names none gets its
 // address from the group called "default".
 //
-// Only ServiceGroups in the namespace that PureLB is installed in are used. The
+// Only ServiceGroups in the namespace that PureLB is installed in are used, and
+// those in the namespaces that its operator names (configNamespaces). The
 // condition Accepted says whether this one is, and if not, why and what to do.
 // Changing or deleting a group never takes an address away from a Service.
 //

@@ -72,3 +72,27 @@ readinessProbe:
   httpGet: {path: /readyz, port: {{ . }}}
   periodSeconds: 5
 {{- end }}
+
+{{/* The Secrets with passwords of BGP sessions, as a JSON array: those of
+     gobgp.passwordSecrets, and those that gobgp.configuration.spec names. */}}
+{{- define "purelb.passwordSecrets" -}}
+{{- $names := .Values.gobgp.passwordSecrets -}}
+{{- with .Values.gobgp.configuration -}}
+{{- if .create -}}
+{{- range concat (.spec.neighbors | default list) (.spec.peerGroups | default list) -}}
+{{- with dig "config" "authPasswordSecretRef" "name" "" . -}}
+{{- $names = append $names . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $names | uniq | sortAlpha | toJson -}}
+{{- end }}
+
+{{/* What all programs are told of where their configuration is. */}}
+{{- define "purelb.configNamespaces" -}}
+{{- with .Values.configNamespaces -}}
+- name: PURELB_CONFIG_NAMESPACES
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- end }}

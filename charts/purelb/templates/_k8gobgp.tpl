@@ -8,10 +8,11 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 env:
 - name: NODE_NAME
   valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
-- name: POD_NAME
-  valueFrom: {fieldRef: {fieldPath: metadata.name}}
 - name: POD_NAMESPACE
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+{{- with include "purelb.configNamespaces" . }}
+{{ . }}
+{{- end }}
 - name: K8GOBGP_LOG_LEVEL
   value: {{ .Values.logLevel }}
 ports:

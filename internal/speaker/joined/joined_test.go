@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,9 +66,6 @@ func (r *reports) Node(n speaker.NodeReport) {
 	defer r.mu.Unlock()
 	r.last = n.Status
 }
-
-func (r *reports) Configs([]speaker.ConfigReport) {}
-func (r *reports) Pod(map[string]string)          {}
 
 // neighbors prints the sessions.
 func (r *reports) neighbors() string {
@@ -141,15 +137,22 @@ func TestAddressesAreInTheKernelOfTheRouter(t *testing.T) {
 	wire.Join(there, "eth0", "192.0.2.2/24", "2001:db8::2/64")
 	here.IP("link add kube-lb0 type ifb\nlink set kube-lb0 up\naddr add 203.0.113.7/32 dev kube-lb0\naddr add 2001:db8:9::7/128 dev kube-lb0")
 	t.Cleanup(func() { here.IP("link del kube-lb0") })
+	// Sessions are patient: a machine that is busy with other tests is not to end
+	// them.
 	router := bgptest.FRR(t, there, `
+bfd
+ profile patient
+  detect-multiplier 50
+ exit
+exit
 router bgp 64514
  bgp router-id 192.0.2.2
  no bgp ebgp-requires-policy
  no bgp default ipv4-unicast
  neighbor 192.0.2.1 remote-as 65000
- neighbor 192.0.2.1 timers 1 3
  neighbor 192.0.2.1 timers connect 1
  neighbor 192.0.2.1 bfd
+ neighbor 192.0.2.1 bfd profile patient
  address-family ipv4 unicast
   neighbor 192.0.2.1 activate
  exit-address-family
@@ -158,7 +161,7 @@ router bgp 64514
  exit-address-family
 `)
 	c := &cluster{changed: make(chan struct{}, 1), snapshot: snapshot(t, `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [
-  {config: {neighborAddress: 192.0.2.2, peerAsn: 64514}, bfd: {enabled: true}}]}`)}
+  {config: {neighborAddress: 192.0.2.2, peerAsn: 64514}, bfd: {enabled: true, detectionMultiplier: 50}}]}`)}
 	r := &reports{}
 	stop := speak(t, c, r)
 
@@ -185,8 +188,12 @@ router bgp 64514
 	router.AwaitSays("show bgp ipv6 unicast 2001:db8:9::7/128", "Origin IGP, valid")
 
 	// Another process takes over without the router's noticing.
+	// The router's kernel has what its BGP has once a later route has come and gone.
+	here.IP("addr add 203.0.113.9/32 dev kube-lb0")
+	router.Await(v4, "203.0.113.9/32 via 192.0.2.1", v6)
+	here.IP("addr del 203.0.113.9/32 dev kube-lb0")
+	router.Await(v4, v6)
 	bgptest.Await(t, "the status again", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
-	time.Sleep(time.Second) // until the router's kernel has what its BGP has
 	monitor := there.Monitor()
 	stop()
 	speak(t, c, r)

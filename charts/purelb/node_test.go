@@ -1,0 +1,415 @@
+package chart
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"purelb.io/purelb/internal/apitest"
+)
+
+// twoNodes is what an attacker on node-1 finds: the pods, Leases and statuses of
+// others, and a Service whose addresses node-1 and node-2 announce.
+const twoNodes = `
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-2}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: agent-1, namespace: purelb-system}
+spec: {serviceAccountName: lbnodeagent, automountServiceAccountToken: false, nodeName: node-1, containers: [{name: lbnodeagent, image: example.org/none}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: agent-2, namespace: purelb-system}
+spec: {serviceAccountName: lbnodeagent, automountServiceAccountToken: false, nodeName: node-2, containers: [{name: lbnodeagent, image: example.org/none}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: allocator-1, namespace: purelb-system}
+spec: {serviceAccountName: allocator, automountServiceAccountToken: false, nodeName: node-2, containers: [{name: allocator, image: example.org/none}]}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: purelb-node-node-2, namespace: purelb-system}
+spec: {holderIdentity: node-2}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: purelb-allocator, namespace: purelb-system}
+spec: {holderIdentity: allocator-1}
+---
+apiVersion: bgp.purelb.io/v1
+kind: BGPNodeStatus
+metadata: {name: node-2}
+---
+apiVersion: bgp.purelb.io/v1
+kind: BGPConfiguration
+metadata: {name: default, namespace: purelb-system, finalizers: [bgp.purelb.io/finalizer]}
+spec: {global: {asn: 65001}}
+---
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: default, namespace: purelb-system}
+spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.230}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: purelb-gossip, namespace: purelb-system}
+stringData: {key: abc}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: bgp, namespace: purelb-system}
+stringData: {password: abc}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: netbox, namespace: purelb-system}
+stringData: {token: abc}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: of-node-2, namespace: default}
+involvedObject: {kind: Service, namespace: default, name: web}
+source: {component: purelb-lbnodeagent, host: node-2}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+  namespace: default
+  finalizers: [example.org/keep]
+  labels: {team: net}
+  annotations:
+    purelb.io/allocated-by: PureLB
+    purelb.io/announcing-IPv4: node-2,eth0,192.168.1.201 node-2,eth0,192.168.1.9 node-1,eth0,192.168.1.200
+    purelb.io/announcing-IPv6: node-2,eth0,fd00::1
+spec: {type: LoadBalancer, ports: [{port: 80}]}
+`
+
+// shown is the status of the Service.
+const shown = `{"status": {"loadBalancer": {"ingress": [{"ip": "192.168.1.200"}, {"ip": "192.168.1.201"}, {"ip": "192.168.1.202"}, {"ip": "fd00::1"}]}}}`
+
+// Where the objects are.
+const (
+	system    = "/api/v1/namespaces/purelb-system"
+	leases    = "/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases"
+	statuses  = "/apis/bgp.purelb.io/v1/bgpnodestatuses"
+	configs   = "/apis/bgp.purelb.io/v1/namespaces/purelb-system/configs"
+	purelb    = "/apis/purelb.io/v2/namespaces/purelb-system"
+	web       = "/api/v1/namespaces/default/services/web"
+	webStatus = web + "/status"
+)
+
+// attempt is a request: PATCH is a merge patch.
+type attempt struct{ name, method, path, body, want string }
+
+func annotate(key, value string) string {
+	return fmt.Sprintf(`{"metadata": {"annotations": {"purelb.io/%s": %s}}}`, key, value)
+}
+
+func leaseOf(name string) string {
+	return fmt.Sprintf(`{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": %q, "resourceVersion": "VERSION"}, "spec": {"holderIdentity": "node-1"}}`, name)
+}
+
+func bgpStatusOf(node string) string {
+	return fmt.Sprintf(`{"apiVersion": "bgp.purelb.io/v1", "kind": "BGPNodeStatus", "metadata": {"name": %q, "resourceVersion": "VERSION"}, "status": {"nodeName": %q, "neighborCount": 0}}`, node, node)
+}
+
+func eventOf(name, node string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Event", "metadata": {"name": %q}, "involvedObject": {"kind": "Service", "namespace": "default", "name": "web"}, "source": {"component": "purelb-lbnodeagent", "host": %q}}`, name, node)
+}
+
+const (
+	byRBAC   = "is forbidden: User"
+	image    = `{"spec": {"containers": [{"name": "lbnodeagent", "image": "example.org/mine"}]}}`
+	notOwn   = "may add entries of its own node"
+	notGone  = "may not remove entries of other nodes"
+	notOther = "may change purelb.io/announcing-IPv4 and purelb.io/announcing-IPv6 only"
+	notMeta  = "may not change labels, finalizers or owner references"
+	notShown = "may not change the status of a Service"
+)
+
+// harmful is what the token of node-1's agent must not do.
+var harmful = []attempt{
+	{"the image of the allocator", "PATCH", system + "/pods/allocator-1", image, byRBAC},
+	{"the image of another agent", "PATCH", system + "/pods/agent-2", image, byRBAC},
+	{"an annotation of its own pod", "PATCH", system + "/pods/agent-1", annotate("x", `"y"`), byRBAC},
+	{"a pod of its own making", "POST", system + "/pods", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mine"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}`, byRBAC},
+	{"the end of another agent", "DELETE", system + "/pods/agent-2", "", byRBAC},
+	{"a command in another pod", "POST", system + "/pods/agent-2/exec?command=sh", "", byRBAC},
+	{"the DaemonSet", "PATCH", "/apis/apps/v1/namespaces/purelb-system/daemonsets/lbnodeagent", `{"metadata": {"labels": {"a": "b"}}}`, byRBAC},
+	{"a token of the allocator", "POST", system + "/serviceaccounts/allocator/token", `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}`, byRBAC},
+	{"a token of its own account for no node", "POST", system + "/serviceaccounts/lbnodeagent/token", `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}`, byRBAC},
+
+	{"the Lease of another node", "PUT", leases + "/purelb-node-node-2", leaseOf("purelb-node-node-2"), "may write the Lease purelb-node-node-1 only"},
+	{"the Lease of the allocator", "PUT", leases + "/purelb-allocator", leaseOf("purelb-allocator"), "may write the Lease purelb-node-node-1 only"},
+	{"the Lease of a node without one", "POST", leases, leaseOf("purelb-node-node-3"), "may write the Lease purelb-node-node-1 only"},
+	{"the end of another node's Lease", "DELETE", leases + "/purelb-node-node-2", "", "may write the Lease purelb-node-node-1 only"},
+	{"the end of the allocator's Lease", "DELETE", leases + "/purelb-allocator", "", "may write the Lease purelb-node-node-1 only"},
+	{"the end of all Leases", "DELETE", leases, "", byRBAC},
+
+	{"another address of a Service", "PATCH", webStatus, `{"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.1"}]}}}`, notShown},
+	{"no address of a Service", "PATCH", webStatus, `{"status": {"loadBalancer": {"ingress": null}}}`, notShown},
+	{"a condition of a Service", "PATCH", webStatus, `{"status": {"conditions": [{"type": "purelb.io/Allocated", "status": "False", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`, notShown},
+	{"an entry of another node", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth0,192.168.1.201 node-1,eth0,192.168.1.200 node-2,eth0,192.168.1.202"`), notOwn},
+	{"an entry of another node whose name begins like its own", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth0,192.168.1.201 node-10,eth0,192.168.1.202"`), notOwn},
+	{"an entry with another interface of another node", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth1,192.168.1.201"`), notOwn},
+	{"an entry for an address that the Service does not have", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth0,192.168.1.201 node-1,eth0,192.168.1.250"`), notOwn},
+	{"an entry without an address", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth0,192.168.1.201 node-1"`), notOwn},
+	{"an entry moved to the other family", "PATCH", webStatus, annotate("announcing-IPv6", `"node-2,eth0,fd00::1 node-2,eth0,192.168.1.201"`), notOwn},
+	{"the end of another node's entry", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth0,192.168.1.200"`), notGone},
+	{"the end of all entries", "PATCH", webStatus, annotate("announcing-IPv6", "null"), notGone},
+	{"the brand of a Service", "PATCH", webStatus, annotate("allocated-by", "null"), notOther},
+	{"the brand of another", "PATCH", webStatus, annotate("allocated-by", `"mine"`), notOther},
+	{"the group of a Service", "PATCH", webStatus, annotate("service-group", `"mine"`), notOther},
+	{"a label of a Service", "PATCH", webStatus, `{"metadata": {"labels": {"team": "mine"}}}`, notMeta},
+	{"no label of a Service", "PATCH", webStatus, `{"metadata": {"labels": null}}`, notMeta},
+	{"the finalizers of a Service", "PATCH", webStatus, `{"metadata": {"finalizers": null}}`, notMeta},
+	{"an owner of a Service", "PATCH", webStatus, `{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "1"}]}}`, notMeta},
+	{"the spec of a Service", "PATCH", web, `{"spec": {"externalTrafficPolicy": "Local"}}`, byRBAC},
+	{"all of a Service", "PUT", web, "", byRBAC},
+	{"a Service of its own making", "POST", "/api/v1/namespaces/default/services", `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mine"}, "spec": {"ports": [{"port": 80}]}}`, byRBAC},
+
+	{"all Secrets", "GET", system + "/secrets", "", byRBAC},
+	{"the Secrets of all namespaces", "GET", "/api/v1/secrets", "", byRBAC},
+	{"a Secret that nothing names", "GET", system + "/secrets/netbox", "", byRBAC},
+	{"a new Secret", "POST", system + "/secrets", `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}}`, byRBAC},
+	{"another key of the gossip", "PATCH", system + "/secrets/purelb-gossip", `{"data": null}`, byRBAC},
+	{"the BGPNodeStatus of another node", "PUT", statuses + "/node-2", bgpStatusOf("node-2"), "may write the BGPNodeStatus node-1 only"},
+	{"how BGP does on another node", "PUT", statuses + "/node-2/status", bgpStatusOf("node-2"), "may write the BGPNodeStatus node-1 only"},
+	{"the BGPNodeStatus of a node without one", "POST", statuses, bgpStatusOf("node-3"), "may write the BGPNodeStatus node-1 only"},
+	{"the end of another node's BGPNodeStatus", "DELETE", statuses + "/node-2", "", "may write the BGPNodeStatus node-1 only"},
+	{"the BGPConfiguration of all nodes", "PATCH", configs + "/default", `{"spec": {"global": {"asn": 65002}}}`, byRBAC},
+	{"the finalizers of the BGPConfiguration", "PATCH", configs + "/default", `{"metadata": {"finalizers": null}}`, byRBAC},
+	{"the status of the BGPConfiguration", "PATCH", configs + "/default/status", `{"status": {"message": "mine"}}`, byRBAC},
+	{"all of the status of the BGPConfiguration", "PUT", configs + "/default/status", "", byRBAC},
+	{"a ServiceGroup", "PATCH", purelb + "/servicegroups/default", `{"spec": {"local": null}}`, byRBAC},
+	{"the status of a ServiceGroup", "PATCH", purelb + "/servicegroups/default/status", `{"status": null}`, byRBAC},
+	{"an LBNodeAgent", "PATCH", purelb + "/lbnodeagents/default", `{"spec": {"local": {"localInterface": "eth9"}}}`, byRBAC},
+	{"its own node", "PATCH", "/api/v1/nodes/node-1", `{"metadata": {"labels": {"a": "b"}}}`, byRBAC},
+	{"more rights", "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "mine"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}`, byRBAC},
+	{"the end of a policy", "DELETE", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/purelb-agent-services", "", byRBAC},
+	{"an event of another node", "POST", "/api/v1/namespaces/default/events", eventOf("mine", "node-2"), "may write events of its own node only"},
+	{"another text in the event of another node", "PATCH", "/api/v1/namespaces/default/events/of-node-2", `{"message": "mine", "source": {"host": "node-1"}}`, "may write events of its own node only"},
+}
+
+// needed is what the programs on node-1 do, in an order in which it can be done.
+var needed = []attempt{
+	{"its own entry for another address", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth0,192.168.1.200 node-2,eth0,192.168.1.201 node-1,eth0,192.168.1.202"`), "node-1,eth0,192.168.1.202"},
+	{"an address that it takes over", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth0,192.168.1.200 node-1,eth0,192.168.1.201 node-1,eth0,192.168.1.202"`), "node-1,eth0,192.168.1.201"},
+	{"its own entry with another interface", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth1,192.168.1.200 node-1,eth0,192.168.1.201 node-1,eth0,192.168.1.202"`), "node-1,eth1,192.168.1.200"},
+	{"the end of its entries", "PATCH", webStatus, annotate("announcing-IPv4", "null"), `"web"`},
+	{"the only entry of a family", "PATCH", webStatus, annotate("announcing-IPv6", `"node-1,eth0,fd00::1"`), "node-1,eth0,fd00::1"},
+
+	{"a Lease", "POST", leases, leaseOf("purelb-node-node-1"), "purelb-node-node-1"},
+	{"a renewal", "PUT", leases + "/purelb-node-node-1", leaseOf("purelb-node-node-1"), "purelb-node-node-1"},
+	{"the end of the Lease", "DELETE", leases + "/purelb-node-node-1", "", "Success"},
+	{"the Leases of others", "GET", leases, "", "purelb-node-node-2"},
+
+	{"a BGPNodeStatus", "POST", statuses, bgpStatusOf("node-1"), "node-1"},
+	{"its owner", "PUT", statuses + "/node-1", bgpStatusOf("node-1"), "node-1"},
+	{"how BGP does", "PUT", statuses + "/node-1/status", bgpStatusOf("node-1"), "neighborCount"},
+	{"the end of the BGPNodeStatus", "DELETE", statuses + "/node-1", "", "Success"},
+
+	{"an event", "POST", "/api/v1/namespaces/default/events", eventOf("mine", "node-1"), "mine"},
+	{"an event that repeats itself", "PATCH", "/api/v1/namespaces/default/events/mine", `{"count": 2}`, `"count":2`},
+
+	{"the key of the gossip", "GET", system + "/secrets/purelb-gossip", "", "purelb-gossip"},
+	{"a password that is named", "GET", system + "/secrets?fieldSelector=metadata.name%3Dbgp", "", `"bgp"`},
+	{"its own pod", "GET", system + "/pods/agent-1", "", "agent-1"},
+	{"the BGPConfiguration", "GET", configs, "", "65001"},
+}
+
+// A dry run passes all that a true request passes, and leaves everything as it was:
+// so it can be repeated until the API server goes by the policies.
+func TestATokenOfOneNodeIsNoHarmToOthers(t *testing.T) {
+	server := apitest.Start(t)
+	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--set", "gobgp.passwordSecrets={bgp}", "--kubeconfig", server.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"apply", "-f", "-"},
+		{"patch", "service", "web", "--subresource=status", "--type=merge", "-p", shown},
+	} {
+		if out, err := server.Kubectl(twoNodes, args...); err != nil {
+			t.Fatal(out)
+		}
+	}
+	admin := newCaller(t, server.Config)
+	attacker := newCaller(t, withToken(t, server.Config, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "agent-1"}))
+	for _, a := range harmful {
+		t.Run("no/"+a.name, func(t *testing.T) {
+			a.body = strings.ReplaceAll(a.body, "VERSION", versionAt(t, admin, a))
+			eventually(t, a.want, func() string { return attacker.refused(t, a) })
+		})
+	}
+	for _, a := range needed {
+		t.Run("yes/"+a.name, func(t *testing.T) {
+			a.body = strings.ReplaceAll(a.body, "VERSION", versionAt(t, admin, a))
+			if code, text := attacker.do(t, a, ""); code >= 300 || !strings.Contains(text, a.want) {
+				t.Errorf("%d %s\nwant %q", code, text, a.want)
+			}
+		})
+	}
+	t.Run("no/a token of no node", func(t *testing.T) {
+		stray := newCaller(t, withToken(t, server.Config, nil))
+		for _, a := range needed {
+			if a.method == "GET" {
+				continue
+			}
+			a.body = strings.ReplaceAll(a.body, "VERSION", "")
+			if a.method != "POST" {
+				a.path = strings.ReplaceAll(strings.ReplaceAll(a.path, "node-1", "node-2"), "events/mine", "events/of-node-2")
+				a.body = strings.ReplaceAll(a.body, `"name": "node-1"`, `"name": "node-2"`)
+				a.body = strings.ReplaceAll(a.body, "purelb-node-node-1", "purelb-node-node-2")
+				if a.method == "PUT" {
+					a.body = strings.ReplaceAll(a.body, `"resourceVersion": ""`, fmt.Sprintf(`"resourceVersion": %q`, versionAt(t, admin, a)))
+				}
+			}
+			if got := stray.refused(t, a); !strings.Contains(got, "names no node") {
+				t.Errorf("%s: %s", a.name, got)
+			}
+		}
+	})
+}
+
+// The allocator can make what it has to make, and nothing that Kubernetes would write
+// a token into.
+func TestTheAllocatorMakesItsOwnSecretAndLeaseOnly(t *testing.T) {
+	server := apitest.Start(t)
+	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--kubeconfig", server.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	allocator := newCaller(t, as("allocator", server.Config))
+	secret := func(name, kind string) string {
+		return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": %q, "annotations": {"kubernetes.io/service-account.name": "lbnodeagent"}}, "type": %q}`, name, kind)
+	}
+	for _, a := range []attempt{
+		{"a Secret with another name", "POST", system + "/secrets", secret("mine", "Opaque"), "may create the Secret purelb-gossip of type Opaque only"},
+		{"a Secret for a token", "POST", system + "/secrets", secret("purelb-gossip", "kubernetes.io/service-account-token"), "of type Opaque only"},
+		{"the Lease of a node", "POST", leases, leaseOf("purelb-node-node-2"), "may create the Lease purelb-allocator only"},
+	} {
+		a.body = strings.ReplaceAll(a.body, "VERSION", "")
+		eventually(t, a.want, func() string { return allocator.refused(t, a) })
+	}
+	for _, a := range []attempt{
+		{"the key of the gossip", "POST", system + "/secrets", secret("purelb-gossip", "Opaque"), ""},
+		{"its Lease", "POST", leases, leaseOf("purelb-allocator"), ""},
+	} {
+		a.body = strings.ReplaceAll(a.body, "VERSION", "")
+		if code, text := allocator.do(t, a, ""); code >= 300 {
+			t.Errorf("%s: %d %s", a.name, code, text)
+		}
+	}
+}
+
+// withToken is config with a token of the agents' service account.
+func withToken(t *testing.T, config *rest.Config, bound *authenticationv1.BoundObjectReference) *rest.Config {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := clients.CoreV1().ServiceAccounts("purelb-system").CreateToken(t.Context(), "lbnodeagent",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := rest.AnonymousClientConfig(config)
+	with.BearerToken = token.Status.Token
+	with.QPS = -1
+	return with
+}
+
+// caller sends requests with what config proves.
+type caller struct {
+	host   string
+	client *http.Client
+}
+
+func newCaller(t *testing.T, config *rest.Config) caller {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return caller{strings.TrimSuffix(config.Host, "/"), client}
+}
+
+// do sends a request and returns the answer.
+func (c caller) do(t *testing.T, a attempt, query string) (code int, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	host := c.host
+	if !strings.Contains(host, "://") {
+		host = "https://" + host
+	}
+	request, err := http.NewRequestWithContext(ctx, a.method, host+a.path+query, bytes.NewBufferString(a.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if a.method == "PATCH" {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// refused tries a request without effect, and returns why it is forbidden.
+func (c caller) refused(t *testing.T, a attempt) string {
+	t.Helper()
+	query := "?dryRun=All"
+	switch {
+	case a.method == "GET":
+		query = ""
+	case strings.Contains(a.path, "?"):
+		query = ""
+	}
+	code, text := c.do(t, a, query)
+	if code != http.StatusForbidden {
+		return fmt.Sprintf("not refused: %d %s", code, text)
+	}
+	return text
+}
+
+// versionAt is the resourceVersion of what a writes, "" when it is not there.
+func versionAt(t *testing.T, admin caller, a attempt) string {
+	t.Helper()
+	if a.method != "PUT" {
+		return ""
+	}
+	code, text := admin.do(t, attempt{method: "GET", path: a.path}, "")
+	if code != http.StatusOK {
+		return ""
+	}
+	_, after, _ := strings.Cut(text, `"resourceVersion":"`)
+	version, _, _ := strings.Cut(after, `"`)
+	return version
+}

@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// elsewhere is web with another address than the one that a machine answers for.
+func elsewhere(s *objects) { serving(branded("web", "192.0.2.10"))(s) }
+
+func TestAnsweredAddressesAreReported(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		settle()
+		want(t, "reported at first", w.peers.reports(), "[]")
+		pass(10 * time.Second)
+		const both = "[192.0.2.9=02:00:00:00:00:07 2001:db8::9=02:00:00:00:00:07]"
+		want(t, "reported", w.peers.reports(), both)
+		pass(30 * time.Minute)
+		want(t, "reported while it answers", w.peers.reports(), both)
+		if n := w.peers.reportedTimes(); n != 2 {
+			t.Errorf("the report changed %d times", n-1)
+		}
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(7 * time.Second)
+		want(t, "reported when the node has the addresses", w.peers.reports(), "[]")
+	})
+}
+
+// After the Service got another address the agent has no other reason to ask for
+// the first one.
+func TestReportsLastWhileTheMachineAnswers(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.answers["192.0.2.9"] = someMAC
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		pass(10 * time.Second)
+		w.cluster.change(elsewhere)
+		settle()
+		want(t, "the problem, when no Service has the address", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		w.told()
+		pass(time.Hour)
+		want(t, "reported after an hour", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		want(t, "events about an address that no Service has", w.told(), "")
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(5 * time.Minute)
+		want(t, "reported after five minutes of silence", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		pass(10 * time.Minute)
+		want(t, "reported after fifteen minutes of silence", w.peers.reports(), "[]")
+	})
+}
+
+func TestAnotherMachineEndsTheReportOfTheFirst(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.answers["192.0.2.9"] = someMAC
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		pass(10 * time.Second)
+		w.cluster.change(elsewhere)
+		w.kernel.change(func() { w.kernel.answers["192.0.2.9"] = [6]byte{2, 0, 0, 0, 0, 8} }) // another node
+		pass(15 * time.Minute)
+		want(t, "reported", w.peers.reports(), "[]")
+	})
+}
+
+func TestClaimsOfHeldAddressesAreReported(t *testing.T) {
+	holdingBoth(t, true, func(w *world) {
+		w.kernel.heard <- heard("192.0.2.9", 8)
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		settle()
+		want(t, "reported", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		pass(12 * time.Minute)
+		want(t, "reported after twelve minutes without a claim", w.peers.reports(), "[]")
+	})
+}
+
+func TestReportsAreFew(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		var ips []string
+		for i := range 100 {
+			ip := fmt.Sprintf("192.0.2.%d", 2+i)
+			ips = append(ips, ip)
+			w.kernel.answers[ip] = someMAC
+		}
+		w.cluster.change(serving(branded("web", ips...)))
+		pass(time.Minute)
+		if n := strings.Count(w.peers.reports(), "="); n != 64 {
+			t.Errorf("%d are reported", n)
+		}
+	})
+}
+
+func TestTheMACsOfTheNodeAreTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.links[1].MAC = [6]byte{2, 0, 0, 0, 0, 1}
+		w.kernel.links = append(w.kernel.links, announce.Link{Name: "veth7", Index: 7, MAC: [6]byte{2, 0, 0, 0, 0, 2}})
+	}, func(w *world) {
+		want(t, "told", w.peers.macs, "[02:00:00:00:00:01]")
+	})
+}

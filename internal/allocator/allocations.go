@@ -1,0 +1,194 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// allocations decide which Service has which address: one decision at a time, while
+// the writes that follow from them go on beside each other.
+//
+// What a decision gives is held in the store at once. So a Service's status may lag
+// behind the store, but never the other way round. The store lets it go only when
+// the API server has confirmed that the Service shows it no more. So a write that
+// fails, or whose outcome is not known, changes nothing: what was
+// chosen stays held, and the next decision for the same Service chooses it again.
+type allocations struct {
+	// wake has the loop look at Services again. It is called with the allocations
+	// locked, and must not call back.
+	wake func(...ipam.Owner)
+
+	// opened is closed once the store is complete.
+	opened chan struct{}
+
+	mu sync.Mutex
+	// now is the state of the cluster, and cluster what a choice depends on of that,
+	// and the store.
+	now     clusterState
+	cluster ipam.Cluster
+	// services is what is known of each Service beside what it holds.
+	services map[ipam.Owner]*record
+	queues   waitQueues
+	// marked are the addresses about which something has changed, and about which
+	// no waiting Service was asked yet.
+	marked []netip.Addr
+	// choices is how many choices were made, and offers how often a waiting Service
+	// was asked about an address: what work costs is counted, not timed.
+	choices, offers int
+}
+
+// record is what is known of a Service beside what it holds.
+type record struct {
+	// uid tells the Service from others that had its name.
+	uid types.UID
+	// another is why the Service is another controller's, "" if it is ours. Its
+	// addresses are held in the store, so that no Service of ours gets them.
+	another string
+	// waiting is the Service in the queues, nil if it has all that it wants.
+	waiting *waiter
+}
+
+func newAllocations(wake func(...ipam.Owner)) *allocations {
+	return &allocations{
+		wake:     wake,
+		opened:   make(chan struct{}),
+		cluster:  ipam.Cluster{Store: ipam.NewStore()},
+		services: map[ipam.Owner]*record{},
+		queues:   waitQueues{},
+	}
+}
+
+// of returns the record of a Service, a new one if it has none.
+func (l *allocations) of(who ipam.Owner) *record {
+	rec := l.services[who]
+	if rec == nil {
+		rec = &record{}
+		l.services[who] = rec
+	}
+	return rec
+}
+
+// open starts with all Services that there are. Those with addresses keep them; what
+// is missing is given in the order in which the Services were created. The state of
+// the cluster must be known.
+func (l *allocations) open(requests []service.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.adoptAll(requests) {
+		if r.Owner != service.Anothers {
+			l.of(owner(r)).waiting = &waiter{request: r}
+		}
+	}
+	close(l.opened)
+	l.serveAll()
+}
+
+// isOpen reports whether open was called.
+func (l *allocations) isOpen() bool {
+	select {
+	case <-l.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+// pending returns those of requests, the oldest first, that open would not leave as
+// they are, or would not if it changed another. It changes nothing.
+func (l *allocations) pending(requests []service.Request) []service.Request {
+	l.mu.Lock()
+	now := l.now
+	l.mu.Unlock()
+	trial := newAllocations(func(...ipam.Owner) {})
+	trial.change(now)
+	return slices.DeleteFunc(trial.adoptAll(requests), func(r service.Request) bool {
+		if r.Owner == service.Anothers {
+			return true
+		}
+		choice := trial.choose(r)
+		return !r.Reevaluate && choice.Refusal == nil && len(choice.Needs) == 0 && slices.Equal(choice.Result.Addresses, r.Held)
+	})
+}
+
+// change takes a new state of the cluster, and gives what that makes possible to the
+// Services that wait for it.
+func (l *allocations) change(s clusterState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = s
+	l.cluster.Groups, l.cluster.Subnets, l.cluster.Boundaries = s.config.Groups, s.subnets, s.boundaries
+	l.cluster.Store.SetBlocked(s.blocked)
+	l.cluster.Store.SetNetworks(s.networks)
+	l.serveAll()
+}
+
+// standing says whose a Service is, and whether the allocations know it.
+type standing int
+
+const (
+	// ours is a Service that PureLB serves.
+	ours standing = iota
+	// replaced is a Service that has taken the name of another, which still holds
+	// what it held.
+	replaced
+	// another is a Service of another controller.
+	another
+	// formerlyAnother is a Service that PureLB is to serve, and that the allocations
+	// know as another controller's.
+	formerlyAnother
+)
+
+// identify returns the Service of r as the allocations see it, and its standing.
+func (l *allocations) identify(r service.Request) (service.Request, standing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isReplaced(owner(r), r.UID) {
+		return r, replaced
+	}
+	switch r = l.judged(r); {
+	case r.Owner == service.Anothers:
+		return r, another
+	case l.of(owner(r)).another != "":
+		return r, formerlyAnother
+	}
+	return r, ours
+}
+
+// decision is what is to become of a Service.
+type decision struct {
+	ipam.Choice
+	// news says that the refusal is another than that of the last decision.
+	news bool
+	// ended are addresses that the Service has, shows, and shall not have any
+	// more.
+	ended []netip.Addr
+}
+
+// decide chooses for the Service of r, which is ours, and holds what it chose.
+func (l *allocations) decide(r service.Request) (decision, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Held = l.shown(r)
+	d := decision{Choice: l.choose(r)}
+	if err := l.hold(owner(r), d.Choice); err != nil {
+		return decision{}, err
+	}
+	d.ended = without(r.Held, d.Result.Addresses)
+	d.news = l.wait(r, d.Choice)
+	l.serve()
+	return d, nil
+}
+
+// choose chooses for the Service of r, and changes nothing.
+func (l *allocations) choose(r service.Request) ipam.Choice {
+	l.choices++
+	return l.cluster.Choose(r)
+}
+
+func owner(r service.Request) ipam.Owner { return ipam.Owner(r.Key()) }

@@ -1,0 +1,184 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+const (
+	// olderFinalizer is what an older version put on BGPConfigurations. Each speaker
+	// sees a deletion for itself, so a deletion need not wait for the speakers.
+	olderFinalizer = "bgp.purelb.io/finalizer"
+	// configsCheck is how often the allocator looks at all BGPConfigurations, because
+	// the Secrets that they name come and go. configsRetry is the pause after a failure.
+	configsCheck = 30 * time.Second
+	configsRetry = 5 * time.Second
+)
+
+// bgpConfigs writes the status of BGPConfigurations, as far as it is the same on all
+// nodes. It also removes the finalizer of an older version from those that are being
+// deleted. The state of one node is in its BGPNodeStatus, which its speaker writes.
+//
+// The allocator does it because it runs in one place: the speakers share a service
+// account, and with a right to change BGPConfigurations each node could reconfigure
+// all others.
+type bgpConfigs struct {
+	cached    cache.Cache
+	write     client.Client
+	secrets   typedcorev1.SecretInterface
+	namespace string
+	log       *slog.Logger
+}
+
+// newBGPConfigs makes one with a cache of its own, so that nothing else waits where
+// BGPConfigurations cannot be read.
+func newBGPConfigs(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, opt Options) (*bgpConfigs, error) {
+	cached, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultNamespaces: map[string]cache.Config{opt.Namespace: {}},
+		DefaultTransform:  cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the cache of BGPConfigurations: %w", err)
+	}
+	return &bgpConfigs{cached: cached, write: write, secrets: secrets, namespace: opt.Namespace, log: opt.Log}, nil
+}
+
+// Start implements manager.Runnable. Only the leader writes.
+func (b *bgpConfigs) Start(ctx context.Context) error {
+	informer, err := b.cached.GetInformer(ctx, &bgpv1.BGPConfiguration{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch BGPConfigurations: %w", err)
+	}
+	changed := make(chan struct{}, 1)
+	if _, err := informer.AddEventHandler(signals(changed)); err != nil {
+		return fmt.Errorf("watch BGPConfigurations: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.cached.Start(ctx) }()
+	if b.cached.WaitForCacheSync(ctx) {
+		b.follow(ctx, changed)
+	}
+	return <-ended
+}
+
+// signals leaves a signal for every change.
+func signals(changed chan struct{}) toolscache.ResourceEventHandler {
+	signal := func() { poke(changed) }
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
+	}
+}
+
+// follow looks at all BGPConfigurations when one changes, and now and then.
+func (b *bgpConfigs) follow(ctx context.Context, changed <-chan struct{}) {
+	var last string
+	for ctx.Err() == nil {
+		next, said := configsCheck, ""
+		if err := b.reconcile(ctx, time.Now()); err != nil {
+			next, said = configsRetry, err.Error()
+		}
+		if said != "" && said != last && ctx.Err() == nil {
+			b.log.WarnContext(ctx, "bgpConfigurationsNotWritten", "error", said)
+		}
+		last = said
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// reconcile writes what is to be written of each BGPConfiguration.
+func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
+	var all bgpv1.BGPConfigurationList
+	if err := b.cached.List(ctx, &all); err != nil {
+		return fmt.Errorf("read the BGPConfigurations: %w", err)
+	}
+	chosen := peering.InEffect(all.Items)
+	var errs []error
+	for i := range all.Items {
+		c := &all.Items[i]
+		var err error
+		if c.DeletionTimestamp.IsZero() {
+			err = b.report(ctx, c, chosen, now)
+		} else {
+			err = b.release(ctx, c)
+		}
+		// One that was changed meanwhile is looked at again.
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("BGPConfiguration %s/%s: %w", c.Namespace, c.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// release takes the older version's finalizer off c.
+func (b *bgpConfigs) release(ctx context.Context, c *bgpv1.BGPConfiguration) error {
+	if !slices.Contains(c.Finalizers, olderFinalizer) {
+		return nil
+	}
+	free := c.DeepCopy()
+	free.Finalizers = slices.DeleteFunc(free.Finalizers, func(f string) bool { return f == olderFinalizer })
+	if err := b.write.Patch(ctx, free, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("remove the finalizer %s: %w", olderFinalizer, err)
+	}
+	b.log.InfoContext(ctx, "finalizerRemoved", "config", c.Namespace+"/"+c.Name)
+	return nil
+}
+
+// report writes the status of c, if it says something else.
+func (b *bgpConfigs) report(ctx context.Context, c, chosen *bgpv1.BGPConfiguration, now time.Time) error {
+	var unread error
+	secret := func(name, key string) (string, error) {
+		known, err := b.secret(ctx, name)
+		unread = errors.Join(unread, err)
+		return known.Value(b.namespace, name, key)
+	}
+	status := peering.CommonStatus(c, chosen, secret, now)
+	if unread != nil {
+		return unread // what is not known is not reported
+	}
+	if equality.Semantic.DeepEqual(c.Status, status) {
+		return nil
+	}
+	said := c.DeepCopy()
+	said.Status = status
+	if err := b.write.Status().Patch(ctx, said, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// secret reads the Secret of that name.
+func (b *bgpConfigs) secret(ctx context.Context, name string) (peering.Secret, error) {
+	s, err := b.secrets.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return peering.Secret{Data: s.Data, Known: true, Exists: true}, nil
+	case apierrors.IsNotFound(err):
+		return peering.Secret{Known: true}, nil
+	case apierrors.IsForbidden(err):
+		return peering.Secret{Forbidden: true}, nil
+	}
+	return peering.Secret{}, fmt.Errorf("read the secret %s: %w", name, err)
+}

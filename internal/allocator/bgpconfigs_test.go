@@ -1,0 +1,104 @@
+package allocator_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/allocator"
+)
+
+func withBGP(o *allocator.Options) { o.BGP = true }
+
+// bgpConfig is a BGPConfiguration with a neighbor, of which change may make another.
+func (w *world) bgpConfig(name string, change func(*bgpv1.BGPConfiguration)) *bgpv1.BGPConfiguration {
+	c := &bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace}}
+	c.Spec.Global.ASN = 65000
+	c.Spec.Neighbors = []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{NeighborAddress: "192.0.2.1", PeerConfig: bgpv1.PeerConfig{PeerASN: 65001}}}}
+	if change != nil {
+		change(c)
+	}
+	w.create(c)
+	return c
+}
+
+// ready waits until c says whether it is ready, and why.
+func (w *world) ready(c *bgpv1.BGPConfiguration, want string) {
+	w.Helper()
+	w.soon(func() error {
+		now := fetch(w, c)
+		got := "nothing"
+		for _, condition := range now.Status.Conditions {
+			if condition.Type == bgpv1.ConditionReady {
+				got = fmt.Sprintf("%s %s: %s", condition.Status, condition.Reason, condition.Message)
+			}
+		}
+		if got != want || now.Status.ObservedGeneration != now.Generation {
+			return fmt.Errorf("%s of generation %d says of %d %q, want %q", c.Name, now.Generation, now.Status.ObservedGeneration, got, want)
+		}
+		return nil
+	})
+}
+
+const wellOnNodes = "True ReconcileSuccess: the configuration is well; what became of it is in the BGPNodeStatus of each node"
+
+func TestBGPConfigurationsSayWhatIsTrueOnEveryNode(t *testing.T) {
+	w := newWorld(t)
+	w.allocator(withBGP)
+	c := w.bgpConfig("default", nil)
+	other := w.bgpConfig("other", nil)
+	w.ready(c, wellOnNodes)
+	w.ready(other, "False NotInEffect: nodes go by the BGPConfiguration default")
+	w.patch(c, `{"spec": {"neighbors": [{"config": {"neighborAddress": "192.0.2.1", "peerGroup": "none"}}]}}`)
+	w.ready(c, `False ConfigurationInvalid: spec.neighbors[0].config.peerGroup: there is no group "none" in spec.peerGroups`)
+	w.remove(fetch(w, c))
+	w.ready(other, wellOnNodes)
+	if n := fetch(w, other).Status.NeighborCount; n != 1 {
+		t.Errorf("it counts %d neighbors", n)
+	}
+}
+
+func TestTheFinalizerOfAnOlderVersionHoldsUpNoDeletion(t *testing.T) {
+	w := newWorld(t)
+	w.allocator(withBGP)
+	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {
+		c.Finalizers = []string{"bgp.purelb.io/finalizer", "example.org/theirs"}
+	})
+	w.ready(c, wellOnNodes)
+	if all := fetch(w, c).Finalizers; len(all) != 2 {
+		t.Errorf("the finalizers of one that is not being deleted are %v", all)
+	}
+	w.remove(fetch(w, c))
+	w.soon(func() error {
+		if all := strings.Join(fetch(w, c).Finalizers, " "); all != "example.org/theirs" {
+			return fmt.Errorf("the finalizers are %s", all)
+		}
+		return nil
+	})
+	w.patch(c, `{"metadata": {"finalizers": null}}`)
+}
+
+func TestAStatusIsWrittenOnceAndHasNoPassword(t *testing.T) {
+	w := newWorld(t)
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bgp", Namespace: w.namespace}, Data: map[string][]byte{"password": []byte(strings.Repeat("hush", 30))}})
+	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {
+		c.Spec.Neighbors[0].Config.AuthPasswordSecretRef = &bgpv1.SecretKeyRef{Name: "bgp", Key: "password"}
+	})
+	a := w.allocator(withBGP)
+	w.ready(c, "False ConfigurationInvalid: spec.neighbors[0].config.authPasswordSecretRef: the password has 120 bytes, and the kernel takes 80: make it shorter")
+	said := fetch(w, c)
+	if text := fmt.Sprint(said.Status) + a.log.String(); strings.Contains(text, "hush") {
+		t.Error(text)
+	}
+	a.stop()
+	w.allocator(withBGP)
+	other := w.bgpConfig("other", nil)
+	w.ready(other, "False NotInEffect: nodes go by the BGPConfiguration default")
+	if now := fetch(w, c); now.ResourceVersion != said.ResourceVersion {
+		t.Errorf("a second allocator wrote %+v over %+v", now.Status, said.Status)
+	}
+}

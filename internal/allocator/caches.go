@@ -1,0 +1,142 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/apiserver"
+)
+
+// waitingCache is a cache that begins to watch when the API server answers for the
+// first time.
+type waitingCache struct {
+	cache.Cache
+	api discovery.DiscoveryInterface
+	log *slog.Logger
+}
+
+// newWaitingCache returns what makes a waitingCache for a manager.
+func newWaitingCache(log *slog.Logger) cache.NewCacheFunc {
+	return func(cfg *rest.Config, opt cache.Options) (cache.Cache, error) {
+		api, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, opt.HTTPClient)
+		if err != nil {
+			return nil, fmt.Errorf("make the client that asks for the API server: %w", err)
+		}
+		c, err := cache.New(cfg, opt)
+		return waitingCache{c, api, log}, err
+	}
+}
+
+// Start implements cache.Cache.
+func (p waitingCache) Start(ctx context.Context) error {
+	apiserver.Await(ctx, p.api, 2*time.Second, p.log)
+	return p.Cache.Start(ctx)
+}
+
+// mapper lets an allocator start while the API server is away and wait for it,
+// instead of ending again and again, ever more slowly.
+func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	core := corev1.SchemeGroupVersion
+	networking := networkingv1.SchemeGroupVersion
+	more := meta.NewDefaultRESTMapper(nil)
+	more.AddSpecific(networking.WithKind("ServiceCIDR"), networking.WithResource("servicecidrs"), networking.WithResource("servicecidr"), meta.RESTScopeRoot)
+	more.AddSpecific(core.WithKind("Namespace"), core.WithResource("namespaces"), core.WithResource("namespace"), meta.RESTScopeRoot)
+	for _, kind := range []string{"BGPConfiguration", "BGPConfigurationList"} { // a cache of one namespace asks for that of the list
+		more.AddSpecific(bgpv1.GroupVersion.WithKind(kind), bgpv1.GroupVersion.WithResource("configs"), bgpv1.GroupVersion.WithResource("config"), meta.RESTScopeNamespace)
+	}
+	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{apiserver.Mapper(), more}}, nil
+}
+
+// newInformer makes an informer for the toolscache.
+func newInformer(from toolscache.ListerWatcher, o runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
+	switch o.(type) {
+	case *corev1.Service:
+		from = current(from)
+	case *networkingv1.ServiceCIDR:
+		from = ifServed(from)
+	}
+	return toolscache.NewSharedIndexInformer(from, o, resync, by)
+}
+
+// listing lists Services as the API server has them at that time. An informer is
+// content at first with what any of its replicas has had at some time (resource
+// version 0), and later with what there was when its watch broke off: in pages, the
+// API server takes that to the letter. It asks for pages, which takes half the time
+// of a stream of all Services (WatchList), and keeps only what is wanted of each.
+type listing struct{ *toolscache.ListWatch }
+
+func current(from toolscache.ListerWatcher) listing {
+	of := toolscache.ToListerWatcherWithContext(from)
+	return listing{&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.ResourceVersion = ""
+			found, err := of.ListWithContext(ctx, o)
+			if list, ok := found.(*corev1.ServiceList); ok && err == nil {
+				for i := range list.Items {
+					list.Items[i] = *slimService(&list.Items[i])
+				}
+			}
+			return found, err
+		},
+		WatchFuncWithContext: of.WatchWithContext,
+	}}
+}
+
+// IsWatchListSemanticsUnSupported tells the informer to list.
+func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+
+// askAgain is how long it takes until the allocator asks again for a kind that the
+// API server does not serve. An upgrade of the cluster is no matter of minutes.
+const askAgain = 10 * time.Minute
+
+// ifServed lists and watches ServiceCIDRs as if there were none where the API server
+// does not serve them, as before Kubernetes 1.33, or where an older chart does not
+// allow to read them. Otherwise the caches would never be filled, and the allocator
+// would not start.
+func ifServed(from toolscache.ListerWatcher) listing {
+	of := toolscache.ToListerWatcherWithContext(from)
+	return listing{&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			found, err := of.ListWithContext(ctx, o)
+			if unserved(err) {
+				return &networkingv1.ServiceCIDRList{}, nil
+			}
+			return found, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			found, err := of.WatchWithContext(ctx, o)
+			if unserved(err) {
+				return silence(askAgain), nil
+			}
+			return found, err
+		},
+	}}
+}
+
+// unserved reports whether err says that the kind is not there for us.
+func unserved(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// silence is a watch that tells nothing, and ends after d.
+func silence(d time.Duration) watch.Interface {
+	w := watch.NewFake()
+	time.AfterFunc(d, w.Stop)
+	return w
+}

@@ -1,0 +1,218 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/lease"
+)
+
+// configWatcher tells the allocations when the state of the cluster changes.
+type configWatcher struct {
+	cached client.Reader
+	// live asks the API server.
+	live        client.Reader
+	allocations *allocations
+	// namespace is the one that PureLB is installed in, and configNamespaces
+	// are further ones of which ServiceGroups and LBNodeAgents count.
+	namespace        string
+	configNamespaces []string
+	// ignorePodCIDRs says that Services may have addresses of Nodes' podCIDRs.
+	ignorePodCIDRs bool
+	// all has every Service looked at again.
+	all func(context.Context) error
+	// changed is poked when there is something to report.
+	changed chan struct{}
+	metrics *metrics
+	log     *slog.Logger
+
+	// owed says that every Service is still to be looked at again; only
+	// Reconcile, which is not called twice at a time, knows of it.
+	owed bool
+
+	mu  sync.Mutex
+	now clusterState
+	// kubernetes are the ClusterIPs of the Service default/kubernetes, once they
+	// were read; see clusterIPs.
+	kubernetes []netip.Addr
+}
+
+// Reconcile is called for every object that the clusterState are made of.
+func (l *configWatcher) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	differ, err := l.refresh(ctx)
+	poke(l.changed)
+	l.owed = l.owed || differ
+	if err != nil || !l.owed {
+		return reconcile.Result{}, err
+	}
+	err = l.all(ctx)
+	l.owed = err != nil
+	return reconcile.Result{}, err
+}
+
+// refresh reads the state of the cluster and tells the allocations, and reports whether it
+// are different from before.
+func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, err := l.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	differ = !s.equal(l.now)
+	l.tellQuarantine(l.now.quarantined, s.quarantined)
+	l.now = s
+	if differ {
+		l.log.Info("configChanged", "groups", len(s.config.Groups.Usable), "problems", len(s.config.Problems), "subnets", len(s.subnets))
+		l.allocations.change(s)
+		l.metrics.countOnly(s.config)
+	}
+	l.metrics.loaded.Set(1)
+	return differ, nil
+}
+
+// current returns the clusterState as last read.
+func (l *configWatcher) current() clusterState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now
+}
+
+// outOfScope returns the ServiceGroups in namespaces that do not count.
+func (l *configWatcher) outOfScope() []v2.ServiceGroup { return l.current().outOfScope }
+
+// look returns the clusterState as the cache has them.
+func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
+	var groups v2.ServiceGroupList
+	var agents v2.LBNodeAgentList
+	var leases coordinationv1.LeaseList
+	var nodes corev1.NodeList
+	var services networkingv1.ServiceCIDRList
+	namespaces := namespaceList()
+	for _, list := range []client.ObjectList{&groups, &agents, &leases, &nodes, &services, namespaces} {
+		if err := l.cached.List(ctx, list); err != nil {
+			return clusterState{}, fmt.Errorf("read %T: %w", list, err)
+		}
+	}
+	subnets, own := subnetsOf(leases.Items), nodeAddresses(nodes.Items, leases.Items)
+	clusterIPs, err := l.clusterIPs(ctx, services.Items)
+	if err != nil {
+		return clusterState{}, err
+	}
+	networks := networksOf(services.Items, l.nodesWithPods(nodes.Items))
+	c := config.For(groups.Items, agents.Items, l.namespace, l.configNamespaces...).OnNodes(subnets, slices.Collect(maps.Keys(own))).
+		Beside(networks, clusterIPs)
+	of := labelsOf(namespaces.Items, c)
+	foreign := quarantined(leases.Items)
+	return clusterState{
+		config:      c,
+		namespaces:  of,
+		boundaries:  ipam.BoundariesOf(c.Groups, of),
+		subnets:     subnets,
+		blocked:     reserved(own, gateways(leases.Items), foreign),
+		quarantined: foreign,
+		networks:    networks,
+		outOfScope:  l.outside(groups.Items),
+	}, nil
+}
+
+// outside returns those of groups that are in a namespace that does not count, in
+// order.
+func (l *configWatcher) outside(groups []v2.ServiceGroup) []v2.ServiceGroup {
+	out := slices.DeleteFunc(slices.Clone(groups), func(g v2.ServiceGroup) bool {
+		return config.InScope(g.Namespace, l.namespace, l.configNamespaces)
+	})
+	slices.SortFunc(out, func(a, b v2.ServiceGroup) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return out
+}
+
+// poke leaves a signal in c unless one is waiting there already.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits, unless ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// clusterState are what decisions depend on, beside Services.
+type clusterState struct {
+	config config.Config
+	// subnets are the networks of all nodes, sorted. They are taken from all
+	// Leases that exist: a node that is down has not left its network.
+	subnets []netip.Prefix
+	// blocked are addresses that Services must not get, and what they are.
+	blocked map[netip.Addr]string
+	// quarantined are those of them that machines outside the cluster have.
+	quarantined map[netip.Addr]string
+	// networks are those that the cluster uses itself, in order. Services must
+	// not get their addresses.
+	networks []ipam.Network
+	// namespaces are the labels of the namespaces that there are, where a
+	// ServiceGroup selects namespaces by them; otherwise it is nil, so that
+	// namespaces come and go without anybody being looked at again.
+	namespaces map[string]map[string]string
+	// boundaries say which groups are for which namespaces.
+	boundaries ipam.Boundaries
+	// outOfScope are the ServiceGroups in other namespaces.
+	outOfScope []v2.ServiceGroup
+}
+
+// equal reports whether decisions are the same in s and t.
+func (s clusterState) equal(t clusterState) bool {
+	return reflect.DeepEqual(s.config.Groups.Usable, t.config.Groups.Usable) && reflect.DeepEqual(s.config.Problems, t.config.Problems) &&
+		reflect.DeepEqual(s.config.Groups.Enforced, t.config.Groups.Enforced) && slices.Equal(s.subnets, t.subnets) &&
+		reflect.DeepEqual(s.blocked, t.blocked) && slices.Equal(s.networks, t.networks) && reflect.DeepEqual(s.namespaces, t.namespaces)
+}
+
+// labelsOf returns the labels of namespaces, if c selects any by them.
+func labelsOf(namespaces []metav1.PartialObjectMetadata, c config.Config) map[string]map[string]string {
+	selects := func(b ipam.Boundary) bool { return b.NamespaceSelector != nil }
+	if !slices.ContainsFunc(c.Groups.Enforced, selects) && !slices.ContainsFunc(c.Groups.Usable, func(g ipam.Group) bool { return selects(g.Boundary) }) {
+		return nil
+	}
+	of := make(map[string]map[string]string, len(namespaces))
+	for _, ns := range namespaces {
+		of[ns.Name] = ns.Labels
+	}
+	return of
+}
+
+// subnetsOf returns the networks that leases name, sorted.
+func subnetsOf(leases []coordinationv1.Lease) []netip.Prefix {
+	var subnets []netip.Prefix
+	for _, l := range leases {
+		subnets = append(subnets, lease.Subnets(&l)...)
+	}
+	slices.SortFunc(subnets, netip.Prefix.Compare)
+	return slices.Compact(subnets)
+}

@@ -1,0 +1,173 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/internal/service"
+)
+
+// contest slows down the writes of a status that another controller changes each
+// time.
+//
+// The allocator restores such a status. It does so at once twice, and then waits
+// before each further restoration: 1 s, 2 s, 4 s and so on, up to 5 minutes. So a
+// contest costs O(log t) writes in its first ten minutes, and 12 an hour after that.
+// It ends when the status stays for a minute longer than the next wait.
+//
+// What is kept here is lost when the process ends. The condition StatusContested tells
+// the next allocator that there is a contest, see service.Ownership.Displaced.
+type contest struct {
+	// content is a hash of what was written last, and of the Service's generation.
+	content uint64
+	// written is when. It is zero when nothing was written yet.
+	written time.Time
+	// restored is how often the same content was written again.
+	restored int
+	// rival is the field manager that changes the status, "" if it is not known.
+	rival string
+	// reported says that an event told of the contest.
+	reported bool
+}
+
+// turn says how a status may be written now.
+type turn struct {
+	// restoring says that the same was written before.
+	restoring bool
+	// contested says that the status is restored so often that people must know.
+	contested bool
+	// wait is how long the write must wait.
+	wait time.Duration
+	// rest is how long the contest lasts, if the status stays as it is.
+	rest time.Duration
+}
+
+const (
+	// freeRestorations are those that are done at once.
+	freeRestorations = 2
+	mostDelay        = 5 * time.Minute
+	calmAfter        = time.Minute
+)
+
+// seed is that of the hashes of contents, which do not leave this process.
+var seed = maphash.MakeSeed()
+
+// contentOf returns a hash of what result says about this generation of svc.
+func contentOf(svc *corev1.Service, result service.Result) uint64 {
+	return maphash.String(seed, fmt.Sprint(svc.UID, svc.Generation, result))
+}
+
+// turn returns how content may be written into the Service now.
+func (c contest) turn(content uint64, now time.Time) turn {
+	since := now.Sub(c.written)
+	if c.written.IsZero() || c.content != content || since >= c.calm() {
+		return turn{}
+	}
+	return turn{
+		restoring: true,
+		contested: c.restored >= freeRestorations,
+		wait:      max(0, c.delay()-since),
+		rest:      c.calm() - since,
+	}
+}
+
+// after returns c after content was written into the Service.
+func (c contest) after(content uint64, now time.Time) contest {
+	next := contest{content: content, written: now}
+	if c.turn(content, now).restoring {
+		next.restored, next.rival, next.reported = c.restored+1, c.rival, c.reported
+	}
+	return next
+}
+
+// delay is how long the next restoration waits after the last write.
+func (c contest) delay() time.Duration {
+	n := c.restored - freeRestorations
+	if n < 0 {
+		return 0
+	}
+	return min(mostDelay, time.Second<<min(n, 30))
+}
+
+// calm is how long after the last write the contest ends.
+func (c contest) calm() time.Duration { return c.delay() + calmAfter }
+
+// contested is result, with a condition that says that rival keeps changing it.
+func contested(result service.Result, rival string) service.Result {
+	who := "another controller"
+	if rival != "" {
+		who = fmt.Sprintf("another controller (field manager %q)", rival)
+	}
+	result.Allocated, result.Reason = false, service.ReasonContested
+	result.Message = result.Having(who + " keeps changing the status of this Service, and PureLB restores it ever more slowly; " +
+		"set spec.loadBalancerClass so that one of the two controllers serves the Service, or have that controller leave it alone")
+	return result
+}
+
+// findRival asks the API server which other field manager has last written the
+// load balancer status of a Service, and returns "" if that cannot be told. The
+// cache does not keep field managers.
+func (s *services) findRival(ctx context.Context, name types.NamespacedName) string {
+	svc := &corev1.Service{}
+	if err := s.live.Get(ctx, name, svc); err != nil {
+		s.log.Debug("rivalUnknown", "service", name.String(), "error", err)
+		return ""
+	}
+	return rivalOf(svc.ManagedFields)
+}
+
+// rivalOf returns the manager other than PureLB that wrote the load balancer
+// status last, "" if there is none. A manager that cleared the status owns no field in
+// it. Then rivalOf returns the last other manager that wrote any status.
+func rivalOf(fields []metav1.ManagedFieldsEntry) string {
+	var last metav1.ManagedFieldsEntry
+	rank := func(f metav1.ManagedFieldsEntry) int {
+		switch {
+		case slices.Contains(managers, f.Manager) || f.FieldsV1 == nil || f.Time == nil:
+			return 0
+		case strings.Contains(f.FieldsV1.GetRawString(), `"f:loadBalancer"`):
+			return 2
+		case f.Subresource == "status":
+			return 1
+		}
+		return 0
+	}
+	for _, f := range fields {
+		if r := rank(f); r > rank(last) || r > 0 && r == rank(last) && last.Time.Before(f.Time) {
+			last = f
+		}
+	}
+	return last.Manager
+}
+
+// managers are the field managers of PureLB: those of this version, and of
+// versions that did not name theirs.
+var managers = []string{component, "purelb-lbnodeagent", "allocator", "lbnodeagent"}
+
+// withContest overlays result with the news that svc is contested, if t says so, and
+// tells people of it once.
+func (s *services) withContest(ctx context.Context, svc *corev1.Service, m *memory, result service.Result, t turn) service.Result {
+	if !t.contested {
+		return result
+	}
+	if t.wait == 0 && m.contest.rival == "" {
+		m.contest.rival = s.findRival(ctx, client.ObjectKeyFromObject(svc))
+	}
+	said, rival := contested(service.Result{}, m.contest.rival).Message, m.contest.rival
+	result = contested(result, rival)
+	if t.wait == 0 && !m.contest.reported {
+		m.contest.reported = true
+		s.event(svc, corev1.EventTypeWarning, service.ReasonContested, said)
+		s.log.Warn("statusContested", "service", svc.Namespace+"/"+svc.Name, "manager", rival)
+	}
+	return result
+}

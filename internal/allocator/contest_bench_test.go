@@ -1,0 +1,33 @@
+package allocator_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// BenchmarkContest counts what the allocator writes in a minute to a Service whose
+// status another controller changes at once, each time.
+func BenchmarkContest(b *testing.B) {
+	w := newWorld(b)
+	w.create(w.small("default"))
+	r := w.allocator()
+	for b.Loop() {
+		svc := balancer("contested")
+		w.create(svc)
+		w.has(svc, "192.0.2.1")
+		before := r.counter("purelb_k8s_client_updates_total")
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if addressesOf(fetch(w, svc)) != "203.0.113.9" {
+				w.gives(svc, "203.0.113.9")
+			}
+		}
+		n := r.counter("purelb_k8s_client_updates_total") - before
+		fmt.Printf("RESULT contest_writes_per_minute %.0f writes\n", n)
+		b.ReportMetric(n, "contest_writes_per_minute")
+		if n > 8 {
+			b.Errorf("the allocator wrote %.0f times in a minute; at most 8 is wanted", n)
+		}
+		w.remove(svc)
+	}
+}

@@ -1,0 +1,107 @@
+package allocator
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fight has another controller change a status as soon as it is written, for as long
+// as that takes, and returns how often the allocator wrote.
+func fight(c *contest, from time.Time, lasts time.Duration) (writes int, at []time.Duration) {
+	for now := from; now.Sub(from) < lasts; {
+		t := c.turn(1, now)
+		if t.wait > 0 {
+			now = now.Add(t.wait)
+			continue
+		}
+		*c = c.after(1, now)
+		writes++
+		at = append(at, now.Sub(from))
+		now = now.Add(time.Millisecond)
+	}
+	return writes, at
+}
+
+func TestAContestSlowsDown(t *testing.T) {
+	tests := []struct {
+		lasts time.Duration
+		most  int
+	}{
+		{time.Second, 4},
+		{time.Minute, 9}, // one of them is the first write, which restores nothing
+		{time.Hour, 24},
+		{24 * time.Hour, 24 + 23*12},
+	}
+	for _, tt := range tests {
+		if n, at := fight(&contest{}, time.Unix(0, 0), tt.lasts); n > tt.most {
+			t.Errorf("%d writes in %s, want at most %d: %v", n, tt.lasts, tt.most, at)
+		}
+	}
+}
+
+func TestThreeRestorationsAreAContest(t *testing.T) {
+	c, now := &contest{}, time.Unix(0, 0)
+	for n, want := range []turn{
+		{},
+		{restoring: true, rest: time.Minute},
+		{restoring: true, rest: time.Minute},
+		{restoring: true, contested: true, wait: time.Second, rest: time.Minute + time.Second},
+		{restoring: true, contested: true, wait: 2 * time.Second, rest: time.Minute + 2*time.Second},
+	} {
+		if got := c.turn(1, now); got != want {
+			t.Errorf("write %d: got %+v, want %+v", n, got, want)
+		}
+		*c = c.after(1, now)
+	}
+}
+
+func TestAContestEndsWhenTheStatusStays(t *testing.T) {
+	c, start := &contest{}, time.Unix(0, 0)
+	_, at := fight(c, start, 20*time.Second)
+	last := start.Add(at[len(at)-1])
+	rest := c.turn(1, last).rest
+	if got := c.turn(1, last.Add(rest-time.Nanosecond)); !got.contested {
+		t.Errorf("it ended too early: %+v", got)
+	}
+	if got := c.turn(1, last.Add(rest)); got != (turn{}) {
+		t.Errorf("it goes on: %+v", got)
+	}
+	*c = c.after(1, last.Add(rest))
+	if got := c.turn(1, last.Add(rest)); got.contested || got.wait > 0 {
+		t.Errorf("the next contest does not begin anew: %+v", got)
+	}
+}
+
+func TestAnotherDecisionIsNoRestoration(t *testing.T) {
+	c, now := &contest{}, time.Unix(0, 0)
+	fight(c, now, time.Hour)
+	if got := c.turn(2, now.Add(time.Hour)); got != (turn{}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestTheRivalIsNamed(t *testing.T) {
+	entry := func(manager, subresource, fields string, at int64) metav1.ManagedFieldsEntry {
+		when := metav1.Unix(at, 0)
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &when, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	const ingress, conditions, spec = `{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`, `{"f:status":{"f:conditions":{}}}`, `{"f:spec":{}}`
+	tests := []struct {
+		name   string
+		fields []metav1.ManagedFieldsEntry
+		want   string
+	}{
+		{"none", nil, ""},
+		{"only PureLB", []metav1.ManagedFieldsEntry{entry(component, "status", ingress, 9), entry("allocator", "status", ingress, 8)}, ""},
+		{"the writer of the ingress", []metav1.ManagedFieldsEntry{entry("kubectl", "", spec, 9), entry("kcm", "status", conditions, 8), entry("metallb", "status", ingress, 1)}, "metallb"},
+		{"the last of them", []metav1.ManagedFieldsEntry{entry("old", "status", ingress, 1), entry("new", "status", ingress, 2)}, "new"},
+		{"the last writer of a status, when it cleared the ingress", []metav1.ManagedFieldsEntry{entry("kubectl", "", spec, 9), entry("metallb", "status", conditions, 3)}, "metallb"},
+	}
+	for _, tt := range tests {
+		if got := rivalOf(tt.fields); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

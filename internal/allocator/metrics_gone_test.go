@@ -1,0 +1,88 @@
+package allocator
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+
+	"purelb.io/purelb/internal/ipam"
+)
+
+// onlyGroups lists ServiceGroups, and nothing else.
+type onlyGroups struct {
+	client.Reader
+	groups []v2.ServiceGroup
+}
+
+func (o *onlyGroups) List(_ context.Context, to client.ObjectList, _ ...client.ListOption) error {
+	if list, ok := to.(*v2.ServiceGroupList); ok {
+		list.Items = slices.Clone(o.groups)
+	}
+	return nil
+}
+
+// groupWith is a ServiceGroup of a range in 192.0.2.0/24.
+func groupWith(uid types.UID, name string, ranges v2.Range) v2.ServiceGroup {
+	return v2.ServiceGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: uid},
+		Spec: v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{
+			V4Pools: []v2.AddressPool{{Pool: ranges, Subnet: "192.0.2.0/24"}},
+		}}},
+	}
+}
+
+func TestCountersOfAGroupEndWithIt(t *testing.T) {
+	const first, second, broken = "192.0.2.1-192.0.2.9", "192.0.2.11-192.0.2.19", "192.0.2.9-192.0.2.1"
+	for _, tt := range []struct {
+		name   string
+		groups []v2.ServiceGroup
+		want   bool
+	}{
+		{"deleted", []v2.ServiceGroup{groupWith("1", "other", first)}, false},
+		{"edited", []v2.ServiceGroup{groupWith("1", "other", first), groupWith("2", "blue", "192.0.2.11-192.0.2.12")}, true},
+		{"unusable for now", []v2.ServiceGroup{groupWith("1", "other", first), groupWith("2", "blue", broken)}, true},
+		{"replaced by one of its name", []v2.ServiceGroup{groupWith("1", "other", first), groupWith("3", "blue", second)}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cached := &onlyGroups{groups: []v2.ServiceGroup{groupWith("1", "other", first), groupWith("2", "blue", second)}}
+			l := newConfigWatcher(t, cached)
+			m := newMetrics(l.allocations, l.outOfScope)
+			l.metrics = m
+			look := func() {
+				t.Helper()
+				if _, err := l.refresh(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			look()
+			m.reject(&ipam.Refusal{Metric: "exhausted", Pool: "blue"})
+			m.reject(&ipam.Refusal{Metric: "unknown_pool", Pool: "<unknown>", Named: "nowhere"})
+			m.allocated(ipam.Count{Kind: ipam.CountBalanced, Pool: "blue"})
+			cached.groups = tt.groups
+			look()
+			rejected := published(t, m, "purelb_address_pool_allocation_rejected_total")
+			if got := slices.Contains(rejected, "blue,exhausted=1"); got != tt.want {
+				t.Errorf("its refusals are counted: %v, want %v: %q", got, tt.want, rejected)
+			}
+			for _, want := range []string{"other,exhausted=0", "nowhere,unknown_pool=1"} {
+				if !slices.Contains(rejected, want) {
+					t.Errorf("%s is missing in %q", want, rejected)
+				}
+			}
+			balanced := published(t, m, "purelb_address_pool_balance_pools_allocations_total")
+			if got := slices.Contains(balanced, "blue=1"); got != tt.want {
+				t.Errorf("its allocations are counted: %v, want %v: %q", got, tt.want, balanced)
+			}
+			if !tt.want && strings.Contains(strings.Join(append(rejected, balanced...), " "), "blue") {
+				t.Errorf("something is counted of it: %q %q", rejected, balanced)
+			}
+		})
+	}
+}

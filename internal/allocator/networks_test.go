@@ -1,0 +1,146 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+// cluster lists what tells the networks of a cluster, in any order, and has the Service
+// default/kubernetes.
+type cluster struct {
+	client.Reader
+	nodes      []corev1.Node
+	services   []networkingv1.ServiceCIDR
+	groups     []v2.ServiceGroup
+	kubernetes []string
+	err        error
+	// reads is how often the Service was read.
+	reads int
+}
+
+func (c *cluster) List(_ context.Context, to client.ObjectList, _ ...client.ListOption) error {
+	switch list := to.(type) {
+	case *corev1.NodeList:
+		list.Items = inAnyOrder(c.nodes)
+	case *networkingv1.ServiceCIDRList:
+		list.Items = inAnyOrder(c.services)
+	case *v2.ServiceGroupList:
+		list.Items = inAnyOrder(c.groups)
+	}
+	return nil
+}
+
+func (c *cluster) Get(_ context.Context, _ client.ObjectKey, to client.Object, _ ...client.GetOption) error {
+	c.reads++
+	to.(*corev1.Service).Spec.ClusterIPs = c.kubernetes
+	return c.err
+}
+
+func podsOf(node string, cidrs ...string) corev1.Node {
+	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{PodCIDR: cidrs[0], PodCIDRs: cidrs}}
+}
+
+func serviceCIDR(name string, cidrs ...string) networkingv1.ServiceCIDR {
+	return networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
+}
+
+// remoteGroup is a group in use with one range, which is its subnet.
+func remoteGroup(name, cidr string) v2.ServiceGroup {
+	return v2.ServiceGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: types.UID(name)},
+		Spec: v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{
+			V4Pool: &v2.AddressPool{Pool: v2.Range(cidr), Subnet: v2.Subnet(cidr)},
+		}}},
+	}
+}
+
+func TestNetworksOfTheClusterAreInOrder(t *testing.T) {
+	c := &cluster{
+		nodes: []corev1.Node{
+			podsOf("n2", "10.244.2.0/24", "fd00:10:244:2::/64"), podsOf("n1", "10.244.1.0/24"), podsOf("n3", "nonsense"),
+			{ObjectMeta: metav1.ObjectMeta{Name: "n4"}, Spec: corev1.NodeSpec{PodCIDR: "10.244.4.0/24"}}, nodeWith("n5"),
+		},
+		services: []networkingv1.ServiceCIDR{serviceCIDR("more", "10.200.0.0/16"), serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:10:96::/112")},
+	}
+	const want = "the Service network 10.96.0.0/16, the Service network 10.200.0.0/16, the pod network 10.244.1.0/24 of node n1, " +
+		"the pod network 10.244.2.0/24 of node n2, the pod network 10.244.4.0/24 of node n4, the Service network fd00:10:96::/112, " +
+		"the pod network fd00:10:244:2::/64 of node n2"
+	l := newConfigWatcher(t, c)
+	l.live = c
+	for i := range 20 {
+		differ, err := l.refresh(t.Context())
+		if err != nil || differ != (i == 0) {
+			t.Fatalf("look %d: differ is %t, %v", i, differ, err)
+		}
+		var names []string
+		for _, n := range l.current().networks {
+			names = append(names, n.What)
+		}
+		if got := strings.Join(names, ", "); got != want {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+	}
+	if c.reads > 0 {
+		t.Error("a Service is read although the networks are known")
+	}
+}
+
+// A network plugin with pools of its own leaves spec.podCIDRs of Nodes unused.
+func TestIgnoredPodCIDRsAreGivenToServices(t *testing.T) {
+	c := &cluster{
+		nodes:    []corev1.Node{podsOf("n1", "10.244.1.0/24")},
+		services: []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16")},
+		groups:   []v2.ServiceGroup{remoteGroup("of-pods", "10.244.1.0/24")},
+	}
+	for _, ignored := range []bool{false, true} {
+		l := newConfigWatcher(t, c)
+		l.live, l.ignorePodCIDRs = c, ignored
+		if _, err := l.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if usable := len(l.current().config.Groups.Usable) == 1; usable != ignored {
+			t.Errorf("podCIDRs ignored %t: the group is usable %t, networks %v", ignored, usable, l.current().networks)
+		}
+	}
+}
+
+// Before Kubernetes 1.33 nothing says which network the ClusterIPs are of.
+func TestWithoutServiceCIDRsAClusterIPIsAHint(t *testing.T) {
+	c := &cluster{kubernetes: []string{"10.96.0.1", "fd00:10:96::1"}, groups: []v2.ServiceGroup{remoteGroup("inside", "10.96.0.0/24")}}
+	l := newConfigWatcher(t, c)
+	l.live = c
+	c.err = errors.New("the API server is away")
+	if _, err := l.refresh(t.Context()); !errors.Is(err, c.err) {
+		t.Fatalf("got %v", err)
+	}
+	c.err = nil
+	for range 5 {
+		if _, err := l.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := l.current().config; len(now.Groups.Usable) != 0 || !strings.Contains(fmt.Sprint(now.Problems), "10.96.0.1, the ClusterIP of the Service default/kubernetes") {
+		t.Errorf("groups %v, problems %v", now.Groups.Usable, now.Problems)
+	}
+	if c.reads != 2 {
+		t.Errorf("the Service is read %d times, want twice", c.reads)
+	}
+	c.groups = []v2.ServiceGroup{remoteGroup("elsewhere", "10.97.0.0/24")}
+	if _, err := l.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now := l.current().config; len(now.Groups.Usable) != 1 || len(now.Problems) != 0 {
+		t.Errorf("groups %v, problems %v", now.Groups.Usable, now.Problems)
+	}
+}

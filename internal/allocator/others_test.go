@@ -1,0 +1,310 @@
+package allocator_test
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/service"
+)
+
+// What Services are told of other controllers, as the manual quotes it.
+const (
+	saidClaimed = `Assigned 192.0.2.1 from pool default; another controller gave 192.0.2.1 to default/theirs too; ` +
+		`take it out of that controller's pools, or set the annotation purelb.io/re-evaluate: "true" to get another address`
+	saidContested = `Assigned 192.0.2.1 from pool default; another controller (field manager "other-controller") keeps changing the status of this Service, ` +
+		`and PureLB restores it ever more slowly; set spec.loadBalancerClass so that one of the two controllers serves the Service, ` +
+		`or have that controller leave it alone`
+	saidPolicyLeft = `Assigned 192.0.2.1 from pool default; externalTrafficPolicy is Local although the node that has the address takes all its traffic: ` +
+		`PureLB set it to Cluster once and does not do so again; set it to Cluster in the manifest, or set the annotation purelb.io/allow-local`
+)
+
+// gives has another controller show these addresses in the status of svc.
+func (w *world) gives(svc *corev1.Service, ips ...string) {
+	w.Helper()
+	must(w, w.otherWrites(svc, ips...))
+}
+
+func (w *world) otherWrites(svc *corev1.Service, ips ...string) error {
+	ingress := "null"
+	if len(ips) > 0 {
+		ingress = `[{"ip":"` + strings.Join(ips, `"},{"ip":"`) + `"}]`
+	}
+	patch := fmt.Appendf(nil, `{"status":{"loadBalancer":{"ingress":%s}}}`, ingress)
+	return w.client.Status().Patch(context.Background(), svc, client.RawPatch("application/merge-patch+json", patch),
+		&client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{FieldManager: "other-controller"}})
+}
+
+// bare waits until svc has nothing of PureLB.
+func (w *world) bare(svc *corev1.Service) {
+	w.Helper()
+	w.soon(func() error {
+		fetch(w, svc)
+		if len(svc.Status.Conditions) > 0 || svc.Annotations[service.AnnotationAllocatedBy] != "" || svc.Annotations[service.AnnotationAllocatedAddresses] != "" {
+			return fmt.Errorf("%s has %v and %v", svc.Name, svc.Annotations, svc.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+func TestAnAddressThatAnotherControllerTookBackIsNotTaken(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	back := balancer("back")
+	w.create(back)
+	w.gives(back, "203.0.113.77")
+	w.allocator()
+	ours := balancer("ours")
+	w.create(ours)
+	w.has(ours, "192.0.2.1")
+	w.bare(back)
+	w.gives(back)
+	w.has(back, "192.0.2.2")
+	w.annotation(back, service.AnnotationAllocatedFrom, "default")
+	w.annotation(back, service.AnnotationAllocatedAddresses, "192.0.2.2")
+}
+
+func TestLeftoversAreTakenOffServicesOfOthers(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	class := "example.com/lb"
+	theirs := balancer("theirs", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationPoolType, "remote"),
+		annotated("example.com/keep", "this"), func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class })
+	replaced := balancer("replaced", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedAddresses, "192.0.2.9"))
+	w.create(theirs, replaced)
+	w.gives(theirs, "203.0.113.78")
+	w.gives(replaced, "203.0.113.79")
+	w.allocator()
+	w.bare(theirs)
+	w.bare(replaced)
+	if a := addressesOf(theirs) + " " + addressesOf(replaced); a != "203.0.113.78 203.0.113.79" || theirs.Annotations["example.com/keep"] != "this" {
+		t.Errorf("the addresses are %s, the annotations %v", a, theirs.Annotations)
+	}
+}
+
+func TestAServiceWithoutAClassKeepsItsAddressWhenTheDefaultAnnouncerChanges(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	r := w.allocator()
+	kept, lost := balancer("kept"), balancer("lost")
+	w.create(kept)
+	w.has(kept, "192.0.2.1")
+	w.create(lost)
+	w.has(lost, "192.0.2.2")
+	r.stop()
+	w.allocator(func(o *allocator.Options) { o.DefaultAnnouncer = false })
+	w.gives(lost, "203.0.113.7")
+	w.bare(lost)
+	w.has(lost, "203.0.113.7")
+	w.has(kept, "192.0.2.1")
+	w.annotation(kept, service.AnnotationAllocatedBy, service.Brand)
+	w.gives(kept)
+	w.bare(kept)
+	w.has(kept, "")
+}
+
+func TestAServiceOfTheVersionBeforeKeepsItsAddress(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	svc := balancer("svc", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedFrom, "default"))
+	w.create(svc)
+	w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.2","ipMode":"VIP"}]},"conditions":[{"type":"purelb.io/Allocated","status":"True",
+		"reason":"Allocated","message":"Assigned 192.0.2.2 from pool default","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
+	w.allocator()
+	w.soon(func() error {
+		if list := fetch(w, svc).Annotations[service.AnnotationAllocatedAddresses]; list != "192.0.2.2" || addressesOf(svc) != list {
+			return fmt.Errorf("it has %q, and the list is %q", addressesOf(svc), list)
+		}
+		return nil
+	})
+}
+
+func TestARestoredServiceGetsItsAddressBack(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.remote("default", "192.0.2.1-192.0.2.9", "192.0.2.0/24"))
+	// A backup has annotations, and no status.
+	mine := balancer("mine", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedAddresses, "192.0.2.2"))
+	copied := balancer("copied", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedAddresses, "192.0.2.2"))
+	strange := balancer("strange", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedAddresses, "203.0.113.9"))
+	w.create(mine)
+	w.allocator()
+	w.has(mine, "192.0.2.2")
+	w.create(copied)
+	w.has(copied, "192.0.2.1")
+	w.create(strange)
+	w.has(strange, "192.0.2.3")
+}
+
+func TestAContestedStatusIsRestoredEverMoreSlowly(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	r := w.allocator()
+	svc := balancer("svc")
+	w.create(svc)
+	w.has(svc, "192.0.2.1")
+	// The other controller takes over the status as soon as PureLB writes it.
+	began := time.Now()
+	w.within(time.Minute, func() error {
+		if addressesOf(fetch(w, svc)) != "203.0.113.9" {
+			w.gives(svc, "203.0.113.9")
+		}
+		return condition(svc.Status.Conditions, service.ConditionAllocated, "False", "StatusContested", []string{saidContested})
+	})
+	// Two at once, and then one after 1 s, 2 s, 4 s ...
+	n := int(r.counter("purelb_allocator_service_status_restored_total"))
+	if most := 3 + bits.Len(uint(time.Since(began).Seconds())); n > most {
+		t.Errorf("restored %d times, want at most %d", n, most)
+	}
+	w.says(svc, "False", "StatusContested", saidContested)
+	w.told(svc, "StatusContested", "other-controller")
+	w.told(svc, "IPAllocated", "192.0.2.1")
+	var assigned int
+	for _, e := range w.events(svc) {
+		if strings.Contains(e.Message, "Assigned") {
+			assigned++
+		}
+	}
+	if assigned != 1 {
+		t.Errorf("%d events say that the address was assigned, want 1", assigned)
+	}
+	w.has(svc, "192.0.2.1") // the other controller has stopped
+}
+
+func TestAnotherControllersEntriesStay(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	w.allocator()
+	svc := balancer("svc")
+	w.create(svc)
+	w.has(svc, "192.0.2.1")
+	w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP","ports":[{"port":80,"protocol":"TCP"}]},{"hostname":"lb.example.com"}]}}}`)
+	version := fetch(w, svc).ResourceVersion
+	next := balancer("next")
+	w.create(next)
+	w.has(next, "192.0.2.2")
+	if fetch(w, svc).ResourceVersion != version {
+		t.Errorf("the status was written again: %v", svc.Status.LoadBalancer)
+	}
+}
+
+func TestOwnersAreToldOfAnAddressThatTwoControllersGave(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	w.allocator()
+	ours, class := balancer("ours"), "example.com/lb"
+	w.create(ours)
+	w.has(ours, "192.0.2.1")
+	theirs := balancer("theirs", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class })
+	w.create(theirs)
+	w.gives(theirs, "192.0.2.1")
+	w.says(ours, "False", "AddressConflict", saidClaimed)
+	w.told(ours, "AddressConflict", "default/theirs")
+	w.told(theirs, "AddressConflict", "192.0.2.1", "default/ours")
+	w.gives(theirs, "192.0.2.100")
+	w.says(ours, "True", "Allocated")
+}
+
+// denying has the API server refuse changes of Services with the label hold.
+func (w *world) denying(resource string) {
+	w.Helper()
+	name := "purelb-test-" + w.namespace
+	fail := admissionv1.Fail
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &fail,
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+			}}}},
+			Validations: []admissionv1.Validation{{Expression: "!has(object.metadata.labels) || !('hold' in object.metadata.labels)", Message: "held by the test"}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+	}
+	w.create(policy, binding)
+	w.Cleanup(func() { w.remove(binding); w.remove(policy) })
+	probe := balancer("probe", labeled("hold", "1"))
+	probe.Spec.Type = corev1.ServiceTypeClusterIP
+	w.create(probe)
+	w.soon(func() error { // the API server takes a moment to know the policy
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/now":"%d"}}}`, time.Now().UnixNano()))
+		write := w.client.Patch
+		if resource == "services/status" {
+			write = func(ctx context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
+				return w.client.Status().Patch(ctx, o, p)
+			}
+		}
+		if err := write(context.Background(), probe, patch); err == nil {
+			return fmt.Errorf("the policy is not in force")
+		}
+		return nil
+	})
+}
+
+func labeled(name, value string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Labels = map[string]string{name: value} }
+}
+
+func TestAWriteThatTheAPIServerRefusesIsReported(t *testing.T) {
+	w := newWorld(t)
+	w.denying("services/status")
+	w.create(w.small("default"))
+	r := w.allocator()
+	svc := balancer("web", labeled("hold", "1"))
+	w.create(svc)
+	w.told(svc, "AllocationFailed", "the API server refuses", "held by the test")
+	r.counts(1, "purelb_address_pool_allocation_rejected_total", "reason=write_refused")
+	w.patch(svc, `{"metadata":{"labels":{"hold":null}}}`)
+	w.has(svc, "192.0.2.1")
+}
+
+func TestAPolicyThatCannotBeResetDoesNotHoldUpTheAddress(t *testing.T) {
+	w := newWorld(t)
+	w.denying("services")
+	w.create(w.small("default"))
+	w.allocator()
+	svc := balancer("web", labeled("hold", "1"), localPolicy)
+	w.create(svc)
+	w.has(svc, "192.0.2.1")
+	w.told(svc, "AllocationFailed", "held by the test")
+	w.says(svc, "True", "Allocated", "externalTrafficPolicy is Local")
+}
+
+func TestAPolicyThatIsSetBackIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	w.allocator()
+	svc := balancer("web", localPolicy)
+	w.create(svc)
+	w.has(svc, "192.0.2.1")
+	w.soon(func() error {
+		if p := fetch(w, svc).Spec.ExternalTrafficPolicy; p != "Cluster" {
+			return fmt.Errorf("the policy is %s", p)
+		}
+		return nil
+	})
+	w.patch(svc, `{"spec":{"externalTrafficPolicy":"Local"}}`)
+	w.says(svc, "True", "Allocated", saidPolicyLeft)
+	if p := fetch(w, svc).Spec.ExternalTrafficPolicy; p != "Local" {
+		t.Errorf("the policy is %s", p)
+	}
+	w.patch(svc, `{"spec":{"externalTrafficPolicy":"Cluster"}}`)
+	w.soon(func() error {
+		if c := fetch(w, svc).Status.Conditions; len(c) != 1 || strings.Contains(c[0].Message, "externalTrafficPolicy") {
+			return fmt.Errorf("conditions: %v", c)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,112 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/events"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// board is an API server with one group, which notes when its status is written.
+type board struct {
+	client.Client
+	group  v2.ServiceGroup
+	began  time.Time
+	writes []string
+}
+
+func (b *board) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if groups, ok := list.(*v2.ServiceGroupList); ok {
+		groups.Items = []v2.ServiceGroup{*b.group.DeepCopy()}
+	}
+	return nil
+}
+
+func (b *board) Status() client.SubResourceWriter { return brush{board: b} }
+
+// brush is the part of a board that writes the status.
+type brush struct {
+	client.SubResourceWriter
+	board *board
+}
+
+func (b brush) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+	b.board.group = *o.(*v2.ServiceGroup).DeepCopy()
+	b.board.writes = append(b.board.writes, fmt.Sprintf("%s: %d", time.Since(b.board.began), b.board.group.Status.AllocatedIPv4))
+	return nil
+}
+
+func TestCountersAreWrittenAtAPace(t *testing.T) {
+	tests := []struct {
+		name string
+		// after are the times after which a Service is allocated.
+		after []time.Duration
+		want  []string
+	}{
+		{"after nothing has changed", nil, nil},
+		{"after one change", []time.Duration{0}, []string{"2s: 1"}},
+		{"after changes within two seconds", []time.Duration{0, time.Second, 0}, []string{"2s: 3"}},
+		{
+			"while changes go on", []time.Duration{0, 2500 * time.Millisecond, time.Second, time.Second, time.Second},
+			[]string{"2s: 1", "7s: 5"},
+		},
+		{"when the last address is given", []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0}, []string{"0s: 9"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, b, s := reporterOfNine(t)
+				ctx, end := context.WithCancel(t.Context())
+				go func() { _ = r.Start(ctx) }()
+				poke(r.changed)
+				time.Sleep(time.Minute) // the group is accepted
+				synctest.Wait()
+				b.began, b.writes = time.Now(), nil
+				for i, pause := range tt.after {
+					time.Sleep(pause)
+					synctest.Wait()
+					if _, err := s.decide(s.wants(fmt.Sprint("web", i))); err != nil {
+						t.Fatal(err)
+					}
+					if i+1 == len(tt.after) || tt.after[i+1] > 0 {
+						poke(r.changed)
+					}
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, b.writes); diff != "" {
+					t.Errorf("writes (-want +got):\n%s", diff)
+				}
+				end()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// reporterOfNine returns a reporter of a group with nine addresses.
+func reporterOfNine(t *testing.T) (*reporter, *board, *shop) {
+	g := group(t, "default", "192.0.2.1-192.0.2.9")
+	g.UID = "1"
+	s := newShop(t, g)
+	b := &board{group: v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb-system", Name: "default", UID: "1"}}}
+	r := &reporter{
+		cached: b, client: b, allocations: s.allocations, metrics: newMetrics(nil, nil), changed: make(chan struct{}, 1),
+		configWatcher: &configWatcher{now: clusterState{config: config.Config{Groups: ipam.Groups{Usable: []ipam.Group{g}}}}},
+		events:        events.New(nil, corev1.EventSource{}, slog.New(slog.DiscardHandler)), /* not run: nothing is written */
+		log:           slog.New(slog.DiscardHandler),
+	}
+	return r, b, s
+}

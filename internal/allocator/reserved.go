@@ -1,0 +1,216 @@
+package allocator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/lease"
+)
+
+// reserved returns the addresses that no Service is given because nodes have them,
+// because they are gateways of nodes, or because they are quarantined, and says of
+// each what it is.
+func reserved(own, gateways nodeOf, quarantined map[netip.Addr]string) map[netip.Addr]string {
+	all := maps.Clone(quarantined)
+	if all == nil {
+		all = map[netip.Addr]string{}
+	}
+	for a, node := range gateways {
+		all[a] = "the default gateway of node " + node
+	}
+	for a, node := range own {
+		all[a] = "an address of node " + node
+	}
+	return all
+}
+
+// nodeOf says of addresses which node names them. Several nodes may: they have the
+// same gateway, or the same address on a bridge of their own (docker0, virbr0). Then
+// it is the first node by name, so that the order of objects changes nothing.
+type nodeOf map[netip.Addr]string
+
+func (of nodeOf) note(a netip.Addr, node string) {
+	if other, known := of[a]; !known || node < other {
+		of[a] = node
+	}
+}
+
+// nodeAddresses returns the addresses that nodes have themselves: those that
+// their objects name, and those that their agents found on them.
+func nodeAddresses(nodes []corev1.Node, leases []coordinationv1.Lease) nodeOf {
+	of := nodeOf{}
+	for _, l := range leases {
+		for _, a := range lease.Addresses(&l) {
+			of.note(a, lease.Node(&l))
+		}
+	}
+	for _, n := range nodes {
+		for _, na := range n.Status.Addresses {
+			if a, err := netip.ParseAddr(na.Address); err == nil {
+				of.note(a.Unmap().WithZone(""), n.Name)
+			}
+		}
+	}
+	return of
+}
+
+// gateways returns the routers that nodes have default routes to.
+func gateways(leases []coordinationv1.Lease) nodeOf {
+	of := nodeOf{}
+	for _, l := range leases {
+		for _, a := range lease.Gateways(&l) {
+			of.note(a, lease.Node(&l))
+		}
+	}
+	return of
+}
+
+// networksOf returns the networks that the cluster uses itself, in order: those of the
+// ClusterIPs of Services, and those of the pods of each node.
+func networksOf(services []networkingv1.ServiceCIDR, nodes []corev1.Node) []ipam.Network {
+	var all []ipam.Network
+	add := func(format, cidr, node string) {
+		if p, err := netip.ParsePrefix(cidr); err == nil {
+			p = p.Masked()
+			all = append(all, ipam.Network{
+				Range: addr.Range{From: p.Addr(), To: addr.Last(p)}, What: fmt.Sprintf(format, p, node),
+			})
+		}
+	}
+	for _, s := range services {
+		for _, cidr := range s.Spec.CIDRs {
+			add("the Service network %s%s", cidr, "")
+		}
+	}
+	for _, n := range nodes {
+		for _, cidr := range podCIDRs(&n) {
+			add("the pod network %s of node %s", cidr, n.Name)
+		}
+	}
+	slices.SortFunc(all, func(a, b ipam.Network) int {
+		return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To), cmp.Compare(a.What, b.What))
+	})
+	return slices.Compact(all)
+}
+
+// nodesWithPods returns those of nodes whose podCIDRs are in use: none, where the
+// network plugin gives pods other addresses.
+func (l *configWatcher) nodesWithPods(nodes []corev1.Node) []corev1.Node {
+	if l.ignorePodCIDRs {
+		return nil
+	}
+	return nodes
+}
+
+// podCIDRs returns the networks of the pods of n.
+func podCIDRs(n *corev1.Node) []string {
+	if len(n.Spec.PodCIDRs) == 0 && n.Spec.PodCIDR != "" {
+		return []string{n.Spec.PodCIDR}
+	}
+	return n.Spec.PodCIDRs
+}
+
+// clusterIPs returns ClusterIPs of which the network is not known: those of the Service
+// default/kubernetes, which every cluster has, where the API server has no kind
+// ServiceCIDR (before Kubernetes 1.33) and so none of services. They never change.
+func (l *configWatcher) clusterIPs(ctx context.Context, services []networkingv1.ServiceCIDR) ([]netip.Addr, error) {
+	if len(services) > 0 || l.live == nil {
+		return nil, nil
+	}
+	if l.kubernetes != nil {
+		return l.kubernetes, nil
+	}
+	var svc corev1.Service
+	err := l.live.Get(ctx, types.NamespacedName{Namespace: "default", Name: "kubernetes"}, &svc)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the Service default/kubernetes, to learn where the ClusterIPs are: %w", err)
+	}
+	for _, text := range svc.Spec.ClusterIPs {
+		if a, err := netip.ParseAddr(text); err == nil {
+			l.kubernetes = append(l.kubernetes, a.Unmap())
+		}
+	}
+	return l.kubernetes, nil
+}
+
+// quarantined returns the addresses that agents report as claimed or answered for by
+// machines outside the cluster, and says of each what it is.
+//
+// The allocator keeps no quarantine of its own: an address is in quarantine as long
+// as an agent reports it. The agent remembers for 10 minutes, and asks again.
+//
+// Nodes of the cluster may answer for addresses of Services too (kube-proxy with
+// IPVS). They are told by their MACs. While the agent of some node does not tell
+// these, because it is of an earlier version, any machine may be that node, and
+// nothing is in quarantine.
+func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
+	nodes, known := macsOfNodes(leases)
+	if !known {
+		return nil
+	}
+	machines, first := map[netip.Addr]lease.MAC{}, nodeOf{}
+	for _, l := range leases {
+		for _, c := range lease.Claims(&l) {
+			if nodes[c.MAC] {
+				continue
+			}
+			first.note(c.Addr, lease.Node(&l))
+			if first[c.Addr] == lease.Node(&l) {
+				machines[c.Addr] = c.MAC
+			}
+		}
+	}
+	all := make(map[netip.Addr]string, len(machines))
+	for a, mac := range machines {
+		all[a] = fmt.Sprintf("an address of another machine, %s, as node %s reports", mac, first[a])
+	}
+	return all
+}
+
+// macsOfNodes returns the Ethernet addresses of all nodes that have a Lease. Known is
+// false when some do not tell theirs.
+func macsOfNodes(leases []coordinationv1.Lease) (nodes map[lease.MAC]bool, known bool) {
+	nodes = map[lease.MAC]bool{}
+	for _, l := range leases {
+		macs, said := lease.MACs(&l)
+		if !said {
+			return nil, false
+		}
+		for _, mac := range macs {
+			nodes[mac] = true
+		}
+	}
+	return nodes, true
+}
+
+// tellQuarantine tells people which addresses are in quarantine now that were not
+// before, and which are not any more: a machine that answers for everything takes
+// address after address from the pools.
+func (l *configWatcher) tellQuarantine(was, now map[netip.Addr]string) {
+	for _, a := range slices.SortedFunc(maps.Keys(now), netip.Addr.Compare) {
+		if was[a] != now[a] {
+			l.log.Warn("addressQuarantined", "address", a, "reason", now[a])
+		}
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(was), netip.Addr.Compare) {
+		if _, still := now[a]; !still {
+			l.log.Info("quarantineEnded", "address", a)
+		}
+	}
+	l.metrics.quarantined.Set(float64(len(now)))
+}

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// Everywhere stands for all namespaces in the list of those that count beside
+// the namespace that PureLB is installed in.
+const Everywhere = "*"
+
+// Namespaces reads the list of namespaces that count, as operators write it:
+// separated by commas, or Everywhere.
+func Namespaces(text string) ([]string, error) {
+	var namespaces []string
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if name == "" {
+			continue
+		}
+		if name != Everywhere && len(validation.IsDNS1123Label(name)) > 0 {
+			return nil, fmt.Errorf("%s is not a namespace; write namespaces separated by commas, or * for all", addr.Quote(name))
+		}
+		namespaces = append(namespaces, name)
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces), nil
+}
+
+// Watched returns the namespaces whose objects are to be watched so that For has
+// all that count. It is metav1.NamespaceAll alone if all do.
+func Watched(installNamespace string, others []string) []string {
+	if slices.Contains(others, Everywhere) {
+		return []string{metav1.NamespaceAll}
+	}
+	namespaces := append([]string{installNamespace}, others...)
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
+}
+
+// InScope reports whether objects of namespace count.
+func InScope(namespace, installNamespace string, others []string) bool {
+	return namespace == installNamespace || slices.Contains(others, Everywhere) || slices.Contains(others, namespace)
+}

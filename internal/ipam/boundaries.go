@@ -1,0 +1,185 @@
+package ipam
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// Boundaries say which groups are for which namespaces. They are made once for a
+// configuration and the namespaces of the cluster, so that a choice only looks them up.
+type Boundaries struct {
+	made bool
+	// known are the labels of the namespaces. They matter if selects is set.
+	known   map[string]map[string]string
+	selects bool
+	// namespaces are those that groups name or select. All other namespaces have the
+	// access of elsewhere.
+	namespaces map[string]*access
+	elsewhere  *access
+	// closed are the groups, by Ref, that only their own namespaces may use.
+	closed map[string]bool
+	// open are the groups that are open to all, in the order in which they are tried.
+	// unbound are the same groups and DefaultGroup.
+	open, unbound []*Group
+}
+
+// access is which groups a namespace may use.
+type access struct {
+	// enforced says that the namespace may use only groups that serve it.
+	enforced bool
+	// serves are the groups, by Ref, that are for the namespace.
+	serves map[string]bool
+	// bound are the groups for Services of the namespace that name no group, the
+	// oldest first. A ServiceSelector may still rule one out for a Service.
+	bound []*Group
+}
+
+// BoundariesOf reads the boundaries of groups. The namespaces are all that the cluster
+// has, with their labels.
+func BoundariesOf(groups Groups, namespaces map[string]map[string]string) Boundaries {
+	b := Boundaries{made: true, known: namespaces, namespaces: map[string]*access{}, elsewhere: &access{}, closed: map[string]bool{}}
+	for _, boundary := range groups.Enforced {
+		for _, ns := range b.reach(boundary) {
+			b.add(ns).enforced = true
+		}
+	}
+	for i := range groups.Usable {
+		g := &groups.Usable[i]
+		for _, ns := range b.reach(g.Boundary) {
+			b.add(ns).serves[g.Ref()] = true
+		}
+	}
+	b.closeGroups(groups)
+	b.bindGroups(groups)
+	b.openGroups(groups)
+	return b
+}
+
+// reach returns the namespaces that x is for: those that it lists, whether they exist or
+// not, and those that it selects.
+func (b *Boundaries) reach(x Boundary) []string {
+	reach := x.Namespaces
+	if x.NamespaceSelector == nil {
+		return reach
+	}
+	b.selects, reach = true, slices.Clip(reach)
+	for ns, set := range b.known {
+		if x.NamespaceSelector.Matches(labels.Set(set)) {
+			reach = append(reach, ns)
+		}
+	}
+	return reach
+}
+
+// add returns the access of ns, to be completed.
+func (b *Boundaries) add(ns string) *access {
+	a := b.namespaces[ns]
+	if a == nil {
+		a = &access{serves: map[string]bool{}}
+		b.namespaces[ns] = a
+	}
+	return a
+}
+
+// closeGroups finds the groups that are closed: those that enforce their own namespaces,
+// and those that serve a namespace for which another group does so.
+func (b *Boundaries) closeGroups(groups Groups) {
+	for _, g := range groups.Usable {
+		if g.Enforce {
+			b.closed[g.Ref()] = true
+		}
+	}
+	for _, a := range b.namespaces {
+		for ref := range a.serves {
+			if a.enforced {
+				b.closed[ref] = true
+			}
+		}
+	}
+}
+
+// bindGroups completes the access of namespaces with the groups that are for certain namespaces or Services.
+func (b *Boundaries) bindGroups(groups Groups) {
+	for i := range groups.Usable {
+		g := &groups.Usable[i]
+		if g.ByName || !g.bindsNamespaces() && g.ServiceSelector == nil {
+			continue
+		}
+		for _, a := range b.namespaces {
+			if a.serves[g.Ref()] || !g.bindsNamespaces() && !a.enforced {
+				a.bound = append(a.bound, g)
+			}
+		}
+		if !g.bindsNamespaces() {
+			b.elsewhere.bound = append(b.elsewhere.bound, g)
+		}
+	}
+}
+
+// openGroups finds the groups that are open to all, the highest priority first. DefaultGroup
+// comes before them unless it has a priority itself.
+func (b *Boundaries) openGroups(groups Groups) {
+	d, found := groups.Group(DefaultGroup)
+	for i := range groups.Usable {
+		g := &groups.Usable[i]
+		isOpen := !g.bindsNamespaces() && g.ServiceSelector == nil && g.Priority != nil
+		if isOpen && !g.ByName {
+			b.open = append(b.open, g)
+		}
+		if (isOpen || found && g.Ref() == d.Ref()) && !g.ByName {
+			b.unbound = append(b.unbound, g)
+		}
+	}
+	slices.SortStableFunc(b.open, byPriority)
+	slices.SortStableFunc(b.unbound, byPriority)
+}
+
+// of returns the access of the namespace ns.
+func (b *Boundaries) of(ns string) *access {
+	if a := b.namespaces[ns]; a != nil {
+		return a
+	}
+	return b.elsewhere
+}
+
+// unsure reports whether it is not known yet which groups are for ns, because groups
+// select namespaces by labels and those of ns are not known.
+func (b *Boundaries) unsure(ns string) bool {
+	_, known := b.known[ns]
+	return b.selects && !known
+}
+
+// permits reports whether Services of ns may use the group g.
+func (b *Boundaries) permits(ns string, g Group) bool {
+	a := b.of(ns)
+	return a.serves[g.Ref()] || !a.enforced && !b.closed[g.Ref()]
+}
+
+// denied refuses g to a Service that may not use it. It is not asked about addresses that
+// the Service has already: they stay.
+func (c *chooser) denied(g Group) *Refusal {
+	switch ns := c.r.Namespace; {
+	case c.Boundaries.unsure(ns):
+		return c.unsure()
+	case c.Boundaries.permits(ns, g):
+		return nil
+	case c.Boundaries.of(ns).enforced:
+		return &Refusal{Metric: metricDenied, Pool: g.DisplayName(), Reason: ReasonDenied, Message: fmt.Sprintf(
+			"namespace denied: Services of namespace %q may use only ServiceGroups that serve it (enforceNamespaces), and %q does not; "+
+				"use another, or add the namespace to that group", ns, g.DisplayName())}
+	}
+	return &Refusal{Metric: metricDenied, Pool: g.DisplayName(), Reason: ReasonDenied, Message: fmt.Sprintf(
+		"namespace denied: ServiceGroup %q is for its own namespaces only (enforceNamespaces), and %q is none of them; "+
+			"use another, or add the namespace to that group", g.DisplayName(), c.r.Namespace)}
+}
+
+// unsure refuses all new addresses to a Service whose namespace is not known yet.
+func (c *chooser) unsure() *Refusal {
+	return &Refusal{Metric: metricOther, Pool: noPool, Reason: ReasonNamespaceUnknown, Message: fmt.Sprintf(
+		"which ServiceGroups are for namespace %s is not known yet, because its labels are not; it is tried again as soon as they are",
+		addr.Quote(c.r.Namespace))}
+}

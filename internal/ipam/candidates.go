@@ -1,0 +1,188 @@
+package ipam
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// DefaultGroup is the group of Services that no other group is for.
+const DefaultGroup = "default"
+
+// candidates are the groups from which a Service may get addresses, in the order in
+// which they are tried.
+type candidates struct {
+	groups []*Group
+	// why says why DefaultGroup is used in place of groups none of which comes first.
+	why     string
+	refusal *Refusal
+}
+
+// candidates returns the groups for an address of family f for which the Service does
+// not ask: the group that it names, or that of the address of the other family for which
+// it asks, or the groups that are for it.
+func (c *chooser) candidates(f addr.Family) candidates {
+	if c.r.Group != "" {
+		return c.named()
+	}
+	if g := c.besideAsked(f); g != nil {
+		return candidates{groups: []*Group{g}}
+	}
+	if c.Boundaries.unsure(c.r.Namespace) {
+		return candidates{refusal: c.unsure()}
+	}
+	bound := c.bound()
+	if len(bound) == 0 {
+		return c.unbound()
+	}
+	return c.sequence(bound)
+}
+
+// named returns the group that the Service names.
+func (c *chooser) named() candidates {
+	g, ok := c.Groups.Group(c.r.Group)
+	if !ok {
+		return candidates{refusal: c.unknown(c.r.Group)}
+	}
+	if refusal := c.denied(g); refusal != nil {
+		return candidates{refusal: refusal}
+	}
+	return candidates{groups: []*Group{&g}}
+}
+
+// besideAsked returns the group of the address for which the Service asks, if the group
+// has addresses of family f.
+func (c *chooser) besideAsked(f addr.Family) *Group {
+	for _, a := range c.r.Asked {
+		g, _, ok := c.Groups.GroupOf(a)
+		if ok && c.denied(g) == nil && g.hasFamily(f) {
+			return &g
+		}
+	}
+	return nil
+}
+
+// bound returns the groups that are for this Service above others.
+func (c *chooser) bound() []*Group {
+	var bound []*Group
+	for _, g := range c.Boundaries.of(c.r.Namespace).bound {
+		if g.ServiceSelector == nil || g.ServiceSelector.Matches(labels.Set(c.r.Labels)) {
+			bound = append(bound, g)
+		}
+	}
+	return bound
+}
+
+// sequence returns in which order bound, of which there are some, are tried. The group
+// of choice is the first, then come those with a priority, then the groups that are open
+// to all. If no group has a priority, the group of choice is the only one: a Service of a
+// namespace with a group of its own does not take addresses of other groups.
+func (c *chooser) sequence(bound []*Group) candidates {
+	choice := ofChoice(bound)
+	var groups []*Group
+	if choice != nil {
+		groups = append(groups, choice)
+	}
+	ranked := slices.DeleteFunc(slices.Clone(bound), func(g *Group) bool { return g.Priority == nil })
+	slices.SortStableFunc(ranked, byPriority)
+	for _, g := range ranked {
+		if g != choice {
+			groups = append(groups, g)
+		}
+	}
+	switch {
+	case len(groups) == 0:
+		return c.ambiguous(bound)
+	case len(ranked) == 0 || c.Boundaries.of(c.r.Namespace).enforced:
+		return candidates{groups: groups}
+	}
+	return candidates{groups: append(groups, c.Boundaries.open...)}
+}
+
+// ambiguous returns DefaultGroup in place of bound, none of which comes first. It refuses
+// where the namespace may use only its own groups.
+func (c *chooser) ambiguous(bound []*Group) candidates {
+	what := "none sets namespaceDefault"
+	if slices.ContainsFunc(bound, func(g *Group) bool { return g.Default }) {
+		what = "more than one sets namespaceDefault"
+	}
+	why := fmt.Sprintf("ServiceGroups %s are for Service %s, and %s", groupNames(bound), c.r.Key(), what)
+	if c.Boundaries.of(c.r.Namespace).enforced {
+		return candidates{refusal: &Refusal{Metric: metricAmbiguous, Pool: noPool, Reason: ReasonAmbiguous, Message: fmt.Sprintf(
+			"ambiguous namespace default: %s; set it on one of them, or name one with the annotation %s", why, service.AnnotationGroup)}}
+	}
+	if d, ok := c.fallback(); ok {
+		return candidates{groups: []*Group{d}, why: why}
+	}
+	refusal := c.noDefault()
+	refusal.Message = why + "; " + refusal.Message
+	return candidates{refusal: refusal}
+}
+
+// unbound returns the groups for a Service to which none is bound.
+func (c *chooser) unbound() candidates {
+	switch _, ok := c.fallback(); {
+	case ok:
+		return candidates{groups: c.Boundaries.unbound}
+	case len(c.Boundaries.open) == 0 || c.Boundaries.of(c.r.Namespace).enforced:
+		return candidates{refusal: c.noDefault()}
+	}
+	return candidates{groups: c.Boundaries.open}
+}
+
+// fallback returns DefaultGroup if the Service may get addresses from it. The selectors
+// of DefaultGroup keep Services out. Its list of namespaces does so only if the group
+// enforces its namespaces.
+func (c *chooser) fallback() (*Group, bool) {
+	i := slices.IndexFunc(c.Boundaries.unbound, func(g *Group) bool { return c.called(*g, DefaultGroup) })
+	if i < 0 {
+		return nil, false
+	}
+	d, ns := c.Boundaries.unbound[i], c.r.Namespace
+	ok := c.Boundaries.permits(ns, *d) &&
+		(d.NamespaceSelector == nil || c.Boundaries.of(ns).serves[d.Ref()]) &&
+		(d.ServiceSelector == nil || d.ServiceSelector.Matches(labels.Set(c.r.Labels)))
+	return d, ok
+}
+
+// called reports whether name means g.
+func (c *chooser) called(g Group, name string) bool {
+	if g.Ref() == name {
+		return true
+	}
+	meant, ok := c.Groups.Group(name)
+	return ok && meant.Ref() == g.Ref()
+}
+
+// ofChoice returns the only one of bound, or the only one that is a default, or nil.
+func ofChoice(bound []*Group) *Group {
+	if len(bound) == 1 {
+		return bound[0]
+	}
+	defaults := slices.DeleteFunc(slices.Clone(bound), func(g *Group) bool { return !g.Default })
+	if len(defaults) == 1 {
+		return defaults[0]
+	}
+	return nil
+}
+
+// byPriority orders groups: those without a priority first, then the highest.
+func byPriority(a, b *Group) int { return cmp.Compare(rank(b), rank(a)) }
+
+func rank(g *Group) int64 {
+	if g.Priority == nil {
+		return math.MaxInt64
+	}
+	return int64(*g.Priority)
+}
+
+// among reports whether g is one of groups.
+func among(groups []*Group, g Group) bool {
+	return slices.ContainsFunc(groups, func(other *Group) bool { return other.Ref() == g.Ref() })
+}

@@ -1,0 +1,194 @@
+// Package ipam decides which addresses a Service gets, or why it gets none.
+//
+// It knows the ServiceGroups and which Services each is for, which Service holds which
+// address, and what PureLB and a backend say to each other. (A backend is a system
+// outside of the cluster that manages addresses.) All of these are values. The package
+// knows nothing of the API server, of time, or of the way to a backend: from the same
+// arguments it makes the same choice.
+//
+// Read the files in this order:
+//
+//	pool.go        a Pool is a range of addresses; how a user writes one
+//	groups.go      Groups are the ServiceGroups of a cluster
+//	lookup.go      which group has a name, which pool has an address
+//	store.go       the Store says which Service holds which address, by which terms
+//	  holdings.go    how holding an address begins and ends; Services that share one
+//	  contenders.go  Services that show an address which others hold
+//	  conflicts.go   why a Service cannot hold an address
+//	  free.go        which addresses are free, and which are blocked
+//	  set.go tree.go ordered sets of addresses
+//	cluster.go     a Cluster is all that a choice depends on; what keeps a Service from an
+//	               address, what a Service waits for, and what an address is good for
+//	choice.go      Choose decides about one Service, in the steps of the next files
+//	  keep.go        what the Service has, and what of it stays
+//	  fill.go        how it gets what is missing
+//	  candidates.go  the groups that may give it an address
+//	  boundaries.go  which groups are for which namespaces
+//	  supply.go      what one group can give
+//	  multi.go       groups that give an address of every pool
+//	  sharing.go     addresses that several Services share
+//	  asked.go       addresses that the Service asks for
+//	  result.go      what is written into the Service
+//	  notes.go       what people are told
+//	  refusals.go    why it gets less than it wants
+//	claim.go       the contract with backends
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// Fits reports whether the Service of r, which is PureLB's, would get an address of the
+// pool of a today.
+func (c Cluster) Fits(r service.Request, a netip.Addr) bool { return newChooser(c, r).fits(a) }
+
+// Choice is what becomes of a Service.
+type Choice struct {
+	Result service.Result
+	// ClusterPolicy says that the external traffic policy is Local and must be
+	// Cluster: the node that announces an address gets all traffic for it.
+	ClusterPolicy bool
+	// Refusal is why the Service does not get all that it wants, or nil.
+	Refusal *Refusal
+	// Notes are what the owner of the Service should know about new addresses.
+	Notes []Note
+	// Needs are what a Service waits for that does not have all that it wants.
+	// Before one of them comes true, or the rest of the cluster changes, another
+	// choice comes out the same.
+	Needs []Need
+	// Counts are the allocations to count once the choice is written.
+	Counts []Count
+}
+
+// Choose decides about the Service of r, which is PureLB's and whose terms the Store
+// knows.
+//
+// A Service keeps the addresses that it has, whatever the configuration says now. It
+// gets those that are missing, and those that it asks for in place of others. It keeps
+// the others until there are the new ones.
+func (c Cluster) Choose(r service.Request) Choice {
+	ch := newChooser(c, r)
+	d := ch.decide()
+	choice := Choice{
+		Result:        ch.result(d),
+		ClusterPolicy: ch.needsClusterPolicy(d.addresses),
+		Refusal:       d.refusal,
+		Notes:         ch.notes(d.addresses),
+		Needs:         ch.needs(d),
+		Counts:        ch.counts(d.addresses),
+	}
+	ch.condition(&choice.Result, d)
+	return choice
+}
+
+// chooser decides about one Service.
+type chooser struct {
+	Cluster
+	// r is what the Service wants. Its families are fixed as the choice goes on.
+	r  service.Request
+	me Owner
+	// booked are the addresses that the Service holds in the Store and may have.
+	booked []netip.Addr
+	// has are the addresses that the Service has: see keep.
+	has []netip.Addr
+	// ignored are the addresses that the Service asks for although it does not want
+	// their family.
+	ignored []netip.Addr
+}
+
+func newChooser(cluster Cluster, r service.Request) *chooser {
+	c := &chooser{Cluster: cluster, r: r, me: Owner(r.Key())}
+	if !c.Boundaries.made {
+		c.Boundaries = BoundariesOf(c.Groups, nil)
+	}
+	c.booked = c.Store.Held(c.me)
+	c.booked = slices.DeleteFunc(slices.Clone(c.booked), c.outgrown)
+	c.keep()
+	c.fixFamilies(c.has)
+	c.r.Asked, c.ignored = c.fitting(c.r.Asked)
+	c.fixFamilies(c.r.Asked)
+	return c
+}
+
+// fixFamilies ends the choice between families of a Service that leaves it to PureLB:
+// from now on it wants those of decided, if there are any.
+func (c *chooser) fixFamilies(decided []netip.Addr) {
+	if c.r.Policy != service.One || len(decided) == 0 {
+		return
+	}
+	c.r.Policy = service.All
+	c.r.Families = slices.DeleteFunc(slices.Clone(c.r.Families), func(f addr.Family) bool { return len(ofFamily(decided, f)) == 0 })
+}
+
+// decision is which addresses a Service is to have.
+type decision struct {
+	// addresses are in the order of the families.
+	addresses []netip.Addr
+	// lasting are addresses without those that are still to be replaced.
+	lasting []netip.Addr
+	// unfit says that something was to be replaced and is not.
+	unfit bool
+	// refusal is why addresses are not all that the Service wants, or nil.
+	refusal *Refusal
+}
+
+// decide returns which addresses the Service is to have.
+func (c *chooser) decide() decision {
+	if c.r.Leaving {
+		return decision{addresses: c.assemble(c.has, nil)}
+	}
+	good, fresh, refusals := c.has, []netip.Addr(nil), c.malformed()
+	malformed := len(refusals) > 0
+	if !malformed {
+		good = c.good()
+		fresh, refusals = c.fill(good)
+		more, refusal := c.grow(good)
+		fresh, refusals = append(fresh, more...), append(refusals, refusal...)
+	}
+	d := decision{addresses: c.assemble(good, fresh)}
+	d.lasting = slices.DeleteFunc(slices.Clone(d.addresses), func(a netip.Addr) bool {
+		return slices.Contains(c.has, a) && !slices.Contains(good, a)
+	})
+	d.unfit = malformed || len(d.lasting) < len(d.addresses)
+	c.fixFamilies(d.addresses)
+	d.refusal = merge(slices.Concat(refusals, c.unoffered(d.addresses), c.collisions(d.addresses)))
+	return d
+}
+
+// assemble returns good and fresh in the order of the families that the Service wants. A
+// family without any address keeps those that it has. Addresses that the Service does
+// not show yet come last and are sorted, as in the Store. So they are in the same order
+// when they are chosen again before they are written.
+func (c *chooser) assemble(good, fresh []netip.Addr) []netip.Addr {
+	var addresses []netip.Addr
+	for _, f := range c.r.Families {
+		these := append(ofFamily(good, f), ofFamily(fresh, f)...)
+		if len(these) == 0 {
+			these = ofFamily(c.has, f)
+		}
+		unshown := c.unshown(these)
+		slices.SortFunc(unshown, netip.Addr.Compare)
+		these = slices.DeleteFunc(these, func(a netip.Addr) bool { return slices.Contains(unshown, a) })
+		addresses = append(append(addresses, these...), unshown...)
+	}
+	return addresses
+}
+
+// unshown returns those of addresses that the Service does not show yet.
+func (c *chooser) unshown(addresses []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return slices.Contains(c.r.Held, a) })
+}
+
+func ofFamily(addresses []netip.Addr, f addr.Family) []netip.Addr {
+	var these []netip.Addr
+	for _, a := range addresses {
+		if addr.FamilyOf(a) == f {
+			these = append(these, a)
+		}
+	}
+	return these
+}

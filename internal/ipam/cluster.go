@@ -1,0 +1,151 @@
+package ipam
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// Cluster is what a choice depends on, beside the Service.
+type Cluster struct {
+	Groups Groups
+	// Store says which Service holds which address, and under which terms. It may be
+	// ahead of the status of a Service, by addresses that were chosen and are not
+	// written yet.
+	Store *Store
+	// Subnets are the networks in which nodes announce local addresses.
+	Subnets []netip.Prefix
+	// Boundaries say which of Groups are for which namespaces. The zero value knows
+	// of no namespace.
+	Boundaries Boundaries
+}
+
+// Wide reports whether Services of different namespaces may share a.
+func (c Cluster) Wide(a netip.Addr) bool {
+	g, _, ok := c.Groups.GroupOf(a)
+	return ok && g.SharedAcrossNamespaces
+}
+
+// Refuses says what keeps by from a, which by does not show, or returns nil. Either
+// another Service holds a, or contends for it, or has what by wants there, although by
+// has held a since it wanted something else.
+func (c Cluster) Refuses(a netip.Addr, by Owner) error { return c.Store.bars(a, by, c.Wide(a)) }
+
+// Need is what a Service waits for. It is one of three: a free address of a family in a
+// group, a change about a certain address, or a change about an address that Services
+// share by a key.
+type Need struct {
+	Group  string
+	Family addr.Family
+	// Addr is an address that the Service asks for, or that it has under other terms
+	// than it wants.
+	Addr netip.Addr
+	// SharingKey is the key of the Services that share an address, and Namespace is
+	// theirs. It is "" if Services of all namespaces may share the address.
+	SharingKey, Namespace string
+}
+
+// needs are what the Service waits for: what the refusal says, and a free address of each
+// pool of its group from which it has none. A Service with a sharing key also waits for
+// an address that it may share.
+func (c *chooser) needs(d decision) []Need {
+	var needs []Need
+	if d.refusal != nil {
+		needs = d.refusal.needs
+	}
+	needs = slices.Concat(needs, c.growing(d.lasting))
+	if c.r.SharingKey != "" && len(needs) > 0 {
+		needs = append(needs, Need{SharingKey: c.r.SharingKey}, Need{SharingKey: c.r.SharingKey, Namespace: c.r.Namespace})
+	}
+	return distinct(needs)
+}
+
+// growing are the needs of a Service with these addresses that gets one of every pool.
+func (c *chooser) growing(addresses []netip.Addr) []Need {
+	home, clash := c.home(addresses)
+	if c.r.Leaving || home == nil || clash != nil || c.denied(*home) != nil {
+		return nil
+	}
+	var needs []Need
+	for _, f := range c.r.Families {
+		if _, asks := c.asked(f); asks || len(ofFamily(addresses, f)) == 0 {
+			continue
+		}
+		for _, p := range untouched(*home, f, addresses) {
+			if !p.Draining && !c.homeless(*home, p) {
+				needs = append(needs, Need{Group: home.Ref(), Family: f})
+			}
+		}
+	}
+	return needs
+}
+
+// distinct returns needs, each once, in the order in which they come first.
+func distinct(needs []Need) []Need {
+	var once []Need
+	for _, n := range needs {
+		if !slices.Contains(once, n) {
+			once = append(once, n)
+		}
+	}
+	return once
+}
+
+// Prospect is an address as the Services that wait may see it.
+type Prospect struct {
+	Addr netip.Addr
+	// Needs are those that the address may meet as it is now.
+	Needs []Need
+
+	store *Store
+	pool  Pool
+	wide  bool
+}
+
+// Prospect returns a as it is now.
+func (c Cluster) Prospect(a netip.Addr) Prospect {
+	g, p, grouped := c.Groups.GroupOf(a)
+	x := Prospect{Addr: a, Needs: []Need{{Addr: a}}, store: c.Store, pool: p, wide: g.SharedAcrossNamespaces}
+	switch first, key, held := c.Store.Use(a); {
+	case held && key == "" || !held && (!grouped || !c.offers(p, a)):
+	case !held:
+		x.Needs = append(x.Needs, Need{Group: g.Ref(), Family: p.Family()})
+	case x.wide:
+		x.Needs = append(x.Needs, Need{SharingKey: key})
+	default:
+		x.Needs = append(x.Needs, Need{SharingKey: key, Namespace: first.Namespace()})
+	}
+	return x
+}
+
+// SamePool reports whether one of addresses is from the pool of x.
+func (x Prospect) SamePool(addresses []netip.Addr) bool {
+	return slices.ContainsFunc(addresses, x.pool.Contains)
+}
+
+// Bar returns which Service keeps by from x, or from its terms there, and why. It returns
+// the zero value if no Service does.
+func (x Prospect) Bar(by Owner) HeldError {
+	var held *HeldError
+	if errors.As(x.store.bars(x.Addr, by, x.wide), &held) {
+		return *held
+	}
+	return HeldError{}
+}
+
+// offers reports whether p hands out a.
+func (c Cluster) offers(p Pool, a netip.Addr) bool {
+	_, blocked := c.Store.Blocked(a)
+	return !blocked && !p.Draining && p.handsOut(a)
+}
+
+// HasFree reports whether the group of n has a free address of its family.
+func (c Cluster) HasFree(n Need) bool {
+	g, _ := c.Groups.Group(n.Group)
+	return slices.ContainsFunc(g.Pools, func(p Pool) bool {
+		_, free := c.Store.Next(p)
+		return free && p.Family() == n.Family
+	})
+}

@@ -1,0 +1,191 @@
+package ipam
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// HeldReason says which terms keep an owner from an address that another owner holds.
+type HeldReason string
+
+const (
+	// HeldByKey is the reason if the address is not shared, or is shared by another
+	// key.
+	HeldByKey HeldReason = "key"
+	// HeldByNamespace is the reason if the key is the right one, but an owner of
+	// another namespace holds the address.
+	HeldByNamespace HeldReason = "namespace"
+	// HeldByPort is the reason if another owner has the port on the address.
+	HeldByPort HeldReason = "port"
+)
+
+// HeldError says that an owner cannot have an address, or cannot have its key or a port
+// in effect there, because another owner holds the address.
+type HeldError struct {
+	Addr   netip.Addr
+	By     Owner
+	Reason HeldReason
+	// Port is the one that By has, for HeldByPort.
+	Port Port
+}
+
+func (e *HeldError) Error() string {
+	switch e.Reason {
+	case HeldByNamespace:
+		return fmt.Sprintf("%s is held by %s of another namespace", e.Addr, e.By)
+	case HeldByPort:
+		return fmt.Sprintf("port %s of %s is held by %s", e.Port, e.Addr, e.By)
+	default:
+		return fmt.Sprintf("%s is held by %s", e.Addr, e.By)
+	}
+}
+
+// BlockedError says that an owner cannot have an address because the Store does not
+// hand it out.
+type BlockedError struct {
+	Addr netip.Addr
+	// Reason says what the address is, such as "address of node node-2".
+	Reason string
+}
+
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("%s cannot be handed out: %s", e.Addr, e.Reason)
+}
+
+var errNoAddress = errors.New("there is no address to hold")
+
+// Refuses returns the error that Hold would return, and changes nothing.
+func (s *Store) Refuses(a netip.Addr, by Owner, wide bool) error {
+	a = plain(a)
+	if !a.IsValid() {
+		return errNoAddress
+	}
+	h, key, held, mine := s.seen(a, by)
+	if mine {
+		return nil
+	}
+	if reason, ok := s.Blocked(a); ok {
+		return &BlockedError{a, reason}
+	}
+	if !held {
+		return nil
+	}
+	if refusal := s.keepsOut(a, by, h, key, wide); refusal != nil {
+		return refusal
+	}
+	if rival, contended := s.rival(a, by); contended {
+		return &HeldError{Addr: a, By: rival, Reason: HeldByKey}
+	}
+	return nil
+}
+
+// bars returns what keeps by from a, or from its terms there if by holds a.
+func (s *Store) bars(a netip.Addr, by Owner, wide bool) error {
+	for _, collision := range s.Collisions(by) {
+		if collision.Addr == a {
+			return collision
+		}
+	}
+	return s.Refuses(a, by, wide)
+}
+
+// keepsOut says why by cannot join the owners of a, where key is in effect, or returns
+// nil.
+func (s *Store) keepsOut(a netip.Addr, by Owner, h holding, key string, wide bool) *HeldError {
+	want := s.terms[by]
+	if want.Key == "" || want.Key != key {
+		return &HeldError{Addr: a, By: h.first, Reason: HeldByKey}
+	}
+	if !wide {
+		if other, found := h.outside(by.Namespace()); found {
+			return &HeldError{Addr: a, By: other, Reason: HeldByNamespace}
+		}
+	}
+	for _, p := range want.Ports {
+		if other, found := s.listener(h, p); found {
+			return &HeldError{Addr: a, By: other, Reason: HeldByPort, Port: p}
+		}
+	}
+	return nil
+}
+
+// listener returns the owner that has p, if there is one.
+func (s *Store) listener(h holding, p Port) (Owner, bool) {
+	if h.sharers == nil {
+		return h.first, s.terms[h.first].wants(p)
+	}
+	if wanting := h.sharers.ports[p]; len(wanting) > 0 {
+		return wanting[0], true
+	}
+	return "", false
+}
+
+// outside returns the first owner that is not of a namespace, if there is one.
+func (h holding) outside(namespace string) (Owner, bool) {
+	if h.sharers == nil {
+		return h.first, h.first.Namespace() != namespace
+	}
+	if h.sharers.namespaces[namespace] == len(h.sharers.owners) {
+		return "", false
+	}
+	i := slices.IndexFunc(h.sharers.owners, func(o Owner) bool { return o.Namespace() != namespace })
+	return h.sharers.owners[i], true
+}
+
+// Collisions returns which terms of by are not in effect on the addresses that it
+// holds, sorted by address. Of one address the key comes before the ports.
+func (s *Store) Collisions(by Owner) []*HeldError {
+	var collisions []*HeldError
+	want := s.terms[by]
+	for _, a := range s.held[by] {
+		shared := s.holdings[a].sharers
+		if shared == nil {
+			continue // All terms of an owner are in effect where it is alone.
+		}
+		if shared.key != want.Key {
+			collisions = append(collisions, &HeldError{Addr: a, By: shared.opponent(by, want.Key, s.terms), Reason: HeldByKey})
+		}
+		for _, p := range want.Ports {
+			if other := shared.ports[p][0]; other != by {
+				collisions = append(collisions, &HeldError{Addr: a, By: other, Reason: HeldByPort, Port: p})
+			}
+		}
+	}
+	return collisions
+}
+
+// opponent returns the owner that keeps by from the key that it wants: the first other
+// owner that wants another key or, if all want to be alone, the first other owner.
+func (s *sharers) opponent(by Owner, key string, terms map[Owner]Terms) (opponent Owner) {
+	for _, o := range s.owners {
+		switch {
+		case o == by:
+		case terms[o].Key != key:
+			return o
+		case opponent == "":
+			opponent = o
+		}
+	}
+	return opponent
+}
+
+// rival returns the first owner beside by that contends for a, if there is one.
+func (s *Store) rival(a netip.Addr, by Owner) (Owner, bool) {
+	return firstOf(s.contenders[a], func(o Owner) bool { return o != by })
+}
+
+// foreigner returns the first Service of another controller that contends for a, if
+// there is one.
+func (s *Store) foreigner(a netip.Addr) (Owner, bool) {
+	return firstOf(s.contenders[a], func(o Owner) bool { return s.terms[o].Foreign })
+}
+
+func firstOf(owners []Owner, is func(Owner) bool) (Owner, bool) {
+	i := slices.IndexFunc(owners, is)
+	if i < 0 {
+		return "", false
+	}
+	return owners[i], true
+}

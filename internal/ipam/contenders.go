@@ -1,0 +1,112 @@
+package ipam
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+)
+
+// A contender is a Service that shows an address which others hold and do not share with
+// it. An earlier allocator made a mistake, or another controller gave the address to a
+// Service of its own. The contender keeps what it shows. When the others let the address
+// go, the first contender holds it.
+
+// Show notes that by shows a. It holds a if Adopt lets it, and otherwise contends for it.
+// Show returns the owners whose conditions speak of that: those that hold a, if by is
+// another controller's.
+func (s *Store) Show(a netip.Addr, by Owner) (concerned []Owner) {
+	a = plain(a)
+	var held *HeldError
+	contended := s.contends(a, by)
+	switch err := s.Adopt(a, by); {
+	case err == nil && contended:
+		s.yield(a, by)
+	case !contended && errors.As(err, &held):
+		s.contend(a, by)
+	default:
+		return nil
+	}
+	if s.terms[by].Foreign {
+		return s.holdings[a].owners()
+	}
+	return nil
+}
+
+// Keep ends that by holds addresses, or contends for them, beside those that it keeps.
+// It returns the addresses that by left, and the owners whose conditions speak of that.
+func (s *Store) Keep(by Owner, kept []netip.Addr) (left []netip.Addr, concerned []Owner) {
+	for _, a := range s.Shown(by) {
+		if !slices.Contains(kept, a) {
+			left, concerned = append(left, a), append(concerned, s.Leave(a, by)...)
+		}
+	}
+	return left, concerned
+}
+
+// Forget is Keep for an owner that is gone. Its terms go too.
+func (s *Store) Forget(by Owner) (left []netip.Addr, concerned []Owner) {
+	left, concerned = s.Keep(by, nil)
+	delete(s.terms, by)
+	return left, concerned
+}
+
+// Leave ends that by holds a or contends for it. Then the contenders hold a whose terms
+// allow it. Leave returns the owners whose conditions speak of that: the contenders, or
+// those that hold a if by is another controller's and contended for it.
+func (s *Store) Leave(a netip.Addr, by Owner) (concerned []Owner) {
+	a = plain(a)
+	if s.contends(a, by) {
+		s.yield(a, by)
+		if s.terms[by].Foreign {
+			return s.holdings[a].owners()
+		}
+		return nil
+	}
+	if !s.Release(a, by) {
+		return nil
+	}
+	heirs := slices.Clone(s.contenders[a])
+	for _, heir := range heirs {
+		if s.Adopt(a, heir) == nil {
+			s.yield(a, heir)
+		}
+	}
+	return heirs
+}
+
+// Contenders returns the owners that contend for a, in the order in which they came.
+func (s *Store) Contenders(a netip.Addr) []Owner { return slices.Clone(s.contenders[plain(a)]) }
+
+// Contended returns the addresses that by contends for, sorted.
+func (s *Store) Contended(by Owner) []netip.Addr { return slices.Clone(s.contended[by]) }
+
+// Shown returns the addresses that by holds or contends for, sorted.
+func (s *Store) Shown(by Owner) []netip.Addr {
+	shown := slices.Concat(s.held[by], s.contended[by])
+	slices.SortFunc(shown, netip.Addr.Compare)
+	return shown
+}
+
+// contends reports whether by contends for a.
+func (s *Store) contends(a netip.Addr, by Owner) bool {
+	_, found := slices.BinarySearchFunc(s.contended[by], a, netip.Addr.Compare)
+	return found
+}
+
+// contend notes that by contends for a, as the last of its contenders.
+func (s *Store) contend(a netip.Addr, by Owner) {
+	s.contenders[a] = append(s.contenders[a], by)
+	at, _ := slices.BinarySearchFunc(s.contended[by], a, netip.Addr.Compare)
+	s.contended[by] = slices.Insert(s.contended[by], at, a)
+}
+
+// yield ends that by contends for a.
+func (s *Store) yield(a netip.Addr, by Owner) {
+	if s.contenders[a] = without(s.contenders[a], by); len(s.contenders[a]) == 0 {
+		delete(s.contenders, a)
+	}
+	at, _ := slices.BinarySearchFunc(s.contended[by], a, netip.Addr.Compare)
+	if s.contended[by] = slices.Delete(s.contended[by], at, at+1); len(s.contended[by]) == 0 {
+		delete(s.contended, by)
+	}
+}

@@ -1,0 +1,161 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// fill chooses addresses of the families of which no good address stays, or says why
+// there are none. First come the addresses that the Service asks for. The policy of the
+// Service says whether it wants all families, or as many as there are.
+func (c *chooser) fill(good []netip.Addr) ([]netip.Addr, []*Refusal) {
+	var fresh []netip.Addr
+	var refusals []*Refusal
+	var rest []addr.Family
+	for _, f := range c.r.Families {
+		wish, asks := c.asked(f)
+		switch {
+		case len(ofFamily(good, f)) > 0:
+		case !asks:
+			rest = append(rest, f)
+		default:
+			if refusal := c.refuseAsked(wish); refusal != nil {
+				refusals = append(refusals, refusal)
+			} else {
+				fresh = append(fresh, wish)
+			}
+		}
+	}
+	found, refused := c.search(rest, good)
+	fresh, refusals = append(fresh, found...), append(refusals, refused...)
+	if c.r.Policy == service.All && len(refusals) > 0 {
+		fresh = nil
+	}
+	return fresh, refusals
+}
+
+// search finds addresses of families in which the Service asks for none. A Service that
+// wants one family gets an address of the first family that has one.
+func (c *chooser) search(families []addr.Family, good []netip.Addr) ([]netip.Addr, []*Refusal) {
+	if c.r.Policy != service.One {
+		return c.find(families, good)
+	}
+	var refusals []*Refusal
+	for _, f := range families {
+		fresh, refused := c.find([]addr.Family{f}, good)
+		if len(refused) == 0 {
+			return fresh, nil
+		}
+		refusals = append(refusals, refused...)
+	}
+	return nil, refusals
+}
+
+// find finds an address of each of these families: first those that the Service shares,
+// then new ones.
+func (c *chooser) find(families []addr.Family, good []netip.Addr) ([]netip.Addr, []*Refusal) {
+	if len(families) == 0 {
+		return nil, nil
+	}
+	groups, refusal := c.sources(families, good)
+	if refusal != nil {
+		return nil, []*Refusal{refusal}
+	}
+	var fresh []netip.Addr
+	var refusals []*Refusal
+	var rest []addr.Family
+	for _, f := range families {
+		switch a, refusal := c.join(groups, f); {
+		case refusal != nil:
+			refusals = append(refusals, refusal)
+		case a.IsValid():
+			fresh = append(fresh, a)
+		default:
+			rest = append(rest, f)
+		}
+	}
+	found, refused := c.take(groups, rest)
+	return append(fresh, found...), append(refusals, refused...)
+}
+
+// sources returns the groups that may give addresses of these families to the Service. A
+// Service that has addresses of several pools of a group gets the others there too.
+func (c *chooser) sources(families []addr.Family, good []netip.Addr) ([]*Group, *Refusal) {
+	if home, refusal := c.home(good); refusal != nil {
+		return nil, refusal
+	} else if home != nil {
+		return []*Group{home}, c.denied(*home)
+	}
+	candidates := c.candidates(families[0])
+	if candidates.refusal != nil {
+		return nil, candidates.refusal
+	}
+	return c.usable(candidates.groups, c.homes(good))
+}
+
+// take takes new addresses: all from the first group that has an address of each family.
+// If there is no such group, it takes each address from the first group that has one and
+// that goes with the groups of the addresses before.
+func (c *chooser) take(groups []*Group, families []addr.Family) ([]netip.Addr, []*Refusal) {
+	for _, g := range groups {
+		if fresh, all := c.allOf(g, families); all {
+			return fresh, nil
+		}
+	}
+	var fresh []netip.Addr
+	var missing []addr.Family
+	left := groups
+	for _, f := range families {
+		g, found := c.firstOf(left, f)
+		if g == nil {
+			missing = append(missing, f)
+			continue
+		}
+		fresh, left = append(fresh, found...), c.beside(left, g)
+	}
+	if len(missing) > 0 && c.r.Policy == service.All {
+		// The Service gets nothing, so no group is ruled out. Where groups do not go
+		// together, an address of any family may help.
+		if left = groups; len(groups) > 1 && slices.ContainsFunc(groups, c.isMulti) {
+			missing = families
+		}
+	}
+	var refusals []*Refusal
+	for _, f := range missing {
+		refusals = append(refusals, c.exhausted(left, f))
+	}
+	return fresh, refusals
+}
+
+// allOf returns what g gives of these families, if it has something of each.
+func (c *chooser) allOf(g *Group, families []addr.Family) (fresh []netip.Addr, all bool) {
+	for _, f := range families {
+		given := c.give(g, f)
+		if len(given) == 0 {
+			return nil, false
+		}
+		fresh = append(fresh, given...)
+	}
+	return fresh, true
+}
+
+// firstOf returns the first of groups that has anything of family f, and what it gives.
+func (c *chooser) firstOf(groups []*Group, f addr.Family) (*Group, []netip.Addr) {
+	for _, g := range groups {
+		if given := c.give(g, f); len(given) > 0 {
+			return g, given
+		}
+	}
+	return nil, nil
+}
+
+// beside returns which of groups can give more to a Service that gets something from g.
+func (c *chooser) beside(groups []*Group, g *Group) []*Group {
+	if c.isMulti(g) {
+		return []*Group{g}
+	}
+	return slices.DeleteFunc(slices.Clone(groups), c.isMulti)
+}

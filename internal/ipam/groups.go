@@ -1,0 +1,170 @@
+package ipam
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// Announce says where the addresses of a group are announced.
+type Announce string
+
+const (
+	// AnnounceLocal addresses are on the interface of one elected node of their
+	// subnet. They are nowhere if no node has the subnet.
+	AnnounceLocal Announce = "Local"
+	// AnnounceRemote addresses are on the dummy interface of every node.
+	AnnounceRemote Announce = "Remote"
+	// AnnounceAuto is the rule of the v1 API: local if a node has the subnet,
+	// otherwise remote.
+	AnnounceAuto Announce = "Auto"
+)
+
+// Group is a ServiceGroup that gives addresses to Services.
+type Group struct {
+	Namespace, Name string
+	// Outside says that Namespace is not the one that PureLB is installed in.
+	Outside    bool
+	UID        types.UID
+	Generation int64
+	// Alias is spec.name of the flat v1 form. It is "" if there is none, or if the
+	// name belongs to another group. Services may name the group by its alias, and
+	// the annotation allocated-from shows it.
+	Alias    string
+	Announce Announce
+	// Pools are in the order in which they are tried: the arrays in
+	// declaration order, then the single pool; v4 before v6.
+	Pools       []Pool
+	SkipIPv6DAD bool
+	// MultiPool gives a Service one address of every pool. BalancePools gives it an
+	// address of the pool with the fewest addresses in use. A Service cannot have
+	// both.
+	MultiPool, BalancePools bool
+	// AllowMultiPool lets a Service ask for MultiPool.
+	AllowMultiPool bool
+	// SharedAcrossNamespaces lets Services of different namespaces share an address.
+	// Without it only Services of one namespace may.
+	SharedAcrossNamespaces bool
+	Boundary
+}
+
+// Boundary says which Services a group is for.
+type Boundary struct {
+	// Namespaces are the namespaces that the group lists by name.
+	Namespaces []string
+	// NamespaceSelector selects further namespaces by their labels, and
+	// ServiceSelector selects Services. Each is nil if the group has none.
+	NamespaceSelector, ServiceSelector labels.Selector
+	// Enforce says that Services of other namespaces get no address of the group, and
+	// that Services of these namespaces get addresses only of groups that serve them.
+	Enforce bool
+	// Default makes this the group of choice if several groups are for a Service.
+	Default bool
+	// Priority orders the groups that are for a Service, the highest first. It is nil
+	// if the group has none.
+	Priority *int32
+	// ByName says that only Services that name the group get addresses from it
+	// (autoAssign: false).
+	ByName bool
+}
+
+// bindsNamespaces reports whether the group is for certain namespaces.
+func (b Boundary) bindsNamespaces() bool { return len(b.Namespaces) > 0 || b.NamespaceSelector != nil }
+
+// Ref is the name that no other group has: the name of the object, with the namespace in
+// front if PureLB is not installed there.
+func (g Group) Ref() string { return g.Qualified(g.Name) }
+
+// DisplayName is the name by which people know the group, with the namespace in front if
+// Ref has it. The annotation allocated-from of Services shows it.
+func (g Group) DisplayName() string { return g.Qualified(cmp.Or(g.Alias, g.Name)) }
+
+// Qualified returns name as users write it for a group in the namespace of g.
+func (g Group) Qualified(name string) string {
+	if g.Outside {
+		return g.Namespace + "/" + name
+	}
+	return name
+}
+
+// hasFamily reports whether g has a pool of family f.
+func (g Group) hasFamily(f addr.Family) bool {
+	return slices.ContainsFunc(g.Pools, func(p Pool) bool { return p.Family() == f })
+}
+
+// PoolOf returns the pool of g that contains a.
+func (g Group) PoolOf(a netip.Addr) (Pool, bool) {
+	for _, p := range g.Pools {
+		if p.Contains(a) {
+			return p, true
+		}
+	}
+	return Pool{}, false
+}
+
+// Groups are the ServiceGroups of a cluster. They do not change once they are made, so
+// readers share them without a lock.
+type Groups struct {
+	// Usable are the groups that give addresses, the oldest first.
+	Usable []Group
+	// Enforced are the boundaries of all ServiceGroups that enforce them, the oldest
+	// first. They include those of refused groups, because a mistake elsewhere in a
+	// group must not open its boundary. A boundary whose selector cannot be read
+	// has its Namespaces only.
+	Enforced []Boundary
+	// Refused are the groups that give none, sorted by namespace and name.
+	Refused []RefusedGroup
+
+	lookup *lookup
+}
+
+// RefusedGroup is a ServiceGroup that gives no addresses.
+type RefusedGroup struct {
+	Namespace, Name string
+	// OutOfScope says that PureLB ignores the ServiceGroups of the namespace.
+	OutOfScope bool
+	// Reason and Message are those of the condition of the group. Message says how to
+	// mend it.
+	Reason, Message string
+}
+
+// NewGroups returns groups of which these are usable. All are the usable groups and those
+// that are refused: a refused group keeps its names, so that they mean no other group.
+func NewGroups(usable, all []Group, enforced []Boundary, refused []RefusedGroup) Groups {
+	refused = slices.SortedStableFunc(slices.Values(refused), func(a, b RefusedGroup) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return Groups{Usable: usable, Enforced: enforced, Refused: refused, lookup: &lookup{newNames(usable, all), newIndex(usable), all}}
+}
+
+// Without returns gs with further groups refused.
+func (gs Groups) Without(refused []RefusedGroup) Groups {
+	usable := slices.DeleteFunc(slices.Clone(gs.Usable), func(g Group) bool {
+		return slices.ContainsFunc(refused, func(r RefusedGroup) bool { return r.Namespace == g.Namespace && r.Name == g.Name })
+	})
+	all := gs.Usable
+	if gs.lookup != nil {
+		all = gs.lookup.all
+	}
+	return NewGroups(usable, all, gs.Enforced, slices.Concat(gs.Refused, refused))
+}
+
+// OnNodes returns gs for a cluster whose nodes have these subnets and addresses. A pool
+// in a network of a node is not virtual, whatever its group says: its addresses are on the
+// interfaces of nodes.
+func (gs Groups) OnNodes(subnets []netip.Prefix, addresses []netip.Addr) Groups {
+	gs.Usable = slices.Clone(gs.Usable)
+	for i := range gs.Usable {
+		pools := slices.Clone(gs.Usable[i].Pools)
+		for j, p := range pools {
+			pools[j].Virtual = p.Virtual && !slices.ContainsFunc(subnets, p.Subnet.Overlaps) && !slices.ContainsFunc(addresses, p.Subnet.Contains)
+		}
+		gs.Usable[i].Pools = pools
+	}
+	return gs
+}

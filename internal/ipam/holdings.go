@@ -1,0 +1,237 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// holding is an address that is held.
+type holding struct {
+	// first is the owner that came first.
+	first Owner
+	// sharers is nil as long as first holds the address alone.
+	sharers *sharers
+}
+
+// sharers are the owners of an address that has two or more of them.
+type sharers struct {
+	// key is the one in effect: never "".
+	key string
+	// owners are in order of arrival.
+	owners []Owner
+	// keys counts the owners that want a key, and namespaces those of a namespace.
+	keys, namespaces map[string]int
+	// ports are the owners that want a port. The first of them has it.
+	ports map[Port][]Owner
+}
+
+// Hold notes that by holds a. An address that others hold is given to by if they have
+// its key and none of its ports, and if they are of its namespace or wide says that
+// namespaces do not matter.
+//
+// Hold refuses with a *BlockedError if a is blocked, and otherwise with a *HeldError.
+// It changes nothing if by holds a already.
+func (s *Store) Hold(a netip.Addr, by Owner, wide bool) error {
+	if err := s.Refuses(a, by, wide); err != nil {
+		return err
+	}
+	s.enter(plain(a), by)
+	return nil
+}
+
+// Adopt notes that by has held a since before the Store was made. So by gets a also if a
+// has been blocked since, or if namespaces or ports would keep it out: then the ports
+// stay with the owners that have them. Adopt refuses with a *HeldError if others hold a
+// and their key is not that of by.
+func (s *Store) Adopt(a netip.Addr, by Owner) error {
+	a = plain(a)
+	if !a.IsValid() {
+		return errNoAddress
+	}
+	if h, held := s.holdings[a]; held && !s.holds(a, by, h) {
+		if key := s.terms[by].Key; key == "" || key != s.keyOf(h) {
+			return &HeldError{Addr: a, By: h.first, Reason: HeldByKey}
+		}
+	}
+	s.enter(a, by)
+	return nil
+}
+
+// enter adds by to the owners of a. If there are others, neither the first of them
+// changes nor the key in effect.
+func (s *Store) enter(a netip.Addr, by Owner) {
+	switch h, held := s.holdings[a]; {
+	case held && s.holds(a, by, h):
+		return
+	case !held:
+		h = holding{first: by}
+		s.holdings[a] = h
+		s.reindex(a, use{}, s.useOf(h))
+	default:
+		if h.sharers == nil {
+			h.sharers = newSharers(h.first, s.terms[h.first])
+			s.holdings[a] = h
+		}
+		h.sharers.add(by, s.terms[by])
+	}
+	at, _ := slices.BinarySearchFunc(s.held[by], a, netip.Addr.Compare)
+	s.held[by] = slices.Insert(s.held[by], at, a)
+}
+
+// Release ends that by holds a, and reports whether it did hold a.
+func (s *Store) Release(a netip.Addr, by Owner) bool {
+	a = plain(a)
+	h, held := s.holdings[a]
+	if !held || !s.holds(a, by, h) {
+		return false
+	}
+	was, is := s.useOf(h), use{}
+	if h.sharers == nil {
+		delete(s.holdings, a)
+	} else {
+		h = h.without(by, s.terms[by])
+		s.holdings[a], is = h, s.useOf(h)
+	}
+	if left := s.held[by]; len(left) == 1 {
+		delete(s.held, by)
+	} else {
+		at, _ := slices.BinarySearchFunc(left, a, netip.Addr.Compare)
+		s.held[by] = slices.Delete(left, at, at+1)
+	}
+	s.reindex(a, was, is)
+	return true
+}
+
+// holds reports whether by is an owner of a, of which h is the holding.
+func (s *Store) holds(a netip.Addr, by Owner, h holding) bool {
+	if h.first == by || h.sharers == nil {
+		return h.first == by
+	}
+	_, found := slices.BinarySearchFunc(s.held[by], a, netip.Addr.Compare)
+	return found
+}
+
+// Use returns the owner that holds a, of several the one that came first, and the
+// sharing key in effect there: see Key.
+func (s *Store) Use(a netip.Addr) (first Owner, key string, held bool) {
+	h, held := s.holdings[plain(a)]
+	return h.first, s.keyOf(h), held
+}
+
+// seen returns the holding of a and the key in effect there, whether a is held, and
+// whether by is an owner of it.
+func (s *Store) seen(a netip.Addr, by Owner) (h holding, key string, held, mine bool) {
+	h, held = s.holdings[a]
+	return h, s.keyOf(h), held, held && s.holds(a, by, h)
+}
+
+// owners returns the owners of an address, in order of arrival.
+func (h holding) owners() []Owner {
+	switch {
+	case h.first == "":
+		return nil
+	case h.sharers == nil:
+		return []Owner{h.first}
+	}
+	return slices.Clone(h.sharers.owners)
+}
+
+// keyOf returns the key in effect on the address of h.
+func (s *Store) keyOf(h holding) string {
+	if h.sharers == nil {
+		return s.terms[h.first].Key
+	}
+	return h.sharers.key
+}
+
+// useOf returns the use of an address that is held.
+func (s *Store) useOf(h holding) use { return use{true, sharing{s.keyOf(h), h.first.Namespace()}} }
+
+// without returns h, which several owners share, without by. The terms are those of by.
+func (h holding) without(by Owner, terms Terms) holding {
+	h.sharers.remove(by, terms)
+	h.first = h.sharers.owners[0]
+	if len(h.sharers.owners) == 1 {
+		h.sharers = nil
+	}
+	return h
+}
+
+// newSharers returns the record of an address that first has held alone.
+func newSharers(first Owner, terms Terms) *sharers {
+	s := &sharers{key: terms.Key, owners: make([]Owner, 0, 2), keys: map[string]int{}, namespaces: map[string]int{}, ports: map[Port][]Owner{}}
+	s.add(first, terms)
+	return s
+}
+
+// add makes by the last owner in every order.
+func (s *sharers) add(by Owner, want Terms) {
+	s.owners = append(s.owners, by)
+	s.namespaces[by.Namespace()]++
+	s.keys[want.Key]++
+	for _, p := range want.Ports {
+		s.ports[p] = append(s.ports[p], by)
+	}
+}
+
+// remove undoes add. Another key may take effect.
+func (s *sharers) remove(by Owner, wanted Terms) {
+	s.owners = without(s.owners, by)
+	uncount(s.namespaces, by.Namespace())
+	uncount(s.keys, wanted.Key)
+	for _, p := range wanted.Ports {
+		s.giveUp(p, by)
+	}
+	s.key = s.agreed()
+}
+
+// change notes that the terms of by have changed. Another key may take effect.
+func (s *sharers) change(by Owner, wanted, want Terms) {
+	uncount(s.keys, wanted.Key)
+	s.keys[want.Key]++
+	for _, p := range wanted.Ports {
+		if !want.wants(p) {
+			s.giveUp(p, by)
+		}
+	}
+	for _, p := range want.Ports {
+		if !wanted.wants(p) {
+			s.ports[p] = append(s.ports[p], by)
+		}
+	}
+	s.key = s.agreed()
+}
+
+// giveUp notes that by does not want p any more.
+func (s *sharers) giveUp(p Port, by Owner) {
+	if len(s.ports[p]) == 1 {
+		delete(s.ports, p)
+		return
+	}
+	s.ports[p] = without(s.ports[p], by)
+}
+
+// agreed returns the key that all owners want. Without such a key it returns the one in
+// effect, as two owners cannot both have the address for themselves.
+func (s *sharers) agreed() string {
+	if len(s.keys) == 1 {
+		for key := range s.keys {
+			if key != "" {
+				return key
+			}
+		}
+	}
+	return s.key
+}
+
+// without returns owners without by, in the same place.
+func without(owners []Owner, by Owner) []Owner {
+	i := slices.Index(owners, by)
+	return slices.Delete(owners, i, i+1)
+}
+
+func uncount(counts map[string]int, key string) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
+	}
+}

@@ -1,0 +1,168 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// keep finds out which addresses the Service has.
+//
+// The Store is right where it disagrees with the status. An address that only the status
+// shows was written there by hand. An address that only the Store has may not be written
+// yet. Where the Service contends for an address, it has the address as if the Store
+// said so. If the Store has nothing of a family for the Service, an earlier allocator
+// gave it what the status shows.
+func (c *chooser) keep() {
+	mine := append(c.contendsFor(), c.booked...)
+	for _, f := range c.r.Families {
+		shown, booked := ofFamily(c.r.Held, f), ofFamily(mine, f)
+		both := slices.DeleteFunc(slices.Clone(shown), func(a netip.Addr) bool { return !slices.Contains(booked, a) })
+		switch {
+		case len(booked) == 0:
+			c.has = append(c.has, shown...)
+		case len(both) == 0:
+			c.has = append(c.has, booked...)
+		default:
+			c.has = append(c.has, both...)
+		}
+	}
+}
+
+// contendsFor returns the addresses that the Service shows and that the Store has for
+// others.
+func (c *chooser) contendsFor() []netip.Addr {
+	if len(c.Store.contenders) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(c.r.Held), func(a netip.Addr) bool { return !c.Store.contends(a, c.me) })
+}
+
+// outgrown reports whether the Service holds a, does not show it, and would not get it
+// today: the request or the configuration has changed since a was chosen. No client
+// knows such an address, so the Service can lose it. If a write of it is in doubt, the
+// next write names the version that it is for, and only one of the two is carried out.
+//
+// An address that PureLB vouches for was shown. Another controller took it out of the
+// status, which does not end the right of the Service.
+func (c *chooser) outgrown(a netip.Addr) bool {
+	if slices.Contains(c.r.Held, a) {
+		return false
+	}
+	return c.keptFrom(a) != nil || !slices.Contains(c.r.Vouched, a) && !c.fits(a) && !c.grown(a)
+}
+
+// keptFrom says what keeps the Service from a, or returns nil.
+func (c *chooser) keptFrom(a netip.Addr) error {
+	if slices.Contains(c.r.Held, a) {
+		return c.Store.Refuses(a, c.me, c.Wide(a))
+	}
+	return c.Refuses(a, c.me)
+}
+
+// good returns which addresses of the Service stay. These are all that it shows, unless
+// it asks for another address of the family, or to have its addresses replaced that do
+// not fit any more. An address that was chosen as a replacement and is not written yet
+// is chosen again.
+func (c *chooser) good() []netip.Addr {
+	var good []netip.Addr
+	for _, a := range c.has {
+		if c.stays(a, good) {
+			good = append(good, a)
+		}
+	}
+	for _, a := range c.booked {
+		if c.r.Reevaluate && c.r.Wants(addr.FamilyOf(a)) && !c.asksFor(a) && !slices.Contains(c.has, a) && c.stays(a, good) {
+			good = append(good, a)
+		}
+	}
+	return good
+}
+
+// stays reports whether a stays beside others that stay. The Service may have more
+// addresses that it does not show than it is to get: the request has changed since they
+// were chosen.
+func (c *chooser) stays(a netip.Addr, others []netip.Addr) bool {
+	shown := slices.Contains(c.r.Held, a)
+	wish, asks := c.asked(addr.FamilyOf(a))
+	switch {
+	case asks && a != wish && (!shown || !slices.Contains(c.has, wish)):
+		return false
+	case c.r.Reevaluate:
+		return c.fits(a) && !c.spare(a, others)
+	}
+	return shown || asks || !c.spare(a, others)
+}
+
+// spare reports whether the Service would not get a beside others.
+func (c *chooser) spare(a netip.Addr, others []netip.Addr) bool {
+	family := ofFamily(others, addr.FamilyOf(a))
+	if g, p, ok := c.Groups.GroupOf(a); ok && c.multi(g) {
+		return slices.ContainsFunc(family, p.Contains)
+	}
+	return len(family) > 0
+}
+
+// fits reports whether the Service would get an address of the pool of a today. Neither
+// the name of the group matters nor which of its addresses are free.
+func (c *chooser) fits(a netip.Addr) bool {
+	g, p, ok := c.Groups.GroupOf(a)
+	return ok && c.offers(p, a) && c.mayHave(g, a) && c.rightful(a)
+}
+
+// mayHave reports whether the Service may have a of group g.
+func (c *chooser) mayHave(g Group, a netip.Addr) bool {
+	if slices.Contains(c.r.Asked, a) {
+		return c.denied(g) == nil
+	}
+	return among(c.candidates(addr.FamilyOf(a)).groups, g)
+}
+
+// rightful reports whether the Service has a for itself, or shares it according to the
+// rules. If Services share against the rules, the first of them has the right.
+func (c *chooser) rightful(a netip.Addr) bool {
+	for _, collision := range c.Store.Collisions(c.me) {
+		if collision.Addr == a {
+			return false
+		}
+	}
+	if _, contended := c.Store.foreigner(a); contended {
+		return false
+	}
+	first, held := c.Store.Holder(a)
+	if !held || first == c.me {
+		return true
+	}
+	return slices.Contains(c.booked, a) && (c.Wide(a) || !slices.ContainsFunc(c.Store.Holders(a), c.outside))
+}
+
+// outside reports whether o is of another namespace than the Service.
+func (c *chooser) outside(o Owner) bool { return o.Namespace() != c.r.Namespace }
+
+// conflict says for which of addresses another Service, a node, a router or a machine
+// outside of the cluster has a better right than the Service.
+func (c *chooser) conflict(addresses []netip.Addr) string {
+	for _, a := range addresses {
+		if why, blocked := c.Store.Blocked(a); blocked {
+			return fmt.Sprintf("%s is also %s, so clients may not reach this Service; set the annotation %s: \"true\" "+
+				"to get another address, or remove it there", a, why, service.AnnotationReevaluate)
+		}
+		if by, held := c.Store.Holder(a); held && c.notEntitled(a) {
+			return fmt.Sprintf("%s is also held by %s, which had it first; set the annotation %s: \"true\" to get another address, "+
+				"or delete one of the two Services", a, by, service.AnnotationReevaluate)
+		}
+		if foreigner, contended := c.Store.foreigner(a); contended {
+			return fmt.Sprintf("another controller gave %s to %s too; take it out of that controller's pools, or set the annotation %s: \"true\" "+
+				"to get another address", a, foreigner, service.AnnotationReevaluate)
+		}
+	}
+	return ""
+}
+
+// notEntitled reports whether the Service may not hold a, which another Service holds.
+func (c *chooser) notEntitled(a netip.Addr) bool {
+	return !slices.Contains(c.booked, a) && c.Store.Refuses(a, c.me, c.Wide(a)) != nil
+}

@@ -1,0 +1,175 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// multi reports whether the Service gets an address of every pool of g. The Service may
+// turn that off. It may turn that on only if the group allows it, because the addresses
+// of the group are the operator's to spend.
+func (c *chooser) multi(g Group) bool {
+	if c.r.MultiPool == nil {
+		return g.MultiPool
+	}
+	return *c.r.MultiPool && (g.MultiPool || g.AllowMultiPool)
+}
+
+func (c *chooser) isMulti(g *Group) bool { return c.multi(*g) }
+
+// everyPool returns an address of each pool of g of family f. It leaves out the pools
+// that have none to give, and those of which the Service has one already.
+func (c *chooser) everyPool(g Group, f addr.Family, have []netip.Addr) []netip.Addr {
+	var fresh []netip.Addr
+	for _, p := range untouched(g, f, have) {
+		if a, ok := c.next(p); ok && !c.homeless(g, p) {
+			fresh = append(fresh, a)
+		}
+	}
+	return fresh
+}
+
+// untouched returns the pools of g of family f that contain none of have.
+func untouched(g Group, f addr.Family, have []netip.Addr) []Pool {
+	return slices.DeleteFunc(slices.Clone(g.Pools), func(p Pool) bool {
+		return p.Family() != f || slices.ContainsFunc(have, p.Contains)
+	})
+}
+
+// homeless reports whether no node could announce addresses of p, one of the pools of g.
+// A group of local addresses may have pools for networks in which there is no node yet.
+func (c *chooser) homeless(g Group, p Pool) bool {
+	return g.Announce == AnnounceLocal && !slices.ContainsFunc(c.Subnets, p.Subnet.Overlaps)
+}
+
+// grow gives a Service that has addresses of some pools of a group one of each other
+// pool that has any.
+func (c *chooser) grow(good []netip.Addr) ([]netip.Addr, []*Refusal) {
+	home, refusal := c.home(good)
+	switch {
+	case refusal != nil:
+		return nil, []*Refusal{refusal}
+	case home == nil || c.denied(*home) != nil:
+		return nil, nil
+	}
+	var fresh []netip.Addr
+	for _, f := range c.r.Families {
+		if _, asks := c.asked(f); !asks && len(ofFamily(good, f)) > 0 {
+			fresh = append(fresh, c.everyPool(*home, f, good)...)
+		}
+	}
+	return fresh, nil
+}
+
+// grown reports whether a is an address that grow gives: the Service gets an address of
+// every pool of the group of a, and shows one of them, or has shown one that the Store
+// still has for it.
+func (c *chooser) grown(a netip.Addr) bool {
+	g, p, ok := c.Groups.GroupOf(a)
+	if !ok || !c.offers(p, a) || !c.rightful(a) || !c.multi(g) || c.denied(g) != nil {
+		return false
+	}
+	once := slices.DeleteFunc(slices.Clone(c.r.Vouched), func(b netip.Addr) bool { return !slices.Contains(c.booked, b) })
+	return among(c.homes(slices.Concat(c.r.Held, once)), g)
+}
+
+// homes returns the groups of the addresses of a Service, except those that it asks for.
+func (c *chooser) homes(addresses []netip.Addr) []*Group {
+	var homes []*Group
+	for _, a := range addresses {
+		if g, _, ok := c.Groups.GroupOf(a); ok && !c.asksFor(a) && !among(homes, g) {
+			homes = append(homes, &g)
+		}
+	}
+	return homes
+}
+
+// home returns the group of which a Service with these addresses gets one of every pool.
+// It is nil if there is no such group.
+func (c *chooser) home(addresses []netip.Addr) (*Group, *Refusal) {
+	homes := c.homes(addresses)
+	if !slices.ContainsFunc(homes, c.isMulti) {
+		return nil, nil
+	}
+	return homes[0], c.clash(homes[0], homes)
+}
+
+// usable returns which of groups can give addresses in the way that the group or the
+// Service wants, to a Service that has addresses of homes. If there is none, it says why
+// the first cannot.
+func (c *chooser) usable(groups, homes []*Group) ([]*Group, *Refusal) {
+	if !slices.ContainsFunc(groups, c.isMulti) {
+		return groups, nil
+	}
+	usable := slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool {
+		return c.multi(*g) && c.clash(g, homes) != nil
+	})
+	if len(usable) == 0 {
+		return nil, c.clash(groups[0], homes)
+	}
+	return usable, nil
+}
+
+// clash refuses an address of every pool of g to a Service for which that makes no
+// sense: it has addresses of other groups, or shares its addresses, or is to take them
+// from the least used pool.
+func (c *chooser) clash(g *Group, homes []*Group) *Refusal {
+	for _, other := range homes {
+		if other.Ref() != g.Ref() {
+			return c.mismatch([]*Group{other, g})
+		}
+	}
+	refusal := &Refusal{Metric: metricMultiPool, Pool: g.DisplayName(), Reason: ReasonMultiPool}
+	switch {
+	case c.r.SharingKey != "":
+		refusal.Message = fmt.Sprintf("multi-pool allocation from pool %s and the annotation %s are mutually exclusive; remove the annotation, or set %s: \"false\"",
+			g.DisplayName(), service.AnnotationSharing, service.AnnotationMultiPool)
+	case g.BalancePools:
+		refusal.Message = fmt.Sprintf("multi-pool and balancePools allocation are mutually exclusive for pool %s; turn one off in the group, or set the annotation %s: \"false\"",
+			g.DisplayName(), service.AnnotationMultiPool)
+	default:
+		return nil
+	}
+	return refusal
+}
+
+// mismatch refuses addresses of every pool of several groups.
+func (c *chooser) mismatch(groups []*Group) *Refusal {
+	return &Refusal{Metric: metricMismatch, Pool: unknownPool, Reason: ReasonMultiPoolMismatch, Message: fmt.Sprintf(
+		"multi-pool allocation for service %s refused: its addresses would be from several groups (%s); set the annotation %s: \"true\" "+
+			"to get all of them from one, or %s: \"false\"", c.r.Key(), groupNames(groups), service.AnnotationReevaluate, service.AnnotationMultiPool)}
+}
+
+// unoffered refuses an address of every pool to a Service that asks for that, where its
+// group does not allow it. The Service keeps addresses, which are all that it has.
+func (c *chooser) unoffered(addresses []netip.Addr) []*Refusal {
+	if c.r.MultiPool == nil || !*c.r.MultiPool {
+		return nil
+	}
+	var refusals []*Refusal
+	for _, g := range c.homes(addresses) {
+		if c.multi(*g) || !c.hasMore(*g, addresses) {
+			continue
+		}
+		refusals = append(refusals, &Refusal{Metric: metricMultiPool, Pool: g.DisplayName(), Reason: ReasonMultiPool, Message: fmt.Sprintf(
+			"the annotation %s: \"true\" is not in effect, because ServiceGroup %q has neither multiPool nor allowMultiPool; "+
+				"set allowMultiPool: true in the group, or remove the annotation", service.AnnotationMultiPool, g.DisplayName())})
+	}
+	return refusals
+}
+
+// hasMore reports whether g has another pool of a family of which addresses has one of g.
+func (c *chooser) hasMore(g Group, addresses []netip.Addr) bool {
+	for _, f := range c.r.Families {
+		_, asks := c.asked(f)
+		from := slices.ContainsFunc(ofFamily(addresses, f), func(a netip.Addr) bool { _, ok := g.PoolOf(a); return ok })
+		if !asks && from && len(untouched(g, f, addresses)) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,200 @@
+package ipam
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// Reasons of the condition of a Service that has what it wants, or that PureLB gives
+// nothing more.
+const (
+	ReasonAllocated = "Allocated"
+	ReasonPartial   = "PartiallyAllocated"
+	ReasonConflict  = "AddressConflict"
+	ReasonDeleting  = "Deleting"
+	// ReasonContested is of a status that another controller keeps changing.
+	ReasonContested = service.ReasonContested
+)
+
+// Reasons of the condition of a Service that is refused something.
+const (
+	ReasonExhausted         = "Exhausted"
+	ReasonUnknown           = "UnknownPool"
+	ReasonNoPool            = "NoUsablePool"
+	ReasonDenied            = "NamespaceDenied"
+	ReasonAmbiguous         = "AmbiguousNamespaceDefault"
+	ReasonNamespaceUnknown  = "NamespaceUnknown"
+	ReasonInUse             = "AddressInUse"
+	ReasonOutside           = "AddressOutsidePools"
+	ReasonReserved          = "AddressReserved"
+	ReasonExcluded          = "AddressExcluded"
+	ReasonDraining          = "RangeDraining"
+	ReasonWrongFamily       = "WrongFamily"
+	ReasonBadRequest        = "InvalidRequest"
+	ReasonPortConflict      = "PortConflict"
+	ReasonSharingConflict   = "SharingConflict"
+	ReasonOtherNamespace    = "SharedInAnotherNamespace"
+	ReasonMultiPool         = "MultiPoolRefused"
+	ReasonMultiPoolMismatch = "MultiPoolMismatch"
+)
+
+// Reasons returns every reason that a condition can have.
+func Reasons() []string {
+	return []string{
+		ReasonAllocated, ReasonPartial, ReasonConflict, ReasonDeleting, ReasonContested,
+		ReasonExhausted, ReasonUnknown, ReasonNoPool, ReasonDenied, ReasonAmbiguous, ReasonNamespaceUnknown,
+		ReasonInUse, ReasonOutside, ReasonReserved, ReasonExcluded, ReasonDraining, ReasonWrongFamily, ReasonBadRequest,
+		ReasonPortConflict, ReasonSharingConflict, ReasonOtherNamespace, ReasonMultiPool, ReasonMultiPoolMismatch,
+	}
+}
+
+// Refusal is why a Service does not get something.
+type Refusal struct {
+	// Metric is the reason, and Pool the group, that the refusal counts for.
+	Metric, Pool string
+	// Named is the group that the Service names, if there is no group of that name.
+	Named string
+	// Reason and Message are for the Service's condition.
+	Reason, Message string
+
+	// needs are what must come true before the Service gets it.
+	needs []Need
+	// lacking says that nothing is wrong with the request, but the cluster does not
+	// have what the Service wants.
+	lacking bool
+}
+
+// The reasons that refusals are counted by.
+const (
+	metricExhausted = "exhausted"
+	metricPort      = "port_conflict"
+	metricKey       = "sharing_key_conflict"
+	metricMultiPool = "multipool_refused"
+	metricMismatch  = "multipool_pool_mismatch"
+	metricDenied    = "namespace_denied"
+	metricAmbiguous = "ambiguous_namespace_default"
+	metricNoPool    = "no_usable_pool"
+	metricUnknown   = "unknown_pool"
+	metricOther     = "other"
+	metricRefused   = "write_refused"
+)
+
+// noPool is the group that a refusal counts for if the Service names none.
+const noPool = "<none>"
+
+// unknownPool is the group that a refusal counts for if the group does not exist or is
+// not known. Users may write any number of names, also such as no metric can have.
+const unknownPool = "<unknown>"
+
+// WriteRefused says that the API server refuses to write what a Service gets from pool.
+func WriteRefused(pool string) *Refusal {
+	return &Refusal{Metric: metricRefused, Pool: cmp.Or(pool, noPool)}
+}
+
+// merge makes one refusal of several. The first counts in the metric and the condition.
+func merge(refusals []*Refusal) *Refusal {
+	if len(refusals) == 0 {
+		return nil
+	}
+	one := *refusals[0]
+	messages := []string{one.Message}
+	for _, r := range refusals[1:] {
+		if !slices.Contains(messages, r.Message) {
+			messages = append(messages, r.Message)
+		}
+		one.needs = slices.Concat(one.needs, r.needs)
+		one.lacking = one.lacking && r.lacking
+	}
+	one.Message = strings.Join(messages, "; ")
+	return &one
+}
+
+// unknown says why there is no group called name, which the Service names.
+func (c *chooser) unknown(name string) *Refusal {
+	if refusal := c.several(name); refusal != nil {
+		return refusal
+	}
+	if refusal := c.unusable(name); refusal != nil {
+		return refusal
+	}
+	return &Refusal{Metric: metricUnknown, Pool: unknownPool, Named: name, Reason: ReasonUnknown,
+		Message: fmt.Sprintf("unknown pool %s: there is no ServiceGroup of that name; create it, or change the annotation %s",
+			addr.Quote(name), service.AnnotationGroup)}
+}
+
+// several says that name means groups of several namespaces, or returns nil if it does
+// not.
+func (c *chooser) several(name string) *Refusal {
+	refs := c.Groups.Ambiguous(name)
+	if len(refs) == 0 {
+		return nil
+	}
+	return &Refusal{Metric: metricUnknown, Pool: unknownPool, Named: name, Reason: ReasonUnknown,
+		Message: fmt.Sprintf("unknown pool %s: several namespaces have a ServiceGroup of that name; write one of %s in the annotation %s",
+			addr.Quote(name), strings.Join(refs, ", "), service.AnnotationGroup)}
+}
+
+// noDefault says why no group is for the Service, which names no group.
+func (c *chooser) noDefault() *Refusal {
+	g, ok := c.Groups.Group(DefaultGroup)
+	if refusal := cmp.Or(c.several(DefaultGroup), c.unusable(DefaultGroup)); !ok && refusal != nil {
+		return refusal
+	}
+	if !ok {
+		return &Refusal{Metric: metricUnknown, Pool: noPool, Reason: ReasonUnknown,
+			Message: fmt.Sprintf("unknown pool %q: the Service names no ServiceGroup, and there is none of that name;"+
+				" create it, or name another one with the annotation %s", DefaultGroup, service.AnnotationGroup)}
+	}
+	if refusal := c.denied(g); refusal != nil {
+		return refusal
+	}
+	return &Refusal{Metric: metricNoPool, Pool: g.DisplayName(), Reason: ReasonNoPool,
+		Message: fmt.Sprintf("no usable pool: the Service names no ServiceGroup, and %q is not for it by its autoAssign or its selectors;"+
+			" change them, or name a group with the annotation %s", g.DisplayName(), service.AnnotationGroup)}
+}
+
+// unusable says why the group called name is not accepted, or returns nil if there is no
+// group of that name.
+func (c *chooser) unusable(name string) *Refusal {
+	for _, g := range c.Groups.Refused {
+		if g.Name != name && g.Namespace+"/"+g.Name != name {
+			continue
+		}
+		if g.OutOfScope {
+			return &Refusal{Metric: metricUnknown, Pool: name, Reason: ReasonUnknown,
+				Message: fmt.Sprintf("unknown pool %s: %s", addr.Quote(name), g.Message)}
+		}
+		return &Refusal{Metric: metricNoPool, Pool: name, Reason: ReasonNoPool,
+			Message: fmt.Sprintf("no usable pool: ServiceGroup %s is not accepted (%s): %s", addr.Quote(name), g.Reason, g.Message)}
+	}
+	return nil
+}
+
+// list writes items for people.
+func list[T any](items []T, text func(T) string) string {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = text(item)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func familyNames(families []addr.Family) string { return list(families, addr.Family.String) }
+
+func groupNames(groups []*Group) string {
+	return list(groups, func(g *Group) string { return strconv.Quote(g.DisplayName()) })
+}
+
+// pools names groups as the subject of a sentence.
+func pools(groups []*Group) string {
+	if len(groups) == 1 {
+		return "pool " + groupNames(groups)
+	}
+	return "pools " + groupNames(groups)
+}

@@ -1,0 +1,118 @@
+package ipam
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// result says which addresses the Service gets, and where they come from. What the
+// Service says about addresses that stay is left as it is: a Service does not change
+// because a group was renamed or removed.
+func (c *chooser) result(d decision) service.Result {
+	result := service.Result{
+		Addresses: d.addresses, From: c.r.From, PoolType: c.r.PoolType,
+		SkipIPv6DAD: c.skipIPv6DAD(d.addresses), Reevaluated: c.r.Reevaluate && !d.unfit,
+	}
+	changed := !slices.Equal(d.addresses, c.r.Held)
+	if changed || c.r.From == "" {
+		result.From = c.from(d.addresses)
+	}
+	if changed || c.r.PoolType == "" {
+		result.PoolType = c.poolType(d.addresses)
+	}
+	return result
+}
+
+// from names the groups of addresses. Where an address is in no group any more, it
+// repeats the names that the Service shows.
+func (c *chooser) from(addresses []netip.Addr) string {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, a := range addresses {
+		if g, _, ok := c.Groups.GroupOf(a); ok {
+			add(g.DisplayName())
+			continue
+		}
+		for name := range strings.SplitSeq(c.r.From, ", ") {
+			add(name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// poolType is local if all addresses are. For addresses that are in no group and in no
+// subnet of a node, it is what the Service shows.
+func (c *chooser) poolType(addresses []netip.Addr) string {
+	for _, a := range addresses {
+		if c.local(a) {
+			continue
+		}
+		if _, _, known := c.Groups.GroupOf(a); known || c.r.PoolType == service.PoolRemote {
+			return service.PoolRemote
+		}
+	}
+	return service.PoolLocal
+}
+
+// local reports whether only one node announces a: it is in the subnet of a node, or
+// its group is for such addresses.
+func (c *chooser) local(a netip.Addr) bool {
+	if slices.ContainsFunc(c.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+		return true
+	}
+	g, _, ok := c.Groups.GroupOf(a)
+	return ok && g.Announce == AnnounceLocal
+}
+
+// skipIPv6DAD reports whether nodes use an IPv6 address of these without duplicate
+// address detection, because its group says so.
+func (c *chooser) skipIPv6DAD(addresses []netip.Addr) bool {
+	return slices.ContainsFunc(addresses, func(a netip.Addr) bool {
+		g, _, ok := c.Groups.GroupOf(a)
+		return addr.FamilyOf(a) == addr.V6 && (ok && g.SkipIPv6DAD || !ok && c.r.SkipIPv6DAD)
+	})
+}
+
+// condition completes result with the condition of the Service.
+func (c *chooser) condition(result *service.Result, d decision) {
+	set := func(allocated bool, reason, message string) {
+		result.Allocated, result.Reason, result.Message = allocated, reason, message
+	}
+	conflict, n := c.conflict(d.addresses), len(d.addresses)
+	switch {
+	case conflict != "":
+		set(false, ReasonConflict, result.Having(conflict))
+	case d.refusal != nil && n > 0 && c.r.Policy == service.Some && d.refusal.lacking:
+		set(true, ReasonPartial, result.Having(d.refusal.Message))
+	case d.refusal != nil:
+		set(false, d.refusal.Reason, result.Having(d.refusal.Message))
+	case n == 0:
+		set(false, ReasonDeleting, "the Service is being deleted")
+	default:
+		set(true, ReasonAllocated, result.Having(cmp.Or(c.ignores(), c.aside(*result))))
+	}
+}
+
+// aside says that the Service names another group than that of its addresses, if it does
+// not ask for them.
+func (c *chooser) aside(result service.Result) string {
+	from := strings.Split(result.From, ", ")
+	if c.r.Group == "" || !slices.ContainsFunc(result.Addresses, func(a netip.Addr) bool {
+		g, _, ok := c.Groups.GroupOf(a)
+		return !c.asksFor(a) && (ok && !c.called(g, c.r.Group) || !ok && !slices.Contains(from, c.r.Group))
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("the annotation %s is not in effect, as a Service keeps the addresses that it has; set %s: \"true\" to have them replaced",
+		service.AnnotationGroup, service.AnnotationReevaluate)
+}

@@ -1,0 +1,189 @@
+package ipam
+
+import (
+	"math"
+	"math/bits"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// check fails t where the tree c breaks one of the invariants of set, and
+// returns its depth.
+func (c *chunk) check(t interface{ Fatalf(string, ...any) }, low, high addr.Number) (depth int) {
+	if c == nil {
+		return 0
+	}
+	if c.base.Less(low) || high.Less(c.base) || c.base.Lo%chunkSize != 0 || c.bits == 0 {
+		t.Fatalf("chunk %v with bits %x is out of place between %v and %v", c.base, c.bits, low, high)
+	}
+	left := c.left.check(t, low, c.base.Minus(addr.Number{Lo: 1}))
+	right := c.right.check(t, c.base.Plus(1), high)
+	if c.chunks != c.left.weight()+c.right.weight()-1 ||
+		c.members != c.left.count()+c.right.count()+bits.OnesCount64(c.bits) {
+		t.Fatalf("chunk %v has %d chunks and %d members below it", c.base, c.chunks, c.members)
+	}
+	if l, r := c.left.weight(), c.right.weight(); l > heavy*r || r > heavy*l {
+		t.Fatalf("chunk %v weighs %d on the left and %d on the right", c.base, l, r)
+	}
+	return 1 + max(left, right)
+}
+
+var highest = addr.Number{Hi: math.MaxUint64, Lo: math.MaxUint64}
+
+// A set answers as a list of its members does, and keeps its invariants,
+// whatever is added and removed and in whatever order.
+func TestSetAnswersAsAListDoes(t *testing.T) {
+	bases := []addr.Number{
+		{},                           // the lowest address
+		{Lo: 1<<32 - 4096},           // the last of IPv4
+		{Lo: math.MaxUint64 - 2000},  // across the words of a Number
+		{Hi: 1, Lo: 1 << 40},         //
+		highest.Minus(num(0, 8*511)), // up to the highest address
+	}
+	// A small step makes full chunks, a large one a tree of many.
+	address := func(t *rapid.T, name string) addr.Number {
+		base := rapid.SampledFrom(bases).Draw(t, name+" base")
+		step := rapid.SampledFrom([]uint64{1, 8}).Draw(t, name+" step")
+		return base.Plus(step * rapid.Uint64Range(0, 511).Draw(t, name))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var s set
+		members := map[addr.Number]bool{}
+		t.Repeat(map[string]func(*rapid.T){
+			"add a run": func(t *rapid.T) {
+				x, n := address(t, "x"), rapid.Uint64Range(1, 200).Draw(t, "n")
+				for i := uint64(0); i < n && !x.Plus(i).Less(x); i++ {
+					s.add(x.Plus(i))
+					members[x.Plus(i)] = true
+				}
+			},
+			"add": func(t *rapid.T) {
+				x := address(t, "x")
+				s.add(x)
+				members[x] = true
+			},
+			"remove every other": func(t *rapid.T) {
+				x, n := address(t, "x"), rapid.Uint64Range(1, 200).Draw(t, "n")
+				for i := uint64(0); i < n && !x.Plus(i).Less(x); i += 2 {
+					s.remove(x.Plus(i))
+					delete(members, x.Plus(i))
+				}
+			},
+			"": func(t *rapid.T) {
+				s.root.check(t, addr.Number{}, highest)
+				first := address(t, "first")
+				last := first.Plus(rapid.Uint64Range(0, 700).Draw(t, "length"))
+				if last.Less(first) {
+					last = highest
+				}
+				compare(t, s, members, first, last)
+			},
+		})
+	})
+}
+
+func num(hi, lo uint64) addr.Number { return addr.Number{Hi: hi, Lo: lo} }
+
+// compare asks s and members about the addresses from first to last.
+func compare(t *rapid.T, s set, members map[addr.Number]bool, first, last addr.Number) {
+	lower, within := 0, 0
+	for m := range members {
+		switch {
+		case m.Less(first):
+			lower++
+		case !last.Less(m):
+			within++
+		}
+	}
+	if n, member := s.below(first); n != lower || member != members[first] {
+		t.Fatalf("%d below %v, member %t; want %d, %t", n, first, member, lower, members[first])
+	}
+	if n := s.between(first, last); n != within {
+		t.Fatalf("%d from %v to %v, want %d", n, first, last, within)
+	}
+	gap, ok := s.gap(first, last)
+	want, wantOK := first, true
+	for members[want] && wantOK {
+		wantOK = want != last
+		want = want.Plus(1)
+	}
+	if ok != wantOK || ok && gap != want {
+		t.Fatalf("gap from %v to %v is %v, %t; want %v, %t", first, last, gap, ok, want, wantOK)
+	}
+}
+
+// The depth of the tree is logarithmic when members come and go in the orders
+// that unbalance naive trees.
+func TestSetStaysShallow(t *testing.T) {
+	const n = 1 << 14
+	orders := map[string]func(i uint64) uint64{
+		"rising":         func(i uint64) uint64 { return i },
+		"falling":        func(i uint64) uint64 { return n - 1 - i },
+		"from both ends": func(i uint64) uint64 { return [2]uint64{i / 2, n - 1 - i/2}[i%2] },
+		"from inside":    func(i uint64) uint64 { return [2]uint64{n/2 + i/2, n/2 - 1 - i/2}[i%2] },
+		"scattered":      func(i uint64) uint64 { return i * 40503 % n },
+	}
+	for name, order := range orders {
+		var s set
+		for i := range uint64(n) {
+			s.add(num(7, order(i)*chunkSize))
+		}
+		if depth := s.root.check(t, addr.Number{}, highest); depth > 30 {
+			t.Errorf("%s: depth %d of %d chunks", name, depth, s.root.chunks)
+		}
+		for i := range uint64(n * 15 / 16) {
+			s.remove(num(7, order(i)*chunkSize))
+		}
+		if depth := s.root.check(t, addr.Number{}, highest); depth > 21 {
+			t.Errorf("%s: depth %d of %d chunks after removals", name, depth, s.root.chunks)
+		}
+	}
+}
+
+// Taking away what is on top again and again draws on one side only.
+func TestSetStaysInBalanceAsItsTopIsRemoved(t *testing.T) {
+	var s set
+	for i := range uint64(1 << 10) {
+		s.add(num(7, i*chunkSize))
+	}
+	for s.root != nil {
+		s.remove(s.root.base)
+		s.root.check(t, addr.Number{}, highest)
+	}
+}
+
+func TestGapAtTheEdges(t *testing.T) {
+	tests := []struct {
+		name        string
+		members     []addr.Number
+		first, last addr.Number
+		want        addr.Number
+		wantNone    bool
+	}{
+		{"an empty set", nil, num(0, 5), num(0, 5), num(0, 5), false},
+		{"all of IPv6, empty", nil, num(0, 0), highest, num(0, 0), false},
+		{"all of IPv6, first held", []addr.Number{num(0, 0)}, num(0, 0), highest, num(0, 1), false},
+		{"only the highest address, held", []addr.Number{highest}, highest, highest, num(0, 0), true},
+		{"the last two, the highest held", []addr.Number{highest}, highest.Minus(num(0, 1)), highest, highest.Minus(num(0, 1)), false},
+		{"2^64-1 addresses above the only member", []addr.Number{num(0, 0)}, num(0, 1), num(1, 0), num(0, 1), false},
+		{"2^64 addresses and nothing held in them", []addr.Number{num(9, 9)}, num(1, 0), num(1, math.MaxUint64), num(1, 0), false},
+		{"across the words", []addr.Number{num(0, math.MaxUint64)}, num(0, math.MaxUint64), num(1, 0), num(1, 0), false},
+		{"first in the middle of its chunk", []addr.Number{num(0, 1), num(0, 70), num(0, 71)}, num(0, 70), num(0, 99), num(0, 72), false},
+		{"members below first in its chunk only", []addr.Number{num(0, 64), num(0, 65)}, num(0, 70), num(0, 99), num(0, 70), false},
+		{"the gap is the last", []addr.Number{num(0, 62), num(0, 63), num(0, 65)}, num(0, 62), num(0, 64), num(0, 64), false},
+		{"the gap is beyond the last", []addr.Number{num(0, 62), num(0, 63)}, num(0, 62), num(0, 63), num(0, 0), true},
+	}
+	for _, tt := range tests {
+		var s set
+		for _, m := range tt.members {
+			s.add(m)
+		}
+		got, ok := s.gap(tt.first, tt.last)
+		if ok == tt.wantNone || ok && got != tt.want {
+			t.Errorf("%s: got %v, %t; want %v", tt.name, got, ok, tt.want)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package ipam
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// join returns the address of family f that Services with the same sharing key have in
+// one of groups. It refuses if only a port keeps the Service from that address, because
+// Services that share want one address. It returns the zero address if there is no
+// address to share.
+func (c *chooser) join(groups []*Group, f addr.Family) (netip.Addr, *Refusal) {
+	var refusals []*Refusal
+	namespace := c.r.Namespace
+	if slices.ContainsFunc(groups, func(g *Group) bool { return g.SharedAcrossNamespaces }) {
+		namespace = "" // of any
+	}
+	for _, a := range c.Store.Shared(c.r.SharingKey, namespace, f) {
+		g, p, ok := c.Groups.GroupOf(a)
+		if !ok || !among(groups, g) || !c.offers(p, a) || slices.Contains(c.has, a) {
+			continue
+		}
+		err := c.keptFrom(a)
+		if err == nil {
+			return a, nil
+		}
+		if held := (*HeldError)(nil); errors.As(err, &held) && held.Reason == HeldByPort {
+			refusals = append(refusals, c.taken(held, g.DisplayName()))
+		}
+	}
+	return netip.Addr{}, merge(refusals)
+}
+
+// taken refuses an address of a group that another Service holds.
+func (c *chooser) taken(held *HeldError, group string) *Refusal {
+	refusal := &Refusal{Metric: metricKey, Pool: group, Reason: ReasonInUse, needs: []Need{{Addr: held.Addr}}}
+	switch {
+	case held.Reason == HeldByPort:
+		refusal.Metric, refusal.Reason = metricPort, ReasonPortConflict
+		refusal.Message = fmt.Sprintf("%s is shared by its key, but its port %s is already in use by %s; "+
+			"change the port of one of the two Services, or the annotation %s of this one", held.Addr, held.Port, held.By, service.AnnotationSharing)
+	case held.Reason == HeldByNamespace:
+		refusal.Reason = ReasonOtherNamespace
+		refusal.Message = fmt.Sprintf("%s was asked for, but is already in use by %s of another namespace, and its ServiceGroup does not have "+
+			"shareAcrossNamespaces; ask for another address", held.Addr, held.By)
+	case c.r.SharingKey != "":
+		refusal.Message = fmt.Sprintf("%s was asked for, but is already in use by %s, which does not share it by this key; "+
+			"ask for another address, or give both Services the same annotation %s", held.Addr, held.By, service.AnnotationSharing)
+	default:
+		refusal.Message = fmt.Sprintf("%s was asked for, but is already in use by %s; ask for another address", held.Addr, held.By)
+	}
+	return refusal
+}
+
+// collisions says which of addresses the Service cannot share as it wants to, with one
+// refusal for each. It keeps them all.
+func (c *chooser) collisions(addresses []netip.Addr) []*Refusal {
+	var refusals []*Refusal
+	var about netip.Addr
+	for _, collision := range c.Store.Collisions(c.me) {
+		if collision.Addr != about && slices.Contains(addresses, collision.Addr) {
+			refusals = append(refusals, c.collision(collision))
+		}
+		about = collision.Addr
+	}
+	return refusals
+}
+
+// collision says what is in the way of the Service on an address that it has.
+func (c *chooser) collision(held *HeldError) *Refusal {
+	refusal := &Refusal{Metric: metricKey, Pool: noPool, Reason: ReasonSharingConflict, needs: []Need{{Addr: held.Addr}}}
+	if g, _, ok := c.Groups.GroupOf(held.Addr); ok {
+		refusal.Pool = g.DisplayName()
+	}
+	const cure = ", or set the annotation " + service.AnnotationReevaluate + `: "true" to get another address`
+	if held.Reason == HeldByPort {
+		refusal.Metric, refusal.Reason = metricPort, ReasonPortConflict
+		refusal.Message = fmt.Sprintf("port %s of %s is already in use by %s; change the port of one of the two Services"+cure, held.Port, held.Addr, held.By)
+		return refusal
+	}
+	refusal.Message = fmt.Sprintf("%s is shared with %s, which has another sharing key; give both Services the same annotation %s"+cure,
+		held.Addr, held.By, service.AnnotationSharing)
+	return refusal
+}
+
+// needsClusterPolicy reports whether the external traffic policy is Local and must not
+// be, because traffic would be lost. One node gets all traffic for an address. It need
+// not have an endpoint of the Service, or not one of each Service that shares the
+// address.
+func (c *chooser) needsClusterPolicy(addresses []netip.Addr) bool {
+	switch {
+	case !c.r.LocalPolicy || c.r.Leaving || len(addresses) == 0:
+		return false
+	case c.r.SharingKey != "":
+		return !c.r.AllowLocal || !c.alike(addresses)
+	}
+	return !c.r.AllowLocal && slices.ContainsFunc(addresses, c.local)
+}
+
+// alike reports whether all Services that share one of addresses have the pods of this
+// one. Then the address can follow the endpoints of all.
+func (c *chooser) alike(addresses []netip.Addr) bool {
+	return !slices.ContainsFunc(addresses, func(a netip.Addr) bool {
+		_, contended := c.Store.rival(a, c.me)
+		return contended || !c.Store.Alike(a, c.me)
+	})
+}

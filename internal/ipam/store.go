@@ -1,0 +1,218 @@
+package ipam
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// Owner is a Service that may hold addresses, as "namespace/name".
+type Owner string
+
+// Namespace is that of the Service.
+func (o Owner) Namespace() string {
+	namespace, _, _ := strings.Cut(string(o), "/")
+	return namespace
+}
+
+// Port is a port on which an owner listens.
+type Port struct {
+	Protocol string
+	Number   int32
+}
+
+func (p Port) String() string { return fmt.Sprintf("%d/%s", p.Number, p.Protocol) }
+
+// compare orders ports by number, so that people find theirs.
+func (p Port) compare(q Port) int {
+	return cmp.Or(cmp.Compare(p.Number, q.Number), cmp.Compare(p.Protocol, q.Protocol))
+}
+
+// Terms are what an owner wants of the addresses that it holds.
+type Terms struct {
+	// Key is the sharing key. Owners share an address only if they have the same
+	// key. An owner without a key wants addresses of its own.
+	Key string
+	// Selector says which pods serve the owner. It is "" if that is not known.
+	Selector string
+	// Local says that the owner relies on the other owners of its addresses to have
+	// the same pods: see Alike.
+	Local bool
+	// Foreign says that the owner is another controller's Service, and that the
+	// controller gave it the addresses.
+	Foreign bool
+	// Ports are those that no other owner may have on the same address.
+	Ports []Port
+}
+
+// TermsOf returns the terms under which the Service of r holds addresses.
+func TermsOf(r service.Request) Terms {
+	t := Terms{Key: r.SharingKey, Selector: r.Selector, Local: r.SharingKey != "" && r.LocalPolicy && r.AllowLocal}
+	for _, p := range r.Ports {
+		t.Ports = append(t.Ports, Port{Protocol: p.Protocol, Number: p.Number})
+	}
+	return t
+}
+
+// equal reports whether t and o have the same fields, with the ports in the same
+// order.
+func (t Terms) equal(o Terms) bool {
+	return t.Key == o.Key && t.Selector == o.Selector && t.Local == o.Local && t.Foreign == o.Foreign && slices.Equal(t.Ports, o.Ports)
+}
+
+// tidy returns t with a sorted copy of its ports, in which each port occurs once.
+func (t Terms) tidy() Terms {
+	t.Ports = slices.Compact(slices.SortedFunc(slices.Values(t.Ports), Port.compare))
+	return t
+}
+
+// wants reports whether p is one of the ports of t, which is tidy.
+func (t Terms) wants(p Port) bool {
+	_, found := slices.BinarySearchFunc(t.Ports, p, Port.compare)
+	return found
+}
+
+// Store says which owner holds which address, and under which terms. It knows no
+// pools: an owner keeps an address whose pool is gone.
+//
+// The Store keeps the terms of an owner once, however many addresses the owner holds.
+// They are in effect on each address that it holds alone. What is in effect on a shared
+// address is kept with the address: see sharers.
+//
+// Each method takes O(log n) steps for n held addresses, however large a pool is, and
+// one more step for each port that the owner asks for. A Store is not safe for
+// concurrent use: its user locks.
+type Store struct {
+	holdings map[netip.Addr]holding
+	// held are the addresses of each owner, sorted.
+	held map[Owner][]netip.Addr
+	// contenders are the owners that show an address and do not hold it, in order of
+	// arrival: see Show. contended are these addresses of each owner, sorted.
+	contenders map[netip.Addr][]Owner
+	contended  map[Owner][]netip.Addr
+	// terms are what the owners want, tidy. An owner that wants nothing has none.
+	terms map[Owner]Terms
+
+	// v4 and v6 find addresses that are free, or shared by a key.
+	v4, v6 index
+	// blocked are single addresses that are not handed out, with the reason.
+	blocked map[netip.Addr]string
+	// networks are not handed out either. The index does not know their addresses.
+	networks networks
+}
+
+// NewStore returns a Store in which no address is held.
+func NewStore() *Store {
+	return &Store{
+		holdings:   map[netip.Addr]holding{},
+		held:       map[Owner][]netip.Addr{},
+		contenders: map[netip.Addr][]Owner{},
+		contended:  map[Owner][]netip.Addr{},
+		terms:      map[Owner]Terms{},
+		v4:         index{shared: map[sharing]*set{}},
+		v6:         index{shared: map[sharing]*set{}},
+		blocked:    map[netip.Addr]string{},
+	}
+}
+
+// Holder returns the owner that holds a: of several, the one that came first.
+func (s *Store) Holder(a netip.Addr) (Owner, bool) {
+	h, ok := s.holdings[plain(a)]
+	return h.first, ok
+}
+
+// Holders returns all owners that hold a, in the order in which they came.
+func (s *Store) Holders(a netip.Addr) []Owner { return s.holdings[plain(a)].owners() }
+
+// Held returns the addresses that by holds, sorted.
+func (s *Store) Held(by Owner) []netip.Addr { return slices.Clone(s.held[by]) }
+
+// Key returns the sharing key in effect on a. It is "" if no owner holds a, or if one
+// has a for itself.
+func (s *Store) Key(a netip.Addr) string { return s.keyOf(s.holdings[plain(a)]) }
+
+// Shared returns the addresses of family f on which key is in effect and whose first
+// owner is of namespace, sorted. The namespace "" stands for all namespaces. Without a
+// key there are no such addresses.
+func (s *Store) Shared(key, namespace string, f addr.Family) []netip.Addr {
+	members := s.index(f).shared[sharing{key, namespace}]
+	if members == nil {
+		return nil
+	}
+	var shared []netip.Addr
+	for n := range members.all() {
+		shared = append(shared, n.Addr(f))
+	}
+	return shared
+}
+
+// Alike reports whether the other owners of a have the pods of by: they are of its
+// namespace and have its selector.
+func (s *Store) Alike(a netip.Addr, by Owner) bool {
+	selector := s.terms[by].Selector
+	for _, o := range s.Holders(a) {
+		if o != by && (selector == "" || s.terms[o].Selector != selector || o.Namespace() != by.Namespace()) {
+			return false
+		}
+	}
+	return true
+}
+
+// Locals returns the owners of a, other than by, that rely on each other to have the
+// same pods.
+func (s *Store) Locals(a netip.Addr, by Owner) []Owner {
+	return slices.DeleteFunc(s.Holders(a), func(o Owner) bool { return o == by || !s.terms[o].Local })
+}
+
+// Terms returns the terms that Grant last noted for by, with the ports sorted.
+func (s *Store) Terms(by Owner) Terms {
+	t := s.terms[by]
+	t.Ports = slices.Clone(t.Ports)
+	return t
+}
+
+// Grant notes the terms under which by holds its addresses and will hold others.
+//
+// The other owners of an address limit what takes effect there. An owner that had a
+// port first keeps the port; when it gives the port up, the next owner that wants it
+// gets it. The key of an address changes only when all of its owners want the same
+// other key, so the key of an owner that holds an address alone always does.
+// Collisions tells what is not in effect.
+func (s *Store) Grant(by Owner, want Terms) {
+	had := s.terms[by]
+	if had.equal(want) {
+		return
+	}
+	if want = want.tidy(); had.equal(want) {
+		return
+	}
+	if want.equal(Terms{}) {
+		delete(s.terms, by)
+	} else {
+		s.terms[by] = want
+	}
+	for _, a := range s.held[by] {
+		h := s.holdings[a]
+		was := use{true, sharing{had.Key, by.Namespace()}}
+		if h.sharers != nil {
+			was = s.useOf(h)
+			h.sharers.change(by, had, want)
+		}
+		s.reindex(a, was, s.useOf(h))
+	}
+}
+
+// Drop forgets the terms of by, unless it holds an address.
+func (s *Store) Drop(by Owner) {
+	if len(s.held[by])+len(s.contended[by]) == 0 {
+		delete(s.terms, by)
+	}
+}
+
+// plain returns a in the one form that the Store uses.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

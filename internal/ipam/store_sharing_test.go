@@ -1,0 +1,297 @@
+package ipam_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/ipam"
+)
+
+// terms are written as a key and ports: "web 80/TCP 53/UDP", or "- 80/TCP"
+// without a key.
+func terms(text string) (t ipam.Terms) {
+	for i, word := range strings.Fields(text) {
+		if i == 0 {
+			t.Key = strings.Trim(word, "-")
+			continue
+		}
+		number, protocol, _ := strings.Cut(word, "/")
+		n, err := strconv.ParseInt(number, 10, 32)
+		if err != nil {
+			panic(err)
+		}
+		t.Ports = append(t.Ports, ipam.Port{Protocol: protocol, Number: int32(n)})
+	}
+	return t
+}
+
+const (
+	addrV4 = "192.0.2.1"
+	addrV6 = "2001:db8::2"
+)
+
+// do takes the steps of a story, one a line, and returns what came of them: the
+// refusals in their order, and at the end who holds what under which terms.
+func do(t *testing.T, steps string) string {
+	t.Helper()
+	b, told := ipam.NewStore(), strings.Builder{}
+	owners := map[ipam.Owner]bool{}
+	for step := range strings.Lines(steps) {
+		f := strings.Fields(step)
+		if len(f) == 0 {
+			continue
+		}
+		by := ipam.Owner(f[1])
+		owners[by] = true
+		var err error
+		switch f[0] {
+		case "grant":
+			b.Grant(by, terms(strings.Join(f[2:], " ")))
+		case "hold":
+			err = b.Hold(ip(f[2]), by, false)
+		case "hold-wide":
+			err = b.Hold(ip(f[2]), by, true)
+		case "adopt":
+			err = b.Adopt(ip(f[2]), by)
+		case "release":
+			b.Release(ip(f[2]), by)
+		case "block":
+			b.SetBlocked(map[netip.Addr]string{ip(f[1]): "address of node node-1"})
+		default:
+			t.Fatalf("no such step: %s", step)
+		}
+		if err != nil {
+			fmt.Fprintf(&told, "refused: %v\n", err)
+		}
+	}
+	for _, a := range []string{addrV4, addrV6} {
+		for _, by := range b.Holders(ip(a)) {
+			fmt.Fprintf(&told, "%s: %s", a, by)
+			for _, c := range b.Collisions(by) {
+				switch {
+				case c.Addr != ip(a):
+				case c.Reason == ipam.HeldByPort:
+					fmt.Fprintf(&told, ", its port %s is with %s", c.Port, c.By)
+				default:
+					fmt.Fprintf(&told, ", its %s is not that of %s", c.Reason, c.By)
+				}
+			}
+			told.WriteString("\n")
+		}
+	}
+	return told.String()
+}
+
+func TestAnAddressIsSharedByItsTerms(t *testing.T) {
+	tests := []struct{ name, steps, want string }{
+		{"nobody shares without a key",
+			`hold a/1 192.0.2.1
+			 grant a/2 - 81/TCP
+			 hold a/2 192.0.2.1`,
+			`refused: 192.0.2.1 is held by a/1
+192.0.2.1: a/1
+`},
+		{"the same key and other ports",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 80/UDP 443/TCP
+			 grant a/3 k
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 hold a/3 192.0.2.1`,
+			`192.0.2.1: a/1
+192.0.2.1: a/2
+192.0.2.1: a/3
+`},
+		{"a key only one of them has",
+			`grant a/1 k 80/TCP
+			 hold a/1 192.0.2.1
+			 grant a/2 K 81/TCP
+			 hold a/2 192.0.2.1
+			 hold a/3 192.0.2.1`,
+			`refused: 192.0.2.1 is held by a/1
+refused: 192.0.2.1 is held by a/1
+192.0.2.1: a/1
+`},
+		{"the same port: the first in the list that is taken",
+			`grant a/1 k 443/TCP 80/TCP
+			 hold a/1 192.0.2.1
+			 grant a/2 k 443/TCP 80/UDP 80/TCP
+			 hold a/2 192.0.2.1`,
+			`refused: port 80/TCP of 192.0.2.1 is held by a/1
+192.0.2.1: a/1
+`},
+		{"a port that the second of them has",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 grant a/3 k 81/TCP
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 hold a/3 192.0.2.1`,
+			`refused: port 81/TCP of 192.0.2.1 is held by a/2
+192.0.2.1: a/1
+192.0.2.1: a/2
+`},
+		{"other namespaces share only wide",
+			`grant a/1 k 80/TCP
+			 grant b/1 k 81/TCP
+			 grant a/2 k 82/TCP
+			 hold a/1 192.0.2.1
+			 hold b/1 192.0.2.1
+			 hold-wide b/1 192.0.2.1
+			 hold a/2 192.0.2.1`,
+			`refused: 192.0.2.1 is held by a/1 of another namespace
+refused: 192.0.2.1 is held by b/1 of another namespace
+192.0.2.1: a/1
+192.0.2.1: b/1
+`},
+		{"a blocked address gets no more tenants",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 hold a/1 192.0.2.1
+			 block 192.0.2.1
+			 hold a/2 192.0.2.1
+			 hold a/1 192.0.2.1`,
+			`refused: 192.0.2.1 cannot be handed out: address of node node-1
+192.0.2.1: a/1
+`},
+		{"what is from before stays, whatever the ports and namespaces",
+			`grant a/1 k 80/TCP
+			 grant b/1 k 80/TCP 81/TCP
+			 grant a/2 l
+			 adopt a/1 2001:db8::2
+			 adopt b/1 2001:db8::2
+			 adopt a/2 2001:db8::2
+			 adopt a/3 2001:db8::2`,
+			`refused: 2001:db8::2 is held by a/1
+refused: 2001:db8::2 is held by a/1
+2001:db8::2: a/1
+2001:db8::2: b/1, its port 80/TCP is with a/1
+`},
+		{"a port given up is free at once",
+			`grant a/1 k 80/TCP 81/TCP
+			 hold a/1 192.0.2.1
+			 grant a/2 k 81/TCP
+			 grant a/1 k 80/TCP
+			 hold a/2 192.0.2.1`,
+			`192.0.2.1: a/1
+192.0.2.1: a/2
+`},
+		{"a port that another has stays with it, and is next for who wants it",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 grant a/3 k 82/TCP
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 hold a/3 192.0.2.1
+			 grant a/3 k 80/TCP
+			 grant a/2 k 80/TCP
+			 release a/1 192.0.2.1`,
+			`192.0.2.1: a/2, its port 80/TCP is with a/3
+192.0.2.1: a/3
+`},
+		{"a sole tenant has its way",
+			`grant a/1 k 80/TCP
+			 hold a/1 192.0.2.1
+			 grant a/1 l 80/TCP
+			 grant a/2 l 81/TCP
+			 hold a/2 192.0.2.1`,
+			`192.0.2.1: a/1
+192.0.2.1: a/2
+`},
+		{"a sole tenant may want to be alone",
+			`grant a/1 k 80/TCP
+			 hold a/1 192.0.2.1
+			 grant a/1 - 80/TCP
+			 grant a/2 k 81/TCP
+			 hold a/2 192.0.2.1`,
+			`refused: 192.0.2.1 is held by a/1
+192.0.2.1: a/1
+`},
+		{"another key is not in effect while others have the old one",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 grant a/1 l 80/TCP
+			 grant a/3 l 82/TCP
+			 hold a/3 192.0.2.1
+			 grant a/3 k 82/TCP
+			 hold a/3 192.0.2.1`,
+			`refused: 192.0.2.1 is held by a/1
+192.0.2.1: a/1, its key is not that of a/2
+192.0.2.1: a/2
+192.0.2.1: a/3
+`},
+		{"until the others are gone",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 grant a/1 l 80/TCP
+			 release a/2 192.0.2.1
+			 grant a/3 l 82/TCP
+			 hold a/3 192.0.2.1`,
+			`192.0.2.1: a/1
+192.0.2.1: a/3
+`},
+		{"or want it too",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 grant a/1 l 80/TCP
+			 grant a/2 l 81/TCP`,
+			`192.0.2.1: a/1
+192.0.2.1: a/2
+`},
+		{"or all who are left want it",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 grant a/3 k 82/TCP
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 hold a/3 192.0.2.1
+			 grant a/1 l 80/TCP
+			 grant a/3 l 82/TCP
+			 release a/2 192.0.2.1`,
+			`192.0.2.1: a/1
+192.0.2.1: a/3
+`},
+		{"two cannot both be alone",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 grant a/1
+			 grant a/2`,
+			`192.0.2.1: a/1, its key is not that of a/2
+192.0.2.1: a/2, its key is not that of a/1
+`},
+		{"terms are in effect wherever they can be",
+			`grant a/1 k 80/TCP
+			 grant a/2 k 81/TCP
+			 hold a/1 192.0.2.1
+			 hold a/2 192.0.2.1
+			 hold a/2 2001:db8::2
+			 grant a/2 l 80/TCP
+			 grant a/3 l
+			 hold a/3 2001:db8::2`,
+			`192.0.2.1: a/1
+192.0.2.1: a/2, its key is not that of a/1, its port 80/TCP is with a/1
+2001:db8::2: a/2
+2001:db8::2: a/3
+`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, do(t, tt.steps)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

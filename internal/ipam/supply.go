@@ -1,0 +1,110 @@
+package ipam
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+// give returns what the Service gets of family f from g: one address, or one of every
+// pool.
+func (c *chooser) give(g *Group, f addr.Family) []netip.Addr {
+	if c.multi(*g) {
+		return c.everyPool(*g, f, nil)
+	}
+	for _, p := range c.poolsOf(*g, f) {
+		if a, ok := c.next(p); ok {
+			return []netip.Addr{a}
+		}
+	}
+	return nil
+}
+
+// poolsOf returns the pools of g that have addresses of family f, in the order in which
+// they are tried. An address that was chosen for this Service before does not count as
+// in use, so that it is chosen again.
+func (c *chooser) poolsOf(g Group, f addr.Family) []Pool {
+	pools := slices.DeleteFunc(slices.Clone(g.Pools), func(p Pool) bool { return p.Family() != f })
+	if !c.balances(g) || len(pools) < 2 {
+		return pools
+	}
+	used := func(p Pool) int64 { return c.Store.InUse(p) - int64(len(c.pending(p))) }
+	slices.SortStableFunc(pools, func(p, q Pool) int { return cmp.Compare(used(p), used(q)) })
+	return pools
+}
+
+// balances reports whether the Service takes addresses from the least used pool of g.
+// Services that share want the same address, in whichever pool it is.
+func (c *chooser) balances(g Group) bool { return g.BalancePools && c.r.SharingKey == "" }
+
+// next returns an address of p: one that was chosen for the Service before and is not
+// written yet, or else the lowest that is free.
+func (c *chooser) next(p Pool) (netip.Addr, bool) {
+	for _, a := range c.pending(p) {
+		if c.offers(p, a) {
+			return a, true
+		}
+	}
+	return c.Store.Next(p)
+}
+
+// pending returns the addresses of p that the Service holds in the Store and does not
+// have.
+func (c *chooser) pending(p Pool) []netip.Addr {
+	var pending []netip.Addr
+	for _, a := range c.booked {
+		if p.Contains(a) && !slices.Contains(c.has, a) {
+			pending = append(pending, a)
+		}
+	}
+	return pending
+}
+
+// exhausted says that groups have no address of family f left.
+func (c *chooser) exhausted(groups []*Group, f addr.Family) *Refusal {
+	able := slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return !g.hasFamily(f) })
+	if len(able) == 0 {
+		verb := "has"
+		if len(groups) > 1 {
+			verb = "have"
+		}
+		return &Refusal{Metric: metricNoPool, Pool: groups[0].DisplayName(), Reason: ReasonNoPool, lacking: true, Message: fmt.Sprintf(
+			"%s %s no %s range: no available addresses for %s; add one, or change the ipFamilies of the Service", pools(groups), verb, f, c.r.Key())}
+	}
+	refusal := &Refusal{Metric: metricExhausted, Pool: able[0].DisplayName(), Reason: ReasonExhausted, lacking: true, Message: fmt.Sprintf(
+		"%s exhausted: no available addresses for %s (%s)", pools(able), c.r.Key(), f)}
+	var drained, skipped int
+	for _, g := range able {
+		d, s := c.idle(*g, f)
+		drained, skipped = drained+d, skipped+s
+		if d+s < len(c.poolsOf(*g, f)) {
+			refusal.needs = append(refusal.needs, Need{Group: g.Ref(), Family: f})
+		}
+	}
+	if skipped > 0 {
+		refusal.Metric, refusal.Reason = metricMultiPool, ReasonMultiPool
+		refusal.Message = fmt.Sprintf("no IPs allocated for service %s: %d ranges skipped (no active nodes); no available addresses in %s (%s)",
+			c.r.Key(), skipped, pools(able), f)
+	}
+	if drained > 0 {
+		refusal.Message += fmt.Sprintf("; %d of its ranges are being drained", drained)
+	}
+	return refusal
+}
+
+// idle counts the pools of g of family f that give nothing even if they are not full:
+// those that are drained, and those that no node is near.
+func (c *chooser) idle(g Group, f addr.Family) (drained, skipped int) {
+	for _, p := range c.poolsOf(g, f) {
+		switch {
+		case p.Draining:
+			drained++
+		case c.multi(g) && c.homeless(g, p):
+			skipped++
+		}
+	}
+	return drained, skipped
+}

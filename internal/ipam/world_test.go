@@ -1,0 +1,277 @@
+package ipam_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// group is a group of pairs of pool and subnet.
+func group(t testing.TB, name string, announce ipam.Announce, texts ...string) ipam.Group {
+	t.Helper()
+	g := ipam.Group{Namespace: "purelb-system", Name: name, Announce: announce}
+	for i := 0; i < len(texts); i += 2 {
+		p, err := ipam.ParsePool(texts[i], texts[i+1], "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Pools = append(g.Pools, p)
+	}
+	return g
+}
+
+// cluster has a local group "default" of four addresses in two pools of either
+// family, a remote group "far", an automatic one "auto", groups "four" and "six" of one
+// family, and one that is refused. Node node-2 has an address of the default
+// group, and the Service default/other another.
+func cluster(t testing.TB) ipam.Cluster {
+	t.Helper()
+	alias := group(t, "alias", ipam.AnnounceRemote, "198.51.100.128/30", "198.51.100.128/30")
+	alias.Alias = "nickname"
+	quick := group(t, "quick", ipam.AnnounceLocal, "2001:db8:7::1-2001:db8:7::2", "2001:db8:7::/64")
+	quick.SkipIPv6DAD = true
+	c := ipam.Cluster{
+		Groups: ipam.Groups{
+			Usable: []ipam.Group{
+				group(t, "default", ipam.AnnounceLocal,
+					"192.0.2.1-192.0.2.2", "192.0.2.0/24", "192.0.2.100-192.0.2.101", "192.0.2.0/24",
+					"2001:db8::1-2001:db8::2", "2001:db8::/64", "2001:db8::100-2001:db8::101", "2001:db8::/64"),
+				group(t, "far", ipam.AnnounceRemote, "198.51.100.0/28", "198.51.100.0/28", "2001:db8:5::/120", "2001:db8:5::/64"),
+				group(t, "auto", ipam.AnnounceAuto, "203.0.113.1-203.0.113.9", "203.0.113.0/24", "2001:db8:6::1-2001:db8:6::9", "2001:db8:6::/64"),
+				group(t, "four", ipam.AnnounceLocal, "192.0.2.200-192.0.2.201", "192.0.2.0/24"),
+				group(t, "six", ipam.AnnounceLocal, "2001:db8::200-2001:db8::201", "2001:db8::/64"),
+				alias, quick,
+			},
+			Refused: []ipam.RefusedGroup{
+				{Namespace: "purelb-system", Name: "bad", Reason: "ParseError", Message: "spec.local.v4pools[0].pool: the range is reversed"},
+				{Namespace: "default", Name: "away", OutOfScope: true, Message: "move it to purelb-system"},
+			},
+		},
+		Store:   ipam.NewStore(),
+		Subnets: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
+	}
+	hold(t, c, "default/other", "192.0.2.101", "2001:db8::101")
+	c.Store.SetBlocked(map[netip.Addr]string{
+		netip.MustParseAddr("192.0.2.1"):   "an address of node node-2",
+		netip.MustParseAddr("2001:db8::1"): "an address of node node-2",
+	})
+	return c
+}
+
+// hold has a Service hold addresses, by its right or not: see example.before. It
+// contends for those behind a "!", which others hold.
+func hold(t testing.TB, c ipam.Cluster, who string, addresses ...string) {
+	t.Helper()
+	name, terms, _ := strings.Cut(who, "+")
+	by := ipam.Owner(name)
+	if terms != "" {
+		c.Store.Grant(by, termsOf(t, terms))
+	}
+	for _, a := range addresses {
+		if contended, is := strings.CutPrefix(a, "!"); is {
+			c.Store.Show(netip.MustParseAddr(contended), by)
+			continue
+		}
+		if err := c.Store.Adopt(netip.MustParseAddr(a), by); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// termsOf reads terms of the form "key:80:443", with a selector behind an "@".
+func termsOf(t testing.TB, text string) ipam.Terms {
+	t.Helper()
+	text, selector, _ := strings.Cut(text, "@")
+	fields := strings.Split(text, ":")
+	terms := ipam.Terms{Key: fields[0], Selector: selector}
+	for _, f := range fields[1:] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		terms.Ports = append(terms.Ports, ipam.Port{Protocol: "TCP", Number: int32(n)})
+	}
+	return terms
+}
+
+// web is what default/web asks for: "4", "6", "46", "64" are families; "4+6"
+// would be nice to have both.
+func web(families string, change ...func(*service.Request)) service.Request {
+	r := service.Request{Namespace: "default", Name: "web", Policy: service.All}
+	for _, f := range families {
+		switch f {
+		case '4':
+			r.Families = append(r.Families, addr.V4)
+		case '6':
+			r.Families = append(r.Families, addr.V6)
+		case '+':
+			r.Policy = service.Some
+		case '|':
+			r.Policy = service.One
+		}
+	}
+	for _, c := range change {
+		c(&r)
+	}
+	return r
+}
+
+func of(name string) func(*service.Request) { return func(r *service.Request) { r.Group = name } }
+
+func asking(addresses ...string) func(*service.Request) {
+	return func(r *service.Request) { r.Asked = addrs(addresses...) }
+}
+
+func holding(addresses ...string) func(*service.Request) {
+	return func(r *service.Request) { r.Held = addrs(addresses...) }
+}
+
+func from(name, poolType string) func(*service.Request) {
+	return func(r *service.Request) { r.From, r.PoolType = name, poolType }
+}
+
+// sharing has the Service share addresses by a key, with TCP ports.
+func sharing(key string, ports ...int32) func(*service.Request) {
+	return func(r *service.Request) {
+		r.SharingKey, r.Ports = key, nil
+		for _, n := range ports {
+			r.Ports = append(r.Ports, service.Port{Protocol: "TCP", Number: n})
+		}
+	}
+}
+
+func selecting(pairs ...string) func(*service.Request) {
+	return func(r *service.Request) { r.Selector = strings.Join(pairs, ",") }
+}
+
+func multiPool(on bool) func(*service.Request) {
+	return func(r *service.Request) { r.MultiPool = &on }
+}
+
+func in(namespace string) func(*service.Request) {
+	return func(r *service.Request) { r.Namespace = namespace }
+}
+
+func labelled(pairs ...string) func(*service.Request) {
+	return func(r *service.Request) {
+		r.Labels = map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			r.Labels[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+func allowLocal(r *service.Request)  { r.AllowLocal = true }
+func anew(r *service.Request)        { r.Reevaluate = true }
+func leaving(r *service.Request)     { r.Leaving = true }
+func localPolicy(r *service.Request) { r.LocalPolicy = true }
+
+func addrs(texts ...string) []netip.Addr {
+	var all []netip.Addr
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+// show prints a choice: addresses, where they are from, the condition, and what
+// else there is to do.
+func show(c ipam.Choice) string {
+	var b strings.Builder
+	r := c.Result
+	var texts []string
+	for _, a := range r.Addresses {
+		texts = append(texts, a.String())
+	}
+	if len(texts) > 0 {
+		fmt.Fprintf(&b, "%s from %s (%s)\n", strings.Join(texts, " "), r.From, r.PoolType)
+	}
+	if r.SkipIPv6DAD {
+		b.WriteString("skip DAD\n")
+	}
+	fmt.Fprintf(&b, "%t %s: %s\n", r.Allocated, r.Reason, r.Message)
+	if c.Refusal != nil {
+		fmt.Fprintf(&b, "refused: pool %s, %s\n", c.Refusal.Pool, c.Refusal.Metric)
+	}
+	for _, n := range c.Needs {
+		switch {
+		case n.SharingKey != "":
+			fmt.Fprintf(&b, "needs a share of %s\n", strings.TrimPrefix(n.Namespace+"/"+n.SharingKey, "/"))
+		case n.Addr.IsValid():
+			fmt.Fprintf(&b, "needs %s\n", n.Addr)
+		default:
+			fmt.Fprintf(&b, "needs %s of %s\n", n.Family, n.Group)
+		}
+	}
+	if c.ClusterPolicy {
+		b.WriteString("policy Cluster\n")
+	}
+	if r.Reevaluated {
+		b.WriteString("re-evaluated\n")
+	}
+	for _, n := range c.Counts {
+		fmt.Fprintf(&b, "count %s of %s\n", n.Kind, n.Pool)
+	}
+	for _, n := range c.Notes {
+		kind := ""
+		if n.Warning {
+			kind = "Warning "
+		}
+		fmt.Fprintf(&b, "%s%s: %s\n", kind, n.Reason, n.Message)
+	}
+	return b.String()
+}
+
+// example is a choice, and what it must be.
+type example struct {
+	name    string
+	request service.Request
+	// before has Services hold addresses, as "namespace/name address ...", and
+	// share them if the name has a key and ports: "namespace/name+key:80:443".
+	before []string
+	// change changes the cluster.
+	change func(*ipam.Cluster)
+	want   string
+}
+
+// check chooses for each example in a cluster of its own: once, and once more
+// after what was chosen is held, as it is until it has been written.
+func check(t *testing.T, tests []example) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := cluster(t)
+			if tt.change != nil {
+				tt.change(&c)
+			}
+			for _, line := range tt.before {
+				f := strings.Fields(line)
+				hold(t, c, f[0], f[1:]...)
+			}
+			me := ipam.Owner(tt.request.Key())
+			c.Store.Grant(me, ipam.TermsOf(tt.request))
+			choice := c.Choose(tt.request)
+			got := show(choice)
+			if diff := cmp.Diff(strings.TrimLeft(tt.want, "\n"), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if again := show(c.Choose(tt.request)); again != got {
+				t.Errorf("chosen again it is\n%s", again)
+			}
+			for _, a := range choice.Result.Addresses {
+				_ = c.Store.Adopt(a, me)
+			}
+			if again := show(c.Choose(tt.request)); again != got {
+				t.Errorf("chosen again after it is held it is\n%s", again)
+			}
+		})
+	}
+}

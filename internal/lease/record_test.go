@@ -1,0 +1,108 @@
+package lease
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// written is the Lease that says r.
+func written(r Record) *coordinationv1.Lease {
+	o := &coordinationv1.Lease{}
+	New(Options{Node: "node-a", Duration: 10 * time.Second}).write(o, r, 10*time.Second, at(0))
+	return o
+}
+
+// many are n addresses.
+func many(n int) []netip.Addr {
+	var all []netip.Addr
+	for i := range n {
+		all = append(all, netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0a000000+uint32(i)))))
+	}
+	return all
+}
+
+func TestGatewaysAreReadAsWritten(t *testing.T) {
+	gateways := []netip.Addr{netip.MustParseAddr("192.0.2.254"), netip.MustParseAddr("2001:db8::fe")}
+	if got := Gateways(written(Record{Gateways: gateways})); !slices.Equal(got, gateways) {
+		t.Errorf("read %v", got)
+	}
+	without := written(Record{})
+	if _, ok := without.Annotations[AnnotationGateways]; ok {
+		t.Errorf("annotations of a node without gateways: %v", without.Annotations)
+	}
+	if got := Gateways(without); len(got) != 0 {
+		t.Errorf("an agent of an earlier version has gateways %v", got)
+	}
+	bad := &coordinationv1.Lease{}
+	bad.Annotations = map[string]string{AnnotationGateways: "nonsense, 192.0.2.1,,::ffff:192.0.2.2,fe80::1%eth0"}
+	if got := fmt.Sprint(Gateways(bad)); got != "[192.0.2.1 192.0.2.2 fe80::1]" {
+		t.Errorf("of a bad annotation %s are read", got)
+	}
+}
+
+func TestFewGatewaysAreWrittenAndRead(t *testing.T) {
+	o := written(Record{Gateways: many(1000)})
+	if got := Gateways(o); !slices.Equal(got, many(maxGateways)) {
+		t.Errorf("%d gateways are written", len(got))
+	}
+	o.Annotations[AnnotationGateways] = join(many(1000))
+	if got := Gateways(o); len(got) != maxGateways {
+		t.Errorf("%d gateways are read", len(got))
+	}
+}
+
+func TestClaimsAreReadAsWritten(t *testing.T) {
+	macs := []MAC{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}
+	claims := []Claim{
+		{netip.MustParseAddr("192.0.2.9"), MAC{2, 0, 0, 0, 0, 7}}, {netip.MustParseAddr("2001:db8::9"), MAC{2, 0, 0, 0, 0, 8}},
+	}
+	o := written(Record{MACs: macs, Claims: claims})
+	if got, said := MACs(o); !said || !slices.Equal(got, macs) {
+		t.Errorf("read MACs %v, %t", got, said)
+	}
+	if got := Claims(o); !slices.Equal(got, claims) {
+		t.Errorf("read claims %v of %q", got, o.Annotations[AnnotationClaims])
+	}
+	quiet := written(Record{})
+	if _, ok := quiet.Annotations[AnnotationClaims]; ok {
+		t.Errorf("annotations of an agent that heard nothing: %v", quiet.Annotations)
+	}
+	if got, said := MACs(quiet); !said || len(got) != 0 {
+		t.Errorf("a node without Ethernet has MACs %v, %t", got, said)
+	}
+	if got, said := MACs(&coordinationv1.Lease{}); said || len(got) != 0 {
+		t.Errorf("an agent of an earlier version tells MACs %v, %t", got, said)
+	}
+	bad := &coordinationv1.Lease{}
+	bad.Annotations = map[string]string{AnnotationClaims: "192.0.2.1,=02:00:00:00:00:01,192.0.2.2=here, 192.0.2.3=02:00:00:00:00:03,192.0.2.4=02:00:5e:10:00:00:00:01"}
+	if got := fmt.Sprint(Claims(bad)); got != "[192.0.2.3=02:00:00:00:00:03]" {
+		t.Errorf("of a bad annotation %s are read", got)
+	}
+}
+
+// The API server takes annotations of 256 KiB for an object.
+func TestLeasesStaySmall(t *testing.T) {
+	r := Record{}
+	for i := range 1000 {
+		a := netip.MustParseAddr(fmt.Sprintf("2001:db8:ffff:ffff:ffff:ffff:ffff:%x", 0x1000+i))
+		r.Gateways, r.MACs = append(r.Gateways, a), append(r.MACs, MAC{2, 0, 0, 0, 0, byte(i)})
+		r.Claims = append(r.Claims, Claim{a, MAC{2, 0, 0, 0, 0, 7}})
+	}
+	o, size := written(r), 0
+	for name, value := range o.Annotations {
+		size += len(name) + len(value)
+	}
+	if n := len(Claims(o)); n != MaxClaims || size > 10_000 {
+		t.Errorf("%d claims in annotations of %d bytes", n, size)
+	}
+	o.Annotations[AnnotationClaims], o.Annotations[AnnotationMACs] = join(r.Claims), join(r.MACs)
+	if macs, _ := MACs(o); len(Claims(o)) != MaxClaims || len(macs) != maxMACs {
+		t.Errorf("%d claims and %d MACs are read", len(Claims(o)), len(macs))
+	}
+}

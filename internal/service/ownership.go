@@ -1,0 +1,173 @@
+package service
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// Owner says whose a Service is: which controller decides its addresses.
+type Owner string
+
+const (
+	// Ours: PureLB decides. The status shows nothing but what PureLB gave.
+	Ours Owner = "ours"
+	// Adopted: PureLB decides. An earlier version gave the addresses, and wrote
+	// no list of them.
+	Adopted Owner = "adopted"
+	// Contested: PureLB decides, and the status shows addresses that it did not
+	// give.
+	Contested Owner = "contested"
+	// Anothers: another controller decides. PureLB does not write to the Service,
+	// except to take its own annotations and condition off it.
+	Anothers Owner = "another's"
+)
+
+// Ownership is what the allocator and the agents know of a Service before they
+// look at its addresses.
+type Ownership struct {
+	Owner Owner
+	// Reason says why the Service is another's; otherwise it is "".
+	Reason string
+	// Vouched are the addresses that PureLB gave, whether the status shows them
+	// or not. Those of a Service that is another's are leftovers.
+	Vouched []netip.Addr
+	// Shown are those of Vouched that the status shows, in its order. Agents
+	// announce these and no others. Of a Service that is another's there are none.
+	Shown []netip.Addr
+	// Strange are the other addresses that the status shows.
+	Strange []netip.Addr
+	// Classless says that the Service names no load balancer class.
+	Classless bool
+	// Contesting says that an allocator has restored the status before, and found
+	// it changed each time.
+	Contesting bool
+}
+
+// ReasonContested is the reason of ConditionAllocated on a Service whose status
+// another controller changes again and again.
+const ReasonContested = "StatusContested"
+
+// Displaced reports whether a contested Service without a class shows addresses
+// of another controller, and none of ours. An allocator that has not seen how it
+// came to this leaves the Service to the other controller, unless an allocator
+// before it has contested the status already: a restart does not decide a contest.
+func (o Ownership) Displaced() bool {
+	return o.Owner == Contested && o.Classless && len(o.Shown) == 0 && !o.Contesting
+}
+
+// OwnershipOf says whose svc is. byDefault says that new Services without a class
+// are ours.
+//
+// A Service without a class keeps the addresses that PureLB gave it when
+// byDefault is turned off. It becomes another's when another controller changes
+// its addresses.
+func OwnershipOf(svc *corev1.Service, byDefault bool) Ownership {
+	o := Ownership{Reason: unfit(svc), Vouched: vouched(svc), Classless: svc.Spec.LoadBalancerClass == nil}
+	if c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated); c != nil {
+		o.Contesting = c.Reason == ReasonContested
+	}
+	for _, a := range Ingress(svc) {
+		if slices.Contains(o.Vouched, a) {
+			o.Shown = append(o.Shown, a)
+		} else {
+			o.Strange = append(o.Strange, a)
+		}
+	}
+	if o.Reason == "" && o.Classless {
+		o.Reason = o.left(svc, byDefault)
+	}
+	switch {
+	case o.Reason != "":
+		o.Owner, o.Shown, o.Strange = Anothers, nil, Ingress(svc)
+	case len(o.Strange) > 0:
+		o.Owner = Contested
+	case len(o.Shown) > 0 && svc.Annotations[AnnotationAllocatedAddresses] == "":
+		o.Owner = Adopted
+	default:
+		o.Owner = Ours
+	}
+	return o
+}
+
+// left says why svc, which names no class, is left to another controller, or
+// returns "".
+func (o Ownership) left(svc *corev1.Service, byDefault bool) string {
+	intact := len(o.Shown) > 0 && len(o.Strange) == 0 && listed(svc)
+	given := len(svc.Status.LoadBalancer.Ingress) > 0 && len(o.Shown) == 0
+	switch {
+	case !byDefault && !intact:
+		return "no loadBalancerClass, and PureLB is not the default announcer"
+	case given && (len(o.Vouched) == 0 || !Branded(svc)):
+		return "another controller gave it its addresses"
+	}
+	return ""
+}
+
+// ReasonHeadless is the Reason of a Service without a cluster IP.
+const ReasonHeadless = "headless"
+
+// unfit says why svc can never be ours, or returns "".
+func unfit(svc *corev1.Service) string {
+	class := svc.Spec.LoadBalancerClass
+	switch {
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return "type is " + string(svc.Spec.Type) + ", not LoadBalancer"
+	case svc.Spec.ClusterIP == corev1.ClusterIPNone, svc.Spec.ClusterIP == "":
+		return ReasonHeadless
+	case class != nil && *class != ClassV1 && *class != ClassV2:
+		return "loadBalancerClass is " + *class
+	}
+	return ""
+}
+
+// vouched returns the addresses that PureLB says it gave to svc: by the list that
+// stands beside the brand, or by the condition, as versions without the list say
+// it. A brand without list and condition is of a version before both: it vouches
+// for all that the status shows.
+func vouched(svc *corev1.Service) []netip.Addr {
+	if list := ParseAddresses(svc.Annotations[AnnotationAllocatedAddresses]); len(list) > 0 {
+		return list
+	}
+	if c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated); c != nil {
+		return named(c.Message)
+	}
+	if Branded(svc) {
+		return Ingress(svc)
+	}
+	return nil
+}
+
+// listed reports whether svc names the addresses that PureLB gave, in its list or
+// in its condition.
+func listed(svc *corev1.Service) bool {
+	return svc.Annotations[AnnotationAllocatedAddresses] != "" ||
+		meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated) != nil
+}
+
+// named returns the addresses that the message of our condition begins with.
+func named(message string) []netip.Addr {
+	list, ok := strings.CutPrefix(message, assigned(nil))
+	if !ok {
+		return nil
+	}
+	list, _, _ = strings.Cut(list, " from pool ")
+	list, _, _ = strings.Cut(list, "; ")
+	return ParseAddresses(list)
+}
+
+// ParseAddresses reads addresses that are separated by commas, as
+// AnnotationAllocatedAddresses has them. It passes over what is no address that a
+// Service can have, and reads an address once.
+func ParseAddresses(text string) []netip.Addr {
+	var addresses []netip.Addr
+	for entry := range strings.SplitSeq(text, ",") {
+		if a, ok := usable(strings.TrimSpace(entry)); ok && len(addresses) < mostAddresses && !slices.Contains(addresses, a) {
+			addresses = append(addresses, a)
+		}
+	}
+	return addresses
+}

@@ -1,0 +1,125 @@
+package service_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/service"
+)
+
+// said has our condition say message.
+func said(message string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue, Message: message}}
+	}
+}
+
+// contesting has our condition say that the status is contested.
+func contesting(s *corev1.Service) { s.Status.Conditions[0].Reason = service.ReasonContested }
+
+// listing has the brand and the list name these addresses.
+func listing(addresses string) func(*corev1.Service) {
+	return annotated(service.AnnotationAllocatedBy, service.Brand, service.AnnotationAllocatedAddresses, addresses)
+}
+
+func hostname(s *corev1.Service) {
+	s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+}
+
+// owned is an Ownership as text.
+func owned(o service.Ownership) string {
+	text := fmt.Sprintf("%s, shown %v, strange %v", o.Owner, o.Shown, o.Strange)
+	if o.Displaced() {
+		text += ", displaced"
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text
+}
+
+func TestOwnership(t *testing.T) {
+	const (
+		a, b    = "192.0.2.1", "192.0.2.2"
+		byOther = "another's, shown [], strange [192.0.2.2]: another controller gave it its addresses"
+		noClass = "no loadBalancerClass, and PureLB is not the default announcer"
+	)
+	brand := annotated(service.AnnotationAllocatedBy, service.Brand)
+	kind := func(kind corev1.ServiceType) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.Type = kind }
+	}
+	clusterIP := func(ip string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.ClusterIP = ip } }
+	tests := []struct {
+		name string
+		svc  *corev1.Service
+		// byDefault is what OwnershipOf returns when PureLB is the default
+		// announcer, otherwise when it is not; "" is for the same.
+		byDefault, otherwise string
+	}{
+		{"without a class", svc(), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},
+		{"the class of v1", svc(class(service.ClassV1)), "ours, shown [], strange []", ""},
+		{"the class of v2", svc(class(service.ClassV2)), "ours, shown [], strange []", ""},
+		{"another class", svc(class("example.com/lb")), "another's, shown [], strange []: loadBalancerClass is example.com/lb", ""},
+		{"another class with our leftovers", svc(class("example.com/lb"), listing(a), showing(a)),
+			"another's, shown [], strange [192.0.2.1]: loadBalancerClass is example.com/lb", ""},
+		{"another type with our leftovers", svc(kind("NodePort"), listing(a)), "another's, shown [], strange []: type is NodePort, not LoadBalancer", ""},
+		{"headless", svc(clusterIP("None")), "another's, shown [], strange []: headless", ""},
+		{"without a cluster address", svc(clusterIP("")), "another's, shown [], strange []: headless", ""},
+
+		{"ours", svc(listing(a+","+b), showing(a, b)), "ours, shown [192.0.2.1 192.0.2.2], strange []", ""},
+		{"ours, beside a host name", svc(listing(a), showing(a), hostname), "ours, shown [192.0.2.1], strange []", ""},
+		{"ours, cleared", svc(listing(a)), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},
+		{"ours, of which one address is gone", svc(listing(a+","+b), showing(b)), "ours, shown [192.0.2.2], strange []", ""},
+		{"ours, with another address beside it", svc(listing(a), showing(a, b)), "contested, shown [192.0.2.1], strange [192.0.2.2]",
+			"another's, shown [], strange [192.0.2.1 192.0.2.2]: " + noClass},
+		{"ours, replaced", svc(listing(a), showing(b)), "contested, shown [], strange [192.0.2.2], displaced",
+			"another's, shown [], strange [192.0.2.2]: " + noClass},
+		{"ours, replaced, and contested before", svc(listing(a), showing(b), said("Assigned "+a), contesting), "contested, shown [], strange [192.0.2.2]",
+			"another's, shown [], strange [192.0.2.2]: " + noClass},
+		{"ours by its class, replaced", svc(class(service.ClassV2), listing(a), showing(b)), "contested, shown [], strange [192.0.2.2]", ""},
+		{"ours by its class, served by another controller", svc(class(service.ClassV2), showing(b)), "contested, shown [], strange [192.0.2.2]", ""},
+		{"ours by its class, with a host name", svc(class(service.ClassV2), hostname), "ours, shown [], strange []", ""},
+
+		{"given by another controller", svc(showing(b)), byOther, "another's, shown [], strange [192.0.2.2]: " + noClass},
+		{"given by another controller that writes no annotations", svc(showing(b), func(s *corev1.Service) { s.Annotations = nil }), byOther,
+			"another's, shown [], strange [192.0.2.2]: " + noClass},
+		{"given a host name by another controller", svc(hostname), "another's, shown [], strange []: another controller gave it its addresses",
+			"another's, shown [], strange []: " + noClass},
+		{"given by another controller after our refusal", svc(showing(b), said("pool exhausted")), byOther,
+			"another's, shown [], strange [192.0.2.2]: " + noClass},
+		{"given a host name after our refusal", svc(said("Assigned "), hostname), "another's, shown [], strange []: another controller gave it its addresses",
+			"another's, shown [], strange []: " + noClass},
+
+		{"of the version before, which had no list", svc(brand, said("Assigned "+a+" from pool default"), showing(a)), "adopted, shown [192.0.2.1], strange []", ""},
+		{"of the version before, interrupted", svc(said("Assigned "+a+"; it is being repeated"), showing(a)), "adopted, shown [192.0.2.1], strange []", ""},
+		{"of the version before, without the brand", svc(said("Assigned "+a+", 2001:db8::1 from pool default; it asks for more"), showing(a, "2001:db8::1")),
+			"adopted, shown [192.0.2.1 2001:db8::1], strange []", ""},
+		{"of the version before, replaced", svc(brand, said("Assigned "+a+" from pool default"), showing(b)), "contested, shown [], strange [192.0.2.2], displaced",
+			"another's, shown [], strange [192.0.2.2]: " + noClass},
+		{"of the version before, replaced, without the brand", svc(said("Assigned "+a+" from pool default"), showing(b)), byOther,
+			"another's, shown [], strange [192.0.2.2]: " + noClass},
+		{"of the version before, named like the beginning of ours", svc(said("Assigned 192.0.2.20 from pool default"), showing(b)), byOther,
+			"another's, shown [], strange [192.0.2.2]: " + noClass},
+		{"of the first versions, which had a brand only", svc(brand, showing(a)), "adopted, shown [192.0.2.1], strange []",
+			"another's, shown [], strange [192.0.2.1]: " + noClass},
+		{"of the first versions, without addresses", svc(brand), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},
+		{"a list that nobody can read", svc(listing("no address,"), showing(a), said("Assigned "+a)), "ours, shown [192.0.2.1], strange []", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := owned(service.OwnershipOf(tt.svc, true)); got != tt.byDefault {
+				t.Errorf("default announcer:\ngot  %s\nwant %s", got, tt.byDefault)
+			}
+			want := tt.otherwise
+			if want == "" {
+				want = tt.byDefault
+			}
+			if got := owned(service.OwnershipOf(tt.svc, false)); got != want {
+				t.Errorf("not the default announcer:\ngot  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
