@@ -19,8 +19,8 @@ SOAK      ?= 60
 SEED      ?= $(shell git rev-parse --short=12 HEAD)
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
-UNIT = ./internal ./internal/addr/... ./internal/pool/... ./internal/election/... ./internal/service/... \
-       ./internal/config/... ./internal/selection/... ./internal/announce/... ./internal/peering/...
+UNIT = ./internal ./internal/addr/... ./internal/ipam/... ./internal/election/... ./internal/service/... \
+       ./internal/config/... ./internal/announce/... ./internal/peering/...
 
 ##@ The two commands
 
@@ -105,16 +105,18 @@ build: ## static binaries of the programs, into bin/ (`go version -m` tells thei
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
 
 .PHONY: lint
-lint: ## golangci-lint on the product and on the lab
+lint: ## golangci-lint on the product, on the lab and on the tools
 	$(TOOL) golangci-lint run ./...
+	cd tools && go tool golangci-lint run --config ../.golangci.yml ./...
 	cd lab && go tool -modfile=../tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 
 .PHONY: generate
-generate: ## deep copies and CRDs from the types in api/
+generate: ## deep copies, CRDs and gRPC code from the types in api/
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=charts/purelb/crds
+	go -C tools run ./protogen .. api/ipam/v1/ipam.proto
 
-GENERATED = api/bgp/*/zz_generated.deepcopy.go api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml
+GENERATED = api/bgp/*/zz_generated.deepcopy.go api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml api/ipam/v1/*.pb.go
 
 .PHONY: verify-generated
 verify-generated: ## fail when what is generated is not up to date

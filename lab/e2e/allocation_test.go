@@ -81,7 +81,7 @@ func TestNamespacesBindAndFenceAndPrioritiesFallThrough(t *testing.T) {
 	w.group("e2e-second", `{namespaces: [e2e], priority: 10, remote: {v4pool: {subnet: 10.255.22.0/24, pool: 10.255.22.1-10.255.22.9}}}`)
 
 	w.apply(plain("one", 80, ""))
-	w.says("one", "LoadBalancer Ingress: 10.255.21.1", "Assigned {Ingress:[{IP:10.255.21.1 Hostname: IPMode:VIP Ports:[]}]} from pool e2e-first")
+	w.says("one", "LoadBalancer Ingress: 10.255.21.1", "Assigned IP 10.255.21.1 from pool e2e-first")
 	w.apply(plain("two", 80, ""))
 	w.says("two", "LoadBalancer Ingress: 10.255.22.1")
 	w.apply(plain("three", 80, "purelb.io/service-group: e2e-fenced"))
@@ -158,7 +158,7 @@ func TestTypeChangesFreeAddressesAndReevaluationMovesThem(t *testing.T) {
 	w.apply(plain("web", 80, "purelb.io/service-group: e2e-new"))
 	w.says("web", "LoadBalancer Ingress: 10.255.30.1")
 	w.apply(plain("web", 80, `purelb.io/service-group: e2e-new, purelb.io/re-evaluate: "true"`))
-	w.says("web", "LoadBalancer Ingress: 10.255.31.1", "AddressReleased")
+	w.says("web", "LoadBalancer Ingress: 10.255.31.1", "IPReleased")
 	w.until(20*time.Second, "the annotation is gone", func() bool {
 		return w.service("web").Annotations["purelb.io/re-evaluate"] == ""
 	})
@@ -167,7 +167,7 @@ func TestTypeChangesFreeAddressesAndReevaluationMovesThem(t *testing.T) {
 	w.says("heir", "no available addresses", "exhausted")
 	w.apply(strings.Replace(plain("web", 80, ""), "LoadBalancer", "ClusterIP", 1))
 	w.says("heir", "LoadBalancer Ingress: 10.255.31.1")
-	w.says("web", "Type: ClusterIP", "Service is Type ClusterIP, not LoadBalancer")
+	w.says("web", "Type: ClusterIP", "Released IP 10.255.31.1 from pool e2e-new: the Service is of type ClusterIP, not LoadBalancer")
 }
 
 func TestAnExhaustedGroupSaysSoAndThoseWhoWaitAreServedInOrder(t *testing.T) {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -12,11 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/kube"
@@ -138,8 +134,7 @@ func (w *world) unserved() (n int) {
 
 // observer follows the Services of the test through all their states.
 type observer struct {
-	cancel context.CancelFunc
-	ended  chan struct{}
+	*following
 	states int
 	broken []string
 	holder map[netip.Addr]string
@@ -148,42 +143,8 @@ type observer struct {
 
 func (w *world) watch() *observer {
 	w.t.Helper()
-	watching, err := lab.watching()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(w.ctx)
-	o := &observer{cancel: cancel, ended: make(chan struct{}), holder: map[netip.Addr]string{}, held: map[string]netip.Addr{}}
-	var list corev1.ServiceList
-	if err := w.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		w.t.Fatal(err)
-	}
-	for i := range list.Items {
-		o.see(watch.Added, &list.Items[i])
-	}
-	// The API server ends a watch that is too slow for it. What it has for the
-	// next one begins where the last one ended.
-	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return watching.Watch(ctx, &corev1.ServiceList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &options})
-		},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	go func() {
-		defer close(o.ended)
-		for e := range events.ResultChan() {
-			if svc, ok := e.Object.(*corev1.Service); ok {
-				o.see(e.Type, svc)
-			} else if e.Type == watch.Error {
-				o.broken = append(o.broken, fmt.Sprintf("the watch fails: %v", apierrors.FromObject(e.Object)))
-			}
-		}
-		if ctx.Err() == nil {
-			o.broken = append(o.broken, "the watch ended early")
-		}
-	}()
+	o := &observer{holder: map[netip.Addr]string{}, held: map[string]netip.Addr{}}
+	o.following = w.followServices(o.see)
 	return o
 }
 
@@ -216,7 +177,8 @@ func (o *observer) see(event watch.EventType, svc *corev1.Service) {
 
 // stop ends the watch and returns what was wrong.
 func (o *observer) stop() []string {
-	o.cancel()
-	<-o.ended
+	if err := o.end(); err != nil {
+		o.broken = append(o.broken, err.Error())
+	}
 	return o.broken
 }

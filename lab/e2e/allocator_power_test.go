@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/product"
+)
+
+// Promise: the loss of the allocator's node stops allocation for a minute or two
+// at most, and no address that was given is lost. The lab's Kubernetes has its
+// defaults: it takes a node for lost that has said nothing for 50 s.
+
+func TestAnotherNodeAllocatesAfterTheAllocatorsNodeDied(t *testing.T) {
+	w := newWorldFor(t, 3*time.Minute)
+	one := w.allocators(2)
+	w.losesAllocatorsNode("standby")
+	one()
+	w.losesAllocatorsNode("alone")
+}
+
+// allocators has n of them run, and one again when undo is called.
+func (w *world) allocators(n int) (undo func()) {
+	w.t.Helper()
+	scale := func(n int) {
+		kubectl(w, "scale", "deployment", "allocator", "--namespace", product.Namespace, fmt.Sprintf("--replicas=%d", n))
+		w.until(2*time.Minute, fmt.Sprintf("%d allocators are ready", n), func() bool { return w.allocatorsReady() == n })
+	}
+	scale(n)
+	return w.undoable(func() { scale(1) })
+}
+
+// losesAllocatorsNode cuts the power of the node whose allocator leads, logs how
+// long it takes until a new Service has an address, and boots the node.
+func (w *world) losesAllocatorsNode(name string) {
+	w.t.Helper()
+	w.apply(plain(name+"-before", 80, "purelb.io/service-group: remote"))
+	before := w.addresses(name+"-before", 1)
+	var pod corev1.Pod
+	if err := w.Get(w.ctx, client.ObjectKey{Namespace: product.Namespace, Name: w.leader()}, &pod); err != nil {
+		w.t.Fatal(err)
+	}
+	victim := pod.Spec.NodeName
+	lab.crash(w.t, victim)
+	cut := time.Now()
+	w.apply(plain(name+"-after", 80, "purelb.io/service-group: remote"))
+	w.until(3*time.Minute, "a new Service has an address", func() bool { return len(kube.Addresses(w.service(name+"-after"))) == 1 })
+	w.t.Logf("%s: a new Service had an address %s after the power of %s was cut", name, time.Since(cut).Round(time.Second), victim)
+	if now := kube.Addresses(w.service(name + "-before")); !equal(now, before) {
+		w.t.Errorf("a Service had %v before the node of its allocator died, and has %v", before, now)
+	}
+	lab.boot(w.t, victim)
+	w.agentReady(victim)
+}

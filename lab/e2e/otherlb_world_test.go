@@ -1,0 +1,301 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/otherlb"
+	"purelb.io/purelb/lab/router"
+)
+
+// otherRanges are the addresses of the other controller: two of the nodes' own
+// segment, and after these some of nowhere. An agent would put the former on eth0
+// and the latter on kube-lb0.
+const (
+	otherSegment = "172.30.250.220-172.30.250.221"
+	otherRanges  = otherSegment + ", 203.0.113.1-203.0.113.99"
+)
+
+// isOthers reports whether only the other controller gives this address.
+func isOthers(a netip.Addr) bool {
+	return netip.MustParsePrefix("172.30.250.220/31").Contains(a) || netip.MustParsePrefix("203.0.113.0/24").Contains(a)
+}
+
+// otherController is the second load balancer controller in the cluster of a test.
+type otherController struct {
+	*world
+	image, class string
+}
+
+// otherController installs the second controller, for Services of a class or for those
+// without one. It does not run yet.
+func (w *world) otherController(class string) *otherController {
+	w.t.Helper()
+	image, err := otherlb.Build(w.ctx, lab)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o := &otherController{w, image, class}
+	documents := []string{otherlb.Rights(namespace), otherlb.Ranges(namespace, otherRanges), otherlb.Deployment(namespace, image, class, 0)}
+	w.apply(documents...)
+	w.t.Cleanup(func() { w.remove(documents...) })
+	return o
+}
+
+// start runs the other controller. It returns when the controller has looked at
+// every Service.
+func (o *otherController) start() {
+	o.t.Helper()
+	o.apply(otherlb.Deployment(namespace, o.image, o.class, 1))
+	o.deploymentReady(otherlb.Name)
+}
+
+func (o *otherController) stop() {
+	o.t.Helper()
+	o.apply(otherlb.Deployment(namespace, o.image, o.class, 0))
+	o.until(time.Minute, "the other controller has ended", func() bool { return len(o.pods(otherlb.Name)) == 0 })
+}
+
+func (o *otherController) restart() {
+	o.t.Helper()
+	o.stop()
+	o.start()
+}
+
+// removeRanges leaves the other controller without addresses: it clears those of
+// all Services that it serves.
+func (o *otherController) removeRanges() {
+	o.t.Helper()
+	o.remove(otherlb.Ranges(namespace, ""))
+}
+
+// stopAllocator ends the allocator, until resume.
+func (w *world) stopAllocator() (resume func()) {
+	w.t.Helper()
+	return w.allocators(0)
+}
+
+// Those that write to Services. Each but the test is a field manager.
+const (
+	allocatorWriter = "purelb-allocator"
+	agentWriter     = "lbnodeagent"
+	otherWriter     = otherlb.Name
+	testWriter      = "the test"
+)
+
+// state is one state of a Service: when it was seen, who wrote it, the addresses
+// that it shows, and those of them that the state before did not show.
+type state struct {
+	at            time.Time
+	writer        string
+	shows, gained []netip.Addr
+}
+
+func (s state) String() string {
+	return fmt.Sprintf("%s %s wrote %v", s.at.Format("15:04:05.000"), s.writer, s.shows)
+}
+
+// history is every state that the Services of a test have had.
+type history struct {
+	*world
+	*following
+	mu     sync.Mutex
+	last   map[string]*corev1.Service
+	states map[string][]state
+}
+
+// history begins to note the states of the Services.
+func (w *world) history() *history {
+	w.t.Helper()
+	h := &history{world: w, last: map[string]*corev1.Service{}, states: map[string][]state{}}
+	h.following = w.followServices(h.see)
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			h.tell()
+		}
+		if err := h.end(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return h
+}
+
+func (h *history) see(event watch.EventType, svc *corev1.Service) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if event == watch.Deleted {
+		return
+	}
+	before := h.last[svc.Name]
+	s := state{at: time.Now(), writer: writerOf(before, svc), shows: kube.Addresses(svc)}
+	s.gained = slices.Clone(s.shows)
+	if before != nil {
+		s.gained = slices.DeleteFunc(s.gained, func(a netip.Addr) bool { return slices.Contains(kube.Addresses(before), a) })
+	}
+	h.last[svc.Name] = svc
+	h.states[svc.Name] = append(h.states[svc.Name], s)
+}
+
+// writerOf tells whose write led from one state of a Service to the next one. The
+// other controller counts its writes in an annotation, the test writes the spec and
+// the annotations of users, and agents write nothing but who announces.
+func writerOf(before, after *corev1.Service) string {
+	const count, announcing = "otherlb.lab/writes", "purelb.io/announcing-"
+	changed := func(annotation string) bool { return before.Annotations[annotation] != after.Annotations[annotation] }
+	switch {
+	case before == nil, before.Generation != after.Generation, changed("purelb.io/service-group"), changed("purelb.io/addresses"):
+		return testWriter
+	case changed(count):
+		return otherWriter
+	}
+	onlyWho := reflect.DeepEqual(before.Status, after.Status) &&
+		maps.Equal(without(before.Annotations, announcing), without(after.Annotations, announcing))
+	if onlyWho {
+		return agentWriter
+	}
+	return allocatorWriter
+}
+
+// without are the annotations whose names do not begin with prefix.
+func without(annotations map[string]string, prefix string) map[string]string {
+	rest := maps.Clone(annotations)
+	maps.DeleteFunc(rest, func(name, _ string) bool { return strings.HasPrefix(name, prefix) })
+	return rest
+}
+
+// of returns the states of a Service that a writer wrote.
+func (h *history) of(service, writer string) (out []state) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.states[service] {
+		if s.writer == writer {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (h *history) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(h.states)) {
+		fmt.Printf("=== states of Service %s\n", name)
+		for _, s := range h.states[name] {
+			fmt.Println(s)
+		}
+	}
+}
+
+// always complains unless every state of a Service with an address shows these.
+func (h *history) always(service string, want []netip.Addr) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.states[service] {
+		if len(s.shows) > 0 && !equal(s.shows, want) {
+			h.t.Errorf("%s, want %v in every state: %s", service, want, s)
+		}
+	}
+}
+
+// untouched complains if PureLB ever wrote to a Service.
+func (h *history) untouched(service string) {
+	h.t.Helper()
+	for _, writer := range []string{allocatorWriter, agentWriter} {
+		if writes := h.of(service, writer); len(writes) > 0 {
+			h.t.Errorf("%s is another controller's, and the %s wrote to it: %v", service, writer, writes)
+		}
+	}
+	for _, m := range h.service(service).ManagedFields {
+		if m.Manager != otherWriter && m.Manager != kube.Owner && !strings.HasPrefix(m.Manager, "kubectl") {
+			h.t.Errorf("%s is another controller's, and %s has fields of it: %s", service, m.Manager, m.FieldsV1.GetRawString())
+		}
+	}
+}
+
+// restrained complains if the allocator wrote to a Service more often than limit,
+// or ever gave it an address of the other controller.
+func (h *history) restrained(service string, limit int) {
+	h.t.Helper()
+	writes := h.of(service, allocatorWriter)
+	h.t.Logf("%s: %d writes by the allocator, %d by agents, %d by the other controller", service,
+		len(writes), len(h.of(service, agentWriter)), len(h.of(service, otherWriter)))
+	if len(writes) > limit {
+		h.t.Errorf("%s: the allocator wrote %d times, want %d at most", service, len(writes), limit)
+	}
+	for _, s := range writes {
+		if slices.ContainsFunc(s.gained, isOthers) {
+			h.t.Errorf("%s: the allocator gave an address of the other controller: %s", service, s)
+		}
+	}
+}
+
+// wires follows the addresses on all interfaces of all nodes.
+type wires struct {
+	*world
+	nodes map[string]*router.AddressWatch
+}
+
+func (w *world) wires() *wires {
+	w.t.Helper()
+	all := &wires{w, map[string]*router.AddressWatch{}}
+	for _, n := range lab.Nodes() {
+		watch, err := router.FollowAddresses(lab.Netns(n.Name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(watch.Stop)
+		all.nodes[n.Name] = watch
+	}
+	return all
+}
+
+// bare complains if a node has ever carried an address of the other controller.
+func (w *wires) bare() {
+	w.t.Helper()
+	for node, watch := range w.nodes {
+		seen, err := watch.Seen()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if i := slices.IndexFunc(seen, isOthers); i >= 0 {
+			w.t.Errorf("%s carried %s, which the other controller gave", node, seen[i])
+		}
+	}
+}
+
+// condition is the condition of a Service that says whether it is allocated.
+func (w *world) condition(service string) metav1.Condition {
+	w.t.Helper()
+	if c := meta.FindStatusCondition(w.service(service).Status.Conditions, "purelb.io/Allocated"); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// warned waits for a Warning of a Service with this reason and text.
+func (w *world) warned(service, reason, text string) {
+	w.t.Helper()
+	w.until(30*time.Second, fmt.Sprintf("a Warning %s of %s says %q", reason, service, text), func() bool {
+		var events corev1.EventList
+		if err := w.List(w.ctx, &events, client.InNamespace(namespace)); err != nil {
+			w.t.Fatal(err)
+		}
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.Name == service && e.Type == corev1.EventTypeWarning && e.Reason == reason && strings.Contains(e.Message, text)
+		})
+	})
+}

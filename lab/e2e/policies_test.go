@@ -1,0 +1,27 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/lab/cluster"
+)
+
+// TestAdmissionPoliciesAreSound: Kubernetes has checked the types of every
+// expression, and warns of none.
+func TestAdmissionPoliciesAreSound(t *testing.T) {
+	w := newWorld(t)
+	const policies = `{range .items[?(@.status.observedGeneration)]}{.metadata.name} {.status.typeChecking.expressionWarnings}{"\n"}{end}`
+	var checked []string
+	w.until(30*time.Second, "Kubernetes has checked the policies", func() bool {
+		out, err := lab.Exec(w.ctx, cluster.ControlPlane, "kubectl", "get", "validatingadmissionpolicies", "--output", "jsonpath="+policies)
+		checked = strings.Split(strings.TrimSpace(out), "\n")
+		return err == nil && len(checked) >= 5
+	})
+	for _, line := range checked {
+		if name, warnings, _ := strings.Cut(line, " "); strings.TrimSpace(warnings) != "" {
+			t.Errorf("Kubernetes warns of the policy %s: %s", name, warnings)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// Package otherlb puts the lab's second load balancer controller (cmd/otherlb)
+// into the cluster. It knows how the controller is built and installed, and
+// nothing of what it does or of PureLB.
+package otherlb
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"purelb.io/purelb/lab/internal/build"
+)
+
+// Name is that of all objects of the controller, of its pods' label "app", and
+// of its field manager.
+const Name = "otherlb"
+
+// Images puts an image, built from scratch around one static binary, where the
+// cluster's nodes can pull it.
+type Images interface {
+	AddImage(name, program string) (digest string, err error)
+}
+
+// Build compiles the controller, gives its image to the cluster, and returns the
+// image's name. The name changes when and only when the binary does.
+func Build(ctx context.Context, images Images) (image string, err error) {
+	source, err := build.Source()
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "otherlb-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, Name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "./cmd/"+Name)
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", Name, err, out)
+	}
+	binary, err := os.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	image = fmt.Sprintf("registry.lab/%s:%x", Name, sha256.Sum256(binary))[:len("registry.lab/:")+len(Name)+12]
+	_, err = images.AddImage(image, program)
+	return image, err
+}
+
+// Ranges is the ConfigMap that gives the controller addresses. Each range is
+// FIRST-LAST, separated by commas. Without the ConfigMap it has none.
+func Ranges(namespace, ranges string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: %s, namespace: %s}
+data: {ranges: %q}
+`, Name, namespace, ranges)
+}
+
+// Deployment runs the controller in a namespace, for Services of a class, or for
+// those without one if class is "". It can be applied again with another number
+// of replicas.
+func Deployment(namespace, image, class string, replicas int) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s, namespace: %[2]s}
+spec:
+  replicas: %[5]d
+  strategy: {type: Recreate}
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      serviceAccountName: %[1]s
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: %[1]s
+        image: %[3]s
+        args: [-namespace=%[2]s, -config=%[1]s, %[4]q]
+        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+        resources: {requests: {cpu: 10m, memory: 16Mi}}
+`, Name, namespace, image, "-class="+class, replicas)
+}
+
+// Rights are what the controller may do: read Services, write their statuses, and
+// read its ranges.
+func Rights(namespace string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: %[1]s, namespace: %[2]s}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: %[1]s}
+rules:
+- {apiGroups: [""], resources: [services], verbs: [get, list, watch]}
+- {apiGroups: [""], resources: [services/status], verbs: [update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}
+subjects: [{kind: ServiceAccount, name: %[1]s, namespace: %[2]s}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: %[1]s, namespace: %[2]s}
+rules:
+- {apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: %[1]s, namespace: %[2]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s}
+subjects: [{kind: ServiceAccount, name: %[1]s, namespace: %[2]s}]
+`, Name, namespace)
+}

@@ -1,0 +1,42 @@
+package router
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+// An address that was there for a moment only is seen, too.
+func TestAddressesAreFollowedFromThoseOfTheStart(t *testing.T) {
+	w, err := FollowAddresses(namespace(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	link, err := netlink.LinkByName("br0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _ := netlink.ParseAddr("192.0.2.7/32")
+	if err := netlink.AddrAdd(link, address); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.AddrDel(link, address); err != nil {
+		t.Fatal(err)
+	}
+	want := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::1")}
+	missing := want
+	for deadline := time.Now().Add(10 * time.Second); len(missing) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		seen, err := w.Seen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing = slices.DeleteFunc(slices.Clone(want), func(a netip.Addr) bool { return slices.Contains(seen, a) })
+	}
+	if len(missing) > 0 {
+		t.Errorf("never saw %v", missing)
+	}
+}
