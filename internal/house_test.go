@@ -31,6 +31,7 @@ var house = []room{
 	{words, "api/purelb/v2", "", "types"},
 	{words, "api/purelb/v1", "api/purelb/v2", "types"},
 	{words, "api/bgp/v1", "", "types"},
+	{words, "api/ipam/v1", "", "process grpc"}, // generated code, which has client and server
 
 	{decisions, "internal/election", "internal/addr", ""},
 	{decisions, "internal/service", "internal/addr", "types"},
@@ -48,6 +49,9 @@ var house = []room{
 	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
 	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink", "process kernel sockets"},
 
+	{drivers, "internal/ipamgrpc", "internal/addr internal/ipam api/ipam/v1", "process grpc"},
+	{drivers, "internal/netbox", "internal/addr internal/ipam", "process http"},
+
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver http"},
 	{drivers, "internal/events", "", "process types apiserver"},
 	{drivers, "internal/process", "", "process http"},
@@ -60,6 +64,10 @@ var house = []room{
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/config internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process", "process loop"},
 
+	{programs, "docs/examples/ipam-server", "api/ipam/v1", "process grpc"},
+
+	{testHelp, "internal/netbox/netboxtest", "", "process http"},
+	{testHelp, "internal/ipamtest", "internal/addr internal/ipam", "process"},
 	{testHelp, "internal/bgptest", "", "process kernel exec"},
 	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver loop http exec"},
 }
@@ -87,6 +95,8 @@ var doors = []door{
 		"only the loops, internal/lease, internal/events and internal/apiserver talk to the API server; decisions get its objects as values"},
 	{"gossip", "github.com/hashicorp/memberlist",
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
+	{"grpc", "google.golang.org/grpc google.golang.org/protobuf",
+		"only internal/ipamgrpc talks to IPAM servers, by api/ipam/v1; decisions get what these grant as values"},
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},
 	{"http", "net/http",

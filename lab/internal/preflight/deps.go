@@ -16,7 +16,7 @@ const policyFile = "/usr/sbin/policy-rc.d"
 
 // daemons are units that the packages would start now, or at the next boot of
 // the host; the lab starts its own in its machines.
-var daemons = map[string]string{"containerd": "containerd", "frr": "frr", "bird2": "bird"}
+var daemons = map[string]string{"containerd": "containerd", "frr": "frr", "bird2": "bird", "prometheus": "prometheus"}
 
 // Install installs the missing packages without letting them start anything.
 func Install(ctx context.Context, out io.Writer) error {

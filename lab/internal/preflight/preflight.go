@@ -31,6 +31,7 @@ var needs = []need{
 	{"arping", "iputils-arping"},
 	{"tcpdump", "tcpdump"},
 	{"curl", "curl"},
+	{"promtool", "prometheus"}, // for the tests of the chart's alerts
 }
 
 // Missing returns the Debian packages that are not installed and needed.

@@ -1,0 +1,118 @@
+package chart
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Users add an IPAM server by a strategic merge patch too: its volume has this name
+// and this path, so nothing else may have them.
+func TestTheNamesOfIPAMServersAreFree(t *testing.T) {
+	pod := podOf(t, mustRender(t, "")["Deployment allocator"])
+	for _, v := range pod.Volumes {
+		t.Errorf("there is a volume %s", v.Name)
+	}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		t.Errorf("the allocator mounts %s at %s", m.Name, m.MountPath)
+	}
+	if pod.SecurityContext.FSGroup != nil || len(pod.Containers) > 1 {
+		t.Errorf("the pod has the group %v and %d containers", value(pod.SecurityContext.FSGroup), len(pod.Containers))
+	}
+}
+
+func TestIPAMServersShareAFolderWithTheAllocator(t *testing.T) {
+	const socket, token = "ipam-socket /var/run/purelb", "ipam-no-token /var/run/secrets/kubernetes.io/serviceaccount read-only"
+	for _, tt := range []struct {
+		name, containers string
+		want             []string
+	}{
+		{"one", "[{name: ipam, image: x}]", []string{"ipam: " + socket + ", " + token}},
+		{"two", "[{name: a, image: x}, {name: b, image: x}]", []string{"a: " + socket + ", " + token, "b: " + socket + ", " + token}},
+		{
+			"one with a volume of its own", "[{name: ipam, image: x, volumeMounts: [{name: state, mountPath: /state}]}]",
+			[]string{"ipam: state /state, " + socket + ", " + token},
+		},
+		{
+			"one that has the folder elsewhere", "[{name: ipam, image: x, volumeMounts: [{name: ipam-socket, mountPath: /run/ipam}]}]",
+			[]string{"ipam: ipam-socket /run/ipam, " + token},
+		},
+		{
+			"one with a token of its own", "[{name: ipam, image: x, volumeMounts: [{name: mine, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}]",
+			[]string{"ipam: mine /var/run/secrets/kubernetes.io/serviceaccount, " + socket},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := podOf(t, mustRender(t, "allocator: {ipam: {containers: "+tt.containers+", volumes: [{name: state, emptyDir: {}}]}}")["Deployment allocator"])
+			want := append([]string{"allocator: " + socket + " read-only"}, tt.want...)
+			if diff := cmp.Diff(want, mounts(pod)); diff != "" {
+				t.Errorf("mounts (-want +got):\n%s", diff)
+			}
+			var volumes []string
+			for _, v := range pod.Volumes {
+				volumes = append(volumes, v.Name)
+			}
+			if diff := cmp.Diff([]string{"ipam-socket", "ipam-no-token", "state"}, volumes); diff != "" {
+				t.Errorf("volumes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func mounts(pod corev1.PodSpec) []string {
+	var list []string
+	for _, c := range pod.Containers {
+		var mounts []string
+		for _, m := range c.VolumeMounts {
+			mount := m.Name + " " + m.MountPath
+			if m.ReadOnly {
+				mount += " read-only"
+			}
+			mounts = append(mounts, mount)
+		}
+		list = append(list, c.Name+": "+strings.Join(mounts, ", "))
+	}
+	return list
+}
+
+// The server may run as another user. Its socket has the group of the folder then.
+func TestTheAllocatorHasTheGroupOfTheSockets(t *testing.T) {
+	for _, tt := range []struct {
+		name, values string
+		group, user  int64
+	}{
+		{"by default", "{containers: [{name: ipam, image: x}]}", 65534, 65534},
+		{"a server of another user", "{containers: [{name: ipam, image: x, securityContext: {runAsUser: 1000}}]}", 65534, 1000},
+		{"another group", "{containers: [{name: ipam, image: x}]}, securityContext: {fsGroup: 7}", 7, 65534},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := podOf(t, mustRender(t, "allocator: {ipam: "+tt.values+"}")["Deployment allocator"])
+			user := pod.SecurityContext.RunAsUser
+			if own := pod.Containers[1].SecurityContext.RunAsUser; own != nil {
+				user = own
+			}
+			if got := value(pod.SecurityContext.FSGroup); got != tt.group || value(user) != tt.user {
+				t.Errorf("the group is %d and the server's user %d, want %d and %d", got, value(user), tt.group, tt.user)
+			}
+		})
+	}
+}
+
+func TestTheValuesInTheManualWork(t *testing.T) {
+	text, err := os.ReadFile("../../docs/ipam.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, values, _ := strings.Cut(string(text), "\n```\nallocator:\n")
+	values, _, found := strings.Cut(values, "```")
+	if !found {
+		t.Fatal("docs/ipam.md has no values of the chart")
+	}
+	pod := podOf(t, mustRender(t, "allocator:\n"+values)["Deployment allocator"])
+	if len(pod.Containers) != 2 || len(pod.Volumes) != 3 {
+		t.Errorf("they make %d containers and %d volumes", len(pod.Containers), len(pod.Volumes))
+	}
+}

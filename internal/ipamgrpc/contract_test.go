@@ -1,0 +1,54 @@
+package ipamgrpc
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipamtest"
+)
+
+// backend is a store that serves each cluster on a socket of its own.
+type backend struct {
+	t       *testing.T
+	store   *store
+	sockets map[string]string
+	loses   atomic.Bool
+}
+
+func (b *backend) Driver(cluster string) ipamtest.Driver {
+	socket, known := b.sockets[cluster]
+	if !known {
+		socket = socketIn(b.t)
+		b.sockets[cluster] = socket
+		l := listen(b.t, socket)
+		start(b.t, l, &store{suffix: " in " + cluster, book: b.store.book}, grpc.UnaryInterceptor(b.losing(l)))
+	}
+	g, _ := open(b.t, socket)
+	return g
+}
+
+// losing breaks the connection between the work and the answer.
+func (b *backend) losing(l *listener) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		reply, err := handle(ctx, request)
+		if b.loses.Swap(false) {
+			l.breakAll()
+		}
+		return reply, err
+	}
+}
+
+func (b *backend) Addresses(f addr.Family) []netip.Addr { return addressesOf(f) }
+
+func (b *backend) LoseAnswer() { b.loses.Store(true) }
+
+func TestTheDriverKeepsTheContract(t *testing.T) {
+	ipamtest.Contract(t, func(t *testing.T) ipamtest.Backend {
+		return &backend{t: t, store: newStore(), sockets: map[string]string{}}
+	})
+}

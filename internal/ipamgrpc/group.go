@@ -1,0 +1,121 @@
+package ipamgrpc
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	ipamv1 "purelb.io/purelb/api/ipam/v1"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// Group is the backend of one ServiceGroup. It is safe for concurrent use. Concurrent calls
+// for one Service are the caller's to avoid.
+type Group struct {
+	connection *connection
+	pool       string
+	provider   string
+	close      func() error
+}
+
+// Close gives up the connection, which stays for the other groups on the socket.
+func (g *Group) Close() error { return g.close() }
+
+// Claim answers the claims in their order. Those of one Service should be in one call: they
+// are one allocation of the server.
+//
+// When the server cannot be reached or lets a call hang, Claim does not ask it for the
+// further Services. Their claims are answered with ipam.KindUnavailable.
+func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
+	answers := make([]ipam.Answer, len(claims))
+	var down outage
+	each(holders(claims), func(h holder) { g.allocate(ctx, &down, h, answers) })
+	return answers
+}
+
+// Release gives grants back, each by its address, and answers in their order. A grant that the
+// server does not hold for the key any more is no error.
+func (g *Group) Release(ctx context.Context, grants []ipam.Grant) []error {
+	errs := make([]error, len(grants))
+	indexes := make([]int, len(grants))
+	for i := range grants {
+		indexes[i] = i
+	}
+	var down outage
+	each(indexes, func(i int) { errs[i] = g.releaseGrant(ctx, &down, grants[i]) })
+	return errs
+}
+
+func (g *Group) releaseGrant(ctx context.Context, down *outage, grant ipam.Grant) error {
+	if !grant.Address.IsValid() {
+		return &ipam.Error{Kind: ipam.KindInvalid, Message: "release " + grant.Key + ": the grant has no address"}
+	}
+	return g.release(ctx, down, releaseOne, grant.Key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_Ip{Ip: grant.Address.String()}})
+}
+
+// ReleaseAll gives back everything that the server holds for whom the key names, of both
+// families. The caller calls it when that Service is gone or has left the group: only
+// then is it certain that nothing stays behind of calls whose answers were lost or wrong.
+func (g *Group) ReleaseAll(ctx context.Context, key string) error {
+	return g.release(ctx, &outage{}, releaseAll, key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
+}
+
+// release makes one call. A server that does not know what is released has nothing of it.
+func (g *Group) release(ctx context.Context, down *outage, rpc method, key string, r *ipamv1.ReleaseRequest) error {
+	r.Pool, r.Service = g.pool, ipam.HolderOf(key)
+	if r.Service == "" {
+		return badKey(key)
+	}
+	fault := g.connection.call(ctx, down, rpc, func(ctx context.Context, client ipamv1.IPAMClient) error {
+		_, err := client.Release(ctx, r)
+		return err
+	})
+	if fault == nil || status.Code(fault.Cause) == codes.NotFound {
+		return nil
+	}
+	return fault
+}
+
+// Capacity says how many addresses the server has for the group.
+func (g *Group) Capacity(ctx context.Context) (ipam.Capacity, error) {
+	var reply *ipamv1.StatsResponse
+	fault := g.connection.call(ctx, &outage{}, statistics, func(ctx context.Context, client ipamv1.IPAMClient) (err error) {
+		reply, err = client.Stats(ctx, &ipamv1.StatsRequest{Pool: g.pool})
+		return err
+	})
+	if fault != nil {
+		return ipam.Capacity{}, fault
+	}
+	capacity := ipam.Capacity{
+		Backend: g.provider,
+		Known:   reply.HasKnownCapacity,
+		InUse:   map[addr.Family]uint64{addr.V4: reply.InUseV4, addr.V6: reply.InUseV6},
+		Ranges:  ranges(reply.DisplayAddresses),
+	}
+	if capacity.Known {
+		capacity.Size = map[addr.Family]uint64{addr.V4: reply.SizeV4, addr.V6: reply.SizeV6}
+	}
+	return capacity, nil
+}
+
+// mostRanges is how many are shown.
+const mostRanges = 64
+
+func ranges(shown []string) []string {
+	var list []string
+	for _, s := range shown {
+		if len(list) == mostRanges {
+			return append(list, "...")
+		}
+		if s = text(s); s != "" {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func badKey(key string) *ipam.Error {
+	return &ipam.Error{Kind: ipam.KindInvalid, Message: "the key " + key + " of the claim names no Service"}
+}

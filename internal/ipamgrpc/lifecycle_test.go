@@ -1,0 +1,374 @@
+package ipamgrpc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+
+	ipamv1 "purelb.io/purelb/api/ipam/v1"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// expiring is a context whose deadline passes when the test says so.
+type expiring struct {
+	context.Context
+	over chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.over }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// expire makes the deadlines of g pass when the returned function is called.
+func expire(g *Group) func() {
+	over := make(chan struct{})
+	g.connection.withTimeout = func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+		return expiring{ctx, over}, func() {}
+	}
+	return sync.OnceFunc(func() { close(over) })
+}
+
+// hanging makes a store tell of requests, and hold them until the client gives up.
+func hanging(s *store) (arrived chan string) {
+	arrived = make(chan string, 100)
+	s.before = func(ctx context.Context, r *ipamv1.AllocateRequest) error {
+		arrived <- r.Service
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return arrived
+}
+
+func TestAServerThatHangsLeavesTheOutcomeUnknown(t *testing.T) {
+	s := newStore()
+	arrived := hanging(s)
+	socket := socketIn(t)
+	start(t, listen(t, socket), s)
+	g, seen := open(t, socket)
+	over := expire(g)
+	go func() { <-arrived; over() }()
+	err := g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})[0].Err
+	if kind(t, err) != ipam.KindUnknown || !strings.Contains(err.Error(), "does not answer Allocate, and may have done") {
+		t.Errorf("got %v", err)
+	}
+	if got := seen.all(); !slices.Equal(got, []string{"/purelb.ipam.v1.IPAM/Allocate DeadlineExceeded"}) {
+		t.Errorf("observed %v", got)
+	}
+}
+
+// A server that works on after the deadline has the same answer for the repetition.
+func TestAnAnswerAfterTheDeadlineIsFoundAgain(t *testing.T) {
+	s := newStore()
+	arrived := make(chan struct{}, 1)
+	var late sync.WaitGroup
+	late.Add(1)
+	s.before = func(ctx context.Context, _ *ipamv1.AllocateRequest) error {
+		arrived <- struct{}{}
+		<-ctx.Done()
+		return nil
+	}
+	s.after = func(context.Context, *ipamv1.AllocateRequest) error { late.Done(); return nil }
+	socket := socketIn(t)
+	start(t, listen(t, socket), s)
+	g, _ := open(t, socket)
+	over := expire(g)
+	go func() { <-arrived; over() }()
+	web := []ipam.Claim{claim("web", addr.V4)}
+	if got := kind(t, g.Claim(t.Context(), web)[0].Err); got != ipam.KindUnknown {
+		t.Fatalf("the first call is %q", got)
+	}
+	late.Wait()
+	s.before, s.after = nil, nil
+	g.connection.withTimeout = patiently
+	if got := printAnswers(g.Claim(t.Context(), web)); got != "192.0.2.1" {
+		t.Errorf("the second call got %s", got)
+	}
+	if got := s.print(); got != "[192.0.2.1 default default/web\n]" {
+		t.Errorf("the server holds %s", got)
+	}
+}
+
+func TestASlowAnswerIsTaken(t *testing.T) {
+	s := newStore()
+	arrived, goOn := make(chan struct{}, 1), make(chan struct{})
+	s.before = func(_ context.Context, r *ipamv1.AllocateRequest) error {
+		if r.Pool == "slow" {
+			arrived <- struct{}{}
+			<-goOn
+		}
+		return nil
+	}
+	socket := socketIn(t)
+	start(t, listen(t, socket), s)
+	sockets := NewSockets(func(string, string, string, time.Duration) {})
+	slow, fast := openIn(t, sockets, socket, "slow"), openIn(t, sockets, socket, "fast")
+	answers := make(chan []ipam.Answer)
+	go func() { answers <- slow.Claim(context.Background(), []ipam.Claim{claim("slow", addr.V4)}) }()
+	<-arrived
+	if got := printAnswers(fast.Claim(t.Context(), []ipam.Claim{claim("fast", addr.V4)})); got != "192.0.2.1" {
+		t.Errorf("the other group on the socket got %s", got)
+	}
+	close(goOn)
+	if got := printAnswers(<-answers); got != "192.0.2.2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestACallThatIsCancelledIsUnknown(t *testing.T) {
+	s := newStore()
+	arrived := hanging(s)
+	socket := socketIn(t)
+	start(t, listen(t, socket), s)
+	g, _ := open(t, socket)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-arrived; cancel() }()
+	if got := printAnswers(g.Claim(ctx, []ipam.Claim{claim("web", addr.V4)})); got != "Unknown" {
+		t.Errorf("got %s", got)
+	}
+	if got := printAnswers(g.Claim(ctx, []ipam.Claim{claim("web", addr.V4)})); got != "Unavailable" {
+		t.Errorf("what was cancelled before it was sent got %s", got)
+	}
+}
+
+// A thousand claims must not wait for a thousand deadlines.
+func TestABatchEndsWhenTheServerHangs(t *testing.T) {
+	s := newStore()
+	arrived := hanging(s)
+	socket := socketIn(t)
+	start(t, listen(t, socket), s)
+	g, seen := open(t, socket)
+	over := expire(g)
+	go func() {
+		for range parallel {
+			<-arrived
+		}
+		over()
+	}()
+	var claims []ipam.Claim
+	for _, name := range strings.Split("a b c d e f g h i j k l m n o p q r s t", " ") {
+		claims = append(claims, claim(name, addr.V4))
+	}
+	kinds := map[ipam.Kind]int{}
+	for _, a := range g.Claim(t.Context(), claims) {
+		kinds[kind(t, a.Err)]++
+	}
+	if kinds[ipam.KindUnknown] != parallel || kinds[ipam.KindUnavailable] != len(claims)-parallel || len(seen.all()) != parallel {
+		t.Errorf("got %v with %d calls, want %d unknown and the others not asked for", kinds, len(seen.all()), parallel)
+	}
+}
+
+func TestABrokenConnectionIsUnknown(t *testing.T) {
+	s := newStore()
+	socket := socketIn(t)
+	l := listen(t, socket)
+	start(t, l, s, grpc.UnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		defer l.breakAll()
+		return handle(ctx, q)
+	}))
+	g, seen := open(t, socket)
+	err := g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})[0].Err
+	if kind(t, err) != ipam.KindUnknown || status.Code(errors.Unwrap(err)) != codes.Unavailable {
+		t.Errorf("got %v", err)
+	}
+	if got := seen.all(); !slices.Equal(got, []string{"/purelb.ipam.v1.IPAM/Allocate Unavailable"}) {
+		t.Errorf("observed %v", got)
+	}
+}
+
+func TestNoCallIsMadeBeforeTheSocketIsThere(t *testing.T) {
+	socket := socketIn(t)
+	g, seen := open(t, socket)
+	err := g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})[0].Err
+	if kind(t, err) != ipam.KindUnavailable || !strings.Contains(err.Error(), "is not there") {
+		t.Errorf("got %v", err)
+	}
+	if got := g.connection.GetState(); got != connectivity.Idle || len(seen.all()) > 0 {
+		t.Errorf("there were calls %v, and the connection is %s", seen.all(), got)
+	}
+	start(t, listen(t, socket), newStore())
+	if got := printAnswers(g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})); got != "192.0.2.1" {
+		t.Errorf("when it is there, got %s", got)
+	}
+}
+
+func TestWhatIsNoSocketIsSaid(t *testing.T) {
+	socket := socketIn(t)
+	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, _ := open(t, socket)
+	err := g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})[0].Err
+	if kind(t, err) != ipam.KindMisconfigured || !strings.Contains(err.Error(), "is no socket") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestARestartedServerIsUsedAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		unlink bool
+		says   string
+	}{
+		{"stopped", true, "is not there"},
+		{"killed, with its socket left behind", false, "connection refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, socket := newStore(), socketIn(t)
+			l := listen(t, socket)
+			l.SetUnlinkOnClose(tt.unlink)
+			first := start(t, l, s)
+			g, _ := open(t, socket)
+			web := []ipam.Claim{claim("web", addr.V4)}
+			if got := printAnswers(g.Claim(t.Context(), web)); got != "192.0.2.1" {
+				t.Fatalf("at first it got %s", got)
+			}
+			for state := g.connection.GetState(); state != connectivity.Ready; state = g.connection.GetState() {
+				leave(t, g, state) // the state follows the first call
+			}
+			first.Stop()
+			leave(t, g, connectivity.Ready)
+			err := g.Claim(t.Context(), web)[0].Err
+			if kind(t, err) != ipam.KindUnavailable || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("while it is down: %v, want %q", err, tt.says)
+			}
+			if !tt.unlink {
+				if err := os.Remove(socket); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start(t, listen(t, socket), s)
+			if got := eventually(t, g, web); got != "192.0.2.1" {
+				t.Errorf("afterwards it got %s", got)
+			}
+		})
+	}
+}
+
+// leave waits until the connection of g has left a state.
+func leave(t *testing.T, g *Group, state connectivity.State) {
+	t.Helper()
+	if !g.connection.WaitForStateChange(t.Context(), state) {
+		t.Fatalf("the connection stays %s", state)
+	}
+}
+
+// eventually repeats claims while the server cannot be reached.
+func eventually(t *testing.T, g *Group, claims []ipam.Claim) string {
+	t.Helper()
+	for {
+		state := g.connection.GetState()
+		if got := printAnswers(g.Claim(t.Context(), claims)); got != "Unavailable" {
+			return got
+		}
+		if state == connectivity.TransientFailure || state == connectivity.Connecting {
+			leave(t, g, state)
+		}
+	}
+}
+
+func TestAServerThatAcceptsAndSaysNothingIsUnavailable(t *testing.T) {
+	socket := socketIn(t)
+	l := listen(t, socket)
+	defer l.Close()
+	g, _ := open(t, socket)
+	over := expire(g)
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			over()
+			conn.Close()
+		}
+	}()
+	if got := printAnswers(g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})); got != "Unavailable" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestGroupsOfASocketShareAConnection(t *testing.T) {
+	socket, other := socketIn(t), socketIn(t)
+	l, m := listen(t, socket), listen(t, other)
+	s := newStore()
+	start(t, l, s)
+	start(t, m, newStore())
+	sockets := NewSockets(func(string, string, string, time.Duration) {})
+	groups := []*Group{openIn(t, sockets, socket, "a"), openIn(t, sockets, socket, "b"), openIn(t, sockets, other, "c")}
+	if n := l.count() + m.count(); n > 0 {
+		t.Errorf("there are %d connections before the first call", n)
+	}
+	ask := func(g *Group) string { return printAnswers(g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})) }
+	if got := []string{ask(groups[0]), ask(groups[1]), ask(groups[2]), ask(groups[0])}; !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.1"}) {
+		t.Errorf("the pools got %v", got)
+	}
+	if l.count() != 1 || m.count() != 1 {
+		t.Errorf("there are %d and %d connections, want one each", l.count(), m.count())
+	}
+	closeAll(t, groups[0], groups[0]) // the second time does nothing
+	if got := ask(groups[1]); got != "192.0.2.2" {
+		t.Errorf("after the other group was closed, got %s", got)
+	}
+	closeAll(t, groups[1])
+	if got := ask(groups[1]); got != "Unavailable" {
+		t.Errorf("a closed group got %s", got)
+	}
+	if got := ask(openIn(t, sockets, socket, "b")); got != "192.0.2.2" || l.count() != 2 {
+		t.Errorf("a new group got %s by connection %d", got, l.count())
+	}
+	if err := sockets.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := ask(groups[2]); got != "Unavailable" {
+		t.Errorf("a group whose connections are closed got %s", got)
+	}
+}
+
+func closeAll(t *testing.T, groups ...*Group) {
+	t.Helper()
+	for _, g := range groups {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestConcurrentCallsGetDifferentAddresses(t *testing.T) {
+	s, socket := newStore(), socketIn(t)
+	start(t, listen(t, socket), s)
+	g, _ := open(t, socket)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	holders := map[string]string{}
+	for _, name := range strings.Split("a b c d e f", " ") {
+		for range 5 {
+			all.Go(func() {
+				got := printAnswers(g.Claim(t.Context(), []ipam.Claim{claim(name, addr.V4), claim(name, addr.V6)}))
+				mu.Lock()
+				defer mu.Unlock()
+				if other, held := holders[got]; held && other != name {
+					t.Errorf("%s and %s got %s", name, other, got)
+				}
+				holders[got] = name
+			})
+		}
+	}
+	all.Wait()
+	if len(holders) != poolSize {
+		t.Errorf("%d Services got %d pairs of addresses", poolSize, len(holders))
+	}
+}

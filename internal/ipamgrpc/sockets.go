@@ -1,0 +1,84 @@
+// Package ipamgrpc claims addresses of IPAM servers: programs beside the allocator that
+// serve purelb.ipam.v1.IPAM on a Unix socket.
+//
+// Read sockets.go (which connections there are), group.go (what the allocator calls),
+// allocate.go and answer.go (claims into calls, answers into grants), fault.go (what an
+// error means).
+//
+// On the wire an allocation is identified by the pool and the service, not by the key of
+// a claim. The service is what the key names: the Service, or the sharing key, in its
+// namespace. Two facts follow. Both families of a Service are one allocation there, so their
+// claims are one call. And the name of the cluster is not on the wire: a server that works for
+// several clusters must know by itself which one it serves on a socket.
+//
+// The package keeps connections and nothing else: no claim, no grant, no queue. It repeats
+// no call by itself.
+package ipamgrpc
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Observer is told of each call: its socket, its full method, the name of its code
+// and how long it took. It must not block.
+type Observer func(socket, method, code string, took time.Duration)
+
+// Sockets are the connections to IPAM servers, one for each socket. Groups share them.
+// It is safe for concurrent use.
+type Sockets struct {
+	observe Observer
+
+	mu          sync.Mutex
+	connections map[string]*connection
+}
+
+// NewSockets returns a Sockets without a connection.
+func NewSockets(observe Observer) *Sockets {
+	return &Sockets{observe: observe, connections: map[string]*connection{}}
+}
+
+// Group returns the backend of a ServiceGroup. The pool is the name of the group on the
+// wire, and the provider the name of the server for people. Nothing is dialed yet. The
+// caller closes it.
+func (s *Sockets) Group(socket, pool, provider string) (*Group, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.connections[socket]
+	if c == nil {
+		var err error
+		if c, err = newConnection(socket, s.observe); err != nil {
+			return nil, fmt.Errorf("prepare the connection to the IPAM server on %s: %w", socket, err)
+		}
+		s.connections[socket] = c
+	}
+	c.users++
+	g := &Group{connection: c, pool: pool, provider: provider}
+	g.close = sync.OnceValue(func() error { return s.leave(c) })
+	return g, nil
+}
+
+// leave takes a user from a connection and closes it behind the last one.
+func (s *Sockets) leave(c *connection) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.users--; c.users > 0 || s.connections[c.socket] != c {
+		return nil
+	}
+	delete(s.connections, c.socket)
+	return c.Close()
+}
+
+// Close closes all connections. Calls in flight fail.
+func (s *Sockets) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, c := range s.connections {
+		errs = append(errs, c.Close())
+	}
+	clear(s.connections)
+	return errors.Join(errs...)
+}

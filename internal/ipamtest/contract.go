@@ -1,0 +1,73 @@
+// Package ipamtest is the contract test of the backends. It says what every
+// driver must do that claims addresses for the allocator, whatever answers on
+// the other side.
+//
+// It knows no protocol: a test of a driver brings the server, and the means to
+// lose an answer of it.
+package ipamtest
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// Driver is what the allocator needs of a backend for one group.
+type Driver interface {
+	// Claim answers the claims in their order.
+	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
+	// Release gives grants back and answers in their order. Releasing what is not
+	// there any more is no error.
+	Release(ctx context.Context, grants []ipam.Grant) []error
+	// Capacity says how many addresses the group has and how many are in use.
+	Capacity(ctx context.Context) (ipam.Capacity, error)
+}
+
+// Backend is a server with the addresses of one group. At first all of them are
+// free.
+type Backend interface {
+	// Driver returns a new driver for a cluster. It has no memory, as that of an
+	// allocator that has just started.
+	Driver(cluster string) Driver
+	// Addresses are all those that the server can grant, 4 to 64 in each family.
+	Addresses(f addr.Family) []netip.Addr
+	// LoseAnswer makes the server carry out the next request that changes something.
+	// The driver does not get the answer.
+	LoseAnswer()
+}
+
+// Contract tests the drivers of a backend. Each case opens a backend of its own.
+func Contract(t *testing.T, open func(t *testing.T) Backend) {
+	for _, c := range contract {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.check(t.Context(), open(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// contract lists what is promised.
+var contract = []struct {
+	name  string
+	check func(ctx context.Context, b Backend) error
+}{
+	{"a repeated claim gets the same address", repeated},
+	{"each claim of a call gets its own address of its family", families},
+	{"a named address is granted", named},
+	{"a named address that another claim holds is taken", taken},
+	{"a named address of another network is invalid", outside},
+	{"when few addresses are free the other claims are refused", exhausted},
+	{"a released address is free", released},
+	{"a grant can be released twice", releasedTwice},
+	{"a release takes only the address of its own claim", stale},
+	{"a claim whose answer was lost is claimed once", lostClaim},
+	{"a release whose answer was lost is repeated", lostRelease},
+	{"two clusters have two claims", clusters},
+	{"concurrent claims get different addresses", concurrent},
+	{"concurrent repetitions of a claim get one address", concurrentRepetitions},
+	{"the capacity is counted", capacity},
+}

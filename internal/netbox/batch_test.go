@@ -1,0 +1,318 @@
+package netbox_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// many are claims of n Services.
+func many(n int) []ipam.Claim {
+	var list []ipam.Claim
+	for i := range n {
+		list = append(list, claimOf(fmt.Sprintf("web-%d", i), addr.V4))
+	}
+	return list
+}
+
+// kinds counts the answers by the kind of their errors; "" is a grant.
+func kinds(answers []ipam.Answer) map[ipam.Kind]int {
+	count := map[ipam.Kind]int{}
+	for _, a := range answers {
+		count[kindOf(a.Err)]++
+	}
+	return count
+}
+
+// A list is all or nothing: one claim that NetBox refuses must not keep the others waiting.
+func TestOneBadClaimDoesNotStopTheOthers(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	claims := many(8)
+	claims[3].Hostname = "not a name!"
+	answers := b.pool("ipamtest").Claim(t.Context(), claims)
+	want(t, answers[3].Err, ipam.KindInvalid)
+	if k := kinds(answers); k[""] != 7 || countPosts(b) != 2 {
+		t.Errorf("answers %v after %d claiming requests, want 7 grants after 2", k, countPosts(b))
+	}
+}
+
+// A request that got no answer may have claimed some of a list.
+func TestClaimsOfAListThatAreHeldAreFound(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	claims := many(8)
+	// Another allocator claims two of them between the look and the claim.
+	other := b.pool("ipamtest")
+	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"), func(w http.ResponseWriter, r *http.Request) {
+		if b.held() == 0 {
+			for _, a := range other.Claim(t.Context(), claims[4:6]) {
+				want(t, a.Err, "")
+			}
+		}
+		b.ServeHTTP(w, r)
+	})
+	answers := b.prepared(b.clientOf(t, h)).Claim(t.Context(), claims)
+	if k := kinds(answers); k[""] != 8 || b.held() != 8 {
+		t.Errorf("answers %v, %d addresses are held, want 8 grants and addresses", k, b.held())
+	}
+}
+
+// NetBox 4.7 lists only the objects that are wrong.
+func TestListOfWhatIsWrongTellsTheOthersApart(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	first := true
+	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"), func(w http.ResponseWriter, r *http.Request) {
+		if first {
+			first = false
+			jsonAnswer(400, `{"detail":"2 of 8 objects are wrong","errors":[{"index":2,"errors":{"dns_name":["wrong"]}},{"index":5,"errors":{"dns_name":["wrong"]}}]}`)(w, r)
+			return
+		}
+		b.ServeHTTP(w, r)
+	})
+	answers := b.prepared(b.clientOf(t, h)).Claim(t.Context(), many(8))
+	want(t, answers[2].Err, ipam.KindInvalid)
+	want(t, answers[5].Err, ipam.KindInvalid)
+	if k := kinds(answers); k[""] != 6 || countPosts(b) != 1 {
+		t.Errorf("answers %v after %d more requests, want 6 grants after 1", k, countPosts(b))
+	}
+}
+
+// A server of another version may not say which object of a list is wrong.
+func TestListRefusedAsAWholeIsSentInParts(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	claims := many(8)
+	claims[5].Hostname = "not a name!"
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.ContentLength > 300 {
+			jsonAnswer(400, `{"detail":"Bulk creation failed"}`)(w, r)
+			return
+		}
+		b.ServeHTTP(w, r)
+	})
+	answers := b.prepared(b.clientOf(t, h)).Claim(t.Context(), claims)
+	want(t, answers[5].Err, ipam.KindInvalid)
+	if k := kinds(answers); k[""] != 7 {
+		t.Errorf("answers %v, want 7 grants", k)
+	}
+}
+
+func TestSecondParentServesWhatTheFirstCannot(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b.MaxPageSize = 2
+	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("192.0.2.64/29"), VRF: "lb-vrf"})
+	b.group.Parents = append(b.group.Parents, netbox.Parent{Kind: netbox.Prefix, ID: 2})
+	k := kinds(b.pool("ipamtest").Claim(t.Context(), many(25)))
+	if k[""] != 14+6 || k[ipam.KindExhausted] != 5 {
+		t.Errorf("answers %v, want 20 grants and 5 exhausted", k)
+	}
+}
+
+func TestKeyClaimedTwiceInACallIsClaimedOnce(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	c := claimOf("web", addr.V4)
+	six := c
+	six.Family = addr.V6
+	answers := b.pool("ipamtest").Claim(t.Context(), []ipam.Claim{c, c, six})
+	if answers[0].Err != nil || answers[0].Grant != answers[1].Grant || b.held() != 1 {
+		t.Errorf("got %v and %v with %d addresses held", answers[0], answers[1], b.held())
+	}
+	want(t, answers[2].Err, ipam.KindInvalid)
+}
+
+// The families have different prefixes: one that is gone does not stop the other.
+func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	p := b.pool("ipamtest")
+	b.RemoveBlock(false, 1)
+	answers := p.Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4), claimOf("web", addr.V6), claimOf("other", addr.V4)})
+	want(t, answers[0].Err, ipam.KindMisconfigured)
+	want(t, answers[1].Err, "")
+	want(t, answers[2].Err, ipam.KindMisconfigured)
+}
+
+func TestMalformedClaimsAreNotSent(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	p := b.pool("ipamtest")
+	before := len(b.Requests())
+	keyless, blank, wrong, none := claimOf("a", addr.V4), claimOf("b", addr.V4), claimOf("c", addr.V4), claimOf("d", 0)
+	keyless.Key, blank.Key, wrong.Address = "", " x ", netip.MustParseAddr("2001:db8::1")
+	for _, a := range p.Claim(t.Context(), []ipam.Claim{keyless, blank, wrong, none}) {
+		want(t, a.Err, ipam.KindInvalid)
+	}
+	if len(b.Requests()) != before {
+		t.Errorf("%d requests were sent", len(b.Requests())-before)
+	}
+}
+
+func TestAddressShowsWhoseItIs(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b.group.Role, b.group.Status = "vip", "dhcp"
+	c := claimOf("web", addr.V4)
+	c.Hostname = "Web.Example.com"
+	g := mustClaim(t, b.pool("ipamtest"), c)
+	a := b.Server.Addresses()[0]
+	got := []any{a.Description, a.DNSName, a.Tenant, a.Tags, a.Status, a.Role, a.Key(netbox.DefaultField), g.Bits, g.Object, g.Created.IsZero()}
+	wanted := []any{"default/web", "web.example.com", "ipam-purelb", []string{"lb-managed"}, "dhcp", "vip", "ipamtest/default/web/v4", 28, "http://netbox.example/ipam/ip-addresses/1/", false}
+	if fmt.Sprint(got) != fmt.Sprint(wanted) {
+		t.Errorf("got\n%v, want\n%v", got, wanted)
+	}
+}
+
+func TestNamedAddresses(t *testing.T) {
+	tests := []struct {
+		name, address string
+		kind          ipam.Kind
+		says          string
+	}{
+		{"a free one", "192.0.2.9", "", ""},
+		{"one that a router has", "192.0.2.3", ipam.KindTaken, `"router"`},
+		{"one that a router has, with another mask", "192.0.2.4", ipam.KindTaken, "http://netbox.example/ipam/ip-addresses/"},
+		{"one of another VRF is free here", "192.0.2.5", "", ""},
+		{"the network address", "192.0.2.0", ipam.KindInvalid, "network or broadcast"},
+		{"the broadcast address", "192.0.2.15", ipam.KindInvalid, "network or broadcast"},
+		{"outside", "192.0.2.16", ipam.KindInvalid, "prefix 192.0.2.0/28"},
+		{"outside of a range", "2001:db8::16", ipam.KindInvalid, "range 2001:db8::10-2001:db8::15"},
+		{"in a range", "2001:db8::15", "", ""},
+		{"an IPv4-mapped one", "::ffff:192.0.2.10", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, netboxtest.V44, netbox.ModePrefix)
+			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.3/28"), VRF: "lb-vrf", Description: "router"})
+			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.4/32"), VRF: "lb-vrf"})
+			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.5/32")})
+			a := netip.MustParseAddr(tt.address)
+			c := claimOf("web", addr.FamilyOf(a))
+			c.Address = a
+			g, err := claim(t, b.pool("ipamtest"), c)
+			want(t, err, tt.kind)
+			if err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v does not say %q", err, tt.says)
+			}
+			if err == nil && g.Address != a.Unmap() {
+				t.Errorf("got %s", g.Address)
+			}
+		})
+	}
+}
+
+// NetBox makes an address with the role vip as often as it is asked to.
+func TestNamedAddressOfARoleThatIsNotUniqueHasOneOwner(t *testing.T) {
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		b := newBench(t, version, netbox.ModePrefix)
+		b.group.Role = "vip"
+		b.group.Parents = b.group.Parents[:1]
+		answers := make([]ipam.Answer, 16)
+		var all sync.WaitGroup
+		for i := range answers {
+			p := b.pool("ipamtest")
+			c := claimOf(fmt.Sprintf("web-%d", i), addr.V4)
+			c.Address = netip.MustParseAddr("192.0.2.9")
+			all.Go(func() { answers[i] = p.Claim(t.Context(), []ipam.Claim{c})[0] })
+		}
+		all.Wait()
+		if k := kinds(answers); k[""] != 1 || k[ipam.KindTaken] != 15 || b.held() != 1 {
+			t.Errorf("%s: answers %v, and %d addresses are held, want one owner", version, k, b.held())
+		}
+	}
+}
+
+// Another client makes the address between the look and the claim. NetBox makes it a second
+// time, for the role allows it.
+func TestNamedAddressThatAnotherClientMadeFirstIsGivenBack(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b.group.Role = "vip"
+	h := interrupt(b.Server, path(http.MethodPost, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
+		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.9/32"), VRF: "lb-vrf", Role: "anycast"})
+		b.ServeHTTP(w, r)
+	})
+	c := claimOf("web", addr.V4)
+	c.Address = netip.MustParseAddr("192.0.2.9")
+	a := b.prepared(b.clientOf(t, h)).Claim(t.Context(), []ipam.Claim{c})[0]
+	want(t, a.Err, ipam.KindTaken)
+	if b.held() != 0 || len(b.Server.Addresses()) != 1 {
+		t.Errorf("%d addresses are held, and %d are there, want the other client's", b.held(), len(b.Server.Addresses()))
+	}
+}
+
+// The look after the claim gets no answer: whether the address is ours alone is not known,
+// and the next claim looks again.
+func TestNamedAddressIsNotGrantedBeforeTheSecondLook(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b.group.Role = "vip"
+	b.SetFault(func(r *http.Request) netboxtest.Fault {
+		if b.held() == 1 {
+			return netboxtest.FailBefore
+		}
+		return netboxtest.None
+	})
+	p := b.pool("ipamtest")
+	c := claimOf("web", addr.V4)
+	c.Address = netip.MustParseAddr("192.0.2.9")
+	_, err := claim(t, p, c)
+	want(t, err, ipam.KindUnknown)
+	b.SetFault(nil)
+	mustClaim(t, p, c)
+	if b.held() != 1 {
+		t.Errorf("%d addresses are held", b.held())
+	}
+}
+
+// What a claim holds besides is named, so that the caller can give it back.
+func TestClaimThatHoldsAnotherAddressNamesIt(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	p := b.pool("ipamtest")
+	first := mustClaim(t, p, claimOf("web", addr.V4))
+	moved := claimOf("web", addr.V4)
+	moved.Address = netip.MustParseAddr("192.0.2.9")
+	a := p.Claim(t.Context(), []ipam.Claim{moved})[0]
+	want(t, a.Err, ipam.KindInvalid)
+	if !slices.Equal(a.Surplus, []netip.Addr{first.Address}) {
+		t.Fatalf("the surplus is %v, want %s", a.Surplus, first.Address)
+	}
+	want(t, p.Release(t.Context(), []ipam.Grant{{Key: moved.Key, Address: a.Surplus[0]}})[0], "")
+	if g := mustClaim(t, p, moved); g.Address != moved.Address {
+		t.Errorf("got %s", g.Address)
+	}
+}
+
+// The group has other prefixes now, and the claim is still one of the old ones.
+func TestClaimHeldOutsideOfTheGroupIsNamed(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	first := mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
+	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("198.51.100.0/28"), VRF: "lb-vrf"})
+	b.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, ID: 2}}
+	a := b.pool("ipamtest").Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4)})[0]
+	want(t, a.Err, ipam.KindInvalid)
+	if !slices.Equal(a.Surplus, []netip.Addr{first.Address}) {
+		t.Errorf("the surplus is %v, want %s", a.Surplus, first.Address)
+	}
+}
+
+// Without unique values a claim may hold two addresses. All of them are named, and all are
+// released.
+func TestSecondAddressOfAKeyIsSurplus(t *testing.T) {
+	b := newBench(t, netboxtest.V44, netbox.ModePrefix)
+	b.RemoveField(netbox.DefaultField)
+	b.AddField(netboxtest.CustomField{Name: netbox.DefaultField})
+	for _, a := range []string{"192.0.2.2/28", "192.0.2.3/28"} {
+		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), VRF: "lb-vrf", Fields: map[string]any{netbox.DefaultField: "ipamtest/default/web/v4"}})
+	}
+	p := b.pool("ipamtest")
+	a := p.Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4)})[0]
+	if a.Err != nil || a.Grant.Address.String() != "192.0.2.2" || !slices.Equal(a.Surplus, []netip.Addr{netip.MustParseAddr("192.0.2.3")}) {
+		t.Errorf("got %s, surplus %v, %v", a.Grant.Address, a.Surplus, a.Err)
+	}
+	want(t, p.Release(t.Context(), []ipam.Grant{{Key: "ipamtest/default/web/v4", Address: a.Surplus[0]}})[0], "")
+	if b.held() != 1 {
+		t.Errorf("%d addresses are held", b.held())
+	}
+}

@@ -1,0 +1,97 @@
+package netbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mode is where a group's addresses come from.
+type Mode string
+
+const (
+	// ModePrefix makes addresses in prefixes and IP ranges, and removes them.
+	ModePrefix Mode = "prefix"
+	// ModeReserved takes addresses that are there with the status "reserved" and gives
+	// them back by that status.
+	ModeReserved Mode = "reserved"
+)
+
+const (
+	// DefaultField is the custom field for the keys of claims.
+	DefaultField = "purelb_claim"
+	// DefaultTenant is whose reserved addresses are used, as in earlier versions.
+	DefaultTenant = "ipam-purelb"
+)
+
+// Group says which addresses of a server a pool has.
+type Group struct {
+	// Name is that of the ServiceGroup.
+	Name string
+	// Cluster is the part of the keys before the first slash.
+	Cluster string
+	Mode    Mode
+	// Parents are what addresses are made in, in this order. Only for ModePrefix.
+	Parents []Parent
+	// Tenant is the slug of the tenant: with ModeReserved of the addresses that are taken
+	// (default: DefaultTenant), with ModePrefix of those that are made.
+	Tenant string
+	// Field is the name of the custom field for keys. Default: DefaultField.
+	Field string
+	// Status is that of addresses which are made. Default: "active".
+	Status string
+	// Role and Tags (slugs) are those of addresses that are made.
+	Role string
+	Tags []string
+}
+
+func (g Group) withDefaults() Group {
+	if g.Field == "" {
+		g.Field = DefaultField
+	}
+	if g.Status == "" {
+		g.Status = "active"
+	}
+	if g.Tenant == "" && g.Mode == ModeReserved {
+		g.Tenant = DefaultTenant
+	}
+	return g
+}
+
+// problem says what makes g unusable, or "".
+func (g Group) problem() string {
+	if g.Cluster == "" || strings.ContainsAny(g.Cluster, "/ \t\n") {
+		return fmt.Sprintf("the name of the cluster, %q, is empty or has a slash or a blank", g.Cluster)
+	}
+	if strings.ContainsFunc(g.Field, notInFieldName) || strings.Contains(g.Field, "__") {
+		return fmt.Sprintf("%q is not the name of a custom field: use letters, digits and single underscores", g.Field)
+	}
+	switch g.Mode {
+	case ModeReserved:
+		if len(g.Parents) > 0 {
+			return "reserved addresses are found by their tenant: remove the prefixes and ranges"
+		}
+		return ""
+	case ModePrefix:
+		if len(g.Parents) == 0 {
+			return "it names no prefix and no IP range"
+		}
+	default:
+		return fmt.Sprintf("the mode %q is not known", g.Mode)
+	}
+	for _, parent := range g.Parents {
+		if problem := parent.problem(); problem != "" {
+			return fmt.Sprintf("the %s: %s", parent, problem)
+		}
+	}
+	return ""
+}
+
+func notInFieldName(r rune) bool {
+	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+}
+
+// exempt says whether NetBox allows an address twice for a role.
+func exempt(role string) bool {
+	return slices.Contains([]string{"vip", "anycast", "vrrp", "hsrp", "glbp", "carp"}, role)
+}

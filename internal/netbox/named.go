@@ -1,0 +1,179 @@
+package netbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// claimNamed claims the address that c names.
+func (p *Pool) claimNamed(ctx context.Context, b *board, c ipam.Claim) {
+	if p.group.Mode == ModeReserved {
+		p.takeNamed(ctx, b, c)
+		return
+	}
+	in, refusal := p.parentFor(c)
+	if refusal != nil {
+		b.fail([]ipam.Claim{c}, refusal)
+		return
+	}
+	holders, err := p.holders(ctx, c.Address, in)
+	switch {
+	case err != nil:
+		b.fail([]ipam.Claim{c}, err)
+	case len(holders) > 0 && p.isOf(holders[0], c):
+		p.answerHeld(ctx, b, c, holders)
+	case len(holders) > 0:
+		b.fail([]ipam.Claim{c}, p.taken(c, holders[0]))
+	default:
+		p.makeNamed(ctx, b, c, in)
+	}
+}
+
+// parentFor is the prefix or range with the address of c. NetBox does not check it: it
+// makes any address, even that of the network.
+func (p *Pool) parentFor(c ipam.Claim) (parent, *ipam.Error) {
+	invalid := func(format string, args ...any) *ipam.Error {
+		return &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf(format, args...)}
+	}
+	for _, in := range p.parentsOf(c.Family) {
+		switch {
+		case !in.span.Contains(c.Address):
+			continue
+		case !in.usable().Contains(c.Address):
+			return parent{}, invalid("%s is the network or broadcast address of the %s: ask for another one", c.Address, in)
+		case !addr.Assignable(c.Address):
+			return parent{}, invalid("%s cannot be the address of a Service: ask for another one", c.Address)
+		}
+		return in, nil
+	}
+	return parent{}, invalid("%s is not an address of the group %s (%s): ask for one of the group", c.Address, p.group.Name, names(p.parents))
+}
+
+// holders are all addresses that NetBox has with this number, of any mask, lowest id
+// first.
+func (p *Pool) holders(ctx context.Context, ip netip.Addr, in parent) ([]address, error) {
+	vrf := "null"
+	if in.vrf != nil {
+		vrf = strconv.FormatInt(in.vrf.ID, 10)
+	}
+	what := call{name: "look", path: "ipam/ip-addresses/", what: fmt.Sprintf("look at what holds %s", ip),
+		query: url.Values{"address": {ip.String()}, "vrf_id": {vrf}, "fields": {addressFields}}}
+	found, err := list[address](ctx, p.client, what)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range found {
+		if a.ip() != ip || !sameID(a.VRF, in.vrf) {
+			return nil, p.client.strange(what, reply{}, fmt.Sprintf("it lists %s, which was not asked for", a.Address))
+		}
+	}
+	return found, nil
+}
+
+// isOf says whether an address has the key of c. A request that NetBox finished after the
+// look for the key may have made it.
+func (p *Pool) isOf(a address, c ipam.Claim) bool {
+	key, _ := p.key.of(a)
+	return key == c.Key
+}
+
+func (p *Pool) taken(c ipam.Claim, holder address) *ipam.Error {
+	text := "another user of NetBox"
+	if key, _ := p.key.of(holder); key != "" {
+		text = "the claim " + short(key)
+	} else if holder.Description != "" {
+		text = fmt.Sprintf("%q", short(holder.Description))
+	}
+	return &ipam.Error{Kind: ipam.KindTaken, Message: fmt.Sprintf("NetBox holds %s for %s (%s): ask for another address, or release it there", c.Address, text, p.object(holder.ID))}
+}
+
+// makeNamed makes the address, and gives it back if another one was made before: with
+// some roles, and in a VRF that does not enforce it, NetBox makes an address twice.
+func (p *Pool) makeNamed(ctx context.Context, b *board, c ipam.Claim, in parent) {
+	only := []ipam.Claim{c}
+	made, err := p.postNamed(ctx, c, in)
+	said := refused(err)
+	switch {
+	case said.status == http.StatusBadRequest && hasComplaint(said.complaints.of(), complaint.notUnique):
+		p.lookAgain(ctx, b, only)
+		return
+	case err != nil:
+		b.fail(only, err)
+		return
+	}
+	if e := p.challenge(ctx, c, in, made); e != nil {
+		if e.Kind == ipam.KindTaken {
+			if err := p.remove(ctx, made.ID, c.Key); err != nil {
+				b.answers[c.Key] = ipam.Answer{Err: e, Surplus: []netip.Addr{made.ip()}}
+				return
+			}
+		}
+		b.fail(only, e)
+		return
+	}
+	b.grant(c, p.grant(c.Key, made))
+}
+
+func (p *Pool) postNamed(ctx context.Context, c ipam.Claim, in parent) (address, error) {
+	body := p.body(c)
+	body["address"] = netip.PrefixFrom(c.Address, in.bits).String()
+	body["vrf"] = nil
+	if in.vrf != nil {
+		body["vrf"] = in.vrf.ID
+	}
+	what := call{name: "claim", method: http.MethodPost, path: "ipam/ip-addresses/", claims: 1, body: body,
+		what: fmt.Sprintf("claim %s of the %s", c.Address, in)}
+	var raw json.RawMessage
+	r, err := p.client.do(ctx, what, &raw)
+	if err != nil {
+		return address{}, err
+	}
+	made, err := readMade(r, raw)
+	if err == nil && len(made) != 1 {
+		err = fmt.Errorf("it has %d addresses", len(made))
+	}
+	if err != nil {
+		return address{}, p.client.strange(what, r, err.Error())
+	}
+	a := made[0]
+	key, _ := p.key.of(a)
+	switch {
+	case key == "":
+		return address{}, p.undo(ctx, what, made)
+	case key != c.Key || a.ID == 0 || a.ip() != c.Address || !in.has(a):
+		return address{}, p.client.strange(what, r, fmt.Sprintf("it has %s for %s", a.Address, short(key)))
+	case a.Status.Value != p.group.Status:
+		return address{}, p.client.strange(what, r, "the status is "+a.Status.Value)
+	}
+	return a, nil
+}
+
+// challenge refuses an address that another user of NetBox had before. NetBox numbers addresses in
+// the order in which they were made, so all see the same winner.
+func (p *Pool) challenge(ctx context.Context, c ipam.Claim, in parent, ours address) *ipam.Error {
+	holders, err := p.holders(ctx, c.Address, in)
+	switch {
+	case err != nil:
+		return asUnknown(err)
+	case len(holders) > 0 && holders[0].ID != ours.ID:
+		return p.taken(c, holders[0])
+	}
+	return nil
+}
+
+// asUnknown is the error of a look after something was done: what it was is not known.
+func asUnknown(err error) *ipam.Error {
+	e := &ipam.Error{Kind: ipam.KindUnknown, Message: err.Error(), Cause: err}
+	if below, ok := err.(*ipam.Error); ok { //nolint:errorlint // the driver's own errors are not wrapped
+		e.RetryAfter = below.RetryAfter
+	}
+	return e
+}

@@ -1,0 +1,184 @@
+// Package netbox is the driver of NetBox, which holds addresses for groups of
+// Services. It knows NetBox's REST API from 3.6.4 on, and two ways of having
+// addresses there: made in a prefix or IP range (ModePrefix), or made beforehand
+// with the status "reserved" (ModeReserved).
+//
+// A Client is a server with a token. Several groups share it, for it sends one
+// request at a time. A Pool is a group of addresses on it, made by Client.Prepare,
+// and has no state that a claim changes: NetBox knows what is claimed.
+//
+// A claim is found by its key, which NetBox keeps in a custom field with unique
+// values. So a claim is safe to repeat, whatever happened to it:
+//
+//	look for the key    found: it is granted
+//	claim on the server NetBox chooses the address and stores the key with it
+//	no answer           unknown: the caller repeats the claim, and looks first
+//
+// NetBox finishes a request whose client has gone, and may commit a request that it
+// answers with an error. Only what an answer proves counts here.
+//
+// Read client.go (one request), judge.go (what a reply means), prepare.go, claim.go,
+// allocate.go, named.go, reserved.go, release.go and report.go, in this order.
+package netbox
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/internal/ipam"
+)
+
+const (
+	// defaultTimeout is how long one request may take. The first request of each worker
+	// of NetBox takes 5 s, and a request waits while others are served.
+	defaultTimeout = 20 * time.Second
+	// defaultRate is how many requests a second are sent. NetBox has no limit of its own,
+	// and answers a fast server's claims about as fast.
+	defaultRate = 20
+	// idleTimeout is shorter than that of gunicorn, NetBox's usual server, which closes
+	// idle connections after 2 s.
+	idleTimeout = 1500 * time.Millisecond
+)
+
+// Config is a NetBox server and how to talk to it.
+type Config struct {
+	// URL is the server's, such as "https://netbox.example.com/".
+	URL string
+	// Token is an API token of version 1 or 2.
+	Token string
+	// CA holds certificates in PEM that are trusted beside those of the system.
+	CA []byte
+	// Timeout limits one request. Default: 20 s.
+	Timeout time.Duration
+	// Rate is how many requests a second are sent at most. Default: 20.
+	Rate int
+	// Transport carries requests. Default: TCP, by the proxy that the environment names.
+	Transport http.RoundTripper
+	// Random returns a number in [0, 1) for the jitter of RetryAfter. Default: rand.Float64.
+	Random func() float64
+	// Observe gets each request and its outcome. Default: nothing.
+	Observe func(Exchange)
+}
+
+// Exchange is one request and its outcome, for metrics.
+type Exchange struct {
+	// Call is what the request was for: "status", "look", "claim", "release" and so on.
+	Call string
+	// Claims is how many addresses the request asked for.
+	Claims int
+	// Status is that of the reply, 0 when there was none.
+	Status int
+	// Kind is that of the error; "" when there was none.
+	Kind ipam.Kind
+	// Duration is the time from sending to the whole reply.
+	Duration time.Duration
+}
+
+// New returns a client of the server that cfg describes. It sends nothing.
+func New(cfg Config) (*Client, error) {
+	base, err := baseURL(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	header, err := authorization(cfg.Token)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Transport == nil {
+		if cfg.Transport, err = transport(cfg.CA); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	if cfg.Rate == 0 {
+		cfg.Rate = defaultRate
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Float64
+	}
+	return &Client{
+		cfg:           cfg,
+		base:          base,
+		authorization: header,
+		http:          &http.Client{Transport: cfg.Transport, CheckRedirect: stopAtRedirect},
+		turn:          newTurn(time.Second / time.Duration(cfg.Rate)),
+		taking:        make(chan struct{}, 1),
+	}, nil
+}
+
+// stopAtRedirect hands a redirect to the caller: a token must not go where a redirect
+// leads, and a POST would become a GET, which claims nothing and succeeds.
+func stopAtRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// baseURL returns raw with a slash at its end. Documents of earlier versions wrote the
+// URL with "/api" at the end, too.
+func baseURL(raw string) (string, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", misconfigured("%q is not the URL of a NetBox server: write it as https://netbox.example.com/", redactURL(raw))
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", misconfigured("the URL %s of the NetBox server has a user, a query or a fragment: remove it; the token belongs into the Secret", redactURL(raw))
+	}
+	path := strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/api")
+	u.Path, u.RawPath = path+"/", ""
+	return u.String(), nil
+}
+
+// redactURL returns raw without what may be a secret.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(not shown)"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// authorization returns the header for a token. The prefix nbt_ is that of tokens of
+// version 2, which NetBox knows from 4.5 on.
+func authorization(token string) (string, error) {
+	token = strings.TrimSpace(token)
+	if token == "" {
+		return "", misconfigured("there is no token for NetBox: put one into the Secret")
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", misconfigured("the token for NetBox has blanks or characters that no token has: put the token alone into the Secret")
+	}
+	if strings.HasPrefix(token, "nbt_") {
+		return "Bearer " + token, nil
+	}
+	return "Token " + token, nil
+}
+
+// transport returns one that trusts ca beside the system.
+func transport(ca []byte) (http.RoundTripper, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.IdleConnTimeout = idleTimeout
+	t.MaxIdleConnsPerHost = 1
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(ca) == 0 {
+		return t, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, misconfigured("the CA certificates for NetBox hold no certificate in PEM format")
+	}
+	t.TLSClientConfig.RootCAs = pool
+	return t, nil
+}
+
+func misconfigured(format string, args ...any) *ipam.Error {
+	return &ipam.Error{Kind: ipam.KindMisconfigured, Message: fmt.Sprintf(format, args...)}
+}

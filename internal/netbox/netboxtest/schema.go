@@ -1,0 +1,85 @@
+package netboxtest
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed testdata/schema-*.json
+var schemaFiles embed.FS
+
+// callSchema are the names that the schema of NetBox has for a call.
+type callSchema struct {
+	Query []string `json:"query"`
+	Body  []string `json:"body"`
+}
+
+var schemas = sync.OnceValue(func() map[string]map[string]callSchema {
+	all := map[string]map[string]callSchema{}
+	for _, version := range []string{V44, V46} {
+		text, err := schemaFiles.ReadFile("testdata/schema-" + version + ".json")
+		if err != nil {
+			panic(err)
+		}
+		calls := map[string]callSchema{}
+		if err := json.Unmarshal(text, &calls); err != nil {
+			panic(err)
+		}
+		all[version] = calls
+	}
+	return all
+})
+
+var number = regexp.MustCompile(`/[0-9]+/`)
+
+// alsoKnown are names that NetBox takes, as the recordings show, and that its schema
+// lacks.
+var alsoKnown = callSchema{
+	Query: strings.Fields("limit offset ordering fields brief"),
+	Body:  strings.Fields("custom_fields tags tenant vrf status role description dns_name comments address"),
+}
+
+// checkSchema refuses, in a strict server, what the schema does not know. NetBox itself
+// ignores it, which a client must never count on.
+func (s *Server) checkSchema(q *question) error {
+	if !s.Strict {
+		return nil
+	}
+	path := number.ReplaceAllString(q.r.URL.Path, "/{id}/")
+	known, described := schemas()[s.Version][q.r.Method+" "+path]
+	if !described {
+		return nil // the schema has the paths below ipam/ only
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var strange []string
+	for name := range q.r.URL.Query() {
+		if !slices.Contains(known.Query, name) && !slices.Contains(alsoKnown.Query, name) && s.fieldFilter(name, "ipam.ipaddress") == nil {
+			strange = append(strange, "parameter "+name)
+		}
+	}
+	list, _ := entries(q.body)
+	for _, entry := range list {
+		fields, _ := entry.(map[string]any)
+		for name := range fields {
+			if !slices.Contains(known.Body, name) && !slices.Contains(alsoKnown.Body, name) {
+				strange = append(strange, "field "+name)
+			}
+		}
+	}
+	if q.r.Method != http.MethodGet && q.r.ContentLength < 0 {
+		strange = append(strange, "chunked body")
+	}
+	if len(strange) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s %s: not in the schema: %s", q.r.Method, path, strings.Join(strange, ", "))
+	s.journal.complaint = append(s.journal.complaint, text)
+	return detail(http.StatusTeapot, text)
+}

@@ -1,0 +1,71 @@
+package netbox
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	firstWait = time.Second
+	// longestWait limits the growing delay after failures.
+	longestWait = time.Minute
+	// longestAsked limits the delay that a server may ask for.
+	longestAsked = 10 * time.Minute
+)
+
+// turn lets one request at a time pass, and not more than one in each gap of time.
+type turn struct {
+	gap  time.Duration
+	free chan time.Time // holds when the next request may be sent
+}
+
+func newTurn(gap time.Duration) *turn {
+	t := &turn{gap: gap, free: make(chan time.Time, 1)}
+	t.free <- time.Time{}
+	return t
+}
+
+// wait returns when it is the caller's turn. The caller calls done afterwards.
+func (t *turn) wait(ctx context.Context) error {
+	var next time.Time
+	select {
+	case next = <-t.free:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		t.free <- next
+		return ctx.Err()
+	}
+}
+
+func (t *turn) done(sent time.Time) { t.free <- sent.Add(t.gap) }
+
+// backoff is how long to leave a server alone after some failures in a row. It doubles
+// with each. The jitter, in [0, 1), takes up to half of it away, so that allocators that
+// failed together do not return together.
+func backoff(failures int, jitter float64) time.Duration {
+	wait := float64(firstWait) * math.Pow(2, float64(min(failures, 16)-1))
+	return time.Duration(min(wait, float64(longestWait)) * (1 - jitter/2))
+}
+
+// retryAfter reads the header Retry-After, in seconds or as a date. Proxies before
+// NetBox send it.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := h.Get("Retry-After")
+	var wait time.Duration
+	if seconds, err := strconv.Atoi(value); err == nil {
+		wait = time.Duration(min(seconds, int(longestAsked/time.Second))) * time.Second
+	} else if date, err := http.ParseTime(value); err == nil {
+		wait = date.Sub(now)
+	}
+	return max(0, min(wait, longestAsked))
+}

@@ -1,0 +1,271 @@
+package netbox
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// ParentKind is what addresses are made in.
+type ParentKind string
+
+const (
+	// Prefix is a prefix of NetBox.
+	Prefix ParentKind = "prefix"
+	// Range is an IP range of NetBox.
+	Range ParentKind = "range"
+)
+
+// Parent says which prefix or IP range of NetBox a group has: by its id, or by what
+// describes it. What is empty is not compared.
+type Parent struct {
+	Kind ParentKind
+	// ID is the id in NetBox. With it nothing else is needed.
+	ID int64
+	// Prefix is that of a prefix: "192.0.2.0/24".
+	Prefix netip.Prefix
+	// Start is the first address of a range.
+	Start netip.Addr
+	// VRF is the name or the route distinguisher; GlobalVRF is the table without a VRF.
+	VRF string
+	// Role, Tag, Tenant and Site are slugs. A range has no site.
+	Role, Tag, Tenant, Site string
+}
+
+// GlobalVRF stands for the global table.
+const GlobalVRF = "global"
+
+func (p Parent) String() string {
+	var parts []string
+	say := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+" "+value)
+		}
+	}
+	if p.ID != 0 {
+		say("id", fmt.Sprint(p.ID))
+	}
+	if p.Prefix.IsValid() {
+		say("prefix", p.Prefix.String())
+	}
+	if p.Start.IsValid() {
+		say("start", p.Start.String())
+	}
+	say("VRF", p.VRF)
+	say("role", p.Role)
+	say("tag", p.Tag)
+	say("tenant", p.Tenant)
+	say("site", p.Site)
+	return string(p.Kind) + " with " + strings.Join(parts, ", ")
+}
+
+// problem says what makes p unusable, or "".
+func (p Parent) problem() string {
+	switch {
+	case p.Kind != Prefix && p.Kind != Range:
+		return fmt.Sprintf("its kind is %q, not prefix or range", p.Kind)
+	case p.ID < 0:
+		return "its id is negative"
+	case p.Kind == Range && p.Prefix.IsValid():
+		return "a range has no prefix: give its first address"
+	case p.Kind == Prefix && p.Start.IsValid():
+		return "a prefix has no first address: give the prefix"
+	case p.Kind == Range && p.Site != "":
+		return "NetBox knows no site of a range: use a tag or a role"
+	case p == Parent{Kind: p.Kind}:
+		return "it names no id, prefix, VRF, role, tag, tenant or site"
+	case p.Prefix.IsValid() && p.Prefix != p.Prefix.Masked():
+		return fmt.Sprintf("%s has bits after its mask: write %s", p.Prefix, p.Prefix.Masked())
+	}
+	return ""
+}
+
+// path is where NetBox has the parents of this kind.
+func (k ParentKind) path() string {
+	if k == Range {
+		return "ipam/ip-ranges/"
+	}
+	return "ipam/prefixes/"
+}
+
+// query is the filter for p. VRFs are compared here, for NetBox filters only by their
+// ids.
+func (p Parent) query() url.Values {
+	q := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if p.Prefix.IsValid() {
+		q.Set("prefix", p.Prefix.String())
+	}
+	if p.Start.IsValid() {
+		q.Set("start_address", p.Start.String())
+	}
+	set("role", p.Role)
+	set("tag", p.Tag)
+	set("tenant", p.Tenant)
+	set("site", p.Site)
+	return q
+}
+
+// matches says whether b is one that p describes. A server may ignore a filter.
+func (p Parent) matches(b block) bool {
+	return p.matchesVRF(b.VRF) &&
+		(p.Role == "" || b.Role != nil && b.Role.Slug == p.Role) &&
+		(p.Tenant == "" || b.Tenant != nil && b.Tenant.Slug == p.Tenant) &&
+		(p.Tag == "" || slices.ContainsFunc(b.Tags, func(t reference) bool { return t.Slug == p.Tag })) &&
+		(p.Site == "" || p.matchesSite(b)) &&
+		(!p.Prefix.IsValid() || b.Prefix == p.Prefix.String()) &&
+		(!p.Start.IsValid() || b.start() == p.Start)
+}
+
+func (p Parent) matchesVRF(vrf *reference) bool {
+	switch {
+	case p.VRF == "":
+		return true
+	case vrf == nil:
+		return p.VRF == GlobalVRF
+	default:
+		return p.VRF == vrf.Name || p.VRF == vrf.RD
+	}
+}
+
+// matchesSite compares the site. A prefix in a location of the site matches NetBox's
+// filter, too, but does not say which site that is.
+func (p Parent) matchesSite(b block) bool {
+	if b.ScopeType == "dcim.site" || b.ScopeType == "" && b.Scope != nil {
+		return b.Scope != nil && b.Scope.Slug == p.Site
+	}
+	return b.ScopeType == "dcim.location" || b.Site != nil && b.Site.Slug == p.Site
+}
+
+func (b block) start() netip.Addr {
+	start, err := netip.ParsePrefix(b.Start)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return start.Addr()
+}
+
+// parent is a prefix or IP range that was found.
+type parent struct {
+	kind   ParentKind
+	id     int64
+	vrf    *reference
+	bits   int
+	span   addr.Range
+	isPool bool
+	// populated is a range whose addresses NetBox counts as taken.
+	populated bool
+}
+
+// readParent reads what NetBox sent.
+func readParent(kind ParentKind, b block) (parent, error) {
+	p := parent{kind: kind, id: b.ID, vrf: b.VRF, isPool: b.IsPool, populated: b.Populated}
+	if kind == Prefix {
+		prefix, err := netip.ParsePrefix(b.Prefix)
+		if err != nil {
+			return parent{}, fmt.Errorf("%q is not a prefix: %w", b.Prefix, err)
+		}
+		p.bits = prefix.Bits()
+		p.span = addr.Range{From: prefix.Masked().Addr(), To: addr.Last(prefix)}
+		return p, nil
+	}
+	first, err := netip.ParsePrefix(b.Start)
+	if err != nil {
+		return parent{}, fmt.Errorf("%q is not the first address of a range: %w", b.Start, err)
+	}
+	last, err := netip.ParsePrefix(b.End)
+	if err != nil || last.Addr().Less(first.Addr()) || last.Addr().BitLen() != first.Addr().BitLen() {
+		return parent{}, fmt.Errorf("%q is not the last address of a range that begins with %s", b.End, b.Start)
+	}
+	p.bits = first.Bits()
+	p.span = addr.Range{From: first.Addr(), To: last.Addr()}
+	return p, nil
+}
+
+func (p parent) String() string {
+	return fmt.Sprintf("%s %s (id %d, %s)", p.kind, p.notation(), p.id, vrfName(p.vrf))
+}
+
+// notation is how people write what p covers.
+func (p parent) notation() string {
+	if p.kind == Prefix {
+		return netip.PrefixFrom(p.span.From, p.bits).String()
+	}
+	return p.span.From.String() + "-" + p.span.To.String()
+}
+
+func vrfName(vrf *reference) string {
+	if vrf == nil {
+		return "global table"
+	}
+	return "VRF " + vrf.Name
+}
+
+// family is that of the addresses.
+func (p parent) family() addr.Family { return p.span.Family() }
+
+// usable are the addresses that NetBox gives from p: it leaves out the network and the
+// broadcast address of a prefix, unless the prefix is a pool.
+func (p parent) usable() addr.Range {
+	r := p.span
+	short := p.family().Bits()-p.bits < 2
+	if p.kind == Range || p.isPool || short {
+		return r
+	}
+	r.From = r.From.Next()
+	if p.family() == addr.V4 {
+		r.To = r.To.Prev()
+	}
+	return r
+}
+
+// choose returns the parents that description names: one of each family. More than one
+// of a family is refused, with the list.
+func choose(description Parent, found []block) ([]parent, *ipam.Error) {
+	var matching []parent
+	for _, b := range found {
+		if !description.matches(b) {
+			continue
+		}
+		p, err := readParent(description.Kind, b)
+		if err != nil {
+			return nil, misconfigured("NetBox has a %s with id %d that cannot be used: %v", description.Kind, b.ID, err)
+		}
+		matching = append(matching, p)
+	}
+	if len(matching) == 0 {
+		return nil, misconfigured("NetBox has no %s that the token may see: make it, correct the group, or let the token's user view it", description)
+	}
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		if same := ofFamily(matching, f); len(same) > 1 {
+			return nil, misconfigured("NetBox has more than one %s: %s; give the group the id of one of them", description, names(same))
+		}
+	}
+	return matching, nil
+}
+
+func ofFamily(list []parent, f addr.Family) []parent {
+	return slices.DeleteFunc(slices.Clone(list), func(p parent) bool { return p.family() != f })
+}
+
+// names lists parents for people, at most ten.
+func names(list []parent) string {
+	var texts []string
+	for i, p := range list {
+		if i == 10 {
+			texts = append(texts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		texts = append(texts, p.String())
+	}
+	return strings.Join(texts, ", ")
+}

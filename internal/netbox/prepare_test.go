@@ -1,0 +1,226 @@
+package netbox_test
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// withParents has prefixes and ranges of several kinds: the ids are those of each kind, in
+// this order.
+func withParents(t *testing.T, version string) *bench {
+	b := newBench(t, version, netbox.ModePrefix) // prefix 1 in lb-vrf, range 1 in lb-vrf
+	b.AddVRF("other", "", true)
+	b.AddRole("LB", "lb")
+	b.AddSite("Berlin", "ber")
+	b.AddTag("Pool", "pool", "9e9e9e")
+	for _, p := range []netboxtest.Block{
+		{Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "other"},                                     // 2
+		{Prefix: netip.MustParsePrefix("192.0.2.0/28"), Role: "lb"},                                       // 3
+		{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Tags: []string{"pool"}, Tenant: "ipam-purelb"}, // 4
+		{Prefix: netip.MustParsePrefix("2001:db8:4::/64"), Tags: []string{"pool"}},                        // 5
+		{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Site: "ber"},                                    // 6
+	} {
+		b.AddBlock(p)
+	}
+	return b
+}
+
+func TestParentsAreFound(t *testing.T) {
+	p28 := netip.MustParsePrefix("192.0.2.0/28")
+	tests := []struct {
+		name   string
+		parent netbox.Parent
+		found  string
+		says   string
+	}{
+		{"by id", netbox.Parent{Kind: netbox.Prefix, ID: 4}, "198.51.100.0/24", ""},
+		{"a range by id", netbox.Parent{Kind: netbox.Range, ID: 1}, "2001:db8::10-2001:db8::15", ""},
+		{"by the name of the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "other"}, "192.0.2.0/28", ""},
+		{"by the distinguisher of the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "64512:99"}, "192.0.2.0/28", ""},
+		{"in the global table", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: netbox.GlobalVRF}, "192.0.2.0/28", ""},
+		{"by role", netbox.Parent{Kind: netbox.Prefix, Role: "lb"}, "192.0.2.0/28", ""},
+		{"one of each family by tag", netbox.Parent{Kind: netbox.Prefix, Tag: "pool"}, "198.51.100.0/24 2001:db8:4::/64", ""},
+		{"by tenant", netbox.Parent{Kind: netbox.Prefix, Tenant: "ipam-purelb"}, "198.51.100.0/24", ""},
+		{"by site", netbox.Parent{Kind: netbox.Prefix, Site: "ber"}, "203.0.113.0/24", ""},
+		{"several", netbox.Parent{Kind: netbox.Prefix, Prefix: p28}, "", "more than one prefix with prefix 192.0.2.0/28: prefix 192.0.2.0/28 (id 1, VRF lb-vrf), prefix 192.0.2.0/28 (id 2, VRF other), prefix 192.0.2.0/28 (id 3, global table); give the group the id"},
+		{"none", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("10.0.0.0/8")}, "", "no prefix with prefix 10.0.0.0/8"},
+		{"none in the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "missing"}, "", "no prefix with prefix 192.0.2.0/28, VRF missing"},
+		{"no such id", netbox.Parent{Kind: netbox.Prefix, ID: 99}, "", "No Prefix matches"},
+		{"no such role", netbox.Parent{Kind: netbox.Prefix, Role: "nope"}, "", "Select a valid choice"},
+		{"host bits", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("192.0.2.1/28")}, "", "write 192.0.2.0/28"},
+		{"nothing said", netbox.Parent{Kind: netbox.Prefix}, "", "it names no id"},
+		{"a range by site", netbox.Parent{Kind: netbox.Range, Site: "ber"}, "", "no site of a range"},
+		{"no kind", netbox.Parent{ID: 1}, "", "not prefix or range"},
+	}
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		for _, tt := range tests {
+			t.Run(version+"/"+tt.name, func(t *testing.T) {
+				b := withParents(t, version)
+				b.group.Parents = []netbox.Parent{tt.parent}
+				p, err := b.client().Prepare(t.Context(), b.group)
+				if tt.says != "" {
+					want(t, err, ipam.KindMisconfigured)
+					if !strings.Contains(err.Error(), tt.says) {
+						t.Errorf("%v does not say %q", err, tt.says)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.Join(p.Facts().Parents, " "); got != tt.found {
+					t.Errorf("found %s, want %s", got, tt.found)
+				}
+			})
+		}
+	}
+}
+
+func TestFieldForKeys(t *testing.T) {
+	rights := strings.Fields("ipam.view_prefix ipam.view_iprange ipam.view_ipaddress tenancy.view_tenant extras.view_tag ipam.add_ipaddress extras.view_customfield")
+	tests := []struct {
+		name    string
+		field   *netboxtest.CustomField
+		rights  []string
+		says    string // the error
+		warning string
+	}{
+		{"is made", nil, nil, "", ""},
+		{"may not be made", nil, rights, "make a custom field purelb_claim", ""},
+		{"is there", &netboxtest.CustomField{Unique: true}, rights, "", ""},
+		{"is not unique", &netboxtest.CustomField{}, rights, "", "not unique"},
+		{"is loose", &netboxtest.CustomField{Unique: true, FilterLogic: "loose"}, rights, "", ""},
+		{"is not filtered", &netboxtest.CustomField{Unique: true, FilterLogic: "disabled"}, rights, "filter logic to exact", ""},
+		{"is of another type", &netboxtest.CustomField{Unique: true, Type: "integer"}, rights, "of type integer", ""},
+		{"is of other objects", &netboxtest.CustomField{Unique: true, ObjectTypes: []string{"ipam.prefix"}}, rights, "object type ipam.ipaddress", ""},
+		{"may not be seen", &netboxtest.CustomField{Unique: true}, rights[:6], "", "may not view custom fields"},
+		{"may not be seen and is not there", nil, rights[:6], "make a custom field purelb_claim", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+			b.RemoveField(netbox.DefaultField)
+			if tt.field != nil {
+				tt.field.Name = netbox.DefaultField
+				b.AddField(*tt.field)
+			}
+			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("10.0.0.1/32")})
+			b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: tt.rights})
+			p, err := b.client().Prepare(t.Context(), b.group)
+			if tt.says != "" {
+				want(t, err, ipam.KindMisconfigured)
+				if !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("%v does not say %q", err, tt.says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings := strings.Join(p.Facts().Warnings, "; ")
+			if !strings.Contains(warnings, tt.warning) || tt.warning == "" && warnings != "" {
+				t.Errorf("warnings are %q, want %q", warnings, tt.warning)
+			}
+			mustClaim(t, p, claimOf("web", addr.V4))
+			mustClaim(t, p, claimOf("web", addr.V4))
+			if b.held() != 1 {
+				t.Errorf("%d addresses are held", b.held())
+			}
+		})
+	}
+}
+
+// A field that the driver makes is one that refuses a second claim.
+func TestFieldThatIsMadeIsUnique(t *testing.T) {
+	b := newBench(t, netboxtest.V44, netbox.ModePrefix)
+	b.RemoveField(netbox.DefaultField)
+	if p := b.pool("ipamtest"); len(p.Facts().Warnings) != 1 { // that of ranges
+		t.Errorf("warnings are %q", p.Facts().Warnings)
+	}
+	if p := b.pool("ipamtest"); len(p.Facts().Warnings) != 1 {
+		t.Errorf("warnings are %q", p.Facts().Warnings)
+	}
+}
+
+func TestVersionsThatCannotBeSafeAreRefusedOrWarnedOf(t *testing.T) {
+	tests := []struct {
+		version       string
+		mode          netbox.Mode
+		role          string
+		says, warning string
+	}{
+		{"3.6.3", netbox.ModePrefix, "", "too old", ""},
+		{"3.7.8", netbox.ModePrefix, "", "", "no custom fields with unique values"},
+		{"4.4.10", netbox.ModePrefix, "", "", "another mask"},
+		{"4.4.10", netbox.ModePrefix, "vip", "gives an address of an IP range twice", ""},
+		{"4.4.10-Docker-3.4.1", netbox.ModeReserved, "", "", "both believe that they have it"},
+		{"4.6.8", netbox.ModePrefix, "vip", "", ""},
+		{"4.6.8", netbox.ModeReserved, "", "", ""},
+		{"5.0.0", netbox.ModePrefix, "", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.version+"/"+string(tt.mode)+"/"+tt.role, func(t *testing.T) {
+			b := newBench(t, netboxtest.V46, tt.mode)
+			b.group.Role = tt.role
+			h := interrupt(b.Server, list("/status/"), jsonAnswer(http.StatusOK, `{"netbox-version":"`+tt.version+`"}`))
+			p, err := b.clientOf(t, h).Prepare(t.Context(), b.group)
+			if tt.says != "" {
+				want(t, err, ipam.KindMisconfigured)
+				if !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("%v does not say %q", err, tt.says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings := strings.Join(p.Facts().Warnings, "; ")
+			if !strings.Contains(warnings, tt.warning) || tt.warning == "" && warnings != "" {
+				t.Errorf("warnings are %q, want %q", warnings, tt.warning)
+			}
+		})
+	}
+}
+
+// The smallest permissions that the documents name are enough, in both versions.
+func TestSmallestPermissionsAreEnough(t *testing.T) {
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		b := newBench(t, version, netbox.ModePrefix)
+		rights := strings.Fields("ipam.view_prefix ipam.view_iprange ipam.view_ipaddress ipam.add_ipaddress ipam.change_ipaddress ipam.delete_ipaddress")
+		if version == netboxtest.V46 {
+			rights = append(rights, "tenancy.view_tenant", "extras.view_tag")
+		}
+		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: rights, Writable: func(a netboxtest.Address) bool { return len(a.Tags) > 0 }})
+		p := b.pool("ipamtest")
+		g := mustClaim(t, p, claimOf("web", addr.V4))
+		want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
+	}
+}
+
+func TestGroupsThatCannotWorkAreRefusedUnsent(t *testing.T) {
+	for name, change := range map[string]func(*netbox.Group){
+		"the name of the cluster": func(g *netbox.Group) { g.Cluster = "" },
+		"has a slash":             func(g *netbox.Group) { g.Cluster = "a/b" },
+		"the mode":                func(g *netbox.Group) { g.Mode = "pool" },
+		"no prefix":               func(g *netbox.Group) { g.Parents = nil },
+		"single underscores":      func(g *netbox.Group) { g.Field = "purelb__claim" },
+		"a custom field":          func(g *netbox.Group) { g.Field = "purelb-claim" },
+		"found by their tenant":   func(g *netbox.Group) { g.Mode = netbox.ModeReserved },
+		"slug":                    func(g *netbox.Group) { g.Tenant = "nobody" },
+	} {
+		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		change(&b.group)
+		_, err := b.client().Prepare(t.Context(), b.group)
+		want(t, err, ipam.KindMisconfigured)
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%v does not say %q", err, name)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package netbox
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"purelb.io/purelb/internal/ipam"
+)
+
+// Release gives grants back. It looks for their keys first, and removes only an address
+// that has both the key and the number of the grant: so a grant of the past does no
+// harm, and what lacks a key is never touched.
+func (p *Pool) Release(ctx context.Context, grants []ipam.Grant) []error {
+	errs := make([]error, len(grants))
+	var keys []string
+	for i, g := range grants {
+		if problem := p.key.problem(g.Key); problem != "" {
+			errs[i] = &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("cannot release %s in NetBox: %s", g.Address, problem)}
+			continue
+		}
+		keys = append(keys, g.Key)
+	}
+	if len(keys) == 0 {
+		return errs
+	}
+	found, err := p.find(ctx, keys)
+	for i, g := range grants {
+		switch {
+		case errs[i] != nil:
+		case err != nil:
+			errs[i] = err
+		default:
+			errs[i] = p.releaseAll(ctx, g, found[g.Key])
+			if stopsReleases(errs[i]) {
+				err = errs[i]
+			}
+		}
+	}
+	return errs
+}
+
+// stopsReleases says whether the other releases would fail, too.
+func stopsReleases(err error) bool {
+	if err == nil {
+		return false
+	}
+	e, ok := err.(*ipam.Error) //nolint:errorlint // the driver's own errors are not wrapped
+	return ok && (e.Kind == ipam.KindUnavailable || e.Kind == ipam.KindUnknown)
+}
+
+// releaseAll releases each address that is held for g. There is one, unless the field is
+// not unique.
+func (p *Pool) releaseAll(ctx context.Context, g ipam.Grant, held []address) error {
+	for _, a := range held {
+		if a.ip() != g.Address.Unmap() {
+			continue
+		}
+		if err := p.releaseOne(ctx, g, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Pool) releaseOne(ctx context.Context, g ipam.Grant, a address) error {
+	if p.group.Mode == ModeReserved {
+		return p.restore(ctx, g, a)
+	}
+	return p.remove(ctx, a.ID, g.Key)
+}
+
+// remove deletes the address with this id, whose key was compared.
+func (p *Pool) remove(ctx context.Context, id int64, key string) error {
+	what := call{name: "release", method: http.MethodDelete, path: fmt.Sprintf("ipam/ip-addresses/%d/", id),
+		what: fmt.Sprintf("release the address %s", p.object(id))}
+	_, err := p.client.do(ctx, what, nil)
+	if refused(err).status != http.StatusNotFound {
+		return err
+	}
+	// The address is gone, or it may not be deleted.
+	now, _, look := p.read(ctx, id)
+	if refused(look).status == http.StatusNotFound {
+		return nil
+	}
+	if look != nil {
+		return asUnknown(look)
+	}
+	if still, _ := p.key.of(now); still != key {
+		return nil
+	}
+	return p.client.report(misconfigured("%s", p.client.about(what, "HTTP 404, but the address is there: let the token's user delete it (permission ipam.delete_ipaddress, and its constraints)")))
+}
+
+// read returns the address with this id and its ETag.
+func (p *Pool) read(ctx context.Context, id int64) (address, string, error) {
+	what := call{name: "look", method: http.MethodGet, path: fmt.Sprintf("ipam/ip-addresses/%d/", id), what: fmt.Sprintf("look at the address %s", p.object(id))}
+	var a address
+	r, err := p.client.do(ctx, what, &a)
+	if err != nil {
+		return address{}, "", err
+	}
+	if a.ID != id {
+		return address{}, "", p.client.strange(what, r, fmt.Sprintf("it has the id %d", a.ID))
+	}
+	return a, r.header.Get("ETag"), nil
+}

@@ -1,0 +1,163 @@
+package netbox_test
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// at returns the address with a number.
+func (b *bench) at(ip string) netboxtest.Address {
+	for _, a := range b.Server.Addresses() {
+		if a.Prefix.Addr().String() == ip {
+			return a
+		}
+	}
+	b.t.Fatalf("NetBox has no %s", ip)
+	return netboxtest.Address{}
+}
+
+func TestReservedAddressIsTakenAndGivenBackAsItWas(t *testing.T) {
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		for _, text := range []string{"", "for the web"} {
+			b := newBench(t, version, netbox.ModeReserved)
+			b.ChangeAddress(b.at("192.0.2.1").ID, func(a *netboxtest.Address) { a.Description, a.DNSName = text, "a.example.com" })
+			before := b.at("192.0.2.1")
+			p := b.pool("ipamtest")
+			g := mustClaim(t, p, claimOf("web", addr.V4))
+			taken := b.at("192.0.2.1")
+			shown := text
+			if text == "" {
+				shown = "PureLB: default/web"
+			}
+			if g.Address != before.Prefix.Addr() || taken.Status != "active" || taken.Description != shown || taken.Key(netbox.DefaultField) != g.Key {
+				t.Errorf("%s: got %s; NetBox has %+v", version, g.Address, taken)
+			}
+			want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
+			after := b.at("192.0.2.1")
+			if after.Status != before.Status || after.Description != text || after.DNSName != before.DNSName || after.Key(netbox.DefaultField) != "" {
+				t.Errorf("%s: before %+v, after %+v", version, before, after)
+			}
+		}
+	}
+}
+
+// Another client of NetBox takes the address between the look and the change.
+func TestReservedAddressThatAnotherClientTakesIsNotGranted(t *testing.T) {
+	for name, change := range map[string]func(*netboxtest.Address){
+		"active":     func(a *netboxtest.Address) { a.Status = "active" },
+		"deprecated": func(a *netboxtest.Address) { a.Status = "deprecated" },
+		"of another cluster": func(a *netboxtest.Address) {
+			a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "other/default/web/v4"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, netboxtest.V46, netbox.ModeReserved)
+			id, done := b.at("192.0.2.1").ID, false
+			h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
+				if !done {
+					done = true
+					b.ChangeAddress(id, change)
+				}
+				b.ServeHTTP(w, r)
+			})
+			g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
+			if g.Address.String() != "192.0.2.2" {
+				t.Errorf("got %s, want the next one", g.Address)
+			}
+		})
+	}
+}
+
+// Before 4.6 the last change wins, and the driver looks whose it is.
+func TestReservedAddressIsLookedAtAfterTheChange(t *testing.T) {
+	b := newBench(t, netboxtest.V44, netbox.ModeReserved)
+	id, done := b.at("192.0.2.1").ID, false
+	h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
+		b.ServeHTTP(w, r)
+		if !done {
+			done = true
+			b.ChangeAddress(id, func(a *netboxtest.Address) { a.Fields = map[string]any{netbox.DefaultField: "other/default/web/v4"} })
+		}
+	})
+	g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
+	if g.Address.String() != "192.0.2.2" {
+		t.Errorf("got %s, want the next one", g.Address)
+	}
+}
+
+func TestNamedReservedAddresses(t *testing.T) {
+	tests := []struct {
+		address string
+		kind    ipam.Kind
+		says    string
+	}{
+		{"192.0.2.9", "", ""},
+		{"2001:db8::12", "", ""},
+		{"198.51.100.2", ipam.KindTaken, "release it there"},
+		{"198.51.100.1", ipam.KindInvalid, "not an address of the tenant ipam-purelb"},
+		{"10.0.0.1", ipam.KindInvalid, "not an address of the tenant ipam-purelb"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.address, func(t *testing.T) {
+			b := newBench(t, netboxtest.V46, netbox.ModeReserved)
+			a := netip.MustParseAddr(tt.address)
+			c := claimOf("web", addr.FamilyOf(a))
+			c.Address = a
+			g, err := claim(t, b.pool("ipamtest"), c)
+			want(t, err, tt.kind)
+			if err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v does not say %q", err, tt.says)
+			}
+			if err == nil && g.Address != a {
+				t.Errorf("got %s", g.Address)
+			}
+		})
+	}
+}
+
+// Earlier versions took reserved addresses with the rights to view and change addresses,
+// and without any custom field.
+func TestReservedAddressesWithoutAFieldForKeys(t *testing.T) {
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		b := newBench(t, version, netbox.ModeReserved)
+		b.RemoveField(netbox.DefaultField)
+		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: []string{"ipam.view_ipaddress", "ipam.change_ipaddress"}})
+		b.ChangeAddress(b.at("192.0.2.1").ID, func(a *netboxtest.Address) { a.Description = "mine" })
+		p := b.pool("ipamtest")
+		if !strings.Contains(strings.Join(p.Facts().Warnings, "; "), "written into the descriptions") {
+			t.Errorf("warnings are %q", p.Facts().Warnings)
+		}
+		g := mustClaim(t, p, claimOf("web", addr.V4))
+		again := mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
+		if g.Address.String() != "192.0.2.2" || again.Address != g.Address {
+			t.Errorf("%s: got %s, then %s", version, g.Address, again.Address)
+		}
+		if d := b.at("192.0.2.1").Description; d != "mine" {
+			t.Errorf("the description of a foreign address is %q", d)
+		}
+		grants, err := p.Grants(t.Context())
+		want(t, err, "")
+		if len(grants) != 1 || grants[0].Address != g.Address {
+			t.Errorf("%s: the sweep sees %v", version, grants)
+		}
+		want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
+		if a := b.at("192.0.2.2"); a.Status != "reserved" || a.Description != "" {
+			t.Errorf("%s: after the release NetBox has %+v", version, a)
+		}
+	}
+}
+
+func TestReservedAddressesAreReadInPages(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModeReserved)
+	b.MaxPageSize = 3
+	if k := kinds(b.pool("ipamtest").Claim(t.Context(), many(16))); k[""] != 14 || k[ipam.KindExhausted] != 2 {
+		t.Errorf("answers %v, want 14 grants and 2 exhausted", k)
+	}
+}

@@ -1,0 +1,200 @@
+package netbox_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// keyed adds an address with a key, as it may be in NetBox for any reason.
+func (b *bench) keyed(prefix, key string) int64 {
+	fields := map[string]any{}
+	if key != "" {
+		fields[netbox.DefaultField] = key
+	}
+	return b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(prefix), VRF: "lb-vrf", Fields: fields})
+}
+
+func TestSweepSeesOnlyClaimsOfItsCluster(t *testing.T) {
+	for _, size := range []int{1000, 2} {
+		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		b.MaxPageSize = size
+		b.keyed("192.0.2.1/28", "prod/default/web/v4")
+		b.keyed("192.0.2.2/28", "prod2/default/web/v4")
+		b.keyed("192.0.2.3/28", "PROD/default/web/v4")
+		b.keyed("192.0.2.4/28", "")
+		b.keyed("192.0.2.5/28", "test/prod/web/v4")
+		b.keyed("192.0.2.6/28", "prod/default/api/v4")
+		b.keyed("198.51.100.7/28", "prod/default/old/v4")
+		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.8/28"), VRF: "lb-vrf", Description: "prod/default/web/v4"})
+		grants, err := b.pool("prod").Grants(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, g := range grants {
+			got = append(got, g.Key+" "+g.Address.String())
+			if time.Since(g.Created) > time.Hour {
+				t.Errorf("%s was made at %s", g.Key, g.Created)
+			}
+		}
+		wanted := "[prod/default/web/v4 192.0.2.1 prod/default/api/v4 192.0.2.6 prod/default/old/v4 198.51.100.7]"
+		if fmt.Sprint(got) != wanted {
+			t.Errorf("pages of %d: got %v, want %s", size, got, wanted)
+		}
+	}
+}
+
+// The filter for a field that is gone selects everything.
+func TestSweepRefusesAListThatIsNotFiltered(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b.Strict = false
+	p := b.pool("prod")
+	b.keyed("192.0.2.1/28", "prod/default/web/v4")
+	b.RemoveField(netbox.DefaultField)
+	grants, err := p.Grants(t.Context())
+	want(t, err, ipam.KindMisconfigured)
+	if grants != nil {
+		t.Errorf("it answers %v", grants)
+	}
+	_, err = claim(t, p, claimOf("web", addr.V4))
+	want(t, err, ipam.KindMisconfigured)
+	want(t, p.Release(t.Context(), []ipam.Grant{{Key: "prod/default/web/v4", Address: netip.MustParseAddr("192.0.2.1")}})[0], ipam.KindMisconfigured)
+	if n := len(b.Server.Addresses()); n != 1 {
+		t.Errorf("%d addresses are there, want the one of before", n)
+	}
+}
+
+func TestReleaseTouchesOnlyWhatHasTheKey(t *testing.T) {
+	tests := []struct {
+		name, key, address string
+		gone               bool
+	}{
+		{"ours", "prod/default/web/v4", "192.0.2.1", true},
+		{"of another Service", "prod/default/api/v4", "192.0.2.1", false},
+		{"of another cluster", "test/default/web/v4", "192.0.2.1", false},
+		{"of a key in other letters", "Prod/default/web/v4", "192.0.2.1", false},
+		{"of another address", "prod/default/web/v4", "192.0.2.2", false},
+		{"of a longer key", "prod/default/web/v4x", "192.0.2.1", false},
+	}
+	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+		for _, tt := range tests {
+			t.Run(string(mode)+"/"+tt.name, func(t *testing.T) {
+				b := newBench(t, netboxtest.V46, mode)
+				id := b.Server.Addresses()
+				if mode == netbox.ModePrefix {
+					b.keyed("192.0.2.1/28", "prod/default/web/v4")
+				} else {
+					b.ChangeAddress(id[0].ID, func(a *netboxtest.Address) {
+						a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "prod/default/web/v4"}
+					})
+				}
+				g := ipam.Grant{Key: tt.key, Address: netip.MustParseAddr(tt.address)}
+				want(t, b.pool("prod").Release(t.Context(), []ipam.Grant{g})[0], "")
+				if gone := b.held() == 0; gone != tt.gone {
+					t.Errorf("gone is %t, want %t", gone, tt.gone)
+				}
+			})
+		}
+	}
+}
+
+// A grant without a key would be one of everything that has no key.
+func TestReleaseWithoutAKeyIsRefused(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b.keyed("192.0.2.1/28", "")
+	p := b.pool("prod")
+	want(t, p.Release(t.Context(), []ipam.Grant{{Address: netip.MustParseAddr("192.0.2.1")}})[0], ipam.KindInvalid)
+	if len(b.Server.Addresses()) != 1 {
+		t.Error("it was released")
+	}
+}
+
+// 204 proves a release, 404 does not: the address may be there, for others to delete.
+func TestReleaseOfWhatMayNotBeDeletedIsAnError(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	p := b.pool("ipamtest")
+	g := mustClaim(t, p, claimOf("web", addr.V4))
+	b.SetToken(netboxtest.AdminToken, netboxtest.Token{Writable: func(netboxtest.Address) bool { return false }})
+	want(t, p.Release(t.Context(), []ipam.Grant{g})[0], ipam.KindMisconfigured)
+	b.SetToken(netboxtest.AdminToken, netboxtest.Token{})
+	want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
+}
+
+func TestManyReleasesStopWhenNetBoxIsAway(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	p := b.pool("ipamtest")
+	var grants []ipam.Grant
+	for _, a := range p.Claim(t.Context(), many(10)) {
+		grants = append(grants, a.Grant)
+	}
+	deletes := 0
+	b.SetFault(func(r *http.Request) netboxtest.Fault {
+		if r.Method != http.MethodDelete {
+			return netboxtest.None
+		}
+		if deletes++; deletes > 2 {
+			return netboxtest.FailBefore
+		}
+		return netboxtest.None
+	})
+	failed := 0
+	for _, err := range p.Release(t.Context(), grants) {
+		if err != nil {
+			want(t, err, ipam.KindUnknown)
+			failed++
+		}
+	}
+	if failed != 8 || deletes != 3 {
+		t.Errorf("%d releases failed after %d requests, want 8 after 3", failed, deletes)
+	}
+}
+
+func TestCapacityCountsAddressesOfOthersToo(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b.keyed("192.0.2.1/28", "")
+	b.keyed("192.0.2.2/32", "other/default/web/v4")
+	b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.3/28")})
+	b.keyed("2001:db8::12/64", "")
+	b.keyed("2001:db8::99/64", "")
+	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("2001:db8:1::/64"), VRF: "lb-vrf"})
+	b.group.Parents = append(b.group.Parents, netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("2001:db8:1::/64")})
+	c, err := b.pool("prod").Capacity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%s %t %d %d %d %d %v", c.Backend, c.Known, c.InUse[addr.V4], c.Size[addr.V4], c.InUse[addr.V6], c.Size[addr.V6], c.Ranges)
+	wanted := "NetBox 4.6.8 true 2 14 1 18446744073709551615 [192.0.2.0/28 2001:db8::10-2001:db8::15 2001:db8:1::/64]"
+	if got != wanted {
+		t.Errorf("got\n%s, want\n%s", got, wanted)
+	}
+}
+
+// NetBox holds the network and the broadcast address, too, and counts them.
+func TestFullPrefixHasNoMoreInUseThanItsSize(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	for n := range 16 {
+		b.keyed(fmt.Sprintf("192.0.2.%d/28", n), "")
+	}
+	c, err := b.pool("prod").Capacity(t.Context())
+	if err != nil || c.InUse[addr.V4] != 14 || c.Size[addr.V4] != 14 {
+		t.Errorf("%d of %d are in use, %v; want 14 of 14", c.InUse[addr.V4], c.Size[addr.V4], err)
+	}
+}
+
+func TestCapacityOfReservedAddresses(t *testing.T) {
+	b := newBench(t, netboxtest.V46, netbox.ModeReserved)
+	p := b.pool("prod")
+	mustClaim(t, p, claimOf("web", addr.V4))
+	c, err := p.Capacity(t.Context())
+	if got := fmt.Sprint(c.InUse[addr.V4], c.Size[addr.V4], c.InUse[addr.V6], c.Size[addr.V6], c.Ranges); err != nil || got != "1 14 0 6 [reserved addresses of the tenant ipam-purelb]" {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
