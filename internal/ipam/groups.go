@@ -37,6 +37,13 @@ type Group struct {
 	// the annotation allocated-from shows it.
 	Alias    string
 	Announce Announce
+	// Backend is the system that manages the addresses of the group, as people call it:
+	// "NetBox", or the provider of an IPAM server. It is "" if PureLB does that itself.
+	// A group with a backend has no Pools.
+	Backend string
+	// Masks are the lengths of the masks that addresses from the backend have on the
+	// dummy interface. A family that is not there has the longest mask.
+	Masks map[addr.Family]int
 	// Pools are in the order in which they are tried: the arrays in
 	// declaration order, then the single pool; v4 before v6.
 	Pools       []Pool
@@ -91,6 +98,10 @@ func (g Group) Qualified(name string) string {
 	}
 	return name
 }
+
+// Mask returns the length of the mask that an address of family f from the backend of g
+// has on the dummy interface.
+func (g Group) Mask(f addr.Family) int { return cmp.Or(g.Masks[f], f.Bits()) }
 
 // hasFamily reports whether g has a pool of family f.
 func (g Group) hasFamily(f addr.Family) bool {
