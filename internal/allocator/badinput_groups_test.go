@@ -235,14 +235,6 @@ var badGroups = []badGroup{
 	{"the wrong namespace", "elsewhere/lost", one("10.11.0.0/24", "10.11.0.0/24", ""),
 		`False OutOfScope: metadata.namespace: ignored, so no Service gets an address from it: namespace "elsewhere" is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to "purelb-system": kubectl get servicegroup lost -n elsewhere -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete servicegroup lost -n elsewhere`,
 	},
-	{
-		"NetBox", "netbox", "{netbox: {url: 'http://netbox.example.com'}}",
-		"False NotSupported: spec.netbox: addresses from NetBox are not in effect in this version; use local or remote with a range of addresses",
-	},
-	{
-		"another program", "external", "{external: {provider: acme, announce: local}}",
-		"False NotSupported: spec.external: addresses from an external program are not in effect in this version; use local or remote with a range of addresses",
-	},
 
 	{
 		"ClusterIPs", "cluster-ips", "{remote: {v4pool: {pool: 10.96.0.0/24, subnet: 10.96.0.0/24}}}",

@@ -96,7 +96,6 @@ func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
 		{w.local("within", "192.0.2.2-192.0.2.2", "192.0.2.0/24"), "Overlaps", "ParseFailed", []string{"default"}},
 		{w.local("twice", "10.6.0.0/24", "10.6.0.0/24", "10.6.0.9-10.6.0.12", "10.6.0.0/24"), "Overlaps", "ParseFailed", []string{"10.6.0.9-10.6.0.12"}},
 		{elsewhere, "OutOfScope", "ServiceGroupOutOfScope", []string{w.namespace}},
-		{w.groupOf("netbox", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: "http://netbox.example.com"}}), "NotSupported", "ParseFailed", []string{"netbox"}},
 	}
 	for _, tt := range tests {
 		w.create(tt.group)

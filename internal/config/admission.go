@@ -14,6 +14,8 @@ type reading struct {
 	sg     v2.ServiceGroup
 	group  ipam.Group
 	ranges []written
+	// backend is set if the addresses are managed by one.
+	backend *Backend
 }
 
 // readGroups accepts what can be accepted of groups.
@@ -30,11 +32,22 @@ func (c *Config) readGroups(groups []v2.ServiceGroup, s scope) {
 		if !r.refused() {
 			r.group.Alias = r.alias(names)
 			usable = append(usable, r.group)
+			c.addBackend(r)
 		}
 		all = append(all, r.group)
 		c.Problems = append(c.Problems, r.problems...)
 	}
 	c.Groups = ipam.NewGroups(usable, all, fences, refusedOf(c.Problems))
+}
+
+// addBackend adds the backend of a usable group, if it has one.
+func (c *Config) addBackend(r *reading) {
+	if r.backend == nil {
+		return
+	}
+	b := *r.backend
+	b.Group = r.group.Ref()
+	c.Backends = append(c.Backends, b)
 }
 
 // refusedOf returns the groups that problems take out of use.

@@ -67,7 +67,7 @@ func TestAMistakeInAGroupDoesNotOpenItsFence(t *testing.T) {
 	tests := []struct{ name, groups, want string }{
 		{"a range", `a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: oops}}` + fence, whole},
 		{"no kind", `a: {netbox: {url: "http://n"}, external: {provider: p, announce: local}` + fence, whole},
-		{"a kind that is not in effect", `a: {netbox: {url: "http://n"}` + fence, whole},
+		{"a mask of NetBox", `a: {netbox: {url: "http://n", aggregation: /7}` + fence, whole},
 		{"an overlap", "b: {" + pools + "}\na: {" + pools + fence, whole},
 		{"a bad selector of Services", `a: {` + pools + `, serviceSelector: {matchLabels: {"": x}}` + fence, whole},
 		{"a bad selector of namespaces", `a: {` + pools + badFence, `fence for x enforced`},

@@ -23,6 +23,8 @@ import (
 type Config struct {
 	// Groups are the ServiceGroups, those that are refused with the reason.
 	Groups ipam.Groups
+	// Backends are those of the usable groups that have one, in the order of the groups.
+	Backends []Backend
 	// Agents are the usable LBNodeAgents: those with a node selector first,
 	// then those that match every node, each sorted by namespace and name.
 	Agents []Agent

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 )
@@ -77,6 +78,9 @@ func print(c config.Config) string {
 	for _, g := range c.Groups.Usable {
 		printGroup(&b, g)
 	}
+	for _, backend := range c.Backends {
+		printBackend(&b, backend)
+	}
 	for _, fence := range c.Groups.Enforced {
 		fmt.Fprintf(&b, "fence%s\n", boundary(fence))
 	}
@@ -101,9 +105,28 @@ func printGroup(b *strings.Builder, g ipam.Group) {
 		}
 		b.WriteString(when(p.Draining, " draining"))
 	}
+	if g.Backend != "" {
+		fmt.Fprintf(b, " by %s/%d/%d", g.Backend, g.Mask(addr.V4), g.Mask(addr.V6))
+	}
 	b.WriteString(when(g.Alias != "", " alias "+g.Alias) + when(g.SkipIPv6DAD, " skipIPv6DAD") +
 		when(g.MultiPool, " multiPool") + when(g.AllowMultiPool, " allowMultiPool") + when(g.BalancePools, " balancePools") +
 		when(g.SharedAcrossNamespaces, " shared across namespaces") + boundary(g.Boundary) + "\n")
+}
+
+func printBackend(b *strings.Builder, of config.Backend) {
+	fmt.Fprintf(b, "backend %s", of.Group)
+	if e := of.External; e != nil {
+		fmt.Fprintf(b, " %s at %s", e.Provider, e.Socket)
+	}
+	if n := of.NetBox; n != nil {
+		fmt.Fprintf(b, " %s token %s", n.URL, n.Token)
+		b.WriteString(when(n.CA.Name != "", fmt.Sprintf(" CA %s", n.CA)) + when(n.Reserved, " reserved"))
+		for _, p := range n.Parents {
+			fmt.Fprintf(b, " in %+v", p)
+		}
+		fmt.Fprintf(b, " tenant %q field %s status %s role %q tags %q", n.Tenant, n.Field, n.Status, n.Role, n.Tags)
+	}
+	b.WriteString("\n")
 }
 
 func boundary(b ipam.Boundary) string {

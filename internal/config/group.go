@@ -20,11 +20,18 @@ func (r *reading) read() {
 		r.oneKind(forms)
 		return
 	}
-	form := forms[0]
-	if form.unsupported != "" {
-		r.refuse(ReasonNotSupported, form.field, "%s", form.unsupported)
-		return
+	switch form := forms[0]; {
+	case form.netbox != nil:
+		r.netbox(*form.netbox)
+	case form.external != nil:
+		r.external(*form.external)
+	default:
+		r.own(form)
 	}
+}
+
+// own reads a group whose addresses PureLB manages itself.
+func (r *reading) own(form form) {
 	r.group.Announce, r.group.SkipIPv6DAD = form.announce, form.skipIPv6DAD
 	r.group.MultiPool, r.group.BalancePools = form.pools.MultiPool, form.pools.BalancePools
 	r.group.AllowMultiPool = form.pools.AllowMultiPool

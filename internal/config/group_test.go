@@ -85,16 +85,6 @@ func TestGroupsThatAreWrong(t *testing.T) {
 			`Refused ParseError a: spec: exactly one of local, remote, netbox or external must be specified (or the flat form: subnet and pool), and external and the flat form are; exactly one must be, so remove the others`,
 		},
 		{
-			"netbox",
-			`a: {netbox: {url: "https://netbox.example.com"}}`,
-			`Refused NotSupported a: spec.netbox: addresses from NetBox are not in effect in this version; use local or remote with a range of addresses`,
-		},
-		{
-			"external",
-			`a: {external: {provider: acme, announce: remote}}`,
-			`Refused NotSupported a: spec.external: addresses from an external program are not in effect in this version; use local or remote with a range of addresses`,
-		},
-		{
 			"no addresses",
 			`a: {local: {}}`,
 			`Refused ParseError a: spec: the group has no addresses: add a range as v4pool, v6pool, v4pools or v6pools`,

@@ -15,8 +15,10 @@ type form struct {
 	pools       v2.Pools
 	single      v2.Single
 	skipIPv6DAD bool
-	// unsupported is why a group of this form is not usable, or "".
-	unsupported string
+	// netbox and external are set if the addresses are managed by a backend. Then there
+	// are no pools.
+	netbox   *v2.NetboxSpec
+	external *v2.ExternalSpec
 }
 
 // formsOf returns every form that spec uses. There should be one.
@@ -32,10 +34,10 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 		forms = append(forms, form{name: "remote", field: "spec.remote", announce: ipam.AnnounceRemote, pools: r.Pools})
 	}
 	if spec.Netbox != nil {
-		forms = append(forms, form{name: "netbox", field: "spec.netbox", unsupported: notSupported("NetBox")})
+		forms = append(forms, form{name: "netbox", field: "spec.netbox", netbox: spec.Netbox})
 	}
 	if spec.External != nil {
-		forms = append(forms, form{name: "external", field: "spec.external", unsupported: notSupported("an external program")})
+		forms = append(forms, form{name: "external", field: "spec.external", external: spec.External})
 	}
 	if spec.Single != (v2.Single{}) {
 		forms = append(forms, form{name: "the flat form", field: "spec", announce: ipam.AnnounceAuto, single: spec.Single})
@@ -48,10 +50,6 @@ func announceOf(a v2.Announce) ipam.Announce {
 		return ipam.AnnounceAuto
 	}
 	return ipam.AnnounceLocal
-}
-
-func notSupported(who string) string {
-	return "addresses from " + who + " are not in effect in this version; use local or remote with a range of addresses"
 }
 
 // source is a pool as it was written, and where.

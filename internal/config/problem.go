@@ -22,12 +22,11 @@ const (
 
 // Reasons of problems, as they appear in conditions.
 const (
-	ReasonAccepted     = "Accepted"
-	ReasonParseError   = "ParseError"
-	ReasonOverlaps     = "Overlaps"
-	ReasonDuplicate    = "Duplicate"
-	ReasonOutOfScope   = "OutOfScope"
-	ReasonNotSupported = "NotSupported"
+	ReasonAccepted   = "Accepted"
+	ReasonParseError = "ParseError"
+	ReasonOverlaps   = "Overlaps"
+	ReasonDuplicate  = "Duplicate"
+	ReasonOutOfScope = "OutOfScope"
 	// ReasonClusterNetwork is of groups with addresses that the cluster uses
 	// itself.
 	ReasonClusterNetwork = "ClusterNetwork"

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"cmp"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// Backend says what manages the addresses of a ServiceGroup, and how to reach it. Either
+// External or NetBox is set.
+type Backend struct {
+	// Group is the Ref of the group.
+	Group    string
+	External *External
+	NetBox   *NetBox
+}
+
+// External is an IPAM server, which serves purelb.ipam.v1.IPAM.
+type External struct {
+	// Provider is the name of the server, for people.
+	Provider string
+	// Socket is the path of the Unix socket that it listens on.
+	Socket string
+}
+
+// NetBox says which addresses of a NetBox server a group has.
+type NetBox struct {
+	URL string
+	// Token is where the API token is. CA is where certificates are that are trusted
+	// beside those of the system; without a name there are none.
+	Token, CA SecretKey
+	// Reserved takes addresses that are in NetBox with the status "reserved" for Tenant.
+	// Otherwise addresses are made in Parents.
+	Reserved bool
+	// Parents are tried in this order. A reserved group has none.
+	Parents []NetBoxParent
+	// Tenant is a slug: that of the reserved addresses, or that which addresses are made
+	// with, "" for none.
+	Tenant string
+	// Field is the name of the custom field for the keys of claims.
+	Field string
+	// Status, Role and Tags are those that addresses are made with. Role and Tags are
+	// slugs.
+	Status, Role string
+	Tags         []string
+}
+
+// NetBoxParent is a prefix or an IP range of NetBox. What is empty is not compared.
+type NetBoxParent struct {
+	// Range says that it is an IP range.
+	Range bool
+	// ID is the id in NetBox. With it nothing else is set.
+	ID int64
+	// Prefix is that of a prefix, Start the first address of an IP range.
+	Prefix netip.Prefix
+	Start  netip.Addr
+	// VRF is a name or a route distinguisher, or "global" for the table without a VRF.
+	VRF string
+	// Role, Tag, Tenant and Site are slugs. An IP range has no site.
+	Role, Tag, Tenant, Site string
+}
+
+// SecretKey is a value of a Secret.
+type SecretKey struct {
+	Namespace, Name, Key string
+}
+
+// external reads a group of an IPAM server.
+func (r *reading) external(spec v2.ExternalSpec) {
+	r.group.Announce = announceOfBackend(spec.Announce)
+	r.group.Backend = spec.Provider
+	r.backend = &Backend{External: &External{Provider: spec.Provider, Socket: cmp.Or(spec.Socket, defaultSocket)}}
+}
+
+const defaultSocket = "/var/run/purelb/ipam.sock"
+
+// announceOfBackend reads where addresses of a backend are announced.
+func announceOfBackend(text string) ipam.Announce {
+	if text == "local" {
+		return ipam.AnnounceLocal
+	}
+	return ipam.AnnounceRemote
+}
+
+// masks reads the mask that addresses of a backend have on the dummy interface. A mask up
+// to /32 is for both families, a longer one for IPv6. Without one, each address has the
+// longest.
+func (f *findings) masks(field string, aggregation v2.Aggregation) map[addr.Family]int {
+	const least = 8
+	if aggregation == "" || aggregation == "default" {
+		return nil
+	}
+	digits, slash := strings.CutPrefix(string(aggregation), "/")
+	bits, err := strconv.Atoi(digits)
+	if !slash || err != nil || strconv.Itoa(bits) != digits || bits < least || bits > addr.V6.Bits() {
+		f.refuse(ReasonParseError, field, "%s is not a mask: write one from /%d to /%d, "+
+			`or "default" for a route for each address`, addr.Quote(string(aggregation)), least, addr.V6.Bits())
+		return nil
+	}
+	masks := map[addr.Family]int{addr.V6: bits}
+	if bits <= addr.V4.Bits() {
+		masks[addr.V4] = bits
+	}
+	return masks
+}
