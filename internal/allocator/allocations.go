@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +24,9 @@ type allocations struct {
 	// wake has the loop look at Services again. It is called with the allocations
 	// locked, and must not call back.
 	wake func(...ipam.Owner)
+	// poke tells the workers of backends that there is something to do for groups. It is
+	// called like wake.
+	poke func(groups ...string)
 
 	// opened is closed once the store is complete.
 	opened chan struct{}
@@ -55,10 +59,12 @@ type record struct {
 }
 
 func newAllocations(wake func(...ipam.Owner)) *allocations {
+	store := ipam.NewStore()
 	return &allocations{
 		wake:     wake,
+		poke:     func(...string) {},
 		opened:   make(chan struct{}),
-		cluster:  ipam.Cluster{Store: ipam.NewStore()},
+		cluster:  ipam.Cluster{Store: store, Claims: ipam.NewClaims(store)},
 		services: map[ipam.Owner]*record{},
 		queues:   waitQueues{},
 	}
@@ -103,10 +109,11 @@ func (l *allocations) isOpen() bool {
 // they are, or would not if it changed another. It changes nothing.
 func (l *allocations) pending(requests []service.Request) []service.Request {
 	l.mu.Lock()
-	now := l.now
+	now, name := l.now, l.cluster.Claims.Cluster()
 	l.mu.Unlock()
 	trial := newAllocations(func(...ipam.Owner) {})
 	trial.change(now)
+	trial.cluster.Claims.SetCluster(name)
 	return slices.DeleteFunc(trial.adoptAll(requests), func(r service.Request) bool {
 		if r.Owner == service.Anothers {
 			return true
@@ -168,6 +175,8 @@ type decision struct {
 	// ended are addresses that the Service has, shows, and shall not have any
 	// more.
 	ended []netip.Addr
+	// since is when the Service began to wait for something, zero if it does not wait.
+	since time.Time
 }
 
 // decide chooses for the Service of r, which is ours, and holds what it chose.
@@ -180,7 +189,11 @@ func (l *allocations) decide(r service.Request) (decision, error) {
 		return decision{}, err
 	}
 	d.ended = without(r.Held, d.Result.Addresses)
+	l.claim(owner(r), d.Choice)
 	d.news = l.wait(r, d.Choice)
+	if w := l.of(owner(r)).waiting; w != nil {
+		d.since = w.since
+	}
 	l.serve()
 	return d, nil
 }

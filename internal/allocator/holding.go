@@ -36,6 +36,7 @@ func (l *allocations) shown(r service.Request) []netip.Addr {
 		l.adopt(r)
 		l.recall(r)
 	} else {
+		l.adoptClaims(r)
 		l.grant(who, ipam.TermsOf(r))
 		for _, a := range store.Contended(who) {
 			if slices.Contains(r.Held, a) {
@@ -69,6 +70,7 @@ func (l *allocations) adopt(r service.Request) {
 		rec.another, terms = whyAnothers(r), ipam.Terms{Foreign: true}
 	}
 	l.grant(who, terms)
+	l.adoptClaims(r)
 	for _, a := range r.Held {
 		l.show(a, who)
 	}
@@ -94,6 +96,7 @@ func (l *allocations) recall(r service.Request) {
 			_ = l.cluster.Store.Hold(a, owner(r), l.cluster.Wide(a))
 		}
 	}
+	l.poke(l.cluster.Claims.Left(r.Vouched)...)
 }
 
 // grant notes under which terms a Service holds addresses. Others may get what it
@@ -151,6 +154,7 @@ func (l *allocations) keepOnly(who ipam.Owner, addresses []netip.Addr) {
 func (l *allocations) leave(left []netip.Addr, concerned []ipam.Owner) {
 	l.wake(concerned...)
 	l.marked = append(l.marked, left...)
+	l.poke(l.cluster.Claims.Left(left)...)
 }
 
 // holdsMore reports whether the store has anything beside addresses for a Service.
@@ -180,6 +184,7 @@ func (l *allocations) note(r service.Request) []netip.Addr {
 	defer l.mu.Unlock()
 	before := l.cluster.Store.Contended(owner(r))
 	l.drop(owner(r))
+	l.claim(owner(r), ipam.Choice{})
 	l.adopt(r)
 	l.keepOnly(owner(r), r.Held)
 	l.serve()
@@ -211,6 +216,7 @@ func (l *allocations) forget(who ipam.Owner, remaining types.UID) bool {
 	if remaining != "" && !l.isReplaced(who, remaining) {
 		return false
 	}
+	l.claim(who, ipam.Choice{})
 	l.leave(l.cluster.Store.Forget(who))
 	l.drop(who)
 	delete(l.services, who)

@@ -73,9 +73,16 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if d.Refusal != nil && d.Refusal.Claiming && time.Since(d.since) < quickAnswer {
+		return reconcile.Result{RequeueAfter: quickAnswer}, nil
+	}
 	s.tellNews(r, d)
 	return s.apply(ctx, svc, m, r, d)
 }
+
+// quickAnswer is how long the status of a Service waits for the answer of a backend, which
+// wakes the Service. A Service that says it waits costs a write.
+const quickAnswer = time.Second
 
 // apply writes d into svc: the spec or, when that is as it must be, the status.
 // Each is written for the version that the cache has, so that a conflict is never

@@ -83,6 +83,7 @@ func (l *allocations) again(w *waiter) bool {
 	if err := l.hold(owner(w.request), choice); err != nil {
 		return true // The loop looks at the Service, and finds the same.
 	}
+	l.claim(owner(w.request), choice)
 	differs := !same(choice, w.last)
 	l.enlist(w, choice)
 	return differs

@@ -97,7 +97,7 @@ func (l *allocations) wait(r service.Request, choice ipam.Choice) (news bool) {
 	l.of(owner(r)).waiting = w
 	l.enlist(w, choice)
 	said := ""
-	if choice.Refusal != nil {
+	if choice.Refusal != nil && !choice.Refusal.Claiming {
 		said = choice.Refusal.Message
 	}
 	news = said != "" && said != w.told

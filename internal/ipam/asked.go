@@ -68,8 +68,11 @@ func (c *chooser) malformed() []*Refusal {
 
 // refuseAsked says why the Service cannot have a, which it asks for, or returns nil.
 func (c *chooser) refuseAsked(a netip.Addr) *Refusal {
-	g, p, ok := c.Groups.GroupOf(a)
+	g, p, ok := c.GroupOf(a)
 	if !ok {
+		if refusal, asked := c.askBackend(a); asked {
+			return refusal
+		}
 		return &Refusal{Metric: metricOther, Pool: noPool, Reason: ReasonOutside,
 			Message: fmt.Sprintf("%s was asked for, but is in no pool of any usable ServiceGroup; ask for another address, or add a pool that has it", a)}
 	}
@@ -79,6 +82,11 @@ func (c *chooser) refuseAsked(a netip.Addr) *Refusal {
 	}
 	if reason, message := c.withheld(g, p, a); reason != "" {
 		return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: reason, Message: message}
+	}
+	if g.Backend != "" {
+		if refusal := c.askGranted(g, a); refusal != nil {
+			return refusal
+		}
 	}
 	var held *HeldError
 	if errors.As(c.keptFrom(a), &held) {

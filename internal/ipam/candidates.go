@@ -60,7 +60,7 @@ func (c *chooser) named() candidates {
 // has addresses of family f.
 func (c *chooser) besideAsked(f addr.Family) *Group {
 	for _, a := range c.r.Asked {
-		g, _, ok := c.Groups.GroupOf(a)
+		g, _, ok := c.GroupOf(a)
 		if ok && c.denied(g) == nil && g.hasFamily(f) {
 			return &g
 		}

@@ -25,6 +25,7 @@
 //	  candidates.go  the groups that may give it an address
 //	  boundaries.go  which groups are for which namespaces
 //	  supply.go      what one group can give
+//	  backed.go      groups whose addresses a backend manages
 //	  multi.go       groups that give an address of every pool
 //	  sharing.go     addresses that several Services share
 //	  asked.go       addresses that the Service asks for
@@ -32,6 +33,7 @@
 //	  notes.go       what people are told
 //	  refusals.go    why it gets less than it wants
 //	claim.go       the contract with backends
+//	claims.go      Claims are what backends are asked for, and what they hold
 package ipam
 
 import (
@@ -60,6 +62,8 @@ type Choice struct {
 	// Before one of them comes true, or the rest of the cluster changes, another
 	// choice comes out the same.
 	Needs []Need
+	// Claims are those that the Service waits for, or whose addresses it is to get.
+	Claims []Claim
 	// Counts are the allocations to count once the choice is written.
 	Counts []Count
 }
@@ -79,6 +83,7 @@ func (c Cluster) Choose(r service.Request) Choice {
 		Refusal:       d.refusal,
 		Notes:         ch.notes(d.addresses),
 		Needs:         ch.needs(d),
+		Claims:        ch.claims,
 		Counts:        ch.counts(d.addresses),
 	}
 	ch.condition(&choice.Result, d)
@@ -98,12 +103,17 @@ type chooser struct {
 	// ignored are the addresses that the Service asks for although it does not want
 	// their family.
 	ignored []netip.Addr
+	// claims are collected as groups with a backend are asked.
+	claims []Claim
 }
 
 func newChooser(cluster Cluster, r service.Request) *chooser {
 	c := &chooser{Cluster: cluster, r: r, me: Owner(r.Key())}
 	if !c.Boundaries.made {
 		c.Boundaries = BoundariesOf(c.Groups, nil)
+	}
+	if c.Claims == nil {
+		c.Claims = NewClaims(c.Store)
 	}
 	c.booked = c.Store.Held(c.me)
 	c.booked = slices.DeleteFunc(slices.Clone(c.booked), c.outgrown)

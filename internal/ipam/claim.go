@@ -49,10 +49,15 @@ func KeyOf(cluster, namespace, service, sharingKey string, f addr.Family) string
 	return strings.Join([]string{cluster, namespace, name, fmt.Sprintf("v%d", f)}, "/")
 }
 
+// KeyIn returns the key of the same holder for family f.
+func KeyIn(key string, f addr.Family) string {
+	return key[:strings.LastIndex(key, "/")+1] + fmt.Sprintf("v%d", f)
+}
+
 // KeyPrefix returns what all keys of a cluster begin with.
 func KeyPrefix(cluster string) string { return cluster + "/" }
 
-// HolderOf returns for whom a key is: "namespace/name" of a Service, or
+// HolderOf returns what a key is for: "namespace/name" of a Service, or
 // "namespace/shared:KEY" for the Services that share by that key. It is the same for both
 // families, and "" for what is no key.
 func HolderOf(key string) string {
@@ -121,7 +126,7 @@ type Kind string
 const (
 	// KindExhausted is a pool without a free address.
 	KindExhausted Kind = "Exhausted"
-	// KindTaken is an address, asked for by name, that somebody else holds.
+	// KindTaken is an address, asked for by name, that has another holder.
 	KindTaken Kind = "Taken"
 	// KindInvalid is a request that can never succeed as it is.
 	KindInvalid Kind = "Invalid"

@@ -15,6 +15,9 @@ type Cluster struct {
 	// ahead of the status of a Service, by addresses that were chosen and are not
 	// written yet.
 	Store *Store
+	// Claims say what the backends of groups hold for Services. It is nil in a cluster
+	// without backends.
+	Claims *Claims
 	// Subnets are the networks in which nodes announce local addresses.
 	Subnets []netip.Prefix
 	// Boundaries say which of Groups are for which namespaces. The zero value knows
@@ -24,7 +27,7 @@ type Cluster struct {
 
 // Wide reports whether Services of different namespaces may share a.
 func (c Cluster) Wide(a netip.Addr) bool {
-	g, _, ok := c.Groups.GroupOf(a)
+	g, _, ok := c.GroupOf(a)
 	return ok && g.SharedAcrossNamespaces
 }
 
@@ -56,7 +59,7 @@ func (c *chooser) needs(d decision) []Need {
 		needs = d.refusal.needs
 	}
 	needs = slices.Concat(needs, c.growing(d.lasting))
-	if c.r.SharingKey != "" && len(needs) > 0 {
+	if c.r.SharingKey != "" && len(needs)+len(c.claims) > 0 {
 		needs = append(needs, Need{SharingKey: c.r.SharingKey}, Need{SharingKey: c.r.SharingKey, Namespace: c.r.Namespace})
 	}
 	return distinct(needs)
@@ -106,7 +109,7 @@ type Prospect struct {
 
 // Prospect returns a as it is now.
 func (c Cluster) Prospect(a netip.Addr) Prospect {
-	g, p, grouped := c.Groups.GroupOf(a)
+	g, p, grouped := c.GroupOf(a)
 	x := Prospect{Addr: a, Needs: []Need{{Addr: a}}, store: c.Store, pool: p, wide: g.SharedAcrossNamespaces}
 	switch first, key, held := c.Store.Use(a); {
 	case held && key == "" || !held && (!grouped || !c.offers(p, a)):

@@ -38,7 +38,8 @@ func (c *chooser) fill(good []netip.Addr) ([]netip.Addr, []*Refusal) {
 }
 
 // search finds addresses of families in which the Service asks for none. A Service that
-// wants one family gets an address of the first family that has one.
+// wants one family gets an address of the first family that has one. While a backend may
+// yet have one of a family, the next family is not tried.
 func (c *chooser) search(families []addr.Family, good []netip.Addr) ([]netip.Addr, []*Refusal) {
 	if c.r.Policy != service.One {
 		return c.find(families, good)
@@ -50,6 +51,9 @@ func (c *chooser) search(families []addr.Family, good []netip.Addr) ([]netip.Add
 			return fresh, nil
 		}
 		refusals = append(refusals, refused...)
+		if slices.ContainsFunc(refused, func(r *Refusal) bool { return r.awaits }) {
+			break
+		}
 	}
 	return nil, refusals
 }
@@ -100,8 +104,10 @@ func (c *chooser) sources(families []addr.Family, good []netip.Addr) ([]*Group, 
 // If there is no such group, it takes each address from the first group that has one and
 // that goes with the groups of the addresses before.
 func (c *chooser) take(groups []*Group, families []addr.Family) ([]netip.Addr, []*Refusal) {
+	groups = c.due(groups, families)
 	for _, g := range groups {
 		if fresh, all := c.allOf(g, families); all {
+			c.claimFrom(groups, families, nil)
 			return fresh, nil
 		}
 	}
@@ -116,6 +122,7 @@ func (c *chooser) take(groups []*Group, families []addr.Family) ([]netip.Addr, [
 		}
 		fresh, left = append(fresh, found...), c.beside(left, g)
 	}
+	c.claimFrom(groups, families, missing)
 	if len(missing) > 0 && c.r.Policy == service.All {
 		// The Service gets nothing, so no group is ruled out. Where groups do not go
 		// together, an address of any family may help.

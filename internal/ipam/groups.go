@@ -103,9 +103,9 @@ func (g Group) Qualified(name string) string {
 // has on the dummy interface.
 func (g Group) Mask(f addr.Family) int { return cmp.Or(g.Masks[f], f.Bits()) }
 
-// hasFamily reports whether g has a pool of family f.
+// hasFamily reports whether g has a pool of family f, or a backend, which may have some.
 func (g Group) hasFamily(f addr.Family) bool {
-	return slices.ContainsFunc(g.Pools, func(p Pool) bool { return p.Family() == f })
+	return g.Backend != "" || slices.ContainsFunc(g.Pools, func(p Pool) bool { return p.Family() == f })
 }
 
 // PoolOf returns the pool of g that contains a.

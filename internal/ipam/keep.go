@@ -100,7 +100,7 @@ func (c *chooser) stays(a netip.Addr, others []netip.Addr) bool {
 // spare reports whether the Service would not get a beside others.
 func (c *chooser) spare(a netip.Addr, others []netip.Addr) bool {
 	family := ofFamily(others, addr.FamilyOf(a))
-	if g, p, ok := c.Groups.GroupOf(a); ok && c.multi(g) {
+	if g, p, ok := c.GroupOf(a); ok && c.multi(g) {
 		return slices.ContainsFunc(family, p.Contains)
 	}
 	return len(family) > 0
@@ -109,7 +109,7 @@ func (c *chooser) spare(a netip.Addr, others []netip.Addr) bool {
 // fits reports whether the Service would get an address of the pool of a today. Neither
 // the name of the group matters nor which of its addresses are free.
 func (c *chooser) fits(a netip.Addr) bool {
-	g, p, ok := c.Groups.GroupOf(a)
+	g, p, ok := c.GroupOf(a)
 	return ok && c.offers(p, a) && c.mayHave(g, a) && c.rightful(a)
 }
 

@@ -69,7 +69,7 @@ func (c *chooser) grow(good []netip.Addr) ([]netip.Addr, []*Refusal) {
 // every pool of the group of a, and shows one of them, or has shown one that the Store
 // still has for it.
 func (c *chooser) grown(a netip.Addr) bool {
-	g, p, ok := c.Groups.GroupOf(a)
+	g, p, ok := c.GroupOf(a)
 	if !ok || !c.offers(p, a) || !c.rightful(a) || !c.multi(g) || c.denied(g) != nil {
 		return false
 	}
@@ -81,7 +81,7 @@ func (c *chooser) grown(a netip.Addr) bool {
 func (c *chooser) homes(addresses []netip.Addr) []*Group {
 	var homes []*Group
 	for _, a := range addresses {
-		if g, _, ok := c.Groups.GroupOf(a); ok && !c.asksFor(a) && !among(homes, g) {
+		if g, _, ok := c.GroupOf(a); ok && !c.asksFor(a) && !among(homes, g) {
 			homes = append(homes, &g)
 		}
 	}

@@ -54,7 +54,7 @@ func (c *chooser) askedNotes(a netip.Addr) []Note {
 		notes = append(notes, Note{Reason: "DeprecationWarning", Message: fmt.Sprintf(
 			"spec.loadBalancerIP is deprecated; use the annotation %s: %q", service.AnnotationAddresses, a)})
 	}
-	if g, _, ok := c.Groups.GroupOf(a); ok && c.r.Group != "" && !c.called(g, c.r.Group) {
+	if g, _, ok := c.GroupOf(a); ok && c.r.Group != "" && !c.called(g, c.r.Group) {
 		notes = append(notes, Note{Reason: "ConfigurationWarning", Message: fmt.Sprintf(
 			"%s was asked for and is from ServiceGroup %q; the annotation %s: %s is ignored for it",
 			a, g.DisplayName(), service.AnnotationGroup, addr.Quote(c.r.Group))})

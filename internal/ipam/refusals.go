@@ -44,6 +44,15 @@ const (
 	ReasonMultiPoolMismatch = "MultiPoolMismatch"
 )
 
+// Reasons of the condition of a Service to which the backend of a group granted no address
+// yet, or never will.
+const (
+	ReasonBackend              = "WaitingForBackend"
+	ReasonBackendRefused       = "BackendRefused"
+	ReasonBackendMisconfigured = "BackendMisconfigured"
+	ReasonBackendUnavailable   = "BackendUnavailable"
+)
+
 // Reasons returns every reason that a condition can have.
 func Reasons() []string {
 	return []string{
@@ -51,6 +60,7 @@ func Reasons() []string {
 		ReasonExhausted, ReasonUnknown, ReasonNoPool, ReasonDenied, ReasonAmbiguous, ReasonNamespaceUnknown,
 		ReasonInUse, ReasonOutside, ReasonReserved, ReasonExcluded, ReasonDraining, ReasonWrongFamily, ReasonBadRequest,
 		ReasonPortConflict, ReasonSharingConflict, ReasonOtherNamespace, ReasonMultiPool, ReasonMultiPoolMismatch,
+		ReasonBackend, ReasonBackendRefused, ReasonBackendMisconfigured, ReasonBackendUnavailable,
 	}
 }
 
@@ -63,6 +73,11 @@ type Refusal struct {
 	// Reason and Message are for the Service's condition.
 	Reason, Message string
 
+	// Claiming says that nothing went wrong: a backend has yet to answer.
+	Claiming bool
+
+	// awaits says that a backend may yet grant what is missing.
+	awaits bool
 	// needs are what must come true before the Service gets it.
 	needs []Need
 	// lacking says that nothing is wrong with the request, but the cluster does not
@@ -81,6 +96,7 @@ const (
 	metricAmbiguous = "ambiguous_namespace_default"
 	metricNoPool    = "no_usable_pool"
 	metricUnknown   = "unknown_pool"
+	metricBackend   = "backend"
 	metricOther     = "other"
 	metricRefused   = "write_refused"
 )
@@ -109,7 +125,7 @@ func merge(refusals []*Refusal) *Refusal {
 			messages = append(messages, r.Message)
 		}
 		one.needs = slices.Concat(one.needs, r.needs)
-		one.lacking = one.lacking && r.lacking
+		one.lacking, one.Claiming = one.lacking && r.lacking, one.Claiming && r.Claiming
 	}
 	one.Message = strings.Join(messages, "; ")
 	return &one

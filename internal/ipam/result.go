@@ -39,7 +39,7 @@ func (c *chooser) from(addresses []netip.Addr) string {
 		}
 	}
 	for _, a := range addresses {
-		if g, _, ok := c.Groups.GroupOf(a); ok {
+		if g, _, ok := c.GroupOf(a); ok {
 			add(g.DisplayName())
 			continue
 		}
@@ -57,7 +57,7 @@ func (c *chooser) poolType(addresses []netip.Addr) string {
 		if c.local(a) {
 			continue
 		}
-		if _, _, known := c.Groups.GroupOf(a); known || c.r.PoolType == service.PoolRemote {
+		if _, _, known := c.GroupOf(a); known || c.r.PoolType == service.PoolRemote {
 			return service.PoolRemote
 		}
 	}
@@ -70,7 +70,7 @@ func (c *chooser) local(a netip.Addr) bool {
 	if slices.ContainsFunc(c.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
 		return true
 	}
-	g, _, ok := c.Groups.GroupOf(a)
+	g, _, ok := c.GroupOf(a)
 	return ok && g.Announce == AnnounceLocal
 }
 
@@ -78,7 +78,7 @@ func (c *chooser) local(a netip.Addr) bool {
 // address detection, because its group says so.
 func (c *chooser) skipIPv6DAD(addresses []netip.Addr) bool {
 	return slices.ContainsFunc(addresses, func(a netip.Addr) bool {
-		g, _, ok := c.Groups.GroupOf(a)
+		g, _, ok := c.GroupOf(a)
 		return addr.FamilyOf(a) == addr.V6 && (ok && g.SkipIPv6DAD || !ok && c.r.SkipIPv6DAD)
 	})
 }
@@ -108,7 +108,7 @@ func (c *chooser) condition(result *service.Result, d decision) {
 func (c *chooser) aside(result service.Result) string {
 	from := strings.Split(result.From, ", ")
 	if c.r.Group == "" || !slices.ContainsFunc(result.Addresses, func(a netip.Addr) bool {
-		g, _, ok := c.Groups.GroupOf(a)
+		g, _, ok := c.GroupOf(a)
 		return !c.asksFor(a) && (ok && !c.called(g, c.r.Group) || !ok && !slices.Contains(from, c.r.Group))
 	}) {
 		return ""

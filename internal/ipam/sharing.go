@@ -21,7 +21,7 @@ func (c *chooser) join(groups []*Group, f addr.Family) (netip.Addr, *Refusal) {
 		namespace = "" // of any
 	}
 	for _, a := range c.Store.Shared(c.r.SharingKey, namespace, f) {
-		g, p, ok := c.Groups.GroupOf(a)
+		g, p, ok := c.GroupOf(a)
 		if !ok || !among(groups, g) || !c.offers(p, a) || slices.Contains(c.has, a) {
 			continue
 		}
@@ -74,7 +74,7 @@ func (c *chooser) collisions(addresses []netip.Addr) []*Refusal {
 // collision says what is in the way of the Service on an address that it has.
 func (c *chooser) collision(held *HeldError) *Refusal {
 	refusal := &Refusal{Metric: metricKey, Pool: noPool, Reason: ReasonSharingConflict, needs: []Need{{Addr: held.Addr}}}
-	if g, _, ok := c.Groups.GroupOf(held.Addr); ok {
+	if g, _, ok := c.GroupOf(held.Addr); ok {
 		refusal.Pool = g.DisplayName()
 	}
 	const cure = ", or set the annotation " + service.AnnotationReevaluate + `: "true" to get another address`

@@ -12,6 +12,12 @@ import (
 // give returns what the Service gets of family f from g: one address, or one of every
 // pool.
 func (c *chooser) give(g *Group, f addr.Family) []netip.Addr {
+	if g.Backend != "" {
+		if a, ok := c.granted(*g, f); ok {
+			return []netip.Addr{a}
+		}
+		return nil
+	}
 	if c.multi(*g) {
 		return c.everyPool(*g, f, nil)
 	}
@@ -73,6 +79,9 @@ func (c *chooser) exhausted(groups []*Group, f addr.Family) *Refusal {
 		}
 		return &Refusal{Metric: metricNoPool, Pool: groups[0].DisplayName(), Reason: ReasonNoPool, lacking: true, Message: fmt.Sprintf(
 			"%s %s no %s range: no available addresses for %s; add one, or change the ipFamilies of the Service", pools(groups), verb, f, c.r.Key())}
+	}
+	if i := slices.IndexFunc(able, func(g *Group) bool { return g.Backend != "" && (len(able) == 1 || c.mayAnswer(g, f)) }); i >= 0 {
+		return c.unanswered(able[i], f)
 	}
 	refusal := &Refusal{Metric: metricExhausted, Pool: able[0].DisplayName(), Reason: ReasonExhausted, lacking: true, Message: fmt.Sprintf(
 		"%s exhausted: no available addresses for %s (%s)", pools(able), c.r.Key(), f)}

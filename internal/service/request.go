@@ -59,6 +59,8 @@ type Request struct {
 	Ports []Port
 	// Labels are those of the Service.
 	Labels map[string]string
+	// Hostname is the DNS name that external-dns gives to the Service, or "".
+	Hostname string
 	// MultiPool is AnnotationMultiPool, or nil: then it is for the group to say.
 	MultiPool *bool
 	// Reevaluate is AnnotationReevaluate: addresses that the Service would
@@ -113,6 +115,7 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		Selector:    Selector(svc),
 		Ports:       ports(svc.Spec.Ports),
 		Labels:      svc.Labels,
+		Hostname:    hostname(svc),
 		Reevaluate:  annotation(svc, AnnotationReevaluate) == "true",
 		From:        svc.Annotations[AnnotationAllocatedFrom],
 		PoolType:    svc.Annotations[AnnotationPoolType],
@@ -134,6 +137,12 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		r.Malformed = err.Error()
 	}
 	return r
+}
+
+// hostname returns the first DNS name of the annotation that external-dns reads, or "".
+func hostname(svc *corev1.Service) string {
+	names, _, _ := strings.Cut(cmp.Or(annotation(svc, AnnotationHostname), annotation(svc, annotationOldHostname)), ",")
+	return strings.TrimSpace(names)
 }
 
 func annotation(svc *corev1.Service, name string) string {

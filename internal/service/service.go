@@ -37,6 +37,11 @@ const (
 	// AnnotationAllowLocal, with any value, leaves the external traffic policy
 	// Local alone, although a local address is on one node only.
 	AnnotationAllowLocal = "purelb.io/allow-local"
+
+	// AnnotationHostname is what external-dns reads: the DNS names of the Service,
+	// separated by commas. The other is its name of before.
+	AnnotationHostname    = "external-dns.kubernetes.io/hostname"
+	annotationOldHostname = "external-dns.alpha.kubernetes.io/hostname"
 )
 
 // Annotations that PureLB sets.

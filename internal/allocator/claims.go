@@ -1,0 +1,107 @@
+package allocator
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// The allocations say what backends are asked for, and take the answers. Workers of
+// package backends carry the claims there and back, so that no decision waits for a
+// backend.
+
+// claim notes which claims a Service waits for after choice.
+func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
+	if groups := l.cluster.Claims.Want(who, choice.Claims); len(groups) > 0 {
+		l.poke(groups...)
+	}
+}
+
+// adoptClaims notes which addresses of the Service of r are from a backend: those in no
+// pool, if the Service says that they are from a group with a backend.
+func (l *allocations) adoptClaims(r service.Request) {
+	if r.Owner == service.Anothers || r.From == "" {
+		return
+	}
+	for _, a := range slices.Concat(r.Held, r.Vouched) {
+		if _, _, known := l.cluster.GroupOf(a); known {
+			continue
+		}
+		if g, ok := l.backedGroup(r.From); ok {
+			l.cluster.Claims.Adopt(l.cluster.ClaimOf(r, g, addr.FamilyOf(a)), a)
+		}
+	}
+}
+
+// backedGroup returns the first group with a backend of those that a Service names as where
+// its addresses are from.
+func (l *allocations) backedGroup(from string) (ipam.Group, bool) {
+	for name := range strings.SplitSeq(from, ", ") {
+		if g, ok := l.cluster.Groups.Group(name); ok && g.Backend != "" {
+			return g, true
+		}
+	}
+	return ipam.Group{}, false
+}
+
+// Wanted implements backends.Ledger.
+func (l *allocations) Wanted(group string, most int) []ipam.Claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Claims.Next(group, most, time.Now())
+}
+
+// Answered implements backends.Ledger. The Services that wait for the claims are chosen for
+// anew at once, so that no other gets what was granted to them.
+func (l *allocations) Answered(_ string, claims []ipam.Claim, answers []ipam.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range l.cluster.Claims.Answered(claims, answers, time.Now(), l.cluster.Usable) {
+		for _, who := range v.Wanters {
+			if rec := l.services[who]; rec != nil && rec.waiting != nil {
+				l.again(rec.waiting)
+			}
+			l.wake(who)
+		}
+	}
+	l.serve()
+}
+
+// Releasing implements backends.Ledger.
+func (l *allocations) Releasing(group string, most int) []ipam.Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Claims.Returns(group, most)
+}
+
+// Released implements backends.Ledger. What has come free there may be granted to others.
+func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	more := l.cluster.Claims.Returned(group, grants, errs)
+	if l.cluster.Claims.Retry(group) || more {
+		l.poke(group)
+	}
+}
+
+// Departed implements backends.Ledger.
+func (l *allocations) Departed(group string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Claims.Departed(group)
+}
+
+// Dismissed implements backends.Ledger. What failed is to be done again.
+func (l *allocations) Dismissed(group string, keys []string, errs []error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, key := range keys {
+		if errs[i] != nil {
+			l.cluster.Claims.Depart(group, key)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// A group with a backend has no pools. What it gives is what its backend granted to the
+// claims of the Service. Where there is no answer yet, the choice is to wait for it: the
+// Service gets no address from the groups that are tried later, because the answer may be
+// an address. Only a backend without a free address lets them have their turn.
+
+// GroupOf returns the group and the pool that contain a. An address that a backend granted
+// is a pool of its own.
+func (c Cluster) GroupOf(a netip.Addr) (Group, Pool, bool) {
+	if g, p, ok := c.Groups.GroupOf(a); ok || c.Claims == nil {
+		return g, p, ok
+	}
+	ref, ok := c.Claims.GroupOf(a)
+	if !ok {
+		return Group{}, Pool{}, false
+	}
+	g, ok := c.Groups.Group(ref)
+	return g, poolOfOne(a, g.Mask(addr.FamilyOf(a))), ok
+}
+
+// poolOfOne returns a pool of the address a.
+func poolOfOne(a netip.Addr, bits int) Pool {
+	a = plain(a)
+	return Pool{Range: addr.Range{From: a, To: a}, Subnet: netip.PrefixFrom(a, a.BitLen()), Bits: bits, Explicit: true, Text: a.String()}
+}
+
+// Usable says why the Service of claim cannot have a, which a backend granted to it, or
+// returns nil.
+func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
+	const cure = "; take the address out of what the backend hands out"
+	refuse := func(format string, args ...any) *Error {
+		return &Error{Kind: KindTaken, Message: a.String() + fmt.Sprintf(format, args...) + cure}
+	}
+	if f := addr.FamilyOf(a); f != claim.Family {
+		return refuse(" was granted, which is no %s address", claim.Family)
+	}
+	if special, ok := (addr.Range{From: a, To: a}).Special(); ok {
+		return refuse(" was granted, which is %s", special.What)
+	}
+	if why, blocked := c.Store.Blocked(a); blocked {
+		return refuse(" was granted, which is %s", why)
+	}
+	if g, _, ok := c.Groups.GroupOf(a); ok {
+		return refuse(" was granted, which is in a range of ServiceGroup %q", g.DisplayName())
+	}
+	if by, held := c.Store.Holder(a); held && c.Store.terms[by].Key != claim.SharingKey {
+		return refuse(" was granted, which %s has", by)
+	}
+	return nil
+}
+
+// ClaimOf returns the claim of the Service of r for an address of family f from g. It asks
+// for no certain address.
+func (c Cluster) ClaimOf(r service.Request, g Group, f addr.Family) Claim {
+	return Claim{
+		Key:   KeyOf(c.Claims.cluster, r.Namespace, r.Name, r.SharingKey, f),
+		Group: g.Ref(), Service: r.Key(), SharingKey: r.SharingKey, Family: f, Hostname: r.Hostname,
+	}
+}
+
+// claimOf returns the claim of the Service for an address of family f from g.
+func (c *chooser) claimOf(g Group, f addr.Family) Claim {
+	claim := c.ClaimOf(c.r, g, f)
+	claim.Address, _ = c.asked(f)
+	return claim
+}
+
+// granted returns the address of family f that the backend of g granted to the Service, if
+// the Service can have it.
+func (c *chooser) granted(g Group, f addr.Family) (netip.Addr, bool) {
+	a := c.Claims.outcome(c.claimOf(g, f)).address
+	_, blocked := c.Store.Blocked(a)
+	if !a.IsValid() || blocked || slices.Contains(c.has, a) || c.keptFrom(a) != nil {
+		return netip.Addr{}, false
+	}
+	return a, true
+}
+
+// mayAnswer reports whether the backend of g may yet grant an address of family f.
+func (c *chooser) mayAnswer(g *Group, f addr.Family) bool {
+	failure := c.Claims.outcome(c.claimOf(*g, f)).failure
+	_, granted := c.granted(*g, f)
+	return !granted && (failure == nil || failure.Kind != KindExhausted)
+}
+
+// due returns groups up to the first with a backend that may yet grant an address of one of
+// these families.
+func (c *chooser) due(groups []*Group, families []addr.Family) []*Group {
+	for i, g := range groups {
+		if g.Backend != "" && slices.ContainsFunc(families, func(f addr.Family) bool { return c.mayAnswer(g, f) }) {
+			return groups[:i+1]
+		}
+	}
+	return groups
+}
+
+// claimFrom notes that the Service claims addresses of these families from those of groups
+// that have a backend. These are the families that it misses, and those that it is granted.
+func (c *chooser) claimFrom(groups []*Group, families, missing []addr.Family) {
+	for _, g := range groups {
+		if g.Backend == "" {
+			continue
+		}
+		for _, f := range families {
+			if _, granted := c.granted(*g, f); granted || slices.Contains(missing, f) {
+				c.claims = append(c.claims, c.claimOf(*g, f))
+			}
+		}
+	}
+}
+
+// unanswered says what keeps the backend of g from granting an address of family f.
+func (c *chooser) unanswered(g *Group, f addr.Family) *Refusal {
+	refusal := &Refusal{Metric: metricBackend, Pool: g.DisplayName(), Reason: ReasonBackend, lacking: true, awaits: true}
+	failure := c.Claims.outcome(c.claimOf(*g, f)).failure
+	if failure == nil {
+		refusal.Claiming = true
+		refusal.Message = fmt.Sprintf("waiting for %s to grant an %s address of pool %q to %s", g.Backend, f, g.DisplayName(), c.r.Key())
+		return refusal
+	}
+	switch failure.Kind {
+	case KindExhausted:
+		refusal.Metric, refusal.Reason, refusal.awaits = metricExhausted, ReasonExhausted, false
+		refusal.Message = fmt.Sprintf("pool %q exhausted: no available addresses for %s (%s): %s", g.DisplayName(), c.r.Key(), f, failure.Message)
+		return refusal
+	case KindTaken:
+		refusal.Metric, refusal.Reason, refusal.lacking = metricOther, ReasonInUse, false
+	case KindInvalid:
+		refusal.Metric, refusal.Reason, refusal.lacking = metricOther, ReasonBackendRefused, false
+	case KindMisconfigured:
+		refusal.Reason = ReasonBackendMisconfigured
+	case KindUnavailable, KindUnknown:
+		refusal.Reason = ReasonBackendUnavailable
+	}
+	refusal.Message = fmt.Sprintf("pool %q gives %s no %s address yet, and PureLB goes on asking: %s", g.DisplayName(), c.r.Key(), f, failure.Message)
+	return refusal
+}
+
+// askGranted claims a, which the Service asks for and which the backend of g granted. It
+// refuses if that was for another Service, which does not hold a yet.
+func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
+	claim := c.claimOf(g, addr.FamilyOf(a))
+	if c.Claims.outcome(claim).address == plain(a) {
+		c.claims = append(c.claims, claim)
+		return nil
+	}
+	if _, held := c.Store.Holder(a); held {
+		return nil
+	}
+	grant, _ := c.Claims.GrantOf(a)
+	return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, needs: []Need{{Addr: a}}, Message: fmt.Sprintf(
+		"%s was asked for, but %s granted it to %s; ask for another address", a, g.Backend, HolderOf(grant.Key))}
+}
+
+// askBackend claims a, which the Service asks for and which is in no pool, from the group
+// that the Service names. It returns false if that group has no backend.
+func (c *chooser) askBackend(a netip.Addr) (*Refusal, bool) {
+	g, ok := c.Groups.Group(c.r.Group)
+	if !ok || g.Backend == "" {
+		return nil, false
+	}
+	if refusal := c.denied(g); refusal != nil {
+		return refusal, true
+	}
+	if why, blocked := c.Store.Blocked(a); blocked {
+		return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonReserved, Message: fmt.Sprintf(
+			"%s was asked for, but is not given to Services, because it is %s; ask for another address", a, why)}, true
+	}
+	f := addr.FamilyOf(a)
+	c.claims = append(c.claims, c.claimOf(g, f))
+	if has := c.Claims.outcome(c.claimOf(g, f)).address; has.IsValid() {
+		return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, Message: fmt.Sprintf(
+			"%s was asked for, but %s has granted %s to %s, and grants one address at a time; ask for that one, or make the Service anew", a, g.Backend, has, c.r.Key())}, true
+	}
+	return c.unanswered(&g, f), true
+}

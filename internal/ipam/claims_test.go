@@ -1,0 +1,331 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// backed is a cluster with a local group "default", and a group "box" whose addresses a
+// backend manages.
+type backed struct {
+	t *testing.T
+	ipam.Cluster
+	now time.Time
+}
+
+func newBacked(t *testing.T, boxFirst bool) *backed {
+	t.Helper()
+	def := group(t, "default", ipam.AnnounceLocal, "198.51.100.10-198.51.100.11", "198.51.100.0/24")
+	box := ipam.Group{Name: "box", Backend: "NetBox", Announce: ipam.AnnounceRemote}
+	if boxFirst {
+		high, low := int32(2), int32(1)
+		def.Namespaces, def.Priority = []string{"default"}, &low
+		box.Namespaces, box.Priority = []string{"default"}, &high
+	}
+	groups := []ipam.Group{def, box}
+	store := ipam.NewStore()
+	c := ipam.Cluster{Groups: ipam.NewGroups(groups, groups, nil, nil), Store: store, Claims: ipam.NewClaims(store)}
+	c.Claims.SetCluster("test")
+	c.Boundaries = ipam.BoundariesOf(c.Groups, map[string]map[string]string{"default": {}})
+	return &backed{t: t, Cluster: c, now: time.Unix(1e9, 0)}
+}
+
+// choose chooses for r, and notes what was chosen as the allocator does.
+func (b *backed) choose(r service.Request) ipam.Choice {
+	b.t.Helper()
+	choice := b.Choose(r)
+	who := ipam.Owner(r.Key())
+	for _, a := range choice.Result.Addresses {
+		if err := b.Store.Hold(a, who, b.Wide(a)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.Claims.Want(who, choice.Claims)
+	return choice
+}
+
+// drop ends all that a Service has and waits for.
+func (b *backed) drop(r service.Request) {
+	who := ipam.Owner(r.Key())
+	b.Claims.Want(who, nil)
+	left, _ := b.Store.Forget(who)
+	b.Claims.Left(left)
+}
+
+// send takes the claims that are to be sent, which must be for these keys.
+func (b *backed) send(keys ...string) []ipam.Claim {
+	b.t.Helper()
+	claims := b.Claims.Next("box", 100, b.now)
+	var got []string
+	for _, c := range claims {
+		got = append(got, c.Key)
+	}
+	if !slices.Equal(got, keys) {
+		b.t.Fatalf("claims to send: %q, want %q", got, keys)
+	}
+	return claims
+}
+
+func (b *backed) answer(claims []ipam.Claim, answers ...ipam.Answer) []ipam.Verdict {
+	return b.Claims.Answered(claims, answers, b.now, b.Usable)
+}
+
+// returns takes the grants that are to be given back, which must have these addresses.
+func (b *backed) returns(addresses ...string) []ipam.Grant {
+	b.t.Helper()
+	grants := b.Claims.Returns("box", 100)
+	var got []netip.Addr
+	for _, g := range grants {
+		got = append(got, g.Address)
+	}
+	var want []netip.Addr
+	for _, text := range addresses {
+		a, _ := netip.ParseAddr(text)
+		want = append(want, a)
+	}
+	if !slices.Equal(got, want) {
+		b.t.Fatalf("grants to give back: %v, want %v", got, want)
+	}
+	return grants
+}
+
+func granted(text string) ipam.Answer {
+	return ipam.Answer{Grant: ipam.Grant{Address: netip.MustParseAddr(text)}}
+}
+
+func failed(kind ipam.Kind) ipam.Answer {
+	return ipam.Answer{Err: &ipam.Error{Kind: kind, Message: "the backend says " + string(kind)}}
+}
+
+const webV4, webV6 = "test/default/web/v4", "test/default/web/v6"
+
+func TestAServiceWaitsForTheAnswerOfABackend(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"))
+	choice := b.choose(r)
+	if len(choice.Result.Addresses) > 0 || choice.Refusal == nil || !choice.Refusal.Claiming || choice.Result.Reason != ipam.ReasonBackend {
+		t.Fatalf("before the answer: %s", show(choice))
+	}
+	claims := b.send(webV4)
+	b.send() // once
+	verdicts := b.answer(claims, granted("203.0.113.7"))
+	if len(verdicts) != 1 || verdicts[0].Address.String() != "203.0.113.7" || !slices.Equal(verdicts[0].Wanters, []ipam.Owner{"default/web"}) {
+		t.Fatalf("the verdict is %+v", verdicts)
+	}
+	choice = b.choose(r)
+	if show := choice.Result; len(show.Addresses) != 1 || show.From != "box" || show.PoolType != service.PoolRemote || choice.Refusal != nil {
+		t.Fatalf("after the answer: %+v", show)
+	}
+	// Written.
+	r.Held, r.From = choice.Result.Addresses, "box"
+	if choice = b.choose(r); len(choice.Claims) != 0 || choice.Refusal != nil {
+		t.Errorf("once it is written: %+v", choice)
+	}
+	b.returns()
+	b.drop(r)
+	back := b.returns("203.0.113.7")
+	b.Claims.Returned("box", back, []error{nil})
+	if got := b.Claims.Departed("box"); !slices.Equal(got, []string{webV4}) {
+		t.Errorf("departed: %q", got)
+	}
+	if left := b.Claims.Grants("box"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestAnAnswerOfABackendDecidesWhatIsNext(t *testing.T) {
+	tests := map[string]struct {
+		answer  ipam.Answer
+		reason  string
+		resends bool   // at once
+		next    string // the address of the next group
+	}{
+		"exhausted":     {failed(ipam.KindExhausted), ipam.ReasonAllocated, false, "198.51.100.10"},
+		"taken":         {failed(ipam.KindTaken), ipam.ReasonInUse, false, ""},
+		"invalid":       {failed(ipam.KindInvalid), ipam.ReasonBackendRefused, false, ""},
+		"misconfigured": {failed(ipam.KindMisconfigured), ipam.ReasonBackendMisconfigured, true, ""},
+		"unavailable":   {failed(ipam.KindUnavailable), ipam.ReasonBackendUnavailable, true, ""},
+		"unknown":       {failed(ipam.KindUnknown), ipam.ReasonBackendUnavailable, true, ""},
+		"another pool":  {granted("198.51.100.11"), ipam.ReasonInUse, false, ""},
+		"loopback":      {granted("127.0.0.1"), ipam.ReasonInUse, false, ""},
+		"other family":  {granted("2001:db8::1"), ipam.ReasonInUse, false, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBacked(t, true)
+			r := web("4")
+			b.choose(r)
+			b.answer(b.send(webV4), test.answer)
+			choice := b.choose(r)
+			var got string
+			if len(choice.Result.Addresses) > 0 {
+				got = choice.Result.Addresses[0].String()
+			}
+			if choice.Result.Reason != test.reason || got != test.next {
+				t.Errorf("chose %q with %s, want %q with %s", got, choice.Result.Reason, test.next, test.reason)
+			}
+			if test.resends {
+				b.send(webV4)
+				return
+			}
+			b.send()
+			b.now = b.now.Add(time.Minute)
+			if test.next == "" {
+				b.send(webV4)
+			}
+		})
+	}
+}
+
+func TestAClaimThatNoServiceWantsIsGivenBackWheneverItsAnswerComes(t *testing.T) {
+	t.Run("never sent", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.drop(r)
+		b.send()
+		b.returns()
+	})
+	t.Run("granted after the Service has gone", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		claims := b.send(webV4)
+		b.drop(r)
+		b.answer(claims, granted("203.0.113.7"))
+		b.returns("203.0.113.7")
+	})
+	t.Run("granted, and never written", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.drop(r)
+		b.returns("203.0.113.7")
+	})
+	t.Run("of unknown outcome", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), failed(ipam.KindUnknown))
+		b.drop(r)
+		b.returns("")
+	})
+	t.Run("refused by PureLB", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("198.51.100.11"))
+		b.choose(r)
+		b.returns() // the backend would grant the same address again
+		b.drop(r)
+		b.returns("198.51.100.11")
+	})
+	t.Run("and made anew while it goes back", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.drop(r)
+		back := b.returns("203.0.113.7")
+		b.choose(r)
+		b.send() // not beside its release
+		b.Claims.Returned("box", back, []error{failed(ipam.KindUnknown).Err})
+		b.send()
+		back = b.returns("203.0.113.7")
+		b.Claims.Returned("box", back, []error{nil})
+		b.answer(b.send(webV4), granted("203.0.113.8"))
+		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
+			t.Errorf("chose %s", show(choice))
+		}
+	})
+	t.Run("and made anew before it goes back", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.drop(r)
+		b.choose(r)
+		b.returns()
+		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
+			t.Errorf("chose %s", show(choice))
+		}
+	})
+}
+
+func TestBothFamiliesOfAServiceAreClaimedTogetherAndKeptTogether(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("46", of("box"))
+	b.choose(r)
+	other := web("4", of("box"))
+	other.Name = "api"
+	b.choose(other)
+	if claims := b.Claims.Next("box", 1, b.now); len(claims) != 2 || claims[0].Key != webV4 || claims[1].Key != webV6 {
+		t.Fatalf("sent %+v", claims)
+	} else {
+		b.answer(claims, granted("203.0.113.7"), failed(ipam.KindExhausted))
+	}
+	choice := b.choose(r)
+	if len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonExhausted {
+		t.Fatalf("with one of two: %s", show(choice))
+	}
+	b.returns() // what is granted stays while the Service waits for the rest
+	if !b.Claims.Retry("box") {
+		t.Error("nothing is to be sent again")
+	}
+	b.answer(b.send("test/default/api/v4", webV6)[1:], granted("2001:db8::7"))
+	if choice = b.choose(r); len(choice.Result.Addresses) != 2 {
+		t.Errorf("with both: %s", show(choice))
+	}
+}
+
+func TestAServiceGetsTheNamedAddressOfABackend(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), asking("203.0.113.9"))
+	if choice := b.choose(r); choice.Refusal == nil || !choice.Refusal.Claiming {
+		t.Fatalf("before the answer: %s", show(choice))
+	}
+	claims := b.send(webV4)
+	if claims[0].Address.String() != "203.0.113.9" {
+		t.Fatalf("asked for %v", claims[0].Address)
+	}
+	b.answer(claims, granted("203.0.113.9"))
+	// Another Service that asks for it before it is chosen does not get it.
+	thief := web("4", asking("203.0.113.9"))
+	thief.Name = "thief"
+	if choice := b.choose(thief); len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonInUse {
+		t.Errorf("the thief: %s", show(choice))
+	}
+	if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
+		t.Errorf("after the answer: %s", show(choice))
+	}
+}
+
+func TestAnAddressThatAServiceShowsIsAdoptedAndRegistered(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	b.send()
+	if choice := b.choose(r); choice.Refusal != nil || len(choice.Claims) > 0 || choice.Result.Reason != ipam.ReasonAllocated {
+		t.Fatalf("chose %s", show(choice))
+	}
+	b.Claims.Register("box", b.Claims.Grants("box"))
+	claims := b.send(webV4)
+	if claims[0].Address != r.Held[0] {
+		t.Fatalf("registers %v", claims[0].Address)
+	}
+	b.answer(claims, failed(ipam.KindTaken))
+	if choice := b.choose(r); choice.Refusal != nil || !slices.Equal(choice.Result.Addresses, r.Held) {
+		t.Errorf("the Service lost its address: %s", show(choice))
+	}
+	b.drop(r)
+	b.returns("203.0.113.7")
+}
