@@ -89,10 +89,10 @@ func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) 
 }
 
 // Departed implements backends.Ledger.
-func (l *allocations) Departed(group string) []string {
+func (l *allocations) Departed(group string, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cluster.Claims.Departed(group)
+	return l.cluster.Claims.Departed(group, most)
 }
 
 // Dismissed implements backends.Ledger. What failed is to be done again.
@@ -103,5 +103,29 @@ func (l *allocations) Dismissed(group string, keys []string, errs []error) {
 		if errs[i] != nil {
 			l.cluster.Claims.Depart(group, key)
 		}
+	}
+}
+
+// Holds implements backends.Ledger.
+func (l *allocations) Holds() (grants map[string][]ipam.Grant, complete bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Claims.Grants(), l.isOpen()
+}
+
+// Register implements backends.Ledger.
+func (l *allocations) Register(group string, missing []ipam.Grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cluster.Claims.Register(group, missing)
+	l.poke(group)
+}
+
+// Orphans implements backends.Ledger.
+func (l *allocations) Orphans(group string, grants []ipam.Grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cluster.Claims.Orphans(group, grants) {
+		l.poke(group)
 	}
 }

@@ -380,16 +380,17 @@ func (c *Claims) hasHolder(group, key string) bool {
 	return false
 }
 
-// Departed returns a key of each holder that has no claim left in the group, for backends
-// that can give back all that a holder has. They count as dismissed.
-func (c *Claims) Departed(group string) []string {
+// Departed returns a key of each of up to most holders that have no claim left in the
+// group, for backends that can give back all that a holder has. They count as dismissed.
+func (c *Claims) Departed(group string, most int) []string {
 	q := c.queues[group]
 	if q == nil {
 		return nil
 	}
-	departed := slices.DeleteFunc(q.departed, func(key string) bool { return c.hasHolder(group, key) })
-	q.departed = nil
-	return departed
+	all := slices.DeleteFunc(q.departed, func(key string) bool { return c.hasHolder(group, key) })
+	n := min(most, len(all))
+	q.departed = slices.Clone(all[n:])
+	return all[:n]
 }
 
 // Depart notes that the holder of key is to be dismissed after all, because an attempt
@@ -521,20 +522,45 @@ func (c *Claims) Adopt(claim Claim, a netip.Addr) {
 	c.grant(e, Grant{Key: claim.Key, Address: plain(a)})
 }
 
-// Grants returns what the claims of a group have or may have on the backend, in no order. A
-// grant without an address is of a claim that is under way.
-func (c *Claims) Grants(group string) []Grant {
-	var grants []Grant
+// Grants returns what the claims have, by group, in no order.
+func (c *Claims) Grants() map[string][]Grant {
+	grants := map[string][]Grant{}
 	for id, e := range c.of {
-		switch {
-		case id.group != group:
-		case e.state == claimGranted:
-			grants = append(grants, e.grant)
-		default:
-			grants = append(grants, Grant{Key: e.Key})
+		if e.state == claimGranted {
+			grants[id.group] = append(grants[id.group], e.grant)
 		}
 	}
 	return grants
+}
+
+// Orphans takes grants that the backend of a group has and Grants does not. Those that no
+// claim may have are given back. It reports whether there are such grants.
+//
+// A grant under another key for an address that a Service has is the Service's: it had
+// another sharing key once.
+func (c *Claims) Orphans(group string, grants []Grant) (found bool) {
+	open := map[string]bool{}
+	for id := range c.of {
+		open[id.key] = true
+	}
+	for _, g := range grants {
+		g.Address = plain(g.Address)
+		has := c.at[g.Address]
+		if open[g.Key] {
+			continue
+		}
+		if has != nil {
+			delete(c.of, has.id())
+			has.Key, has.grant = g.Key, g
+			c.of[has.id()] = has
+			continue
+		}
+		e := &claimed{Claim: Claim{Key: g.Key, Group: group, Family: addr.FamilyOf(g.Address)}, grant: g}
+		c.of[e.id()] = e
+		c.queue(e, claimEnded)
+		found = true
+	}
+	return found
 }
 
 // Register has grants of a group that its backend does not know claimed there by name.
@@ -556,15 +582,6 @@ func (c *Claims) registered(e *claimed, a Answer) {
 		e.failure = asError(a.Err)
 	case plain(a.Grant.Address) == e.grant.Address:
 		e.grant, e.failure = a.Grant, nil
-	}
-}
-
-// Known notes what the backend says of grants that the claims have.
-func (c *Claims) Known(grants []Grant) {
-	for _, g := range grants {
-		if e := c.at[plain(g.Address)]; e != nil && e.grant.Key == g.Key {
-			e.grant.Object, e.grant.Bits, e.grant.Created = g.Object, g.Bits, g.Created
-		}
 	}
 }
 

@@ -131,10 +131,10 @@ func TestAServiceWaitsForTheAnswerOfABackend(t *testing.T) {
 	b.drop(r)
 	back := b.returns("203.0.113.7")
 	b.Claims.Returned("box", back, []error{nil})
-	if got := b.Claims.Departed("box"); !slices.Equal(got, []string{webV4}) {
+	if got := b.Claims.Departed("box", 9); !slices.Equal(got, []string{webV4}) {
 		t.Errorf("departed: %q", got)
 	}
-	if left := b.Claims.Grants("box"); len(left) > 0 {
+	if left := b.Claims.Grants()["box"]; len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -317,7 +317,7 @@ func TestAnAddressThatAServiceShowsIsAdoptedAndRegistered(t *testing.T) {
 	if choice := b.choose(r); choice.Refusal != nil || len(choice.Claims) > 0 || choice.Result.Reason != ipam.ReasonAllocated {
 		t.Fatalf("chose %s", show(choice))
 	}
-	b.Claims.Register("box", b.Claims.Grants("box"))
+	b.Claims.Register("box", b.Claims.Grants()["box"])
 	claims := b.send(webV4)
 	if claims[0].Address != r.Held[0] {
 		t.Fatalf("registers %v", claims[0].Address)
@@ -328,4 +328,26 @@ func TestAnAddressThatAServiceShowsIsAdoptedAndRegistered(t *testing.T) {
 	}
 	b.drop(r)
 	b.returns("203.0.113.7")
+}
+
+func TestOrphansAreGivenBackAndAddressesInUseAreNot(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	waiting := web("4", of("box"))
+	waiting.Name = "api"
+	b.choose(waiting)
+	orphan := func(key, text string) ipam.Grant { return ipam.Grant{Key: key, Address: netip.MustParseAddr(text)} }
+	b.Claims.Orphans("box", []ipam.Grant{
+		orphan("test/default/gone/v4", "203.0.113.8"),
+		orphan("test/default/api/v4", "203.0.113.9"),        // its claim is under way
+		orphan("test/default/shared:old/v4", "203.0.113.7"), // what web has
+	})
+	b.returns("203.0.113.8")
+	b.drop(r)
+	if back := b.returns("203.0.113.7"); back[0].Key != "test/default/shared:old/v4" {
+		t.Errorf("given back under the key %s", back[0].Key)
+	}
 }
