@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,12 +63,12 @@ func TestAnAllocatorThatStartsWithoutTheAPIServerWaitsForIt(t *testing.T) {
 	select {
 	case err := <-r.done:
 		t.Fatalf("the allocator ended: %v", err)
-	case <-time.After(15 * time.Second):
+	case <-time.After(15 * time.Second): // longer than any wait of an allocator that gives up
 	}
 	svc := balancer("svc")
 	w.create(svc)
 	away.Store(false)
-	w.within(10*time.Second, func() error {
+	w.soon(func() error {
 		if n := len(fetch(w, svc).Status.LoadBalancer.Ingress); n != 1 {
 			return fmt.Errorf("%d addresses, want 1", n)
 		}
@@ -125,21 +126,19 @@ func TestASlowWriteDoesNotHoldUpOthers(t *testing.T) {
 	release := make(chan struct{})
 	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 		if allocates(req, "slow") {
-			select {
-			case <-release:
-			case <-req.Context().Done():
-				return nil, req.Context().Err()
-			}
+			<-release // also when the allocator has given it up: it never ends by itself
 		}
 		return send(req)
 	})
 	w.allocator()
+	let := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(let)
 	slow := balancer("slow")
 	w.create(slow)
 	for i := range 20 {
 		svc := balancer(fmt.Sprintf("quick-%02d", i))
 		w.create(svc)
-		w.soon(func() error { // a write may take longer than that
+		w.soon(func() error {
 			if addressesOf(fetch(w, svc)) == "" {
 				return errNotYet
 			}
@@ -149,7 +148,7 @@ func TestASlowWriteDoesNotHoldUpOthers(t *testing.T) {
 	if a := addressesOf(fetch(w, slow)); a != "" {
 		t.Fatalf("the slow one has %s already", a)
 	}
-	close(release)
+	let()
 	w.settled(21)
 	w.exclusive()
 }

@@ -50,7 +50,7 @@ func TestARefusalHealsWithItsCause(t *testing.T) {
 	}{
 		{
 			name:   "a pool grows",
-			spoil:  func(w *world) { w.create(w.local("default", "2001:db8::1-2001:db8::2", "2001:db8::/64")) },
+			spoil:  func(w *world) { w.offer(w.local("default", "2001:db8::1-2001:db8::2", "2001:db8::/64")) },
 			svc:    balancer("svc"),
 			reason: "NoUsablePool",
 			mend: func(w *world) {
@@ -71,7 +71,7 @@ func TestARefusalHealsWithItsCause(t *testing.T) {
 			spoil: func(w *world) {
 				g := w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24")
 				g.Spec.Local.V4Pools[0].Drain = true
-				w.create(g)
+				w.offer(g)
 			},
 			svc:    balancer("svc"),
 			reason: "Exhausted",
@@ -85,7 +85,7 @@ func TestARefusalHealsWithItsCause(t *testing.T) {
 			spoil: func(w *world) {
 				g := w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24")
 				g.Spec.Namespaces, g.Spec.EnforceNamespaces = []v2.Namespace{"elsewhere"}, true
-				w.create(g)
+				w.offer(g)
 			},
 			svc:    balancer("svc", inGroup("default")),
 			reason: "NamespaceDenied",
@@ -95,7 +95,7 @@ func TestARefusalHealsWithItsCause(t *testing.T) {
 		{
 			name: "the Service that has the address goes",
 			spoil: func(w *world) {
-				w.create(w.small("default"))
+				w.offer(mustGroup(w.small("default")))
 				other := balancer("other")
 				w.create(other)
 				w.has(other, "192.0.2.1")
@@ -108,7 +108,7 @@ func TestARefusalHealsWithItsCause(t *testing.T) {
 		{
 			name: "the Service that has the address becomes one of another type",
 			spoil: func(w *world) {
-				w.create(w.small("default"))
+				w.offer(mustGroup(w.small("default")))
 				other := balancer("other")
 				w.create(other)
 				w.has(other, "192.0.2.1")
@@ -120,7 +120,7 @@ func TestARefusalHealsWithItsCause(t *testing.T) {
 		},
 		{
 			name:   "the Service itself is mended",
-			spoil:  func(w *world) { w.create(w.small("default")) },
+			spoil:  func(w *world) { w.offer(mustGroup(w.small("default"))) },
 			svc:    balancer("svc", pinned("192.0.2.1,192.0.2.2")),
 			reason: "InvalidRequest",
 			mend:   func(w *world) { w.asks(named("default", "svc"), "192.0.2.2") },

@@ -40,8 +40,7 @@ func TestAStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 	c := balancer("c")
 	w.create(c)
 	w.has(c, "192.0.2.1")
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "purelb-allocator"}}
-	if holder := fetch(w, lease).Spec.HolderIdentity; holder == nil || *holder != "second" {
+	if holder := fetch(w, w.leaderLease()).Spec.HolderIdentity; holder == nil || *holder != "second" {
 		t.Errorf("the leader is %v", holder)
 	}
 }
@@ -79,7 +78,7 @@ func TestProbesTellWhenTheBookIsComplete(t *testing.T) {
 		}
 		return send(req)
 	})
-	health, metrics := freeAddress(t), freeAddress(t)
+	health, metrics := freeAddress(t, "127.17.0.1"), freeAddress(t, "127.17.0.2")
 	w.allocator(func(o *allocator.Options) { o.HealthAddress, o.MetricsAddress, o.Metrics = health, metrics, nil })
 	answers := func(url string, code int, texts ...string) {
 		t.Helper()
@@ -112,10 +111,11 @@ func TestProbesTellWhenTheBookIsComplete(t *testing.T) {
 		"purelb_k8s_client_update_errors_total 0", "purelb_k8s_client_config_loaded_bool 1")
 }
 
-// freeAddress is an address on which nobody listens.
-func freeAddress(t *testing.T) string {
+// freeAddress is an address of ip on which no process listens. Other programs that
+// take any port take it at 127.0.0.1, so that ip is a loopback address of its own.
+func freeAddress(t *testing.T, ip string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", ip+":0")
 	must(t, err)
 	defer l.Close()
 	return l.Addr().String()

@@ -106,13 +106,14 @@ func TestAServiceThatChangedItsTypeWhileNobodyLookedIsCleaned(t *testing.T) {
 func TestFamiliesComeAndGoAndTheOtherAddressStays(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
-	w.allocator()
+	r := w.allocator()
 	svc := balancer("svc", dualStack("RequireDualStack"))
 	w.create(svc)
 	w.has(svc, "192.0.2.1 2001:db8::1")
 	w.patch(svc, `{"spec":{"ipFamilyPolicy":"SingleStack","ipFamilies":["IPv4"],"clusterIPs":[%q]}}`, svc.Spec.ClusterIP)
 	w.has(svc, "192.0.2.1")
 	w.tells(svc, "IPReleased", "Released IP 2001:db8::1 from pool default: the Service asks for no IPv6 address any more")
+	r.counts(1, "purelb_address_pool_addresses_in_use") // the address is free after the status shows it no more
 	other := balancer("other", ipv6)
 	w.create(other)
 	w.has(other, "2001:db8::1")
@@ -275,7 +276,7 @@ func TestExhaustionHealsInTheOrderOfCreation(t *testing.T) {
 	w.create(third)
 	w.says(third, "False", "Exhausted", `pool "default" exhausted: no available addresses for default/y`)
 	w.told(third, "AllocationFailed", `Failed to allocate IP for "default/y": pool "default" exhausted`, "no available addresses")
-	time.Sleep(time.Until(third.CreationTimestamp.Add(1100 * time.Millisecond))) // creation times have seconds
+	w.outdate(third)
 	w.create(fourth)
 	w.says(fourth, "False", "Exhausted")
 	r.counts(2, "purelb_address_pool_allocation_rejected_total", "pool=default", "reason=exhausted")

@@ -77,7 +77,7 @@ func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
 	before := balancer("before")
 	w.create(before)
 	w.has(before, "192.0.2.1")
-	time.Sleep(time.Until(good.GetCreationTimestamp().Add(1100 * time.Millisecond))) // the older of two groups counts
+	w.outdate(good) // the older of two groups counts
 
 	elsewhere := w.local("elsewhere", "10.5.0.0/24", "10.5.0.0/24")
 	elsewhere.Namespace = "default"
@@ -238,8 +238,8 @@ func TestTheStatusOfAnLBNodeAgentTellsHowItsNodesFare(t *testing.T) {
 func TestGroupsAreWrittenOnceASecondAtMost(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "192.0.2.0/24", "192.0.2.0/24"))
-	r := w.allocator()
 	start := time.Now()
+	r := w.allocator()
 	const n = 60
 	w.each(n, func(i int) error { return w.client.Create(context.Background(), balancer(fmt.Sprintf("svc-%02d", i))) })
 	w.settled(n)
@@ -279,7 +279,7 @@ func TestAnIdleAllocatorWritesNothing(t *testing.T) {
 	for i := range 10 {
 		w.patch(w.lease("n1", ""), `{"spec":{"renewTime":"2026-01-02T03:04:%02d.000000Z"}}`, i)
 	}
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(1500 * time.Millisecond) // time enough for an allocator that takes a renewal for news
 	if after := quiet(); after != before {
 		t.Errorf("something was written:\n%s\n%s", before, after)
 	}

@@ -14,11 +14,12 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// hasty is an allocator whose Lease ends soon after it is not renewed any more.
+// hasty is an allocator that ends soon after it cannot renew its Lease any more. It
+// renews often, and a machine that stops it for some seconds does not end it.
 func hasty(identity string) func(*allocator.Options) {
 	return func(o *allocator.Options) {
 		o.Identity = identity
-		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 4*time.Second, 3*time.Second, 500*time.Millisecond
+		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 12*time.Second, 500*time.Millisecond
 	}
 }
 
@@ -34,10 +35,25 @@ func (r *running) ends() error {
 	select {
 	case err = <-r.done:
 		r.done = nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		r.world.Fatal("the allocator does not end")
 	}
 	return err
+}
+
+// leaderLease is the Lease of the leader election.
+func (w *world) leaderLease() *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "purelb-allocator"}}
+}
+
+// waitsFor waits until a proxy holds a request back.
+func (w *world) waitsFor(held <-chan struct{}) {
+	w.Helper()
+	select {
+	case <-held:
+	case <-time.After(patience):
+		w.Fatal("the request does not come")
+	}
 }
 
 // There is one address, and two Services. The younger is to have it, by a write
@@ -87,8 +103,9 @@ func TestAWriteOfAFormerLeaderThatArrivesLateChangesNothing(t *testing.T) {
 			w.create(older)
 			w.says(older, "False", "UnknownPool")
 			w.create(younger)
-			<-former.held
+			w.waitsFor(former.held)
 			tt.end(first, func() { away.Store(true) })
+			w.patch(w.leaderLease(), `{"spec":{"leaseDurationSeconds":1}}`) // as if most of its time were over
 			w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
 
 			// What the second writes for the younger beside the touch is held
@@ -101,7 +118,7 @@ func TestAWriteOfAFormerLeaderThatArrivesLateChangesNothing(t *testing.T) {
 			})
 			beyond.allocator(eager(tt.successor))
 			w.has(older, "192.0.2.1")
-			<-latter.held
+			w.waitsFor(latter.held)
 			former.letGo()
 			if status := <-former.late; status != http.StatusConflict {
 				t.Errorf("the late write is answered with %d, want %d", status, http.StatusConflict)
@@ -135,8 +152,7 @@ func TestARestartWritesNothingToServices(t *testing.T) {
 			w.settled(6)
 			first.stop()
 			if tt.holder != "" {
-				w.patch(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "purelb-allocator"}},
-					`{"spec":{"holderIdentity":%q,"leaseDurationSeconds":1}}`, tt.holder)
+				w.patch(w.leaderLease(), `{"spec":{"holderIdentity":%q,"leaseDurationSeconds":1}}`, tt.holder)
 			}
 			before := w.versions()
 			through, p := w.proxied(func(*http.Request, string) fate { return pass })

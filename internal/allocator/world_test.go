@@ -124,7 +124,7 @@ func (r *running) stop() {
 		if err != nil {
 			r.world.Errorf("the allocator ended: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		r.world.Errorf("the allocator does not end")
 	}
 	r.done = nil
@@ -151,10 +151,15 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
+// patience is how long something is waited for that must come. A busy machine may stop
+// a process for seconds, and a Lease that was not released is waited out for 20 s. It
+// is no promise: a test that wants something before something else holds the latter up.
+const patience = 30 * time.Second
+
 // soon waits until what has no error.
 func (w *world) soon(what func() error) {
 	w.Helper()
-	w.within(20*time.Second, what)
+	w.within(patience, what)
 }
 
 func (w *world) within(limit time.Duration, what func() error) {
@@ -179,6 +184,26 @@ func (w *world) create(objects ...client.Object) {
 	for _, o := range objects {
 		must(w, w.client.Create(context.Background(), o))
 	}
+}
+
+// offer creates groups, and waits until the allocator at work gives their addresses.
+// Groups and Services come by different watches: a Service that is created just after
+// a group may be looked at first.
+func (w *world) offer(groups ...*v2.ServiceGroup) {
+	w.Helper()
+	for _, g := range groups {
+		w.create(g)
+	}
+	for _, g := range groups {
+		w.judged(g, "True", "Accepted")
+	}
+}
+
+// outdate waits until what is created next is younger than o. Creation times have
+// seconds, and names decide between objects of the same second.
+func (w *world) outdate(o client.Object) {
+	w.Helper()
+	time.Sleep(time.Until(fetch(w, o).GetCreationTimestamp().Add(1100 * time.Millisecond)))
 }
 
 // remove deletes o.
