@@ -34,6 +34,7 @@ func claimAsAllocator(socket string) string {
 	if err != nil {
 		return err.Error()
 	}
+	g.connection.withTimeout = patiently
 	answer := g.Claim(context.Background(), []ipam.Claim{claim("web", addr.V4)})[0]
 	var e *ipam.Error
 	if errors.As(answer.Err, &e) {

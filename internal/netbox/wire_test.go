@@ -172,7 +172,7 @@ func TestTokenIsNotRepeated(t *testing.T) {
 	echo := netboxtest.Transport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		jsonAnswer(403, fmt.Sprintf(`{"detail":"Invalid token: %s"}`, r.Header.Get("Authorization")))(w, r)
 	}))
-	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: token, Transport: echo})
+	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: token, Timeout: patience, Transport: echo})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestURLsOfEarlierVersionsWork(t *testing.T) {
 	for _, suffix := range []string{"", "/", "/api", "/api/", "/netbox", "/netbox/api/"} {
 		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 		h := http.StripPrefix(strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(suffix, "/"), "/api"), "/"), b.Server)
-		c, err := netbox.New(netbox.Config{URL: "http://netbox.example" + suffix, Token: netboxtest.AdminToken, Rate: 1e6, Transport: netboxtest.Transport(h)})
+		c, err := netbox.New(netbox.Config{URL: "http://netbox.example" + suffix, Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(h)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestDelayGrowsWithFailures(t *testing.T) {
 func TestExchangesAreObserved(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	var seen []string
-	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Transport: netboxtest.Transport(b.Server),
+	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(b.Server),
 		Observe: func(e netbox.Exchange) {
 			if e.Call != "prepare" {
 				seen = append(seen, fmt.Sprintf("%s %d %d %s", e.Call, e.Claims, e.Status, e.Kind))
