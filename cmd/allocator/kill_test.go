@@ -99,7 +99,7 @@ func TestAnAllocatorThatIsKilledAgainAndAgainDoublesAndLosesNothing(t *testing.T
 func kill(t *testing.T, kubeconfig string, after time.Duration) {
 	t.Helper()
 	cmd, _ := start(t, kubeconfig)
-	time.Sleep(after)
+	time.Sleep(after) // it may be killed at any moment, whatever it has done by then
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
@@ -123,7 +123,7 @@ func create(t *testing.T, clients kubernetes.Interface, i int) {
 // the same.
 func await(t *testing.T, clients kubernetes.Interface, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		list, err := clients.CoreV1().Services("default").List(context.Background(), metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
 		if err != nil {
 			t.Fatal(err)
