@@ -19,6 +19,12 @@ func (c *Cluster) Running(machine string) bool {
 	return err == nil && p.Alive()
 }
 
+// Since is when a machine that has power got it.
+func (c *Cluster) Since(machine string) (time.Time, bool) {
+	at, err := c.Spec.State.Since(machine)
+	return at, err == nil && c.Running(machine)
+}
+
 // Problems returns what is wrong with the lab; nothing when all is well.
 func (c *Cluster) Problems(ctx context.Context) []string {
 	var found []string

@@ -47,7 +47,7 @@ spec:
 func (w *world) describes(kind, in, name string, texts ...string) string {
 	w.t.Helper()
 	var said, missing string
-	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	err := kube.Until(ctx, func() (string, bool) {
 		out, err := lab.Exec(ctx, cluster.ControlPlane, "kubectl", "describe", kind, name, "--namespace", in)
@@ -117,7 +117,7 @@ func TestARequestForAnAddressIsRefusedInPlainWordsAndAChangedOneMovesTheService(
 	w.remove(plain("first", 80, ""))
 	w.says("second", "LoadBalancer Ingress: 172.30.250.150")
 	w.answers(netip.MustParseAddr("172.30.250.150"))
-	w.until(20*time.Second, "nobody carries "+before[0].String(), func() bool { return len(w.holders(before[0])) == 0 })
+	w.until(patience, "nobody carries "+before[0].String(), func() bool { return len(w.holders(before[0])) == 0 })
 }
 
 func TestServicesShareAnAddressByTheRules(t *testing.T) {
@@ -145,7 +145,7 @@ func (w *world) reached(targets ...netip.AddrPort) {
 	w.t.Helper()
 	w.deploymentReady("web")
 	for _, target := range targets {
-		w.until(30*time.Second, target.String()+" answers the client outside", func() bool { return w.visit(target, 10) == nil })
+		w.until(patience, target.String()+" answers the client outside", func() bool { return w.visit(target, 10) == nil })
 	}
 }
 
@@ -159,7 +159,7 @@ func TestTypeChangesFreeAddressesAndReevaluationMovesThem(t *testing.T) {
 	w.says("web", "LoadBalancer Ingress: 10.255.30.1")
 	w.apply(plain("web", 80, `purelb.io/service-group: e2e-new, purelb.io/re-evaluate: "true"`))
 	w.says("web", "LoadBalancer Ingress: 10.255.31.1", "IPReleased")
-	w.until(20*time.Second, "the annotation is gone", func() bool {
+	w.until(patience, "the annotation is gone", func() bool {
 		return w.service("web").Annotations["purelb.io/re-evaluate"] == ""
 	})
 
@@ -185,7 +185,7 @@ func TestAnExhaustedGroupSaysSoAndThoseWhoWaitAreServedInOrder(t *testing.T) {
 
 	began := time.Now()
 	w.remove(plain("first", 80, ""))
-	w.until(10*time.Second, "the older has the address", func() bool { return len(kube.Addresses(w.service("older"))) == 1 })
+	w.until(patience, "the older has the address", func() bool { return len(kube.Addresses(w.service("older"))) == 1 })
 	t.Logf("the older had the address after %s", time.Since(began).Round(time.Millisecond))
 	if has := kube.Addresses(w.service("younger")); len(has) > 0 {
 		t.Errorf("the younger has %v", has)
@@ -206,11 +206,12 @@ func TestASecondAllocatorTakesOver(t *testing.T) {
 	t.Cleanup(func() { scale(1) })
 	w.apply(plain("before", 80, "purelb.io/service-group: remote"))
 	before := w.addresses("before", 1)
-	leader := w.leader()
-	w.until(time.Minute, "two allocators are ready", func() bool { return w.allocatorsReady() == 2 })
-	w.kill(leader)
+	w.until(2*patience, "two allocators are ready", func() bool { return w.allocatorsReady() == 2 })
+	if leader := w.leadingPod().Name; !w.kill(leader) {
+		t.Fatalf("there is no process of %s to kill", leader)
+	}
 	w.apply(plain("after", 80, "purelb.io/service-group: remote"))
-	w.until(time.Minute, "the Service has an address", func() bool { return len(kube.Addresses(w.service("after"))) == 1 })
+	w.until(2*patience, "the Service has an address", func() bool { return len(kube.Addresses(w.service("after"))) == 1 })
 	if after := kube.Addresses(w.service("after")); equal(after, before) {
 		t.Errorf("%v was given twice", after)
 	}

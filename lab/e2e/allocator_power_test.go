@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 )
@@ -29,7 +26,7 @@ func (w *world) allocators(n int) (undo func()) {
 	w.t.Helper()
 	scale := func(n int) {
 		kubectl(w, "scale", "deployment", "allocator", "--namespace", product.Namespace, fmt.Sprintf("--replicas=%d", n))
-		w.until(2*time.Minute, fmt.Sprintf("%d allocators are ready", n), func() bool { return w.allocatorsReady() == n })
+		w.until(3*patience, fmt.Sprintf("%d allocators are ready", n), func() bool { return w.allocatorsReady() == n })
 	}
 	scale(n)
 	return w.undoable(func() { scale(1) })
@@ -41,11 +38,7 @@ func (w *world) losesAllocatorsNode(name string) {
 	w.t.Helper()
 	w.apply(plain(name+"-before", 80, "purelb.io/service-group: remote"))
 	before := w.addresses(name+"-before", 1)
-	var pod corev1.Pod
-	if err := w.Get(w.ctx, client.ObjectKey{Namespace: product.Namespace, Name: w.leader()}, &pod); err != nil {
-		w.t.Fatal(err)
-	}
-	victim := pod.Spec.NodeName
+	victim := w.leadingPod().Spec.NodeName
 	lab.crash(w.t, victim)
 	cut := time.Now()
 	w.apply(plain(name+"-after", 80, "purelb.io/service-group: remote"))

@@ -100,7 +100,7 @@ func (w *world) told() map[string]session {
 // with BFD where the configuration has it.
 func (w *world) sessions() {
 	w.t.Helper()
-	w.until(time.Minute, "the router has a session with every node", func() bool {
+	w.until(2*patience, "the router has a session with every node", func() bool {
 		told := w.told()
 		return !slices.ContainsFunc(lab.powered(), func(n string) bool { return !told[n].up() })
 	})
@@ -109,7 +109,7 @@ func (w *world) sessions() {
 // again waits until the router has another session with a node than it had.
 func (w *world) again(node string, had session) {
 	w.t.Helper()
-	w.until(time.Minute, "the router has a new session with "+node, func() bool {
+	w.until(2*patience, "the router has a new session with "+node, func() bool {
 		s := w.told()[node]
 		return s.up() && s.Established > had.Established
 	})
@@ -118,7 +118,7 @@ func (w *world) again(node string, had session) {
 // detects waits until BFD is up between the router and every node with power.
 func (w *world) detects() {
 	w.t.Helper()
-	w.until(time.Minute, "BFD is up with every node", func() bool {
+	w.until(2*patience, "BFD is up with every node", func() bool {
 		told := w.told()
 		return !slices.ContainsFunc(lab.powered(), func(n string) bool { return told[n].BFD.Status != "Up" })
 	})
@@ -173,7 +173,7 @@ func (f followed) without(a, hop netip.Addr) (time.Time, bool) {
 func (w *world) everywhere(addresses ...netip.Addr) {
 	w.t.Helper()
 	for _, a := range addresses {
-		w.until(time.Minute, "the router reaches "+a.String()+" by way of every node", func() bool {
+		w.until(2*patience, "the router reaches "+a.String()+" by way of every node", func() bool {
 			return equal(w.nextHops(host(a)), nodeNames())
 		})
 	}

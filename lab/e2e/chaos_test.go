@@ -78,13 +78,12 @@ type fault struct {
 
 var faults = []fault{
 	{"agent killed", nothing, func(c *chaos, node string) func() {
-		c.killProcess("lbnodeagent", "PURELB_NODE_NAME="+node)
-		return func() { c.agentReady(node) }
+		return c.killAgents(node)
 	}, false},
 	{"agents rolled out", nothing, func(c *chaos, node string) func() {
 		kubectl(c.world, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
 		return func() {
-			kubectl(c.world, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=2m")
+			kubectl(c.world, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=5m")
 		}
 	}, false},
 	{"agent's pod deleted", convergence, func(c *chaos, node string) func() {
@@ -159,7 +158,7 @@ func (c *chaos) round() (name, cost string) {
 	c.tell("%s: undone", f.name)
 	end()
 	c.allReady()
-	c.rest(time.Minute)
+	c.rest(patience)
 	c.tell("quiet")
 	cost = c.cost()
 	c.tell("lost %s", cost)

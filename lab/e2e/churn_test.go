@@ -59,7 +59,7 @@ func TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled(t *testing.T) {
 	close(done)
 	wg.Wait()
 
-	w.until(2*time.Minute, "every Service that is left has an address", func() bool { return w.unserved() == 0 })
+	w.until(4*patience, "every Service that is left has an address", func() bool { return w.unserved() == 0 })
 	w.freshAllocator()
 	if broken := watcher.stop(); len(broken) > 0 {
 		t.Errorf("in %d states of the API server: %v", watcher.states, broken)

@@ -19,11 +19,8 @@ func TestAnAgentThatIsKilledLosesNothing(t *testing.T) {
 	s := watchLocal(w)
 	holder := s.holder()
 	s.begin()
-	if !w.killProcess("lbnodeagent", "PURELB_NODE_NAME="+holder) {
-		t.Fatal("there is no agent to kill")
-	}
-	w.agentReady(holder)
-	s.rest(30 * time.Second)
+	w.killAgents(holder)()
+	s.rest(patience)
 	s.end(nothing)
 	s.stays(holder)
 }
@@ -34,8 +31,8 @@ func TestARolloutOfTheAgentsLosesNothing(t *testing.T) {
 	holder := s.holder()
 	s.begin()
 	kubectl(w, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
-	kubectl(w, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=2m")
-	s.rest(30 * time.Second)
+	kubectl(w, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=5m")
+	s.rest(patience)
 	s.end(nothing)
 	s.stays(holder)
 }
@@ -50,7 +47,7 @@ func TestADrainMovesAddressesWithoutAGap(t *testing.T) {
 	kubectl(w, "label", "node", holder, label+"=true")
 	s.elsewhere(holder)
 	kubectl(w, "label", "node", holder, label+"-")
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(convergence)
 	s.elsewhere(holder) // a node that comes back takes nothing
 }
@@ -61,7 +58,7 @@ func TestAnAgentThatIsDeletedHandsOver(t *testing.T) {
 	holder := s.holder()
 	s.begin()
 	w.restartAgent(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(convergence)
 	s.elsewhere(holder)
 }
@@ -77,7 +74,7 @@ func TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway(t *testing.T)
 	s.begin()
 	lab.crash(t, holder)
 	s.elsewhere(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(powerLoss)
 	resume()
 	// Before the allocator: for a moment nobody knows that the node is dead, and its
@@ -97,7 +94,7 @@ func TestBlockedGossipLosesNothing(t *testing.T) {
 		block(w, n)
 	}
 	time.Sleep(25 * time.Second) // longer than a Lease
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(nothing)
 	s.stays(holder)
 }
@@ -108,7 +105,7 @@ func TestANetworkCardThatGoesDownHandsOver(t *testing.T) {
 	holder := s.holder()
 	s.begin()
 	plug := w.unplug(holder)
-	s.until(30*time.Second, "the client is answered again", func() bool {
+	s.until(patience, "the client is answered again", func() bool {
 		for _, a := range s.addresses {
 			if w.visit(netip.AddrPortFrom(a, 80), 3) != nil {
 				return false
@@ -117,7 +114,7 @@ func TestANetworkCardThatGoesDownHandsOver(t *testing.T) {
 		return true
 	})
 	plug()
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(unpluggedLoss)
 	s.elsewhere(holder)
 	w.answers(s.addresses...)

@@ -74,13 +74,13 @@ func (w *world) restartKubernetes() {
 		}
 	}
 	for _, n := range lab.Nodes() {
-		w.until(time.Minute, "the kubelet of "+n.Name+" tells that it lives", func() bool {
+		w.until(2*patience, "the kubelet of "+n.Name+" tells that it lives", func() bool {
 			var lease coordinationv1.Lease
 			err := w.Get(w.ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.Name}, &lease)
 			return err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(began)
 		})
 	}
-	w.until(time.Minute, "all nodes are ready", func() bool { return lab.NodesReady(w.ctx) == nil })
+	w.until(2*patience, "all nodes are ready", func() bool { return lab.NodesReady(w.ctx) == nil })
 	for machine, names := range programs {
 		for _, name := range names {
 			if !w.runs(machine, name) {
@@ -97,7 +97,7 @@ func (w *world) restartProgram(machine, program string) {
 		if err := lab.Signal(machine, program, syscall.SIGKILL); err != nil {
 			w.t.Errorf("end %s on %s: %v", program, machine, err)
 		}
-		w.until(10*time.Second, program+" on "+machine+" has ended", func() bool { return !w.runs(machine, program) })
+		w.until(patience, program+" on "+machine+" has ended", func() bool { return !w.runs(machine, program) })
 	}
 	if err := lab.Start(w.ctx, machine, program); err != nil {
 		w.t.Errorf("start %s on %s: %v", program, machine, err)
@@ -117,10 +117,7 @@ func (w *world) runs(machine, program string) bool {
 // with other pods.
 func (w *world) evict(node string) {
 	w.t.Helper()
-	agent, ok := w.productPod("lbnodeagent", node)
-	if !ok {
-		w.t.Fatalf("there is no ready agent on %s", node)
-	}
+	agent := w.readyPod("lbnodeagent", node)
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: agent.Name, Namespace: agent.Namespace}}
 	if err := w.SubResource("eviction").Create(w.ctx, &agent, eviction); err != nil {
 		w.t.Fatalf("evict %s: %v", agent.Name, err)
@@ -264,7 +261,7 @@ func strike(w *world, node string) (spare func()) {
 	done.Go(func() {
 		for ctx.Err() == nil {
 			w.killProcess("lbnodeagent", "PURELB_NODE_NAME="+node)
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // between two looks
 		}
 	})
 	return w.undoable(func() {
@@ -308,7 +305,7 @@ func (w *world) replaceAgent(node string) {
 			w.t.Fatal(err)
 		}
 	}
-	w.until(2*time.Minute, "another agent is ready on "+node, func() bool {
+	w.until(3*patience, "another agent is ready on "+node, func() bool {
 		p, ok := w.productPod("lbnodeagent", node)
 		return ok && !slices.ContainsFunc(pods, func(old corev1.Pod) bool { return old.UID == p.UID })
 	})
@@ -322,7 +319,7 @@ func (w *world) restarts(node string) (n int32) {
 		w.t.Fatal(err)
 	}
 	for _, p := range pods {
-		if p.Spec.NodeName != node {
+		if p.Spec.NodeName != node || p.DeletionTimestamp != nil {
 			continue
 		}
 		for _, c := range p.Status.ContainerStatuses {

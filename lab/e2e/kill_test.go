@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +19,7 @@ import (
 // leader is the pod of the allocator that leads.
 func (w *world) leader() (pod string) {
 	w.t.Helper()
-	w.until(time.Minute, "an allocator leads", func() bool {
+	w.until(2*patience, "an allocator leads", func() bool {
 		var lease coordinationv1.Lease
 		err := w.Get(w.ctx, client.ObjectKey{Namespace: product.Namespace, Name: "purelb-allocator"}, &lease)
 		if err != nil || lease.Spec.HolderIdentity == nil {
@@ -28,6 +27,22 @@ func (w *world) leader() (pod string) {
 		}
 		pod = *lease.Spec.HolderIdentity
 		return pod != ""
+	})
+	return pod
+}
+
+// leadingPod waits until the allocator that leads is ready and is to stay, and returns
+// its pod. One that was told to end leads until it has released its Lease.
+func (w *world) leadingPod() (pod corev1.Pod) {
+	w.t.Helper()
+	w.until(2*patience, "an allocator that is to stay leads", func() bool {
+		var lead corev1.Pod
+		err := w.Get(w.ctx, client.ObjectKey{Namespace: product.Namespace, Name: w.leader()}, &lead)
+		if err != nil || lead.DeletionTimestamp != nil || !ready(lead) {
+			return false
+		}
+		pod = lead
+		return true
 	})
 	return pod
 }
@@ -45,7 +60,7 @@ func (w *world) freshAllocator() {
 			w.t.Fatal(err)
 		}
 	}
-	w.until(2*time.Minute, "a fresh allocator is ready", func() bool {
+	w.until(3*patience, "a fresh allocator is ready", func() bool {
 		p, ok := w.productPod("allocator", "")
 		return ok && !slices.ContainsFunc(pods, func(old corev1.Pod) bool { return old.UID == p.UID })
 	})
@@ -71,6 +86,39 @@ func (w *world) allocatorsReady() (n int) {
 func (w *world) kill(pod string) bool {
 	w.t.Helper()
 	return w.killProcess("allocator", "PURELB_POD_NAME="+pod)
+}
+
+// killAgents ends the agents of nodes the hard way. The function that it returns waits
+// until all of them have been started again and are ready.
+func (w *world) killAgents(nodes ...string) (wait func()) {
+	w.t.Helper()
+	before := map[string]string{}
+	for _, n := range nodes {
+		before[n] = agentIn(w.readyPod("lbnodeagent", n))
+	}
+	for _, n := range nodes {
+		w.until(patience, "there is an agent on "+n+" to kill", func() bool { return w.killProcess("lbnodeagent", "PURELB_NODE_NAME="+n) })
+	}
+	return func() {
+		w.t.Helper()
+		for _, n := range nodes {
+			// Until the kubelet has noticed, the pod is ready as it was.
+			w.until(3*patience, "the agent on "+n+" was started again", func() bool {
+				p, ok := w.productPod("lbnodeagent", n)
+				return ok && agentIn(p) != before[n]
+			})
+		}
+	}
+}
+
+// agentIn is the container of the agent in a pod. One that was started again is another.
+func agentIn(p corev1.Pod) string {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == "lbnodeagent" {
+			return c.ContainerID
+		}
+	}
+	return ""
 }
 
 // killProcess ends the process of a program with a variable in its environment,

@@ -119,7 +119,7 @@ func (f fixture) crash(t testing.TB, node string) {
 
 func (f fixture) boot(t testing.TB, node string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
 	if err := f.Boot(ctx, node); err != nil {
 		t.Fatal(err)

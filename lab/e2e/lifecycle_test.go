@@ -3,7 +3,6 @@ package e2e
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"purelb.io/purelb/lab/kube"
 )
@@ -47,14 +46,14 @@ func TestALocalAddressOfADeadNodeComesBackOnAnotherNodeOfItsSubnet(t *testing.T)
 	lab.crash(t, victim)
 	t.Cleanup(func() { lab.boot(t, victim) })
 	s.elsewhere(victim)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(powerLoss)
 	w.answers(s.addresses...)
 
 	s.beginStation()
 	lab.boot(t, victim)
 	w.agentReady(victim)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.endStation()
 	s.elsewhere(victim) // a node that comes back takes nothing
 	w.answers(s.addresses...)

@@ -49,9 +49,12 @@ func TestServicesOfAnotherControllerStayItsOwn(t *testing.T) {
 	}
 	wires.bare()
 
+	began := time.Now()
 	o.removeRanges()
 	for _, name := range theirs {
-		w.until(30*time.Second, "the other controller has cleared "+name, func() bool { return len(h.of(name, otherWriter)) > 1 })
+		w.until(patience, "the other controller has cleared "+name, func() bool {
+			return slices.ContainsFunc(h.of(name, otherWriter), func(s state) bool { return len(s.shows) == 0 })
+		})
 	}
 	o.stop()
 	for _, name := range theirs {
@@ -59,14 +62,14 @@ func TestServicesOfAnotherControllerStayItsOwn(t *testing.T) {
 		if !slices.ContainsFunc(got, w.inGroup(groupOf[name])) {
 			t.Errorf("%s had %v of the other controller, and has %v now: want an address of the group %s", name, had[name], got, groupOf[name])
 		}
-		h.restrained(name, writesPerMinute)
+		h.restrained(name, writesPerMinute*(1+int(time.Since(began).Minutes())))
 	}
 	for _, name := range ours {
 		h.always(name, had[name])
 		if n := len(h.of(name, otherWriter)); n > 0 {
 			t.Errorf("%s has the class of PureLB, and the other controller wrote to it %d times", name, n)
 		}
-		w.until(30*time.Second, name+" is announced", func() bool { return len(w.holders(had[name][0])) > 0 })
+		w.until(patience, name+" is announced", func() bool { return len(w.holders(had[name][0])) > 0 })
 	}
 	wires.bare()
 }
@@ -83,7 +86,7 @@ func (w *world) servesOurs(name string) {
 // and returns them. The other controller must have ended.
 func (w *world) settles(name string) (has []netip.Addr) {
 	w.t.Helper()
-	w.until(30*time.Second, name+" has an address of PureLB", func() bool {
+	w.until(patience, name+" has an address of PureLB", func() bool {
 		has = kube.Addresses(w.service(name))
 		return len(has) > 0 && !slices.ContainsFunc(has, isOthers)
 	})
@@ -116,8 +119,8 @@ func TestAContestIsNamedSlowsDownAndEndsByItself(t *testing.T) {
 		if got := w.settles(name); !equal(got, had[name]) {
 			t.Errorf("%s had %v before the contest and has %v after it", name, had[name], got)
 		}
-		w.until(30*time.Second, name+" is announced", func() bool { return len(w.holders(had[name][0])) > 0 })
-		w.until(2*time.Minute, "the condition of "+name+" says that the contest has ended", func() bool {
+		w.until(patience, name+" is announced", func() bool { return len(w.holders(had[name][0])) > 0 })
+		w.until(4*patience, "the condition of "+name+" says that the contest has ended", func() bool {
 			return w.condition(name).Status == "True"
 		})
 		h.restrained(name, writesPerMinute*(1+int(time.Since(began).Minutes())))
@@ -155,7 +158,7 @@ func TestRestartsInAContestAnnounceNothingForeign(t *testing.T) {
 	o.removeRanges()
 	for _, name := range names {
 		n := len(h.of(name, otherWriter))
-		w.until(30*time.Second, "the other controller clears "+name, func() bool {
+		w.until(patience, "the other controller clears "+name, func() bool {
 			writes := h.of(name, otherWriter)
 			return len(writes) > n && len(writes[len(writes)-1].shows) == 0
 		})
@@ -168,7 +171,7 @@ func TestRestartsInAContestAnnounceNothingForeign(t *testing.T) {
 		}
 		const lives = 2 // of the allocator; each counts for itself
 		h.restrained(name, writesPerMinute*(lives+int(time.Since(began).Minutes())))
-		w.until(30*time.Second, name+" is announced", func() bool { return len(w.holders(got[0])) > 0 })
+		w.until(patience, name+" is announced", func() bool { return len(w.holders(got[0])) > 0 })
 	}
 	wires.bare()
 }
@@ -176,7 +179,7 @@ func TestRestartsInAContestAnnounceNothingForeign(t *testing.T) {
 // contested waits until a Service says that its status is contested, and by whom.
 func (w *world) contested(name string) {
 	w.t.Helper()
-	w.until(30*time.Second, "the condition of "+name+" names the contest", func() bool {
+	w.until(patience, "the condition of "+name+" names the contest", func() bool {
 		c := w.condition(name)
 		return c.Status == "False" && c.Reason == "StatusContested" && strings.Contains(c.Message, otherWriter)
 	})
@@ -191,7 +194,7 @@ func TestALeftoverBrandAnnouncesNothing(t *testing.T) {
 		w.apply(plain(name, 80, "purelb.io/allocated-by: PureLB, purelb.io/pool-type: "+poolType, "loadBalancerClass: example.com/lb"))
 		kubectl(w, "patch", "service", name, "--namespace", namespace, "--subresource=status", "--type=merge", "--patch",
 			fmt.Sprintf(`{"status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.%d"},{"ip":"172.30.250.22%d"}]}}}`, i+1, i))
-		w.until(30*time.Second, "the allocator takes its annotations off "+name, func() bool {
+		w.until(patience, "the allocator takes its annotations off "+name, func() bool {
 			return len(w.service(name).Annotations) == 0
 		})
 		want := []netip.Addr{netip.AddrFrom4([4]byte{203, 0, 113, byte(i + 1)}), netip.AddrFrom4([4]byte{172, 30, 250, 220 + byte(i)})}
@@ -201,7 +204,7 @@ func TestALeftoverBrandAnnouncesNothing(t *testing.T) {
 	}
 	w.servesOurs("ours")
 	ours := kube.Addresses(w.service("ours"))[0]
-	w.until(30*time.Second, "the agents have announced a Service that came later", func() bool {
+	w.until(patience, "the agents have announced a Service that came later", func() bool {
 		return len(w.holders(ours)) == len(lab.Nodes())
 	})
 	wires.bare()
@@ -218,7 +221,7 @@ func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	w.servesOurs("first")
 	h.always("left", left)
 	o.start()
-	w.until(30*time.Second, "PureLB has left the Service without a class to the other controller", func() bool {
+	w.until(patience, "PureLB has left the Service without a class to the other controller", func() bool {
 		return w.service("left").Annotations["purelb.io/allocated-by"] == "" && slices.ContainsFunc(kube.Addresses(w.service("left")), isOthers)
 	})
 	w.apply(echo("web", 2), plain("theirs", 80, ""), plain("ours", 80, "purelb.io/service-group: local", ourClass))

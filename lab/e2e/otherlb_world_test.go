@@ -66,7 +66,7 @@ func (o *otherController) start() {
 func (o *otherController) stop() {
 	o.t.Helper()
 	o.apply(otherlb.Deployment(namespace, o.image, o.class, 0))
-	o.until(time.Minute, "the other controller has ended", func() bool { return len(o.pods(otherlb.Name)) == 0 })
+	o.until(2*patience, "the other controller has ended", func() bool { return len(o.pods(otherlb.Name)) == 0 })
 }
 
 func (o *otherController) restart() {
@@ -289,7 +289,7 @@ func (w *world) condition(service string) metav1.Condition {
 // warned waits for a Warning of a Service with this reason and text.
 func (w *world) warned(service, reason, text string) {
 	w.t.Helper()
-	w.until(30*time.Second, fmt.Sprintf("a Warning %s of %s says %q", reason, service, text), func() bool {
+	w.until(patience, fmt.Sprintf("a Warning %s of %s says %q", reason, service, text), func() bool {
 		var events corev1.EventList
 		if err := w.List(w.ctx, &events, client.InNamespace(namespace)); err != nil {
 			w.t.Fatal(err)

@@ -17,14 +17,14 @@ func TestANodeWhoseSegmentIsCutInTwoIsReplacedAndTakesNothingBack(t *testing.T) 
 	// The station, the router and with it clients and the API server are on the
 	// other side. The holder does not know yet that it is cut off.
 	mend := sever(w, []string{holder}, allBut(holder))
-	s.until(30*time.Second, "the other side has an address", func() bool {
+	s.until(patience, "the other side has an address", func() bool {
 		return slices.Contains(s.holderNodes(s.addresses[0]), other(t, holder))
 	})
 	if both := s.holderNodes(s.addresses[0]); len(both) < 2 {
 		t.Logf("the holder gave up before the segment was whole again: %v", both)
 	}
 	mend()
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(segmentCutLoss)
 	s.holder()
 
@@ -33,9 +33,9 @@ func TestANodeWhoseSegmentIsCutInTwoIsReplacedAndTakesNothingBack(t *testing.T) 
 	s.begin()
 	mend = sever(w, []string{holder}, allBut(holder))
 	s.elsewhere(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	mend()
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(powerLoss)
 	s.elsewhere(holder)
 }
@@ -59,9 +59,9 @@ func TestNodesThatDoNotReachEachOtherComeToRest(t *testing.T) {
 	s.begin()
 	mend := sever(w, []string{"node-1"}, []string{"node-2"})
 	time.Sleep(4 * time.Second) // longer than it takes to find a node dead
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	mend()
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(nothing)
 	s.stays(holder)
 
@@ -70,9 +70,9 @@ func TestNodesThatDoNotReachEachOtherComeToRest(t *testing.T) {
 	s.begin()
 	mend = sever(w, []string{"node-1", "node-3"}, []string{"node-2", "node-4"})
 	time.Sleep(10 * time.Second) // as long as a Lease counts
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	mend()
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	// Half of the servers are behind the cut, so probes say nothing here.
 	s.end(loss{probes: 2000, twofold: 8 * time.Second, cut: true})
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"purelb.io/purelb/lab/cluster"
 )
@@ -14,7 +13,7 @@ func TestAdmissionPoliciesAreSound(t *testing.T) {
 	w := newWorld(t)
 	const policies = `{range .items[?(@.status.observedGeneration)]}{.metadata.name} {.status.typeChecking.expressionWarnings}{"\n"}{end}`
 	var checked []string
-	w.until(30*time.Second, "Kubernetes has checked the policies", func() bool {
+	w.until(patience, "Kubernetes has checked the policies", func() bool {
 		out, err := lab.Exec(w.ctx, cluster.ControlPlane, "kubectl", "get", "validatingadmissionpolicies", "--output", "jsonpath="+policies)
 		checked = strings.Split(strings.TrimSpace(out), "\n")
 		return err == nil && len(checked) >= 5

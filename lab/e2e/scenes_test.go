@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Promise: whatever goes away, an address is answered by one node, and by nobody
@@ -29,7 +31,7 @@ func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
 	time.Sleep(away) // the refresh of the addresses, every 30 s, is to fall into it
 	start()
 	w.agentReady(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(nothing)
 	s.stays(holder)
 	if err := w.Delete(w.ctx, w.service("web")); err != nil {
@@ -50,9 +52,9 @@ func TestANodeThatIsCutOffFromAllButClientsGivesUp(t *testing.T) {
 	s.begin()
 	heal := cutOff(w, holder)
 	s.elsewhere(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	heal()
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.end(cutOffLoss)
 	w.agentReady(holder)
 	s.elsewhere(holder) // a node that comes back takes nothing
@@ -65,14 +67,14 @@ func TestAnAgentThatEndsAgainAndAgainLosesItsAddressOnceAtMost(t *testing.T) {
 	s.begin()
 	before := w.restarts(holder)
 	spare := strike(w, holder)
-	w.until(2*time.Minute, "the agent has been started again three times", func() bool { return w.restarts(holder)-before >= 3 })
-	s.rest(30 * time.Second)
+	w.until(3*patience, "the agent has been started again three times", func() bool { return w.restarts(holder)-before >= 3 })
+	s.rest(patience)
 	spare()
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.movedOnce()
 	// It refreshes its addresses if it lives for half a second now and then. If
-	// not, they end after a minute, and who waits for them asks every six seconds.
-	s.end(loss{probes: 700, silence: 7 * time.Second, cut: true})
+	// not, they end after a minute.
+	s.end(expiryLoss)
 	s.holder()
 }
 
@@ -83,17 +85,17 @@ func TestTheAddressOfAnAgentThatHangsExpiresAndIsTakenOver(t *testing.T) {
 	s.begin()
 	thaw := freeze(w, holder)
 	// The kernel answers until the addresses end, a minute after they were
-	// refreshed last. Who waits for that asks every six seconds.
+	// refreshed last.
 	for _, a := range s.addresses {
-		w.until(90*time.Second, a.String()+" expires", func() bool { return !slices.Contains(w.holderNodes(a), holder) })
+		w.until(2*patience, a.String()+" expires", func() bool { return !slices.Contains(w.holderNodes(a), holder) })
 	}
 	s.elsewhere(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	thaw()
 	w.agentReady(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.movedOnce()
-	s.end(loss{probes: 800, silence: 8 * time.Second, cut: true})
+	s.end(expiryLoss)
 	s.elsewhere(holder) // it knows at once that another one has them
 }
 
@@ -115,7 +117,7 @@ func TestAnAgentThatIsEvictedOrTaintedAwayHandsOver(t *testing.T) {
 	w.evict(holder)
 	s.elsewhere(holder)
 	w.agentReady(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.movedOnce()
 	s.end(convergence)
 	s.elsewhere(holder) // the new agent takes nothing back
@@ -124,10 +126,10 @@ func TestAnAgentThatIsEvictedOrTaintedAwayHandsOver(t *testing.T) {
 	s.begin()
 	untaint := w.taint(holder)
 	s.elsewhere(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	untaint()
 	w.agentReady(holder)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.movedOnce()
 	s.end(convergence)
 	s.elsewhere(holder)
@@ -148,18 +150,18 @@ func TestAnAddressThatPrefersEndpointsFollowsThem(t *testing.T) {
 	node := other(t, s.holder())
 	w.apply(server("near", node))
 	for _, a := range s.addresses {
-		w.until(30*time.Second, a.String()+" is where an endpoint is", func() bool {
+		w.until(patience, a.String()+" is where an endpoint is", func() bool {
 			return equal(w.holderNodes(a), []string{node})
 		})
 	}
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	s.movedOnce()
 	s.end(convergence)
 
 	s.beginStation()
 	w.remove(server("near", node))
-	w.until(30*time.Second, "the endpoint is gone", func() bool { return !slices.Contains(w.podNodes("web"), node) })
-	s.rest(30 * time.Second)
+	w.until(patience, "the endpoint is gone", func() bool { return !slices.Contains(w.podNodes("web"), node) })
+	s.rest(patience)
 	for _, a := range s.addresses {
 		s.judge(a, s.station.Story(a, s.began), nothing)
 	}
@@ -176,24 +178,26 @@ func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
 	on := func(nodes ...string) {
 		t.Helper()
 		for _, a := range s.addresses {
-			w.until(30*time.Second, fmt.Sprintf("%s is on %v", a, nodes), func() bool { return equal(w.holderNodes(a), nodes) })
+			w.until(patience, fmt.Sprintf("%s is on %v", a, nodes), func() bool { return equal(w.holderNodes(a), nodes) })
 		}
 	}
 	on("node-1")
 	s.begin()
 	w.apply(server("near-2", "node-2"))
-	w.until(30*time.Second, "there are two endpoints", func() bool { return w.served() == 4 })
+	w.until(patience, "there are two endpoints", func() bool { return w.served() == 4 })
 	on("node-1")
 	w.remove(server("near-1", "node-1"))
 	on("node-2")
-	s.rest(30 * time.Second)
+	s.rest(patience)
 	// A server that ends serves for four seconds more. Half way through, when
 	// kube-proxy knows of the other, the address goes there.
 	s.end(convergence)
 
 	w.remove(server("near-2", "node-2"))
 	on()
-	w.until(30*time.Second, "the endpoint is gone", func() bool { return !slices.Contains(w.podNodes("web"), "node-2") })
+	w.until(patience, "the first server has ended, so that its name is free", func() bool {
+		return !slices.ContainsFunc(w.pods("web"), func(p corev1.Pod) bool { return p.Name == "near-1" })
+	})
 	w.apply(server("near-1", "node-1"))
 	on("node-1")
 	w.answers(s.addresses...)

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"purelb.io/purelb/lab/kube"
 )
@@ -30,7 +29,7 @@ func TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode(t *testing.T) {
 	w.apply(echo("web", 3), service("web", "remote"))
 	addresses := w.addresses("web", 2)
 	for _, a := range addresses {
-		w.until(20*time.Second, "every node carries "+a.String(), func() bool { return len(w.holders(a)) == len(lab.Nodes()) })
+		w.until(patience, "every node carries "+a.String(), func() bool { return len(w.holders(a)) == len(lab.Nodes()) })
 		for _, h := range w.holders(a) {
 			if h.link != "kube-lb0" {
 				t.Errorf("remote address %s is on %s of %s, want kube-lb0", a, h.link, h.node)
@@ -48,7 +47,7 @@ func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 	follow := func() {
 		t.Helper()
 		for _, a := range addresses {
-			w.until(30*time.Second, "exactly the nodes with endpoints carry "+a.String(), func() bool {
+			w.until(patience, "exactly the nodes with endpoints carry "+a.String(), func() bool {
 				return equal(w.holderNodes(a), w.podNodes("web"))
 			})
 		}
@@ -63,7 +62,7 @@ func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 
 	w.apply(echo("web", 0))
 	for _, a := range addresses {
-		w.until(30*time.Second, "nobody carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
+		w.until(patience, "nobody carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
 	}
 
 	w.apply(echo("web", 1))
@@ -88,11 +87,11 @@ func TestDeletionWithdrawsEverywhere(t *testing.T) {
 	w.apply(echo("web", 1), service("near", "local"), service("far", "remote"))
 	addresses := append(w.addresses("near", 2), w.addresses("far", 2)...)
 	for _, a := range addresses {
-		w.until(20*time.Second, a.String()+" is announced", func() bool { return len(w.holders(a)) > 0 })
+		w.until(patience, a.String()+" is announced", func() bool { return len(w.holders(a)) > 0 })
 	}
 	w.remove(service("near", "local"), service("far", "remote"))
 	for _, a := range addresses {
-		w.until(20*time.Second, "nobody carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
+		w.until(patience, "nobody carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
 	}
 }
 

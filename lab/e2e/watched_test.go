@@ -50,8 +50,12 @@ var (
 	// cutOffLoss is what may be lost when the holder gives up because it is cut
 	// off: the others do not hear it, and ask the segment now and then.
 	cutOffLoss = loss{probes: 400, silence: 4 * time.Second, cut: true}
-	// unpluggedLoss is that of a cable pulled and put in again.
-	unpluggedLoss = loss{probes: 300, silence: 3 * time.Second, twofold: 500 * time.Millisecond, cut: true}
+	// expiryLoss is what may be lost when the addresses of the holder end because it
+	// does not refresh them. The others ask every six seconds whether they did.
+	expiryLoss = loss{probes: 600 + powerLoss.probes, silence: 6*time.Second + powerLoss.silence, cut: true}
+	// unpluggedLoss is that of a cable pulled and put in again: whoever has the
+	// address still gives it up as in a handover.
+	unpluggedLoss = loss{probes: 300, silence: 3 * time.Second, twofold: convergence.twofold, cut: true}
 	// segmentCutLoss is that of a segment that falls apart, and of its being
 	// whole again, with two that have an address: the one that was away goes by
 	// what it knew until its connection to the API server is alive again.
@@ -88,7 +92,7 @@ func (s *watched) begin() {
 		s.probes = append(s.probes, s.probe(a))
 	}
 	s.connect()
-	s.until(10*time.Second, "the connections are in use", func() bool {
+	s.until(patience, "the connections are in use", func() bool {
 		return !slices.ContainsFunc(s.lines, func(l *probe.Line) bool { return l.Returned() < 3 })
 	})
 	s.began = time.Now()
@@ -104,7 +108,7 @@ func (s *watched) beginStation() {
 	}
 	s.station, s.began = station, time.Now()
 	s.t.Cleanup(s.endStation)
-	s.rest(30 * time.Second)
+	s.rest(patience)
 }
 
 func (s *watched) endStation() {
@@ -133,8 +137,12 @@ func (s *watched) connect() {
 // end ends the watch, and complains about what was lost beyond may.
 func (s *watched) end(may loss) {
 	s.t.Helper()
+	late := patience // what a busy machine has yet to answer
+	if may.cut {
+		late = 3 * time.Second // a connection that was cut is silent
+	}
 	for i, a := range s.addresses {
-		result, talk, story := s.probes[i].Stop(), s.lines[i].Stop(), s.station.Story(a, s.began)
+		result, talk, story := s.probes[i].Stop(), s.lines[i].Stop(late), s.station.Story(a, s.began)
 		s.t.Logf("%s: %s", a, result)
 		if result.Lost() > may.probes || result.Sent < 100 {
 			s.t.Errorf("%s: %s; want at most %d lost", a, result, may.probes)
@@ -185,12 +193,19 @@ func (s *watched) rest(limit time.Duration) {
 
 // holder waits until one node carries each address, and returns that of the
 // first.
-func (s *watched) holder() string {
+func (s *watched) holder() (node string) {
 	s.t.Helper()
-	for _, a := range s.addresses {
-		s.until(30*time.Second, "one node carries "+a.String(), func() bool { return len(s.holders(a)) == 1 })
+	for _, a := range slices.Backward(s.addresses) {
+		s.until(patience, "one node carries "+a.String(), func() bool {
+			found := s.holders(a)
+			if len(found) != 1 {
+				return false
+			}
+			node = found[0].node
+			return true
+		})
 	}
-	return s.holders(s.addresses[0])[0].node
+	return node
 }
 
 // stays complains if the first address is not on node any more.
@@ -205,7 +220,7 @@ func (s *watched) stays(node string) {
 func (s *watched) elsewhere(node string) {
 	s.t.Helper()
 	for _, a := range s.addresses {
-		s.until(60*time.Second, a.String()+" is on another node than "+node, func() bool {
+		s.until(patience, a.String()+" is on another node than "+node, func() bool {
 			holders := slices.DeleteFunc(s.holders(a), func(h holder) bool { return !lab.Running(h.node) })
 			return len(holders) == 1 && holders[0].node != node
 		})

@@ -59,7 +59,7 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 	t.Helper()
 	// A test that needs longer than this hangs; what it waits for is in the
 	// error of the wait.
-	ctx, cancel := context.WithTimeoutCause(context.Background(), busy+5*time.Minute, fmt.Errorf("the test took too long"))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), busy+10*time.Minute, fmt.Errorf("the test took too long"))
 	w := &world{t: t, ctx: ctx, Client: lab.kube}
 	w.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n", groups, peering(withBFD))
 	t.Cleanup(func() {
@@ -91,12 +91,12 @@ func (w *world) empty() {
 			w.t.Errorf("empty the namespace: %v", err)
 		}
 	}
-	w.until(time.Minute, "no pod is left", func() bool { return len(w.pods("")) == 0 })
+	w.until(3*patience, "no pod is left", func() bool { return len(w.pods("")) == 0 })
 	// A node that was cut off goes by what it knew until its agent has noticed that
 	// its connection to the API server is dead, and takes what others give up.
 	for _, node := range lab.powered() {
-		w.until(time.Minute, "the agent on "+node+" has heard that the Services are gone", func() bool {
-			state, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "3", "http://127.0.0.1:7472/state")
+		w.until(2*patience, "the agent on "+node+" has heard that the Services are gone", func() bool {
+			state, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/state")
 			return err == nil && !strings.Contains(state, `"service":"`+namespace+"/")
 		})
 	}
@@ -137,6 +137,11 @@ func (w *world) remove(documents ...string) {
 	}
 }
 
+// patience is how long a test waits for what must come. It is no promise: a machine
+// that is three times slower than usual may take that long. Where a promise has a
+// time, the test names that time.
+const patience = time.Minute
+
 // until waits for a condition that must become true.
 func (w *world) until(limit time.Duration, what string, condition func() bool) {
 	w.t.Helper()
@@ -159,7 +164,7 @@ func (w *world) service(name string) *corev1.Service {
 // addresses waits until a Service has n addresses.
 func (w *world) addresses(name string, n int) []netip.Addr {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	got, err := w.WaitAddresses(ctx, namespace, name, n)
 	if err != nil {
@@ -177,7 +182,7 @@ func (w *world) answers(addresses ...netip.Addr) {
 	w.deploymentReady("web")
 	for _, a := range addresses {
 		target := netip.AddrPortFrom(a, 80)
-		w.until(30*time.Second, fmt.Sprintf("%s answers the client outside", target), func() bool {
+		w.until(patience, fmt.Sprintf("%s answers the client outside", target), func() bool {
 			return w.visit(target, 40) == nil
 		})
 		if err := w.visit(target, 20); err != nil {
@@ -208,7 +213,7 @@ func (w *world) probe(a netip.Addr) *probe.Probe {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.until(10*time.Second, "the probe is under way", func() bool { return p.Sent() >= 100 })
+	w.until(patience, "the probe is under way", func() bool { return p.Sent() >= 100 })
 	return p
 }
 
@@ -246,7 +251,7 @@ func (w *world) holderNodes(a netip.Addr) []string {
 func (w *world) routes(addresses ...netip.Addr) {
 	w.t.Helper()
 	for _, a := range addresses {
-		w.until(30*time.Second, fmt.Sprintf("the router reaches %s by way of all who carry it", a), func() bool {
+		w.until(patience, fmt.Sprintf("the router reaches %s by way of all who carry it", a), func() bool {
 			return equal(w.nextHops(host(a)), w.holderNodes(a))
 		})
 	}
@@ -296,7 +301,7 @@ func (w *world) podNodes(app string) []string {
 
 func (w *world) deploymentReady(name string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(w.ctx, 2*patience)
 	defer cancel()
 	if err := w.WaitDeployment(ctx, namespace, name); err != nil {
 		w.t.Fatal(err)
@@ -306,7 +311,7 @@ func (w *world) deploymentReady(name string) {
 // eventually waits for an event with the reason in the test's namespace.
 func (w *world) eventually(reason string) {
 	w.t.Helper()
-	w.until(30*time.Second, "there is an event "+reason, func() bool {
+	w.until(patience, "there is an event "+reason, func() bool {
 		var events corev1.EventList
 		if err := w.List(w.ctx, &events, client.InNamespace(namespace)); err != nil {
 			w.t.Fatal(err)
@@ -336,7 +341,15 @@ func (w *world) productPod(component, node string) (corev1.Pod, bool) {
 	return corev1.Pod{}, false
 }
 
+// ready says whether a pod is ready, and not only was before its node lost its power:
+// the API server goes on telling that until the kubelet there tells otherwise.
 func ready(p corev1.Pod) bool {
+	since, on := lab.Since(p.Spec.NodeName)
+	for _, c := range p.Status.ContainerStatuses {
+		if !on || c.State.Running == nil || c.State.Running.StartedAt.Time.Before(since.Truncate(time.Second)) {
+			return false
+		}
+	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
 			return c.Status == corev1.ConditionTrue
@@ -345,17 +358,25 @@ func ready(p corev1.Pod) bool {
 	return false
 }
 
+// readyPod waits until a component has a ready pod on a node (or on any, when node is
+// ""), and returns it.
+func (w *world) readyPod(component, node string) (pod corev1.Pod) {
+	w.t.Helper()
+	w.until(2*patience, fmt.Sprintf("there is a ready %s pod on node %q", component, node), func() (ok bool) {
+		pod, ok = w.productPod(component, node)
+		return ok
+	})
+	return pod
+}
+
 // restart deletes the pod of a component and waits until another one is ready.
 func (w *world) restart(component, node string) {
 	w.t.Helper()
-	old, ok := w.productPod(component, node)
-	if !ok {
-		w.t.Fatalf("there is no ready %s pod on node %q", component, node)
-	}
+	old := w.readyPod(component, node)
 	if err := w.Delete(w.ctx, &old); err != nil {
 		w.t.Fatal(err)
 	}
-	w.until(time.Minute, "another "+component+" is ready", func() bool {
+	w.until(2*patience, "another "+component+" is ready", func() bool {
 		p, ok := w.productPod(component, node)
 		return ok && p.UID != old.UID
 	})
@@ -366,10 +387,7 @@ func (w *world) restartAllocator()        { w.restart("allocator", "") }
 
 func (w *world) agentReady(node string) {
 	w.t.Helper()
-	w.until(2*time.Minute, "the agent on "+node+" is ready", func() bool {
-		_, ok := w.productPod("lbnodeagent", node)
-		return ok
-	})
+	w.readyPod("lbnodeagent", node)
 }
 
 func equal[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }

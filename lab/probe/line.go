@@ -53,14 +53,14 @@ func (t Talk) String() string {
 func Dial(ctx context.Context, path string, target netip.AddrPort, interval time.Duration) (*Line, error) {
 	l := &Line{}
 	err := In(path, func() (err error) {
-		l.conn, err = (&net.Dialer{Timeout: 5 * time.Second, FallbackDelay: -1}).DialContext(ctx, "tcp", target.String())
+		l.conn, err = (&net.Dialer{Timeout: patience, FallbackDelay: -1}).DialContext(ctx, "tcp", target.String())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	l.reader = bufio.NewReader(l.conn)
-	_ = l.conn.SetReadDeadline(time.Now().Add(5 * time.Second)) // fails only on a closed socket, as the next does then
+	_ = l.conn.SetReadDeadline(time.Now().Add(patience)) // fails only on a closed socket, as the next does then
 	if l.Server, err = l.reader.ReadString('\n'); err != nil {
 		_ = l.conn.Close()
 		return nil, fmt.Errorf("greeting of %s: %w", target, err)
@@ -79,11 +79,11 @@ func (l *Line) Returned() int {
 	return l.returned
 }
 
-// Stop waits up to three seconds for what is under way and returns what was seen.
-func (l *Line) Stop() Talk {
+// Stop waits for what is under way, up to limit, and returns what was seen.
+func (l *Line) Stop(limit time.Duration) Talk {
 	l.cancel()
 	l.saying.Wait()
-	for end := time.Now().Add(3 * time.Second); !l.quiet() && time.Now().Before(end); {
+	for end := time.Now().Add(limit); !l.quiet() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	_ = l.conn.Close()

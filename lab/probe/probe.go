@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 // In runs f with the calling goroutine in the network namespace at path.
@@ -50,10 +51,14 @@ func In(path string, f func() error) error {
 	return err
 }
 
+// patience is how long a busy machine may take to answer. It is no promise: what is
+// lost on the way is asked again by TCP, and what nobody answers is waited for that long.
+const patience = 10 * time.Second
+
 // Get asks a web server from the network namespace at path, on a connection of
 // its own, and returns the body of the answer.
 func Get(ctx context.Context, path string, target netip.AddrPort) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		// A literal address needs no resolver and is dialled on this very
@@ -83,9 +88,9 @@ func Get(ctx context.Context, path string, target netip.AddrPort) (string, error
 // Probe sends numbered datagrams to a UDP echo service and notes which come
 // back.
 type Probe struct {
-	conn   net.Conn
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	conn               net.Conn
+	cancel             context.CancelFunc
+	sending, receiving sync.WaitGroup
 
 	mu       sync.Mutex
 	sent     []time.Time
@@ -118,19 +123,51 @@ func Start(ctx context.Context, path string, target netip.AddrPort, interval tim
 	if err != nil {
 		return nil, fmt.Errorf("probe %s: %w", target, err)
 	}
+	if err := deepen(p.conn.(*net.UDPConn)); err != nil {
+		_ = p.conn.Close()
+		return nil, fmt.Errorf("probe %s: %w", target, err)
+	}
 	ctx, p.cancel = context.WithCancel(ctx)
-	p.done.Go(func() { p.send(ctx, interval) })
-	p.done.Go(p.receive)
+	p.sending.Go(func() { p.send(ctx, interval) })
+	p.receiving.Go(p.receive)
 	return p, nil
 }
 
-// Stop waits half a second for late answers and returns what was seen.
+// deepen gives a socket room for the answers that come while this process is held up.
+// Otherwise the kernel drops them, and they count as lost.
+func deepen(conn *net.UDPConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var refused error
+	err = raw.Control(func(fd uintptr) {
+		refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20)
+	})
+	return errors.Join(err, refused)
+}
+
+// Stop waits for late answers and returns what was seen. It waits until the last
+// datagram is answered, and half a second more if an earlier one is not.
 func (p *Probe) Stop() Result {
 	p.cancel()
-	_ = p.conn.SetReadDeadline(time.Now().Add(500 * time.Millisecond)) // fails only on a closed socket, which needs none
-	p.done.Wait()
-	p.conn.Close()
+	p.sending.Wait()
+	for end := time.Now().Add(patience); !p.settled() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond) // between two looks
+	}
+	if r := p.result(time.Now()); r.Lost() > 0 {
+		time.Sleep(500 * time.Millisecond) // for answers that took a longer way than the last
+	}
+	_ = p.conn.Close()
+	p.receiving.Wait()
 	return p.result(time.Now())
+}
+
+// settled says whether the last datagram was answered.
+func (p *Probe) settled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.answered) == 0 || p.answered[len(p.answered)-1]
 }
 
 // Sent is how many datagrams were sent so far.
@@ -167,15 +204,10 @@ func (p *Probe) receive() {
 		case err == nil && n >= 8:
 			// The echo puts a line of its own before what it was sent.
 			p.note(binary.BigEndian.Uint64(buffer[n-8 : n]))
-		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, net.ErrClosed), isTimeout(err):
+		case errors.Is(err, net.ErrClosed):
 			return
 		}
 	}
-}
-
-func isTimeout(err error) bool {
-	var e net.Error
-	return errors.As(err, &e) && e.Timeout()
 }
 
 func (p *Probe) note(n uint64) {

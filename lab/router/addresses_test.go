@@ -29,7 +29,7 @@ func TestAddressesAreFollowedFromThoseOfTheStart(t *testing.T) {
 	}
 	want := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::1")}
 	missing := want
-	for deadline := time.Now().Add(10 * time.Second); len(missing) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); len(missing) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		seen, err := w.Seen()
 		if err != nil {
 			t.Fatal(err)

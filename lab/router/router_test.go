@@ -53,7 +53,7 @@ func TestRoutesAreReadAndFollowedAsTheKernelHasThem(t *testing.T) {
 func await(t *testing.T, w *Watch, n int) []Event {
 	t.Helper()
 	var events []Event
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		var err error
 		if events, err = w.Events(); err != nil {
 			t.Fatal(err)

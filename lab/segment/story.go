@@ -72,20 +72,17 @@ func (s Story) Twofold() time.Duration {
 }
 
 // longest is the longest time from a question of a kind to the next one that is
-// not, or to the last. The last one of all may be answered yet.
+// not, or to the last. The last one of all may be answered yet. Of the time in which
+// the station was held up, and asked nothing, it tells nothing.
 func (s Story) longest(kind func(Round) bool) (longest time.Duration) {
-	var since time.Time
-	for i, r := range s.Rounds {
-		last := i == len(s.Rounds)-1
-		if !since.IsZero() {
-			longest = max(longest, r.At.Sub(since))
+	var lasts time.Duration
+	for i := range s.Rounds[:max(0, len(s.Rounds)-1)] {
+		if !kind(s.Rounds[i]) {
+			lasts = 0
+			continue
 		}
-		switch {
-		case !kind(r) || last:
-			since = time.Time{}
-		case since.IsZero():
-			since = r.At
-		}
+		lasts += min(s.Rounds[i+1].At.Sub(s.Rounds[i].At), 2*every)
+		longest = max(longest, lasts)
 	}
 	return longest
 }

@@ -61,6 +61,19 @@ func TestAStoryTellsHowLongNobodyAndHowLongTwoAnswered(t *testing.T) {
 	}
 }
 
+func TestAStationThatIsHeldUpTellsNothingOfThatTime(t *testing.T) {
+	s := &Story{}
+	for _, ms := range []int{0, 20, 3020, 3040, 3060} {
+		s.asked(at(ms))
+		if ms != 20 {
+			s.answered(at(ms+1), a)
+		}
+	}
+	if got := s.Silence(); got != 2*every {
+		t.Errorf("one question was not answered, and nothing was asked for 3 s: silence %v, want %v", got, 2*every)
+	}
+}
+
 func TestAStoryTellsWhoCameBack(t *testing.T) {
 	one, other, both := []MAC{a}, []MAC{b}, []MAC{a, b}
 	for _, c := range []struct {

@@ -76,6 +76,11 @@ func serveUDP(addr string) error {
 	if err != nil {
 		return err
 	}
+	// What comes while this process is held up is to wait. The kernel grants as much
+	// of it as rmem_max allows.
+	if err := conn.(*net.UDPConn).SetReadBuffer(4 << 20); err != nil {
+		return err
+	}
 	buf := make([]byte, 64<<10)
 	for {
 		n, peer, err := conn.ReadFrom(buf)

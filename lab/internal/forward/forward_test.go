@@ -1,9 +1,12 @@
 package forward
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestBothDirectionsPassToTheirEnd(t *testing.T) {
@@ -33,13 +36,30 @@ func TestBothDirectionsPassToTheirEnd(t *testing.T) {
 }
 
 func TestAConnectionToNobodyIsClosed(t *testing.T) {
-	nobody := listen(t)
-	_ = nobody.Close()
 	door := listen(t)
-	go func() { _ = Serve(door, nobody.Addr().String()) }()
+	go func() { _ = Serve(door, nobody(t)) }()
 	if answer, err := io.ReadAll(dial(t, door)); len(answer) != 0 {
 		t.Errorf("answer %q, %v", answer, err)
 	}
+}
+
+// nobody is the address of a socket that does not listen. No other process takes
+// the port while the test runs.
+func nobody(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	own, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", own.(*unix.SockaddrInet4).Port)
 }
 
 func listen(t *testing.T) net.Listener {

@@ -79,12 +79,14 @@ func TestUpDownLeavesNothing(t *testing.T) {
 
 func TestASecondUpIsQuickAndChangesNothing(t *testing.T) {
 	defer lab(t, "down")
-	lab(t, "up")
-	first := processes(t)
 	began := time.Now()
+	lab(t, "up")
+	building := time.Since(began)
+	first := processes(t)
+	began = time.Now()
 	out := lab(t, "up")
-	if took := time.Since(began); took > 3*time.Second || !strings.Contains(out, "up already") {
-		t.Errorf("took %s and said: %s", took, out)
+	if took := time.Since(began); took > building/2 || !strings.Contains(out, "up already") {
+		t.Errorf("took %s, the first time %s, and said: %s", took, building, out)
 	}
 	if diff := cmp.Diff(first, processes(t)); diff != "" {
 		t.Errorf("machines (-before +after):\n%s", diff)
@@ -152,7 +154,7 @@ func TestACrashedNodeComesBack(t *testing.T) {
 		if err := c.Boot(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		if err := c.WaitReady(ctx); err != nil {
 			t.Fatal(err)

@@ -146,7 +146,7 @@ type box struct {
 func start(t *testing.T, programs ...Program) *box {
 	t.Helper()
 	dir := t.TempDir()
-	m := &box{T: t, name: fmt.Sprintf("labtest%d", os.Getpid()), disk: filepath.Join(dir, "disk"), program: os.Args[0], limit: time.Now().Add(20 * time.Second)}
+	m := &box{T: t, name: fmt.Sprintf("labtest%d", os.Getpid()), disk: filepath.Join(dir, "disk"), program: os.Args[0], limit: time.Now().Add(time.Minute)}
 	m.orders = Orders{filepath.Join(dir, "orders.sock")}
 	groups, err := cgroup.Discover(m.name)
 	m.must(err)

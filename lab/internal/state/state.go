@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -119,6 +120,15 @@ func (d Dir) SetProcess(machine string, p Process) error {
 func (d Dir) Process(machine string) (Process, error) {
 	var p Process
 	return p, read(filepath.Join(d.Machine(machine), "pid.json"), &p)
+}
+
+// Since is when the first process of a machine was recorded: when it got power.
+func (d Dir) Since(machine string) (time.Time, error) {
+	fi, err := os.Stat(filepath.Join(d.Machine(machine), "pid.json"))
+	if err != nil {
+		return time.Time{}, err
+	}
+	return fi.ModTime(), nil
 }
 
 // Recorded returns the machines that have a recorded process.

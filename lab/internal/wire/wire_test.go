@@ -154,7 +154,7 @@ func connect(machine string, a netip.Addr) error {
 			return err
 		}
 		defer func() { _ = unix.Close(fd) }()
-		limit := unix.Timeval{Sec: 3}
+		limit := unix.Timeval{Sec: 30}
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func gateways(t *testing.T, to netip.Prefix) (via []netip.Addr) {
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(5 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("waited in vain until %s", what)
 		}
