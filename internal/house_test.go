@@ -51,6 +51,7 @@ var house = []room{
 
 	{drivers, "internal/ipamgrpc", "internal/addr internal/ipam api/ipam/v1", "process grpc"},
 	{drivers, "internal/netbox", "internal/addr internal/ipam", "process http"},
+	{drivers, "internal/backends", "internal/addr internal/ipam internal/config internal/ipamgrpc internal/netbox", "process"},
 
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver http"},
 	{drivers, "internal/events", "", "process types apiserver"},

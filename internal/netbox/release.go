@@ -10,7 +10,8 @@ import (
 
 // Release gives grants back. It looks for their keys first, and removes only an address
 // that has both the key and the number of the grant: so a grant of the past does no
-// harm, and what lacks a key is never touched.
+// harm, and what lacks a key is never touched. A grant without an address is everything that
+// has its key.
 func (p *Pool) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	var keys []string
@@ -53,7 +54,7 @@ func stopsReleases(err error) bool {
 // not unique.
 func (p *Pool) releaseAll(ctx context.Context, g ipam.Grant, held []address) error {
 	for _, a := range held {
-		if a.ip() != g.Address.Unmap() {
+		if g.Address.IsValid() && a.ip() != g.Address.Unmap() {
 			continue
 		}
 		if err := p.releaseOne(ctx, g, a); err != nil {

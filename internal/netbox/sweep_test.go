@@ -82,6 +82,8 @@ func TestReleaseTouchesOnlyWhatHasTheKey(t *testing.T) {
 		{"of another cluster", "test/default/web/v4", "192.0.2.1", false},
 		{"of a key in other letters", "Prod/default/web/v4", "192.0.2.1", false},
 		{"of another address", "prod/default/web/v4", "192.0.2.2", false},
+		{"of any address", "prod/default/web/v4", "", true},
+		{"of any address of another Service", "prod/default/api/v4", "", false},
 		{"of a longer key", "prod/default/web/v4x", "192.0.2.1", false},
 	}
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
@@ -96,7 +98,10 @@ func TestReleaseTouchesOnlyWhatHasTheKey(t *testing.T) {
 						a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "prod/default/web/v4"}
 					})
 				}
-				g := ipam.Grant{Key: tt.key, Address: netip.MustParseAddr(tt.address)}
+				g := ipam.Grant{Key: tt.key}
+				if tt.address != "" {
+					g.Address = netip.MustParseAddr(tt.address)
+				}
 				want(t, b.pool("prod").Release(t.Context(), []ipam.Grant{g})[0], "")
 				if gone := b.held() == 0; gone != tt.gone {
 					t.Errorf("gone is %t, want %t", gone, tt.gone)

@@ -1,0 +1,73 @@
+package backends
+
+import (
+	"context"
+	"time"
+
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/ipamgrpc"
+)
+
+// externalBatch is how many claims a call takes. Eight are on their way at a time.
+const externalBatch = 64
+
+// external is the backend of a group whose addresses an IPAM server has.
+type external struct {
+	*ipamgrpc.Group
+	// fault is why there is no Group.
+	fault *ipam.Error
+}
+
+func openExternal(sockets *ipamgrpc.Sockets, b config.Backend) backend {
+	g, err := sockets.Group(b.External.Socket, b.Group, b.External.Provider)
+	if err != nil {
+		return &external{fault: misconfigured("%v: correct spec.external.socket", err)}
+	}
+	return &external{Group: g}
+}
+
+func (x *external) prepare(context.Context) error {
+	if x.fault != nil {
+		return x.fault
+	}
+	return nil
+}
+
+// Release releases grants. One without an address, of a claim that was perhaps granted, cannot be
+// released by itself on the wire: it is released with all that its holder has.
+func (x *external) Release(ctx context.Context, grants []ipam.Grant) []error {
+	errs := make([]error, len(grants))
+	var known []ipam.Grant
+	var places []int
+	for i, g := range grants {
+		if g.Address.IsValid() {
+			known, places = append(known, g), append(places, i)
+		}
+	}
+	for i, err := range x.Group.Release(ctx, known) {
+		errs[places[i]] = err
+	}
+	return errs
+}
+
+func (x *external) renew()              {}
+func (x *external) batch() int          { return externalBatch }
+func (x *external) byHolder() bool      { return true }
+func (x *external) nearby() bool        { return true }
+func (x *external) rest() time.Duration { return rest }
+
+// measuring takes only a server that is away for one that does not work: a server may do
+// without Stats.
+func (x *external) measuring(err error) *ipam.Error {
+	if fault := faultOf(err); fault != nil && fault.Kind == ipam.KindUnavailable {
+		return fault
+	}
+	return nil
+}
+
+func (x *external) close() {
+	if x.Group != nil {
+		_ = x.Group.Close() // nothing can be done about it
+	}
+}

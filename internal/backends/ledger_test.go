@@ -1,0 +1,263 @@
+package backends_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// ledger is that of a test. It keeps the contract, in memory.
+type ledger struct {
+	mu sync.Mutex
+	// incomplete says that not all Services were read.
+	incomplete bool
+	groups     map[string]*accounts
+	poke       func(group string)
+}
+
+// accounts are those of a group.
+type accounts struct {
+	queue     []ipam.Claim
+	sent      map[string]ipam.Claim
+	held      map[string]ipam.Grant
+	refused   map[string]error
+	releasing []ipam.Grant
+	departed  []string
+	// dismissed counts the holders, and orphans are what came by Orphans.
+	dismissed int
+	orphans   []ipam.Grant
+	// most is the largest number of claims that were handed out at once.
+	most int
+}
+
+func newLedger() *ledger {
+	return &ledger{groups: map[string]*accounts{}, poke: func(string) {}}
+}
+
+// of returns the accounts of a group. The caller has the lock.
+func (l *ledger) of(group string) *accounts {
+	if l.groups[group] == nil {
+		l.groups[group] = &accounts{sent: map[string]ipam.Claim{}, held: map[string]ipam.Grant{}, refused: map[string]error{}}
+	}
+	return l.groups[group]
+}
+
+func (l *ledger) Wanted(group string, most int) []ipam.Claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.of(group)
+	n := min(most, len(a.queue))
+	for n > 0 && n < len(a.queue) && ipam.HolderOf(a.queue[n-1].Key) == ipam.HolderOf(a.queue[n].Key) {
+		n--
+	}
+	claims := slices.Clone(a.queue[:n])
+	a.queue = slices.Clone(a.queue[n:])
+	for _, c := range claims {
+		a.sent[c.Key] = c
+	}
+	a.most = max(a.most, len(claims))
+	return claims
+}
+
+func (l *ledger) Answered(group string, claims []ipam.Claim, answers []ipam.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.of(group)
+	for i, c := range claims {
+		delete(a.sent, c.Key)
+		var e *ipam.Error
+		switch err := answers[i].Err; {
+		case err == nil:
+			a.held[c.Key] = answers[i].Grant
+			delete(a.refused, c.Key)
+		case errors.As(err, &e) && slices.Contains([]ipam.Kind{ipam.KindExhausted, ipam.KindTaken, ipam.KindInvalid}, e.Kind):
+			a.refused[c.Key] = err
+		default:
+			a.refused[c.Key] = err
+			a.queue = append(a.queue, c)
+		}
+	}
+}
+
+func (l *ledger) Releasing(group string, most int) []ipam.Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.of(group)
+	n := min(most, len(a.releasing))
+	grants := slices.Clone(a.releasing[:n])
+	a.releasing = slices.Clone(a.releasing[n:])
+	return grants
+}
+
+func (l *ledger) Released(group string, grants []ipam.Grant, errs []error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, g := range grants {
+		if errs[i] != nil {
+			l.of(group).releasing = append(l.of(group).releasing, g)
+		}
+	}
+}
+
+func (l *ledger) Departed(group string, most int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.of(group)
+	n := min(most, len(a.departed))
+	keys := slices.Clone(a.departed[:n])
+	a.departed = slices.Clone(a.departed[n:])
+	return keys
+}
+
+func (l *ledger) Dismissed(group string, keys []string, errs []error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, key := range keys {
+		if errs[i] != nil {
+			l.of(group).departed = append(l.of(group).departed, key)
+		} else {
+			l.of(group).dismissed++
+		}
+	}
+}
+
+func (l *ledger) Holds() (map[string][]ipam.Grant, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string][]ipam.Grant{}
+	for group, a := range l.groups {
+		all[group] = slices.Collect(maps.Values(a.held))
+	}
+	return all, !l.incomplete
+}
+
+func (l *ledger) Register(group string, missing []ipam.Grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, g := range missing {
+		c := claimOf(g.Key)
+		c.Address = g.Address
+		l.of(group).queue = append(l.of(group).queue, c)
+	}
+}
+
+func (l *ledger) Orphans(group string, grants []ipam.Grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.of(group)
+	a.orphans = append(a.orphans, grants...)
+	a.releasing = append(a.releasing, grants...)
+}
+
+// want queues claims, by their keys.
+func (l *ledger) want(group string, keys ...string) {
+	l.mu.Lock()
+	for _, key := range keys {
+		l.of(group).queue = append(l.of(group).queue, claimOf(key))
+	}
+	l.mu.Unlock()
+	l.poke(group)
+}
+
+// giveUp has what is held for keys released.
+func (l *ledger) giveUp(group string, keys ...string) {
+	l.mu.Lock()
+	a := l.of(group)
+	for _, key := range keys {
+		a.releasing = append(a.releasing, a.held[key])
+		a.departed = append(a.departed, key)
+		delete(a.held, key)
+	}
+	l.mu.Unlock()
+	l.poke(group)
+}
+
+// restart is what a new allocator knows: what Services show, and what they want.
+func (l *ledger) restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.groups {
+		for _, key := range slices.Sorted(maps.Keys(a.sent)) {
+			a.queue = append(a.queue, a.sent[key])
+		}
+		clear(a.sent)
+		a.releasing, a.departed = nil, nil
+	}
+}
+
+// print says what a group holds and waits for, sorted.
+func (l *ledger) print(group string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.of(group)
+	var lines []string
+	for key, g := range a.held {
+		lines = append(lines, strings.TrimPrefix(key, cluster+"/default/")+"="+g.Address.String())
+	}
+	slices.Sort(lines)
+	for _, part := range []struct {
+		name string
+		n    int
+	}{{"wanted", len(a.queue)}, {"sent", len(a.sent)}, {"releasing", len(a.releasing)}, {"departed", len(a.departed)}} {
+		if part.n > 0 {
+			lines = append(lines, fmt.Sprintf("%s:%d", part.name, part.n))
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+// heldBy is how many grants a group has.
+func (l *ledger) heldBy(group string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.of(group).held)
+}
+
+// refusal is why a claim was refused last, or "".
+func (l *ledger) refusal(group, key string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.of(group).refused[key]; err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// hold notes that a Service has an address.
+func (l *ledger) hold(group, key, address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(group).held[key] = ipam.Grant{Key: key, Address: netip.MustParseAddr(address)}
+}
+
+const cluster = "prod"
+
+// key is that of a Service.
+func key(service string, f addr.Family) string {
+	return ipam.KeyOf(cluster, "default", service, "", f)
+}
+
+// v4 are the keys of n Services for IPv4.
+func v4(n int) []string {
+	var keys []string
+	for i := range n {
+		keys = append(keys, key(fmt.Sprintf("web-%d", i), addr.V4))
+	}
+	return keys
+}
+
+// claimOf is the claim with a key.
+func claimOf(key string) ipam.Claim {
+	c := ipam.Claim{Key: key, Group: "default", Service: ipam.HolderOf(key), Family: addr.V4}
+	if strings.HasSuffix(key, "/v6") {
+		c.Family = addr.V6
+	}
+	return c
+}

@@ -1,0 +1,90 @@
+package backends
+
+import (
+	"context"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
+)
+
+// netBoxBatch is how many claims a call takes. NetBox claims them in one request, which
+// keeps all others waiting meanwhile.
+const netBoxBatch = 40
+
+// pageSize is how many addresses one request lists.
+const pageSize = 1000
+
+// netBox is the backend of a group whose addresses NetBox has.
+type netBox struct {
+	server *server
+	group  netbox.Group
+	state  *entry
+
+	*netbox.Pool // nil until it is prepared
+	client       *netbox.Client
+	stale        bool
+}
+
+// prepare finds the group in NetBox, with the token that the Secret has now. When that fails,
+// the pool of before stays: what still works with it goes on.
+func (n *netBox) prepare(ctx context.Context) error {
+	if n.Pool != nil && !n.stale && n.server.current(n.client) {
+		return nil
+	}
+	n.stale = false
+	client, err := n.server.connect(ctx)
+	if err == nil {
+		var pool *netbox.Pool
+		if pool, err = client.Prepare(ctx, n.group); err == nil {
+			n.adopt(client, pool)
+			return nil
+		}
+	}
+	if n.Pool != nil {
+		return nil
+	}
+	return err
+}
+
+// adopt takes a pool that was just prepared.
+func (n *netBox) adopt(client *netbox.Client, pool *netbox.Pool) {
+	n.client, n.Pool = client, pool
+	facts := pool.Facts()
+	n.state.warn("prepare", facts.Warnings...)
+	n.state.update(func(s *State) {
+		s.Backend, s.Reached = "NetBox "+facts.Version, time.Now()
+		if len(facts.Parents) > 0 {
+			s.Ranges = facts.Parents
+		}
+	})
+	n.server.enter(member{group: n.group, pool: pool, state: n.state})
+}
+
+func (n *netBox) renew()       { n.stale = true }
+func (n *netBox) batch() int   { return netBoxBatch }
+func (n *netBox) nearby() bool { return false }
+func (n *netBox) close()       { n.server.leave(n.group.Name) }
+
+// ReleaseAll does nothing: a claim of NetBox is found by its key, and the sweep finds those of
+// holders that are gone.
+func (n *netBox) ReleaseAll(context.Context, string) error { return nil }
+func (n *netBox) byHolder() bool                           { return false }
+
+func (n *netBox) measuring(err error) *ipam.Error { return faultOf(err) }
+
+// Capacity counts the addresses, and notes how many requests it takes.
+func (n *netBox) Capacity(ctx context.Context) (ipam.Capacity, error) {
+	c, err := n.Pool.Capacity(ctx)
+	if err == nil {
+		listed := min(c.InUse[addr.V4], 1e6) + min(c.InUse[addr.V6], 1e6)
+		n.server.note(n.group.Name, len(c.Ranges)+int(listed/pageSize))
+	}
+	return c, err
+}
+
+// rest keeps the groups of a server to one request for counting in a minute.
+func (n *netBox) rest() time.Duration {
+	return max(rest, time.Duration(n.server.cost())*time.Minute)
+}

@@ -1,0 +1,142 @@
+package backends
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/ipam"
+)
+
+// State is what is known of the backend of a group.
+type State struct {
+	Group string
+	// Capacity is what the backend said last of its addresses. Before it said something,
+	// Backend alone may be set.
+	ipam.Capacity
+	// Reached is when the backend last did what it was asked for, or refused it for a reason
+	// of the claim; zero for never.
+	Reached time.Time
+	// Fault is why the backend does not work; nil when it works.
+	Fault *Fault
+	// Warnings say what works, but not safely or not wholly, and how to mend it.
+	Warnings []string
+	// Orphans counts the addresses that the backend holds for this cluster and that nothing
+	// in the cluster has. They are released after some time. Missing counts the opposite.
+	Orphans, Missing int
+}
+
+// Fault is why a backend does not work.
+type Fault struct {
+	Kind    ipam.Kind
+	Message string
+	// Since is when the backend was first seen not to work.
+	Since time.Time
+}
+
+// states are those of all groups.
+type states struct {
+	changed func(group string)
+
+	mu      sync.Mutex
+	entries map[string]*entry
+}
+
+func newStates(changed func(string)) *states {
+	return &states{changed: changed, entries: map[string]*entry{}}
+}
+
+// entry is the state of a group, as one worker sees it.
+type entry struct {
+	of *states
+	// state is guarded by the lock of states. What its fields refer to is replaced, never
+	// changed.
+	state State
+	// warnings are those of each part that warns.
+	warnings map[string][]string
+}
+
+// add begins the state of a group that has a new worker.
+func (s *states) add(begin State) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &entry{of: s, state: begin, warnings: map[string][]string{}}
+	s.entries[begin.Group] = e
+	return e
+}
+
+func (s *states) remove(group string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.entries, group)
+}
+
+func (s *states) all() []State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []State
+	for _, e := range s.entries {
+		list = append(list, e.state)
+	}
+	slices.SortFunc(list, func(a, b State) int { return cmp.Compare(a.Group, b.Group) })
+	return list
+}
+
+// update changes the state, and tells if people see the difference.
+func (e *entry) update(change func(*State)) {
+	e.of.mu.Lock()
+	before := e.state
+	change(&e.state)
+	after := e.state
+	current := e.of.entries[after.Group] == e
+	e.of.mu.Unlock()
+	before.Reached, after.Reached = time.Time{}, time.Time{}
+	if current && !reflect.DeepEqual(before, after) {
+		e.of.changed(after.Group)
+	}
+}
+
+// warn replaces the warnings of a part.
+func (e *entry) warn(part string, warnings ...string) {
+	e.update(func(s *State) {
+		e.warnings[part] = warnings
+		s.Warnings = nil
+		for _, part := range slices.Sorted(maps.Keys(e.warnings)) {
+			s.Warnings = append(s.Warnings, e.warnings[part]...)
+		}
+	})
+}
+
+// reached notes that the backend works on what it is asked for.
+func (e *entry) reached(now time.Time) { e.update(func(s *State) { s.Reached = now }) }
+
+// fail notes why the backend does not work; nil when it does. It returns the fault that
+// began or ended with it; nil when there is no such change.
+func (e *entry) fail(now time.Time, err *ipam.Error) (began, ended *Fault) {
+	e.update(func(s *State) {
+		was := s.Fault
+		switch {
+		case err == nil:
+			s.Fault, ended = nil, was
+		case was == nil || was.Kind != err.Kind:
+			s.Fault = &Fault{Kind: err.Kind, Message: err.Message, Since: now}
+			if began = s.Fault; was != nil {
+				s.Fault.Since = was.Since
+			}
+		case was.Message != err.Message:
+			s.Fault = &Fault{Kind: err.Kind, Message: err.Message, Since: was.Since}
+		}
+	})
+	return began, ended
+}
+
+// measured notes what the backend says of its addresses.
+func (e *entry) measured(c ipam.Capacity) {
+	e.update(func(s *State) {
+		c.Backend = cmp.Or(c.Backend, s.Backend)
+		s.Capacity = c
+	})
+}

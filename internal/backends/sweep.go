@@ -1,0 +1,164 @@
+package backends
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+const (
+	// firstSweep is the time before the first sweep of a server. Claims come first.
+	firstSweep = time.Minute
+	sweepEvery = 10 * time.Minute
+	// grace is longer than a request may be on its way to NetBox.
+	grace = 15 * time.Minute
+	// pageTime is the time between two sweeps for each page of a list.
+	pageTime = 2 * time.Minute
+)
+
+// sightings are the orphans of a field, with the time of the sweep that saw each first.
+type sightings map[hold]time.Time
+
+// sweepUntil compares what NetBox holds with what the cluster has, until ctx ends.
+func (s *server) sweepUntil(ctx context.Context) {
+	seen := map[string]sightings{}
+	every := s.manager.options.SweepEvery
+	for wait := min(firstSweep, every); ; {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pages := 0
+		for field, members := range s.byField() {
+			found := s.sweep(ctx, members, seen[field])
+			seen[field] = found.seen
+			pages += found.pages
+		}
+		wait = max(every, time.Duration(pages)*pageTime)
+		wait += time.Duration(s.manager.options.Random() * float64(wait) / 10)
+	}
+}
+
+// found is what a sweep found. A sweep that failed found nothing.
+type found struct {
+	seen  sightings
+	pages int
+}
+
+// sweep compares the grants of all groups with one field. What the cluster has is read before
+// and after the list, so that what comes or goes meanwhile is on neither side.
+func (s *server) sweep(ctx context.Context, members []member, seen sightings) found {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	before, beforeByGroup, complete := s.manager.holds()
+	if !complete {
+		return found{seen: seen}
+	}
+	grants, err := members[0].pool.Grants(call)
+	warnAll(members, err)
+	if err != nil {
+		return found{seen: seen}
+	}
+	after, _, complete := s.manager.holds()
+	if !complete {
+		return found{seen: seen}
+	}
+	listed := map[hold]bool{}
+	orphans := sightings{}
+	now := time.Now()
+	var old []ipam.Grant
+	for _, g := range grants {
+		h := holdOf(g)
+		if listed[h] = true; before[h] || after[h] {
+			continue
+		}
+		orphans[h] = now
+		if first, again := seen[h]; again {
+			orphans[h] = first
+			old = append(old, g)
+		}
+	}
+	s.giveOrphans(members, old, orphans)
+	s.register(members, beforeByGroup, after, listed)
+	return found{seen: orphans, pages: 1 + len(grants)/pageSize}
+}
+
+// warnAll says that nothing can be compared, or that it can.
+func warnAll(members []member, err error) {
+	for _, m := range members {
+		if err == nil {
+			m.state.warn("sweep")
+		} else {
+			m.state.warn("sweep", "what NetBox holds cannot be compared with what the cluster has: "+err.Error())
+		}
+	}
+}
+
+// giveOrphans counts the orphans, and gives the ledger those that were seen for long enough.
+func (s *server) giveOrphans(members []member, orphans []ipam.Grant, seen sightings) {
+	count, due := map[string]int{}, map[string][]ipam.Grant{}
+	now := time.Now()
+	for _, g := range orphans {
+		m, certain := groupOf(members, g)
+		count[m.group.Name]++
+		if since := now.Sub(seen[holdOf(g)]); certain && since >= s.manager.options.Grace && now.Sub(g.Created) >= s.manager.options.Grace {
+			due[m.group.Name] = append(due[m.group.Name], g)
+		}
+	}
+	for _, m := range members {
+		m.state.update(func(state *State) { state.Orphans = count[m.group.Name] })
+		if list := due[m.group.Name]; len(list) > 0 {
+			s.manager.ledger.Orphans(m.group.Name, list)
+			s.manager.Poke(m.group.Name)
+		}
+	}
+}
+
+// groupOf returns the group that releases an orphan: one whose prefixes have the address, or else
+// the first. It is not certain when the groups give addresses back in different ways: by
+// removing them, and by making them reserved ones.
+func groupOf(members []member, g ipam.Grant) (m member, certain bool) {
+	m, certain = members[0], true
+	for _, other := range members {
+		certain = certain && other.group.Mode == m.group.Mode
+	}
+	for _, other := range members {
+		if other.has(g.Address) {
+			return other, certain
+		}
+	}
+	return m, certain
+}
+
+// has says whether an address is in the prefixes or ranges of the group.
+func (m member) has(a netip.Addr) bool {
+	for _, text := range m.pool.Facts().Parents {
+		if r, err := addr.ParseBlock(text); err == nil && r.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// register tells the ledger what NetBox lacks.
+func (s *server) register(members []member, held map[string][]ipam.Grant, still map[hold]bool, listed map[hold]bool) {
+	for _, m := range members {
+		var missing []ipam.Grant
+		for _, g := range held[m.group.Name] {
+			if h := holdOf(g); still[h] && !listed[h] {
+				missing = append(missing, g)
+			}
+		}
+		m.state.update(func(state *State) { state.Missing = len(missing) })
+		if len(missing) > 0 {
+			s.manager.ledger.Register(m.group.Name, missing)
+			s.manager.Poke(m.group.Name)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package backends
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// callTimeout limits one call of a driver, which may be many requests.
+const callTimeout = 2 * time.Minute
+
+// backend is what a worker needs of a driver. Only the worker calls it.
+type backend interface {
+	// prepare gets ready, if that is to be done. It begins anew after renew.
+	prepare(ctx context.Context) error
+	renew()
+	// Claim, Release and Capacity are those of ipamtest.Driver.
+	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
+	Release(ctx context.Context, grants []ipam.Grant) []error
+	Capacity(ctx context.Context) (ipam.Capacity, error)
+	// ReleaseAll releases everything of the holder of a key. It is called if byHolder says that
+	// the backend can do that.
+	ReleaseAll(ctx context.Context, key string) error
+	byHolder() bool
+	// batch is how many claims a call takes.
+	batch() int
+	// nearby says that it costs nothing to ask: the backend is in the same Pod.
+	nearby() bool
+	// rest is the time between two measurements when nothing happens.
+	rest() time.Duration
+	// measuring judges an error of Capacity: a fault, or nil when claims may work all the same.
+	measuring(err error) *ipam.Error
+	close()
+}
+
+// worker does the work with the backend of a group.
+type worker struct {
+	config  config.Backend
+	backend backend
+	ledger  Ledger
+	holds   func() (all map[hold]bool, byGroup map[string][]ipam.Grant, complete bool)
+	state   *entry
+	log     *slog.Logger
+	random  func() float64
+	stop    context.CancelFunc
+	poked   chan struct{}
+
+	preparing pace
+	tasks     []*task
+	// renewed is when prepare last began anew.
+	renewed time.Time
+	// quiet is how long the backend asks to be left alone.
+	quiet time.Time
+	// surplus are grants that the backend holds and that no claim has.
+	surplus []ipam.Grant
+	// measured is when the addresses were last counted, and dirty says that the count
+	// changed since.
+	measured time.Time
+	dirty    bool
+}
+
+// task is a part of the work, which fails and is repeated for itself: a backend that refuses
+// releases may grant claims.
+type task struct {
+	name string
+	run  func(ctx context.Context) result
+	pace pace
+}
+
+func newWorker(m *Manager, b config.Backend, backend backend, state *entry) *worker {
+	w := &worker{
+		config:  b,
+		backend: backend,
+		ledger:  m.ledger,
+		holds:   m.holds,
+		state:   state,
+		log:     m.options.Log.With("group", b.Group),
+		random:  m.options.Random,
+		poked:   make(chan struct{}, 1),
+	}
+	w.tasks = []*task{
+		{name: "release", run: w.release},
+		{name: "release surplus", run: w.releaseSurplus},
+		{name: "dismiss", run: w.dismiss},
+		{name: "claim", run: w.claim},
+		{name: "measure", run: w.measure},
+	}
+	return w
+}
+
+// poke says that there is new work.
+func (w *worker) poke() {
+	select {
+	case w.poked <- struct{}{}:
+	default:
+	}
+}
+
+// run works until ctx ends. The call that is in flight then is the last one.
+func (w *worker) run(ctx context.Context) {
+	for poked := true; ctx.Err() == nil; {
+		w.work(ctx, poked)
+		poked = w.wait(ctx)
+	}
+}
+
+// work runs the tasks that are due, until they find nothing more to do. They take turns,
+// releases first.
+func (w *worker) work(ctx context.Context, poked bool) {
+	for more := true; more; poked = false {
+		more = false
+		for _, t := range w.tasks {
+			if ctx.Err() != nil || time.Now().Before(w.due(t.pace, poked)) {
+				continue
+			}
+			if !w.prepare(ctx, t.pace.fault, poked) {
+				break
+			}
+			r := t.run(ctx)
+			w.judge(t, r)
+			more = more || r.count > 0
+		}
+		w.report(ctx)
+	}
+}
+
+// due is when a task may run that has something to do.
+func (w *worker) due(p pace, poked bool) time.Time {
+	due := p.next
+	if poked && w.backend.nearby() {
+		due = p.soon
+	}
+	if due.Before(w.quiet) {
+		return w.quiet
+	}
+	return due
+}
+
+// prepare says whether the backend is ready. After a fault that a person must mend it begins
+// anew, for the backend and the Secret may have changed.
+func (w *worker) prepare(ctx context.Context, fault *ipam.Error, poked bool) bool {
+	now := time.Now()
+	if now.Before(w.due(w.preparing, poked)) {
+		return false
+	}
+	if fault != nil && fault.Kind == ipam.KindMisconfigured && now.Sub(w.renewed) >= firstMending/2 {
+		w.renewed = now // once for all tasks
+		w.backend.renew()
+	}
+	call, cancel := deadline(ctx)
+	defer cancel()
+	if fault := faultOf(w.backend.prepare(call)); fault != nil {
+		w.fail(&w.preparing, fault)
+		return false
+	}
+	w.healed(&w.preparing)
+	return true
+}
+
+// deadline is the context of a call. It is not the one of the worker, whose end must not leave
+// the outcome of a call unknown.
+func deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+}
+
+// judge notes what a task did.
+func (w *worker) judge(t *task, r result) {
+	if r.decided > 0 {
+		w.state.reached(time.Now())
+	}
+	switch {
+	case r.stops():
+		if r.decided > 0 {
+			t.pace.succeeded() // the failures before
+		}
+		w.fail(&t.pace, r.fault)
+	case r.count > 0:
+		w.healed(&t.pace)
+	case t.pace.fault != nil:
+		// What failed is not to be done any more. So only counting shows whether the
+		// backend works again.
+		t.pace.succeeded()
+		w.measured = time.Time{}
+	}
+}
+
+// healed notes a success. After a failure it lets the other parts that failed try at once.
+func (w *worker) healed(p *pace) {
+	failed := p.fault != nil
+	p.succeeded()
+	if !failed {
+		return
+	}
+	for _, t := range w.tasks {
+		t.pace.next, t.pace.soon = time.Time{}, time.Time{}
+	}
+}
+
+// fail notes a failure.
+func (w *worker) fail(p *pace, fault *ipam.Error) {
+	now := time.Now()
+	p.failed(now, fault, w.random())
+	if fault.Kind == ipam.KindUnavailable {
+		w.quiet = now.Add(fault.RetryAfter)
+	}
+}
+
+// report shows the fault of the first part that has one.
+func (w *worker) report(ctx context.Context) {
+	fault := w.preparing.fault
+	for _, t := range w.tasks {
+		if fault == nil {
+			fault = t.pace.fault
+		}
+	}
+	began, ended := w.state.fail(time.Now(), fault)
+	switch {
+	case began != nil:
+		w.log.InfoContext(ctx, "backend does not work", "kind", began.Kind, "error", began.Message)
+	case ended != nil:
+		w.log.InfoContext(ctx, "backend works again", "since", ended.Since)
+	}
+}
+
+// wait returns when something is due, or ctx ends. It says whether there is new work.
+func (w *worker) wait(ctx context.Context) (poked bool) {
+	for {
+		timer := time.NewTimer(time.Until(w.next(poked)))
+		select {
+		case <-timer.C:
+			return poked
+		case <-w.poked:
+			poked = true
+		case <-ctx.Done():
+			timer.Stop()
+			return poked
+		}
+		timer.Stop()
+	}
+}
+
+// next is when the worker has something to do.
+func (w *worker) next(poked bool) time.Time {
+	if w.preparing.fault != nil {
+		return w.due(w.preparing, poked)
+	}
+	next := w.due(pace{next: w.countAt()}, false)
+	for _, t := range w.tasks {
+		if due := w.due(t.pace, poked); (poked || t.pace.fault != nil) && due.Before(next) {
+			next = due
+		}
+	}
+	return next
+}

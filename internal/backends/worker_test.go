@@ -1,0 +1,128 @@
+package backends_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+var (
+	web = key("web", addr.V4)
+	api = key("api", addr.V4)
+)
+
+func TestClaimsAreGrantedAndReleased(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		w.ledger.want("lb", web, api)
+		after(5 * time.Second)
+		w.holds("lb", "api/v4=192.0.2.2 web/v4=192.0.2.1")
+		w.keeps("netbox.example", "api/v4=192.0.2.2 web/v4=192.0.2.1")
+		w.ledger.giveUp("lb", web)
+		after(5 * time.Second)
+		w.holds("lb", "api/v4=192.0.2.2")
+		w.keeps("netbox.example", "api/v4=192.0.2.2")
+		after(time.Minute)
+		s := w.state("lb")
+		if s.Backend != "NetBox 4.6.8" || s.Ranges[0] != "192.0.2.0/24" || s.InUse[addr.V4] != 1 || s.Size[addr.V4] != 254 || s.Fault != nil || s.Reached.IsZero() {
+			t.Errorf("the state is %+v", s)
+		}
+	})
+}
+
+func TestManyClaimsAreSentInBatches(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "lb", "10.0.0.0/16"))()
+		w.ledger.want("lb", v4(1000)...)
+		after(time.Minute)
+		if n := w.ledger.heldBy("lb"); n != 1000 {
+			t.Fatalf("%d claims are granted: %s", n, w.ledger.refusal("lb", v4(1)[0]))
+		}
+		posts := 0
+		for _, r := range w.servers["netbox.example"].Requests() {
+			if r.Method == http.MethodPost {
+				posts++
+			}
+		}
+		if posts > 50 || w.servers["netbox.example"].MostInFlight() != 1 {
+			t.Errorf("%d claiming requests, %d at a time; want at most 50, 1 at a time", posts, w.servers["netbox.example"].MostInFlight())
+		}
+	})
+}
+
+// A request that hangs keeps the groups of its server waiting, and no others.
+func TestBackendThatHangsDelaysNoOtherGroup(t *testing.T) {
+	in(t, func(w *world) {
+		w.serve("other.example")
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"), on("other.example", "far", "192.0.2.0/24"))()
+		after(time.Second)
+		free := w.servers["netbox.example"].Hold()
+		w.ledger.want("lb", web)
+		after(time.Second)
+		w.holds("lb", "sent:1")
+		w.ledger.want("far", web)
+		after(time.Second)
+		w.holds("far", "web/v4=192.0.2.1")
+		w.ledger.giveUp("far", web)
+		after(time.Second)
+		w.holds("far", "")
+		w.holds("lb", "sent:1")
+		free()
+		after(time.Second)
+		w.holds("lb", "web/v4=192.0.2.1")
+	})
+}
+
+// What was committed before an error, or an answer that got lost, is claimed once.
+func TestClaimIsGrantedOnceWhateverFails(t *testing.T) {
+	for name, fault := range map[string]netboxtest.Fault{"500 before": netboxtest.FailBefore, "500 after": netboxtest.FailAfter,
+		"lost": netboxtest.LoseReply, "hangs": netboxtest.HangReply} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(w *world) {
+				defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+				after(time.Second)
+				failed := 0
+				w.servers["netbox.example"].SetFault(func(r *http.Request) netboxtest.Fault {
+					if r.Method == http.MethodPost && failed < 3 {
+						failed++
+						return fault
+					}
+					return netboxtest.None
+				})
+				w.ledger.want("lb", web, api)
+				after(5 * time.Minute)
+				w.holds("lb", "api/v4=192.0.2.2 web/v4=192.0.2.1")
+				w.keeps("netbox.example", "api/v4=192.0.2.2 web/v4=192.0.2.1")
+				if kind, _ := w.fault("lb"); kind != "" {
+					t.Errorf("the fault is %s", kind)
+				}
+			})
+		})
+	}
+}
+
+func TestFaultIsShownAndEnds(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(time.Second)
+		down := func(*http.Request) netboxtest.Fault { return netboxtest.FailBefore }
+		w.servers["netbox.example"].SetFault(down)
+		began := time.Now()
+		w.ledger.want("lb", web)
+		after(10 * time.Minute)
+		w.holds("lb", "wanted:1")
+		if f := w.state("lb").Fault; f == nil || f.Kind != ipam.KindUnavailable || f.Since.Sub(began) > time.Second {
+			t.Errorf("the fault is %+v, want one since %s", f, began)
+		}
+		w.servers["netbox.example"].SetFault(nil)
+		after(time.Minute + time.Second)
+		w.holds("lb", "web/v4=192.0.2.1")
+		if f := w.state("lb").Fault; f != nil {
+			t.Errorf("the fault is %+v", f)
+		}
+	})
+}

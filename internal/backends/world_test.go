@@ -1,0 +1,203 @@
+package backends_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"purelb.io/purelb/internal/backends"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// world is a Manager with NetBox servers, on a clock that stands still while something runs.
+type world struct {
+	*testing.T
+	ledger  *ledger
+	manager *backends.Manager
+	options backends.Options
+	servers map[string]*netboxtest.Server
+	// handlers stand before the servers.
+	handlers map[string]http.Handler
+
+	mu      sync.Mutex
+	secrets map[config.SecretKey]string
+	// changes are the groups whose State changed, sent the time of each request.
+	changes []string
+	sent    []time.Time
+}
+
+// in runs a test in a world with the server "netbox.example".
+func in(t *testing.T, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, ledger: newLedger(), servers: map[string]*netboxtest.Server{}, handlers: map[string]http.Handler{},
+			secrets: map[config.SecretKey]string{token: netboxtest.AdminToken}}
+		w.options = backends.Options{Cluster: cluster, Secret: w.secret, Changed: w.noteChange, Log: slog.New(slog.DiscardHandler),
+			NetBox: w.client, Exchange: w.noteExchange, Random: func() float64 { return 0 }}
+		w.serve("netbox.example")
+		w.manager = backends.New(w.ledger, w.options)
+		w.ledger.poke = func(group string) { w.manager.Poke(group) }
+		test(w)
+		for name, s := range w.servers {
+			for _, complaint := range s.Complaints() {
+				t.Errorf("%s does not know this: %s", name, complaint)
+			}
+		}
+	})
+}
+
+// serve adds a NetBox with a prefix of 254 addresses, and a range of 6 IPv6 addresses.
+func (w *world) serve(name string) *netboxtest.Server {
+	s := netboxtest.New(netboxtest.V46)
+	s.AddField(netboxtest.CustomField{Name: netbox.DefaultField, Unique: true})
+	s.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("192.0.2.0/24")})
+	s.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("10.0.0.0/16")})
+	s.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("2001:db8::10/64"), End: netip.MustParseAddr("2001:db8::15")})
+	w.servers[name] = s
+	return s
+}
+
+// client makes a client of the server that the URL names.
+func (w *world) client(cfg netbox.Config) (*netbox.Client, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		w.mu.Lock()
+		w.sent = append(w.sent, time.Now())
+		h := w.handlers[u.Host]
+		w.mu.Unlock()
+		if h == nil {
+			h = w.servers[u.Host]
+		}
+		return netboxtest.Transport(h).RoundTrip(r)
+	})
+	return netbox.New(cfg)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// intercept puts a handler before a server; nil takes it away.
+func (w *world) intercept(name string, h http.Handler) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handlers[name] = h
+}
+
+func (w *world) secret(_ context.Context, key config.SecretKey) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	value, ok := w.secrets[key]
+	if !ok {
+		return nil, fmt.Errorf("read %s: %w", key.Name, backends.ErrNoSecret)
+	}
+	return []byte(value), nil
+}
+
+func (w *world) setSecret(key config.SecretKey, value string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.secrets[key] = value
+}
+
+func (w *world) noteChange(group string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changes = append(w.changes, group)
+}
+
+func (w *world) noteExchange(netbox.Exchange) {}
+
+// requests returns when requests were sent since the last time that it was called.
+func (w *world) requests() []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent
+	w.sent = nil
+	return sent
+}
+
+// start runs the manager until the returned function is called, which waits for its end.
+func (w *world) start(groups ...config.Backend) (stop func()) {
+	ctx, cancel := context.WithCancel(w.Context())
+	w.manager.Set(groups)
+	ended := make(chan error, 1)
+	go func() { ended <- w.manager.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// after lets some time pass.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// state returns that of a group.
+func (w *world) state(group string) backends.State {
+	list := w.manager.States()
+	i := slices.IndexFunc(list, func(s backends.State) bool { return s.Group == group })
+	if i < 0 {
+		w.Fatalf("no state of %s in %v", group, list)
+	}
+	return list[i]
+}
+
+// fault returns the kind of fault of a group, and its message.
+func (w *world) fault(group string) (ipam.Kind, string) {
+	if f := w.state(group).Fault; f != nil {
+		return f.Kind, f.Message
+	}
+	return "", ""
+}
+
+// holds compares what the ledger says of a group.
+func (w *world) holds(group, want string) {
+	w.Helper()
+	if got := w.ledger.print(group); got != want {
+		w.Errorf("the group %s has %q, want %q", group, got, want)
+	}
+}
+
+// keeps compares the keys and addresses that a server has.
+func (w *world) keeps(server, want string) {
+	w.Helper()
+	var lines []string
+	for _, a := range w.servers[server].Addresses() {
+		key := cmp.Or(a.Key(netbox.DefaultField), "nobody")
+		lines = append(lines, strings.TrimPrefix(key, cluster+"/default/")+"="+a.Prefix.Addr().String())
+	}
+	slices.Sort(lines)
+	if got := strings.Join(lines, " "); got != want {
+		w.Errorf("%s has %q, want %q", server, got, want)
+	}
+}
+
+var token = config.SecretKey{Namespace: "purelb", Name: "netbox", Key: "token"}
+
+// on is a group with addresses of a server.
+func on(server, group, prefix string) config.Backend {
+	return config.Backend{Group: group, NetBox: &config.NetBox{
+		URL: "http://" + server, Token: token, Field: netbox.DefaultField, Status: "active",
+		Parents: []config.NetBoxParent{{Prefix: netip.MustParsePrefix(prefix)}},
+	}}
+}
