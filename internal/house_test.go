@@ -68,6 +68,7 @@ var house = []room{
 	{programs, "docs/examples/ipam-server", "api/ipam/v1", "process grpc"},
 
 	{testHelp, "internal/netbox/netboxtest", "", "process http"},
+	{testHelp, "internal/netbox/netboxtest/fakenetbox", "internal/netbox/netboxtest", "process http"},
 	{testHelp, "internal/ipamtest", "internal/addr internal/ipam", "process"},
 	{testHelp, "internal/bgptest", "", "process kernel exec"},
 	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver loop http exec"},

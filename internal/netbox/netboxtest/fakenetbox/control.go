@@ -1,0 +1,168 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// control is the control endpoint. It answers JSON, or an error as text.
+//
+//	GET  /addresses                      what NetBox holds
+//	GET  /requests                       how often each call was made
+//	POST /fault?kind=K&method=M&path=P&times=N
+//	                                     N requests (without N: all) go wrong; the kinds are those of faults below
+//	POST /stop?at=request|answer&method=M&path=P&times=N
+//	                                     N requests (without N: all) are held, before NetBox works on them or
+//	                                     before it answers
+//	GET  /stopped                        waits until a request is held, and names it
+//	POST /resume?lose=true               what is held goes on; with lose it is lost
+//	POST /token?state=valid|disabled|read-only
+//	POST /down, POST /up                 NetBox refuses connections, and takes them again
+//
+// M is a method and P a part of the path with its query. Without one, all requests are meant.
+type control struct {
+	netbox *netboxtest.Server
+	token  string
+	gate   *gate
+	site   *site
+}
+
+func (c *control) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, handle := range map[string]func(r *http.Request) (any, error){
+		"GET /addresses": c.addresses,
+		"GET /requests":  c.requests,
+		"POST /fault":    c.fault,
+		"POST /stop":     c.stop,
+		"GET /stopped":   func(r *http.Request) (any, error) { return c.gate.wait(r.Context()) },
+		"POST /resume":   c.resume,
+		"POST /token":    c.setToken,
+		"POST /down":     func(*http.Request) (any, error) { return nil, c.site.close() },
+		"POST /up":       func(*http.Request) (any, error) { return nil, c.site.open() },
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			body, err := handle(r)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(body)
+		})
+	}
+	return mux
+}
+
+// Address is one that NetBox holds, as /addresses shows it.
+type Address struct {
+	ID          int64
+	Address     netip.Prefix
+	Status      string
+	Description string
+	DNSName     string
+	// Fields are the custom fields.
+	Fields map[string]any
+	// URL is where people see it.
+	URL string
+}
+
+func (c *control) addresses(*http.Request) (any, error) {
+	list := []Address{}
+	for _, a := range c.netbox.Addresses() {
+		list = append(list, Address{ID: a.ID, Address: a.Prefix, Status: a.Status, Description: a.Description, DNSName: a.DNSName,
+			Fields: a.Fields, URL: fmt.Sprintf("http://%s/ipam/ip-addresses/%d/", c.site.address, a.ID)})
+	}
+	return list, nil
+}
+
+var ids = regexp.MustCompile(`/[0-9]+/`)
+
+func (c *control) requests(*http.Request) (any, error) {
+	counts := map[string]int{}
+	for _, r := range c.netbox.Requests() {
+		counts[r.Method+" "+ids.ReplaceAllString(r.Path, "/{id}/")]++
+	}
+	if strange := c.netbox.Complaints(); len(strange) > 0 {
+		return nil, fmt.Errorf("NetBox does not know what was asked: %s", strings.Join(strange, "; "))
+	}
+	return counts, nil
+}
+
+// matching reads which requests are meant, and how many of them: -1 is all.
+func matching(r *http.Request) (m match, times int, err error) {
+	query := r.URL.Query()
+	times = -1
+	if text := query.Get("times"); text != "" {
+		times, err = strconv.Atoi(text)
+	}
+	return match{method: query.Get("method"), path: query.Get("path")}, times, err
+}
+
+var faults = map[string]netboxtest.Fault{
+	"none":        netboxtest.None,
+	"fail-before": netboxtest.FailBefore,
+	"fail-after":  netboxtest.FailAfter,
+	"lose-reply":  netboxtest.LoseReply,
+	"hang-reply":  netboxtest.HangReply,
+}
+
+func (c *control) fault(r *http.Request) (any, error) {
+	kind := r.URL.Query().Get("kind")
+	fault, known := faults[kind]
+	if !known {
+		return nil, fmt.Errorf("the kind %q is not known: want one of %v", kind, slices.Sorted(maps.Keys(faults)))
+	}
+	m, left, err := matching(r)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	c.netbox.SetFault(func(r *http.Request) netboxtest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if left == 0 || !m.of(r) {
+			return netboxtest.None
+		}
+		left--
+		return fault
+	})
+	return nil, nil
+}
+
+func (c *control) stop(r *http.Request) (any, error) {
+	m, times, err := matching(r)
+	if err != nil {
+		return nil, err
+	}
+	at := r.URL.Query().Get("at")
+	if at != "request" && at != "answer" {
+		return nil, fmt.Errorf("at=%q is not known: want request or answer", at)
+	}
+	c.gate.arm(stop{match: m, answer: at == "answer", left: times})
+	return nil, nil
+}
+
+func (c *control) resume(r *http.Request) (any, error) {
+	c.gate.resume(r.URL.Query().Get("lose") == "true")
+	return nil, nil
+}
+
+func (c *control) setToken(r *http.Request) (any, error) {
+	state := r.URL.Query().Get("state")
+	tokens := map[string]netboxtest.Token{"valid": {}, "disabled": {Disabled: true}, "read-only": {ReadOnly: true}}
+	token, known := tokens[state]
+	if !known {
+		return nil, fmt.Errorf("the state %q is not known: want one of %v", state, slices.Sorted(maps.Keys(tokens)))
+	}
+	c.netbox.SetToken(c.token, token)
+	return nil, nil
+}

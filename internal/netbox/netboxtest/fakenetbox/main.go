@@ -1,0 +1,137 @@
+// Command fakenetbox runs the NetBox of netboxtest as a program, for the lab: a server
+// outside of the cluster, whose faults a test switches on and off.
+//
+//	fakenetbox -listen 192.0.2.1:8000 -control 192.0.2.1:8001 -range 198.51.100.10-198.51.100.99/24
+//
+// It has one token, which may do everything, and keeps its state in memory. It listens on two
+// addresses. The first is NetBox. The second is the control endpoint, which is described in
+// control.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "fakenetbox:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	listen, control, version, token string
+	latency                         time.Duration
+	blocks                          []netboxtest.Block
+	reserved                        []netboxtest.Address
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("fakenetbox", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8000", "`address` of NetBox")
+	f.StringVar(&o.control, "control", "127.0.0.1:8001", "`address` of the control endpoint")
+	f.StringVar(&o.version, "version", netboxtest.V46, "version of NetBox: "+netboxtest.V44+" or "+netboxtest.V46)
+	f.StringVar(&o.token, "token", netboxtest.AdminToken, "the API token")
+	f.DurationVar(&o.latency, "latency", 0, "how long a request takes that reads or changes addresses")
+	f.Func("prefix", "a `prefix` of NetBox; may be repeated", func(text string) error {
+		p, err := netip.ParsePrefix(text)
+		o.blocks = append(o.blocks, netboxtest.Block{Prefix: p})
+		return err
+	})
+	f.Func("range", "an IP range of NetBox, as `FIRST-LAST/BITS`; may be repeated", func(text string) error {
+		b, err := parseRange(text)
+		o.blocks = append(o.blocks, b)
+		return err
+	})
+	f.Func("reserved", "an address that is reserved for a tenant, as `TENANT=ADDRESS/BITS`; may be repeated", func(text string) error {
+		tenant, address, _ := strings.Cut(text, "=")
+		p, err := netip.ParsePrefix(address)
+		o.reserved = append(o.reserved, netboxtest.Address{Prefix: p, Tenant: tenant, Status: "reserved"})
+		return err
+	})
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.version != netboxtest.V44 && o.version != netboxtest.V46 {
+		return o, fmt.Errorf("version %q is not known: want %s or %s", o.version, netboxtest.V44, netboxtest.V46)
+	}
+	return o, nil
+}
+
+func parseRange(text string) (netboxtest.Block, error) {
+	first, rest, _ := strings.Cut(text, "-")
+	last, bits, _ := strings.Cut(rest, "/")
+	p, err := netip.ParsePrefix(first + "/" + bits)
+	if err != nil {
+		return netboxtest.Block{}, fmt.Errorf("%q: want FIRST-LAST/BITS: %w", text, err)
+	}
+	end, err := netip.ParseAddr(last)
+	if err != nil || end.Less(p.Addr()) || end.BitLen() != p.Addr().BitLen() {
+		return netboxtest.Block{}, fmt.Errorf("%q: want FIRST-LAST/BITS", text)
+	}
+	return netboxtest.Block{Prefix: p, End: end}, nil
+}
+
+// netBox returns the server that the flags describe.
+func (o options) netBox() *netboxtest.Server {
+	s := netboxtest.New(o.version)
+	s.SetToken(netboxtest.AdminToken, netboxtest.Token{Disabled: true})
+	s.SetToken(o.token, netboxtest.Token{})
+	s.Latency = func(*http.Request, int) time.Duration { return o.latency }
+	for _, b := range o.blocks {
+		s.AddBlock(b)
+	}
+	tenants := map[string]bool{}
+	for _, a := range o.reserved {
+		if !tenants[a.Tenant] {
+			s.AddTenant(a.Tenant, a.Tenant)
+		}
+		tenants[a.Tenant] = true
+		s.AddAddress(a)
+	}
+	return s
+}
+
+// run serves until ctx is done.
+func run(ctx context.Context, args []string, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	s := o.netBox()
+	gate := &gate{netbox: s}
+	site := &site{address: o.listen, handler: gate}
+	if err := site.open(); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.control)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: (&control{netbox: s, token: o.token, gate: gate, site: site}).routes(), ReadHeaderTimeout: time.Minute}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return err
+	}
+	return site.close()
+}
