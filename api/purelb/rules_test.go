@@ -17,6 +17,10 @@ const (
 	poolShape   = "pool must be a range such as 192.168.1.100-192.168.1.150 or a CIDR such as 2001:db8::100/120; write a single address as 192.168.1.5/32"
 	subnetShape = "subnet must be a CIDR such as 192.168.1.0/24 or 2001:db8::/64"
 	aggregation = "aggregation must be default (the mask of the subnet) or a mask with its slash, /8 to /32 for IPv4 and /8 to /128 for IPv6"
+	urlAlone    = "url must have no user, query or fragment: the token for NetBox is in a Secret, see tokenSecret"
+	netboxMask  = "aggregation must be default (a route for each address) or a mask with its slash: /8 to /32 for both families, /33 to /128 for IPv6"
+	unowned     = "status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents"
+	oneParent   = "exactly one of prefixID, rangeID, prefix and range must be given"
 	namespace   = "namespaces must hold names of namespaces: lower-case letters, digits and '-'; for patterns use namespaceSelector"
 	exclusion   = "exclude must hold ranges such as 192.168.1.100-192.168.1.110, CIDRs such as 192.168.1.128/28 or single addresses such as 192.168.1.5"
 	noFence     = "spec: enforceNamespaces needs namespaces or namespaceSelector: say which namespaces the fence is around"
@@ -93,11 +97,35 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		{"an aggregation without slash", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: '32'}}}", "spec.local.v4pool.aggregation: " + aggregation},
 		{"too wide an aggregation", "{remote: {v4pools: [{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /7}]}}", "spec.remote.v4pools[0].aggregation: " + aggregation},
 		{"too narrow an aggregation", "{remote: {v6pool: {pool: '2001:db8::/64', subnet: '2001:db8::/64', aggregation: /129}}}", "spec.remote.v6pool.aggregation: " + aggregation},
-		{"an aggregation in another word", "{netbox: {url: 'http://n', aggregation: Default}}", "spec.netbox.aggregation: " + aggregation},
 
 		{"announced elsewhere", "{local: {announce: remote, v4pool: POOL}}", `spec.local.announce: Unsupported value: "remote": supported values: "local", "auto"`},
 		{"netbox without URL", "{netbox: {}}", "spec.netbox.url: Required value"},
 		{"netbox by name", "{netbox: {url: netbox.example.com}}", "spec.netbox.url: url must be the base URL of the NetBox server, such as https://netbox.example.com/"},
+		{"netbox with a password in the URL", "{netbox: {url: 'https://me:secret@netbox/'}}", "spec.netbox.url: " + urlAlone},
+		{"netbox with a query", "{netbox: {url: 'https://netbox/?limit=1'}}", "spec.netbox.url: " + urlAlone},
+		{"netbox with an aggregation in another word", "{netbox: {url: 'http://n', aggregation: Default}}", "spec.netbox.aggregation: " + netboxMask},
+		{"netbox in an unknown mode", "{netbox: {url: 'http://n', mode: Prefix}}", `spec.netbox.mode: Unsupported value: "Prefix": supported values: "reserved", "prefix"`},
+		{"netbox without parents", "{netbox: {url: 'http://n', mode: prefix, role: vip}}", "spec.netbox: mode prefix makes addresses in prefixes and IP ranges of NetBox: name at least one in parents"},
+		{"netbox with an empty list of parents", "{netbox: {url: 'http://n', mode: prefix, parents: []}}", "spec.netbox: mode prefix makes addresses in prefixes and IP ranges of NetBox: name at least one in parents"},
+		{
+			"netbox with parents of reserved addresses", "{netbox: {url: 'http://n', mode: reserved, parents: [{prefixID: 1}]}}",
+			"spec.netbox: mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix",
+		},
+		{"netbox with the role of reserved addresses", "{netbox: {url: 'http://n', role: vip}}", "spec.netbox: " + unowned},
+		{"netbox with the tags of reserved addresses", "{netbox: {url: 'http://n', mode: reserved, tags: [a]}}", "spec.netbox: " + unowned},
+		{"a parent of nothing", "{netbox: {url: 'http://n', parents: [{prefixID: 1}, {}]}}", "spec.netbox.parents[1]: " + oneParent},
+		{"two parents in one", "{netbox: {url: 'http://n', parents: [{prefixID: 1, range: {tag: a}}]}}", "spec.netbox.parents[0]: " + oneParent},
+		{"an id of 0", "{netbox: {url: 'http://n', parents: [{prefixID: 0}]}}", "spec.netbox.parents[0].prefixID: spec.netbox.parents[0].prefixID in body should be greater than or equal to 1"},
+		{"a prefix described by nothing", "{netbox: {url: 'http://n', parents: [{prefix: {}}]}}", "spec.netbox.parents[0].prefix: spec.netbox.parents[0].prefix in body should have at least 1 properties"},
+		{"a prefix without its mask", "{netbox: {url: 'http://n', parents: [{prefix: {cidr: 192.0.2.0}}]}}", "spec.netbox.parents[0].prefix.cidr: cidr must be a CIDR such as 192.0.2.0/24 or 2001:db8::/64"},
+		{"the start of a range with a mask", "{netbox: {url: 'http://n', parents: [{range: {start: 192.0.2.0/24}}]}}", "spec.netbox.parents[0].range.start: start must be the first address of the IP range, without a mask, such as 192.0.2.10"},
+		{"a role by its name", "{netbox: {url: 'http://n', parents: [{range: {role: Load Balancer}}]}}", "spec.netbox.parents[0].range.role: this must be the slug that NetBox has for it: letters, digits, '-' and '_'"},
+		{"too many parents", "{netbox: {url: 'http://n', parents: [" + strings.Repeat("{prefixID: 1}, ", 33) + "]}}", "spec.netbox.parents: Too many: 33: must have at most 32 items"},
+		{"half a custom field", "{netbox: {url: 'http://n', field: purelb__claim}}", "spec.netbox.field: field must be the name of a custom field: letters, digits and single underscores"},
+		{"certificates without a Secret", "{netbox: {url: 'https://n', caSecret: {key: ca.crt}}}", "spec.netbox.caSecret: caSecret must name the Secret that has the certificates"},
+		{"a Secret in another namespace", "{netbox: {url: 'https://n', tokenSecret: {name: other/token}}}", "spec.netbox.tokenSecret.name: name must be the name of a Secret: lower-case letters, digits, '-' and '.'"},
+		{"a key with a blank", "{netbox: {url: 'https://n', tokenSecret: {key: user token}}}", "spec.netbox.tokenSecret.key: key must be a key of a Secret: letters, digits, '-', '_' and '.'"},
+		{"netbox announced elsewhere", "{netbox: {url: 'http://n', announce: auto}}", `spec.netbox.announce: Unsupported value: "auto": supported values: "local", "remote"`},
 		{"external without a name", "{external: {provider: '', announce: local}}", "spec.external.provider: provider must name the program that hands out the addresses"},
 		{"external without a place", "{external: {provider: acme}}", "spec.external.announce: Required value"},
 		{"external by a relative path", "{external: {provider: acme, announce: local, socket: ipam.sock}}", "spec.external.socket: socket must be an absolute path, such as /var/run/purelb/ipam.sock"},

@@ -27,6 +27,11 @@ func TestWhatIsRightIsTaken(t *testing.T) {
 		"{remote: {v6pools: [{pool: '2001:db8::/64', subnet: '2001:db8::/64', exclude: ['2001:db8::1', '2001:DB8::100/120', '2001:db8::200-2001:db8::2ff']}]}}",
 		"{remote: {v4pool: POOL}, bgp: {communities: ['0:0', '65535:65535'], largeCommunities: ['0:0:0', '4294967295:1:4294967295'], med: 4294967295, localPreference: 0}}",
 		"{local: {announce: auto, v4pool: POOL}, bgp: {}}",
+		"{netbox: {url: 'http://netbox:8080/api', aggregation: ''}}",
+		"{netbox: {url: 'https://[2001:db8::1]/netbox/', tenant: us, mode: reserved, parents: [], announce: local, field: claim_2, tokenSecret: {}}}",
+		"{netbox: {url: 'https://n', mode: prefix, parents: [{rangeID: 7}, {prefix: {cidr: '2001:DB8::/64'}}, {range: {start: 192.0.2.10, vrf: '65000:1'}}, {range: {vrf: global}}]}}",
+		"{netbox: {url: 'https://n', parents: [{prefix: {site: here}}], tenant: '', status: active, role: vip, tags: [a, b_2], aggregation: /24, caSecret: {name: ca}}}",
+		"{external: {provider: an IPAM of ours, announce: local, socket: /s}}",
 		"agent: {localInterface: 'en(p3|p4)s[0-9]+', interfaces: [eth0.100, 'bond0', 'x,y'], dummyInterface: lb0}",
 		"agent: {localint: '(', extlbint: kube-lb0, sendgarp: true}",
 		"agent: {garpConfig: {initialDelay: 0s, interval: 1m0.5s, count: 1}}",
@@ -59,6 +64,13 @@ func TestTheLargestObjectIsWithinTheServersLimits(t *testing.T) {
 	spaces := strings.Repeat(" ", 47)
 	ranges := strings.Repeat("{pool: '255.255.255.254 "+spaces+"-"+spaces+" 255.255.255.255', subnet: 255.255.255.0/24}, ", 256)
 	if got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+ranges+"], v6pools: ["+ranges+"]}}")); got != "" {
+		t.Error(got)
+	}
+	slug := strings.Repeat("s", 100)
+	parents := strings.Repeat("{prefix: {cidr: '"+address[:60]+"/64', vrf: "+slug+", role: "+slug+", tag: "+slug+", tenant: "+slug+", site: "+slug+"}}, ", 32)
+	tags := strings.Repeat(slug+", ", 32)
+	url := "https://" + strings.Repeat("n", 2000)
+	if got := refusals(t, group(t, "v2", "{netbox: {url: '"+url+"', parents: ["+parents+"], tags: ["+tags+"], role: "+slug+"}}")); got != "" {
 		t.Error(got)
 	}
 	var names []string

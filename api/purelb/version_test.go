@@ -59,9 +59,9 @@ func TestWhatIsLeftOutIsFilledInByTheVersionItWasWrittenIn(t *testing.T) {
 			want: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}, namespaces: [a], namespaceSelector: {}}",
 		},
 		{
-			name: "netbox with a URL only", version: "v1",
+			name: "the defaults of netbox depend on its mode", version: "v1",
 			spec: "{netbox: {url: 'https://netbox.example.com/'}}",
-			want: "{netbox: {url: 'https://netbox.example.com/', tenant: ipam-purelb}}",
+			want: "{netbox: {url: 'https://netbox.example.com/'}}",
 		},
 		{
 			name: "external has a well-known socket", version: "v2",
@@ -109,7 +109,11 @@ var everything = map[string]string{
 			v6pools: [{pool: '2001:db8:1::/120', subnet: '2001:db8:1::/64', aggregation: default}]},
 		bgp: {communities: ['65000:100', '65000:200'], largeCommunities: ['4200000000:1:100'], med: 50, localPreference: 200},
 		namespaceSelector: {}, serviceSelector: {}, priority: 1000000, autoAssign: true}`,
-	"netbox":   "{netbox: {url: 'https://netbox.example.com', tenant: us, aggregation: /32}}",
+	"netbox": `{
+		netbox: {url: 'https://netbox.example.com', mode: prefix, tenant: us, aggregation: /32, announce: local,
+			field: claim, status: dhcp, role: vip, tags: [a, b], tokenSecret: {name: token, key: t}, caSecret: {name: ca, key: c},
+			parents: [{prefixID: 7}, {rangeID: 8}, {prefix: {cidr: 192.0.2.0/24, vrf: v, role: r, tag: t, tenant: u, site: s}},
+				{range: {start: 192.0.2.10, vrf: v, role: r, tag: t, tenant: u}}]}}`,
 	"external": "{external: {provider: acme, socket: /run/acme.sock, announce: local}}",
 	"flat":     "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
 	"agent": `{

@@ -237,6 +237,51 @@ var badGroups = []badGroup{
 	},
 
 	{
+		"NetBox without a host", "netbox-host", "{netbox: {url: 'https://:8080/'}}",
+		`False ParseError: spec.netbox.url: this is not the URL of a NetBox server: write it as https://netbox.example.com/`,
+	},
+	{
+		"NetBox with too high a port", "netbox-port", "{netbox: {url: 'https://netbox:65536/'}}",
+		`False ParseError: spec.netbox.url: the port "65536" is not from 1 to 65535: write it as https://netbox.example.com/`,
+	},
+	{
+		"a parent described by nothing", "netbox-nothing", "{netbox: {url: 'https://netbox/', parents: [{prefix: {vrf: ''}}]}}",
+		`False ParseError: spec.netbox.parents[0].prefix: this describes nothing: give cidr, vrf, role, tag, tenant or site`,
+	},
+	{
+		"a parent with bits after its mask", "netbox-bits", "{netbox: {url: 'https://netbox/', parents: [{prefix: {cidr: 192.0.2.9/24}}]}}",
+		`False ParseError: spec.netbox.parents[0].prefix.cidr: "192.0.2.9/24" has bits after its mask: write 192.0.2.0/24`,
+	},
+	{
+		"a parent twice", "netbox-twice", "{netbox: {url: 'https://netbox/', parents: [{rangeID: 7}, {rangeID: 7}]}}",
+		`False ParseError: spec.netbox.parents[1]: this is there once more above: remove one of them`,
+	},
+	{
+		"a socket that is a folder", "folder", "{external: {provider: acme, announce: local, socket: /run/}}",
+		`False ParseError: spec.external.socket: "/run/" is not the path of a socket: write one from / on, of at most 107 bytes, such as /var/run/purelb/ipam.sock`,
+	},
+	{
+		"a password in the URL of NetBox", "bad", "{netbox: {url: 'https://me:secret@netbox/'}}",
+		`refused: spec.netbox.url: Invalid value: "https://me:secret@netbox/": url must have no user, query or fragment: the token for NetBox is in a Secret, see tokenSecret`,
+	},
+	{
+		"parents in mode reserved", "bad", "{netbox: {url: 'https://netbox/', mode: reserved, parents: [{prefixID: 7}]}}",
+		`refused: spec.netbox: Invalid value: mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix`,
+	},
+	{
+		"mode prefix without parents", "bad", "{netbox: {url: 'https://netbox/', mode: prefix}}",
+		`refused: spec.netbox: Invalid value: mode prefix makes addresses in prefixes and IP ranges of NetBox: name at least one in parents`,
+	},
+	{
+		"the tags of reserved addresses", "bad", "{netbox: {url: 'https://netbox/', tags: [k8s]}}",
+		`refused: spec.netbox: Invalid value: status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents`,
+	},
+	{
+		"two parents in one", "bad", "{netbox: {url: 'https://netbox/', parents: [{prefixID: 7, rangeID: 7}]}}",
+		`refused: spec.netbox.parents[0]: Invalid value: exactly one of prefixID, rangeID, prefix and range must be given`,
+	},
+
+	{
 		"ClusterIPs", "cluster-ips", "{remote: {v4pool: {pool: 10.96.0.0/24, subnet: 10.96.0.0/24}}}",
 		`False ClusterNetwork: "10.96.0.0/24" is inside the Service network 10.96.0.0/16, so no Service can have any of its addresses; choose a range that nothing else uses`,
 	},

@@ -22,6 +22,7 @@ type reading struct {
 func (c *Config) readGroups(groups []v2.ServiceGroup, s scope) {
 	readings := c.readEach(groups, s)
 	admit(readings)
+	warnOfSharing(readings)
 	names := namesOf(readings)
 	var usable, all []ipam.Group
 	var fences []ipam.Boundary

@@ -70,27 +70,44 @@ type SecretKey struct {
 	Namespace, Name, Key string
 }
 
+const (
+	defaultSocket = "/var/run/purelb/ipam.sock"
+	// longestSocket is the longest path that Linux takes for a Unix socket.
+	longestSocket = 107
+)
+
 // external reads a group of an IPAM server.
 func (r *reading) external(spec v2.ExternalSpec) {
-	r.group.Announce = announceOfBackend(spec.Announce)
-	r.group.Backend = spec.Provider
-	r.backend = &Backend{External: &External{Provider: spec.Provider, Socket: cmp.Or(spec.Socket, defaultSocket)}}
+	const field = "spec.external"
+	e := External{Provider: spec.Provider, Socket: cmp.Or(spec.Socket, defaultSocket)}
+	r.group.Announce = r.announceOfBackend(field+".announce", spec.Announce)
+	r.group.Backend = e.Provider
+	r.backend = &Backend{External: &e}
+	if strings.TrimSpace(e.Provider) == "" {
+		r.refuse(ReasonParseError, field+".provider", "nothing is written here: write the name of the program that manages the addresses")
+	}
+	if !strings.HasPrefix(e.Socket, "/") || strings.HasSuffix(e.Socket, "/") || strings.Contains(e.Socket, "\x00") || len(e.Socket) > longestSocket {
+		r.refuse(ReasonParseError, field+".socket", "%s is not the path of a socket: write one from / on, of at most %d bytes, such as %s",
+			addr.Quote(e.Socket), longestSocket, defaultSocket)
+	}
 }
 
-const defaultSocket = "/var/run/purelb/ipam.sock"
-
 // announceOfBackend reads where addresses of a backend are announced.
-func announceOfBackend(text string) ipam.Announce {
-	if text == "local" {
+func (f *findings) announceOfBackend(field, text string) ipam.Announce {
+	switch text {
+	case "local":
 		return ipam.AnnounceLocal
+	case "remote":
+		return ipam.AnnounceRemote
 	}
-	return ipam.AnnounceRemote
+	f.refuse(ReasonParseError, field, "%s is not known: write local or remote", addr.Quote(text))
+	return ""
 }
 
 // masks reads the mask that addresses of a backend have on the dummy interface. A mask up
 // to /32 is for both families, a longer one for IPv6. Without one, each address has the
 // longest.
-func (f *findings) masks(field string, aggregation v2.Aggregation) map[addr.Family]int {
+func (f *findings) masks(field string, aggregation v2.NetboxAggregation) map[addr.Family]int {
 	const least = 8
 	if aggregation == "" || aggregation == "default" {
 		return nil

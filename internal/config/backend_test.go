@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 
 	"purelb.io/purelb/internal/config"
@@ -31,10 +32,35 @@ func TestBackends(t *testing.T) {
 			 backend b http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "b" ` + rest,
 		},
 		{
+			"an IPv6 address, a port and a path",
+			`a: {netbox: {url: "https://[2001:db8::1]:8443/netbox/api"}}`,
+			`group a Remote by NetBox/32/128
+			 backend a https://[2001:db8::1]:8443/netbox/api token {purelb-system netbox-client user-token} reserved tenant "ipam-purelb" ` + rest,
+		},
+		{
 			"the Secret is in the namespace of the group",
 			`team/a: {netbox: {url: "http://netbox/"}}`,
 			`group a Remote by NetBox/32/128
 			 backend team/a http://netbox/ token {team netbox-client user-token} reserved tenant "ipam-purelb" ` + rest,
+		},
+		{
+			"all of NetBox",
+			`a: {netbox: {url: "https://n/", announce: local, tenant: us, field: claim, status: dhcp, role: vip, tags: [k8s, lb], tokenSecret: {name: t, key: k}, caSecret: {name: c}, ` +
+				`parents: [{rangeID: 7}, {prefixID: 8}, {range: {start: "2001:db8::1", vrf: global}}, {prefix: {cidr: 192.0.2.0/24, vrf: blue, role: r, tag: t, tenant: u, site: s}}]}}`,
+			`group a Local by NetBox/32/128
+			 backend a https://n/ token {purelb-system t k} CA {purelb-system c ca.crt}` +
+				` in {Range:true ID:7 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag: Tenant: Site:}` +
+				` in {Range:false ID:8 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag: Tenant: Site:}` +
+				` in {Range:true ID:0 Prefix:invalid Prefix Start:2001:db8::1 VRF:global Role: Tag: Tenant: Site:}` +
+				` in {Range:false ID:0 Prefix:192.0.2.0/24 Start:invalid IP VRF:blue Role:r Tag:t Tenant:u Site:s}` +
+				` tenant "us" field claim status dhcp role "vip" tags ["k8s" "lb"]`,
+		},
+		{
+			"addresses that are made have no tenant by default, and the Secret has its default name",
+			`a: {netbox: {url: "http://netbox/", mode: prefix, tokenSecret: {key: k}, parents: [{prefix: {tag: lb}}]}}`,
+			`group a Remote by NetBox/32/128
+			 backend a http://netbox/ token {purelb-system netbox-client k}` +
+				` in {Range:false ID:0 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag:lb Tenant: Site:} tenant "" ` + rest,
 		},
 		{
 			"IPAM servers, two groups on one socket",
@@ -66,22 +92,97 @@ func TestBackends(t *testing.T) {
 	}
 }
 
+// TestBackendsThatAreWrong writes each group as "a".
 func TestBackendsThatAreWrong(t *testing.T) {
+	const noServer = "spec.netbox.url: this is not the URL of a NetBox server: write it as https://netbox.example.com/"
+	const notAlone = "spec.netbox.url: this has a user, a query or a fragment: remove it; the token for NetBox is in a Secret, see tokenSecret"
+	const noMask = `is not a mask: write one from /8 to /128, or "default" for a route for each address`
+	const noSocket = "is not the path of a socket: write one from / on, of at most 107 bytes, such as /var/run/purelb/ipam.sock"
+	const unowned = "status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents"
+	tests := []struct{ name, spec, want string }{
+		{"no URL", `netbox: {url: ""}`, noServer},
+		{"another scheme", `netbox: {url: "ftp://netbox/"}`, noServer},
+		{"no host", `netbox: {url: "https://:8080/"}`, noServer},
+		{"a URL that cannot be read", `netbox: {url: "https://netbox:port/"}`, noServer},
+		{"a password in the URL", `netbox: {url: "https://me:secret@netbox/"}`, notAlone},
+		{"a query", `netbox: {url: "https://netbox/?a=b"}`, notAlone},
+		{"an empty query", `netbox: {url: "https://netbox/?"}`, notAlone},
+		{"a fragment", `netbox: {url: "https://netbox/#a"}`, notAlone},
+		{"too high a port", `netbox: {url: "https://netbox:65536/"}`, `spec.netbox.url: the port "65536" is not from 1 to 65535: write it as https://netbox.example.com/`},
+		{"a blank", `netbox: {url: "https://net box/"}`, noServer},
+		{"an escape", `netbox: {url: "https://netbox/%zz"}`, noServer},
+		{"no IPv6 address", `netbox: {url: "https://[::1::2]/"}`, noServer},
+		{"the port 0", `netbox: {url: "https://netbox:0/"}`, `spec.netbox.url: the port "0" is not from 1 to 65535: write it as https://netbox.example.com/`},
+
+		{"a mask without its slash", `netbox: {url: "http://n/", aggregation: "32"}`, `spec.netbox.aggregation: "32" ` + noMask},
+		{"a mask that is too short", `netbox: {url: "http://n/", aggregation: /7}`, `spec.netbox.aggregation: "/7" ` + noMask},
+		{"a mask that is too long", `netbox: {url: "http://n/", aggregation: /129}`, `spec.netbox.aggregation: "/129" ` + noMask},
+		{"a mask with a zero in front", `netbox: {url: "http://n/", aggregation: /024}`, `spec.netbox.aggregation: "/024" ` + noMask},
+		{"announced elsewhere", `netbox: {url: "http://n/", announce: auto}`, `spec.netbox.announce: "auto" is not known: write local or remote`},
+		{"half a custom field", `netbox: {url: "http://n/", field: purelb__claim}`, `spec.netbox.field: "purelb__claim" is not the name of a custom field: use letters, digits and single underscores`},
+		{"a custom field of two words", `netbox: {url: "http://n/", field: my claim}`, `spec.netbox.field: "my claim" is not the name of a custom field: use letters, digits and single underscores`},
+		{"certificates without a Secret", `netbox: {url: "https://n/", caSecret: {key: ca.crt}}`, "spec.netbox.caSecret.name: nothing is written here: name the Secret that has the certificates"},
+
+		{"an unknown mode", `netbox: {url: "http://n/", mode: Prefix}`, `spec.netbox.mode: "Prefix" is not known: write prefix or reserved`},
+		{"prefix without parents", `netbox: {url: "http://n/", mode: prefix, role: vip}`, "spec.netbox.parents: nothing is written here, and in mode prefix addresses are made in prefixes and IP ranges of NetBox: name at least one"},
+		{"reserved with parents", `netbox: {url: "http://n/", mode: reserved, parents: [{prefixID: 1}]}`, "spec.netbox.parents: mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix"},
+		{"reserved with a status", `netbox: {url: "http://n/", status: active}`, "spec.netbox: " + unowned},
+		{"reserved with a role", `netbox: {url: "http://n/", mode: reserved, role: vip}`, "spec.netbox: " + unowned},
+		{"reserved with tags", `netbox: {url: "http://n/", tags: [a]}`, "spec.netbox: " + unowned},
+
+		{"a parent of nothing", `netbox: {url: "http://n/", parents: [{prefixID: 1}, {}]}`, "spec.netbox.parents[1]: exactly one of prefixID, rangeID, prefix and range must be given, and 0 are"},
+		{"two parents in one", `netbox: {url: "http://n/", parents: [{prefixID: 1, range: {tag: a}}]}`, "spec.netbox.parents[0]: exactly one of prefixID, rangeID, prefix and range must be given, and 2 are"},
+		{"an id below 1", `netbox: {url: "http://n/", parents: [{rangeID: -1}]}`, "spec.netbox.parents[0]: the id is -1: write the number that NetBox has for it, 1 or more"},
+		{"a prefix described by nothing", `netbox: {url: "http://n/", parents: [{prefix: {vrf: ""}}]}`, "spec.netbox.parents[0].prefix: this describes nothing: give cidr, vrf, role, tag, tenant or site"},
+		{"a range described by nothing", `netbox: {url: "http://n/", parents: [{range: {}}]}`, "spec.netbox.parents[0].range: this describes nothing: give start, vrf, role, tag or tenant"},
+		{"a prefix without mask", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.0}}]}`, `spec.netbox.parents[0].prefix.cidr: "192.0.2.0": the mask is missing; for this one address write 192.0.2.0/32`},
+		{"bits after the mask", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.9/24}}]}`, `spec.netbox.parents[0].prefix.cidr: "192.0.2.9/24" has bits after its mask: write 192.0.2.0/24`},
+		{"a start with a mask", `netbox: {url: "http://n/", parents: [{range: {start: 192.0.2.9/24}}]}`, `spec.netbox.parents[0].range.start: "192.0.2.9/24" is not an IP address: write the first one of the IP range, such as 192.0.2.10`},
+		{"a start with a zone", `netbox: {url: "http://n/", parents: [{range: {start: "fe80::1%eth0"}}]}`, `spec.netbox.parents[0].range.start: "fe80::1%eth0" is not an IP address: write the first one of the IP range, such as 192.0.2.10`},
+		{"a parent twice", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.0/24}}, {rangeID: 1}, {prefix: {cidr: 192.0.2.0/24}}]}`, "spec.netbox.parents[2]: this is there once more above: remove one of them"},
+
+		{"a server without a name", `external: {provider: " ", announce: local}`, "spec.external.provider: nothing is written here: write the name of the program that manages the addresses"},
+		{"a server announced nowhere", `external: {provider: acme}`, `spec.external.announce: "" is not known: write local or remote`},
+		{"a relative path", `external: {provider: acme, announce: local, socket: run/ipam.sock}`, `spec.external.socket: "run/ipam.sock" ` + noSocket},
+		{"a folder", `external: {provider: acme, announce: local, socket: /run/}`, `spec.external.socket: "/run/" ` + noSocket},
+		{"a path that is too long", `external: {provider: acme, announce: local, socket: /` + strings.Repeat("a", 107) + `}`, `spec.external.socket: "/` + strings.Repeat("a", 79) + `"... ` + noSocket},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			same(t, config.For(groups(t, "a: {"+tt.spec+"}"), nil, home), "Refused ParseError a: "+tt.want)
+		})
+	}
+}
+
+// TestWhatTwoGroupsHaveInNetBoxIsWarnedOf: addresses stay unique, but no size is right.
+func TestWhatTwoGroupsHaveInNetBoxIsWarnedOf(t *testing.T) {
+	const too = ` has its addresses from there too, and each of the two counts all of them as its own: give each group a prefix, an IP range or a tenant of its own`
 	tests := []struct{ name, groups, want string }{
 		{
-			"a mask without its slash",
-			`a: {netbox: {url: "http://netbox/", aggregation: "32"}}`,
-			`Refused ParseError a: spec.netbox.aggregation: "32" is not a mask: write one from /8 to /128, or "default" for a route for each address`,
+			"a prefix",
+			`a: {netbox: {url: "https://netbox.example.com/", parents: [{prefixID: 7}]}}
+			 b: {netbox: {url: "https://NetBox.example.com/api", parents: [{prefixID: 8}, {prefixID: 7}]}}`,
+			`Warning Adjusted b: spec.netbox.parents[1]: ServiceGroup "a"` + too,
 		},
 		{
-			"a mask that is too short",
-			`a: {netbox: {url: "http://netbox/", aggregation: /7}}`,
-			`Refused ParseError a: spec.netbox.aggregation: "/7" is not a mask: write one from /8 to /128, or "default" for a route for each address`,
+			"the reserved addresses of a tenant",
+			`a: {netbox: {url: "https://n"}}
+			 b: {netbox: {url: "https://n/", tenant: ipam-purelb}}`,
+			`Warning Adjusted b: spec.netbox.tenant: ServiceGroup "a"` + too,
+		},
+		{
+			"not a prefix and a range of one id, another tenant, another server",
+			`a: {netbox: {url: "https://n/", parents: [{prefixID: 7}]}}
+			 b: {netbox: {url: "https://n/", parents: [{rangeID: 7}]}}
+			 c: {netbox: {url: "https://m/", parents: [{prefixID: 7}]}}
+			 d: {netbox: {url: "https://n/"}}
+			 e: {netbox: {url: "https://n/", tenant: e}}`,
+			``,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(groups(t, tt.groups), nil, home), tt.want)
+			same(t, config.Config{Problems: config.For(groups(t, tt.groups), nil, home).Problems}, tt.want)
 		})
 	}
 }

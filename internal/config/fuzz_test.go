@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
 )
 
@@ -39,6 +40,16 @@ func FuzzFor(f *testing.F) {
 			{ObjectMeta: meta(1, "parted"), Spec: v2.ServiceGroupSpec{
 				Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pools: []v2.AddressPool{range2}, V6Pools: []v2.AddressPool{range2}}}, Boundary: boundary,
 			}},
+			{ObjectMeta: meta(1, "netbox"), Spec: v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{
+				URL: name, Mode: dummy, Announce: expression, Tenant: name, Field: dummy, Aggregation: v2.NetboxAggregation(aggregation),
+				Parents: []v2.NetboxParent{
+					{PrefixID: int64(seconds)}, {Prefix: &v2.NetboxPrefix{CIDR: subnet, Site: v2.NetboxSlug(name)}}, {Range: &v2.NetboxRange{Start: pool}},
+				},
+			}}},
+			{ObjectMeta: meta(1, "ranges"), Spec: v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{
+				URL: "https://" + name, Aggregation: v2.NetboxAggregation(aggregation), Parents: []v2.NetboxParent{{Range: &v2.NetboxRange{Start: pool}}},
+			}}},
+			{ObjectMeta: meta(1, "external"), Spec: v2.ServiceGroupSpec{External: &v2.ExternalSpec{Provider: name, Socket: "/" + dummy, Announce: "local"}}},
 			{ObjectMeta: meta(2, "flat"), Spec: v2.ServiceGroupSpec{FlatForm: v2.FlatForm{Name: name, Single: single}}},
 		}
 		agents := []v2.LBNodeAgent{{ObjectMeta: meta(0, "agent"), Spec: v2.LBNodeAgentSpec{Local: &v2.InterfaceSpec{
@@ -55,6 +66,7 @@ func FuzzFor(f *testing.F) {
 		}})
 		c := config.For(groups, agents, home)
 		checkGroups(t, c, len(groups))
+		checkBackends(t, c)
 		if len(c.Groups.Enforced) != 1 || c.Groups.Enforced[0].Namespaces[0] != dummy {
 			t.Errorf("the fence is down: %v", c.Groups.Enforced)
 		}
@@ -91,6 +103,27 @@ func checkGroups(t *testing.T, c config.Config, written int) {
 			}
 			if found, _, ok := c.Groups.GroupOf(p.Range.To); !ok || found.Name != g.Name {
 				t.Errorf("%s of %s is found in %q", p.Range.To, g.Name, found.Name)
+			}
+		}
+	}
+}
+
+func checkBackends(t *testing.T, c config.Config) {
+	byRef := map[string]config.Backend{}
+	for _, b := range c.Backends {
+		byRef[b.Group] = b
+		if n := b.NetBox; n != nil && (n.Token.Name == "" || n.Field == "" || n.Reserved != (len(n.Parents) == 0)) {
+			t.Errorf("cannot work: %+v", *n)
+		}
+	}
+	for _, g := range c.Groups.Usable {
+		b, ok := byRef[g.Ref()]
+		if ok != (g.Backend != "") || ok && (len(g.Pools) > 0 || (b.NetBox == nil) == (b.External == nil)) {
+			t.Errorf("group %s of %q with %d pools has the backend %+v", g.Ref(), g.Backend, len(g.Pools), b)
+		}
+		for _, f := range []addr.Family{addr.V4, addr.V6} {
+			if m := g.Mask(f); m < 8 || m > f.Bits() {
+				t.Errorf("group %s has the mask /%d for %s", g.Ref(), m, f)
 			}
 		}
 	}

@@ -2,9 +2,15 @@ package config
 
 import (
 	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/addr"
 )
 
 const (
@@ -14,24 +20,194 @@ const (
 	defaultField = "purelb_claim"
 	// defaultStatus is that of addresses which are made.
 	defaultStatus = "active"
+	// modePrefix and modeReserved are the values of spec.netbox.mode.
+	modePrefix, modeReserved = "prefix", "reserved"
 )
-
-// defaultToken is where earlier versions had the API token.
-var defaultToken = SecretKey{Name: "netbox-client", Key: "user-token"}
 
 // netbox reads a group of a NetBox server.
 func (r *reading) netbox(spec v2.NetboxSpec) {
-	r.group.Announce = ipam.AnnounceRemote
+	const field = "spec.netbox"
+	r.group.Announce = r.announceOfBackend(field+".announce", cmp.Or(spec.Announce, "remote"))
 	r.group.Backend = "NetBox"
-	r.group.Masks = r.masks("spec.netbox.aggregation", spec.Aggregation)
-	token := defaultToken
-	token.Namespace = r.sg.Namespace
-	r.backend = &Backend{NetBox: &NetBox{
-		URL:      spec.URL,
-		Token:    token,
-		Reserved: true,
-		Tenant:   cmp.Or(spec.Tenant, defaultTenant),
-		Field:    defaultField,
-		Status:   defaultStatus,
-	}}
+	r.group.Masks = r.masks(field+".aggregation", spec.Aggregation)
+	r.url(field+".url", spec.URL)
+	n := NetBox{
+		URL: spec.URL,
+		// The Secret and its key are those of earlier versions.
+		Token:    r.secret(spec.TokenSecret, "netbox-client", "user-token"),
+		CA:       r.secret(spec.CASecret, "", "ca.crt"),
+		Reserved: spec.Mode == modeReserved || spec.Mode == "" && len(spec.Parents) == 0,
+		Parents:  r.parents(field+".parents", spec.Parents),
+		Tenant:   spec.Tenant,
+		Field:    cmp.Or(spec.Field, defaultField),
+		Status:   cmp.Or(string(spec.Status), defaultStatus),
+		Role:     string(spec.Role),
+	}
+	for _, tag := range spec.Tags {
+		n.Tags = append(n.Tags, string(tag))
+	}
+	if n.Reserved {
+		n.Tenant = cmp.Or(n.Tenant, defaultTenant)
+	}
+	r.mode(field, spec)
+	r.customField(field+".field", n.Field)
+	if spec.CASecret != nil && n.CA.Name == "" {
+		r.refuse(ReasonParseError, field+".caSecret.name", "nothing is written here: name the Secret that has the certificates")
+	}
+	r.backend = &Backend{NetBox: &n}
+}
+
+// mode refuses a mode that is not known or that the other fields contradict.
+func (f *findings) mode(field string, spec v2.NetboxSpec) {
+	switch given := len(spec.Parents) > 0; {
+	case !slices.Contains([]string{"", modePrefix, modeReserved}, spec.Mode):
+		f.refuse(ReasonParseError, field+".mode", "%s is not known: write prefix or reserved", addr.Quote(spec.Mode))
+	case spec.Mode == modePrefix && !given:
+		f.refuse(ReasonParseError, field+".parents", "nothing is written here, and in mode prefix addresses are made in prefixes and IP ranges of NetBox: name at least one")
+	case spec.Mode == modeReserved && given:
+		f.refuse(ReasonParseError, field+".parents", "mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix")
+	case !given && (spec.Status != "" || spec.Role != "" || len(spec.Tags) > 0):
+		f.refuse(ReasonParseError, field, "status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents")
+	}
+}
+
+// serverURL is the URL of a server. Its groups are an IPv6 address and a port, if there are
+// any. A path is plain ASCII without escapes.
+var serverURL = regexp.MustCompile(`^https?://(?:[0-9A-Za-z._-]+|\[([0-9A-Fa-f:.]+)\])(?::([0-9]+))?(?:/[!$&-~]*)?$`)
+
+// url refuses what is not the URL of a server. It does not quote the URL, which may hold a
+// password.
+func (f *findings) url(field, text string) {
+	parts := serverURL.FindStringSubmatch(text)
+	const cure = "write it as https://netbox.example.com/"
+	switch {
+	case strings.ContainsAny(text, "@?#"):
+		f.refuse(ReasonParseError, field, "this has a user, a query or a fragment: remove it; the token for NetBox is in a Secret, see tokenSecret")
+	case parts == nil || parts[1] != "" && !isIPv6(parts[1]):
+		f.refuse(ReasonParseError, field, "this is not the URL of a NetBox server: %s", cure)
+	case parts[2] != "" && !isPort(parts[2]):
+		f.refuse(ReasonParseError, field, "the port %s is not from 1 to 65535: %s", addr.Quote(parts[2]), cure)
+	}
+}
+
+func isIPv6(text string) bool {
+	ip, err := netip.ParseAddr(text)
+	return err == nil && ip.Is6()
+}
+
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
+}
+
+// customField refuses what is not the name of a custom field of NetBox.
+func (f *findings) customField(field, name string) {
+	for _, word := range strings.Split(name, "_") {
+		if word == "" || strings.ContainsFunc(word, notAlphanumeric) {
+			f.refuse(ReasonParseError, field, "%s is not the name of a custom field: use letters, digits and single underscores", addr.Quote(name))
+			return
+		}
+	}
+}
+
+func notAlphanumeric(r rune) bool {
+	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+}
+
+// secret reads where a value of a Secret is: in the namespace of the group.
+func (r *reading) secret(written *v2.SecretKey, name, key string) SecretKey {
+	if written != nil {
+		name, key = cmp.Or(written.Name, name), cmp.Or(written.Key, key)
+	}
+	if name == "" {
+		return SecretKey{}
+	}
+	return SecretKey{Namespace: r.sg.Namespace, Name: name, Key: key}
+}
+
+// parents reads prefixes and IP ranges of NetBox.
+func (f *findings) parents(field string, written []v2.NetboxParent) []NetBoxParent {
+	var parents []NetBoxParent
+	for i, w := range written {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		p, ok := f.parent(at, w)
+		if !ok {
+			continue
+		}
+		if before := slices.Index(parents, p); before >= 0 {
+			f.refuse(ReasonParseError, at, "this is there once more above: remove one of them")
+			continue
+		}
+		parents = append(parents, p)
+	}
+	return parents
+}
+
+// parent reads one of them.
+func (f *findings) parent(field string, w v2.NetboxParent) (p NetBoxParent, ok bool) {
+	given := 0
+	for _, so := range []bool{w.PrefixID != 0, w.RangeID != 0, w.Prefix != nil, w.Range != nil} {
+		if so {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		f.refuse(ReasonParseError, field, "exactly one of prefixID, rangeID, prefix and range must be given, and %d are", given)
+		return p, false
+	case w.PrefixID < 0 || w.RangeID < 0:
+		f.refuse(ReasonParseError, field, "the id is %d: write the number that NetBox has for it, 1 or more", min(w.PrefixID, w.RangeID))
+		return p, false
+	case w.Prefix != nil:
+		return f.prefix(field+".prefix", *w.Prefix)
+	case w.Range != nil:
+		return f.iprange(field+".range", *w.Range)
+	}
+	return NetBoxParent{Range: w.RangeID != 0, ID: w.PrefixID + w.RangeID}, true
+}
+
+// prefix reads the description of a prefix.
+func (f *findings) prefix(field string, w v2.NetboxPrefix) (p NetBoxParent, ok bool) {
+	p = described(w.NetboxTraits)
+	p.Site = string(w.Site)
+	if w.CIDR != "" {
+		prefix, err := addr.ParseCIDR(w.CIDR)
+		switch {
+		case err != nil:
+			f.refuse(ReasonParseError, field+".cidr", "%s", err)
+			return p, false
+		case prefix != prefix.Masked():
+			f.refuse(ReasonParseError, field+".cidr", "%s has bits after its mask: write %s", addr.Quote(w.CIDR), prefix.Masked())
+			return p, false
+		}
+		p.Prefix = prefix
+	}
+	if p == (NetBoxParent{}) {
+		f.refuse(ReasonParseError, field, "this describes nothing: give cidr, vrf, role, tag, tenant or site")
+		return p, false
+	}
+	return p, true
+}
+
+// iprange reads the description of an IP range.
+func (f *findings) iprange(field string, w v2.NetboxRange) (p NetBoxParent, ok bool) {
+	p = described(w.NetboxTraits)
+	if w.Start != "" {
+		start, err := netip.ParseAddr(w.Start)
+		if err != nil || start.Zone() != "" || start.Is4In6() {
+			f.refuse(ReasonParseError, field+".start", "%s is not an IP address: write the first one of the IP range, such as 192.0.2.10", addr.Quote(w.Start))
+			return p, false
+		}
+		p.Start = start
+	}
+	if p == (NetBoxParent{}) {
+		f.refuse(ReasonParseError, field, "this describes nothing: give start, vrf, role, tag or tenant")
+		return p, false
+	}
+	p.Range = true
+	return p, true
+}
+
+func described(by v2.NetboxTraits) NetBoxParent {
+	return NetBoxParent{VRF: by.VRF, Role: string(by.Role), Tag: string(by.Tag), Tenant: string(by.Tenant)}
 }

@@ -161,7 +161,7 @@ func (in *ServiceGroupSpec) DeepCopyInto(out *ServiceGroupSpec) {
 	if in.Netbox != nil {
 		in, out := &in.Netbox, &out.Netbox
 		*out = new(v2.NetboxSpec)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.External != nil {
 		in, out := &in.External, &out.External

@@ -72,14 +72,12 @@ type ServiceGroupSpec struct {
 	// +optional
 	Remote *RemoteSpec `json:"remote,omitempty"`
 
-	// netbox is for addresses that a NetBox server hands out. Not in effect in
-	// this version: such a group is shown as not accepted.
+	// netbox is for addresses that a NetBox server manages.
 	// +optional
 	Netbox *NetboxSpec `json:"netbox,omitempty"`
 
-	// external is for addresses that a program beside the allocator hands out,
-	// by gRPC. Not in effect in this version: such a group is shown as not
-	// accepted.
+	// external is for addresses that another program manages: an IPAM server,
+	// which the allocator asks by gRPC.
 	// +optional
 	External *ExternalSpec `json:"external,omitempty"`
 

@@ -22,7 +22,7 @@ const (
 type ServiceGroupStatus struct {
 	// conditions hold the type Accepted: True when addresses are allocated from
 	// this group; otherwise its reason is one of ParseError, Overlaps,
-	// Duplicate, OutOfScope and NotSupported. Services keep the addresses that
+	// ClusterNetwork, Duplicate and OutOfScope. Services keep the addresses that
 	// they have in either case. IPv4Exhausted and IPv6Exhausted, of the families
 	// that the group has, are True when no address of the family is free.
 	// +listType=map
