@@ -30,7 +30,7 @@ type Service struct {
 func readService(svc *corev1.Service) *Service {
 	s, ours := announce.Read(svc)
 	s.Key = svc.Namespace + "/" + svc.Name
-	s.PoolType = unique.Make(s.PoolType).Value()
+	s.PoolType, s.From = unique.Make(s.PoolType).Value(), unique.Make(s.From).Value()
 	return &Service{
 		Service: s, ours: ours, UID: svc.UID, Version: svc.ResourceVersion,
 		announcing4: svc.Annotations[service.AnnotationAnnouncingIPv4],

@@ -110,6 +110,9 @@ func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
 	if group, pool, ok := d.Config.Groups.GroupOf(ip); ok {
 		return pool.Prefix(ip), group.Announce != ipam.AnnounceLocal
 	}
+	if prefix, remote, ok := d.backendPrefix(ip); ok {
+		return prefix, remote
+	}
 	for _, a := range d.ours[ip] {
 		if onDummy(a, d.Agent) {
 			return a.Prefix, true
@@ -117,6 +120,25 @@ func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
 	}
 	remote := slices.ContainsFunc(d.holders[ip], func(s Service) bool { return s.PoolType == service.PoolRemote })
 	return netip.PrefixFrom(ip, ip.BitLen()), remote
+}
+
+// backendPrefix is remotePrefix for an address of a backend, which no pool contains: the
+// Services that have ip say which groups gave them their addresses. If that leaves several
+// groups, ip has the longest of their masks, and every node announces it only if all of
+// them are remote.
+func (d *decider) backendPrefix(ip netip.Addr) (prefix netip.Prefix, remote, ok bool) {
+	bits, remote := 0, true
+	for _, svc := range d.holders[ip] {
+		for name := range strings.SplitSeq(svc.From, ",") {
+			group, ok := d.Config.Groups.Group(strings.TrimSpace(name))
+			if !ok || group.Backend == "" {
+				continue
+			}
+			bits = max(bits, group.Mask(addr.FamilyOf(ip)))
+			remote = remote && group.Announce != ipam.AnnounceLocal
+		}
+	}
+	return netip.PrefixFrom(ip, bits), remote, bits > 0
 }
 
 // narrowed says whether ip is announced only where its Service has an endpoint.

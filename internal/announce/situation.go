@@ -17,8 +17,9 @@ type Service struct {
 	Addresses []netip.Addr
 	// Slots say who announces the local ones.
 	Slots []service.Slot
-	// PoolType is what the addresses were when they were allocated.
-	PoolType string
+	// PoolType is what the addresses were when they were allocated, and From are the
+	// groups that gave them, separated by commas.
+	PoolType, From string
 	// LocalPolicy says that only nodes with a ready endpoint take traffic.
 	LocalPolicy bool
 	// AllowLocal keeps LocalPolicy for local addresses: only nodes with a
@@ -56,6 +57,7 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 		Slots: append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
 			service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...),
 		PoolType:    svc.Annotations[service.AnnotationPoolType],
+		From:        svc.Annotations[service.AnnotationAllocatedFrom],
 		LocalPolicy: service.LocalPolicy(svc),
 		AllowLocal:  allowLocal,
 		Selector:    service.Selector(svc),
