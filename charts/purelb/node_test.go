@@ -292,7 +292,7 @@ func TestATokenOfOneNodeIsNoHarmToOthers(t *testing.T) {
 
 // The allocator can make what it has to make, and nothing that Kubernetes would write
 // a token into.
-func TestTheAllocatorMakesItsOwnSecretAndLeaseOnly(t *testing.T) {
+func TestTheAllocatorHasItsOwnSecretsAndLeaseOnly(t *testing.T) {
 	server := apitest.Start(t)
 	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--kubeconfig", server.Kubeconfig); err != nil {
 		t.Fatal(err)
@@ -316,6 +316,18 @@ func TestTheAllocatorMakesItsOwnSecretAndLeaseOnly(t *testing.T) {
 		a.body = strings.ReplaceAll(a.body, "VERSION", "")
 		if code, text := allocator.do(t, a, ""); code >= 300 {
 			t.Errorf("%s: %d %s", a.name, code, text)
+		}
+	}
+	for _, read := range []struct {
+		name, path string
+		code       int
+	}{
+		{"the Secret for NetBox, which is not there", "/secrets/netbox-client", http.StatusNotFound},
+		{"another Secret", "/secrets/other", http.StatusForbidden},
+		{"all Secrets", "/secrets", http.StatusForbidden},
+	} {
+		if code, text := allocator.do(t, attempt{method: "GET", path: system + read.path}, ""); code != read.code {
+			t.Errorf("it reads %s: %d %s", read.name, code, text)
 		}
 	}
 }

@@ -139,6 +139,9 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"secrets [purelb-gossip]: get",
 			"secrets: create",
 		}},
+		{"Role purelb:allocator:netbox", []string{
+			"secrets [netbox-client]: get",
+		}},
 		{"ClusterRole purelb:lbnodeagent", []string{
 			"endpointslices.discovery.k8s.io: get list watch",
 			"events: create patch",
@@ -276,6 +279,52 @@ gobgp:
 			checked := strings.TrimSuffix(tt.want, " list watch")
 			if all := rights(t, mustRender(t, tt.values)["Role purelb:allocator:bgp"]); tt.want != "" && !slices.Contains(all, checked) {
 				t.Errorf("the allocator, which checks them, may %q", all)
+			}
+		})
+	}
+}
+
+// TestTheAllocatorReadsNamedSecretsForNetBoxOnly lists each namespace with the right in it.
+func TestTheAllocatorReadsNamedSecretsForNetBoxOnly(t *testing.T) {
+	const group = "serviceGroup: {create: true, spec: {netbox: {url: 'https://n/', tokenSecret: {name: token}, caSecret: {name: ca}}}}"
+	for _, tt := range []struct {
+		name, values string
+		want         []string
+	}{
+		{"that of earlier versions", "", []string{"purelb-system [secrets [netbox-client]: get]"}},
+		{"others", "allocator: {netbox: {secrets: [b, a, b]}}", []string{"purelb-system [secrets [a b]: get]"}},
+		{"those that the group of the values names", group, []string{"purelb-system [secrets [ca netbox-client token]: get]"}},
+		{"none", "allocator: {netbox: {secrets: []}}", nil},
+		{"in all namespaces that count", "configNamespaces: [team, purelb-system]", []string{"purelb-system [secrets [netbox-client]: get]", "team [secrets [netbox-client]: get]"}},
+		{"not in every namespace of the cluster", `configNamespaces: ["*"]`, []string{"purelb-system [secrets [netbox-client]: get]"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--values", file(t, tt.values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects, err := apitest.Parse([]byte(out))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			bindings := 0
+			for _, o := range objects {
+				switch {
+				case o.GetName() != "purelb:allocator:netbox":
+				case o.GetKind() == "Role":
+					got = append(got, fmt.Sprint(o.GetNamespace(), " ", rights(t, o)))
+				default:
+					bindings++
+					b := typed[rbacv1.RoleBinding](t, o)
+					if want := (rbacv1.Subject{Kind: "ServiceAccount", Name: "allocator", Namespace: "purelb-system"}); b.RoleRef.Name != o.GetName() || !slices.Contains(b.Subjects, want) {
+						t.Errorf("%s in %s binds %v to %v", o.GetKind(), o.GetNamespace(), b.RoleRef, b.Subjects)
+					}
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tt.want, got); diff != "" || bindings != len(got) {
+				t.Errorf("%d bindings; roles (-want +got):\n%s", bindings, diff)
 			}
 		})
 	}

@@ -199,6 +199,7 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 		{"an IPAM server without an image", "allocator: {ipam: {containers: [{name: ipam}]}}", "missing property 'image'"},
 		{"an IPAM server with the name of the allocator", "allocator: {ipam: {containers: [{name: allocator, image: x}]}}", "at '/allocator/ipam/containers/0/name'"},
 		{"a volume with the name of the sockets", "allocator: {ipam: {volumes: [{name: ipam-socket}]}}", "at '/allocator/ipam/volumes/0/name'"},
+		{"a name that no Secret has", "allocator: {netbox: {secrets: [other/token]}}", "at '/allocator/netbox/secrets/0'"},
 		{"a log level that there is not", "logLevel: verbose", "at '/logLevel': value must be one of 'info', 'debug'"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -245,8 +246,8 @@ func TestTheTolerationsOfTheAllocatorCanBeThoseOfKubernetes(t *testing.T) {
 	}
 }
 
-func TestWithoutGossipAndBGPNobodyHasASecret(t *testing.T) {
-	without(t, "gossip: {enabled: false}\ngobgp: {enabled: false}", "GOSSIP", "secrets", "gossip")
+func TestWithoutGossipBGPAndNetBoxNobodyHasASecret(t *testing.T) {
+	without(t, "gossip: {enabled: false}\ngobgp: {enabled: false}\nallocator: {netbox: {secrets: []}}", "GOSSIP", "secrets", "gossip")
 }
 
 func TestWithoutBGPNothingIsLeftOfIt(t *testing.T) {

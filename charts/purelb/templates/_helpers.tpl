@@ -89,6 +89,22 @@ readinessProbe:
 {{- $names | uniq | sortAlpha | toJson -}}
 {{- end }}
 
+{{/* The Secrets for NetBox, as a JSON array: those of allocator.netbox.secrets, and those
+     that serviceGroup.spec names. */}}
+{{- define "purelb.netboxSecrets" -}}
+{{- $names := .Values.allocator.netbox.secrets -}}
+{{- with .Values.serviceGroup -}}
+{{- if .create -}}
+{{- range list "tokenSecret" "caSecret" -}}
+{{- with dig "netbox" . "name" "" ($.Values.serviceGroup.spec | default dict) -}}
+{{- $names = append $names . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $names | uniq | sortAlpha | toJson -}}
+{{- end }}
+
 {{/* What all programs are told of where their configuration is. */}}
 {{- define "purelb.configNamespaces" -}}
 {{- with .Values.configNamespaces -}}
