@@ -75,7 +75,7 @@ func (s *Server) etcd(what string, argument any) error {
 	if err != nil {
 		return err
 	}
-	response, err := http.Post(s.env.ControlPlane.Etcd.URL.JoinPath("v3/kv", what).String(), "application/json", bytes.NewReader(body))
+	response, err := http.Post(s.plane.Etcd.URL.JoinPath("v3/kv", what).String(), "application/json", bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("etcd: %s: %w", what, err)
 	}

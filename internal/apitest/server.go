@@ -1,12 +1,17 @@
 package apitest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -18,13 +23,22 @@ type Server struct {
 	// Kubeconfig is the path of a file that says the same to kubectl.
 	Kubeconfig string
 
-	env *envtest.Environment
-	dir string
+	plane *envtest.ControlPlane
+	dir   string
 }
 
 // serviceNetworks are the ClusterIPs, one range per family, IPv4 first: what a
 // Service without ipFamilies gets.
 const serviceNetworks = "10.96.0.0/16,fd00:10:96::/112"
+
+// patience is how long each step of the start and of the end may take: the machine
+// may be slow, and busy with other tests. The API server alone gives connections
+// that do not end a minute.
+const patience = 3 * time.Minute
+
+// tries is how often the programs are started. Each try has its own ports: one that
+// was free when it was chosen may be in use when the program listens on it.
+const tries = 3
 
 func start() (*Server, error) {
 	crds, err := findCRDs()
@@ -47,46 +61,82 @@ func (s *Server) start(crds string) error {
 	if err := installPrograms(bin); err != nil {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(s.dir, "certs"), 0o700); err != nil {
-		return err
-	}
-	s.env = environment(s.dir, bin, crds)
-	cfg, err := s.env.Start()
-	if err != nil {
+	if err := s.startPlane(bin); err != nil {
 		return fmt.Errorf("start etcd and kube-apiserver: %w", err)
 	}
-	cfg.QPS = -1
-	s.Config = cfg
+	admin, err := s.plane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, &rest.Config{QPS: -1})
+	if err != nil {
+		return fmt.Errorf("make an administrator: %w", err)
+	}
+	s.Config = admin.Config()
+	text, err := admin.KubeConfig()
+	if err != nil {
+		return fmt.Errorf("make an administrator: %w", err)
+	}
 	s.Kubeconfig = filepath.Join(s.dir, "kubeconfig")
-	return os.WriteFile(s.Kubeconfig, s.env.KubeConfig, 0o600)
+	if err := os.WriteFile(s.Kubeconfig, text, 0o600); err != nil {
+		return err
+	}
+	if err := awaitDefaults(s.Config); err != nil {
+		return fmt.Errorf("wait for the Service default/kubernetes: %w", err)
+	}
+	_, err = envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{crds}, ErrorIfPathMissing: true, MaxTime: patience})
+	return err
 }
 
-// environment is the control plane, with everything that it writes under dir.
-func environment(dir, bin, crds string) *envtest.Environment {
-	env := &envtest.Environment{
-		BinaryAssetsDirectory:    bin,
-		CRDDirectoryPaths:        []string{crds},
-		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: time.Minute,
-		ControlPlaneStopTimeout:  time.Minute,
+// startPlane starts the programs.
+func (s *Server) startPlane(bin string) error {
+	var errs []error
+	for i := range tries {
+		dir := filepath.Join(s.dir, strconv.Itoa(i))
+		certs := filepath.Join(dir, "certs")
+		if err := os.MkdirAll(certs, 0o700); err != nil {
+			return err
+		}
+		plane := controlPlane(bin, filepath.Join(dir, "etcd"), certs)
+		err := plane.Start()
+		if err == nil {
+			s.plane = plane
+			return nil
+		}
+		errs = append(errs, err, plane.Stop())
 	}
-	cp := &env.ControlPlane
-	cp.Etcd = &envtest.Etcd{
-		Path:    filepath.Join(bin, "etcd"),
-		DataDir: filepath.Join(dir, "etcd"),
+	return errors.Join(errs...)
+}
+
+// controlPlane is an etcd and an API server that keep their files in these folders.
+func controlPlane(bin, data, certs string) *envtest.ControlPlane {
+	plane := &envtest.ControlPlane{
+		Etcd: &envtest.Etcd{Path: filepath.Join(bin, "etcd"), DataDir: data, StartTimeout: patience, StopTimeout: patience},
 	}
-	server := cp.GetAPIServer()
+	server := plane.GetAPIServer()
 	server.Path = filepath.Join(bin, "kube-apiserver")
-	server.CertDir = filepath.Join(dir, "certs")
+	server.CertDir = certs
+	server.StartTimeout, server.StopTimeout = patience, patience
 	server.Configure().Set("service-cluster-ip-range", serviceNetworks)
-	return env
+	return plane
+}
+
+// awaitDefaults returns when the API server has made the namespace default and the
+// Service kubernetes in it, which it does in its own time. From then on it has
+// cluster addresses to give.
+func awaitDefaults(config *rest.Config) error {
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	there := func(ctx context.Context) (bool, error) {
+		_, err := clients.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+		return err == nil, nil
+	}
+	return wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, patience, true, there)
 }
 
 // Stop ends the server and removes its files.
 func (s *Server) Stop() error {
 	var err error
-	if s.env != nil {
-		err = s.env.Stop()
+	if s.plane != nil {
+		err = s.plane.Stop()
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
