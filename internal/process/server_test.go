@@ -8,15 +8,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 )
 
-// listen returns a listener at a free port.
+// listen returns a listener at an address of this process alone, so that the port
+// stays free for the test when the listener is closed.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	pid := os.Getpid()
+	own := netip.AddrFrom4([4]byte{127, byte(1 + pid>>16%250), byte(pid >> 8), byte(pid)})
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", netip.AddrPortFrom(own, 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
