@@ -213,7 +213,7 @@ func TestALeaseThatIsKeptSlowlySaysSo(t *testing.T) {
 
 func TestALeaseThatWasTakenAwayForGoodIsNotWrittenAgain(t *testing.T) {
 	client := api(t)
-	l, _ := start(t, client, "node-a", 2*time.Second)
+	l, _ := start(t, client, "node-a", 10*time.Second)
 	l.Publish(record("192.0.2.0/24"))
 	await(t, l, "node-a is known", members("node-a"))
 	if err := l.Delete(t.Context()); err != nil {
