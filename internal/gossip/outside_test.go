@@ -149,6 +149,30 @@ func TestWhatNobodyUnderstandsHarmsNobody(t *testing.T) {
 	})
 }
 
+func TestAFloodOfNonsenseCostsNobodyALife(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.pass(5 * time.Second)
+		victim, sender := c.agents[0], c.agents[1]
+		junk := make([]byte, wordSize)
+		junk[0] = wordVersion
+		const packets, burst = 60_000, 300
+		for range packets / burst {
+			for range burst {
+				victim.port.deliver(junk, sender.port)
+			}
+			c.pass(10 * time.Millisecond) // 30,000 packets in a second
+		}
+		c.pass(5 * time.Second)
+		if n := victim.Health().BadKey; n != packets {
+			t.Errorf("%d of %d packets were looked at", n, packets)
+		}
+		if n := c.wronged(); n > 0 {
+			t.Errorf("seen dead %d times", n)
+		}
+		c.expect("after the flood", "node-000 alive, node-001 alive, node-002 alive")
+	})
+}
+
 func TestAMemberThatSpeaksAnotherLanguageLivesAllTheSame(t *testing.T) {
 	inCluster(t, 2, func(c *cluster) {
 		later := c.start("node-002", 2, nil)
