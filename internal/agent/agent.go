@@ -20,6 +20,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/netip"
@@ -71,7 +72,7 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options are what an Agent needs. All but Departures and State are required.
+// Options are what an Agent needs. All but Departures, Handover and State are required.
 type Options struct {
 	// Node is the name of this node, Namespace the one that PureLB is
 	// installed in.
@@ -87,9 +88,12 @@ type Options struct {
 	// Departures tells what the end of the process means. Without it, it means
 	// nothing to the addresses.
 	Departures Departures
-	Events     Events
-	Metrics    *Metrics
-	Log        *slog.Logger
+	// Handover is how long to wait for another node to take an address that
+	// this one is to give up. Without it, it is announce.HandoverLimit.
+	Handover time.Duration
+	Events   Events
+	Metrics  *Metrics
+	Log      *slog.Logger
 	// State are more parts of what /state shows, by name. They are called from
 	// elsewhere.
 	State map[string]func() any
@@ -126,10 +130,12 @@ type Agent struct {
 
 // New returns an Agent that does nothing before Run.
 func New(opt Options) *Agent {
+	opt.Handover = cmp.Or(opt.Handover, announce.HandoverLimit)
 	return &Agent{
 		Options:   opt,
 		losses:    losses{},
-		takeovers: announce.Takeovers{Self: opt.Node},
+		takeovers: announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
+		handovers: announce.Handovers{Limit: opt.Handover},
 		conflicts: conflicts{},
 		claims:    claims{},
 		reclaims:  reclaims{},

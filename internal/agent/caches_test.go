@@ -89,6 +89,16 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, caches.Run)
+	services := c.core.CoreV1().Services(c.namespace)
+	create := func(name string) {
+		svc := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		if _, err := services.Create(t.Context(), svc, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ours := func(name string) func() string {
 		return func() string {
 			o, there, err := caches.services.GetByKey(c.namespace + "/" + name)
@@ -100,21 +110,15 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 	}
 	c.serve("web", nil, "192.0.2.9")
 	eventuallyIs(t, "a Service with an address", "true", ours("web"))
+	// One is kept first, and then a signal. When the next is kept, all signals of
+	// those before it have been given.
+	create("first")
+	eventuallyIs(t, "one without an address", "false", ours("first"))
 	eventuallyIs(t, "everything", "true <nil>", func() string {
 		_, complete, err := caches.Read(t.Context())
 		return fmt.Sprint(complete, err)
 	})
 	ebb(t, caches.Changed())
-	services := c.core.CoreV1().Services(c.namespace)
-	create := func(name string) {
-		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
-		}
-		if _, err := services.Create(t.Context(), svc, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	create("pending")
 	c.patch("pending", `{"metadata":{"labels":{"changed":"yes"}}}`)
 	if err := services.Delete(t.Context(), "pending", metav1.DeleteOptions{}); err != nil {

@@ -10,15 +10,15 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-const (
-	// partLimit is how long the agent waits at most for others to take what it
-	// has: longer than one of them may have it wait.
-	partLimit = 1200 * time.Millisecond
-	// leaveLimit is how long it may take to say goodbye afterwards.
-	leaveLimit = 500 * time.Millisecond
-	// leaveText is what the others are told meanwhile.
-	leaveText = "the agent is leaving"
-)
+// leaveText is what the others are told while the agent leaves.
+const leaveText = "the agent is leaving"
+
+// partLimit is how long the agent waits at most for others to take what it has:
+// longer than one of them may have it wait, 1.2 s as a rule.
+func (a *Agent) partLimit() time.Duration { return a.Handover * 6 / 5 }
+
+// leaveLimit is how long it may take to say goodbye afterwards, 0.5 s as a rule.
+func (a *Agent) leaveLimit() time.Duration { return a.Handover / 2 }
 
 // depart does what the end of the process asks for.
 func (a *Agent) depart(ctx context.Context) {
@@ -31,14 +31,14 @@ func (a *Agent) depart(ctx context.Context) {
 		return
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, partLimit)
+	ctx, cancel := context.WithTimeout(ctx, a.partLimit())
 	defer cancel()
 	a.leaving = leaveText
-	a.handovers = announce.Handovers{} // their time begins anew
+	a.handovers = announce.Handovers{Limit: a.Handover} // their time begins anew
 	var gone []netip.Addr
 	err := a.handOver(ctx, &gone)
 
-	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), a.leaveLimit())
 	defer end()
 	// What nobody was asked to take goes last: until others hear the goodbye
 	// they would not replace it.

@@ -217,8 +217,8 @@ func TestWithoutAnAPIServerTheAgentTouchesNothingAndLetsNothingExpire(t *testing
 			t.Fatal(err)
 		}
 	}
-	put("eth0", "192.0.2.9/24", 20*time.Second)
-	put("eth0", "2001:db8::9/64", 20*time.Second)
+	put("eth0", "192.0.2.9/24", 29*time.Second)
+	put("eth0", "2001:db8::9/64", 29*time.Second)
 	ip(t, "addr add 192.0.2.78/24 dev eth0")
 	before := m.carries()
 	m.start(new(bytes.Buffer))

@@ -35,6 +35,8 @@ type fellows struct {
 	secrets typedcorev1.SecretInterface
 	leases  *lease.Leases
 	log     *slog.Logger
+	// timing is how fast gossip is. The zero value is right.
+	timing gossip.Timing
 
 	// changed tells the reader of Peers that there is something new, wake
 	// has the evidence looked at again.
@@ -55,7 +57,7 @@ func newFellows(s Setup, leases *lease.Leases, secrets typedcorev1.SecretInterfa
 	f := &fellows{
 		node: s.Node, bind: s.Gossip.Bind, secret: s.Gossip.Secret, secrets: secrets, leases: leases, log: s.Log,
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), letters: make(chan Letter, letterBox),
-		spoken: make(chan struct{}),
+		spoken: make(chan struct{}), keeper: keeper{limit: joining},
 	}
 	f.keeper.alone = !f.bind.IsValid()
 	if !f.keeper.alone {

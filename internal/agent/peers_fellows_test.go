@@ -23,15 +23,23 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/gossip"
 	"purelb.io/purelb/internal/lease"
 )
 
 // crowd is fellows on loopback addresses, with a real API server and the Secret
-// "shared".
-type crowd struct{ cluster }
+// "shared". Gossip may take limit to find the others.
+type crowd struct {
+	cluster
+	limit time.Duration
+}
+
+// patiently is gossip on a machine that may stand still for seconds: nobody is
+// taken for dead because of that.
+var patiently = gossip.Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
 func newCrowd(t *testing.T) crowd {
-	c := crowd{newCluster(t)}
+	c := crowd{newCluster(t), joining}
 	c.secret("shared", 1)
 	return c
 }
@@ -82,6 +90,7 @@ func (c crowd) join(n int, secret string) *fellow {
 		Duration: 5 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
 	})
 	f := &fellow{newFellows(s, leases, c.core.CoreV1().Secrets(c.namespace)), c.t, client.watches, nil}
+	f.timing, f.keeper.limit = patiently, c.limit
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
@@ -111,7 +120,7 @@ func (c counting) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 // sees waits until f sees these nodes, those that it cannot send to with a "?".
 func (f *fellow) sees(nodes string) {
 	f.t.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		p := f.Peers()
 		var seen []string
@@ -128,13 +137,14 @@ func (f *fellow) sees(nodes string) {
 		select {
 		case <-f.Changed():
 		case <-limit:
-			f.t.Fatalf("%s does not see %q after 30 s, but %q, trusted %t", f.node, nodes, seen, p.Trusted)
+			f.t.Fatalf("%s does not see %q after a minute, but %q, trusted %t", f.node, nodes, seen, p.Trusted)
 		}
 	}
 }
 
 func TestAgentsFindEachOtherByLeasesAndNeedNoWatchForIt(t *testing.T) {
 	c := newCrowd(t)
+	c.limit = time.Minute // on a slow machine, gossip is slow to find the others
 	a, b := c.join(1, "shared"), c.join(2, "shared")
 	a.sees("node-1 node-2")
 	b.sees("node-1 node-2")
@@ -150,10 +160,19 @@ func TestAgentsFindEachOtherByLeasesAndNeedNoWatchForIt(t *testing.T) {
 		t.Errorf("its Lease is %v, %v", o, err)
 	}
 
-	if err := a.Send(t.Context(), "node-3", []byte("take")); err != nil {
-		t.Fatal(err)
-	}
-	letter := <-d.Received()
+	// A letter that comes while d stands still is dropped, so it is sent until one is read.
+	var letter Letter
+	eventually(t, "a letter is read", func() bool {
+		if err := a.Send(t.Context(), "node-3", []byte("take")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case letter = <-d.Received():
+			return true
+		default:
+			return false
+		}
+	})
 	want(t, "the letter", letter.From+": "+string(letter.Message), "node-1: take")
 
 	d.Publish(lease.Record{NodeUID: "uid", Draining: "cordoned"})
@@ -201,6 +220,7 @@ func TestAPortThatIsTakenIsWaitedFor(t *testing.T) {
 
 func TestTheMetricsSayWhoIsHeardAndHow(t *testing.T) {
 	c := newCrowd(t)
+	c.limit = time.Minute // on a slow machine, gossip is slow to find the others
 	a := c.join(1, "shared")
 	a.sees("node-1")
 	b := c.join(2, "shared")

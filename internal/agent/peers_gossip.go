@@ -79,7 +79,7 @@ func errorText(err error) string {
 func (f *fellows) gossipOnce(ctx context.Context, ring *keyring) error {
 	g, err := gossip.New(gossip.Options{
 		Node: f.node, Bind: f.bind, Keys: ring.keys(),
-		Seeds: f.leases.Seeds, Receive: f.receive, Log: f.log,
+		Seeds: f.leases.Seeds, Timing: f.timing, Receive: f.receive, Log: f.log,
 	})
 	if err != nil {
 		return err

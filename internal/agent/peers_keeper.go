@@ -25,6 +25,8 @@ const (
 
 // keeper decides how Leases are kept.
 type keeper struct {
+	// limit is how long gossip may take to find the others: joining.
+	limit time.Duration
 	// alone says that there is no gossip to wait for, and began is from when
 	// there is otherwise; zero until then.
 	alone bool
@@ -44,7 +46,7 @@ type keeper struct {
 func (k *keeper) keep(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Keeping {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
-	switch patient := k.began.IsZero() || now.Before(k.began.Add(joining)); {
+	switch patient := k.began.IsZero() || now.Before(k.began.Add(k.limit)); {
 	case k.alone:
 		k.needed = now
 	case patient && (!listed || unheard): // they may be found any moment
@@ -86,7 +88,7 @@ func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lo
 // next returns when time alone changes what keep returns.
 func (k *keeper) next(now time.Time) time.Time {
 	next := now.Add(idle)
-	for _, at := range []time.Time{k.began.Add(joining), k.needed.Add(linger), k.loss.Add(burst)} {
+	for _, at := range []time.Time{k.began.Add(k.limit), k.needed.Add(linger), k.loss.Add(burst)} {
 		if at.After(now) && at.Before(next) {
 			next = at
 		}

@@ -60,7 +60,7 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 		},
 	} {
 		now, e := dawn.Add(tt.after), tt.scene.evidence(true)
-		k := keeper{alone: tt.alone, began: dawn, loss: lastLoss(e)}
+		k := keeper{limit: joining, alone: tt.alone, began: dawn, loss: lastLoss(e)}
 		got := k.keep(e, election.Merge(e, now), tt.listed, now)
 		want(t, tt.name, fmt.Sprintf("watch %t fast %t lost %d", got.Watch, got.Fast, len(got.Lost)), tt.want)
 	}
@@ -69,7 +69,7 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 func TestAWatchLastsAWhileLongerThanTheNeedForIt(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}}.evidence(true)
 	unheard := scene{{"node-b", "", "kept"}}.evidence(true)
-	k, now := keeper{began: dawn}, dawn.Add(time.Minute)
+	k, now := keeper{limit: joining, began: dawn}, dawn.Add(time.Minute)
 	k.keep(unheard, election.Merge(unheard, now), true, now)
 	for _, tt := range []struct {
 		after time.Duration

@@ -2,10 +2,13 @@ package agent
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // pinger asks an address again and again for an echo, and so finds out when
@@ -32,10 +35,26 @@ func newPinger(t *testing.T, address string) *pinger {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepAnswers(t, conn.(*net.IPConn))
 	c := &pinger{conn: conn, to: &net.IPAddr{IP: net.ParseIP(address)}, stop: make(chan struct{}), answered: map[int]bool{}}
 	c.asking.Go(c.ask)
 	c.hearing.Go(c.hear)
 	return c
+}
+
+// keepAnswers has the kernel keep the answers of minutes: the test may be slow to
+// read them.
+func keepAnswers(t *testing.T, conn *net.IPConn) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused error
+	err = raw.Control(func(fd uintptr) { refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20) })
+	if err := errors.Join(err, refused); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (c *pinger) ask() {

@@ -56,6 +56,11 @@ var errNoPod = errors.New("the name of the pod is not known")
 func (p *Pod) Departure(ctx context.Context) (Departure, string) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
+	return p.departure(ctx)
+}
+
+// departure is Departure without a time limit of its own.
+func (p *Pod) departure(ctx context.Context) (Departure, string) {
 	departure, why, err := p.ask(ctx)
 	if p.allowed.Load() && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
 		return Gone, "the rights of the agent are gone"

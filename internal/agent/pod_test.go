@@ -2,7 +2,10 @@ package agent
 
 import (
 	"log/slog"
+	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +53,7 @@ func TestTheEndOfAnAgentIsReadFromTheAPIServer(t *testing.T) {
 	}
 	expect := func(what string, p *Pod, want Departure) {
 		t.Helper()
-		if got, why := p.Departure(t.Context()); got != want {
+		if got, why := p.departure(t.Context()); got != want { // the API server may be slow
 			t.Errorf("%s: got %d because %q, want %d", what, got, why, want)
 		}
 	}
@@ -104,4 +107,26 @@ func TestTheEndOfAnAgentIsReadFromTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("the pod is gone", p, Returns)
+}
+
+// mute is an API server that never answers.
+type mute struct{}
+
+func (mute) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestAnAPIServerThatHangsDoesNotDelayTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: mute{}, QPS: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Pod{Client: client, Namespace: "purelb", Name: "lbnodeagent-x", Node: "node-a", Log: slog.New(slog.DiscardHandler)}
+		began := time.Now()
+		if got, why := p.Departure(t.Context()); got != Stays || time.Since(began) != askLimit {
+			t.Errorf("after %s: got %d because %q, want %d", time.Since(began), got, why, Stays)
+		}
+	})
 }

@@ -110,12 +110,17 @@ func (s *segment) newHost(name string, number int) *host {
 	return h
 }
 
+// unhurried is how long agents on a segment wait for each other, and lasting how long
+// an address stays without its agent, in seconds: the machine may stand still.
+const unhurried, lasting = 30 * time.Second, int32(600)
+
 // newFakeCluster is the cluster of a segment, as the agent of node sees it.
 func newFakeCluster(node string) *fakeCluster {
+	lifetime := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(lasting)}}}
 	return &fakeCluster{changed: make(chan struct{}, 1), snapshot: objects{Snapshot: Snapshot{
 		Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
 		Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96")},
-		Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
+		Agents: []v2.LBNodeAgent{lbNodeAgent("default", lifetime)},
 	}}}
 }
 
@@ -141,7 +146,7 @@ func (s *segment) start(name string, departures Departures) (stop func()) {
 	h.events, h.metrics = record.NewFakeRecorder(10000), NewMetrics(prometheus.NewRegistry())
 	h.agent = New(Options{
 		Node: name, Namespace: "purelb", Kernel: h.kernel, Cluster: h.cluster, Peers: s.exchange.join(name), Annotations: s,
-		Departures: departures, Events: h.events, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler),
+		Departures: departures, Handover: unhurried, Events: h.events, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	return run(s.t, h.agent.Run)
 }

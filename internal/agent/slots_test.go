@@ -75,12 +75,11 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 	}
 }
 
-// writer returns Slots that write by services.
-func writer(t *testing.T, services typedcorev1.ServicesGetter) (*Slots, *Metrics) {
-	metrics := NewMetrics(prometheus.NewRegistry())
-	s := NewSlots(services, metrics, slog.New(slog.DiscardHandler))
-	run(t, s.Run)
-	return s, metrics
+// writer returns Slots that write by services until stop is called.
+func writer(t *testing.T, services typedcorev1.ServicesGetter) (s *Slots, metrics *Metrics, stop func()) {
+	metrics = NewMetrics(prometheus.NewRegistry())
+	s = NewSlots(services, metrics, slog.New(slog.DiscardHandler))
+	return s, metrics, run(t, s.Run)
 }
 
 // claimOf is the write by which node claims the address of svc.
@@ -101,15 +100,19 @@ func TestOfTwoNodesThatClaimAtOnceOneIsRefusedAndSaysNoMore(t *testing.T) {
 	var won sync.Map
 	var wait sync.WaitGroup
 	var all []*Slots
+	var stops []func()
 	for _, node := range []string{"node-a", "node-b"} {
-		slots, _ := writer(t, c.core.CoreV1())
-		all = append(all, slots)
+		slots, _, stop := writer(t, c.core.CoreV1())
+		all, stops = append(all, slots), append(stops, stop)
 		wait.Go(func() { slots.Want(claimOf(svc, node, func() { won.Store(node, true) })) })
 	}
 	wait.Wait()
 	eventually(t, "both have tried", func() bool {
 		return !slices.ContainsFunc(all, func(s *Slots) bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.wanted) > 0 })
 	})
+	for _, stop := range stops {
+		stop() // whoever wrote is told of it now at the latest
+	}
 	var winners []string
 	won.Range(func(node, _ any) bool { winners = append(winners, node.(string)); return true })
 	if len(winners) != 1 {
@@ -123,7 +126,7 @@ func TestOfTwoNodesThatClaimAtOnceOneIsRefusedAndSaysNoMore(t *testing.T) {
 func TestAWriteThatIsNotInTheCacheYetIsNotRepeated(t *testing.T) {
 	c := newCluster(t)
 	c.serve("web", nil, "192.0.2.9")
-	slots, metrics := writer(t, c.core.CoreV1())
+	slots, metrics, _ := writer(t, c.core.CoreV1())
 	stale := c.get("web")
 	done := make(chan struct{}, 10)
 	for range 3 {
@@ -173,7 +176,7 @@ func (u unreliableServices) Patch(ctx context.Context, name string, kind types.P
 func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
 	c := newCluster(t)
 	c.serve("web", nil, "2001:db8::9")
-	slots, metrics := writer(t, &unreliable{ServicesGetter: c.core.CoreV1(), left: 3})
+	slots, metrics, _ := writer(t, &unreliable{ServicesGetter: c.core.CoreV1(), left: 3})
 	done := make(chan struct{})
 	slots.Want(claimOf(c.get("web"), "node-a", func() { close(done) }))
 	<-done

@@ -6,9 +6,13 @@ import (
 )
 
 // Handovers hold back the removal of local addresses until the node that is to
-// have them has taken them. The zero value has none; it is not safe for
-// concurrent use.
-type Handovers struct{ each map[netip.Addr]*handover }
+// have them has taken them. The zero value with Limit set has none; it is not safe
+// for concurrent use.
+type Handovers struct {
+	// Limit is how long to wait for a node to take an address: HandoverLimit.
+	Limit time.Duration
+	each  map[netip.Addr]*handover
+}
 
 type handover struct {
 	to    string
@@ -16,8 +20,8 @@ type handover struct {
 	over  bool
 }
 
-// handoverLimit is how long to wait for a node to take an address.
-const handoverLimit = time.Second
+// HandoverLimit is how long a holder waits for the next one.
+const HandoverLimit = time.Second
 
 // Parting is what to do now about addresses that are to go.
 type Parting struct {
@@ -52,7 +56,7 @@ func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Parting {
 		}
 		one := h.each[ip]
 		if one == nil {
-			one = &handover{until: now.Add(handoverLimit)}
+			one = &handover{until: now.Add(h.Limit)}
 		}
 		left[ip] = one
 		if to := heir.HandTo; to != one.to && !one.over {

@@ -109,7 +109,7 @@ func TestHandovers(t *testing.T) {
 			"0: remove fd00::50; ask node-b for [10.0.0.5]; next at 1000\n300: remove 10.0.0.5; remove fd00::50\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &parting{t: t, to: map[string]string{}}
+			w := &parting{t: t, to: map[string]string{}, does: Handovers{Limit: HandoverLimit}}
 			for _, step := range tt.steps {
 				w.do(step)
 			}

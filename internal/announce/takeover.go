@@ -9,15 +9,18 @@ import (
 )
 
 // Takeovers decide when this node may take the local addresses that it is to
-// have and has not. The zero value with Self set has none; it is not safe for
-// concurrent use.
+// have and has not. The zero value with Self and Limit set has none; it is not safe
+// for concurrent use.
 //
 // The segment has the last word: what is answered there by another machine is not
 // taken, whoever is thought to live, and is asked for again until it is not. Only
 // what the holder itself offers is taken while it still answers.
 type Takeovers struct {
 	// Self is the name of this node.
-	Self   string
+	Self string
+	// Limit is how long the holder of an address waits for this node:
+	// HandoverLimit. An offer counts somewhat longer.
+	Limit  time.Duration
 	each   map[netip.Addr]*takeover
 	offers map[netip.Addr]offer
 }
@@ -44,9 +47,6 @@ type offer struct {
 const (
 	// silence is how long it counts that nobody answered.
 	silence = 3 * time.Second
-	// offered is how long an offer counts: somewhat longer than the holder
-	// waits.
-	offered = 2 * handoverLimit
 	// pauseMin and pauseMax are the pauses between probes of what is answered.
 	// Right after a failure a short one may do: the last that a machine does
 	// before it is gone is to answer. For as long as a node takes that is cut
@@ -61,7 +61,7 @@ func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) 
 		t.offers = map[netip.Addr]offer{}
 	}
 	for _, ip := range addresses {
-		t.offers[ip] = offer{from, now.Add(offered)}
+		t.offers[ip] = offer{from, now.Add(2 * t.Limit)}
 	}
 }
 

@@ -168,7 +168,7 @@ func TestTakeovers(t *testing.T) {
 			"0: probe 10.0.0.5\n100: \n200: probe 10.0.0.5; probe fd00::50\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &taking{t: t, used: tt.used, does: Takeovers{Self: "node-a"}}
+			w := &taking{t: t, used: tt.used, does: Takeovers{Self: "node-a", Limit: HandoverLimit}}
 			w.node.Links = theSituation().Node.Links
 			for _, step := range tt.steps {
 				w.do(step)
@@ -225,7 +225,7 @@ func TestNodesThatHearEachOtherAskDoNotStayInStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{2,12}`), 2, 2, rapid.ID[string]).Draw(t, "nodes")
 		ip := anAddress.Draw(t, "ip")
-		one, other := Takeovers{Self: names[0]}, Takeovers{Self: names[1]}
+		one, other := Takeovers{Self: names[0], Limit: HandoverLimit}, Takeovers{Self: names[1], Limit: HandoverLimit}
 		if one.stagger(ip, pauseMax) == other.stagger(ip, pauseMax) {
 			t.Skip("one in a thousand")
 		}
@@ -244,7 +244,7 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 	w := Address{Prefix: netip.PrefixFrom(ip, 24), Link: "eth0"}
 	p := Plan{Decisions: []Decision{{IP: ip, Where: Local, Address: w}}, Wanted: []Address{w}}
 	rapid.Check(t, func(t *rapid.T) {
-		does, now, asked := Takeovers{Self: "node-a"}, begin, false
+		does, now, asked := Takeovers{Self: "node-a", Limit: HandoverLimit}, begin, false
 		var consent time.Time // until when
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 5000).Draw(t, "ms")) * time.Millisecond)
@@ -260,7 +260,7 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 				asked = false
 			case 2:
 				does.Offered(now, "node-b", []netip.Addr{ip})
-				if until := now.Add(offered); until.After(consent) {
+				if until := now.Add(2 * HandoverLimit); until.After(consent) {
 					consent = until
 				}
 			default:
