@@ -25,6 +25,6 @@ func BIRD(t testing.TB, n *Namespace, config string) *Router {
 		t.Fatalf("configure BIRD: %v\n%s", err, out)
 	}
 	r.run("bird", "-f", "-c", conf, "-s", r.path("bird.ctl"), "-P", r.path("bird.pid"))
-	r.appears("bird.ctl")
+	r.answers("bird.ctl")
 	return r
 }

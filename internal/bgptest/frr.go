@@ -2,6 +2,7 @@ package bgptest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -81,7 +82,7 @@ func (r *Router) daemon(name string, args ...string) {
 	r.t.Cleanup(func() { // where a crash would be logged, whatever the options say
 		_ = os.RemoveAll(fmt.Sprintf("/var/tmp/frr/%s.%d", name, cmd.Process.Pid))
 	})
-	r.appears(name + ".vty")
+	r.answers(name + ".vty")
 }
 
 // run starts a program that ends with the test.
@@ -114,10 +115,15 @@ func (r *Router) Kill() {
 	}
 }
 
-func (r *Router) appears(name string) {
+// answers waits until a daemon takes connections at its socket. The file is there a
+// moment before.
+func (r *Router) answers(name string) {
 	r.t.Helper()
 	there := Eventually(func() bool {
-		_, err := os.Stat(r.path(name))
+		conn, err := net.Dial("unix", r.path(name))
+		if err == nil {
+			_ = conn.Close()
+		}
 		return err == nil
 	})
 	if !there {

@@ -142,8 +142,15 @@ func (n *Namespace) Address(link, prefix string) {
 		return
 	}
 	n.IP(fmt.Sprintf("address add %s dev %s nodad", prefix, link))
-	if !Eventually(func() bool { return n.IP("-6 route show table local "+address) != "" }) {
-		n.t.Fatalf("%s on %s cannot be used", address, link)
+	n.used(link, "local "+address+" ")
+}
+
+// used waits until the kernel has the local route of an IPv6 address of link that
+// begins like this.
+func (n *Namespace) used(link, route string) {
+	n.t.Helper()
+	if !Eventually(func() bool { return strings.Contains(n.IP("-6 route show table local dev "+link), route) }) {
+		n.t.Fatalf("%s on %s cannot be used", route, link)
 	}
 }
 
@@ -190,9 +197,7 @@ func (s *Segment) Join(n *Namespace, link string, addresses ...string) *Port {
 	// Link-local addresses too can be used at once: routers wait for theirs.
 	n.Sysctl("net.ipv6.conf."+link+".accept_dad", "0")
 	n.IP(fmt.Sprintf("link set %s up", link))
-	if !Eventually(func() bool { return strings.Contains(n.IP("-6 address show scope link dev "+link), "fe80::") }) {
-		s.t.Fatalf("%s gets no link-local address", link)
-	}
+	n.used(link, "local fe80::")
 	for _, a := range addresses {
 		n.Address(link, a)
 	}

@@ -42,11 +42,12 @@ func (n *Namespace) Routes() []Route {
 	var found []netlink.Route
 	var err error
 	n.Do(func() {
-		for range 100 { // a dump that a change interrupts is asked for again
-			if found, err = netlink.RouteList(nil, netlink.FAMILY_ALL); err == nil {
-				return
-			}
-		}
+		// A dump that a change interrupts is asked for again: thousands of routes
+		// may come for a while.
+		Eventually(func() bool {
+			found, err = netlink.RouteList(nil, netlink.FAMILY_ALL)
+			return err == nil
+		})
 	})
 	if err != nil {
 		n.t.Fatalf("list routes: %v", err)
