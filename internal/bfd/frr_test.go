@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -80,8 +81,10 @@ func await(t testing.TB, e *Engine, peer string, want State) {
 	}
 }
 
-// three is a session of each kind, and what FRR calls it. Sessions have high
-// multipliers here: a machine that is busy with other tests is not to end them.
+// Sessions have high multipliers in these tests: only what a test does is to end
+// one, and not a machine that has no time for a process for some seconds.
+
+// three is a session of each kind, and what FRR calls it.
 var three = []struct{ peer, router string }{
 	{"192.0.2.2", "peer 192.0.2.1"},
 	{"2001:db8::2", "peer 2001:db8::1 interface eth0"},
@@ -92,8 +95,8 @@ func TestFRRAndThisNodeSeeEachOtherComeAndGo(t *testing.T) {
 	config := "bfd\n"
 	var sessions []Session
 	for _, s := range three {
-		config += " " + s.router + "\n  receive-interval 200\n  transmit-interval 150\n  detect-multiplier 12\n exit\n"
-		sessions = append(sessions, to(s.peer, 100*time.Millisecond, 10))
+		config += " " + s.router + "\n  receive-interval 200\n  transmit-interval 150\n  detect-multiplier 60\n exit\n"
+		sessions = append(sessions, to(s.peer, 100*time.Millisecond, 50))
 	}
 	l := newLab(t, config)
 	set(t, l.engine, sessions...)
@@ -109,7 +112,7 @@ func TestFRRAndThisNodeSeeEachOtherComeAndGo(t *testing.T) {
 		// This end sends every 200 ms, the other one every 150.
 		if !bgptest.Eventually(func() bool {
 			got := status(l.engine, s.peer)
-			return got.Transmit == 200*time.Millisecond && got.Detection == 1800*time.Millisecond
+			return got.Transmit == 200*time.Millisecond && got.Detection == 9*time.Second
 		}) {
 			t.Errorf("negotiated was %+v", status(l.engine, s.peer))
 		}
@@ -150,7 +153,7 @@ bfd
  peer 192.0.2.1
   receive-interval 100
   transmit-interval 100
-  detect-multiplier 20
+  detect-multiplier 200
 `
 
 func (l *lab) configure(lines string) {
@@ -160,7 +163,7 @@ func (l *lab) configure(lines string) {
 
 func TestTheRoutersOperatorIsNotAFailure(t *testing.T) {
 	l := newLab(t, onePeer)
-	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 20))
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
 	l.configure("shutdown")
 	ev := nextEvent(t, l.engine, func(e Event) bool { return e.From == Up })
@@ -173,7 +176,7 @@ func TestTheRoutersOperatorIsNotAFailure(t *testing.T) {
 
 func TestTimersOfALiveSessionChangeWithoutAFlap(t *testing.T) {
 	l := newLab(t, onePeer)
-	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 20))
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
 	for _, tt := range []struct {
 		here         time.Duration
@@ -183,10 +186,10 @@ func TestTimersOfALiveSessionChangeWithoutAFlap(t *testing.T) {
 		detection    time.Duration
 		routerTimers string
 	}{
-		{400 * time.Millisecond, 20, "", 400 * time.Millisecond, 8 * time.Second, "Transmission interval: 400ms"},
-		{100 * time.Millisecond, 25, "", 100 * time.Millisecond, 2 * time.Second, "Detect-multiplier: 25"},
-		{100 * time.Millisecond, 20, "receive-interval 500\ntransmit-interval 600", 500 * time.Millisecond, 12 * time.Second, "Transmission interval: 600ms"},
-		{200 * time.Millisecond, 20, "receive-interval 100\ntransmit-interval 100", 200 * time.Millisecond, 4 * time.Second, "Transmission interval: 200ms"},
+		{400 * time.Millisecond, 200, "", 400 * time.Millisecond, 80 * time.Second, "Transmission interval: 400ms"},
+		{100 * time.Millisecond, 250, "", 100 * time.Millisecond, 20 * time.Second, "Detect-multiplier: 250"},
+		{100 * time.Millisecond, 200, "receive-interval 500\ntransmit-interval 600", 500 * time.Millisecond, 2 * time.Minute, "Transmission interval: 600ms"},
+		{200 * time.Millisecond, 200, "receive-interval 100\ntransmit-interval 100", 200 * time.Millisecond, 40 * time.Second, "Transmission interval: 200ms"},
 	} {
 		set(t, l.engine, to("192.0.2.2", tt.here, tt.multiplier))
 		if tt.there != "" {
@@ -200,7 +203,6 @@ func TestTimersOfALiveSessionChangeWithoutAFlap(t *testing.T) {
 		}
 		l.router.AwaitSays("show bfd peer 192.0.2.1", tt.routerTimers)
 	}
-	// Who has it wrong runs into a detection time soon.
 	before := status(l.engine, "192.0.2.2").Received
 	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Received > before+10 }) {
 		t.Error("nothing is heard")
@@ -213,7 +215,7 @@ func TestTimersOfALiveSessionChangeWithoutAFlap(t *testing.T) {
 
 func TestAPacketFromFartherAwayIsNotTaken(t *testing.T) {
 	l := newLab(t, onePeer)
-	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 20))
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
 	packet, err := control{
 		state: AdminDown, multiplier: 3, mine: 9, yours: status(l.engine, "192.0.2.2").Discriminator,
@@ -246,15 +248,20 @@ func TestAPacketFromFartherAwayIsNotTaken(t *testing.T) {
 		t.Error("it was obeyed")
 	}
 	forge(255)
-	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Downs == 1 }) {
+	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Downs > 0 }) {
 		t.Error("not even one from near by was taken: this test shows nothing")
 	}
 }
 
 func TestARouterThatRestartsComesBack(t *testing.T) {
-	l := newLab(t, onePeer)
-	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 20))
+	// This end sees soon that the router is gone, and the router never that this end
+	// is, which it would say.
+	l := newLab(t, strings.Replace(onePeer, "multiplier 200", "multiplier 20", 1))
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
+	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Detection == 2*time.Second }) {
+		t.Fatalf("negotiated was %+v", status(l.engine, "192.0.2.2"))
+	}
 	l.router.Kill()
 	ev := nextEvent(t, l.engine, func(e Event) bool { return e.From == Up })
 	if !ev.Failed() || ev.Diagnostic != timeExpired {
@@ -263,6 +270,10 @@ func TestARouterThatRestartsComesBack(t *testing.T) {
 	l.router = bgptest.FRR(t, l.space, onePeer)
 	await(t, l.engine, "192.0.2.2", Up)
 	l.router.AwaitSays("show bfd peer 192.0.2.1", "Status: up")
+	// This router ends before the cleanup closes the engine, which would wait for it.
+	if err := l.engine.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAnAddressThatComesLaterIsUsed(t *testing.T) {
@@ -333,7 +344,7 @@ router bgp 64514
  no bgp ebgp-requires-policy
  neighbor 192.0.2.1 remote-as 64515
  neighbor 192.0.2.1 timers connect 1
- neighbor 192.0.2.1 bfd 10 300 300
+ neighbor 192.0.2.1 bfd 60 300 300
 `
 
 // speak has a BGP speaker of this node talk to the router.
@@ -351,7 +362,7 @@ protocol bgp frr { local 192.0.2.1 as 64515; neighbor 192.0.2.2 as 64514; connec
 // path.
 func TestARouterThatMakesItsSessionAnewHasNotFailed(t *testing.T) {
 	l := newLab(t, bgpPeer)
-	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 10))
+	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
 	await(t, l.engine, "192.0.2.2", Up)
 	l.speak()
 	ev := nextEvent(t, l.engine, func(e Event) bool { return e.From == Up })
@@ -368,7 +379,8 @@ func TestASessionThatBeginsAfterBGPDoesNotBounce(t *testing.T) {
 	l := newLab(t, bgpPeer)
 	l.speak()
 	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "BGP state = Established")
-	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 10))
+	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2") // made anew
+	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
 	await(t, l.engine, "192.0.2.2", Up)
 	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2")
 	l.router.AwaitSays("show bfd peers", "Status: up")
