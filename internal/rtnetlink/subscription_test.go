@@ -17,7 +17,7 @@ func heard(t *testing.T, sub *Subscription, want int) (count int, lost bool) {
 	t.Helper()
 	for count < want && !lost {
 		var err error
-		lost, err = sub.Batch(time.Now().Add(20*time.Second), func(h Header, _ []byte) {
+		lost, err = sub.Batch(time.Now().Add(patience), func(h Header, _ []byte) {
 			if h.Kind == unix.RTM_NEWADDR {
 				count++
 			}

@@ -26,8 +26,8 @@ func signalled(t *testing.T, changed <-chan struct{}) bool {
 	select {
 	case _, open := <-changed:
 		return open
-	case <-time.After(20 * time.Second):
-		t.Fatal("no signal within 20 s")
+	case <-time.After(patience):
+		t.Fatalf("no signal within %v", patience)
 		return false
 	}
 }

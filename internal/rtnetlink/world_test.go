@@ -108,12 +108,15 @@ func dumpAddresses(t testing.TB, c *Conn, tries int) ([]netip.Addr, error) {
 	})
 }
 
+// patience is how long anything is waited for.
+const patience = time.Minute
+
 // eventually waits for something that is done beside the test.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); {
+	for deadline := time.Now().Add(patience); !is(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 		runtime.Gosched()
 	}
