@@ -111,6 +111,7 @@ func TestAnAddressThatSomebodyElseHasIsNotImported(t *testing.T) {
 	s, other := newSpace(t), newSpace(t)
 	s.connect(t, other, "eth0", "eth0")
 	other.ip(t, "addr add 2001:db8::1/64 dev eth0 nodad")
+	other.served(t, "eth0", "2001:db8::1")
 	l := s.listen(t, s.kernel(t), "eth0")
 	s.ip(t, "addr add 2001:db8::1/64 dev eth0")
 	eventually(t, "the kernel finds the duplicate", func() bool {

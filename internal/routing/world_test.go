@@ -156,7 +156,27 @@ func (s space) connect(t testing.TB, other space, here, there string) {
 	s.ip(t, fmt.Sprintf(`link add %s type veth peer name %s netns %s
 		link set %[1]s up`, here, there, other.path))
 	other.ip(t, "link set "+there+" up")
-	eventually(t, "carrier", func() bool { return strings.Contains(s.ip(t, "link show "+here), "LOWER_UP") })
+	s.isUp(t, here)
+	other.isUp(t, there)
+}
+
+// isUp waits until a link carries packets. A carrier is not enough: the kernel
+// gives the link a queue a moment later, and loses what is sent before.
+func (s space) isUp(t testing.TB, link string) {
+	t.Helper()
+	eventually(t, link+" is up", func() bool { return strings.Contains(s.ip(t, "link show "+link), "state UP") })
+}
+
+// served waits until the kernel has made the local routes of IPv6 addresses of a link
+// that begin like this. Before, it may not answer for them; and it is the last thing
+// of which it tells when an address comes.
+func (s space) served(t testing.TB, link string, addresses ...string) {
+	t.Helper()
+	for _, a := range addresses {
+		eventually(t, a+" is served on "+link, func() bool {
+			return strings.Contains(s.ip(t, "-6 route show table local dev "+link), "local "+a)
+		})
+	}
 }
 
 // linkLocal waits until a link has its link-local address, and returns it.
@@ -175,12 +195,15 @@ func (s space) linkLocal(t testing.TB, link string) netip.Addr {
 	return found
 }
 
+// patient is how long anything is waited for.
+const patient = time.Minute
+
 // eventually waits for something that the kernel does in its own time.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); {
+	for deadline := time.Now().Add(patient); !is(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within %v: %s", patient, what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -257,7 +280,7 @@ func (l *listener) text() string {
 // expect waits until exactly that is imported.
 func (l *listener) expect(t testing.TB, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); l.text() != want; {
+	for deadline := time.Now().Add(patient); l.text() != want; {
 		if time.Now().After(deadline) {
 			t.Fatalf("imported is wrong (-want +got):\n%s", cmp.Diff(want, l.text()))
 		}
