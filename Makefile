@@ -9,7 +9,7 @@ MAKEFLAGS     += --no-print-directory
 
 TOOL       = go tool -modfile=tools/go.mod
 LAB        = go -C lab run .
-E2E_TIMEOUT ?= 40m
+E2E_TIMEOUT ?= 90m
 
 # The benchmarks to run: a regular expression for their name or that of a RESULT.
 BENCH     ?= .
@@ -43,13 +43,13 @@ test-unit: ## the decisions and the house: seconds, no root, no cluster
 test-module: kubebox ## the unit tests, the drivers on this kernel, the loops and the CRDs on a real API server, the chart
 	@$(call root)
 	@$(call say,drivers$(comma) API server and chart)
-	go test -timeout 15m ./...
+	go test -timeout 30m ./...
 
 .PHONY: e2e
 e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stays up
 	@$(call root)
 	@$(call say,the lab and the end-to-end tests)
-	go -C lab test -timeout 15m $$(go -C lab list ./... | grep -v '/e2e$$')
+	go -C lab test -timeout 30m $$(go -C lab list ./... | grep -v '/e2e$$')
 	go -C lab test ./e2e/... -count=1 -timeout $(E2E_TIMEOUT)
 
 .PHONY: soak
