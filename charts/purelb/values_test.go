@@ -46,6 +46,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			object: "Deployment allocator",
 			want:   []string{"name: PURELB_POD_CIDRS\n          value: \"false\""},
 		}, {
+			name:   "the cluster can have a name in NetBox",
+			values: "allocator: {ipam: {clusterName: production}}",
+			object: "Deployment allocator",
+			want:   []string{"name: PURELB_CLUSTER_NAME\n          value: production"},
+		}, {
 			name:   "Services without a class can be left to others",
 			values: "defaultAnnouncer: nobody",
 			object: "Deployment allocator",

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/config"
@@ -33,6 +35,7 @@ type flags struct {
 	leaderElect      bool
 	identity         string
 	gossipSecret     string
+	clusterName      string
 	bgp              bool
 	level            slog.Level
 }
@@ -55,6 +58,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "have one of several allocators work at a time")
 	set.StringVar(&f.identity, "identity", env("PURELB_POD_NAME"), "the `name` of this allocator in the leader election, which no other may have at the same time (PURELB_POD_NAME); default: a new one")
 	set.StringVar(&f.gossipSecret, "gossip-secret", env("PURELB_GOSSIP_SECRET"), "the `name` of the Secret with the key of the agents' gossip, made if absent (PURELB_GOSSIP_SECRET); default: none is made")
+	set.StringVar(&f.clusterName, "cluster-name", env("PURELB_CLUSTER_NAME"), "the `name` of this cluster in NetBox and other IPAM systems, one word (PURELB_CLUSTER_NAME); default: the UID of the namespace kube-system")
 	set.BoolVar(&f.bgp, "bgp", env("PURELB_BGP") == "true", "keep the status of BGPConfigurations (PURELB_BGP=true)")
 	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
 	if err := set.Parse(args); err != nil {
@@ -79,6 +83,9 @@ func (f *flags) complete(level, others string) error {
 		if _, _, err := net.SplitHostPort(f.healthAddress); err != nil {
 			return fmt.Errorf("--health-address %q is not address:port: %w", f.healthAddress, err)
 		}
+	}
+	if strings.ContainsFunc(f.clusterName, func(c rune) bool { return c == '/' || !unicode.IsPrint(c) || c == ' ' }) {
+		return fmt.Errorf("--cluster-name %q is not one word without a slash; say one such as production", f.clusterName)
 	}
 	var err error
 	if f.configNamespaces, err = config.Namespaces(others); err != nil {

@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		LeaderElect:      f.leaderElect,
 		Identity:         f.identity,
 		GossipSecret:     f.gossipSecret,
+		ClusterName:      f.clusterName,
 		BGP:              f.bgp,
 		MetricsAddress:   f.metricsAddress(),
 		HealthAddress:    f.healthAddress,

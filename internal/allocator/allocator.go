@@ -22,6 +22,8 @@
 //
 //	bootstrap      fills the allocations from the API server, before the loop begins;
 //	               takeover makes sure that no write of a former leader comes late
+//	backendWorkers carry claims to NetBox and IPAM servers, and bring the answers; they
+//	               keep only how to reach them
 //	reserved       the addresses that Services must not get: those of nodes, routers,
 //	               other machines, and networks that the cluster uses itself
 //	reporter       the status of ServiceGroups and LBNodeAgents
@@ -161,9 +163,11 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	log, cached, changed := opt.Log, mgr.GetCache(), make(chan struct{}, 1)
 	queue := &queue{}
 	allocations := newAllocations(queue.wake)
-	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, namespace: opt.Namespace, configNamespaces: opt.ConfigNamespaces, ignorePodCIDRs: opt.IgnorePodCIDRs, changed: changed, log: log}
+	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, namespace: opt.Namespace, configNamespaces: opt.ConfigNamespaces, ignorePodCIDRs: opt.IgnorePodCIDRs, clusterName: opt.ClusterName, changed: changed, log: log}
 	metrics := newMetrics(allocations, configWatcher.outOfScope)
-	configWatcher.metrics = metrics
+	workers := &backendWorkers{allocations: allocations, secrets: core, metrics: metrics.backends, changed: changed, log: log}
+	allocations.poke, metrics.states = workers.poke, workers.states
+	configWatcher.metrics, configWatcher.backends = metrics, workers
 	configWatcher.all = func(ctx context.Context) error { return requeueAll(ctx, cached, allocations, queue) }
 	writer := &writer{client: gated, metrics: metrics, settled: leader.gate.settled}
 	told := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: component}, log)
@@ -189,7 +193,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		}
 	}
 	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
-	parts := []manager.Runnable{manager.RunnableFunc(told.Run), reporter, manager.RunnableFunc(bootstrap.sweep), key}
+	parts := []manager.Runnable{manager.RunnableFunc(told.Run), reporter, manager.RunnableFunc(bootstrap.sweep), key, workers}
 	if opt.BGP {
 		configs, err := newBGPConfigs(mgr, gated, core.Secrets(opt.Namespace), opt)
 		if err != nil {

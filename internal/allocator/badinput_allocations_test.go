@@ -35,7 +35,7 @@ func TestAFullPoolOfAMillionAddressesCostsAChoiceForEachWhoAsks(t *testing.T) {
 		}
 		a = a.Next()
 	}
-	if free := s.usages()[0].free[addr.V4]; free != 0 {
+	if free := s.usages(nil)[0].free[addr.V4]; free != 0 {
 		t.Fatalf("%d addresses are free", free)
 	}
 	s.costs(many, "as many are refused", func() { s.crowd("") })

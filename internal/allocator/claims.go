@@ -14,6 +14,22 @@ import (
 // package backends carry the claims there and back, so that no decision waits for a
 // backend.
 
+// nameCluster names the cluster, as the keys of its claims do.
+func (l *allocations) nameCluster(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isOpen() {
+		l.cluster.Claims.SetCluster(name)
+	}
+}
+
+// clusterName returns the name of the cluster.
+func (l *allocations) clusterName() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Claims.Cluster()
+}
+
 // claim notes which claims a Service waits for after choice.
 func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
 	if groups := l.cluster.Claims.Want(who, choice.Claims); len(groups) > 0 {
@@ -46,6 +62,13 @@ func (l *allocations) backedGroup(from string) (ipam.Group, bool) {
 		}
 	}
 	return ipam.Group{}, false
+}
+
+// noteFault notes why the backend of a group answers no claim, nil if it does.
+func (l *allocations) noteFault(group string, fault *ipam.Error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake(l.cluster.Claims.SetFault(group, fault)...)
 }
 
 // Wanted implements backends.Ledger.

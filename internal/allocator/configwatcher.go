@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -42,7 +43,10 @@ type configWatcher struct {
 	// changed is poked when there is something to report.
 	changed chan struct{}
 	metrics *metrics
-	log     *slog.Logger
+	// clusterName names the cluster to backends; "" is for the UID of kube-system.
+	clusterName string
+	backends    *backendWorkers
+	log         *slog.Logger
 
 	// owed says that every Service is still to be looked at again; only
 	// Reconcile, which is not called twice at a time, knows of it.
@@ -82,7 +86,9 @@ func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
 	l.now = s
 	if differ {
 		l.log.Info("configChanged", "groups", len(s.config.Groups.Usable), "problems", len(s.config.Problems), "subnets", len(s.subnets))
+		l.allocations.nameCluster(s.cluster)
 		l.allocations.change(s)
+		l.backends.set(s.config.Backends)
 		l.metrics.countOnly(s.config)
 	}
 	l.metrics.loaded.Set(1)
@@ -121,9 +127,14 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 	c := config.For(groups.Items, agents.Items, l.namespace, l.configNamespaces...).OnNodes(subnets, slices.Collect(maps.Keys(own))).
 		Beside(networks, clusterIPs)
 	of := labelsOf(namespaces.Items, c)
+	cluster := cmp.Or(l.clusterName, uidOf(namespaces.Items, metav1.NamespaceSystem))
+	if cluster == "" && len(c.Backends) > 0 {
+		return clusterState{}, fmt.Errorf("find the namespace %s, whose UID names the cluster to backends: say --cluster-name", metav1.NamespaceSystem)
+	}
 	foreign := quarantined(leases.Items)
 	return clusterState{
 		config:      c,
+		cluster:     cluster,
 		namespaces:  of,
 		boundaries:  ipam.BoundariesOf(c.Groups, of),
 		subnets:     subnets,
@@ -167,6 +178,8 @@ func pause(ctx context.Context, d time.Duration) {
 // clusterState are what decisions depend on, beside Services.
 type clusterState struct {
 	config config.Config
+	// cluster names the cluster to backends.
+	cluster string
 	// subnets are the networks of all nodes, sorted. They are taken from all
 	// Leases that exist: a node that is down has not left its network.
 	subnets []netip.Prefix
@@ -191,7 +204,18 @@ type clusterState struct {
 func (s clusterState) equal(t clusterState) bool {
 	return reflect.DeepEqual(s.config.Groups.Usable, t.config.Groups.Usable) && reflect.DeepEqual(s.config.Problems, t.config.Problems) &&
 		reflect.DeepEqual(s.config.Groups.Enforced, t.config.Groups.Enforced) && slices.Equal(s.subnets, t.subnets) &&
-		reflect.DeepEqual(s.blocked, t.blocked) && slices.Equal(s.networks, t.networks) && reflect.DeepEqual(s.namespaces, t.namespaces)
+		reflect.DeepEqual(s.blocked, t.blocked) && slices.Equal(s.networks, t.networks) && reflect.DeepEqual(s.namespaces, t.namespaces) &&
+		reflect.DeepEqual(s.config.Backends, t.config.Backends)
+}
+
+// uidOf returns the UID of the namespace of this name, or "".
+func uidOf(namespaces []metav1.PartialObjectMetadata, name string) string {
+	for _, ns := range namespaces {
+		if ns.Name == name {
+			return string(ns.UID)
+		}
+	}
+	return ""
 }
 
 // labelsOf returns the labels of namespaces, if c selects any by them.

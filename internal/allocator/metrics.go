@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/backends"
 	"purelb.io/purelb/internal/ipam"
 )
 
@@ -27,6 +28,10 @@ type metrics struct {
 
 	unknown unknownPools
 	groups  countedGroups
+
+	backends *backendMetrics
+	// states returns what is known of backends.
+	states func() map[string]backends.State
 
 	// allocations says what is in use, and which Services wait.
 	allocations   *allocations
@@ -67,6 +72,7 @@ func newMetrics(l *allocations, outOfScope func() []v2.ServiceGroup) *metrics {
 			Help: "Addresses that no Service is given, because a machine outside the cluster answers for them.",
 		}),
 		allocations: l, outOfScope: outOfScope,
+		backends: newBackendMetrics(), states: func() map[string]backends.State { return nil },
 		size:  prometheus.NewDesc("purelb_address_pool_size", "Addresses of a ServiceGroup.", []string{"pool"}, nil),
 		inUse: prometheus.NewDesc("purelb_address_pool_addresses_in_use", "Addresses of a ServiceGroup that Services hold.", []string{"pool"}, nil),
 		available: prometheus.NewDesc("purelb_address_pool_available",
@@ -103,7 +109,7 @@ func (m *metrics) counted() []prometheus.Collector {
 	for _, vector := range m.given {
 		all = append(all, vector)
 	}
-	return all
+	return append(all, m.backends.counted()...)
 }
 
 // Describe implements prometheus.Collector.
@@ -111,14 +117,15 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.counted() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{m.size, m.inUse, m.available, m.capacity, m.waiting, m.oldest, m.foreignNow, m.outOfScopeNow} {
+	own := []*prometheus.Desc{m.size, m.inUse, m.available, m.capacity, m.waiting, m.oldest, m.foreignNow, m.outOfScopeNow}
+	for _, d := range append(own, m.backends.described()...) {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, u := range m.allocations.usages() {
+	for _, u := range m.allocations.usages(m.states()) {
 		name := u.group.DisplayName()
 		m.begin(u.group)
 		ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, u.size, name)
@@ -126,6 +133,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		for f, free := range u.free {
 			ch <- prometheus.MustNewConstMetric(m.available, prometheus.GaugeValue, float64(free), name, f.String())
 			ch <- prometheus.MustNewConstMetric(m.capacity, prometheus.GaugeValue, float64(u.capacity(f)), name, f.String())
+		}
+		if u.backend != nil {
+			m.backends.collect(ch, u, name)
 		}
 	}
 	m.collectServices(ch)

@@ -568,7 +568,7 @@ func (m *model) checkReleased(who ipam.Owner, svc *corev1.Service) {
 
 // checkUsage fails if an address that nobody has counts as one in use.
 func (m *model) checkUsage(used map[netip.Addr]bool) {
-	for _, u := range m.allocations.usages() {
+	for _, u := range m.allocations.usages(nil) {
 		var n int64
 		for a := range used {
 			if _, in := u.group.PoolOf(a); in {

@@ -39,6 +39,10 @@ type Options struct {
 	// gossip, in Namespace, which is made where there is none. Default: no
 	// Secret is made.
 	GossipSecret string
+	// ClusterName names this cluster to NetBox and other backends, in one word without a
+	// slash. A cluster that is built anew under the same name finds its addresses again.
+	// Default: the UID of the namespace kube-system.
+	ClusterName string
 	// BGP has the status of BGPConfigurations kept.
 	BGP bool
 	// Metrics is where metrics are registered. Default: the registry that

@@ -68,5 +68,18 @@ func (p *pace) written(now time.Time) { p.wrote, p.changed = now, time.Time{} }
 func withCounters(s, t v2.ServiceGroupStatus) v2.ServiceGroupStatus {
 	s.AllocatedIPv4, s.AllocatedIPv6 = t.AllocatedIPv4, t.AllocatedIPv6
 	s.AvailableIPv4, s.AvailableIPv6 = t.AvailableIPv4, t.AvailableIPv6
+	if s.Backend != nil && t.Backend != nil {
+		s.Backend = s.Backend.DeepCopy()
+		s.Backend.SizeIPv4, s.Backend.SizeIPv6 = t.Backend.SizeIPv4, t.Backend.SizeIPv6
+	}
+	return s
+}
+
+// withTimes is s with the times of t, which alone are not worth a write.
+func withTimes(s, t v2.ServiceGroupStatus) v2.ServiceGroupStatus {
+	if s.Backend != nil && t.Backend != nil {
+		s.Backend = s.Backend.DeepCopy()
+		s.Backend.LastReached = t.Backend.LastReached
+	}
 	return s
 }

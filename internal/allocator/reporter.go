@@ -97,7 +97,7 @@ func (r *reporter) report(ctx context.Context) error {
 
 func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s clusterState) error {
 	problems, used := byUID(s.config.Problems), map[types.UID]*usage{}
-	for _, u := range r.allocations.usages() {
+	for _, u := range r.allocations.usages(r.metrics.states()) {
 		used[u.group.UID] = &u
 	}
 	if r.paces == nil {
@@ -131,11 +131,11 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 // counters differ.
 func (r *reporter) mayWrite(was, now *v2.ServiceGroup) bool {
 	pace := r.paces.of(was.UID)
-	if equality.Semantic.DeepEqual(was.Status, now.Status) {
+	if equality.Semantic.DeepEqual(was.Status, withTimes(now.Status, was.Status)) {
 		pace.settled()
 		return false
 	}
-	if !equality.Semantic.DeepEqual(withCounters(was.Status, now.Status), now.Status) {
+	if !equality.Semantic.DeepEqual(withTimes(withCounters(was.Status, now.Status), now.Status), now.Status) {
 		return true
 	}
 	due := pace.due(time.Now())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,8 +30,14 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 	fine := "Services get addresses from this group"
 	if used != nil {
 		fine += nowhere(used.group, around.subnets)
-		s.Announce, s.IPAM = string(used.group.Announce), "Cluster"
+		s.Announce, s.IPAM = string(used.group.Announce), cmp.Or(used.group.Backend, "Cluster")
 		s.Addresses = ranges(used.group)
+		if used.group.Backend != "" {
+			s.Backend, s.Addresses = backendStatus(*used), nil
+			if used.backend != nil {
+				s.Addresses = used.backend.Ranges
+			}
+		}
 		s.AllocatedIPv4, s.AllocatedIPv6 = used.inUse[addr.V4], used.inUse[addr.V6]
 		s.AvailableIPv4, s.AvailableIPv6 = count(used.free, addr.V4), count(used.free, addr.V6)
 		s.BoundNamespaces = bound(used.group.Boundary, around.namespaces)
@@ -39,7 +46,52 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		setOrNot(&s.Conditions, exhausted(used, f), g.Generation, now)
 	}
+	setOrNot(&s.Conditions, backendReady(used), g.Generation, now)
 	return s
+}
+
+// backendStatus is what is known of the backend of a group.
+func backendStatus(used usage) *v2.BackendStatus {
+	b := &v2.BackendStatus{Name: used.group.Backend}
+	known := used.backend
+	if known == nil {
+		return b
+	}
+	b.Name = cmp.Or(known.Backend, b.Name)
+	b.Orphans, b.Unregistered, b.Warnings = int32(known.Orphans), int32(known.Missing), known.Warnings
+	if !known.Reached.IsZero() {
+		b.LastReached = &metav1.Time{Time: known.Reached.Truncate(time.Second)}
+	}
+	if known.Known {
+		b.SizeIPv4, b.SizeIPv6 = sizeOf(known.Size, addr.V4), sizeOf(known.Size, addr.V6)
+	}
+	return b
+}
+
+func sizeOf(sizes map[addr.Family]uint64, f addr.Family) *int64 {
+	n, ok := sizes[f]
+	if !ok {
+		return nil
+	}
+	size := int64(min(n, math.MaxInt64))
+	return &size
+}
+
+// backendReady is the condition that tells whether the backend of a group works. It has no
+// status for a group without a backend.
+func backendReady(used *usage) metav1.Condition {
+	c := metav1.Condition{Type: v2.ConditionBackendReady}
+	switch {
+	case used == nil || used.group.Backend == "":
+	case used.backend == nil || used.backend.Fault == nil && used.backend.Reached.IsZero():
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NotReached", used.group.Backend+" has not answered yet"
+	case used.backend.Fault != nil:
+		c.Status, c.Reason = metav1.ConditionFalse, string(used.backend.Fault.Kind)
+		c.Message = clip(used.backend.Fault.Message+"; Services keep their addresses, and those that wait are served when it works again", mostMessage)
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Reached", cmp.Or(used.backend.Backend, used.group.Backend)+" works"
+	}
+	return c
 }
 
 // bound returns the namespaces that b is for: those that it lists, as it does,
@@ -65,6 +117,9 @@ func exhausted(used *usage, f addr.Family) metav1.Condition {
 	drained := !slices.ContainsFunc(used.group.Pools, func(p ipam.Pool) bool { return p.Family() == f && !p.Draining })
 	switch {
 	case !has:
+	case free == 0 && used.group.Backend != "":
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Exhausted", fmt.Sprintf(
+			"%s has no free %s address for the group: give it more there, or remove Services that hold one", used.group.Backend, f)
 	case free > 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Available", fmt.Sprintf("there are free %s addresses", f)
 	case drained:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backends"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
@@ -20,6 +21,9 @@ type usage struct {
 	// each once, however many Services share it. Counts stop at the largest
 	// int64.
 	inUse, free map[addr.Family]int64
+	// backend is what is known of the backend of the group, nil if it has none or nothing
+	// is known yet.
+	backend *backends.State
 }
 
 // capacity is how many addresses of f Services can have: those that they hold, and
@@ -29,15 +33,40 @@ func (u usage) capacity(f addr.Family) int64 { return saturatingAdd(u.inUse[f], 
 // total is how many addresses of all families are in use.
 func (u usage) total() int64 { return u.inUse[addr.V4] + u.inUse[addr.V6] }
 
-// usages returns the usage of every group, in their order.
-func (l *allocations) usages() []usage {
+// usages returns the usage of every group, in their order. The states are those of their
+// backends.
+func (l *allocations) usages(states map[string]backends.State) []usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]usage, len(l.cluster.Groups.Usable))
+	granted := l.cluster.Claims.InUse()
 	for i, g := range l.cluster.Groups.Usable {
 		all[i] = usageOf(l.cluster.Store, g)
+		if s, known := states[g.Ref()]; known {
+			all[i].backend = &s
+		}
+		if g.Backend != "" {
+			all[i].managed(granted[g.Ref()])
+		}
 	}
 	return all
+}
+
+// managed fills in the usage of a group with a backend, of which Services hold inUse.
+func (u *usage) managed(inUse map[addr.Family]int64) {
+	for f, n := range inUse {
+		u.inUse[f] = n
+	}
+	if u.backend == nil || !u.backend.Known {
+		return
+	}
+	for f, size := range u.backend.Size {
+		if size == 0 && u.inUse[f] == 0 {
+			continue
+		}
+		u.size += float64(size)
+		u.free[f] = int64(min(size-min(size, u.backend.InUse[f]), math.MaxInt64))
+	}
 }
 
 func usageOf(store *ipam.Store, g ipam.Group) usage {

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 	"slices"
@@ -30,6 +31,8 @@ type Claims struct {
 	// queues are the claims of a group in the order in which they are to be sent or given
 	// back. Those that are in another state by now are passed over.
 	queues map[string]*claimQueues
+	// faults are why the backend of a group answers no claim.
+	faults map[string]*Error
 }
 
 // claimID is the group of a claim and its key.
@@ -86,7 +89,7 @@ type claimed struct {
 func NewClaims(store *Store) *Claims {
 	return &Claims{
 		store: store, of: map[claimID]*claimed{}, at: map[netip.Addr]*claimed{},
-		wanted: map[Owner][]claimID{}, queues: map[string]*claimQueues{},
+		wanted: map[Owner][]claimID{}, queues: map[string]*claimQueues{}, faults: map[string]*Error{},
 	}
 }
 
@@ -129,8 +132,28 @@ func (c *Claims) outcome(want Claim) outcome {
 	case e.state == claimGranted:
 		return outcome{address: e.grant.Address}
 	default:
-		return outcome{failure: e.failure}
+		return outcome{failure: cmp.Or(e.failure, c.faults[want.Group])}
 	}
+}
+
+// SetFault notes why the backend of a group answers no claim, or that it does again if fault
+// is nil. It returns the owners that wait for the backend, if that is news to them.
+func (c *Claims) SetFault(group string, fault *Error) (concerned []Owner) {
+	was := c.faults[group]
+	switch {
+	case was == nil && fault == nil, was != nil && fault != nil && was.Kind == fault.Kind && was.Message == fault.Message:
+		return nil
+	case fault == nil:
+		delete(c.faults, group)
+	default:
+		c.faults[group] = fault
+	}
+	for by, ids := range c.wanted {
+		if slices.ContainsFunc(ids, func(id claimID) bool { return id.group == group }) {
+			concerned = append(concerned, by)
+		}
+	}
+	return concerned
 }
 
 // Want notes which claims by waits for: these, and no others any more. It returns the
@@ -531,6 +554,18 @@ func (c *Claims) Grants() map[string][]Grant {
 		}
 	}
 	return grants
+}
+
+// InUse returns how many addresses of each family are granted to claims, by group.
+func (c *Claims) InUse() map[string]map[addr.Family]int64 {
+	counts := map[string]map[addr.Family]int64{}
+	for a, e := range c.at {
+		if counts[e.Group] == nil {
+			counts[e.Group] = map[addr.Family]int64{}
+		}
+		counts[e.Group][addr.FamilyOf(a)]++
+	}
+	return counts
 }
 
 // Orphans takes grants that the backend of a group has and Grants does not. Those that no

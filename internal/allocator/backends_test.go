@@ -1,0 +1,155 @@
+package allocator_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// box is a NetBox with reserved addresses, and a group "box" that has them.
+type box struct {
+	*world
+	*netboxtest.Server
+	http  *httptest.Server
+	group *v2.ServiceGroup
+}
+
+func newBox(w *world, addresses ...string) *box {
+	w.Helper()
+	b := &box{world: w, Server: netboxtest.New(netboxtest.V46)}
+	b.AddTenant("purelb", netbox.DefaultTenant)
+	for _, a := range addresses {
+		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), Status: "reserved", Tenant: netbox.DefaultTenant})
+	}
+	b.http = httptest.NewServer(b)
+	w.Cleanup(b.http.Close)
+	b.group = w.groupOf("box", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: b.http.URL, Tenant: netbox.DefaultTenant}})
+	w.create(b.group)
+	return b
+}
+
+// token puts the token into its Secret.
+func (b *box) token(text string) {
+	b.Helper()
+	b.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "netbox-client"}, StringData: map[string]string{"user-token": text}})
+}
+
+// active waits until NetBox has exactly these addresses in use, each with its key.
+func (b *box) active(want ...string) {
+	b.Helper()
+	b.soon(func() error {
+		var got []string
+		for _, a := range b.Addresses() {
+			if a.Status == "active" {
+				got = append(got, a.Prefix.String()+" "+ipam.HolderOf(a.Key(netbox.DefaultField)))
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("in use in NetBox are %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// ready waits for the condition of the group that tells of its backend.
+func (b *box) ready(status metav1.ConditionStatus, reason string, texts ...string) *v2.ServiceGroup {
+	b.Helper()
+	var g *v2.ServiceGroup
+	b.soon(func() error {
+		g = fetch(b.world, b.group)
+		return condition(g.Status.Conditions, v2.ConditionBackendReady, status, reason, texts)
+	})
+	return g
+}
+
+func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
+	w := newWorld(t)
+	b := newBox(w, "203.0.113.1/24", "203.0.113.2/24", "2001:db8::1/64")
+	b.token(netboxtest.AdminToken)
+	w.create(w.local("default", "198.51.100.0/24", "198.51.100.0/24"))
+	r := w.allocator()
+
+	web := balancer("web", inGroup("box"))
+	dual := balancer("dual", inGroup("box"), dualStack(corev1.IPFamilyPolicyRequireDualStack))
+	w.create(web)
+	w.has(web, "203.0.113.1")
+	w.says(web, metav1.ConditionTrue, ipam.ReasonAllocated, "from pool box")
+	w.told(web, "IPAMRecord", "NetBox holds 203.0.113.1 as "+b.http.URL+"/ipam/ip-addresses/")
+	w.create(dual)
+	w.has(dual, "203.0.113.2 2001:db8::1")
+	b.active("2001:db8::1/64 "+dual.Namespace+"/dual", "203.0.113.1/24 "+web.Namespace+"/web", "203.0.113.2/24 "+dual.Namespace+"/dual")
+
+	g := b.ready(metav1.ConditionTrue, "Reached", "NetBox 4.6.8")
+	if s := g.Status; s.Backend == nil || s.Backend.Name != "NetBox 4.6.8" || s.Backend.LastReached == nil {
+		t.Errorf("the status of the group says %+v", s.Backend)
+	}
+	w.soon(func() error {
+		if s := fetch(w, b.group).Status; s.AllocatedIPv4 != 2 || s.AllocatedIPv6 != 1 {
+			return fmt.Errorf("the group counts %d and %d addresses", s.AllocatedIPv4, s.AllocatedIPv6)
+		}
+		return nil
+	})
+	third := balancer("third", inGroup("box"))
+	w.create(third)
+	w.says(third, metav1.ConditionFalse, ipam.ReasonExhausted, "NetBox at")
+	w.remove(dual)
+	w.has(third, "203.0.113.2")
+
+	// Another allocator finds all as it is, and claims nothing.
+	r.stop()
+	before := len(b.Requests())
+	w.allocator()
+	fourth := balancer("fourth") // of the local group
+	w.create(fourth)
+	w.has(fourth, "198.51.100.1")
+	w.has(web, "203.0.113.1")
+	for _, q := range b.Requests()[before:] {
+		if q.Method != "GET" {
+			t.Errorf("after the restart NetBox got %s %s", q.Method, q.Path)
+		}
+	}
+
+	for _, svc := range []*corev1.Service{web, third} {
+		w.remove(svc)
+	}
+	b.active()
+}
+
+func TestServicesWaitForNetBoxAndOthersDoNot(t *testing.T) {
+	w := newWorld(t)
+	b := newBox(w, "203.0.113.1/24")
+	w.create(w.local("default", "198.51.100.0/24", "198.51.100.0/24"))
+	w.allocator()
+	web := balancer("web", inGroup("box"))
+	w.create(web)
+	b.ready(metav1.ConditionFalse, string(ipam.KindMisconfigured), "netbox-client")
+	w.says(web, metav1.ConditionFalse, ipam.ReasonBackendMisconfigured, "netbox-client")
+	local := balancer("local")
+	w.create(local)
+	w.has(local, "198.51.100.1")
+	if c := meta.FindStatusCondition(fetch(w, b.group).Status.Conditions, v2.ConditionAccepted); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("the group is %v", c)
+	}
+	for _, e := range w.events(web) {
+		if strings.Contains(e.Message, netboxtest.AdminToken) {
+			t.Errorf("an event shows the token: %s", e.Message)
+		}
+	}
+
+	b.token(netboxtest.AdminToken)
+	w.has(web, "203.0.113.1")
+	b.ready(metav1.ConditionTrue, "Reached")
+}
