@@ -12,11 +12,14 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// holdings are the local addresses that are here and belong here. All of it but
-// links belongs to the loop.
+// holdings are the addresses that are here and belong here: the local ones, and on a
+// kernel without marks the remote ones. All of it but links belongs to the loop.
 type holdings struct {
-	// links are their links. The map is replaced, never changed.
+	// links are the links of the local ones. The map is replaced, never changed.
 	links atomic.Pointer[map[netip.Addr]string]
+	// remote are the remote addresses. They are known by their marks where the kernel
+	// keeps marks.
+	remote map[netip.Addr]bool
 	// since is when they were added, for those that were.
 	since map[netip.Addr]time.Time
 	// defended is when one was claimed because another machine did.
@@ -38,12 +41,23 @@ func (h *holdings) read() map[netip.Addr]string {
 // hold notes what is here after a pass.
 func (h *holdings) hold(now time.Time, seen *observation, plan announce.Plan, done outcome) {
 	here := addressesOf(seen.Node.Addresses)
-	links := map[netip.Addr]string{}
+	links, remote := map[netip.Addr]string{}, map[netip.Addr]bool{}
 	for _, d := range plan.Decisions {
-		if _, just := done.added[d.IP]; d.Where == announce.Local && (just || here[d.IP]) && done.failed[d.IP] == nil {
+		_, just := done.added[d.IP]
+		switch {
+		case !just && !here[d.IP] || done.failed[d.IP] != nil:
+		case d.Where == announce.Local:
 			links[d.IP] = d.Address.Link
+		case d.Where == announce.Remote && !seen.Node.MarksSupported:
+			remote[d.IP] = true
 		}
 	}
+	for ip := range h.remote {
+		if here[ip] { // also if it could not be removed
+			remote[ip] = true
+		}
+	}
+	h.remote = remote
 	if h.since == nil {
 		h.since, h.defended = map[netip.Addr]time.Time{}, map[netip.Addr]time.Time{}
 	}

@@ -1,11 +1,17 @@
 package agent
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/service"
 )
 
 // withoutMarks has a kernel without marks, and a node whose own address in a pool
@@ -37,6 +43,33 @@ func TestOnAKernelWithoutMarksWhatIsReleasedGoesAndWhatIsTheNodesStays(t *testin
 		w.cluster.change(serving())
 		settle()
 		want(t, "kernel, without Services", w.kernel.String(), "")
+	})
+}
+
+// No pool contains an address of a backend. So it is ours as long as a Service has it, and
+// until it is removed.
+func TestOnAKernelWithoutMarksAnAddressOfABackendComesAndGoes(t *testing.T) {
+	withoutMarks(t, func(w *world) {
+		found, operators := permanent("kube-lb0", "198.18.0.8/32"), permanent("kube-lb0", "198.18.0.9/32")
+		found.Mark, operators.Mark = announce.Mark, announce.Mark // which the agent does not see
+		w.kernel.hold(found, operators)
+		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-lb0", Up: true})
+		netbox := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "netbox"}}
+		netbox.Spec.Netbox = &v2.NetboxSpec{URL: "https://netbox/"}
+		w.cluster.snapshot.Groups = append(w.cluster.snapshot.Groups, netbox)
+		svc := branded("web", "198.18.0.7", "198.18.0.8")
+		svc.Annotations[service.AnnotationAllocatedFrom] = "netbox"
+		w.cluster.snapshot.Services = []corev1.Service{svc}
+	}, func(w *world) {
+		pass(10 * time.Minute)
+		want(t, "kernel", w.kernel.String(), "198.18.0.7/32 kube-lb0, 198.18.0.8/32 kube-lb0, 198.18.0.9/32 kube-lb0")
+		want(t, "events", w.told(), "Normal AnnouncingNonLocal Announcing 198.18.0.7 from node node-a interface kube-lb0")
+		w.kernel.change(func() { w.kernel.removeErr = errors.New("busy") })
+		w.cluster.change(serving())
+		pass(10 * time.Second)
+		w.kernel.change(func() { w.kernel.removeErr = nil })
+		pass(10 * time.Minute)
+		want(t, "kernel, without Services", w.kernel.String(), "198.18.0.9/32 kube-lb0")
 	})
 }
 

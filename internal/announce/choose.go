@@ -129,11 +129,7 @@ func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
 func (d *decider) backendPrefix(ip netip.Addr) (prefix netip.Prefix, remote, ok bool) {
 	bits, remote := 0, true
 	for _, svc := range d.holders[ip] {
-		for name := range strings.SplitSeq(svc.From, ",") {
-			group, ok := d.Config.Groups.Group(strings.TrimSpace(name))
-			if !ok || group.Backend == "" {
-				continue
-			}
+		for group := range svc.backendGroups(d.Config.Groups) {
 			bits = max(bits, group.Mask(addr.FamilyOf(ip)))
 			remote = remote && group.Announce != ipam.AnnounceLocal
 		}

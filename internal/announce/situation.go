@@ -1,12 +1,15 @@
 package announce
 
 import (
+	"iter"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -66,6 +69,17 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 	}, true
 }
 
+// backendGroups returns those of the groups that gave s its addresses that have a backend.
+func (s Service) backendGroups(groups ipam.Groups) iter.Seq[ipam.Group] {
+	return func(yield func(ipam.Group) bool) {
+		for name := range strings.SplitSeq(s.From, ",") {
+			if g, ok := groups.Group(strings.TrimSpace(name)); ok && g.Backend != "" && !yield(g) {
+				return
+			}
+		}
+	}
+}
+
 // Situation is everything that a decision depends on.
 type Situation struct {
 	// Self is the name of this node.
@@ -83,8 +97,11 @@ type Situation struct {
 	Node   Node
 	// Held are the local addresses that this agent has had until now, and their
 	// links.
-	Held  map[netip.Addr]string
-	Peers election.Peers
+	Held map[netip.Addr]string
+	// HeldRemote are the addresses that this agent has had on the dummy interface until
+	// now. It is kept only on a kernel without marks.
+	HeldRemote map[netip.Addr]bool
+	Peers      election.Peers
 	// Ready says of the Services with LocalPolicy whether this node is among
 	// their Endpoints. One that it does not mention is not known yet.
 	Ready map[string]bool

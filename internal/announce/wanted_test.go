@@ -162,7 +162,11 @@ func untrusted(s *Situation)             { s.Peers.Trusted = false }
 func incomplete(s *Situation)            { s.Complete, s.Config, s.Agent = false, config.Config{}, nil }
 func noAgent(s *Situation)               { s.Agent = nil }
 func brokenAgent(s *Situation)           { s.Agent, s.Broken = nil, true }
-func noGroups(s *Situation)              { s.Config.Groups = ipam.Groups{} }
+func heldRemote(ip string) twist {
+	return func(s *Situation) { s.HeldRemote = map[netip.Addr]bool{netip.MustParseAddr(ip): true} }
+}
+
+func noGroups(s *Situation) { s.Config.Groups = ipam.Groups{} }
 
 func matching(expression string) twist {
 	return func(s *Situation) { s.Agent.Local = regexp.MustCompile("^(?:" + expression + ")$") }
@@ -601,6 +605,11 @@ func TestOnAKernelWithoutMarksOursAreToldByTheirMakeAndByTheServices(t *testing.
 		{"remote IPv4", hasNode("kube-lb0", "172.16.0.1/24"), nil, true},
 		{"remote IPv6", hasNode("kube-lb0", "fd16::1/64"), nil, true},
 		{"in no pool", hasNode("kube-lb0", "203.0.113.1/24"), nil, false},
+		{"in no pool, of a Service whose group is gone", hasNode("kube-lb0", "203.0.113.7/32"), []twist{serveAs("default/far", from("gone"), "203.0.113.7")}, false},
+		{"of a Service from a backend", hasNode("kube-lb0", "203.0.113.7/32"), []twist{backends, serveAs("default/far", from("plain, far"), "203.0.113.7")}, true},
+		{"of a backend, but of another Service", hasNode("kube-lb0", "203.0.113.8/32"), []twist{backends, serveAs("default/far", from("far"), "203.0.113.7")}, false},
+		{"of a backend, of a Service that has just been deleted", hasNode("kube-lb0", "203.0.113.7/32"), []twist{heldRemote("203.0.113.7")}, true},
+		{"of a backend, on another link", hasNode("eth0", "203.0.113.7/32"), []twist{heldRemote("203.0.113.7")}, false},
 		{"the node's own in a pool, IPv4", hasNode("eth0", "10.0.0.1/24"), nil, false},
 		{"the node's own in a pool, IPv6", hasNode("eth0", "fd00::a/64"), nil, false},
 	} {
