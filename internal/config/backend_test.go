@@ -75,6 +75,13 @@ func TestBackends(t *testing.T) {
 			 backend c other at /run/c.sock`,
 		},
 		{
+			"what routes say has to be said by Services",
+			`a: {external: {provider: acme, announce: remote}, bgp: {med: 1}}`,
+			`group a Remote by acme/32/128
+			 backend a acme at /var/run/purelb/ipam.sock
+			 Warning Adjusted a: spec.bgp: is not in effect, because it is not known beforehand which addresses the group has: remove it, and write the annotations purelb.io/bgp-* on the Services`,
+		},
+		{
 			"beside groups without, and without those that are refused",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
 			 b: {external: {provider: acme, announce: local}}

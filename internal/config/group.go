@@ -28,6 +28,10 @@ func (r *reading) read() {
 	default:
 		r.own(form)
 	}
+	if r.backend != nil && sg.Spec.BGP != nil {
+		r.warn(ReasonAdjusted, "spec.bgp", "is not in effect, because it is not known beforehand which addresses the group has: "+
+			"remove it, and write the annotations purelb.io/bgp-* on the Services")
+	}
 }
 
 // own reads a group whose addresses PureLB manages itself.

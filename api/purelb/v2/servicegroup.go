@@ -83,7 +83,8 @@ type ServiceGroupSpec struct {
 
 	// bgp is what the routes to addresses of this group say of themselves to
 	// routers. Addresses that are local to a node have no route, and none of
-	// this. Default: nothing beyond where they lead.
+	// this. With netbox and external it is not in effect: annotate the Services.
+	// Default: nothing beyond where they lead.
 	// +optional
 	BGP *RouteAttributes `json:"bgp,omitempty"`
 
