@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -45,6 +46,52 @@ type Tree struct {
 	Root string
 	// Log receives the output of the build and of Helm.
 	Log io.Writer
+	// Changed are files, by their path from Root, that are built with another text than
+	// they have.
+	Changed map[string]string
+}
+
+// Change has a file of the tree built with another text: old, which it must have once,
+// is replaced. The file itself stays.
+func (t *Tree) Change(file, old, text string) error {
+	if t.Changed == nil {
+		t.Changed = map[string]string{}
+	}
+	has, changed := t.Changed[file]
+	if !changed {
+		b, err := os.ReadFile(filepath.Join(t.Root, file))
+		if err != nil {
+			return err
+		}
+		has = string(b)
+	}
+	if n := strings.Count(has, old); n != 1 {
+		return fmt.Errorf("change %s: it has %q %d times, want once", file, old, n)
+	}
+	t.Changed[file] = strings.Replace(has, old, text, 1)
+	return nil
+}
+
+// overlay writes the changed files into dir, and returns the flags with which Go builds
+// with them.
+func (t Tree) overlay(dir string) ([]string, error) {
+	if len(t.Changed) == 0 {
+		return nil, nil
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for file, text := range t.Changed {
+		instead := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(instead, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		overlay.Replace[filepath.Join(t.Root, file)] = instead
+	}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return []string{"-overlay", file}, os.WriteFile(file, text, 0o600)
 }
 
 // FindTree returns the tree that dir lies in.
@@ -67,10 +114,15 @@ func FindTree(dir string, log io.Writer) (Tree, error) {
 // Build compiles the programs into dir and returns the tag of their images,
 // which changes when and only when a binary does.
 func (t Tree) Build(ctx context.Context, dir string) (string, error) {
+	overlay, err := t.overlay(dir)
+	if err != nil {
+		return "", err
+	}
 	sum := sha256.New()
 	for _, p := range Programs {
 		out := filepath.Join(dir, p)
-		if err := t.run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./cmd/"+p); err != nil {
+		args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out}, overlay...)
+		if err := t.run(ctx, []string{"CGO_ENABLED=0"}, "go", append(args, "./cmd/"+p)...); err != nil {
 			return "", fmt.Errorf("build %s: %w", p, err)
 		}
 		b, err := os.ReadFile(out)

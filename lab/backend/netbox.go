@@ -1,0 +1,172 @@
+// Package backend runs the IPAM backends of the lab: NetBox on the machine outside of the
+// cluster, and the IPAM server of the documentation beside the allocator. It knows how they
+// are built, started and asked, and nothing of PureLB.
+//
+// NetBox is the fake of the tests (internal/netbox/netboxtest), which keeps its state in
+// memory.
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/probe"
+)
+
+// Token is the API token that NetBox takes.
+const Token = "0123456789abcdef0123456789abcdef01234567"
+
+// NetBox is a server on the machine outside of the cluster.
+type NetBox struct {
+	// URL is the server's, as pods and the client reach it.
+	URL     string
+	control netip.AddrPort
+	http    *http.Client
+}
+
+// StartNetBox builds NetBox from the source tree at root and runs it on a port, with these
+// flags of fakenetbox. It serves until Stop, also after this program has ended, and at the
+// longest as long as the lab is up. One that runs on the port goes on if keep is true, and
+// else is ended first.
+func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint16, keep bool, flags ...string) (*NetBox, error) {
+	m, err := c.Machine(cluster.Client)
+	if err != nil {
+		return nil, err
+	}
+	address := netip.AddrPortFrom(m.V4(), port)
+	n := &NetBox{URL: "http://" + address.String() + "/", control: netip.AddrPortFrom(m.V4(), port+1), http: inside(c.Netns(cluster.Client))}
+	if n.runs(ctx) {
+		if keep {
+			return n, nil
+		}
+		if err := n.Stop(ctx); err != nil {
+			return nil, err
+		}
+	}
+	name := fmt.Sprintf("netbox-%d", port)
+	program := filepath.Join(c.Spec.State.Machine(cluster.Client), name)
+	if err := compile(ctx, root, "./internal/netbox/netboxtest/fakenetbox", program); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(c.Spec.State.Log(cluster.Client, name))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	args := append([]string{program, "-listen", address.String(), "-control", n.control.String(), "-token", Token}, flags...)
+	cmd, err := c.Command(context.WithoutCancel(ctx), cluster.Client, args...)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's signals are not for it
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start NetBox on %s: %w", cluster.Client, err)
+	}
+	go func() { _ = cmd.Wait() }() // so that it is no zombie
+	err = kube.Until(ctx, func() (string, bool) { return "NetBox does not serve; see `lab logs client " + name + "`", n.runs(ctx) })
+	return n, err
+}
+
+// compile builds beside the file and then replaces it: it may be running.
+func compile(ctx context.Context, root, pkg, file string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", file+".new", pkg)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return os.Rename(file+".new", file)
+}
+
+// inside is a client in the network namespace at path.
+func inside(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = probe.In(path, func() error {
+			c, err = (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}}}
+}
+
+func (n *NetBox) runs(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := n.Addresses(ctx)
+	return err == nil
+}
+
+// Stop ends NetBox. What it holds is gone.
+func (n *NetBox) Stop(ctx context.Context) error {
+	if err := n.Order(ctx, "exit", nil); err != nil {
+		return err
+	}
+	return kube.Until(ctx, func() (string, bool) { return "NetBox still runs", !n.runs(ctx) })
+}
+
+// Address is one that NetBox holds.
+type Address struct {
+	ID          int64
+	Address     netip.Prefix
+	Status      string
+	Description string
+	Fields      map[string]any
+	URL         string
+}
+
+// Addresses are those that NetBox holds, by number.
+func (n *NetBox) Addresses(ctx context.Context) (list []Address, err error) {
+	return list, n.ask(ctx, http.MethodGet, "addresses", nil, &list)
+}
+
+// Requests is how often each call was made: "POST /api/ipam/ip-ranges/{id}/available-ips/".
+// It is an error if NetBox was asked what its schema does not know.
+func (n *NetBox) Requests(ctx context.Context) (counts map[string]int, err error) {
+	return counts, n.ask(ctx, http.MethodGet, "requests", nil, &counts)
+}
+
+// Stopped waits until a request is held, and returns those that are.
+func (n *NetBox) Stopped(ctx context.Context) (held []string, err error) {
+	return held, n.ask(ctx, http.MethodGet, "stopped", nil, &held)
+}
+
+// Order gives NetBox an order: a POST of its control endpoint, which package fakenetbox
+// describes.
+func (n *NetBox) Order(ctx context.Context, name string, with url.Values) error {
+	return n.ask(ctx, http.MethodPost, name, with, new(any))
+}
+
+func (n *NetBox) ask(ctx context.Context, method, name string, with url.Values, into any) error {
+	target := url.URL{Scheme: "http", Host: n.control.String(), Path: "/" + name, RawQuery: with.Encode()}
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	if err != nil {
+		return err
+	}
+	answer, err := n.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(target.String() + ": " + string(text))
+	}
+	return json.Unmarshal(text, into)
+}
