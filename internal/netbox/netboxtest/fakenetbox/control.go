@@ -28,6 +28,7 @@ import (
 //	POST /resume?lose=true               what is held goes on; with lose it is lost
 //	POST /token?state=valid|disabled|read-only
 //	POST /down, POST /up                 NetBox refuses connections, and takes them again
+//	POST /exit                           the program ends
 //
 // M is a method and P a part of the path with its query. Without one, all requests are meant.
 type control struct {
@@ -35,6 +36,7 @@ type control struct {
 	token  string
 	gate   *gate
 	site   *site
+	exit   func()
 }
 
 func (c *control) routes() http.Handler {
@@ -49,6 +51,7 @@ func (c *control) routes() http.Handler {
 		"POST /token":    c.setToken,
 		"POST /down":     func(*http.Request) (any, error) { return nil, c.site.close() },
 		"POST /up":       func(*http.Request) (any, error) { return nil, c.site.open() },
+		"POST /exit":     func(*http.Request) (any, error) { c.exit(); return nil, nil },
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			body, err := handle(r)

@@ -128,8 +128,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: (&control{netbox: s, token: o.token, gate: gate, site: site}).routes(), ReadHeaderTimeout: time.Minute}
-	context.AfterFunc(ctx, func() { _ = server.Close() })
+	ctx, exit := context.WithCancel(ctx)
+	defer exit()
+	control := &control{netbox: s, token: o.token, gate: gate, site: site, exit: exit}
+	server := &http.Server{Handler: control.routes(), ReadHeaderTimeout: time.Minute}
+	context.AfterFunc(ctx, func() { _ = server.Shutdown(context.WithoutCancel(ctx)) })
 	if err := server.Serve(listener); ctx.Err() == nil {
 		return err
 	}

@@ -27,7 +27,8 @@ func start(t *testing.T) program {
 			"-range", "192.0.2.10-192.0.2.19/24", "-reserved", "acme=192.0.2.1/24"}, io.Discard)
 	}()
 	t.Cleanup(func() {
-		stop()
+		defer stop()
+		p.order("POST", "/exit", new(any))
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
