@@ -25,7 +25,7 @@ UNIT = ./internal ./internal/addr/... ./internal/ipam/... ./internal/election/..
 ##@ The two commands
 
 .PHONY: demo
-demo: deps ## a real cluster on this machine, PureLB in it, four addresses reached from outside
+demo: deps ## a real cluster on this machine, PureLB in it, eight addresses of four kinds of groups reached from outside
 	$(LAB) demo
 
 .PHONY: test

@@ -33,12 +33,13 @@ func runDemo(ctx context.Context, _ []string) error {
 	if err := lifecycle.Up(ctx, state.Default(), lifecycle.Options{Nodes: 4, Out: os.Stdout}); err != nil {
 		return err
 	}
-	if err := install(ctx, nil); err != nil {
-		return err
-	}
 	c, err := cluster.Open()
 	if err != nil {
 		return err
 	}
-	return demo.Run(ctx, c, os.Stdout)
+	tree, err := product.FindTree(".", os.Stdout)
+	if err != nil {
+		return err
+	}
+	return demo.Run(ctx, c, tree, os.Stdout)
 }

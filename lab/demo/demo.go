@@ -14,6 +14,7 @@ import (
 
 	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/product"
 	"purelb.io/purelb/lab/router"
 )
 
@@ -24,39 +25,64 @@ var Manifests string
 
 const namespace = "demo"
 
+// service is one of Manifests.
+type service struct {
+	name string
+	// remote says that every node announces its addresses.
+	remote bool
+	// from is the group of its addresses.
+	from string
+}
+
 // services are those of Manifests, in the order of the table.
-var services = []string{"web-local", "web-remote"}
+var services = []service{
+	{"web-local", false, "ServiceGroup default, spec.local"},
+	{"web-remote", true, "ServiceGroup virtual, spec.remote"},
+	{"web-netbox", true, "ServiceGroup netbox, spec.netbox"},
+	{"web-external", false, "ServiceGroup external, spec.external"},
+}
 
 // row is one line of the table: an address, who carries it, what came back.
 type row struct {
-	service   string
+	service
 	address   netip.Addr
 	announced string
 	answer    string
 }
 
-func (r row) remote() bool { return strings.HasSuffix(r.service, "remote") }
-
 type demo struct {
 	*cluster.Cluster
+	*backends
 	kube *kube.Client
 	out  io.Writer
 }
 
-// Run applies the manifests to a cluster in which PureLB is installed, fetches
-// from every address of their Services as the client outside, and prints what
-// it found. It fails when an address does not answer, and leaves everything in
-// place.
-func Run(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+// Run starts the IPAM backends, installs PureLB from the tree into the cluster, applies
+// the manifests, fetches from every address of their Services as the client outside,
+// and prints what it found. It fails when an address does not answer, and leaves
+// everything in place.
+func Run(ctx context.Context, c *cluster.Cluster, tree product.Tree, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	client, err := kube.New(c.Kubeconfig())
 	if err != nil {
 		return err
 	}
-	d := demo{c, client, out}
+	b, err := startBackends(ctx, c, client, tree.Root, out)
+	if err != nil {
+		return err
+	}
+	if err := tree.Install(ctx, c, c.Kubeconfig(), b.values()...); err != nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	d := demo{c, b, client, out}
 	rows, err := d.serve(ctx)
 	if err != nil {
+		return err
+	}
+	if err := d.showOrigins(ctx, rows); err != nil {
 		return err
 	}
 	if err := d.showRoutes(ctx, rows); err != nil {
@@ -73,7 +99,7 @@ func Run(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
 
 // serve applies the manifests and waits until every address is announced.
 func (d demo) serve(ctx context.Context) ([]row, error) {
-	fmt.Fprintf(d.out, "\nApplying two ServiceGroups, a BGPConfiguration, a Deployment and two Services:\n")
+	fmt.Fprintf(d.out, "\nApplying four ServiceGroups, a BGPConfiguration, a Deployment and four Services:\n")
 	if err := d.kube.Apply(ctx, Manifests); err != nil {
 		return nil, err
 	}
@@ -82,11 +108,11 @@ func (d demo) serve(ctx context.Context) ([]row, error) {
 	}
 	var rows []row
 	for _, s := range services {
-		addresses, err := d.kube.WaitAddresses(ctx, namespace, s, 2)
+		addresses, err := d.kube.WaitAddresses(ctx, namespace, s.name, 2)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(d.out, "  Service %s/%s has %v\n", namespace, s, addresses)
+		fmt.Fprintf(d.out, "  Service %s/%s has %v of %s\n", namespace, s.name, addresses, s.from)
 		for _, a := range addresses {
 			rows = append(rows, row{service: s, address: a})
 		}
@@ -105,7 +131,7 @@ func (d demo) waitAnnounced(ctx context.Context, rows []row) error {
 			}
 			rows[i].announced = strings.Join(by, ", ")
 			want := 1
-			if rows[i].remote() {
+			if rows[i].remote {
 				want = len(d.Nodes())
 			}
 			return fmt.Sprintf("%s is on %d of %d nodes", rows[i].address, len(by), want), len(by) == want
@@ -137,7 +163,7 @@ func (d demo) carriers(a netip.Addr) ([]string, error) {
 func (d demo) showRoutes(ctx context.Context, rows []row) error {
 	fmt.Fprintln(d.out, "\nThe router has learned by BGP how to reach the remote addresses, and spreads packets over all next hops:")
 	for _, r := range rows {
-		if !r.remote() {
+		if !r.remote {
 			continue
 		}
 		var learned router.Route
@@ -185,7 +211,7 @@ func (d demo) table(rows []row) {
 	w := tabwriter.NewWriter(d.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "SERVICE\tADDRESS\tANNOUNCED BY\tCURL FROM THE CLIENT OUTSIDE")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s/%s\t%s\t%s\t%s\n", namespace, r.service, r.address, r.announced, r.answer)
+		fmt.Fprintf(w, "%s/%s\t%s\t%s\t%s\n", namespace, r.name, r.address, r.announced, r.answer)
 	}
 	w.Flush()
 }
@@ -194,7 +220,8 @@ func (d demo) lookAround(rows []row) {
 	fmt.Fprintf(d.out, `
 The cluster stays up. Look around:
   export KUBECONFIG=%[1]s PATH=%[2]s:$PATH
-  kubectl -n demo describe service web-local
+  kubectl -n demo describe service web-netbox
+  kubectl -n purelb-system describe servicegroup netbox
   kubectl -n purelb-system get servicegroups,lbnodeagents,leases,pods -o wide
   kubectl get bgpnodestatuses
   go -C lab run . status
