@@ -25,7 +25,10 @@ type events struct {
 	// that finds no place comes again.
 	stillborn chan netip.Addr
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// server counts the servers that have ended: the last events of one are not
+	// those of the next.
+	server   int
 	sessions map[netip.Addr]phase
 	// heard are the prefixes that neighbours ever announced; GoBGP does not
 	// tell when a route of our own takes the place of theirs. There may have
@@ -35,11 +38,21 @@ type events struct {
 }
 
 // phase is what became of a session.
+//
+// GoBGP's list of neighbours may be ahead of its events. What the list says is
+// told, but only events count: a state that the list had first would otherwise
+// hide that the session went down, and an event from before would look like that.
 type phase struct {
-	state string
-	since time.Time
-	why   string
-	flaps uint64
+	// state is that of the last event, since what is told as its beginning, and
+	// began when it began.
+	state        string
+	since, began time.Time
+	// ahead is the state of the list if no event has told it yet, first seen at
+	// sighted.
+	ahead   string
+	sighted time.Time
+	why     string
+	flaps   uint64
 }
 
 func newEvents() *events {
@@ -59,6 +72,7 @@ func (s *Server) Events() <-chan struct{} { return s.events.wake }
 func (e *events) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.server++
 	clear(e.sessions)
 	clear(e.heard)
 	e.tooMany = false
@@ -72,35 +86,43 @@ func (e *events) ring() {
 	}
 }
 
-// callbacks are called by GoBGP on a goroutine of its own, one after the other.
+// callbacks are called by the next server, on a goroutine of its own, one after the
+// other.
 func (e *events) callbacks() server.WatchEventMessageCallbacks {
+	e.mu.Lock()
+	of := e.server
+	e.mu.Unlock()
+	ifThere := func(take func()) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.server == of {
+			take()
+		}
+	}
 	return server.WatchEventMessageCallbacks{
 		OnPeerUpdate: func(m *apiutil.WatchEventMessage_PeerEvent, at time.Time) {
 			if m.Type == apiutil.PEER_EVENT_STATE {
-				e.session(m.Peer.State, at)
+				ifThere(func() { e.session(m.Peer.State, at) })
 			}
 		},
-		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { e.paths(paths) },
+		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { ifThere(func() { e.paths(paths) }) },
 	}
 }
 
+// session takes in an event. The caller holds mu.
 func (e *events) session(st apiutil.PeerState, at time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	p := e.sessions[st.NeighborAddress]
 	state := stateName(st.SessionState)
 	if p.state == peering.Established && state != peering.Established {
 		p.flaps++
-		if at.Sub(p.since) < stillborn && strings.Contains(st.DisconnectMessage, holdTimerExpired) {
+		if at.Sub(p.began) < stillborn && strings.Contains(st.DisconnectMessage, holdTimerExpired) {
 			select {
 			case e.stillborn <- st.NeighborAddress:
 			default:
 			}
 		}
 	}
-	if p.state != state {
-		p.state, p.since = state, at
-	}
+	p = p.enter(state, at)
 	switch st.DisconnectReason {
 	case api.PeerState_DISCONNECT_REASON_UNSPECIFIED, api.PeerState_DISCONNECT_REASON_IDLE_TIMER_EXPIRED:
 		// The pause before the next attempt is no reason: it would hide that
@@ -112,15 +134,37 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	e.ring()
 }
 
+// enter is p after the event of a state. What was told of the beginning of a state
+// that the list had first stays so.
+func (p phase) enter(state string, at time.Time) phase {
+	if p.state != state {
+		p.state, p.since, p.began = state, at, at
+		if p.ahead == state && !at.After(p.sighted) {
+			p.since = p.sighted
+		}
+	}
+	if p.ahead == state || at.After(p.sighted) {
+		p.ahead = ""
+	}
+	return p
+}
+
 // seen is what became of a session, given the state that it is in by GoBGP's
-// list, which may be ahead of the events.
+// list.
 func (e *events) seen(a netip.Addr, state string, now time.Time) phase {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p, known := e.sessions[a]
-	if !known || p.state != state {
-		p.state, p.since = state, now
-		e.sessions[a] = p
+	p := e.sessions[a]
+	switch state {
+	case p.state:
+		p.ahead = ""
+	case p.ahead:
+	default:
+		p.ahead, p.sighted = state, now
+	}
+	e.sessions[a] = p
+	if p.ahead != "" {
+		p.state, p.since = p.ahead, p.sighted
 	}
 	return p
 }
@@ -138,10 +182,8 @@ func (e *events) retain(there map[netip.Addr]bool) {
 
 // paths notes what neighbours have announced or withdrawn. These events are those
 // of received routes: GoBGP's events of best paths come also for each of our own
-// routes, and double what it costs to announce one.
+// routes, and double what it costs to announce one. The caller holds mu.
 func (e *events) paths(paths []*apiutil.Path) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, path := range paths {
 		if prefix, ok := prefixOf(path.Nlri); ok {
 			e.hear(prefix)
