@@ -15,6 +15,9 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
+// comeTries is how often a neighbour that comes by itself is asked to make room.
+const comeTries = 3
+
 // removeMoved forgets the neighbours of unnumbered links that have another router
 // at the far end now.
 func (a *application) removeMoved() {
@@ -93,19 +96,32 @@ func (a *application) addPeer(p peering.Peer) (session, error) {
 	if err != nil {
 		return session{}, err
 	}
-	if err := a.removeCome(f.address); err != nil {
-		return session{}, err
-	}
-	err = a.engine.call(func() error {
-		return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(f, a.restarting)})
-	})
-	if err != nil {
+	if err := a.introduce(f); err != nil {
 		return session{}, err
 	}
 	if why, failed := a.engine.log.md5Failure(f.address.String()); failed {
 		return session{}, errors.Join(fmt.Errorf("the kernel does not take the password: %s", why), a.deletePeer(f.address))
 	}
 	return f, nil
+}
+
+// introduce has GoBGP have the neighbour. One that came by itself makes room, also
+// when it comes again meanwhile.
+func (a *application) introduce(f session) error {
+	for tries := comeTries; ; tries-- {
+		if err := a.removeCome(f.address); err != nil {
+			return err
+		}
+		err := a.engine.call(func() error {
+			return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(f, a.restarting)})
+		})
+		if err == nil || tries == 1 {
+			return err
+		}
+		if came, listErr := a.came(f.address); !came || listErr != nil {
+			return errors.Join(err, listErr)
+		}
+	}
 }
 
 // located finds the address of a neighbour on an unnumbered link as GoBGP does.
@@ -127,14 +143,33 @@ func (a *application) located(p peering.Peer) (session, error) {
 // removeCome removes a neighbour that came by itself, to make room for one with a
 // name.
 func (a *application) removeCome(address netip.Addr) error {
-	if !address.IsValid() || len(a.found.dynamic) == 0 {
-		return nil
-	}
-	peers, err := a.engine.peers(address.String(), false)
-	if err != nil || !slices.ContainsFunc(peers, func(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }) {
+	came, err := a.came(address)
+	if err != nil || !came {
 		return err
 	}
-	return a.deletePeer(address)
+	return a.deleteCome(address)
+}
+
+// came says whether there is a neighbour of that address that came by itself.
+func (a *application) came(address netip.Addr) (bool, error) {
+	if !address.IsValid() || len(a.found.dynamic) == 0 {
+		return false, nil
+	}
+	peers, err := a.engine.peers(address.String(), false)
+	return slices.ContainsFunc(peers, func(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }), err
+}
+
+// deleteCome removes a neighbour that came by itself. GoBGP forgets it by itself when
+// its session ends, which may be meanwhile.
+func (a *application) deleteCome(address netip.Addr) error {
+	err := a.deletePeer(address)
+	if err == nil {
+		return nil
+	}
+	if left, listErr := a.engine.peers(address.String(), false); listErr == nil && len(left) == 0 {
+		return nil
+	}
+	return err
 }
 
 // updatePeers changes what does not touch the session. A neighbour that sent too
