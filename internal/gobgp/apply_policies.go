@@ -83,7 +83,7 @@ func (a *application) refresh(before, after policies) {
 // blame finds what is wrong in policies that GoBGP refuses, by offering every
 // statement by itself to a server that does nothing else.
 func (a *application) blame(whole error) {
-	scratch := startEngine(a.log, newEvents())
+	scratch := startEngine(a.log, newEvents(), a.patience)
 	defer func() { _ = scratch.stop(a.ctx, false) }()
 	found := false
 	for _, chain := range []peering.Chain{a.wanted.Import, a.wanted.Export} {

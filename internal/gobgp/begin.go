@@ -96,7 +96,7 @@ func (s *Server) resume(ctx context.Context, before found, restarting bool) erro
 
 // start starts a server without neighbours, with all routes.
 func (s *Server) start(g peering.Global, vpn bool) error {
-	e := startEngine(s.log, s.events)
+	e := startEngine(s.log, s.events, s.patience)
 	if err := e.start(g, vpn); err != nil {
 		_ = e.stop(context.Background(), false)
 		return err

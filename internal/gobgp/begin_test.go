@@ -98,6 +98,7 @@ func TestWhatRunsOnFollowsItsNeighborAlthoughAGlobalCannotBeHad(t *testing.T) {
 	s := newServer(t)
 	p := peer("192.0.2.2")
 	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
+	p.Passive = true // an attempt to connect would have the kernel know who was deleted
 	router := func() string {
 		var all []string
 		for _, n := range neighbors(t, s) {

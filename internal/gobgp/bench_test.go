@@ -30,7 +30,7 @@ func BenchmarkAnnounce(b *testing.B) {
 	})
 	b.Run("bare", func(b *testing.B) {
 		b.ReportAllocs()
-		e := startEngine(slog.New(slog.DiscardHandler), newEvents())
+		e := startEngine(slog.New(slog.DiscardHandler), newEvents(), usualPatience)
 		if err := e.start(g.Global, false); err != nil {
 			b.Fatal(err)
 		}

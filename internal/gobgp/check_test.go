@@ -211,7 +211,7 @@ func TestWrongRoutesAreErrorsAndTheOthersAreAnnounced(t *testing.T) {
 }
 
 func TestAPanicOfGoBGPIsAnErrorOfEveryCallAndNotTheEnd(t *testing.T) {
-	e := startEngine(slog.New(slog.DiscardHandler), newEvents())
+	e := startEngine(slog.New(slog.DiscardHandler), newEvents(), usualPatience)
 	g := state().Global
 	g.Port = -1 // a broken server keeps its port
 	if err := e.start(g, false); err != nil {

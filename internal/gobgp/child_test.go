@@ -42,7 +42,7 @@ func speak() int {
 	if err := json.Unmarshal([]byte(line), &o); err != nil {
 		return fail(err)
 	}
-	s := New(slog.New(slog.DiscardHandler))
+	s := patientServer(slog.New(slog.DiscardHandler))
 	ctx := context.Background()
 	if err := s.Announce(ctx, o.Routes); err != nil {
 		return fail(err)

@@ -25,7 +25,7 @@ func TestWhatIsDecidedOfNextHopsIsWhatRoutersGet(t *testing.T) {
 			Config: bgpv1.NeighborConfig{NeighborAddress: "192.0.2.2", PeerGroup: "all"},
 		}},
 	}
-	spec.PeerGroups[0].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 3, ConnectRetry: 1}}
+	spec.PeerGroups[0].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
 	decided := func(addresses ...netip.Addr) peering.State {
 		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
 		d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) {

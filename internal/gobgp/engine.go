@@ -24,13 +24,14 @@ const (
 	exportPolicy = "export"
 )
 
-// stopPatience is how long a server may take to stop, and goodbyePatience how long
-// of it the goodbyes to all neighbours.
-const (
-	stopPatience    = 5 * time.Second
-	goodbyePatience = 2 * time.Second
-	goodbyePoll     = 5 * time.Millisecond
-)
+// patience is how long a server may take to stop, and how long of it the goodbyes to
+// all neighbours.
+type patience struct{ stop, goodbye time.Duration }
+
+var usualPatience = patience{stop: 5 * time.Second, goodbye: 2 * time.Second}
+
+// goodbyePoll is how often it is looked whether all goodbyes are said.
+const goodbyePoll = 5 * time.Millisecond
 
 // goodbye is what neighbours log of why the session ended (RFC 9003).
 const goodbye = "this speaker stops"
@@ -49,14 +50,16 @@ type engine struct {
 	// quiet ends the watching, and closes stopping.
 	quiet    context.CancelFunc
 	stopping <-chan struct{}
+	patience patience
 }
 
-func startEngine(log *slog.Logger, ev *events) *engine {
+func startEngine(log *slog.Logger, ev *events, p patience) *engine {
 	lib := newLibrarian(log)
 	e := &engine{
-		bgp:  server.NewBgpServer(server.LoggerOption(slog.New(lib), nil)),
-		log:  lib,
-		done: make(chan struct{}),
+		bgp:      server.NewBgpServer(server.LoggerOption(slog.New(lib), nil)),
+		log:      lib,
+		done:     make(chan struct{}),
+		patience: p,
 	}
 	go func() {
 		defer close(e.done)
@@ -183,7 +186,7 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 	if err := e.broken(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.stop)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() {
@@ -213,7 +216,7 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 // close the connections that neighbours opened while it writes the same, and a
 // neighbour that was not told keeps the routes of a graceful restart.
 func (e *engine) sayGoodbye(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, goodbyePatience)
+	ctx, cancel := context.WithTimeout(ctx, e.patience.goodbye)
 	defer cancel()
 	// Without a server that has started there is nobody to tell.
 	if e.call(func() error {

@@ -34,6 +34,8 @@ type Server struct {
 	log    *slog.Logger
 	now    func() time.Time
 	events *events
+	// patience is that of each stop.
+	patience patience
 
 	// mu is held while the server is being changed: changes come one after
 	// the other.
@@ -74,11 +76,12 @@ type session struct {
 // New returns a server of which nothing runs yet.
 func New(log *slog.Logger) *Server {
 	return &Server{
-		log:     log,
-		now:     time.Now,
-		events:  newEvents(),
-		routes:  map[peering.RouteKey]peering.Route{},
-		pending: map[peering.RouteKey]bool{},
+		log:      log,
+		now:      time.Now,
+		events:   newEvents(),
+		patience: usualPatience,
+		routes:   map[peering.RouteKey]peering.Route{},
+		pending:  map[peering.RouteKey]bool{},
 	}
 }
 

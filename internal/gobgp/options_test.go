@@ -44,7 +44,7 @@ func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
 		},
 		{
 			"timers", "192.0.2.1", []string{" neighbor 192.0.2.1 timers 30 90"},
-			func(p *peering.Peer) { p.Timers.Hold, p.Timers.Keepalive = 6e9, 2e9 }, "Hold time is 6 seconds, keepalive interval is 2 seconds",
+			func(p *peering.Peer) { p.Timers.Hold, p.Timers.Keepalive = 24e9, 8e9 }, "Hold time is 24 seconds, keepalive interval is 8 seconds",
 		},
 		{
 			"long-lived graceful restart", "192.0.2.1", []string{" bgp long-lived-graceful-restart stale-time 60"},
@@ -158,6 +158,16 @@ func TestAnUnnumberedNeighborIsAProblemUntilItIsHeardOf(t *testing.T) {
 	w := newWorld(t)
 	here := bgptest.Here(t)
 	near := linkLocal(here)
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
+	problems := tryApply(t, s, state(p)) // nobody is on the wire who could be heard of
+	if len(problems) != 1 || problems[0].Field != p.Path || problems[0].Reason != reasonPending {
+		t.Fatalf("problems: %v, want one of the neighbor", problems)
+	}
+
+	// The router is heard of, by whatever it says.
 	n := w.machine()
 	router := bgptest.BIRD(t, n, fmt.Sprintf(`
 router id 192.0.2.2;
@@ -169,21 +179,8 @@ protocol bgp ours {
  ipv6 { import all; export none; };
 }
 `, routerAS, near, ourAS))
-	here.IP("neigh flush dev eth0")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
-	p := peer("192.0.2.2")
-	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
-	problems := tryApply(t, s, state(p))
-	if len(problems) != 1 || problems[0].Field != p.Path || problems[0].Reason != reasonPending {
-		t.Fatalf("problems: %v, want one of the neighbor", problems)
-	}
-
-	// The router is heard of, by whatever it says.
 	far := linkLocal(n)
-	if out, err := here.Run("ping", "-c1", "-W5", far+"%eth0"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	hear(t, far)
 	apply(t, s, state(p))
 	router.Await("198.51.100.1/32 via "+near, "2001:db8:f::1/128 via "+near)
 	if got := established(t, s, far+"%eth0"); got.Interface != "eth0" {
@@ -198,9 +195,7 @@ protocol bgp ours {
 func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
 	w := newWorld(t)
 	far := linkLocal(w.machine())
-	if out, err := bgptest.Here(t).Run("ping", "-c1", "-W5", far+"%eth0"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	hear(t, far)
 	s := newServer(t)
 	p := peer("192.0.2.2")
 	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
@@ -211,6 +206,17 @@ func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// hear waits until this node has heard of a neighbour on eth0.
+func hear(t testing.TB, address string) {
+	t.Helper()
+	bgptest.Await(t, "the neighbor's answer", "yes", func() string {
+		if out, err := bgptest.Here(t).Run("ping", "-c1", "-W1", address+"%eth0"); err != nil {
+			return out
+		}
+		return "yes"
+	})
 }
 
 // linkLocal is the address of eth0.

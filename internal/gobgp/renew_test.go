@@ -126,30 +126,21 @@ func TestASessionBeginsAlthoughTheRouterGaveUpTheConnectionThatWasKept(t *testin
 
 func TestANeighborThatCannotBeRenewedComesBackByItself(t *testing.T) {
 	w := newWorld(t)
-	here, n := bgptest.Here(t), w.machine()
-	far := linkLocal(n)
-	heard := func() {
-		bgptest.Await(t, "the neighbor's answer", "yes", func() string {
-			if out, err := here.Run("ping", "-c1", "-W1", far+"%eth0"); err != nil {
-				return out
-			}
-			return "yes"
-		})
-	}
-	heard()
+	here, far := bgptest.Here(t), linkLocal(w.machine())
+	hear(t, far)
 	s := newServer(t)
 	p := peer("192.0.2.2")
 	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
 	apply(t, s, state(p))
 
-	// The kernel forgets the neighbour, and the session is to begin anew.
-	n.IP("link set eth0 down")
-	here.IP("neigh flush dev eth0")
+	// The kernel forgets the neighbour, and the session is to begin anew. While the
+	// link is down, no attempt to connect has the kernel look for the neighbour.
+	here.IP("link set eth0 down")
 	s.events.stillborn <- netip.MustParseAddr(far + "%eth0")
 	count := func() string { return strconv.Itoa(len(neighbors(t, s))) }
 	bgptest.Await(t, "how many neighbors there are", "0", count)
-	n.IP("link set eth0 up")
-	heard()
+	here.IP("link set eth0 up")
+	hear(t, far)
 	bgptest.Await(t, "how many neighbors there are", "1", count)
 }
 

@@ -71,8 +71,8 @@ func TestAStopForGoodTakesTheRoutesAlongAlsoWithGracefulRestart(t *testing.T) {
 	}
 	frr.Await()
 	bird.Await()
-	if log := bird.Log(); !strings.Contains(log, goodbye) {
-		t.Errorf("BIRD was not told why:\n%s", log)
+	if !bgptest.Eventually(func() bool { return strings.Contains(bird.Log(), goodbye) }) {
+		t.Errorf("BIRD was not told why:\n%s", bird.Log())
 	}
 	if left := neighbors(t, s); len(left) > 0 {
 		t.Errorf("a stopped server has neighbors: %+v", left)

@@ -119,6 +119,7 @@ func TestLocalPreferenceArrivesInsideOurAS(t *testing.T) {
 router bgp %[1]d
  bgp router-id 192.0.2.2
  neighbor 192.0.2.1 remote-as %[1]d
+ neighbor 192.0.2.1 timers connect 1
 `, ourAS))
 	s := newServer(t)
 	pref := uint32(250)

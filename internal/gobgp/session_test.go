@@ -299,7 +299,7 @@ func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
 	}
 
 	// A change of the group ends its sessions, which then come back.
-	group.Timers.Hold = 6 * time.Second
+	group.Timers.Hold = 40 * time.Second
 	wanted.Groups = []peering.Group{group}
 	apply(t, s, wanted)
 	frr.Await(both...)
@@ -316,9 +316,7 @@ func TestANeighborThatIsHeldDownDoesNotComeByItself(t *testing.T) {
 	frr := w.frr("192.0.2.1")
 	s := newServer(t)
 	announce(t, s, routes("198.51.100.1/32")...)
-	open := state()
-	open.Groups = []peering.Group{{Options: options(), Name: "routers", Path: "spec.peerGroups[0]"}}
-	open.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "routers", Path: "spec.dynamicNeighbors[0]"}}
+	open := callers()
 	apply(t, s, open)
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 
@@ -409,7 +407,7 @@ func TestChangesThatDoNotConcernTheSessionDoNotEndIt(t *testing.T) {
 	monitor := router.Monitor()
 
 	p.Description, p.Path = "the router", "spec.neighbors[7]"
-	p.Timers.Hold = 9 * time.Second
+	p.Timers.Hold = 40 * time.Second
 	p.Families = options().Families
 	p.Families[0].MaxPrefixes = 100
 	p.NextHops = nil

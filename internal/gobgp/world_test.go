@@ -105,9 +105,16 @@ func newServer(t testing.TB) *Server {
 	return serverLogging(t, slog.New(slog.DiscardHandler))
 }
 
+// patientServer says goodbye however slow the machine is.
+func patientServer(log *slog.Logger) *Server {
+	s := New(log)
+	s.patience = patience{stop: bgptest.Patience, goodbye: bgptest.Patience}
+	return s
+}
+
 func serverLogging(t testing.TB, log *slog.Logger) *Server {
 	t.Helper()
-	s := New(log)
+	s := patientServer(log)
 	t.Cleanup(func() {
 		if err := s.Stop(context.Background(), false); err != nil {
 			t.Error(err)
@@ -190,8 +197,9 @@ func options() peering.Options {
 	}
 }
 
+// graceful has routers keep the routes for longer than anything is waited for.
 func graceful(p peering.Peer) peering.Peer {
-	p.GracefulRestart = peering.GracefulRestart{Enabled: true, Restart: 60 * time.Second, Deferral: 2 * time.Second}
+	p.GracefulRestart = peering.GracefulRestart{Enabled: true, Restart: 5 * bgptest.Patience, Deferral: 2 * time.Second}
 	return p
 }
 
