@@ -25,8 +25,8 @@ func TestPutAndRemove(t *testing.T) {
 			act: func(t *testing.T, s *Stack) {
 				put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
 			},
-			want: "192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n" +
-				"fd00::9/64 valid 1m0s preferred 0s nodad noprefixroute mark 80\n",
+			want: "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n" +
+				"fd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n",
 		},
 		{
 			name: "remote addresses are permanent",
@@ -39,14 +39,14 @@ func TestPutAndRemove(t *testing.T) {
 		{
 			name: "putting again renews",
 			act: func(t *testing.T, s *Stack) {
-				for _, valid := range []time.Duration{5 * time.Second, time.Minute} {
+				for _, valid := range []time.Duration{time.Hour, 3 * time.Hour} {
 					a, b := local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64")
 					a.Valid, a.Preferred, b.Valid = valid, valid, valid
 					put(t, s, a, b)
 				}
 			},
-			want: "192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n" +
-				"fd00::9/64 valid 1m0s preferred 0s nodad noprefixroute mark 80\n",
+			want: "192.0.2.9/24 valid 3h preferred 3h noprefixroute mark 80\n" +
+				"fd00::9/64 valid 3h preferred 0h nodad noprefixroute mark 80\n",
 		},
 		{
 			name: "putting again changes attributes, also those that the kernel cannot change in place",
@@ -113,7 +113,7 @@ func TestPutAndRemove(t *testing.T) {
 			name: "what can be put is put, and what cannot is named with the kernel's reason",
 			act: func(t *testing.T, s *Stack) {
 				impossible := local("eth0", "192.0.2.7/24")
-				impossible.Preferred = time.Hour // longer than valid
+				impossible.Preferred = 2 * impossible.Valid
 				err := s.Put(t.Context(), []announce.Address{
 					local("eth0", "192.0.2.9/24"), impossible, local("eth7", "192.0.2.6/24"), local("eth0", "fd00::9/64"),
 				})
@@ -122,8 +122,8 @@ func TestPutAndRemove(t *testing.T) {
 					t.Errorf("error (-want +got):\n%s", diff)
 				}
 			},
-			want: "192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n" +
-				"fd00::9/64 valid 1m0s preferred 0s nodad noprefixroute mark 80\n",
+			want: "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n" +
+				"fd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n",
 		},
 	}
 	for _, tt := range tests {
@@ -221,9 +221,11 @@ func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 // the agent's to see and to report; here it must only not be hidden.
 func TestAnIPv6AddressThatAnotherHasGoesAway(t *testing.T) {
 	newWorld(t)
-	newNeighborhood(t).ip(t, "addr add fd00::9/64 dev eth0 nodad")
+	there := newNeighborhood(t)
+	there.ip(t, "addr add fd00::9/64 dev eth0 nodad")
+	there.do(func() { served(t, "eth0", "fd00::9") })
 	s := newStack(t)
-	a := local("eth0", "fd00::9/64")
+	a := local("eth0", "fd00::9/64") // for much longer than it is waited for
 	a.NoDAD = false
 	put(t, s, a)
 	eventually(t, "the duplicate is gone", func() bool { return addresses(t, s, "eth0") == "" })
@@ -248,7 +250,7 @@ func TestRemovingAPrimaryAddressLeavesItsSecondaries(t *testing.T) {
 			act:  func(t *testing.T, s *Stack) { put(t, s, local("eth0", "192.0.2.9/24")) },
 			want: "192.0.2.1/24 valid forever preferred forever\n" +
 				"192.0.2.8/24 valid forever preferred forever mark 80\n" +
-				"192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n",
+				"192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n",
 		},
 	}
 	for _, tt := range tests {
@@ -279,7 +281,7 @@ func TestWithoutMarksTheCallerIsBelieved(t *testing.T) {
 	}
 	put(t, s, local("eth0", "192.0.2.9/24"))
 	remove(t, s, local("eth0", "fd00::9/64"))
-	want := "192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n"
+	want := "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n"
 	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
@@ -303,8 +305,8 @@ func TestWithoutMarksWhatIsTheNodesIsNotRemoved(t *testing.T) {
 		{Key: "default/web", Addresses: addrsOf("192.0.2.9", "fd00::9", "192.0.2.77", "fd00::77")},
 	}}
 	remove(t, s, announce.Diff(nil, known.Node, announce.Adopt(known)).Remove...)
-	want := "192.0.2.77/24 valid 1h0m0s preferred 1h0m0s noprefixroute\n" +
-		"fd00::77/64 valid 1h0m0s preferred 1h0m0s nodad noprefixroute\n"
+	want := "192.0.2.77/24 valid 1h preferred 1h noprefixroute\n" +
+		"fd00::77/64 valid 1h preferred 1h nodad noprefixroute\n"
 	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}

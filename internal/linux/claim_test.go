@@ -76,7 +76,7 @@ func TestClaimsOnTheWire(t *testing.T) {
 			if tt.put {
 				put(t, s, local("eth0", netip.PrefixFrom(addr, 24).String()))
 			} else {
-				settle(t, s)
+				served(t, "eth0", "fe80:")
 			}
 			if err := s.Claim(t.Context(), "eth0", addr); err != nil {
 				t.Fatal(err)

@@ -143,7 +143,7 @@ func TestAPinnedFlowIsFreed(t *testing.T) {
 		if _, err := client.Write([]byte("x")); err != nil {
 			t.Fatal(err)
 		}
-		_ = backends[at].SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = backends[at].SetReadDeadline(time.Now().Add(patience))
 		if _, _, err := backends[at].ReadFrom(make([]byte, 1)); err != nil {
 			t.Fatalf("nothing arrives at %s: %v", at, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,6 +45,8 @@ type Stack struct {
 	missed atomic.Uint64
 	// marks says that the kernel keeps the mark of an address.
 	marks bool
+	// wait is how a probe waits.
+	wait func(context.Context, time.Duration) error
 }
 
 // New opens the network stack. It needs CAP_NET_ADMIN and CAP_NET_RAW.
@@ -52,7 +55,7 @@ func New(log *slog.Logger) (*Stack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
-	s := &Stack{log: log, route: rtnetlink.NewConn(sock), wire: -1}
+	s := &Stack{log: log, route: rtnetlink.NewConn(sock), wire: -1, wait: wait}
 	if s.port, err = sock.Port(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

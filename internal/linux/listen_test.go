@@ -44,7 +44,7 @@ func next(t *testing.T, heard <-chan announce.Heard) string {
 			t.Fatal("the channel is closed")
 		}
 		return showHeard(h)
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nothing is heard")
 		return ""
 	}
@@ -126,9 +126,7 @@ func TestTwoStacksThatClaimTheSameAreHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if answers, err := other.Probe(t.Context(), "eth0", addrsOf("192.0.2.9", "fd00::9"), shortly); err != nil || len(answers) != 2 {
-		t.Errorf("answers to a probe: %v, %v", answers, err)
-	}
+	eventually(t, "both are answered for", func() bool { return len(probe(t, other, "eth0", "192.0.2.9", "fd00::9")) == 2 })
 	missing := map[string]bool{
 		"eth0 020000000002 has 192.0.2.9": true, "eth0 020000000002 has fd00::9": true,
 		"eth0 020000000002 wants 192.0.2.9": true, "eth0 020000000002 wants fd00::9": true,

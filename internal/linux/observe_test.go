@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os/exec"
 	"strings"
@@ -211,7 +212,7 @@ func TestTheNodesAddressChanges(t *testing.T) {
 			round(t, s, wanted)
 			got := addresses(t, s, "eth0")
 			for _, want := range []string{
-				"192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n", tt.node + " valid forever preferred forever\n",
+				"192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n", tt.node + " valid forever preferred forever\n",
 			} {
 				if !strings.Contains(got, want) {
 					t.Errorf("%s is not in:\n%s", strings.TrimSpace(want), got)
@@ -227,15 +228,15 @@ func TestObserveAddressesOfAllKinds(t *testing.T) {
 	ip(t, `link add eth0 type ifb
 		link set eth0 up
 		addr add 192.0.2.1/24 brd + dev eth0
-		addr add 192.0.2.2/24 dev eth0 valid_lft 100 preferred_lft 50 noprefixroute
+		addr add 192.0.2.2/24 dev eth0 valid_lft 10800 preferred_lft 7200 noprefixroute
 		addr add 10.0.0.1 peer 10.0.0.2/32 dev eth0
-		addr add fd00::1/64 dev eth0 valid_lft 100 preferred_lft 0
+		addr add fd00::1/64 dev eth0 valid_lft 10800 preferred_lft 0
 		addr add fd00::2 peer fd00::3/128 dev eth0`)
 	want := "192.0.2.1/24 valid forever preferred forever\n" +
 		"10.0.0.1/32 valid forever preferred forever\n" +
-		"192.0.2.2/24 valid 1m40s preferred 50s noprefixroute\n" +
+		"192.0.2.2/24 valid 3h preferred 2h noprefixroute\n" +
 		"fd00::2/128 valid forever preferred forever\n" +
-		"fd00::1/64 valid 1m40s preferred 0s\n"
+		"fd00::1/64 valid 3h preferred 0h\n"
 	settle(t, s)
 	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
@@ -251,7 +252,7 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	for range 3 {
 		ip(t, "link add eth0 type ifb\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0\nlink set eth0 name eth0 alias uplink")
 		put(t, s, local("eth0", "192.0.2.9/24"))
-		want := "192.0.2.1/24 valid forever preferred forever\n192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n"
+		want := "192.0.2.1/24 valid forever preferred forever\n192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n"
 		if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
 			t.Errorf("addresses (-want +got):\n%s", diff)
 		}
@@ -295,8 +296,8 @@ func TestTheDifferenceIsNothingOnceApplied(t *testing.T) {
 		t.Errorf("left to do: %+v", again)
 	}
 	want := "192.0.2.1/24 valid forever preferred forever\n" +
-		"192.0.2.9/24 valid 1m0s preferred 1m0s noprefixroute mark 80\n" +
-		"fd00::9/64 valid 1m0s preferred 0s nodad noprefixroute mark 80\n" +
+		"192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n" +
+		"fd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n" +
 		"fd00::1/64 valid forever preferred forever nodad\n"
 	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
 		t.Errorf("addresses of eth0 (-want +got):\n%s", diff)
@@ -327,24 +328,9 @@ func TestAPartialViewIsNeverReturned(t *testing.T) {
 	s := newStack(t)
 	ip(t, "link add eth0 type ifb\nlink set eth0 up\nlink add eth1 type ifb\nlink set eth1 up")
 	put(t, s, block("eth0", "198.18.0.1/32", 3000)...)
-	churn := exec.CommandContext(t.Context(), "ip", "-batch", "-")
-	churn.Stdin = strings.NewReader(strings.Repeat(
-		"addr add 192.0.2.1/24 dev eth1\naddr add fd00::1/64 dev eth1\n"+
-			"addr del 192.0.2.1/24 dev eth1\naddr del fd00::1/64 dev eth1\n", 2000))
-	if err := churn.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- churn.Wait() }()
-	for reads := 0; ; reads++ {
-		select {
-		case err := <-done:
-			if err != nil || reads == 0 {
-				t.Errorf("churn: %v after %d reads", err, reads)
-			}
-			return
-		default:
-		}
+	endChurn := churn(t)
+	defer endChurn()
+	for range 30 {
 		node, err := s.Observe(t.Context())
 		if err != nil {
 			if !errors.Is(err, rtnetlink.ErrInterrupted) {
@@ -354,6 +340,39 @@ func TestAPartialViewIsNeverReturned(t *testing.T) {
 		}
 		if got := len(ours(node)); got != 3000 {
 			t.Fatalf("%d of 3000 addresses seen", got)
+		}
+	}
+}
+
+// churn has addresses of eth1 come and go until it is ended.
+func churn(t *testing.T) (end func()) {
+	t.Helper()
+	ip := exec.Command("ip", "-batch", "-")
+	script, err := ip.StdinPipe()
+	if err == nil {
+		err = ip.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, done := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-over:
+				done <- errors.Join(script.Close(), ip.Wait())
+				return
+			default:
+			}
+			// What the process does not take, as it has failed, it says in the end.
+			_, _ = io.WriteString(script, "addr add 192.0.2.1/24 dev eth1\naddr add fd00::1/64 dev eth1\n"+
+				"addr del 192.0.2.1/24 dev eth1\naddr del fd00::1/64 dev eth1\n")
+		}
+	}()
+	return func() {
+		close(over)
+		if err := <-done; err != nil {
+			t.Errorf("churn: %v", err)
 		}
 	}
 }

@@ -107,19 +107,19 @@ func (s *Stack) askAll(ctx context.Context, q *inquiry, addrs []netip.Addr, p an
 			return err
 		}
 		if round < p.Count-1 {
-			if err := wait(ctx, time.Until(next)); err != nil {
+			if err := s.wait(ctx, time.Until(next)); err != nil {
 				return err
 			}
 		}
 	}
-	return wait(ctx, p.Wait)
+	return s.wait(ctx, p.Wait)
 }
 
 // askOnce sends a probe for each of addrs, as fast as is good for the segment.
 func (s *Stack) askOnce(ctx context.Context, l link, addrs []netip.Addr) error {
 	due := time.Now()
 	for burst := range slices.Chunk(addrs, probeBurst) {
-		if err := wait(ctx, time.Until(due)); err != nil {
+		if err := s.wait(ctx, time.Until(due)); err != nil {
 			return err
 		}
 		for _, a := range burst {
@@ -147,7 +147,7 @@ func (s *Stack) sendProbe(ctx context.Context, l link, addr netip.Addr) (err err
 		if !full || try == probePauses {
 			return err
 		}
-		if err := wait(ctx, time.Millisecond<<try); err != nil {
+		if err := s.wait(ctx, time.Millisecond<<try); err != nil {
 			return err
 		}
 	}

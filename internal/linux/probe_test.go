@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,8 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// shortly is enough for a kernel to answer on a link without length.
+// shortly is enough for a kernel to answer on a link without length, on a machine that
+// is not busy.
 var shortly = announce.Probing{Count: 2, Interval: 50 * time.Millisecond, Wait: 200 * time.Millisecond}
 
 func addrsOf(texts ...string) (all []netip.Addr) {
@@ -27,6 +29,40 @@ func addrsOf(texts ...string) (all []netip.Addr) {
 		all = append(all, netip.MustParseAddr(text))
 	}
 	return all
+}
+
+// probe asks who has these addresses, again when this process stood still meanwhile. A
+// kernel that is busy may answer too late: what is to be answered is asked eventually.
+func probe(t testing.TB, s *Stack, link string, ask ...string) map[netip.Addr][6]byte {
+	t.Helper()
+	return probeUntil(t, func() (map[netip.Addr][6]byte, error) {
+		return s.Probe(t.Context(), link, addrsOf(ask...), shortly)
+	})
+}
+
+// probeUntil probes until this process did not stand still meanwhile.
+func probeUntil(t testing.TB, probe func() (map[netip.Addr][6]byte, error)) (answers map[netip.Addr][6]byte) {
+	t.Helper()
+	eventually(t, "this process does not stand still", func() bool {
+		var err error
+		if answers, err = probe(); err != nil && !errors.Is(err, errStoodStill) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return answers
+}
+
+// answersAre probes until the answers are these, or only once if there are to be none.
+func answersAre(t testing.TB, want string, probe func() map[netip.Addr][6]byte) {
+	t.Helper()
+	got := showAnswers(probe())
+	for deadline := time.Now().Add(patience); got != want && want != "" && time.Now().Before(deadline); {
+		got = showAnswers(probe())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
 }
 
 func showAnswers(answers map[netip.Addr][6]byte) string {
@@ -117,13 +153,7 @@ func TestWhoAnswersAProbe(t *testing.T) {
 				return err == nil && l.works() && !strings.Contains(ip(t, "-d link show"), "state listening")
 			})
 			settle(t, s)
-			got, err := s.Probe(t.Context(), link, addrsOf(tt.ask...), shortly)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, showAnswers(got)); diff != "" {
-				t.Errorf("answers (-want +got):\n%s", diff)
-			}
+			answersAre(t, tt.want, func() map[netip.Addr][6]byte { return probe(t, s, link, tt.ask...) })
 		})
 	}
 }
@@ -142,14 +172,12 @@ func TestAProbeThroughAVLAN(t *testing.T) {
 		addr add fd00::9/64 dev eth0.7 nodad`)
 	s := newStack(t)
 	for link, want := range map[string]string{"eth0": "", "eth0.7": "192.0.2.9 020000000002\nfd00::9 020000000002\n"} {
-		got, err := s.Probe(t.Context(), link, addrsOf("192.0.2.9", "fd00::9"), shortly)
-		if diff := cmp.Diff(want, showAnswers(got)); err != nil || diff != "" {
-			t.Errorf("%s: %v, answers (-want +got):\n%s", link, err, diff)
-		}
+		answersAre(t, want, func() map[netip.Addr][6]byte { return probe(t, s, link, "192.0.2.9", "fd00::9") })
 	}
 }
 
-// A probe that was sent begins the time in which the other side speaks.
+// The other side says it again and again while the probe lasts: when that is, only the
+// prober knows.
 func TestWhatCountsAsAnAnswer(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
 	me, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 3}
@@ -177,19 +205,24 @@ func TestWhatCountsAsAnAnswer(t *testing.T) {
 			there := newNeighborhood(t)
 			fd := there.capture(t)
 			s := newStack(t)
-			var got map[netip.Addr][6]byte
-			var err error
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				got, err = s.Probe(t.Context(), "eth0", []netip.Addr{v4, v6}, shortly)
-			}()
-			frame(t, fd, func(f []byte) bool { return bytes.Contains(f, v6.AsSlice()) })
-			there.say(t, fd, tt.frame)
-			<-done
-			if diff := cmp.Diff(tt.want, showAnswers(got)); err != nil || diff != "" {
-				t.Errorf("%v, answers (-want +got):\n%s", err, diff)
-			}
+			answersAre(t, tt.want, func() map[netip.Addr][6]byte {
+				over, silent := make(chan struct{}), make(chan struct{})
+				go func() {
+					defer close(silent)
+					for {
+						there.say(t, fd, tt.frame)
+						select {
+						case <-over:
+							return
+						case <-time.After(10 * time.Millisecond):
+						}
+					}
+				}()
+				answers := probe(t, s, "eth0", v4.String(), v6.String())
+				close(over)
+				<-silent
+				return answers
+			})
 		})
 	}
 }
@@ -219,15 +252,17 @@ func TestThousandsOfAddressesInOneProbe(t *testing.T) {
 			t.Errorf("ip -batch: %v\n%s", err, out)
 		}
 	})
-	got, err := newStack(t).Probe(t.Context(), "eth0", ask, shortly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var want []string
 	for i, a := range ask {
-		if _, answered := got[a]; answered != (i%4 < 2) {
-			t.Errorf("%s answered: %v", a, answered)
+		if i%4 < 2 {
+			want = append(want, fmt.Sprintf("%s 020000000002\n", a))
 		}
 	}
+	slices.Sort(want)
+	s := newStack(t)
+	answersAre(t, strings.Join(want, ""), func() map[netip.Addr][6]byte {
+		return probeUntil(t, func() (map[netip.Addr][6]byte, error) { return s.Probe(t.Context(), "eth0", ask, shortly) })
+	})
 }
 
 func TestAProbeOfNothingIsNothing(t *testing.T) {
@@ -298,7 +333,18 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 			ip(t, tt.before)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			done := make(chan error)
+			over, done := make(chan struct{}), make(chan error)
+			s.wait = func(ctx context.Context, d time.Duration) error {
+				if d <= 0 {
+					return ctx.Err()
+				}
+				select {
+				case <-over:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
 			go func() {
 				answers, err := s.Probe(ctx, tt.link, addrsOf("192.0.2.9"), announce.Probing{Count: 1, Wait: time.Second})
 				if answers != nil {
@@ -310,6 +356,7 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 				frame(t, fd, func(f []byte) bool { return bytes.Contains(f, []byte{192, 0, 2, 9}) })
 				tt.during(t, there, cancel)
 			}
+			close(over)
 			if err := <-done; !errors.Is(err, tt.want) || !strings.HasPrefix(err.Error(), "probe on "+tt.link+": ") {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
@@ -319,10 +366,10 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 
 func TestAProbeDuringWhichTheProcessStoodStillIsAnError(t *testing.T) {
 	newWorld(struct{ testing.TB }{t}) // alone: others would stand still too
-	fd := newNeighborhood(t).capture(t)
+	newNeighborhood(t)
 	s := newStack(t)
 	settle(t, s)
-	stop := exec.Command("sh", "-c", fmt.Sprintf("read probed; sleep 0.5; kill -STOP %[1]d; sleep 4; kill -CONT %[1]d", os.Getpid()))
+	stop := exec.Command("sh", "-c", fmt.Sprintf("read waits; kill -STOP %[1]d; sleep 7; kill -CONT %[1]d", os.Getpid()))
 	now, err := stop.StdinPipe()
 	if err == nil {
 		err = stop.Start()
@@ -333,10 +380,18 @@ func TestAProbeDuringWhichTheProcessStoodStillIsAnError(t *testing.T) {
 	asked := addrsOf("192.0.2.9")
 	probed := make(chan error)
 	go func() {
-		_, err := s.Probe(t.Context(), "eth0", asked, announce.Probing{Count: 1, Wait: 2 * time.Second})
+		_, err := s.Probe(t.Context(), "eth0", asked, announce.Probing{Count: 1, Wait: 5 * time.Second})
 		probed <- err
 	}()
-	frame(t, fd, func(f []byte) bool { return bytes.Contains(f, asked[0].AsSlice()) })
+	eventually(t, "the probe waits", func() bool {
+		buf := make([]byte, 1<<20)
+		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+			if strings.Contains(stack, "[select") && strings.Contains(stack, "internal/linux.wait(") {
+				return true
+			}
+		}
+		return false
+	})
 	if _, err := now.Write([]byte("yes\n")); err != nil {
 		t.Error(err)
 	}
