@@ -141,7 +141,10 @@ func (c cluster) speak(node string, change func(*Setup)) *member {
 		defer lock.Unlock()
 		return m.log.Write(p)
 	}
-	setup := Setup{Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(writer(write), nil))}
+	setup := Setup{
+		Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(writer(write), nil)),
+		lastWrite: time.Minute, // however busy the API server is
+	}
 	if change != nil {
 		change(&setup)
 	}

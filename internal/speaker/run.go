@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -46,6 +47,9 @@ type Setup struct {
 	PerNeighbor   bool
 	MostNeighbors int
 	Log           *slog.Logger
+
+	// lastWrite is how long the last write of the status may take, if it is not 0.
+	lastWrite time.Duration
 }
 
 // Run builds a speaker on its drivers and the API server of config, and runs it
@@ -64,6 +68,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	metrics := NewMetrics(registry, s.PerNeighbor, s.MostNeighbors)
 	caches := NewCaches(clients, s.Node, s.Namespace, s.ConfigNamespaces...)
 	writer := NewWriter(clients, s.Node, metrics, s.Log)
+	writer.lastWrite = cmp.Or(s.lastWrite, writer.lastWrite)
 
 	told := events.New(events.To(clients.core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 

@@ -35,6 +35,9 @@ type Writer struct {
 	metrics *Metrics
 	log     *slog.Logger
 
+	// lastWrite is how long the last write may take.
+	lastWrite time.Duration
+
 	mu     sync.Mutex
 	report *NodeReport
 	// written is when the BGPNodeStatus was written last, or this began.
@@ -47,7 +50,7 @@ type Writer struct {
 // NewWriter returns a Writer for a node.
 func NewWriter(clients Clients, node string, metrics *Metrics, log *slog.Logger) *Writer {
 	return &Writer{
-		clients: clients, node: node, metrics: metrics, log: log,
+		clients: clients, node: node, metrics: metrics, log: log, lastWrite: lastWriteLimit,
 		written: time.Now(), heartbeat: defaultHeartbeat,
 		nodeNews: make(chan struct{}, 1),
 	}

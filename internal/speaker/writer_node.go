@@ -43,7 +43,7 @@ func (w *Writer) writeNode(ctx context.Context) {
 		}
 	}
 	// The last word is that there is no more to come.
-	_, _ = w.writeNodeOnce(context.WithoutCancel(ctx), &n, lastWriteLimit)
+	_, _ = w.writeNodeOnce(context.WithoutCancel(ctx), &n, w.lastWrite)
 }
 
 // writeNodeOnce writes what is to be said now.

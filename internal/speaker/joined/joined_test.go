@@ -95,9 +95,15 @@ func snapshot(t *testing.T, spec string) speaker.Snapshot {
 }
 
 // speak runs a speaker in this namespace, and returns how it ends.
-func speak(t *testing.T, c *cluster, r *reports) (stop func()) {
+func speak(t *testing.T, c *cluster, r *reports, router *bgptest.Router) (stop func()) {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	text := &book{}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(text)
+		}
+	})
+	log := slog.New(slog.NewTextHandler(text, nil))
 	kernel, err := routing.New(log)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +113,7 @@ func speak(t *testing.T, c *cluster, r *reports) (stop func()) {
 		t.Fatal(err)
 	}
 	s := speaker.New(speaker.Options{
-		Node: "node-a", Namespace: "purelb", Server: gobgp.New(log), Kernel: kernel, BFD: watch, Cluster: c, Reports: r,
+		Node: "node-a", Namespace: "purelb", Server: gobgp.New(log), Kernel: kernel, BFD: lastBFD{watch, router}, Cluster: c, Reports: r,
 		Events: record.NewFakeRecorder(1000), Metrics: speaker.NewMetrics(prometheus.NewRegistry(), false, 0), Log: log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -124,11 +130,37 @@ func speak(t *testing.T, c *cluster, r *reports) (stop func()) {
 	return stop
 }
 
-type testWriter struct{ t *testing.T }
+// lastBFD ends after the router has seen BGP end. FRR takes the end of BFD for that of
+// BGP until then, and a speaker can only give it the time that this takes on a machine
+// that is not busy.
+type lastBFD struct {
+	*bfd.Engine
+	router *bgptest.Router
+}
 
-func (w testWriter) Write(p []byte) (int, error) {
-	w.t.Log(strings.TrimSpace(string(p)))
-	return len(p), nil
+func (b lastBFD) Close(context.Context) error {
+	bgptest.Eventually(func() bool {
+		return !strings.Contains(b.router.Ask("show bgp neighbors 192.0.2.1"), "BGP state = Established")
+	})
+	return b.Engine.Close(context.Background())
+}
+
+// book is a log that may be written after the test has ended.
+type book struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *book) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func TestAddressesAreInTheKernelOfTheRouter(t *testing.T) {
@@ -163,7 +195,7 @@ router bgp 64514
 	c := &cluster{changed: make(chan struct{}, 1), snapshot: snapshot(t, `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [
   {config: {neighborAddress: 192.0.2.2, peerAsn: 64514}, bfd: {enabled: true, detectionMultiplier: 50}}]}`)}
 	r := &reports{}
-	stop := speak(t, c, r)
+	stop := speak(t, c, r, router)
 
 	const v4, v6 = "203.0.113.7/32 via 192.0.2.1", "2001:db8:9::7/128 via 2001:db8::1"
 	router.Await(v4, v6)
@@ -196,7 +228,7 @@ router bgp 64514
 	bgptest.Await(t, "the status again", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
 	monitor := there.Monitor()
 	stop()
-	speak(t, c, r)
+	speak(t, c, r, router)
 	bgptest.Await(t, "the status after a restart", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
 	monitor.Quiet(t)
 
