@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// book is for whom each address is held. What is in held is on disk.
+// book says which holder has each address. The file on disk says the same.
 type book struct {
 	file string
 	held map[netip.Addr]string

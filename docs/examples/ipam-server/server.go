@@ -20,7 +20,7 @@ type server struct {
 	pools map[string][]netip.Prefix
 
 	mu   sync.Mutex // PureLB makes several calls at a time
-	book book       // for whom each address is held, on disk
+	book book       // which holder has each address, on disk
 }
 
 func (s *server) Allocate(_ context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
