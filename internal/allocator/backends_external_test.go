@@ -1,0 +1,179 @@
+package allocator_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1 "purelb.io/purelb/api/ipam/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// ipamServer serves purelb.ipam.v1 on a socket, from a pool of a few addresses of each
+// family.
+type ipamServer struct {
+	ipamv1.UnimplementedIPAMServer
+	socket string
+
+	mu    sync.Mutex
+	held  map[netip.Addr]string
+	calls int
+}
+
+func newIPAMServer(t *testing.T) *ipamServer {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "ipam") // The path of a socket must be short.
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(folder)) })
+	return &ipamServer{socket: filepath.Join(folder, "s"), held: map[netip.Addr]string{}}
+}
+
+// start serves until stop is called, or the test ends.
+func (s *ipamServer) start(t *testing.T) (stop func()) {
+	t.Helper()
+	listener, err := net.Listen("unix", s.socket)
+	must(t, err)
+	server := grpc.NewServer()
+	ipamv1.RegisterIPAMServer(server, s)
+	go server.Serve(listener) //nolint:errcheck // It ends with the test.
+	stop = sync.OnceFunc(server.Stop)
+	t.Cleanup(stop)
+	return stop
+}
+
+func (s *ipamServer) Allocate(_ context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	reply := &ipamv1.AllocateResponse{}
+	for first, wanted := range map[string]bool{"203.0.113.1": r.GetFamilies().GetWantIpv4(), "2001:db8::1": r.GetFamilies().GetWantIpv6()} {
+		if !wanted {
+			continue
+		}
+		a, ok := s.take(r.Service, netip.MustParseAddr(first))
+		if !ok {
+			return nil, status.Error(codes.ResourceExhausted, "nothing is free")
+		}
+		reply.Ips = append(reply.Ips, &ipamv1.AllocatedIP{Ip: a.String()})
+	}
+	return reply, nil
+}
+
+// take returns the address of service, or else the first of three that is free.
+func (s *ipamServer) take(service string, first netip.Addr) (netip.Addr, bool) {
+	free := netip.Addr{}
+	a := first
+	for range 3 {
+		switch s.held[a] {
+		case service:
+			return a, true
+		case "":
+			if !free.IsValid() {
+				free = a
+			}
+		}
+		a = a.Next()
+	}
+	if free.IsValid() {
+		s.held[free] = service
+	}
+	return free, free.IsValid()
+}
+
+func (s *ipamServer) Release(_ context.Context, r *ipamv1.ReleaseRequest) (*ipamv1.ReleaseResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a, service := range s.held {
+		if service == r.Service && (r.GetAll() || r.GetIp() == a.String()) {
+			delete(s.held, a)
+		}
+	}
+	return &ipamv1.ReleaseResponse{}, nil
+}
+
+func (s *ipamServer) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.StatsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &ipamv1.StatsResponse{HasKnownCapacity: true, SizeV4: 3, SizeV6: 3, InUseV4: uint64(len(s.held))}, nil
+}
+
+// holds says what the server holds.
+func (s *ipamServer) holds() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprint(s.held)
+}
+
+func (s *ipamServer) allocateCalls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+func TestServicesGetAddressesFromAnIPAMServerAndGiveThemBack(t *testing.T) {
+	w := newWorld(t)
+	s := newIPAMServer(t)
+	g := w.groupOf("sidecar", v2.ServiceGroupSpec{External: &v2.ExternalSpec{Provider: "Example", Socket: s.socket, Announce: "remote"}})
+	w.create(g, w.local("default", "198.51.100.0/24", "198.51.100.0/24"))
+	r := w.allocator()
+
+	// Before the server is there, others get their addresses.
+	web := balancer("web", inGroup("sidecar"), dualStack(corev1.IPFamilyPolicyRequireDualStack))
+	w.create(web)
+	w.says(web, metav1.ConditionFalse, ipam.ReasonBackendUnavailable, s.socket)
+	local := balancer("local")
+	w.create(local)
+	w.has(local, "198.51.100.1")
+
+	stop := s.start(t)
+	w.has(web, "203.0.113.1 2001:db8::1")
+	shared := func(name string, port int32) *corev1.Service {
+		return balancer(name, inGroup("sidecar"), annotated("purelb.io/allow-shared-ip", "k"), func(svc *corev1.Service) { svc.Spec.Ports[0].Port = port })
+	}
+	first, second := shared("first", 80), shared("second", 81)
+	w.create(first, second)
+	w.has(first, "203.0.113.2")
+	w.has(second, "203.0.113.2")
+
+	// Neither the end of the server nor that of the allocator takes an address.
+	stop()
+	r.stop()
+	calls := s.allocateCalls()
+	w.allocator()
+	w.remove(local)
+	again := balancer("again")
+	w.create(again)
+	w.has(again, "198.51.100.1")
+	w.has(web, "203.0.113.1 2001:db8::1")
+	w.remove(first)
+	w.remove(web)
+	s.start(t)
+	w.soon(func() error {
+		if got, want := s.holds(), "map[203.0.113.2:"+second.Namespace+"/shared:k]"; got != want {
+			return fmt.Errorf("the server holds %s, want %s", got, want)
+		}
+		return nil
+	})
+	if now := s.allocateCalls(); now != calls {
+		t.Errorf("the allocator that was started anew asked for addresses %d times", now-calls)
+	}
+	w.remove(second)
+	w.soon(func() error {
+		if got := s.holds(); got != "map[]" {
+			return fmt.Errorf("the server holds %s", got)
+		}
+		return nil
+	})
+}
