@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,10 +47,25 @@ func (b *box) token(text string) {
 	b.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "netbox-client"}, StringData: map[string]string{"user-token": text}})
 }
 
+// again is how long it may take until a backend is asked again. After a refusal that is
+// 15 s. After a mistake in the configuration it is more each time, up to five minutes.
+const again = 6 * time.Minute
+
+// gets waits until svc has these addresses, for which NetBox was asked more than once.
+func (b *box) gets(svc *corev1.Service, addresses string) {
+	b.Helper()
+	b.within(again, func() error {
+		if got := addressesOf(fetch(b.world, svc)); got != addresses {
+			return fmt.Errorf("%s has %q, want %q; conditions: %v", svc.Name, got, addresses, svc.Status.Conditions)
+		}
+		return nil
+	})
+}
+
 // active waits until NetBox has exactly these addresses in use, each with its key.
 func (b *box) active(want ...string) {
 	b.Helper()
-	b.soon(func() error {
+	b.within(again, func() error {
 		var got []string
 		for _, a := range b.Addresses() {
 			if a.Status == "active" {
@@ -68,7 +84,7 @@ func (b *box) active(want ...string) {
 func (b *box) ready(status metav1.ConditionStatus, reason string, texts ...string) *v2.ServiceGroup {
 	b.Helper()
 	var g *v2.ServiceGroup
-	b.soon(func() error {
+	b.within(again, func() error {
 		g = fetch(b.world, b.group)
 		return condition(g.Status.Conditions, v2.ConditionBackendReady, status, reason, texts)
 	})
@@ -106,7 +122,8 @@ func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
 	w.create(third)
 	w.says(third, metav1.ConditionFalse, ipam.ReasonExhausted, "NetBox at")
 	w.remove(dual)
-	w.has(third, "203.0.113.2")
+	b.gets(third, "203.0.113.2")
+	b.active("203.0.113.1/24 "+web.Namespace+"/web", "203.0.113.2/24 "+third.Namespace+"/third") // nothing is to be done any more
 
 	// Another allocator finds all as it is, and claims nothing.
 	r.stop()
@@ -150,6 +167,6 @@ func TestServicesWaitForNetBoxAndOthersDoNot(t *testing.T) {
 	}
 
 	b.token(netboxtest.AdminToken)
-	w.has(web, "203.0.113.1")
+	b.gets(web, "203.0.113.1")
 	b.ready(metav1.ConditionTrue, "Reached")
 }

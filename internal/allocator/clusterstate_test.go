@@ -46,7 +46,7 @@ func inAnyOrder[T any](items []T) []T {
 
 func newConfigWatcher(t *testing.T, cached client.Reader) *configWatcher {
 	return &configWatcher{
-		cached: cached, allocations: newShop(t).allocations, namespace: "purelb", changed: make(chan struct{}, 1),
+		cached: cached, allocations: newShop(t).allocations, backends: &backendWorkers{}, namespace: "purelb", changed: make(chan struct{}, 1),
 		metrics: newMetrics(nil, nil), log: slog.New(slog.DiscardHandler),
 		all: func(context.Context) error { return nil },
 	}

@@ -28,7 +28,7 @@ func (onlyNodes) List(_ context.Context, to client.ObjectList, _ ...client.ListO
 func TestEveryServiceIsLookedAtAgainHoweverOftenThatFails(t *testing.T) {
 	var times int
 	l := &configWatcher{
-		cached: onlyNodes{}, allocations: newShop(t).allocations, namespace: "purelb", changed: make(chan struct{}, 1),
+		cached: onlyNodes{}, allocations: newShop(t).allocations, backends: &backendWorkers{}, namespace: "purelb", changed: make(chan struct{}, 1),
 		metrics: newMetrics(nil, nil), log: slog.New(slog.DiscardHandler),
 		all: func(context.Context) error {
 			if times++; times < 3 {

@@ -101,6 +101,9 @@ func (w *world) allocator(change ...func(*allocator.Options)) *running {
 	r := &running{world: w, metrics: prometheus.NewRegistry(), log: &log{}, done: make(chan error, 1)}
 	opt := allocator.Options{
 		Namespace: w.namespace, DefaultAnnouncer: true, LeaderElect: true, Metrics: r.metrics,
+		// A machine that stops this process or the API server for some seconds, again and
+		// again, does not end the allocator, and has it repeat no write.
+		LeaseDuration: time.Minute, RenewDeadline: 50 * time.Second,
 		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 	for _, c := range change {
