@@ -19,7 +19,7 @@ type program struct {
 }
 
 func start(t *testing.T) program {
-	p := program{t, free(t), free(t)}
+	p := program{t, free(t, "127.18.0.1"), free(t, "127.18.0.2")}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -47,9 +47,10 @@ func start(t *testing.T) program {
 	}
 }
 
-// free is an address that nothing listens on.
-func free(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// free is an address of ip that nothing listens on. Other programs that take any port
+// take it at 127.0.0.1, so that ip is a loopback address of its own.
+func free(t *testing.T, ip string) string {
+	l, err := net.Listen("tcp", ip+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
