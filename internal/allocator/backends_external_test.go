@@ -138,21 +138,21 @@ func TestServicesGetAddressesFromAnIPAMServerAndGiveThemBack(t *testing.T) {
 	w.has(local, "198.51.100.1")
 
 	stop := s.start(t)
-	w.has(web, "203.0.113.1 2001:db8::1")
+	w.gets(web, "203.0.113.1 2001:db8::1")
 	shared := func(name string, port int32) *corev1.Service {
 		return balancer(name, inGroup("sidecar"), annotated("purelb.io/allow-shared-ip", "k"), func(svc *corev1.Service) { svc.Spec.Ports[0].Port = port })
 	}
 	first, second := shared("first", 80), shared("second", 81)
 	w.create(first, second)
-	w.has(first, "203.0.113.2")
-	w.has(second, "203.0.113.2")
+	w.gets(first, "203.0.113.2")
+	w.gets(second, "203.0.113.2")
 
 	// Neither the end of the server nor that of the allocator takes an address.
 	stop()
 	r.stop()
 	calls := s.allocateCalls()
-	w.allocator()
 	w.remove(local)
+	w.allocator()
 	again := balancer("again")
 	w.create(again)
 	w.has(again, "198.51.100.1")
@@ -160,7 +160,7 @@ func TestServicesGetAddressesFromAnIPAMServerAndGiveThemBack(t *testing.T) {
 	w.remove(first)
 	w.remove(web)
 	s.start(t)
-	w.soon(func() error {
+	w.within(asksAgain, func() error {
 		if got, want := s.holds(), "map[203.0.113.2:"+second.Namespace+"/shared:k]"; got != want {
 			return fmt.Errorf("the server holds %s, want %s", got, want)
 		}
@@ -170,7 +170,7 @@ func TestServicesGetAddressesFromAnIPAMServerAndGiveThemBack(t *testing.T) {
 		t.Errorf("the allocator that was started anew asked for addresses %d times", now-calls)
 	}
 	w.remove(second)
-	w.soon(func() error {
+	w.within(asksAgain, func() error {
 		if got := s.holds(); got != "map[]" {
 			return fmt.Errorf("the server holds %s", got)
 		}

@@ -47,15 +47,16 @@ func (b *box) token(text string) {
 	b.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "netbox-client"}, StringData: map[string]string{"user-token": text}})
 }
 
-// again is how long it may take until a backend is asked again. After a refusal that is
-// 15 s. After a mistake in the configuration it is more each time, up to five minutes.
-const again = 6 * time.Minute
+// asksAgain is how long it may take until a backend is asked again. After a refusal that
+// is 15 s, and more each time while a server is away, up to a minute, or while the
+// configuration is wrong, up to five.
+const asksAgain = 6 * time.Minute
 
-// gets waits until svc has these addresses, for which NetBox was asked more than once.
-func (b *box) gets(svc *corev1.Service, addresses string) {
-	b.Helper()
-	b.within(again, func() error {
-		if got := addressesOf(fetch(b.world, svc)); got != addresses {
+// gets waits until svc has these addresses, for which a backend was asked more than once.
+func (w *world) gets(svc *corev1.Service, addresses string) {
+	w.Helper()
+	w.within(asksAgain, func() error {
+		if got := addressesOf(fetch(w, svc)); got != addresses {
 			return fmt.Errorf("%s has %q, want %q; conditions: %v", svc.Name, got, addresses, svc.Status.Conditions)
 		}
 		return nil
@@ -65,7 +66,7 @@ func (b *box) gets(svc *corev1.Service, addresses string) {
 // active waits until NetBox has exactly these addresses in use, each with its key.
 func (b *box) active(want ...string) {
 	b.Helper()
-	b.within(again, func() error {
+	b.within(asksAgain, func() error {
 		var got []string
 		for _, a := range b.Addresses() {
 			if a.Status == "active" {
@@ -84,7 +85,7 @@ func (b *box) active(want ...string) {
 func (b *box) ready(status metav1.ConditionStatus, reason string, texts ...string) *v2.ServiceGroup {
 	b.Helper()
 	var g *v2.ServiceGroup
-	b.within(again, func() error {
+	b.within(asksAgain, func() error {
 		g = fetch(b.world, b.group)
 		return condition(g.Status.Conditions, v2.ConditionBackendReady, status, reason, texts)
 	})
