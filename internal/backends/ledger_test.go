@@ -30,9 +30,8 @@ type accounts struct {
 	refused   map[string]error
 	releasing []ipam.Grant
 	departed  []string
-	// dismissed counts the holders, and orphans are what came by Orphans.
-	dismissed int
-	orphans   []ipam.Grant
+	// dismissed counts the holders, and orphans what came by Orphans.
+	dismissed, orphans int
 	// most is the largest number of claims that were handed out at once.
 	most int
 }
@@ -152,8 +151,28 @@ func (l *ledger) Orphans(group string, grants []ipam.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.of(group)
-	a.orphans = append(a.orphans, grants...)
-	a.releasing = append(a.releasing, grants...)
+	for _, g := range grants {
+		a.orphans++
+		if l.open(g.Key) {
+			continue
+		}
+		same := func(other ipam.Grant) bool { return other.Key == g.Key && other.Address == g.Address }
+		if !slices.ContainsFunc(a.releasing, same) {
+			a.releasing = append(a.releasing, g)
+		}
+	}
+}
+
+// open says whether a claim with a key is on its way, or granted.
+func (l *ledger) open(key string) bool {
+	for _, a := range l.groups {
+		_, held := a.held[key]
+		_, sent := a.sent[key]
+		if held || sent || slices.ContainsFunc(a.queue, func(c ipam.Claim) bool { return c.Key == key }) {
+			return true
+		}
+	}
+	return false
 }
 
 // want queues claims, by their keys.
@@ -177,6 +196,17 @@ func (l *ledger) giveUp(group string, keys ...string) {
 	}
 	l.mu.Unlock()
 	l.poke(group)
+}
+
+// giveUpIfHeld is giveUp for what is held by now. What is not is not wanted any more.
+func (l *ledger) giveUpIfHeld(group, key string) {
+	l.mu.Lock()
+	_, held := l.of(group).held[key]
+	l.of(group).queue = slices.DeleteFunc(l.of(group).queue, func(c ipam.Claim) bool { return c.Key == key })
+	l.mu.Unlock()
+	if held {
+		l.giveUp(group, key)
+	}
 }
 
 // restart is what a new allocator knows: what Services show, and what they want.
@@ -235,6 +265,26 @@ func (l *ledger) hold(group, key, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of(group).held[key] = ipam.Grant{Key: key, Address: netip.MustParseAddr(address)}
+}
+
+// forget drops a grant without releasing it.
+func (l *ledger) forget(group, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.of(group).held, key)
+}
+
+func (l *ledger) setIncomplete(incomplete bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.incomplete = incomplete
+}
+
+// orphans is how often the group was told of one.
+func (l *ledger) orphans(group string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of(group).orphans
 }
 
 const cluster = "prod"

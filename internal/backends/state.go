@@ -113,6 +113,14 @@ func (e *entry) warn(part string, warnings ...string) {
 // reached notes that the backend works on what it is asked for.
 func (e *entry) reached(now time.Time) { e.update(func(s *State) { s.Reached = now }) }
 
+// away says that the backend does not answer.
+func (e *entry) away() bool {
+	e.of.mu.Lock()
+	defer e.of.mu.Unlock()
+	fault := e.state.Fault
+	return fault != nil && fault.Kind != ipam.KindMisconfigured
+}
+
 // fail notes why the backend does not work; nil when it does. It returns the fault that
 // began or ended with it; nil when there is no such change.
 func (e *entry) fail(now time.Time, err *ipam.Error) (began, ended *Fault) {

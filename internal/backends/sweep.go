@@ -3,6 +3,7 @@ package backends
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
@@ -57,12 +58,13 @@ func (s *server) sweep(ctx context.Context, members []member, seen sightings) fo
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	before, beforeByGroup, complete := s.manager.holds()
-	if !complete {
+	works := slices.IndexFunc(members, func(m member) bool { return !m.state.away() })
+	if !complete || works < 0 {
 		return found{seen: seen}
 	}
-	grants, err := members[0].pool.Grants(call)
-	warnAll(members, err)
+	grants, err := members[works].pool.Grants(call)
 	if err != nil {
+		warnAll(members, "what NetBox holds cannot be compared with what the cluster has: "+err.Error())
 		return found{seen: seen}
 	}
 	after, _, complete := s.manager.holds()
@@ -89,28 +91,40 @@ func (s *server) sweep(ctx context.Context, members []member, seen sightings) fo
 	return found{seen: orphans, pages: 1 + len(grants)/pageSize}
 }
 
-// warnAll says that nothing can be compared, or that it can.
-func warnAll(members []member, err error) {
+// warnAll replaces the warning of the groups; "" is none.
+func warnAll(members []member, warning string) {
 	for _, m := range members {
-		if err == nil {
+		if warning == "" {
 			m.state.warn("sweep")
 		} else {
-			m.state.warn("sweep", "what NetBox holds cannot be compared with what the cluster has: "+err.Error())
+			m.state.warn("sweep", warning)
 		}
 	}
+}
+
+// mixed says whether the groups give addresses back in different ways: by removing them, and
+// by making them reserved ones. What is right for an orphan is not known then.
+func mixed(members []member) bool {
+	return slices.ContainsFunc(members, func(m member) bool { return m.group.Mode != members[0].group.Mode })
 }
 
 // giveOrphans counts the orphans, and gives the ledger those that were seen for long enough.
 func (s *server) giveOrphans(members []member, orphans []ipam.Grant, seen sightings) {
 	count, due := map[string]int{}, map[string][]ipam.Grant{}
-	now := time.Now()
+	now, grace := time.Now(), s.manager.options.Grace
 	for _, g := range orphans {
-		m, certain := groupOf(members, g)
-		count[m.group.Name]++
-		if since := now.Sub(seen[holdOf(g)]); certain && since >= s.manager.options.Grace && now.Sub(g.Created) >= s.manager.options.Grace {
-			due[m.group.Name] = append(due[m.group.Name], g)
+		group := groupOf(members, g)
+		count[group]++
+		if now.Sub(seen[holdOf(g)]) >= grace && now.Sub(g.Created) >= grace {
+			due[group] = append(due[group], g)
 		}
 	}
+	warning := ""
+	if mixed(members) && len(orphans) > 0 {
+		clear(due)
+		warning = "addresses without a Service are not released, for groups with prefixes and groups with reserved addresses have their claims in the same custom field: give the groups different custom fields"
+	}
+	warnAll(members, warning)
 	for _, m := range members {
 		m.state.update(func(state *State) { state.Orphans = count[m.group.Name] })
 		if list := due[m.group.Name]; len(list) > 0 {
@@ -120,20 +134,15 @@ func (s *server) giveOrphans(members []member, orphans []ipam.Grant, seen sighti
 	}
 }
 
-// groupOf returns the group that releases an orphan: one whose prefixes have the address, or else
-// the first. It is not certain when the groups give addresses back in different ways: by
-// removing them, and by making them reserved ones.
-func groupOf(members []member, g ipam.Grant) (m member, certain bool) {
-	m, certain = members[0], true
-	for _, other := range members {
-		certain = certain && other.group.Mode == m.group.Mode
-	}
-	for _, other := range members {
-		if other.has(g.Address) {
-			return other, certain
+// groupOf returns the group that releases an orphan: the one that has the address in its
+// prefixes, or else the first.
+func groupOf(members []member, g ipam.Grant) string {
+	for _, m := range members {
+		if m.has(g.Address) {
+			return m.group.Name
 		}
 	}
-	return m, certain
+	return members[0].group.Name
 }
 
 // has says whether an address is in the prefixes or ranges of the group.

@@ -34,9 +34,13 @@ type world struct {
 
 	mu      sync.Mutex
 	secrets map[config.SecretKey]string
-	// changes are the groups whose State changed, sent the time of each request.
+	// changes are the groups whose State changed. Of each request sent is the time, and urls
+	// the URL.
 	changes []string
 	sent    []time.Time
+	urls    []string
+	// lastConfig is that of the client that was made last.
+	lastConfig netbox.Config
 }
 
 // in runs a test in a world with the server "netbox.example".
@@ -47,8 +51,11 @@ func in(t *testing.T, test func(w *world)) {
 		w.options = backends.Options{Cluster: cluster, Secret: w.secret, Changed: w.noteChange, Log: slog.New(slog.DiscardHandler),
 			NetBox: w.client, Exchange: w.noteExchange, Random: func() float64 { return 0 }}
 		w.serve("netbox.example")
-		w.manager = backends.New(w.ledger, w.options)
-		w.ledger.poke = func(group string) { w.manager.Poke(group) }
+		w.ledger.poke = func(group string) {
+			if w.manager != nil {
+				w.manager.Poke(group)
+			}
+		}
 		test(w)
 		for name, s := range w.servers {
 			for _, complaint := range s.Complaints() {
@@ -75,9 +82,12 @@ func (w *world) client(cfg netbox.Config) (*netbox.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	w.lastConfig = cfg
+	w.mu.Unlock()
 	cfg.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 		w.mu.Lock()
-		w.sent = append(w.sent, time.Now())
+		w.sent, w.urls = append(w.sent, time.Now()), append(w.urls, r.URL.String())
 		h := w.handlers[u.Host]
 		w.mu.Unlock()
 		if h == nil {
@@ -132,8 +142,18 @@ func (w *world) requests() []time.Time {
 	return sent
 }
 
+// requested returns the URLs of all requests to a server.
+func (w *world) requested(server string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.urls), func(u string) bool { return !strings.HasPrefix(u, "http://"+server+"/") })
+}
+
 // start runs the manager until the returned function is called, which waits for its end.
 func (w *world) start(groups ...config.Backend) (stop func()) {
+	if w.manager == nil {
+		w.manager = backends.New(w.ledger, w.options)
+	}
 	ctx, cancel := context.WithCancel(w.Context())
 	w.manager.Set(groups)
 	ended := make(chan error, 1)
@@ -178,16 +198,21 @@ func (w *world) holds(group, want string) {
 	}
 }
 
-// keeps compares the keys and addresses that a server has.
-func (w *world) keeps(server, want string) {
-	w.Helper()
+// kept are the keys and addresses that a server has, as the ledger prints them.
+func (w *world) kept(server string) string {
 	var lines []string
 	for _, a := range w.servers[server].Addresses() {
 		key := cmp.Or(a.Key(netbox.DefaultField), "nobody")
 		lines = append(lines, strings.TrimPrefix(key, cluster+"/default/")+"="+a.Prefix.Addr().String())
 	}
 	slices.Sort(lines)
-	if got := strings.Join(lines, " "); got != want {
+	return strings.Join(lines, " ")
+}
+
+// keeps compares what a server has.
+func (w *world) keeps(server, want string) {
+	w.Helper()
+	if got := w.kept(server); got != want {
 		w.Errorf("%s has %q, want %q", server, got, want)
 	}
 }

@@ -1,0 +1,238 @@
+package backends_test
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/netbox"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// keyed adds an address with a key to a server, as it may be there for any reason.
+func (w *world) keyed(server, address, key string) {
+	fields := map[string]any{}
+	if key != "" {
+		fields[netbox.DefaultField] = key
+	}
+	w.servers[server].AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(address), Fields: fields})
+}
+
+// sweeps counts the sweeps of a server.
+func (w *world) sweeps(server string) int {
+	n := 0
+	for _, r := range w.requested(server) {
+		if strings.Contains(r, "__isw") {
+			n++
+		}
+	}
+	return n
+}
+
+// withOrphans adds the claim old, which nothing in the cluster has, among others.
+func withOrphans(w *world) {
+	w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4))
+	w.keyed("netbox.example", "192.0.2.2/24", "")
+	w.keyed("netbox.example", "192.0.2.3/24", "test/default/old/v4")
+	w.keyed("netbox.example", "192.0.2.4/24", key("kept", addr.V4))
+	w.keyed("netbox.example", "192.0.2.5/24", key("gone-group", addr.V4))
+	w.ledger.hold("lb", key("kept", addr.V4), "192.0.2.4")
+	w.ledger.hold("gone", key("gone-group", addr.V4), "192.0.2.5")
+}
+
+const foreign = "gone-group/v4=192.0.2.5 kept/v4=192.0.2.4 nobody=192.0.2.2 test/default/old/v4=192.0.2.3"
+
+func TestOrphansAreReleasedAfterAWhile(t *testing.T) {
+	in(t, func(w *world) {
+		withOrphans(w)
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(12 * time.Minute)
+		w.keeps("netbox.example", strings.Replace(foreign, "test", "old/v4=192.0.2.1 test", 1))
+		if s := w.state("lb"); s.Orphans != 1 || s.Missing != 0 {
+			t.Errorf("%d orphans and %d missing, want 1 and 0", s.Orphans, s.Missing)
+		}
+		after(20 * time.Minute)
+		w.keeps("netbox.example", foreign)
+		after(20 * time.Minute)
+		if s := w.state("lb"); s.Orphans != 0 {
+			t.Errorf("%d orphans", s.Orphans)
+		}
+	})
+}
+
+func TestYoungOrphanIsNotReleased(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(12 * time.Minute)
+		w.keyed("netbox.example", "192.0.2.1/24", key("late", addr.V4))
+		after(14 * time.Minute)
+		w.keeps("netbox.example", "late/v4=192.0.2.1")
+		after(30 * time.Minute)
+		w.keeps("netbox.example", "")
+	})
+}
+
+// An orphan that a Service claims meanwhile is an orphan no more.
+func TestOrphanThatIsClaimedIsKept(t *testing.T) {
+	in(t, func(w *world) {
+		w.keyed("netbox.example", "192.0.2.7/24", web)
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(20 * time.Minute)
+		w.ledger.want("lb", web)
+		after(time.Hour)
+		w.holds("lb", "web/v4=192.0.2.7")
+		w.keeps("netbox.example", "web/v4=192.0.2.7")
+	})
+}
+
+func TestNothingIsReleasedByHalfOfWhatIsKnown(t *testing.T) {
+	for name, spoil := range map[string]func(w *world) (mend func()){
+		"the Services are not read": func(w *world) func() {
+			w.ledger.setIncomplete(true)
+			return func() { w.ledger.setIncomplete(false) }
+		},
+		"NetBox fails": func(w *world) func() {
+			w.servers["netbox.example"].SetFault(func(r *http.Request) netboxtest.Fault {
+				if r.URL.Query().Has("cf_" + netbox.DefaultField + "__isw") {
+					return netboxtest.FailBefore
+				}
+				return netboxtest.None
+			})
+			return func() { w.servers["netbox.example"].SetFault(nil) }
+		},
+		"the field is gone": func(w *world) func() {
+			w.servers["netbox.example"].Strict = false
+			w.servers["netbox.example"].RemoveField(netbox.DefaultField)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(w *world) {
+				withOrphans(w)
+				stop := w.start(on("netbox.example", "lb", "192.0.2.0/24"))
+				defer stop()
+				after(time.Second)
+				mend := spoil(w)
+				after(2 * time.Hour)
+				if n := len(w.servers["netbox.example"].Addresses()); n != 5 {
+					t.Errorf("%d addresses are left", n)
+				}
+				if orphans := w.ledger.orphans("lb"); orphans != 0 {
+					t.Errorf("%d orphans were named", orphans)
+				}
+				if mend != nil {
+					mend()
+					after(time.Hour)
+					w.keeps("netbox.example", foreign)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatNetBoxLacksIsRegistered(t *testing.T) {
+	in(t, func(w *world) {
+		w.ledger.hold("lb", web, "192.0.2.77")
+		w.ledger.hold("lb", key("web", addr.V6), "2001:db8::12")
+		b := on("netbox.example", "lb", "192.0.2.0/24")
+		b.NetBox.Parents = append(b.NetBox.Parents, config.NetBoxParent{Range: true, Start: netip.MustParseAddr("2001:db8::10")})
+		defer w.start(b)()
+		after(time.Minute + time.Millisecond)
+		if n := w.state("lb").Missing; n != 2 {
+			t.Errorf("%d are missing, want 2", n)
+		}
+		after(time.Minute)
+		w.keeps("netbox.example", "web/v4=192.0.2.77 web/v6=2001:db8::12")
+		after(11 * time.Minute)
+		if n := w.state("lb").Missing; n != 0 {
+			t.Errorf("%d are missing", n)
+		}
+	})
+}
+
+// What two groups hold is in one field.
+func TestGroupsOfOneServerAreSweptTogether(t *testing.T) {
+	in(t, func(w *world) {
+		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16")
+		w.servers["netbox.example"].AddField(netboxtest.CustomField{Name: "other", Unique: true})
+		c := on("netbox.example", "c", "10.0.0.0/16")
+		c.NetBox.Field = "other"
+		w.keyed("netbox.example", "10.0.0.9/16", key("old", addr.V4))
+		defer w.start(a, b, c)()
+		w.ledger.want("a", web)
+		w.ledger.want("b", api)
+		after(12 * time.Minute)
+		if got := w.state("a").Orphans*10 + w.state("b").Orphans; got != 1 {
+			t.Errorf("the orphans of a and b are %02d, want 01", got)
+		}
+		after(time.Hour)
+		w.keeps("netbox.example", "api/v4=10.0.0.1 web/v4=192.0.2.1")
+		if n := w.sweeps("netbox.example"); n != 2*8 {
+			t.Errorf("%d sweeps of 2 fields in 72 minutes", n)
+		}
+	})
+}
+
+// The token of another group does not make other claims of them.
+func TestGroupsWithTwoTokensDoNotReleaseEachOthers(t *testing.T) {
+	in(t, func(w *world) {
+		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16")
+		b.NetBox.Token.Name = "second"
+		w.setSecret(b.NetBox.Token, newToken)
+		w.servers["netbox.example"].SetToken(newToken, netboxtest.Token{})
+		defer w.start(a, b)()
+		w.ledger.want("a", web)
+		w.ledger.want("b", api)
+		after(2 * time.Hour)
+		w.keeps("netbox.example", "api/v4=10.0.0.1 web/v4=192.0.2.1")
+		if n := w.ledger.orphans("a") + w.ledger.orphans("b"); n != 0 {
+			t.Errorf("%d orphans were named", n)
+		}
+	})
+}
+
+// reserved is a group of addresses that are there beforehand.
+func reserved(w *world, group string) config.Backend {
+	s := w.servers["netbox.example"]
+	s.AddTenant("IPAM PureLB", "ipam-purelb")
+	for _, a := range []string{"198.51.100.1/32", "198.51.100.2/32"} {
+		s.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), Tenant: "ipam-purelb", Status: "reserved"})
+	}
+	b := on("netbox.example", group, "192.0.2.0/24")
+	b.NetBox.Reserved, b.NetBox.Parents, b.NetBox.Tenant = true, nil, "ipam-purelb"
+	return b
+}
+
+func TestReservedOrphanIsReservedAgain(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(reserved(w, "lb"))()
+		w.ledger.want("lb", web)
+		after(5 * time.Second)
+		w.holds("lb", "web/v4=198.51.100.1")
+		w.ledger.forget("lb", web)
+		after(time.Hour)
+		w.keeps("netbox.example", "nobody=198.51.100.1 nobody=198.51.100.2")
+		if s := w.servers["netbox.example"].Addresses()[0].Status; s != "reserved" {
+			t.Errorf("the status is %s", s)
+		}
+	})
+}
+
+// A reserved address must not be removed, nor a made one be reserved.
+func TestOrphanOfAnUncertainGroupIsOnlyCounted(t *testing.T) {
+	in(t, func(w *world) {
+		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4))
+		defer w.start(reserved(w, "a"), on("netbox.example", "b", "192.0.2.0/24"))()
+		after(2 * time.Hour)
+		if s := w.state("b"); s.Orphans != 1 || !strings.Contains(strings.Join(s.Warnings, ""), "give the groups different custom fields") {
+			t.Errorf("the state is %+v", s)
+		}
+		if n := w.ledger.orphans("a") + w.ledger.orphans("b"); n != 0 || len(w.servers["netbox.example"].Addresses()) != 3 {
+			t.Errorf("%d orphans were named", n)
+		}
+	})
+}
