@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,8 @@ type ledger struct {
 	incomplete bool
 	groups     map[string]*accounts
 	poke       func(group string)
+	// news is told when something was answered.
+	news func()
 }
 
 // accounts are those of a group.
@@ -37,7 +38,7 @@ type accounts struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{groups: map[string]*accounts{}, poke: func(string) {}}
+	return &ledger{groups: map[string]*accounts{}, poke: func(string) {}, news: func() {}}
 }
 
 // of returns the accounts of a group. The caller has the lock.
@@ -66,6 +67,7 @@ func (l *ledger) Wanted(group string, most int) []ipam.Claim {
 }
 
 func (l *ledger) Answered(group string, claims []ipam.Claim, answers []ipam.Answer) {
+	defer l.news()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.of(group)
@@ -96,6 +98,7 @@ func (l *ledger) Releasing(group string, most int) []ipam.Grant {
 }
 
 func (l *ledger) Released(group string, grants []ipam.Grant, errs []error) {
+	defer l.news()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, g := range grants {
@@ -116,6 +119,7 @@ func (l *ledger) Departed(group string, most int) []string {
 }
 
 func (l *ledger) Dismissed(group string, keys []string, errs []error) {
+	defer l.news()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, key := range keys {
@@ -183,6 +187,25 @@ func (l *ledger) want(group string, keys ...string) {
 	}
 	l.mu.Unlock()
 	l.poke(group)
+}
+
+// wantNamed queues a claim for an address.
+func (l *ledger) wantNamed(group, key, address string) {
+	l.mu.Lock()
+	c := claimOf(key)
+	c.Address = parse(address)
+	l.of(group).queue = append(l.of(group).queue, c)
+	l.mu.Unlock()
+	l.poke(group)
+}
+
+// unname has the claims that wait take any address.
+func (l *ledger) unname(group string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.of(group).queue {
+		l.of(group).queue[i].Address = parse("")
+	}
 }
 
 // giveUp has what is held for keys released.
@@ -264,7 +287,7 @@ func (l *ledger) refusal(group, key string) string {
 func (l *ledger) hold(group, key, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of(group).held[key] = ipam.Grant{Key: key, Address: netip.MustParseAddr(address)}
+	l.of(group).held[key] = ipam.Grant{Key: key, Address: parse(address)}
 }
 
 // forget drops a grant without releasing it.

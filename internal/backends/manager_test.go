@@ -106,6 +106,23 @@ func TestEndDoesNotWaitForACallThatHangs(t *testing.T) {
 	})
 }
 
+// Each request is answered, but all of them take longer than a call may.
+func TestEndDoesNotWaitForManySlowRequests(t *testing.T) {
+	in(t, func(w *world) {
+		stop := w.start(on("netbox.example", "lb", "192.0.2.0/24"))
+		w.ledger.want("lb", v4(40)...)
+		after(10 * time.Second)
+		w.servers["netbox.example"].Latency = func(*http.Request, int) time.Duration { return 15 * time.Second }
+		w.ledger.giveUp("lb", v4(40)...)
+		after(time.Second)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > 2*time.Minute {
+			t.Errorf("the end took %s", took)
+		}
+	})
+}
+
 // A manager that ends may run again: the leader lost its Lease and got it again.
 func TestManagerRunsAgain(t *testing.T) {
 	in(t, func(w *world) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox/netboxtest"
@@ -122,6 +123,65 @@ func TestRefusedReleaseDelaysNoClaim(t *testing.T) {
 		w.holds("lb", "api/v4=192.0.2.2")
 		if kind, message := w.fault("lb"); kind != "" {
 			t.Errorf("the fault is %s: %s", kind, message)
+		}
+	})
+}
+
+// The families have different prefixes: one that is gone does not stop the other.
+func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
+	in(t, func(w *world) {
+		b := on("netbox.example", "lb", "192.0.2.0/24")
+		b.NetBox.Parents = append(b.NetBox.Parents, config.NetBoxParent{Range: true, Start: netip.MustParseAddr("2001:db8::10")})
+		defer w.start(b)()
+		after(time.Second)
+		w.servers["netbox.example"].RemoveBlock(false, 1)
+		w.ledger.want("lb", web)
+		after(10 * time.Minute)
+		w.ledger.want("lb", key("web", addr.V6))
+		after(6 * time.Minute)
+		w.holds("lb", "web/v6=2001:db8::10 wanted:1")
+		if kind, message := w.fault("lb"); kind != ipam.KindMisconfigured {
+			t.Errorf("the fault is %s: %s", kind, message)
+		}
+	})
+}
+
+// The claim that failed is not wanted any more. The backend is asked all the same, so that
+// people see when it works again.
+func TestFaultEndsWithoutWork(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(time.Second)
+		w.intercept("netbox.example", refuse(503, "X", ""))
+		w.ledger.want("lb", web)
+		after(10 * time.Minute)
+		w.ledger.giveUpIfHeld("lb", web)
+		after(10 * time.Minute)
+		if kind, _ := w.fault("lb"); kind != ipam.KindUnavailable {
+			t.Errorf("the fault is %q", kind)
+		}
+		w.intercept("netbox.example", nil)
+		after(time.Minute)
+		if kind, message := w.fault("lb"); kind != "" {
+			t.Errorf("the fault is %s: %s", kind, message)
+		}
+	})
+}
+
+// All that fails for the token looks for a new one together.
+func TestTokenThatIsWrongForAllIsLookedForOnce(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		w.ledger.want("lb", web)
+		after(10 * time.Second)
+		w.servers["netbox.example"].SetToken(netboxtest.AdminToken, netboxtest.Token{Expired: true})
+		w.ledger.want("lb", api)
+		w.ledger.giveUp("lb", web)
+		after(time.Second)
+		w.requests()
+		after(15 * time.Second)
+		if n := len(w.requests()); n != 3 {
+			t.Errorf("%d requests, want 3: one to prepare, and those of the claim and the release", n)
 		}
 	})
 }

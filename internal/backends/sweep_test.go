@@ -76,6 +76,63 @@ func TestYoungOrphanIsNotReleased(t *testing.T) {
 	})
 }
 
+// NetBox's clock may be behind: what it has just made looks old.
+func TestYoungOrphanOfASlowClockIsNotReleased(t *testing.T) {
+	in(t, func(w *world) {
+		w.servers["netbox.example"].Now = func() time.Time { return time.Now().Add(-24 * time.Hour) }
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(10 * time.Minute)
+		w.keyed("netbox.example", "192.0.2.1/24", key("late", addr.V4))
+		after(14 * time.Minute)
+		w.keeps("netbox.example", "late/v4=192.0.2.1")
+		after(30 * time.Minute)
+		w.keeps("netbox.example", "")
+	})
+}
+
+// It is the same key and address, but another claim.
+func TestOrphanThatIsMadeAgainIsYoung(t *testing.T) {
+	in(t, func(w *world) {
+		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4))
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(18 * time.Minute) // swept at 1 and 11
+		w.servers["netbox.example"].RemoveAddress(w.servers["netbox.example"].Addresses()[0].ID)
+		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4))
+		after(14 * time.Minute)
+		w.keeps("netbox.example", "old/v4=192.0.2.1")
+		after(10 * time.Minute)
+		w.keeps("netbox.example", "")
+	})
+}
+
+// What comes and goes while NetBox lists is neither an orphan nor missing.
+func TestChangeDuringASweepIsNoDifference(t *testing.T) {
+	in(t, func(w *world) {
+		w.keyed("netbox.example", "192.0.2.1/24", key("goes", addr.V4))
+		w.ledger.hold("lb", key("goes", addr.V4), "192.0.2.1")
+		w.ledger.hold("lb", key("left", addr.V4), "192.0.2.2")
+		s := w.servers["netbox.example"]
+		w.intercept("netbox.example", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			s.ServeHTTP(rw, r)
+			if r.URL.Query().Has("cf_" + netbox.DefaultField + "__isw") {
+				w.ledger.forget("lb", key("goes", addr.V4))
+				w.ledger.forget("lb", key("left", addr.V4))
+			}
+		}))
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(2 * time.Minute)
+		w.keeps("netbox.example", "goes/v4=192.0.2.1")
+		if n := w.state("lb").Missing; n != 0 {
+			t.Errorf("%d are missing", n)
+		}
+		// The sweep at 21 min is the first that sees it again.
+		after(10 * time.Minute)
+		if n := w.state("lb").Orphans; n != 0 {
+			t.Errorf("%d orphans", n)
+		}
+	})
+}
+
 // An orphan that a Service claims meanwhile is an orphan no more.
 func TestOrphanThatIsClaimedIsKept(t *testing.T) {
 	in(t, func(w *world) {

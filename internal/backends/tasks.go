@@ -84,7 +84,7 @@ func (w *worker) settle(ctx context.Context, claims []ipam.Claim, answers []ipam
 			again = append(again, i)
 		}
 	}
-	fault := w.releaseSurplus(ctx).fault
+	fault := w.freeSurplus(ctx).fault
 	var repeated []ipam.Claim
 	again = slices.DeleteFunc(again, func(i int) bool {
 		if fault != nil && w.isSurplus(claims[i].Key) {
@@ -124,8 +124,15 @@ func (w *worker) noteSurplus(g ipam.Grant) {
 	}
 }
 
-// releaseSurplus releases what backends hold too much, unless the cluster has it after all.
+// releaseSurplus releases what answers named as surplus, and what could not be released then.
 func (w *worker) releaseSurplus(ctx context.Context) result {
+	call, cancel := deadline(ctx)
+	defer cancel()
+	return w.freeSurplus(call)
+}
+
+// freeSurplus releases what the backend holds too much, unless the cluster has it after all.
+func (w *worker) freeSurplus(ctx context.Context) result {
 	if len(w.surplus) == 0 {
 		return result{}
 	}
@@ -138,9 +145,7 @@ func (w *worker) releaseSurplus(ctx context.Context) result {
 	if len(grants) == 0 {
 		return result{}
 	}
-	call, cancel := deadline(ctx)
-	defer cancel()
-	errs := w.backend.Release(call, slices.Clone(grants))
+	errs := w.backend.Release(ctx, slices.Clone(grants))
 	var failed []ipam.Grant
 	for i, err := range errs {
 		if err != nil {

@@ -169,7 +169,7 @@ func deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 // judge notes what a task did.
 func (w *worker) judge(t *task, r result) {
 	if r.decided > 0 {
-		w.state.reached(time.Now())
+		w.answers()
 	}
 	switch {
 	case r.stops():
@@ -184,6 +184,17 @@ func (w *worker) judge(t *task, r result) {
 		// backend works again.
 		t.pace.succeeded()
 		w.measured = time.Time{}
+	}
+}
+
+// answers notes that the backend works on what it is asked for. Tasks that failed because it
+// was away are tried at once.
+func (w *worker) answers() {
+	w.state.reached(time.Now())
+	for _, t := range w.tasks {
+		if t.pace.fault != nil && t.pace.fault.Kind == ipam.KindUnavailable {
+			t.pace.next, t.pace.soon = time.Time{}, time.Time{}
+		}
 	}
 }
 

@@ -1,0 +1,75 @@
+package backends_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// A Service asks for another address than NetBox has for it.
+func TestClaimForAnotherAddressReleasesTheFirst(t *testing.T) {
+	in(t, func(w *world) {
+		w.keyed("netbox.example", "192.0.2.1/24", web)
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		w.ledger.wantNamed("lb", web, "192.0.2.9")
+		after(2 * time.Second)
+		w.holds("lb", "web/v4=192.0.2.9")
+		w.keeps("netbox.example", "web/v4=192.0.2.9")
+	})
+}
+
+// What another group of the cluster has for the key is not surplus.
+func TestAddressOfAnotherGroupIsNoSurplus(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16"))()
+		w.ledger.want("a", web)
+		after(2 * time.Second)
+		w.ledger.want("b", web)
+		after(time.Minute)
+		w.holds("a", "web/v4=192.0.2.1")
+		w.keeps("netbox.example", "web/v4=192.0.2.1")
+		if refusal := w.ledger.refusal("b", web); !strings.Contains(refusal, "NetBox holds 192.0.2.1/24 for default/web") {
+			t.Errorf("the refusal is %q", refusal)
+		}
+	})
+}
+
+// failDeletes has NetBox fail with each release.
+func failDeletes(w *world, fault netboxtest.Fault) {
+	w.servers["netbox.example"].SetFault(func(r *http.Request) netboxtest.Fault {
+		if r.Method == http.MethodDelete {
+			return fault
+		}
+		return netboxtest.None
+	})
+}
+
+// NetBox may carry out the release later. Then the address would be free while the Service
+// has it.
+func TestAddressThatIsBeingReleasedIsNotGranted(t *testing.T) {
+	in(t, func(w *world) {
+		w.keyed("netbox.example", "192.0.2.1/24", web)
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(time.Second)
+		failDeletes(w, netboxtest.FailBefore)
+		w.ledger.wantNamed("lb", web, "192.0.2.9")
+		after(time.Minute)
+		w.holds("lb", "wanted:1")
+		if kind, _ := w.fault("lb"); kind != ipam.KindUnknown {
+			t.Errorf("the fault is %s", kind)
+		}
+		w.ledger.unname("lb") // now any address will do, also the one in NetBox
+		after(10 * time.Minute)
+		w.holds("lb", "wanted:1")
+		failDeletes(w, netboxtest.None)
+		after(2 * time.Minute)
+		w.keeps("netbox.example", w.ledger.print("lb"))
+		if w.ledger.heldBy("lb") != 1 {
+			t.Error("it has no address")
+		}
+	})
+}
