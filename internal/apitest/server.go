@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -80,8 +81,7 @@ func (s *Server) start(crds string) error {
 	if err := awaitDefaults(s.Config); err != nil {
 		return fmt.Errorf("wait for the Service default/kubernetes: %w", err)
 	}
-	_, err = envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{crds}, ErrorIfPathMissing: true, MaxTime: patience})
-	return err
+	return installCRDs(s.Config, crds)
 }
 
 // startPlane starts the programs.
@@ -130,6 +130,19 @@ func awaitDefaults(config *rest.Config) error {
 		return err == nil, nil
 	}
 	return wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, patience, true, there)
+}
+
+// installCRDs installs the definitions in a folder, again if the API server is too
+// busy to take one of them in the time that it gives itself for a request.
+func installCRDs(config *rest.Config, folder string) error {
+	installed := func(context.Context) (bool, error) {
+		_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{folder}, ErrorIfPathMissing: true, MaxTime: patience})
+		if apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	return wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, patience, true, installed)
 }
 
 // Stop ends the server and removes its files.
