@@ -111,8 +111,8 @@ func (s *Store) holds(a netip.Addr, by Owner, h holding) bool {
 	return found
 }
 
-// Use returns the owner that holds a, of several the one that came first, and the
-// sharing key in effect there: see Key.
+// Use returns the owner that holds a, of several the one that came first, and the sharing
+// key in effect there. The key is "" if no owner holds a, or if one has a for itself.
 func (s *Store) Use(a netip.Addr) (first Owner, key string, held bool) {
 	h, held := s.holdings[plain(a)]
 	return h.first, s.keyOf(h), held

@@ -11,11 +11,11 @@ import (
 
 // keep finds out which addresses the Service has.
 //
-// The Store is right where it disagrees with the status. An address that only the status
-// shows was written there by hand. An address that only the Store has may not be written
-// yet. Where the Service contends for an address, it has the address as if the Store
-// said so. If the Store has nothing of a family for the Service, an earlier allocator
-// gave it what the status shows.
+// The Store is right where it disagrees with the status. If only the status shows an
+// address, a person wrote it there. If only the Store has an address, the status has yet to
+// be written. Where the Service contends for an address, it has the address as if the Store
+// said so. If the Store has nothing of a family for the Service, an earlier allocator gave
+// it what the status shows.
 func (c *chooser) keep() {
 	mine := append(c.contendsFor(), c.booked...)
 	for _, f := range c.r.Families {

@@ -143,7 +143,7 @@ func (p pair) compareCounts(t *rapid.T, of ipam.Pool) {
 		if !slices.Equal(p.book.Holders(a), owners) || held != (len(owners) > 0) || held && by != owners[0] {
 			t.Fatalf("%s is held by %s and first by %s, want %s", a, p.book.Holders(a), by, owners)
 		}
-		if key := p.book.Key(a); held && key != p.model.tenancies[a].key || !held && key != "" {
+		if _, key, _ := p.book.Use(a); held && key != p.model.tenancies[a].key || !held && key != "" {
 			t.Fatalf("the key of %s is %q", a, key)
 		}
 		if reason, _ := p.book.Blocked(a); reason != p.model.blocked[a] {

@@ -82,13 +82,16 @@ func (p pair) release(t *rapid.T) {
 // leave is the end of a Service.
 func (p pair) leave(t *rapid.T) {
 	by := anOwner(t)
-	p.book.Drop(by) // too early, unless it holds nothing
-	for _, a := range p.book.Held(by) {
-		if !p.book.Release(a, by) || !p.model.release(a, by) {
-			t.Fatalf("%s holds %s and cannot release it", by, a)
+	held := p.book.Held(by)
+	left, _ := p.book.Forget(by)
+	if !slices.Equal(left, held) {
+		t.Fatalf("%s held %s and left %s", by, held, left)
+	}
+	for _, a := range left {
+		if !p.model.release(a, by) {
+			t.Fatalf("%s left %s, which it did not hold", by, a)
 		}
 	}
-	p.book.Drop(by)
 	p.model.grant(by, ipam.Terms{})
 }
 

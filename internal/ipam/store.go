@@ -132,10 +132,6 @@ func (s *Store) Holders(a netip.Addr) []Owner { return s.holdings[plain(a)].owne
 // Held returns the addresses that by holds, sorted.
 func (s *Store) Held(by Owner) []netip.Addr { return slices.Clone(s.held[by]) }
 
-// Key returns the sharing key in effect on a. It is "" if no owner holds a, or if one
-// has a for itself.
-func (s *Store) Key(a netip.Addr) string { return s.keyOf(s.holdings[plain(a)]) }
-
 // Shared returns the addresses of family f on which key is in effect and whose first
 // owner is of namespace, sorted. The namespace "" stands for all namespaces. Without a
 // key there are no such addresses.
@@ -204,13 +200,6 @@ func (s *Store) Grant(by Owner, want Terms) {
 			h.sharers.change(by, had, want)
 		}
 		s.reindex(a, was, s.useOf(h))
-	}
-}
-
-// Drop forgets the terms of by, unless it holds an address.
-func (s *Store) Drop(by Owner) {
-	if len(s.held[by])+len(s.contended[by]) == 0 {
-		delete(s.terms, by)
 	}
 }
 

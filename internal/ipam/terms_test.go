@@ -39,23 +39,22 @@ func TestARefusalSaysWhatItIsAbout(t *testing.T) {
 	}
 }
 
-func TestTermsAreKeptUntilTheyAreDropped(t *testing.T) {
+func TestTermsAreKeptUntilTheirOwnerIsForgotten(t *testing.T) {
 	b := ipam.NewStore()
 	b.Grant("a/1", terms("k 443/TCP 80/UDP 80/TCP 443/TCP"))
 	want := terms("k 80/TCP 80/UDP 443/TCP")
 	holdAll(t, b, "a/1", addrV4)
-	b.Drop("a/1")
 	if diff := cmp.Diff(want, b.Terms("a/1")); diff != "" {
-		t.Errorf("dropped while it holds an address (-want +got):\n%s", diff)
+		t.Errorf("after the grant (-want +got):\n%s", diff)
 	}
 	clear(b.Terms("a/1").Ports) // a copy
 	b.Release(ip(addrV4), "a/1")
 	if diff := cmp.Diff(want, b.Terms("a/1")); diff != "" {
 		t.Errorf("after the release (-want +got):\n%s", diff)
 	}
-	b.Drop("a/1")
+	b.Forget("a/1")
 	if diff := cmp.Diff(ipam.Terms{}, b.Terms("a/1")); diff != "" {
-		t.Errorf("after the drop (-want +got):\n%s", diff)
+		t.Errorf("after the end of its owner (-want +got):\n%s", diff)
 	}
 }
 

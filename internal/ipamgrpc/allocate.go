@@ -23,7 +23,8 @@ type numbered struct {
 	index int
 }
 
-// holders sorts claims by whom they are for, in the order in which these come.
+// holders sorts claims by their holder (see ipam.HolderOf). The holder of the first claim is
+// the first.
 func holders(claims []ipam.Claim) []holder {
 	var list []holder
 	place := map[string]int{}

@@ -55,8 +55,8 @@ func (g *Group) releaseGrant(ctx context.Context, down *outage, grant ipam.Grant
 	return g.release(ctx, down, releaseOne, grant.Key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_Ip{Ip: grant.Address.String()}})
 }
 
-// ReleaseAll gives back everything that the server holds for whom the key names, of both
-// families. The caller calls it when that Service is gone or has left the group: only
+// ReleaseAll gives back everything that the server has for the holder of a key (see
+// ipam.HolderOf), of both families. The caller calls it when that Service is gone or has left the group: only
 // then is it certain that nothing stays behind of calls whose answers were lost or wrong.
 func (g *Group) ReleaseAll(ctx context.Context, key string) error {
 	return g.release(ctx, &outage{}, releaseAll, key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
