@@ -1,0 +1,70 @@
+package allocator_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox/netboxtest"
+)
+
+// BenchmarkLocalBesideADeadNetBox measures how long Services of a local group wait for their
+// addresses while 200 others wait for a NetBox that never answers, against the same without
+// these. The two take turns, so that what the machine does beside counts for both.
+func BenchmarkLocalBesideADeadNetBox(b *testing.B) {
+	const turns, burst, waiting = 5, 200, 200
+	w := newWorld(b)
+	w.create(w.local("default", "198.51.100.0/22", "198.51.100.0/22"))
+	w.allocator()
+	hang := make(chan struct{})
+	dead := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
+	b.Cleanup(func() { close(hang); dead.Close() })
+	slow := w.groupOf("box", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: dead.URL}})
+	(&box{world: w}).token(netboxtest.AdminToken)
+
+	// allocate returns how long a burst takes from the first creation to the last address.
+	allocate := func() time.Duration {
+		start := time.Now()
+		w.each(burst, func(i int) error { return w.client.Create(b.Context(), balancer(fmt.Sprintf("local-%d", i))) })
+		w.within(2*time.Minute, func() error {
+			have := 0
+			for _, svc := range w.services() {
+				if addressesOf(&svc) != "" {
+					have++
+				}
+			}
+			if have != burst {
+				return fmt.Errorf("%d of %d Services have an address", have, burst)
+			}
+			return nil
+		})
+		took := time.Since(start)
+		w.each(burst, func(i int) error { return w.client.Delete(b.Context(), balancer(fmt.Sprintf("local-%d", i))) })
+		return took
+	}
+	for b.Loop() {
+		var ratios []float64
+		allocate() // warm up
+		for range turns {
+			alone := allocate()
+			w.create(slow)
+			w.each(waiting, func(i int) error { return w.client.Create(b.Context(), balancer(fmt.Sprintf("remote-%d", i), inGroup("box"))) })
+			w.says(balancer(fmt.Sprintf("remote-%d", waiting-1)), "False", ipam.ReasonBackend)
+			ratios = append(ratios, allocate().Seconds()/alone.Seconds())
+			w.each(waiting, func(i int) error { return w.client.Delete(b.Context(), balancer(fmt.Sprintf("remote-%d", i))) })
+			w.remove(slow)
+		}
+		slices.Sort(ratios)
+		median := ratios[len(ratios)/2]
+		fmt.Printf("RESULT local_alloc_with_dead_netbox_vs_without %.3f x\n", median)
+		b.ReportMetric(median, "local_alloc_with_dead_netbox_vs_without")
+		if median > 1.1 {
+			b.Errorf("local addresses take %.3f times as long while NetBox is dead; at most 1.1 is wanted", median)
+		}
+	}
+}
