@@ -171,3 +171,41 @@ func TestServicesWaitForNetBoxAndOthersDoNot(t *testing.T) {
 	b.gets(web, "203.0.113.1")
 	b.ready(metav1.ConditionTrue, "Reached")
 }
+
+// What a Service says of a backend, as docs/refusals.md quotes it.
+const (
+	saidWaiting       = `waiting for NetBox to grant an IPv4 address of pool "public" to default/web`
+	saidRefused       = `pool "public" gives default/web no IPv6 address yet, and PureLB goes on asking: the group public has no IPv6 prefix or range in NetBox: give it one, or ask for the other family`
+	saidMisconfigured = `pool "public" gives default/web no IPv4 address yet, and PureLB goes on asking: the Secret purelb-system/netbox-client has no entry user-token, or is not there: put the API token of a user of NetBox there`
+	saidUnavailable   = `pool "own" gives default/web no IPv4 address yet, and PureLB goes on asking: the IPAM server on /var/run/purelb/ipam.sock is not there: it makes the socket when it starts, in a folder that the allocator's container has too; look at the server's container and at spec.external.socket`
+)
+
+func TestAServiceSaysWhatItsBackendDoes(t *testing.T) {
+	w := newWorld(t)
+	b := newBox(w)
+	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("203.0.113.0/24")})
+	prefix := []v2.NetboxParent{{Prefix: &v2.NetboxPrefix{CIDR: "203.0.113.0/24"}}}
+	public := w.groupOf("public", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: b.http.URL, Parents: prefix}})
+	tokenless := w.groupOf("tokenless", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: b.http.URL, Parents: prefix, TokenSecret: &v2.SecretKey{Name: "missing"}}})
+	socket := t.TempDir() + "/ipam.sock"
+	own := w.groupOf("own", v2.ServiceGroupSpec{External: &v2.ExternalSpec{Provider: "Example", Socket: socket, Announce: "remote"}})
+	w.create(public, tokenless, own)
+	b.token(netboxtest.AdminToken)
+	release := b.Hold()
+	t.Cleanup(release)
+	w.allocator()
+	says := func(name, group, reason, said string, change ...func(*corev1.Service)) *corev1.Service {
+		svc := balancer(name, append(change, inGroup(group))...)
+		w.create(svc)
+		said = strings.NewReplacer("default/web", svc.Namespace+"/"+name, `"public"`, `"`+group+`"`, "netbox-client", "missing",
+			"purelb-system", w.namespace, "/var/run/purelb/ipam.sock", socket).Replace(said)
+		w.says(svc, metav1.ConditionFalse, reason, said)
+		return svc
+	}
+	says("misconfigured", "tokenless", ipam.ReasonBackendMisconfigured, saidMisconfigured)
+	says("unavailable", "own", ipam.ReasonBackendUnavailable, saidUnavailable)
+	waiting := says("waiting", "public", ipam.ReasonBackend, saidWaiting)
+	release()
+	w.gets(waiting, "203.0.113.1")
+	says("refused", "public", ipam.ReasonBackendRefused, saidRefused, ipv6)
+}

@@ -182,7 +182,7 @@ func TestTheManualQuotesWhatIsSaid(t *testing.T) {
 	for _, row := range badServices() {
 		note(row.want)
 	}
-	for _, message := range []string{saidClaimed, saidContested, saidPolicyLeft} {
+	for _, message := range []string{saidClaimed, saidContested, saidPolicyLeft, saidWaiting, saidRefused, saidMisconfigured, saidUnavailable} {
 		said[message] = true
 	}
 	manual, err := os.ReadFile(apitest.File(t, "docs/refusals.md"))
