@@ -73,7 +73,7 @@ func (c *chooser) refuseAsked(a netip.Addr) *Refusal {
 		if refusal, asked := c.askBackend(a); asked {
 			return refusal
 		}
-		return &Refusal{Metric: metricOther, Pool: noPool, Reason: ReasonOutside,
+		return &Refusal{Metric: metricOther, Pool: noPool, Reason: ReasonOutside, needs: c.sharedLater(a),
 			Message: fmt.Sprintf("%s was asked for, but is in no pool of any usable ServiceGroup; ask for another address, or add a pool that has it", a)}
 	}
 	if refusal := c.denied(g); refusal != nil {

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -78,9 +79,9 @@ func (c *chooser) claimOf(g Group, f addr.Family) Claim {
 // granted returns the address of family f that the backend of g granted to the Service, if
 // the Service can have it.
 func (c *chooser) granted(g Group, f addr.Family) (netip.Addr, bool) {
-	a := c.Claims.outcome(c.claimOf(g, f)).address
-	_, blocked := c.Store.Blocked(a)
-	if !a.IsValid() || blocked || slices.Contains(c.has, a) || c.keptFrom(a) != nil {
+	claim := c.claimOf(g, f)
+	a := c.Claims.outcome(claim).address
+	if !a.IsValid() || c.Usable(claim, a) != nil || slices.Contains(c.has, a) || c.keptFrom(a) != nil {
 		return netip.Addr{}, false
 	}
 	return a, true
@@ -122,7 +123,11 @@ func (c *chooser) claimFrom(groups []*Group, families, missing []addr.Family) {
 // unanswered says what keeps the backend of g from granting an address of family f.
 func (c *chooser) unanswered(g *Group, f addr.Family) *Refusal {
 	refusal := &Refusal{Metric: metricBackend, Pool: g.DisplayName(), Reason: ReasonBackend, lacking: true, awaits: true}
-	failure := c.Claims.outcome(c.claimOf(*g, f)).failure
+	outcome := c.Claims.outcome(c.claimOf(*g, f))
+	failure := outcome.failure
+	if outcome.address.IsValid() {
+		return c.unfitGrant(g, outcome.address)
+	}
 	if failure == nil {
 		refusal.Claiming = true
 		refusal.Message = fmt.Sprintf("waiting for %s to grant an %s address of pool %q to %s", g.Backend, f, g.DisplayName(), c.r.Key())
@@ -146,6 +151,22 @@ func (c *chooser) unanswered(g *Group, f addr.Family) *Refusal {
 	return refusal
 }
 
+// unfitGrant says why the Service does not get a, which the backend of g granted to it.
+func (c *chooser) unfitGrant(g *Group, a netip.Addr) *Refusal {
+	refusal := &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, awaits: true, needs: []Need{{Addr: a}}}
+	unusable := c.Usable(c.claimOf(*g, addr.FamilyOf(a)), a)
+	var held *HeldError
+	switch {
+	case slices.Contains(c.has, a):
+		refusal.Message = fmt.Sprintf("%s granted %s to %s, which is to have it replaced, and grants one address at a time; make the Service anew", g.Backend, a, c.r.Key())
+	case errors.As(c.keptFrom(a), &held):
+		refusal.Message = fmt.Sprintf("%s granted %s to %s, but %s has it; ask for another address, or delete that Service", g.Backend, a, c.r.Key(), held.By)
+	case unusable != nil:
+		refusal.Message = unusable.Message
+	}
+	return refusal
+}
+
 // askGranted claims a, which the Service asks for and which the backend of g granted. It
 // refuses if that was for another Service, which does not hold a yet.
 func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
@@ -160,6 +181,15 @@ func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
 	grant, _ := c.Claims.GrantOf(a)
 	return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, needs: []Need{{Addr: a}}, Message: fmt.Sprintf(
 		"%s was asked for, but %s granted it to %s; ask for another address", a, g.Backend, HolderOf(grant.Key))}
+}
+
+// sharedLater is the need of the Service that asks for a, which is in no pool: a backend may
+// grant it to another Service, which shares it.
+func (c *chooser) sharedLater(a netip.Addr) []Need {
+	if !slices.ContainsFunc(c.Groups.Usable, func(g Group) bool { return g.Backend != "" }) {
+		return nil
+	}
+	return []Need{{Addr: a}}
 }
 
 // askBackend claims a, which the Service asks for and which is in no pool, from the group

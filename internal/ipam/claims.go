@@ -16,7 +16,8 @@ import (
 //
 // A claim belongs to the Services that want it. When none does, and the Store has its
 // address for no Service, the address is given back. A claim whose outcome is not known is
-// given back too: the backend may have carried it out.
+// repeated even if no Service wants it any more: only an answer says what is to be given
+// back.
 //
 // Claims keeps no claim across a restart. The backend does: see Adopt and Register. Claims
 // is not safe for concurrent use: its user locks.
@@ -69,9 +70,12 @@ const (
 type claimed struct {
 	Claim
 	state claimState
-	// grant has the address of a claim that is granted or given back. Of a claim that may
-	// have been granted unseen it has the key alone.
+	// grant has the address of a claim that is granted or given back, or that the backend
+	// granted and no Service can have.
 	grant Grant
+	// doubtful says that the backend may not hold grant any more, or that no Service can
+	// have its address: it is given back before the claim is sent again.
+	doubtful bool
 	// failure is why the last attempt failed, or nil.
 	failure *Error
 	// unsure says that the backend may have granted the claim without an answer.
@@ -79,10 +83,38 @@ type claimed struct {
 	// again is when a claim that was refused is sent again, and tries counts refusals.
 	again time.Time
 	tries int
-	// register says that the backend is to be told of a grant that it does not know.
-	register bool
-	// wanters are the owners that wait for the claim.
-	wanters []Owner
+	// register says that the backend is to be told of a grant that it does not know, and
+	// telling that it is being told.
+	register, telling bool
+	// wanters are the owners that wait for the claim, in the order in which they came.
+	wanters []wanter
+}
+
+// wanter is an owner that waits for a claim, and the claim as it would send it.
+type wanter struct {
+	by    Owner
+	claim Claim
+}
+
+// agree makes the claim that of the first owner which asks for an address by name, or else
+// that of the first owner. It reports whether another address is asked for now.
+func (e *claimed) agree() (changed bool) {
+	if len(e.wanters) == 0 {
+		return false
+	}
+	asked := e.Address
+	i := max(0, slices.IndexFunc(e.wanters, func(w wanter) bool { return w.claim.Address.IsValid() }))
+	e.Claim = e.wanters[i].claim
+	return e.Address != asked
+}
+
+// owners are those that wait for the claim.
+func (e *claimed) owners() []Owner {
+	var owners []Owner
+	for _, w := range e.wanters {
+		owners = append(owners, w.by)
+	}
+	return owners
 }
 
 // NewClaims returns Claims that has none. Whether an address is in use is up to store.
@@ -174,8 +206,8 @@ func (c *Claims) Want(by Owner, claims []Claim) (groups []string) {
 			continue
 		}
 		e := c.of[id]
-		e.wanters = slices.DeleteFunc(e.wanters, func(o Owner) bool { return o == by })
-		if c.endUnwanted(e) {
+		e.wanters = slices.DeleteFunc(e.wanters, func(w wanter) bool { return w.by == by })
+		if c.changed(e) {
 			groups = append(groups, id.group)
 		}
 	}
@@ -193,27 +225,34 @@ func (c *Claims) want(by Owner, want Claim) bool {
 	if e == nil {
 		e = &claimed{Claim: want}
 		c.of[want.id()] = e
-		e.wanters = []Owner{by}
+		e.wanters = []wanter{{by, want}}
 		c.queue(e, claimQueued)
 		return true
 	}
-	if !slices.Contains(e.wanters, by) {
-		e.wanters = append(e.wanters, by)
+	if i := slices.IndexFunc(e.wanters, func(w wanter) bool { return w.by == by }); i >= 0 {
+		e.wanters[i].claim = want
+	} else {
+		e.wanters = append(e.wanters, wanter{by, want})
 	}
-	asked := e.Address
-	e.Claim = want
+	return c.changed(e)
+}
+
+// changed notes that the owners which wait for e are others now, or want something else. It
+// reports whether a worker has something to do.
+func (c *Claims) changed(e *claimed) bool {
+	another := e.agree()
 	switch {
-	case e.state == claimEnded && e.grant.Address.IsValid() && e.asksFor(e.grant.Address) && c.free(e.grant.Address):
+	case e.state == claimEnded && !e.doubtful && len(e.wanters) > 0 && e.asksFor(e.grant.Address) && c.free(e.grant.Address):
 		c.grant(e, e.grant)
-	case e.state == claimRefused && want.Address != asked:
+	case e.state == claimRefused && another:
 		e.state = claimQueued // It is in its queue.
 		return true
 	}
 	return c.endUnwanted(e)
 }
 
-// free reports whether no granted claim has a.
-func (c *Claims) free(a netip.Addr) bool { return c.at[plain(a)] == nil }
+// free reports whether no granted claim and no Service has a.
+func (c *Claims) free(a netip.Addr) bool { return !c.isHeld(a) && c.at[plain(a)] == nil }
 
 // Wanted returns the addresses that are granted to the claims which by waits for.
 func (c *Claims) Wanted(by Owner) []netip.Addr {
@@ -250,7 +289,7 @@ func (c *Claims) endUnwanted(e *claimed) bool {
 	case claimSent, claimEnded, claimReturning:
 		return false // The answer decides.
 	case claimGranted:
-		if _, held := c.store.Holder(e.grant.Address); held || len(e.wanters) > 0 && e.asksFor(e.grant.Address) {
+		if c.isHeld(e.grant.Address) || len(e.wanters) > 0 && e.asksFor(e.grant.Address) {
 			return false
 		}
 		c.end(e)
@@ -260,9 +299,10 @@ func (c *Claims) endUnwanted(e *claimed) bool {
 	switch {
 	case len(e.wanters) > 0:
 		return false
-	case e.unsure:
-		e.grant.Key = e.Key
+	case e.grant.Address.IsValid():
 		c.end(e)
+		return true
+	case e.unsure:
 		return true
 	}
 	delete(c.of, e.id())
@@ -272,12 +312,14 @@ func (c *Claims) endUnwanted(e *claimed) bool {
 // end has e given back.
 func (c *Claims) end(e *claimed) {
 	c.ungrant(e)
+	e.register = false
 	c.queue(e, claimEnded)
 }
 
 // grant notes that the backend holds grant for e.
 func (c *Claims) grant(e *claimed, grant Grant) {
-	e.state, e.grant, e.failure, e.unsure, e.tries = claimGranted, grant, nil, false, 0
+	e.state, e.grant, e.failure, e.tries = claimGranted, grant, nil, 0
+	e.unsure, e.doubtful = false, false
 	c.at[plain(grant.Address)] = e
 }
 
@@ -313,10 +355,10 @@ func (c *Claims) Next(group string, most int, now time.Time) []Claim {
 	}
 	var due []*claimed
 	var rest []*claimed
-	inside := map[string]bool{}
+	inside, taken := map[string]bool{}, map[*claimed]bool{}
 	for _, e := range q.send {
 		switch {
-		case c.of[e.id()] != e:
+		case c.of[e.id()] != e, taken[e]: // It is gone, or stands in the queue twice.
 		case !e.sendable(now):
 			if e.state == claimRefused {
 				rest = append(rest, e)
@@ -324,7 +366,7 @@ func (c *Claims) Next(group string, most int, now time.Time) []Claim {
 		case len(due) >= most && !inside[HolderOf(e.Key)]:
 			rest = append(rest, e)
 		default:
-			inside[HolderOf(e.Key)] = true
+			inside[HolderOf(e.Key)], taken[e] = true, true
 			due = append(due, e)
 		}
 	}
@@ -334,6 +376,7 @@ func (c *Claims) Next(group string, most int, now time.Time) []Claim {
 		claims[i] = e.Claim
 		if e.state == claimGranted {
 			claims[i].Address = e.grant.Address
+			e.register, e.telling = false, true
 			continue
 		}
 		e.state = claimSent
@@ -347,22 +390,53 @@ func (e *claimed) sendable(now time.Time) bool {
 }
 
 // Returns returns grants of a group that are to be given back, and notes that they are on
-// their way. A grant without an address stands for whatever the backend has for its key.
+// their way.
 func (c *Claims) Returns(group string, most int) []Grant {
 	q := c.queues[group]
 	if q == nil {
 		return nil
 	}
 	var grants []Grant
+	var rest []*claimed
 	for len(q.back) > 0 && len(grants) < most {
 		e := q.back[0]
 		q.back = q.back[1:]
-		if c.of[e.id()] == e && e.state == claimEnded {
+		switch {
+		case c.of[e.id()] != e || e.state != claimEnded:
+		case e.telling:
+			rest = append(rest, e) // The backend is being told that it holds the grant.
+		case c.isHeld(e.grant.Address):
+			if !c.retain(e) {
+				rest = append(rest, e)
+			}
+		default:
 			e.state = claimReturning
 			grants = append(grants, e.grant)
 		}
 	}
+	q.back = append(rest, q.back...)
 	return grants
+}
+
+// isHeld reports whether a Service has a.
+func (c *Claims) isHeld(a netip.Addr) bool {
+	_, held := c.store.Holder(a)
+	return held
+}
+
+// retain keeps the address of e, which was to be given back and which a Service has after
+// all: the backend granted it twice. It reports whether that is done.
+func (c *Claims) retain(e *claimed) bool {
+	switch has := c.at[plain(e.grant.Address)]; {
+	case len(e.wanters) > 0:
+		c.queue(e, claimQueued)
+		return true
+	case has == nil:
+		c.grant(e, e.grant)
+		return true
+	default:
+		return c.rename(has, e.grant)
+	}
 }
 
 // Returned takes the outcome of giving grants of Returns back, in their order. It reports
@@ -374,11 +448,11 @@ func (c *Claims) Returned(group string, grants []Grant, errs []error) (more bool
 			continue
 		}
 		if i < len(errs) && errs[i] != nil {
-			e.failure = asError(errs[i])
+			e.failure, e.doubtful = asError(errs[i]), true
 			c.queue(e, claimEnded)
 			continue
 		}
-		e.grant, e.failure, e.unsure = Grant{}, nil, false
+		e.grant, e.failure, e.unsure, e.doubtful = Grant{}, nil, false, false
 		if len(e.wanters) > 0 {
 			c.queue(e, claimQueued)
 			more = true
@@ -449,7 +523,7 @@ func (c *Claims) Answered(claims []Claim, answers []Answer, now time.Time, usabl
 		switch {
 		case e == nil:
 			continue
-		case e.state == claimGranted:
+		case e.telling:
 			c.registered(e, answers[i])
 			continue
 		case e.state != claimSent:
@@ -457,10 +531,13 @@ func (c *Claims) Answered(claims []Claim, answers []Answer, now time.Time, usabl
 		}
 		if err := answers[i].Err; err != nil {
 			c.refused(e, asError(err), now)
+			if e.state == claimRefused && claim.Address != e.Address {
+				e.state, e.failure = claimQueued, nil // The refusal is not for what is asked for now.
+			}
 		} else {
 			c.granted(e, answers[i].Grant, now, usable)
 		}
-		v := Verdict{Claim: e.Claim, Wanters: slices.Clone(e.wanters)}
+		v := Verdict{Claim: e.Claim, Wanters: e.owners()}
 		if e.state == claimGranted {
 			v.Address = e.grant.Address
 		}
@@ -472,19 +549,19 @@ func (c *Claims) Answered(claims []Claim, answers []Answer, now time.Time, usabl
 // granted notes that the backend granted e.
 func (c *Claims) granted(e *claimed, grant Grant, now time.Time, usable func(Claim, netip.Addr) *Error) {
 	grant.Key, grant.Address = e.Key, plain(grant.Address)
+	err := usable(e.Claim, grant.Address)
 	if len(e.wanters) == 0 || !e.asksFor(grant.Address) {
-		e.grant = grant
+		e.grant, e.doubtful = grant, err != nil
 		c.end(e)
 		return
 	}
-	err := usable(e.Claim, grant.Address)
 	if other := c.at[grant.Address]; err == nil && other != nil {
 		err = &Error{Kind: KindTaken, Message: "the backend granted " + grant.Address.String() + " to " + HolderOf(other.Key) +
 			" too; look there for two claims of one address"}
 	}
 	if err != nil {
 		// It is not given back: the backend would grant the same address again.
-		e.grant, e.unsure = grant, true
+		e.grant, e.doubtful = grant, true
 		c.rest(e, err, now)
 		return
 	}
@@ -495,7 +572,7 @@ func (c *Claims) granted(e *claimed, grant Grant, now time.Time, usable func(Cla
 func (c *Claims) refused(e *claimed, err *Error, now time.Time) {
 	switch err.Kind {
 	case KindExhausted, KindTaken, KindInvalid:
-		e.grant, e.unsure = Grant{}, false
+		e.grant, e.unsure, e.doubtful = Grant{}, false, false
 		if len(e.wanters) == 0 {
 			delete(c.of, e.id())
 			return
@@ -537,7 +614,7 @@ func (c *Claims) Retry(group string) (waiting bool) {
 // Adopt notes that the backend of the group of claim has granted a to it: the Service of
 // claim shows a since before the Claims were made. The backend is not asked.
 func (c *Claims) Adopt(claim Claim, a netip.Addr) {
-	if c.of[claim.id()] != nil || !c.free(a) {
+	if c.of[claim.id()] != nil || c.at[plain(a)] != nil {
 		return
 	}
 	e := &claimed{Claim: claim}
@@ -572,7 +649,8 @@ func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 // claim may have are given back. It reports whether there are such grants.
 //
 // A grant under another key for an address that a Service has is the Service's: it had
-// another sharing key once.
+// another sharing key once. So is a grant for an address of which Claims does not know that
+// it is from a backend.
 func (c *Claims) Orphans(group string, grants []Grant) (found bool) {
 	open := map[string]bool{}
 	for id := range c.of {
@@ -581,27 +659,51 @@ func (c *Claims) Orphans(group string, grants []Grant) (found bool) {
 	for _, g := range grants {
 		g.Address = plain(g.Address)
 		has := c.at[g.Address]
-		if open[g.Key] {
+		switch {
+		case open[g.Key]:
 			continue
-		}
-		if has != nil {
-			delete(c.of, has.id())
-			has.Key, has.grant = g.Key, g
-			c.of[has.id()] = has
+		case has != nil && (has.telling || c.isHeld(g.Address)):
+			c.rename(has, g)
 			continue
+		case has != nil:
+			c.repeat(has)
 		}
-		e := &claimed{Claim: Claim{Key: g.Key, Group: group, Family: addr.FamilyOf(g.Address)}, grant: g}
+		e := &claimed{Claim: Claim{Key: g.Key, Group: group, Family: addr.FamilyOf(g.Address)}, grant: g, doubtful: true}
 		c.of[e.id()] = e
+		if c.isHeld(g.Address) {
+			c.grant(e, g)
+			continue
+		}
 		c.queue(e, claimEnded)
 		found = true
 	}
 	return found
 }
 
+// repeat has e sent again, because the backend does not hold its address for it. No Service
+// has the address yet.
+func (c *Claims) repeat(e *claimed) {
+	c.ungrant(e)
+	e.grant, e.register, e.unsure = Grant{}, false, true
+	c.queue(e, claimQueued)
+}
+
+// rename notes that the backend holds the address of e under the key of g. It does nothing
+// and returns false while e is waited for, or the backend is being told of it.
+func (c *Claims) rename(e *claimed, g Grant) bool {
+	if e.telling || len(e.wanters) > 0 {
+		return false
+	}
+	delete(c.of, e.id())
+	e.Key, e.grant, e.register = g.Key, g, false
+	c.of[e.id()] = e
+	return true
+}
+
 // Register has grants of a group that its backend does not know claimed there by name.
 func (c *Claims) Register(group string, missing []Grant) {
 	for _, g := range missing {
-		if e := c.of[claimID{group, g.Key}]; e != nil && e.state == claimGranted && e.grant.Address == g.Address && !e.register {
+		if e := c.of[claimID{group, g.Key}]; e != nil && e.state == claimGranted && e.grant.Address == g.Address && !e.register && !e.telling {
 			e.register = true
 			c.queue(e, claimGranted)
 		}
@@ -611,8 +713,9 @@ func (c *Claims) Register(group string, missing []Grant) {
 // registered takes the answer to a claim by which a grant was to be registered. What the
 // Service has stays, whatever the backend says.
 func (c *Claims) registered(e *claimed, a Answer) {
-	e.register = false
+	e.telling = false
 	switch {
+	case e.state != claimGranted: // The Service has left it meanwhile.
 	case a.Err != nil:
 		e.failure = asError(a.Err)
 	case plain(a.Grant.Address) == e.grant.Address:

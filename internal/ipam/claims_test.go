@@ -215,7 +215,9 @@ func TestAClaimThatNoServiceWantsIsGivenBackWheneverItsAnswerComes(t *testing.T)
 		b.choose(r)
 		b.answer(b.send(webV4), failed(ipam.KindUnknown))
 		b.drop(r)
-		b.returns("")
+		b.returns()
+		b.answer(b.send(webV4), granted("203.0.113.7")) // Now it is known what to give back.
+		b.returns("203.0.113.7")
 	})
 	t.Run("refused by PureLB", func(t *testing.T) {
 		b := newBacked(t, false)
@@ -349,5 +351,156 @@ func TestOrphansAreGivenBackAndAddressesInUseAreNot(t *testing.T) {
 	b.drop(r)
 	if back := b.returns("203.0.113.7"); back[0].Key != "test/default/shared:old/v4" {
 		t.Errorf("given back under the key %s", back[0].Key)
+	}
+}
+
+func TestAGrantIsNotUsedAgainOnceItsReleaseWasSent(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.7"))
+	b.drop(r)
+	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{failed(ipam.KindUnknown).Err})
+	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
+		t.Errorf("the backend may have granted it to another by now: %s", show(choice))
+	}
+}
+
+func TestAGrantThatNoServiceCanHaveIsNotUsedLater(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("198.51.100.11")) // of the pool of default
+	b.drop(r)
+	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
+		t.Errorf("chose %s", show(choice))
+	}
+	b.Claims.Returned("box", b.returns("198.51.100.11"), []error{nil})
+	claims := b.send(webV4)
+	b.drop(r)
+	b.answer(claims, granted("198.51.100.11"))
+	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
+		t.Errorf("granted while no Service waited: %s", show(choice))
+	}
+}
+
+func TestAGrantThatComesIntoALocalPoolIsNotUsed(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.7"))
+	groups := append(slices.Clone(b.Groups.Usable), group(t, "new", ipam.AnnounceLocal, "203.0.113.7-203.0.113.9", "203.0.113.0/24"))
+	b.Groups = ipam.NewGroups(groups, groups, nil, nil)
+	if choice := b.choose(r); len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonInUse {
+		t.Errorf("chose %s", show(choice))
+	}
+}
+
+func TestServicesOfOneClaimDoNotMakeItASendingLoop(t *testing.T) {
+	b := newBacked(t, false)
+	b.Claims.SetCluster("test")
+	any, one := web("4", of("box"), sharing("key")), web("4", of("box"), sharing("key"), asking("203.0.113.9"))
+	one.Name = "api"
+	b.choose(any)
+	b.choose(one)
+	claims := b.send("test/default/shared:key/v4")
+	if claims[0].Address.String() != "203.0.113.9" {
+		t.Errorf("asks for %s", claims[0].Address)
+	}
+	b.answer(claims, failed(ipam.KindTaken))
+	b.choose(any)
+	b.choose(one)
+	b.send()
+}
+
+func TestAClaimIsSentOnceInACall(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), asking("203.0.113.9"))
+	b.choose(r)
+	b.answer(b.send(webV4), failed(ipam.KindTaken))
+	b.choose(web("4", of("box"), asking("203.0.113.8"))) // It is to be sent, and stands in the queue.
+	b.drop(r)
+	b.choose(r)
+	b.send(webV4)
+}
+
+func TestAGrantIsNotGivenBackWhileTheBackendIsToldOfIt(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	b.Claims.Register("box", b.Claims.Grants()["box"])
+	claims := b.send(webV4)
+	b.drop(r)
+	b.returns()
+	b.answer(claims, granted("203.0.113.7"))
+	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{nil})
+	// The next grant can be registered too.
+	r = web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.8"))
+	b.Claims.Register("box", b.Claims.Grants()["box"])
+	b.send(webV4)
+}
+
+func TestAnOrphanIsTheServicesThatHasItsAddress(t *testing.T) {
+	orphan := []ipam.Grant{{Key: "test/default/shared:old/v4", Address: netip.MustParseAddr("203.0.113.7")}}
+	t.Run("without a claim", func(t *testing.T) {
+		b := newBacked(t, false)
+		b.Store.Show(orphan[0].Address, "default/web") // Nothing says that it is from a backend.
+		b.Claims.Orphans("box", orphan)
+		b.returns()
+		b.drop(web("4"))
+		b.returns("203.0.113.7")
+	})
+	t.Run("but not one that waits for it", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.Claims.Orphans("box", orphan)
+		if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
+			t.Errorf("chose %s", show(choice))
+		}
+		b.returns("203.0.113.7")
+		b.answer(b.send(webV4), granted("203.0.113.8"))
+		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
+			t.Errorf("chose %s", show(choice))
+		}
+	})
+	t.Run("granted to it while another claim was under way", func(t *testing.T) {
+		b := newBacked(t, false)
+		r, other := web("4", of("box")), web("4", of("box"))
+		other.Name = "api"
+		b.choose(other)
+		claims := b.send("test/default/api/v4")
+		b.drop(other)
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.choose(r)
+		b.choose(r) // It has the address, and waits no more.
+		b.answer(claims, granted("203.0.113.7"))
+		b.returns()
+		b.drop(r)
+		if back := b.returns("203.0.113.7"); back[0].Key != "test/default/api/v4" {
+			t.Errorf("gives back %s", back[0].Key)
+		}
+	})
+}
+
+func TestAServiceWhoseGrantAnotherHasIsToldSoAndGetsItLater(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.7"))
+	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/api")
+	choice := b.choose(r)
+	if choice.Refusal == nil || choice.Refusal.Claiming || choice.Result.Reason != ipam.ReasonInUse || !slices.Contains(choice.Needs, ipam.Need{Addr: netip.MustParseAddr("203.0.113.7")}) {
+		t.Errorf("chose %s", show(choice))
+	}
+	b.Store.Forget("default/api")
+	if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
+		t.Errorf("chose %s", show(choice))
 	}
 }
