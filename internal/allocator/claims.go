@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -37,13 +36,15 @@ func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
 	}
 }
 
-// adoptClaims notes which addresses of the Service of r are from a backend: those in no
-// pool, if the Service says that they are from a group with a backend.
+// adoptClaims notes which addresses of the Service of r are from a backend: those that its
+// status shows and that are in no pool, if the Service says that they are from a group with a
+// backend. The list of what PureLB gave does not count, as users may write it. What the status
+// does not show is claimed anew, and the backend grants the same address.
 func (l *allocations) adoptClaims(r service.Request) {
 	if r.Owner == service.Anothers || r.From == "" {
 		return
 	}
-	for _, a := range slices.Concat(r.Held, r.Vouched) {
+	for _, a := range r.Held {
 		if _, _, known := l.cluster.GroupOf(a); known {
 			continue
 		}
@@ -89,6 +90,9 @@ func (l *allocations) Answered(_ string, claims []ipam.Claim, answers []ipam.Ans
 				l.again(rec.waiting)
 			}
 			l.wake(who)
+		}
+		if v.Address.IsValid() {
+			l.mark(v.Address) // A Service that shares it may ask for it.
 		}
 	}
 	l.serve()

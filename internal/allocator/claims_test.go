@@ -1,0 +1,45 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+var backedBox = ipam.Group{Name: "box", Announce: ipam.AnnounceRemote, Backend: "NetBox"}
+
+func TestAnAnnotationAloneGrantsNoAddressOfABackend(t *testing.T) {
+	s := newShop(t, backedBox)
+	d, err := s.decide(s.wants("web", func(r *service.Request) {
+		r.Group, r.From = "box", "box"
+		r.Vouched = []netip.Addr{netip.MustParseAddr("203.0.113.7")}
+	}))
+	if err != nil || len(d.Result.Addresses) > 0 {
+		t.Errorf("chose %s, %v, and the backend was not asked", d.Result.Addresses, err)
+	}
+	if claims := s.Wanted("box", 9); len(claims) != 1 {
+		t.Errorf("claims %v", claims)
+	}
+}
+
+func TestAServiceSharesAnAddressAsSoonAsItIsGranted(t *testing.T) {
+	s := newShop(t, backedBox)
+	share := func(r *service.Request) { r.SharingKey = "key" }
+	asks := s.wants("asks", share, func(r *service.Request) {
+		r.Asked = []netip.Addr{netip.MustParseAddr("203.0.113.7")}
+		r.Ports[0].Number = 443
+	})
+	for _, r := range []service.Request{asks, s.wants("web", share, func(r *service.Request) { r.Group = "box" })} {
+		if _, err := s.decide(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims := s.Wanted("box", 9)
+	s.Answered("box", claims, []ipam.Answer{{Grant: ipam.Grant{Address: asks.Asked[0]}}})
+	if has := s.cluster.Store.Held("default/asks"); !slices.Equal(has, asks.Asked) {
+		t.Errorf("the Service that asks for the address has %s", has)
+	}
+}
