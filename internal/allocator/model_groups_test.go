@@ -37,6 +37,12 @@ func (m *model) someGroups() {
 		cloud.Pools[i].Virtual = rapid.Bool().Draw(m.t, "virtual")
 	}
 	m.groups = []ipam.Group{first, second, cloud}
+	if m.backed {
+		m.groups = append(m.groups, ipam.Group{
+			Name: "box", Announce: ipam.AnnounceRemote, Backend: "NetBox", SharedAcrossNamespaces: m.flip("wide box"), Boundary: m.someBoundary(),
+		})
+	}
+	m.blocked = rapid.SampledFrom([]map[netip.Addr]string{nil, nil, {boxPool[1]: "address of node node-1"}}).Draw(m.t, "blocked")
 	switch rapid.SampledFrom([]string{"own", "own", "team", "own, team", "team, other"}).Draw(m.t, "namespaces of second") {
 	case "team":
 		m.groups[1] = outside("team", second)
@@ -103,7 +109,7 @@ func (m *model) state() clusterState {
 	}
 	groups := ipam.NewGroups(m.groups, m.groups, fences, nil)
 	return clusterState{
-		config: config.Config{Groups: groups}, namespaces: m.namespaces, boundaries: ipam.BoundariesOf(groups, m.namespaces),
+		config: config.Config{Groups: groups}, namespaces: m.namespaces, boundaries: ipam.BoundariesOf(groups, m.namespaces), blocked: m.blocked,
 	}
 }
 
@@ -178,6 +184,11 @@ func (m *model) groupOf(a netip.Addr) (ipam.Group, ipam.Pool) {
 	for _, g := range m.groups {
 		if p, in := g.PoolOf(a); in {
 			return g, p
+		}
+	}
+	for _, g := range m.groups {
+		if g.Backend != "" && (m.fromBox(a) || slices.Contains(boxPool, a)) {
+			return g, ipam.Pool{Explicit: true}
 		}
 	}
 	m.t.Fatalf("%s is in no group", a)

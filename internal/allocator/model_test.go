@@ -51,6 +51,13 @@ type model struct {
 	// given is what PureLB wrote last into the status of a Service, and foreign what
 	// another controller wrote there since.
 	given, foreign map[ipam.Owner][]netip.Addr
+	// box is the backend of a group, blocked are addresses of nodes, and boxed those that
+	// each Service ever got from the backend.
+	box     *box
+	blocked map[netip.Addr]string
+	boxed   map[ipam.Owner][]netip.Addr
+	// backed says that this run is about the backend.
+	backed bool
 }
 
 // write gives a version of a Service what was decided.
@@ -64,7 +71,9 @@ func newModel(t *rapid.T) *model {
 	m := &model{
 		t: t, byDefault: true, live: map[ipam.Owner]*corev1.Service{}, cached: map[ipam.Owner]*corev1.Service{},
 		queue: map[ipam.Owner]bool{}, keyed: map[ipam.Owner]bool{}, given: map[ipam.Owner][]netip.Addr{}, foreign: map[ipam.Owner][]netip.Addr{},
+		boxed: map[ipam.Owner][]netip.Addr{}, backed: rapid.Bool().Draw(t, "backed"),
 	}
+	m.box = newBox(m)
 	m.someGroups()
 	m.restart()
 	return m
@@ -79,6 +88,8 @@ func (m *model) restart() {
 			m.queue[o] = true
 		}
 	})
+	m.allocations.cluster.Claims.SetCluster(clusterName)
+	m.box.restart()
 	m.configure()
 	var all []service.Request
 	for who, svc := range m.live {
@@ -99,7 +110,11 @@ func (m *model) configure() {
 }
 
 func (m *model) anyone() ipam.Owner {
-	return ipam.Owner(rapid.SampledFrom([]string{"red/a", "red/b", "red/c", "red/d", "blue/a", "blue/b"}).Draw(m.t, "service"))
+	names := []string{"red/a", "red/b", "blue/a", "red/c", "red/d", "blue/b"}
+	if m.backed {
+		names = names[:3]
+	}
+	return ipam.Owner(rapid.SampledFrom(names).Draw(m.t, "service"))
 }
 
 // put makes a new version of a Service.
@@ -173,9 +188,14 @@ func (m *model) want(svc *corev1.Service) {
 			svc.Annotations[name] = value
 		}
 	}
-	annotate(service.AnnotationGroup, "", "", "", "default", "second", "second", "cloud", "cloud", "team/second", "other/second", "nowhere")
+	groups := []string{"", "", "", "default", "second", "second", "cloud", "cloud", "team/second", "other/second", "nowhere"}
+	addresses := []string{"", "", "", "192.0.2.1", "192.0.2.2", "192.0.2.2,2001:db8::1", "198.51.100.1", "172.31.1.0", "10.0.0.1"}
+	if m.backed {
+		groups, addresses = []string{"", "default", "second", "box", "box", "box", "box", "box"}, []string{"", "", "", "", "100.64.0.1", "192.0.2.2", "100.64.0.2,2001:db8:64::1"}
+	}
+	annotate(service.AnnotationGroup, groups...)
 	annotate(service.AnnotationSharing, "", "", "key", "key", "other")
-	annotate(service.AnnotationAddresses, "", "", "", "192.0.2.1", "192.0.2.2", "192.0.2.2,2001:db8::1", "198.51.100.1", "172.31.1.0", "10.0.0.1")
+	annotate(service.AnnotationAddresses, addresses...)
 	annotate(service.AnnotationMultiPool, "", "", "", "", "", "", "false", "true")
 	annotate(service.AnnotationReevaluate, "", "", "", "", "", "true")
 	svc.Labels = rapid.SampledFrom([]map[string]string{nil, {"tier": "gold"}}).Draw(t, "labels")
@@ -192,7 +212,7 @@ func (m *model) meddle(who ipam.Owner) {
 			return
 		}
 		before, present := service.Ingress(svc), svc.Status.LoadBalancer.Ingress
-		ip := rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.3", "2001:db8::2", "198.51.100.1", foreignOnly}).Draw(m.t, "ip")
+		ip := rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.3", "2001:db8::2", "198.51.100.1", "100.64.0.1", foreignOnly}).Draw(m.t, "ip")
 		switch rapid.SampledFrom([]string{"clear", "replace", "add", "name", "ports"}).Draw(m.t, "meddle") {
 		case "clear":
 			present = nil
@@ -282,6 +302,10 @@ func (m *model) begin(who ipam.Owner) {
 		m.t.Fatal(err)
 	}
 	m.fair(who, without(d.Result.Addresses, r.Held), before)
+	m.checkGranted(who, without(d.Result.Addresses, r.Held))
+	if now := m.live[who]; standing == ours && now != nil && now.ResourceVersion == svc.ResourceVersion {
+		m.checkStays(r, d.Result.Addresses)
+	}
 	if m.doubts[who] == "" {
 		m.lawful(r, without(without(d.Result.Addresses, r.Held), m.given[who]))
 	}
@@ -569,6 +593,9 @@ func (m *model) checkReleased(who ipam.Owner, svc *corev1.Service) {
 // checkUsage fails if an address that nobody has counts as one in use.
 func (m *model) checkUsage(used map[netip.Addr]bool) {
 	for _, u := range m.allocations.usages(nil) {
+		if u.group.Backend != "" {
+			continue // What is granted counts, also before a Service shows it.
+		}
 		var n int64
 		for a := range used {
 			if _, in := u.group.PoolOf(a); in {
@@ -584,8 +611,11 @@ func (m *model) checkUsage(used map[netip.Addr]bool) {
 func TestNoAddressIsLostOrDoubledWhateverFails(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"":       func(*rapid.T) { m.check() },
+		steps := map[string]func(*rapid.T){
+			"": func(*rapid.T) {
+				m.check()
+				m.checkAnnounced()
+			},
 			"create": func(*rapid.T) { m.create(m.anyone()) },
 			"edit":   func(*rapid.T) { m.change(m.anyone(), m.want) },
 			"retype": func(*rapid.T) { m.retype(m.anyone()) },
@@ -616,6 +646,10 @@ func TestNoAddressIsLostOrDoubledWhateverFails(t *testing.T) {
 				m.quiet()
 				m.checkQuiet()
 			},
-		})
+		}
+		if m.backed {
+			maps.Copy(steps, m.boxSteps())
+		}
+		t.Repeat(steps)
 	})
 }

@@ -1,0 +1,152 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// What must be true of addresses from the backend of the model.
+
+// fromBox reports whether ip is an address that only the backend can have given: it is never
+// in a pool.
+func (m *model) fromBox(ip netip.Addr) bool {
+	return netip.MustParsePrefix("100.64.0.0/16").Contains(ip) || netip.MustParsePrefix("2001:db8:64::/48").Contains(ip)
+}
+
+// checkGranted fails if a Service gets an address that the backend holds for no key, and
+// that it did not lose.
+func (m *model) checkGranted(who ipam.Owner, fresh []netip.Addr) {
+	for _, ip := range fresh {
+		if m.fromBox(ip) && m.box.holderOf(ip) == nil && !m.box.forgotten[ip] {
+			m.t.Fatalf("%s gets %s, which the backend did not grant", who, ip)
+		}
+		if m.fromBox(ip) {
+			m.boxed[who] = append(m.boxed[who], ip)
+		}
+	}
+}
+
+// checkStays fails if a Service loses an address of the backend that it shows and that it
+// does not want replaced.
+func (m *model) checkStays(r service.Request, now []netip.Addr) {
+	for _, ip := range without(r.Shown, now) {
+		asks := slices.ContainsFunc(r.Asked, func(a netip.Addr) bool { return a != ip && addr.FamilyOf(a) == addr.FamilyOf(ip) })
+		if slices.Contains(m.boxed[owner(r)], ip) && slices.Contains(m.given[owner(r)], ip) && r.Wants(addr.FamilyOf(ip)) && !r.Reevaluate && !asks {
+			m.t.Fatalf("%s loses %s, which the backend granted, and is to have %s", r.Key(), ip, now)
+		}
+	}
+}
+
+// checkAnnounced fails if agents announce an address that was given back to the backend.
+func (m *model) checkAnnounced() {
+	for who, svc := range m.live {
+		announced, _ := announce.Read(svc)
+		for _, ip := range announced.Addresses {
+			if m.fromBox(ip) && slices.Contains(m.boxed[who], ip) && m.box.holderOf(ip) == nil && !m.box.forgotten[ip] {
+				m.t.Fatalf("agents announce %s for %s, and it was given back", ip, who)
+			}
+		}
+	}
+}
+
+// checkRelease fails if g is to be given back and a Service has its address, or if g has no
+// address: the drivers give back addresses.
+func (m *model) checkRelease(g ipam.Grant) {
+	if !g.Address.IsValid() {
+		m.t.Fatalf("what the backend has for %s is to be given back, without an address", g.Key)
+	}
+	if m.box.find(func(other *boxGrant) bool { return other.ip == g.Address && other.key != g.Key }) != nil {
+		return
+	}
+	for who, svc := range m.live {
+		announced, _ := announce.Read(svc)
+		if slices.Contains(announced.Addresses, g.Address) && slices.Contains(m.boxed[who], g.Address) {
+			m.t.Fatalf("%s (%s) is to be given back, and %s has it", g.Address, g.Key, who)
+		}
+	}
+}
+
+// checkBox is what must be true when the backend has answered everything, and was compared
+// with the cluster.
+func (m *model) checkBox() {
+	for _, g := range m.box.grants {
+		if !m.isOwned(g) {
+			m.t.Fatalf("the backend holds %s for %s, and no Service has it or waits for it", g.ip, g.key)
+		}
+	}
+	for who, svc := range m.live {
+		r := m.allocations.judged(service.Read(svc, m.byDefault))
+		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || r.Owner == service.Anothers {
+			continue
+		}
+		for _, ip := range r.Held {
+			if m.fromBox(ip) && slices.Contains(m.boxed[who], ip) && strings.Contains(r.From, "box") && m.box.holderOf(ip) == nil && !m.box.refused[ip] {
+				m.t.Fatalf("%s has %s, and the backend does not know", who, ip)
+			}
+		}
+		m.checkGivesAll(r)
+	}
+}
+
+// isOwned reports whether a Service has what the backend holds, or waits for it.
+func (m *model) isOwned(g *boxGrant) bool {
+	for _, svc := range m.live {
+		r := m.allocations.judged(service.Read(svc, m.byDefault))
+		switch {
+		case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		case slices.Contains(r.Held, g.ip):
+			return true
+		case r.Owner != service.Anothers && m.waitsFor(r, g):
+			return true
+		}
+	}
+	return false
+}
+
+// waitsFor reports whether the Service of r wants an address from the backend that it has
+// not, and g is for its claim.
+func (m *model) waitsFor(r service.Request, g *boxGrant) bool {
+	named, known := m.meant(r.Group)
+	if r.Group != "" && (!known || named.Ref() != "box") && !slices.Contains(r.Asked, g.ip) {
+		return false
+	}
+	return slices.ContainsFunc(r.Families, func(f addr.Family) bool {
+		lacks := !slices.ContainsFunc(r.Held, func(ip netip.Addr) bool { return addr.FamilyOf(ip) == f })
+		return boxKey(r, f) == g.key && (lacks || r.Reevaluate || len(r.Asked) > 0)
+	})
+}
+
+func boxKey(r service.Request, f addr.Family) string {
+	return ipam.KeyOf(clusterName, r.Namespace, r.Name, r.SharingKey, f)
+}
+
+// checkGivesAll fails if a Service waits for the backend, which has an address for it.
+func (m *model) checkGivesAll(r service.Request) {
+	g, known := m.meant(r.Group)
+	if !known || g.Ref() != "box" || !m.permits(g, r.Namespace) || len(r.Held)+len(r.Asked) > 0 || len(r.Families) != 1 ||
+		r.SharingKey != "" || r.Leaving || r.Malformed != "" {
+		return
+	}
+	f := r.Families[0]
+	has := m.box.find(func(g *boxGrant) bool { return g.key == boxKey(r, f) })
+	switch {
+	case has == nil && len(m.box.free(f)) > 0:
+		m.t.Fatalf("%s waits for the backend, which could grant one of %s", r.Key(), m.box.free(f))
+	case has != nil && m.isGood(has.ip, f):
+		m.t.Fatalf("%s waits for the backend, which granted %s to it", r.Key(), has.ip)
+	}
+}
+
+// isGood reports whether a Service can have ip from the backend.
+func (m *model) isGood(ip netip.Addr, f addr.Family) bool {
+	store := m.allocations.cluster.Store
+	return m.fromBox(ip) && addr.FamilyOf(ip) == f && m.blocked[ip] == "" && len(store.Holders(ip)) == 0 && len(store.Contenders(ip)) == 0
+}
