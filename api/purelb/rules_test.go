@@ -18,7 +18,7 @@ const (
 	subnetShape = "subnet must be a CIDR such as 192.168.1.0/24 or 2001:db8::/64"
 	aggregation = "aggregation must be default (the mask of the subnet) or a mask with its slash, /8 to /32 for IPv4 and /8 to /128 for IPv6"
 	urlAlone    = "url must have no user, query or fragment: the token for NetBox is in a Secret, see tokenSecret"
-	netboxMask  = "aggregation must be default (a route for each address) or a mask with its slash: /8 to /32 for both families, /33 to /128 for IPv6"
+	netboxMask  = "aggregation must be default (a route for each address) or a mask with its slash: /8 to /32 for IPv4, /33 to /128 for IPv6"
 	unowned     = "status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents"
 	oneParent   = "exactly one of prefixID, rangeID, prefix and range must be given"
 	namespace   = "namespaces must hold names of namespaces: lower-case letters, digits and '-'; for patterns use namespaceSelector"

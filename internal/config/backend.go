@@ -105,7 +105,7 @@ func (f *findings) announceOfBackend(field, text string) ipam.Announce {
 }
 
 // masks reads the mask that addresses of a backend have on the dummy interface. A mask up
-// to /32 is for both families, a longer one for IPv6. Without one, each address has the
+// to /32 is for IPv4, a longer one for IPv6. Without one, each address has the
 // longest.
 func (f *findings) masks(field string, aggregation v2.NetboxAggregation) map[addr.Family]int {
 	const least = 8
@@ -119,9 +119,8 @@ func (f *findings) masks(field string, aggregation v2.NetboxAggregation) map[add
 			`or "default" for a route for each address`, addr.Quote(string(aggregation)), least, addr.V6.Bits())
 		return nil
 	}
-	masks := map[addr.Family]int{addr.V6: bits}
 	if bits <= addr.V4.Bits() {
-		masks[addr.V4] = bits
+		return map[addr.Family]int{addr.V4: bits}
 	}
-	return masks
+	return map[addr.Family]int{addr.V6: bits}
 }

@@ -23,10 +23,10 @@ func TestBackends(t *testing.T) {
 			 backend a http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "acme" ` + rest,
 		},
 		{
-			"a mask for both families, and one for IPv6",
+			"a mask for IPv4, and one for IPv6",
 			`a: {netbox: {url: "http://netbox/", aggregation: /24}}
 			 b: {netbox: {url: "http://netbox/", tenant: b, aggregation: /64}}`,
-			`group a Remote by NetBox/24/24
+			`group a Remote by NetBox/24/128
 			 group b Remote by NetBox/32/64
 			 backend a http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "ipam-purelb" ` + rest + `
 			 backend b http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "b" ` + rest,

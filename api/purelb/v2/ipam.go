@@ -88,8 +88,8 @@ type NetboxSpec struct {
 	// aggregation is the mask with which addresses are put on the dummy
 	// interface: "default" is a route for each address, /32 and /128. The mask
 	// that NetBox has for an address has no effect, because it is usually that
-	// of a whole subnet. "/8" to "/32" are for both families, "/33" to "/128"
-	// for IPv6 only. Default: "default".
+	// of a whole subnet. "/8" to "/32" are for IPv4, "/33" to "/128" for
+	// IPv6; addresses of the other family have a route each. Default: "default".
 	// +optional
 	Aggregation NetboxAggregation `json:"aggregation,omitempty"`
 }
@@ -179,7 +179,7 @@ type NetboxSlug string
 // NetboxAggregation is "default" or a mask from /8 to /128.
 //
 // +kubebuilder:validation:MaxLength=16
-// +kubebuilder:validation:XValidation:rule="self.matches('^(default|/([89]|[1-9][0-9]|1[01][0-9]|12[0-8]))?$')",message="aggregation must be default (a route for each address) or a mask with its slash: /8 to /32 for both families, /33 to /128 for IPv6"
+// +kubebuilder:validation:XValidation:rule="self.matches('^(default|/([89]|[1-9][0-9]|1[01][0-9]|12[0-8]))?$')",message="aggregation must be default (a route for each address) or a mask with its slash: /8 to /32 for IPv4, /33 to /128 for IPv6"
 type NetboxAggregation string
 
 // SecretKey is a value of a Secret.
