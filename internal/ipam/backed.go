@@ -54,7 +54,9 @@ func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
 	if g, _, ok := c.Groups.GroupOf(a); ok {
 		return refuse(" was granted, which is in a range of ServiceGroup %q", g.DisplayName())
 	}
-	if by, held := c.Store.Holder(a); held && c.Store.terms[by].Key != claim.SharingKey {
+	by, held := c.Store.Holder(a)
+	shares := claim.SharingKey != "" && c.Store.terms[by].Key == claim.SharingKey
+	if held && string(by) != claim.Service && !shares {
 		return refuse(" was granted, which %s has", by)
 	}
 	return nil

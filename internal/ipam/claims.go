@@ -254,17 +254,6 @@ func (c *Claims) changed(e *claimed) bool {
 // free reports whether no granted claim and no Service has a.
 func (c *Claims) free(a netip.Addr) bool { return !c.isHeld(a) && c.at[plain(a)] == nil }
 
-// Wanted returns the addresses that are granted to the claims which by waits for.
-func (c *Claims) Wanted(by Owner) []netip.Addr {
-	var granted []netip.Addr
-	for _, id := range c.wanted[by] {
-		if e := c.of[id]; e.state == claimGranted && e.asksFor(e.grant.Address) {
-			granted = append(granted, e.grant.Address)
-		}
-	}
-	return granted
-}
-
 // asksFor reports whether a is what the claim asks for.
 func (e *claimed) asksFor(a netip.Addr) bool {
 	return !e.Address.IsValid() || plain(e.Address) == plain(a)

@@ -3,6 +3,7 @@ package ipam_test
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,6 +181,18 @@ func TestAnAnswerOfABackendDecidesWhatIsNext(t *testing.T) {
 				b.send(webV4)
 			}
 		})
+	}
+}
+
+func TestAGrantOfAnAddressThatAnotherServiceHasIsRefused(t *testing.T) {
+	b := newBacked(t, false)
+	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/older") // in no pool
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.7"))
+	choice := b.choose(r)
+	if choice.Result.Reason != ipam.ReasonInUse || !strings.Contains(choice.Result.Message, "default/older") {
+		t.Errorf("chose %s, want a refusal that names default/older", show(choice))
 	}
 }
 
