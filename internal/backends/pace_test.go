@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,12 +79,23 @@ func TestResultOfACall(t *testing.T) {
 // scripted is a backend and a ledger. Claims with the key "bad" fail.
 type scripted struct {
 	Ledger
+	began time.Time
+
+	mu      sync.Mutex
 	queue   []ipam.Claim
 	claimed []string
-	began   time.Time
+}
+
+// want queues a claim.
+func (s *scripted) want(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, ipam.Claim{Key: key})
 }
 
 func (s *scripted) Claim(_ context.Context, claims []ipam.Claim) []ipam.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	answers := make([]ipam.Answer, len(claims))
 	for i, c := range claims {
 		s.claimed = append(s.claimed, fmt.Sprintf("%s %s", c.Key, time.Since(s.began)))
@@ -97,12 +109,14 @@ func (s *scripted) Claim(_ context.Context, claims []ipam.Claim) []ipam.Answer {
 func (s *scripted) Answered(_ string, claims []ipam.Claim, answers []ipam.Answer) {
 	for i, a := range answers {
 		if a.Err != nil {
-			s.queue = append(s.queue, claims[i])
+			s.want(claims[i].Key)
 		}
 	}
 }
 
 func (s *scripted) Wanted(string, int) []ipam.Claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	claims := s.queue
 	s.queue = nil
 	return claims
@@ -134,10 +148,10 @@ func TestNewWorkEndsTheDelayOfABackendNearby(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { w.run(ctx); close(ended) }()
 		time.Sleep(40 * time.Second)
-		s.queue = append(s.queue, ipam.Claim{Key: "good"})
+		s.want("good")
 		w.poke()
 		time.Sleep(100 * time.Millisecond)
-		s.queue = append(s.queue, ipam.Claim{Key: "better"})
+		s.want("better")
 		w.poke()
 		time.Sleep(5 * time.Second)
 		cancel()

@@ -234,6 +234,31 @@ func TestGroupsOfOneServerAreSweptTogether(t *testing.T) {
 	})
 }
 
+// The sweep of a server ends with its last group, and begins again with a new one.
+func TestServerIsSweptWhileItHasGroups(t *testing.T) {
+	in(t, func(w *world) {
+		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16")
+		defer w.start(a, b)()
+		after(2 * time.Minute)
+		w.manager.Set([]config.Backend{b})
+		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4)) // of the group that is gone
+		after(25 * time.Minute)
+		if n := w.state("b").Orphans; n != 1 {
+			t.Errorf("%d orphans", n)
+		}
+		w.manager.Set(nil)
+		after(time.Second)
+		w.requests()
+		after(time.Hour)
+		if n := len(w.requests()); n != 0 {
+			t.Errorf("%d requests without a group", n)
+		}
+		w.manager.Set([]config.Backend{b})
+		after(40 * time.Minute)
+		w.keeps("netbox.example", "")
+	})
+}
+
 // The token of another group does not make other claims of them.
 func TestGroupsWithTwoTokensDoNotReleaseEachOthers(t *testing.T) {
 	in(t, func(w *world) {
