@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -39,13 +40,15 @@ func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
 // adoptClaims notes which addresses of the Service of r are from a backend: those that its
 // status shows and that are in no pool, if the Service says that they are from a group with a
 // backend. The list of what PureLB gave does not count, as users may write it. What the status
-// does not show is claimed anew, and the backend grants the same address.
+// does not show is claimed anew, and the backend grants the same address. Nor does an address
+// count that the store does not have for the Service: r may be of the past.
 func (l *allocations) adoptClaims(r service.Request) {
 	if r.Owner == service.Anothers || r.From == "" {
 		return
 	}
+	has := l.cluster.Store.Shown(owner(r))
 	for _, a := range r.Held {
-		if _, _, known := l.cluster.GroupOf(a); known {
+		if _, _, known := l.cluster.GroupOf(a); known || !slices.Contains(has, a) {
 			continue
 		}
 		if g, ok := l.backedGroup(r.From); ok {

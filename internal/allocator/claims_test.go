@@ -25,6 +25,19 @@ func TestAnAnnotationAloneGrantsNoAddressOfABackend(t *testing.T) {
 	}
 }
 
+func TestAStatusOfThePastGrantsNoAddressOfABackend(t *testing.T) {
+	s := newShop(t, backedBox)
+	r := s.wants("web", func(r *service.Request) { r.Group = "box" })
+	if _, err := s.decide(r); err != nil {
+		t.Fatal(err)
+	}
+	r.From, r.Held = "box", []netip.Addr{netip.MustParseAddr("203.0.113.7")}
+	r.Vouched = r.Held
+	if d, err := s.decide(r); err != nil || len(d.Result.Addresses) > 0 {
+		t.Errorf("chose %s, %v, and the backend was not asked", d.Result.Addresses, err)
+	}
+}
+
 func TestAServiceSharesAnAddressAsSoonAsItIsGranted(t *testing.T) {
 	s := newShop(t, backedBox)
 	share := func(r *service.Request) { r.SharingKey = "key" }

@@ -70,10 +70,10 @@ func (l *allocations) adopt(r service.Request) {
 		rec.another, terms = whyAnothers(r), ipam.Terms{Foreign: true}
 	}
 	l.grant(who, terms)
-	l.adoptClaims(r)
 	for _, a := range r.Held {
 		l.show(a, who)
 	}
+	l.adoptClaims(r)
 }
 
 // show notes that a Service shows a.
