@@ -34,6 +34,9 @@
 //	  refusals.go    why it gets less than it wants
 //	claim.go       the contract with backends
 //	claims.go      Claims are what backends are asked for, and what they hold
+//	  claims_queue.go    what is sent to a backend, and what is given back
+//	  claims_answers.go  what the answers mean
+//	  claims_sweep.go    what Services have against what backends hold
 package ipam
 
 import (
