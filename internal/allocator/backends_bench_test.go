@@ -53,7 +53,9 @@ func BenchmarkLocalBesideADeadNetBox(b *testing.B) {
 		for range turns {
 			alone := allocate()
 			w.create(slow)
-			w.each(waiting, func(i int) error { return w.client.Create(b.Context(), balancer(fmt.Sprintf("remote-%d", i), inGroup("box"))) })
+			w.each(waiting, func(i int) error {
+				return w.client.Create(b.Context(), balancer(fmt.Sprintf("remote-%d", i), inGroup("box")))
+			})
 			w.says(balancer(fmt.Sprintf("remote-%d", waiting-1)), "False", ipam.ReasonBackend)
 			ratios = append(ratios, allocate().Seconds()/alone.Seconds())
 			w.each(waiting, func(i int) error { return w.client.Delete(b.Context(), balancer(fmt.Sprintf("remote-%d", i))) })

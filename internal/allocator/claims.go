@@ -32,9 +32,11 @@ func (l *allocations) clusterName() string {
 
 // claim notes which claims a Service waits for after choice.
 func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
-	if groups := l.cluster.Claims.Want(who, choice.Claims); len(groups) > 0 {
+	groups, granted := l.cluster.Claims.Want(who, choice.Claims)
+	if len(groups) > 0 {
 		l.poke(groups...)
 	}
+	l.wake(granted...)
 }
 
 // adoptClaims notes which addresses of the Service of r are from a backend: those that its

@@ -186,15 +186,27 @@ func (c *Claims) SetFault(group string, fault *Error) (concerned []Owner) {
 }
 
 // Want notes which claims by waits for: these, and no others any more. It returns the
-// groups whose workers have something to do.
-func (c *Claims) Want(by Owner, claims []Claim) (groups []string) {
+// groups whose workers have something to do. It also returns the owners for which another
+// choice comes out otherwise: a claim that was to be given back is theirs.
+func (c *Claims) Want(by Owner, claims []Claim) (groups []string, granted []Owner) {
 	if len(claims) == 0 && len(c.wanted[by]) == 0 {
-		return nil
+		return nil, nil
+	}
+	note := func(e *claimed) {
+		was := e.state
+		if c.changed(e) {
+			groups = append(groups, e.Group)
+		}
+		if was != claimGranted && e.state == claimGranted {
+			granted = append(granted, e.owners()...)
+		}
 	}
 	ids := make([]claimID, 0, len(claims))
 	for _, want := range claims {
 		ids = append(ids, want.id())
-		if c.want(by, want) {
+		if e := c.want(by, want); e != nil {
+			note(e)
+		} else {
 			groups = append(groups, want.Group)
 		}
 	}
@@ -204,34 +216,32 @@ func (c *Claims) Want(by Owner, claims []Claim) (groups []string) {
 		}
 		e := c.of[id]
 		e.wanters = slices.DeleteFunc(e.wanters, func(w wanter) bool { return w.by == by })
-		if c.changed(e) {
-			groups = append(groups, id.group)
-		}
+		note(e)
 	}
 	if len(ids) == 0 {
 		delete(c.wanted, by)
 	} else {
 		c.wanted[by] = ids
 	}
-	return groups
+	return groups, granted
 }
 
-// want notes that by waits for want, and reports whether that is to be sent.
-func (c *Claims) want(by Owner, want Claim) bool {
+// want notes that by waits for want. It returns the claim, or nil if it is a new one.
+func (c *Claims) want(by Owner, want Claim) *claimed {
 	e := c.of[want.id()]
 	if e == nil {
 		e = &claimed{Claim: want}
 		c.of[want.id()] = e
 		e.wanters = []wanter{{by, want}}
 		c.queue(e, claimQueued)
-		return true
+		return nil
 	}
 	if i := slices.IndexFunc(e.wanters, func(w wanter) bool { return w.by == by }); i >= 0 {
 		e.wanters[i].claim = want
 	} else {
 		e.wanters = append(e.wanters, wanter{by, want})
 	}
-	return c.changed(e)
+	return e
 }
 
 // changed notes that the owners which wait for e are others now, or want something else. It
@@ -330,4 +340,3 @@ func (c *Claims) queue(e *claimed, next claimState) {
 		q.send = append(q.send, e)
 	}
 }
-

@@ -160,4 +160,3 @@ func (c *Claims) Depart(group, key string) {
 		q.departed = append(q.departed, key)
 	}
 }
-

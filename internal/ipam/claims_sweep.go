@@ -117,4 +117,3 @@ func (c *Claims) registered(e *claimed, a Answer) {
 		e.grant, e.failure = a.Grant, nil
 	}
 }
-

@@ -18,6 +18,8 @@ type backed struct {
 	t *testing.T
 	ipam.Cluster
 	now time.Time
+	// woken are the owners that the last choice has looked at again.
+	woken []ipam.Owner
 }
 
 func newBacked(t *testing.T, boxFirst bool) *backed {
@@ -47,7 +49,7 @@ func (b *backed) choose(r service.Request) ipam.Choice {
 			b.t.Fatal(err)
 		}
 	}
-	b.Claims.Want(who, choice.Claims)
+	_, b.woken = b.Claims.Want(who, choice.Claims)
 	return choice
 }
 
@@ -267,6 +269,9 @@ func TestAClaimThatNoServiceWantsIsGivenBackWheneverItsAnswerComes(t *testing.T)
 		b.answer(b.send(webV4), granted("203.0.113.7"))
 		b.drop(r)
 		b.choose(r)
+		if !slices.Equal(b.woken, []ipam.Owner{"default/web"}) {
+			t.Errorf("the Service is not looked at again: %q", b.woken)
+		}
 		b.returns()
 		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
 			t.Errorf("chose %s", show(choice))
