@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -143,6 +144,14 @@ func (l *allocations) Holds() (grants map[string][]ipam.Grant, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cluster.Claims.Grants(), l.isOpen()
+}
+
+// Has implements backends.Ledger.
+func (l *allocations) Has(a netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, held := l.cluster.Store.Holder(a)
+	return held
 }
 
 // Register implements backends.Ledger.

@@ -360,7 +360,7 @@ func (b *box) releaseSurplus() (some bool) {
 	grants, _ := b.m.allocations.Holds()
 	var failed []ipam.Grant
 	for _, g := range b.surplus {
-		if slices.ContainsFunc(grants["box"], func(held ipam.Grant) bool { return boxHold(held) == boxHold(g) }) {
+		if slices.ContainsFunc(grants["box"], func(held ipam.Grant) bool { return boxHold(held) == boxHold(g) }) || b.m.allocations.Has(g.Address) {
 			continue
 		}
 		some = true

@@ -25,6 +25,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -63,6 +64,9 @@ type Ledger interface {
 	// Holds returns the grants (Key and Address) that the cluster has, by group. It has those of
 	// groups that are gone, too. Complete says that all Services were read.
 	Holds() (grants map[string][]ipam.Grant, complete bool)
+	// Has reports whether a Service has an address, wherever it is from. Such an address is
+	// never released.
+	Has(a netip.Addr) bool
 	// Register asks that grants which the cluster has, and the backend has not, be claimed by
 	// name. They come back from Wanted.
 	Register(group string, missing []ipam.Grant)

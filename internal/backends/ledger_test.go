@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,9 @@ type ledger struct {
 	// incomplete says that not all Services were read.
 	incomplete bool
 	groups     map[string]*accounts
-	poke       func(group string)
+	// shown is an address that a Service has beside its grants.
+	shown netip.Addr
+	poke  func(group string)
 	// news is told when something was answered.
 	news func()
 }
@@ -47,6 +50,19 @@ func (l *ledger) of(group string) *accounts {
 		l.groups[group] = &accounts{sent: map[string]ipam.Claim{}, held: map[string]ipam.Grant{}, refused: map[string]error{}}
 	}
 	return l.groups[group]
+}
+
+func (l *ledger) Has(a netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.groups {
+		for _, g := range of.held {
+			if g.Address == a {
+				return true
+			}
+		}
+	}
+	return a == l.shown
 }
 
 func (l *ledger) Wanted(group string, most int) []ipam.Claim {

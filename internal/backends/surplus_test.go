@@ -2,6 +2,7 @@ package backends_test
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,18 @@ func TestClaimForAnotherAddressReleasesTheFirst(t *testing.T) {
 		after(2 * time.Second)
 		w.holds("lb", "web/v4=192.0.2.9")
 		w.keeps("netbox.example", "web/v4=192.0.2.9")
+	})
+}
+
+// The cluster may not know that an address which a Service has is from NetBox.
+func TestAnAddressThatAServiceHasIsNoSurplus(t *testing.T) {
+	in(t, func(w *world) {
+		w.keyed("netbox.example", "192.0.2.1/24", web)
+		w.ledger.shown = netip.MustParseAddr("192.0.2.1")
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		w.ledger.wantNamed("lb", web, "192.0.2.9")
+		after(time.Minute)
+		w.keeps("netbox.example", "web/v4=192.0.2.1")
 	})
 }
 

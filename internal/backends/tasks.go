@@ -131,7 +131,8 @@ func (w *worker) releaseSurplus(ctx context.Context) result {
 	return w.freeSurplus(call)
 }
 
-// freeSurplus releases what the backend holds too much, unless the cluster has it after all.
+// freeSurplus releases what the backend holds too much, unless the cluster has it after all,
+// or a Service has the address under another key.
 func (w *worker) freeSurplus(ctx context.Context) result {
 	if len(w.surplus) == 0 {
 		return result{}
@@ -140,7 +141,7 @@ func (w *worker) freeSurplus(ctx context.Context) result {
 	if !complete {
 		return result{}
 	}
-	w.surplus = slices.DeleteFunc(w.surplus, func(g ipam.Grant) bool { return held[holdOf(g)] })
+	w.surplus = slices.DeleteFunc(w.surplus, func(g ipam.Grant) bool { return held[holdOf(g)] || w.ledger.Has(g.Address) })
 	grants := w.surplus[:min(len(w.surplus), w.backend.batch())]
 	if len(grants) == 0 {
 		return result{}
