@@ -124,11 +124,11 @@ func (s *Server) SetToken(secret string, t Token) {
 	s.tokens[secret] = &t
 }
 
-// Hold takes the lock of NetBox until the returned function is called. Changes of
-// addresses wait, for ever.
+// Hold takes the lock of NetBox until the returned function is called, which may be called
+// more than once. Changes of addresses wait, for ever.
 func (s *Server) Hold() (release func()) {
 	<-s.lock
-	return func() { s.lock <- struct{}{} }
+	return sync.OnceFunc(func() { s.lock <- struct{}{} })
 }
 
 // Requests returns what came in so far.
