@@ -2,6 +2,7 @@ package allocator_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
@@ -135,7 +136,7 @@ func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
 	w.has(fourth, "198.51.100.1")
 	w.has(web, "203.0.113.1")
 	for _, q := range b.Requests()[before:] {
-		if q.Method != "GET" {
+		if q.Method != http.MethodGet {
 			t.Errorf("after the restart NetBox got %s %s", q.Method, q.Path)
 		}
 	}
