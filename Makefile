@@ -52,6 +52,11 @@ e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stay
 	go -C lab test -timeout 30m $$(go -C lab list ./... | grep -v '/e2e$$')
 	go -C lab test ./e2e/... -count=1 -timeout $(E2E_TIMEOUT)
 
+.PHONY: e2e-backends
+e2e-backends: up ## the end-to-end tests of NetBox and IPAM servers, which the run of all tests does not have yet
+	@$(call root)
+	go -C lab test -tags backends ./e2e -run '^TestBackends$$' -count=1 -v -timeout $(E2E_TIMEOUT)
+
 .PHONY: soak
 soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
 	@$(call say,the model of the allocator for $(SOAK) s)

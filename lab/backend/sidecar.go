@@ -100,9 +100,10 @@ func (s *Server) Values(pools ...string) []string {
 	return values
 }
 
-// Book is for whom the IPAM server holds addresses: "POOL NAMESPACE/NAME".
+// Book is for whom the IPAM server holds addresses: "POOL NAMESPACE/NAME". A server that
+// has handed nothing out yet has no book.
 func (s *Server) Book(ctx context.Context) (map[netip.Addr]string, error) {
-	text, err := s.cluster.Exec(ctx, node, "cat", folder+"/book.json")
+	text, err := s.cluster.Exec(ctx, node, "sh", "-c", "cat "+folder+"/book.json || echo {}")
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +112,19 @@ func (s *Server) Book(ctx context.Context) (map[netip.Addr]string, error) {
 		return nil, fmt.Errorf("the book of the IPAM server: %w", err)
 	}
 	return book, nil
+}
+
+// Lock keeps the IPAM server from writing into its book, so that it refuses all calls that
+// change something. Unlock lets it.
+func (s *Server) Lock(ctx context.Context) error {
+	_, err := s.cluster.Exec(ctx, node, "chmod", "a-w", folder)
+	return err
+}
+
+// Unlock ends what Lock began.
+func (s *Server) Unlock(ctx context.Context) error {
+	_, err := s.cluster.Exec(ctx, node, "chmod", "ug+w", folder)
+	return err
 }
 
 // Forget removes the book. The IPAM server must not run.

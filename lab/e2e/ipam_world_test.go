@@ -1,0 +1,303 @@
+//go:build backends
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/backend"
+	"purelb.io/purelb/lab/internal/image"
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/product"
+)
+
+// backends are those of the tests of IPAM: NetBox on the machine outside of the cluster,
+// and an IPAM server in the pod of the allocator.
+type backends struct {
+	netbox *backend.NetBox
+	server *backend.Server
+}
+
+// The groups of the tests of IPAM. NetBox has movedRange, too: a group moves there.
+const (
+	netboxGroup   = "e2e-netbox"
+	externalGroup = "e2e-external"
+	movedRange    = "172.30.250.181-172.30.250.189"
+)
+
+// groups are the groups, as users write them.
+func (b backends) groups() string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: netbox-client, namespace: purelb-system}
+stringData: {user-token: %[1]q}
+---
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: %[2]s, namespace: purelb-system}
+spec:
+  netbox:
+    url: %[3]s
+    announce: remote
+    parents: [{range: {start: 10.255.3.1}}, {range: {start: "fd00:10:255:3::1"}}]
+---
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: %[4]s, namespace: purelb-system}
+spec:
+  external: {provider: ipam-server, announce: remote}
+`, backend.Token, netboxGroup, b.netbox.URL, externalGroup)
+}
+
+// startBackends starts both, and installs the product with the IPAM server. Two things
+// are different from what users get, because tests cannot wait: the allocator sweeps
+// every 5 s and has a grace time of 10 s, and when it is killed it is started again at
+// once.
+func startBackends(t *testing.T) backends {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := product.FindTree(".", os.Stderr)
+	must(err)
+	newWorld(t).empty() // of what an aborted test left
+	const port = 8010
+	var b backends
+	b.netbox, err = backend.StartNetBox(ctx, lab.Cluster, tree.Root, port, false, "-latency=20ms",
+		"-range=10.255.3.1-10.255.3.250/24", "-range=fd00:10:255:3::1-fd00:10:255:3::250/64", "-range="+movedRange+"/24")
+	must(err)
+	b.server, err = backend.BuildServer(ctx, lab.Cluster, tree.Root)
+	must(err)
+	must(b.server.Prepare(ctx, lab.kube, product.Namespace))
+	must(b.server.Forget(ctx))
+	for old, quick := range map[string]string{
+		"firstSweep = time.Minute":      "firstSweep = 5 * time.Second",
+		"sweepEvery = 10 * time.Minute": "sweepEvery = 5 * time.Second",
+		"grace = 15 * time.Minute":      "grace = 10 * time.Second",
+		"pageTime = 2 * time.Minute":    "pageTime = time.Second",
+	} {
+		must(tree.Change("internal/backends/sweep.go", old, quick))
+	}
+	t.Cleanup(func() { b.end(t) })
+	values := b.server.Values(externalGroup+"=10.255.4.0/24", externalGroup+"=fd00:10:255:4::/112")
+	must(tree.Install(ctx, respawning{lab.Images(), tree.Root}, lab.Kubeconfig(), values...))
+	return b
+}
+
+// end removes the groups and the backends, and installs the product as it was.
+func (b backends) end(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if err := lab.kube.Remove(ctx, b.groups()); err != nil {
+		t.Error(err)
+	}
+	tree, err := product.FindTree(".", os.Stderr)
+	if err == nil {
+		err = tree.Install(ctx, lab.Cluster, lab.Kubeconfig())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if err := b.netbox.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// respawning makes images of which that of the allocator starts it again at once when it
+// is killed.
+type respawning struct {
+	images image.Store
+	source string
+}
+
+// AddImage implements product.Images.
+func (r respawning) AddImage(name, program string) (digest string, err error) {
+	n, err := image.ParseName(name)
+	if err != nil {
+		return "", err
+	}
+	to := "/" + filepath.Base(program)
+	img := image.Image{Entry: []string{to}, Files: []image.File{{From: program, To: to}}}
+	if to == "/allocator" {
+		respawn := program + "-respawn"
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", respawn, "./cmd/respawn")
+		cmd.Dir, cmd.Env = filepath.Join(r.source, "lab"), append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build respawn: %w\n%s", err, out)
+		}
+		img.Entry = []string{"/respawn", to}
+		img.Files = append(img.Files, image.File{From: respawn, To: "/respawn"})
+	}
+	return r.images.Put(n, img)
+}
+
+// backed is the world of a test of IPAM.
+type backed struct {
+	*world
+	backends
+}
+
+// world begins a test. The backends hold nothing.
+func (b backends) world(t *testing.T, busy time.Duration) backed {
+	t.Helper()
+	w := newWorldFor(t, busy+5*time.Minute)
+	w.apply(b.groups())
+	x := backed{w, b}
+	x.clean()
+	return x
+}
+
+// order gives NetBox an order.
+func (b backed) order(name string, with ...string) {
+	b.t.Helper()
+	values := url.Values{}
+	for _, w := range with {
+		name, value, _ := strings.Cut(w, "=")
+		values.Set(name, value)
+	}
+	if err := b.netbox.Order(b.ctx, name, values); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// held is for whom the backends hold addresses: "NetBox e2e/web" or "IPAM server e2e/web".
+func (b backed) held() map[netip.Addr]string {
+	b.t.Helper()
+	held := map[netip.Addr]string{}
+	list, err := b.netbox.Addresses(b.ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, a := range list {
+		if other, twice := held[a.Address.Addr()]; twice {
+			b.t.Errorf("NetBox has %s twice: for %s and %v", a.Address, other, a.Fields)
+		}
+		held[a.Address.Addr()] = "NetBox " + holderOf(a)
+	}
+	book, err := b.server.Book(b.ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for a, holder := range book {
+		_, name, _ := strings.Cut(holder, " ")
+		held[a] = "IPAM server " + name
+	}
+	return held
+}
+
+// holderOf is what the key of an address in NetBox is for.
+func holderOf(a backend.Address) string {
+	key, _ := a.Fields["purelb_claim"].(string)
+	parts := strings.Split(key, "/")
+	if len(parts) != 4 {
+		return fmt.Sprintf("no claim (%v)", a.Fields)
+	}
+	return parts[1] + "/" + parts[2]
+}
+
+// noBackend is in the place of the backend for addresses of pools.
+const noBackend = "no backend"
+
+// shown are the addresses that Services show, as held would have them. It complains when
+// two Services show the same.
+func (b backed) shown() map[netip.Addr]string {
+	b.t.Helper()
+	var list corev1.ServiceList
+	if err := b.List(b.ctx, &list, client.InNamespace(namespace)); err != nil {
+		b.t.Fatal(err)
+	}
+	shown := map[netip.Addr]string{}
+	for _, s := range list.Items {
+		by := noBackend
+		switch s.Annotations["purelb.io/service-group"] {
+		case netboxGroup:
+			by = "NetBox"
+		case externalGroup:
+			by = "IPAM server"
+		}
+		for _, a := range kube.Addresses(&s) {
+			if other, twice := shown[a]; twice {
+				b.t.Errorf("two Services show %s: %s and %s/%s", a, other, namespace, s.Name)
+			}
+			shown[a] = by + " " + namespace + "/" + s.Name
+		}
+	}
+	return shown
+}
+
+// agree waits until the backends hold what Services show, and nothing else.
+func (b backed) agree() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 2*patience)
+	defer cancel()
+	err := kube.Until(ctx, func() (string, bool) {
+		held, shown := b.held(), b.shown()
+		maps.DeleteFunc(shown, func(_ netip.Addr, who string) bool { return strings.HasPrefix(who, noBackend) })
+		return fmt.Sprintf("the backends hold %v, and Services show %v", held, shown), maps.Equal(held, shown)
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// clean waits until the backends hold nothing.
+func (b backed) clean() {
+	b.t.Helper()
+	b.until(2*patience, "the backends hold nothing", func() bool { return len(b.held()) == 0 })
+}
+
+// has waits until the Services have both their addresses.
+func (b backed) has(names ...string) map[string][]netip.Addr {
+	b.t.Helper()
+	has := map[string][]netip.Addr{}
+	for _, name := range names {
+		has[name] = b.addresses(name, 2)
+	}
+	return has
+}
+
+// keeps complains when a Service has other addresses than it had.
+func (b backed) keeps(had map[string][]netip.Addr) {
+	b.t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(had)) {
+		if now := kube.Addresses(b.service(name)); !equal(now, had[name]) {
+			b.t.Errorf("%s had %v, and has %v", name, had[name], now)
+		}
+	}
+}
+
+// allocator is the process of the allocator, and server that of the IPAM server beside it.
+func (b backed) allocator() (pid int)  { return b.process("allocator", "PURELB_POD_NAME=") }
+func (b backed) ipamServer() (pid int) { return b.process("ipam-server", "HOSTNAME=") }
+
+func (b backed) process(program, variable string) (pid int) {
+	b.t.Helper()
+	b.until(patience, "the "+program+" runs", func() (ok bool) {
+		pod, ok := b.productPod("allocator", "")
+		if ok {
+			pid, ok = processOf(program, variable+pod.Name)
+		}
+		return ok
+	})
+	return pid
+}
