@@ -306,7 +306,8 @@ func (m *model) begin(who ipam.Owner) {
 	if now := m.live[who]; standing == ours && now != nil && now.ResourceVersion == svc.ResourceVersion {
 		m.checkStays(r, d.Result.Addresses)
 	}
-	if m.doubts[who] == "" {
+	// What the cache has may be a Service of before, whose address is given back to it.
+	if now := m.live[who]; m.doubts[who] == "" && now != nil && now.UID == svc.UID {
 		m.lawful(r, without(without(d.Result.Addresses, r.Held), m.given[who]))
 	}
 	if r.Owner == service.Contested {
