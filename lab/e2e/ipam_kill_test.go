@@ -109,6 +109,7 @@ func patching() trap {
 // killing is a test that kills the allocator.
 type killing struct {
 	backed
+	step          string // which one it is, for complaints
 	made, deleted int
 	// round are the Services that came in this round; of are all that there are, in their
 	// order, by group, and had their addresses.
@@ -117,7 +118,9 @@ type killing struct {
 	had   map[string][]netip.Addr
 }
 
-// killedAtAnyStep kills the allocator as often as KILLS says (20).
+// killedAtAnyStep kills the allocator as often as KILLS says (20):
+//
+//	make e2e-backends KILLS=200
 func killedAtAnyStep(t *testing.T, b backends) {
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("KILLS"), "20"))
 	if err != nil {
@@ -144,6 +147,7 @@ func killedAtAnyStep(t *testing.T, b backends) {
 func (k *killing) kills(i int, s step) {
 	k.t.Helper()
 	k.stock()
+	k.step = fmt.Sprintf("round %d, %s", i, s.name)
 	victim := k.allocator()
 	s.trap.set(k)
 	k.begin(i, s.work)
@@ -160,7 +164,7 @@ func (k *killing) kills(i int, s step) {
 		if k.service(name).Annotations["purelb.io/addresses"] != "" {
 			want = 1
 		}
-		k.until(patience, fmt.Sprintf("%s has its addresses after the allocator was killed when %s", name, s.name), func() bool {
+		k.until(patience, name+" has its addresses after the allocator was killed ("+k.step+")", func() bool {
 			return len(kube.Addresses(k.service(name))) == want
 		})
 		k.had[name] = kube.Addresses(k.service(name))
@@ -168,7 +172,7 @@ func (k *killing) kills(i int, s step) {
 	k.keeps(k.had)
 	k.orphans() // which complains of an address that two have
 	if k.t.Failed() {
-		k.t.Fatalf("in round %d, in which the allocator was killed when %s", i, s.name)
+		k.t.Fatal("this was seen in " + k.step)
 	}
 }
 
@@ -193,7 +197,7 @@ func (k *killing) begin(i int, w work) {
 		k.makes(fmt.Sprintf("r%d-b", i), netboxGroup, service)
 	case named:
 		k.makes(fmt.Sprintf("r%d-named", i), netboxGroup, func(name, group string, _ ...string) string {
-			asks := fmt.Sprintf("purelb.io/addresses: 10.255.3.%d", 150+i%100)
+			asks := fmt.Sprintf("purelb.io/addresses: 10.255.24.%d", 1+i%254)
 			return strings.Replace(annotated(service(name, group), asks), "RequireDualStack", "SingleStack", 1)
 		})
 	case releases:
@@ -247,7 +251,7 @@ func (k *killing) stopped() {
 	ctx, cancel := context.WithTimeout(k.ctx, patience)
 	defer cancel()
 	if _, err := k.netbox.Stopped(ctx); err != nil {
-		k.t.Fatalf("the allocator does not come to the step: %v", err)
+		k.t.Fatalf("the allocator does not come to the step (%s): %v", k.step, err)
 	}
 }
 

@@ -32,7 +32,9 @@ type backends struct {
 	server *backend.Server
 }
 
-// The groups of the tests of IPAM. NetBox has movedRange, too: a group moves there.
+// The groups of the tests of IPAM. That of NetBox has addresses for all Services of a long
+// test whose allocator never lives until a sweep, and some more that Services ask for.
+// NetBox has movedRange, too: a group moves there.
 const (
 	netboxGroup   = "e2e-netbox"
 	externalGroup = "e2e-external"
@@ -54,7 +56,7 @@ spec:
   netbox:
     url: %[3]s
     announce: remote
-    parents: [{range: {start: 10.255.3.1}}, {range: {start: "fd00:10:255:3::1"}}]
+    parents: [{range: {start: 10.255.16.1}}, {range: {start: 10.255.24.1}}, {range: {start: "fd00:10:255:3::1"}}]
 ---
 apiVersion: purelb.io/v2
 kind: ServiceGroup
@@ -84,7 +86,7 @@ func startBackends(t *testing.T) backends {
 	const port = 8010
 	var b backends
 	b.netbox, err = backend.StartNetBox(ctx, lab.Cluster, tree.Root, port, false, "-latency=20ms",
-		"-range=10.255.3.1-10.255.3.250/24", "-range=fd00:10:255:3::1-fd00:10:255:3::250/64", "-range="+movedRange+"/24")
+		"-range=10.255.16.1-10.255.23.254/21", "-range=10.255.24.1-10.255.24.254/24", "-range=fd00:10:255:3::1-fd00:10:255:3::ffff/64", "-range="+movedRange+"/24")
 	must(err)
 	b.server, err = backend.BuildServer(ctx, lab.Cluster, tree.Root)
 	must(err)
