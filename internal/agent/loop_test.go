@@ -284,6 +284,29 @@ func TestTheAddressesOfNodesAreToldAndLeftToThem(t *testing.T) {
 	})
 }
 
+func TestAddressesOnAnotherNodeTooStayWithTheirHolder(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		pass(time.Second)
+		before := w.kernel.String()
+		w.told()
+		w.kernel.doings()
+		w.peers.change(func(p *election.Peers) {
+			p.Own = map[netip.Addr]string{netip.MustParseAddr("192.0.2.9"): "node-b", netip.MustParseAddr("2001:db8::9"): "node-b"}
+		})
+		settle()
+		want(t, "kernel", w.kernel.String(), before)
+		want(t, "doings", w.kernel.doings(), "")
+		const too = " is an address of node node-b itself too: clients may reach that node instead; take it off that node, or exclude it from the pool"
+		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9"+too+"\nWarning AddressConflict 2001:db8::9"+too)
+		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+		w.peers.change(func(p *election.Peers) { p.Own = nil })
+		pass(time.Minute)
+		want(t, "kernel", w.kernel.String(), before)
+		want(t, "events", w.told(), "")
+	})
+}
+
 func TestGatewaysAreTold(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		want(t, "told", w.peers.gateways, "[]")

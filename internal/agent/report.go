@@ -74,7 +74,10 @@ func (r *reporter) reportOne(svc *Service, decision *announce.Decision, done out
 		}
 		return asWritten(svc, r.node, d)
 	}
-	f := fact{decision: decision, failure: d.Message}
+	f := fact{decision: decision}
+	if d.Where == announce.Nowhere {
+		f.failure = d.Message
+	}
 	if err := done.failed[d.IP]; err != nil {
 		f.failure = err.Error()
 		d.Where = announce.Nowhere
@@ -104,6 +107,9 @@ func (r *reporter) tell(svc *Service, f, before fact, news bool) {
 		if was.Where != d.Where || was.Address.Link != d.Address.Link || before.failure != "" {
 			r.tellHere(svc, d, news)
 		}
+		if d.Message != was.Message {
+			r.tellBeside(svc, d)
+		}
 	case was.Service == "" || was.Where != announce.Nowhere || was.Reason != d.Reason || was.Winner != d.Winner:
 		r.tellNotHere(d)
 	}
@@ -126,6 +132,16 @@ func (r *reporter) tellHere(svc *Service, d announce.Decision, news bool) {
 		r.event(svc.ref(), corev1.EventTypeNormal, eventAnnouncingLocal,
 			"Node %s announcing %s on interface %s", r.node, d.IP, d.Address.Link)
 	}
+}
+
+// tellBeside tells what is wrong with an address that this node announces
+// nevertheless.
+func (r *reporter) tellBeside(svc *Service, d announce.Decision) {
+	if d.Message == "" {
+		return
+	}
+	r.log.Warn("addressConflict", "service", d.Service, "address", d.IP, "node", r.node, "problem", d.Message)
+	r.event(svc.ref(), corev1.EventTypeWarning, eventConflict, "%s", d.Message)
 }
 
 // tellNotHere tells that an address is not announced by this node.

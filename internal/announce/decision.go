@@ -50,7 +50,8 @@ type Decision struct {
 	// Named is the one that says so now.
 	Used  bool
 	Named string
-	// Message says more of some reasons.
+	// Message says more of some reasons, and what is wrong with an address that is
+	// announced nevertheless.
 	Message string
 	// Address is what is wanted, unless Where is Nowhere.
 	Address Address

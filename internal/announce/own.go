@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 )
@@ -31,6 +32,28 @@ func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 	}
 	slices.SortFunc(own, netip.Addr.Compare)
 	return slices.Compact(own)
+}
+
+// besideOwner changes a decision on an address that node has itself too. No node takes
+// such an address, and its holder keeps it: what was put on some node, by hand or by
+// another program, would take the Service off the air everywhere otherwise.
+func (d *decider) besideOwner(decision Decision, node string) Decision {
+	ip := decision.IP
+	toTake := decision.Reason == ReasonLostElection && decision.Winner != decision.Named
+	switch {
+	case decision.Where == Nowhere && !(toTake && d.held(ip) && !decision.Dark):
+		return decision
+	case decision.Where == Nowhere: // the winner would not take it
+		kept := d.keep(ip)
+		kept.IP, kept.Used, kept.Named = ip, decision.Used, decision.Named
+		decision = kept
+	case len(d.ours[ip]) == 0:
+		return Decision{IP: ip, Reason: ReasonNodeAddress, Winner: decision.Winner, Message: fmt.Sprintf(
+			"%s is an address of node %s itself; exclude it from the pool, or take it off that node", ip, node)}
+	}
+	decision.Message = fmt.Sprintf("%s is an address of node %s itself too: clients may reach that node instead; "+
+		"take it off that node, or exclude it from the pool", ip, node)
+	return decision
 }
 
 // MACs returns the Ethernet addresses by which node answers on networks where it has

@@ -2,7 +2,6 @@ package announce
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -123,9 +122,8 @@ func (d *decider) decide(ip netip.Addr) Decision {
 		refusal := refuse(decision.Address, link)
 		return Decision{IP: ip, Reason: refusal.Reason, Message: refusal.Message, Winner: decision.Winner}
 	}
-	if node, taken := d.Peers.Own[ip]; taken && node != d.Self && d.sure() && decision.Where != Nowhere {
-		return Decision{IP: ip, Reason: ReasonNodeAddress, Winner: decision.Winner, Message: fmt.Sprintf(
-			"%s is an address of node %s itself; exclude it from the pool, or take it off that node", ip, node)}
+	if node, taken := d.Peers.Own[ip]; taken && node != d.Self && d.sure() {
+		return d.besideOwner(decision, node)
 	}
 	return decision
 }

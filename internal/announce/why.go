@@ -9,6 +9,14 @@ import (
 // Why says in a sentence why the address is where it is, to a person who sees
 // the address beside it.
 func (d Decision) Why() string {
+	if d.Where != Nowhere && d.Message != "" {
+		return d.because() + "; but " + d.Message
+	}
+	return d.because()
+}
+
+// because is Why without what is wrong with an address that is announced.
+func (d Decision) because() string {
 	switch d.Reason {
 	case ReasonElected:
 		return chosen(d)
