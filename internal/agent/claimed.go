@@ -49,16 +49,16 @@ func (a *Agent) recheck(now time.Time, seen *observation, done *outcome) {
 	}
 	for link, ips := range due {
 		slices.SortFunc(ips, netip.Addr.Compare)
-		done.errands = append(done.errands, a.askAgain(link, slices.Compact(ips)))
+		done.errands = append(done.errands, a.askAgain(link, slices.Compact(ips), seen.asking(link)))
 	}
 }
 
 // askAgain is the errand of asking whether the machines that had the addresses still
 // have them. Another machine that answers is no news: the address may be a Service's
 // of another node.
-func (a *Agent) askAgain(link string, ips []netip.Addr) errand {
+func (a *Agent) askAgain(link string, ips []netip.Addr, asking announce.Probing) errand {
 	return func(ctx context.Context) note {
-		answers, err := a.Kernel.Probe(ctx, link, ips, probing)
+		answers, err := a.Kernel.Probe(ctx, link, ips, asking)
 		if err != nil {
 			a.Log.DebugContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
 			return nil

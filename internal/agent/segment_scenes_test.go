@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,20 @@ func TestOnARealSegmentTheAddressesOfALostNodeAreTakenOver(t *testing.T) {
 }
 
 func TestOnARealSegmentWhatANodeWithoutAgentAnswersIsNotTaken(t *testing.T) {
+	answeredIsNotTaken(t, "off")
+}
+
+// Fabrics answer for the hosts that they know, and do not pass on questions that name
+// no sender.
+func TestOnASegmentWithSuppressionWhatANodeWithoutAgentAnswersIsNotTaken(t *testing.T) {
+	answeredIsNotTaken(t, "on")
+}
+
+func answeredIsNotTaken(t *testing.T, suppression string) {
 	s, have, lacks, stop := pair(t, nil)
+	if out, err := exec.Command("bridge", "link", "set", "dev", "port-"+have, "neigh_suppress", suppression).CombinedOutput(); err != nil {
+		t.Fatalf("bridge link set: %v\n%s", err, out)
+	}
 	stop[have]()
 	before := testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues("answered"))
 	s.exchange.lose(have)

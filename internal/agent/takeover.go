@@ -13,6 +13,13 @@ import (
 // within a millisecond or two; a second try is for a packet that got lost.
 var probing = announce.Probing{Count: 2, Interval: 40 * time.Millisecond, Wait: 60 * time.Millisecond}
 
+// asking is how this node asks on link, by what it sees of itself.
+func (o *observation) asking(link string) announce.Probing {
+	p := probing
+	p.Sources = announce.SourcesOn(link, o.Node, o.adopt)
+	return p
+}
+
 // letterLimit is how long a letter may take, after which a handover is over
 // anyway.
 const letterLimit = time.Second
@@ -27,7 +34,7 @@ func (a *Agent) sift(now time.Time, seen *observation, plan announce.Plan, missi
 	// have taken long.
 	steps := a.takeovers.Sift(time.Now(), plan, a.losses.sift(now, plan.Wanted, missing), seen.Node)
 	for link, ips := range byLink(steps.Probe) {
-		done.errands = append(done.errands, a.probe(link, ips))
+		done.errands = append(done.errands, a.probe(link, ips, seen.asking(link)))
 	}
 	for to, ips := range steps.Answer {
 		done.errands = append(done.errands, a.write(to, announce.Taken, ips)...)
@@ -72,9 +79,9 @@ func (a *Agent) part(now time.Time, plan announce.Plan, remove []announce.Addres
 }
 
 // probe is the errand of asking the segment of link who has the addresses.
-func (a *Agent) probe(link string, ips []netip.Addr) errand {
+func (a *Agent) probe(link string, ips []netip.Addr, asking announce.Probing) errand {
 	return func(ctx context.Context) note {
-		answers, err := a.Kernel.Probe(ctx, link, ips, probing)
+		answers, err := a.Kernel.Probe(ctx, link, ips, asking)
 		ended := time.Now() // silence is as old as that, whenever this is read
 		return func() {
 			if err != nil {

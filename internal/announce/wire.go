@@ -9,9 +9,38 @@ import (
 // Interval after the one before, and then to listen for Wait more. RFC 5227 has
 // 3 times, 1 to 2 s and 2 s, and RFC 4862 has once and 1 s, for networks of any
 // kind; a wired segment answers within milliseconds.
+//
+// A probe names no sender, so that it does no harm if the sender is mistaken. Switches
+// and bridges that suppress ARP and Neighbor Discovery do not pass such questions on.
+// So an address is asked for in an ordinary request too, from the first of Sources in
+// whose network it is: an address that this node has on the link, with its network.
 type Probing struct {
 	Count          int
 	Interval, Wait time.Duration
+	Sources        []netip.Prefix
+}
+
+// SourceFor returns the address to ask for ip from, if there is one.
+func (p Probing) SourceFor(ip netip.Addr) (source netip.Addr, ok bool) {
+	for _, s := range p.Sources {
+		if s.Contains(ip) && s.Addr() != ip {
+			return s.Addr(), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// SourcesOn returns what node may ask from on link: its own addresses there that others
+// can reach, with their networks. Ours are none, for to ask from an address is to claim
+// it. Adopt is as for Diff.
+func SourcesOn(link string, node Node, adopt func(Address) bool) []netip.Prefix {
+	var sources []netip.Prefix
+	for _, a := range node.Addresses {
+		if a.Link == link && showsNetwork(a) && !node.isOurs(a, adopt) {
+			sources = append(sources, a.Prefix)
+		}
+	}
+	return sources
 }
 
 // Heard is something that another station said on the wire about an address

@@ -48,6 +48,12 @@ func probeARP(mac [6]byte, addr netip.Addr) []byte {
 	return packetARP(arpRequest, mac, [4]byte{}, [6]byte{}, addr.As4())
 }
 
+// requestARP is an ARP packet in which mac, which has source, asks who has addr: the
+// question of any host that is about to send something to addr.
+func requestARP(mac [6]byte, source, addr netip.Addr) []byte {
+	return packetARP(arpRequest, mac, source.As4(), [6]byte{}, addr.As4())
+}
+
 func packetARP(operation uint16, mac [6]byte, ip [4]byte, targetMAC [6]byte, target [4]byte) []byte {
 	b := append(make([]byte, 0, sizeofARP), ethernetIPv4[:]...)
 	b = binary.BigEndian.AppendUint16(b, operation)
@@ -73,10 +79,21 @@ func unsolicitedNA(mac [6]byte, source, addr netip.Addr) []byte {
 // Neighbor Solicitation as in duplicate address detection (RFC 4862 section
 // 5.4.2), which is answered to all nodes. It is for the solicited-node group.
 func probeNS(addr netip.Addr) []byte {
+	return packetNS(netip.IPv6Unspecified(), addr, nil)
+}
+
+// requestNS is an IPv6 packet in which mac, which has source, asks who has addr (RFC
+// 4861 section 7.2.2). It is answered to source alone.
+func requestNS(mac [6]byte, source, addr netip.Addr) []byte {
+	return packetNS(source, addr, append([]byte{sourceLinkLayer, 1}, mac[:]...))
+}
+
+func packetNS(source, addr netip.Addr, options []byte) []byte {
 	target, group := addr.As16(), solicitedNode(addr)
 	body := append([]byte{neighborSolicitation, 0, 0, 0, 0, 0, 0, 0}, target[:]...)
-	binary.BigEndian.PutUint16(body[2:], checksum(netip.IPv6Unspecified(), group, body))
-	return append(headerIPv6(netip.IPv6Unspecified(), group, len(body)), body...)
+	body = append(body, options...)
+	binary.BigEndian.PutUint16(body[2:], checksum(source, group, body))
+	return append(headerIPv6(source, group, len(body)), body...)
 }
 
 // solicitedNode is the group of those whose address ends like addr (RFC 4291

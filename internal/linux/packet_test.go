@@ -42,6 +42,20 @@ func TestPackets(t *testing.T) {
 				"fd00000000000000000000123456789a",
 		},
 		{
+			name: "ARP request",
+			got:  requestARP(testMAC, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.9")),
+			want: "0001 0800 06 04 0001 020000000001 c0000201 000000000000 c0000209",
+		},
+		{
+			name: "neighbor solicitation",
+			got:  requestNS(testMAC, netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::12:3456:789a")),
+			want: "60000000 0020 3a ff" +
+				"fd000000000000000000000000000001 ff0200000000000000000001ff56789a" +
+				"87 00 57a8 00000000" +
+				"fd00000000000000000000123456789a" +
+				"01 01 020000000001",
+		},
+		{
 			name: "unsolicited neighbor advertisement",
 			got:  unsolicitedNA(testMAC, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fd00::9")),
 			want: "60000000 0020 3a ff" + // version, length, next header, hop limit

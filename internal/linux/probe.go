@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// probeBurst is how many probes leave in a millisecond: few enough for the
+// probeBurst is how many questions leave in a millisecond: few enough for the
 // queues on the way, and for those of whoever has to answer all of them.
 const probeBurst = 32
 
@@ -31,8 +31,9 @@ var errUnheard = errors.New("the link has no carrier, or had none for a while")
 
 // Probe asks the segment of a link who has addrs, and returns the MAC of the
 // first to answer for each that somebody has. It takes as long as p says,
-// whatever it hears, plus a millisecond for every 32 addresses; but no time on a
-// link that has no neighbours to ask.
+// whatever it hears, plus a millisecond for every 32 questions, of which there is one
+// for an address, or two if p has a source for it; but no time on a link that has no
+// neighbours to ask.
 //
 // An answer is also who says so unasked, and who probes for the same address:
 // two that want it must not both take silence for a yes. What another link of
@@ -103,7 +104,7 @@ func (s *Stack) hearAnswers(q *inquiry) (leave func() error, err error) {
 func (s *Stack) askAll(ctx context.Context, q *inquiry, addrs []netip.Addr, p announce.Probing) error {
 	for round := range p.Count {
 		next := time.Now().Add(p.Interval)
-		if err := s.askOnce(ctx, q.link, q.unanswered(addrs)); err != nil {
+		if err := s.askOnce(ctx, q.link, questions(q.link, q.unanswered(addrs), p)); err != nil {
 			return err
 		}
 		if round < p.Count-1 {
@@ -115,16 +116,57 @@ func (s *Stack) askAll(ctx context.Context, q *inquiry, addrs []netip.Addr, p an
 	return s.wait(ctx, p.Wait)
 }
 
-// askOnce sends a probe for each of addrs, as fast as is good for the segment.
-func (s *Stack) askOnce(ctx context.Context, l link, addrs []netip.Addr) error {
+// question is a packet that asks who has an address, and where it goes.
+type question struct {
+	about    netip.Addr
+	protocol uint16
+	to       [8]byte
+	packet   []byte
+}
+
+// questions are what to ask on l about each of addrs.
+func questions(l link, addrs []netip.Addr, p announce.Probing) []question {
+	all := make([]question, 0, 2*len(addrs))
+	for _, a := range addrs {
+		source, known := p.SourceFor(a)
+		q := question{about: a, protocol: unix.ETH_P_ARP, to: broadcastMAC}
+		if a.Is6() {
+			q.protocol, q.to = unix.ETH_P_IPV6, groupMAC(solicitedNode(a))
+		}
+		q.packet = probePacket(l, a)
+		all = append(all, q)
+		if known {
+			q.packet = requestPacket(l, source, a)
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+func probePacket(l link, addr netip.Addr) []byte {
+	if addr.Is4() {
+		return probeARP(l.MAC, addr)
+	}
+	return probeNS(addr)
+}
+
+func requestPacket(l link, source, addr netip.Addr) []byte {
+	if addr.Is4() {
+		return requestARP(l.MAC, source, addr)
+	}
+	return requestNS(l.MAC, source, addr)
+}
+
+// askOnce asks all questions, as fast as is good for the segment.
+func (s *Stack) askOnce(ctx context.Context, l link, all []question) error {
 	due := time.Now()
-	for burst := range slices.Chunk(addrs, probeBurst) {
+	for burst := range slices.Chunk(all, probeBurst) {
 		if err := s.wait(ctx, time.Until(due)); err != nil {
 			return err
 		}
-		for _, a := range burst {
-			if err := s.sendProbe(ctx, l, a); err != nil {
-				return fmt.Errorf("ask for %s: %w", a, err)
+		for _, q := range burst {
+			if err := s.ask(ctx, l, q); err != nil {
+				return fmt.Errorf("ask for %s: %w", q.about, err)
 			}
 		}
 		due = due.Add(time.Millisecond)
@@ -135,14 +177,10 @@ func (s *Stack) askOnce(ctx context.Context, l link, addrs []netip.Addr) error {
 	return nil
 }
 
-// sendProbe waits for room in the queue of the link.
-func (s *Stack) sendProbe(ctx context.Context, l link, addr netip.Addr) (err error) {
+// ask waits for room in the queue of the link.
+func (s *Stack) ask(ctx context.Context, l link, q question) error {
 	for try := 0; ; try++ {
-		if addr.Is4() {
-			err = s.transmit(l, unix.ETH_P_ARP, broadcastMAC, probeARP(l.MAC, addr))
-		} else {
-			err = s.transmit(l, unix.ETH_P_IPV6, groupMAC(solicitedNode(addr)), probeNS(addr))
-		}
+		err := s.transmit(l, q.protocol, q.to, q.packet)
 		full := errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS)
 		if !full || try == probePauses {
 			return err

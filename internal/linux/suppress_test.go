@@ -1,0 +1,66 @@
+package linux
+
+import (
+	"net/netip"
+	"os/exec"
+	"testing"
+)
+
+// bridged puts a bridge between eth0 and the neighborhood, as switches of a fabric are.
+// Its port to the neighborhood is port-there.
+func bridged(t *testing.T) neighborhood {
+	t.Helper()
+	other := newNeighborhood(t)
+	ip(t, `link set eth0 down
+		link set eth0 name port-there
+		link add eth0 type veth peer name port-here
+		link add br0 type bridge forward_delay 0 mcast_snooping 0
+		link set port-there address 02:00:00:00:00:a1 master br0
+		link set port-here master br0
+		link set eth0 address 02:00:00:00:00:01
+		link set br0 up
+		link set port-there up
+		link set port-here up
+		link set eth0 up`)
+	for _, link := range []string{"br0", "port-there", "port-here", "eth0"} {
+		isUp(t, link)
+	}
+	return other
+}
+
+// A bridge that suppresses ARP and Neighbor Discovery passes on no question without a
+// sender, and passes on the ordinary ones that it cannot answer itself.
+func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
+	const holder = "192.0.2.9 020000000002\nfd00::9 020000000002\n"
+	for _, tt := range []struct {
+		name    string
+		there   string
+		sources []netip.Prefix
+		want    string
+	}{
+		{"a question without a sender does not arrive", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad", nil, ""},
+		{"an ordinary request does", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
+			[]netip.Prefix{netip.MustParsePrefix("198.51.100.1/24"), netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, holder},
+		{"where the addresses are on no host it is silent", "",
+			[]netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			other := bridged(t)
+			if out, err := exec.Command("bridge", "link", "set", "dev", "port-there", "neigh_suppress", "on").CombinedOutput(); err != nil {
+				t.Fatalf("bridge link set: %v\n%s", err, out)
+			}
+			ip(t, "addr add 192.0.2.1/24 dev eth0\naddr add fd00::1/64 dev eth0 nodad")
+			other.ip(t, tt.there)
+			s := newStack(t)
+			settle(t, s)
+			answersAre(t, tt.want, func() map[netip.Addr][6]byte {
+				return probeUntil(t, func() (map[netip.Addr][6]byte, error) {
+					asking := shortly
+					asking.Sources = tt.sources
+					return s.Probe(t.Context(), "eth0", addrsOf("192.0.2.9", "fd00::9"), asking)
+				})
+			})
+		})
+	}
+}
