@@ -54,7 +54,7 @@ func newFakeKernel(addresses ...announce.Address) *fakeKernel {
 	k := &fakeKernel{
 		links: []announce.Link{
 			{Name: "lo", Index: 1, Up: true, Carrier: true},
-			{Name: "eth0", Index: 2, Up: true, Carrier: true, Default4: true, Default6: true},
+			{Name: "eth0", Index: 2, Neighbors: true, Up: true, Carrier: true, Default4: true, Default6: true},
 			{Name: "eth1", Index: 3, Up: true, Carrier: true},
 		},
 		changed: make(chan struct{}, 1), made: time.Now(), putErr: map[string]error{}, taken: map[string]int{},

@@ -268,10 +268,19 @@ func TestTheNodesOwnAddressIsNotTouched(t *testing.T) {
 	})
 }
 
+// ownedBy says that node has these addresses itself.
+func ownedBy(node string, ips ...string) map[netip.Addr]string {
+	own := map[netip.Addr]string{}
+	for _, ip := range ips {
+		own[netip.MustParseAddr(ip)] = node
+	}
+	return own
+}
+
 func TestTheAddressesOfNodesAreToldAndLeftToThem(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.peers.change(func(p *election.Peers) {
-			p.Own = map[netip.Addr]string{netip.MustParseAddr("192.0.2.9"): "node-b", netip.MustParseAddr("2001:db8::9"): "node-b"}
+			p.Own = ownedBy("node-b", "192.0.2.9", "2001:db8::9")
 		})
 		w.kernel.doings()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9", "192.0.2.10")))
@@ -292,7 +301,7 @@ func TestAddressesOnAnotherNodeTooStayWithTheirHolder(t *testing.T) {
 		w.told()
 		w.kernel.doings()
 		w.peers.change(func(p *election.Peers) {
-			p.Own = map[netip.Addr]string{netip.MustParseAddr("192.0.2.9"): "node-b", netip.MustParseAddr("2001:db8::9"): "node-b"}
+			p.Own = ownedBy("node-b", "192.0.2.9", "2001:db8::9")
 		})
 		settle()
 		want(t, "kernel", w.kernel.String(), before)

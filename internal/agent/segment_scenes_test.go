@@ -128,6 +128,31 @@ func answeredIsNotTaken(t *testing.T, suppression string) {
 	s.expect("when it is not", lacks)
 }
 
+// The port of the switch leads nowhere, and the carrier stays. Gossip goes another way.
+func TestOnARealSegmentANodeThatHearsNobodyTakesNothing(t *testing.T) {
+	s, have, lacks, stop := pair(t, nil)
+	defer s.start("c", nil)()
+	s.exclude("c", true)
+	eventually(t, "the third node is there, and comes last", func() bool {
+		s.exchange.mu.Lock()
+		defer s.exchange.mu.Unlock()
+		return s.exchange.members["c"].Draining
+	})
+	probes := func(result string) float64 {
+		return testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues(result))
+	}
+	ip(t, "link add nowhere type bridge\nlink set port-"+lacks+" master nowhere")
+	failed := probes("failed")
+	stop[have]()
+	s.exchange.lose(have)
+	eventually(t, "it has asked several times, and heard nobody", func() bool { return probes("failed") >= failed+6 })
+	s.expect("while nobody hears it", have)
+	answered := probes("answered")
+	ip(t, "link set port-"+lacks+" master br0")
+	eventually(t, "it hears the holder", func() bool { return probes("answered") >= answered+2 })
+	s.expect("when it hears the holder", have)
+}
+
 func TestOnARealSegmentAForeignMachineIsTold(t *testing.T) {
 	s, have, _, _ := pair(t, nil)
 	foreign := s.hosts["c"]

@@ -58,7 +58,7 @@ func newSegment(t *testing.T, names ...string) *segment {
 		link set br0 up
 		addr add 192.0.2.254/24 dev br0`)
 	s := &segment{t: t, hosts: map[string]*host{}}
-	s.exchange.members = map[string]election.Member{}
+	s.exchange.members, s.exchange.own = map[string]election.Member{}, map[string][]netip.Addr{}
 	for i, name := range names {
 		s.hosts[name] = s.newHost(name, i+1)
 	}
@@ -194,6 +194,7 @@ func (s *segment) expect(what, holders string) {
 type exchange struct {
 	mu      sync.Mutex
 	members map[string]election.Member
+	own     map[string][]netip.Addr
 	seats   []*seat
 }
 
@@ -216,6 +217,7 @@ func (x *exchange) join(node string) *seat {
 
 func (s *seat) Publish(r lease.Record) {
 	s.change(func() {
+		s.own[s.node] = r.Addresses
 		s.members[s.node] = election.Member{Node: s.node, Subnets: r.Subnets, Draining: r.Draining != "", Eligible: true, Reachable: true}
 	})
 }
@@ -224,9 +226,9 @@ func (s *seat) Publish(r lease.Record) {
 func (x *exchange) change(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	before := fmt.Sprint(x.members)
+	before := fmt.Sprint(x.members, x.own)
 	change()
-	if fmt.Sprint(x.members) != before {
+	if fmt.Sprint(x.members, x.own) != before {
 		for _, s := range x.seats {
 			poke(s.changed)
 		}
@@ -239,7 +241,12 @@ func (x *exchange) lose(node string) { x.change(func() { delete(x.members, node)
 func (s *seat) Peers() election.Peers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := election.Peers{Known: subnets, Trusted: true}
+	p := election.Peers{Known: subnets, Own: map[netip.Addr]string{}, Trusted: true}
+	for node, own := range s.own {
+		for _, ip := range own {
+			p.Own[ip] = node
+		}
+	}
 	for _, m := range s.members {
 		p.Members = append(p.Members, m)
 	}

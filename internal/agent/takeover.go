@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
@@ -34,7 +35,7 @@ func (a *Agent) sift(now time.Time, seen *observation, plan announce.Plan, missi
 	// have taken long.
 	steps := a.takeovers.Sift(time.Now(), plan, a.losses.sift(now, plan.Wanted, missing), seen.Node)
 	for link, ips := range byLink(steps.Probe) {
-		done.errands = append(done.errands, a.probe(link, ips, seen.asking(link)))
+		done.errands = append(done.errands, a.probe(link, ips, seen))
 	}
 	for to, ips := range steps.Answer {
 		done.errands = append(done.errands, a.write(to, announce.Taken, ips)...)
@@ -78,22 +79,35 @@ func (a *Agent) part(now time.Time, plan announce.Plan, remove []announce.Addres
 	return parting.Remove
 }
 
-// probe is the errand of asking the segment of link who has the addresses.
-func (a *Agent) probe(link string, ips []netip.Addr, asking announce.Probing) errand {
+// probe is the errand of asking the segment of link who has the addresses, and with
+// them the witnesses: without any of them, silence proves nothing.
+func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) errand {
+	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt)
 	return func(ctx context.Context) note {
-		answers, err := a.Kernel.Probe(ctx, link, ips, asking)
+		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
 		ended := time.Now() // silence is as old as that, whenever this is read
 		return func() {
-			if err != nil {
-				a.takeovers.Unprobed(ended, ips)
-				a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
-				a.Log.WarnContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
+			if err == nil {
+				a.hearSegment(ctx, link, witnesses, answers)
+			}
+			if err != nil || witnesses.Missing(answers) {
+				a.notProbed(ctx, ended, link, ips, err)
 				return
 			}
 			a.takeovers.Probed(ended, ips, answers)
-			a.Metrics.probes.WithLabelValues("answered").Add(float64(len(answers)))
-			a.Metrics.probes.WithLabelValues("silent").Add(float64(len(ips) - len(answers)))
+			answered := len(slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { _, ok := answers[ip]; return !ok }))
+			a.Metrics.probes.WithLabelValues("answered").Add(float64(answered))
+			a.Metrics.probes.WithLabelValues("silent").Add(float64(len(ips) - answered))
 		}
+	}
+}
+
+// notProbed notes that nothing was learnt about ips on link.
+func (a *Agent) notProbed(ctx context.Context, now time.Time, link string, ips []netip.Addr, err error) {
+	a.takeovers.Unprobed(now, ips)
+	a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
+	if err != nil {
+		a.Log.WarnContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
 	}
 }
 

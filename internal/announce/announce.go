@@ -51,6 +51,9 @@ type Link struct {
 	Kind string
 	// MAC is the Ethernet address, zero where there is none.
 	MAC [6]byte
+	// Neighbors says that the hosts on the link are found by ARP and Neighbor
+	// Discovery.
+	Neighbors bool
 	// Up is the administrative state; Carrier says whether the link works.
 	Up, Carrier bool
 	// Default4 and Default6 say that the best default route of the family

@@ -99,6 +99,7 @@ func parseLink(body []byte) (link, error) {
 	// The operational state alone says too little: it follows the carrier
 	// only some time later.
 	l.Carrier = l.flags&unix.IFF_LOWER_UP != 0 && !waiting
+	l.Neighbors = l.hasNeighbors()
 	return l, nil
 }
 

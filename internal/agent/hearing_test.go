@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// inReach has node-b live on the segment, with addresses of its own. It is to have no
+// address of a Service.
+func inReach(p *election.Peers) {
+	b := reachable("node-b")
+	b.Draining = true
+	p.Members = append(p.Members, b)
+	p.Own = ownedBy("node-b", "192.0.2.2", "2001:db8::2")
+}
+
+func TestSilenceOfASegmentOnWhichNobodyIsHeardIsNoConsent(t *testing.T) {
+	inWorld(t, func(w *world) { inReach(&w.peers.peers) }, func(w *world) {
+		w.kernel.reroute("192.0.2.254")
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		w.logged()
+		pass(time.Minute)
+		want(t, "kernel", w.kernel.String(), "")
+		want(t, "log", w.logged("interface"), "segmentSilent eth0")
+		if n := testutil.ToFloat64(w.metrics.probes.WithLabelValues("failed")); n < 20 {
+			t.Errorf("%v probes failed in a minute", n)
+		}
+		w.kernel.change(func() { w.kernel.answers["192.0.2.2"] = someMAC })
+		pass(2 * time.Second)
+		want(t, "kernel, when the other node is heard", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestARouterProvesThatASegmentWorks(t *testing.T) {
+	inWorld(t, func(w *world) { inReach(&w.peers.peers) }, func(w *world) {
+		w.kernel.reroute("192.0.2.254")
+		w.kernel.change(func() { w.kernel.answers["192.0.2.254"] = someMAC })
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		pass(time.Second)
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestWhereNoOtherNodeLivesSilenceIsConsent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		inReach(&w.peers.peers)
+		w.peers.peers.Members[1].Reachable = false
+	}, func(w *world) {
+		w.kernel.reroute("192.0.2.254")
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		pass(time.Second)
+		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
+	})
+}

@@ -1,0 +1,84 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Witnesses are machines that should answer on a link. If none of them does, it says
+// nothing that an address is silent there: the link may lead nowhere, although it has
+// a carrier.
+type Witnesses struct {
+	// Nodes are addresses of nodes that gossip hears, in networks of the link.
+	Nodes []netip.Addr
+	// Routers are the gateways of the node in networks of the link. Their answer is
+	// a proof that the link works. Their silence proves nothing: a router may be
+	// down.
+	Routers []netip.Addr
+}
+
+// witnessNodes is how many nodes are asked in each network of a link. One that is
+// about to be found dead is replaced when gossip does not hear it any more.
+const witnessNodes = 3
+
+// WitnessesOn returns the witnesses of s for link. On a link without neighbors there are
+// none, for nothing can be asked there. Adopt is as for Diff.
+func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
+	var w Witnesses
+	if !slices.ContainsFunc(s.Node.Links, func(l Link) bool { return l.Name == link && l.Neighbors }) {
+		return w
+	}
+	for _, source := range SourcesOn(link, s.Node, adopt) {
+		for _, g := range s.Node.Gateways {
+			if source.Contains(g) && !slices.Contains(w.Routers, g) {
+				w.Routers = append(w.Routers, g)
+			}
+		}
+		for _, ip := range s.nodesIn(source) {
+			if !slices.Contains(w.Nodes, ip) {
+				w.Nodes = append(w.Nodes, ip)
+			}
+		}
+	}
+	return w
+}
+
+// nodesIn returns an address in network of each of the first nodes after this one, by
+// name, that gossip hears. Nodes differ in whom they ask, so that no node has to answer
+// all others.
+func (s Situation) nodesIn(network netip.Prefix) []netip.Addr {
+	heard := make(map[string]bool, len(s.Peers.Members))
+	for _, m := range s.Peers.Members {
+		heard[m.Node] = m.Reachable && m.Node != s.Self
+	}
+	lowest := map[string]netip.Addr{}
+	var nodes []string
+	for ip, node := range s.Peers.Own {
+		if !heard[node] || !network.Contains(ip) {
+			continue
+		}
+		before, more := lowest[node]
+		if !more {
+			nodes = append(nodes, node)
+		}
+		if !more || ip.Less(before) {
+			lowest[node] = ip
+		}
+	}
+	slices.Sort(nodes)
+	next, _ := slices.BinarySearch(nodes, s.Self)
+	var ips []netip.Addr
+	for i := range min(len(nodes), witnessNodes) {
+		ips = append(ips, lowest[nodes[(next+i)%len(nodes)]])
+	}
+	return ips
+}
+
+// All are the addresses to ask for.
+func (w Witnesses) All() []netip.Addr { return slices.Concat(w.Nodes, w.Routers) }
+
+// Missing says that answers, of a probe that asked for the witnesses too, prove nothing:
+// nodes should have answered, and no machine did.
+func (w Witnesses) Missing(answers map[netip.Addr][6]byte) bool {
+	return len(w.Nodes) > 0 && len(answers) == 0
+}

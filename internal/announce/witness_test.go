@@ -1,0 +1,111 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// inSegment has node-b to node-e have addresses in the networks of eth0, and eth0 be an
+// Ethernet.
+func inSegment(s *Situation) {
+	s.Node.Links[1].Neighbors = true
+	s.Node.Gateways = []netip.Addr{netip.MustParseAddr("10.0.0.254"), netip.MustParseAddr("172.31.0.1")}
+	s.Peers.Members = append(s.Peers.Members, member("node-d", segment...), member("node-e", segment...))
+	s.Peers.Own = map[netip.Addr]string{}
+	for i, m := range s.Peers.Members {
+		for _, network := range []string{"10.0.0.%d", "fd00::%d", "172.31.0.%d"} {
+			s.Peers.Own[netip.MustParseAddr(fmt.Sprintf(network, i+1))] = m.Node
+		}
+	}
+	s.Peers.Own[netip.MustParseAddr("10.0.0.77")] = "node-b"
+}
+
+func TestWitnessesAreNodesAndRoutersOfTheSegment(t *testing.T) {
+	for _, tt := range []struct {
+		name, self, reachable, link string
+		without                     bool
+		want                        string
+	}{
+		{"the nodes that gossip hears, with their lowest address in each network", "node-a", "node-a node-b", "eth0", false,
+			"[10.0.0.2 fd00::2] [10.0.0.254]"},
+		{"the next three by name", "node-b", "node-a node-b node-c node-d node-e", "eth0", false,
+			"[10.0.0.3 10.0.0.4 10.0.0.5 fd00::3 fd00::4 fd00::5] [10.0.0.254]"},
+		{"and after the last the first", "node-d", "node-a node-b node-c node-d node-e", "eth0", false,
+			"[10.0.0.5 10.0.0.1 10.0.0.2 fd00::5 fd00::1 fd00::2] [10.0.0.254]"},
+		{"no node that gossip does not hear", "node-a", "", "eth0", false, "[] [10.0.0.254]"},
+		{"none in other networks", "node-a", "node-b node-c", "eth1", false, "[] []"},
+		{"none where nothing can be asked", "node-a", "node-b node-c", "eth0", true, "[] []"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := theSituation()
+			inSegment(&s)
+			reachable(tt.reachable)(&s)
+			s.Self, s.Node.Links[1].Neighbors = tt.self, !tt.without
+			w := WitnessesOn(tt.link, s, nil)
+			if got := fmt.Sprint(w.Nodes, w.Routers); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWithoutAWitnessSilenceProvesNothing(t *testing.T) {
+	node, router := addrs("10.0.0.2"), addrs("10.0.0.254")
+	answer := func(ip string) map[netip.Addr][6]byte { return map[netip.Addr][6]byte{netip.MustParseAddr(ip): {2}} }
+	for _, tt := range []struct {
+		name    string
+		given   Witnesses
+		answers map[netip.Addr][6]byte
+		want    bool
+	}{
+		{"nodes should answer, and none does", Witnesses{node, router}, nil, true},
+		{"a node does", Witnesses{node, router}, answer("10.0.0.2"), false},
+		{"a router does", Witnesses{node, router}, answer("10.0.0.254"), false},
+		{"the machine that has the address does", Witnesses{node, router}, answer("10.0.0.9"), false},
+		{"this node is the only one", Witnesses{nil, router}, nil, false},
+	} {
+		if got := tt.given.Missing(tt.answers); got != tt.want {
+			t.Errorf("%s: got %t", tt.name, got)
+		}
+	}
+}
+
+// Each node is a witness to at most three others in a network, however many there are.
+func TestNoNodeHasToAnswerAllOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "nodes")
+		s := theSituation()
+		inSegment(&s)
+		s.Peers.Members, s.Peers.Own = nil, map[netip.Addr]string{}
+		for i := range n {
+			name := fmt.Sprintf("node-%02d", i)
+			s.Peers.Members = append(s.Peers.Members, election.Member{Node: name, Reachable: true})
+			s.Peers.Own[netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})] = name
+		}
+		asked := map[netip.Addr]int{}
+		for _, m := range s.Peers.Members {
+			s.Self = m.Node
+			nodes := WitnessesOn("eth0", s, nil).Nodes
+			if len(nodes) != min(n-1, 3) {
+				t.Fatalf("%s asks %v of %d nodes", m.Node, nodes, n)
+			}
+			for _, ip := range nodes {
+				if asked[ip]++; asked[ip] > 3 || s.Peers.Own[ip] == m.Node {
+					t.Fatalf("%s is asked by %d", ip, asked[ip])
+				}
+			}
+		}
+	})
+}
+
+func addrs(texts ...string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
