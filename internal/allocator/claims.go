@@ -162,11 +162,18 @@ func (l *allocations) Register(group string, missing []ipam.Grant) {
 	l.poke(group)
 }
 
-// Orphans implements backends.Ledger.
+// Orphans implements backends.Ledger. The Services that have one of the addresses are chosen
+// for anew, because the group of the address is known only now.
 func (l *allocations) Orphans(group string, grants []ipam.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cluster.Claims.Orphans(group, grants) {
+	found, known := l.cluster.Claims.Orphans(group, grants)
+	if found {
 		l.poke(group)
 	}
+	for _, a := range known {
+		l.wake(l.cluster.Store.Holders(a)...)
+		l.mark(a)
+	}
+	l.serve()
 }

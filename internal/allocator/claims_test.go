@@ -56,3 +56,21 @@ func TestAServiceSharesAnAddressAsSoonAsItIsGranted(t *testing.T) {
 		t.Errorf("the Service that asks for the address has %s", has)
 	}
 }
+
+func TestAServiceIsLookedAtOnceTheGroupOfItsAddressIsKnown(t *testing.T) {
+	s := newShop(t, backedBox)
+	r := s.wants("web", func(r *service.Request) {
+		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // Nothing says which group it is from.
+		r.Vouched, r.Asked, r.Reevaluate = r.Held, r.Held, true
+	})
+	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonOutside {
+		t.Fatalf("before the sweep: %s, %v", d.Result.Reason, err)
+	}
+	s.Orphans("box", []ipam.Grant{{Key: "test/default/web/v4", Address: r.Held[0]}})
+	if !s.woken[owner(r)] {
+		t.Error("the Service is not looked at")
+	}
+	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonAllocated || d.Result.From != "box" {
+		t.Errorf("after the sweep: %s from %q, %v", d.Result.Reason, d.Result.From, err)
+	}
+}

@@ -45,8 +45,8 @@ func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 //
 // A grant under another key for an address that a Service has is the Service's: it had
 // another sharing key once. So is a grant for an address of which Claims does not know that
-// it is from a backend.
-func (c *Claims) Orphans(group string, grants []Grant) (found bool) {
+// it is from a backend. Orphans returns these addresses: GroupOf finds them from now on.
+func (c *Claims) Orphans(group string, grants []Grant) (found bool, known []netip.Addr) {
 	open := map[string]bool{}
 	for id := range c.of {
 		open[id.key] = true
@@ -67,12 +67,13 @@ func (c *Claims) Orphans(group string, grants []Grant) (found bool) {
 		c.of[e.id()] = e
 		if c.isHeld(g.Address) {
 			c.grant(e, g)
+			known = append(known, g.Address)
 			continue
 		}
 		c.queue(e, claimEnded)
 		found = true
 	}
-	return found
+	return found, known
 }
 
 // repeat has e sent again, because the backend does not hold its address for it. No Service
