@@ -71,7 +71,7 @@ func newModel(t *rapid.T) *model {
 	m := &model{
 		t: t, byDefault: true, live: map[ipam.Owner]*corev1.Service{}, cached: map[ipam.Owner]*corev1.Service{},
 		queue: map[ipam.Owner]bool{}, keyed: map[ipam.Owner]bool{}, given: map[ipam.Owner][]netip.Addr{}, foreign: map[ipam.Owner][]netip.Addr{},
-		boxed: map[ipam.Owner][]netip.Addr{}, backed: rapid.IntRange(0, 31).Draw(t, "backed") == 31,
+		boxed: map[ipam.Owner][]netip.Addr{}, backed: rapid.Bool().Draw(t, "backed"),
 	}
 	m.box = newBox(m)
 	m.someGroups()
