@@ -114,9 +114,9 @@ type Agent struct {
 	claims    claims
 	named     map[netip.Addr]string
 	reclaims  reclaims
-	// silent are the links on which no machine answered when the agent asked last,
+	// silent are the segments on which no machine answered when the agent asked last,
 	// although nodes should have.
-	silent map[string]bool
+	silent map[side]bool
 	// failing is what could not be added last time.
 	failing map[netip.Addr]error
 	// claiming says that gratuitous ARP is not switched off.
@@ -142,7 +142,7 @@ func New(opt Options) *Agent {
 		conflicts: conflicts{},
 		claims:    claims{},
 		reclaims:  reclaims{},
-		silent:    map[string]bool{},
+		silent:    map[side]bool{},
 		reporter:  reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		beside:    beside{notes: make(chan note)},
 	}

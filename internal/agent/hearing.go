@@ -7,17 +7,17 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// hearSegment notes whether any machine was heard on the segment of link, and logs when
-// that changes.
-func (a *Agent) hearSegment(ctx context.Context, link string, w announce.Witnesses, answers map[netip.Addr][6]byte) {
+// hearSegment notes whether any machine was heard on a segment, and logs when that
+// changes.
+func (a *Agent) hearSegment(ctx context.Context, where side, w announce.Witnesses, answers map[netip.Addr][6]byte) {
 	silent := w.Missing(answers)
-	if silent == a.silent[link] {
+	if silent == a.silent[where] {
 		return
 	}
-	a.silent[link] = silent
+	a.silent[where] = silent
 	if silent {
-		a.Log.WarnContext(ctx, "segmentSilent", "node", a.Node, "interface", link, "unanswered", w.All())
+		a.Log.WarnContext(ctx, "segmentSilent", "node", a.Node, "interface", where.link, "family", where.family, "unanswered", w.All())
 		return
 	}
-	a.Log.InfoContext(ctx, "segmentHeard", "node", a.Node, "interface", link)
+	a.Log.InfoContext(ctx, "segmentHeard", "node", a.Node, "interface", where.link, "family", where.family)
 }

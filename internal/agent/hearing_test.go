@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,20 +26,26 @@ func TestSilenceOfASegmentOnWhichNobodyIsHeardIsNoConsent(t *testing.T) {
 		w.logged()
 		pass(time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
-		want(t, "log", w.logged("interface"), "segmentSilent eth0")
+		if log := w.logged("interface", "family"); strings.Count(log, "segmentSilent eth0 IPv4") != 1 || strings.Count(log, "\n") != 1 {
+			t.Errorf("logged:\n%s", log)
+		}
 		if n := testutil.ToFloat64(w.metrics.probes.WithLabelValues("failed")); n < 20 {
 			t.Errorf("%v probes failed in a minute", n)
 		}
 		w.kernel.change(func() { w.kernel.answers["192.0.2.2"] = someMAC })
 		pass(2 * time.Second)
-		want(t, "kernel, when the other node is heard", w.kernel.String(), bothAddresses)
+		want(t, "kernel, when the other node is heard by IPv4", w.kernel.String(), "192.0.2.9/24 eth0")
+		want(t, "log, when the other node is heard by IPv4", w.logged("family"), "segmentHeard IPv4\nelectionWon")
+		w.kernel.change(func() { w.kernel.answers["2001:db8::2"] = someMAC })
+		pass(2 * time.Second)
+		want(t, "kernel, when it is heard by IPv6 too", w.kernel.String(), bothAddresses)
 	})
 }
 
 func TestARouterProvesThatASegmentWorks(t *testing.T) {
 	inWorld(t, func(w *world) { inReach(&w.peers.peers) }, func(w *world) {
-		w.kernel.reroute("192.0.2.254")
-		w.kernel.change(func() { w.kernel.answers["192.0.2.254"] = someMAC })
+		w.kernel.reroute("192.0.2.254", "2001:db8::fe")
+		w.kernel.change(func() { w.kernel.answers["192.0.2.254"], w.kernel.answers["2001:db8::fe"] = someMAC, someMAC })
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(time.Second)
 		want(t, "kernel", w.kernel.String(), bothAddresses)

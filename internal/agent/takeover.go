@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 )
 
@@ -82,33 +83,48 @@ func (a *Agent) part(now time.Time, plan announce.Plan, remove []announce.Addres
 // probe is the errand of asking the segment of link who has the addresses, and with
 // them the witnesses: without any of them, silence proves nothing.
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) errand {
-	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt)
+	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
 	return func(ctx context.Context) note {
 		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
 		ended := time.Now() // silence is as old as that, whenever this is read
 		return func() {
-			if err == nil {
-				a.hearSegment(ctx, link, witnesses, answers)
+			for family, some := range byFamily(ips) {
+				if err != nil {
+					a.notProbed(ended, some)
+				} else {
+					a.probed(ctx, ended, side{link, family}, some, witnesses.Like(some), answers)
+				}
 			}
-			if err != nil || witnesses.Missing(answers) {
-				a.notProbed(ctx, ended, link, ips, err)
-				return
+			if err != nil {
+				a.Log.WarnContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
 			}
-			a.takeovers.Probed(ended, ips, answers)
-			answered := len(slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { _, ok := answers[ip]; return !ok }))
-			a.Metrics.probes.WithLabelValues("answered").Add(float64(answered))
-			a.Metrics.probes.WithLabelValues("silent").Add(float64(len(ips) - answered))
 		}
 	}
 }
 
-// notProbed notes that nothing was learnt about ips on link.
-func (a *Agent) notProbed(ctx context.Context, now time.Time, link string, ips []netip.Addr, err error) {
+// probed notes who answered for ips, which are of one family.
+func (a *Agent) probed(ctx context.Context, now time.Time, where side, ips []netip.Addr, w announce.Witnesses, answers map[netip.Addr][6]byte) {
+	heard := map[netip.Addr][6]byte{}
+	for _, ip := range slices.Concat(ips, w.All()) {
+		if mac, ok := answers[ip]; ok {
+			heard[ip] = mac
+		}
+	}
+	a.hearSegment(ctx, where, w, heard)
+	if w.Missing(heard) {
+		a.notProbed(now, ips)
+		return
+	}
+	a.takeovers.Probed(now, ips, heard)
+	silent := len(slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { _, ok := heard[ip]; return ok }))
+	a.Metrics.probes.WithLabelValues("answered").Add(float64(len(ips) - silent))
+	a.Metrics.probes.WithLabelValues("silent").Add(float64(silent))
+}
+
+// notProbed notes that nothing was learned about ips.
+func (a *Agent) notProbed(now time.Time, ips []netip.Addr) {
 	a.takeovers.Unprobed(now, ips)
 	a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
-	if err != nil {
-		a.Log.WarnContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
-	}
 }
 
 // write are the errands of telling another node's agent something about
@@ -149,10 +165,25 @@ func (a *Agent) readLetter(l Letter) {
 	}
 }
 
+// side is one family on one link: each has its own way to find neighbors, and may fail
+// alone.
+type side struct {
+	link   string
+	family addr.Family
+}
+
 func byLink(addresses []announce.Address) map[string][]netip.Addr {
 	links := map[string][]netip.Addr{}
 	for _, a := range addresses {
 		links[a.Link] = append(links[a.Link], a.Prefix.Addr())
 	}
 	return links
+}
+
+func byFamily(ips []netip.Addr) map[addr.Family][]netip.Addr {
+	families := map[addr.Family][]netip.Addr{}
+	for _, ip := range ips {
+		families[addr.FamilyOf(ip)] = append(families[addr.FamilyOf(ip)], ip)
+	}
+	return families
 }

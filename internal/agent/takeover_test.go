@@ -73,8 +73,8 @@ func TestWhatANodeWithoutAgentStillAnswersIsWaitedForWithoutAWord(t *testing.T) 
 		want(t, "events", w.told(), "")
 		want(t, "slots", w.slots("web"), "node-b,eth0,192.0.2.9 node-b,eth0,2001:db8::9")
 		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(7 * time.Second)
-		want(t, "kernel, when it has expired there", w.kernel.String(), bothAddresses)
+		pass(700 * time.Millisecond)
+		want(t, "kernel, when that node has lost its power", w.kernel.String(), bothAddresses)
 	})
 }
 

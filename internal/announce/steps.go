@@ -58,6 +58,7 @@ func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) St
 		if one == nil {
 			one = &takeover{}
 		}
+		one.from.link, one.used = w.Link, d.Used
 		left[ip] = one
 		if w, ok := t.mayAdd(now, one, d, w); ok {
 			s.Add = append(s.Add, w)
@@ -84,7 +85,7 @@ func (t *Takeovers) mayAdd(now time.Time, one *takeover, d Decision, w Address) 
 // step notes in s what to do about w, which may not be added yet.
 func (o *takeover) step(now time.Time, w Address, s *Steps) {
 	if !o.answered.IsZero() {
-		s.Contested = append(s.Contested, Contest{Address: w, MAC: o.mac, Since: o.answered})
+		s.Contested = append(s.Contested, Contest{Address: w, MAC: o.from.mac, Since: o.answered})
 	}
 	switch {
 	case o.probing:

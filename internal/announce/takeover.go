@@ -31,7 +31,9 @@ type takeover struct {
 	// silent is when the last probe ended without an answer, zero if it has
 	// not. Answered is from when mac has answered.
 	silent, answered time.Time
-	mac              [6]byte
+	from             station
+	// used says that some node is known to have announced it.
+	used bool
 	// retry is when to probe again, and pause how long that is after the last
 	// time.
 	retry time.Time
@@ -65,8 +67,10 @@ func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) 
 	}
 }
 
-// Probed notes that a probe of addresses ended at now, and who answered for which.
+// Probed notes that a probe of addresses ended at now, and who answered for which. All of
+// them were asked for on the same link.
 func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[netip.Addr][6]byte) {
+	ended := map[station]bool{}
 	for _, ip := range addresses {
 		one := t.each[ip]
 		if one == nil || !one.probing {
@@ -74,15 +78,17 @@ func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[ne
 		}
 		mac, answered := answers[ip]
 		if !answered {
+			ended[one.from] = true
 			*one = takeover{silent: now}
 			continue
 		}
-		one.mac = mac
+		one.from.mac = mac
 		if one.answered.IsZero() {
 			one.answered = now
 		}
 		t.later(now, ip, one)
 	}
+	t.watch(now, ended)
 }
 
 // Unprobed notes that addresses could not be probed: nothing was learnt of them.
@@ -92,6 +98,7 @@ func (t *Takeovers) Unprobed(now time.Time, addresses []netip.Addr) {
 			t.later(now, ip, one)
 		}
 	}
+	t.watch(now, nil)
 }
 
 // later puts off the next probe of ip.

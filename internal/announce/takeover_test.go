@@ -180,6 +180,49 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
+// What a node without an agent answers for is taken soon after it loses its power,
+// however long that takes and however many addresses it has.
+func TestAStationIsWatchedByOneOfItsAddresses(t *testing.T) {
+	const who = "is contested by 02:00:00:00:00:0b since 1"
+	for _, tt := range []struct {
+		name  string
+		used  bool
+		steps []string
+		want  string
+	}{
+		{"one address is asked for twice in a second", true,
+			[]string{"27000 pass", "27001 answered " + v4, "27001 pass", "27600 pass"},
+			"27000: probe 10.0.0.5; 10.0.0.5 WHO; fd00::50 WHO; next after 1.3s\n27001: 10.0.0.5 WHO; fd00::50 WHO; next after 300ms\n" +
+				"27600: probe 10.0.0.5; 10.0.0.5 WHO; fd00::50 WHO; next after 700ms\n"},
+		{"when that is silent all others are asked for at once", true,
+			[]string{"27000 pass", "27100 silent " + v4, "27100 pass", "27200 silent " + v6, "27200 pass"},
+			"27000: probe 10.0.0.5; 10.0.0.5 WHO; fd00::50 WHO; next after 1.3s\n27100: add 10.0.0.5/24 dev eth0; probe fd00::50; fd00::50 WHO\n" +
+				"27200: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n"},
+		{"when the station could not be asked, it is asked again as soon", true,
+			[]string{"27000 pass", "27100 unprobed " + v4, "27100 pass"},
+			"27000: probe 10.0.0.5; 10.0.0.5 WHO; fd00::50 WHO; next after 1.3s\n27100: 10.0.0.5 WHO; fd00::50 WHO; next after 300ms\n"},
+		{"a machine that has what no node had is asked seldom", false,
+			[]string{"27000 pass", "28500 pass"},
+			"27000: 10.0.0.5 WHO; fd00::50 WHO; next after 700ms\n28500: probe 10.0.0.5; probe fd00::50; 10.0.0.5 WHO; fd00::50 WHO\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &taking{t: t, used: tt.used, does: Takeovers{Self: "node-a", Limit: HandoverLimit}}
+			w.node.Links = theSituation().Node.Links
+			for _, at := range []int{0, 20000, 22000, 26000} { // with longer pauses each time
+				w.do(fmt.Sprintf("%d pass", at))
+				w.do(fmt.Sprintf("%d answered %s %s", at+1, v4, v6))
+			}
+			w.told.Reset()
+			for _, step := range tt.steps {
+				w.do(step)
+			}
+			if diff := cmp.Diff(strings.ReplaceAll(tt.want, "WHO", who), w.told.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAnAddressOfTheSegmentMovesFromLinkToLinkUnasked(t *testing.T) {
 	w := &taking{t: t}
 	w.node.Addresses = []Address{hasLocal("eth1", v4+"/16", lifetime), hasRemote("kube-lb0", v6+"/128")}

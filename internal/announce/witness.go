@@ -74,6 +74,15 @@ func (s Situation) nodesIn(network netip.Prefix) []netip.Addr {
 	return ips
 }
 
+// Like returns the witnesses of the families of ips. A segment may carry the one and not
+// the other, and on many links a question about IPv6 costs more.
+func (w Witnesses) Like(ips []netip.Addr) Witnesses {
+	other := func(a netip.Addr) bool {
+		return !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return ip.Is4() == a.Is4() })
+	}
+	return Witnesses{slices.DeleteFunc(slices.Clone(w.Nodes), other), slices.DeleteFunc(slices.Clone(w.Routers), other)}
+}
+
 // All are the addresses to ask for.
 func (w Witnesses) All() []netip.Addr { return slices.Concat(w.Nodes, w.Routers) }
 

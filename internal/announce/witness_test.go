@@ -3,6 +3,7 @@ package announce
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -71,6 +72,17 @@ func TestWithoutAWitnessSilenceProvesNothing(t *testing.T) {
 	} {
 		if got := tt.given.Missing(tt.answers); got != tt.want {
 			t.Errorf("%s: got %t", tt.name, got)
+		}
+	}
+}
+
+func TestWitnessesAreOfTheFamiliesThatAreAskedFor(t *testing.T) {
+	w := Witnesses{addrs("10.0.0.2", "fd00::2"), addrs("10.0.0.254", "fd00::fe")}
+	for ips, want := range map[string]string{
+		v4: "[10.0.0.2 10.0.0.254]", v6: "[fd00::2 fd00::fe]", v6 + " " + v4: "[10.0.0.2 fd00::2 10.0.0.254 fd00::fe]",
+	} {
+		if got := fmt.Sprint(w.Like(addrs(strings.Fields(ips)...)).All()); got != want {
+			t.Errorf("%s: got %s, want %s", ips, got, want)
 		}
 	}
 }

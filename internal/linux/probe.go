@@ -77,27 +77,38 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 	return q.answers, s.checkHeard(ctx, q.link)
 }
 
-// hearAnswers has q hear what is said, until leave is called.
+// hearAnswers has q hear what is said about its addresses, until leave is called.
 //
 // Other probes for an IPv6 address are said only to the group of those whose
 // address ends alike. The link takes in all groups meanwhile, as for many
-// addresses it would have to anyway: a network card knows few of them.
+// addresses it would have to anyway: a network card knows few of them. Kernels log
+// that, so a question about IPv4 alone does without.
 func (s *Stack) hearAnswers(q *inquiry) (leave func() error, err error) {
-	ear, at := &listener{hear: q.hear}, []int{q.link.Index}
-	if err := s.ears.each[earIPv6].group(q.link.Index, true); err != nil {
-		return nil, err
+	ear := &listener{hear: q.hear}
+	var links [2][]int
+	for a := range q.silent {
+		links[earOf(a)] = []int{q.link.Index}
 	}
-	leave = func() error {
-		err := s.ears.each[earIPv6].group(q.link.Index, false)
-		if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
-			err = nil // the link is gone, and with it what was asked of it
+	leave = func() error { return s.ears.leave(ear) }
+	if links[earIPv6] != nil {
+		if err := s.ears.each[earIPv6].group(q.link.Index, true); err != nil {
+			return nil, err
 		}
-		return errors.Join(err, s.ears.leave(ear))
+		leave = func() error { return errors.Join(s.leaveGroups(q.link), s.ears.leave(ear)) }
 	}
-	if err := s.ears.attend(ear, [2][]int{at, at}); err != nil {
+	if err := s.ears.attend(ear, links); err != nil {
 		return nil, errors.Join(err, leave())
 	}
 	return leave, nil
+}
+
+// leaveGroups has the link take in all groups no more.
+func (s *Stack) leaveGroups(l link) error {
+	err := s.ears.each[earIPv6].group(l.Index, false)
+	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
+		return nil // the link is gone, and with it what was asked of it
+	}
+	return err
 }
 
 // askAll asks as often as p says, and leaves the time for the answers.
