@@ -114,6 +114,7 @@ type Agent struct {
 	claims    claims
 	named     map[netip.Addr]string
 	reclaims  reclaims
+	unheard   unheard
 	// silent are the segments on which no machine answered when the agent asked last,
 	// although nodes should have.
 	silent map[side]bool

@@ -70,7 +70,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	}
 	o.problem = problem(o)
 	o.record.Problem = joined(o.problem, a.conflicts.problem(o.Services))
-	o.Contested = a.conflicts.contested(now)
+	o.Contested, o.Answering = a.conflicts.contested(now), a.unheard.answering
 	if o.Complete {
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)

@@ -23,6 +23,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 	a.holdings.hold(now, seen, plan, done)
 	a.noteContests(now, plan, &done)
 	a.recheck(now, seen, &done)
+	a.askUnheard(now, seen, &done)
 	a.sendClaims(ctx, now, seen, plan, done)
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(seen, plan.Decisions, done))

@@ -123,8 +123,11 @@ func (d *decider) handTo(ip netip.Addr, winner string) string {
 }
 
 // yields says that this node is cut off, and others can take ip in the meantime.
-// What nobody else can have stays, and so do remote addresses, which are no
-// less true for being on a node that is cut off.
+// These are nodes that gossip has lost and that answer on the wire: they live, and have
+// lost this node. A node that gossip hears is cut off as well, and takes nothing; one
+// that does not answer may be dead, and then this node is the last one that can serve.
+// What no other node can have stays, and so do remote addresses, which are no less true
+// for being on a node that is cut off.
 func (d *decider) yields(ip netip.Addr) bool {
 	if !d.Peers.CutOff || !d.isLocal(ip) || len(d.ours[ip]) > 0 && !d.held(ip) {
 		return false

@@ -79,7 +79,14 @@ func contested(ips ...string) twist {
 	}
 }
 
-func cutOff(s *Situation) { s.Peers.Trusted, s.Peers.CutOff = false, true }
+// alone says that this node is cut off, and hears no other node on the wire either.
+func alone(s *Situation) { s.Peers.Trusted, s.Peers.CutOff = false, true }
+
+// cutOff says that this node is cut off, and hears other nodes on the wire.
+func cutOff(s *Situation) {
+	alone(s)
+	s.Answering = map[string]bool{"node-b": true, "node-c": true}
+}
 
 var (
 	here4 = hasLocal("eth0", "10.0.0.5/24", lifetime)
@@ -191,6 +198,12 @@ func TestDecideByPreference(t *testing.T) {
 		// Being cut off.
 		{"cut off: what others can take goes, and does not come back by the slot", []twist{cutOff, serveAs("default/web", slots("node-a,eth0,fd00::50"), both...), has(here4)},
 			"10.0.0.5 cutOff\nfd00::50 cutOff\n"},
+		{"cut off: what is here stays if no node answers on the wire, for all others may be dead", []twist{alone, serve(both...), has(here4, here6)},
+			"10.0.0.5 kept\nfd00::50 kept\n"},
+		{"cut off: it goes if one of many does", []twist{alone, serve(both...), has(here4, here6), func(s *Situation) { s.Answering = map[string]bool{"node-c": true} }},
+			"10.0.0.5 cutOff\nfd00::50 cutOff\n"},
+		{"cut off: a node that gossip hears is cut off too, and takes nothing", []twist{cutOff, serve(both...), has(here4, here6), reachable("node-b node-c")},
+			"10.0.0.5 kept\nfd00::50 kept\n"},
 		{"cut off: what nobody else can have stays", []twist{cutOff, serve(both...), has(here4, here6), barred("node-b node-c")},
 			"10.0.0.5 kept\nfd00::50 kept\n"},
 		{"cut off: one family may stay", []twist{cutOff, serve(both...), has(here4, here6), among("node-b node-c", func(m *election.Member) { m.Subnets = prefixes("fd00::/64") })},

@@ -102,6 +102,9 @@ type Situation struct {
 	// now. It is kept only on a kernel without marks.
 	HeldRemote map[netip.Addr]bool
 	Peers      election.Peers
+	// Answering are the nodes that gossip does not hear, and that answered on the wire
+	// since this node is cut off.
+	Answering map[string]bool
 	// Ready says of the Services with LocalPolicy whether this node is among
 	// their Endpoints. One that it does not mention is not known yet.
 	Ready map[string]bool

@@ -19,7 +19,7 @@ func Decide(s Situation) Plan {
 type decider struct {
 	Situation
 	view    election.View
-	others  election.View // view without this node, if that is cut off
+	others  election.View // those who can take what this node has, if that is cut off
 	known   []netip.Prefix
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
@@ -39,7 +39,9 @@ func newDecider(s Situation) *decider {
 		holders:   make(map[netip.Addr][]Service, len(s.Services)),
 	}
 	if s.Peers.CutOff {
-		d.others = election.NewView(slices.DeleteFunc(slices.Clone(s.Peers.Members), func(m election.Member) bool { return m.Node == s.Self }))
+		d.others = election.NewView(slices.DeleteFunc(slices.Clone(s.Peers.Members), func(m election.Member) bool {
+			return m.Node == s.Self || m.Reachable || !s.Answering[m.Node]
+		}))
 	}
 	if s.Agent != nil {
 		for _, f := range []addr.Family{addr.V4, addr.V6} {

@@ -3,6 +3,8 @@ package announce
 import (
 	"net/netip"
 	"slices"
+
+	"purelb.io/purelb/internal/election"
 )
 
 // Witnesses are machines that should answer on a link. If none of them does, it says
@@ -28,13 +30,14 @@ func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
 	if !slices.ContainsFunc(s.Node.Links, func(l Link) bool { return l.Name == link && l.Neighbors }) {
 		return w
 	}
+	heard := s.others(func(m election.Member) bool { return m.Reachable })
 	for _, source := range SourcesOn(link, s.Node, adopt) {
 		for _, g := range s.Node.Gateways {
 			if source.Contains(g) && !slices.Contains(w.Routers, g) {
 				w.Routers = append(w.Routers, g)
 			}
 		}
-		for _, ip := range s.nodesIn(source) {
+		for _, ip := range s.nodesIn(source, heard, witnessNodes) {
 			if !slices.Contains(w.Nodes, ip) {
 				w.Nodes = append(w.Nodes, ip)
 			}
@@ -43,18 +46,40 @@ func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
 	return w
 }
 
-// nodesIn returns an address in network of each of the first nodes after this one, by
-// name, that gossip hears. Nodes differ in whom they ask, so that no node has to answer
-// all others.
-func (s Situation) nodesIn(network netip.Prefix) []netip.Addr {
-	heard := make(map[string]bool, len(s.Peers.Members))
-	for _, m := range s.Peers.Members {
-		heard[m.Node] = m.Reachable && m.Node != s.Self
+// unheardNodes is how many of the nodes that gossip does not hear are asked in each
+// network of a link.
+const unheardNodes = 16
+
+// UnheardOn returns addresses of nodes that gossip does not hear, in networks of link, and
+// their nodes. One that answers is alive.
+func UnheardOn(link string, s Situation, adopt func(Address) bool) map[netip.Addr]string {
+	nodes := map[netip.Addr]string{}
+	unheard := s.others(func(m election.Member) bool { return !m.Reachable && !s.Answering[m.Node] })
+	for _, source := range SourcesOn(link, s.Node, adopt) {
+		for _, ip := range s.nodesIn(source, unheard, unheardNodes) {
+			nodes[ip] = s.Peers.Own[ip]
+		}
 	}
+	return nodes
+}
+
+// others are the members beside this node that are as asked for.
+func (s Situation) others(is func(election.Member) bool) map[string]bool {
+	set := make(map[string]bool, len(s.Peers.Members))
+	for _, m := range s.Peers.Members {
+		set[m.Node] = m.Node != s.Self && is(m)
+	}
+	return set
+}
+
+// nodesIn returns an address in network of each of the first nodes of a set after this
+// node, by name. Nodes differ in whom they ask, so that no node has to answer all
+// others.
+func (s Situation) nodesIn(network netip.Prefix, set map[string]bool, limit int) []netip.Addr {
 	lowest := map[string]netip.Addr{}
 	var nodes []string
 	for ip, node := range s.Peers.Own {
-		if !heard[node] || !network.Contains(ip) {
+		if !set[node] || !network.Contains(ip) {
 			continue
 		}
 		before, more := lowest[node]
@@ -68,7 +93,7 @@ func (s Situation) nodesIn(network netip.Prefix) []netip.Addr {
 	slices.Sort(nodes)
 	next, _ := slices.BinarySearch(nodes, s.Self)
 	var ips []netip.Addr
-	for i := range min(len(nodes), witnessNodes) {
+	for i := range min(len(nodes), limit) {
 		ips = append(ips, lowest[nodes[(next+i)%len(nodes)]])
 	}
 	return ips

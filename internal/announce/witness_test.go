@@ -87,6 +87,17 @@ func TestWitnessesAreOfTheFamiliesThatAreAskedFor(t *testing.T) {
 	}
 }
 
+func TestUnheardNodesAreAskedUntilTheyAnswer(t *testing.T) {
+	s := theSituation()
+	inSegment(&s)
+	reachable("node-b")(&s)
+	s.Answering = map[string]bool{"node-d": true}
+	want := "map[10.0.0.3:node-c 10.0.0.5:node-e fd00::3:node-c fd00::5:node-e]"
+	if got := fmt.Sprint(UnheardOn("eth0", s, nil)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // Each node is a witness to at most three others in a network, however many there are.
 func TestNoNodeHasToAnswerAllOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

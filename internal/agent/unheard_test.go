@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// cutOffWith has node-a have the addresses of web, and then lose the API server and
+// node-b, whose fate is not known.
+func cutOffWith(t *testing.T, test func(*world)) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		pass(time.Second)
+		want(t, "kernel, before", w.kernel.String(), bothAddresses)
+		w.peers.change(func(p *election.Peers) {
+			p.Members = append(p.Members, peer("node-b"))
+			p.Own = ownedBy("node-b", "192.0.2.2", "2001:db8::2")
+			p.Trusted, p.CutOff = false, true
+		})
+		test(w)
+	})
+}
+
+func TestTheLastNodeAliveKeepsWhatItHas(t *testing.T) {
+	cutOffWith(t, func(w *world) {
+		pass(time.Hour)
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestANodeThatIsCutOffGivesUpWhatNodesOnTheWireCanTake(t *testing.T) {
+	cutOffWith(t, func(w *world) {
+		pass(time.Minute)
+		want(t, "kernel, while no node answers", w.kernel.String(), bothAddresses)
+		w.kernel.change(func() { w.kernel.answers["192.0.2.2"] = someMAC })
+		pass(2 * time.Second)
+		want(t, "kernel, when one does", w.kernel.String(), "")
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(time.Hour)
+		want(t, "kernel, as long as this node is cut off", w.kernel.String(), "")
+		w.peers.change(func(p *election.Peers) { p.Trusted, p.CutOff, p.Members = true, false, p.Members[:1] })
+		pass(2 * time.Second)
+		want(t, "kernel, when it knows that the other one is gone", w.kernel.String(), bothAddresses)
+		w.peers.change(func(p *election.Peers) {
+			p.Trusted, p.CutOff, p.Members = false, true, append(p.Members, peer("node-b"))
+		})
+		pass(time.Minute)
+		want(t, "kernel, when it is cut off again", w.kernel.String(), bothAddresses)
+	})
+}
