@@ -21,7 +21,7 @@ func inReach(p *election.Peers) {
 
 func TestSilenceOfASegmentOnWhichNobodyIsHeardIsNoConsent(t *testing.T) {
 	inWorld(t, func(w *world) { inReach(&w.peers.peers) }, func(w *world) {
-		w.kernel.reroute("192.0.2.254")
+		w.kernel.reroute("192.0.2.254", "2001:db8::fe")
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		w.logged()
 		pass(time.Minute)

@@ -28,7 +28,7 @@ import (
 )
 
 // segment is an Ethernet with hosts, each a network namespace with eth0 on a
-// bridge. The test itself is on the bridge too, as 192.0.2.254.
+// bridge. The test itself is on the bridge too, as the router.
 type segment struct {
 	t        *testing.T
 	exchange exchange
@@ -56,7 +56,8 @@ func newSegment(t *testing.T, names ...string) *segment {
 	ip(t, `link set lo up
 		link add br0 type bridge forward_delay 0 mcast_snooping 0
 		link set br0 up
-		addr add 192.0.2.254/24 dev br0`)
+		addr add 192.0.2.254/24 dev br0
+		addr add 2001:db8::254/64 dev br0 nodad`)
 	s := &segment{t: t, hosts: map[string]*host{}}
 	s.exchange.members, s.exchange.own = map[string]election.Member{}, map[string][]netip.Addr{}
 	for i, name := range names {
@@ -94,7 +95,8 @@ func (s *segment) newHost(name string, number int) *host {
 			link set eth0 up
 			addr add 192.0.2.%[1]d/24 dev eth0
 			addr add 2001:db8::%[1]d/64 dev eth0 nodad
-			route add default via 192.0.2.254`, number))
+			route add default via 192.0.2.254
+			route add default via 2001:db8::254`, number))
 		var err error
 		if h.stack, err = linux.New(slog.New(slog.DiscardHandler)); err != nil {
 			t.Error(err)

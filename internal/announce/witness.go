@@ -11,11 +11,10 @@ import (
 // nothing that an address is silent there: the link may lead nowhere, although it has
 // a carrier.
 type Witnesses struct {
-	// Nodes are addresses of nodes that gossip hears, in networks of the link.
+	// Nodes are addresses of nodes that gossip hears and that say that they can announce
+	// in a network of the link, one for each node and network.
 	Nodes []netip.Addr
-	// Routers are the gateways of the node in networks of the link. Their answer is
-	// a proof that the link works. Their silence proves nothing: a router may be
-	// down.
+	// Routers are the gateways of the node in networks of the link.
 	Routers []netip.Addr
 }
 
@@ -30,8 +29,8 @@ func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
 	if !slices.ContainsFunc(s.Node.Links, func(l Link) bool { return l.Name == link && l.Neighbors }) {
 		return w
 	}
-	heard := s.others(func(m election.Member) bool { return m.Reachable })
 	for _, source := range SourcesOn(link, s.Node, adopt) {
+		heard := s.others(func(m election.Member) bool { return m.Reachable && slices.Contains(m.Subnets, source.Masked()) })
 		for _, g := range s.Node.Gateways {
 			if source.Contains(g) && !slices.Contains(w.Routers, g) {
 				w.Routers = append(w.Routers, g)
@@ -111,8 +110,11 @@ func (w Witnesses) Like(ips []netip.Addr) Witnesses {
 // All are the addresses to ask for.
 func (w Witnesses) All() []netip.Addr { return slices.Concat(w.Nodes, w.Routers) }
 
-// Missing says that answers, of a probe that asked for the witnesses too, prove nothing:
-// nodes should have answered, and no machine did.
+// Missing says that answers, of a probe that asked for the witnesses of one family too,
+// prove nothing: nodes should have answered, and no machine did.
+//
+// One machine alone may be the one that is not on the segment, and then this node is
+// needed. The silence of a router alone says that the router is down.
 func (w Witnesses) Missing(answers map[netip.Addr][6]byte) bool {
-	return len(w.Nodes) > 0 && len(answers) == 0
+	return len(w.Nodes) > 0 && len(w.Nodes)+len(w.Routers) > 1 && len(answers) == 0
 }

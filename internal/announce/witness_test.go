@@ -16,7 +16,7 @@ import (
 func inSegment(s *Situation) {
 	s.Node.Links[1].Neighbors = true
 	s.Node.Gateways = []netip.Addr{netip.MustParseAddr("10.0.0.254"), netip.MustParseAddr("172.31.0.1")}
-	s.Peers.Members = append(s.Peers.Members, member("node-d", segment...), member("node-e", segment...))
+	s.Peers.Members = append(s.Peers.Members, member("node-d", segment...), member("node-e", segment...), member("node-f", "192.0.2.0/24"))
 	s.Peers.Own = map[netip.Addr]string{}
 	for i, m := range s.Peers.Members {
 		for _, network := range []string{"10.0.0.%d", "fd00::%d", "172.31.0.%d"} {
@@ -39,6 +39,7 @@ func TestWitnessesAreNodesAndRoutersOfTheSegment(t *testing.T) {
 		{"and after the last the first", "node-d", "node-a node-b node-c node-d node-e", "eth0", false,
 			"[10.0.0.5 10.0.0.1 10.0.0.2 fd00::5 fd00::1 fd00::2] [10.0.0.254]"},
 		{"no node that gossip does not hear", "node-a", "", "eth0", false, "[] [10.0.0.254]"},
+		{"no node that cannot announce there", "node-a", "node-f", "eth0", false, "[] [10.0.0.254]"},
 		{"none in other networks", "node-a", "node-b node-c", "eth1", false, "[] []"},
 		{"none where nothing can be asked", "node-a", "node-b node-c", "eth0", true, "[] []"},
 	} {
@@ -68,6 +69,8 @@ func TestWithoutAWitnessSilenceProvesNothing(t *testing.T) {
 		{"a node does", Witnesses{node, router}, answer("10.0.0.2"), false},
 		{"a router does", Witnesses{node, router}, answer("10.0.0.254"), false},
 		{"the machine that has the address does", Witnesses{node, router}, answer("10.0.0.9"), false},
+		{"two nodes should answer, and none does", Witnesses{addrs("10.0.0.2", "10.0.0.3"), nil}, nil, true},
+		{"there is one other machine, which may be the one that is not there", Witnesses{node, nil}, nil, false},
 		{"this node is the only one", Witnesses{nil, router}, nil, false},
 	} {
 		if got := tt.given.Missing(tt.answers); got != tt.want {
@@ -92,7 +95,7 @@ func TestUnheardNodesAreAskedUntilTheyAnswer(t *testing.T) {
 	inSegment(&s)
 	reachable("node-b")(&s)
 	s.Answering = map[string]bool{"node-d": true}
-	want := "map[10.0.0.3:node-c 10.0.0.5:node-e fd00::3:node-c fd00::5:node-e]"
+	want := "map[10.0.0.3:node-c 10.0.0.5:node-e 10.0.0.6:node-f fd00::3:node-c fd00::5:node-e fd00::6:node-f]"
 	if got := fmt.Sprint(UnheardOn("eth0", s, nil)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -107,7 +110,7 @@ func TestNoNodeHasToAnswerAllOthers(t *testing.T) {
 		s.Peers.Members, s.Peers.Own = nil, map[netip.Addr]string{}
 		for i := range n {
 			name := fmt.Sprintf("node-%02d", i)
-			s.Peers.Members = append(s.Peers.Members, election.Member{Node: name, Reachable: true})
+			s.Peers.Members = append(s.Peers.Members, election.Member{Node: name, Subnets: prefixes(segment...), Reachable: true})
 			s.Peers.Own[netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})] = name
 		}
 		asked := map[netip.Addr]int{}
