@@ -50,6 +50,6 @@ func samePeers(a, b election.Peers) bool {
 	return a.Trusted == b.Trusted && a.CutOff == b.CutOff && slices.Equal(a.Known, b.Known) && maps.Equal(a.Own, b.Own) &&
 		slices.EqualFunc(a.Members, b.Members, func(m, n election.Member) bool {
 			return m.Node == n.Node && m.Eligible == n.Eligible && m.Draining == n.Draining &&
-				m.Reachable == n.Reachable && slices.Equal(m.Subnets, n.Subnets)
+				m.Reachable == n.Reachable && m.Unproven == n.Unproven && slices.Equal(m.Subnets, n.Subnets)
 		})
 }

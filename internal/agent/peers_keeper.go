@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/election"
@@ -46,6 +47,7 @@ type keeper struct {
 func (k *keeper) keep(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Keeping {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
+	unproven := unprovenOf(e, p)
 	switch patient := k.began.IsZero() || now.Before(k.began.Add(k.limit)); {
 	case k.alone:
 		k.needed = now
@@ -54,11 +56,26 @@ func (k *keeper) keep(e election.Evidence, p election.Peers, listed bool, now ti
 		k.needed = now
 	}
 	k.watches = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
-	return lease.Keeping{Watch: k.watches, Fast: k.watches || now.Before(k.loss.Add(burst)), Lost: lost}
+	return lease.Keeping{Watch: k.watches, Fast: k.watches || now.Before(k.loss.Add(burst)), Lost: lost, Unproven: unproven}
+}
+
+// unprovenOf returns the nodes of which nothing but an old Lease tells, sorted.
+func unprovenOf(e election.Evidence, p election.Peers) (nodes []string) {
+	for _, m := range p.Members {
+		if m.Unproven {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
 }
 
 // survey counts who is heard beside this node, says whether somebody may live who
 // is not, and returns who of those whose Leases count still was lost, and when.
+//
+// Beside others that are heard, a Lease that was not seen to be renewed and that
+// counts for minutes is most likely of a node that is off: one that lives and hears
+// nobody keeps its Lease fast. A list when it runs out tells.
 func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lost map[string]time.Time) {
 	gossiped := map[string]election.Gossiped{}
 	for _, g := range e.Gossip {
@@ -77,7 +94,8 @@ func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lo
 		if !l.Alive || l.Node == e.Self || known && g.State == election.Alive {
 			continue
 		}
-		unheard = unheard || !known || members[l.Node]
+		old := others > 0 && !known && l.Slow && l.Renewed.IsZero()
+		unheard = unheard || members[l.Node] && !old
 		if known && g.State == election.Dead {
 			lost[l.Node] = g.Since
 		}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ var dawn = time.Unix(1000, 0)
 
 // scene is evidence of node-a about others, each written as its name with what
 // gossip says of it (alive, dead, or nothing) and what its Lease says (kept or
-// silent, or nothing).
+// silent, slow for one that is kept and counts for minutes, or nothing).
 type scene []struct{ node, gossip, lease string }
 
 func (s scene) evidence(settled bool) election.Evidence {
@@ -27,7 +28,7 @@ func (s scene) evidence(settled bool) election.Evidence {
 			e.Gossip = append(e.Gossip, election.Gossiped{Record: election.Record{Node: n.node}, State: election.Dead, Since: dawn.Add(time.Hour)})
 		}
 		if n.lease != "" {
-			e.Leases = append(e.Leases, election.Leased{Record: election.Record{Node: n.node}, Alive: n.lease == "kept"})
+			e.Leases = append(e.Leases, election.Leased{Record: election.Record{Node: n.node}, Alive: n.lease != "silent", Slow: n.lease == "slow"})
 		}
 	}
 	return e
@@ -50,8 +51,11 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 		{"nobody was found", scene{{"node-b", "", "kept"}}, false, true, joining, "watch true fast true lost 0"},
 		{"there is nobody to be found", nil, false, true, time.Second, "watch true fast true lost 0"},
 		{"it is not known yet if there is anybody", nil, false, false, time.Second, "watch false fast false lost 0"},
-		{"one does not gossip", append(heard, struct{ node, gossip, lease string }{"old", "", "kept"}), false, true, time.Minute, "watch true fast true lost 0"},
+		{"one does not gossip", append(heard, struct{ node, gossip, lease string }{"old", "", "kept"}), false, true, time.Minute, "watch true fast true lost 0 unproven old"},
 		{"one that never gossiped is silent", append(heard, struct{ node, gossip, lease string }{"old", "", "silent"}), false, true, time.Minute, "watch false fast false lost 0"},
+		{"one is switched off, and was before this agent began", append(heard, struct{ node, gossip, lease string }{"off", "", "slow"}), false, true, time.Minute, "watch false fast false lost 0 unproven off"},
+		{"the only other one is", scene{{"off", "", "slow"}}, false, true, time.Minute, "watch true fast true lost 0 unproven off"},
+		{"it may be found any moment", scene{{"off", "", "slow"}}, false, true, time.Second, "watch false fast false lost 0 unproven off"},
 		{"one is gone for certain", gone, false, true, time.Hour + time.Second, "watch false fast true lost 1"},
 		{"its Lease is silent too", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "silent"}), false, true, 2 * time.Hour, "watch false fast false lost 0"},
 		{
@@ -62,7 +66,11 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 		now, e := dawn.Add(tt.after), tt.scene.evidence(true)
 		k := keeper{limit: joining, alone: tt.alone, began: dawn, loss: lastLoss(e)}
 		got := k.keep(e, election.Merge(e, now), tt.listed, now)
-		want(t, tt.name, fmt.Sprintf("watch %t fast %t lost %d", got.Watch, got.Fast, len(got.Lost)), tt.want)
+		text := fmt.Sprintf("watch %t fast %t lost %d", got.Watch, got.Fast, len(got.Lost))
+		if len(got.Unproven) > 0 {
+			text += " unproven " + strings.Join(got.Unproven, " ")
+		}
+		want(t, tt.name, text, tt.want)
 	}
 }
 

@@ -90,6 +90,7 @@ var aCluster = rapid.Custom(func(t *rapid.T) (members []election.Member) {
 		m := on(node, rapid.SampledFrom([]string{"192.0.2.0/24", "2001:db8::/64", "0.0.0.0/0"}).Draw(t, "subnet"), "192.0.2.0/25")
 		m.Eligible = rapid.IntRange(0, 4).Draw(t, "eligible") > 0
 		m.Draining = rapid.IntRange(0, 2).Draw(t, "draining") == 0
+		m.Unproven = rapid.IntRange(0, 4).Draw(t, "unproven") == 0
 		members = append(members, m)
 	}
 	return members
@@ -105,9 +106,9 @@ var aPreference = rapid.Custom(func(t *rapid.T) election.Preference {
 })
 
 // rankOf is the order of candidates as the definition has it; 0 is no candidate.
-func rankOf(m election.Member, p election.Preference, subnet bool) int {
+func rankOf(m election.Member, holder string, p election.Preference, subnet bool) int {
 	switch preferred := p.Nodes[m.Node]; {
-	case !m.Eligible || !subnet || p.Strict && !preferred:
+	case m.Unproven && m.Node != holder, !m.Eligible || !subnet || p.Strict && !preferred:
 		return 0
 	case m.Draining && !preferred:
 		return 1
@@ -130,7 +131,7 @@ func TestTheBestIsChosenAndKeeps(t *testing.T) {
 
 		best, rank := 0, map[string]int{}
 		for _, m := range members {
-			rank[m.Node] = rankOf(m, p, election.NewView([]election.Member{m}).IsCandidate(m.Node, a))
+			rank[m.Node] = rankOf(m, holder, p, election.NewView([]election.Member{m}).IsCandidate(m.Node, a))
 			best = max(best, rank[m.Node])
 		}
 		got := election.Choose(a, members, holder, p)
@@ -167,7 +168,7 @@ func TestANodeThatComesBackTakesNothing(t *testing.T) {
 		in := func(node string) (m election.Member) {
 			return members[slices.IndexFunc(members, func(m election.Member) bool { return m.Node == node })]
 		}
-		worse := rankOf(in(holder), p, true) < rankOf(back, p, true)
+		worse := rankOf(in(holder), holder, p, true) < rankOf(back, holder, p, true)
 		if got := election.Choose(a, members, holder, p).Node; got != holder && !worse {
 			t.Fatalf("%s came back and took it from %s", got, holder)
 		}

@@ -43,6 +43,9 @@ type Leased struct {
 	// were watched.
 	Alive   bool
 	Renewed time.Time
+	// Slow says that the Lease counts for minutes, as those do that nobody
+	// watches.
+	Slow bool
 }
 
 // Evidence is all that tells this node of the others.

@@ -14,7 +14,9 @@ import (
 // once, that may be our own fault, and so the Leases decide on each, as soon as
 // they can; until then the lost stay members, and what they hold stays theirs.
 // A Lease that is renewed later proves that its node lives although gossip does
-// not reach it. Nodes that never gossiped are what their Leases say.
+// not reach it. Nodes that never gossiped are what their Leases say;
+// one that was not seen to renew its Lease either is no candidate for what it does
+// not hold.
 //
 // That somebody is wrongly thought gone does no harm by itself: before a node
 // takes an address it asks the segment whether it is answered.
@@ -32,6 +34,7 @@ func Merge(e Evidence, now time.Time) Peers {
 		if c.fate(node) != gone {
 			p.Members = append(p.Members, Member{
 				Node: node, Subnets: r.Subnets, Eligible: true, Draining: r.Draining, Reachable: c.hears(node),
+				Unproven: c.unproven(node),
 			})
 		}
 	}
@@ -115,6 +118,16 @@ func (c *court) fate(node string) fate {
 	default:
 		return undecided
 	}
+}
+
+// unproven says that only a Lease tells of node, and that nobody was seen to renew
+// it: its holder may have been off since long before. Where gossip reaches no other
+// node, a Lease that is kept fast is a sign of life, because it does not count for
+// long without a renewal.
+func (c *court) unproven(node string) bool {
+	_, gossiped := c.gossip[node]
+	l := c.leases[node]
+	return !gossiped && node != c.Self && l.Renewed.IsZero() && (l.Slow || c.heard > 0)
 }
 
 // renewed says whether node, which gossip does not hear, has renewed its Lease

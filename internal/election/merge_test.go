@@ -215,6 +215,39 @@ func TestMergeKnowsWhatNodesSaid(t *testing.T) {
 	}
 }
 
+// A node that is switched off leaves a Lease that counts for minutes.
+func TestAnOldLeaseMakesNobodyACandidate(t *testing.T) {
+	slow := func(e *election.Evidence) {
+		for i := range e.Leases {
+			e.Leases[i].Slow = true
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		is   election.Evidence
+		want string
+	}{
+		{"gossip does not hear it, and it was not seen to renew its Lease", given("b", "c:alive"), "c"},
+		{"also while Leases are watched", given("b", "c:alive", watched), "c"},
+		{"no other is heard, and the Lease counts for minutes", given("", "c:alive", slow, watched), "c"},
+		{"no other is heard, and the Lease counts for seconds", given("", "c:alive", watched), ""},
+		{"it was seen to renew its Lease", given("b", "c:renewed@50", slow), ""},
+		{"gossip hears it", given("b c", "c:alive", slow), ""},
+		{"gossip has lost it, and nothing is certain", given("b:dead@90 c:dead@90", "b:alive c:alive", slow), ""},
+		{"this node itself", given("", "", slow, watched), ""},
+	} {
+		var got []string
+		for _, m := range election.Merge(tt.is, at(100)).Members {
+			if m.Unproven {
+				got = append(got, m.Node)
+			}
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s: unproven are %q, want %q", tt.name, text, tt.want)
+		}
+	}
+}
+
 func TestMergeTellsWhoDrainsAndWhoCanBeAsked(t *testing.T) {
 	e := given("b c:dead@100 d", "b:alive c:renewed@105 e:alive", watched)
 	e.Gossip[0].Draining = true

@@ -16,6 +16,10 @@ type Member struct {
 	// Draining says that the node should be chosen only when there is no
 	// other.
 	Draining bool
+	// Unproven says that there is no sign that the node lives, but a Lease that
+	// may be older than its death. The node keeps what it has, and is chosen for
+	// nothing else.
+	Unproven bool
 	// Reachable says that the node can be sent a message.
 	Reachable bool
 }
@@ -24,7 +28,7 @@ type Member struct {
 // addresses can be asked for. It is immutable.
 //
 // The candidates for an address are the eligible members with a subnet that
-// contains it.
+// contains it. An unproven one is a candidate only for what it holds.
 type View struct{ steady, draining field }
 
 // NewView returns the View of members.
@@ -42,7 +46,7 @@ func NewView(members []Member) View {
 	return v
 }
 
-// IsCandidate says whether node may announce ip.
+// IsCandidate says whether node may announce ip if it holds it.
 func (v View) IsCandidate(node string, ip netip.Addr) bool {
 	ip = ip.Unmap()
 	return v.steady.has(node, ip) || v.draining.has(node, ip)
@@ -52,19 +56,25 @@ func (v View) IsCandidate(node string, ip netip.Addr) bool {
 // nodes, but few lengths of their masks: so they are looked up by length, not
 // walked over.
 type field struct {
-	subnets map[string][]netip.Prefix // of each node
-	nodes   map[netip.Prefix][]string // in each subnet
-	lengths map[int]bool              // of the masks of all subnets
+	subnets  map[string][]netip.Prefix // of each node
+	nodes    map[netip.Prefix][]string // in each subnet, but for those unproven
+	lengths  map[int]bool              // of the masks of all subnets
+	unproven map[string]bool
 }
 
 func newField() field {
-	return field{map[string][]netip.Prefix{}, map[netip.Prefix][]string{}, map[int]bool{}}
+	return field{map[string][]netip.Prefix{}, map[netip.Prefix][]string{}, map[int]bool{}, map[string]bool{}}
 }
 
 func (f field) enter(m Member) {
 	for _, s := range m.Subnets {
-		if s = s.Masked(); s.IsValid() {
-			f.subnets[m.Node] = append(f.subnets[m.Node], s)
+		if s = s.Masked(); !s.IsValid() {
+			continue
+		}
+		f.subnets[m.Node] = append(f.subnets[m.Node], s)
+		if m.Unproven {
+			f.unproven[m.Node] = true
+		} else {
 			f.nodes[s] = append(f.nodes[s], m.Node)
 			f.lengths[s.Bits()] = true
 		}
@@ -95,7 +105,7 @@ func (f field) among(nodes map[string]bool, ip netip.Addr, holder string) string
 	}
 	c := contestFor(ip)
 	for node, preferred := range nodes {
-		if preferred && f.has(node, ip) {
+		if preferred && !f.unproven[node] && f.has(node, ip) {
 			c.enter(node)
 		}
 	}

@@ -25,6 +25,11 @@ func barred(m election.Member) election.Member {
 	return m
 }
 
+func unproven(m election.Member) election.Member {
+	m.Unproven = true
+	return m
+}
+
 func TestChoose(t *testing.T) {
 	all := func(subnets ...string) []election.Member {
 		return []election.Member{on("node-a", subnets...), on("node-b", subnets...), on("node-c", subnets...)}
@@ -70,6 +75,26 @@ func TestChoose(t *testing.T) {
 			name: "a holder that has lost the subnet does not", ip: "2001:db8::1",
 			members: []election.Member{on("node-a", "2001:db8:1::/64"), on("node-b", "2001:db8::/64")}, holder: "node-a",
 			want: election.Choice{Node: "node-b", Reason: "hash"},
+		},
+		{
+			name: "an unproven node is not chosen", ip: "192.168.1.100",
+			members: []election.Member{on("node-a", "192.168.1.0/24"), unproven(on("node-c", "192.168.1.0/24"))},
+			want:    election.Choice{Node: "node-a", Reason: "hash"},
+		},
+		{
+			name: "an unproven node is not chosen, v6", ip: "2001:db8::1",
+			members: []election.Member{on("node-a", "2001:db8::/64"), unproven(on("node-b", "2001:db8::/64"))}, holder: "node-d",
+			want: election.Choice{Node: "node-a", Reason: "hash"},
+		},
+		{
+			name: "an unproven holder keeps it", ip: "192.168.1.100",
+			members: []election.Member{unproven(on("node-a", "192.168.1.0/24")), on("node-b", "192.168.1.0/24")}, holder: "node-a",
+			want: election.Choice{Node: "node-a", Reason: "holder"},
+		},
+		{
+			name: "an unproven node is not even the last resort", ip: "192.168.1.100",
+			members: []election.Member{unproven(on("node-a", "192.168.1.0/24"))},
+			want:    election.Choice{Reason: "noCandidates"},
 		},
 		{
 			name: "only nodes of the subnet count", ip: "192.168.1.100",
@@ -132,6 +157,7 @@ func TestViewAnswersAsItsDefinitionDoes(t *testing.T) {
 		m := election.Member{
 			Node:     rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}).Draw(t, "node"),
 			Eligible: rapid.IntRange(0, 3).Draw(t, "eligible") > 0,
+			Unproven: rapid.IntRange(0, 3).Draw(t, "unproven") == 0,
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "subnets") {
 			a := anIP.Draw(t, "subnet")
@@ -149,8 +175,10 @@ func TestViewAnswersAsItsDefinitionDoes(t *testing.T) {
 		for _, m := range members {
 			for _, s := range m.Subnets {
 				if m.Eligible && s.Contains(a) {
-					candidates = append(candidates, m.Node)
 					isCandidate[m.Node] = true
+					if !m.Unproven {
+						candidates = append(candidates, m.Node)
+					}
 				}
 			}
 		}

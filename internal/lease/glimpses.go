@@ -24,6 +24,8 @@ type glimpses struct {
 	// a renewal a moment after it was written.
 	lost  map[string]time.Time
 	stale map[string]string
+	// unproven are the nodes of which nothing but their Lease tells.
+	unproven []string
 }
 
 // glimpse is a version of a Lease, and when it was seen first and last.
@@ -85,17 +87,34 @@ func (t *table) list(all []coordinationv1.Lease, at time.Time) {
 			t.silent[node] = true
 		}
 	}
+	for _, node := range t.unproven {
+		if g, ok := t.last[node]; ok && at.Sub(g.first) > t.said[node].duration {
+			t.silent[node] = true
+		}
+	}
 }
 
 // nextList is when Leases that were listed are to be listed again, if that has
-// to wait for anything.
+// to wait for anything. All nodes list, so the pause grows with their number.
 func (t *table) nextList(spread float64) time.Time {
 	from, pause := t.listed, round
+	short := hurry + hurryEach*time.Duration(len(t.said))
 	if len(t.lost) > 0 {
-		pause = hurry + hurryEach*time.Duration(len(t.said))
+		pause = short
 		from = later(from, slices.MinFunc(slices.Collect(maps.Values(t.lost)), time.Time.Compare))
 	}
-	return from.Add(time.Duration(float64(pause) * spread))
+	next := from.Add(time.Duration(float64(pause) * spread))
+	for _, node := range t.unproven {
+		g, ok := t.last[node]
+		if !ok || t.silent[node] {
+			continue
+		}
+		// When it would be found silent.
+		if at := later(t.listed, g.first.Add(t.said[node].duration)).Add(time.Duration(float64(short) * spread)); at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // lose notes which nodes are lost now. Those of which that is news have the time
@@ -120,6 +139,11 @@ func (t *table) lose(lost map[string]time.Time, now time.Time) {
 // has the time to be heard of.
 func (t *table) beginWatch() {
 	t.watching, t.synced = true, false
+	for node := range t.said {
+		if renewed := t.live.Renewed(node); renewed.After(t.renewed[node]) {
+			t.renewed[node] = renewed
+		}
+	}
 	t.live = election.NewLiveness(t.silence)
 	clear(t.stale)
 }

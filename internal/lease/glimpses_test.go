@@ -67,6 +67,34 @@ func TestALeaseThatIsNotWatchedCountsUntilItIsFoundSilent(t *testing.T) {
 	says(t, table, 400, "gone")
 }
 
+func TestAnUnprovenLeaseCountsForAsLongAsItSays(t *testing.T) {
+	table := slowTable()
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(0))
+	table.unproven = []string{"node-b"}
+	if got := table.nextList(1); got != at(185.03) {
+		t.Errorf("the next list is after %s, want 5.03 s after the Lease ran out", got.Sub(at(0)))
+	}
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(180))
+	says(t, table, 180, "alive true, renewed never")
+	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(185))
+	says(t, table, 185, "alive false, renewed never")
+	if got := table.nextList(1); got != at(485) {
+		t.Errorf("after that the next list is at %s, want 5m later", got.Sub(at(0)))
+	}
+	table.list([]coordinationv1.Lease{slow("node-b", 200)}, at(201))
+	says(t, table, 201, "alive true, renewed after 3m5s")
+}
+
+func TestARenewalThatWasWatchedIsRememberedByTheNextWatch(t *testing.T) {
+	table := theTable()
+	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0))
+	renewed(table, at(1), false)
+	table.observe(leaseOf("node-b", at(3), "192.0.2.0/24"), at(3))
+	table.endWatch(at(4))
+	table.beginWatch()
+	says(t, table, 5, "alive true, renewed after 3s")
+}
+
 func TestAWatchGivesTheLostAsLongAsAFastLeaseLasts(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

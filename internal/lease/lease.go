@@ -20,6 +20,7 @@ package lease
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,9 @@ type Keeping struct {
 	// they live they keep their Lease fast from then on, and one that is not
 	// renewed soon is of nobody. Without a watch they are looked at more often.
 	Lost map[string]time.Time
+	// Unproven are nodes of which nothing but an old Lease tells. One that is not
+	// renewed for as long as it says is of nobody.
+	Unproven []string
 }
 
 // Leases are the Leases of all nodes, as this node sees them.
@@ -108,11 +112,12 @@ func (l *Leases) Keep(k Keeping) {
 	if k.Fast && !l.keeping.Fast && l.record != nil {
 		poke(l.renew)
 	}
-	if k.Watch != l.keeping.Watch || len(k.Lost) > 0 && len(l.keeping.Lost) == 0 {
+	if k.Watch != l.keeping.Watch || len(k.Lost) > 0 && len(l.keeping.Lost) == 0 || !slices.Equal(k.Unproven, l.keeping.Unproven) {
 		poke(l.look)
 	}
 	l.keeping = k
 	l.table.lose(k.Lost, time.Now())
+	l.table.unproven = k.Unproven
 }
 
 // Prove has our Lease renewed at once, as a proof of contact.

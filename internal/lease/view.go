@@ -64,7 +64,9 @@ func (t *table) view(now time.Time) View {
 		if t.watching && t.synced {
 			alive = live[node]
 		}
-		v.Leases = append(v.Leases, election.Leased{Record: s.Record, Alive: alive, Renewed: later(t.live.Renewed(node), t.renewed[node])})
+		v.Leases = append(v.Leases, election.Leased{
+			Record: s.Record, Alive: alive, Renewed: later(t.live.Renewed(node), t.renewed[node]), Slow: s.duration > t.duration,
+		})
 	}
 	slices.SortFunc(v.Leases, func(a, b election.Leased) int { return cmp.Compare(a.Node, b.Node) })
 	return v
