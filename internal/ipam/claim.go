@@ -106,6 +106,9 @@ type Answer struct {
 	// that no claim of the call was granted. The caller releases, with the key of the claim, those
 	// that none of its grants has: only the caller knows its grants.
 	Surplus []netip.Addr
+	// New says that the call itself made the grant. So nothing has it yet, and a caller that
+	// gives it back at once takes it from no Service. Only NetBox tells.
+	New bool
 }
 
 // Capacity is what a backend says of the addresses that it has for a group.

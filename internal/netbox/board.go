@@ -50,8 +50,10 @@ func unnamed(f addr.Family) func(ipam.Claim) bool {
 	return func(c ipam.Claim) bool { return c.Family == f && !namedClaim(c) }
 }
 
-// grant answers c with an address.
-func (b *board) grant(c ipam.Claim, g ipam.Grant) { b.answers[c.Key] = ipam.Answer{Grant: g} }
+// grant answers c with an address that was made for it just now.
+func (b *board) grant(c ipam.Claim, g ipam.Grant) {
+	b.answers[c.Key] = ipam.Answer{Grant: g, New: true}
+}
 
 // fail answers claims with an error. After an error that others would get, too, nothing
 // more is sent.

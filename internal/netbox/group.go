@@ -58,8 +58,8 @@ func (g Group) withDefaults() Group {
 	return g
 }
 
-// problem says what makes g unusable, or "".
-func (g Group) problem() string {
+// Problem says what makes g unusable, or "". What only NetBox knows, Prepare finds.
+func (g Group) Problem() string {
 	if g.Cluster == "" || strings.ContainsAny(g.Cluster, "/ \t\n") {
 		return fmt.Sprintf("the name of the cluster, %q, is empty or has a slash or a blank", g.Cluster)
 	}

@@ -30,6 +30,9 @@ type Facts struct {
 	Version string
 	// Parents are the prefixes and ranges, for people.
 	Parents []string
+	// Repeats says that NetBox may hold two addresses for one key: it does not keep the
+	// values of the field unique.
+	Repeats bool
 	// Warnings say what works, but not safely, and how to mend it.
 	Warnings []string
 }
@@ -42,7 +45,7 @@ func (p *Pool) Facts() Facts { return p.facts }
 // NetBox may have changed.
 func (c *Client) Prepare(ctx context.Context, g Group) (*Pool, error) {
 	g = g.withDefaults()
-	if problem := g.problem(); problem != "" {
+	if problem := g.Problem(); problem != "" {
 		return nil, misconfigured("the group %s cannot use NetBox: %s", g.Name, problem)
 	}
 	p := &Pool{client: c, group: g}
@@ -83,6 +86,7 @@ func (p *Pool) judgeVersion(v version) error {
 	case v.before(3, 6, 4):
 		return misconfigured("NetBox %s at %s is too old, for it loses the keys of claims: upgrade it to 4.1 or newer", v, p.client.base)
 	case v.before(4, 1, 0):
+		p.facts.Repeats = true
 		p.warn("NetBox %s has no custom fields with unique values: after a lost answer a claim may hold a second address until the sweep; upgrade it to 4.1 or newer", v)
 	}
 	if p.group.Mode == ModeReserved && !p.etags {
