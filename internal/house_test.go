@@ -53,6 +53,8 @@ var house = []room{
 	{drivers, "internal/netbox", "internal/addr internal/ipam", "process http"},
 	{drivers, "internal/backends", "internal/addr internal/ipam internal/config internal/ipamgrpc internal/netbox", "process"},
 
+	{drivers, "internal/ipamserver", "internal/addr internal/ipam internal/netbox api/ipam/v1 api/purelb/v2", "process grpc yaml"},
+
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver http"},
 	{drivers, "internal/events", "", "process types apiserver"},
 	{drivers, "internal/process", "", "process http"},
@@ -64,6 +66,8 @@ var house = []room{
 	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/config internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process", "process loop"},
+
+	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 
 	{programs, "docs/examples/ipam-server", "api/ipam/v1", "process grpc"},
 
@@ -98,7 +102,9 @@ var doors = []door{
 	{"gossip", "github.com/hashicorp/memberlist",
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"grpc", "google.golang.org/grpc google.golang.org/protobuf",
-		"only internal/ipamgrpc talks to IPAM servers, by api/ipam/v1; decisions get what these grant as values"},
+		"only internal/ipamgrpc talks to IPAM servers, by api/ipam/v1, and internal/ipamserver is one; decisions get what these grant as values"},
+	{"yaml", "sigs.k8s.io/yaml sigs.k8s.io/json",
+		"only internal/ipamserver has a configuration in a file; all others have custom resources and flags"},
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},
 	{"http", "net/http",
