@@ -34,7 +34,9 @@ func (a *Agent) depart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.partLimit())
 	defer cancel()
 	a.leaving = leaveText
-	a.handovers = announce.Handovers{Limit: a.Handover} // their time begins anew
+	// Their time begins anew. What nobody takes is better on a node whose next pod
+	// is about to come than nowhere: the other agents may be ending too.
+	a.handovers = announce.Handovers{Limit: a.Handover, OnlyTaken: departure == Returns}
 	var gone []netip.Addr
 	err := a.handOver(ctx, &gone)
 

@@ -100,6 +100,7 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 		{"it stays", Stays, false, taken, everything, false, 0},
 		{"it returns", Returns, false, taken, "203.0.113.7/32 kube-lb0", true, 0},
 		{"it returns, and nobody else can have them", Returns, true, taken, everything, true, 0},
+		{"it returns, and nobody answers", Returns, false, nil, everything, true, time.Second},
 		{"it leaves", Leaves, false, taken, "203.0.113.7/32 kube-lb0", true, 0},
 		{"it leaves, and nobody answers", Leaves, false, nil, "203.0.113.7/32 kube-lb0", true, time.Second},
 		{"it leaves, and nobody else can have them", Leaves, true, taken, "203.0.113.7/32 kube-lb0", true, 0},

@@ -70,9 +70,9 @@ func (a *Agent) part(now time.Time, plan announce.Plan, remove []announce.Addres
 		a.Log.Info("handingOver", "node", a.Node, "to", to, "addresses", ips)
 		done.errands = append(done.errands, a.write(to, announce.Take, ips)...)
 	}
-	going := addressesOf(parting.Remove)
+	going, staying := addressesOf(parting.Remove), addressesOf(parting.Stay)
 	for _, w := range remove {
-		if ip := w.Prefix.Addr(); !going[ip] {
+		if ip := w.Prefix.Addr(); !going[ip] && !staying[ip] {
 			done.parting[ip] = w
 		}
 	}
@@ -142,7 +142,7 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 			return func() {
 				a.Log.WarnContext(ctx, "letterNotSent", "node", a.Node, "to", to, "addresses", len(ips), "error", err)
 				if kind == announce.Take {
-					a.handovers.Over(to, ips)
+					a.handovers.Unasked(to, ips)
 				}
 			}
 		})
@@ -161,7 +161,7 @@ func (a *Agent) readLetter(l Letter) {
 	case announce.Take:
 		a.takeovers.Offered(l.At, l.From, m.Addresses)
 	case announce.Taken:
-		a.handovers.Over(l.From, m.Addresses)
+		a.handovers.Taken(l.From, m.Addresses)
 	}
 }
 

@@ -11,13 +11,18 @@ import (
 type Handovers struct {
 	// Limit is how long to wait for a node to take an address: HandoverLimit.
 	Limit time.Duration
-	each  map[netip.Addr]*handover
+	// OnlyTaken says that an address goes only when another node has taken it,
+	// and stays where it is if none does within Limit.
+	OnlyTaken bool
+	each      map[netip.Addr]*handover
 }
 
 type handover struct {
 	to    string
 	until time.Time
-	over  bool
+	// over says that there is nothing to wait for, and goes that the address is
+	// to go even if it goes only when it is taken.
+	over, goes bool
 }
 
 // HandoverLimit is how long a holder waits for the next one.
@@ -27,6 +32,8 @@ const HandoverLimit = time.Second
 type Parting struct {
 	// Remove may go now.
 	Remove []Address
+	// Stay are those that no other node has taken, and that stay here.
+	Stay []Address
 	// Ask are the addresses that nodes are to be asked to take, by node.
 	Ask map[string][]netip.Addr
 	// Next is when time alone lets more go, or zero.
@@ -63,26 +70,37 @@ func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Parting {
 			one.to = to
 			parting.Ask[to] = append(parting.Ask[to], ip)
 		}
-		one.over = one.over || heir.Dark
+		one.over, one.goes = one.over || heir.Dark, one.goes || heir.Dark || !h.OnlyTaken
 		parting.step(now, one, a)
 	}
 	h.each = left
 	return parting
 }
 
-// step lets a go, or notes when that will be.
+// step lets a go or has it stay, or notes when that will be.
 func (p *Parting) step(now time.Time, one *handover, a Address) {
-	switch {
-	case one.over || !now.Before(one.until):
+	switch waits := !one.over && now.Before(one.until); {
+	case !waits && one.goes:
 		p.Remove = append(p.Remove, a)
+	case !waits:
+		p.Stay = append(p.Stay, a)
 	case p.Next.IsZero() || one.until.Before(p.Next):
 		p.Next = one.until
 	}
 }
 
-// Over notes that there is nothing to wait for any more: to has taken addresses,
-// or cannot be asked.
-func (h *Handovers) Over(to string, addresses []netip.Addr) {
+// Taken notes that to has taken addresses.
+func (h *Handovers) Taken(to string, addresses []netip.Addr) {
+	for _, ip := range addresses {
+		if one := h.each[ip]; one != nil && one.to == to {
+			one.over, one.goes = true, true
+		}
+	}
+}
+
+// Unasked notes that to cannot be asked to take addresses, so there is nothing to
+// wait for.
+func (h *Handovers) Unasked(to string, addresses []netip.Addr) {
 	for _, ip := range addresses {
 		if one := h.each[ip]; one != nil && one.to == to {
 			one.over = true

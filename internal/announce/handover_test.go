@@ -39,8 +39,14 @@ func (w *parting) do(step string) {
 		w.dark = true
 	case "taken":
 		for _, ip := range words[3:] {
-			w.does.Over(words[2], []netip.Addr{netip.MustParseAddr(ip)})
+			w.does.Taken(words[2], []netip.Addr{netip.MustParseAddr(ip)})
 		}
+	case "unasked":
+		for _, ip := range words[3:] {
+			w.does.Unasked(words[2], []netip.Addr{netip.MustParseAddr(ip)})
+		}
+	case "onlyTaken":
+		w.does.OnlyTaken = true
 	case "pass":
 		w.pass(ms, now)
 	default:
@@ -65,6 +71,9 @@ func (w *parting) pass(ms int, now time.Time, stay ...string) {
 	var said []string
 	for _, a := range s.Remove {
 		said = append(said, "remove "+a.Prefix.Addr().String())
+	}
+	for _, a := range s.Stay {
+		said = append(said, "leave "+a.Prefix.Addr().String())
 	}
 	for _, node := range []string{"node-b", "node-c"} {
 		if ips := s.Ask[node]; len(ips) > 0 {
@@ -107,6 +116,18 @@ func TestHandovers(t *testing.T) {
 		{"also while it is being handed over",
 			[]string{"0 to node-b " + v4, "0 pass", "300 dark", "300 pass"},
 			"0: remove fd00::50; ask node-b for [10.0.0.5]; next at 1000\n300: remove 10.0.0.5; remove fd00::50\n"},
+		{"only what is taken goes: what nobody takes in time stays",
+			[]string{"0 onlyTaken", "0 to node-b " + v4 + " " + v6, "0 pass", "20 taken node-b " + v6, "20 pass", "1000 pass"},
+			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: remove fd00::50; next at 1000\n1000: remove fd00::50; leave 10.0.0.5\n"},
+		{"only what is taken goes: what cannot be asked for stays at once",
+			[]string{"0 onlyTaken", "0 to node-b " + v4 + " " + v6, "0 pass", "20 unasked node-b " + v6, "20 pass"},
+			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: leave fd00::50; next at 1000\n"},
+		{"only what is taken goes, and what nobody is answered at",
+			[]string{"0 onlyTaken", "0 to node-b " + v4 + " " + v6, "0 dark", "0 pass"},
+			"0: remove 10.0.0.5; remove fd00::50; ask node-b for [10.0.0.5 fd00::50]\n"},
+		{"what cannot be asked for goes at once",
+			[]string{"0 to node-b " + v4 + " " + v6, "0 pass", "20 unasked node-b " + v4 + " " + v6, "20 pass"},
+			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: remove 10.0.0.5; remove fd00::50\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &parting{t: t, to: map[string]string{}, does: Handovers{Limit: HandoverLimit}}
