@@ -40,7 +40,8 @@ const (
 var errRecord = errors.New("malformed record")
 
 // encode returns r in as many bytes as may be sent, in the same for equal sets.
-// What does not fit is left out, first of all the node's own addresses.
+// What does not fit is left out, first of all the node's own addresses: with a subnet
+// all of those are left out.
 func (r Record) encode() []byte {
 	buf := []byte{recordVersion, flagBeats, 0}
 	if r.Draining {
@@ -56,8 +57,12 @@ func (r Record) encode() []byte {
 
 	buf = append(buf, 0)
 	own := sorted(r.Own, func(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }, netip.Addr.Compare)
-	buf, all := appendEntries(buf, len(buf)-1, memberlist.MetaMaxSize, own, appendAddr)
-	if r.Truncated || !whole || !all {
+	// Whoever reads an address of the node's own takes the subnets for complete.
+	all := false
+	if whole {
+		buf, all = appendEntries(buf, len(buf)-1, memberlist.MetaMaxSize, own, appendAddr)
+	}
+	if r.Truncated || !all {
 		buf[flagsAt] |= flagTruncated
 	}
 	return buf

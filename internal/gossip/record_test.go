@@ -79,6 +79,24 @@ func TestWhatDoesNotFitIsCutAndSaysSo(t *testing.T) {
 	}
 }
 
+// The Lease of the node is asked for subnets only where gossip tells of none of the
+// node's own addresses.
+func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
+	r := Record{Own: addrs("192.0.2.1")}
+	for i := range 34 {
+		b := byte(i)
+		r.Subnets = append(r.Subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, b, 0}), 24),
+			netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, b}), 64))
+	}
+	got, err := decode(r.encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Subnets) != 67 || len(got.Own) != 0 || !got.Truncated {
+		t.Errorf("%d of %d subnets, own %v, truncated %t", len(got.Subnets), len(r.Subnets), got.Own, got.Truncated)
+	}
+}
+
 func TestARecordThatIsNoneIsRefused(t *testing.T) {
 	whole := Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}.encode()
 	for n := range len(whole) {
