@@ -142,6 +142,27 @@ func (f *fellow) sees(nodes string) {
 	}
 }
 
+func TestForeignKeysAreToldOnceUntilTheyAreGone(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		packets []uint64 // after each minute
+		want    string
+	}{
+		{"none", []uint64{0, 0, 0}, "[false false false]"},
+		{"what is meant for the process before", []uint64{40, 40, 40}, "[false false false]"},
+		{"they go on", []uint64{40, 80, 120, 160}, "[false true false false]"},
+		{"they begin later", []uint64{40, 40, 50, 60, 70}, "[false false false true false]"},
+		{"they come back", []uint64{1, 2, 2, 3, 4}, "[false true false false true]"},
+	} {
+		var k foreignKeys
+		var got []bool
+		for _, n := range tt.packets {
+			got = append(got, k.news(n))
+		}
+		want(t, tt.name, fmt.Sprint(got), tt.want)
+	}
+}
+
 func TestAgentsFindEachOtherByLeasesAndNeedNoWatchForIt(t *testing.T) {
 	c := newCrowd(t)
 	c.limit = time.Minute // on a slow machine, gossip is slow to find the others

@@ -116,7 +116,7 @@ func (f *fellows) end() {
 func (f *fellows) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) {
 	tick := time.NewTicker(strangers)
 	defer tick.Stop()
-	var before uint64
+	var foreign foreignKeys
 	for {
 		select {
 		case <-ctx.Done():
@@ -128,11 +128,26 @@ func (f *fellows) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) {
 				f.log.WarnContext(ctx, "gossipKeysNotUsed", "error", err)
 			}
 		case <-tick.C:
-			bad := g.Health().BadKey
-			if bad > 0 && before == 0 {
+			if bad := g.Health().BadKey; foreign.news(bad) {
 				f.log.WarnContext(ctx, "gossipWithForeignKey", "node", f.node, "packets", bad)
 			}
-			before = bad
 		}
 	}
+}
+
+// foreignKeys judges how many packets came in that no key of ours opens. After a
+// restart some do that are signed for the process before, for some seconds. With a
+// foreign key they come all the time.
+type foreignKeys struct {
+	before           uint64
+	growing, foreign bool
+}
+
+// news notes how many there have been until now, and says whether foreign keys are
+// seen that were not seen the last time.
+func (k *foreignKeys) news(packets uint64) bool {
+	grows, was := packets > k.before, k.foreign
+	k.foreign = grows && k.growing
+	k.before, k.growing = packets, grows
+	return k.foreign && !was
 }
