@@ -150,7 +150,7 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"services: get list watch",
 		}},
 		{"Role purelb:lbnodeagent", []string{
-			"daemonsets.apps [lbnodeagent]: get",
+			"daemonsets.apps [lbnodeagent]: get list watch",
 			"lbnodeagents.purelb.io: get list watch",
 			"leases.coordination.k8s.io: get list watch create update delete",
 			"pods: get",

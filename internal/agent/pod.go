@@ -12,7 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 )
 
 // askLimit is how long the API server is asked what the end of the process
@@ -29,21 +33,54 @@ type Pod struct {
 	Namespace, Name, UID, Node string
 	Log                        *slog.Logger
 
-	// allowed says that it could read that once.
-	allowed atomic.Bool
+	// set is the DaemonSet of the pod, nil until it was read. Deleted says that
+	// its deletion was seen.
+	set     atomic.Pointer[metav1.OwnerReference]
+	deleted atomic.Bool
 }
 
-// Run finds out whether the agent has the right to read about itself, once.
+// Run finds out what the DaemonSet of the pod is, and watches whether it is deleted.
 func (p *Pod) Run(ctx context.Context) error {
-	for p.Name != "" && ctx.Err() == nil && !p.allowed.Load() {
-		if _, _, err := p.ask(ctx); err == nil {
-			p.allowed.Store(true)
-		} else {
+	for p.Name != "" && ctx.Err() == nil && p.set.Load() == nil {
+		if _, _, err := p.ask(ctx); err != nil || p.set.Load() == nil {
 			p.Log.DebugContext(ctx, "podNotRead", "node", p.Node, "error", err)
 			pause(ctx, askAgain)
 		}
 	}
+	if ref := p.set.Load(); ref != nil {
+		return p.watch(ctx, *ref)
+	}
 	<-ctx.Done()
+	return nil
+}
+
+// watch notes whether the DaemonSet of ref is deleted, until ctx is done.
+func (p *Pod) watch(ctx context.Context, ref metav1.OwnerReference) error {
+	name := fields.OneTermEqualSelector("metadata.name", ref.Name).String()
+	sets := p.Client.AppsV1().DaemonSets(p.Namespace)
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = name
+			return sets.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = name
+			return sets.Watch(ctx, o)
+		},
+	}, &appsv1.DaemonSet{}, 0, cache.Indexers{})
+	note := func(o any) {
+		if set, ok := o.(*appsv1.DaemonSet); ok {
+			p.deleted.Store(set.UID != ref.UID || !set.DeletionTimestamp.IsZero())
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    note,
+		UpdateFunc: func(_, o any) { note(o) },
+		DeleteFunc: func(any) { p.deleted.Store(true) },
+	}); err != nil {
+		return fmt.Errorf("watch the DaemonSet: %w", err)
+	}
+	informer.RunWithContext(ctx)
 	return nil
 }
 
@@ -51,8 +88,9 @@ func (p *Pod) Run(ctx context.Context) error {
 var errNoPod = errors.New("the name of the pod is not known")
 
 // Departure returns what it means that the process ends. While the API server is
-// away, everything stays as it is. But who had rights and has none any more is
-// being uninstalled: those go at the same time as the DaemonSet.
+// away or refuses to answer, everything stays as it is. But an agent that is refused
+// and whose DaemonSet was deleted is being uninstalled. A refusal alone is no sign of
+// that: an API server that has just started refuses what it allows a moment later.
 func (p *Pod) Departure(ctx context.Context) (Departure, string) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -62,8 +100,8 @@ func (p *Pod) Departure(ctx context.Context) (Departure, string) {
 // departure is Departure without a time limit of its own.
 func (p *Pod) departure(ctx context.Context) (Departure, string) {
 	departure, why, err := p.ask(ctx)
-	if p.allowed.Load() && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
-		return Gone, "the rights of the agent are gone"
+	if p.deleted.Load() && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
+		return Gone, "the DaemonSet and the rights of the agent are gone"
 	}
 	if err != nil {
 		p.Log.WarnContext(ctx, "departureNotKnown", "node", p.Node, "error", err)
@@ -103,6 +141,7 @@ func (p *Pod) owner(ctx context.Context, pod *corev1.Pod) (*appsv1.DaemonSet, er
 	if ref == nil || ref.Kind != "DaemonSet" {
 		return nil, fmt.Errorf("pod %s belongs to no DaemonSet", pod.Name)
 	}
+	p.set.Store(ref)
 	set, err := p.Client.AppsV1().DaemonSets(p.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && set.UID != ref.UID:

@@ -79,8 +79,11 @@ func TestTheEndOfAnAgentIsReadFromTheAPIServer(t *testing.T) {
 	}
 	expect("there never was a right to read", changed(func(p *Pod) { p.Client = powerless }), Stays)
 	run(t, p.Run)
-	eventually(t, "the pod has been read", p.allowed.Load)
-	expect("there is no right any more", changed(func(o *Pod) { o.Client = powerless; o.allowed.Store(p.allowed.Load()) }), Gone)
+	eventually(t, "the pod has been read", func() bool { return p.set.Load() != nil })
+	refused := func() *Pod {
+		return changed(func(o *Pod) { o.Client = powerless; o.set.Store(p.set.Load()); o.deleted.Store(p.deleted.Load()) })
+	}
+	expect("there is no right any more, but a DaemonSet", refused(), Stays)
 	expect("the API server is away", changed(func(p *Pod) { p.Client = away }), Stays)
 
 	if err := c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
@@ -102,6 +105,8 @@ func TestTheEndOfAnAgentIsReadFromTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("the DaemonSet is deleted", p, Gone)
+	eventually(t, "the deletion has been seen", p.deleted.Load)
+	expect("the DaemonSet is deleted, and there is no right any more", refused(), Gone)
 	now := int64(0)
 	if err := c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		t.Fatal(err)
