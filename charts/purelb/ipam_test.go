@@ -2,6 +2,7 @@ package chart
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,13 +107,23 @@ func TestTheValuesInTheManualWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, values, _ := strings.Cut(string(text), "\n```\nallocator:\n")
-	values, _, found := strings.Cut(values, "```")
-	if !found {
-		t.Fatal("docs/ipam.md has no values of the chart")
+	const socket = ", ipam-socket /var/run/purelb, ipam-no-token /var/run/secrets/kubernetes.io/serviceaccount read-only"
+	want := []string{ // for each example in turn
+		"ipam: state /state" + socket,
+		"ipam: ipam-config /etc/purelb-ipam-netbox read-only, netbox /etc/netbox read-only" + socket,
 	}
-	pod := podOf(t, mustRender(t, "allocator:\n"+values)["Deployment allocator"])
-	if len(pod.Containers) != 2 || len(pod.Volumes) != 3 {
-		t.Errorf("they make %d containers and %d volumes", len(pod.Containers), len(pod.Volumes))
+	var got []string
+	for _, part := range strings.Split(string(text), "\n```\nallocator:\n")[1:] {
+		values, _, _ := strings.Cut(part, "```")
+		pod := podOf(t, mustRender(t, "allocator:\n"+values)["Deployment allocator"])
+		got = append(got, mounts(pod)[1:]...)
+		for _, m := range pod.Containers[1].VolumeMounts {
+			if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+				t.Errorf("%s mounts %s, which is no volume", pod.Containers[1].Name, m.Name)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
 	}
 }
