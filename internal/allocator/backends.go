@@ -17,8 +17,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// backendWorkers carry claims to backends while this process leads. It begins when the
-// allocations are open: before that nobody knows what Services have.
+// backendWorkers carry claims to backends while this process leads. They begin when the
+// allocations are open. Before that the allocations do not know which addresses Services have.
 type backendWorkers struct {
 	allocations *allocations
 	secrets     typedcorev1.SecretsGetter

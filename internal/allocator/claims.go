@@ -111,7 +111,8 @@ func (l *allocations) Releasing(group string, most int) []ipam.Grant {
 	return l.cluster.Claims.Returns(group, most)
 }
 
-// Released implements backends.Ledger. What has come free there may be granted to others.
+// Released implements backends.Ledger. The backend can now grant the released addresses to
+// Services that it refused before.
 func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +129,7 @@ func (l *allocations) Departed(group string, most int) []string {
 	return l.cluster.Claims.Departed(group, most)
 }
 
-// Dismissed implements backends.Ledger. What failed is to be done again.
+// Dismissed implements backends.Ledger. Holders whose dismissal failed are dismissed again.
 func (l *allocations) Dismissed(group string, keys []string, errs []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

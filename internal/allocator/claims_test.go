@@ -74,3 +74,22 @@ func TestAServiceIsLookedAtOnceTheGroupOfItsAddressIsKnown(t *testing.T) {
 		t.Errorf("after the sweep: %s from %q, %v", d.Result.Reason, d.Result.From, err)
 	}
 }
+
+func TestAServiceKeepsItsAddressWhenTheBackendHasNoReplacement(t *testing.T) {
+	s := newShop(t, backedBox)
+	r := s.wants("web", func(r *service.Request) {
+		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // Nothing says which group it is from.
+		r.Vouched, r.Group, r.Reevaluate = r.Held, "box", true
+	})
+	if _, err := s.decide(r); err != nil {
+		t.Fatal(err)
+	}
+	claims := s.Wanted("box", 9)
+	if len(claims) != 1 || claims[0].Address.IsValid() {
+		t.Fatalf("claims %v, want any address", claims)
+	}
+	s.Answered("box", claims, []ipam.Answer{{Err: &ipam.Error{Kind: ipam.KindExhausted, Message: "nothing is free"}}})
+	if d, err := s.decide(r); err != nil || !slices.Equal(d.Result.Addresses, r.Held) || d.Result.Reevaluated {
+		t.Errorf("chose %s, re-evaluated %v, %v", d.Result.Addresses, d.Result.Reevaluated, err)
+	}
+}

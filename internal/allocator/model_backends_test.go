@@ -12,15 +12,16 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// The backend of the model, which grants the addresses of the group box, and the worker
-// that carries claims there and answers back. The backend has a truth of its own. What the
-// allocations believe of it comes from answers alone, and these are late, lost and wrong.
+// This file has the backend of the model, which grants the addresses of the group box. It
+// also has the worker, which carries claims to the backend and answers back. Only the backend
+// knows what it holds. The allocations learn that from answers, which come late, get lost, or
+// are wrong.
 
 // clusterName is the first part of the keys of claims.
 const clusterName = "test"
 
-// boxPool are the addresses that the backend hands out. One is that of a node at times, and
-// one is in a pool of default at times.
+// boxPool are the addresses that the backend hands out. In some runs one of them is that of a
+// node, and one is in a pool of the group default.
 var boxPool = parseAll("100.64.0.1", "100.64.0.2", "192.0.2.2", "100.64.0.3", "2001:db8:64::1", "2001:db8:64::2")
 
 // wrongPool are addresses that a backend hands out by mistake.
@@ -37,7 +38,7 @@ func parseAll(texts ...string) []netip.Addr {
 // box is the backend and the worker.
 type box struct {
 	m *model
-	// honest says that from now on all is answered, and rightly.
+	// honest says that the backend answers every request from now on, and answers correctly.
 	honest bool
 	// grants are what the backend holds for our cluster, and others the addresses that
 	// it holds for others.
@@ -47,11 +48,11 @@ type box struct {
 	// register.
 	forgotten, refused map[netip.Addr]bool
 	ids                int
-	// calls are in flight. late are requests whose client has given up: they may still be
-	// carried out.
+	// calls are in flight. late are requests whose client has given up: the backend may still
+	// carry them out.
 	calls []*boxCall
 	late  []func()
-	// surplus are what the backend holds too much, as the worker knows.
+	// surplus are the addresses that the worker knows to be held by the backend needlessly.
 	surplus []ipam.Grant
 	// sweep is the one that has begun, or nil.
 	sweep *boxSweep
@@ -89,7 +90,7 @@ func newBox(m *model) *box {
 	return &box{m: m, others: map[netip.Addr]bool{}, forgotten: map[netip.Addr]bool{}, refused: map[netip.Addr]bool{}}
 }
 
-// restart is the end of the worker: requests in flight may still be carried out.
+// restart ends the worker. The backend may still carry out the requests in flight.
 func (b *box) restart() {
 	for _, c := range b.calls {
 		for i := range c.keys() {
@@ -393,8 +394,8 @@ func boxHold(g ipam.Grant) string { return fmt.Sprint(g.Key, " ", g.Address) }
 // boxSweep is a sweep that has read what the cluster has and what the backend holds.
 type boxSweep struct {
 	before map[string]ipam.Grant
-	// listed are what the backend holds. Those that are young may have been made by a
-	// request in flight.
+	// listed are the grants that the backend holds. A request in flight may have made those
+	// that are young.
 	listed map[string]ipam.Grant
 	young  map[string]bool
 }
@@ -469,7 +470,7 @@ func (b *box) rest() {
 	b.m.t.Fatal("the worker of the backend does not come to rest")
 }
 
-// calm has everything answered, and the sweep run twice.
+// calm lets the backend answer everything, and runs the sweep twice.
 func (m *model) calm() {
 	m.box.honest = true
 	m.allocations.noteFault("box", nil)

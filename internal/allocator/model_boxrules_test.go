@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// What must be true of addresses from the backend of the model.
+// This file has what must be true of addresses from the backend of the model.
 
 // fromBox reports whether ip is an address that only the backend can have given: it is never
 // in a pool.
@@ -74,9 +74,9 @@ func (m *model) checkRelease(g ipam.Grant) {
 	}
 }
 
-// checkBox is what must be true when the backend has answered everything, and was compared
-// with the cluster. What Services with a sharing key have may not be registered: Services that
-// agreed on a key after they had got their addresses have one key for several addresses.
+// checkBox is what must be true when the backend has answered everything and the sweep has
+// run. The backend may not know the address of a Service with a sharing key: Services that
+// agreed on a key after they had got their addresses have one claim for several addresses.
 func (m *model) checkBox() {
 	for _, g := range m.box.grants {
 		if !m.isOwned(g) {
@@ -89,12 +89,21 @@ func (m *model) checkBox() {
 			continue
 		}
 		for _, ip := range r.Held {
-			if m.fromBox(ip) && slices.Contains(m.boxed[who], ip) && strings.Contains(r.From, "box") && m.box.holderOf(ip) == nil && !m.box.refused[ip] && r.SharingKey == "" {
+			if m.fromBox(ip) && slices.Contains(m.boxed[who], ip) && strings.Contains(r.From, "box") && m.box.holderOf(ip) == nil && !m.box.refused[ip] &&
+				r.SharingKey == "" && !m.awaitsAnother(r, addr.FamilyOf(ip)) {
 				m.t.Fatalf("%s has %s, and the backend does not know", who, ip)
 			}
 		}
 		m.checkGivesAll(r)
 	}
+}
+
+// awaitsAnother reports whether the Service of r is to have its address of family f replaced,
+// and the backend has no other for it. The claim of the Service is for the replacement, so
+// the address that the Service has is not registered.
+func (m *model) awaitsAnother(r service.Request, f addr.Family) bool {
+	granted := m.box.find(func(g *boxGrant) bool { return g.key == boxKey(r, f) })
+	return r.Reevaluate && granted == nil && len(m.box.free(f)) == 0
 }
 
 // isOwned reports whether a Service has what the backend holds, or waits for it.

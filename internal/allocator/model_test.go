@@ -23,9 +23,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// model is an API server with Services, a cache of it that lags behind, and a
-// allocations at work between them. Writes fail in all the ways that there are, and
-// another controller writes the same statuses.
+// model is an API server with Services, a cache of it that lags behind, and allocations
+// that work between the two. Writes fail in every possible way, and another controller
+// writes the same statuses.
 type model struct {
 	t           *rapid.T
 	allocations *allocations
@@ -34,19 +34,19 @@ type model struct {
 	byDefault bool
 	// live is what the API server has, cached what the cache has of it.
 	live, cached map[ipam.Owner]*corev1.Service
-	// late are writes whose answer was lost and that may still be done; doubts are
+	// late are writes whose answer was lost and that the API server may still do. doubts are
 	// the versions that such writes are for.
 	late   []write
 	doubts map[ipam.Owner]string
 	// busy are decisions that are being written.
 	busy map[ipam.Owner]write
-	// queue are those to be looked at.
+	// queue are the Services that the loop is to look at.
 	queue map[ipam.Owner]bool
-	// groups are what there is to give, and namespaces the labels of those that have
+	// groups are the ServiceGroups, and namespaces the labels of the namespaces that have
 	// Services.
 	groups     []ipam.Group
 	namespaces map[string]map[string]string
-	// keyed are those that have ever had a sharing key.
+	// keyed are the Services that have ever had a sharing key.
 	keyed map[ipam.Owner]bool
 	// given is what PureLB wrote last into the status of a Service, and foreign what
 	// another controller wrote there since.
@@ -79,7 +79,7 @@ func newModel(t *rapid.T) *model {
 	return m
 }
 
-// restart is another allocator, with a cache as it is.
+// restart starts another allocator. The cache stays as it is.
 func (m *model) restart() {
 	m.late, m.doubts, m.busy = nil, map[ipam.Owner]string{}, map[ipam.Owner]write{}
 	m.queue = map[ipam.Owner]bool{}
@@ -306,7 +306,8 @@ func (m *model) begin(who ipam.Owner) {
 	if now := m.live[who]; standing == ours && now != nil && now.ResourceVersion == svc.ResourceVersion {
 		m.checkStays(r, d.Result.Addresses)
 	}
-	// What the cache has may be a Service of before, whose address is given back to it.
+	// The cache may still have an earlier Service of the same name. That one gets its own
+	// address again, which the rules may deny to the present Service.
 	if now := m.live[who]; m.doubts[who] == "" && now != nil && now.UID == svc.UID {
 		m.lawful(r, without(without(d.Result.Addresses, r.Held), m.given[who]))
 	}
@@ -591,7 +592,7 @@ func (m *model) checkReleased(who ipam.Owner, svc *corev1.Service) {
 	}
 }
 
-// checkUsage fails if an address that nobody has counts as one in use.
+// checkUsage fails if an address that no Service has counts as one in use.
 func (m *model) checkUsage(used map[netip.Addr]bool) {
 	for _, u := range m.allocations.usages(nil) {
 		if u.group.Backend != "" {
