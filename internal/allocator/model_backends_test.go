@@ -40,6 +40,9 @@ type box struct {
 	m *model
 	// honest says that the backend answers every request from now on, and answers correctly.
 	honest bool
+	// byHolder says that the backend is an IPAM server: it can give back all that a holder
+	// has, and the sweep cannot ask what it holds.
+	byHolder bool
 	// grants are what the backend holds for our cluster, and others the addresses that
 	// it holds for others.
 	grants []*boxGrant
@@ -52,6 +55,8 @@ type box struct {
 	// carry them out.
 	calls []*boxCall
 	late  []func()
+	// starts counts how often the worker was started.
+	starts int
 	// surplus are the addresses that the worker knows to be held by the backend needlessly.
 	surplus []ipam.Grant
 	// sweep is the one that has begun, or nil.
@@ -87,7 +92,7 @@ func (c *boxCall) keys() []string {
 }
 
 func newBox(m *model) *box {
-	return &box{m: m, others: map[netip.Addr]bool{}, forgotten: map[netip.Addr]bool{}, refused: map[netip.Addr]bool{}}
+	return &box{m: m, byHolder: m.backed && rapid.IntRange(0, 3).Draw(m.t, "by holder") == 3, others: map[netip.Addr]bool{}, forgotten: map[netip.Addr]bool{}, refused: map[netip.Addr]bool{}}
 }
 
 // restart ends the worker. The backend may still carry out the requests in flight.
@@ -98,6 +103,7 @@ func (b *box) restart() {
 		}
 	}
 	b.calls, b.surplus, b.sweep = nil, nil, nil
+	b.starts++
 }
 
 // abandon gives up a request, which may be carried out later.
@@ -116,7 +122,11 @@ func (b *box) abandon(c *boxCall, i int) {
 			ids = append(ids, g.id)
 		}
 	}
+	starts := b.starts
 	b.late = append(b.late, func() {
+		// A worker that was started since does not know of the release. The backend may have
+		// granted it the same address. The sweep registers that address again.
+		b.forgotten[c.grants[i].Address] = b.forgotten[c.grants[i].Address] || b.starts != starts
 		b.drop(func(g *boxGrant) bool { return slices.Contains(ids, g.id) })
 	})
 }
@@ -374,18 +384,32 @@ func (b *box) releaseSurplus() (some bool) {
 	return some
 }
 
-// dismiss forgets the holders that have left. What the backend holds for them is found by
-// the sweep.
+// dismiss forgets the holders that have left. A backend that knows holders gives back all that
+// they have. With another, the sweep finds it.
 func (b *box) dismiss() bool {
 	keys := b.m.allocations.Departed("box", mostOfCall)
 	errs := make([]error, len(keys))
 	for i := range errs {
-		if b.draw("dismiss", "well", "away") == "away" {
+		way := b.draw("dismiss", "well", "lost", "away")
+		if way != "well" {
 			errs[i] = boxFault(ipam.KindUnavailable)
+		}
+		if way != "away" && b.byHolder {
+			b.releaseAll(ipam.HolderOf(keys[i]))
 		}
 	}
 	b.m.allocations.Dismissed("box", keys, errs)
 	return len(keys) > 0
+}
+
+// releaseAll gives back all that a holder has.
+func (b *box) releaseAll(holder string) {
+	for _, g := range b.grants {
+		if ipam.HolderOf(g.key) == holder {
+			b.m.checkRelease(ipam.Grant{Key: g.key, Address: g.ip})
+		}
+	}
+	b.drop(func(g *boxGrant) bool { return ipam.HolderOf(g.key) == holder })
 }
 
 // boxHold is what the sweep compares of a grant.
@@ -476,6 +500,9 @@ func (m *model) calm() {
 	m.allocations.noteFault("box", nil)
 	m.box.rest()
 	for range 2 {
+		if m.box.byHolder {
+			break
+		}
 		m.box.beginSweep()
 		m.box.endSweep()
 		m.box.rest()
@@ -502,9 +529,11 @@ func (m *model) boxSteps() map[string]func(*rapid.T) {
 			m.allocations.noteFault("box", boxFault(kind))
 		},
 		"sweep": func(*rapid.T) {
-			if b.sweep == nil {
+			switch {
+			case b.byHolder: // Such a backend is not swept.
+			case b.sweep == nil:
 				b.beginSweep()
-			} else {
+			default:
 				b.endSweep()
 			}
 		},
