@@ -99,8 +99,8 @@ type Options struct {
 	State map[string]func() any
 }
 
-// Agent is the node agent. All of its state belongs to Run, but pulse, shown and
-// a part of holdings.
+// Agent is the node agent. All of its state belongs to Run, but pulse, shown,
+// standing and a part of holdings.
 type Agent struct {
 	Options
 	config    parsed
@@ -118,6 +118,10 @@ type Agent struct {
 	// silent are the segments on which no machine answered when the agent asked last,
 	// although nodes should have.
 	silent map[side]bool
+	// silentLinks are the links on which standing questions are not answered, and
+	// standing are these questions, for watchLinks.
+	silentLinks map[string]bool
+	standing    atomic.Pointer[[]standing]
 	// failing is what could not be added last time.
 	failing map[netip.Addr]error
 	// claiming says that gratuitous ARP is not switched off.
@@ -144,8 +148,10 @@ func New(opt Options) *Agent {
 		claims:    claims{},
 		reclaims:  reclaims{},
 		silent:    map[side]bool{},
-		reporter:  reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
-		beside:    beside{notes: make(chan note)},
+
+		silentLinks: map[string]bool{},
+		reporter:    reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
+		beside:      beside{notes: make(chan note)},
 	}
 }
 

@@ -18,6 +18,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.beside.wait.Go(func() { a.watchLinks(ctx) })
 	a.keep(ctx, kernel, heard)
 	a.beside.wait.Wait()
 	a.depart(context.WithoutCancel(ctx))

@@ -52,6 +52,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	if err != nil {
 		return nil, err
 	}
+	a.markSilent(&node)
 	objects, complete, err := a.Cluster.Read(ctx)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,8 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
 	a.noteContests(now, plan, &done)
 	a.recheck(now, seen, &done)
 	a.askUnheard(now, seen, &done)
+	questions := a.standingOn(seen)
+	a.standing.Store(&questions)
 	a.sendClaims(ctx, now, seen, plan, done)
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(seen, plan.Decisions, done))

@@ -16,6 +16,7 @@ const (
 	eventConfigError     = "ConfigError"
 	eventConfigIgnored   = "ConfigIgnored"
 	eventInvalidSelector = "InvalidNodeSelector"
+	eventLinkSilent      = "InterfaceSilent"
 )
 
 // problemTold is a problem of the configuration as it was told.
@@ -55,6 +56,12 @@ func (r *reporter) problemsOf(seen *observation) []problemTold {
 		add(*seen.chosen, eventConfigError, "Node %s is announcing nothing new, and keeps what it has: %s", r.node, p)
 	case p != "":
 		add(*seen.chosen, eventConfigError, "Node %s is announcing nothing on its interfaces: %s", r.node, p)
+	}
+	for _, l := range seen.Node.Links {
+		if l.Silent && seen.chosen != nil {
+			add(*seen.chosen, eventLinkSilent, "Node %s hears no machine on interface %s, though other nodes should answer there: "+
+				"they take its addresses; look at the switch port and its VLANs", r.node, l.Name)
+		}
 	}
 	for _, a := range seen.overruled {
 		add(a, eventConfigIgnored, "LBNodeAgent %s takes precedence on node %s", seen.record.Agent, r.node)

@@ -153,6 +153,30 @@ func TestOnARealSegmentANodeThatHearsNobodyTakesNothing(t *testing.T) {
 	s.expect("when it hears the holder", have)
 }
 
+func TestOnARealSegmentAddressesLeaveANodeThatHearsNobody(t *testing.T) {
+	s, have, lacks, _ := pair(t, nil)
+	defer s.start("c", nil)()
+	s.exclude("c", true)
+	eventually(t, "the third node is there, and comes last", func() bool {
+		s.exchange.mu.Lock()
+		defer s.exchange.mu.Unlock()
+		return s.exchange.members["c"].Draining
+	})
+	c := newPinger(t, "192.0.2.9")
+	c.again(t)
+	ip(t, "link add nowhere type bridge\nlink set port-"+have+" master nowhere")
+	s.expect("when the holder's port leads nowhere", lacks)
+	c.again(t)
+	_, _ = c.end(t)
+	ip(t, "link set port-"+have+" master br0")
+	eventually(t, "the node hears the others again, and says so", func() bool {
+		s.exchange.mu.Lock()
+		defer s.exchange.mu.Unlock()
+		return len(s.exchange.members[have].Subnets) > 0
+	})
+	s.expect("when it leads there again", lacks)
+}
+
 func TestOnARealSegmentAForeignMachineIsTold(t *testing.T) {
 	s, have, _, _ := pair(t, nil)
 	foreign := s.hosts["c"]

@@ -56,13 +56,16 @@ type Link struct {
 	Neighbors bool
 	// Up is the administrative state; Carrier says whether the link works.
 	Up, Carrier bool
+	// Silent says that no machine is heard there, although nodes should be. The
+	// kernel knows nothing of that: the agent fills it in.
+	Silent bool
 	// Default4 and Default6 say that the best default route of the family
 	// leaves by this link (a multipath route by several).
 	Default4, Default6 bool
 }
 
 // Works says whether anybody can be reached by the link.
-func (l Link) Works() bool { return l.Up && l.Carrier }
+func (l Link) Works() bool { return l.Up && l.Carrier && !l.Silent }
 
 // Node is what the kernel of this node says: all of it, or it is no Node.
 type Node struct {

@@ -137,6 +137,8 @@ func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
 		return ""
 	case len(links) > 0:
 		return fmt.Sprintf("interface %s has no address with a network", names(links))
+	case slices.ContainsFunc(node.Links, func(l Link) bool { return l.Silent }):
+		return fmt.Sprintf("no machine answers on %s, though other nodes should", silent(node.Links))
 	case agent.Local == nil:
 		return fmt.Sprintf("no interface%s has a default route; the node has %s", listed(agent), existing(agent, node.Links))
 	default:
@@ -156,6 +158,10 @@ func listed(agent config.Agent) string {
 func existing(agent config.Agent, links []Link) string {
 	could := slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !carries(agent, l) })
 	return cmp.Or(names(could), "no interface for it")
+}
+
+func silent(links []Link) string {
+	return names(slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !l.Silent }))
 }
 
 func names(links []Link) string {

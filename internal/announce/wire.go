@@ -18,6 +18,8 @@ type Probing struct {
 	Count          int
 	Interval, Wait time.Duration
 	Sources        []netip.Prefix
+	// Requests says to ask in ordinary requests alone, where there is a source.
+	Requests bool
 }
 
 // SourceFor returns the address to ask for ip from, if there is one.

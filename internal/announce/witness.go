@@ -16,6 +16,9 @@ type Witnesses struct {
 	Nodes []netip.Addr
 	// Routers are the gateways of the node in networks of the link.
 	Routers []netip.Addr
+	// Others are addresses of nodes that gossip hears and that can not announce there,
+	// as they may hear no machine either. Nothing follows from their silence.
+	Others []netip.Addr
 }
 
 // witnessNodes is how many nodes are asked in each network of a link. One that is
@@ -30,7 +33,10 @@ func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
 		return w
 	}
 	for _, source := range SourcesOn(link, s.Node, adopt) {
-		heard := s.others(func(m election.Member) bool { return m.Reachable && slices.Contains(m.Subnets, source.Masked()) })
+		there := func(m election.Member) bool { return slices.Contains(m.Subnets, source.Masked()) }
+		heard := s.others(func(m election.Member) bool { return m.Reachable && there(m) })
+		absent := s.others(func(m election.Member) bool { return m.Reachable && !there(m) })
+		w.Others = append(w.Others, s.nodesIn(source, absent, witnessNodes)...)
 		for _, g := range s.Node.Gateways {
 			if source.Contains(g) && !slices.Contains(w.Routers, g) {
 				w.Routers = append(w.Routers, g)
@@ -104,10 +110,14 @@ func (w Witnesses) Like(ips []netip.Addr) Witnesses {
 	other := func(a netip.Addr) bool {
 		return !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return ip.Is4() == a.Is4() })
 	}
-	return Witnesses{slices.DeleteFunc(slices.Clone(w.Nodes), other), slices.DeleteFunc(slices.Clone(w.Routers), other)}
+	return Witnesses{
+		Nodes:   slices.DeleteFunc(slices.Clone(w.Nodes), other),
+		Routers: slices.DeleteFunc(slices.Clone(w.Routers), other),
+		Others:  slices.DeleteFunc(slices.Clone(w.Others), other),
+	}
 }
 
-// All are the addresses to ask for.
+// All are the addresses to ask for, but those of Others.
 func (w Witnesses) All() []netip.Addr { return slices.Concat(w.Nodes, w.Routers) }
 
 // Missing says that answers, of a probe that asked for the witnesses of one family too,
@@ -117,4 +127,33 @@ func (w Witnesses) All() []netip.Addr { return slices.Concat(w.Nodes, w.Routers)
 // needed. The silence of a router alone says that the router is down.
 func (w Witnesses) Missing(answers map[netip.Addr][6]byte) bool {
 	return len(w.Nodes) > 0 && len(w.Nodes)+len(w.Routers) > 1 && len(answers) == 0
+}
+
+// Standing is whether machines are heard on a link, by questions that are asked every
+// few seconds. The zero Standing is of a link that works.
+type Standing struct {
+	Silent bool
+	// times is how often in a row the last answers told otherwise.
+	times int
+}
+
+// The answers must tell otherwise that often in a row: a link is found silent soon, and
+// is not trusted again before it has worked for a while.
+const silentAfter, worksAfter = 3, 5
+
+// Asked notes how a question ended, and says whether s changed.
+func (s *Standing) Asked(missing bool) (changed bool) {
+	if missing == s.Silent {
+		s.times = 0
+		return false
+	}
+	limit := silentAfter
+	if s.Silent {
+		limit = worksAfter
+	}
+	if s.times++; s.times < limit {
+		return false
+	}
+	s.Silent, s.times = missing, 0
+	return true
 }

@@ -65,13 +65,13 @@ func TestWithoutAWitnessSilenceProvesNothing(t *testing.T) {
 		answers map[netip.Addr][6]byte
 		want    bool
 	}{
-		{"nodes should answer, and none does", Witnesses{node, router}, nil, true},
-		{"a node does", Witnesses{node, router}, answer("10.0.0.2"), false},
-		{"a router does", Witnesses{node, router}, answer("10.0.0.254"), false},
-		{"the machine that has the address does", Witnesses{node, router}, answer("10.0.0.9"), false},
-		{"two nodes should answer, and none does", Witnesses{addrs("10.0.0.2", "10.0.0.3"), nil}, nil, true},
-		{"there is one other machine, which may be the one that is not there", Witnesses{node, nil}, nil, false},
-		{"this node is the only one", Witnesses{nil, router}, nil, false},
+		{"nodes should answer, and none does", Witnesses{Nodes: node, Routers: router}, nil, true},
+		{"a node does", Witnesses{Nodes: node, Routers: router}, answer("10.0.0.2"), false},
+		{"a router does", Witnesses{Nodes: node, Routers: router}, answer("10.0.0.254"), false},
+		{"the machine that has the address does", Witnesses{Nodes: node, Routers: router}, answer("10.0.0.9"), false},
+		{"two nodes should answer, and none does", Witnesses{Nodes: addrs("10.0.0.2", "10.0.0.3")}, nil, true},
+		{"there is one other machine, which may be the one that is not there", Witnesses{Nodes: node}, nil, false},
+		{"this node is the only one", Witnesses{Routers: router}, nil, false},
 	} {
 		if got := tt.given.Missing(tt.answers); got != tt.want {
 			t.Errorf("%s: got %t", tt.name, got)
@@ -80,7 +80,7 @@ func TestWithoutAWitnessSilenceProvesNothing(t *testing.T) {
 }
 
 func TestWitnessesAreOfTheFamiliesThatAreAskedFor(t *testing.T) {
-	w := Witnesses{addrs("10.0.0.2", "fd00::2"), addrs("10.0.0.254", "fd00::fe")}
+	w := Witnesses{Nodes: addrs("10.0.0.2", "fd00::2"), Routers: addrs("10.0.0.254", "fd00::fe")}
 	for ips, want := range map[string]string{
 		v4: "[10.0.0.2 10.0.0.254]", v6: "[fd00::2 fd00::fe]", v6 + " " + v4: "[10.0.0.2 fd00::2 10.0.0.254 fd00::fe]",
 	} {
@@ -98,6 +98,29 @@ func TestUnheardNodesAreAskedUntilTheyAnswer(t *testing.T) {
 	want := "map[10.0.0.3:node-c 10.0.0.5:node-e 10.0.0.6:node-f fd00::3:node-c fd00::5:node-e fd00::6:node-f]"
 	if got := fmt.Sprint(UnheardOn("eth0", s, nil)); got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Counted are the questions until a link is silent, or works again.
+func TestALinkIsSilentSoonAndTrustedLater(t *testing.T) {
+	for _, tt := range []struct{ name, asked, want string }{
+		{"three in a row without an answer", "---", "..S"},
+		{"not with an answer between", "--+--+--", "........"},
+		{"five in a row with an answer", "---+++++", "..SSSSS."},
+		{"not with silence between", "---++++-++++", "..SSSSSSSSSS"},
+	} {
+		var s Standing
+		var got strings.Builder
+		for _, asked := range tt.asked {
+			before := s.Silent
+			if changed := s.Asked(asked == '-'); changed != (before != s.Silent) {
+				t.Errorf("%s: changed is %t", tt.name, changed)
+			}
+			got.WriteString(map[bool]string{true: "S", false: "."}[s.Silent])
+		}
+		if got.String() != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got.String(), tt.want)
+		}
 	}
 }
 

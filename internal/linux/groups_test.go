@@ -2,15 +2,26 @@ package linux
 
 import (
 	"context"
+	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/announce"
 )
 
 // Kernels log when a link begins and ends to take in all groups.
 func TestOnlyAQuestionAboutIPv6HasTheLinkTakeInAllGroups(t *testing.T) {
-	for ask, want := range map[string]string{"192.0.2.9": "allmulti 0", "fd00::9": "allmulti 1", "192.0.2.9 fd00::9": "allmulti 1"} {
+	requests := shortly
+	requests.Requests, requests.Sources = true, []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}
+	for _, tt := range []struct {
+		asking    announce.Probing
+		ask, want string
+	}{
+		{shortly, "192.0.2.9", "allmulti 0"}, {shortly, "fd00::9", "allmulti 1"}, {shortly, "192.0.2.9 fd00::9", "allmulti 1"},
+		{requests, "192.0.2.9 fd00::9", "allmulti 0"},
+	} {
 		newWorld(struct{ testing.TB }{t})
 		newNeighborhood(t)
 		s := newStack(t)
@@ -21,11 +32,11 @@ func TestOnlyAQuestionAboutIPv6HasTheLinkTakeInAllGroups(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := s.Probe(t.Context(), "eth0", addrsOf(strings.Fields(ask)...), shortly); err != nil {
+		if _, err := s.Probe(t.Context(), "eth0", addrsOf(strings.Fields(tt.ask)...), tt.asking); err != nil {
 			t.Fatal(err)
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", ask, got, want)
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.ask, got, tt.want)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 	for _, a := range addrs {
 		q.silent[a] = true
 	}
-	leave, err := s.hearAnswers(q)
+	leave, err := s.hearAnswers(q, p.Requests)
 	if err != nil {
 		return nil, err
 	}
@@ -82,15 +82,16 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 // Other probes for an IPv6 address are said only to the group of those whose
 // address ends alike. The link takes in all groups meanwhile, as for many
 // addresses it would have to anyway: a network card knows few of them. Kernels log
-// that, so a question about IPv4 alone does without.
-func (s *Stack) hearAnswers(q *inquiry) (leave func() error, err error) {
+// that, so a question about IPv4 alone does without, and so do ordinary requests: their
+// answers come to this node alone.
+func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err error) {
 	ear := &listener{hear: q.hear}
 	var links [2][]int
 	for a := range q.silent {
 		links[earOf(a)] = []int{q.link.Index}
 	}
 	leave = func() error { return s.ears.leave(ear) }
-	if links[earIPv6] != nil {
+	if links[earIPv6] != nil && !requests {
 		if err := s.ears.each[earIPv6].group(q.link.Index, true); err != nil {
 			return nil, err
 		}
@@ -144,8 +145,10 @@ func questions(l link, addrs []netip.Addr, p announce.Probing) []question {
 		if a.Is6() {
 			q.protocol, q.to = unix.ETH_P_IPV6, groupMAC(solicitedNode(a))
 		}
-		q.packet = probePacket(l, a)
-		all = append(all, q)
+		if !known || !p.Requests {
+			q.packet = probePacket(l, a)
+			all = append(all, q)
+		}
 		if known {
 			q.packet = requestPacket(l, source, a)
 			all = append(all, q)

@@ -33,16 +33,19 @@ func bridged(t *testing.T) neighborhood {
 func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
 	const holder = "192.0.2.9 020000000002\nfd00::9 020000000002\n"
 	for _, tt := range []struct {
-		name    string
-		there   string
-		sources []netip.Prefix
-		want    string
+		name     string
+		there    string
+		sources  []netip.Prefix
+		requests bool
+		want     string
 	}{
-		{"a question without a sender does not arrive", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad", nil, ""},
+		{"a question without a sender does not arrive", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad", nil, false, ""},
 		{"an ordinary request does", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
-			[]netip.Prefix{netip.MustParsePrefix("198.51.100.1/24"), netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, holder},
+			[]netip.Prefix{netip.MustParsePrefix("198.51.100.1/24"), netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, false, holder},
+		{"so it does alone", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
+			[]netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, true, holder},
 		{"where the addresses are on no host it is silent", "",
-			[]netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, ""},
+			[]netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			newWorld(t)
@@ -57,7 +60,7 @@ func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
 			answersAre(t, tt.want, func() map[netip.Addr][6]byte {
 				return probeUntil(t, func() (map[netip.Addr][6]byte, error) {
 					asking := shortly
-					asking.Sources = tt.sources
+					asking.Sources, asking.Requests = tt.sources, tt.requests
 					return s.Probe(t.Context(), "eth0", addrsOf("192.0.2.9", "fd00::9"), asking)
 				})
 			})

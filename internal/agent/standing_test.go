@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// holding has node-a have the addresses of web, in a segment with node-b and node-c, of
+// which node-b answers.
+func holding(t *testing.T, test func(*world)) {
+	inWorld(t, func(w *world) {
+		for _, name := range []string{"node-b", "node-c"} {
+			m := reachable(name)
+			m.Draining = true
+			w.peers.peers.Members = append(w.peers.peers.Members, m)
+		}
+		w.peers.peers.Own = ownedBy("node-b", "192.0.2.2", "2001:db8::2")
+		w.peers.peers.Own[addrOf("192.0.2.3")], w.peers.peers.Own[addrOf("2001:db8::3")] = "node-c", "node-c"
+		w.kernel.answers["192.0.2.2"], w.kernel.answers["2001:db8::2"] = someMAC, someMAC
+	}, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		pass(time.Minute)
+		want(t, "kernel, before", w.kernel.String(), bothAddresses)
+		w.told()
+		w.logged()
+		test(w)
+	})
+}
+
+func TestAddressesLeaveALinkOnWhichNoMachineIsHeard(t *testing.T) {
+	holding(t, func(w *world) {
+		looks := w.kernel.looked()
+		pass(29 * time.Second)
+		if n := w.kernel.looked() - looks; n > 1 {
+			t.Errorf("%d passes in half a minute in which nothing happened", n)
+		}
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(3 * time.Second)
+		want(t, "kernel, after a question or two", w.kernel.String(), bothAddresses)
+		pass(4 * time.Second)
+		want(t, "kernel, after three", w.kernel.String(), "")
+		if told := w.peers.told(); !strings.HasPrefix(told, "[] ") {
+			t.Errorf("the others are told %q", told)
+		}
+		if events := w.told(); strings.Count(events, "Warning InterfaceSilent Node node-a hears no machine on interface eth0") != 1 {
+			t.Errorf("events are %q", events)
+		}
+		pass(time.Hour)
+		want(t, "kernel, as long as it is so", w.kernel.String(), "")
+		w.kernel.change(func() { w.kernel.answers["192.0.2.3"] = someMAC })
+		pass(8 * time.Second)
+		want(t, "kernel, soon after a machine is heard", w.kernel.String(), "")
+		w.kernel.change(func() { w.kernel.answers["2001:db8::3"] = someMAC })
+		pass(10 * time.Second)
+		want(t, "kernel, when it was heard for ten seconds", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestAddressesStayWhereNoOtherNodeCouldTakeThem(t *testing.T) {
+	for name, change := range map[string]func(*election.Peers){
+		"gossip does not hear the others":                            func(p *election.Peers) { p.Members[1].Reachable, p.Members[2].Reachable = false, false },
+		"the others cannot announce":                                 func(p *election.Peers) { p.Members[1].Subnets, p.Members[2].Subnets = nil, nil },
+		"only one other can, which may be the one that is not there": func(p *election.Peers) { p.Members[1].Subnets = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			holding(t, func(w *world) {
+				w.peers.change(change)
+				w.kernel.change(func() { clear(w.kernel.answers) })
+				pass(time.Hour)
+				want(t, "kernel", w.kernel.String(), bothAddresses)
+				want(t, "events", w.told(), "")
+			})
+		})
+	}
+}
+
+func TestARouterKeepsALinkWorking(t *testing.T) {
+	holding(t, func(w *world) {
+		w.kernel.reroute("192.0.2.254")
+		w.kernel.change(func() {
+			clear(w.kernel.answers)
+			w.kernel.answers["192.0.2.254"] = someMAC
+		})
+		pass(time.Hour)
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+	})
+}
