@@ -136,7 +136,7 @@ func (m *model) waitsFor(r service.Request, g *boxGrant) bool {
 }
 
 func boxKey(r service.Request, f addr.Family) string {
-	return ipam.KeyOf(clusterName, r.Namespace, r.Name, r.SharingKey, f)
+	return ipam.KeyOf(clusterName, ipam.Claim{Group: "box", Service: r.Key(), SharingKey: r.SharingKey, Family: f})
 }
 
 // checkGivesAll fails if a Service waits for the backend, which has an address for it.

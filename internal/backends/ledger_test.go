@@ -268,7 +268,7 @@ func (l *ledger) print(group string) string {
 	a := l.of(group)
 	var lines []string
 	for key, g := range a.held {
-		lines = append(lines, strings.TrimPrefix(key, cluster+"/default/")+"="+g.Address.String())
+		lines = append(lines, short(key)+"="+g.Address.String())
 	}
 	slices.Sort(lines)
 	for _, part := range []struct {
@@ -330,7 +330,12 @@ const cluster = "prod"
 
 // key is that of a Service.
 func key(service string, f addr.Family) string {
-	return ipam.KeyOf(cluster, "default", service, "", f)
+	return ipam.KeyOf(cluster, ipam.Claim{Group: "default", Service: "default/" + service, Family: f})
+}
+
+// short is a key without what the keys of all Services have in common.
+func short(key string) string {
+	return strings.Replace(strings.TrimPrefix(key, cluster+"/default/"), "/default/v", "/v", 1)
 }
 
 // v4 are the keys of n Services for IPv4.

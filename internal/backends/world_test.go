@@ -203,7 +203,7 @@ func (w *world) kept(server string) string {
 	var lines []string
 	for _, a := range w.servers[server].Addresses() {
 		key := cmp.Or(a.Key(netbox.DefaultField), "nobody")
-		lines = append(lines, strings.TrimPrefix(key, cluster+"/default/")+"="+a.Prefix.Addr().String())
+		lines = append(lines, short(key)+"="+a.Prefix.Addr().String())
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, " ")

@@ -65,10 +65,9 @@ func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
 // ClaimOf returns the claim of the Service of r for an address of family f from g. It asks
 // for no certain address.
 func (c Cluster) ClaimOf(r service.Request, g Group, f addr.Family) Claim {
-	return Claim{
-		Key:   KeyOf(c.Claims.cluster, r.Namespace, r.Name, r.SharingKey, f),
-		Group: g.Ref(), Service: r.Key(), SharingKey: r.SharingKey, Family: f, Hostname: r.Hostname,
-	}
+	claim := Claim{Group: g.Ref(), Service: r.Key(), SharingKey: r.SharingKey, Family: f, Hostname: r.Hostname}
+	claim.Key = KeyOf(c.Claims.cluster, claim)
+	return claim
 }
 
 // claimOf returns the claim of the Service for an address of family f from g.

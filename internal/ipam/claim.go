@@ -34,19 +34,21 @@ type Claim struct {
 	Hostname string
 }
 
-// KeyOf returns the key of a claim. The cluster is its name, or the UID of its
-// namespace kube-system where it has no name: a cluster that is built anew from its
-// manifests under the same name finds its claims again. Services that share an
-// address have one claim, which names their sharing key in place of a Service.
+// KeyOf returns the key of c, which does not depend on the address that c asks for. The
+// cluster is its name, or the UID of its namespace kube-system where it has no name: a
+// cluster that is built anew from its manifests under the same name finds its claims
+// again. Services that share an address have one claim, which names their sharing key in
+// place of a Service. The key names the group because groups may share a backend, and a
+// Service that moves from one to the other has a claim in each for a moment.
 //
 // The parts contain no slash and no blank: they are names of Kubernetes objects, and
-// a sharing key is escaped.
-func KeyOf(cluster, namespace, service, sharingKey string, f addr.Family) string {
-	name := service
-	if sharingKey != "" {
-		name = "shared:" + escape(sharingKey)
+// the others are escaped.
+func KeyOf(cluster string, c Claim) string {
+	namespace, name, _ := strings.Cut(c.Service, "/")
+	if c.SharingKey != "" {
+		name = "shared:" + escape(c.SharingKey)
 	}
-	return strings.Join([]string{cluster, namespace, name, fmt.Sprintf("v%d", f)}, "/")
+	return strings.Join([]string{cluster, namespace, name, escape(c.Group), fmt.Sprintf("v%d", c.Family)}, "/")
 }
 
 // KeyIn returns the key of the same holder for family f.
@@ -59,20 +61,21 @@ func KeyPrefix(cluster string) string { return cluster + "/" }
 
 // HolderOf returns what a key is for: "namespace/name" of a Service, or
 // "namespace/shared:KEY" for the Services that share by that key. It is the same for both
-// families, and "" for what is no key.
+// families, and "" for what is no key. A key without a part for the group is one, too: that
+// of an IPAM server has its pool in the first part.
 func HolderOf(key string) string {
 	parts := strings.Split(key, "/")
-	if len(parts) != 4 || slices.Contains(parts, "") {
+	if len(parts) < 4 || len(parts) > 5 || slices.Contains(parts, "") {
 		return ""
 	}
 	return parts[1] + "/" + parts[2]
 }
 
-// escape writes a sharing key, which users choose freely, without slashes, blanks and
-// control characters.
-func escape(key string) string {
+// escape writes text, such as a sharing key, which users choose freely, without slashes,
+// blanks and control characters.
+func escape(text string) string {
 	var b strings.Builder
-	for _, c := range []byte(key) {
+	for _, c := range []byte(text) {
 		if c <= ' ' || c >= 0x7f || c == '/' || c == '%' {
 			fmt.Fprintf(&b, "%%%02X", c)
 			continue

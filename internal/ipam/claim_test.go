@@ -9,19 +9,27 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-func TestKeysNameTheServiceOrTheSharers(t *testing.T) {
+// webOf is the claim of default/web from a group.
+func webOf(group, sharingKey string, f addr.Family) Claim {
+	return Claim{Group: group, Service: "default/web", SharingKey: sharingKey, Family: f}
+}
+
+func TestKeysNameTheServiceOrTheSharersAndTheGroup(t *testing.T) {
 	tests := []struct {
-		name, sharingKey, want string
-		family                 addr.Family
+		name  string
+		claim Claim
+		want  string
 	}{
-		{"one Service", "", "prod/default/web/v4", addr.V4},
-		{"the other family", "", "prod/default/web/v6", addr.V6},
-		{"sharers", "dns", "prod/default/shared:dns/v4", addr.V4},
-		{"a sharing key of users", "a/b c%\té", "prod/default/shared:a%2Fb%20c%25%09%C3%A9/v4", addr.V4},
+		{"one Service", webOf("box", "", addr.V4), "prod/default/web/box/v4"},
+		{"the other family", webOf("box", "", addr.V6), "prod/default/web/box/v6"},
+		{"another group", webOf("crate", "", addr.V4), "prod/default/web/crate/v4"},
+		{"a group of another namespace", webOf("team/box", "", addr.V4), "prod/default/web/team%2Fbox/v4"},
+		{"sharers", webOf("box", "dns", addr.V4), "prod/default/shared:dns/box/v4"},
+		{"a sharing key of users", webOf("box", "a/b c%\té", addr.V4), "prod/default/shared:a%2Fb%20c%25%09%C3%A9/box/v4"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := KeyOf("prod", "default", "web", tt.sharingKey, tt.family)
+			got := KeyOf("prod", tt.claim)
 			if got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -33,7 +41,7 @@ func TestKeysNameTheServiceOrTheSharers(t *testing.T) {
 }
 
 func TestClaimsOfDifferentSharersDiffer(t *testing.T) {
-	if KeyOf("c", "ns", "", "a%2Fb", addr.V4) == KeyOf("c", "ns", "", "a/b", addr.V4) {
+	if KeyOf("c", webOf("box", "a%2Fb", addr.V4)) == KeyOf("c", webOf("box", "a/b", addr.V4)) {
 		t.Error("two sharing keys have one claim")
 	}
 }
@@ -47,13 +55,15 @@ func TestAnErrorShowsItsCause(t *testing.T) {
 
 func TestAKeySaysWhoseItIs(t *testing.T) {
 	for _, tt := range []struct{ key, want string }{
-		{KeyOf("prod", "default", "web", "", addr.V4), "default/web"},
-		{KeyOf("prod", "default", "web", "", addr.V6), "default/web"},
-		{KeyOf("prod", "default", "web", "a/b", addr.V4), "default/shared:a%2Fb"},
+		{KeyOf("prod", webOf("box", "", addr.V4)), "default/web"},
+		{KeyOf("prod", webOf("box", "", addr.V6)), "default/web"},
+		{KeyOf("prod", webOf("box", "a/b", addr.V4)), "default/shared:a%2Fb"},
+		{"prod:pool/default/web/v4", "default/web"},
 		{"", ""},
 		{"default/web", ""},
 		{"prod/default//v4", ""},
-		{"prod/default/web/v4/more", ""},
+		{"prod/default//box/v4", ""},
+		{"prod/default/web/box/v4/more", ""},
 	} {
 		if got := HolderOf(tt.key); got != tt.want {
 			t.Errorf("%q is of %q, want %q", tt.key, got, tt.want)

@@ -106,7 +106,7 @@ func failed(kind ipam.Kind) ipam.Answer {
 	return ipam.Answer{Err: &ipam.Error{Kind: kind, Message: "the backend says " + string(kind)}}
 }
 
-const webV4, webV6 = "test/default/web/v4", "test/default/web/v6"
+const webV4, webV6 = "test/default/web/box/v4", "test/default/web/box/v6"
 
 func TestAServiceWaitsForTheAnswerOfABackend(t *testing.T) {
 	b := newBacked(t, false)
@@ -299,7 +299,7 @@ func TestBothFamiliesOfAServiceAreClaimedTogetherAndKeptTogether(t *testing.T) {
 	if !b.Claims.Retry("box") {
 		t.Error("nothing is to be sent again")
 	}
-	b.answer(b.send("test/default/api/v4", webV6)[1:], granted("2001:db8::7"))
+	b.answer(b.send("test/default/api/box/v4", webV6)[1:], granted("2001:db8::7"))
 	if choice = b.choose(r); len(choice.Result.Addresses) != 2 {
 		t.Errorf("with both: %s", show(choice))
 	}
@@ -361,13 +361,13 @@ func TestOrphansAreGivenBackAndAddressesInUseAreNot(t *testing.T) {
 	b.choose(waiting)
 	orphan := func(key, text string) ipam.Grant { return ipam.Grant{Key: key, Address: netip.MustParseAddr(text)} }
 	b.Claims.Orphans("box", []ipam.Grant{
-		orphan("test/default/gone/v4", "203.0.113.8"),
-		orphan("test/default/api/v4", "203.0.113.9"),        // its claim is under way
-		orphan("test/default/shared:old/v4", "203.0.113.7"), // what web has
+		orphan("test/default/gone/box/v4", "203.0.113.8"),
+		orphan("test/default/api/box/v4", "203.0.113.9"),        // its claim is under way
+		orphan("test/default/shared:old/box/v4", "203.0.113.7"), // what web has
 	})
 	b.returns("203.0.113.8")
 	b.drop(r)
-	if back := b.returns("203.0.113.7"); back[0].Key != "test/default/shared:old/v4" {
+	if back := b.returns("203.0.113.7"); back[0].Key != "test/default/shared:old/box/v4" {
 		t.Errorf("given back under the key %s", back[0].Key)
 	}
 }
@@ -421,7 +421,7 @@ func TestServicesOfOneClaimDoNotMakeItASendingLoop(t *testing.T) {
 	one.Name = "api"
 	b.choose(any)
 	b.choose(one)
-	claims := b.send("test/default/shared:key/v4")
+	claims := b.send("test/default/shared:key/box/v4")
 	if claims[0].Address.String() != "203.0.113.9" {
 		t.Errorf("asks for %s", claims[0].Address)
 	}
@@ -463,7 +463,7 @@ func TestAGrantIsNotGivenBackWhileTheBackendIsToldOfIt(t *testing.T) {
 }
 
 func TestAnOrphanIsTheServicesThatHasItsAddress(t *testing.T) {
-	orphan := []ipam.Grant{{Key: "test/default/shared:old/v4", Address: netip.MustParseAddr("203.0.113.7")}}
+	orphan := []ipam.Grant{{Key: "test/default/shared:old/box/v4", Address: netip.MustParseAddr("203.0.113.7")}}
 	t.Run("without a claim", func(t *testing.T) {
 		b := newBacked(t, false)
 		b.Store.Show(orphan[0].Address, "default/web") // Nothing says that it is from a backend.
@@ -492,7 +492,7 @@ func TestAnOrphanIsTheServicesThatHasItsAddress(t *testing.T) {
 		r, other := web("4", of("box")), web("4", of("box"))
 		other.Name = "api"
 		b.choose(other)
-		claims := b.send("test/default/api/v4")
+		claims := b.send("test/default/api/box/v4")
 		b.drop(other)
 		b.choose(r)
 		b.answer(b.send(webV4), granted("203.0.113.7"))
@@ -501,7 +501,7 @@ func TestAnOrphanIsTheServicesThatHasItsAddress(t *testing.T) {
 		b.answer(claims, granted("203.0.113.7"))
 		b.returns()
 		b.drop(r)
-		if back := b.returns("203.0.113.7"); back[0].Key != "test/default/api/v4" {
+		if back := b.returns("203.0.113.7"); back[0].Key != "test/default/api/box/v4" {
 			t.Errorf("gives back %s", back[0].Key)
 		}
 	})

@@ -62,7 +62,8 @@ func (r *recording) asked() []string {
 
 func shared(service, key string, f addr.Family) ipam.Claim {
 	c := claim(service, f)
-	c.Key, c.SharingKey = ipam.KeyOf("prod", "default", service, key, f), key
+	c.SharingKey = key
+	c.Key = ipam.KeyOf("prod", c)
 	return c
 }
 

@@ -272,6 +272,6 @@ func claim(service string, want any) ipam.Claim {
 		c.Address = netip.MustParseAddr(want)
 		c.Family = addr.FamilyOf(c.Address)
 	}
-	c.Key = ipam.KeyOf("prod", "default", service, "", c.Family)
+	c.Key = ipam.KeyOf("prod", c)
 	return c
 }

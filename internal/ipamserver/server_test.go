@@ -188,7 +188,7 @@ func TestStatsCountWhatNetBoxHas(t *testing.T) {
 func TestPureLBGivesBackWhatItDoesNotAskForAnyMore(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	g := w.group(w.serve(w.server("prod")), "default")
-	c := ipam.Claim{Key: ipam.KeyOf("prod", "default", "web", "", addr.V4), Family: addr.V4}
+	c := ipam.Claim{Key: "prod/default/web/default/v4", Family: addr.V4}
 	if a := g.Claim(t.Context(), []ipam.Claim{c})[0]; a.Err != nil {
 		t.Fatal(a.Err)
 	}

@@ -16,12 +16,9 @@ const cluster = "ipamtest"
 
 // claim is that of a Service in the namespace default.
 func claim(cluster, service string, f addr.Family) ipam.Claim {
-	return ipam.Claim{
-		Key:     ipam.KeyOf(cluster, "default", service, "", f),
-		Group:   "default",
-		Service: "default/" + service,
-		Family:  f,
-	}
+	c := ipam.Claim{Group: "default", Service: "default/" + service, Family: f}
+	c.Key = ipam.KeyOf(cluster, c)
+	return c
 }
 
 // claims are n of different Services.

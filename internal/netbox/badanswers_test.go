@@ -86,7 +86,9 @@ func (b *bench) prepared(c *netbox.Client) *netbox.Pool {
 }
 
 func claimOf(service string, f addr.Family) ipam.Claim {
-	return ipam.Claim{Key: ipam.KeyOf("ipamtest", "default", service, "", f), Group: "default", Service: "default/" + service, Family: f}
+	c := ipam.Claim{Group: "default", Service: "default/" + service, Family: f}
+	c.Key = ipam.KeyOf("ipamtest", c)
+	return c
 }
 
 func claimOne(b *bench, c *netbox.Client) error {
@@ -148,11 +150,11 @@ var badAnswers = []struct {
 	{"null", looking, jsonAnswer(200, `null`), ipam.KindUnavailable, "no results"},
 	{"empty body", looking, jsonAnswer(200, ``), ipam.KindUnavailable, "not the JSON"},
 	{"unknown filter value", looking, jsonAnswer(400, `{"tag":["Select a valid choice. x is not one of the available choices."]}`), ipam.KindMisconfigured, "tag: Select a valid choice"},
-	{"a filter is ignored", looking, jsonAnswer(200, `{"count":1,"next":null,"results":[{"id":1,"address":"192.0.2.9/28","custom_fields":{"purelb_claim":"other/default/web/v4"}}]}`), ipam.KindMisconfigured, "filter cf_purelb_claim was ignored"},
+	{"a filter is ignored", looking, jsonAnswer(200, `{"count":1,"next":null,"results":[{"id":1,"address":"192.0.2.9/28","custom_fields":{"purelb_claim":"other/default/web/default/v4"}}]}`), ipam.KindMisconfigured, "filter cf_purelb_claim was ignored"},
 	{"the field is gone", looking, jsonAnswer(200, `{"count":1,"next":null,"results":[{"id":1,"address":"192.0.2.9/28","custom_fields":{}}]}`), ipam.KindMisconfigured, "custom field is not there any more"},
 	{"a page without end", looking, jsonAnswer(200, `{"count":9,"next":"http://netbox.example/api/x","results":[]}`), ipam.KindUnavailable, "a page is empty"},
-	{"ids in disorder", sweeping, jsonAnswer(200, `{"count":2,"next":null,"results":[{"id":2,"address":"192.0.2.2/28","custom_fields":{"purelb_claim":"ipamtest/a/b/v4"}},{"id":2,"address":"192.0.2.3/28","custom_fields":{"purelb_claim":"ipamtest/a/c/v4"}}]}`), ipam.KindUnavailable, "order of their ids"},
-	{"a claim of another cluster in the sweep", sweeping, jsonAnswer(200, `{"count":1,"next":null,"results":[{"id":1,"address":"192.0.2.9/28","custom_fields":{"purelb_claim":"other/default/web/v4"}}]}`), ipam.KindMisconfigured, "was ignored"},
+	{"ids in disorder", sweeping, jsonAnswer(200, `{"count":2,"next":null,"results":[{"id":2,"address":"192.0.2.2/28","custom_fields":{"purelb_claim":"ipamtest/a/b/default/v4"}},{"id":2,"address":"192.0.2.3/28","custom_fields":{"purelb_claim":"ipamtest/a/c/default/v4"}}]}`), ipam.KindUnavailable, "order of their ids"},
+	{"a claim of another cluster in the sweep", sweeping, jsonAnswer(200, `{"count":1,"next":null,"results":[{"id":1,"address":"192.0.2.9/28","custom_fields":{"purelb_claim":"other/default/web/default/v4"}}]}`), ipam.KindMisconfigured, "was ignored"},
 	{"half a sweep", sweeping, jsonAnswer(502, `{}`), ipam.KindUnavailable, "HTTP 502"},
 	{"no count", counting, jsonAnswer(200, `{"count":null,"next":null,"results":[]}`), ipam.KindUnavailable, "no count"},
 
@@ -183,15 +185,15 @@ var badAnswers = []struct {
 	{"created, cut off", claiming, jsonAnswer(201, `{"id":7,"address":"192.`), ipam.KindUnknown, "not the JSON"},
 	{"created, null", claiming, jsonAnswer(201, `null`), ipam.KindUnknown, "lacks the claim"},
 	{"created, another key", claiming, jsonAnswer(201, `{"id":7,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{"purelb_claim":"x"}}`), ipam.KindUnknown, "lacks the claim"},
-	{"created, outside of the prefix", claiming, jsonAnswer(201, `{"id":7,"address":"198.51.100.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{"purelb_claim":"ipamtest/default/web/v4"}}`), ipam.KindUnknown, "is not of the prefix"},
-	{"created, in another VRF", claiming, jsonAnswer(201, `{"id":7,"address":"192.0.2.3/28","vrf":null,"status":{"value":"active"},"custom_fields":{"purelb_claim":"ipamtest/default/web/v4"}}`), ipam.KindUnknown, "is not of the prefix"},
-	{"created, with another status", claiming, jsonAnswer(201, `{"id":7,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"reserved"},"custom_fields":{"purelb_claim":"ipamtest/default/web/v4"}}`), ipam.KindUnknown, "status reserved"},
-	{"created, not an address", claiming, jsonAnswer(201, `{"id":7,"address":"x","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{"purelb_claim":"ipamtest/default/web/v4"}}`), ipam.KindUnknown, "is not of the prefix"},
+	{"created, outside of the prefix", claiming, jsonAnswer(201, `{"id":7,"address":"198.51.100.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{"purelb_claim":"ipamtest/default/web/default/v4"}}`), ipam.KindUnknown, "is not of the prefix"},
+	{"created, in another VRF", claiming, jsonAnswer(201, `{"id":7,"address":"192.0.2.3/28","vrf":null,"status":{"value":"active"},"custom_fields":{"purelb_claim":"ipamtest/default/web/default/v4"}}`), ipam.KindUnknown, "is not of the prefix"},
+	{"created, with another status", claiming, jsonAnswer(201, `{"id":7,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"reserved"},"custom_fields":{"purelb_claim":"ipamtest/default/web/default/v4"}}`), ipam.KindUnknown, "status reserved"},
+	{"created, not an address", claiming, jsonAnswer(201, `{"id":7,"address":"x","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{"purelb_claim":"ipamtest/default/web/default/v4"}}`), ipam.KindUnknown, "is not of the prefix"},
 	{"claim with a broken connection", claiming, breaks, ipam.KindUnknown, "connection broke"},
 
 	{"a named address that is held", naming, jsonAnswer(400, `{"address":["Duplicate IP address found in VRF lb-vrf (64512:99): 192.0.2.5/28"]}`), ipam.KindTaken, "Duplicate IP address"},
 	{"a named address in a populated range", naming, jsonAnswer(400, `{"address":["Cannot create IP address 192.0.2.5/28 inside range 192.0.2.4-6/28."]}`), ipam.KindInvalid, "inside range"},
-	{"another address than the named one", naming, jsonAnswer(201, `{"id":7,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{"purelb_claim":"ipamtest/default/web/v4"}}`), ipam.KindUnknown, "it has 192.0.2.3/28"},
+	{"another address than the named one", naming, jsonAnswer(201, `{"id":7,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{"purelb_claim":"ipamtest/default/web/default/v4"}}`), ipam.KindUnknown, "it has 192.0.2.3/28"},
 	{"a malformed mask before 4.6.6", naming, jsonAnswer(500, `{"error":"'data'","exception":"KeyError"}`), ipam.KindUnknown, "'data'"},
 
 	{"release without the right", releasing, jsonAnswer(403, `{"detail":"You do not have permission to perform this action."}`), ipam.KindMisconfigured, "lacks the permission"},

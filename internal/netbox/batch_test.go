@@ -160,7 +160,7 @@ func TestAddressShowsWhoseItIs(t *testing.T) {
 	g := mustClaim(t, b.pool("ipamtest"), c)
 	a := b.Server.Addresses()[0]
 	got := []any{a.Description, a.DNSName, a.Tenant, a.Tags, a.Status, a.Role, a.Key(netbox.DefaultField), g.Bits, g.Object, g.Created.IsZero()}
-	wanted := []any{"default/web", "web.example.com", "ipam-purelb", []string{"lb-managed"}, "dhcp", "vip", "ipamtest/default/web/v4", 28, "http://netbox.example/ipam/ip-addresses/1/", false}
+	wanted := []any{"default/web", "web.example.com", "ipam-purelb", []string{"lb-managed"}, "dhcp", "vip", "ipamtest/default/web/default/v4", 28, "http://netbox.example/ipam/ip-addresses/1/", false}
 	if fmt.Sprint(got) != fmt.Sprint(wanted) {
 		t.Errorf("got\n%v, want\n%v", got, wanted)
 	}
@@ -304,14 +304,14 @@ func TestSecondAddressOfAKeyIsSurplus(t *testing.T) {
 	b.RemoveField(netbox.DefaultField)
 	b.AddField(netboxtest.CustomField{Name: netbox.DefaultField})
 	for _, a := range []string{"192.0.2.2/28", "192.0.2.3/28"} {
-		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), VRF: "lb-vrf", Fields: map[string]any{netbox.DefaultField: "ipamtest/default/web/v4"}})
+		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), VRF: "lb-vrf", Fields: map[string]any{netbox.DefaultField: "ipamtest/default/web/default/v4"}})
 	}
 	p := b.pool("ipamtest")
 	a := p.Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4)})[0]
 	if a.Err != nil || a.Grant.Address.String() != "192.0.2.2" || !slices.Equal(a.Surplus, []netip.Addr{netip.MustParseAddr("192.0.2.3")}) {
 		t.Errorf("got %s, surplus %v, %v", a.Grant.Address, a.Surplus, a.Err)
 	}
-	want(t, p.Release(t.Context(), []ipam.Grant{{Key: "ipamtest/default/web/v4", Address: a.Surplus[0]}})[0], "")
+	want(t, p.Release(t.Context(), []ipam.Grant{{Key: "ipamtest/default/web/default/v4", Address: a.Surplus[0]}})[0], "")
 	if b.held() != 1 {
 		t.Errorf("%d addresses are held", b.held())
 	}

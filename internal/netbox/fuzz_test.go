@@ -12,7 +12,7 @@ import (
 // FuzzReplies reads what a server may send. Nothing of it stops the driver, an error says
 // what happened, and only a success with JSON is none.
 func FuzzReplies(f *testing.F) {
-	f.Add(200, "application/json", []byte(`{"count":1,"next":null,"results":[{"id":1,"address":"192.0.2.1/28","custom_fields":{"purelb_claim":"a/b/c/v4"}}]}`))
+	f.Add(200, "application/json", []byte(`{"count":1,"next":null,"results":[{"id":1,"address":"192.0.2.1/28","custom_fields":{"purelb_claim":"a/b/c/default/v4"}}]}`))
 	f.Add(201, "application/json", []byte(`[{"id":1,"address":"2001:db8::1/64","status":{"value":"active"}}]`))
 	f.Add(400, "application/json", []byte(`[{},{"role":["nope is not a valid choice."]}]`))
 	f.Add(400, "application/json", []byte(`{"detail":"x","errors":[{"index":1e300,"errors":{"a":[{"b":null}]}},{"index":-1}]}`))

@@ -154,5 +154,5 @@ func (p *Pool) countReserved(ctx context.Context, c *ipam.Capacity) error {
 // claimed says whether a key is one of a claim, of any cluster. A description is one
 // only in its form.
 func (p *Pool) claimed(key string) bool {
-	return key != "" && (p.key.name != "" || strings.Count(key, "/") == 3 && (strings.HasSuffix(key, "/v4") || strings.HasSuffix(key, "/v6")))
+	return key != "" && (p.key.name != "" || ipam.HolderOf(key) != "" && (strings.HasSuffix(key, "/v4") || strings.HasSuffix(key, "/v6")))
 }

@@ -54,7 +54,7 @@ func TestReservedAddressThatAnotherClientTakesIsNotGranted(t *testing.T) {
 		"active":     func(a *netboxtest.Address) { a.Status = "active" },
 		"deprecated": func(a *netboxtest.Address) { a.Status = "deprecated" },
 		"of another cluster": func(a *netboxtest.Address) {
-			a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "other/default/web/v4"}
+			a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "other/default/web/default/v4"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,9 @@ func TestReservedAddressIsLookedAtAfterTheChange(t *testing.T) {
 		b.ServeHTTP(w, r)
 		if !done {
 			done = true
-			b.ChangeAddress(id, func(a *netboxtest.Address) { a.Fields = map[string]any{netbox.DefaultField: "other/default/web/v4"} })
+			b.ChangeAddress(id, func(a *netboxtest.Address) {
+				a.Fields = map[string]any{netbox.DefaultField: "other/default/web/default/v4"}
+			})
 		}
 	})
 	g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))

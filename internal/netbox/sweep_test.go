@@ -26,14 +26,14 @@ func TestSweepSeesOnlyClaimsOfItsCluster(t *testing.T) {
 	for _, size := range []int{1000, 2} {
 		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 		b.MaxPageSize = size
-		b.keyed("192.0.2.1/28", "prod/default/web/v4")
-		b.keyed("192.0.2.2/28", "prod2/default/web/v4")
-		b.keyed("192.0.2.3/28", "PROD/default/web/v4")
+		b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
+		b.keyed("192.0.2.2/28", "prod2/default/web/default/v4")
+		b.keyed("192.0.2.3/28", "PROD/default/web/default/v4")
 		b.keyed("192.0.2.4/28", "")
-		b.keyed("192.0.2.5/28", "test/prod/web/v4")
-		b.keyed("192.0.2.6/28", "prod/default/api/v4")
-		b.keyed("198.51.100.7/28", "prod/default/old/v4")
-		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.8/28"), VRF: "lb-vrf", Description: "prod/default/web/v4"})
+		b.keyed("192.0.2.5/28", "test/prod/web/default/v4")
+		b.keyed("192.0.2.6/28", "prod/default/api/default/v4")
+		b.keyed("198.51.100.7/28", "prod/default/old/default/v4")
+		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.8/28"), VRF: "lb-vrf", Description: "prod/default/web/default/v4"})
 		grants, err := b.pool("prod").Grants(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestSweepSeesOnlyClaimsOfItsCluster(t *testing.T) {
 				t.Errorf("%s was made at %s", g.Key, g.Created)
 			}
 		}
-		wanted := "[prod/default/web/v4 192.0.2.1 prod/default/api/v4 192.0.2.6 prod/default/old/v4 198.51.100.7]"
+		wanted := "[prod/default/web/default/v4 192.0.2.1 prod/default/api/default/v4 192.0.2.6 prod/default/old/default/v4 198.51.100.7]"
 		if fmt.Sprint(got) != wanted {
 			t.Errorf("pages of %d: got %v, want %s", size, got, wanted)
 		}
@@ -57,7 +57,7 @@ func TestSweepRefusesAListThatIsNotFiltered(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.Strict = false
 	p := b.pool("prod")
-	b.keyed("192.0.2.1/28", "prod/default/web/v4")
+	b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
 	b.RemoveField(netbox.DefaultField)
 	grants, err := p.Grants(t.Context())
 	want(t, err, ipam.KindMisconfigured)
@@ -66,7 +66,7 @@ func TestSweepRefusesAListThatIsNotFiltered(t *testing.T) {
 	}
 	_, err = claim(t, p, claimOf("web", addr.V4))
 	want(t, err, ipam.KindMisconfigured)
-	want(t, p.Release(t.Context(), []ipam.Grant{{Key: "prod/default/web/v4", Address: netip.MustParseAddr("192.0.2.1")}})[0], ipam.KindMisconfigured)
+	want(t, p.Release(t.Context(), []ipam.Grant{{Key: "prod/default/web/default/v4", Address: netip.MustParseAddr("192.0.2.1")}})[0], ipam.KindMisconfigured)
 	if n := len(b.Server.Addresses()); n != 1 {
 		t.Errorf("%d addresses are there, want the one of before", n)
 	}
@@ -77,13 +77,13 @@ func TestReleaseTouchesOnlyWhatHasTheKey(t *testing.T) {
 		name, key, address string
 		gone               bool
 	}{
-		{"ours", "prod/default/web/v4", "192.0.2.1", true},
-		{"of another Service", "prod/default/api/v4", "192.0.2.1", false},
-		{"of another cluster", "test/default/web/v4", "192.0.2.1", false},
-		{"of a key in other letters", "Prod/default/web/v4", "192.0.2.1", false},
-		{"of another address", "prod/default/web/v4", "192.0.2.2", false},
-		{"of any address", "prod/default/web/v4", "", true},
-		{"of any address of another Service", "prod/default/api/v4", "", false},
+		{"ours", "prod/default/web/default/v4", "192.0.2.1", true},
+		{"of another Service", "prod/default/api/default/v4", "192.0.2.1", false},
+		{"of another cluster", "test/default/web/default/v4", "192.0.2.1", false},
+		{"of a key in other letters", "Prod/default/web/default/v4", "192.0.2.1", false},
+		{"of another address", "prod/default/web/default/v4", "192.0.2.2", false},
+		{"of any address", "prod/default/web/default/v4", "", true},
+		{"of any address of another Service", "prod/default/api/default/v4", "", false},
 		{"of a longer key", "prod/default/web/v4x", "192.0.2.1", false},
 	}
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
@@ -92,10 +92,10 @@ func TestReleaseTouchesOnlyWhatHasTheKey(t *testing.T) {
 				b := newBench(t, netboxtest.V46, mode)
 				id := b.Server.Addresses()
 				if mode == netbox.ModePrefix {
-					b.keyed("192.0.2.1/28", "prod/default/web/v4")
+					b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
 				} else {
 					b.ChangeAddress(id[0].ID, func(a *netboxtest.Address) {
-						a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "prod/default/web/v4"}
+						a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "prod/default/web/default/v4"}
 					})
 				}
 				g := ipam.Grant{Key: tt.key}
@@ -165,7 +165,7 @@ func TestManyReleasesStopWhenNetBoxIsAway(t *testing.T) {
 func TestCapacityCountsAddressesOfOthersToo(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.keyed("192.0.2.1/28", "")
-	b.keyed("192.0.2.2/32", "other/default/web/v4")
+	b.keyed("192.0.2.2/32", "other/default/web/default/v4")
 	b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.3/28")})
 	b.keyed("2001:db8::12/64", "")
 	b.keyed("2001:db8::99/64", "")

@@ -211,7 +211,7 @@ func (b backed) held() map[netip.Addr]string {
 func holderOf(a backend.Address) string {
 	key, _ := a.Fields["purelb_claim"].(string)
 	parts := strings.Split(key, "/")
-	if len(parts) != 4 {
+	if len(parts) != 5 {
 		return fmt.Sprintf("no claim (%v)", a.Fields)
 	}
 	return parts[1] + "/" + parts[2]

@@ -181,8 +181,8 @@ func TestTheExampleKeepsTheContract(t *testing.T) {
 func TestTheExampleRemembersAfterItsEnd(t *testing.T) {
 	p := newProcess(t)
 	claims := []ipam.Claim{
-		{Key: ipam.KeyOf("prod", "default", "web", "", addr.V4), Family: addr.V4},
-		{Key: ipam.KeyOf("prod", "default", "web", "", addr.V6), Family: addr.V6},
+		{Key: "prod/default/web/default/v4", Family: addr.V4},
+		{Key: "prod/default/web/default/v6", Family: addr.V6},
 	}
 	var first []ipam.Answer
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
