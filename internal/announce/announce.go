@@ -35,9 +35,15 @@ type Address struct {
 	NoPrefixRoute bool
 	// NoDAD is IFA_F_NODAD: usable at once, no duplicate address detection.
 	NoDAD bool
+	// Anew has an address that is there taken off first and put on again, so that
+	// it comes after all others of its network.
+	Anew bool
 	// Tentative and Failed are the results of duplicate address detection,
 	// for found addresses only.
 	Tentative, Failed bool
+	// Secondary says that a found IPv4 address shares its network with an earlier
+	// one of the link, to which the connected route belongs.
+	Secondary bool
 	// Mark is IFA_PROTO of a found address, 0 when it has none.
 	Mark uint8
 }

@@ -19,7 +19,7 @@ const ipvsLink = "kube-ipvs0"
 func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 	ours, foreign := oursOn(node, adopt), foreign(node, adopt)
 	var c Changes
-	keep, added := make([]bool, len(node.Addresses)), map[place]bool{}
+	keep, added, displaced := make([]bool, len(node.Addresses)), map[place]bool{}, displaced(node)
 	for _, w := range wanted {
 		if link, taken := foreign[w.Prefix.Addr()]; taken {
 			c.Refused = append(c.Refused, refuse(w, link))
@@ -32,7 +32,8 @@ func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 			c.Add = append(c.Add, w)
 		case there && !keep[i]:
 			keep[i] = true
-			if stale(node.Addresses[i], w) {
+			w.Anew = displaced[networkOf(w)]
+			if w.Anew || stale(node.Addresses[i], w) {
 				c.Refresh = append(c.Refresh, w)
 			}
 		}
@@ -53,6 +54,28 @@ type place struct {
 }
 
 func placeOf(a Address) place { return place{a.Prefix, a.Link} }
+
+// networkOf is the network of a on its link.
+func networkOf(a Address) place { return place{a.Prefix.Masked(), a.Link} }
+
+// displaced returns the IPv4 networks in which one of our addresses has the place of
+// the node's own. The kernel promotes ours when the node's address is taken off, and
+// one that comes after that gets no connected route. When ours are put anew, the
+// node's address is the first again. On a kernel without marks this is not noticed.
+func displaced(node Node) map[place]bool {
+	first, all := map[place]bool{}, map[place]bool{}
+	for _, a := range node.Addresses {
+		if a.Mark == Mark && a.Prefix.Addr().Is4() && !a.Secondary && a.NoPrefixRoute {
+			first[networkOf(a)] = true
+		}
+	}
+	for _, a := range node.Addresses {
+		if a.Mark != Mark && a.Secondary && !a.NoPrefixRoute && first[networkOf(a)] {
+			all[networkOf(a)] = true
+		}
+	}
+	return all
+}
 
 // isOurs tells a, one of the addresses of n, from those that others put there.
 func (n Node) isOurs(a Address, adopt func(Address) bool) bool {

@@ -373,3 +373,31 @@ func BenchmarkDiff10k(b *testing.B) {
 		}
 	}
 }
+
+// The kernel promotes one of our addresses when the node's own is taken off, and what
+// is put beside it gets no connected route.
+func TestAddressesThatDisplaceTheNodesArePutAnew(t *testing.T) {
+	secondary := func(a *Address) { a.Secondary = true }
+	ours := list(hasLocal("eth0", "10.0.0.5/24", lifetime), with(hasLocal("eth0", "10.0.0.6/24", lifetime), secondary), hasLocal("eth0", "10.1.0.5/24", lifetime))
+	wanted := list(wantLocal("eth0", "10.0.0.5/24"), wantLocal("eth0", "10.0.0.6/24"), wantLocal("eth0", "10.1.0.5/24"))
+	for _, tt := range []struct {
+		name string
+		node Address
+		want string
+	}{
+		{"the node's address is secondary", with(hasNode("eth0", "10.0.0.1/24"), secondary), "10.0.0.5/24 10.0.0.6/24"},
+		{"it is the first", hasNode("eth0", "10.0.0.1/24"), ""},
+		{"it needs no route", with(hasNode("eth0", "10.0.0.1/24"), func(a *Address) { a.Secondary, a.NoPrefixRoute = true, true }), ""},
+		{"it is on another link", with(hasNode("eth1", "10.0.0.1/24"), secondary), ""},
+	} {
+		var got []string
+		for _, a := range Diff(wanted, Node{Addresses: append(ours, tt.node), MarksSupported: true}, nil).Refresh {
+			if a.Anew {
+				got = append(got, a.Prefix.String())
+			}
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s: %q are put anew, want %q", tt.name, text, tt.want)
+		}
+	}
+}

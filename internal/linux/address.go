@@ -24,9 +24,6 @@ const (
 type held struct {
 	announce.Address
 	index int
-	// secondary IPv4 addresses share their subnet with an earlier one, and
-	// by default go when that one goes.
-	secondary bool
 }
 
 // addresses returns the addresses of both families.
@@ -89,7 +86,7 @@ func parseAddress(body []byte) (held, error) {
 	h.NoDAD = flags&unix.IFA_F_NODAD != 0
 	h.Tentative = flags&unix.IFA_F_TENTATIVE != 0
 	h.Failed = flags&unix.IFA_F_DADFAILED != 0
-	h.secondary = flags&unix.IFA_F_SECONDARY != 0
+	h.Secondary = flags&unix.IFA_F_SECONDARY != 0
 	return h, nil
 }
 

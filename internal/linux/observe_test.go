@@ -195,6 +195,8 @@ func TestTheMACOfALink(t *testing.T) {
 // ways our address is there after another round.
 func TestTheNodesAddressChanges(t *testing.T) {
 	for _, tt := range []struct{ name, change, node string }{
+		{"the same, taken off for a moment", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.1/24 dev eth0", "192.0.2.1/24"},
+		{"the same, and secondary addresses stay", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.1/24 dev eth0", "192.0.2.1/24"},
 		{"another of the network, put first", "addr add 192.0.2.50/24 dev eth0\naddr del 192.0.2.1/24 dev eth0", "192.0.2.50/24"},
 		{"another of the network, put last", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.50/24 dev eth0", "192.0.2.50/24"},
 		{"another network", "addr flush dev eth0\naddr add 198.51.100.1/24 dev eth0", "198.51.100.1/24"},
@@ -203,20 +205,24 @@ func TestTheNodesAddressChanges(t *testing.T) {
 			newWorld(t)
 			s := newStack(t)
 			ip(t, "link add eth0 type ifb\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0")
-			if strings.HasPrefix(tt.change, "addr add") {
+			if strings.HasPrefix(tt.change, "addr add") || strings.Contains(tt.name, "secondary") {
 				sysctl(t, "ipv4.conf.eth0.promote_secondaries", "1") // as systemd has it
 			}
-			wanted := []announce.Address{local("eth0", "192.0.2.9/24")}
+			wanted := []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "192.0.2.10/24")}
 			round(t, s, wanted)
 			ip(t, tt.change)
 			round(t, s, wanted)
 			got := addresses(t, s, "eth0")
 			for _, want := range []string{
-				"192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n", tt.node + " valid forever preferred forever\n",
+				"192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n", "192.0.2.10/24 valid 1h preferred 1h noprefixroute mark 80\n", tt.node + " valid forever preferred forever\n",
 			} {
 				if !strings.Contains(got, want) {
 					t.Errorf("%s is not in:\n%s", strings.TrimSpace(want), got)
 				}
+			}
+			network := netip.MustParsePrefix(tt.node).Masked().String()
+			if routes := ip(t, "-4 route show dev eth0"); !strings.Contains(routes, network+" ") {
+				t.Errorf("no route to %s of the node:\n%s%s", network, routes, ip(t, "-4 addr show dev eth0"))
 			}
 		})
 	}

@@ -89,7 +89,7 @@ func mustGo(h held, a announce.Address) bool {
 	if a.Prefix.Addr().Is6() {
 		return h.Prefix != a.Prefix
 	}
-	return h.Prefix == a.Prefix && h.NoPrefixRoute != a.NoPrefixRoute
+	return h.Prefix == a.Prefix && (a.Anew || h.NoPrefixRoute != a.NoPrefixRoute)
 }
 
 // remove plans what makes a be gone.
@@ -128,7 +128,7 @@ func (p *plan) promote() []link {
 	}
 	orphaned := make(map[int]bool)
 	for _, h := range p.there {
-		if h.secondary && primary[subnetOf(h)] && !gone[spot{h.index, h.Prefix.Addr()}] {
+		if h.Secondary && primary[subnetOf(h)] && !gone[spot{h.index, h.Prefix.Addr()}] {
 			orphaned[h.index] = true
 		}
 	}
@@ -141,7 +141,7 @@ func (p *plan) promote() []link {
 	return links
 }
 
-func (h held) primary() bool { return h.Prefix.Addr().Is4() && !h.secondary }
+func (h held) primary() bool { return h.Prefix.Addr().Is4() && !h.Secondary }
 
 func subnetOf(h held) subnet { return subnet{h.index, h.Prefix.Masked()} }
 

@@ -19,7 +19,7 @@ func onEth0(prefixes ...string) (all []held) {
 	for _, p := range prefixes {
 		h := held{Address: remote("eth0", p), index: 2}
 		h.Mark = announce.Mark
-		h.secondary = h.Prefix.Addr().Is4() && seen[subnetOf(h)]
+		h.Secondary = h.Prefix.Addr().Is4() && seen[subnetOf(h)]
 		seen[subnetOf(h)] = true
 		all = append(all, h)
 	}
