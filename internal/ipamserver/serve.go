@@ -36,7 +36,10 @@ func Serve(ctx context.Context, socket string, server ipamv1.IPAMServer, log *sl
 	})
 	defer stop()
 	log.InfoContext(ctx, "serving", "socket", socket)
-	return g.Serve(listener)
+	if err := g.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil // it was stopped before it began
 }
 
 // listen removes the socket that a killed predecessor left, and lets every user of the pod

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -80,9 +81,10 @@ func TestACallIsAnsweredBeforeTheEnd(t *testing.T) {
 	socket := filepath.Join(newWorld(t, netboxtest.V46).folder, "ipam.sock")
 	s := slow{begun: make(chan struct{}), end: make(chan struct{})}
 	ctx, stop := context.WithCancel(t.Context())
-	listening, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- Serve(ctx, socket, s, slog.New(whenServing{slog.DiscardHandler, listening})) }()
-	<-listening
+	ended := make(chan error, 1)
+	listening, listens := context.WithCancel(t.Context())
+	go func() { ended <- Serve(ctx, socket, s, slog.New(whenServing{slog.DiscardHandler, listens})) }()
+	<-listening.Done()
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -99,4 +101,16 @@ func TestACallIsAnsweredBeforeTheEnd(t *testing.T) {
 	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
 		t.Errorf("the socket is left: %v", err)
 	}
+}
+
+func TestAnEndBeforeTheFirstCallIsNoError(t *testing.T) {
+	socket := filepath.Join(newWorld(t, netboxtest.V46).folder, "ipam.sock")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		// The log is told when the server listens and does not serve yet.
+		log := slog.New(whenServing{slog.DiscardHandler, func() { stop(); synctest.Wait() }})
+		if err := Serve(ctx, socket, ipamv1.UnimplementedIPAMServer{}, log); err != nil {
+			t.Errorf("the server ends with %v", err)
+		}
+	})
 }

@@ -136,31 +136,31 @@ func (w *world) serve(server ipamv1.IPAMServer) (socket string) {
 	}
 	socket = filepath.Join(folder, "ipam.sock")
 	ctx, stop := context.WithCancel(context.Background())
-	listening := make(chan struct{})
-	log := slog.New(whenServing{slog.DiscardHandler, listening})
+	listening, listens := context.WithCancel(context.Background())
+	log := slog.New(whenServing{slog.DiscardHandler, listens})
 	var serving sync.WaitGroup
 	serving.Go(func() {
+		defer listens()
 		if err := Serve(ctx, socket, server, log); err != nil {
 			w.t.Errorf("serve: %v", err)
-			close(listening)
 		}
 	})
 	w.t.Cleanup(func() { stop(); serving.Wait() })
-	<-listening
+	<-listening.Done()
 	return socket
 }
 
 // whenServing tells when the log says so.
 type whenServing struct {
 	slog.Handler
-	serving chan struct{}
+	serving func()
 }
 
 func (h whenServing) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h whenServing) Handle(_ context.Context, r slog.Record) error {
 	if r.Message == "serving" {
-		close(h.serving)
+		h.serving()
 	}
 	return nil
 }
