@@ -34,6 +34,10 @@ func rank(kind ipam.Kind) int {
 	return 0
 }
 
+// refuses says whether an error is the word of NetBox that it has no such address. The others
+// are faults, which pass.
+func refuses(kind ipam.Kind) bool { return rank(kind) >= rank(ipam.KindInvalid) }
+
 // worst returns the error that a call is answered with, or nil.
 func worst(errs []error) *ipam.Error {
 	var found []*ipam.Error

@@ -90,6 +90,9 @@ func (s *Server) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipam
 }
 
 // allocate claims all or nothing. Fresh says that it claimed something new.
+//
+// It gives back only after a refusal, which comes at once. After a fault it may be late, and
+// another server, beside the allocator that leads now, may have answered with the address.
 func allocate(ctx context.Context, ready *netbox.Pool, claims []ipam.Claim) (ips []netip.Addr, fresh bool, failure *ipam.Error) {
 	var errs []error
 	var made []ipam.Grant
@@ -106,15 +109,22 @@ func allocate(ctx context.Context, ready *netbox.Pool, claims []ipam.Claim) (ips
 			made = append(made, a.Grant)
 		}
 	}
-	failure = worst(errs)
-	if failure == nil || failure.Kind == ipam.KindUnknown || len(made) == 0 {
+	if failure = worst(errs); failure == nil || len(made) == 0 {
 		return ips, len(made) > 0, failure
 	}
+	if !refuses(failure.Kind) {
+		return nil, false, halfDone(failure, made[0])
+	}
 	if err := worst(ready.Release(ctx, made)); err != nil {
-		return nil, false, &ipam.Error{Kind: ipam.KindUnknown, Cause: failure, Message: fmt.Sprintf(
-			"%s; %s was claimed already, and giving it back failed: %s", failure.Message, made[0].Address, err.Message)}
+		return nil, false, halfDone(failure, made[0])
 	}
 	return nil, false, failure
+}
+
+// halfDone is failure when a part was claimed. PureLB repeats the call then, which finds it.
+func halfDone(failure *ipam.Error, made ipam.Grant) *ipam.Error {
+	return &ipam.Error{Kind: ipam.KindUnknown, Cause: failure,
+		Message: fmt.Sprintf("%s is claimed, and the rest is not: %s", made.Address, failure.Message)}
 }
 
 // heldInstead are the addresses that NetBox holds for a claim which asks for another one, or

@@ -3,6 +3,7 @@ package ipamserver
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -131,6 +132,30 @@ func TestWhatCannotBeGivenBackIsUnknown(t *testing.T) {
 	w.SetFault(failDeletes)
 	if got := text(s.Allocate(t.Context(), both("default", "default/new"))); got != "Unknown" {
 		t.Errorf("got %s, want Unknown", got)
+	}
+}
+
+// Nothing is given back when NetBox fails in the middle: the answer of a repeated call, by
+// whichever server, stays right.
+func TestAHalfIsKeptWhenNetBoxGoesAway(t *testing.T) {
+	w := newWorld(t, netboxtest.V46)
+	s := w.server("prod")
+	w.SetFault(func(r *http.Request) netboxtest.Fault {
+		if r.Method == http.MethodPost {
+			w.away.Store(true) // for the next request
+		}
+		return netboxtest.None
+	})
+	if got := text(s.Allocate(t.Context(), both("default", "default/web"))); got != "Unknown" {
+		t.Errorf("got %s, want Unknown", got)
+	}
+	w.away.Store(false)
+	if held := w.held(); held != "192.0.2.1 prod:default/default/web/v4" {
+		t.Errorf("NetBox holds %q", held)
+	}
+	w.SetFault(nil)
+	if got := text(s.Allocate(t.Context(), both("default", "default/web"))); got != "192.0.2.1 2001:db8::10" {
+		t.Errorf("the repeated call: %s", got)
 	}
 }
 
