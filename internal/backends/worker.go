@@ -65,7 +65,6 @@ type worker struct {
 // task is a part of the work, which fails and is repeated for itself: a backend that refuses
 // releases may grant claims.
 type task struct {
-	name string
 	run  func(ctx context.Context) result
 	pace pace
 }
@@ -82,11 +81,11 @@ func newWorker(m *Manager, b config.Backend, backend backend, state *entry) *wor
 		poked:   make(chan struct{}, 1),
 	}
 	w.tasks = []*task{
-		{name: "release", run: w.release},
-		{name: "release surplus", run: w.releaseSurplus},
-		{name: "dismiss", run: w.dismiss},
-		{name: "claim", run: w.claim},
-		{name: "measure", run: w.measure},
+		{run: w.release},
+		{run: w.releaseSurplus},
+		{run: w.dismiss},
+		{run: w.claim},
+		{run: w.measure},
 	}
 	return w
 }
