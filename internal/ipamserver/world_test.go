@@ -1,7 +1,6 @@
 package ipamserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,6 @@ type world struct {
 	folder string
 	// away breaks every attempt to connect to NetBox.
 	away atomic.Bool
-	log  bytes.Buffer
 }
 
 const config = `
