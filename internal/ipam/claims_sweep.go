@@ -106,15 +106,31 @@ func (c *Claims) Register(group string, missing []Grant) {
 	}
 }
 
-// registered takes the answer to a claim by which a grant was to be registered. What the
-// Service has stays, whatever the backend says.
+// registered takes the answer to a claim by which a grant was to be registered. What a
+// Service has stays, whatever the backend says. A grant that no Service has yet is claimed
+// again if the backend refuses to register it.
 func (c *Claims) registered(e *claimed, a Answer) {
 	e.telling = false
 	switch {
 	case e.state != claimGranted: // The Service has left it meanwhile.
+	case a.Err == nil && plain(a.Grant.Address) == e.grant.Address:
+		e.grant, e.failure = a.Grant, nil
+	case !c.isHeld(e.grant.Address) && denies(a):
+		c.repeat(e)
 	case a.Err != nil:
 		e.failure = asError(a.Err)
-	case plain(a.Grant.Address) == e.grant.Address:
-		e.grant, e.failure = a.Grant, nil
 	}
+}
+
+// denies reports whether the backend says that it does not hold what was to be registered.
+func denies(a Answer) bool {
+	if a.Err == nil {
+		return true // It holds another address.
+	}
+	switch asError(a.Err).Kind {
+	case KindExhausted, KindTaken, KindInvalid:
+		return true
+	case KindMisconfigured, KindUnavailable, KindUnknown:
+	}
+	return false
 }

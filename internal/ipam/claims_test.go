@@ -522,3 +522,27 @@ func TestAServiceWhoseGrantAnotherHasIsToldSoAndGetsItLater(t *testing.T) {
 		t.Errorf("chose %s", show(choice))
 	}
 }
+
+func TestAGrantThatTheBackendLostIsClaimedAgainIfNoServiceHasIt(t *testing.T) {
+	tests := map[string]ipam.Answer{
+		"refused": failed(ipam.KindTaken),
+		"another": granted("203.0.113.9"),
+	}
+	for name, answer := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBacked(t, false)
+			r := web("46", of("box"))
+			b.choose(r)
+			b.answer(b.send(webV4, webV6), granted("203.0.113.7"), failed(ipam.KindExhausted))
+			b.choose(r) // It waits for the other family, and does not have the address yet.
+			b.Claims.Register("box", b.Claims.Grants()["box"])
+			b.answer(b.send(webV4), answer)
+			if _, known := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); known {
+				t.Error("the address is still granted to it")
+			}
+			if claims := b.send(webV4); claims[0].Address.IsValid() {
+				t.Errorf("asks for %s", claims[0].Address)
+			}
+		})
+	}
+}
