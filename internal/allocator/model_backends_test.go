@@ -402,10 +402,11 @@ func (b *box) dismiss() bool {
 	return len(keys) > 0
 }
 
-// releaseAll gives back all that a holder has.
+// releaseAll gives back all that a holder has. That may be an address of another Service whose
+// grant the backend has lost.
 func (b *box) releaseAll(holder string) {
 	for _, g := range b.grants {
-		if ipam.HolderOf(g.key) == holder {
+		if ipam.HolderOf(g.key) == holder && !b.forgotten[g.ip] {
 			b.m.checkRelease(ipam.Grant{Key: g.key, Address: g.ip})
 		}
 	}
