@@ -122,11 +122,23 @@ func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) 
 	}
 }
 
-// Departed implements backends.Ledger.
+// Departed implements backends.Ledger. It leaves out holders for which the backend may hold an
+// address that a Service has.
 func (l *allocations) Departed(group string, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cluster.Claims.Departed(group, most)
+	return slices.DeleteFunc(l.cluster.Claims.Departed(group, most), func(key string) bool { return l.mayHave(group, key) })
+}
+
+// mayHave reports whether a Service may have an address that the backend of the group holds
+// for the holder of key. A Service may have got its address under a sharing key that it has no
+// more, so this is not known of Services that share.
+func (l *allocations) mayHave(group, key string) bool {
+	who := ipam.OwnerOf(key)
+	return who == "" || slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {
+		g, _, known := l.cluster.GroupOf(a)
+		return !known || g.Ref() == group
+	})
 }
 
 // Dismissed implements backends.Ledger. Holders whose dismissal failed are dismissed again.

@@ -93,3 +93,41 @@ func TestAServiceKeepsItsAddressWhenTheBackendHasNoReplacement(t *testing.T) {
 		t.Errorf("chose %s, re-evaluated %v, %v", d.Result.Addresses, d.Result.Reevaluated, err)
 	}
 }
+
+func TestAHolderIsNotDismissedWhileAServiceMayHaveItsAddress(t *testing.T) {
+	key := func(r *service.Request) { r.SharingKey = "key" }
+	has := func(a string) func(*service.Request) {
+		return func(r *service.Request) {
+			r.From, r.Held = "box", []netip.Addr{netip.MustParseAddr(a)}
+			r.Vouched = r.Held
+		}
+	}
+	tests := map[string]struct {
+		goes, stays func(*service.Request)
+		want        int
+	}{
+		"it had one address":                           {goes: has("203.0.113.7"), want: 1},
+		"its sharing key was that of another address":  {goes: key, stays: key, want: 0},
+		"it shared its address, and no Service has it": {goes: key, want: 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t, backedBox)
+			s.cluster.Claims.SetCluster("test")
+			first := s.wants("first", has("203.0.113.7"), test.goes)
+			if _, err := s.decide(first); err != nil {
+				t.Fatal(err)
+			}
+			if test.stays != nil {
+				if _, err := s.decide(s.wants("second", has("203.0.113.8"), test.stays)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.forget(owner(first))
+			s.Released("box", s.Releasing("box", 9), []error{nil})
+			if keys := s.Departed("box", 9); len(keys) != test.want {
+				t.Errorf("dismisses %q, want %d", keys, test.want)
+			}
+		})
+	}
+}

@@ -46,7 +46,7 @@ type Claim struct {
 func KeyOf(cluster string, c Claim) string {
 	namespace, name, _ := strings.Cut(c.Service, "/")
 	if c.SharingKey != "" {
-		name = "shared:" + escape(c.SharingKey)
+		name = sharedPrefix + escape(c.SharingKey)
 	}
 	return strings.Join([]string{cluster, namespace, name, escape(c.Group), fmt.Sprintf("v%d", c.Family)}, "/")
 }
@@ -70,6 +70,20 @@ func HolderOf(key string) string {
 	}
 	return parts[1] + "/" + parts[2]
 }
+
+// OwnerOf returns the Service that a key is for. It returns "" for a key of Services that
+// share an address.
+func OwnerOf(key string) Owner {
+	holder := HolderOf(key)
+	if strings.Contains(holder, "/"+sharedPrefix) {
+		return ""
+	}
+	return Owner(holder)
+}
+
+// sharedPrefix begins the name in a key of Services that share an address. No Service has
+// such a name.
+const sharedPrefix = "shared:"
 
 // escape writes text, such as a sharing key, which users choose freely, without slashes,
 // blanks and control characters.
