@@ -142,13 +142,20 @@ func (l *allocations) mayHave(group, key string) bool {
 }
 
 // Dismissed implements backends.Ledger. Holders whose dismissal failed are dismissed again.
+// What the backend had for the others may be free now.
 func (l *allocations) Dismissed(group string, keys []string, errs []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	freed := false
 	for i, key := range keys {
 		if errs[i] != nil {
 			l.cluster.Claims.Depart(group, key)
+		} else {
+			freed = true
 		}
+	}
+	if freed && l.cluster.Claims.Retry(group) {
+		l.poke(group)
 	}
 }
 

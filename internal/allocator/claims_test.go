@@ -131,3 +131,20 @@ func TestAHolderIsNotDismissedWhileAServiceMayHaveItsAddress(t *testing.T) {
 		})
 	}
 }
+
+func TestAClaimIsSentAgainOnceAHolderIsDismissed(t *testing.T) {
+	s := newShop(t, backedBox)
+	if _, err := s.decide(s.wants("web", func(r *service.Request) { r.Group = "box" })); err != nil {
+		t.Fatal(err)
+	}
+	s.Answered("box", s.Wanted("box", 9), []ipam.Answer{{Err: &ipam.Error{Kind: ipam.KindExhausted, Message: "nothing is free"}}})
+	gone := []string{"test/default/gone/v4"}
+	s.Dismissed("box", gone, []error{&ipam.Error{Kind: ipam.KindUnavailable, Message: "it is away"}})
+	if claims := s.Wanted("box", 9); len(claims) != 0 {
+		t.Errorf("claims %v, and nothing has come free", claims)
+	}
+	s.Dismissed("box", gone, []error{nil})
+	if claims := s.Wanted("box", 9); len(claims) != 1 {
+		t.Errorf("claims %v, and the backend may have a free address", claims)
+	}
+}
