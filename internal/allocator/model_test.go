@@ -438,7 +438,9 @@ func (m *model) write(w write) bool {
 		return false
 	}
 	m.given[w.who] = w.result.Addresses
-	delete(m.foreign, w.who)
+	// A Service keeps what another controller gave it and what a Service of ours holds.
+	contended := m.allocations.cluster.Store.Contended(w.who)
+	m.foreign[w.who] = without(m.foreign[w.who], without(m.foreign[w.who], contended))
 	return true
 }
 
