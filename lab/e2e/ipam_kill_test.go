@@ -1,5 +1,3 @@
-//go:build backends
-
 package e2e
 
 import (
