@@ -47,7 +47,7 @@ type keeper struct {
 func (k *keeper) keep(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Keeping {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
-	unproven := unprovenOf(e, p)
+	unproven := unprovenOf(p)
 	switch patient := k.began.IsZero() || now.Before(k.began.Add(k.limit)); {
 	case k.alone:
 		k.needed = now
@@ -60,7 +60,7 @@ func (k *keeper) keep(e election.Evidence, p election.Peers, listed bool, now ti
 }
 
 // unprovenOf returns the nodes of which nothing but an old Lease tells, sorted.
-func unprovenOf(e election.Evidence, p election.Peers) (nodes []string) {
+func unprovenOf(p election.Peers) (nodes []string) {
 	for _, m := range p.Members {
 		if m.Unproven {
 			nodes = append(nodes, m.Node)

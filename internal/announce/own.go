@@ -39,11 +39,12 @@ func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 // another program, would take the Service off the air everywhere otherwise.
 func (d *decider) besideOwner(decision Decision, node string) Decision {
 	ip := decision.IP
-	toTake := decision.Reason == ReasonLostElection && decision.Winner != decision.Named
+	lost := decision.Reason == ReasonLostElection && decision.Winner != decision.Named
+	keeps := lost && d.held(ip) && !decision.Dark // the winner would not take it
 	switch {
-	case decision.Where == Nowhere && !(toTake && d.held(ip) && !decision.Dark):
+	case decision.Where == Nowhere && !keeps:
 		return decision
-	case decision.Where == Nowhere: // the winner would not take it
+	case decision.Where == Nowhere:
 		kept := d.keep(ip)
 		kept.IP, kept.Used, kept.Named = ip, decision.Used, decision.Named
 		decision = kept
