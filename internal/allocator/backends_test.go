@@ -18,6 +18,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
 	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/service"
 )
 
 // box is a NetBox with reserved addresses, and a group "box" that has them.
@@ -108,6 +109,12 @@ func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
 	w.told(web, "IPAMRecord", "NetBox holds 203.0.113.1 as "+b.http.URL+"/ipam/ip-addresses/")
 	w.create(dual)
 	w.has(dual, "203.0.113.2 2001:db8::1")
+	record := fetch(w, dual).Annotations[service.AnnotationIPAMRecord]
+	for _, text := range []string{"203.0.113.2=" + b.http.URL + "/ipam/ip-addresses/", " 2001:db8::1=" + b.http.URL + "/ipam/ip-addresses/"} {
+		if !strings.Contains(record, text) {
+			t.Errorf("the record of the addresses in NetBox is %q and lacks %q", record, text)
+		}
+	}
 	b.active("2001:db8::1/64 "+dual.Namespace+"/dual", "203.0.113.1/24 "+web.Namespace+"/web", "203.0.113.2/24 "+dual.Namespace+"/dual")
 
 	g := b.ready(metav1.ConditionTrue, "Reached", "NetBox 4.6.8")
@@ -120,6 +127,7 @@ func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
 		}
 		return nil
 	})
+	recorded := fetch(w, web)
 	third := balancer("third", inGroup("box"))
 	w.create(third)
 	w.says(third, metav1.ConditionFalse, ipam.ReasonExhausted, "NetBox at")
@@ -135,6 +143,9 @@ func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
 	w.create(fourth)
 	w.has(fourth, "198.51.100.1")
 	w.has(web, "203.0.113.1")
+	if is := fetch(w, web); is.ResourceVersion != recorded.ResourceVersion {
+		t.Errorf("the restart wrote to the Service: %v, and before %v", is.Annotations, recorded.Annotations)
+	}
 	for _, q := range b.Requests()[before:] {
 		if q.Method != http.MethodGet {
 			t.Errorf("after the restart NetBox got %s %s", q.Method, q.Path)

@@ -18,6 +18,7 @@ func (c *chooser) result(d decision) service.Result {
 	result := service.Result{
 		Addresses: d.addresses, From: c.r.From, PoolType: c.r.PoolType,
 		SkipIPv6DAD: c.skipIPv6DAD(d.addresses), Reevaluated: c.r.Reevaluate && !d.unfit,
+		Records: c.records(d.addresses),
 	}
 	changed := !slices.Equal(d.addresses, c.r.Held)
 	if changed || c.r.From == "" {
@@ -48,6 +49,25 @@ func (c *chooser) from(addresses []netip.Addr) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// records are the objects that hold addresses, as their backends said with the grant. Of
+// an address that an earlier process got it is what the Service shows.
+func (c *chooser) records(addresses []netip.Addr) map[netip.Addr]string {
+	var records map[netip.Addr]string
+	for _, a := range addresses {
+		if g, _, ok := c.GroupOf(a); ok && g.Backend == "" {
+			continue
+		}
+		grant, _ := c.Claims.GrantOf(a)
+		if object := cmp.Or(grant.Object, c.r.Records[a]); object != "" {
+			if records == nil {
+				records = map[netip.Addr]string{}
+			}
+			records[a] = object
+		}
+	}
+	return records
 }
 
 // poolType is local if all addresses are. For addresses that are in no group and in no

@@ -62,6 +62,7 @@ var without = map[string]string{
 	AnnotationAllocatedFrom:      "",
 	AnnotationPoolType:           "",
 	AnnotationSkipIPv6DAD:        "",
+	AnnotationIPAMRecord:         "",
 	AnnotationAnnouncingIPv4:     "",
 	AnnotationAnnouncingIPv6:     "",
 	AnnotationAnnouncingUnknown:  "",
@@ -84,6 +85,7 @@ func (r Result) annotations() map[string]string {
 	if r.SkipIPv6DAD {
 		wanted[AnnotationSkipIPv6DAD] = "true"
 	}
+	wanted[AnnotationIPAMRecord] = recordText(r.Records)
 	delete(wanted, AnnotationAnnouncingUnknown)
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		if slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {

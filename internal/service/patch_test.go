@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"testing"
 	"time"
@@ -57,12 +58,13 @@ func patched(t interface{ Fatal(...any) }, s *corev1.Service, patch []byte) *cor
 func TestAnAllocationIsOnePatch(t *testing.T) {
 	r := allocated("192.0.2.1", "2001:db8::1")
 	r.SkipIPv6DAD = true
+	r.Records = map[netip.Addr]string{netip.MustParseAddr("192.0.2.1"): "https://netbox/1/"}
 	patch, err := r.Patch(svc(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"metadata":{"uid":"uid-1","resourceVersion":"7","annotations":{` +
-		`"purelb.io/allocated-addresses":"192.0.2.1,2001:db8::1","purelb.io/allocated-by":"PureLB","purelb.io/allocated-from":"blue","purelb.io/pool-type":"local","purelb.io/skip-ipv6-dad":"true"}},` +
+		`"purelb.io/allocated-addresses":"192.0.2.1,2001:db8::1","purelb.io/allocated-by":"PureLB","purelb.io/allocated-from":"blue","purelb.io/ipam-record":"192.0.2.1=https://netbox/1/","purelb.io/pool-type":"local","purelb.io/skip-ipv6-dad":"true"}},` +
 		`"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP"},{"ip":"2001:db8::1","ipMode":"VIP"}]},` +
 		`"conditions":[{"type":"purelb.io/Allocated","status":"True","observedGeneration":3,"lastTransitionTime":"2026-02-03T04:05:06Z",` +
 		`"reason":"Allocated","message":"as asked"}]}}`
@@ -227,9 +229,11 @@ func TestAServiceSaysWhatItWasGiven(t *testing.T) {
 			From:        rapid.SampledFrom([]string{"blue", "green", "blue, green"}).Draw(t, "from"),
 			PoolType:    rapid.SampledFrom([]string{service.PoolLocal, service.PoolRemote}).Draw(t, "type"),
 			SkipIPv6DAD: rapid.Bool().Draw(t, "dad"),
-			Allocated:   rapid.Bool().Draw(t, "allocated"),
-			Reason:      rapid.SampledFrom([]string{"A", "B"}).Draw(t, "reason"),
-			Message:     rapid.SampledFrom([]string{"a", "b"}).Draw(t, "message"),
+			Records: rapid.SampledFrom([]map[netip.Addr]string{nil, {netip.MustParseAddr("192.0.2.1"): "https://netbox/1/?a=b,c"},
+				{netip.MustParseAddr("192.0.2.1"): "https://netbox/1/", netip.MustParseAddr("2001:db8::1"): "https://netbox/2/"}}).Draw(t, "records"),
+			Allocated: rapid.Bool().Draw(t, "allocated"),
+			Reason:    rapid.SampledFrom([]string{"A", "B"}).Draw(t, "reason"),
+			Message:   rapid.SampledFrom([]string{"a", "b"}).Draw(t, "message"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -243,7 +247,7 @@ func TestAServiceSaysWhatItWasGiven(t *testing.T) {
 			if diff := cmp.Diff(r.Addresses, read.Held, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("addresses (-want +got):\n%s", diff)
 			}
-			if has := len(r.Addresses) > 0; service.Branded(s) != has || has && (read.From != r.From || read.PoolType != r.PoolType || read.SkipIPv6DAD != r.SkipIPv6DAD) {
+			if has := len(r.Addresses) > 0; service.Branded(s) != has || has && (read.From != r.From || read.PoolType != r.PoolType || read.SkipIPv6DAD != r.SkipIPv6DAD || !maps.Equal(read.Records, r.Records)) {
 				t.Fatalf("annotations %v after %+v", s.Annotations, r)
 			}
 			if !service.Says(s, r.Reason, r.Message) {

@@ -73,6 +73,8 @@ type Request struct {
 	// From, PoolType and SkipIPv6DAD are the annotations as they stand.
 	From, PoolType string
 	SkipIPv6DAD    bool
+	// Records are the objects of IPAM systems that hold addresses, as the Service says.
+	Records map[netip.Addr]string
 	// LocalPolicy is externalTrafficPolicy Local, and AllowLocal says that
 	// AnnotationAllowLocal is there.
 	LocalPolicy, AllowLocal bool
@@ -121,6 +123,7 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		PoolType:    svc.Annotations[AnnotationPoolType],
 		SkipIPv6DAD: svc.Annotations[AnnotationSkipIPv6DAD] == "true",
 		LocalPolicy: LocalPolicy(svc),
+		Records:     recordsOf(svc),
 	}
 	r.Held = r.Shown
 	if r.Owner == Anothers {

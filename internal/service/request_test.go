@@ -107,6 +107,10 @@ func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 			svc.Spec.Selector = map[string]string{"b": "2", "a": "1"}
 		}), with(func(r *service.Request) { r.SharingKey, r.Selector = "k", "a=1,b=2" })},
 		{"what selects the pods of another", svc(func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"a": "1"} }), with(func(*service.Request) {})},
+		{"records, some of which cannot be read", svc(annotated(service.AnnotationIPAMRecord, "192.0.2.1=https://netbox/1/?a=b =x 192.0.2.2 300.1.1.1=y 2001:db8::1=z")),
+			with(func(r *service.Request) {
+				r.Records = map[netip.Addr]string{addrs("192.0.2.1")[0]: "https://netbox/1/?a=b", addrs("2001:db8::1")[0]: "z"}
+			})},
 		{"a sharing key", svc(annotated(service.AnnotationSharing, "k")), with(func(r *service.Request) { r.SharingKey = "k" })},
 
 		{"one address of every pool", svc(annotated(service.AnnotationMultiPool, " true ")), with(func(r *service.Request) { r.MultiPool = &yes })},

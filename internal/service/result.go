@@ -24,6 +24,8 @@ type Result struct {
 	// they do not matter.
 	From, PoolType string
 	SkipIPv6DAD    bool
+	// Records are the objects of IPAM systems that hold the Addresses.
+	Records map[netip.Addr]string
 	// Allocated is the status of ConditionAllocated, with Reason and Message.
 	Allocated       bool
 	Reason, Message string

@@ -58,6 +58,10 @@ const (
 	AnnotationPoolType = "purelb.io/pool-type"
 	// AnnotationSkipIPv6DAD is "true", or absent.
 	AnnotationSkipIPv6DAD = "purelb.io/skip-ipv6-dad"
+	// AnnotationIPAMRecord says which object of an IPAM system holds which address, as
+	// ADDRESS=URL, separated by spaces. Addresses of which the system names no object
+	// are not in it.
+	AnnotationIPAMRecord = "purelb.io/ipam-record"
 )
 
 // Brand is the value of AnnotationAllocatedBy.
