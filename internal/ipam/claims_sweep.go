@@ -46,13 +46,23 @@ func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 // A grant under another key for an address that a Service has is the Service's: it had
 // another sharing key once. So is a grant for an address of which Claims does not know that
 // it is from a backend. Orphans returns these addresses: GroupOf finds them from now on.
+//
+// A claim of another group that is to be given back is given back by this one: its own
+// group may have been renamed, and then it has no worker.
 func (c *Claims) Orphans(group string, grants []Grant) (found bool, known []netip.Addr) {
-	open := map[string]bool{}
-	for id := range c.of {
+	open, left := map[string]bool{}, map[string]*claimed{}
+	for id, e := range c.of {
+		if id.group != group && e.state == claimEnded && !e.telling && len(e.wanters) == 0 {
+			left[id.key] = e
+			continue
+		}
 		open[id.key] = true
 	}
 	for _, g := range grants {
 		g.Address = plain(g.Address)
+		if e := left[g.Key]; e != nil && !open[g.Key] {
+			delete(c.of, e.id())
+		}
 		has := c.at[g.Address]
 		switch {
 		case open[g.Key]:

@@ -372,6 +372,29 @@ func TestOrphansAreGivenBackAndAddressesInUseAreNot(t *testing.T) {
 	}
 }
 
+func TestAnAddressGoesBackAlsoWhenItsGroupWasRenamed(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	before := g
+	before.Name = "before"
+	claim := b.ClaimOf(r, before, addr.V4)
+	b.Claims.Adopt(claim, r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	grants := []ipam.Grant{{Key: claim.Key, Address: r.Held[0]}}
+	if found, _ := b.Claims.Orphans("box", grants); found {
+		t.Error("an address that the Service has is an orphan")
+	}
+	b.drop(r)
+	if found, _ := b.Claims.Orphans("box", grants); !found {
+		t.Error("an address that no Service has is no orphan, because its group has another name now")
+	}
+	b.returns("203.0.113.7")
+	if back := b.Claims.Returns(before.Ref(), 10); len(back) > 0 {
+		t.Errorf("the group of before gives %v back as well", back)
+	}
+}
+
 func TestAGrantIsNotUsedAgainOnceItsReleaseWasSent(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"))
