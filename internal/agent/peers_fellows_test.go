@@ -34,8 +34,8 @@ type crowd struct {
 	limit time.Duration
 }
 
-// patiently is gossip on a machine that may stand still for seconds: nobody is
-// taken for dead because of that.
+// patiently are times of gossip for a machine that may stand still for seconds: no
+// node is taken for dead because of that.
 var patiently = gossip.Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
 func newCrowd(t *testing.T) crowd {

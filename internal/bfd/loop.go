@@ -30,8 +30,8 @@ func (e *Engine) run() {
 
 // turn does all that is to be done now, and returns when there will be more.
 //
-// Packets come first: if this process has stood still for a while, they have
-// waited with it, and nobody is taken for gone who has spoken.
+// Packets come first: if this process has stood still for a while, they have waited
+// with it, and a neighbor that has sent some is not taken for down.
 func (e *Engine) turn(now time.Time) (next time.Time) {
 	for _, ear := range e.ears {
 		if ear != nil && ear.take(func(a arrival) { e.hear(now, a) }) {

@@ -1,8 +1,8 @@
 // Package events writes what happens to objects as Kubernetes Events, for people
 // to read. A Warning is written at once, because a person who finds that something
-// is missing looks for the reason then. A Normal event is in nobody's way: it waits
-// for what else was told in the same second, and stands back while something urgent
-// is written. Of each kind one event is written at a time.
+// is missing looks for the reason then. A Normal event can wait: it is written with
+// those of the same second, and later while the program writes something urgent. Of each
+// kind one event is written at a time.
 //
 // (The recorders of client-go write at once, when the API server and the other
 // nodes are busy with the very change that is told of, and drop what goes beyond a

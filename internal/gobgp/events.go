@@ -43,8 +43,8 @@ type events struct {
 // told, but only events count: a state that the list had first would otherwise
 // hide that the session went down, and an event from before would look like that.
 type phase struct {
-	// state is that of the last event, since what is told as its beginning, and
-	// began when it began.
+	// state is that of the last event. It began at began; since is the time that the
+	// status shows for it.
 	state        string
 	since, began time.Time
 	// ahead is the state of the list if no event has told it yet, first seen at

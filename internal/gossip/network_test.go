@@ -26,8 +26,8 @@ func loopback() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(1 + rand.IntN(250))}), uint16(10000+rand.IntN(20000)))
 }
 
-// unused returns a port of [::1] that nobody listens on. The kernel does not choose
-// it for the connections of others.
+// unused returns a port of [::1] on which no socket listens. It is below the range from
+// which the kernel chooses ports for connections.
 func unused(t *testing.T) netip.AddrPort {
 	t.Helper()
 	for {
@@ -45,8 +45,8 @@ func unused(t *testing.T) netip.AddrPort {
 	}
 }
 
-// patiently is for a machine that may stand still for seconds: nobody is taken for
-// dead because of that, and no goodbye is given up.
+// patiently are times of gossip for a machine that may stand still for seconds: no
+// node is taken for dead because of that, and each goodbye is waited for.
 var patiently = Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
 func startReal(t *testing.T, node string, bind netip.AddrPort, seeds ...netip.AddrPort) *real {

@@ -100,8 +100,8 @@ func (s *Server) Values(pools ...string) []string {
 	return values
 }
 
-// Book is for whom the IPAM server holds addresses: "POOL NAMESPACE/NAME". A server that
-// has handed nothing out yet has no book.
+// Book returns the Service that holds each address of the IPAM server, as
+// "POOL NAMESPACE/NAME". A server that has given no address yet has no book.
 func (s *Server) Book(ctx context.Context) (map[netip.Addr]string, error) {
 	text, err := s.cluster.Exec(ctx, node, "sh", "-c", "cat "+folder+"/book.json || echo {}")
 	if err != nil {

@@ -59,7 +59,7 @@ func (d demo) showOrigins(ctx context.Context, rows []row) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(d.out, "\nThe backends have written down for whom they hold addresses:")
+	fmt.Fprintln(d.out, "\nThe backends have written down which Services hold their addresses:")
 	for _, r := range rows {
 		for _, a := range held {
 			if a.Address.Addr() == r.address {
