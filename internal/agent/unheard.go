@@ -13,10 +13,13 @@ import (
 // unheard is what the wire tells of nodes that gossip does not hear, while this node is
 // cut off from most others: whether any of them lives, and can take what is here.
 type unheard struct {
-	// answering are those that answered since then. The map is replaced, never changed.
+	// answering are those that answered since then, or all if this node reaches no machine.
+	// The map is replaced, never changed.
 	answering map[string]bool
-	asking    bool
-	asked     time.Time
+	// silent is how often in a row no machine answered, not even a gateway.
+	silent int
+	asking bool
+	asked  time.Time
 }
 
 // unheardEvery is the pause between questions to nodes that gossip does not hear.
@@ -26,7 +29,7 @@ const unheardEvery = time.Second
 // it is cut off.
 func (a *Agent) askUnheard(now time.Time, seen *observation, done *outcome) {
 	if !seen.Peers.CutOff {
-		a.unheard.answering, a.unheard.asked = nil, time.Time{}
+		a.unheard = unheard{asking: a.unheard.asking}
 		return
 	}
 	links := slices.Compact(slices.Sorted(maps.Values(a.holdings.read())))
@@ -41,30 +44,54 @@ func (a *Agent) askUnheard(now time.Time, seen *observation, done *outcome) {
 	done.errands = append(done.errands, a.heed(links, seen))
 }
 
-// heed is the errand of asking on links for nodes that gossip does not hear.
+// heed is the errand of asking on links for nodes that gossip does not hear, and for the
+// gateways there.
 func (a *Agent) heed(links []string, seen *observation) errand {
-	nodes, asking := map[string]map[netip.Addr]string{}, map[string]announce.Probing{}
+	nodes, routers, asking := map[string]map[netip.Addr]string{}, map[string][]netip.Addr{}, map[string]announce.Probing{}
 	for _, link := range links {
 		nodes[link], asking[link] = announce.UnheardOn(link, seen.Situation, seen.adopt), seen.asking(link)
+		routers[link] = announce.WitnessesOn(link, seen.Situation, seen.adopt).Routers
 	}
 	return func(ctx context.Context) note {
-		answering := map[string]bool{}
+		answering, heard, asked := map[string]bool{}, false, false
 		for _, link := range links {
-			answers, err := a.Kernel.Probe(ctx, link, slices.Collect(maps.Keys(nodes[link])), asking[link])
+			answers, err := a.Kernel.Probe(ctx, link, slices.AppendSeq(slices.Clone(routers[link]), maps.Keys(nodes[link])), asking[link])
 			if err != nil {
 				a.Log.DebugContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(nodes[link]), "error", err)
 			}
+			asked, heard = asked || err == nil && len(routers[link]) > 0, heard || err != nil || len(answers) > 0
 			for ip := range answers {
-				answering[nodes[link][ip]] = true
+				if node, is := nodes[link][ip]; is {
+					answering[node] = true
+				}
 			}
 		}
-		return func() {
-			a.unheard.asking = false
-			if len(answering) > 0 {
-				a.Log.InfoContext(ctx, "cutOffBesideLiveNodes", "node", a.Node, "answering", slices.Sorted(maps.Keys(answering)))
-				maps.Copy(answering, a.unheard.answering)
-				a.unheard.answering = answering
+		return func() { a.heeded(ctx, answering, nodes, asked && !heard) }
+	}
+}
+
+// heeded notes which nodes answered. Silent says that no machine did, although a gateway
+// was asked. When that lasts, no client reaches this node: it gives up what it has, so that
+// it does not answer beside another node when the segment is whole again.
+func (a *Agent) heeded(ctx context.Context, answering map[string]bool, nodes map[string]map[netip.Addr]string, silent bool) {
+	u := &a.unheard
+	u.asking = false
+	if u.silent++; !silent {
+		u.silent = 0
+	}
+	switch {
+	case u.silent == announce.SilentAfter:
+		a.Log.InfoContext(ctx, "cutOffFromTheSegment", "node", a.Node)
+		for _, on := range nodes {
+			for _, node := range on {
+				answering[node] = true
 			}
 		}
+	case len(answering) > 0:
+		a.Log.InfoContext(ctx, "cutOffBesideLiveNodes", "node", a.Node, "answering", slices.Sorted(maps.Keys(answering)))
+	}
+	if len(answering) > 0 {
+		maps.Copy(answering, u.answering)
+		u.answering = answering
 	}
 }

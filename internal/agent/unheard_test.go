@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -27,6 +28,18 @@ func TestTheLastNodeAliveKeepsWhatItHas(t *testing.T) {
 	cutOffWith(t, func(w *world) {
 		pass(time.Hour)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestANodeThatNoMachineReachesGivesUpWhatItHas(t *testing.T) {
+	cutOffWith(t, func(w *world) {
+		router := netip.MustParseAddr("192.0.2.254")
+		w.kernel.change(func() { w.kernel.gateways, w.kernel.answers[router.String()] = []netip.Addr{router}, someMAC })
+		pass(time.Hour)
+		want(t, "kernel, while a gateway answers", w.kernel.String(), bothAddresses)
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(time.Minute)
+		want(t, "kernel, when no machine answers", w.kernel.String(), "")
 	})
 }
 

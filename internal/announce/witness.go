@@ -137,9 +137,9 @@ type Standing struct {
 	times int
 }
 
-// The answers must tell otherwise that often in a row: a link is found silent soon, and
-// is not trusted again before it has worked for a while.
-const silentAfter, worksAfter = 3, 5
+// SilentAfter is how many questions in a row must be without an answer before a link counts
+// as silent. After worksAfter answers in a row it is trusted again.
+const SilentAfter, worksAfter = 3, 5
 
 // Asked notes how a question ended, and says whether s changed.
 func (s *Standing) Asked(missing bool) (changed bool) {
@@ -147,7 +147,7 @@ func (s *Standing) Asked(missing bool) (changed bool) {
 		s.times = 0
 		return false
 	}
-	limit := silentAfter
+	limit := SilentAfter
 	if s.Silent {
 		limit = worksAfter
 	}
