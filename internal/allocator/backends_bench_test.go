@@ -52,7 +52,7 @@ func BenchmarkLocalBesideADeadNetBox(b *testing.B) {
 		allocate() // warm up
 		for range turns {
 			alone := allocate()
-			w.create(slow)
+			w.create(slow.DeepCopy()) // create notes in it what the API server says
 			w.each(waiting, func(i int) error {
 				return w.client.Create(b.Context(), balancer(fmt.Sprintf("remote-%d", i), inGroup("box")))
 			})
