@@ -101,35 +101,48 @@ func (c *pinger) hear() {
 	}
 }
 
-// answers returns how many answers came until now.
-func (c *pinger) answers() int {
+// sent returns how many requests were sent until now.
+func (c *pinger) sent() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.answered)
+	return c.asked
 }
 
-// again waits until more answers come.
+// again waits until 20 requests that are sent from now on are answered.
 func (c *pinger) again(t *testing.T) {
 	t.Helper()
-	before := c.answers()
-	eventually(t, "answers", func() bool { return c.answers() > before+20 })
+	from := c.sent()
+	eventually(t, "answers", func() bool { return c.answeredFrom(from) >= 20 })
 }
 
-// end waits for the answer to the last request, and returns how many requests were
-// not answered, and the longest row of them as a time.
+// answeredFrom returns how many requests are answered of those behind the first n.
+func (c *pinger) answeredFrom(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	answered := 0
+	for ; n < c.asked; n++ {
+		if c.answered[n] {
+			answered++
+		}
+	}
+	return answered
+}
+
+// end waits for the answer to a request that is sent from now on, and returns how many
+// requests before it were not answered, and the longest row of them as a time.
 func (c *pinger) end(t *testing.T) (lost int, gap time.Duration) {
 	t.Helper()
+	from := c.sent()
+	eventually(t, "an answer at the end", func() bool { return c.answeredFrom(from) > 0 })
 	close(c.stop)
 	c.asking.Wait()
-	eventually(t, "the answer to the last request", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.answered[c.asked-1]
-	})
 	_ = c.conn.Close()
 	c.hearing.Wait()
+	for !c.answered[from] {
+		from++
+	}
 	row := 0
-	for n := range c.asked {
+	for n := range from {
 		if row++; c.answered[n] {
 			row = 0
 		} else {
