@@ -32,6 +32,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -104,6 +105,7 @@ type Options struct {
 type Agent struct {
 	Options
 	config    parsed
+	contests  election.Contests
 	soft      soft
 	endings   endings
 	losses    losses

@@ -59,6 +59,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	}
 	o := &observation{services: make(map[string]*Service, len(objects.Services)), agents: len(objects.Agents)}
 	o.Self, o.Node, o.Held, o.HeldRemote = a.Node, node, a.holdings.read(), a.holdings.remote
+	o.Contests = &a.contests
 	// A node without an object is about to leave, or its name is a mistake:
 	// either way nobody knows which LBNodeAgent it is for.
 	o.Complete = complete && objects.Node != nil

@@ -83,7 +83,7 @@ func (d *decider) lives(node string) bool {
 // or not; and in any case of this one.
 func (d *decider) isLocal(ip netip.Addr) bool {
 	_, _, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
-	return home || slices.ContainsFunc(d.known, func(p netip.Prefix) bool { return p.Contains(ip) })
+	return home || d.known.Contains(ip)
 }
 
 // chooseRemote decides on an address that every node announces, or no node if

@@ -102,6 +102,8 @@ type Situation struct {
 	// now. It is kept only on a kernel without marks.
 	HeldRemote map[netip.Addr]bool
 	Peers      election.Peers
+	// Contests, if set, remembers from one Situation to the next who won which address.
+	Contests *election.Contests
 	// Answering are the nodes that gossip does not hear, and that answered on the wire
 	// since this node is cut off.
 	Answering map[string]bool

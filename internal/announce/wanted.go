@@ -20,7 +20,7 @@ type decider struct {
 	Situation
 	view    election.View
 	others  election.View // those who can take what this node has, if that is cut off
-	known   []netip.Prefix
+	known   election.Networks
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
 	foreign map[netip.Addr]string
@@ -31,8 +31,8 @@ func newDecider(s Situation) *decider {
 	adopt := Adopt(s)
 	d := &decider{
 		Situation: s,
-		view:      election.NewView(s.Peers.Members),
-		known:     s.Peers.Known,
+		view:      s.Contests.View(s.Peers.Members),
+		known:     election.NewNetworks(s.Peers.Known),
 		homes:     map[addr.Family][]home{},
 		ours:      make(map[netip.Addr][]Address, len(s.Node.Addresses)),
 		foreign:   foreign(s.Node, adopt),

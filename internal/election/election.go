@@ -45,3 +45,6 @@ func (c *contest) enter(node string) {
 		c.winner, c.lowest = node, sum
 	}
 }
+
+// beats says that the winner of c comes before that of d, for the same address.
+func (c contest) beats(d contest) bool { return bytes.Compare(c.lowest[:], d.lowest[:]) < 0 }

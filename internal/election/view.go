@@ -25,7 +25,8 @@ type Member struct {
 }
 
 // View is the members as they were at one moment, arranged so that many
-// addresses can be asked for. It is immutable.
+// addresses can be asked for. It gives the same answers always. It is safe for
+// concurrent use, unless it is that of a Contests.
 //
 // The candidates for an address are the eligible members with a subnet that
 // contains it. An unproven one is a candidate only for what it holds.
@@ -52,21 +53,18 @@ func (v View) IsCandidate(node string, ip netip.Addr) bool {
 	return v.steady.has(node, ip) || v.draining.has(node, ip)
 }
 
-// field is a set of nodes, by their subnets. There may be as many subnets as
-// nodes, but few lengths of their masks: so they are looked up by length, not
-// walked over.
+// field is a set of nodes, by their subnets.
 type field struct {
 	subnets  map[string][]netip.Prefix // of each node
-	nodes    map[netip.Prefix][]string // in each subnet, but for those unproven
-	lengths  map[int]bool              // of the masks of all subnets
+	arenas   byLength[*arena]          // of each subnet, but for those unproven
 	unproven map[string]bool
 }
 
 func newField() field {
-	return field{map[string][]netip.Prefix{}, map[netip.Prefix][]string{}, map[int]bool{}, map[string]bool{}}
+	return field{map[string][]netip.Prefix{}, newByLength[*arena](0), map[string]bool{}}
 }
 
-func (f field) enter(m Member) {
+func (f *field) enter(m Member) {
 	for _, s := range m.Subnets {
 		if s = s.Masked(); !s.IsValid() {
 			continue
@@ -74,10 +72,14 @@ func (f field) enter(m Member) {
 		f.subnets[m.Node] = append(f.subnets[m.Node], s)
 		if m.Unproven {
 			f.unproven[m.Node] = true
-		} else {
-			f.nodes[s] = append(f.nodes[s], m.Node)
-			f.lengths[s.Bits()] = true
+			continue
 		}
+		a := f.arenas.values[s]
+		if a == nil {
+			a = &arena{}
+			f.arenas.put(s, a)
+		}
+		a.nodes = append(a.nodes, m.Node)
 	}
 }
 
@@ -114,15 +116,11 @@ func (f field) among(nodes map[string]bool, ip netip.Addr, holder string) string
 
 // winner returns the Winner of all that have ip, or "".
 func (f field) winner(ip netip.Addr) string {
-	c := contestFor(ip)
-	for length := range f.lengths {
-		subnet, err := ip.Prefix(length)
-		if err != nil {
-			continue // longer than an address of this family
-		}
-		for _, node := range f.nodes[subnet] {
-			c.enter(node)
+	var best contest
+	for a := range f.arenas.with(ip) {
+		if c := a.contest(ip); best.winner == "" || c.beats(best) {
+			best = c
 		}
 	}
-	return c.winner
+	return best.winner
 }
