@@ -1,9 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -11,101 +11,137 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// apply makes the node be as planned: what is added comes before what is removed,
-// and an address that cannot be added in one place stays in the other.
-func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done *outcome) {
-	done.note(a.ensureDummy(ctx, seen))
-	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
-	add := a.sift(now, seen, plan, changes.Add, done)
-	err := errors.Join(a.add(ctx, now, plan.Wanted, add, done), done.notYet(plan))
-	a.goOnFailing(changes.Add, done)
-
-	a.refresh(ctx, changes.Refresh, done)
-	a.remove(ctx, a.part(now, plan, changes.Removable(err), done), plan.Wanted, done)
+// outcome is what became of a plan.
+type outcome struct {
+	// added are the addresses that are new on this node and have not vanished again and
+	// again. put says that there are some, or would be but for that.
+	added map[netip.Addr]announce.Address
+	put   bool
+	// waiting are the addresses that are to come, and parting those that are to go,
+	// while another machine has a say in it first. contests are the addresses that
+	// other machines answer for.
+	waiting, parting map[netip.Addr]announce.Address
+	contests         []announce.Contest
+	// taken are addresses that are here and that another holder gives up for this node.
+	taken []netip.Addr
+	// removed says that something was taken off. gone are the addresses that are nowhere
+	// on this node any more.
+	removed bool
+	gone    []netip.Addr
+	// failed are the addresses that could not be added, and why.
+	failed map[netip.Addr]error
+	// errs are all failures.
+	errs []error
 }
 
-// add adds what is missing of wanted, notes what became of it, and returns an
-// announce.AddressError for each that is not there, or not there to stay.
-func (a *Agent) add(ctx context.Context, now time.Time, wanted, add []announce.Address, done *outcome) error {
+// unfinished says that ip is to come or to go, and that another machine has a say in when.
+func (o *outcome) unfinished(ip netip.Addr) bool {
+	_, comes := o.waiting[ip]
+	_, goes := o.parting[ip]
+	return (comes || goes) && o.failed[ip] == nil
+}
+
+// awaited says that other nodes wait for something that was added: a local address has one
+// holder.
+func (o *outcome) awaited(plan announce.Plan) bool {
+	return slices.ContainsFunc(plan.Decisions, func(d announce.Decision) bool {
+		_, added := o.added[d.IP]
+		return added && d.Where == announce.Local
+	})
+}
+
+// apply makes the node be as planned, as far as that is possible now. It adds before it
+// removes, and an address that cannot be added in one place stays in the other.
+func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, plan announce.Plan) (outcome, todo) {
+	noDummy := a.ensureDummy(ctx, seen)
+	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
+
+	coming := a.arrivals(now, seen, plan, changes.Add)
+	put := a.add(ctx, now, plan.Wanted, coming.add)
+	missing := coming.missing(plan, put.failed)
+	stillFailing := a.goOnFailing(changes.Add, coming.waiting, put.failed)
+	notRefreshed := a.refresh(ctx, changes.Refresh)
+
+	going := a.departures(now, plan, changes.Removable(missing))
+	removed, gone, notRemoved := a.remove(ctx, going.remove, plan.Wanted)
+	return outcome{
+		added: put.added, put: put.any, failed: put.failed,
+		waiting: coming.waiting, contests: coming.contests, taken: coming.taken,
+		parting: going.waiting, removed: removed, gone: gone,
+		errs: slices.DeleteFunc([]error{noDummy, put.err, put.lost, stillFailing, notRefreshed, notRemoved}, succeeded),
+	}, together(coming.todo, going.todo)
+}
+
+func succeeded(err error) bool { return err == nil }
+
+// additions are what became of addresses that were to be added. err is why some could not
+// be, and lost why some do not stay.
+type additions struct {
+	added     map[netip.Addr]announce.Address
+	any       bool
+	failed    map[netip.Addr]error
+	err, lost error
+}
+
+// add adds what is missing of wanted. What is there, but not to stay, has failed too.
+func (a *Agent) add(ctx context.Context, now time.Time, wanted, add []announce.Address) additions {
 	err := a.Kernel.Put(ctx, add)
-	done.note(err)
-	failed := failures(add, err)
-	lost := a.losses.failures(wanted)
-	done.note(errors.Join(lost...))
+	done := additions{added: map[netip.Addr]announce.Address{}, failed: announce.Failures(add, err)}
 	for _, w := range add {
-		if e := failed[w.Prefix.Addr()]; e != nil {
-			lost = append(lost, &announce.AddressError{Address: w, Err: e})
-			continue
+		if done.failed[w.Prefix.Addr()] == nil {
+			a.losses.added(now, w)
+			done.added[w.Prefix.Addr()], done.any = w, true
+			a.Metrics.additions.Inc()
 		}
-		a.losses.added(now, w)
-		done.added[w.Prefix.Addr()], done.put = w, true
-		a.Metrics.additions.Inc()
 	}
-	err = errors.Join(lost...)
-	done.failed = failures(nil, err)
-	maps.DeleteFunc(done.added, func(ip netip.Addr, _ announce.Address) bool { return done.failed[ip] != nil })
-	return err
+	done.err, done.lost = err, errors.Join(a.losses.failures(wanted)...)
+	for ip, why := range announce.Failures(nil, done.lost) {
+		done.failed[ip] = cmp.Or(done.failed[ip], why)
+		delete(done.added, ip)
+	}
+	return done
 }
 
 // goOnFailing has what failed last time fail still, while the segment is asked
 // once more: it is not better, only not tried yet.
-func (a *Agent) goOnFailing(missing []announce.Address, done *outcome) {
+func (a *Agent) goOnFailing(missing []announce.Address, waiting map[netip.Addr]announce.Address, failed map[netip.Addr]error) error {
+	var errs []error
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
-		_, waiting := done.waiting[ip]
-		if err := a.failing[ip]; err != nil && waiting && done.failed[ip] == nil {
-			done.failed[ip] = err
-			done.note(&announce.AddressError{Address: w, Err: err})
+		_, waits := waiting[ip]
+		if err := a.failing[ip]; err != nil && waits && failed[ip] == nil {
+			failed[ip] = err
+			errs = append(errs, &announce.AddressError{Address: w, Err: err})
 		}
 	}
-	a.failing = done.failed
-}
-
-// notYet is an announce.AddressError for each address that is waiting, so that it
-// stays where it is meanwhile. But not without a carrier when another machine has
-// it: it would be answered twice as soon as there is one.
-func (o *outcome) notYet(plan announce.Plan) error {
-	contested := map[netip.Addr]bool{}
-	for _, c := range o.contests {
-		contested[c.Address.Prefix.Addr()] = true
-	}
-	waiting := maps.Clone(o.waiting)
-	for _, d := range plan.Decisions {
-		if d.Dark && contested[d.IP] {
-			delete(waiting, d.IP)
-		}
-	}
-	var errs []error
-	for _, w := range waiting {
-		errs = append(errs, &announce.AddressError{Address: w, Err: errWaiting})
-	}
+	a.failing = failed
 	return errors.Join(errs...)
 }
 
-func (a *Agent) refresh(ctx context.Context, addresses []announce.Address, done *outcome) {
+// refresh writes addresses again that are there.
+func (a *Agent) refresh(ctx context.Context, addresses []announce.Address) error {
 	err := a.Kernel.Put(ctx, addresses)
-	bad := len(failures(addresses, err))
-	done.note(err)
+	bad := len(announce.Failures(addresses, err))
 	a.Metrics.renewals.Add(float64(len(addresses) - bad))
 	a.Metrics.renewalErrors.Add(float64(bad))
+	return err
 }
 
-// remove takes addresses off, and notes which are gone from this node.
-func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address, done *outcome) {
+// remove takes addresses off. It says whether any went, and which are nowhere on this node
+// any more.
+func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address) (removed bool, gone []netip.Addr, err error) {
 	if len(addresses) == 0 {
-		return
+		return false, nil, nil
 	}
-	err := a.Kernel.Remove(ctx, addresses)
-	done.note(err)
-	failed := failures(addresses, err)
-	done.removed = len(failed) < len(addressesOf(addresses))
+	err = a.Kernel.Remove(ctx, addresses)
+	failed, all, still := announce.Failures(addresses, err), addressesOf(addresses), addressesOf(wanted)
 	a.Metrics.withdrawals.Add(float64(len(addresses) - len(failed)))
-	still := addressesOf(wanted)
-	for ip := range addressesOf(addresses) {
+	for ip := range all {
 		if failed[ip] == nil && !still[ip] {
-			done.gone = append(done.gone, ip)
+			gone = append(gone, ip)
 		}
 	}
+	return len(failed) < len(all), gone, err
 }
 
 // forgetFlows is the errand of ending the flows to the addresses: with a million
@@ -132,20 +168,4 @@ func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
 	}
 	_, err := a.Kernel.EnsureDummy(ctx, seen.Agent.Dummy)
 	return err
-}
-
-// failures returns which of addresses err is about: all of them when it is about
-// none in particular.
-func failures(addresses []announce.Address, err error) map[netip.Addr]error {
-	failed := map[netip.Addr]error{}
-	single := announce.AddressErrors(err)
-	for _, e := range single {
-		failed[e.Address.Prefix.Addr()] = e.Err
-	}
-	if err != nil && len(single) == 0 {
-		for _, w := range addresses {
-			failed[w.Prefix.Addr()] = err
-		}
-	}
-	return failed
 }

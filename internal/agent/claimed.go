@@ -34,9 +34,9 @@ func (c conflicts) report(held map[netip.Addr]string) []lease.Claim {
 }
 
 // recheck asks now and then for the machines that have addresses of no Service.
-func (a *Agent) recheck(now time.Time, seen *observation, done *outcome) {
+func (a *Agent) recheck(now time.Time, seen *observation) (next todo) {
 	if len(a.conflicts) == 0 || !seen.sure() {
-		return
+		return next
 	}
 	served := served(seen.Services)
 	due := map[string][]netip.Addr{}
@@ -49,8 +49,9 @@ func (a *Agent) recheck(now time.Time, seen *observation, done *outcome) {
 	}
 	for link, ips := range due {
 		slices.SortFunc(ips, netip.Addr.Compare)
-		done.errands = append(done.errands, a.askAgain(link, slices.Compact(ips), seen.asking(link)))
+		next.errands = append(next.errands, a.askAgain(link, slices.Compact(ips), seen.asking(link)))
 	}
+	return next
 }
 
 // askAgain is the errand of asking whether the machines that had the addresses still

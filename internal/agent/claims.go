@@ -56,7 +56,7 @@ func (c claims) take(now time.Time) map[netip.Addr]string {
 
 // sendClaims starts the schedule of what was added, ends that of what is not
 // wanted any more, and sends what is due.
-func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done outcome) {
+func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
 	local, moved := map[netip.Addr]string{}, map[netip.Addr]bool{}
 	for _, d := range plan.Decisions {
 		if d.Where == announce.Local {
@@ -70,7 +70,7 @@ func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation
 		}
 	}
 	if seen.Agent == nil {
-		return
+		return next
 	}
 	for ip, w := range done.added {
 		if local[ip] == w.Link {
@@ -97,6 +97,8 @@ func (a *Agent) sendClaims(ctx context.Context, now time.Time, seen *observation
 		a.send(ctx, ip, link)
 	}
 	a.reclaim(ctx, now, seen)
+	next.next, _ = a.claims.next()
+	return next
 }
 
 // renamed returns the local addresses that have been here, and to which another

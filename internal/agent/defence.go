@@ -104,23 +104,24 @@ func patience(d announce.Decision) time.Duration {
 
 // noteContests notes the addresses that other machines answer for longer than
 // they should.
-func (a *Agent) noteContests(now time.Time, plan announce.Plan, done *outcome) {
+func (a *Agent) noteContests(now time.Time, plan announce.Plan, contests []announce.Contest) (next todo) {
 	a.conflicts.forget(now)
-	if len(done.contests) == 0 {
-		return
+	if len(contests) == 0 {
+		return next
 	}
 	waits := make(map[netip.Addr]time.Duration, len(plan.Decisions))
 	for _, d := range plan.Decisions {
 		waits[d.IP] = patience(d)
 	}
-	for _, contest := range done.contests {
+	for _, contest := range contests {
 		ip := contest.Address.Prefix.Addr()
 		if at := contest.Since.Add(waits[ip]); now.Before(at) {
-			done.again(at)
+			next.next = sooner(next.next, at)
 		} else {
 			a.conflicts.note(now, rival{ip, contest.MAC}, contest.Address.Link, false)
 		}
 	}
+	return next
 }
 
 // tellConflicts tells people of the machines that claim our addresses, by events

@@ -65,35 +65,37 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	for ctx.Err() == nil {
 		now := time.Now()
 		a.drain()
-		var done outcome
-		done, err = a.partingPass(ctx, now)
-		a.beside.start(errands, done.errands)
-		*gone = append(*gone, done.gone...)
-		if len(done.parting) == 0 {
+		var going departures
+		var went []netip.Addr
+		going, went, err = a.partingPass(ctx, now)
+		a.beside.start(errands, going.todo.errands)
+		*gone = append(*gone, went...)
+		if len(going.waiting) == 0 {
 			return err
 		}
-		a.wait(ctx, nil, nil, time.Until(done.next))
+		a.wait(ctx, nil, nil, time.Until(going.todo.next))
 	}
 	return errors.Join(err, ctx.Err())
 }
 
-// partingPass is a pass that does nothing but to hand over.
-func (a *Agent) partingPass(ctx context.Context, now time.Time) (outcome, error) {
+// partingPass is a pass that does nothing but to hand over. It returns what is to go and
+// what went.
+func (a *Agent) partingPass(ctx context.Context, now time.Time) (departures, []netip.Addr, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
-		return outcome{}, err
+		return departures{}, nil, err
 	}
-	done := newOutcome(time.Time{})
 	plan := announce.Decide(seen.Situation)
 	heirs := map[netip.Addr]bool{}
 	for _, d := range plan.Decisions {
 		heirs[d.IP] = d.HandTo != ""
 	}
-	going := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
+	leaving := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
 		return !heirs[w.Prefix.Addr()]
 	})
-	a.remove(ctx, a.part(now, plan, going, &done), nil, &done)
-	return done, errors.Join(done.errs...)
+	going := a.departures(now, plan, leaving)
+	_, went, err := a.remove(ctx, going.remove, nil)
+	return going, went, err
 }
 
 // withdraw takes off what is not to stay after departure, and adds it to gone.
@@ -109,8 +111,7 @@ func (a *Agent) withdraw(ctx context.Context, departure Departure, gone *[]netip
 	if departure != Gone || !seen.Complete && !seen.Node.MarksSupported { // then ours may be the node's
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
-	done := newOutcome(time.Time{})
-	a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted, &done)
-	*gone = append(*gone, done.gone...)
-	return errors.Join(done.errs...)
+	_, went, err := a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)
+	*gone = append(*gone, went...)
+	return err
 }

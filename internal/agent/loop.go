@@ -32,18 +32,18 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	for ctx.Err() == nil {
 		began := time.Now()
 		a.drain()
-		done, err := a.guardedPass(ctx, began)
+		left, err := a.guardedPass(ctx, began)
 		if err == nil {
 			retry = retryMin
 		} else {
-			done.again(time.Now().Add(retry))
+			left.next = sooner(left.next, time.Now().Add(retry))
 			retry = min(2*retry, retryMax)
 			a.Metrics.passErrors.Inc()
 		}
 		failing = a.logFailure(ctx, err, failing)
-		a.beside.start(ctx, done.errands)
+		a.beside.start(ctx, left.errands)
 		pause(ctx, min(time.Since(began), maxPause))
-		a.wait(ctx, kernel, heard, time.Until(done.next))
+		a.wait(ctx, kernel, heard, time.Until(left.next))
 	}
 }
 
@@ -89,7 +89,7 @@ func (a *Agent) drain() {
 }
 
 // guardedPass is pass within its time limit, with its pulse taken.
-func (a *Agent) guardedPass(ctx context.Context, now time.Time) (outcome, error) {
+func (a *Agent) guardedPass(ctx context.Context, now time.Time) (todo, error) {
 	a.pulse.Begin(now)
 	defer a.pulse.End()
 	ctx, cancel := context.WithTimeout(ctx, passLimit)

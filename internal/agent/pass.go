@@ -4,113 +4,75 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
 )
 
-// pass looks at everything, and makes this node as it should be, as far as that
-// is possible now.
-func (a *Agent) pass(ctx context.Context, now time.Time) (outcome, error) {
+// pass observes, decides, applies and reports. It returns what is left to do.
+func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
-		return outcome{}, err
+		return todo{}, err
 	}
 	plan := announce.Decide(seen.Situation)
-	done := newOutcome(nextRefresh(now, seen.Node, plan.Wanted))
-	a.apply(ctx, now, seen, plan, &done)
+	done, waits := a.apply(ctx, now, seen, plan)
 	a.holdings.hold(now, seen, plan, done)
-	a.noteContests(now, plan, &done)
-	a.recheck(now, seen, &done)
-	a.askUnheard(now, seen, &done)
-	questions := a.standingOn(seen)
-	a.standing.Store(&questions)
-	a.sendClaims(ctx, now, seen, plan, done)
+	next := together(waits,
+		todo{next: nextRefresh(now, seen.Node, plan.Wanted)},
+		todo{next: seen.again},
+		a.noteContests(now, plan, done.contests),
+		a.recheck(now, seen),
+		a.askUnheard(now, seen),
+		a.sendClaims(ctx, now, seen, plan, done),
+		a.followUp(now, plan, done),
+	)
+	a.askLinks(seen)
+	a.report(now, seen, plan, done)
+	return next, errors.Join(done.errs...)
+}
+
+// report tells people, the other nodes and /state what became of a pass.
+func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, done outcome) {
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(seen, plan.Decisions, done))
 		a.tellConflicts(now, seen)
 		a.pulse.Decide()
 	}
 	a.shown.Store(&shown{now, seen.toShow(), plan.Decisions, done, a.conflicts.list()})
-	done.again(seen.again)
-	if due, ok := a.claims.next(); ok {
-		done.again(due)
-	}
-	switch {
-	case done.removed || done.awaited(plan):
-		done.again(now) // others are to know
-	case done.put:
-		done.again(now.Add(afterwards))
-	}
-	if len(done.gone) > 0 {
-		done.errands = append(done.errands, a.forgetFlows(done.gone))
-	}
-	a.spare(len(plan.Decisions), &done)
-	return done, errors.Join(done.errs...)
 }
 
-// outcome is what became of a pass.
-type outcome struct {
-	// added are the addresses that are new on this node. Put says that there are
-	// some, or would be if they did not vanish every time.
-	added map[netip.Addr]announce.Address
-	put   bool
-	// waiting are those that are to come, and parting those that are to go,
-	// and that somebody else has a say in first. Contests are what others
-	// answer for.
-	waiting, parting map[netip.Addr]announce.Address
-	contests         []announce.Contest
-	// taken are those that are here and that another holder gives up for us.
-	taken []netip.Addr
-	// removed says that something was taken off. Gone are those that are nowhere on
-	// this node now.
-	removed bool
-	gone    []netip.Addr
-	// failed are those that could not be added, and why.
-	failed map[netip.Addr]error
-	// errs are all failures.
-	errs []error
+// followUp returns what done makes necessary.
+func (a *Agent) followUp(now time.Time, plan announce.Plan, done outcome) todo {
+	var next todo
+	switch {
+	case done.removed || done.awaited(plan):
+		next.next = now // other nodes wait for it
+	case done.put:
+		next.next = now.Add(afterwards)
+	}
+	if len(done.gone) > 0 {
+		next.errands = append(next.errands, a.forgetFlows(done.gone))
+	}
+	return together(next, a.spare(len(plan.Decisions), done))
+}
 
+// todo is what a step leaves to be done.
+type todo struct {
 	// errands are to be run beside the loop.
 	errands []errand
-	// next is when time alone makes another pass necessary.
+	// next is when time alone makes another pass necessary. Zero is never.
 	next time.Time
 }
 
-func newOutcome(next time.Time) outcome {
-	return outcome{
-		added:   map[netip.Addr]announce.Address{},
-		waiting: map[netip.Addr]announce.Address{}, parting: map[netip.Addr]announce.Address{},
-		next: next,
+// together returns all errands of several steps, and the earliest of their times.
+func together(steps ...todo) todo {
+	var all todo
+	for _, t := range steps {
+		all.errands = append(all.errands, t.errands...)
+		all.next = sooner(all.next, t.next)
 	}
-}
-
-func (o *outcome) note(err error) {
-	if err != nil {
-		o.errs = append(o.errs, err)
-	}
-}
-
-// unfinished says that ip comes or goes, and that others have a say in when.
-func (o *outcome) unfinished(ip netip.Addr) bool {
-	_, comes := o.waiting[ip]
-	_, goes := o.parting[ip]
-	return (comes || goes) && o.failed[ip] == nil
-}
-
-// awaited says that something was added that others wait for: of local addresses,
-// each has one holder.
-func (o *outcome) awaited(plan announce.Plan) bool {
-	return slices.ContainsFunc(plan.Decisions, func(d announce.Decision) bool {
-		_, added := o.added[d.IP]
-		return added && d.Where == announce.Local
-	})
-}
-
-// again has the next pass be at the given time, or before. Zero is never.
-func (o *outcome) again(at time.Time) {
-	o.next = sooner(o.next, at)
+	return all
 }
 
 // nextRefresh returns when the next wanted address is half way through its

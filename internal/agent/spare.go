@@ -7,12 +7,12 @@ import (
 
 // spare has memory be given back when many addresses have come or gone and nothing
 // more is to be done about it.
-func (a *Agent) spare(addresses int, done *outcome) {
+func (a *Agent) spare(addresses int, done outcome) todo {
 	if len(done.added)+len(done.gone)+len(done.waiting)+len(done.parting) > 0 || !a.burst.Over(addresses) {
-		return
+		return todo{}
 	}
-	done.errands = append(done.errands, func(context.Context) note {
+	return todo{errands: []errand{func(context.Context) note {
 		debug.FreeOSMemory()
 		return nil
-	})
+	}}}
 }

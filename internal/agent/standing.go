@@ -25,6 +25,12 @@ type standing struct {
 	asking    announce.Probing
 }
 
+// askLinks has watchLinks ask the questions that follow from what is seen.
+func (a *Agent) askLinks(seen *observation) {
+	questions := a.standingOn(seen)
+	a.standing.Store(&questions)
+}
+
 // standingOn returns the questions to ask by what is seen: one for each link that has
 // local addresses or is silent. Where the carrier is gone there is nothing to ask.
 func (a *Agent) standingOn(seen *observation) []standing {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -29,55 +30,93 @@ const letterLimit = time.Second
 // errWaiting is why an address is not there yet.
 var errWaiting = errors.New("the segment is asked first whether another machine has it")
 
-// sift returns what to do about missing, the wanted addresses that are not
-// there, and notes in done what is under way.
-func (a *Agent) sift(now time.Time, seen *observation, plan announce.Plan, missing []announce.Address, done *outcome) (add []announce.Address) {
+// arrivals are what to do about wanted addresses that are not there.
+type arrivals struct {
+	// add may be added now, and waiting not yet.
+	add     []announce.Address
+	waiting map[netip.Addr]announce.Address
+	// contests are the addresses that other machines answer for, and taken those that
+	// are here and that another holder gives up for this node.
+	contests []announce.Contest
+	taken    []netip.Addr
+	todo     todo
+}
+
+// arrivals returns what to do about missing, the wanted addresses that are not there.
+func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, missing []announce.Address) arrivals {
 	// What counts for a while only must count still: to look at the world may
 	// have taken long.
 	steps := a.takeovers.Sift(time.Now(), plan, a.losses.sift(now, plan.Wanted, missing), seen.Node)
+	all := arrivals{add: steps.Add, waiting: map[netip.Addr]announce.Address{}, contests: steps.Contested, todo: todo{next: steps.Next}}
 	for link, ips := range byLink(steps.Probe) {
-		done.errands = append(done.errands, a.probe(link, ips, seen))
+		all.todo.errands = append(all.todo.errands, a.probe(link, ips, seen))
 	}
 	for to, ips := range steps.Answer {
-		done.errands = append(done.errands, a.write(to, announce.Taken, ips)...)
-		done.taken = append(done.taken, ips...)
+		all.todo.errands = append(all.todo.errands, a.write(to, announce.Taken, ips)...)
+		all.taken = append(all.taken, ips...)
 	}
-	going := addressesOf(steps.Add)
-	vanished := map[netip.Addr]announce.Address{}
+	coming, vanished := addressesOf(steps.Add), map[netip.Addr]announce.Address{}
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
-		if !going[ip] {
-			done.waiting[ip] = w
+		if !coming[ip] {
+			all.waiting[ip] = w
 		} else if a.losses[ip] != nil {
 			vanished[ip] = w
 		}
 	}
-	for i, w := range steps.Add {
+	for i, w := range all.add {
 		if as, again := vanished[w.Prefix.Addr()]; again {
-			steps.Add[i] = as // the kernel is to look for duplicates, if it may
+			all.add[i] = as // the kernel is to look for duplicates, if it may
 		}
 	}
-	done.contests = steps.Contested
-	done.again(steps.Next)
-	return steps.Add
+	return all
 }
 
-// part returns which of remove may go now, and notes in done what is under way.
-func (a *Agent) part(now time.Time, plan announce.Plan, remove []announce.Address, done *outcome) []announce.Address {
+// missing are the addresses that are not where they are wanted, because they failed or
+// wait, so that they stay where they are meanwhile. But an address without a carrier
+// goes when another machine has it: two would answer as soon as there is a carrier.
+func (r arrivals) missing(plan announce.Plan, failed map[netip.Addr]error) map[netip.Addr]error {
+	all := map[netip.Addr]error{}
+	for ip := range r.waiting {
+		all[ip] = errWaiting
+	}
+	contested := map[netip.Addr]bool{}
+	for _, c := range r.contests {
+		contested[c.Address.Prefix.Addr()] = true
+	}
+	for _, d := range plan.Decisions {
+		if d.Dark && contested[d.IP] {
+			delete(all, d.IP)
+		}
+	}
+	maps.Copy(all, failed)
+	return all
+}
+
+// departures are what to do about addresses that are to go.
+type departures struct {
+	// remove may go now, and waiting not before another node has taken it.
+	remove  []announce.Address
+	waiting map[netip.Addr]announce.Address
+	todo    todo
+}
+
+// departures returns what to do about remove, the addresses that are to go.
+func (a *Agent) departures(now time.Time, plan announce.Plan, remove []announce.Address) departures {
 	parting := a.handovers.Sift(now, plan, remove)
+	all := departures{remove: parting.Remove, waiting: map[netip.Addr]announce.Address{}, todo: todo{next: parting.Next}}
 	for to, ips := range parting.Ask {
 		a.Metrics.handovers.Add(float64(len(ips)))
 		a.Log.Info("handingOver", "node", a.Node, "to", to, "addresses", ips)
-		done.errands = append(done.errands, a.write(to, announce.Take, ips)...)
+		all.todo.errands = append(all.todo.errands, a.write(to, announce.Take, ips)...)
 	}
 	going, staying := addressesOf(parting.Remove), addressesOf(parting.Stay)
 	for _, w := range remove {
 		if ip := w.Prefix.Addr(); !going[ip] && !staying[ip] {
-			done.parting[ip] = w
+			all.waiting[ip] = w
 		}
 	}
-	done.again(parting.Next)
-	return parting.Remove
+	return all
 }
 
 // probe is the errand of asking the segment of link who has the addresses, and with

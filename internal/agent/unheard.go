@@ -27,21 +27,20 @@ const unheardEvery = time.Second
 
 // askUnheard asks for them on the links where this node has local addresses, as long as
 // it is cut off.
-func (a *Agent) askUnheard(now time.Time, seen *observation, done *outcome) {
+func (a *Agent) askUnheard(now time.Time, seen *observation) todo {
 	if !seen.Peers.CutOff {
 		a.unheard = unheard{asking: a.unheard.asking}
-		return
+		return todo{}
 	}
 	links := slices.Compact(slices.Sorted(maps.Values(a.holdings.read())))
 	if a.unheard.asking || len(links) == 0 {
-		return
+		return todo{}
 	}
 	if next := a.unheard.asked.Add(unheardEvery); now.Before(next) {
-		done.again(next)
-		return
+		return todo{next: next}
 	}
 	a.unheard.asking, a.unheard.asked = true, now
-	done.errands = append(done.errands, a.heed(links, seen))
+	return todo{errands: []errand{a.heed(links, seen)}}
 }
 
 // heed is the errand of asking on links for nodes that gossip does not hear, and for the

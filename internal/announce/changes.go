@@ -43,6 +43,22 @@ func (e *AddressError) Error() string {
 
 func (e *AddressError) Unwrap() error { return e.Err }
 
+// Failures returns which of addresses err is about, and why: all of them when err is
+// about none in particular.
+func Failures(addresses []Address, err error) map[netip.Addr]error {
+	failed := map[netip.Addr]error{}
+	single := AddressErrors(err)
+	for _, e := range single {
+		failed[e.Address.Prefix.Addr()] = e.Err
+	}
+	if err != nil && len(single) == 0 {
+		for _, a := range addresses {
+			failed[a.Prefix.Addr()] = err
+		}
+	}
+	return failed
+}
+
 // AddressErrors returns the failures of single addresses that err is made of.
 func AddressErrors(err error) []*AddressError {
 	switch e := err.(type) { //nolint:errorlint // this is what takes the wrapping apart
@@ -66,35 +82,14 @@ func (c Changes) Empty() bool {
 	return len(c.Add)+len(c.Refresh)+len(c.Remove) == 0
 }
 
-// Removable returns what to remove when adding ended with err: not what was to
-// be replaced by an address that could not be added.
-func (c Changes) Removable(err error) []Address {
-	if err == nil {
-		return c.Remove
-	}
-	missing := make(map[netip.Addr]bool)
-	for _, a := range c.failed(err) {
-		missing[a.Prefix.Addr()] = true
-	}
+// Removable returns what to remove, beside the addresses that are missing where they are
+// wanted: such an address stays where it is now.
+func (c Changes) Removable(missing map[netip.Addr]error) []Address {
 	var safe []Address
 	for _, a := range c.Remove {
-		if !missing[a.Prefix.Addr()] {
+		if missing[a.Prefix.Addr()] == nil {
 			safe = append(safe, a)
 		}
 	}
 	return safe
-}
-
-// failed returns the addresses that were not added because of err: all, if it
-// names none.
-func (c Changes) failed(err error) []Address {
-	errs := AddressErrors(err)
-	if len(errs) == 0 {
-		return c.Add
-	}
-	addrs := make([]Address, len(errs))
-	for i, e := range errs {
-		addrs[i] = e.Address
-	}
-	return addrs
 }

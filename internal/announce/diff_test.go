@@ -336,7 +336,7 @@ func TestWhatCouldNotBeAddedIsNotRemovedElsewhere(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, c.Removable(tt.err), cmp.Comparer(netipEqual)); diff != "" {
+			if diff := cmp.Diff(tt.want, c.Removable(Failures(c.Add, tt.err)), cmp.Comparer(netipEqual)); diff != "" {
 				t.Errorf("removable (-want +got):\n%s", diff)
 			}
 		})
