@@ -50,10 +50,10 @@ var house = []room{
 	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink", "process kernel sockets"},
 
 	{drivers, "internal/ipamgrpc", "internal/addr internal/ipam api/ipam/v1", "process grpc"},
-	{drivers, "internal/netbox", "internal/addr internal/ipam", "process http"},
+	{drivers, "internal/netbox", "internal/addr internal/ipam internal/config", "process http"},
 	{drivers, "internal/backends", "internal/addr internal/ipam internal/config internal/ipamgrpc internal/netbox", "process"},
 
-	{drivers, "internal/ipamserver", "internal/addr internal/ipam internal/netbox api/ipam/v1 api/purelb/v2", "process grpc yaml"},
+	{drivers, "internal/ipamserver", "internal/addr internal/ipam internal/config internal/netbox api/ipam/v1 api/purelb/v2", "process grpc yaml"},
 
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver http"},
 	{drivers, "internal/events", "", "process types apiserver"},

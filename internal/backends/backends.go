@@ -27,7 +27,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -243,7 +242,7 @@ func (m *Manager) stop(group string, w *worker) {
 // open returns the backend that b describes. Nothing is sent yet.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
-		return &netBox{server: m.join(b.NetBox), group: m.groupOf(b), state: state}
+		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Cluster, *b.NetBox), state: state}
 	}
 	return openExternal(m.sockets, b)
 }
@@ -304,25 +303,4 @@ func (m *Manager) holds() (all map[hold]bool, byGroup map[string][]ipam.Grant, c
 		}
 	}
 	return all, byGroup, complete
-}
-
-// groupOf is a group in the words of the driver.
-func (m *Manager) groupOf(b config.Backend) netbox.Group {
-	n := b.NetBox
-	g := netbox.Group{
-		Name: b.Group, Cluster: m.options.Cluster, Mode: netbox.ModePrefix,
-		Tenant: n.Tenant, Field: n.Field, Status: n.Status, Role: n.Role, Tags: slices.Clone(n.Tags),
-	}
-	if n.Reserved {
-		g.Mode = netbox.ModeReserved
-	}
-	for _, p := range n.Parents {
-		parent := netbox.Parent{Kind: netbox.Prefix, ID: p.ID, Prefix: p.Prefix, Start: p.Start,
-			VRF: p.VRF, Role: p.Role, Tag: p.Tag, Tenant: p.Tenant, Site: p.Site}
-		if p.Range {
-			parent.Kind = netbox.Range
-		}
-		g.Parents = append(g.Parents, parent)
-	}
-	return g
 }

@@ -30,14 +30,31 @@ func (r *reading) netbox(spec v2.NetboxSpec) {
 	r.group.Announce = r.announceOfBackend(field+".announce", cmp.Or(spec.Announce, "remote"))
 	r.group.Backend = "NetBox"
 	r.group.Masks = r.masks(field+".aggregation", spec.Aggregation)
-	r.url(field+".url", spec.URL)
+	n := r.netBoxOf(field, spec)
+	// The Secret and its key are those of earlier versions.
+	n.Token = r.secret(spec.TokenSecret, "netbox-client", "user-token")
+	n.CA = r.secret(spec.CASecret, "", "ca.crt")
+	if spec.CASecret != nil && n.CA.Name == "" {
+		r.refuse(ReasonParseError, field+".caSecret.name", "nothing is written here: name the Secret that has the certificates")
+	}
+	r.backend = &Backend{NetBox: &n}
+}
+
+// ReadNetBox reads spec, which is at field, for a program that has no ServiceGroup. It does
+// not read the Secrets, announce and aggregation.
+func ReadNetBox(field string, spec v2.NetboxSpec) (NetBox, []Problem) {
+	f := &findings{}
+	n := f.netBoxOf(field, spec)
+	return n, f.problems
+}
+
+// netBoxOf reads what spec, which is at field, says of NetBox itself.
+func (f *findings) netBoxOf(field string, spec v2.NetboxSpec) NetBox {
+	f.url(field+".url", spec.URL)
 	n := NetBox{
-		URL: spec.URL,
-		// The Secret and its key are those of earlier versions.
-		Token:    r.secret(spec.TokenSecret, "netbox-client", "user-token"),
-		CA:       r.secret(spec.CASecret, "", "ca.crt"),
+		URL:      spec.URL,
 		Reserved: spec.Mode == modeReserved || spec.Mode == "" && len(spec.Parents) == 0,
-		Parents:  r.parents(field+".parents", spec.Parents),
+		Parents:  f.parents(field+".parents", spec.Parents),
 		Tenant:   spec.Tenant,
 		Field:    cmp.Or(spec.Field, defaultField),
 		Status:   cmp.Or(string(spec.Status), defaultStatus),
@@ -49,12 +66,9 @@ func (r *reading) netbox(spec v2.NetboxSpec) {
 	if n.Reserved {
 		n.Tenant = cmp.Or(n.Tenant, defaultTenant)
 	}
-	r.mode(field, spec)
-	r.customField(field+".field", n.Field)
-	if spec.CASecret != nil && n.CA.Name == "" {
-		r.refuse(ReasonParseError, field+".caSecret.name", "nothing is written here: name the Secret that has the certificates")
-	}
-	r.backend = &Backend{NetBox: &n}
+	f.mode(field, spec)
+	f.customField(field+".field", n.Field)
+	return n
 }
 
 // mode refuses a mode that is not known or that the other fields contradict.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/netbox"
 )
 
@@ -44,9 +45,9 @@ type poolText struct {
 	Parents   []v2.NetboxParent `json:"parents"`
 	Tenant    string            `json:"tenant"`
 	Field     string            `json:"field"`
-	Status    string            `json:"status"`
-	Role      string            `json:"role"`
-	Tags      []string          `json:"tags"`
+	Status    v2.NetboxSlug     `json:"status"`
+	Role      v2.NetboxSlug     `json:"role"`
+	Tags      []v2.NetboxSlug   `json:"tags"`
 }
 
 // Read reads the configuration. Its error has a line for each mistake.
@@ -122,27 +123,21 @@ func (f file) config(problems *problems) Config {
 // pool reads the pool of a name.
 func (t poolText) pool(cluster, name string, problems *problems) Pool {
 	where := "pools." + name
+	spec, wrong := config.ReadNetBox(where, v2.NetboxSpec{URL: t.URL, Mode: string(netbox.ModePrefix), Parents: t.Parents,
+		Tenant: t.Tenant, Field: t.Field, Status: t.Status, Role: t.Role, Tags: t.Tags})
 	p := Pool{
 		Source: Source{URL: t.URL, TokenFile: t.TokenFile, TokenEnv: t.TokenEnv, CAFile: t.CAFile},
-		Group: netbox.Group{Name: name, Cluster: space(cluster, name), Mode: netbox.ModePrefix, Tenant: t.Tenant,
-			Field: t.Field, Status: t.Status, Role: t.Role, Tags: t.Tags},
+		Group:  netbox.GroupOf(name, space(cluster, name), spec),
 	}
 	if name == "" || strings.ContainsAny(name, ": \t\n") {
 		problems.add("pools", "%q is not the name of a ServiceGroup: write that name, with its namespace and a slash before it if it is not in the namespace of PureLB", name)
 		return p
 	}
-	for i, w := range t.Parents {
-		parent, problem := parentOf(w)
-		if problem != "" {
-			problems.add(fmt.Sprintf("%s.parents[%d]", where, i), "%s", problem)
-			return p
-		}
-		p.Group.Parents = append(p.Group.Parents, parent)
+	for _, w := range wrong {
+		problems.add(w.Field, "%s", w.Message)
 	}
-	if len(t.Parents) == 0 {
-		problems.add(where+".parents", "there is none: name the prefixes and IP ranges of NetBox that addresses are made in")
-	} else if problem := p.Group.Problem(); problem != "" && cluster != "" {
-		problems.add(where, "%s", problem)
+	if len(wrong) > 0 {
+		return p
 	}
 	if field, problem := p.Source.problem(); problem != "" {
 		problems.add(strings.TrimSuffix(where+"."+field, "."), "%s", problem)

@@ -24,8 +24,6 @@ type Source struct {
 // problem says what makes s unusable, or "", and the field if it is one alone.
 func (s Source) problem() (field, problem string) {
 	switch {
-	case s.URL == "":
-		return "url", "nothing is written here: write the URL of NetBox, such as https://netbox.example.com/"
 	case (s.TokenFile == "") == (s.TokenEnv == ""):
 		return "tokenFile", "write either tokenFile, the path of a file with the API token, or tokenEnv, the name of an environment variable with it"
 	}

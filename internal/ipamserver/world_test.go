@@ -33,7 +33,7 @@ type world struct {
 	away atomic.Bool
 }
 
-const config = `
+const configText = `
 cluster: %[2]s
 pools:
   default: &default
@@ -82,7 +82,7 @@ func (w *world) token(text string) {
 func (w *world) server(cluster string) *Server {
 	w.t.Helper()
 	name := filepath.Join(w.folder, "config.yaml")
-	if err := os.WriteFile(name, fmt.Appendf(nil, config, w.folder, cluster), 0o600); err != nil {
+	if err := os.WriteFile(name, fmt.Appendf(nil, configText, w.folder, cluster), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 	c, err := Read(name)

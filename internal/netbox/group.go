@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"purelb.io/purelb/internal/config"
 )
 
 // Mode is where a group's addresses come from.
@@ -45,6 +47,26 @@ type Group struct {
 	Tags []string
 }
 
+// GroupOf returns the group of a name, as n says, with the keys of a cluster.
+func GroupOf(name, cluster string, n config.NetBox) Group {
+	g := Group{
+		Name: name, Cluster: cluster, Mode: ModePrefix,
+		Tenant: n.Tenant, Field: n.Field, Status: n.Status, Role: n.Role, Tags: slices.Clone(n.Tags),
+	}
+	if n.Reserved {
+		g.Mode = ModeReserved
+	}
+	for _, p := range n.Parents {
+		parent := Parent{Kind: Prefix, ID: p.ID, Prefix: p.Prefix, Start: p.Start,
+			VRF: p.VRF, Role: p.Role, Tag: p.Tag, Tenant: p.Tenant, Site: p.Site}
+		if p.Range {
+			parent.Kind = Range
+		}
+		g.Parents = append(g.Parents, parent)
+	}
+	return g
+}
+
 func (g Group) withDefaults() Group {
 	if g.Field == "" {
 		g.Field = DefaultField
@@ -58,8 +80,8 @@ func (g Group) withDefaults() Group {
 	return g
 }
 
-// Problem says what makes g unusable, or "". What only NetBox knows, Prepare finds.
-func (g Group) Problem() string {
+// problem says what makes g unusable, or "".
+func (g Group) problem() string {
 	if g.Cluster == "" || strings.ContainsAny(g.Cluster, "/ \t\n") {
 		return fmt.Sprintf("the name of the cluster, %q, is empty or has a slash or a blank", g.Cluster)
 	}

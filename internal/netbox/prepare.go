@@ -45,7 +45,7 @@ func (p *Pool) Facts() Facts { return p.facts }
 // NetBox may have changed.
 func (c *Client) Prepare(ctx context.Context, g Group) (*Pool, error) {
 	g = g.withDefaults()
-	if problem := g.Problem(); problem != "" {
+	if problem := g.problem(); problem != "" {
 		return nil, misconfigured("the group %s cannot use NetBox: %s", g.Name, problem)
 	}
 	p := &Pool{client: c, group: g}
