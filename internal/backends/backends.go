@@ -49,8 +49,7 @@ type Ledger interface {
 	// for itself (ipam.KindExhausted, KindTaken, KindInvalid) is not wanted again before
 	// something changed: the worker does not wait then.
 	Answered(group string, claims []ipam.Claim, answers []ipam.Answer)
-	// Releasing returns up to most grants of a group that are to be released. A grant without
-	// an address is everything that the backend has for its key.
+	// Releasing returns up to most grants of a group that are to be released.
 	Releasing(group string, most int) []ipam.Grant
 	// Released takes the outcome for grants of Releasing, in their order. No claim with the
 	// key of a grant may be handed out before its release succeeded.

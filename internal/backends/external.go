@@ -34,23 +34,6 @@ func (x *external) prepare(context.Context) error {
 	return nil
 }
 
-// Release releases grants. One without an address, of a claim that was perhaps granted, cannot be
-// released by itself on the wire: it is released with all that its holder has.
-func (x *external) Release(ctx context.Context, grants []ipam.Grant) []error {
-	errs := make([]error, len(grants))
-	var known []ipam.Grant
-	var places []int
-	for i, g := range grants {
-		if g.Address.IsValid() {
-			known, places = append(known, g), append(places, i)
-		}
-	}
-	for i, err := range x.Group.Release(ctx, known) {
-		errs[places[i]] = err
-	}
-	return errs
-}
-
 func (x *external) renew()              {}
 func (x *external) batch() int          { return externalBatch }
 func (x *external) byHolder() bool      { return true }

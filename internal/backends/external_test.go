@@ -296,20 +296,6 @@ func TestSocketIsChanged(t *testing.T) {
 	})
 }
 
-// A claim of which it is not known whether it was granted is released with all that its
-// holder has.
-func TestGrantWithoutAnAddressIsReleasedWithItsHolder(t *testing.T) {
-	s := &store{}
-	c := newCell(t, map[string]string{"lb": "a"})
-	c.serve("a", s)
-	c.ledger.want("lb", web)
-	c.shows("lb", "web/v4=192.0.2.1")
-	c.ledger.hold("lb", web, "")
-	c.ledger.giveUp("lb", web)
-	c.shows("lb", "")
-	c.until("nothing is held", func() bool { return s.print() == "" })
-}
-
 // An IPAM server without Stats works.
 func TestServerWithoutStatsHasAWarning(t *testing.T) {
 	c := newCell(t, map[string]string{"lb": "a"})
