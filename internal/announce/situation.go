@@ -105,7 +105,7 @@ type Situation struct {
 	// Contests, if set, remembers from one Situation to the next who won which address.
 	Contests *election.Contests
 	// Answering are the nodes that gossip does not hear, and that answered on the wire
-	// since this node is cut off.
+	// since this node is cut off. It is all of them if this node reaches no machine.
 	Answering map[string]bool
 	// Ready says of the Services with LocalPolicy whether this node is among
 	// their Endpoints. One that it does not mention is not known yet.
