@@ -16,10 +16,10 @@ type unheard struct {
 	// answering are those that answered since then, or all if this node reaches no machine.
 	// The map is replaced, never changed.
 	answering map[string]bool
-	// silent is how often in a row no machine answered, not even a gateway.
-	silent int
-	asking bool
-	asked  time.Time
+	// segment is whether any machine answers, a gateway included.
+	segment announce.Standing
+	asking  bool
+	asked   time.Time
 }
 
 // unheardEvery is the pause between questions to nodes that gossip does not hear.
@@ -69,17 +69,14 @@ func (a *Agent) heed(links []string, seen *observation) errand {
 	}
 }
 
-// heeded notes which nodes answered. Silent says that no machine did, although a gateway
-// was asked. When that lasts, no client reaches this node: it gives up what it has, so that
-// it does not answer beside another node when the segment is whole again.
+// heeded notes which nodes answered. With silent no machine did, although a gateway was
+// asked. When that lasts, no client reaches this node: it gives up what it has, so that it
+// does not answer beside another node when the segment is whole again.
 func (a *Agent) heeded(ctx context.Context, answering map[string]bool, nodes map[string]map[netip.Addr]string, silent bool) {
 	u := &a.unheard
 	u.asking = false
-	if u.silent++; !silent {
-		u.silent = 0
-	}
 	switch {
-	case u.silent == announce.SilentAfter:
+	case u.segment.Asked(silent) && u.segment.Silent:
 		a.Log.InfoContext(ctx, "cutOffFromTheSegment", "node", a.Node)
 		for _, on := range nodes {
 			for _, node := range on {

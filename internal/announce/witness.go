@@ -78,8 +78,7 @@ func (s Situation) others(is func(election.Member) bool) map[string]bool {
 }
 
 // nodesIn returns an address in network of each of the first nodes of a set after this
-// node, by name. Nodes differ in whom they ask, so that no node has to answer all
-// others.
+// node, by name. So each node asks other nodes, and no node has to answer all of them.
 func (s Situation) nodesIn(network netip.Prefix, set map[string]bool, limit int) []netip.Addr {
 	lowest := map[string]netip.Addr{}
 	var nodes []string
@@ -137,9 +136,9 @@ type Standing struct {
 	times int
 }
 
-// SilentAfter is how many questions in a row must be without an answer before a link counts
+// silentAfter is how many questions in a row must be without an answer before a link counts
 // as silent. After worksAfter answers in a row it is trusted again.
-const SilentAfter, worksAfter = 3, 5
+const silentAfter, worksAfter = 3, 5
 
 // Asked notes how a question ended, and says whether s changed.
 func (s *Standing) Asked(missing bool) (changed bool) {
@@ -147,7 +146,7 @@ func (s *Standing) Asked(missing bool) (changed bool) {
 		s.times = 0
 		return false
 	}
-	limit := SilentAfter
+	limit := silentAfter
 	if s.Silent {
 		limit = worksAfter
 	}
