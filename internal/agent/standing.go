@@ -18,7 +18,8 @@ const standingEvery = 2 * time.Second
 // machine may be busy.
 const standingWait = 400 * time.Millisecond
 
-// standing is the question whether a link leads to other machines: whom to ask, and how.
+// standing is the question whether a link leads to other machines. The witnesses are the
+// machines to ask, and asking says how.
 type standing struct {
 	link      string
 	witnesses announce.Witnesses

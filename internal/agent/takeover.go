@@ -119,8 +119,8 @@ func (a *Agent) departures(now time.Time, plan announce.Plan, remove []announce.
 	return all
 }
 
-// probe is the errand of asking the segment of link who has the addresses, and with
-// them the witnesses: without any of them, silence proves nothing.
+// probe is the errand of asking the segment of link which machines have ips. It asks for
+// the witnesses too: if none of them answers, the silence of the others proves nothing.
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) errand {
 	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
 	return func(ctx context.Context) note {

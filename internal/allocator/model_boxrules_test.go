@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// This file has what must be true of addresses from the backend of the model.
+// This file has the checks of the addresses that the backend of the model gives.
 
 // fromBox reports whether ip is an address that only the backend can have given: it is never
 // in a pool.

@@ -16,14 +16,14 @@ type station struct {
 // watchSpread: half a second at most.
 const watchPause, watchSpread = 300 * time.Millisecond, 200 * time.Millisecond
 
-// watch has each station that answers for addresses of nodes be asked every half second
-// for one of these, as long as it answers. That is a node without an agent: it may lose
-// its power at any time, and no gossip would tell. One address stands for all of the
-// station, so that it costs the same whether they are one or thousands. When it is
-// silent, the station is one of ended, and all the others are asked for at once.
+// watch asks each station every half second for one of the addresses that it answers for,
+// as long as it answers. Such a station is a node without an agent. It may lose its power
+// at any time, and gossip would not tell. One address stands for all addresses of the
+// station, so the cost does not depend on their number. A station in ended did not answer:
+// its other addresses are asked for at once.
 //
-// A machine that answers for what no node had is no node, and may stay for ever. It is
-// not watched.
+// A machine that answers for an address that no node had is not a node, and may stay for
+// ever. It is not watched.
 func (t *Takeovers) watch(now time.Time, ended map[station]bool) {
 	first := map[station]netip.Addr{}
 	for ip, one := range t.each {

@@ -43,8 +43,8 @@ type Leased struct {
 	// were watched.
 	Alive   bool
 	Renewed time.Time
-	// Slow says that the Lease counts for minutes, as those do that nobody
-	// watches.
+	// Slow says that the node renews its Lease seldom, and that the Lease counts for
+	// minutes.
 	Slow bool
 }
 

@@ -58,8 +58,8 @@ type court struct {
 	gossip map[string]Gossiped
 	leases map[string]Leased
 	losses
-	// parted is how many of those that gossip remembers are gone. Undecided
-	// are those that it lost and of whom nothing can be said yet.
+	// parted is how many of the nodes that gossip remembers are gone. Undecided are nodes
+	// that gossip lost, and that may be gone or not.
 	parted    int
 	undecided []Gossiped
 }
@@ -120,10 +120,9 @@ func (c *court) fate(node string) fate {
 	}
 }
 
-// unproven says that only a Lease tells of node, and that nobody was seen to renew
-// it: its holder may have been off since long before. Where gossip reaches no other
-// node, a Lease that is kept fast is a sign of life, because it does not count for
-// long without a renewal.
+// unproven says that only a Lease tells of node, and that this node has seen no renewal of
+// it: node may have been off for long. Where gossip reaches no other node, a Lease that is
+// kept fast is a sign of life, because it does not count for long without a renewal.
 func (c *court) unproven(node string) bool {
 	_, gossiped := c.gossip[node]
 	l := c.leases[node]
@@ -158,10 +157,10 @@ func (c *court) record(node string) Record {
 	return r
 }
 
-// cutOff is CutOffAt: it is so when fewer nodes are heard, with this one, than
-// are undecided, and there is no proof of contact since it came to that. With
-// half of all neither side gives up: of two nodes, the one that is left would
-// give up what nobody else can have.
+// cutOff returns from when this node counts as cut off: it hears fewer nodes, itself
+// included, than are undecided, and for Patience no contact with the API server was proven.
+// With half of all nodes neither side gives up: of two nodes, the one that is left would
+// give up what no other node can have.
 func (c *court) cutOff() (at time.Time, ok bool) {
 	present, missing := c.heard+1, len(c.undecided)
 	if c.LeasesTrusted || present >= missing {

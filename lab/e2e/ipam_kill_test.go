@@ -98,7 +98,9 @@ func patching() trap {
 			k.stopped()
 			k.hang()
 			k.order("resume", "lose=false")
-			time.Sleep(200 * time.Millisecond) // the answer reaches the allocator, which begins to write
+			// The allocator has to read the answer and to begin its write. Nothing shows that
+			// from outside, because the API server is stopped.
+			time.Sleep(200 * time.Millisecond)
 		},
 		func(k *killing) { k.signalAPI(syscall.SIGCONT) },
 	}
