@@ -58,13 +58,14 @@ var house = []room{
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver http"},
 	{drivers, "internal/events", "", "process types apiserver"},
 	{drivers, "internal/process", "", "process http"},
+	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process", "process types apiserver metrics"},
 
 	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/apiserver internal/events internal/process internal/netbox internal/backends", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/gossip internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership", "process types apiserver loop http metrics"},
 	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
 
 	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process loop"},
-	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/config internal/apiserver internal/process", "process loop"},
+	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process", "process loop"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
@@ -98,7 +99,7 @@ var doors = []door{
 	{"gobgp", "github.com/osrg/gobgp",
 		"only internal/gobgp runs a BGP server, and internal/bfd uses its packets; decisions say in peering's words what it is to be"},
 	{"apiserver", "k8s.io/client-go",
-		"only the loops, internal/lease, internal/events and internal/apiserver talk to the API server; decisions get its objects as values"},
+		"only the loops, internal/lease, internal/membership, internal/events and internal/apiserver talk to the API server; decisions get its objects as values"},
 	{"gossip", "github.com/hashicorp/memberlist",
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"grpc", "google.golang.org/grpc google.golang.org/protobuf",
@@ -110,7 +111,7 @@ var doors = []door{
 	{"http", "net/http",
 		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else; internal/apiserver stands between client-go and the wire, and internal/netbox talks to NetBox"},
 	{"metrics", "github.com/prometheus/client_golang",
-		"a decision returns its reason; the loop counts it in its metrics.go"},
+		"a decision returns its reason; the loop counts it in its metrics.go. Of the drivers only internal/membership has metrics: no loop sees what it counts"},
 	{"exec", "os/exec",
 		"no program of the product runs another program; only tests do"},
 }

@@ -19,6 +19,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/speaker"
 )
 
@@ -104,7 +105,7 @@ func TestTheRightsAreEnough(t *testing.T) {
 	start(t, "lbnodeagent", func(ctx context.Context, log *slog.Logger) error {
 		return agent.Run(ctx, as("lbnodeagent", server.Config), node, agent.Setup{
 			Node: "node-1", Namespace: "purelb-system", Address: "127.0.0.1:0", Log: log,
-			Gossip: agent.Gossiping{Bind: netip.MustParseAddrPort("127.0.0.1:7934"), Secret: "purelb-gossip"},
+			Gossip: membership.Gossiping{Bind: netip.MustParseAddrPort("127.0.0.1:7934"), Secret: "purelb-gossip"},
 			Lease:  lease.Options{Node: "node-1", Instance: "test", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second},
 		})
 	})

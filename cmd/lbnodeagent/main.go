@@ -20,6 +20,7 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/linux"
+	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -64,7 +65,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 			Node: f.node, Instance: f.pod,
 			Duration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryEach,
 		},
-		Gossip: agent.Gossiping{Bind: f.gossip, Secret: f.gossipSecret},
+		Gossip: membership.Gossiping{Bind: f.gossip, Secret: f.gossipSecret},
 		Log:    log,
 	})
 }

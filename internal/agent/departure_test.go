@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/membership"
 )
 
 func TestWhatTheEndOfAnAgentMeans(t *testing.T) {
@@ -84,15 +85,15 @@ func (e ending) Departure(context.Context) (Departure, string) {
 
 func TestWhatAnAgentLeavesBehind(t *testing.T) {
 	const everything = bothAddresses + ", 203.0.113.7/32 kube-lb0"
-	taken := func(to string, message []byte) (Letter, bool) {
+	taken := func(to string, message []byte) (membership.Message, bool) {
 		m, err := announce.Decode(message)
-		return Letter{to, announce.Encode(announce.Taken, m.Addresses)[0], time.Now()}, err == nil
+		return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil
 	}
 	for _, tt := range []struct {
 		name      string
 		departure Departure
 		alone     bool
-		answer    func(string, []byte) (Letter, bool)
+		answer    func(string, []byte) (membership.Message, bool)
 		want      string
 		gone      bool
 		limit     time.Duration

@@ -12,6 +12,7 @@ import (
 
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/membership"
 )
 
 // objects are those of a Snapshot, with the Services as they are.
@@ -69,8 +70,8 @@ type fakePeers struct {
 	// sent are the messages that left, as "node: message", and answer, if
 	// set, is what they are answered with.
 	sent     []string
-	answer   func(to string, message []byte) (Letter, bool)
-	received chan Letter
+	answer   func(to string, message []byte) (membership.Message, bool)
+	received chan membership.Message
 	// gone says that the goodbye was said.
 	gone bool
 }
@@ -126,8 +127,8 @@ func (p *fakePeers) Send(_ context.Context, node string, message []byte) error {
 	defer p.mu.Unlock()
 	p.sent = append(p.sent, fmt.Sprintf("%s: %s", node, message))
 	if p.answer != nil {
-		if letter, ok := p.answer(node, message); ok {
-			p.received <- letter
+		if answer, ok := p.answer(node, message); ok {
+			p.received <- answer
 		}
 	}
 	return nil
@@ -140,14 +141,14 @@ func (p *fakePeers) draining() string {
 	return p.drains
 }
 
-// letters returns what was sent.
-func (p *fakePeers) letters() []string {
+// messages returns what was sent.
+func (p *fakePeers) messages() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.sent)
 }
 
-func (p *fakePeers) Received() <-chan Letter { return p.received }
+func (p *fakePeers) Received() <-chan membership.Message { return p.received }
 
 func (p *fakePeers) Leave(context.Context) error {
 	p.mu.Lock()

@@ -138,7 +138,7 @@ func (k *fakeKernel) reroute(gateways ...string) {
 	for _, g := range gateways {
 		k.gateways = append(k.gateways, netip.MustParseAddr(g))
 	}
-	signal(k.changed)
+	poke(k.changed)
 }
 
 func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }

@@ -62,8 +62,8 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 			}
 		case n := <-a.beside.notes:
 			n()
-		case l := <-a.Peers.Received():
-			a.readLetter(l)
+		case m := <-a.Peers.Received():
+			a.readMessage(m)
 		case <-ctx.Done():
 		case <-kernel:
 		case <-a.Cluster.Changed():
@@ -80,8 +80,8 @@ func (a *Agent) drain() {
 		select {
 		case n := <-a.beside.notes:
 			n()
-		case l := <-a.Peers.Received():
-			a.readLetter(l)
+		case m := <-a.Peers.Received():
+			a.readMessage(m)
 		default:
 			return
 		}

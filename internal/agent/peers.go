@@ -2,10 +2,10 @@ package agent
 
 import (
 	"context"
-	"time"
 
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/membership"
 )
 
 // Peers is what the agent needs to know of the other nodes, and what it tells
@@ -21,16 +21,8 @@ type Peers interface {
 	// it was read.
 	Send(ctx context.Context, node string, message []byte) error
 	// Received delivers what the agents of other nodes Send.
-	Received() <-chan Letter
+	Received() <-chan membership.Message
 	// Leave says goodbye for good: the others need not wait until they miss
 	// this node. Nothing that is published afterwards is told.
 	Leave(ctx context.Context) error
-}
-
-// Letter is a message of the agent of another node.
-type Letter struct {
-	From    string
-	Message []byte
-	// At is when it came: what it says may not be true for long.
-	At time.Time
 }

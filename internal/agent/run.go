@@ -13,6 +13,7 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -32,11 +33,11 @@ type Setup struct {
 	Pod string
 	// Address is where metrics and probes are served, "host:port".
 	Address string
-	// Lease says how this node's Lease is kept. Its Client, Log and Renewed
-	// are filled in.
+	// Lease says how this node's Lease is kept. Its Client, Log, Renewed and
+	// Gossip are filled in.
 	Lease lease.Options
 	// Gossip says how it gossips with the other agents.
-	Gossip Gossiping
+	Gossip membership.Gossiping
 	Log    *slog.Logger
 }
 
@@ -59,9 +60,10 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	metrics := NewMetrics(registry)
 
 	s.Lease.Client = clients.CoordinationV1().Leases(s.Namespace)
-	s.Lease.Log, s.Lease.Renewed = s.Log, metrics.LeaseRenewed(s.Lease.RenewDeadline)
-	s.Lease.Gossip = s.Gossip.Bind
-	peers := newFellows(s, lease.New(s.Lease), clients.CoreV1().Secrets(s.Namespace))
+	s.Lease.Renewed = metrics.LeaseRenewed(s.Lease.RenewDeadline)
+	peers := membership.New(membership.Options{
+		Gossiping: s.Gossip, Lease: s.Lease, Secrets: clients.CoreV1().Secrets(s.Namespace), Log: s.Log,
+	})
 	registry.MustRegister(peers)
 	slots := NewSlots(clients.CoreV1(), metrics, s.Log)
 
@@ -73,7 +75,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: pod,
 		Events:     told,
-		Metrics:    metrics, Log: s.Log, State: peers.views(),
+		Metrics:    metrics, Log: s.Log, State: peers.State(),
 	})
 	watches := func(ctx context.Context) error {
 		// If these were late to notice that the API server is back, the others

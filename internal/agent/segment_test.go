@@ -25,6 +25,7 @@ import (
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/linux"
+	"purelb.io/purelb/internal/membership"
 )
 
 // segment is an Ethernet with hosts, each a network namespace with eth0 on a
@@ -205,14 +206,14 @@ type seat struct {
 	*exchange
 	node    string
 	changed chan struct{}
-	letters chan Letter
+	inbox   chan membership.Message
 }
 
 func (x *exchange) join(node string) *seat {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seats = slices.DeleteFunc(x.seats, func(s *seat) bool { return s.node == node })
-	s := &seat{x, node, make(chan struct{}, 1), make(chan Letter, 100)}
+	s := &seat{x, node, make(chan struct{}, 1), make(chan membership.Message, 100)}
 	x.seats = append(x.seats, s)
 	return s
 }
@@ -260,13 +261,13 @@ func (s *seat) Send(_ context.Context, node string, message []byte) error {
 	defer s.mu.Unlock()
 	for _, other := range s.seats {
 		if other.node == node {
-			other.letters <- Letter{s.node, message, time.Now()}
+			other.inbox <- membership.Message{From: s.node, Body: message, Received: time.Now()}
 			return nil
 		}
 	}
 	return fmt.Errorf("there is no %s", node)
 }
 
-func (s *seat) Changed() <-chan struct{}    { return s.changed }
-func (s *seat) Received() <-chan Letter     { return s.letters }
-func (s *seat) Leave(context.Context) error { s.lose(s.node); return nil }
+func (s *seat) Changed() <-chan struct{}            { return s.changed }
+func (s *seat) Received() <-chan membership.Message { return s.inbox }
+func (s *seat) Leave(context.Context) error         { s.lose(s.node); return nil }

@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/membership"
 )
 
 // probing is how a segment is asked who has an address. Who has it answers
@@ -23,9 +24,9 @@ func (o *observation) asking(link string) announce.Probing {
 	return p
 }
 
-// letterLimit is how long a letter may take, after which a handover is over
+// sendLimit is how long sending a message may take, after which a handover is over
 // anyway.
-const letterLimit = time.Second
+const sendLimit = time.Second
 
 // errWaiting is why an address is not there yet.
 var errWaiting = errors.New("the segment is asked first whether another machine has it")
@@ -172,14 +173,14 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	var all []errand
 	for _, message := range announce.Encode(kind, ips) {
 		all = append(all, func(ctx context.Context) note {
-			ctx, cancel := context.WithTimeout(ctx, letterLimit)
+			ctx, cancel := context.WithTimeout(ctx, sendLimit)
 			defer cancel()
 			err := a.Peers.Send(ctx, to, message)
 			if err == nil {
 				return nil
 			}
 			return func() {
-				a.Log.WarnContext(ctx, "letterNotSent", "node", a.Node, "to", to, "addresses", len(ips), "error", err)
+				a.Log.WarnContext(ctx, "messageNotSent", "node", a.Node, "to", to, "addresses", len(ips), "error", err)
 				if kind == announce.Take {
 					a.handovers.Unasked(to, ips)
 				}
@@ -189,18 +190,18 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	return all
 }
 
-// readLetter takes in a letter of another node's agent.
-func (a *Agent) readLetter(l Letter) {
-	m, err := announce.Decode(l.Message)
+// readMessage takes in a message of another node's agent.
+func (a *Agent) readMessage(got membership.Message) {
+	m, err := announce.Decode(got.Body)
 	if err != nil {
-		a.Log.Debug("letterNotUnderstood", "node", a.Node, "from", l.From, "error", err)
+		a.Log.Debug("messageNotUnderstood", "node", a.Node, "from", got.From, "error", err)
 		return
 	}
 	switch m.Kind {
 	case announce.Take:
-		a.takeovers.Offered(l.At, l.From, m.Addresses)
+		a.takeovers.Offered(got.Received, got.From, m.Addresses)
 	case announce.Taken:
-		a.handovers.Taken(l.From, m.Addresses)
+		a.handovers.Taken(got.From, m.Addresses)
 	}
 }
 

@@ -13,12 +13,13 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/service"
 )
 
 var someMAC = [6]byte{2, 0, 0, 0, 0, 7}
 
-// reachable is a peer that can be sent letters.
+// reachable is a peer that can be sent messages.
 func reachable(name string) election.Member {
 	m := peer(name)
 	m.Reachable = true
@@ -126,15 +127,15 @@ func TestWhatIsOfferedIsTakenAtOnceThoughItIsStillAnswered(t *testing.T) {
 		want(t, "kernel, before", w.kernel.String(), "")
 		w.kernel.doings()
 		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
-		w.peers.received <- Letter{From: "node-b", Message: take, At: time.Now()}
+		w.peers.received <- membership.Message{From: "node-b", Body: take, Received: time.Now()}
 		settle()
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 		if claims := w.kernel.claims(); len(claims) != 2 {
 			t.Errorf("right away it claims %v, want both", claims)
 		}
 		taken := announce.Encode(announce.Taken, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
-		want(t, "letters", strings.Join(w.peers.letters(), "\n"), "node-b: "+string(taken))
-		w.peers.received <- Letter{From: "node-c", Message: []byte("nonsense")}
+		want(t, "messages", strings.Join(w.peers.messages(), "\n"), "node-b: "+string(taken))
+		w.peers.received <- membership.Message{From: "node-c", Body: []byte("nonsense")}
 		settle()
 		want(t, "kernel, after nonsense", w.kernel.String(), bothAddresses)
 	})
@@ -151,7 +152,7 @@ func TestWhatWasOfferedLongAgoIsNotTakenUnasked(t *testing.T) {
 		w.kernel.change(func() {})
 		settle()
 		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
-		w.peers.received <- Letter{From: "node-b", Message: take, At: time.Now()}
+		w.peers.received <- membership.Message{From: "node-b", Body: take, Received: time.Now()}
 		pass(3 * time.Second)
 		goOn()
 		pass(time.Second)
@@ -161,7 +162,7 @@ func TestWhatWasOfferedLongAgoIsNotTakenUnasked(t *testing.T) {
 
 // handsOver has a node that holds both addresses and is excluded then, beside
 // node-b.
-func handsOver(t *testing.T, answer func(to string, message []byte) (Letter, bool), test func(*world)) {
+func handsOver(t *testing.T, answer func(to string, message []byte) (membership.Message, bool), test func(*world)) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
@@ -179,9 +180,9 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (Letter, boo
 }
 
 func TestAHolderGoesAsSoonAsTheNextOneHasTaken(t *testing.T) {
-	handsOver(t, func(to string, message []byte) (Letter, bool) {
+	handsOver(t, func(to string, message []byte) (membership.Message, bool) {
 		m, err := announce.Decode(message)
-		return Letter{to, announce.Encode(announce.Taken, m.Addresses)[0], time.Now()}, err == nil && m.Kind == announce.Take
+		return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil && m.Kind == announce.Take
 	}, func(w *world) {
 		want(t, "kernel", w.kernel.String(), "")
 		if done := w.kernel.doings(); !strings.Contains(done, "forget") {
@@ -196,7 +197,7 @@ func TestAHolderGoesAfterASecondWhenTheNextOneDoesNotAnswer(t *testing.T) {
 		pass(900 * time.Millisecond)
 		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses)
 		want(t, "slots, before the second is over", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-		if n := len(w.peers.letters()); n != 1 {
+		if n := len(w.peers.messages()); n != 1 {
 			t.Errorf("asked %d times, want once", n)
 		}
 		pass(200 * time.Millisecond)
@@ -219,8 +220,8 @@ func TestWhatIsWithoutCarrierGoesAtOnceAndComesBackByTheSegment(t *testing.T) {
 		w.kernel.plug("eth0", false)
 		settle()
 		want(t, "kernel, without a carrier", w.kernel.String(), "")
-		if n := len(w.peers.letters()); n != 1 {
-			t.Errorf("%d letters, want one that asks the next to take both", n)
+		if n := len(w.peers.messages()); n != 1 {
+			t.Errorf("%d messages, want one that asks the next to take both", n)
 		}
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC })
 		w.kernel.plug("eth0", true)

@@ -20,6 +20,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -105,7 +106,7 @@ func inWorld(t *testing.T, before func(*world), test func(*world)) {
 			Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96"), remoteGroup("remote", "203.0.113.0/24", "2001:db8:9::/64")},
 			Agents: []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})},
 		}}}
-		w.peers = &fakePeers{changed: make(chan struct{}, 1), received: make(chan Letter, 16), peers: election.Peers{Members: []election.Member{peer("node-a")}, Known: subnets, Trusted: true}}
+		w.peers = &fakePeers{changed: make(chan struct{}, 1), received: make(chan membership.Message, 16), peers: election.Peers{Members: []election.Member{peer("node-a")}, Known: subnets, Trusted: true}}
 		w.notes = &fakeAnnotations{cluster: w.cluster}
 		w.events = record.NewFakeRecorder(10000)
 		w.metrics = NewMetrics(prometheus.NewRegistry())

@@ -1,4 +1,4 @@
-package agent
+package membership
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,7 +20,7 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (f *fellows) Describe(to chan<- *prometheus.Desc) {
+func (m *Membership) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		describeView, describeMembers, describeDropped, describeJoins, describeMessages, describeLosses, describeStalls, describeDoubts,
 		describeBytes, describeUnhealthy,
@@ -30,24 +30,24 @@ func (f *fellows) Describe(to chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (f *fellows) Collect(to chan<- prometheus.Metric) {
+func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	count := func(d *prometheus.Desc, v uint64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
-	f.mu.Lock()
-	g, hears, watches := f.gossip, f.keeper.hears, f.keeper.watches
-	f.mu.Unlock()
-	gauge(describeView, boolean(hears), "gossip")
-	gauge(describeView, boolean(watches), "lease")
+	m.mu.Lock()
+	g, hears, watches := m.gossip, m.mode.hears, m.mode.watches
+	m.mu.Unlock()
+	gauge(describeView, oneIf(hears), "gossip")
+	gauge(describeView, oneIf(watches), "lease")
 	var h gossip.Health
 	members := map[gossip.State]int{}
 	if g != nil {
 		h = g.Health()
-		for _, m := range g.Members() {
-			members[m.State]++
+		for _, one := range g.Members() {
+			members[one.State]++
 		}
 	}
 	for _, state := range []gossip.State{gossip.Alive, gossip.Dead, gossip.Left} {
@@ -60,10 +60,10 @@ func (f *fellows) Collect(to chan<- prometheus.Metric) {
 	}
 	count(describeJoins, h.Joins, "success")
 	count(describeJoins, h.JoinFailures, "failure")
-	count(describeMessages, f.sent.Load(), "sent")
+	count(describeMessages, m.sent.Load(), "sent")
 	count(describeMessages, h.SendFailures, "send_failed")
-	count(describeMessages, f.received.Load(), "received")
-	count(describeMessages, f.dropped.Load()+h.StaleMessages, "dropped")
+	count(describeMessages, m.received.Load(), "received")
+	count(describeMessages, m.dropped.Load()+h.StaleMessages, "dropped")
 	count(describeLosses, h.Losses)
 	count(describeStalls, h.Stalls)
 	count(describeDoubts, h.Missed, "raised")
@@ -71,4 +71,12 @@ func (f *fellows) Collect(to chan<- prometheus.Metric) {
 	count(describeBytes, h.BytesIn, "in")
 	count(describeBytes, h.BytesOut, "out")
 	gauge(describeUnhealthy, float64(h.Score))
+}
+
+// oneIf is the value of a gauge that says whether something is so.
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -1,4 +1,4 @@
-package agent
+package membership
 
 import (
 	"context"
@@ -47,8 +47,8 @@ func (r *keyring) put(keys [][]byte) {
 
 // watchKeys fills ring from the Secret until ctx is done. Keys that are in use
 // stay in use when the Secret is gone or makes no sense.
-func (f *fellows) watchKeys(ctx context.Context, ring *keyring) error {
-	w := &keyWatch{fellows: f, ring: ring}
+func (m *Membership) watchKeys(ctx context.Context, ring *keyring) error {
+	w := &keyWatch{Membership: m, ring: ring}
 	informer, err := w.informer(ctx)
 	if err != nil {
 		return fmt.Errorf("watch the gossip key: %w", err)
@@ -65,7 +65,7 @@ func (f *fellows) watchKeys(ctx context.Context, ring *keyring) error {
 
 // keyWatch watches the Secret, and says once what is wrong with it.
 type keyWatch struct {
-	*fellows
+	*Membership
 	ring *keyring
 
 	mu   sync.Mutex
@@ -73,15 +73,15 @@ type keyWatch struct {
 }
 
 func (w *keyWatch) informer(ctx context.Context) (cache.SharedIndexInformer, error) {
-	name := fields.OneTermEqualSelector("metadata.name", w.secret).String()
+	name := fields.OneTermEqualSelector("metadata.name", w.Secret).String()
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = name
-			return w.secrets.List(ctx, o)
+			return w.Secrets.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = name
-			return w.secrets.Watch(ctx, o)
+			return w.Secrets.Watch(ctx, o)
 		},
 	}, &corev1.Secret{}, 0, cache.Indexers{})
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -121,7 +121,7 @@ func (w *keyWatch) found(ctx context.Context, o any) {
 func (w *keyWatch) without(ctx context.Context, err error) {
 	w.say(ctx, err.Error())
 	if !w.has() {
-		w.manage(true)
+		w.relyOnLeases()
 	}
 }
 
@@ -130,7 +130,7 @@ func (w *keyWatch) say(ctx context.Context, problem string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if problem != "" && problem != w.said {
-		w.log.WarnContext(ctx, "gossipKeyMissing", "secret", w.secret, "error", problem)
+		w.Log.WarnContext(ctx, "gossipKeyMissing", "secret", w.Secret, "error", problem)
 	}
 	w.said = problem
 }

@@ -1,4 +1,4 @@
-package agent
+package membership
 
 import (
 	"context"
@@ -20,31 +20,41 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/gossip"
 	"purelb.io/purelb/internal/lease"
 )
 
-// crowd is fellows on loopback addresses, with a real API server and the Secret
-// "shared". Gossip may take limit to find the others.
-type crowd struct {
-	cluster
-	limit time.Duration
+func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
+
+// cluster is agents on loopback addresses, with a namespace of a real API server and
+// the Secret "shared" in it. Gossip may take joining to find the others.
+type cluster struct {
+	t         *testing.T
+	core      kubernetes.Interface
+	namespace string
+	joining   time.Duration
 }
 
 // patiently are times of gossip for a machine that may stand still for seconds: no
 // node is taken for dead because of that.
 var patiently = gossip.Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
-func newCrowd(t *testing.T) crowd {
-	c := crowd{newCluster(t), joining}
+func newCluster(t *testing.T) cluster {
+	core, err := kubernetes.NewForConfig(apitest.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cluster{t, core, apitest.Namespace(t), joining}
 	c.secret("shared", 1)
 	return c
 }
 
-// place is where the fellow of node number n gossips: an address of this process
+// place is where the agent of node number n gossips: an address of this process
 // alone, where no connection of another has taken the port.
 func place(n int) netip.AddrPort {
 	pid := os.Getpid()
@@ -52,7 +62,7 @@ func place(n int) netip.AddrPort {
 }
 
 // secret writes a Secret with these keys, each 32 times the same byte.
-func (c crowd) secret(name string, keys ...byte) {
+func (c cluster) secret(name string, keys ...byte) {
 	c.t.Helper()
 	var lines []string
 	for _, k := range keys {
@@ -69,41 +79,40 @@ func (c crowd) secret(name string, keys ...byte) {
 	}
 }
 
-// fellow is one of a crowd.
-type fellow struct {
-	*fellows
+// member is one agent of a cluster.
+type member struct {
+	*Membership
 	t       *testing.T
 	watches *atomic.Int32
 	stop    func() // as when the power fails
 }
 
-// join starts the fellow of node number n, which gossips with the keys of secret.
-func (c crowd) join(n int, secret string) *fellow {
+// join starts the agent of node number n, which gossips with the keys of secret.
+func (c cluster) join(n int, secret string) *member {
 	node := fmt.Sprintf("node-%d", n)
-	s := Setup{
-		Node: node, Log: slog.New(slog.DiscardHandler),
-		Gossip: Gossiping{Bind: place(n), Secret: secret},
-	}
 	client := counting{c.core.CoordinationV1().Leases(c.namespace), &atomic.Int32{}}
-	leases := lease.New(lease.Options{
-		Client: client, Node: node, Instance: "pod-of-" + node, Gossip: s.Gossip.Bind, Log: s.Log,
-		Duration: 5 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
-	})
-	f := &fellow{newFellows(s, leases, c.core.CoreV1().Secrets(c.namespace)), c.t, client.watches, nil}
-	f.timing, f.keeper.limit = patiently, c.limit
+	m := &member{New(Options{
+		Gossiping: Gossiping{Bind: place(n), Secret: secret},
+		Lease: lease.Options{
+			Client: client, Node: node, Instance: "pod-of-" + node,
+			Duration: 5 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
+		},
+		Secrets: c.core.CoreV1().Secrets(c.namespace), Log: slog.New(slog.DiscardHandler),
+		timing: patiently, joining: c.joining,
+	}), c.t, client.watches, nil}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx) }()
-	f.stop = func() {
+	go func() { ended <- m.Run(ctx) }()
+	m.stop = func() {
 		cancel()
 		if err := <-ended; err != nil {
 			c.t.Error(err)
 		}
 		ended <- nil
 	}
-	c.t.Cleanup(f.stop)
-	f.Publish(lease.Record{NodeUID: "uid", Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
-	return f
+	c.t.Cleanup(m.stop)
+	m.Publish(lease.Record{NodeUID: "uid", Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	return m
 }
 
 // counting counts the watches that begin.
@@ -117,15 +126,15 @@ func (c counting) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	return c.LeaseInterface.Watch(ctx, o)
 }
 
-// sees waits until f sees these nodes, those that it cannot send to with a "?".
-func (f *fellow) sees(nodes string) {
-	f.t.Helper()
+// sees waits until m sees these nodes, those that it cannot send to with a "?".
+func (m *member) sees(nodes string) {
+	m.t.Helper()
 	limit := time.After(time.Minute)
 	for {
-		p := f.Peers()
+		p := m.Peers()
 		var seen []string
-		for _, m := range p.Members {
-			if name := m.Node; m.Reachable {
+		for _, one := range p.Members {
+			if name := one.Node; one.Reachable {
 				seen = append(seen, name)
 			} else {
 				seen = append(seen, name+"?")
@@ -135,9 +144,9 @@ func (f *fellow) sees(nodes string) {
 			return
 		}
 		select {
-		case <-f.Changed():
+		case <-m.Changed():
 		case <-limit:
-			f.t.Fatalf("%s does not see %q after a minute, but %q, trusted %t", f.node, nodes, seen, p.Trusted)
+			m.t.Fatalf("%s does not see %q after a minute, but %q, trusted %t", m.Lease.Node, nodes, seen, p.Trusted)
 		}
 	}
 }
@@ -163,14 +172,14 @@ func TestForeignKeysAreToldOnceUntilTheyAreGone(t *testing.T) {
 	}
 }
 
-func TestAgentsFindEachOtherByLeasesAndNeedNoWatchForIt(t *testing.T) {
-	c := newCrowd(t)
-	c.limit = time.Minute // on a slow machine, gossip is slow to find the others
+func TestAgentsFindEachOtherWithoutAWatch(t *testing.T) {
+	c := newCluster(t)
+	c.joining = time.Minute // on a slow machine, gossip is slow to find the others
 	a, b := c.join(1, "shared"), c.join(2, "shared")
 	a.sees("node-1 node-2")
 	b.sees("node-1 node-2")
 	d := c.join(3, "shared")
-	for _, f := range []*fellow{a, b, d} {
+	for _, f := range []*member{a, b, d} {
 		f.sees("node-1 node-2 node-3")
 	}
 	if n := d.watches.Load(); n != 0 {
@@ -181,20 +190,7 @@ func TestAgentsFindEachOtherByLeasesAndNeedNoWatchForIt(t *testing.T) {
 		t.Errorf("its Lease is %v, %v", o, err)
 	}
 
-	// A letter that comes while d stands still is dropped, so it is sent until one is read.
-	var letter Letter
-	eventually(t, "a letter is read", func() bool {
-		if err := a.Send(t.Context(), "node-3", []byte("take")); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case letter = <-d.Received():
-			return true
-		default:
-			return false
-		}
-	})
-	want(t, "the letter", letter.From+": "+string(letter.Message), "node-1: take")
+	want(t, "the message", exchange(t, a, d, "take"), "node-1: take")
 
 	d.Publish(lease.Record{NodeUID: "uid", Draining: "cordoned"})
 	for !slices.ContainsFunc(a.Peers().Members, func(m election.Member) bool { return m.Node == "node-3" && m.Draining }) {
@@ -213,8 +209,8 @@ func TestAgentsFindEachOtherByLeasesAndNeedNoWatchForIt(t *testing.T) {
 }
 
 func TestWhenMostAreLostAtOnceTheirLeasesDecideSoon(t *testing.T) {
-	c := newCrowd(t)
-	all := []*fellow{c.join(1, "shared"), c.join(2, "shared"), c.join(3, "shared")}
+	c := newCluster(t)
+	all := []*member{c.join(1, "shared"), c.join(2, "shared"), c.join(3, "shared")}
 	for _, f := range all {
 		f.sees("node-1 node-2 node-3")
 	}
@@ -224,7 +220,7 @@ func TestWhenMostAreLostAtOnceTheirLeasesDecideSoon(t *testing.T) {
 }
 
 func TestAPortThatIsTakenIsWaitedFor(t *testing.T) {
-	c := newCrowd(t)
+	c := newCluster(t)
 	a := c.join(1, "shared")
 	a.sees("node-1")
 	taken, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(place(2)))
@@ -240,8 +236,8 @@ func TestAPortThatIsTakenIsWaitedFor(t *testing.T) {
 }
 
 func TestTheMetricsSayWhoIsHeardAndHow(t *testing.T) {
-	c := newCrowd(t)
-	c.limit = time.Minute // on a slow machine, gossip is slow to find the others
+	c := newCluster(t)
+	c.joining = time.Minute // on a slow machine, gossip is slow to find the others
 	a := c.join(1, "shared")
 	a.sees("node-1")
 	b := c.join(2, "shared")
@@ -265,7 +261,7 @@ purelb_gossip_members{state="left"} 0
 }
 
 func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
-	c := newCrowd(t)
+	c := newCluster(t)
 	c.secret("other", 2)
 	d, e := c.join(3, "other"), c.join(4, "none")
 	d.sees("node-3 node-4?")
@@ -273,20 +269,45 @@ func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
 	// Who comes later finds the Leases of those whom gossip does not reach, and
 	// watches them. (Who was there before them would list them in minutes.)
 	a, b := c.join(1, "shared"), c.join(2, "shared")
-	for _, f := range []*fellow{a, b} {
+	for _, f := range []*member{a, b} {
 		f.sees("node-1 node-2 node-3? node-4?")
 	}
 	d.sees("node-1? node-2? node-3 node-4?")
 	e.sees("node-1? node-2? node-3? node-4?")
 	if err := e.Send(t.Context(), "node-1", nil); err == nil {
-		t.Error("a letter left without gossip")
+		t.Error("a message left without gossip")
 	}
 
 	// The key changes while all run: everybody decrypts both before one encrypts with it.
 	c.secret("shared", 1, 2)
 	c.secret("other", 2, 1)
 	c.secret("none", 2, 1)
-	for _, f := range []*fellow{a, b, d, e} {
+	for _, f := range []*member{a, b, d, e} {
 		f.sees("node-1 node-2 node-3 node-4")
+	}
+}
+
+// exchange sends message from a to b until b has read one, and returns what b read:
+// what comes while b stands still is dropped.
+func exchange(t *testing.T, a, b *member, message string) string {
+	t.Helper()
+	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err := a.Send(t.Context(), b.Lease.Node, []byte(message)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case m := <-b.Received():
+			return m.From + ": " + string(m.Body)
+		default:
+		}
+	}
+	t.Fatal("no message was read within 40 s")
+	return ""
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is\n%s\nwant\n%s", what, got, want)
 	}
 }

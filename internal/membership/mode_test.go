@@ -1,4 +1,4 @@
-package agent
+package membership
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// dawn is when gossip began.
-var dawn = time.Unix(1000, 0)
+// start is when gossip began.
+var start = time.Unix(1000, 0)
 
 // scene is evidence of node-a about others, each written as its name with what
 // gossip says of it (alive, dead, or nothing) and what its Lease says (kept or
@@ -25,7 +25,7 @@ func (s scene) evidence(settled bool) election.Evidence {
 		case "alive":
 			e.Gossip = append(e.Gossip, election.Gossiped{Record: election.Record{Node: n.node}, State: election.Alive})
 		case "dead":
-			e.Gossip = append(e.Gossip, election.Gossiped{Record: election.Record{Node: n.node}, State: election.Dead, Since: dawn.Add(time.Hour)})
+			e.Gossip = append(e.Gossip, election.Gossiped{Record: election.Record{Node: n.node}, State: election.Dead, Since: start.Add(time.Hour)})
 		}
 		if n.lease != "" {
 			e.Leases = append(e.Leases, election.Leased{Record: election.Record{Node: n.node}, Alive: n.lease != "silent", Slow: n.lease == "slow"})
@@ -63,9 +63,9 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 			false, true, time.Hour + time.Second, "watch true fast true lost 3",
 		},
 	} {
-		now, e := dawn.Add(tt.after), tt.scene.evidence(true)
-		k := keeper{limit: joining, alone: tt.alone, began: dawn, loss: lastLoss(e)}
-		got := k.keep(e, election.Merge(e, now), tt.listed, now)
+		now, e := start.Add(tt.after), tt.scene.evidence(true)
+		k := leaseMode{limit: joining, alone: tt.alone, began: start, loss: lastLoss(e)}
+		got := k.decide(e, election.Merge(e, now), tt.listed, now)
 		text := fmt.Sprintf("watch %t fast %t lost %d", got.Watch, got.Fast, len(got.Lost))
 		if len(got.Unproven) > 0 {
 			text += " unproven " + strings.Join(got.Unproven, " ")
@@ -77,13 +77,13 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 func TestAWatchLastsAWhileLongerThanTheNeedForIt(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}}.evidence(true)
 	unheard := scene{{"node-b", "", "kept"}}.evidence(true)
-	k, now := keeper{limit: joining, began: dawn}, dawn.Add(time.Minute)
-	k.keep(unheard, election.Merge(unheard, now), true, now)
+	k, now := leaseMode{limit: joining, began: start}, start.Add(time.Minute)
+	k.decide(unheard, election.Merge(unheard, now), true, now)
 	for _, tt := range []struct {
 		after time.Duration
 		want  bool
 	}{{linger - 1, true}, {linger, false}} {
-		if got := k.keep(heard, election.Merge(heard, now), true, now.Add(tt.after)).Watch; got != tt.want {
+		if got := k.decide(heard, election.Merge(heard, now), true, now.Add(tt.after)).Watch; got != tt.want {
 			t.Errorf("%s later it is watched: %t, want %t", tt.after, got, tt.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package agent
+package membership
 
 import (
 	"encoding/json"
@@ -10,14 +10,15 @@ import (
 )
 
 func TestTheStateSaysWhatEachSourceTells(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	leases := lease.New(lease.Options{Node: "node-a", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: time.Second, Log: log})
-	f := newFellows(Setup{Node: "node-a", Log: log}, leases, nil)
+	m := New(Options{
+		Lease: lease.Options{Node: "node-a", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: time.Second},
+		Log:   slog.New(slog.DiscardHandler),
+	})
 	shows := map[string]string{
 		"gossip": `{"runs":false}`,
 		"leases": `{"contact":"0001-01-01T00:00:00Z","nodes":null,"settled":false,"trusted":false}`,
 	}
-	for name, view := range f.views() {
+	for name, view := range m.State() {
 		text, err := json.Marshal(view())
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package agent
+package membership
 
 import (
 	"maps"
@@ -10,22 +10,22 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// evidence is all that is known of the others.
-func (f *fellows) evidence(view lease.View) election.Evidence {
+// evidence is all that is known of the others. The caller holds mu.
+func (m *Membership) evidence(view lease.View) election.Evidence {
 	e := election.Evidence{
-		Self: f.node, Leases: view.Leases, LeasesTrusted: view.Trusted, Contact: view.Contact, Settled: view.Settled,
+		Self: m.Lease.Node, Leases: view.Leases, LeasesTrusted: view.Trusted, Contact: view.Contact, Settled: view.Settled,
 	}
-	if f.gossip == nil {
+	if m.gossip == nil {
 		return e
 	}
-	for _, m := range f.gossip.Members() {
+	for _, g := range m.gossip.Members() {
 		e.Gossip = append(e.Gossip, election.Gossiped{
 			Record: election.Record{
-				Node: m.Node, Subnets: m.Record.Subnets, Own: m.Record.Own, Draining: m.Record.Draining,
+				Node: g.Node, Subnets: g.Record.Subnets, Own: g.Record.Own, Draining: g.Record.Draining,
 			},
-			Truncated: m.Record.Truncated,
-			State:     states[m.State],
-			Since:     m.Since,
+			Truncated: g.Record.Truncated,
+			State:     states[g.State],
+			Since:     g.Since,
 		})
 	}
 	return e
@@ -35,7 +35,7 @@ var states = map[gossip.State]election.State{
 	gossip.Alive: election.Alive, gossip.Dead: election.Dead, gossip.Left: election.Left,
 }
 
-// lastLoss is when gossip lost somebody last.
+// lastLoss is when gossip lost a node last.
 func lastLoss(e election.Evidence) (last time.Time) {
 	for _, g := range e.Gossip {
 		if g.State == election.Dead && g.Since.After(last) {

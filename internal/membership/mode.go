@@ -1,4 +1,4 @@
-package agent
+package membership
 
 import (
 	"slices"
@@ -13,54 +13,64 @@ const (
 	// are watched instead.
 	joining = 3 * time.Second
 	// linger is how long Leases are watched after the need for it is gone:
-	// longer than a Lease that is kept fast counts, so that what comes and
-	// goes does not have them listed again and again.
+	// longer than a Lease that is kept fast counts, so that a need that comes
+	// and goes does not list all Leases again and again.
 	linger = 30 * time.Second
-	// burst is how long our Lease is kept fast after somebody was lost. If it
-	// lives and only gossip does not reach it, it has lost us too, and finds
+	// burst is how long our Lease is kept fast after gossip lost a node. If that
+	// node lives and only gossip does not reach it, it has lost us too, and finds
 	// out by our Lease that we live.
 	burst = 30 * time.Second
-	// idle is the most time without a look at the evidence.
+	// idle is the most time without a look at the sources.
 	idle = time.Hour
 )
 
-// keeper decides how Leases are kept.
-type keeper struct {
+// leaseMode decides how Leases are kept.
+type leaseMode struct {
 	// limit is how long gossip may take to find the others: joining.
 	limit time.Duration
 	// alone says that there is no gossip to wait for, and began is from when
 	// there is otherwise; zero until then.
 	alone bool
 	began time.Time
-	// loss is when gossip lost somebody last, and needed when there was last
+	// loss is when gossip lost a node last, and needed when there was last
 	// a need to watch.
 	loss, needed time.Time
-	// hears says that gossip reached somebody, watches that Leases are
+	// hears says that gossip reached a node, watches that Leases are
 	// watched, when it was last decided.
 	hears, watches bool
 }
 
-// keep returns how Leases are to be kept. Where gossip reaches everybody there is
-// no need to watch. A node that it lost for certain needs no watch either: a
+// lose notes when gossip lost a node last, and says whether that is news.
+func (k *leaseMode) lose(last time.Time) bool {
+	if !last.After(k.loss) {
+		return false
+	}
+	k.loss = last
+	return true
+}
+
+// decide returns how Leases are to be kept. Where gossip reaches all nodes there
+// is no need to watch. A node that it lost for certain needs no watch either: a
 // thousand agents would begin one at the same moment. They list now and then
 // until it is clear whether the node lives and only does not gossip.
-func (k *keeper) keep(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Keeping {
+func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Keeping {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
-	unproven := unprovenOf(p)
 	switch patient := k.began.IsZero() || now.Before(k.began.Add(k.limit)); {
 	case k.alone:
 		k.needed = now
-	case patient && (!listed || unheard): // they may be found any moment
+	case patient && (!listed || unheard): // gossip may find them any moment
 	case !patient && others == 0, listed && others == 0, unheard:
 		k.needed = now
 	}
 	k.watches = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
-	return lease.Keeping{Watch: k.watches, Fast: k.watches || now.Before(k.loss.Add(burst)), Lost: lost, Unproven: unproven}
+	return lease.Keeping{
+		Watch: k.watches, Fast: k.watches || now.Before(k.loss.Add(burst)), Lost: lost, Unproven: unproven(p),
+	}
 }
 
-// unprovenOf returns the nodes of which nothing but an old Lease tells, sorted.
-func unprovenOf(p election.Peers) (nodes []string) {
+// unproven returns the nodes of which nothing but an old Lease tells, sorted.
+func unproven(p election.Peers) (nodes []string) {
 	for _, m := range p.Members {
 		if m.Unproven {
 			nodes = append(nodes, m.Node)
@@ -70,12 +80,13 @@ func unprovenOf(p election.Peers) (nodes []string) {
 	return nodes
 }
 
-// survey counts who is heard beside this node, says whether somebody may live who
-// is not, and returns who of those whose Leases count still was lost, and when.
+// survey counts the other nodes that gossip hears, says whether a node may live
+// that it does not hear, and returns which of those whose Leases count still it
+// lost, and when.
 //
-// Beside others that are heard, a Lease that was not seen to be renewed and that
-// counts for minutes is most likely of a node that is off: one that lives and hears
-// nobody keeps its Lease fast. A list when it runs out tells.
+// If gossip hears others, a slow Lease that was not seen to be renewed is most
+// likely of a node that is off: a node that lives and hears no other keeps its
+// Lease fast. A list when the Lease runs out tells.
 func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lost map[string]time.Time) {
 	gossiped := map[string]election.Gossiped{}
 	for _, g := range e.Gossip {
@@ -103,8 +114,8 @@ func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lo
 	return others, unheard, lost
 }
 
-// next returns when time alone changes what keep returns.
-func (k *keeper) next(now time.Time) time.Time {
+// next returns when time alone changes what decide returns.
+func (k *leaseMode) next(now time.Time) time.Time {
 	next := now.Add(idle)
 	for _, at := range []time.Time{k.began.Add(k.limit), k.needed.Add(linger), k.loss.Add(burst)} {
 		if at.After(now) && at.Before(next) {

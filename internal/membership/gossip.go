@@ -1,0 +1,155 @@
+package membership
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/gossip"
+)
+
+const (
+	// retryGossip is the pause after gossip could not be started.
+	retryGossip = 10 * time.Second
+	// checkKeys is how often we look whether others use keys that we have not.
+	checkKeys = time.Minute
+)
+
+// expectGossip notes that gossip is expected to find the others from now on.
+func (m *Membership) expectGossip(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mode.began = now
+}
+
+// relyOnLeases notes that Leases alone must do.
+func (m *Membership) relyOnLeases() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mode.alone = true
+	signal(m.wake)
+}
+
+// talk gossips with the keys of the Secret until ctx is done.
+func (m *Membership) talk(ctx context.Context) error {
+	ring := newKeyring()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { m.gossipWith(ctx, ring) })
+	return m.watchKeys(ctx, ring)
+}
+
+// gossipWith gossips from when there are keys until ctx is done. It waits for the
+// first record: an empty one would tell the others that the node has no subnets.
+func (m *Membership) gossipWith(ctx context.Context, ring *keyring) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-m.published:
+	}
+	var last string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ring.filled:
+		}
+		err := m.gossipOnce(ctx, ring)
+		if ctx.Err() != nil {
+			return
+		}
+		m.relyOnLeases()
+		if text := errorText(err); text != last {
+			m.Log.WarnContext(ctx, "gossipEnded", "node", m.Lease.Node, "error", text)
+			last = text
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryGossip):
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// gossipOnce gossips until ctx is done or it fails.
+func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
+	g, err := gossip.New(gossip.Options{
+		Node: m.Lease.Node, Bind: m.Bind, Keys: ring.keys(),
+		Seeds: m.leases.Seeds, Timing: m.timing, Receive: m.receive, Log: m.Log,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end()
+	wg.Go(func() { m.tend(ctx, g, ring) })
+	m.beginGossip(g)
+	defer m.endGossip()
+	return g.Run(ctx)
+}
+
+// beginGossip makes g a source.
+func (m *Membership) beginGossip(g *gossip.Gossip) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.record != nil {
+		g.Publish(gossiped(*m.record))
+	}
+	m.gossip, m.mode.alone, m.mode.began = g, false, time.Now()
+	signal(m.wake)
+}
+
+func (m *Membership) endGossip() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gossip = nil
+	signal(m.wake)
+}
+
+// tend passes on what happens to g and its keys until ctx is done.
+func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) {
+	tick := time.NewTicker(checkKeys)
+	defer tick.Stop()
+	var foreign foreignKeys
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.Changed():
+			signal(m.wake)
+		case <-ring.changed:
+			if err := g.SetKeys(ring.keys()); err != nil {
+				m.Log.WarnContext(ctx, "gossipKeysNotUsed", "error", err)
+			}
+		case <-tick.C:
+			if bad := g.Health().BadKey; foreign.news(bad) {
+				m.Log.WarnContext(ctx, "gossipWithForeignKey", "node", m.Lease.Node, "packets", bad)
+			}
+		}
+	}
+}
+
+// foreignKeys judges how many packets came in that no key of ours opens. After a
+// restart some come that are signed for the process before, for some seconds. With
+// a foreign key they come all the time.
+type foreignKeys struct {
+	before           uint64
+	growing, foreign bool
+}
+
+// news notes how many there have been until now, and says whether foreign keys are
+// seen that were not seen the last time.
+func (k *foreignKeys) news(packets uint64) bool {
+	grows, was := packets > k.before, k.foreign
+	k.foreign = grows && k.growing
+	k.before, k.growing = packets, grows
+	return k.foreign && !was
+}

@@ -1,0 +1,194 @@
+// Package membership tells the agent which nodes live and what each says of
+// itself. Two sources tell it: gossip, within a moment, and Leases, of what
+// gossip cannot know. Package election merges them. Membership also carries
+// messages from one agent to another.
+//
+// It knows nothing of Services or addresses, and decides nothing about them.
+//
+// What Membership holds between two looks at the sources, and why it may:
+//
+//	record  what the agent published last; a gossip that starts later needs it
+//	peers   the merged answer, so that a reader gets all of one moment
+//	mode    when gossip began and when it lost a node last: how Leases are to be
+//	        kept depends on how long ago that was
+//
+// These belong to mu. Run starts three goroutines: one keeps the Leases (package
+// lease), one keeps the merged answer up to date, and one gossips, with the keys
+// that a fourth reads from the Secret. Publish and the goroutine of the merged
+// answer both merge, each with mu held.
+package membership
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/gossip"
+	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/process"
+)
+
+// Gossiping says how agents gossip.
+type Gossiping struct {
+	// Bind is the address of this node that the others reach, and the port.
+	// The zero value turns gossip off: Leases alone tell which nodes live.
+	Bind netip.AddrPort
+	// Secret is the name of the Secret with the keys, in the install
+	// namespace.
+	Secret string
+}
+
+// Options are what the membership of a node agent needs.
+type Options struct {
+	Gossiping
+	// Lease says how this node's Lease is kept, and names the node. Gossip and Log
+	// are filled in.
+	Lease lease.Options
+	// Secrets is for the Secrets of the install namespace.
+	Secrets typedcorev1.SecretInterface
+	Log     *slog.Logger
+
+	// timing is how fast gossip is, and joining how long it may take to find
+	// the others. The zero values are right.
+	timing  gossip.Timing
+	joining time.Duration
+}
+
+// Membership is what this node knows of all nodes. It is safe for concurrent use.
+type Membership struct {
+	Options
+	leases *lease.Leases
+
+	// changed tells the reader of Peers that there is something new, wake
+	// that the sources are to be merged again.
+	changed, wake           chan struct{}
+	inbox                   chan Message
+	published               chan struct{} // closed when there is a record
+	sent, received, dropped atomic.Uint64
+
+	mu     sync.Mutex
+	gossip *gossip.Gossip // nil while there is none
+	record *lease.Record  // what we publish; nil until we are told
+	left   bool
+	mode   leaseMode
+	peers  election.Peers
+}
+
+// New returns the membership of opt. Nothing happens before Run.
+func New(opt Options) *Membership {
+	opt.Lease.Gossip, opt.Lease.Log = opt.Bind, opt.Log
+	if opt.joining == 0 {
+		opt.joining = joining
+	}
+	m := &Membership{
+		Options: opt, leases: lease.New(opt.Lease),
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), inbox: make(chan Message, inboxSize),
+		published: make(chan struct{}), mode: leaseMode{limit: opt.joining, alone: !opt.Bind.IsValid()},
+	}
+	if !m.mode.alone {
+		m.leases.Keep(lease.Keeping{}) // until it is known whether gossip works
+	}
+	return m
+}
+
+// Run gathers what is known of the others until ctx is done.
+func (m *Membership) Run(ctx context.Context) error {
+	m.expectGossip(time.Now())
+	parts := []func(context.Context) error{m.leases.Run, m.follow}
+	if m.Bind.IsValid() {
+		parts = append(parts, m.talk)
+	}
+	return process.Together(ctx, parts...)
+}
+
+// follow brings Peers up to date whenever something may have changed.
+func (m *Membership) follow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		timer := time.NewTimer(time.Until(m.update()))
+		select {
+		case <-ctx.Done():
+		case <-m.leases.Changed():
+		case <-m.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// update brings Peers up to date, and returns when time alone may change it.
+func (m *Membership) update() (next time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, view := time.Now(), m.leases.View()
+	e := m.evidence(view)
+	p := election.Merge(e, now)
+	lost := m.mode.lose(lastLoss(e))
+	m.leases.Keep(m.mode.decide(e, p, view.Listed, now))
+	if lost {
+		m.leases.Prove() // by a renewal that is kept fast already
+	}
+	if !samePeers(p, m.peers) {
+		m.peers = p
+		signal(m.changed)
+	}
+	next = m.mode.next(now)
+	if at, ok := e.CutOffAt(); ok && at.After(now) && at.Before(next) {
+		next = at
+	}
+	return next
+}
+
+// Publish says what the others are told of this node from now on.
+func (m *Membership) Publish(r lease.Record) {
+	if m.publish(r) {
+		m.update() // what it says counts from now on
+	}
+}
+
+// publish says whether r is news.
+func (m *Membership) publish(r lease.Record) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left || m.record != nil && m.record.Equal(r) {
+		return false
+	}
+	if m.record == nil {
+		close(m.published)
+	}
+	m.record = &r
+	m.leases.Publish(r)
+	if m.gossip != nil {
+		m.gossip.Publish(gossiped(r))
+	}
+	return true
+}
+
+// gossiped is what gossip tells of r.
+func gossiped(r lease.Record) gossip.Record {
+	return gossip.Record{Subnets: r.Subnets, Own: r.Addresses, Draining: r.Draining != ""}
+}
+
+// Peers returns what is known of all nodes.
+func (m *Membership) Peers() election.Peers {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.peers
+}
+
+// Changed signals that Peers returns something else.
+func (m *Membership) Changed() <-chan struct{} { return m.changed }
+
+// signal leaves a signal in c unless one is waiting there already.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,45 @@
+package membership
+
+import "time"
+
+// maxShown is how many nodes are shown: the first of thousands explain as much as
+// all.
+const maxShown = 1000
+
+// nodeState is what one source says of a node.
+type nodeState struct {
+	Node  string    `json:"node"`
+	State string    `json:"state"`
+	Since time.Time `json:"since"`
+}
+
+// State returns what shows what gossip and Leases tell, each by itself: for people
+// who look for a mistake.
+func (m *Membership) State() map[string]func() any {
+	return map[string]func() any{"gossip": m.gossipState, "leases": m.leaseState}
+}
+
+func (m *Membership) gossipState() any {
+	g := m.gossiping()
+	if g == nil {
+		return map[string]any{"runs": false}
+	}
+	var nodes []nodeState
+	for _, n := range first(g.Members()) {
+		nodes = append(nodes, nodeState{n.Node, n.State.String(), n.Since})
+	}
+	return map[string]any{"runs": true, "members": nodes, "health": g.Health()}
+}
+
+func (m *Membership) leaseState() any {
+	view := m.leases.View()
+	state := map[bool]string{true: "alive", false: "silent"}
+	var nodes []nodeState
+	for _, l := range first(view.Leases) {
+		nodes = append(nodes, nodeState{l.Node, state[l.Alive], l.Renewed})
+	}
+	return map[string]any{"trusted": view.Trusted, "settled": view.Settled, "contact": view.Contact, "nodes": nodes}
+}
+
+// first returns those of all that are shown.
+func first[T any](all []T) []T { return all[:min(len(all), maxShown)] }
