@@ -30,25 +30,36 @@ func (i identity) mark() mark {
 	return mark(binary.BigEndian.Uint64(sum[:]))
 }
 
-// A word is sent as its version, whether it is of silence, who says it, its number,
-// whom it is about, and the first 16 bytes of the HMAC-SHA256 of that and of who gets
-// it.
+// A word is sent as its format, whether it is of silence, in version 2 the first two
+// bytes of the mark of its receiver, then who says it, its number, whom it is about, and
+// the first 16 bytes of the HMAC-SHA256 of all that and of the receiver's mark.
+//
+// The receiver is named in clear so that what is meant for the process before, at the
+// same address, is not taken for a packet with a foreign key.
 const (
-	wordVersion = 2 // the first byte of a sealed packet is sealVersion
-	wordBody    = 1 + 1 + 8 + 8 + 8
+	wordFormat1 = 2
+	wordFormat2 = 3
 	wordTag     = 16
-	wordSize    = wordBody + wordTag
+	wordSize1   = 1 + 1 + 8 + 8 + 8 + wordTag
+	wordSize2   = 2 + wordSize1
 )
 
 // wordContext is what the keys of words are derived for.
 const wordContext = "purelb gossip word"
 
-var errWord = errors.New("not signed with one of our keys")
+var (
+	errWord         = errors.New("not signed with one of our keys")
+	errOtherProcess = errors.New("meant for another process")
+)
 
-// sign returns w as it is sent to one.
-func (r *ring) sign(w word, to mark) []byte {
-	buf := make([]byte, 0, wordSize)
-	buf = append(buf, wordVersion, 0)
+// sign returns w as it is sent to one that understands version.
+func (r *ring) sign(w word, to mark, version byte) []byte {
+	buf := make([]byte, 0, wordSize2)
+	buf = append(buf, wordFormat1, 0)
+	if version > 1 {
+		buf[0] = wordFormat2
+		buf = binary.BigEndian.AppendUint16(buf, to.hint())
+	}
 	if w.silent {
 		buf[1] = 1
 	}
@@ -61,24 +72,36 @@ func (r *ring) sign(w word, to mark) []byte {
 // verify returns the word of a packet that was sent to us, and counts why there is
 // none.
 func (r *ring) verify(packet []byte, us mark) (word, error) {
-	if len(packet) != wordSize || packet[0] != wordVersion || packet[1] > 1 {
+	fields := 2 // where the fields begin that all versions have
+	switch {
+	case len(packet) == wordSize1 && packet[0] == wordFormat1 && packet[1] <= 1:
+	case len(packet) == wordSize2 && packet[0] == wordFormat2 && packet[1] <= 1:
+		if binary.BigEndian.Uint16(packet[fields:]) != us.hint() {
+			r.counts.otherProcess.Add(1)
+			return word{}, errOtherProcess
+		}
+		fields += 2
+	default:
 		r.counts.badFormat.Add(1)
 		return word{}, errWord
 	}
-	body, tag := packet[:wordBody], packet[wordBody:]
+	body, tag := packet[:len(packet)-wordTag], packet[len(packet)-wordTag:]
 	for _, key := range *r.keys.Load() {
 		if hmac.Equal(key.tag(body, us), tag) {
 			return word{
 				silent: body[1] == 1,
-				from:   mark(binary.BigEndian.Uint64(body[2:])),
-				number: binary.BigEndian.Uint64(body[10:]),
-				about:  mark(binary.BigEndian.Uint64(body[18:])),
+				from:   mark(binary.BigEndian.Uint64(body[fields:])),
+				number: binary.BigEndian.Uint64(body[fields+8:]),
+				about:  mark(binary.BigEndian.Uint64(body[fields+16:])),
 			}, nil
 		}
 	}
 	r.counts.badKey.Add(1)
 	return word{}, errWord
 }
+
+// hint is the first two bytes of m.
+func (m mark) hint() uint16 { return uint16(m >> 48) }
 
 func (k key) tag(body []byte, to mark) []byte {
 	h := hmac.New(sha256.New, k.words)

@@ -21,6 +21,8 @@ type seat struct {
 	mark    mark
 	id      identity
 	address netip.AddrPort
+	// version is what it is spoken to in.
+	version byte
 	// there says that it is believed to live.
 	there bool
 }
@@ -30,8 +32,8 @@ func (t *table) circle() circle {
 	var seats []seat
 	for _, all := range t.processes {
 		for _, p := range all {
-			if p.beats && !p.leaving && !p.gone {
-				seats = append(seats, seat{p.mark, p.id, p.address, p.state() == Alive})
+			if p.beats && p.version > 0 && !p.leaving && !p.gone {
+				seats = append(seats, seat{p.mark, p.id, p.address, p.version, p.state() == Alive})
 			}
 		}
 	}

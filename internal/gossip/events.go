@@ -63,17 +63,30 @@ func (g *Gossip) heard(n *memberlist.Node) {
 		return // NotifyAlive has refused it
 	}
 	addr, _ := netip.AddrFromSlice(n.Addr)
-	says, err := decode(n.Meta)
-	if err != nil {
-		g.counts.badRecord.Add(1)
-		g.opt.Log.Debug("record of a peer not understood", "node", id.node, "error", err)
-		// It lives, that much is known. What it says is in its Lease.
-		says = said{Record: Record{Truncated: true}}
-	}
+	says := g.read(id, n.Meta)
 	g.news.rouse()
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.hear(id, netip.AddrPortFrom(addr.Unmap(), n.Port), says, now)
 	})
+}
+
+// read returns what id says. What is not understood still proves that it lives: what
+// it says is in its Lease, and that it falls silent the library finds.
+func (g *Gossip) read(id identity, meta []byte) said {
+	says, err := decode(meta)
+	switch {
+	case errors.Is(err, errLaterRecord):
+		g.strangers.note(id.String(), "record", meta[0])
+		return said{Record: Record{Truncated: true}, version: g.versions.max}
+	case err != nil:
+		g.counts.badRecord.Add(1)
+		g.opt.Log.Debug("record of a peer not understood", "node", id.node, "error", err)
+		return said{Record: Record{Truncated: true}, version: g.versions.max}
+	}
+	if says.version = g.versions.common(says.versions); says.version == 0 {
+		g.strangers.note(id.String(), "record", says.versions.min)
+	}
+	return says
 }
 
 // lost notes that n fell silent.

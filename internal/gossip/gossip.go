@@ -14,6 +14,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,8 @@ type Options struct {
 	Receive func(from string, message []byte)
 	Log     *slog.Logger
 
-	carrier carrier // takes the place of the network
+	carrier  carrier // takes the place of the network
+	versions span    // takes the place of what this build understands
 }
 
 // Validate tells what is wrong with the options.
@@ -69,12 +71,14 @@ func (o Options) Validate() error {
 
 // Gossip is the gossip of one node agent. It is safe for concurrent use.
 type Gossip struct {
-	opt    Options
-	self   identity
-	ring   *ring
-	counts counters
-	news   news
-	vigil  vigil
+	opt       Options
+	self      identity
+	versions  span
+	ring      *ring
+	counts    counters
+	strangers *strangers
+	news      news
+	vigil     vigil
 	// changed tells the reader of Members that there is something new, published
 	// tells Run that there is something to spread, and doubted that somebody is
 	// said to be gone. Shifted tells who looks for those who are missing that
@@ -109,11 +113,13 @@ func New(opt Options) (*Gossip, error) {
 		published: make(chan struct{}, 1),
 		doubted:   make(chan struct{}, 1),
 		news:      newNews(),
-		meta:      Record{}.encode(),
+		versions:  cmp.Or(opt.versions, supported),
+		strangers: newStrangers(opt.Log),
 		table:     newTable(),
 		windows:   map[string]*window{},
 	}
-	g.ring = newRing(&g.counts)
+	g.meta = Record{}.encode(g.versions)
+	g.ring = newRing(&g.counts, g.strangers)
 	return g, g.SetKeys(opt.Keys)
 }
 
@@ -132,7 +138,7 @@ func (g *Gossip) SetKeys(keys [][]byte) error { return g.ring.set(keys) }
 
 // Publish says what the others are told of this node from now on, until Leave.
 func (g *Gossip) Publish(r Record) {
-	if g.replace(r.encode()) {
+	if g.replace(r.encode(g.versions)) {
 		poke(g.published)
 	}
 }

@@ -7,6 +7,10 @@ type Health struct {
 	// BadKey are packets and streams that none of our keys opens, BadFormat
 	// those that are no gossip at all, Replayed those that were there before.
 	BadKey, BadFormat, Replayed uint64
+	// BadVersion are records, packets, streams and messages of a version that
+	// this process does not understand, and OtherProcess what was signed for
+	// another process, mostly the one before at this address.
+	BadVersion, OtherProcess uint64
 	// BadRecord are members that said what we do not understand.
 	BadRecord uint64
 	// StaleMessages are messages that came twice, for an earlier process, or
@@ -34,6 +38,7 @@ type Health struct {
 
 type counters struct {
 	badKey, badFormat, replayed, badRecord, staleMessages, refusedStreams atomic.Uint64
+	otherProcess                                                          atomic.Uint64
 	joins, joinFailures, seedFailures, sendFailures, losses, stalls       atomic.Uint64
 	missed, accused                                                       atomic.Uint64
 	packetsIn, packetsOut, bytesIn, bytesOut                              atomic.Uint64
@@ -44,6 +49,7 @@ func (g *Gossip) Health() Health {
 	c := &g.counts
 	h := Health{
 		BadKey: c.badKey.Load(), BadFormat: c.badFormat.Load(), Replayed: c.replayed.Load(),
+		BadVersion: g.strangers.count.Load(), OtherProcess: c.otherProcess.Load(),
 		BadRecord: c.badRecord.Load(), StaleMessages: c.staleMessages.Load(), RefusedStreams: c.refusedStreams.Load(),
 		Joins: c.joins.Load(), JoinFailures: c.joinFailures.Load(), SeedFailures: c.seedFailures.Load(),
 		SendFailures: c.sendFailures.Load(), Losses: c.losses.Load(), Stalls: c.stalls.Load(),

@@ -3,6 +3,7 @@ package gossip
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,9 +39,13 @@ func (g *Gossip) send(ctx context.Context, node string, message []byte) error {
 	}
 	g.mu.Lock()
 	to, ok := g.table.nodes[node]
+	understood := ok && g.table.process(identity{to.Node, to.Instance}).version > 0
 	g.mu.Unlock()
-	if !ok {
-		return fmt.Errorf("nothing is known of it")
+	switch {
+	case !ok:
+		return errors.New("nothing is known of it")
+	case !understood:
+		return errors.New("it speaks another version of gossip")
 	}
 	done := make(chan error, 1)
 	go func() { done <- g.deliver(to, message) }()
@@ -81,6 +86,10 @@ func (g *Gossip) envelope(to uint64, message []byte) []byte {
 // whoever recorded one can do nothing with it. One that this process has slept
 // through is dropped.
 func (g *Gossip) receive(envelope []byte) {
+	if len(envelope) > 0 && later(envelope[0], messageVersion) {
+		g.strangers.note("unknown", "message", envelope[0])
+		return
+	}
 	if len(envelope) < messageHeader || envelope[0] != messageVersion {
 		g.counts.badFormat.Add(1)
 		return

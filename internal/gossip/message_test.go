@@ -35,7 +35,7 @@ func TestAMessageIsTakenOnceAndOnlyByTheProcessItIsFor(t *testing.T) {
 	if len(got) != 2 || got[0] != "a: two" || got[1] != "a: one" {
 		t.Errorf("received %q", got)
 	}
-	if h := b.Health(); h.StaleMessages != 3 || h.BadFormat != 4 {
+	if h := b.Health(); h.StaleMessages != 3 || h.BadFormat != 3 || h.BadVersion != 1 {
 		t.Errorf("counted %+v", h)
 	}
 }

@@ -153,8 +153,8 @@ func TestAFloodOfNonsenseCostsNobodyALife(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		victim, sender := c.agents[0], c.agents[1]
-		junk := make([]byte, wordSize)
-		junk[0] = wordVersion
+		junk := make([]byte, wordSize1)
+		junk[0] = wordFormat1
 		const packets, burst = 60_000, 300
 		for range packets / burst {
 			for range burst {
@@ -179,7 +179,7 @@ func TestAMemberThatSpeaksAnotherLanguageLivesAllTheSame(t *testing.T) {
 		later.replace([]byte{99, 0, 1, 2, 3})
 		c.pass(5 * time.Second)
 		m := c.agents[0].Members()[2]
-		if got := fmt.Sprint(m.State, m.Record.Truncated); got != "alive true" || c.agents[0].Health().BadRecord == 0 {
+		if got := fmt.Sprint(m.State, m.Record.Truncated); got != "alive true" || c.agents[0].Health().BadVersion == 0 {
 			t.Errorf("%s is %s", m.Node, got)
 		}
 	})

@@ -24,8 +24,10 @@ type Record struct {
 
 // A record is sent as its version, its flags, and two lists, each a count in one
 // byte and then the entries: for a prefix the family (4 or 6), the bits and as
-// many bytes as have some of them, for an address the family and its bytes. What
-// follows is for later versions to add, and is not looked at.
+// many bytes as have some of them, for an address the family and its bytes. Two bytes
+// follow, the lowest and the highest version of the protocol that the process
+// understands; where they are missing that is version 1. What follows is for later
+// versions to add, and is not looked at.
 const (
 	recordVersion = 1
 
@@ -39,17 +41,25 @@ const (
 
 var errRecord = errors.New("malformed record")
 
-// encode returns r in as many bytes as may be sent, in the same for equal sets.
+// errLaterRecord is a record of which this process cannot even read the beginning.
+var errLaterRecord = errors.New("record of a later version")
+
+// encode returns r of a process that understands versions, in as many bytes as may be
+// sent, in the same for equal sets.
 // What does not fit is left out, first of all the node's own addresses: with a subnet
 // all of those are left out.
-func (r Record) encode() []byte {
+func (r Record) encode(versions span) []byte {
+	var end []byte
+	if versions != unstated {
+		end = []byte{versions.min, versions.max}
+	}
 	buf := []byte{recordVersion, flagBeats, 0}
 	if r.Draining {
 		buf[flagsAt] |= flagDraining
 	}
 	count := len(buf) - 1
-	// The byte that is left free is the count of addresses.
-	room := memberlist.MetaMaxSize - 1
+	// The byte that is left free for now is the count of addresses.
+	room := memberlist.MetaMaxSize - len(end) - 1
 	subnets := sorted(r.Subnets, func(p netip.Prefix) netip.Prefix {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()).Masked()
 	}, netip.Prefix.Compare)
@@ -60,12 +70,12 @@ func (r Record) encode() []byte {
 	// Whoever reads an address of the node's own takes the subnets for complete.
 	all := false
 	if whole {
-		buf, all = appendEntries(buf, len(buf)-1, memberlist.MetaMaxSize, own, appendAddr)
+		buf, all = appendEntries(buf, len(buf)-1, room+1, own, appendAddr)
 	}
 	if r.Truncated || !all {
 		buf[flagsAt] |= flagTruncated
 	}
-	return buf
+	return append(buf, end...)
 }
 
 // sorted returns the valid ones of list in their plain form, each once.
@@ -113,11 +123,13 @@ func family(a netip.Addr) byte {
 	return 6
 }
 
-// said is what a process says: of its node, and of itself that it says goodbye,
-// and that it beats.
+// said is what a process says: of its node, and of itself that it says goodbye, that
+// it beats, and what it understands.
 type said struct {
 	Record
 	leaving, beats bool
+	versions       span
+	version        byte // the highest one that it and we understand, 0 is none
 }
 
 // decode reads what encode wrote.
@@ -125,8 +137,11 @@ func decode(buf []byte) (r said, err error) {
 	if len(buf) < 2 {
 		return said{}, fmt.Errorf("%w: %d bytes", errRecord, len(buf))
 	}
+	if buf[0] > recordVersion {
+		return said{}, fmt.Errorf("%w: %d", errLaterRecord, buf[0])
+	}
 	if buf[0] != recordVersion {
-		return said{}, fmt.Errorf("record of unknown version %d", buf[0])
+		return said{}, fmt.Errorf("%w: version %d", errRecord, buf[0])
 	}
 	flags := buf[flagsAt]
 	r.Draining, r.Truncated = flags&flagDraining != 0, flags&flagTruncated != 0
@@ -138,7 +153,11 @@ func decode(buf []byte) (r said, err error) {
 	for range in.byte() {
 		r.Own = append(r.Own, in.addr(in.byte(), 128))
 	}
-	if in.bad {
+	r.versions = unstated
+	if len(in.rest) > 0 {
+		r.versions = span{in.byte(), in.byte()}
+	}
+	if in.bad || r.versions.min == 0 || r.versions.max < r.versions.min {
 		return said{}, errRecord
 	}
 	return r, nil

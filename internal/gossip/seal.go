@@ -37,6 +37,8 @@ type ring struct {
 	keys   atomic.Pointer[[]key]
 	nonces nonces
 	counts *counters
+	// strangers are told of what is of a later version.
+	strangers *strangers
 }
 
 // key is one key: what seals with it, and what words are signed with.
@@ -58,7 +60,7 @@ func newKey(secret []byte) (key, error) {
 	return key{aead, words}, err
 }
 
-func newRing(counts *counters) *ring { return &ring{counts: counts} }
+func newRing(counts *counters, s *strangers) *ring { return &ring{counts: counts, strangers: s} }
 
 func (r *ring) set(keys [][]byte) error {
 	if len(keys) == 0 {

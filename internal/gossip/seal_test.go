@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"testing"
 )
@@ -12,7 +13,7 @@ var otherKey = bytes.Repeat([]byte{7}, 32)
 
 func testRing(t *testing.T, keys ...[]byte) *ring {
 	t.Helper()
-	r := newRing(&counters{})
+	r := newRing(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := r.set(keys); err != nil {
 		t.Fatal(err)
 	}

@@ -123,10 +123,10 @@ func TestWhoDiesTogetherWithAllItsWatchersIsFoundToo(t *testing.T) {
 func TestWhoPromisesNoBeatsIsNotMissed(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		quiet := c.start("node-003", 3, nil)
-		record := Record{Draining: true}.encode()
+		record := Record{Draining: true}.encode(supported)
 		record[flagsAt] &^= flagBeats
 		quiet.replace(record)
-		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == wordSize } })
+		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == wordSize2 } })
 		c.pass(30 * time.Second)
 		c.expect("all live", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
 		if n := c.wronged(); n > 0 {

@@ -72,6 +72,10 @@ func (s *stream) record() ([]byte, error) {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(header[:]) & (1<<24 - 1)
+	if later(header[0], sealVersion) {
+		s.ring.strangers.note(s.peer(), "stream", header[0])
+		return nil, fmt.Errorf("%w: stream of version %d", errSeal, header[0])
+	}
 	if header[0] != sealVersion || n > recordMax+sealSize {
 		s.ring.counts.badFormat.Add(1)
 		return nil, fmt.Errorf("%w: record of %d bytes", errSeal, n)
@@ -82,6 +86,15 @@ func (s *stream) record() ([]byte, error) {
 	}
 	s.ring.counts.bytesIn.Add(uint64(recordHeader + n))
 	return s.ring.open(sealed, s.in.take())
+}
+
+// peer is the address of the other end, without the port, which changes each time.
+func (s *stream) peer() string {
+	host, _, err := net.SplitHostPort(s.RemoteAddr().String())
+	if err != nil {
+		return s.RemoteAddr().String()
+	}
+	return host
 }
 
 // Write writes nothing to whom has shown that it has no key.

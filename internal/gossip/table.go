@@ -42,6 +42,8 @@ type process struct {
 	mark    mark
 	address netip.AddrPort
 	record  Record
+	// version is the highest one that it and we understand, 0 is none.
+	version byte
 	// leaving says that it has said goodbye, gone that the library takes it for
 	// dead, and beats that it promises to beat.
 	leaving, gone, beats bool
@@ -84,7 +86,7 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 		p = &process{id: id, mark: id.mark()}
 		t.processes[id.node] = append(t.processes[id.node], p)
 	}
-	p.address, p.record, p.leaving, p.beats, p.gone = address, s.Record, s.leaving, s.beats, false
+	p.address, p.record, p.version, p.leaving, p.beats, p.gone = address, s.Record, s.version, s.leaving, s.beats, false
 	t.moved = true
 	if t.doubts[id].library {
 		delete(t.doubts, id)

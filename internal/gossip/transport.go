@@ -59,12 +59,15 @@ func (s *sealed) poll(us mark, hand func(word)) {
 	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
 		s.counts.packetsIn.Add(1)
 		s.counts.bytesIn.Add(uint64(len(packet)))
-		if len(packet) == 0 || packet[0] != wordVersion {
+		switch {
+		case len(packet) > 0 && later(packet[0], wordFormat2):
+			s.ring.strangers.note(from.Addr().String(), "packet", packet[0])
+		case len(packet) > 0 && (packet[0] == wordFormat1 || packet[0] == wordFormat2):
+			if w, err := s.ring.verify(packet, us); err == nil {
+				hand(w)
+			}
+		default:
 			s.openPacket(packet, from)
-			return
-		}
-		if w, err := s.ring.verify(packet, us); err == nil {
-			hand(w)
 		}
 	})
 }
@@ -83,7 +86,7 @@ func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
 
 // say sends a word. Like all packets it may be lost.
 func (s *sealed) say(p post) {
-	packet := s.ring.sign(p.word, p.to.mark)
+	packet := s.ring.sign(p.word, p.to.mark, p.to.version)
 	s.counts.packetsOut.Add(1)
 	s.counts.bytesOut.Add(uint64(len(packet)))
 	_ = s.carrier.send(packet, p.to.address)

@@ -55,6 +55,7 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	}
 	for reason, n := range map[string]uint64{
 		"bad_key": h.BadKey, "bad_format": h.BadFormat, "replayed": h.Replayed, "bad_record": h.BadRecord, "refused": h.RefusedStreams,
+		"bad_version": h.BadVersion, "other_process": h.OtherProcess,
 	} {
 		count(describeDropped, n, reason)
 	}

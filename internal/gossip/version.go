@@ -1,0 +1,71 @@
+package gossip
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+)
+
+// span is the range of versions of the gossip protocol that a process understands.
+// Each record tells the span of its sender, and a process sends to each peer in the
+// highest version that both understand. So a new version comes in two releases: the
+// first understands it, and sends it to peers that do; the second may drop the oldest.
+//
+//	version  packet  stream  heartbeat  record                message
+//	1        1       1       2          1                     1
+//	2        1       1       3          1, followed by a span 1
+//
+// The columns are the first bytes of each format. A packet and a heartbeat share the
+// port, so no format of one has the first byte of the other.
+type span struct{ min, max byte }
+
+// supported is what this build understands.
+var supported = span{1, 2}
+
+// unstated is the span of a record that states none.
+var unstated = span{1, 1}
+
+// common returns the highest version that s and other share, or 0.
+func (s span) common(other span) byte {
+	if version := min(s.max, other.max); version >= max(s.min, other.min) {
+		return version
+	}
+	return 0
+}
+
+// The first bytes of packets and streams above those in use and below this are kept
+// for later versions. What begins with another byte is no gossip.
+const laterFormats = 16
+
+// later reports whether format is the first byte of a packet or stream of a later
+// version, where this build knows those up to newest.
+func later(format, newest byte) bool { return format > newest && format < laterFormats }
+
+// strangers counts what comes in a version that this process does not understand, and
+// logs it once for each sender. A sender is not proven, so only some are remembered.
+type strangers struct {
+	log   *slog.Logger
+	count atomic.Uint64
+	mu    sync.Mutex
+	seen  map[string]bool
+}
+
+// strangersMax is how many senders are remembered and logged.
+const strangersMax = 64
+
+func newStrangers(log *slog.Logger) *strangers {
+	return &strangers{log: log, seen: map[string]bool{}}
+}
+
+// note counts something that sender has sent in a version unknown to this process.
+func (s *strangers) note(sender, what string, version byte) {
+	s.count.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[sender] || len(s.seen) >= strangersMax {
+		return
+	}
+	s.seen[sender] = true
+	s.log.Warn("peer speaks another version of gossip", "peer", sender, "what", what, "version", version,
+		"oldest", supported.min, "newest", supported.max)
+}

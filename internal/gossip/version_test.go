@@ -1,0 +1,333 @@
+package gossip
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// golden is the exact bytes of each format, with testKey, by name. A file is for one
+// version of the protocol, and does not change once a release speaks it.
+func golden(t *testing.T, version byte) map[string][]byte {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("testdata/version-%d.txt", version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]byte{}
+	for line := range strings.Lines(string(text)) {
+		name, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if all[name], err = hex.DecodeString(strings.ReplaceAll(digits, " ", "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+var (
+	nodeA, nodeB, nodeC = identity{"node-a", 1}, identity{"node-b", 2}, identity{"node-c", 3}
+
+	goldenWords = map[string]word{
+		"heartbeat": {from: nodeA.mark(), about: nodeA.mark(), number: 7},
+		"suspect":   {silent: true, from: nodeA.mark(), about: nodeC.mark(), number: 8},
+		"vouch":     {from: nodeA.mark(), about: nodeC.mark(), number: 9},
+	}
+	goldenRecords = map[string]Record{
+		"record-empty": {},
+		"record-full": {
+			Subnets: prefixes("192.0.2.0/24", "2001:db8::/61"), Own: addrs("192.0.2.1", "2001:db8::1"), Draining: true, Truncated: true,
+		},
+	}
+)
+
+// spans is what a process says that speaks version and nothing newer.
+var spans = map[byte]span{1: unstated, 2: supported}
+
+func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
+	for version, span := range spans {
+		want := golden(t, version)
+		check := func(name string, got []byte) {
+			t.Helper()
+			if !bytes.Equal(got, want[name]) {
+				t.Errorf("version %d: %s is\n\t%x\nwant\n\t%x", version, name, got, want[name])
+			}
+			delete(want, name)
+		}
+		for name, w := range goldenWords {
+			check(name, testRing(t, testKey).sign(w, nodeB.mark(), version))
+		}
+		for name, r := range goldenRecords {
+			check(name, r.encode(span))
+		}
+		a := lone(t, "node-a", nil)
+		a.self = nodeA
+		check("message", a.envelope(nodeB.instance, []byte("take")))
+		check("packet", withNonce(t, testRing(t, testKey).sealPacket([]byte("ping")), 1, packetContext))
+		check("stream", withNonce(t, written(t, "join"), recordHeader, []byte("purelb gossip stream c\x00\x00\x00\x00\x00\x00\x00\x00")))
+		for name := range want {
+			t.Errorf("version %d: nothing writes %s", version, name)
+		}
+	}
+}
+
+// written is what a caller writes to a stream of text.
+func written(t *testing.T, text string) []byte {
+	t.Helper()
+	here, there := net.Pipe()
+	go func() {
+		_, _ = io.WriteString(newStream(here, testRing(t, testKey), fromListener, fromCaller, func() {}), text)
+		_ = here.Close()
+	}()
+	got, err := io.ReadAll(there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// withNonce opens what was sealed after so many bytes, by AES-GCM of the standard
+// library alone, and returns it sealed again with the nonce 0, 1, 2 and so on.
+func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
+	t.Helper()
+	block, err := aes.NewCipher(testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := aead.Open(nil, sealed[header:header+nonceSize], sealed[header+nonceSize:], context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nonce := []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+	return aead.Seal(append(bytes.Clone(sealed[:header]), nonce...), nonce, plain, context)
+}
+
+func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
+	for version, span := range spans {
+		golden := golden(t, version)
+		for name, want := range goldenWords {
+			if got, err := testRing(t, testKey).verify(golden[name], nodeB.mark()); err != nil || got != want {
+				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
+			}
+		}
+		for name, want := range goldenRecords {
+			got, err := decode(golden[name])
+			if err != nil || show(got.Record) != show(want) || got.versions != span || !got.beats {
+				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
+			}
+		}
+		var received []string
+		b := lone(t, "node-b", &received)
+		b.self = nodeB
+		b.receive(golden["message"])
+		if fmt.Sprint(received) != "[node-a: take]" {
+			t.Errorf("version %d: the message reads as %q", version, received)
+		}
+		if got, err := testRing(t, testKey).openPacket(golden["packet"]); err != nil || string(got) != "ping" {
+			t.Errorf("version %d: the packet reads as %q, %v", version, got, err)
+		}
+		got, err := talk(t, testRing(t, testKey), testRing(t, testKey), func(_ *stream, c net.Conn) { _, _ = c.Write(golden["stream"]) })
+		if err != nil || got != "join" {
+			t.Errorf("version %d: the stream reads as %q, %v", version, got, err)
+		}
+	}
+}
+
+// readAsVersion1 reads a packet by the rules of version 1, which knows no other.
+func readAsVersion1(packet []byte, to identity) error {
+	switch {
+	case len(packet) > 0 && packet[0] == 1:
+		block, err := aes.NewCipher(testKey)
+		if err != nil {
+			return err
+		}
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			return err
+		}
+		_, err = aead.Open(nil, packet[1:1+nonceSize], packet[1+nonceSize:], []byte("purelb gossip packet"))
+		return err
+	case len(packet) == 42 && packet[0] == 2 && packet[1] <= 1:
+		secret, err := hkdf.Key(sha256.New, testKey, nil, "purelb gossip word", sha256.Size)
+		if err != nil {
+			return err
+		}
+		name := sha256.Sum256([]byte(to.String()))
+		tag := hmac.New(sha256.New, secret)
+		_, _ = tag.Write(packet[:26])
+		_, _ = tag.Write(name[:8])
+		if !hmac.Equal(tag.Sum(nil)[:16], packet[26:]) {
+			return errors.New("it is signed for another")
+		}
+		return nil
+	}
+	return fmt.Errorf("%d bytes are not of version 1: %x", len(packet), packet)
+}
+
+// recordAsVersion1 reads the beginning of a record by the rules of version 1: its
+// flags, and where the lists end that it knows.
+func recordAsVersion1(meta []byte) (flags byte, end int, err error) {
+	if len(meta) < 4 || meta[0] != 1 {
+		return 0, 0, fmt.Errorf("no record of version 1: %x", meta)
+	}
+	end = 3
+	for range meta[2] {
+		end += 2 + int(meta[end+1]+7)/8
+	}
+	own := meta[end]
+	end++
+	for range own {
+		end += 1 + map[byte]int{4: 4, 6: 16}[meta[end]]
+	}
+	return meta[1], end, nil
+}
+
+func TestARecordOfTodayIsReadByTheVersionBefore(t *testing.T) {
+	for name, r := range goldenRecords {
+		meta := r.encode(supported)
+		flags, end, err := recordAsVersion1(meta)
+		if err != nil || flags&flagBeats == 0 || end != len(meta)-2 || !bytes.Equal(meta[:end], golden(t, 1)[name]) {
+			t.Errorf("%s: flags %b, %d of %d bytes, %v", name, flags, end, len(meta), err)
+		}
+	}
+}
+
+func TestAgentsOfTwoNeighbouringVersionsUnderstandEachOther(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		old := map[*port]identity{}
+		for i := 3; i < 6; i++ {
+			a := c.start(fmt.Sprintf("node-%03d", i), i, func(o *Options) { o.versions = unstated })
+			old[a.port] = a.self
+		}
+		listen := func(to *port, packet []byte) {
+			if id, ok := old[to]; ok {
+				if err := readAsVersion1(packet, id); err != nil {
+					t.Errorf("to %s: %v", id.node, err)
+				}
+			}
+		}
+		for _, a := range c.agents {
+			a.port.set(func() { a.port.tap = listen })
+		}
+		c.pass(10 * time.Second)
+		c.expect("all live", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
+		for _, way := range [][2]*agent{{c.agents[0], c.agents[3]}, {c.agents[3], c.agents[0]}} {
+			if err := way[0].Send(c.t.Context(), way[1].self.node, []byte("take")); err != nil {
+				t.Error(err)
+			}
+			c.pass(time.Second)
+			if len(way[1].got) != 1 {
+				t.Errorf("%s received %q", way[1].self.node, way[1].got)
+			}
+		}
+		for _, victim := range []int{1, 3} { // node-001 of today, node-004 of the version before
+			at := time.Now()
+			dead := c.powerOff(victim)
+			c.pass(time.Second)
+			for _, a := range c.agents {
+				if seen, ok := a.saw(dead.self.node, Dead); !ok || seen.Sub(at) > mostDetect {
+					t.Errorf("%s sees the death of %s after %v, %t", a.self.node, dead.self.node, seen.Sub(at), ok)
+				}
+			}
+			c.pass(10 * time.Second)
+		}
+		for _, a := range c.agents {
+			if h := a.Health(); h.BadVersion+h.BadKey+h.BadFormat+h.BadRecord+h.OtherProcess > 0 {
+				t.Errorf("%s does not understand: %+v", a.self.node, h)
+			}
+		}
+		if n := c.wronged(); n > 0 {
+			t.Errorf("seen dead %d times", n)
+		}
+	})
+}
+
+func TestAVersionThatIsTooNewIsSaidOnceAndCountedApart(t *testing.T) {
+	var log bytes.Buffer
+	inCluster(t, 0, func(c *cluster) {
+		a := c.start("node-000", 0, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		b := c.start("node-001", 1, nil)
+		c.start("node-002", 2, func(o *Options) { o.versions = span{supported.max + 1, supported.max + 2} })
+		c.start("node-003", 3, func(o *Options) { o.versions = span{supported.max, supported.max + 1} })
+		c.pass(30 * time.Second)
+		c.expect("all live", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
+		if err := a.Send(c.t.Context(), "node-002", []byte("take")); err == nil {
+			t.Error("a message is sent that will not be understood")
+		}
+		if err := a.Send(c.t.Context(), "node-003", []byte("take")); err != nil {
+			t.Error(err)
+		}
+		c.powerOff(2)
+		c.pass(10 * time.Second)
+		c.expect("the library found it", "node-000 alive, node-001 alive, node-002 dead, node-003 alive")
+		for range 3 {
+			a.port.deliver([]byte{wordFormat2 + 1, 0, 0}, b.port)
+		}
+		c.pass(time.Second)
+		if h := a.Health(); h.BadVersion < 4 || h.BadKey+h.BadFormat+h.BadRecord > 0 {
+			t.Errorf("counted %+v", h)
+		}
+		c.pass(time.Second)
+	})
+	for _, sender := range []string{"node-002#", netip.AddrFrom4([4]byte{10, 0, 0, 1}).String()} {
+		if n := strings.Count(log.String(), "another version of gossip\" peer="+sender); n != 1 {
+			t.Errorf("%s is logged %d times:\n%s", sender, n, log.String())
+		}
+	}
+}
+
+func TestWhatIsOfALaterVersionIsNoForeignKey(t *testing.T) {
+	r := testRing(t, testKey)
+	if _, err := talk(t, r, r, func(_ *stream, c net.Conn) { _, _ = c.Write([]byte{sealVersion + 1, 0, 0, 9}) }); err == nil {
+		t.Error("a stream of a later version is read")
+	}
+	b := lone(t, "node-b", nil)
+	b.receive(append([]byte{messageVersion + 1}, make([]byte, 100)...))
+	if n := r.strangers.count.Load(); n != 1 || r.counts.badKey.Load()+r.counts.badFormat.Load() > 0 {
+		t.Errorf("the stream is counted %d times", n)
+	}
+	if h := b.Health(); h.BadVersion != 1 || h.BadFormat > 0 {
+		t.Errorf("the message is counted as %+v", h)
+	}
+}
+
+func TestAHeartbeatForTheProcessBeforeIsNoForeignKey(t *testing.T) {
+	r := testRing(t, testKey)
+	w := goldenWords["heartbeat"]
+	if _, err := r.verify(r.sign(w, nodeC.mark(), 2), nodeB.mark()); !errors.Is(err, errOtherProcess) {
+		t.Errorf("it says %v", err)
+	}
+	if n, bad := r.counts.otherProcess.Load(), r.counts.badKey.Load(); n != 1 || bad > 0 {
+		t.Errorf("counted %d times, and %d as a foreign key", n, bad)
+	}
+}
+
+func TestTheVersionThatTwoShareIsTheHighest(t *testing.T) {
+	for _, tt := range []struct {
+		a, b span
+		want byte
+	}{
+		{span{1, 2}, span{1, 2}, 2}, {span{1, 2}, span{1, 1}, 1}, {span{1, 2}, span{2, 3}, 2}, {span{1, 2}, span{3, 4}, 0}, {span{2, 5}, span{1, 9}, 5},
+	} {
+		if got, back := tt.a.common(tt.b), tt.b.common(tt.a); got != tt.want || back != tt.want {
+			t.Errorf("%v and %v share %d, and back %d, want %d", tt.a, tt.b, got, back, tt.want)
+		}
+	}
+}
