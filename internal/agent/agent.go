@@ -23,7 +23,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -101,21 +100,18 @@ type Options struct {
 }
 
 // Agent is the node agent. All of its state belongs to Run, but pulse, shown,
-// standing and a part of holdings.
+// standing and a part of held.
 type Agent struct {
 	Options
 	config    parsed
 	contests  election.Contests
 	soft      soft
 	endings   endings
-	losses    losses
 	takeovers announce.Takeovers
 	handovers announce.Handovers
-	holdings  holdings
-	conflicts conflicts
-	claims    claims
-	named     map[netip.Addr]string
-	reclaims  reclaims
+	conflicts announce.Conflicts
+	addresses addresses
+	held      heldAddresses
 	unheard   unheard
 	// silent are the segments on which no machine answered when the agent asked last,
 	// although nodes should have.
@@ -124,8 +120,6 @@ type Agent struct {
 	// standing are these questions, for watchLinks.
 	silentLinks map[string]bool
 	standing    atomic.Pointer[[]standing]
-	// failing is what could not be added last time.
-	failing map[netip.Addr]error
 	// claiming says that gratuitous ARP is not switched off.
 	claiming bool
 	// burst is of addresses.
@@ -143,12 +137,10 @@ func New(opt Options) *Agent {
 	opt.Handover = cmp.Or(opt.Handover, announce.HandoverLimit)
 	return &Agent{
 		Options:   opt,
-		losses:    losses{},
 		takeovers: announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
 		handovers: announce.Handovers{Limit: opt.Handover},
-		conflicts: conflicts{},
-		claims:    claims{},
-		reclaims:  reclaims{},
+		conflicts: announce.Conflicts{},
+		addresses: addresses{},
 		silent:    map[side]bool{},
 
 		silentLinks: map[string]bool{},

@@ -23,7 +23,7 @@ type outcome struct {
 	waiting, parting map[netip.Addr]announce.Address
 	contests         []announce.Contest
 	// taken are addresses that are here and that another holder gives up for this node.
-	taken []netip.Addr
+	taken map[netip.Addr]bool
 	// removed says that something was taken off. gone are the addresses that are nowhere
 	// on this node any more.
 	removed bool
@@ -89,17 +89,28 @@ func (a *Agent) add(ctx context.Context, now time.Time, wanted, add []announce.A
 	done := additions{added: map[netip.Addr]announce.Address{}, failed: announce.Failures(add, err)}
 	for _, w := range add {
 		if done.failed[w.Prefix.Addr()] == nil {
-			a.losses.added(now, w)
+			a.addresses.of(w.Prefix.Addr()).damping.Add(now)
 			done.added[w.Prefix.Addr()], done.any = w, true
 			a.Metrics.additions.Inc()
 		}
 	}
-	done.err, done.lost = err, errors.Join(a.losses.failures(wanted)...)
+	done.err, done.lost = err, a.flapping(wanted)
 	for ip, why := range announce.Failures(nil, done.lost) {
 		done.failed[ip] = cmp.Or(done.failed[ip], why)
 		delete(done.added, ip)
 	}
 	return done
+}
+
+// flapping is an announce.AddressError for each of the wanted addresses that do not stay.
+func (a *Agent) flapping(wanted []announce.Address) error {
+	var errs []error
+	for _, w := range wanted {
+		if one := a.addresses[w.Prefix.Addr()]; one != nil && one.damping.Err(w.Prefix.Addr()) != nil {
+			errs = append(errs, &announce.AddressError{Address: w, Err: one.damping.Err(w.Prefix.Addr())})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // goOnFailing has what failed last time fail still, while the segment is asked
@@ -109,12 +120,17 @@ func (a *Agent) goOnFailing(missing []announce.Address, waiting map[netip.Addr]a
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
 		_, waits := waiting[ip]
-		if err := a.failing[ip]; err != nil && waits && failed[ip] == nil {
-			failed[ip] = err
-			errs = append(errs, &announce.AddressError{Address: w, Err: err})
+		if one := a.addresses[ip]; one != nil && one.failing != nil && waits && failed[ip] == nil {
+			failed[ip] = one.failing
+			errs = append(errs, &announce.AddressError{Address: w, Err: one.failing})
 		}
 	}
-	a.failing = failed
+	for ip := range failed {
+		a.addresses.of(ip)
+	}
+	for ip, one := range a.addresses {
+		one.failing = failed[ip]
+	}
 	return errors.Join(errs...)
 }
 

@@ -1,153 +1,104 @@
 package agent
 
 import (
-	"cmp"
-	"fmt"
+	"context"
 	"net"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/lease"
 )
 
-// conflicts are the other machines that claim addresses of this node, or answer
-// for those that it is to have.
-type conflicts map[rival]*conflict
+// settling is how long after an address was added it is no conflict that another
+// machine claims it: a node that hands it over has it somewhat longer.
+const settling = 2 * time.Second
 
-// rival is a machine, as one of our addresses sees it.
-type rival struct {
-	ip  netip.Addr
-	mac [6]byte
+// defendEvery is RFC 5227's DEFEND_INTERVAL.
+const defendEvery = 10 * time.Second
+
+// hear takes in what another machine says about an address, and says whether
+// that makes a pass necessary. A probe is only a question, and the kernel answers.
+func (a *Agent) hear(ctx context.Context, now time.Time, h announce.Heard) bool {
+	if a.held.read()[h.Addr] != h.Link || h.Probe {
+		return false
+	}
+	one := a.addresses.of(h.Addr)
+	if now.Sub(one.damping.Added) < settling {
+		return false
+	}
+	// RFC 5227 (2.4 c) allows no more.
+	if a.claiming && now.Sub(one.defended) >= defendEvery {
+		one.defended = now
+		a.send(ctx, h.Addr, h.Link)
+	}
+	return a.conflicts.Note(now, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)
 }
 
-type conflict struct {
-	link string
-	// here says that this node had the address too.
-	here bool
-	// heard is when the machine was heard last, and told when people were
-	// told of it last, zero if they are to be told now.
-	heard, told time.Time
-	// asked is when the agent asked for the machine last, for no other reason
-	// than to hear whether it is still there.
-	asked time.Time
+// noteConflicts notes the addresses that other machines answer for longer than they should,
+// and asks now and then for the machines that have addresses of no Service.
+func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
+	a.conflicts.Forget(now)
+	next.next = a.conflicts.NoteContests(now, plan, done.contests)
+	if !seen.sure() {
+		return next
+	}
+	for link, ips := range a.conflicts.Recheck(now, seen.Services) {
+		next.errands = append(next.errands, a.askAgain(link, ips, seen.asking(link)))
+	}
+	return next
 }
 
-const (
-	// contestedFor is how long it counts for decisions that another machine
-	// claims what is here: it may do so only when it sends something.
-	contestedFor = 30 * time.Second
-	// repeatAfter is how long people are not told again, and how long a
-	// machine that is silent is remembered.
-	repeatAfter = 10 * time.Minute
-	// maxRivals is how many machines are remembered: a MAC is easy to invent.
-	maxRivals = 256
-	// defendEvery is RFC 5227's DEFEND_INTERVAL.
-	defendEvery = 10 * time.Second
-)
-
-// note notes that a machine was heard of, and says whether that is news.
-func (c conflicts) note(now time.Time, who rival, link string, here bool) bool {
-	one := c[who]
-	if one == nil {
-		if len(c) >= maxRivals {
-			return false
+// askAgain is the errand of asking whether the machines that had the addresses still
+// have them.
+func (a *Agent) askAgain(link string, ips []netip.Addr, asking announce.Probing) errand {
+	return func(ctx context.Context) note {
+		answers, err := a.Kernel.Probe(ctx, link, ips, asking)
+		if err != nil {
+			a.Log.DebugContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
+			return nil
 		}
-		one = &conflict{}
-		c[who] = one
-	}
-	quiet := now.Sub(one.heard) >= contestedFor || one.here != here
-	one.link, one.here, one.heard = link, here, now
-	if now.Sub(one.told) >= repeatAfter {
-		one.told = time.Time{}
-		return true
-	}
-	return quiet
-}
-
-// forget forgets who has been silent for long.
-func (c conflicts) forget(now time.Time) {
-	for who, one := range c {
-		if now.Sub(one.heard) >= repeatAfter {
-			delete(c, who)
-		}
+		ended := time.Now()
+		return func() { a.conflicts.Answered(ended, link, answers) }
 	}
 }
 
-// contested are the addresses that are here and that another machine claims.
-func (c conflicts) contested(now time.Time) map[netip.Addr]bool {
-	all := map[netip.Addr]bool{}
-	for who, one := range c {
-		if one.here && now.Sub(one.heard) < contestedFor {
-			all[who.ip] = true
+// reportConflicts tells people of the machines that claim our addresses, by events
+// about the Services that have these.
+func (a *Agent) reportConflicts(now time.Time, seen *observation) {
+	for _, who := range a.conflicts.TakeUnreported(now) {
+		message := a.conflicts.Message(a.Node, who)
+		a.Metrics.conflicts.Inc()
+		a.Log.Warn("addressConflict", "node", a.Node, "address", who.IP, "mac", macText(who.MAC), "problem", message)
+		for _, svc := range seen.Services {
+			for _, ip := range svc.Addresses {
+				if ip == who.IP {
+					a.reporter.event(seen.services[svc.Key].ref(), corev1.EventTypeWarning, eventConflict, "%s", message)
+				}
+			}
 		}
 	}
-	return all
 }
 
-// untold returns whom people have not been told of, who counts as told then.
-func (c conflicts) untold(now time.Time) []rival {
-	var all []rival
-	for who, one := range c {
-		if one.told.IsZero() {
-			one.told = now
-			all = append(all, who)
-		}
+// claimsOf are the conflicts as the Lease has them.
+func claimsOf(conflicts announce.Conflicts, held map[netip.Addr]string) []lease.Claim {
+	var claims []lease.Claim
+	for _, who := range first(conflicts.Claims(held), lease.MaxClaims) {
+		claims = append(claims, lease.Claim{Addr: who.IP, MAC: who.MAC})
 	}
-	return sortedRivals(all)
+	return claims
 }
 
-// problem tells the other nodes and people of those of c whose address is one of
-// services, in short.
-func (c conflicts) problem(services []announce.Service) string {
-	if len(c) == 0 {
-		return ""
-	}
-	var all []rival
-	served := served(services)
-	for who := range c {
-		if served[who.ip] {
-			all = append(all, who)
-		}
-	}
-	const most = 5
-	var texts []string
-	for i, who := range sortedRivals(all) {
-		if i == most {
-			texts = append(texts, fmt.Sprintf("and %d more", len(all)-most))
-			break
-		}
-		texts = append(texts, fmt.Sprintf("%s on %s is claimed by another machine, %s", who.ip, c[who].link, who.text()))
-	}
-	return strings.Join(texts, "; ")
-}
-
-// list returns what is known, for people to see.
-func (c conflicts) list() []conflictShown {
+// showConflicts returns the conflicts as /state shows them.
+func showConflicts(conflicts announce.Conflicts) []conflictShown {
 	var all []conflictShown
-	for who, one := range c {
-		all = append(all, conflictShown{who.ip, one.link, who.text(), one.here, one.heard})
+	for _, who := range conflicts.Rivals(func(announce.Rival, *announce.Conflict) bool { return true }) {
+		one := conflicts[who]
+		all = append(all, conflictShown{who.IP, one.Link, macText(who.MAC), one.Here, one.Heard})
 	}
-	slices.SortFunc(all, func(a, b conflictShown) int { return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.MAC, b.MAC)) })
 	return all
 }
 
-// message tells a person about the conflict with who.
-func (c conflicts) message(node string, who rival) string {
-	one := c[who]
-	if !one.here {
-		return announce.Contest{Address: announce.Address{Prefix: netip.PrefixFrom(who.ip, who.ip.BitLen()), Link: one.link}, MAC: who.mac}.Message()
-	}
-	return fmt.Sprintf("%s, which node %s has on %s, is claimed by another machine, %s: clients reach one or the other; "+
-		"if this is no node of the cluster, give it another address, or exclude this one from the pool", who.ip, node, one.link, who.text())
-}
-
-func (r rival) text() string { return net.HardwareAddr(r.mac[:]).String() }
-
-func sortedRivals(all []rival) []rival {
-	slices.SortFunc(all, func(a, b rival) int {
-		return cmp.Or(a.ip.Compare(b.ip), slices.Compare(a.mac[:], b.mac[:]))
-	})
-	return all
-}
+func macText(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }

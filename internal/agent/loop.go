@@ -14,7 +14,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	heard, err := a.Kernel.Listen(ctx, a.holdings.read)
+	heard, err := a.Kernel.Listen(ctx, a.held.read)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		return nil, err
 	}
 	o := &observation{services: make(map[string]*Service, len(objects.Services)), agents: len(objects.Agents)}
-	o.Self, o.Node, o.Held, o.HeldRemote = a.Node, node, a.holdings.read(), a.holdings.remote
+	o.Self, o.Node, o.Held, o.HeldRemote = a.Node, node, a.held.read(), a.held.remote
 	o.Contests = &a.contests
 	// A node without an object is about to leave, or its name is a mistake:
 	// either way nobody knows which LBNodeAgent it is for.
@@ -71,8 +71,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
 	o.problem = problem(o)
-	o.record.Problem = joined(o.problem, a.conflicts.problem(o.Services))
-	o.Contested, o.Answering = a.conflicts.contested(now), a.unheard.answering
+	o.record.Problem = joined(o.problem, a.conflicts.Problem(o.Services))
+	o.Contested, o.Answering = a.conflicts.Contested(now), a.unheard.answering
 	if o.Complete {
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)
@@ -80,7 +80,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
 		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
 		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
-		o.record.Claims = a.conflicts.report(o.Held)
+		o.record.Claims = claimsOf(a.conflicts, o.Held)
 		a.Peers.Publish(o.record) // first: what it says may have to be known before anything is decided
 	}
 	o.Peers = a.ofThisNode(a.Peers.Peers(), o.record.Draining)

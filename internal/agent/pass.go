@@ -17,16 +17,16 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	}
 	plan := announce.Decide(seen.Situation)
 	done, waits := a.apply(ctx, now, seen, plan)
-	a.holdings.hold(now, seen, plan, done)
+	a.held.hold(seen, plan, done)
 	next := together(waits,
 		todo{next: nextRefresh(now, seen.Node, plan.Wanted)},
 		todo{next: seen.again},
-		a.noteContests(now, plan, done.contests),
-		a.recheck(now, seen),
+		a.noteConflicts(now, seen, plan, done),
 		a.askUnheard(now, seen),
-		a.sendClaims(ctx, now, seen, plan, done),
+		a.sendGARP(ctx, now, seen, plan, done),
 		a.followUp(now, plan, done),
 	)
+	a.addresses.forget(plan, a.held.read())
 	a.askLinks(seen)
 	a.report(now, seen, plan, done)
 	return next, errors.Join(done.errs...)
@@ -36,10 +36,10 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, done outcome) {
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(seen, plan.Decisions, done))
-		a.tellConflicts(now, seen)
+		a.reportConflicts(now, seen)
 		a.pulse.Decide()
 	}
-	a.shown.Store(&shown{now, seen.toShow(), plan.Decisions, done, a.conflicts.list()})
+	a.shown.Store(&shown{now, seen.toShow(), plan.Decisions, done, showConflicts(a.conflicts)})
 }
 
 // followUp returns what done makes necessary.

@@ -39,7 +39,7 @@ type arrivals struct {
 	// contests are the addresses that other machines answer for, and taken those that
 	// are here and that another holder gives up for this node.
 	contests []announce.Contest
-	taken    []netip.Addr
+	taken    map[netip.Addr]bool
 	todo     todo
 }
 
@@ -47,21 +47,26 @@ type arrivals struct {
 func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, missing []announce.Address) arrivals {
 	// What counts for a while only must count still: to look at the world may
 	// have taken long.
-	steps := a.takeovers.Sift(time.Now(), plan, a.losses.sift(now, plan.Wanted, missing), seen.Node)
-	all := arrivals{add: steps.Add, waiting: map[netip.Addr]announce.Address{}, contests: steps.Contested, todo: todo{next: steps.Next}}
+	steps := a.takeovers.Sift(time.Now(), plan, a.damped(now, plan.Wanted, missing), seen.Node)
+	all := arrivals{
+		add: steps.Add, waiting: map[netip.Addr]announce.Address{}, contests: steps.Contested,
+		taken: map[netip.Addr]bool{}, todo: todo{next: steps.Next},
+	}
 	for link, ips := range byLink(steps.Probe) {
 		all.todo.errands = append(all.todo.errands, a.probe(link, ips, seen))
 	}
 	for to, ips := range steps.Answer {
 		all.todo.errands = append(all.todo.errands, a.write(to, announce.Taken, ips)...)
-		all.taken = append(all.taken, ips...)
+		for _, ip := range ips {
+			all.taken[ip] = true
+		}
 	}
 	coming, vanished := addressesOf(steps.Add), map[netip.Addr]announce.Address{}
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
 		if !coming[ip] {
 			all.waiting[ip] = w
-		} else if a.losses[ip] != nil {
+		} else if one := a.addresses[ip]; one != nil && !one.damping.Added.IsZero() {
 			vanished[ip] = w
 		}
 	}
@@ -71,6 +76,23 @@ func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, m
 		}
 	}
 	return all
+}
+
+// damped returns which of missing, the wanted addresses that are not there, may come back
+// now as far as flap damping allows.
+func (a *Agent) damped(now time.Time, wanted, missing []announce.Address) (add []announce.Address) {
+	gone := addressesOf(missing)
+	for _, w := range wanted {
+		if one := a.addresses[w.Prefix.Addr()]; one != nil && !gone[w.Prefix.Addr()] {
+			one.damping.Present(now)
+		}
+	}
+	for _, w := range missing {
+		if one := a.addresses[w.Prefix.Addr()]; one == nil || one.damping.Missing(now) {
+			add = append(add, w)
+		}
+	}
+	return add
 }
 
 // missing are the addresses that are not where they are wanted, because they failed or

@@ -32,7 +32,7 @@ func (a *Agent) askUnheard(now time.Time, seen *observation) todo {
 		a.unheard = unheard{asking: a.unheard.asking}
 		return todo{}
 	}
-	links := slices.Compact(slices.Sorted(maps.Values(a.holdings.read())))
+	links := slices.Compact(slices.Sorted(maps.Values(a.held.read())))
 	if a.unheard.asking || len(links) == 0 {
 		return todo{}
 	}

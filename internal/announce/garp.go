@@ -1,6 +1,9 @@
 package announce
 
 import (
+	"hash/fnv"
+	"net/netip"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/config"
@@ -17,4 +20,91 @@ func Schedule(g config.GARP) []time.Duration {
 		at[i] = g.InitialDelay + time.Duration(i)*g.Interval
 	}
 	return at
+}
+
+// GARP is the times at which a node tells the segment of a link that it has an address
+// (gratuitous ARP, unsolicited Neighbor Advertisement). The zero GARP has none.
+type GARP struct {
+	// Link is "" when no time is left.
+	Link string
+	due  []time.Time
+	// detecting says that the times begin when the kernel has found out that no other
+	// machine has the address. To claim it before that might be a lie, and would bring
+	// packets that the kernel does not take yet.
+	detecting bool
+}
+
+// StartGARP returns the times from now on. With atOnce the first of them is now: clients
+// wait for an address that moves here.
+func StartGARP(now time.Time, link string, g config.GARP, atOnce bool) GARP {
+	offsets := Schedule(g)
+	if atOnce && len(offsets) > 0 && offsets[0] > 0 {
+		offsets = slices.Insert(offsets, 0, 0)
+	}
+	return GARP{Link: link, due: moments(now, offsets)}
+}
+
+// moments are the offsets counted from now.
+func moments(now time.Time, offsets []time.Duration) []time.Time {
+	at := make([]time.Time, len(offsets))
+	for i, o := range offsets {
+		at[i] = now.Add(o)
+	}
+	return at
+}
+
+// Detected notes whether the kernel has the address, and whether it has accepted it. While
+// the kernel looks for duplicates the times are put off, and then they begin.
+func (g *GARP) Detected(now time.Time, config config.GARP, there, accepted bool) {
+	switch {
+	case there && !accepted, !there && g.detecting:
+		g.due, g.detecting = nil, true
+	case g.detecting:
+		g.due, g.detecting = moments(now, Schedule(config)), false
+	}
+}
+
+// Take says whether a time has come at now, and forgets the times until then. Those that
+// were missed are not made up for.
+func (g *GARP) Take(now time.Time) (due bool) {
+	rest := slices.DeleteFunc(slices.Clone(g.due), func(at time.Time) bool { return !at.After(now) })
+	due = len(rest) < len(g.due)
+	g.due = rest
+	if len(rest) == 0 && !g.detecting {
+		*g = GARP{}
+	}
+	return due
+}
+
+// Next is the earliest time, zero if there is none.
+func (g *GARP) Next() time.Time {
+	if len(g.due) == 0 {
+		return time.Time{}
+	}
+	return g.due[0]
+}
+
+// periodicGARP is how often an address that has been here for long is claimed once more: a
+// switch or a router may have missed the claims that count, or may have learnt something
+// else since.
+const periodicGARP = 10 * time.Minute
+
+// NextPeriodicGARP returns when to claim ip once more, after the given time, and whether to
+// claim it now. Zero is the time of an address that has come only now. What came at the
+// same time is spread over half of the period.
+func NextPeriodicGARP(now, at time.Time, ip netip.Addr) (next time.Time, due bool) {
+	switch {
+	case at.IsZero():
+		return now.Add(periodicGARP/2 + spread(ip, periodicGARP/2)), false
+	case now.Before(at):
+		return at, false
+	}
+	return now.Add(periodicGARP), true
+}
+
+// spread is a part of limit by which ip differs from others.
+func spread(ip netip.Addr, limit time.Duration) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write(ip.AsSlice())
+	return limit * time.Duration(h.Sum32()%1024) / 1024
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/announce"
 )
 
 func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
@@ -28,7 +30,7 @@ func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0\n"+
-			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9 on interface eth0: "+errVanishes6.Error())
+			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9 on interface eth0: "+announce.ErrVanishes6.Error())
 
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
 		pass(2 * time.Minute)
@@ -67,7 +69,7 @@ func TestAnAddressThatSomebodyKeepsTakingOffIsNotFoughtOver(t *testing.T) {
 		if doings := w.kernel.doings(); strings.Count(doings, "put") > 30 {
 			t.Errorf("added every time:\n%s", doings)
 		}
-		if told := w.told(); !strings.Contains(told, errVanishes4.Error()) {
+		if told := w.told(); !strings.Contains(told, announce.ErrVanishes4.Error()) {
 			t.Errorf("events are %s", told)
 		}
 		pass(2 * time.Minute)

@@ -1,0 +1,208 @@
+package announce
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Conflicts are the machines that claim addresses of this node, or answer for addresses
+// that it is to have. A machine that is silent for long is forgotten.
+type Conflicts map[Rival]*Conflict
+
+// Rival is a machine beside one of our addresses.
+type Rival struct {
+	IP  netip.Addr
+	MAC [6]byte
+}
+
+// Conflict is what is known of a Rival.
+type Conflict struct {
+	Link string
+	// Here says that this node had the address too.
+	Here bool
+	// Heard is when the machine was heard last.
+	Heard time.Time
+	// reported is when the conflict was reported last, zero if it is to be reported now.
+	// asked is when the agent asked last whether the machine is still there.
+	reported, asked time.Time
+}
+
+const (
+	// contestedFor is how long it counts for decisions that another machine
+	// claims what is here: it may do so only when it sends something.
+	contestedFor = 30 * time.Second
+	// rememberRival is how long a conflict is not reported again, and how long a machine
+	// that is silent is remembered.
+	rememberRival = 10 * time.Minute
+	// maxRivals is how many machines are remembered: a MAC is easy to invent.
+	maxRivals = 256
+	// recheckAfter is how long after it was heard last to ask for a machine of whose
+	// address no Service makes the agent ask. So it asks three times before the machine
+	// is forgotten.
+	recheckAfter = 3 * time.Minute
+)
+
+// Note notes that who was heard of, and says whether that is news.
+func (c Conflicts) Note(now time.Time, who Rival, link string, here bool) bool {
+	one := c[who]
+	if one == nil {
+		if len(c) >= maxRivals {
+			return false
+		}
+		one = &Conflict{}
+		c[who] = one
+	}
+	quiet := now.Sub(one.Heard) >= contestedFor || one.Here != here
+	one.Link, one.Here, one.Heard = link, here, now
+	if now.Sub(one.reported) >= rememberRival {
+		one.reported = time.Time{}
+		return true
+	}
+	return quiet
+}
+
+// NoteContests notes the addresses that other machines answer for longer than they should.
+// It returns when time alone makes it necessary to look again, or zero.
+func (c Conflicts) NoteContests(now time.Time, p Plan, contests []Contest) (next time.Time) {
+	if len(contests) == 0 {
+		return next
+	}
+	patience := make(map[netip.Addr]time.Duration, len(p.Decisions))
+	for _, d := range p.Decisions {
+		patience[d.IP] = d.patience()
+	}
+	for _, contest := range contests {
+		ip := contest.Address.Prefix.Addr()
+		if at := contest.Since.Add(patience[ip]); !now.Before(at) {
+			c.Note(now, Rival{ip, contest.MAC}, contest.Address.Link, false)
+		} else if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// patience is how long an address that is answered is waited for before that is reported:
+// the addresses of a node whose agent is gone are answered until they expire, others at
+// most for the moment in which they move.
+func (d Decision) patience() time.Duration {
+	if d.Used {
+		return 90 * time.Second
+	}
+	return time.Second
+}
+
+// Forget forgets the machines that have been silent for long.
+func (c Conflicts) Forget(now time.Time) {
+	maps.DeleteFunc(c, func(_ Rival, one *Conflict) bool { return now.Sub(one.Heard) >= rememberRival })
+}
+
+// Contested are the addresses that are here and that another machine claims.
+func (c Conflicts) Contested(now time.Time) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	for who, one := range c {
+		if one.Here && now.Sub(one.Heard) < contestedFor {
+			all[who.IP] = true
+		}
+	}
+	return all
+}
+
+// TakeUnreported returns the conflicts that are to be reported now, and marks them reported.
+func (c Conflicts) TakeUnreported(now time.Time) []Rival {
+	return c.Rivals(func(_ Rival, one *Conflict) bool {
+		if !one.reported.IsZero() {
+			return false
+		}
+		one.reported = now
+		return true
+	})
+}
+
+// Rivals returns the machines that are as asked for, in order.
+func (c Conflicts) Rivals(is func(Rival, *Conflict) bool) []Rival {
+	var all []Rival
+	for who, one := range c {
+		if is(who, one) {
+			all = append(all, who)
+		}
+	}
+	slices.SortFunc(all, func(a, b Rival) int { return cmp.Or(a.IP.Compare(b.IP), slices.Compare(a.MAC[:], b.MAC[:])) })
+	return all
+}
+
+// Claims returns which machine claims or answers for which address: of each address the
+// first machine, in order. What was answered for and is held here by now belongs to no
+// other machine any more.
+//
+// The allocator hands out none of these addresses. After a Service got another address
+// nothing else would make the agent ask for the first, see Recheck.
+func (c Conflicts) Claims(held map[netip.Addr]string) []Rival {
+	all := c.Rivals(func(who Rival, one *Conflict) bool { return one.Here || held[who.IP] == "" })
+	return slices.CompactFunc(all, func(a, b Rival) bool { return a.IP == b.IP })
+}
+
+// Recheck returns the addresses of no Service whose machines are to be asked for now, by
+// link, sorted. They count as asked then.
+func (c Conflicts) Recheck(now time.Time, services []Service) map[string][]netip.Addr {
+	if len(c) == 0 {
+		return nil
+	}
+	served, due := addressesOf(services), map[string][]netip.Addr{}
+	for who, one := range c {
+		if served[who.IP] || now.Sub(one.Heard) < recheckAfter || now.Sub(one.asked) < recheckAfter {
+			continue
+		}
+		one.asked = now
+		due[one.Link] = append(due[one.Link], who.IP)
+	}
+	for link, ips := range due {
+		slices.SortFunc(ips, netip.Addr.Compare)
+		due[link] = slices.Compact(ips)
+	}
+	return due
+}
+
+// Answered notes who answered on link at now. Another machine that answers is no news: the
+// address may be a Service's of another node.
+func (c Conflicts) Answered(now time.Time, link string, answers map[netip.Addr][6]byte) {
+	for who, one := range c {
+		if mac, answered := answers[who.IP]; answered && mac == who.MAC && one.Link == link {
+			one.Heard = now
+		}
+	}
+}
+
+// Problem tells the other nodes and people, in short, of the machines whose addresses
+// Services have.
+func (c Conflicts) Problem(services []Service) string {
+	if len(c) == 0 {
+		return ""
+	}
+	served := addressesOf(services)
+	all := c.Rivals(func(who Rival, _ *Conflict) bool { return served[who.IP] })
+	const most = 5
+	var texts []string
+	for _, who := range all[:min(len(all), most)] {
+		texts = append(texts, fmt.Sprintf("%s on %s is claimed by another machine, %s", who.IP, c[who].Link, mac(who.MAC)))
+	}
+	if len(all) > most {
+		texts = append(texts, fmt.Sprintf("and %d more", len(all)-most))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Message tells a person about the conflict of node with who.
+func (c Conflicts) Message(node string, who Rival) string {
+	one := c[who]
+	if !one.Here {
+		return Contest{Address: Address{Prefix: netip.PrefixFrom(who.IP, who.IP.BitLen()), Link: one.Link}, MAC: who.MAC}.Message()
+	}
+	return fmt.Sprintf("%s, which node %s has on %s, is claimed by another machine, %s: clients reach one or the other; "+
+		"if this is no node of the cluster, give it another address, or exclude this one from the pool", who.IP, node, one.Link, mac(who.MAC))
+}
