@@ -44,6 +44,7 @@ var house = []room{
 	{drivers, "internal/rtnetlink", "", "process kernel"},
 	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink", "process kernel"},
 	{drivers, "internal/lease", "internal/addr internal/election", "process types apiserver"},
+	{decisions, "internal/census", "api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/lease", "types"}, // of lease only what a Lease says
 	{drivers, "internal/gossip", "", "process gossip"},
 	{drivers, "internal/gobgp", "internal/addr internal/peering", "process gobgp"},
 	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
@@ -60,7 +61,7 @@ var house = []room{
 	{drivers, "internal/process", "", "process http"},
 	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process", "process types apiserver metrics"},
 
-	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/apiserver internal/events internal/process internal/netbox internal/backends", "process types apiserver loop http metrics"},
+	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends", "process types apiserver loop http metrics"},
 	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership", "process types apiserver loop http metrics"},
 	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
 

@@ -24,8 +24,8 @@
 //	               takeover makes sure that no write of a former leader comes late
 //	backendWorkers carry claims to NetBox and IPAM servers, and bring the answers; they
 //	               keep only how to reach them
-//	reserved       the addresses that Services must not get: those of nodes, routers,
-//	               other machines, and networks that the cluster uses itself
+//	census.State   (package census) what the objects of the cluster mean for decisions,
+//	               among them the addresses that Services must not get
 //	reporter       the status of ServiceGroups and LBNodeAgents
 //	bgpConfigs     the status of BGPConfigurations, as far as all nodes share it
 package allocator

@@ -3,12 +3,9 @@ package allocator
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/service"
 )
 
 // The allocations say what backends are asked for, and take the answers. Workers of
@@ -38,37 +35,6 @@ func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
 		l.poke(groups...)
 	}
 	l.wake(granted...)
-}
-
-// adoptClaims notes which addresses of the Service of r are from a backend: those that its
-// status shows and that are in no pool, if the Service says that they are from a group with a
-// backend. The list of what PureLB gave does not count, as users may write it. What the status
-// does not show is claimed anew, and the backend grants the same address. Nor does an address
-// count that the store does not have for the Service: r may be of the past.
-func (l *allocations) adoptClaims(r service.Request) {
-	if r.Owner == service.Anothers || r.From == "" {
-		return
-	}
-	has := l.cluster.Store.Shown(owner(r))
-	for _, a := range r.Held {
-		if _, _, known := l.cluster.GroupOf(a); known || !slices.Contains(has, a) {
-			continue
-		}
-		if g, ok := l.backedGroup(r.From); ok {
-			l.cluster.Claims.Adopt(l.cluster.ClaimOf(r, g, addr.FamilyOf(a)), a)
-		}
-	}
-}
-
-// backedGroup returns the first group with a backend of those that a Service names as where
-// its addresses are from.
-func (l *allocations) backedGroup(from string) (ipam.Group, bool) {
-	for name := range strings.SplitSeq(from, ", ") {
-		if g, ok := l.cluster.Groups.Group(name); ok && g.Backend != "" {
-			return g, true
-		}
-	}
-	return ipam.Group{}, false
 }
 
 // noteFault notes why the backend of a group answers no claim, nil if it does.

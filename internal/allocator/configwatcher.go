@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -21,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/lease"
 )
 
 // configWatcher tells the allocations when the state of the cluster changes.
@@ -118,29 +117,28 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 			return clusterState{}, fmt.Errorf("read %T: %w", list, err)
 		}
 	}
-	subnets, own := subnetsOf(leases.Items), nodeAddresses(nodes.Items, leases.Items)
 	clusterIPs, err := l.clusterIPs(ctx, services.Items)
 	if err != nil {
 		return clusterState{}, err
 	}
-	networks := networksOf(services.Items, l.nodesWithPods(nodes.Items))
-	c := config.For(groups.Items, agents.Items, l.namespace, l.configNamespaces...).OnNodes(subnets, slices.Collect(maps.Keys(own))).
-		Beside(networks, clusterIPs)
-	of := labelsOf(namespaces.Items, c)
+	s := census.Of(census.Objects{
+		Groups: groups.Items, Agents: agents.Items, Leases: leases.Items, Nodes: nodes.Items, Networks: services.Items,
+		Namespaces: namespaces.Items, ClusterIPs: clusterIPs,
+		Install: census.Install{Namespace: l.namespace, ConfigNamespaces: l.configNamespaces, IgnorePodCIDRs: l.ignorePodCIDRs},
+	})
 	cluster := cmp.Or(l.clusterName, uidOf(namespaces.Items, metav1.NamespaceSystem))
-	if cluster == "" && len(c.Backends) > 0 {
+	if cluster == "" && len(s.Config.Backends) > 0 {
 		return clusterState{}, fmt.Errorf("find the namespace %s, whose UID names the cluster to backends: say --cluster-name", metav1.NamespaceSystem)
 	}
-	foreign := quarantined(leases.Items)
 	return clusterState{
-		config:      c,
+		config:      s.Config,
 		cluster:     cluster,
-		namespaces:  of,
-		boundaries:  ipam.BoundariesOf(c.Groups, of),
-		subnets:     subnets,
-		blocked:     reserved(own, gateways(leases.Items), foreign),
-		quarantined: foreign,
-		networks:    networks,
+		namespaces:  s.Namespaces,
+		boundaries:  s.Boundaries,
+		subnets:     s.Subnets,
+		blocked:     s.Blocked,
+		quarantined: s.Quarantined,
+		networks:    s.Networks,
 		outOfScope:  l.outside(groups.Items),
 	}, nil
 }
@@ -216,27 +214,4 @@ func uidOf(namespaces []metav1.PartialObjectMetadata, name string) string {
 		}
 	}
 	return ""
-}
-
-// labelsOf returns the labels of namespaces, if c selects any by them.
-func labelsOf(namespaces []metav1.PartialObjectMetadata, c config.Config) map[string]map[string]string {
-	selects := func(b ipam.Boundary) bool { return b.NamespaceSelector != nil }
-	if !slices.ContainsFunc(c.Groups.Enforced, selects) && !slices.ContainsFunc(c.Groups.Usable, func(g ipam.Group) bool { return selects(g.Boundary) }) {
-		return nil
-	}
-	of := make(map[string]map[string]string, len(namespaces))
-	for _, ns := range namespaces {
-		of[ns.Name] = ns.Labels
-	}
-	return of
-}
-
-// subnetsOf returns the networks that leases name, sorted.
-func subnetsOf(leases []coordinationv1.Lease) []netip.Prefix {
-	var subnets []netip.Prefix
-	for _, l := range leases {
-		subnets = append(subnets, lease.Subnets(&l)...)
-	}
-	slices.SortFunc(subnets, netip.Prefix.Compare)
-	return slices.Compact(subnets)
 }

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/process"
@@ -109,7 +110,7 @@ func judging[T client.Object](changed chan struct{}, standing func(T) int) handl
 // moved lets pass those updates of a Node that change its addresses, or the networks of
 // its pods.
 var moved = predicate.TypedFuncs[*corev1.Node]{UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
-	return !slices.Equal(e.ObjectOld.Status.Addresses, e.ObjectNew.Status.Addresses) || !slices.Equal(podCIDRs(e.ObjectOld), podCIDRs(e.ObjectNew))
+	return !slices.Equal(e.ObjectOld.Status.Addresses, e.ObjectNew.Status.Addresses) || !slices.Equal(census.PodCIDRs(e.ObjectOld), census.PodCIDRs(e.ObjectNew))
 }}
 
 // requeueAll has every Service looked at. Before the store is complete, that is to

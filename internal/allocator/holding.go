@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
@@ -15,10 +16,10 @@ import (
 // controller replaced is left to that controller, unless it is known as one of ours.
 func (l *allocations) judged(r service.Request) service.Request {
 	who := owner(r)
-	if !r.Displaced() || l.isKnown(who) && l.of(who).another == "" {
+	if l.isKnown(who) && l.of(who).another == "" {
 		return r
 	}
-	return r.Left("another controller replaced its addresses while no allocator was running")
+	return census.Unwatched(r)
 }
 
 // isKnown reports whether a Service holds something, or waits.
@@ -36,7 +37,7 @@ func (l *allocations) shown(r service.Request) []netip.Addr {
 		l.adopt(r)
 		l.recall(r)
 	} else {
-		l.adoptClaims(r)
+		census.AdoptClaims(l.cluster, r)
 		l.grant(who, ipam.TermsOf(r))
 		for _, a := range store.Contended(who) {
 			if slices.Contains(r.Held, a) {
@@ -51,7 +52,7 @@ func (l *allocations) shown(r service.Request) []netip.Addr {
 // adoptAll notes what Services have, and returns them in order of age. What their
 // statuses show comes before what they showed once.
 func (l *allocations) adoptAll(requests []service.Request) []service.Request {
-	requests = slices.SortedFunc(slices.Values(requests), byAge)
+	requests = slices.SortedFunc(slices.Values(requests), census.ByAge)
 	for i, r := range requests {
 		requests[i] = l.judged(r)
 		l.adopt(requests[i])
@@ -64,16 +65,16 @@ func (l *allocations) adoptAll(requests []service.Request) []service.Request {
 
 // adopt notes that the Service of r has what its status shows.
 func (l *allocations) adopt(r service.Request) {
-	who, rec, terms := owner(r), l.of(owner(r)), ipam.TermsOf(r)
+	who, rec := owner(r), l.of(owner(r))
 	rec.uid, rec.another = r.UID, ""
 	if r.Owner == service.Anothers {
-		rec.another, terms = whyAnothers(r), ipam.Terms{Foreign: true}
+		rec.another = whyAnothers(r)
 	}
-	l.grant(who, terms)
+	l.grant(who, census.TermsOf(r))
 	for _, a := range r.Held {
 		l.show(a, who)
 	}
-	l.adoptClaims(r)
+	census.AdoptClaims(l.cluster, r)
 }
 
 // show notes that a Service shows a.
@@ -82,21 +83,13 @@ func (l *allocations) show(a netip.Addr, who ipam.Owner) {
 	l.mark(a)
 }
 
-// recall holds for the Service of r the addresses that PureLB gave it and that its
-// status does not show, as far as they are free and the Service would get them today:
-// another controller may have cleared the status, or the Service was restored from
-// a backup. The list that names them is an annotation, which users may write.
+// recall holds for the Service of r what it has a right to and does not show: see
+// census.Recall.
 func (l *allocations) recall(r service.Request) {
-	if r.Owner == service.Anothers {
-		return
+	census.Recall(l.cluster, r)
+	if r.Owner != service.Anothers {
+		l.poke(l.cluster.Claims.Left(r.Vouched)...)
 	}
-	for _, a := range without(r.Vouched, r.Held) {
-		if l.cluster.Fits(r, a) && l.cluster.Refuses(a, owner(r)) == nil {
-			// An address that the store refuses is held by another Service.
-			_ = l.cluster.Store.Hold(a, owner(r), l.cluster.Wide(a))
-		}
-	}
-	l.poke(l.cluster.Claims.Left(r.Vouched)...)
 }
 
 // grant notes under which terms a Service holds addresses. Others may get what it

@@ -1,11 +1,11 @@
 package allocator
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
@@ -124,10 +124,4 @@ func (l *allocations) enlist(w *waiter, choice ipam.Choice) {
 	}
 }
 
-func olderWaiter(a, b *waiter) int { return byAge(a.request, b.request) }
-
-// byAge orders Services by their creation, and by name where that is the same
-// second.
-func byAge(a, b service.Request) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key(), b.Key()))
-}
+func olderWaiter(a, b *waiter) int { return census.ByAge(a.request, b.request) }

@@ -1,0 +1,57 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// clusterIPs returns ClusterIPs of which the network is not known: those of the Service
+// default/kubernetes, which every cluster has, where the API server has no kind
+// ServiceCIDR (before Kubernetes 1.33) and so none of services. They never change.
+func (l *configWatcher) clusterIPs(ctx context.Context, services []networkingv1.ServiceCIDR) ([]netip.Addr, error) {
+	if len(services) > 0 || l.live == nil {
+		return nil, nil
+	}
+	if l.kubernetes != nil {
+		return l.kubernetes, nil
+	}
+	var svc corev1.Service
+	err := l.live.Get(ctx, types.NamespacedName{Namespace: "default", Name: "kubernetes"}, &svc)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the Service default/kubernetes, to learn where the ClusterIPs are: %w", err)
+	}
+	for _, text := range svc.Spec.ClusterIPs {
+		if a, err := netip.ParseAddr(text); err == nil {
+			l.kubernetes = append(l.kubernetes, a.Unmap())
+		}
+	}
+	return l.kubernetes, nil
+}
+
+// tellQuarantine tells people which addresses are in quarantine now that were not
+// before, and which are not any more: a machine that answers for everything takes
+// address after address from the pools.
+func (l *configWatcher) tellQuarantine(was, now map[netip.Addr]string) {
+	for _, a := range slices.SortedFunc(maps.Keys(now), netip.Addr.Compare) {
+		if was[a] != now[a] {
+			l.log.Warn("addressQuarantined", "address", a, "reason", now[a])
+		}
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(was), netip.Addr.Compare) {
+		if _, still := now[a]; !still {
+			l.log.Info("quarantineEnded", "address", a)
+		}
+	}
+	l.metrics.quarantined.Set(float64(len(now)))
+}
