@@ -32,6 +32,7 @@
 //	  result.go      what is written into the Service
 //	  notes.go       what people are told
 //	  refusals.go    why it gets less than it wants
+//	survey.go      what each group and each address means to a Service, for people who ask
 //	claim.go       the contract with backends
 //	claims.go      Claims are what backends are asked for, and what they hold
 //	  claims_queue.go    what is sent to a backend, and what is given back

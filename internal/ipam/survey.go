@@ -1,0 +1,165 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/service"
+)
+
+// Standing is what a group means to a Service that needs an address of a family.
+type Standing struct {
+	// Group is the DisplayName of the group.
+	Group string
+	// Place is when the group is tried: 1 is first, and 0 is never.
+	Place int
+	// Why says why it is tried at that place, or why it is not tried.
+	Why string
+	// Free is the address that the group would give now, invalid if it has none or is
+	// not tried. Lacks says why it has none.
+	Free  netip.Addr
+	Lacks string
+}
+
+// Survey tells of every group whether the Service of r, which is PureLB's, may get an
+// address of family f from it, and why. The groups that are tried come first, in their
+// order. It says what Choose goes by, for people who ask why.
+func (c Cluster) Survey(r service.Request, f addr.Family) []Standing {
+	ch := newChooser(c, r)
+	tried := ch.candidates(f).groups
+	var all []Standing
+	for i, g := range tried {
+		s := Standing{Group: g.DisplayName(), Place: i + 1, Why: ch.whyTried(g, f, i)}
+		if given := ch.give(g, f); len(given) > 0 {
+			s.Free = given[0]
+		} else {
+			s.Lacks = ch.exhausted([]*Group{g}, f).Message
+		}
+		all = append(all, s)
+	}
+	for _, g := range ch.Groups.Usable {
+		if !among(tried, g) {
+			all = append(all, Standing{Group: g.DisplayName(), Why: ch.whyNot(g, f, tried)})
+		}
+	}
+	for _, refused := range ch.Groups.Refused {
+		all = append(all, Standing{
+			Group: refused.Namespace + "/" + refused.Name, Why: fmt.Sprintf("it is not accepted (%s): %s", refused.Reason, refused.Message),
+		})
+	}
+	return all
+}
+
+// whyTried says why g is tried as number i of the candidates.
+func (c *chooser) whyTried(g *Group, f addr.Family, i int) string {
+	bound := c.bound()
+	switch {
+	case c.r.Group != "":
+		return fmt.Sprintf("the Service names it by the annotation %s", service.AnnotationGroup)
+	case c.besideAsked(f) != nil:
+		return "the Service asks for an address of it in the other family"
+	case c.candidates(f).why != "":
+		return c.candidates(f).why + ", so it stands in"
+	case among(bound, *g) && i == 0 && len(bound) == 1:
+		return "it is the only group for this Service"
+	case among(bound, *g) && i == 0 && g.Default:
+		return "it is the default of the namespace (namespaceDefault)"
+	case among(bound, *g):
+		return fmt.Sprintf("it is for this Service, with priority %d", rank(g))
+	case g.Priority != nil:
+		return fmt.Sprintf("it is open to all Services, with priority %d", rank(g))
+	}
+	return "it is called " + DefaultGroup + ", and no group is for this Service alone"
+}
+
+// whyNot says why g is none of the groups that are tried.
+func (c *chooser) whyNot(g Group, f addr.Family, tried []*Group) string {
+	denied := c.denied(g)
+	switch {
+	case denied != nil:
+		return denied.Message
+	case c.r.Group != "":
+		return fmt.Sprintf("the Service names %s", addr.Quote(c.r.Group))
+	case c.besideAsked(f) != nil:
+		return "the Service asks for an address of " + c.besideAsked(f).DisplayName() + " in the other family"
+	case g.ByName:
+		return "only Services that name it get addresses from it (autoAssign: false)"
+	case g.bindsNamespaces() && !c.Boundaries.of(c.r.Namespace).serves[g.Ref()]:
+		return fmt.Sprintf("it is for other namespaces than %q", c.r.Namespace)
+	case g.ServiceSelector != nil && !g.ServiceSelector.Matches(labels.Set(c.r.Labels)):
+		return "its serviceSelector does not match the labels of the Service"
+	case len(c.bound()) > 0 && !among(c.bound(), g):
+		return "groups that are for this Service alone come before it: " + groupNames(c.bound())
+	case among(c.bound(), g) && len(tried) > 0:
+		return "it has no priority, and " + tried[0].DisplayName() + " comes first"
+	case among(c.bound(), g):
+		return "it is one of several groups for this Service, and none of them comes first"
+	}
+	return "it has no priority and is not called " + DefaultGroup + ", so only Services that name it get addresses from it"
+}
+
+// Skipped is an address that was not given, because of Why.
+type Skipped struct {
+	Addr netip.Addr
+	Why  string
+}
+
+// Below returns which addresses of the pool of a come before a and are not free, and
+// why, at most most of them. More says that there are further ones.
+func (c Cluster) Below(a netip.Addr, most int) (skipped []Skipped, more bool) {
+	_, p, ok := c.GroupOf(a)
+	if !ok {
+		return nil, false
+	}
+	for at := p.Range.From; at.Less(a.Unmap()); at = at.Next() {
+		if len(skipped) == most {
+			return skipped, true
+		}
+		if why := c.Unfree(at); why != "" {
+			skipped = append(skipped, Skipped{at, why})
+		}
+	}
+	return skipped, false
+}
+
+// Unfree says why no Service that asks for nothing special gets a, or returns "".
+func (c Cluster) Unfree(a netip.Addr) string {
+	_, p, ok := c.GroupOf(a)
+	if !ok {
+		return "no usable ServiceGroup has it"
+	}
+	if why, blocked := c.Store.Blocked(a); blocked {
+		return "it is " + why
+	}
+	if holders := c.Store.Holders(a); len(holders) > 0 {
+		return "it is held by " + owners(holders)
+	}
+	if r, excluded := p.Excludes(a); excluded {
+		return fmt.Sprintf("%s is excluded", r)
+	}
+	if purpose, reserved := p.Reserves(a); reserved {
+		return fmt.Sprintf("it is the %s of %s", purpose, p.Subnet)
+	}
+	if p.Draining {
+		return fmt.Sprintf("the range %s is being drained", p.Text)
+	}
+	return ""
+}
+
+// owners lists Services, at most four by name.
+func owners(all []Owner) string {
+	text := ""
+	for i, o := range all {
+		switch {
+		case i == 4:
+			return fmt.Sprintf("%s and %d more", text, len(all)-i)
+		case i > 0:
+			text += ", "
+		}
+		text += string(o)
+	}
+	return text
+}
