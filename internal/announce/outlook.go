@@ -1,0 +1,118 @@
+package announce
+
+import (
+	"net/netip"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/election"
+)
+
+// Outlook is what the nodes together do with an address of a Service, as far as that
+// can be told without asking them.
+type Outlook struct {
+	Service string
+	IP      netip.Addr
+	// Where is Local if one node announces it, Remote if all nodes do, and Nowhere
+	// if none can.
+	Where Where
+	// Choice is the node that is to have a local address, and Holder the node that
+	// is known to have it now, "" for none.
+	Choice election.Choice
+	Holder string
+	// Preference is for nodes with an endpoint of the Service. Undecided says that
+	// it is not known which these are.
+	Preference election.Preference
+	Undecided  bool
+	// Narrow says that of the nodes that have a remote address only those with a
+	// ready endpoint take its traffic, so only these announce it.
+	Narrow bool
+	// Prefix is a remote address with its mask on the dummy interface.
+	Prefix netip.Prefix
+	// Owner is the node that has the address itself, so that no other may.
+	Owner string
+}
+
+// Foresee returns the Outlook of every address of s, in order of Service. It uses
+// the rules of Decide. What a node finds out by itself is left out: its interfaces,
+// and who answers on the wire.
+func Foresee(s Situation) []Outlook {
+	s.Self, s.Node = "", Node{}
+	d := newDecider(s)
+	var all []Outlook
+	for _, svc := range d.Services {
+		for _, ip := range svc.Addresses {
+			o := d.foresee(ip)
+			o.Service = svc.Key
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func (d *decider) foresee(ip netip.Addr) Outlook {
+	o := Outlook{IP: ip, Owner: d.Peers.Own[ip]}
+	if !d.isLocal(ip) {
+		prefix, ok := d.remotePrefix(ip)
+		if ok {
+			_, narrow := d.narrowed(ip)
+			o.Where, o.Prefix, o.Narrow = Remote, prefix, narrow
+		}
+		return o
+	}
+	preference, known := d.preference(ip)
+	o.Where, o.Preference, o.Undecided, o.Holder = Local, preference, !known, d.holder(ip)
+	o.Choice = d.elect(ip, preference)
+	return o
+}
+
+// Candidacy is what keeps a member of the cluster from an address, or does not.
+type Candidacy struct {
+	Node string
+	// Fit says that the node may have the address. Why says why, or why not.
+	Fit bool
+	Why string
+}
+
+// Candidates tells of every member whether it can announce ip, in the order of
+// members. Choose takes one of those that are fit.
+func Candidates(members []election.Member, ip netip.Addr, p election.Preference) []Candidacy {
+	var all []Candidacy
+	for _, m := range members {
+		one := Candidacy{Node: m.Node}
+		switch alone := election.NewView([]election.Member{m}); {
+		case !m.Eligible:
+			one.Why = "its agent is leaving"
+		case !alone.IsCandidate(m.Node, ip):
+			one.Why = "it has no interface in the network of " + ip.String() + networks(m.Subnets, ip)
+		case p.Strict && !p.Nodes[m.Node]:
+			one.Why = "it has no ready endpoint of the Service, whose externalTrafficPolicy is Local"
+		case m.Unproven:
+			one.Why = "nothing but an old Lease tells of it"
+		case m.Draining:
+			one.Fit, one.Why = true, "it is being drained, so it comes last"
+		case p.Nodes[m.Node]:
+			one.Fit, one.Why = true, "it has a ready endpoint of the Service, so it comes first"
+		default:
+			one.Fit, one.Why = true, "it has an interface in the network"
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// networks lists the subnets of the family of ip.
+func networks(subnets []netip.Prefix, ip netip.Addr) string {
+	text := ""
+	for _, s := range subnets {
+		if addr.FamilyOf(s.Addr()) == addr.FamilyOf(ip) {
+			if text != "" {
+				text += ", "
+			}
+			text += s.String()
+		}
+	}
+	if text == "" {
+		return ""
+	}
+	return "; it has " + text
+}

@@ -1,0 +1,84 @@
+package announce
+
+import (
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/service"
+)
+
+// Every node decides for itself. What is foreseen from outside is what the nodes of
+// the segment come to.
+func TestForeseeAgreesWithTheNodes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := theSituation()
+		for i := range s.Peers.Members {
+			s.Peers.Members[i].Draining = rapid.Bool().Draw(t, "draining")
+			s.Peers.Members[i].Unproven = rapid.IntRange(0, 3).Draw(t, "unproven") == 0
+		}
+		ip := netip.MustParseAddr(rapid.SampledFrom([]string{"10.0.0.5", "10.0.0.77", "fd00::50", "172.16.0.9", "172.17.0.9", "172.18.0.9"}).Draw(t, "ip"))
+		svc := Service{Key: "default/web", Addresses: []netip.Addr{ip}}
+		svc.Affinity, svc.LocalPolicy, svc.AllowLocal = rapid.Bool().Draw(t, "affinity"), rapid.Bool().Draw(t, "policy"), rapid.Bool().Draw(t, "allow")
+		if holder := rapid.SampledFrom([]string{"", "node-a", "node-b", "node-z"}).Draw(t, "holder"); holder != "" {
+			svc.Slots = []service.Slot{{Node: holder, Interface: "eth0", Address: ip}}
+		}
+		ready := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"node-a", "node-b", "node-c"}), rapid.ID).Draw(t, "ready")
+		s.Services, s.Endpoints = []Service{svc}, map[string][]string{svc.Key: ready}
+		s.Ready = map[string]bool{svc.Key: true}
+		o := Foresee(s)[0]
+		d := Decide(s).Decisions[0]
+		if o.Where == Remote != (d.Where == Remote) {
+			t.Fatalf("foreseen %+v, and decided %+v", o, d)
+		}
+		if o.Where == Local && (o.Choice.Node != d.Winner || o.Choice.Reason != d.Because) {
+			t.Fatalf("foreseen %+v, and decided %+v", o, d)
+		}
+		if o.Where == Nowhere && d.Where != Nowhere {
+			t.Fatalf("foreseen nowhere, and decided %+v", d)
+		}
+	})
+}
+
+// The chosen node is always one that Candidates calls fit, unless it has the address
+// already.
+func TestTheChosenNodeIsFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		members := theSituation().Peers.Members
+		members = append(members, member("node-d", "10.9.0.0/16"))
+		var p election.Preference
+		for i := range members {
+			members[i].Draining = rapid.Bool().Draw(t, "draining")
+			members[i].Unproven = rapid.Bool().Draw(t, "unproven")
+			members[i].Eligible = rapid.Bool().Draw(t, "eligible")
+			if rapid.Bool().Draw(t, "preferred") {
+				if p.Nodes == nil {
+					p.Nodes = map[string]bool{}
+				}
+				p.Nodes[members[i].Node] = true
+			}
+		}
+		p.Strict = rapid.Bool().Draw(t, "strict")
+		ip := netip.MustParseAddr("10.0.0.5")
+		fit := map[string]bool{}
+		for _, c := range Candidates(members, ip, p) {
+			if c.Why == "" {
+				t.Fatalf("nothing is said about %s", c.Node)
+			}
+			fit[c.Node] = c.Fit
+		}
+		choice := election.Choose(ip, members, "", p)
+		if choice.Node != "" && !fit[choice.Node] {
+			t.Fatalf("%s is chosen (%s) and is not fit: %+v, %+v", choice.Node, choice.Reason, members, p)
+		}
+		if choice.Node == "" {
+			for node, is := range fit {
+				if is {
+					t.Fatalf("%s is fit, and none is chosen: %+v, %+v", node, members, p)
+				}
+			}
+		}
+	})
+}
