@@ -89,23 +89,18 @@ func sum(errs []error, fault func(error) *ipam.Error) result {
 	return r
 }
 
-// asError returns err as an error of a backend; nil for nil. What a driver cannot name is
-// not known.
-func asError(err error) *ipam.Error {
-	var e *ipam.Error
-	switch {
-	case err == nil:
+// rootOf returns err as the error of a backend that is below it; nil for nil.
+func rootOf(err error) *ipam.Error {
+	if err == nil {
 		return nil
-	case !errors.As(err, &e):
-		return &ipam.Error{Kind: ipam.KindUnknown, Message: err.Error(), Cause: err}
 	}
-	return root(e)
+	return root(ipam.AsError(err))
 }
 
 // faultOf returns the error of a backend that does not work; nil for a success, and for the
 // refusal of one claim.
 func faultOf(err error) *ipam.Error {
-	if e := asError(err); e != nil && slices.Contains(severity, e.Kind) {
+	if e := rootOf(err); e != nil && slices.Contains(severity, e.Kind) {
 		return e
 	}
 	return nil

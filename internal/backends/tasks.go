@@ -26,7 +26,7 @@ func (w *worker) release(ctx context.Context) result {
 	defer cancel()
 	errs := w.backend.Release(call, grants)
 	w.ledger.Released(w.config.Group, grants, errs)
-	return w.changed(sum(errs, asError))
+	return w.changed(sum(errs, rootOf))
 }
 
 // dismiss releases everything of holders that left the group.
@@ -50,7 +50,7 @@ func (w *worker) dismiss(ctx context.Context) result {
 		}
 	}
 	w.ledger.Dismissed(w.config.Group, keys, errs)
-	return w.changed(sum(errs, asError))
+	return w.changed(sum(errs, rootOf))
 }
 
 // claim claims what the ledger wants.
@@ -154,7 +154,7 @@ func (w *worker) freeSurplus(ctx context.Context) result {
 		}
 	}
 	w.surplus = append(slices.Clone(w.surplus[len(grants):]), failed...)
-	return w.changed(sum(errs, asError))
+	return w.changed(sum(errs, rootOf))
 }
 
 // changed notes that the addresses are to be counted again.

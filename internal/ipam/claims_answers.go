@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"errors"
 	"net/netip"
 	"time"
 )
@@ -38,7 +37,7 @@ func (c *Claims) Answered(claims []Claim, answers []Answer, now time.Time, usabl
 			continue
 		}
 		if err := answers[i].Err; err != nil {
-			c.refused(e, asError(err), now)
+			c.refused(e, AsError(err), now)
 			if e.state == claimRefused && claim.Address != e.Address {
 				e.state, e.failure = claimQueued, nil // The refusal is not for what is asked for now.
 			}
@@ -117,13 +116,4 @@ func (c *Claims) Retry(group string) (waiting bool) {
 		}
 	}
 	return waiting
-}
-
-// asError returns err as an *Error. What a driver cannot name is not known.
-func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return &Error{Kind: KindUnknown, Message: err.Error(), Cause: err}
 }

@@ -111,7 +111,7 @@ func (c *Claims) Returned(group string, grants []Grant, errs []error) (more bool
 			continue
 		}
 		if i < len(errs) && errs[i] != nil {
-			e.failure, e.doubtful = asError(errs[i]), true
+			e.failure, e.doubtful = AsError(errs[i]), true
 			c.queue(e, claimEnded)
 			continue
 		}

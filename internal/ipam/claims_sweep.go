@@ -128,7 +128,7 @@ func (c *Claims) registered(e *claimed, a Answer) {
 	case !c.isHeld(e.grant.Address) && denies(a):
 		c.repeat(e)
 	case a.Err != nil:
-		e.failure = asError(a.Err)
+		e.failure = AsError(a.Err)
 	}
 }
 
@@ -137,7 +137,7 @@ func denies(a Answer) bool {
 	if a.Err == nil {
 		return true // It holds another address.
 	}
-	switch asError(a.Err).Kind {
+	switch AsError(a.Err).Kind {
 	case KindExhausted, KindTaken, KindInvalid:
 		return true
 	case KindMisconfigured, KindUnavailable, KindUnknown:

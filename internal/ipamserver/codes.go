@@ -43,7 +43,7 @@ func worst(errs []error) *ipam.Error {
 	var found []*ipam.Error
 	for _, err := range errs {
 		if err != nil {
-			found = append(found, asError(err))
+			found = append(found, ipam.AsError(err))
 		}
 	}
 	if len(found) == 0 {

@@ -130,7 +130,7 @@ func halfDone(failure *ipam.Error, made ipam.Grant) *ipam.Error {
 // heldInstead are the addresses that NetBox holds for a claim which asks for another one, or
 // which are not of the pool any more.
 func heldInstead(a ipam.Answer) []netip.Addr {
-	if a.Err == nil || asError(a.Err).Kind != ipam.KindInvalid {
+	if a.Err == nil || ipam.AsError(a.Err).Kind != ipam.KindInvalid {
 		return nil
 	}
 	return a.Surplus
@@ -168,12 +168,12 @@ func (s *Server) Stats(ctx context.Context, r *ipamv1.StatsRequest) (*ipamv1.Sta
 	}
 	ready, err := p.prepare(ctx)
 	if err != nil {
-		return nil, statusOf(asError(err))
+		return nil, statusOf(ipam.AsError(err))
 	}
 	c, err := ready.Capacity(ctx)
 	if err != nil {
-		p.note(asError(err))
-		return nil, statusOf(asError(err))
+		p.note(ipam.AsError(err))
+		return nil, statusOf(ipam.AsError(err))
 	}
 	return &ipamv1.StatsResponse{
 		InUseV4: c.InUse[addr.V4], InUseV6: c.InUse[addr.V6],
@@ -198,7 +198,7 @@ func (s *Server) work(ctx context.Context, p *pool, service string, do func(cont
 	defer cancel()
 	ready, err := p.prepare(ctx)
 	if err != nil {
-		return statusOf(asError(err))
+		return statusOf(ipam.AsError(err))
 	}
 	failure := do(ctx, ready)
 	p.note(failure)

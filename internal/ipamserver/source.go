@@ -2,7 +2,6 @@ package ipamserver
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -96,13 +95,4 @@ func (c *connection) current() (*netbox.Client, error) {
 		c.client, c.token, c.ca = client, token, ca
 	}
 	return client, err
-}
-
-// asError returns err as an error of NetBox. What the driver cannot name is not known.
-func asError(err error) *ipam.Error {
-	var e *ipam.Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return &ipam.Error{Kind: ipam.KindUnknown, Message: err.Error(), Cause: err}
 }

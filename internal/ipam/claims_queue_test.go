@@ -1,0 +1,169 @@
+package ipam_test
+
+import (
+	"slices"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+func TestAClaimThatNoServiceWantsIsGivenBackWheneverItsAnswerComes(t *testing.T) {
+	t.Run("never sent", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.drop(r)
+		b.send()
+		b.returns()
+	})
+	t.Run("granted after the Service has gone", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		claims := b.send(webV4)
+		b.drop(r)
+		b.answer(claims, granted("203.0.113.7"))
+		b.returns("203.0.113.7")
+	})
+	t.Run("granted, and never written", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.drop(r)
+		b.returns("203.0.113.7")
+	})
+	t.Run("of unknown outcome", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), failed(ipam.KindUnknown))
+		b.drop(r)
+		b.returns()
+		b.answer(b.send(webV4), granted("203.0.113.7")) // Now it is known what to give back.
+		b.returns("203.0.113.7")
+	})
+	t.Run("refused by PureLB", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("198.51.100.11"))
+		b.choose(r)
+		b.returns() // the backend would grant the same address again
+		b.drop(r)
+		b.returns("198.51.100.11")
+	})
+	t.Run("and made anew while it goes back", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.drop(r)
+		back := b.returns("203.0.113.7")
+		b.choose(r)
+		b.send() // not beside its release
+		b.Claims.Returned("box", back, []error{failed(ipam.KindUnknown).Err})
+		b.send()
+		back = b.returns("203.0.113.7")
+		b.Claims.Returned("box", back, []error{nil})
+		b.answer(b.send(webV4), granted("203.0.113.8"))
+		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
+			t.Errorf("chose %s", show(choice))
+		}
+	})
+	t.Run("and made anew before it goes back", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.drop(r)
+		b.choose(r)
+		if !slices.Equal(b.woken, []ipam.Owner{"default/web"}) {
+			t.Errorf("the Service is not looked at again: %q", b.woken)
+		}
+		b.returns()
+		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
+			t.Errorf("chose %s", show(choice))
+		}
+	})
+}
+
+func TestAGrantIsNotUsedAgainOnceItsReleaseWasSent(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.7"))
+	b.drop(r)
+	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{failed(ipam.KindUnknown).Err})
+	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
+		t.Errorf("the backend may have granted it to another by now: %s", show(choice))
+	}
+}
+
+func TestAGrantThatNoServiceCanHaveIsNotUsedLater(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("198.51.100.11")) // of the pool of default
+	b.drop(r)
+	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
+		t.Errorf("chose %s", show(choice))
+	}
+	b.Claims.Returned("box", b.returns("198.51.100.11"), []error{nil})
+	claims := b.send(webV4)
+	b.drop(r)
+	b.answer(claims, granted("198.51.100.11"))
+	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
+		t.Errorf("granted while no Service waited: %s", show(choice))
+	}
+}
+
+func TestServicesOfOneClaimDoNotMakeItASendingLoop(t *testing.T) {
+	b := newBacked(t, false)
+	b.Claims.SetCluster("test")
+	any, one := web("4", of("box"), sharing("key")), web("4", of("box"), sharing("key"), asking("203.0.113.9"))
+	one.Name = "api"
+	b.choose(any)
+	b.choose(one)
+	claims := b.send("test/default/shared:key/box/v4")
+	if claims[0].Address.String() != "203.0.113.9" {
+		t.Errorf("asks for %s", claims[0].Address)
+	}
+	b.answer(claims, failed(ipam.KindTaken))
+	b.choose(any)
+	b.choose(one)
+	b.send()
+}
+
+func TestAClaimIsSentOnceInACall(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), asking("203.0.113.9"))
+	b.choose(r)
+	b.answer(b.send(webV4), failed(ipam.KindTaken))
+	b.choose(web("4", of("box"), asking("203.0.113.8"))) // It is to be sent, and stands in the queue.
+	b.drop(r)
+	b.choose(r)
+	b.send(webV4)
+}
+
+func TestAGrantIsNotGivenBackWhileTheBackendIsToldOfIt(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	b.Claims.Register("box", b.Claims.Grants()["box"])
+	claims := b.send(webV4)
+	b.drop(r)
+	b.returns()
+	b.answer(claims, granted("203.0.113.7"))
+	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{nil})
+	// The next grant can be registered too.
+	r = web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.8"))
+	b.Claims.Register("box", b.Claims.Grants()["box"])
+	b.send(webV4)
+}

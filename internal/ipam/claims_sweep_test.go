@@ -1,0 +1,124 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+func TestOrphansAreGivenBackAndAddressesInUseAreNot(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	waiting := web("4", of("box"))
+	waiting.Name = "api"
+	b.choose(waiting)
+	orphan := func(key, text string) ipam.Grant { return ipam.Grant{Key: key, Address: netip.MustParseAddr(text)} }
+	b.Claims.Orphans("box", []ipam.Grant{
+		orphan("test/default/gone/box/v4", "203.0.113.8"),
+		orphan("test/default/api/box/v4", "203.0.113.9"),        // its claim is under way
+		orphan("test/default/shared:old/box/v4", "203.0.113.7"), // what web has
+	})
+	b.returns("203.0.113.8")
+	b.drop(r)
+	if back := b.returns("203.0.113.7"); back[0].Key != "test/default/shared:old/box/v4" {
+		t.Errorf("given back under the key %s", back[0].Key)
+	}
+}
+
+func TestAnAddressGoesBackAlsoWhenItsGroupWasRenamed(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	before := g
+	before.Name = "before"
+	claim := b.ClaimOf(r, before, addr.V4)
+	b.Claims.Adopt(claim, r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	grants := []ipam.Grant{{Key: claim.Key, Address: r.Held[0]}}
+	if found, _ := b.Claims.Orphans("box", grants); found {
+		t.Error("an address that the Service has is an orphan")
+	}
+	b.drop(r)
+	if found, _ := b.Claims.Orphans("box", grants); !found {
+		t.Error("an address that no Service has is no orphan, because its group has another name now")
+	}
+	b.returns("203.0.113.7")
+	if back := b.Claims.Returns(before.Ref(), 10); len(back) > 0 {
+		t.Errorf("the group of before gives %v back as well", back)
+	}
+}
+
+func TestAnOrphanIsTheServicesThatHasItsAddress(t *testing.T) {
+	orphan := []ipam.Grant{{Key: "test/default/shared:old/box/v4", Address: netip.MustParseAddr("203.0.113.7")}}
+	t.Run("without a claim", func(t *testing.T) {
+		b := newBacked(t, false)
+		b.Store.Show(orphan[0].Address, "default/web") // Nothing says that it is from a backend.
+		b.Claims.Orphans("box", orphan)
+		b.returns()
+		b.drop(web("4"))
+		b.returns("203.0.113.7")
+	})
+	t.Run("but not one that waits for it", func(t *testing.T) {
+		b := newBacked(t, false)
+		r := web("4", of("box"))
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.Claims.Orphans("box", orphan)
+		if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
+			t.Errorf("chose %s", show(choice))
+		}
+		b.returns("203.0.113.7")
+		b.answer(b.send(webV4), granted("203.0.113.8"))
+		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
+			t.Errorf("chose %s", show(choice))
+		}
+	})
+	t.Run("granted to it while another claim was under way", func(t *testing.T) {
+		b := newBacked(t, false)
+		r, other := web("4", of("box")), web("4", of("box"))
+		other.Name = "api"
+		b.choose(other)
+		claims := b.send("test/default/api/box/v4")
+		b.drop(other)
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.choose(r)
+		b.choose(r) // It has the address, and waits no more.
+		b.answer(claims, granted("203.0.113.7"))
+		b.returns()
+		b.drop(r)
+		if back := b.returns("203.0.113.7"); back[0].Key != "test/default/api/box/v4" {
+			t.Errorf("gives back %s", back[0].Key)
+		}
+	})
+}
+
+func TestAGrantThatTheBackendLostIsClaimedAgainIfNoServiceHasIt(t *testing.T) {
+	tests := map[string]ipam.Answer{
+		"refused": failed(ipam.KindTaken),
+		"another": granted("203.0.113.9"),
+	}
+	for name, answer := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBacked(t, false)
+			r := web("46", of("box"))
+			b.choose(r)
+			b.answer(b.send(webV4, webV6), granted("203.0.113.7"), failed(ipam.KindExhausted))
+			b.choose(r) // It waits for the other family, and does not have the address yet.
+			b.Claims.Register("box", b.Claims.Grants()["box"])
+			b.answer(b.send(webV4), answer)
+			if _, known := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); known {
+				t.Error("the address is still granted to it")
+			}
+			if claims := b.send(webV4); claims[0].Address.IsValid() {
+				t.Errorf("asks for %s", claims[0].Address)
+			}
+		})
+	}
+}
