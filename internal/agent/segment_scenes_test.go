@@ -26,6 +26,18 @@ func (s *segment) exclude(name string, yes bool) {
 	})
 }
 
+// third starts an agent on a third node, which comes last. It returns how to stop that.
+func (s *segment) third(t *testing.T) (stop func()) {
+	stop = s.start("c", nil)
+	s.exclude("c", true)
+	eventually(t, "the third node is there, and comes last", func() bool {
+		s.exchange.mu.Lock()
+		defer s.exchange.mu.Unlock()
+		return s.exchange.members["c"].Draining
+	})
+	return stop
+}
+
 // pair is two agents on a segment, of which have has the addresses of a Service
 // and lacks has not, and a client of it. Stop ends them.
 func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop map[string]func()) {
@@ -131,13 +143,7 @@ func answeredIsNotTaken(t *testing.T, suppression string) {
 // The port of the switch leads nowhere, and the carrier stays. Gossip goes another way.
 func TestOnARealSegmentANodeThatHearsNobodyTakesNothing(t *testing.T) {
 	s, have, lacks, stop := pair(t, nil)
-	defer s.start("c", nil)()
-	s.exclude("c", true)
-	eventually(t, "the third node is there, and comes last", func() bool {
-		s.exchange.mu.Lock()
-		defer s.exchange.mu.Unlock()
-		return s.exchange.members["c"].Draining
-	})
+	defer s.third(t)()
 	probes := func(result string) float64 {
 		return testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues(result))
 	}
@@ -155,13 +161,7 @@ func TestOnARealSegmentANodeThatHearsNobodyTakesNothing(t *testing.T) {
 
 func TestOnARealSegmentAddressesLeaveANodeThatHearsNobody(t *testing.T) {
 	s, have, lacks, _ := pair(t, nil)
-	defer s.start("c", nil)()
-	s.exclude("c", true)
-	eventually(t, "the third node is there, and comes last", func() bool {
-		s.exchange.mu.Lock()
-		defer s.exchange.mu.Unlock()
-		return s.exchange.members["c"].Draining
-	})
+	defer s.third(t)()
 	c := newPinger(t, "192.0.2.9")
 	c.again(t)
 	ip(t, "link add nowhere type bridge\nlink set port-"+have+" master nowhere")

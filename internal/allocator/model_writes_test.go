@@ -1,0 +1,107 @@
+package allocator
+
+import (
+	"encoding/json"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// write gives a version of a Service what was decided.
+type write struct {
+	who    ipam.Owner
+	svc    *corev1.Service
+	result service.Result
+}
+
+// finish writes what was decided for a Service.
+func (m *model) finish(who ipam.Owner, outcome string) {
+	w, busy := m.busy[who]
+	if !busy {
+		return
+	}
+	delete(m.busy, who)
+	if m.patch(w) == nil {
+		if m.doubts[who] != w.svc.ResourceVersion {
+			if !m.outdated(who, w.svc, w.result.Addresses) {
+				m.allocations.settle(who, w.result.Addresses)
+			}
+			return
+		}
+		w.result.Allocated, w.result.Reason = false, reasonPending
+		w.result.Message = w.result.Having("again")
+	}
+	switch outcome {
+	case "lost", "late", "done":
+		m.queue[who] = true
+		m.doubts[who] = w.svc.ResourceVersion
+		if outcome == "late" {
+			m.late = append(m.late, w)
+		}
+		if outcome == "done" {
+			m.write(w)
+		}
+	default:
+		if m.write(w) {
+			m.allocations.settle(who, w.result.Addresses)
+		}
+	}
+}
+
+// patch is what w writes, nil if there is nothing to write.
+func (m *model) patch(w write) []byte {
+	patch, err := w.result.Patch(w.svc, time.Unix(0, 0))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return patch
+}
+
+// write does a write, unless the Service has changed since.
+func (m *model) write(w write) bool {
+	patch := m.patch(w)
+	if patch == nil || !m.apply(w.who, w.svc, patch) {
+		return false
+	}
+	m.given[w.who] = w.result.Addresses
+	// A Service keeps what another controller gave it and what a Service of ours holds.
+	contended := m.allocations.cluster.Store.Contended(w.who)
+	m.foreign[w.who] = without(m.foreign[w.who], without(m.foreign[w.who], contended))
+	return true
+}
+
+// apply applies a patch for svc, unless the Service has changed since.
+func (m *model) apply(who ipam.Owner, svc *corev1.Service, patch []byte) bool {
+	if now, there := m.live[who]; !there || now.ResourceVersion != svc.ResourceVersion || now.UID != svc.UID {
+		return false
+	}
+	before, err := json.Marshal(svc)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	text, err := jsonpatch.MergePatch(before, patch)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	after := &corev1.Service{}
+	if err := json.Unmarshal(text, after); err != nil {
+		m.t.Fatal(err)
+	}
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	m.put(who, after)
+	return true
+}
+
+// arrive does the oldest of the late writes.
+func (m *model) arrive() {
+	if len(m.late) > 0 {
+		m.write(m.late[0])
+		m.late = m.late[1:]
+	}
+}

@@ -1,0 +1,108 @@
+package announce
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/election"
+)
+
+func TestLocalAddressesGoToTheInterfacesThatAreMeant(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		given []twist
+		// subnets are what the Lease says; the rest is where 10.9.0.5 and
+		// fd09::5, which no other node has, are announced.
+		subnets string
+		want    string
+	}{
+		{"the default route's", nil,
+			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64", "- -"},
+		{"that of the other family, if one has none", []twist{func(s *Situation) { s.Node.Links[1].Default6 = false }},
+			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64", "- -"},
+		{"both families', when they differ", []twist{func(s *Situation) { s.Node.Links[1].Default6, s.Node.Links[2].Default6 = false, true }},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"all of a multipath route", []twist{func(s *Situation) { s.Node.Links[2].Default4 = true }},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"those that the expression matches", []twist{matching("eth1")},
+			"10.9.0.0/16 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"the whole name must match", []twist{matching("eth")},
+			"", "- -"},
+		{"and further ones by name", []twist{further("eth7", "eth1")},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"never the dummy, loopback or kube-proxy's", []twist{matching(".*"), has(hasNode("kube-lb0", "10.7.0.1/24"), hasNode("kube-ipvs0", "10.6.0.1/24")),
+			func(s *Situation) {
+				s.Node.Links = append(s.Node.Links, Link{Name: "kube-ipvs0", Index: 9, Up: true})
+			}},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"not one that is down", []twist{further("eth1"), down("eth1")},
+			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64", "- -"},
+		{"no network of an address that stands alone or of the link only", []twist{matching("eth1"),
+			has(hasNode("eth1", "203.0.113.1/32"), hasNode("eth1", "fd77::1/128"), hasNode("eth1", "169.254.1.1/16"))},
+			"10.9.0.0/16 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"nor of a service address", []twist{matching("eth1"), has(hasLocal("eth1", "198.51.100.1/25", lifetime), hasLocal("eth1", "fd66::1/64", lifetime))},
+			"10.9.0.0/16 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"nor of an IPv6 address that may not be used", []twist{matching("eth1"), has(
+			with(hasNode("eth1", "fd61::1/64"), func(a *Address) { a.Tentative = true }),
+			with(hasNode("eth1", "fd62::1/64"), func(a *Address) { a.Failed = true }),
+			with(hasNode("eth1", "fd63::1/64"), func(a *Address) { a.Preferred = 0 }))},
+			"10.9.0.0/16 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"an IPv4 address that expires is a lease of DHCP", []twist{matching("eth1"), has(with(hasNode("eth1", "198.51.100.1/25"), func(a *Address) { a.Valid, a.Preferred = time.Hour, time.Hour }))},
+			"10.9.0.0/16 198.51.100.0/25 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"the narrowest network gives the mask", []twist{matching("eth1"), has(hasNode("eth1", "10.9.0.2/28"), hasNode("eth1", "fd09::2/80"))},
+			"10.9.0.0/16 10.9.0.0/28 fd09::/64 fd09::/80", "10.9.0.5/28 dev eth1, fd09::5/80 dev eth1"},
+		{"by name, the first interface in order", []twist{further("eth2", "eth1"), has(hasNode("eth2", "10.9.0.3/16"), hasNode("eth2", "fd09::3/64")),
+			func(s *Situation) {
+				s.Node.Links = append(s.Node.Links, Link{Name: "eth2", Index: 5, Up: true, Carrier: true})
+			}},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth2, fd09::5/64 dev eth2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := theSituation()
+			for _, change := range append(tt.given, serve("10.9.0.5", "fd09::5")) {
+				change(&s)
+			}
+			subnets := Subnets(s.Agent, s.Node, nil)
+			if got := strings.Trim(fmt.Sprint(subnets), "[]"); got != tt.subnets {
+				t.Errorf("subnets are %q, want %q", got, tt.subnets)
+			}
+			s.Peers.Members = []election.Member{{Node: "node-a", Subnets: subnets, Eligible: true}}
+			got := "- -"
+			if w := Decide(s).Wanted; len(w) == 2 {
+				got = fmt.Sprintf("%s dev %s, %s dev %s", w[0].Prefix, w[0].Link, w[1].Prefix, w[1].Link)
+			}
+			if got != tt.want {
+				t.Errorf("announced on %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAnExpressionThatMatchesNothingSaysWhatThereIs(t *testing.T) {
+	s := theSituation()
+	for _, tt := range []struct {
+		name  string
+		agent config.Agent
+		want  string
+	}{
+		{"all is well", config.Agent{Dummy: "kube-lb0"}, ""},
+		{"expression", config.Agent{Dummy: "kube-lb0", Local: regexp.MustCompile("^(?:wlan0)$"), LocalText: "wlan0"},
+			`no interface matches "wlan0"; the node has eth0, eth1`},
+		{"expression and names", config.Agent{Dummy: "kube-lb0", Local: regexp.MustCompile("^(?:wlan0)$"), LocalText: "wlan0", Interfaces: []string{"eth8", "eth9"}},
+			`no interface is one of eth8, eth9 or matches "wlan0"; the node has eth0, eth1`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Problem(tt.agent, s.Node, nil); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	s.Node.Links[1].Default4, s.Node.Links[1].Default6 = false, false
+	if got, want := Problem(*s.Agent, s.Node, nil), "no interface has a default route; the node has eth0, eth1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
