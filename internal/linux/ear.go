@@ -42,12 +42,13 @@ func openEar(protocol uint16) (*ear, error) {
 	return &ear{protocol: protocol, file: file, raw: raw}, nil
 }
 
-// aim has the ear hear these links and no others.
+// aim has the ear hear what is said on these links about addresses with these numbers, and
+// nothing else.
 //
 // With a single one the kernel does not even look at the packets of the others.
 // With none it looks at no packet at all; that of old kernels takes protocol 0
 // for the one before, and drops all.
-func (e *ear) aim(links []int) error {
+func (e *ear) aim(links []int, numbers []uint32) error {
 	to := &unix.SockaddrLinklayer{Protocol: networkOrder(e.protocol)}
 	switch len(links) {
 	case 0:
@@ -55,7 +56,7 @@ func (e *ear) aim(links []int) error {
 	case 1:
 		to.Ifindex = links[0]
 	}
-	f := filterFor(e.protocol, links)
+	f := filterFor(e.protocol, links, spansOf(numbers))
 	return e.control(func(fd int) error {
 		program := &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, program); err != nil {

@@ -33,11 +33,18 @@ type ears struct {
 
 // listener is told what is said.
 type listener struct {
-	// links are where it listens, by family.
-	links [2][]int
+	// scope is what it listens for, by family.
+	scope [2]scope
 	// hear is called for one thing after the other, must not wait for
 	// anything, and has to expect what it did not ask for.
 	hear func(said)
+}
+
+// scope is what a listener listens for in one family: what is said on these links about
+// addresses with these numbers.
+type scope struct {
+	links   []int
+	numbers []uint32
 }
 
 // The places of the families.
@@ -105,12 +112,11 @@ func (s *ears) catchUp() error {
 	return errors.Join(errs...)
 }
 
-// attend lets l hear, at its links as they are now. Doing so again moves it to
-// others.
-func (s *ears) attend(l *listener, links [2][]int) error {
+// attend lets l hear what is in scope. Doing so again changes the scope.
+func (s *ears) attend(l *listener, scope [2]scope) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.links = links
+	l.scope = scope
 	s.listeners[l] = true
 	return s.aim()
 }
@@ -127,12 +133,13 @@ func (s *ears) leave(l *listener) error {
 func (s *ears) aim() error {
 	var errs []error
 	for family, e := range s.each {
-		var links []int
+		var all scope
 		for l := range s.listeners {
-			links = append(links, l.links[family]...)
+			all.links = append(all.links, l.scope[family].links...)
+			all.numbers = append(all.numbers, l.scope[family].numbers...)
 		}
-		slices.Sort(links)
-		if err := e.aim(slices.Compact(links)); err != nil {
+		slices.Sort(all.links)
+		if err := e.aim(slices.Compact(all.links), all.numbers); err != nil {
 			errs = append(errs, fmt.Errorf("listen on the wire: %w", err))
 		}
 	}

@@ -25,9 +25,9 @@ const (
 // this node says is nothing. The channel is closed when ctx is done.
 //
 // mine returns our local addresses and their links. It is asked for everything
-// that is said, so it must be quick, and it must not use the Stack. A link that
-// mine did not name before, or that went away and came again, is listened to
-// within a second.
+// that is said, so it must be quick, and it must not use the Stack. An address or a
+// link that mine did not name before, and a link that went away and came again, is
+// listened for within a second.
 //
 // A slow reader misses what it does not take (Missed): who goes on claiming an
 // address will be heard later.
@@ -52,8 +52,8 @@ type listening struct {
 	all   chan said
 	heard chan announce.Heard
 
-	// links are where it listens, with the names that they have.
-	links [2][]int
+	// scope is what it listens for, and names are those of the links.
+	scope [2]scope
 	names map[int]string
 	// own are the MACs of this node, as of readOwn.
 	own     map[[6]byte]bool
@@ -95,14 +95,14 @@ func (l *listening) run(ctx context.Context) {
 
 // look finds out where our addresses are now, and listens there.
 func (l *listening) look(ctx context.Context) error {
-	wanted := make(map[string]*[2]bool)
+	wanted := make(map[string]*[2][]uint32)
 	for addr, name := range l.mine() {
 		if wanted[name] == nil {
-			wanted[name] = new([2]bool)
+			wanted[name] = new([2][]uint32)
 		}
-		wanted[name][earOf(addr)] = true
+		wanted[name][earOf(addr)] = append(wanted[name][earOf(addr)], numberOf(addr))
 	}
-	var links [2][]int
+	var scope [2]scope
 	names := make(map[int]string, len(wanted))
 	for name, families := range wanted {
 		at, err := l.stack.link(ctx, name)
@@ -113,30 +113,32 @@ func (l *listening) look(ctx context.Context) error {
 			return fmt.Errorf("read link %s: %w", name, err)
 		}
 		names[at.Index] = name
-		for family, is := range families {
-			if is {
-				links[family] = append(links[family], at.Index)
+		for family, numbers := range families {
+			if len(numbers) > 0 {
+				scope[family].links = append(scope[family].links, at.Index)
+				scope[family].numbers = append(scope[family].numbers, numbers...)
 			}
 		}
 	}
-	return l.move(links, names)
+	return l.move(scope, names)
 }
 
-// move listens at these links, if it does not do so already.
-func (l *listening) move(links [2][]int, names map[int]string) error {
+// move listens for what is in scope, if it does not do so already.
+func (l *listening) move(scope [2]scope, names map[int]string) error {
 	same := true
-	for family := range links {
-		slices.Sort(links[family])
-		same = same && slices.Equal(links[family], l.links[family])
+	for family, now := range scope {
+		slices.Sort(now.links)
+		slices.Sort(now.numbers)
+		same = same && slices.Equal(now.links, l.scope[family].links) && slices.Equal(now.numbers, l.scope[family].numbers)
 	}
 	l.names = names
 	if same {
 		return nil
 	}
-	if err := l.stack.ears.attend(&l.ear, links); err != nil {
+	if err := l.stack.ears.attend(&l.ear, scope); err != nil {
 		return err
 	}
-	l.links = links
+	l.scope = scope
 	return nil
 }
 

@@ -86,18 +86,19 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 // answers come to this node alone.
 func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err error) {
 	ear := &listener{hear: q.hear}
-	var links [2][]int
+	var scope [2]scope
 	for a := range q.silent {
-		links[earOf(a)] = []int{q.link.Index}
+		about := &scope[earOf(a)]
+		about.links, about.numbers = []int{q.link.Index}, append(about.numbers, numberOf(a))
 	}
 	leave = func() error { return s.ears.leave(ear) }
-	if links[earIPv6] != nil && !requests {
+	if scope[earIPv6].links != nil && !requests {
 		if err := s.ears.each[earIPv6].group(q.link.Index, true); err != nil {
 			return nil, err
 		}
 		leave = func() error { return errors.Join(s.leaveGroups(q.link), s.ears.leave(ear)) }
 	}
-	if err := s.ears.attend(ear, links); err != nil {
+	if err := s.ears.attend(ear, scope); err != nil {
 		return nil, errors.Join(err, leave())
 	}
 	return leave, nil

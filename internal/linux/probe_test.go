@@ -420,12 +420,14 @@ func TestAnswersThatLieThereAreHeardBeforeTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	var heard []string
-	err = ears.attend(&listener{hear: func(w said) { heard = append(heard, showSaid(w)) }}, [2][]int{{l.Index}})
+	addrs := addrsOf("192.0.2.8", "192.0.2.9")
+	about := scope{links: []int{l.Index}, numbers: []uint32{numberOf(addrs[0]), numberOf(addrs[1])}}
+	err = ears.attend(&listener{hear: func(w said) { heard = append(heard, showSaid(w)) }}, [2]scope{about})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mac := [6]byte{2, 0, 0, 0, 0, 3}
-	for _, addr := range addrsOf("192.0.2.8", "192.0.2.9") {
+	for _, addr := range addrs {
 		other.say(t, fd, addressed([6]byte{2, 0, 0, 0, 0, 1}, mac, unix.ETH_P_ARP, gratuitousARP(arpReply, mac, addr)))
 	}
 	eventually(t, "both are heard", func() bool {

@@ -1,0 +1,102 @@
+package linux
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// A segment may be a /16 in which all hosts ask for each other. That must not wake this
+// process for each packet.
+func TestQuestionsOfOtherHostsEndInTheKernel(t *testing.T) {
+	newWorld(t)
+	there := newNeighborhood(t)
+	fd := there.capture(t)
+	s := newStack(t)
+	heard := listen(t, t.Context(), s, mine)
+	var delivered atomic.Int32
+	if err := s.ears.attend(&listener{hear: func(said) { delivered.Add(1) }}, [2]scope{}); err != nil {
+		t.Fatal(err)
+	}
+	mac, everybody := [6]byte{2, 0, 0, 0, 0, 3}, [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	ours, ours6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
+	for i := range 250 {
+		host := netip.AddrFrom4([4]byte{10, 9, byte(i), 1})
+		host6 := netip.MustParseAddr(fmt.Sprintf("fd00::1:%x", i+1))
+		group := [6]byte(groupBytes(ours6))
+		there.say(t, fd,
+			addressed(everybody, mac, unix.ETH_P_ARP, requestARP(mac, host, host.Next())),
+			addressed(everybody, mac, unix.ETH_P_ARP, requestARP(mac, host, ours)),
+			addressed(everybody, mac, unix.ETH_P_ARP, probeARP(mac, host)),
+			addressed(everybody, mac, unix.ETH_P_ARP, gratuitousARP(arpReply, mac, host)),
+			addressed(group, mac, unix.ETH_P_IPV6, requestNS(mac, host6, ours6)),
+			addressed([6]byte{0x33, 0x33, 0, 0, 0, 1}, mac, unix.ETH_P_IPV6, unsolicitedNA(mac, host6, host6)))
+	}
+	there.say(t, fd,
+		addressed(everybody, mac, unix.ETH_P_ARP, gratuitousARP(arpRequest, mac, ours)),
+		addressed([6]byte{0x33, 0x33, 0, 0, 0, 1}, mac, unix.ETH_P_IPV6, unsolicitedNA(mac, ours6, ours6)))
+	claims := map[string]bool{"eth0 020000000003 has 192.0.2.9": true, "eth0 020000000003 has fd00::9": true}
+	for len(claims) > 0 {
+		delete(claims, next(t, heard))
+	}
+	if err := s.ears.catchUp(); err != nil {
+		t.Fatal(err)
+	}
+	if n := delivered.Load(); n != 2 {
+		t.Errorf("%d packets were delivered, want the 2 that are about our addresses", n)
+	}
+}
+
+func TestSpansLeaveOutTheWidestGaps(t *testing.T) {
+	spread := make([]uint32, 0, maxSpans+2)
+	for i := range uint32(maxSpans + 1) {
+		spread = append(spread, i*1000)
+	}
+	for _, tt := range []struct {
+		name    string
+		numbers []uint32
+		want    []span
+	}{
+		{"none", nil, nil},
+		{"one", []uint32{7}, []span{{7, 7}}},
+		{"neighbors, unsorted and twice", []uint32{9, 7, 8, 7}, []span{{7, 9}}},
+		{"the ends", []uint32{0, math.MaxUint32}, []span{{0, 0}, {math.MaxUint32, math.MaxUint32}}},
+	} {
+		if diff := cmp.Diff(tt.want, spansOf(tt.numbers), cmp.AllowUnexported(span{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	got := spansOf(append(spread, 1500))
+	if len(got) != maxSpans || got[1] != (span{1000, 2000}) || got[2] != (span{3000, 3000}) || got[0] != (span{0, 0}) {
+		t.Errorf("%d spans: %v", len(got), got)
+	}
+}
+
+// The filter covers more than the addresses only when these are in many places.
+func TestAllOfManyAddressesAreHeard(t *testing.T) {
+	newWorld(t)
+	there := newNeighborhood(t)
+	fd := there.capture(t)
+	many := map[netip.Addr]string{}
+	for i := range 3 * maxSpans {
+		many[netip.AddrFrom4([4]byte{198, 18, byte(i), 1})] = "eth0"
+		many[netip.MustParseAddr(fmt.Sprintf("2001:db8::%x:0", i+1))] = "eth0"
+	}
+	heard := listen(t, t.Context(), newStack(t), func() map[netip.Addr]string { return many })
+	mac := [6]byte{2, 0, 0, 0, 0, 3}
+	for addr := range many {
+		if addr.Is4() {
+			there.say(t, fd, addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP, probeARP(mac, addr)))
+		} else {
+			there.say(t, fd, addressed([6]byte(groupBytes(addr)), mac, unix.ETH_P_IPV6, probeNS(addr)))
+		}
+		if got, want := next(t, heard), "eth0 020000000003 wants "+addr.String(); got != want {
+			t.Fatalf("heard %s, want %s", got, want)
+		}
+	}
+}

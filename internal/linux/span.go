@@ -1,0 +1,47 @@
+package linux
+
+import (
+	"cmp"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+)
+
+// numberOf is the last 32 bits of addr, which are all of an IPv4 address.
+func numberOf(addr netip.Addr) uint32 {
+	b := addr.AsSlice()
+	return binary.BigEndian.Uint32(b[len(b)-4:])
+}
+
+// span is a range of numbers, with its ends.
+type span struct{ first, last uint32 }
+
+// maxSpans is how many spans a filter compares a number with.
+const maxSpans = 64
+
+// spansOf returns spans that cover numbers, in ascending order. If numbers are in more
+// places than there are spans, the spans leave out the widest gaps.
+func spansOf(numbers []uint32) []span {
+	if len(numbers) == 0 {
+		return nil
+	}
+	numbers = slices.Compact(slices.Sorted(slices.Values(numbers)))
+	var gaps []int // by the number after the gap
+	for i := 1; i < len(numbers); i++ {
+		if numbers[i]-numbers[i-1] > 1 {
+			gaps = append(gaps, i)
+		}
+	}
+	slices.SortStableFunc(gaps, func(a, b int) int {
+		return cmp.Compare(numbers[b]-numbers[b-1], numbers[a]-numbers[a-1])
+	})
+	gaps = gaps[:min(len(gaps), maxSpans-1)]
+	slices.Sort(gaps)
+	spans := []span{{first: numbers[0]}}
+	for _, i := range gaps {
+		spans[len(spans)-1].last = numbers[i-1]
+		spans = append(spans, span{first: numbers[i]})
+	}
+	spans[len(spans)-1].last = numbers[len(numbers)-1]
+	return spans
+}
