@@ -39,7 +39,7 @@ func (w *world) losesAllocatorsNode(name string) {
 	w.apply(plain(name+"-before", 80, "purelb.io/service-group: remote"))
 	before := w.addresses(name+"-before", 1)
 	victim := w.leadingPod().Spec.NodeName
-	lab.crash(w.t, victim)
+	w.crash(victim)
 	cut := time.Now()
 	w.apply(plain(name+"-after", 80, "purelb.io/service-group: remote"))
 	w.until(3*time.Minute, "a new Service has an address", func() bool { return len(kube.Addresses(w.service(name+"-after"))) == 1 })

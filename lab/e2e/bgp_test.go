@@ -122,7 +122,7 @@ func (w *world) dies(node string, addresses []netip.Addr, limit time.Duration) t
 	w.t.Helper()
 	f := w.followRoutes()
 	began := time.Now()
-	lab.crash(w.t, node)
+	w.crash(node)
 	w.t.Cleanup(func() { lab.boot(w.t, node) })
 	var longest time.Duration
 	for _, a := range addresses {

@@ -104,7 +104,7 @@ var faults = []fault{
 		return c.undoable(func() { kubectl(c.world, "label", "node", node, label+"-") })
 	}, false},
 	{"power lost", powerLoss, func(c *chaos, node string) func() {
-		lab.crash(c.t, node)
+		c.crash(node)
 		return c.undoable(func() { lab.boot(c.t, node); c.agentReady(node) })
 	}, true},
 	// It may have the address still when the cable is in again.
@@ -201,6 +201,8 @@ func (c *chaos) cost() string {
 // unplug pulls the cable of a node's first interface.
 func (w *world) unplug(node string) (plug func()) {
 	w.t.Helper()
+	w.expect("configProblem")
+	w.expect(withoutAPI...)
 	m, err := lab.Machine(node)
 	if err != nil {
 		w.t.Fatal(err)

@@ -2,12 +2,17 @@ package e2e
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// kills are how many nodes lose their power in the benchmark.
-const kills = 20
+const (
+	// kills are how many nodes lose their power in the benchmark.
+	kills = 20
+	// reboots are how many nodes go off in each of those that take longer.
+	reboots = 8
+)
 
 // BenchmarkFailover cuts the power of the node that holds two local addresses,
 // one of each family, again and again, and measures how long a client behind
@@ -15,14 +20,56 @@ const kills = 20
 // entries for the addresses are warm: without a claim on the wire it would keep
 // the dead node's hardware address for many seconds.
 func BenchmarkFailover(b *testing.B) {
+	gaps := gapsWhen(b, kills, func(*world, string) {})
+	fmt.Printf("RESULT failover_power_loss_p50_ms %.0f ms\n", percentile(gaps, 50))
+	fmt.Printf("RESULT failover_power_loss_p99_ms %.0f ms\n", percentile(gaps, 99))
+}
+
+// BenchmarkReboot is BenchmarkFailover for nodes that are rebooted: what runs on them is
+// told to end, and the power goes later.
+func BenchmarkReboot(b *testing.B) {
+	gaps := gapsWhen(b, reboots, func(w *world, node string) {
+		w.endPrograms(node)
+		time.Sleep(unmounting)
+	})
+	fmt.Printf("RESULT failover_reboot_p99_ms %.0f ms\n", percentile(gaps, 99))
+}
+
+// BenchmarkGracefulReboot is BenchmarkReboot with a kubelet that has shutdownGracePeriod.
+func BenchmarkGracefulReboot(b *testing.B) {
+	gaps := gapsWhen(b, reboots, func(w *world, node string) {
+		w.endPods(node)
+		time.Sleep(5 * time.Second) // half of the time that pods have
+	})
+	fmt.Printf("RESULT failover_graceful_reboot_p99_ms %.0f ms\n", percentile(gaps, 99))
+}
+
+// BenchmarkDeadAgent is BenchmarkFailover for nodes whose agent has ended before, and was
+// not started again for so long that it counts as gone.
+func BenchmarkDeadAgent(b *testing.B) {
+	gaps := gapsWhen(b, reboots, func(w *world, node string) {
+		if err := lab.Signal(node, "kubelet", syscall.SIGKILL); err != nil {
+			b.Fatal(err)
+		}
+		w.killProcess("lbnodeagent", "PURELB_NODE_NAME="+node)
+		time.Sleep(17 * time.Second)
+	})
+	fmt.Printf("RESULT failover_dead_agent_then_power_p99_ms %.0f ms\n", percentile(gaps, 99))
+}
+
+// gapsWhen has the holder of two addresses go off n times, and returns how long the
+// client was not answered, by address and time. Before is what happens to the node
+// before its power is cut.
+func gapsWhen(b *testing.B, n int, before func(w *world, node string)) (gaps []time.Duration) {
+	b.Helper()
 	w := newWorld(b)
 	s := watchLocal(w)
-	var gaps []time.Duration
 	for b.Loop() {
-		for i := range kills {
+		for i := range n {
 			victim := s.holder()
 			s.begin()
-			lab.crash(b, victim)
+			before(w, victim)
+			w.crash(victim)
 			time.Sleep(3 * time.Second)
 			for j, p := range s.probes {
 				r := p.Stop()
@@ -35,6 +82,5 @@ func BenchmarkFailover(b *testing.B) {
 			s.answers(s.addresses...)
 		}
 	}
-	fmt.Printf("RESULT failover_power_loss_p50_ms %.0f ms\n", percentile(gaps, 50))
-	fmt.Printf("RESULT failover_power_loss_p99_ms %.0f ms\n", percentile(gaps, 99))
+	return gaps
 }

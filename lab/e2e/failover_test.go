@@ -72,7 +72,7 @@ func TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway(t *testing.T)
 	time.Sleep(12 * time.Second) // longer than a Lease
 	s.end(nothing)
 	s.begin()
-	lab.crash(t, holder)
+	w.crash(holder)
 	s.elsewhere(holder)
 	s.rest(patience)
 	s.end(powerLoss)
@@ -125,6 +125,7 @@ func TestAForeignHostThatTakesAnAddressIsNamed(t *testing.T) {
 	s := watchLocal(w)
 	v4 := s.addresses[slices.IndexFunc(s.addresses, netip.Addr.Is4)]
 	nic, mac := stranger(w, v4)
+	w.expect("addressConflict")
 	router := func(argv ...string) {
 		if out, err := lab.Exec(w.ctx, "router", argv...); err != nil {
 			t.Fatalf("%v: %v %s", argv, err, out)

@@ -31,9 +31,24 @@ func (w *world) undoable(undo func()) func() {
 	return first
 }
 
+// crash cuts the power of a node. Its cable goes first.
+func (w *world) crash(node string) {
+	w.t.Helper()
+	w.expect("configProblem")
+	if err := lab.Crash(node); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { // a test that fails leaves the others their nodes
+		if !lab.Running(node) {
+			lab.boot(w.t, node)
+		}
+	})
+}
+
 // signalAPI sends the API server a signal.
 func (w *world) signalAPI(sig syscall.Signal) {
 	w.t.Helper()
+	w.expect(withoutAPI...)
 	if err := lab.Signal(cluster.ControlPlane, "kube-apiserver", sig); err != nil {
 		w.t.Errorf("signal the API server: %v", err)
 	}
@@ -152,6 +167,7 @@ func block(w *world, node string) (unblock func()) {
 // on its segments.
 func cutOff(w *world, node string) (heal func()) {
 	w.t.Helper()
+	w.expect(withoutAPI...)
 	v4, v6 := others(node)
 	w.rules(node, fmt.Sprintf("add table inet e2e; add chain inet e2e in {type filter hook input priority 0;}; "+
 		"add chain inet e2e out {type filter hook output priority 0;}; "+
@@ -178,6 +194,8 @@ func others(node string) (v4, v6 string) {
 // other on their segment, and the router what they send each other by it.
 func sever(w *world, left, right []string) (mend func()) {
 	w.t.Helper()
+	w.expect("addressConflict") // two have an address until they hear each other
+	w.expect(withoutAPI...)
 	l, r := ports(left), ports(right)
 	w.switchRules(fmt.Sprintf("add table bridge e2e; add chain bridge e2e cut {type filter hook forward priority 0;}; "+
 		"add rule bridge e2e cut iifname {%[1]s} oifname {%[2]s} drop; "+

@@ -30,6 +30,8 @@ import (
 type fixture struct {
 	*cluster.Cluster
 	kube *kube.Client
+	tree product.Tree
+	book *logBook
 }
 
 var lab fixture
@@ -58,8 +60,12 @@ func setUp() error {
 		return err
 	}
 	api, err := kube.New(c.Kubeconfig())
-	lab = fixture{c, api}
-	return err
+	if err != nil {
+		return err
+	}
+	lab = fixture{Cluster: c, kube: api, tree: tree}
+	lab.book = lab.followLogs()
+	return nil
 }
 
 // watching returns a client that can watch.
@@ -103,18 +109,6 @@ func (f fixture) names(addresses []netip.Addr) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func (f fixture) crash(t testing.TB, node string) {
-	t.Helper()
-	if err := f.Crash(node); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { // a test that fails leaves the others their nodes
-		if !slices.Contains(f.powered(), node) {
-			f.boot(t, node)
-		}
-	})
 }
 
 func (f fixture) boot(t testing.TB, node string) {

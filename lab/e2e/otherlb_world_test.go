@@ -44,6 +44,7 @@ type otherController struct {
 // without one. It does not run yet.
 func (w *world) otherController(class string) *otherController {
 	w.t.Helper()
+	w.expect("statusContested")
 	image, err := otherlb.Build(w.ctx, lab)
 	if err != nil {
 		w.t.Fatal(err)

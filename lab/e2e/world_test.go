@@ -27,6 +27,7 @@ type world struct {
 	t   testing.TB
 	ctx context.Context
 	*kube.Client
+	net *safetyNet
 }
 
 const groups = `
@@ -61,12 +62,14 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 	// error of the wait.
 	ctx, cancel := context.WithTimeoutCause(context.Background(), busy+10*time.Minute, fmt.Errorf("the test took too long"))
 	w := &world{t: t, ctx: ctx, Client: lab.kube}
+	w.net = w.spread()
 	w.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n", groups, peering(withBFD))
 	t.Cleanup(func() {
 		if t.Failed() {
 			w.tell()
 		}
 		w.empty()
+		w.catch()
 		cancel()
 	})
 	return w

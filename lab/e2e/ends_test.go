@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/product"
+)
+
+// Promise: an orderly end costs less than a power cut. Addresses have left a node
+// before the node goes, they move once, and nothing is left behind.
+
+// systemd ends an agent as a restart of its container does: no pod is deleted, and the
+// node is ready as far as anybody knows. So the addresses go with the power.
+func TestARebootWithoutGracefulShutdownCostsAsMuchAsAPowerCut(t *testing.T) {
+	w := newWorld(t)
+	s := watchLocal(w)
+	holder := s.holder()
+	s.begin()
+	w.endPrograms(holder)
+	time.Sleep(unmounting)
+	s.goesOff(holder, powerLoss)
+}
+
+// goesOff cuts the power of a node that has been shut down, complains if its end has
+// cost more than may, and boots it.
+func (s *watched) goesOff(node string, may loss) {
+	s.t.Helper()
+	s.crash(node)
+	s.elsewhere(node)
+	s.rest(patience)
+	s.movedOnce()
+	s.end(may)
+	lab.boot(s.t, node)
+	s.agentReady(node)
+	s.elsewhere(node) // a node that comes back takes nothing
+}
+
+// kubectl drain leaves DaemonSets alone, and so the addresses.
+func TestADrainedNodeKeepsItsAddressesUntilItIsShutDown(t *testing.T) {
+	w := newWorld(t)
+	s := watchLocal(w)
+	holder := s.holder()
+	uncordon := w.undoable(func() { kubectl(w, "uncordon", holder) })
+	s.begin()
+	kubectl(w, "drain", holder, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=2m")
+	s.rest(patience)
+	s.end(nothing)
+	s.stays(holder)
+
+	s.begin()
+	w.endPods(holder)
+	s.elsewhere(holder)
+	s.goesOff(holder, convergence)
+	uncordon()
+}
+
+// Kubernetes deletes the pods of a node that is deleted, by force and a minute later. The
+// token of the agent ends with its pod, so the agent cannot ask why it is to end, and
+// leaves its addresses until their lifetime ends.
+func TestTheAddressesOfADeletedNodeMove(t *testing.T) {
+	w := newWorldFor(t, time.Minute)
+	w.expect("departureNotKnown", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing")
+	s := watchLocal(w)
+	holder := s.holder()
+	var node corev1.Node
+	if err := w.Get(w.ctx, client.ObjectKey{Name: holder}, &node); err != nil {
+		t.Fatal(err)
+	}
+	agent := w.readyPod("lbnodeagent", holder)
+	s.begin()
+	restore := w.undoable(func() { w.register(node) })
+	if err := w.Delete(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: holder}}); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(w, "delete", "pod", agent.Name, "--namespace", agent.Namespace, "--force", "--grace-period=0")
+	for _, a := range s.addresses {
+		w.until(2*patience, a.String()+" has left "+holder, func() bool { return !slices.Contains(w.holderNodes(a), holder) })
+	}
+	s.elsewhere(holder)
+	s.rest(patience)
+	s.movedOnce()
+	s.end(expiryLoss)
+	restore()
+	w.agentReady(holder)
+	s.elsewhere(holder)
+}
+
+// register makes an object of a node that was deleted. Its kubelet goes on with that.
+func (w *world) register(node corev1.Node) {
+	w.t.Helper()
+	node.ResourceVersion, node.UID = "", ""
+	if err := w.Create(w.ctx, &node); err != nil {
+		w.t.Errorf("register %s: %v", node.Name, err)
+	}
+	if !w.runs(node.Name, "kube-proxy") { // it ends where its node is no more
+		w.restartProgram(node.Name, "kube-proxy")
+	}
+}
+
+// left waits until a node carries none of some addresses, and the router sends it
+// nothing for them.
+func (w *world) left(node string, addresses []netip.Addr) {
+	w.t.Helper()
+	for _, a := range addresses {
+		w.until(patience, a.String()+" has left "+node, func() bool {
+			return !slices.Contains(w.holderNodes(a), node) && !slices.Contains(w.nextHops(host(a)), node)
+		})
+	}
+}
+
+// What is uninstalled leaves nothing behind, and Services get their addresses back when
+// it is installed again.
+func TestWhatIsUninstalledLeavesNothingBehind(t *testing.T) {
+	w := newWorld(t)
+	// Rights go with the rest, and the last agent to end has no other to say goodbye to.
+	w.expect("leaseNotRenewed", "departed", "error retrieving resource lock", "annotationNotWritten", "nodeStatusNotWritten")
+	s := watchLocal(w)
+	w.apply(service("far", "remote"))
+	remote := w.addresses("far", 2)
+	install := func() {
+		if err := lab.tree.Install(w.ctx, lab.Cluster, lab.Kubeconfig()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, end := range []struct {
+		name string
+		end  func()
+	}{
+		{"kubectl delete daemonset", func() {
+			kubectl(w, "delete", "daemonset", "lbnodeagent", "--namespace", product.Namespace)
+		}},
+		{"helm uninstall", func() {
+			if err := lab.tree.Helm(w.ctx, "uninstall", product.Release, "--kubeconfig", lab.Kubeconfig(), "--namespace", product.Namespace); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Log(end.name)
+		w.everywhere(remote...)
+		s.beginStation()
+		reinstall := w.undoable(install)
+		end.end()
+		for _, node := range lab.powered() {
+			w.left(node, append(remote, s.addresses...))
+		}
+		for _, a := range s.addresses {
+			if twofold := s.station.Story(a, s.began).Twofold(); twofold > convergence.twofold {
+				t.Errorf("%s: %s was answered by two for %s", end.name, a, twofold)
+			}
+		}
+		reinstall()
+		s.rest(patience)
+		if now := kube.Addresses(w.service("web")); !slices.Equal(now, s.addresses) {
+			t.Errorf("%s: a Service had %v and has %v", end.name, s.addresses, now)
+		}
+		w.answers(s.addresses...)
+	}
+}
