@@ -20,7 +20,7 @@ SEED      ?= $(shell git rev-parse --short=12 HEAD)
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
 UNIT = ./internal ./internal/addr/... ./internal/ipam/... ./internal/election/... ./internal/service/... \
-       ./internal/config/... ./internal/announce/... ./internal/peering/...
+       ./internal/config/... ./internal/announce/... ./internal/peering/... ./internal/ending/...
 
 ##@ The two commands
 

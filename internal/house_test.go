@@ -40,6 +40,7 @@ var house = []room{
 	{decisions, "internal/announce", "internal/addr internal/ipam internal/config internal/election internal/service", "types"},
 
 	{decisions, "internal/peering", "internal/addr api/bgp/v1", "types"},
+	{decisions, "internal/ending", "", "types"},
 
 	{drivers, "internal/rtnetlink", "", "process kernel"},
 	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink", "process kernel"},
@@ -60,10 +61,11 @@ var house = []room{
 	{drivers, "internal/events", "", "process types apiserver"},
 	{drivers, "internal/process", "", "process http"},
 	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process", "process types apiserver metrics"},
+	{drivers, "internal/shutdown", "internal/ending", "process types apiserver"},
 
 	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership", "process types apiserver loop http metrics"},
-	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/announce internal/peering internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown", "process types apiserver loop http metrics"},
+	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown", "process types apiserver loop http metrics"},
 
 	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process", "process loop"},
@@ -100,7 +102,7 @@ var doors = []door{
 	{"gobgp", "github.com/osrg/gobgp",
 		"only internal/gobgp runs a BGP server, and internal/bfd uses its packets; decisions say in peering's words what it is to be"},
 	{"apiserver", "k8s.io/client-go",
-		"only the loops, internal/lease, internal/membership, internal/events and internal/apiserver talk to the API server; decisions get its objects as values"},
+		"only the loops, internal/lease, internal/membership, internal/events, internal/shutdown and internal/apiserver talk to the API server; decisions get its objects as values"},
 	{"gossip", "github.com/hashicorp/memberlist",
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"grpc", "google.golang.org/grpc google.golang.org/protobuf",

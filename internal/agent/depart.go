@@ -8,7 +8,13 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ending"
 )
+
+// Departures tells why this process ends.
+type Departures interface {
+	Ending(ctx context.Context) ending.Ending
+}
 
 // leaveText is what the others are told while the agent leaves.
 const leaveText = "the agent is leaving"
@@ -25,9 +31,10 @@ func (a *Agent) depart(ctx context.Context) {
 	if a.Departures == nil {
 		return
 	}
-	departure, why := a.Departures.Departure(ctx)
-	a.Log.InfoContext(ctx, "departing", "node", a.Node, "reason", why, "addressesStay", departure == Stays)
-	if departure == Stays {
+	why := a.Departures.Ending(ctx)
+	addresses := why.Cause.Addresses()
+	a.Log.InfoContext(ctx, "departing", "node", a.Node, "cause", why.Cause.String(), "reason", why.Reason, "addressesStay", addresses == ending.Stay)
+	if addresses == ending.Stay {
 		return
 	}
 	began := time.Now()
@@ -36,7 +43,7 @@ func (a *Agent) depart(ctx context.Context) {
 	a.leaving = leaveText
 	// Their time begins anew. What nobody takes is better on a node whose next pod
 	// is about to come than nowhere: the other agents may be ending too.
-	a.handovers = announce.Handovers{Limit: a.Handover, OnlyTaken: departure == Returns}
+	a.handovers = announce.Handovers{Limit: a.Handover, OnlyTaken: addresses == ending.Offer}
 	var gone []netip.Addr
 	err := a.handOver(ctx, &gone)
 
@@ -44,7 +51,7 @@ func (a *Agent) depart(ctx context.Context) {
 	defer end()
 	// What nobody was asked to take goes last: until others hear the goodbye
 	// they would not replace it.
-	err = errors.Join(err, a.withdraw(ctx, departure, &gone), a.Peers.Leave(ctx))
+	err = errors.Join(err, a.withdraw(ctx, addresses, &gone), a.Peers.Leave(ctx))
 	if len(gone) > 0 {
 		a.forgetFlows(gone)(ctx)
 	}
@@ -98,9 +105,9 @@ func (a *Agent) partingPass(ctx context.Context, now time.Time) (departures, []n
 	return going, went, err
 }
 
-// withdraw takes off what is not to stay after departure, and adds it to gone.
-func (a *Agent) withdraw(ctx context.Context, departure Departure, gone *[]netip.Addr) error {
-	if departure == Returns {
+// withdraw takes off what is not to stay, and adds it to gone.
+func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *[]netip.Addr) error {
+	if addresses == ending.Offer {
 		return nil
 	}
 	seen, err := a.observe(ctx, time.Now())
@@ -108,7 +115,7 @@ func (a *Agent) withdraw(ctx context.Context, departure Departure, gone *[]netip
 		return err
 	}
 	var wanted []announce.Address
-	if departure != Gone || !seen.Complete && !seen.Node.MarksSupported { // then ours may be the node's
+	if addresses != ending.Withdraw || !seen.Complete && !seen.Node.MarksSupported { // then ours may be the node's
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
 	_, went, err := a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ending"
 )
 
 // notReadyFor is how long a node may be not ready before it is avoided: a kubelet
@@ -19,12 +19,12 @@ type soft struct{ notReady time.Time }
 // draining returns why the node should be avoided, or "", and when time alone may
 // change that, or zero.
 func (s *soft) draining(now time.Time, node *corev1.Node) (reason string, again time.Time) {
-	if ready(node) {
+	if ending.Ready(node) {
 		s.notReady = time.Time{}
 	} else if s.notReady.IsZero() {
 		s.notReady = now
 	}
-	switch reason := announce.Marked(node).Reason; {
+	switch reason := ending.Marked(node).Reason; {
 	case reason != "":
 		return reason, time.Time{}
 	case s.notReady.IsZero():
@@ -33,15 +33,4 @@ func (s *soft) draining(now time.Time, node *corev1.Node) (reason string, again 
 		return "", s.notReady.Add(notReadyFor)
 	}
 	return "the node is not ready", time.Time{}
-}
-
-// ready says whether node is ready. One of which nobody says so is not known to
-// be anything else.
-func ready(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return true
 }

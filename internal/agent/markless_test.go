@@ -11,6 +11,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -77,7 +78,7 @@ func TestOnAKernelWithoutMarksWhatMayBeOursLastsWhileTheAPIServerIsAway(t *testi
 	withoutMarks(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", 20*time.Second), ours("eth0", "2001:db8::9/64", 50*time.Second))
 		w.cluster.missing = true
-		w.agent.Departures = ending(Gone)
+		w.agent.Departures = endOf(ending.Uninstalled)
 	}, func(w *world) {
 		pass(10 * time.Minute)
 		want(t, "kernel", w.kernel.String(), bothAddresses)

@@ -15,6 +15,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/process"
+	"purelb.io/purelb/internal/shutdown"
 )
 
 // eventSource is who events are from.
@@ -69,11 +70,14 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 
 	told := events.New(events.To(clients.CoreV1().RESTClient()), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
-	pod := &Pod{Client: clients, Namespace: s.Namespace, Name: s.Pod, UID: s.Lease.Instance, Node: s.Node, Log: s.Log}
+	end := &shutdown.Reader{
+		Core: clients.CoreV1().RESTClient(), Apps: clients.AppsV1().RESTClient(),
+		Namespace: s.Namespace, Pod: s.Pod, UID: s.Lease.Instance, Node: s.Node, Log: s.Log,
+	}
 	agent := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
-		Departures: pod,
+		Departures: end,
 		Events:     told,
 		Metrics:    metrics, Log: s.Log, State: peers.State(),
 	})
@@ -82,7 +86,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		// would take this node for dead.
 		apiserver.Await(ctx, clients.Discovery(), s.Lease.RetryPeriod, s.Log)
 		// Parts that begin when ctx is done end at once.
-		return process.Together(ctx, caches.Run, peers.Run, pod.Run)
+		return process.Together(ctx, caches.Run, peers.Run, end.Run)
 	}
 	server := process.Server{Address: s.Address, Handler: agent.Handler(registry)}
 	return process.Outlive(ctx, agent.Run, watches, slots.Run, told.Run, server.Run)

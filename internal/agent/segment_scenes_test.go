@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ending"
 )
 
 // exclude has a node be one that should have no addresses, or not.
@@ -85,7 +86,7 @@ func TestOnARealSegmentAnAddressIsHandedOverWithoutAGap(t *testing.T) {
 }
 
 func TestOnARealSegmentGoodbyeLeavesNoGapAndNothingBehind(t *testing.T) {
-	s, have, lacks, stop := pair(t, ending(Gone))
+	s, have, lacks, stop := pair(t, endOf(ending.Uninstalled))
 	c := newPinger(t, "192.0.2.9")
 	c.again(t)
 	stop[have]()

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/internal/ending"
 )
 
 // What is cached is cut down first.
@@ -31,11 +33,7 @@ func slimNode(o any) (any, error) {
 	for _, t := range n.Spec.Taints {
 		slim.Spec.Taints = append(slim.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
 	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
-		}
-	}
+	slim.Status.Conditions = ending.Telling(n)
 	return slim, nil
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -40,7 +40,7 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	})
 	graceful := s.imports.total > 0 && s.drain.Reason == "" && keepsRoutes(s.governing.state)
 	if !graceful && s.imports.total > 0 && s.governing.running && !s.drain.asks() {
-		s.drain = drain{DrainMark: announce.DrainMark{Reason: "the speaker ends"}, since: time.Now()}
+		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: time.Now()}
 		s.announce(ctx)
 		until := time.Now().Add(askFor)
 		s.await(ctx, w, func(time.Time) time.Time { return until })

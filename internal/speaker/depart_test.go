@@ -6,12 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ending"
 )
 
 func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
-		mark := func(m announce.DrainMark) {
+		mark := func(m ending.DrainMark) {
 			w.cluster.change(func(s *Snapshot) {
 				node := *s.Node
 				node.DrainMark = m
@@ -19,14 +19,14 @@ func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
 			})
 			atOnce()
 		}
-		mark(announce.DrainMark{Reason: "label"})
+		mark(ending.DrainMark{Reason: "label"})
 		want(t, "excluded", w.server.announces(), "203.0.113.7/32 65535:0")
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
 		atOnce()
 		want(t, "a new address", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
 		pass(time.Hour)
 		want(t, "excluded for long", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
-		mark(announce.DrainMark{Reason: "taint", Leaving: true})
+		mark(ending.DrainMark{Reason: "taint", Leaving: true})
 		pass(4 * time.Second)
 		want(t, "leaving", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
 		pass(2 * time.Second)
@@ -34,7 +34,7 @@ func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
 		atOnce()
 		want(t, "a new address of a node that left", w.server.announces(), "")
-		mark(announce.DrainMark{})
+		mark(ending.DrainMark{})
 		want(t, "when it stays after all", w.server.announces(), "203.0.113.9/32")
 	})
 }
@@ -54,7 +54,7 @@ func TestTheGoodbye(t *testing.T) {
 			w.kernel.hold("kube-lb0")
 		}, "", "stopped, graceful false"},
 		{"of a node that is to be avoided", oneNeighbor, func(w *world) {
-			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = announce.DrainMark{Reason: "label"} })
+			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "label"} })
 		}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ending"
 )
 
 // drainFor is how long routes say that other nodes are to be preferred before
@@ -22,7 +22,7 @@ const drainFor = 5 * time.Second
 // sent to it then is lost anyway. When the mark goes, as that of an autoscaler
 // does when it changes its mind, all is announced again.
 type drain struct {
-	announce.DrainMark
+	ending.DrainMark
 	since     time.Time
 	withdrawn bool
 }

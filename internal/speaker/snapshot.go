@@ -14,7 +14,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -38,7 +38,7 @@ type Snapshot struct {
 type NodeFacts struct {
 	peering.Node
 	UID types.UID
-	announce.DrainMark
+	ending.DrainMark
 }
 
 // ServiceFacts are what matters of a Service.
@@ -70,7 +70,7 @@ func keepNode(o runtime.Object) (NodeFacts, bool) {
 	if !ok {
 		return NodeFacts{}, false
 	}
-	facts := NodeFacts{UID: n.UID, DrainMark: announce.Marked(n)}
+	facts := NodeFacts{UID: n.UID, DrainMark: ending.Marked(n)}
 	facts.Node = peering.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 	for _, a := range n.Status.Addresses {
 		ip, err := netip.ParseAddr(a.Address)

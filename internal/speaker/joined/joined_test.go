@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
@@ -206,13 +206,13 @@ router bgp 64514
 	router.Await(v4, v6)
 	c.change(func(s *speaker.Snapshot) {
 		node := *s.Node
-		node.DrainMark = announce.DrainMark{Reason: "a label"}
+		node.DrainMark = ending.DrainMark{Reason: "a label"}
 		s.Node = &node
 	})
 	router.AwaitSays("show bgp ipv4 unicast 203.0.113.7/32", "graceful-shutdown")
 	c.change(func(s *speaker.Snapshot) {
 		node := *s.Node
-		node.DrainMark = announce.DrainMark{}
+		node.DrainMark = ending.DrainMark{}
 		s.Node = &node
 	})
 

@@ -1,0 +1,177 @@
+// Package ending decides why a process on a node ends, and what that means for the
+// service addresses of the node and for its routes. The node agent and the BGP
+// speaker ask it, so that they cannot disagree.
+//
+// It judges evidence that others have gathered: objects of the API server, and a
+// sign of the machine. What is not known is no evidence: an API server that is away
+// moves nothing.
+//
+//	Cause        local addresses                 remote   routes of BGP
+//	Unknown      stay                            stay     kept by graceful restart
+//	Restart      stay                            stay     kept by graceful restart
+//	Rollout      stay                            stay     kept by graceful restart
+//	Replaced     handed over, the rest stays     stay     kept by graceful restart
+//	Drained      handed over, the rest stays     stay     withdrawn
+//	NodeDown     handed over, the rest goes      stay     withdrawn
+//	Evicted      handed over, the rest goes      stay     withdrawn
+//	Uninstalled  handed over, the rest goes      go       withdrawn
+//
+// Routes are kept where another process takes over on the same node at once: all
+// that a router needs is there meanwhile. If it is not known why a process ends, a
+// restart of its container is the most likely cause: the other causes are seen in
+// objects, and need an API server that answers.
+package ending
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Cause is why a process ends.
+type Cause int
+
+const (
+	// Unknown is the end of a process of which nothing was found out.
+	Unknown Cause = iota
+	// Restart is a container that restarts, and Rollout a pod that gives way to a
+	// new revision of its DaemonSet.
+	Restart
+	Rollout
+	// Replaced is a pod that a person deleted. Its DaemonSet makes another one.
+	Replaced
+	// Drained is a process that ends on a node which is being emptied: the node is
+	// cordoned, or its conditions say so. A reboot is likely to follow.
+	Drained
+	// NodeDown is a node that goes down, or is not ready.
+	NodeDown
+	// Evicted is a pod that has to go from a node which goes on, or may.
+	Evicted
+	// Uninstalled is a pod that goes for good: its DaemonSet or its node is
+	// deleted, or the DaemonSet is not for this node any more.
+	Uninstalled
+)
+
+var names = [...]string{"unknown", "restart", "rollout", "replaced", "drained", "nodeDown", "evicted", "uninstalled"}
+
+func (c Cause) String() string { return names[c] }
+
+// Addresses is what becomes of the service addresses of a node whose agent ends.
+type Addresses int
+
+const (
+	// Stay leaves all of them in place: to move an address would cut the
+	// connections through it.
+	Stay Addresses = iota
+	// Offer has other nodes take the local addresses that they can have. The rest
+	// stays for the next agent, or until the node is down.
+	Offer
+	// Leave has other nodes take the local addresses, and withdraws the rest of
+	// these. Remote addresses stay.
+	Leave
+	// Withdraw has other nodes take the local addresses, and leaves nothing
+	// behind.
+	Withdraw
+)
+
+// Addresses returns what an end by c means for the service addresses of the node.
+func (c Cause) Addresses() Addresses {
+	switch c {
+	case Replaced, Drained:
+		return Offer
+	case NodeDown, Evicted:
+		return Leave
+	case Uninstalled:
+		return Withdraw
+	}
+	return Stay
+}
+
+// KeepsRoutes says that routers are to keep the routes of the node, because another
+// process takes over there at once.
+func (c Cause) KeepsRoutes() bool { return c <= Replaced }
+
+// Ending is why a process ends, also in words.
+type Ending struct {
+	Cause  Cause
+	Reason string
+}
+
+// Evidence is what is known when a process is told to end.
+type Evidence struct {
+	// Objects are those of the API server, nil if it did not show them.
+	Objects *Objects
+	// Refused says that it refused to show them, and SetDeleted that the DaemonSet
+	// was seen being deleted before.
+	Refused, SetDeleted bool
+	// Machine is a sign that the machine goes down, or "".
+	Machine string
+}
+
+// Objects are those that tell of the end of a pod. One that is nil does not exist.
+type Objects struct {
+	Pod *corev1.Pod
+	// Set is the DaemonSet of Pod. It is not known where there is no Pod.
+	Set  *appsv1.DaemonSet
+	Node *corev1.Node
+}
+
+// Decide returns why a process ends.
+//
+// A refusal by the API server alone is no sign of an uninstall: one that has just
+// started refuses what it allows a moment later.
+func Decide(e Evidence) Ending {
+	if why := uninstalled(e); why != "" {
+		return Ending{Uninstalled, why}
+	}
+	if e.Machine != "" {
+		return Ending{NodeDown, e.Machine}
+	}
+	if e.Objects == nil {
+		return Ending{Unknown, "it is not known why the process ends"}
+	}
+	return e.Objects.decide()
+}
+
+// uninstalled says why the process goes for good, or "".
+func uninstalled(e Evidence) string {
+	o := e.Objects
+	switch {
+	case o == nil && e.Refused && e.SetDeleted:
+		return "the DaemonSet and the rights of its pods are gone"
+	case o == nil:
+		return ""
+	case o.Node == nil || !o.Node.DeletionTimestamp.IsZero():
+		return "the node is deleted"
+	case e.SetDeleted:
+		return "the DaemonSet is deleted"
+	case o.Pod == nil:
+		return ""
+	case o.Set == nil || !o.Set.DeletionTimestamp.IsZero():
+		return "the DaemonSet is deleted"
+	case !selects(o.Set, o.Node):
+		return "the DaemonSet is not for this node any more"
+	}
+	return ""
+}
+
+// decide returns why a process ends whose node and DaemonSet go on to be.
+func (o Objects) decide() Ending {
+	mark, emptied := Marked(o.Node), draining(o.Node)
+	switch {
+	case mark.Leaving:
+		return Ending{NodeDown, mark.Reason}
+	case disrupted(o.Pod) != "":
+		return Ending{Evicted, disrupted(o.Pod)}
+	case !Ready(o.Node):
+		return Ending{NodeDown, "the node is not ready"}
+	case emptied != "":
+		return Ending{Drained, emptied}
+	case superseded(o.Pod, o.Set):
+		return Ending{Rollout, "a new revision is rolled out"}
+	case cordoned(o.Node):
+		return Ending{Drained, "the node is cordoned"}
+	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero():
+		return Ending{Restart, "the container restarts"}
+	}
+	return Ending{Replaced, "the pod is deleted"}
+}

@@ -1,0 +1,114 @@
+package ending
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Taints of a node that goes.
+const (
+	// taintToBeDeleted is how the cluster autoscaler marks a node that it is about
+	// to delete.
+	taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
+	// taintShutdown is how a cloud provider marks a machine that is shut down.
+	taintShutdown = "node.cloudprovider.kubernetes.io/shutdown"
+)
+
+// shuttingDown is what a kubelet that shuts its node down in order says in the
+// condition Ready.
+const shuttingDown = "node is shutting down"
+
+// DrainMark is how somebody else says that a node should be avoided.
+type DrainMark struct {
+	// Reason says which mark it is; "": the node has none.
+	Reason string
+	// Leaving says that the node is about to go, or gone already, so that it
+	// will not be there as the last resort either.
+	Leaving bool
+}
+
+// Marked returns the mark of node. Of several, one of a node that leaves comes
+// first.
+//
+// A node with a condition of KEP-5683 stays as the last resort: it may be back without
+// a reboot, and a tool that has crashed leaves its condition behind. Maintenance that
+// is only planned may be days away, and is no mark.
+func Marked(node *corev1.Node) DrainMark {
+	if !node.DeletionTimestamp.IsZero() {
+		return DrainMark{"the node is being deleted", true}
+	}
+	for _, t := range node.Spec.Taints {
+		if slices.Contains([]string{taintToBeDeleted, taintShutdown, corev1.TaintNodeOutOfService}, t.Key) {
+			return DrainMark{"taint " + t.Key, true}
+		}
+	}
+	if shutsDown(node) {
+		return DrainMark{"the node is shutting down", true}
+	}
+	if _, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]; excluded {
+		return DrainMark{"label " + corev1.LabelNodeExcludeBalancers, false}
+	}
+	return DrainMark{draining(node), false}
+}
+
+// shutsDown says whether the kubelet of node shuts it down in order.
+func shutsDown(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue && strings.Contains(c.Message, shuttingDown)
+	})
+}
+
+// draining returns which condition says that node is being emptied, or "". Those of a
+// drain count while the node is cordoned: kubectl takes neither back when the node is
+// uncordoned.
+func draining(node *corev1.Node) string {
+	for _, c := range node.Status.Conditions {
+		switch {
+		case c.Status != corev1.ConditionTrue:
+		case c.Type == corev1.NodeGracefulNodeShutdownInProgress, c.Type == corev1.NodeMaintenanceInProgress,
+			(c.Type == corev1.NodeDrainInProgress || c.Type == corev1.NodeDrained) && cordoned(node):
+			return "condition " + string(c.Type)
+		}
+	}
+	return ""
+}
+
+// cordoned says whether new pods are kept away from node.
+func cordoned(node *corev1.Node) bool {
+	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeUnschedulable
+	})
+}
+
+// Ready says whether node is ready. One of which nobody says so is not known to
+// be anything else.
+func Ready(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return true
+}
+
+// Telling returns what matters here of the conditions of node: without times, and
+// without words that change while nothing else does.
+func Telling(node *corev1.Node) []corev1.NodeCondition {
+	var all []corev1.NodeCondition
+	for _, c := range node.Status.Conditions {
+		one := corev1.NodeCondition{Type: c.Type, Status: c.Status}
+		switch c.Type {
+		case corev1.NodeReady:
+			if strings.Contains(c.Message, shuttingDown) {
+				one.Message = shuttingDown
+			}
+		case corev1.NodeGracefulNodeShutdownInProgress, corev1.NodeDrainInProgress, corev1.NodeDrained, corev1.NodeMaintenanceInProgress:
+		default:
+			continue
+		}
+		all = append(all, one)
+	}
+	return all
+}
