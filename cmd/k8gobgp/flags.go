@@ -17,7 +17,7 @@ import (
 
 // flags are what the command line and the environment say.
 type flags struct {
-	node, namespace string
+	node, namespace, pod, podUID string
 	// configNamespaces are further namespaces whose objects count.
 	configNamespaces []string
 	metrics, health  string
@@ -30,11 +30,10 @@ type flags struct {
 	ignored []string
 }
 
-// meaningless are flags that k8gobgp had when the BGP server was another process
-// and when the speaker annotated its pod. They are accepted, so that what started
-// it still does.
+// meaningless are flags that k8gobgp had when the BGP server was another process.
+// They are accepted, so that what started it still does.
 var meaningless = map[string]bool{
-	"gobgp-endpoint": false, "metrics-poll-interval": false, "leader-elect": true, "pod-name": false,
+	"gobgp-endpoint": false, "metrics-poll-interval": false, "leader-elect": true,
 	"zap-devel": true, "zap-encoder": false, "zap-log-level": false, "zap-stacktrace-level": false, "zap-time-encoding": false,
 }
 
@@ -46,6 +45,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.SetOutput(stderr)
 	set.StringVar(&f.node, "node-name", env("NODE_NAME"), "the `name` of this node in Kubernetes (NODE_NAME)")
 	set.StringVar(&f.namespace, "namespace", env("POD_NAMESPACE"), "the `namespace` that PureLB is installed in, and this pod is in (POD_NAMESPACE)")
+	set.StringVar(&f.pod, "pod-name", env("POD_NAME"), "the `name` of this pod, by which the speaker finds out why it ends (POD_NAME); default: it does not find out, and routers keep its routes if they can")
+	set.StringVar(&f.podUID, "pod-uid", env("POD_UID"), "the `UID` of this pod (POD_UID)")
 	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` of which ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
 	set.StringVar(&f.metrics, "metrics-bind-address", ":7473", "the `address` to serve metrics on, 0 for none")
 	set.StringVar(&f.health, "health-probe-bind-address", ":7474", "the `address` to serve probes on, 0 for none")

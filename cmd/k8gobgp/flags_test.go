@@ -24,12 +24,12 @@ func environment(pairs ...string) func(string) string {
 var pod = []string{"NODE_NAME=node-1", "POD_NAMESPACE=purelb-system"}
 
 func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
-	f, err := parse(nil, environment(append(pod, "PURELB_CONFIG_NAMESPACES=team-b, team-a")...), io.Discard)
+	f, err := parse(nil, environment(append(pod, "PURELB_CONFIG_NAMESPACES=team-b, team-a", "POD_NAME=lbnodeagent-x", "POD_UID=uid-1")...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
-		node: "node-1", namespace: "purelb-system", configNamespaces: []string{"team-a", "team-b"}, metrics: ":7473", health: ":7474",
+		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", podUID: "uid-1", configNamespaces: []string{"team-a", "team-b"}, metrics: ":7473", health: ":7474",
 		mostNeighbors: 200, stateDir: "/var/run/gobgp", level: slog.LevelInfo,
 	}
 	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
@@ -44,9 +44,9 @@ func TestFlagsOfTheOldProgramAreAcceptedAndNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := flags{
-		node: "node-1", namespace: "purelb-system", metrics: "0", health: ":7474",
+		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", metrics: "0", health: ":7474",
 		perNeighbor: true, mostNeighbors: 3, level: slog.LevelDebug,
-		ignored: []string{"gobgp-endpoint", "metrics-poll-interval", "pod-name", "zap-devel"},
+		ignored: []string{"gobgp-endpoint", "metrics-poll-interval", "zap-devel"},
 	}
 	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
 		t.Error(diff)

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,14 +17,14 @@ import (
 // no others: the clients for all of Kubernetes take more memory than the BGP
 // server.
 type Clients struct {
-	core, bgp, purelb rest.Interface
+	core, apps, bgp, purelb rest.Interface
 }
 
 // NewClients returns clients of the API server of config. They do not need it to
 // be there.
 func NewClients(config *rest.Config) (Clients, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, bgpv1.AddToScheme, v2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, bgpv1.AddToScheme, v2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return Clients{}, err
 		}
@@ -39,6 +40,9 @@ func NewClients(config *rest.Config) (Clients, error) {
 	var all Clients
 	var err error
 	if all.core, err = client("/api", corev1.SchemeGroupVersion, "application/vnd.kubernetes.protobuf"); err != nil {
+		return Clients{}, err
+	}
+	if all.apps, err = client("/apis", appsv1.SchemeGroupVersion, "application/vnd.kubernetes.protobuf"); err != nil {
 		return Clients{}, err
 	}
 	if all.bgp, err = client("/apis", bgpv1.GroupVersion, "application/json"); err != nil {

@@ -24,23 +24,23 @@ const (
 	closeLimit = 2 * time.Second
 )
 
-// depart ends the sessions. As long as addresses are left, the node goes on
-// carrying their traffic: neighbours that agreed to graceful restart keep the
-// routes until the next process is there. Of a node that is to be avoided, and
-// where nobody would keep anything, other nodes are asked to be preferred first.
+// Endings tells why this process ends.
+type Endings interface {
+	Ending(ctx context.Context) ending.Ending
+}
+
+// depart ends the sessions. Where another process takes over on this node, and as
+// long as addresses are left, the node goes on carrying their traffic: neighbours that
+// agreed to graceful restart keep the routes until that process is there. In all other
+// cases other nodes are asked to be preferred first, and then the sessions end, and the
+// routes with them.
 func (s *Speaker) depart(ctx context.Context, w *waits) {
 	began := time.Now()
-	s.imports.changed = began
-	s.await(ctx, w, func(now time.Time) time.Time {
-		until := s.imports.changed.Add(settledFor)
-		if limit := began.Add(settleLimit); limit.Before(until) {
-			until = limit
-		}
-		return until
-	})
-	graceful := s.imports.total > 0 && s.drain.Reason == "" && keepsRoutes(s.governing.state)
+	why := s.whyItEnds(ctx, w, began)
+	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && s.drain.Reason == "" && keepsRoutes(s.governing.state)
+	s.Log.InfoContext(ctx, "departing", "node", s.Node, "cause", why.Cause.String(), "reason", why.Reason, "graceful", graceful)
 	if !graceful && s.imports.total > 0 && s.governing.running && !s.drain.asks() {
-		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: time.Now()}
+		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: time.Now(), last: true}
 		s.announce(ctx)
 		until := time.Now().Add(askFor)
 		s.await(ctx, w, func(time.Time) time.Time { return until })
@@ -59,6 +59,31 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	s.governing.running = s.governing.running && graceful
 	s.tell(s.standing(time.Now()), s.nodeReport())
 	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)
+}
+
+// whyItEnds asks why this process ends. If routes may be kept, it also waits until no
+// address comes or goes any more.
+func (s *Speaker) whyItEnds(ctx context.Context, w *waits, began time.Time) ending.Ending {
+	why, known := ending.Ending{Reason: "it is not asked why the process ends"}, s.Endings == nil
+	if !known {
+		s.beside.start(ctx, func(ctx context.Context) note {
+			answer := s.Endings.Ending(ctx)
+			return func(context.Context, time.Time) { why, known = answer, true }
+		})
+	}
+	s.imports.changed = began
+	limit := began.Add(settleLimit)
+	s.await(ctx, w, func(now time.Time) time.Time {
+		settled := s.imports.changed.Add(settledFor)
+		switch {
+		case known && !why.Cause.KeepsRoutes():
+			return now
+		case known && settled.Before(limit):
+			return settled
+		}
+		return limit
+	})
+	return why
 }
 
 // hush has nothing be told or applied any more, and returns when nothing is: what

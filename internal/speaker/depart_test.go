@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,73 @@ func TestTheGoodbye(t *testing.T) {
 			})
 		})
 	}
+}
+
+// endOf is an end that always has this cause.
+type endOf ending.Cause
+
+func (e endOf) Ending(context.Context) ending.Ending {
+	time.Sleep(100 * time.Millisecond)
+	return ending.Ending{Cause: ending.Cause(e), Reason: "the test says so"}
+}
+
+func TestRoutersKeepRoutesOnlyWhereAnotherProcessTakesOver(t *testing.T) {
+	const kept, asked = "203.0.113.7/32", "203.0.113.7/32 65535:0"
+	for _, tt := range []struct {
+		cause ending.Cause
+		asked string // what is announced when it is about to end
+		want  string
+		// limit is when the sessions have ended at the latest.
+		limit time.Duration
+	}{
+		{ending.Unknown, kept, "stopped, graceful true", settledFor + bfdAfter},
+		{ending.Restart, kept, "stopped, graceful true", settledFor + bfdAfter},
+		{ending.Rollout, kept, "stopped, graceful true", settledFor + bfdAfter},
+		{ending.Replaced, kept, "stopped, graceful true", settledFor + bfdAfter},
+		{ending.Drained, asked, "stopped, graceful false", 100*time.Millisecond + askFor},
+		{ending.NodeDown, asked, "stopped, graceful false", 100*time.Millisecond + askFor},
+		{ending.Evicted, asked, "stopped, graceful false", 100*time.Millisecond + askFor},
+		{ending.Uninstalled, asked, "stopped, graceful false", 100*time.Millisecond + askFor},
+	} {
+		t.Run(tt.cause.String(), func(t *testing.T) {
+			inWorld(t, oneNeighbor, func(w *world) {
+				w.kernel.hold("kube-lb0", "203.0.113.7/32")
+				w.speaker.Endings = endOf(tt.cause)
+			}, func(w *world) {
+				began := time.Now()
+				w.cancel()
+				pass(200 * time.Millisecond)
+				// What changes of the node meanwhile does not take back what is asked.
+				w.cluster.change(func(s *Snapshot) { s.Node.Labels = map[string]string{"rack": "2"} })
+				if err := w.end(); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took != tt.limit {
+					t.Errorf("it took %s, want %s", took, tt.limit)
+				}
+				want(t, "routes", w.server.announces(), tt.asked)
+				want(t, "the end", w.server.String(), tt.want)
+				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.logged(), said) {
+					t.Errorf("the log does not say %s", said)
+				}
+			})
+		})
+	}
+}
+
+func TestAddressesThatGoAtTheEndAreNotKeptByRouters(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		w.speaker.Endings = endOf(ending.Unknown) // as when the rights are gone already
+	}, func(w *world) {
+		w.cancel()
+		pass(300 * time.Millisecond)
+		w.kernel.hold("kube-lb0") // the agent has seen that its DaemonSet was deleted
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "the end", w.server.String(), "stopped, graceful false")
+	})
 }
 
 func TestTheGoodbyeIsTheLastThatIsTold(t *testing.T) {

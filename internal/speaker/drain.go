@@ -25,6 +25,8 @@ type drain struct {
 	ending.DrainMark
 	since     time.Time
 	withdrawn bool
+	// last says that this process ends, whatever marks come or go.
+	last bool
 }
 
 // asks says whether routers are asked to prefer other nodes.
@@ -41,6 +43,9 @@ func (d *drain) due() time.Time {
 // drainAsMarked follows the mark of the node.
 func (s *Speaker) drainAsMarked(ctx context.Context, now time.Time) {
 	mark, was := s.input.Node.DrainMark, s.drain
+	if was.last {
+		return
+	}
 	switch {
 	case mark.Reason == "":
 		s.drain = drain{}

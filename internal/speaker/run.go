@@ -17,6 +17,7 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/process"
+	"purelb.io/purelb/internal/shutdown"
 )
 
 const (
@@ -33,6 +34,9 @@ type Setup struct {
 	// Node is the name of this node, Namespace the one that PureLB is
 	// installed in.
 	Node, Namespace string
+	// Pod and PodUID are those of this speaker's pod, by which it finds out why it
+	// ends. Without them routers keep its routes.
+	Pod, PodUID string
 	// ConfigNamespaces are further namespaces of which ServiceGroups and
 	// LBNodeAgents count; config.Everywhere stands for all.
 	ConfigNamespaces []string
@@ -77,6 +81,12 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
 		Events:  told,
 		Metrics: metrics, Log: s.Log, Memory: s.memory(ctx),
+		// It does not watch its DaemonSet. At an uninstall its agent, which does,
+		// takes the addresses away.
+		Endings: &shutdown.Reader{
+			Core: clients.core, Apps: clients.apps,
+			Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, Log: s.Log,
+		},
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that begins while the API server is away tries ever more

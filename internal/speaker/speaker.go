@@ -108,7 +108,8 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options are what a Speaker needs. All but Memory and Written are required.
+// Options are what a Speaker needs. All but Endings, Memory and Written are
+// required.
 type Options struct {
 	// Node is the name of this node, Namespace the one that PureLB is
 	// installed in.
@@ -125,6 +126,8 @@ type Options struct {
 	Events  Events
 	Metrics *Metrics
 	Log     *slog.Logger
+	// Endings tells why this process ends. Without it, that is not known.
+	Endings Endings
 	// Memory is the file with the last good input; "": there is none.
 	Memory string
 	// Written returns an error when BGPNodeStatus is overdue; nil: never.

@@ -94,8 +94,14 @@ func snapshot(t *testing.T, spec string) speaker.Snapshot {
 	}
 }
 
-// speak runs a speaker in this namespace, and returns how it ends.
-func speak(t *testing.T, c *cluster, r *reports, router *bgptest.Router) (stop func()) {
+// endOf is an end that always has this cause.
+type endOf ending.Cause
+
+func (e endOf) Ending(context.Context) ending.Ending { return ending.Ending{Cause: ending.Cause(e)} }
+
+// speak runs a speaker in this namespace that ends because of cause, and returns how
+// it ends.
+func speak(t *testing.T, c *cluster, r *reports, router *bgptest.Router, cause ending.Cause) (stop func()) {
 	t.Helper()
 	text := &book{}
 	t.Cleanup(func() {
@@ -114,7 +120,7 @@ func speak(t *testing.T, c *cluster, r *reports, router *bgptest.Router) (stop f
 	}
 	s := speaker.New(speaker.Options{
 		Node: "node-a", Namespace: "purelb", Server: gobgp.New(log), Kernel: kernel, BFD: lastBFD{watch, router}, Cluster: c, Reports: r,
-		Events: record.NewFakeRecorder(1000), Metrics: speaker.NewMetrics(prometheus.NewRegistry(), false, 0), Log: log,
+		Events: record.NewFakeRecorder(1000), Metrics: speaker.NewMetrics(prometheus.NewRegistry(), false, 0), Log: log, Endings: endOf(cause),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -195,7 +201,7 @@ router bgp 64514
 	c := &cluster{changed: make(chan struct{}, 1), snapshot: snapshot(t, `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [
   {config: {neighborAddress: 192.0.2.2, peerAsn: 64514}, bfd: {enabled: true, detectionMultiplier: 50}}]}`)}
 	r := &reports{}
-	stop := speak(t, c, r, router)
+	stop := speak(t, c, r, router, ending.Restart)
 
 	const v4, v6 = "203.0.113.7/32 via 192.0.2.1", "2001:db8:9::7/128 via 2001:db8::1"
 	router.Await(v4, v6)
@@ -228,9 +234,16 @@ router bgp 64514
 	bgptest.Await(t, "the status again", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
 	monitor := there.Monitor()
 	stop()
-	speak(t, c, r, router)
+	stop = speak(t, c, r, router, ending.NodeDown)
 	bgptest.Await(t, "the status after a restart", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
 	monitor.Quiet(t)
+
+	// A node that goes down in order is no next hop any more, although the router would
+	// keep the routes of one that restarts.
+	stop()
+	router.Await()
+	speak(t, c, r, router, ending.Restart)
+	router.Await(v4, v6)
 
 	c.change(func(s *speaker.Snapshot) { s.Configs = nil })
 	router.Await()
