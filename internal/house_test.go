@@ -33,6 +33,7 @@ var house = []room{
 	{words, "api/bgp/v1", "", "types"},
 	{words, "api/ipam/v1", "", "process grpc"}, // generated code, which has client and server
 
+	{decisions, "internal/detector", "", ""},
 	{decisions, "internal/election", "internal/addr", ""},
 	{decisions, "internal/service", "internal/addr", "types"},
 	{decisions, "internal/ipam", "internal/addr internal/service", "types"},
@@ -46,7 +47,7 @@ var house = []room{
 	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink", "process kernel"},
 	{drivers, "internal/lease", "internal/addr internal/election", "process types apiserver"},
 	{decisions, "internal/census", "api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/lease", "types"}, // of lease only what a Lease says
-	{drivers, "internal/gossip", "", "process gossip"},
+	{drivers, "internal/gossip", "internal/detector", "process gossip"},
 	{drivers, "internal/gobgp", "internal/addr internal/peering", "process gobgp"},
 	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
 	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink", "process kernel sockets"},

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 var testKey = []byte("0123456789abcdef")
@@ -133,16 +135,17 @@ func (a *agent) saw(node string, state State) (time.Time, bool) {
 	return at, ok
 }
 
-// seats is the circle as a knows it.
-func (a *agent) seats() circle {
+// ringOf is the ring as a knows it.
+func (a *agent) ringOf() detector.Ring {
 	a.Gossip.mu.Lock()
 	defer a.Gossip.mu.Unlock()
-	return a.table.circle()
+	r, _ := a.table.ring()
+	return r
 }
 
-// at returns the agent that sits there.
-func (c *cluster) at(s seat) *agent {
-	return c.agents[slices.IndexFunc(c.agents, func(a *agent) bool { return a.self == s.id })]
+// at returns the agent of a peer.
+func (c *cluster) at(p detector.Peer) *agent {
+	return c.agents[slices.IndexFunc(c.agents, func(a *agent) bool { return a.self.peerID() == p.ID })]
 }
 
 // view is what a knows, in a form to compare: the nodes with their states.

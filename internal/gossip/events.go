@@ -31,7 +31,7 @@ func (d *delegate) LocalState(bool) []byte { return nil }
 // MergeRemoteState ignores what LocalState does not send.
 func (d *delegate) MergeRemoteState([]byte, bool) {}
 
-// NotifyAlive refuses members that are none of ours.
+// NotifyAlive refuses members that are no node agents.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if _, err := parseIdentity(n.Name); err != nil {
 		d.counts.badRecord.Add(1)
@@ -44,15 +44,15 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyJoin gets who is alive and was not.
+// NotifyJoin gets a member that is alive and was not.
 func (d *delegate) NotifyJoin(n *memberlist.Node) {
 	(*Gossip)(d).heard(n)
 }
 
-// NotifyUpdate gets who says something new.
+// NotifyUpdate gets a member that says something new.
 func (d *delegate) NotifyUpdate(n *memberlist.Node) { (*Gossip)(d).heard(n) }
 
-// NotifyLeave gets who is not alive any more.
+// NotifyLeave gets a member that is not alive any more.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	(*Gossip)(d).lost(n)
 }
@@ -64,14 +64,14 @@ func (g *Gossip) heard(n *memberlist.Node) {
 	}
 	addr, _ := netip.AddrFromSlice(n.Addr)
 	says := g.read(id, n.Meta)
-	g.news.rouse()
+	g.pending.note()
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.hear(id, netip.AddrPortFrom(addr.Unmap(), n.Port), says, now)
 	})
 }
 
 // read returns what id says. What is not understood still proves that it lives: what
-// it says is in its Lease, and that it falls silent the library finds.
+// it says is in its Lease, and its death is found by the library.
 func (g *Gossip) read(id identity, meta []byte) said {
 	says, err := decode(meta)
 	switch {
@@ -89,17 +89,17 @@ func (g *Gossip) read(id identity, meta []byte) said {
 	return says
 }
 
-// lost notes that n fell silent.
+// lost notes that the library does not hear n any more.
 func (g *Gossip) lost(n *memberlist.Node) {
 	id, err := parseIdentity(n.Name)
 	if err != nil || id == g.self {
 		return
 	}
-	g.news.rouse()
+	g.pending.note()
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.lose(id, now.Add(g.opt.Timing.Silence), now)
 	})
-	poke(g.doubted)
+	poke(g.suspected)
 	poke(g.shifted)
 }
 

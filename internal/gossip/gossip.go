@@ -1,16 +1,22 @@
-// Package gossip tells the node agents of a cluster of each other: who lives,
-// what each says of its node, and, by messages from one to one, what they agree
-// on. It works without the API server, and sees in a fraction of a second that
-// somebody is gone.
+// Package gossip tells the node agents of a cluster of each other: which agents live,
+// what each says of its node, and the messages that one sends to another. It works
+// without the API server, and notices in a fraction of a second that an agent is gone.
 //
-// It knows members and what was heard of them. It decides nothing: what the
-// silence of one, or of most, means for an address is package election's. It
-// knows nothing of Services or Leases, and does not look into the messages.
+// Membership is the library's (memberlist), suspicions are package detector's. This
+// package joins both in one table, and carries their packets, sealed or signed with the
+// keys. It decides nothing: what the silence of one agent, or of most, means for an
+// address is package election's. It knows nothing of Services or Leases, and does not
+// look into the messages.
 //
-// Every process is a member of its own, named by its node and its instance. So
-// an agent that restarts need not fight what was said of the one before it, and
-// of two agents of one node neither makes the other flap: the node is alive
-// while one of them is, and says what the newer one says.
+// Every process is a member of its own, named by its node and its instance. So an agent
+// that restarts need not refute what was said of the process before it. Of two agents of
+// one node neither makes the other flap: the node is alive while one of them is, and says
+// what the newer one says.
+//
+// To read: run.go starts the parts. detect.go runs the detector, events.go hears from the
+// library, table.go and suspicion.go join both, join.go finds lost members. On the wire
+// are record.go, heartbeat.go and message.go, sealed by seal.go and stream.go, carried by
+// transport.go and network.go. version.go says which versions of them there are.
 package gossip
 
 import (
@@ -27,6 +33,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 // Options are what the gossip of a node agent needs.
@@ -40,7 +48,7 @@ type Options struct {
 	// encrypts, all decrypt.
 	Keys [][]byte
 	// Seeds, if set, says where others may be. It is asked at the start, and
-	// again while we see nobody or fewer than it named, ever more rarely.
+	// again, ever more rarely, while fewer are seen than it named, or none.
 	Seeds func(context.Context) ([]netip.AddrPort, error)
 	// Timing is how fast things go. The zero value is right.
 	Timing Timing
@@ -74,17 +82,15 @@ type Gossip struct {
 	opt       Options
 	self      identity
 	versions  span
-	ring      *ring
+	keys      *keyring
 	counts    counters
 	strangers *strangers
-	news      news
-	vigil     vigil
+	pending   pendingBroadcasts
 	// changed tells the reader of Members that there is something new, published
-	// tells Run that there is something to spread, and doubted that somebody is
-	// said to be gone. Shifted tells who looks for those who are missing that
-	// somebody may be.
-	changed, published, doubted, shifted chan struct{}
-	sent                                 atomic.Uint64 // the number of the last message
+	// tells Run that there is something to spread, and suspected that a process is
+	// said to be dead. Shifted tells the joiner that a member may be missing.
+	changed, published, suspected, shifted chan struct{}
+	sent                                   atomic.Uint64 // the number of the last message
 
 	// talk is held by those who use list, against its shutdown.
 	talk sync.RWMutex
@@ -95,7 +101,8 @@ type Gossip struct {
 	mu      sync.Mutex
 	meta    []byte
 	table   table
-	windows map[string]*window // of the messages of each sender
+	windows map[string]*detector.Window // of the messages of each sender
+	stalls  detector.StallGuard
 }
 
 // New returns the gossip of opt. Nothing happens before Run.
@@ -111,15 +118,15 @@ func New(opt Options) (*Gossip, error) {
 		changed:   make(chan struct{}, 1),
 		shifted:   make(chan struct{}, 1),
 		published: make(chan struct{}, 1),
-		doubted:   make(chan struct{}, 1),
-		news:      newNews(),
+		suspected: make(chan struct{}, 1),
+		pending:   newPendingBroadcasts(),
 		versions:  cmp.Or(opt.versions, supported),
 		strangers: newStrangers(opt.Log),
 		table:     newTable(),
-		windows:   map[string]*window{},
+		windows:   map[string]*detector.Window{},
 	}
 	g.meta = Record{}.encode(g.versions)
-	g.ring = newRing(&g.counts, g.strangers)
+	g.keys = newKeyring(&g.counts, g.strangers)
 	return g, g.SetKeys(opt.Keys)
 }
 
@@ -134,7 +141,7 @@ func newInstance() uint64 {
 // SetKeys changes the keys, also while running. To rotate, first give every
 // agent the new key as the second, then as the first, then take the old one
 // away.
-func (g *Gossip) SetKeys(keys [][]byte) error { return g.ring.set(keys) }
+func (g *Gossip) SetKeys(keys [][]byte) error { return g.keys.set(keys) }
 
 // Publish says what the others are told of this node from now on, until Leave.
 func (g *Gossip) Publish(r Record) {
@@ -143,7 +150,7 @@ func (g *Gossip) Publish(r Record) {
 	}
 }
 
-// replace says whether meta, what the others are told, is news.
+// replace changes what the others are told, and reports whether it did.
 func (g *Gossip) replace(meta []byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

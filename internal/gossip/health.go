@@ -19,7 +19,7 @@ type Health struct {
 	// RefusedStreams are connections beyond what we serve at once.
 	RefusedStreams uint64
 	// Joins are the members that were reached on purpose, JoinFailures the
-	// attempts without success, SeedFailures the times when nobody could
+	// attempts without success, SeedFailures the times when Seeds could not
 	// say where others are.
 	Joins, JoinFailures, SeedFailures uint64
 	// SendFailures are messages that could not be delivered.
@@ -27,8 +27,8 @@ type Health struct {
 	// Losses are the processes that fell silent, and Stalls the times when
 	// this one did not run when it should have.
 	Losses, Stalls uint64
-	// Missed are those whose beats this process missed, and Accused the times
-	// when others missed its own and it contradicted.
+	// Missed are the peers whose heartbeats this process missed, and Accused the
+	// times when peers suspected this process and it refuted.
 	Missed, Accused uint64
 	// What went over the network, without the headers of UDP, TCP and IP.
 	PacketsIn, PacketsOut, BytesIn, BytesOut uint64

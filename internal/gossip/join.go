@@ -13,12 +13,12 @@ import (
 const (
 	// tries is how many addresses are tried in one round.
 	tries = 3
-	// seekers is how many members of a cluster look for those who are
-	// missing in one round. One that finds them is enough, and a dead node
-	// should not be called by a thousand others every second.
+	// seekers is how many members of a cluster look for missing members in
+	// one round. One that finds them is enough, and a dead node should not be
+	// called by a thousand others every second.
 	seekers = 4
-	// patience is the most rounds until Seeds is asked again.
-	patience = 64
+	// roundsMax is the most rounds until Seeds is asked again.
+	roundsMax = 64
 )
 
 // joiner looks for members that are missing.
@@ -56,8 +56,8 @@ func (g *Gossip) join(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// round looks for some of those who are missing, and says whether nobody is: then
-// there is nothing to do until somebody comes or goes.
+// round looks for some of the missing members, and reports whether none is missing. Then
+// there is nothing to do until a member comes or goes.
 func (j *joiner) round(ctx context.Context) (all bool) {
 	alive := j.list.NumMembers()
 	missing := j.g.missing(j.named)
@@ -91,13 +91,13 @@ func (j *joiner) ask(ctx context.Context) bool {
 		return false
 	}
 	j.asked = true
-	j.rounds = min(max(2*j.rounds, 1), patience)
+	j.rounds = min(max(2*j.rounds, 1), roundsMax)
 	j.wait = j.rounds - 1
 	named, err := j.g.opt.Seeds(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			j.g.counts.seedFailures.Add(1)
-			j.g.opt.Log.DebugContext(ctx, "nobody can say where peers are", "error", err)
+			j.g.opt.Log.DebugContext(ctx, "addresses of peers not found", "error", err)
 		}
 		return false
 	}
@@ -115,8 +115,8 @@ func (j *joiner) call(peer netip.AddrPort) {
 	j.g.counts.joins.Add(1)
 }
 
-// missing returns where somebody should be, because named says so or because
-// there was somebody, but nobody is.
+// missing returns the addresses that have no living member, but should: one was there, or
+// named says so.
 func (g *Gossip) missing(named []netip.AddrPort) []netip.AddrPort {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 // MaxMessage is the most bytes of a message.
@@ -18,7 +20,7 @@ const MaxMessage = 1 << 20
 const (
 	messageVersion = 1
 	messageHeader  = 1 + 8 + 8 + 2
-	// senders is how many of those who wrote are remembered.
+	// senders is how many senders of messages are remembered.
 	senders = 16384
 )
 
@@ -82,9 +84,9 @@ func (g *Gossip) envelope(to uint64, message []byte) []byte {
 	return append(append(buf, name...), message...)
 }
 
-// receive hands on a message that is for this process, the first time it comes:
-// whoever recorded one can do nothing with it. One that this process has slept
-// through is dropped.
+// receive hands on a message that is for this process, the first time it comes. So a
+// recorded message is of no use. A message that waited while this process stood still is
+// dropped.
 func (g *Gossip) receive(envelope []byte) {
 	if len(envelope) > 0 && later(envelope[0], messageVersion) {
 		g.strangers.note("unknown", "message", envelope[0])
@@ -104,14 +106,14 @@ func (g *Gossip) receive(envelope []byte) {
 	switch {
 	case err != nil:
 		g.counts.badFormat.Add(1)
-	case to != g.self.instance || !g.first(from, number) || !g.vigil.awake(time.Now()):
+	case to != g.self.instance || !g.first(from, number) || !g.fresh(time.Now()):
 		g.counts.staleMessages.Add(1)
 	case g.opt.Receive != nil:
 		g.opt.Receive(from.node, append([]byte(nil), envelope[end:]...))
 	}
 }
 
-// first says whether the message of from with this number comes for the first
+// first reports whether the message of from with this number is received for the first
 // time.
 func (g *Gossip) first(from identity, number uint64) bool {
 	g.mu.Lock()
@@ -122,29 +124,8 @@ func (g *Gossip) first(from identity, number uint64) bool {
 		if len(g.windows) >= senders {
 			clear(g.windows)
 		}
-		w = &window{}
+		w = &detector.Window{}
 		g.windows[name] = w
 	}
-	return w.first(number)
-}
-
-// window remembers which of the last 64 numbers were there. What is older than
-// those counts as having been there.
-type window struct {
-	top  uint64
-	mask uint64 // bit i is for top-i
-}
-
-func (w *window) first(number uint64) bool {
-	if number > w.top {
-		w.mask = w.mask<<(number-w.top) | 1 // a shift by 64 or more leaves 0
-		w.top = number
-		return true
-	}
-	bit := uint64(1) << (w.top - number)
-	if bit == 0 || w.mask&bit != 0 {
-		return false
-	}
-	w.mask |= bit
-	return true
+	return w.First(number)
 }

@@ -48,7 +48,7 @@ func TestAMessageThatWaitedWhileTheProcessStoodStillIsNotTaken(t *testing.T) {
 			send := func() { b.receive(a.envelope(b.self.instance, []byte(fmt.Sprint(len(got))))) }
 			run := func() {
 				for range 20 {
-					b.vigil.sign(time.Now())
+					b.running(time.Now())
 					time.Sleep(100 * time.Millisecond)
 				}
 			}
@@ -56,7 +56,7 @@ func TestAMessageThatWaitedWhileTheProcessStoodStillIsNotTaken(t *testing.T) {
 			send()
 			time.Sleep(10 * time.Second)
 			if !first {
-				b.vigil.sign(time.Now())
+				b.running(time.Now())
 				time.Sleep(100 * time.Millisecond)
 			}
 			send()
@@ -69,21 +69,6 @@ func TestAMessageThatWaitedWhileTheProcessStoodStillIsNotTaken(t *testing.T) {
 				t.Errorf("%s: received %q when it runs again", name, got)
 			}
 		})
-	}
-}
-
-func TestAWindowKnowsTheLast64(t *testing.T) {
-	var w window
-	for _, tt := range []struct {
-		number uint64
-		want   bool
-	}{
-		{1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {100, true}, {37, true}, {37, false},
-		{36, false}, {3, false}, {99, true}, {1000, true}, {100, false}, {999, true},
-	} {
-		if got := w.first(tt.number); got != tt.want {
-			t.Errorf("%d comes for the first time: %t", tt.number, got)
-		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 const (
 	// buffer is asked of the kernel for packets that wait for us, and for those
 	// that we send at once, in bytes: a flood of a hundred thousand in a second
-	// should not cost us a beat. It may give less to whom has no CAP_NET_ADMIN.
+	// should not cost a heartbeat. Without CAP_NET_ADMIN it may give less.
 	buffer = 8 << 20
 	// handful is how many packets are taken at once, at most.
 	handful = 16384
@@ -26,7 +26,7 @@ const (
 )
 
 // network is the UDP and the TCP port of this node. What comes by UDP waits in the
-// kernel until it is polled, and wakes nobody up.
+// kernel until it is polled, and wakes no thread up.
 type network struct {
 	bind    netip.AddrPort
 	tcp     *net.TCPListener
@@ -36,7 +36,7 @@ type network struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	// using is held by those who use udp, against its being closed.
+	// using is held while udp is used, so that it is not closed meanwhile.
 	using sync.RWMutex
 	udp   int // the socket
 	// buf is of poll.
@@ -202,8 +202,8 @@ func (n *network) send(packet []byte, to netip.AddrPort) error {
 	if err == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOBUFS) {
 		return nil // or lost on the first step
 	}
-	// By this type and these words the library knows that it did not reach who
-	// it wrote to, and has others try.
+	// By this type and this text the library learns that the packet did not reach
+	// its receiver, and asks other members to try.
 	return &net.OpError{Op: "write", Net: "udp", Addr: net.UDPAddrFromAddrPort(to), Err: os.NewSyscallError("sendto", err)}
 }
 

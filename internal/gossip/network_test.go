@@ -233,7 +233,7 @@ func TestTheKernelKeepsAFloodUntilTheNextLook(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	for i := range flood {
-		_, _ = conn.Write(make([]byte, wordSize1)) // what does not fit is lost
+		_, _ = conn.Write(make([]byte, heartbeatSize1)) // what does not fit is lost
 		if i%300 == 0 {
 			time.Sleep(10 * time.Millisecond) // the queue to a port on loopback is short
 		}

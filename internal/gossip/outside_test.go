@@ -138,7 +138,7 @@ func TestWhatNobodyUnderstandsHarmsNobody(t *testing.T) {
 		c.pass(200 * time.Millisecond)
 		sender.port.set(func() { sender.port.tap = nil })
 		for i := range 300 {
-			sealed := victim.ring.sealPacket([]byte{byte(i), 0xff, byte(i * 7), byte(i * 31)})
+			sealed := victim.keys.sealPacket([]byte{byte(i), 0xff, byte(i * 7), byte(i * 31)})
 			victim.port.deliver(sealed, sender.port)
 		}
 		c.pass(5 * time.Second)
@@ -153,8 +153,8 @@ func TestAFloodOfNonsenseCostsNobodyALife(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		victim, sender := c.agents[0], c.agents[1]
-		junk := make([]byte, wordSize1)
-		junk[0] = wordFormat1
+		junk := make([]byte, heartbeatSize1)
+		junk[0] = heartbeatFormat1
 		const packets, burst = 60_000, 300
 		for range packets / burst {
 			for range burst {

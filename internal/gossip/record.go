@@ -67,7 +67,7 @@ func (r Record) encode(versions span) []byte {
 
 	buf = append(buf, 0)
 	own := sorted(r.Own, func(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }, netip.Addr.Compare)
-	// Whoever reads an address of the node's own takes the subnets for complete.
+	// A reader that finds an address of the node takes the subnets for complete.
 	all := false
 	if whole {
 		buf, all = appendEntries(buf, len(buf)-1, room+1, own, appendAddr)
@@ -123,13 +123,13 @@ func family(a netip.Addr) byte {
 	return 6
 }
 
-// said is what a process says: of its node, and of itself that it says goodbye, that
-// it beats, and what it understands.
+// said is what a process says: the Record of its node, whether it says goodbye, whether
+// it promises heartbeats, and the versions that it understands.
 type said struct {
 	Record
 	leaving, beats bool
 	versions       span
-	version        byte // the highest one that it and we understand, 0 is none
+	version        byte // the highest that this process understands too, 0 is none
 }
 
 // decode reads what encode wrote.

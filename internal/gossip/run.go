@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"syscall"
 	"time"
@@ -18,7 +17,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	if carrier == nil {
 		return err
 	}
-	transport := newSealed(carrier, g.ring, &g.counts, g.news.look)
+	transport := newSealed(carrier, g.keys, &g.counts, g.pending.look)
 	list, err := memberlist.Create(g.config(transport))
 	if err != nil {
 		return errors.Join(fmt.Errorf("start gossip: %w", err), transport.Shutdown())
@@ -31,8 +30,8 @@ func (g *Gossip) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer g.stop(list)
 	wg.Go(func() { g.join(ctx, list) })
-	wg.Go(func() { g.passOn(ctx, list) })
-	wg.Go(func() { g.beat(ctx, transport) })
+	wg.Go(func() { g.broadcast(ctx, list) })
+	wg.Go(func() { g.detect(ctx, transport) })
 	g.live(ctx, list)
 	return nil
 }
@@ -63,7 +62,7 @@ func (g *Gossip) carrier(ctx context.Context) (carrier, error) {
 }
 
 // live looks after the list until ctx is done: it spreads what is published, and
-// believes what time alone proves.
+// believes the suspicions that nothing refutes in time.
 func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -74,7 +73,7 @@ func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 		case <-g.published:
 			spread(list, time.Nanosecond)
 			continue
-		case <-g.doubted:
+		case <-g.suspected:
 		case <-timer.C:
 		}
 		timer.Reset(time.Until(g.settle(time.Now())))
@@ -85,7 +84,7 @@ func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 // until that has been sent: that it could not be waited for is no failure.
 func spread(list *memberlist.Memberlist, limit time.Duration) { _ = list.UpdateNode(limit) }
 
-// settle believes what time has proved, and returns when to do so again.
+// settle believes the suspicions that are due, and returns when to do so again.
 func (g *Gossip) settle(now time.Time) (next time.Time) {
 	g.mu.Lock()
 	s := g.table.settle(now)
@@ -104,7 +103,7 @@ func (g *Gossip) settle(now time.Time) (next time.Time) {
 	return s.next
 }
 
-// stop ends the list, when nobody uses it.
+// stop ends the list, once it is not in use.
 func (g *Gossip) stop(list *memberlist.Memberlist) {
 	g.talk.Lock()
 	g.list = nil
@@ -124,9 +123,9 @@ func (g *Gossip) Leave(ctx context.Context) error {
 		return fmt.Errorf("say goodbye: %w", errAway)
 	}
 	g.mu.Lock()
-	farewell := append([]byte(nil), g.meta...)
-	farewell[flagsAt] |= flagLeaving
-	g.meta = farewell
+	goodbye := append([]byte(nil), g.meta...)
+	goodbye[flagsAt] |= flagLeaving
+	g.meta = goodbye
 	g.mu.Unlock()
 	done := make(chan error, 1)
 	go func() { done <- list.UpdateNode(g.opt.Timing.Stream) }()
@@ -135,70 +134,5 @@ func (g *Gossip) Leave(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("say goodbye: %w", ctx.Err())
-	}
-}
-
-// beat says that this process lives, hears who else does, and hands the library
-// what is for it, until ctx is done.
-func (g *Gossip) beat(ctx context.Context, transport *sealed) {
-	h := newHeart(g.self, g.opt.Timing, &g.counts)
-	// Agents that start together should not beat together.
-	pause := rand.N(g.opt.Timing.Beat)
-	for {
-		transport.carrier.rest(pause)
-		if ctx.Err() != nil {
-			return
-		}
-		now := time.Now()
-		g.vigil.sign(now)
-		if c, moved := g.circle(); moved {
-			h.sit(c, now)
-		}
-		var p pulse
-		transport.poll(h.self, func(w word) { h.hear(w, &p) })
-		h.look(now, &p)
-		g.take(p, now)
-		for _, post := range p.posts {
-			if ctx.Err() != nil {
-				return
-			}
-			transport.say(post)
-		}
-		pause = max(g.opt.Timing.Beat/2, g.opt.Timing.Beat-time.Since(now))
-	}
-}
-
-// circle returns who beats, if that has changed.
-func (g *Gossip) circle() (c circle, moved bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.table.moved {
-		return nil, false
-	}
-	g.table.moved = false
-	return g.table.circle(), true
-}
-
-// take notes who was heard and who was missed.
-func (g *Gossip) take(p pulse, now time.Time) {
-	var changed []Member
-	g.mu.Lock()
-	for _, id := range p.silent {
-		g.table.miss(id, now.Add(g.opt.Timing.Silence), now)
-	}
-	for _, id := range p.alive {
-		if g.table.beat(id, now) {
-			changed = append(changed, g.table.nodes[id.node])
-		}
-	}
-	g.mu.Unlock()
-	for _, m := range changed {
-		g.tell(m)
-	}
-	if len(changed) > 0 {
-		g.shift()
-	}
-	if len(p.silent) > 0 {
-		poke(g.doubted)
 	}
 }

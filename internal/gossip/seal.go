@@ -32,8 +32,8 @@ var (
 	errReplayed   = errors.New("was there before")
 )
 
-// ring is the keys. It is safe for concurrent use.
-type ring struct {
+// keyring is the keys. It is safe for concurrent use.
+type keyring struct {
 	keys   atomic.Pointer[[]key]
 	nonces nonces
 	counts *counters
@@ -41,10 +41,10 @@ type ring struct {
 	strangers *strangers
 }
 
-// key is one key: what seals with it, and what words are signed with.
+// key is one key: what seals with it, and what heartbeats are signed with.
 type key struct {
 	cipher.AEAD
-	words []byte
+	heartbeats []byte
 }
 
 func newKey(secret []byte) (key, error) {
@@ -56,69 +56,71 @@ func newKey(secret []byte) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	words, err := hkdf.Key(sha256.New, secret, nil, wordContext, sha256.Size)
-	return key{aead, words}, err
+	heartbeats, err := hkdf.Key(sha256.New, secret, nil, heartbeatContext, sha256.Size)
+	return key{aead, heartbeats}, err
 }
 
-func newRing(counts *counters, s *strangers) *ring { return &ring{counts: counts, strangers: s} }
+func newKeyring(counts *counters, s *strangers) *keyring {
+	return &keyring{counts: counts, strangers: s}
+}
 
-func (r *ring) set(keys [][]byte) error {
+func (k *keyring) set(keys [][]byte) error {
 	if len(keys) == 0 {
 		return errors.New("gossip needs a key")
 	}
 	var all []key
 	for i, secret := range keys {
-		k, err := newKey(secret)
+		one, err := newKey(secret)
 		if errors.As(err, new(aes.KeySizeError)) {
 			return fmt.Errorf("gossip key %d has %d bytes, not 16, 24 or 32", i+1, len(secret))
 		}
 		if err != nil {
 			return fmt.Errorf("gossip key %d: %w", i+1, err)
 		}
-		all = append(all, k)
+		all = append(all, one)
 	}
-	r.keys.Store(&all)
+	k.keys.Store(&all)
 	return nil
 }
 
 // seal appends plain to dst, sealed by the first key for context.
-func (r *ring) seal(dst, plain, context []byte) []byte {
-	return (*r.keys.Load())[0].Seal(dst, nil, plain, context)
+func (k *keyring) seal(dst, plain, context []byte) []byte {
+	return (*k.keys.Load())[0].Seal(dst, nil, plain, context)
 }
 
 // open returns what was sealed for context, and counts why it does not.
-func (r *ring) open(sealed, context []byte) ([]byte, error) {
+func (k *keyring) open(sealed, context []byte) ([]byte, error) {
 	if len(sealed) < sealSize {
-		r.counts.badFormat.Add(1)
+		k.counts.badFormat.Add(1)
 		return nil, fmt.Errorf("%w: %d bytes", errSeal, len(sealed))
 	}
-	for _, key := range *r.keys.Load() {
+	for _, key := range *k.keys.Load() {
 		plain, err := key.Open(nil, nil, sealed, context)
 		if err != nil {
 			continue
 		}
-		if !r.nonces.first([nonceSize]byte(sealed)) {
-			r.counts.replayed.Add(1)
+		if !k.nonces.first([nonceSize]byte(sealed)) {
+			k.counts.replayed.Add(1)
 			return nil, errReplayed
 		}
 		return plain, nil
 	}
-	r.counts.badKey.Add(1)
+	k.counts.badKey.Add(1)
 	return nil, errSeal
 }
 
-func (r *ring) sealPacket(plain []byte) []byte {
+func (k *keyring) sealPacket(plain []byte) []byte {
 	buf := make([]byte, 1, len(plain)+packetOverhead)
 	buf[0] = sealVersion
-	return r.seal(buf, plain, packetContext)
+	return k.seal(buf, plain, packetContext)
 }
 
-func (r *ring) openPacket(packet []byte) ([]byte, error) {
+func (k *keyring) openPacket(packet []byte) ([]byte, error) {
 	if len(packet) == 0 || packet[0] != sealVersion {
-		r.counts.badFormat.Add(1)
+		k.counts.badFormat.Add(1)
 		return nil, errSeal
 	}
-	return r.open(packet[1:], packetContext)
+	return k.open(packet[1:], packetContext)
 }
 
 // nonces remembers the latest, in two halves of which the older is dropped when

@@ -11,9 +11,9 @@ import (
 
 var otherKey = bytes.Repeat([]byte{7}, 32)
 
-func testRing(t *testing.T, keys ...[]byte) *ring {
+func testKeys(t *testing.T, keys ...[]byte) *keyring {
 	t.Helper()
-	r := newRing(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
+	r := newKeyring(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := r.set(keys); err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +35,14 @@ func TestOnlyWhatOneOfOurKeysHasSealedIsOpened(t *testing.T) {
 		{"cut off", func(p []byte) []byte { return p[:len(p)-1] }, errSeal, [3]uint64{0, 1}},
 		{"longer", func(p []byte) []byte { return append(p, 0) }, errSeal, [3]uint64{0, 1}},
 		{"one bit changed", func(p []byte) []byte { p[20] ^= 4; return p }, errSeal, [3]uint64{0, 1}},
-		{"another key", func([]byte) []byte { return testRing(t, otherKey).sealPacket(plain) }, errSeal, [3]uint64{0, 1}},
+		{"another key", func([]byte) []byte { return testKeys(t, otherKey).sealPacket(plain) }, errSeal, [3]uint64{0, 1}},
 		{"meant for a stream", func([]byte) []byte {
 			c := place{direction: fromCaller}
-			return testRing(t, testKey).seal([]byte{sealVersion}, plain, c.take())
+			return testKeys(t, testKey).seal([]byte{sealVersion}, plain, c.take())
 		}, errSeal, [3]uint64{0, 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := testRing(t, testKey)
+			r := testKeys(t, testKey)
 			got, err := r.openPacket(tt.spoil(r.sealPacket(plain)))
 			if !errors.Is(err, tt.want) || (err == nil) != bytes.Equal(got, plain) {
 				t.Errorf("%q, %v", got, err)
@@ -55,7 +55,7 @@ func TestOnlyWhatOneOfOurKeysHasSealedIsOpened(t *testing.T) {
 }
 
 func TestWhatIsRepeatedIsDropped(t *testing.T) {
-	r := testRing(t, testKey)
+	r := testKeys(t, testKey)
 	packet := r.sealPacket([]byte("once"))
 	for i := range 3 {
 		if _, err := r.openPacket(packet); (err == nil) != (i == 0) {
@@ -73,24 +73,24 @@ func TestWhatIsRepeatedIsDropped(t *testing.T) {
 }
 
 func TestKeysAreRotatedWithoutAGap(t *testing.T) {
-	a, b := testRing(t, testKey), testRing(t, testKey)
+	a, b := testKeys(t, testKey), testKeys(t, testKey)
 	exchange := func(step string) {
 		t.Helper()
-		for _, way := range [][2]*ring{{a, b}, {b, a}} {
+		for _, way := range [][2]*keyring{{a, b}, {b, a}} {
 			if _, err := way[1].openPacket(way[0].sealPacket([]byte(step))); err != nil {
 				t.Errorf("%s: %v", step, err)
 			}
 		}
 	}
 	for _, keys := range [][][]byte{{testKey, otherKey}, {otherKey, testKey}, {otherKey}} {
-		for _, r := range []*ring{a, b} {
+		for _, r := range []*keyring{a, b} {
 			if err := r.set(keys); err != nil {
 				t.Fatal(err)
 			}
 			exchange("while one has changed")
 		}
 	}
-	if _, err := a.openPacket(testRing(t, testKey).sealPacket(nil)); err == nil {
+	if _, err := a.openPacket(testKeys(t, testKey).sealPacket(nil)); err == nil {
 		t.Error("the old key still opens")
 	}
 	for _, keys := range [][][]byte{nil, {{}}, {testKey, []byte("short")}} {
@@ -102,7 +102,7 @@ func TestKeysAreRotatedWithoutAGap(t *testing.T) {
 }
 
 // talk returns what was read of what write wrote, and why it ended.
-func talk(t *testing.T, in, out *ring, write func(*stream, net.Conn)) (string, error) {
+func talk(t *testing.T, in, out *keyring, write func(*stream, net.Conn)) (string, error) {
 	t.Helper()
 	here, there := net.Pipe()
 	go func() {
@@ -152,7 +152,7 @@ func TestAStreamCarriesWhatIsSealedAndNothingElse(t *testing.T) {
 		}, "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := talk(t, testRing(t, testKey), testRing(t, tt.key), tt.write)
+			got, err := talk(t, testKeys(t, testKey), testKeys(t, tt.key), tt.write)
 			if got != tt.want || (err == nil) != tt.ok {
 				t.Errorf("read %d bytes and %v, want %d bytes", len(got), err, len(tt.want))
 			}
@@ -161,9 +161,9 @@ func TestAStreamCarriesWhatIsSealedAndNothingElse(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	f.Add(testRing(&testing.T{}, testKey).sealPacket([]byte("x")))
+	f.Add(testKeys(&testing.T{}, testKey).sealPacket([]byte("x")))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := testRing(t, testKey)
+		r := testKeys(t, testKey)
 		if plain, err := r.openPacket(data); err == nil && len(data) < packetOverhead {
 			t.Errorf("%x is %x", data, plain)
 		}

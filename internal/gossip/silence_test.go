@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 // Of three watchers one at least hears a node, or is heard by it, nearly always.
@@ -33,7 +35,7 @@ func TestWhoOneOfItsWatchersDoesNotHearIsNotSeenDead(t *testing.T) {
 		inCluster(t, 8, func(c *cluster) {
 			c.pass(5 * time.Second)
 			watched := c.agents[0]
-			watcher := c.at(watched.seats().watching(watched.self.mark())[0])
+			watcher := c.at(watched.ringOf().WatchersOf(watched.self.peerID())[0])
 			c.ether.mute(watched.port, watcher.port)
 			if eachOther {
 				c.ether.mute(watcher.port, watched.port)
@@ -59,7 +61,7 @@ func TestANodeThatHearsNobodyIsQuiet(t *testing.T) {
 		const seconds = 20
 		c.pass(seconds * time.Second)
 		timing := (Timing{}).withDefaults()
-		if each, most := float64(alone.Health().PacketsOut-before)/seconds, 2*reach/timing.Beat.Seconds(); each > most {
+		if each, most := float64(alone.Health().PacketsOut-before)/seconds, 2*detector.Reach/timing.Beat.Seconds(); each > most {
 			t.Errorf("it sends %.0f packets a second", each)
 		}
 		alone.port.putOnSide(0)
@@ -97,8 +99,8 @@ func TestWhoDiesTogetherWithAllItsWatchersIsFoundToo(t *testing.T) {
 		c.pass(10 * time.Second)
 		first := c.agents[0]
 		doomed := map[string]bool{first.self.node: true}
-		for _, s := range first.seats().watching(first.self.mark()) {
-			doomed[s.id.node] = true
+		for _, s := range first.ringOf().WatchersOf(first.self.peerID()) {
+			doomed[c.at(s).self.node] = true
 		}
 		for i := len(c.agents) - 1; i >= 0; i-- {
 			if doomed[c.agents[i].self.node] {
@@ -126,7 +128,7 @@ func TestWhoPromisesNoBeatsIsNotMissed(t *testing.T) {
 		record := Record{Draining: true}.encode(supported)
 		record[flagsAt] &^= flagBeats
 		quiet.replace(record)
-		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == wordSize2 } })
+		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == heartbeatSize2 } })
 		c.pass(30 * time.Second)
 		c.expect("all live", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
 		if n := c.wronged(); n > 0 {

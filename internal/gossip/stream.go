@@ -10,8 +10,8 @@ import (
 )
 
 // A stream is a sequence of records: the version in one byte and the length in
-// three, then that many sealed bytes. Who has no key makes us read no more than
-// one record.
+// three, then that many sealed bytes. Of a sender without a key no more than one record
+// is read.
 const (
 	recordHeader = 4
 	recordMax    = 64 << 10 // plain
@@ -27,7 +27,7 @@ const (
 // library it is used by one goroutine at a time.
 type stream struct {
 	net.Conn
-	ring     *ring
+	keys     *keyring
 	in, out  place
 	rest     []byte // opened and not read yet
 	bad      error  // why nothing more is read or written
@@ -48,8 +48,8 @@ func (c *place) take() []byte {
 	return buf
 }
 
-func newStream(conn net.Conn, r *ring, in, out byte, release func()) *stream {
-	return &stream{Conn: conn, ring: r, in: place{direction: in}, out: place{direction: out}, release: release}
+func newStream(conn net.Conn, k *keyring, in, out byte, release func()) *stream {
+	return &stream{Conn: conn, keys: k, in: place{direction: in}, out: place{direction: out}, release: release}
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -73,19 +73,19 @@ func (s *stream) record() ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(header[:]) & (1<<24 - 1)
 	if later(header[0], sealVersion) {
-		s.ring.strangers.note(s.peer(), "stream", header[0])
+		s.keys.strangers.note(s.peer(), "stream", header[0])
 		return nil, fmt.Errorf("%w: stream of version %d", errSeal, header[0])
 	}
 	if header[0] != sealVersion || n > recordMax+sealSize {
-		s.ring.counts.badFormat.Add(1)
+		s.keys.counts.badFormat.Add(1)
 		return nil, fmt.Errorf("%w: record of %d bytes", errSeal, n)
 	}
 	sealed := make([]byte, n)
 	if _, err := io.ReadFull(s.Conn, sealed); err != nil {
 		return nil, fmt.Errorf("record cut off: %w", err)
 	}
-	s.ring.counts.bytesIn.Add(uint64(recordHeader + n))
-	return s.ring.open(sealed, s.in.take())
+	s.keys.counts.bytesIn.Add(uint64(recordHeader + n))
+	return s.keys.open(sealed, s.in.take())
 }
 
 // peer is the address of the other end, without the port, which changes each time.
@@ -97,7 +97,7 @@ func (s *stream) peer() string {
 	return host
 }
 
-// Write writes nothing to whom has shown that it has no key.
+// Write writes nothing to a peer that has shown that it has no key.
 func (s *stream) Write(p []byte) (int, error) {
 	if s.bad != nil && !errors.Is(s.bad, io.EOF) {
 		return 0, s.bad
@@ -105,13 +105,13 @@ func (s *stream) Write(p []byte) (int, error) {
 	for done := 0; done < len(p); {
 		n := min(recordMax, len(p)-done)
 		buf := make([]byte, recordHeader, recordHeader+n+sealSize)
-		buf = s.ring.seal(buf, p[done:done+n], s.out.take())
+		buf = s.keys.seal(buf, p[done:done+n], s.out.take())
 		binary.BigEndian.PutUint32(buf, uint32(len(buf)-recordHeader))
 		buf[0] = sealVersion
 		if _, err := s.Conn.Write(buf); err != nil {
 			return done, err
 		}
-		s.ring.counts.bytesOut.Add(uint64(len(buf)))
+		s.keys.counts.bytesOut.Add(uint64(len(buf)))
 		done += n
 	}
 	return len(p), nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 // State is whether a node agent is there.
@@ -39,24 +41,24 @@ type Member struct {
 // process is what is known of one agent.
 type process struct {
 	id      identity
-	mark    mark
+	peerID  detector.PeerID
 	address netip.AddrPort
 	record  Record
-	// version is the highest one that it and we understand, 0 is none.
+	// version is the highest that it and this process understand, 0 is none.
 	version byte
 	// leaving says that it has said goodbye, gone that the library takes it for
-	// dead, and beats that it promises to beat.
+	// dead, and beats that it promises heartbeats.
 	leaving, gone, beats bool
-	// silent is until when its silence is believed: by then the library knows
-	// better. Zero is not at all.
-	silent time.Time
+	// silentUntil is until when the missed heartbeats make it dead: by then the
+	// library knows better. It is zero while none are missed.
+	silentUntil time.Time
 }
 
 func (p *process) state() State {
 	switch {
 	case p.leaving:
 		return Left
-	case p.gone || !p.silent.IsZero():
+	case p.gone || !p.silentUntil.IsZero():
 		return Dead
 	}
 	return Alive
@@ -67,51 +69,49 @@ func (p *process) state() State {
 type table struct {
 	processes map[string][]*process // by node
 	nodes     map[string]Member
-	// doubts are the processes said to be gone.
-	doubts map[identity]doubt
-	shown  []Member // what members last returned; nil after a change
-	// moved says that the circle is not what it was.
+	// suspicions are of the processes said to be dead.
+	suspicions detector.Suspicions[identity]
+	shown      []Member // what members last returned; nil after a change
+	// moved says that the ring is not what it was.
 	moved bool
 }
 
 func newTable() table {
-	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, doubts: map[identity]doubt{}}
+	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, suspicions: detector.NewSuspicions[identity]()}
 }
 
-// hear notes that id was heard, and what it said. It says whether that changed
+// hear notes that the library heard id, and what id said. It reports whether that changed
 // what is known of its node.
 func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
-		p = &process{id: id, mark: id.mark()}
+		p = &process{id: id, peerID: id.peerID()}
 		t.processes[id.node] = append(t.processes[id.node], p)
 	}
 	p.address, p.record, p.version, p.leaving, p.beats, p.gone = address, s.Record, s.version, s.leaving, s.beats, false
 	t.moved = true
-	if t.doubts[id].library {
-		delete(t.doubts, id)
-	}
+	t.suspicions.RefuteConfirmed(id)
 	return t.judge(id.node, now)
 }
 
-// lose notes that id is not heard any more, which is to be believed at believe
-// unless it is heard before.
-func (t *table) lose(id identity, believe, now time.Time) bool {
+// lose notes that the library takes id for dead, which is believed at until unless the
+// library hears it before.
+func (t *table) lose(id identity, until, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
-		delete(t.doubts, id)
+		t.suspicions.Drop(id)
 		return false
 	}
-	if believe.After(now) && !p.leaving {
-		t.doubt(id, doubt{believe: believe, library: true})
+	if until.After(now) && !p.leaving {
+		t.suspicions.Suspect(id, until, true)
 		return false
 	}
-	p.gone, p.silent, t.moved = true, time.Time{}, true
-	delete(t.doubts, id)
+	p.gone, p.silentUntil, t.moved = true, time.Time{}, true
+	t.suspicions.Drop(id)
 	return t.judge(id.node, now)
 }
 
-// some returns n of the others that may be there, by chance.
+// some returns n of the other living processes, by chance.
 func (t *table) some(n int, self identity) (chosen []process) {
 	seen := 0
 	for _, all := range t.processes {
@@ -139,8 +139,8 @@ func (t *table) process(id identity) *process {
 	return nil
 }
 
-// judge brings what is known of node up to date with its processes, and says
-// whether that changed it.
+// judge brings what is known of node up to date with its processes, and reports whether
+// that changed it.
 func (t *table) judge(node string, now time.Time) bool {
 	best := slices.MaxFunc(t.processes[node], preference)
 	m := Member{
@@ -163,7 +163,7 @@ func (t *table) judge(node string, now time.Time) bool {
 	return true
 }
 
-// preference orders the processes of a node by who speaks for it.
+// preference orders the processes of a node: the greatest speaks for it.
 func preference(a, b *process) int {
 	if a.state() == Alive || b.state() == Alive {
 		if c := cmp.Compare(b.state(), a.state()); c != 0 {
@@ -179,9 +179,9 @@ func same(a, b Member) bool {
 		slices.Equal(a.Record.Subnets, b.Record.Subnets) && slices.Equal(a.Record.Own, b.Record.Own)
 }
 
-// forget drops the nodes that have been dead or away since before, and says
-// whether there were any. Whom the library takes for alive it will not tell us of
-// again.
+// forget drops the nodes that have been dead or away since before, and reports whether
+// there were any. It keeps a process that the library takes for alive, as the library will
+// not report that one again.
 func (t *table) forget(before time.Time) bool {
 	n := len(t.nodes)
 	for node, m := range t.nodes {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 var epoch = time.Unix(1000, 0)
@@ -37,15 +39,15 @@ func TestANodeIsWhatItsProcessesAre(t *testing.T) {
 		return func(t *table, now time.Time) { t.lose(identity{"a", instance}, now.Add(time.Second), now) }
 	}
 	miss := func(instance uint64) func(*table, time.Time) {
-		return func(t *table, now time.Time) { t.miss(identity{"a", instance}, now.Add(time.Second), now) }
+		return func(t *table, now time.Time) { t.suspect(identity{"a", instance}, now.Add(time.Second), now) }
 	}
 	beat := func(instance uint64) func(*table, time.Time) {
-		return func(t *table, now time.Time) { t.beat(identity{"a", instance}, now) }
+		return func(t *table, now time.Time) { t.refute(identity{"a", instance}, now) }
 	}
 	settle := func(t *table, now time.Time) { t.settle(now) }
 	hour := func(t *table, now time.Time) { t.forget(now.Add(time.Hour)) }
-	acquit := func(t *table, now time.Time) { t.settle(now.Add(verdict)) }
-	late := func(t *table, now time.Time) { t.settle(now.Add(2 * stall)) }
+	acquit := func(t *table, now time.Time) { t.settle(now.Add(suspicionTTL)) }
+	late := func(t *table, now time.Time) { t.settle(now.Add(2 * detector.MaxLate)) }
 	forget := func(t *table, now time.Time) { t.forget(now.Add(-time.Second)) }
 	for _, tt := range []struct {
 		name  string

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 // served is how many streams of others are served at once.
@@ -29,7 +31,7 @@ type carrier interface {
 type sealed struct {
 	carrier carrier
 	look    func(packet []byte) // is shown the plain text of every packet
-	ring    *ring
+	keys    *keyring
 	counts  *counters
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -41,9 +43,9 @@ type sealed struct {
 
 var _ memberlist.NodeAwareTransport = (*sealed)(nil)
 
-func newSealed(c carrier, r *ring, counts *counters, look func([]byte)) *sealed {
+func newSealed(c carrier, k *keyring, counts *counters, look func([]byte)) *sealed {
 	s := &sealed{
-		carrier: c, look: look, ring: r, counts: counts,
+		carrier: c, look: look, keys: k, counts: counts,
 		packets: make(chan *memberlist.Packet, 1024),
 		streams: make(chan net.Conn),
 		places:  make(chan struct{}, served),
@@ -53,18 +55,18 @@ func newSealed(c carrier, r *ring, counts *counters, look func([]byte)) *sealed 
 	return s
 }
 
-// poll takes the packets that have come: words for us are handed over, and the library
-// gets the rest.
-func (s *sealed) poll(us mark, hand func(word)) {
+// poll takes the packets that have come: it hands over the heartbeats for this process, and
+// gives the library the rest.
+func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
 	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
 		s.counts.packetsIn.Add(1)
 		s.counts.bytesIn.Add(uint64(len(packet)))
 		switch {
-		case len(packet) > 0 && later(packet[0], wordFormat2):
-			s.ring.strangers.note(from.Addr().String(), "packet", packet[0])
-		case len(packet) > 0 && (packet[0] == wordFormat1 || packet[0] == wordFormat2):
-			if w, err := s.ring.verify(packet, us); err == nil {
-				hand(w)
+		case len(packet) > 0 && later(packet[0], heartbeatFormat2):
+			s.keys.strangers.note(from.Addr().String(), "packet", packet[0])
+		case len(packet) > 0 && (packet[0] == heartbeatFormat1 || packet[0] == heartbeatFormat2):
+			if h, err := s.keys.verify(packet, self); err == nil {
+				hand(h)
 			}
 		default:
 			s.openPacket(packet, from)
@@ -73,7 +75,7 @@ func (s *sealed) poll(us mark, hand func(word)) {
 }
 
 func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
-	plain, err := s.ring.openPacket(packet)
+	plain, err := s.keys.openPacket(packet)
 	if err != nil || len(plain) == 0 {
 		return
 	}
@@ -84,12 +86,12 @@ func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
 	}
 }
 
-// say sends a word. Like all packets it may be lost.
-func (s *sealed) say(p post) {
-	packet := s.ring.sign(p.word, p.to.mark, p.to.version)
+// say sends a heartbeat. Like all packets it may be lost.
+func (s *sealed) say(out detector.Outgoing) {
+	packet := s.keys.sign(out.Heartbeat, out.To.ID, out.To.Version)
 	s.counts.packetsOut.Add(1)
 	s.counts.bytesOut.Add(uint64(len(packet)))
-	_ = s.carrier.send(packet, p.to.address)
+	_ = s.carrier.send(packet, out.To.Address)
 }
 
 func (s *sealed) openStreams() {
@@ -111,7 +113,7 @@ func (s *sealed) openStream(conn net.Conn) {
 		_ = conn.Close()
 		return
 	}
-	st := newStream(conn, s.ring, fromCaller, fromListener, func() { <-s.places })
+	st := newStream(conn, s.keys, fromCaller, fromListener, func() { <-s.places })
 	select {
 	case <-s.done:
 		_ = st.Close()
@@ -128,7 +130,7 @@ func (s *sealed) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
 // which the library learns on which side the fault lies.
 func (s *sealed) WriteTo(plain []byte, addr string) (time.Time, error) {
 	s.look(plain)
-	packet := s.ring.sealPacket(plain)
+	packet := s.keys.sealPacket(plain)
 	s.counts.packetsOut.Add(1)
 	s.counts.bytesOut.Add(uint64(len(packet)))
 	return s.carrier.WriteTo(packet, addr)
@@ -153,7 +155,7 @@ func (s *sealed) DialTimeout(addr string, timeout time.Duration) (net.Conn, erro
 		_ = conn.Close()
 		return nil, err
 	}
-	return newStream(conn, s.ring, fromListener, fromCaller, func() {}), nil
+	return newStream(conn, s.keys, fromListener, fromCaller, func() {}), nil
 }
 
 // DialAddressTimeout opens a stream, by the address alone.

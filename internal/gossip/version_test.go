@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 // golden is the exact bytes of each format, with testKey, by name. A file is for one
@@ -41,10 +43,10 @@ func golden(t *testing.T, version byte) map[string][]byte {
 var (
 	nodeA, nodeB, nodeC = identity{"node-a", 1}, identity{"node-b", 2}, identity{"node-c", 3}
 
-	goldenWords = map[string]word{
-		"heartbeat": {from: nodeA.mark(), about: nodeA.mark(), number: 7},
-		"suspect":   {silent: true, from: nodeA.mark(), about: nodeC.mark(), number: 8},
-		"vouch":     {from: nodeA.mark(), about: nodeC.mark(), number: 9},
+	goldenHeartbeats = map[string]detector.Heartbeat{
+		"heartbeat": {From: nodeA.peerID(), About: nodeA.peerID(), Number: 7},
+		"suspect":   {Suspect: true, From: nodeA.peerID(), About: nodeC.peerID(), Number: 8},
+		"vouch":     {From: nodeA.peerID(), About: nodeC.peerID(), Number: 9},
 	}
 	goldenRecords = map[string]Record{
 		"record-empty": {},
@@ -67,8 +69,8 @@ func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
 			}
 			delete(want, name)
 		}
-		for name, w := range goldenWords {
-			check(name, testRing(t, testKey).sign(w, nodeB.mark(), version))
+		for name, w := range goldenHeartbeats {
+			check(name, testKeys(t, testKey).sign(w, nodeB.peerID(), version))
 		}
 		for name, r := range goldenRecords {
 			check(name, r.encode(span))
@@ -76,7 +78,7 @@ func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
 		a := lone(t, "node-a", nil)
 		a.self = nodeA
 		check("message", a.envelope(nodeB.instance, []byte("take")))
-		check("packet", withNonce(t, testRing(t, testKey).sealPacket([]byte("ping")), 1, packetContext))
+		check("packet", withNonce(t, testKeys(t, testKey).sealPacket([]byte("ping")), 1, packetContext))
 		check("stream", withNonce(t, written(t, "join"), recordHeader, []byte("purelb gossip stream c\x00\x00\x00\x00\x00\x00\x00\x00")))
 		for name := range want {
 			t.Errorf("version %d: nothing writes %s", version, name)
@@ -89,7 +91,7 @@ func written(t *testing.T, text string) []byte {
 	t.Helper()
 	here, there := net.Pipe()
 	go func() {
-		_, _ = io.WriteString(newStream(here, testRing(t, testKey), fromListener, fromCaller, func() {}), text)
+		_, _ = io.WriteString(newStream(here, testKeys(t, testKey), fromListener, fromCaller, func() {}), text)
 		_ = here.Close()
 	}()
 	got, err := io.ReadAll(there)
@@ -122,8 +124,8 @@ func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
 func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 	for version, span := range spans {
 		golden := golden(t, version)
-		for name, want := range goldenWords {
-			if got, err := testRing(t, testKey).verify(golden[name], nodeB.mark()); err != nil || got != want {
+		for name, want := range goldenHeartbeats {
+			if got, err := testKeys(t, testKey).verify(golden[name], nodeB.peerID()); err != nil || got != want {
 				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
 			}
 		}
@@ -140,10 +142,10 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 		if fmt.Sprint(received) != "[node-a: take]" {
 			t.Errorf("version %d: the message reads as %q", version, received)
 		}
-		if got, err := testRing(t, testKey).openPacket(golden["packet"]); err != nil || string(got) != "ping" {
+		if got, err := testKeys(t, testKey).openPacket(golden["packet"]); err != nil || string(got) != "ping" {
 			t.Errorf("version %d: the packet reads as %q, %v", version, got, err)
 		}
-		got, err := talk(t, testRing(t, testKey), testRing(t, testKey), func(_ *stream, c net.Conn) { _, _ = c.Write(golden["stream"]) })
+		got, err := talk(t, testKeys(t, testKey), testKeys(t, testKey), func(_ *stream, c net.Conn) { _, _ = c.Write(golden["stream"]) })
 		if err != nil || got != "join" {
 			t.Errorf("version %d: the stream reads as %q, %v", version, got, err)
 		}
@@ -278,7 +280,7 @@ func TestAVersionThatIsTooNewIsSaidOnceAndCountedApart(t *testing.T) {
 		c.pass(10 * time.Second)
 		c.expect("the library found it", "node-000 alive, node-001 alive, node-002 dead, node-003 alive")
 		for range 3 {
-			a.port.deliver([]byte{wordFormat2 + 1, 0, 0}, b.port)
+			a.port.deliver([]byte{heartbeatFormat2 + 1, 0, 0}, b.port)
 		}
 		c.pass(time.Second)
 		if h := a.Health(); h.BadVersion < 4 || h.BadKey+h.BadFormat+h.BadRecord > 0 {
@@ -294,7 +296,7 @@ func TestAVersionThatIsTooNewIsSaidOnceAndCountedApart(t *testing.T) {
 }
 
 func TestWhatIsOfALaterVersionIsNoForeignKey(t *testing.T) {
-	r := testRing(t, testKey)
+	r := testKeys(t, testKey)
 	if _, err := talk(t, r, r, func(_ *stream, c net.Conn) { _, _ = c.Write([]byte{sealVersion + 1, 0, 0, 9}) }); err == nil {
 		t.Error("a stream of a later version is read")
 	}
@@ -309,9 +311,9 @@ func TestWhatIsOfALaterVersionIsNoForeignKey(t *testing.T) {
 }
 
 func TestAHeartbeatForTheProcessBeforeIsNoForeignKey(t *testing.T) {
-	r := testRing(t, testKey)
-	w := goldenWords["heartbeat"]
-	if _, err := r.verify(r.sign(w, nodeC.mark(), 2), nodeB.mark()); !errors.Is(err, errOtherProcess) {
+	r := testKeys(t, testKey)
+	w := goldenHeartbeats["heartbeat"]
+	if _, err := r.verify(r.sign(w, nodeC.peerID(), 2), nodeB.peerID()); !errors.Is(err, errOtherProcess) {
 		t.Errorf("it says %v", err)
 	}
 	if n, bad := r.counts.otherProcess.Load(), r.counts.badKey.Load(); n != 1 || bad > 0 {

@@ -3,6 +3,8 @@ package gossip
 import (
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/detector"
 )
 
 func TestAgentsWithoutNewsBeatAndAskAndAnswer(t *testing.T) {
@@ -19,7 +21,7 @@ func TestAgentsWithoutNewsBeatAndAskAndAnswer(t *testing.T) {
 			c.pass(10 * time.Second)
 			each := float64(sent()-before) / float64(nodes) / 10
 			timing := (Timing{}).withDefaults()
-			most := watchers/timing.Beat.Seconds() + 2/timing.Probe.Seconds()
+			most := detector.Watchers/timing.Beat.Seconds() + 2/timing.Probe.Seconds()
 			if each > 1.01*most {
 				t.Errorf("each of %d sends %.1f packets a second; its beats, and one question and one answer for each Probe, are %.1f", nodes, each, most)
 			}

@@ -4,30 +4,32 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
+
+	"purelb.io/purelb/internal/detector"
 )
 
-const us mark = 7
+const us detector.PeerID = 7
 
-func TestAWordIsReadAsItIsWritten(t *testing.T) {
+func TestAHeartbeatIsReadAsItIsWritten(t *testing.T) {
 	var counts counters
-	r := newRing(&counts, newStrangers(slog.New(slog.DiscardHandler)))
+	r := newKeyring(&counts, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := r.set([][]byte{testKey, otherKey}); err != nil {
 		t.Fatal(err)
 	}
-	other := newRing(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
+	other := newKeyring(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := other.set([][]byte{otherKey}); err != nil {
 		t.Fatal(err)
 	}
-	stranger := newRing(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
+	stranger := newKeyring(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := stranger.set([][]byte{bytes.Repeat([]byte{9}, 16)}); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []word{
-		{from: 1, about: 1, number: 1},
-		{silent: true, from: identity{"a", 1}.mark(), about: identity{"b", 2}.mark(), number: 1 << 63},
+	for _, w := range []detector.Heartbeat{
+		{From: 1, About: 1, Number: 1},
+		{Suspect: true, From: identity{"a", 1}.peerID(), About: identity{"b", 2}.peerID(), Number: 1 << 63},
 	} {
 		for version := supported.min; version <= supported.max; version++ {
-			for _, by := range []*ring{r, other} {
+			for _, by := range []*keyring{r, other} {
 				if got, err := r.verify(by.sign(w, us, version), us); err != nil || got != w {
 					t.Errorf("%+v becomes %+v, %v", w, got, err)
 				}
@@ -59,25 +61,25 @@ func TestAWordIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestAWordIsNoPacketOfTheLibrary(t *testing.T) {
-	r := newRing(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
+func TestAHeartbeatIsNoPacketOfTheLibrary(t *testing.T) {
+	r := newKeyring(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := r.set([][]byte{testKey}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.openPacket(r.sign(word{from: 1, about: 1, number: 1}, us, 2)); err == nil {
-		t.Error("a word is taken for a packet")
+	if _, err := r.openPacket(r.sign(detector.Heartbeat{From: 1, About: 1, Number: 1}, us, 2)); err == nil {
+		t.Error("a heartbeat is taken for a packet")
 	}
 	if _, err := r.verify(r.sealPacket([]byte{0}), us); err == nil {
-		t.Error("a packet is taken for a word")
+		t.Error("a packet is taken for a heartbeat")
 	}
 }
 
 func BenchmarkVerify(b *testing.B) {
-	r := newRing(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
+	r := newKeyring(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := r.set([][]byte{testKey}); err != nil {
 		b.Fatal(err)
 	}
-	packet := r.sign(word{from: 1, about: 1, number: 1}, us, 2)
+	packet := r.sign(detector.Heartbeat{From: 1, About: 1, Number: 1}, us, 2)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := r.verify(packet, us); err != nil {

@@ -1,0 +1,234 @@
+package detector
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const testInterval = 64 * time.Millisecond
+
+// subject is a detector whose time is counted in ticks.
+type subject struct {
+	*Detector
+	t        *testing.T
+	now      time.Time
+	numbers  map[PeerID]uint64
+	actions  Actions
+	replayed int
+}
+
+// newSubject is the detector of a on a ring of peers of one letter.
+func newSubject(t *testing.T, peers string) *subject {
+	p := &subject{t: t, now: time.Unix(1000, 0), numbers: map[PeerID]uint64{}, Detector: New('a', testInterval)}
+	p.peersAre(peers)
+	return p
+}
+
+func (p *subject) peersAre(peers string) { p.SetRing(ringOf(peers), p.now) }
+
+// says receives heartbeats of a peer about others: "x" lives, "x!" is suspected.
+func (p *subject) says(from string, about ...string) {
+	for _, a := range about {
+		id := PeerID(from[0])
+		p.numbers[id]++
+		name, suspect := strings.CutSuffix(a, "!")
+		p.Receive(Heartbeat{Suspect: suspect, From: id, About: PeerID(name[0]), Number: p.numbers[id]}, &p.actions)
+	}
+}
+
+// ticks makes n ticks, before each of which those peers send a heartbeat, and returns the
+// actions of the last one.
+func (p *subject) ticks(n int, heard string) string {
+	for range n - 1 {
+		p.tick(heard)
+	}
+	return p.tick(heard)
+}
+
+func (p *subject) tick(heard string) string {
+	for _, b := range strings.Fields(heard) {
+		p.says(b, b)
+	}
+	p.now = p.now.Add(p.interval)
+	p.Tick(p.now, &p.actions)
+	var all []string
+	for _, out := range p.actions.Send {
+		what := "lives"
+		if out.Heartbeat.Suspect {
+			what = "silent"
+		}
+		all = append(all, fmt.Sprintf("%c: %c %s", out.To.ID, out.Heartbeat.About, what))
+	}
+	for _, id := range p.actions.Suspected {
+		all = append(all, fmt.Sprintf("missed %c", id))
+	}
+	p.replayed += p.actions.Replayed
+	p.actions = Actions{}
+	return strings.Join(all, ", ")
+}
+
+// introduced is in how many ticks a new peer is not suspected.
+func (p *subject) introduced() int { return int(Introduction / p.interval) }
+
+func TestHeartbeatsGoToTheWatchers(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	want(t, "five", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives")
+	p.peersAre("a b? c d e")
+	want(t, "one is gone", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
+	p.peersAre("a b c d e")
+	want(t, "it is back, but e may not know", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
+	want(t, "now it does", p.ticks(p.introduced()+1, "b c d e"), "b: a lives, c: a lives, d: a lives")
+}
+
+func TestWatchersSuspectASilentPeer(t *testing.T) {
+	const beats = "b: a lives, c: a lives, d: a lives"
+	const alarm = "b: e silent, c: e silent, d: e silent, e: e silent"
+	p := newSubject(t, "a b c d e")
+	want(t, "all beat", p.ticks(100, "c d e"), beats)
+	want(t, "not for a while", p.ticks(MissLimit-1, "c d"), beats)
+	for range Repeats {
+		want(t, "then", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
+	}
+	want(t, "three times are enough", p.ticks(1, "c d"), beats)
+	p.peersAre("a b c d e?")
+	again := int(Renewal / p.interval)
+	want(t, "not for a while", p.ticks(again-1, "c d"), beats)
+	want(t, "and again", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
+	const ours = ", b: a lives, c: a lives, d: a lives, e: a lives"
+	want(t, "when it is back, all are told, and that this process lives", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats+ours+ours)
+	p.peersAre("a b c d e")
+	want(t, "that is all", p.ticks(1, "c d e"), beats)
+}
+
+func TestANewPeerIsSuspectedLater(t *testing.T) {
+	p := newSubject(t, "a b c")
+	const beats = "b: a lives, c: a lives"
+	want(t, "no heartbeat was received", p.ticks(p.introduced()+MissLimit-1, ""), beats)
+	if got := p.ticks(1, ""); !strings.Contains(got, "missed b") || !strings.Contains(got, "missed c") {
+		t.Errorf("no peer is missed, but %s", got)
+	}
+}
+
+func TestOthersTakeOverFromDeadWatchers(t *testing.T) {
+	p := newSubject(t, "a b c d e f")
+	p.ticks(100, "d e f")
+	p.peersAre("a b c d? e f")
+	if got := p.ticks(2*MissLimit, "e f"); !strings.Contains(got, "c silent") {
+		t.Errorf("c, which no other peer hears, is not missed: %s", got)
+	}
+}
+
+func TestASuspectedProcessRefutes(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	const beats = "b: a lives, c: a lives, d: a lives"
+	p.ticks(10, "c d e")
+	p.says("d", "a!")
+	const all = ", b: a lives, c: a lives, d: a lives, e: a lives"
+	for range Repeats {
+		want(t, "to everybody, twice", p.ticks(1, "c d e"), beats+all+all)
+	}
+	want(t, "and then no more", p.ticks(1, "c d e"), beats)
+}
+
+func TestAPeerThatIsHeardIsVouchedFor(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	const beats = "b: a lives, c: a lives, d: a lives"
+	p.ticks(10, "c d e")
+	p.says("d", "e!")
+	p.says("b", "e!")
+	want(t, "one that is watched, once to everybody", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats)
+	p.says("d", "b!")
+	want(t, "one that is not", p.ticks(1, "c d e"), beats+", missed b")
+	p.ticks(1, "c d")
+	p.says("d", "e!")
+	want(t, "one that is not heard here either", p.ticks(1, "c d"), beats+", missed e")
+}
+
+func TestAnUnknownPeerMaySuspectThisProcess(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	p.ticks(10, "c d e")
+	p.says("x", "a!", "e!")
+	if got := p.ticks(1, "c d e"); !strings.Contains(got, "b: a lives, c: a lives, d: a lives, e: a lives") || strings.Contains(got, "missed") {
+		t.Errorf("we say %s", got)
+	}
+}
+
+func TestAnIsolatedProcessTellsNoSuspicions(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	const beats = "b: a lives, c: a lives, d: a lives"
+	p.ticks(10, "c d e")
+	p.ticks(MissLimit-1, "")
+	got := p.ticks(1, "")
+	if strings.Contains(got, "silent") {
+		t.Errorf("they say %s", got)
+	}
+	for _, name := range []string{"c", "d", "e"} {
+		if !strings.Contains(got, "missed "+name) {
+			t.Errorf("%s is not missed: %s", name, got)
+		}
+	}
+	p.ticks(2*Repeats, "c d e")
+	want(t, "when they hear again they are as before", p.ticks(1, "c d e"), beats)
+	if got := p.ticks(MissLimit, "c d"); !strings.Contains(got, "e silent") {
+		t.Errorf("no peer is suspected: %s", got)
+	}
+}
+
+func TestTheMissLimitOfAVouchedPeerDoubles(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	p.ticks(10, "c d e")
+	alarms := 0
+	for range 2000 {
+		if strings.Contains(p.ticks(1, "c d"), "e silent") {
+			alarms++
+			p.says("d", "e")
+		}
+	}
+	if alarms < 5 || alarms > 30 {
+		t.Errorf("%d alarms in two minutes", alarms)
+	}
+	p.ticks(10, "c d e")
+	if got := p.ticks(MissLimit, "c d"); !strings.Contains(got, "e silent") {
+		t.Errorf("once it was heard again, it is not missed as before: %s", got)
+	}
+}
+
+func TestAHeartbeatCountsOnceAndOfPeersOnly(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	p.ticks(10, "c d e")
+	replay := Heartbeat{From: 'e', About: 'e', Number: p.numbers['e']}
+	for range MissLimit - 1 {
+		p.Receive(replay, &p.actions)
+		p.ticks(1, "c d")
+	}
+	p.Receive(replay, &p.actions)
+	if got := p.ticks(1, "c d"); !strings.Contains(got, "e silent") {
+		t.Errorf("what was recorded keeps one alive: %s", got)
+	}
+	if p.replayed != MissLimit {
+		t.Error("it is not counted")
+	}
+	p.says("x", "a!", "c!", "x")
+	p.says("c", "x!")
+	p.says("a", "d!") // our own, sent back
+	if got := p.ticks(1, "c d"); strings.Contains(got, "missed c") || strings.Contains(got, "missed d") || strings.Contains(got, "x") {
+		t.Errorf("a process that is no peer is believed: %s", got)
+	}
+	// Packets of one interval may come in any order.
+	p.numbers['e'] += 10
+	p.Receive(Heartbeat{From: 'e', About: 'e', Number: p.numbers['e']}, &p.actions)
+	p.actions = Actions{}
+	p.Receive(Heartbeat{From: 'e', About: 'e', Number: p.numbers['e'] - 5}, &p.actions)
+	if len(p.actions.Heard) != 1 {
+		t.Error("a heartbeat that was overtaken does not count")
+	}
+}
+
+func want(t *testing.T, when, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\n\tgot  %s\n\twant %s", when, got, want)
+	}
+}

@@ -1,0 +1,91 @@
+package detector
+
+import "maps"
+
+// senders is how many senders of heartbeats are remembered.
+const senders = 16384
+
+// Receive takes a heartbeat of a peer. Whatever a peer says, it lives. A process may be
+// suspected by a peer that it does not know yet, because others know that peer.
+func (d *Detector) Receive(h Heartbeat, a *Actions) {
+	if h.From == d.self {
+		return
+	}
+	if !d.first(h) {
+		a.Replayed++
+		return
+	}
+	if h.Suspect && h.About == d.self && d.refutations == 0 {
+		a.Accused++
+		d.refutations = Repeats
+	}
+	from, known := d.peers[h.From]
+	if !known {
+		return
+	}
+	d.heard(from, a)
+	about, known := d.peers[h.About]
+	health := d.watched[h.About]
+	switch {
+	case !known || h.About == h.From || h.About == d.self:
+	case !h.Suspect:
+		d.vouchedFor(about, health, a)
+	case health != nil && health.missed == 0:
+		d.vouch(about, health, a)
+	default:
+		a.Suspected = append(a.Suspected, about.ID)
+	}
+}
+
+// first reports whether h is received for the first time.
+func (d *Detector) first(h Heartbeat) bool {
+	w := d.windows[h.From]
+	if w == nil {
+		if len(d.windows) >= senders {
+			maps.DeleteFunc(d.windows, func(id PeerID, _ *Window) bool { _, known := d.peers[id]; return !known })
+		}
+		w = &Window{}
+		d.windows[h.From] = w
+	}
+	return w.First(h.Number)
+}
+
+// heard notes that p was heard. If it was suspected, the others have to know.
+func (d *Detector) heard(p Peer, a *Actions) {
+	a.Heard = append(a.Heard, p.ID)
+	h := d.watched[p.ID]
+	if h == nil {
+		return
+	}
+	back := !p.Alive || h.told > 0
+	*h = peerHealth{heard: true, missLimit: MissLimit, vouched: h.vouched}
+	if !back {
+		return
+	}
+	d.tellAll(false, p.ID, a)
+	if !p.Alive {
+		// What kept its heartbeats from this process probably kept ours from it, and
+		// perhaps from other peers beside it.
+		d.refutations = max(d.refutations, 1)
+		p.Alive = true
+		d.peers[p.ID] = p
+	}
+}
+
+// vouch tells all, once in an interval, that this process hears a suspected peer. Perhaps
+// it alone does, because nothing gets from the accuser to the suspected peer.
+func (d *Detector) vouch(p Peer, h *peerHealth, a *Actions) {
+	if !h.vouched {
+		h.vouched = true
+		d.tellAll(false, p.ID, a)
+	}
+}
+
+// vouchedFor notes that another peer hears p. If p is silent to this process, its miss
+// limit is doubled: the next suspicion would be refuted in the same way.
+func (d *Detector) vouchedFor(p Peer, h *peerHealth, a *Actions) {
+	a.Heard = append(a.Heard, p.ID)
+	if h != nil && h.suspected() {
+		*h = peerHealth{missed: 1, missLimit: min(2*h.missLimit, missLimitMax)}
+	}
+}

@@ -1,0 +1,79 @@
+package detector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// names are the peers by one letter each, those that are believed dead with a "?".
+func names(peers []Peer) string {
+	var all []string
+	for _, p := range peers {
+		name := string(rune(p.ID))
+		if !p.Alive {
+			name += "?"
+		}
+		all = append(all, name)
+	}
+	return strings.Join(all, " ")
+}
+
+// ringOf is a ring of peers of one letter in the order of the alphabet.
+func ringOf(names string) Ring {
+	var peers []Peer
+	for _, n := range strings.Fields(names) {
+		name, dead := strings.CutSuffix(n, "?")
+		peers = append([]Peer{{ID: PeerID(name[0]), Alive: !dead}}, peers...)
+	}
+	return NewRing(peers)
+}
+
+func TestTheNextThreeLivingPeersWatch(t *testing.T) {
+	for _, tt := range []struct{ ring, self, watchers, watched string }{
+		{"a b c d e f", "a", "b c d", "f e d"},
+		{"a b c d e f", "e", "f a b", "d c b"},
+		{"a b", "a", "b", "b"},
+		{"a b c", "b", "c a", "a c"},
+		{"a", "a", "", ""},
+		{"", "a", "", ""},
+		{"b c d", "a", "", ""},
+		{"a b? c d e f", "a", "b? c d e", "f e d"},
+		{"a b? c? d e f g h", "a", "b? c? d e f", "h g f"},
+		{"a b? c? d? e?", "a", "b? c? d? e?", "e? d? c? b?"},
+		{"a b? c d e f", "c", "d e f", "b? a f e"},
+	} {
+		r, self := ringOf(tt.ring), PeerID(tt.self[0])
+		if got := names(r.WatchersOf(self)); got != tt.watchers {
+			t.Errorf("%s of %q is watched by %q, want %q", tt.self, tt.ring, got, tt.watchers)
+		}
+		if got := names(r.WatchedBy(self)); got != tt.watched {
+			t.Errorf("%s of %q watches %q, want %q", tt.self, tt.ring, got, tt.watched)
+		}
+	}
+}
+
+func TestWatchersAndWatchedAgree(t *testing.T) {
+	for gone := range 1 << 8 {
+		var nodes []string
+		for i := range 8 {
+			name := string(rune('a' + i))
+			if gone>>i&1 == 1 {
+				name += "?"
+			}
+			nodes = append(nodes, name)
+		}
+		r := ringOf(strings.Join(nodes, " "))
+		var by, of strings.Builder
+		for _, a := range r {
+			for _, b := range r {
+				fmt.Fprintln(&by, slices.Contains(r.WatchersOf(a.ID), b), a.ID, b.ID)
+				fmt.Fprintln(&of, slices.Contains(r.WatchedBy(b.ID), a), a.ID, b.ID)
+			}
+		}
+		if by.String() != of.String() {
+			t.Fatalf("in %s watchers and watched do not agree", nodes)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package detector
+
+import "testing"
+
+func TestAWindowKnowsTheLast64(t *testing.T) {
+	var w Window
+	for _, tt := range []struct {
+		number uint64
+		want   bool
+	}{
+		{1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {100, true}, {37, true}, {37, false},
+		{36, false}, {3, false}, {99, true}, {1000, true}, {100, false}, {999, true},
+	} {
+		if got := w.First(tt.number); got != tt.want {
+			t.Errorf("%d is received for the first time: %t", tt.number, got)
+		}
+	}
+}

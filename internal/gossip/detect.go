@@ -1,0 +1,110 @@
+package gossip
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"purelb.io/purelb/internal/detector"
+)
+
+// detect runs the failure detector until ctx is done: it sends heartbeats, receives those
+// of others, and hands the library the packets that are for it.
+func (g *Gossip) detect(ctx context.Context, transport *sealed) {
+	d, self := detector.New(g.self.peerID(), g.opt.Timing.Beat), g.self.peerID()
+	var peers map[detector.PeerID]identity
+	// Agents that start together should not send at the same time.
+	pause := rand.N(g.opt.Timing.Beat)
+	for {
+		transport.carrier.rest(pause)
+		if ctx.Err() != nil {
+			return
+		}
+		now := time.Now()
+		g.running(now)
+		if ring, ids, moved := g.ring(); moved {
+			peers = ids
+			d.SetRing(ring, now)
+		}
+		var a detector.Actions
+		transport.poll(self, func(h detector.Heartbeat) { d.Receive(h, &a) })
+		d.Tick(now, &a)
+		g.take(a, peers, now)
+		for _, out := range a.Send {
+			if ctx.Err() != nil {
+				return
+			}
+			transport.say(out)
+		}
+		pause = max(g.opt.Timing.Beat/2, g.opt.Timing.Beat-time.Since(now))
+	}
+}
+
+// running notes that this process runs.
+func (g *Gossip) running(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stalls.Running(now)
+}
+
+// fresh reports whether a message that is received at now has not waited for long.
+func (g *Gossip) fresh(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stalls.Fresh(now)
+}
+
+// ring returns the peers that send heartbeats, if that has changed.
+func (g *Gossip) ring() (r detector.Ring, ids map[detector.PeerID]identity, moved bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.table.moved {
+		return nil, nil, false
+	}
+	g.table.moved = false
+	r, ids = g.table.ring()
+	return r, ids, true
+}
+
+// ring returns the processes that promise heartbeats in a version that this one
+// understands.
+func (t *table) ring() (detector.Ring, map[detector.PeerID]identity) {
+	var peers []detector.Peer
+	ids := map[detector.PeerID]identity{}
+	for _, all := range t.processes {
+		for _, p := range all {
+			if p.beats && p.version > 0 && !p.leaving && !p.gone {
+				peers = append(peers, detector.Peer{ID: p.peerID, Address: p.address, Version: p.version, Alive: p.state() == Alive})
+				ids[p.peerID] = p.id
+			}
+		}
+	}
+	return detector.NewRing(peers), ids
+}
+
+// take notes which peers were heard and which are suspected.
+func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, now time.Time) {
+	g.counts.missed.Add(uint64(a.Missed))
+	g.counts.accused.Add(uint64(a.Accused))
+	g.counts.replayed.Add(uint64(a.Replayed))
+	var changed []Member
+	g.mu.Lock()
+	for _, p := range a.Suspected {
+		g.table.suspect(peers[p], now.Add(g.opt.Timing.Silence), now)
+	}
+	for _, p := range a.Heard {
+		if id := peers[p]; g.table.refute(id, now) {
+			changed = append(changed, g.table.nodes[id.node])
+		}
+	}
+	g.mu.Unlock()
+	for _, m := range changed {
+		g.tell(m)
+	}
+	if len(changed) > 0 {
+		g.shift()
+	}
+	if len(a.Suspected) > 0 {
+		poke(g.suspected)
+	}
+}

@@ -1,0 +1,101 @@
+package gossip
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"purelb.io/purelb/internal/detector"
+)
+
+// Heartbeats are signed and not encrypted. Which peer lives is no secret, and heartbeats
+// are so many that in a large cluster AES-GCM with random nonces would use a key up, by
+// NIST SP 800-38D, within days. They are signed for their receiver, so that no one can send
+// them to another process, or to the next one at that address.
+
+// peerID returns i as the failure detector names it.
+func (i identity) peerID() detector.PeerID {
+	sum := sha256.Sum256([]byte(i.String()))
+	return detector.PeerID(binary.BigEndian.Uint64(sum[:]))
+}
+
+// A heartbeat is sent as its format, whether it is a suspicion, in version 2 the first two
+// bytes of the receiver's ID, then the sender, the number, the peer that it is about, and
+// the first 16 bytes of the HMAC-SHA256 of all that and of the receiver's ID.
+//
+// The receiver is named in clear so that what is meant for the process before, at the
+// same address, is not taken for a packet with a foreign key.
+const (
+	heartbeatFormat1 = 2
+	heartbeatFormat2 = 3
+	heartbeatTag     = 16
+	heartbeatSize1   = 1 + 1 + 8 + 8 + 8 + heartbeatTag
+	heartbeatSize2   = 2 + heartbeatSize1
+)
+
+// heartbeatContext is what the keys of heartbeats are derived for.
+const heartbeatContext = "purelb gossip word"
+
+var (
+	errHeartbeat    = errors.New("not signed with one of our keys")
+	errOtherProcess = errors.New("meant for another process")
+)
+
+// sign returns h as it is sent to a peer that understands version.
+func (k *keyring) sign(h detector.Heartbeat, to detector.PeerID, version byte) []byte {
+	buf := make([]byte, 0, heartbeatSize2)
+	buf = append(buf, heartbeatFormat1, 0)
+	if version > 1 {
+		buf[0] = heartbeatFormat2
+		buf = binary.BigEndian.AppendUint16(buf, hint(to))
+	}
+	if h.Suspect {
+		buf[1] = 1
+	}
+	buf = binary.BigEndian.AppendUint64(buf, uint64(h.From))
+	buf = binary.BigEndian.AppendUint64(buf, h.Number)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(h.About))
+	return append(buf, (*k.keys.Load())[0].tag(buf, to)...)
+}
+
+// verify returns the heartbeat of a packet that was sent to this process, and counts why
+// there is none.
+func (k *keyring) verify(packet []byte, self detector.PeerID) (detector.Heartbeat, error) {
+	fields := 2 // where the fields begin that all versions have
+	switch {
+	case len(packet) == heartbeatSize1 && packet[0] == heartbeatFormat1 && packet[1] <= 1:
+	case len(packet) == heartbeatSize2 && packet[0] == heartbeatFormat2 && packet[1] <= 1:
+		if binary.BigEndian.Uint16(packet[fields:]) != hint(self) {
+			k.counts.otherProcess.Add(1)
+			return detector.Heartbeat{}, errOtherProcess
+		}
+		fields += 2
+	default:
+		k.counts.badFormat.Add(1)
+		return detector.Heartbeat{}, errHeartbeat
+	}
+	body, tag := packet[:len(packet)-heartbeatTag], packet[len(packet)-heartbeatTag:]
+	for _, key := range *k.keys.Load() {
+		if hmac.Equal(key.tag(body, self), tag) {
+			return detector.Heartbeat{
+				Suspect: body[1] == 1,
+				From:    detector.PeerID(binary.BigEndian.Uint64(body[fields:])),
+				Number:  binary.BigEndian.Uint64(body[fields+8:]),
+				About:   detector.PeerID(binary.BigEndian.Uint64(body[fields+16:])),
+			}, nil
+		}
+	}
+	k.counts.badKey.Add(1)
+	return detector.Heartbeat{}, errHeartbeat
+}
+
+// hint is the first two bytes of id.
+func hint(id detector.PeerID) uint16 { return uint16(id >> 48) }
+
+func (k key) tag(body []byte, to detector.PeerID) []byte {
+	h := hmac.New(sha256.New, k.heartbeats)
+	_, _ = h.Write(body) // a hash never fails
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(to)))
+	return h.Sum(nil)[:heartbeatTag]
+}
