@@ -4,6 +4,11 @@
 // those of the same second, and later while the program writes something urgent. Of each
 // kind one event is written at a time.
 //
+// A Warning is about something that lasts, such as a mistake in a configuration. A program
+// that starts finds it again, and does not know what the one before it told. So the name
+// of a Warning is made of what it says: one that is there already is not written twice, its
+// time becomes that of now.
+//
 // (The recorders of client-go write at once, when the API server and the other
 // nodes are busy with the very change that is told of, and drop what goes beyond a
 // thousand events.) What repeats itself is counted up by the rules of client-go.
@@ -12,6 +17,7 @@ package events
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -104,10 +110,7 @@ func (r *Recorder) Eventf(about runtime.Object, kind, reason, format string, arg
 	}
 	now := metav1.Now()
 	e := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:      util.GenerateEventName(to.Name, now.UnixNano()),
-			Namespace: to.Namespace,
-		},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: to.Namespace},
 		InvolvedObject:      *to,
 		Type:                kind,
 		Reason:              reason,
@@ -123,10 +126,24 @@ func (r *Recorder) Eventf(about runtime.Object, kind, reason, format string, arg
 		e.Namespace = metav1.NamespaceDefault // where events about a Node are looked for
 	}
 	if kind == corev1.EventTypeWarning {
+		e.Name = util.GenerateEventName(to.Name, digest(e))
 		r.urgent.add(e)
 	} else {
+		e.Name = util.GenerateEventName(to.Name, now.UnixNano())
 		r.later.add(e)
 	}
+}
+
+// digest is the same for events that say the same of the same object.
+func digest(e *corev1.Event) int64 {
+	h := fnv.New64a()
+	for _, text := range []string{
+		e.InvolvedObject.Kind, string(e.InvolvedObject.UID), e.InvolvedObject.Namespace, e.InvolvedObject.Name,
+		e.Reason, e.Message, e.Source.Component, e.Source.Host,
+	} {
+		_, _ = h.Write(append([]byte(text), 0)) // never fails
+	}
+	return int64(h.Sum64() >> 1)
 }
 
 // add puts e at the end of the queue.
@@ -258,7 +275,12 @@ func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult
 		}
 		result.Event.ResourceVersion = ""
 	}
-	return r.Sink.Create(ctx, result.Event)
+	written, err := r.Sink.Create(ctx, result.Event)
+	if apierrors.IsAlreadyExists(err) && result.Event.Type == corev1.EventTypeWarning {
+		again := []byte(`{"lastTimestamp":"` + result.Event.LastTimestamp.UTC().Format(time.RFC3339) + `"}`)
+		return r.Sink.Patch(ctx, result.Event, again)
+	}
+	return written, err
 }
 
 // wallClock is the clock that counting goes by.

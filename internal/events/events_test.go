@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,18 +37,24 @@ func (s *sink) Create(_ context.Context, e *corev1.Event) (*corev1.Event, error)
 	if s.events == nil {
 		s.events = map[string]*corev1.Event{}
 	}
-	s.events[e.Name], s.order = e, append(s.order, e.Name)
+	if s.events[e.Name] != nil {
+		return nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, e.Name)
+	}
+	s.events[e.Name], s.order = e.DeepCopy(), append(s.order, e.Name)
 	return e, nil
 }
 
-func (s *sink) Patch(_ context.Context, e *corev1.Event, _ []byte) (*corev1.Event, error) {
+func (s *sink) Patch(_ context.Context, e *corev1.Event, patch []byte) (*corev1.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.events[e.Name] == nil {
+	there := s.events[e.Name]
+	if there == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, e.Name)
 	}
-	s.events[e.Name] = e
-	return e, nil
+	if err := json.Unmarshal(patch, there); err != nil {
+		return nil, err
+	}
+	return there.DeepCopy(), nil
 }
 
 func (s *sink) String() string {
@@ -134,6 +141,47 @@ func TestWarningsAreWrittenAtOnce(t *testing.T) {
 			t.Errorf("a warning that is repeated is not counted:\n%s", got)
 		}
 	})
+}
+
+// Every process finds the same mistake when it starts.
+func TestARestartWritesNoWarningTwice(t *testing.T) {
+	to := &sink{}
+	for process, repeats := range []int{1, 1, 2} {
+		recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+			time.Sleep(time.Duration(process) * time.Hour)
+			for range repeats {
+				r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
+				time.Sleep(time.Minute)
+			}
+		})
+	}
+	if got, want := to.String(), "web AnnouncementFailed x2: no such interface\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	for _, e := range to.events {
+		if age := e.LastTimestamp.Sub(e.FirstTimestamp.Time); age != 2*time.Hour+time.Minute {
+			t.Errorf("the last time is %s after the first", age)
+		}
+	}
+}
+
+func TestWarningsThatSayDifferentThingsAreAllWritten(t *testing.T) {
+	to := &sink{}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
+		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such address")
+		r.Eventf(about("web"), "Warning", "AddressConflict", "no such address")
+		r.Eventf(about("db"), "Warning", "AnnouncementFailed", "no such address")
+		other := New(to, corev1.EventSource{Component: "purelb-test", Host: "node-b"}, slog.New(slog.DiscardHandler))
+		other.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
+		ctx, end := context.WithCancel(context.Background())
+		go func() { _ = other.Run(ctx) }()
+		time.Sleep(time.Second)
+		end()
+	})
+	if got := strings.Count(to.String(), "x1: "); got != 5 {
+		t.Errorf("%d of 5 events are written once:\n%s", got, to)
+	}
 }
 
 func TestWarningsAreAmongTheLastWords(t *testing.T) {
