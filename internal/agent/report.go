@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +46,7 @@ func (r *reporter) report(seen *observation, decisions []announce.Decision, done
 		svc := seen.services[of[0].Service]
 		written = written[:0]
 		for i := range of {
-			written = append(written, r.reportOne(svc, &of[i], done, now))
+			written = append(written, r.reportOne(seen, svc, &of[i], done, now))
 		}
 		if w, ok := r.write(svc, written); ok {
 			writes[svc.Key] = w
@@ -59,17 +61,17 @@ func (r *reporter) report(seen *observation, decisions []announce.Decision, done
 	r.metrics.forgetNodes(time.Now(), r.node, seen.Peers)
 	r.told = now
 	r.metrics.announced.show(r.node, now)
-	r.tellConfig(seen)
 	r.metrics.observe(seen)
 	return writes
 }
 
 // reportOne tells what changed by decision, notes it in now, and returns what the
 // annotations of svc are to say of it.
-func (r *reporter) reportOne(svc *Service, decision *announce.Decision, done outcome, now told) announce.Decision {
+func (r *reporter) reportOne(seen *observation, svc *Service, decision *announce.Decision, done outcome, now told) announce.Decision {
 	d, s := *decision, subject{decision.Service, decision.IP}
+	before, told := r.told[s]
 	if done.unfinished(d.IP) {
-		if before, ok := r.told[s]; ok {
+		if told {
 			now[s] = before.alone()
 		}
 		return asWritten(svc, r.node, d)
@@ -84,13 +86,37 @@ func (r *reporter) reportOne(svc *Service, decision *announce.Decision, done out
 	}
 	now[s] = f
 	_, added := done.added[d.IP]
-	r.tell(svc, f, r.told[s], added || r.told != nil)
+	news := added || r.told != nil
+	if news && d.Where == announce.Remote && !before.here() {
+		news = r.speaks(seen, svc, d.IP)
+	}
+	r.tell(svc, f, before, news, before.here() || slices.Contains(done.gone, d.IP))
 	return d
 }
 
-// tell tells how f differs from what was told before. An address that was found
-// in place is no news.
-func (r *reporter) tell(svc *Service, f, before fact, news bool) {
+// speaks says whether this node is to write that it announces a remote address, as all
+// nodes do that have one. A few write it where there are many. A node that starts does
+// not write what others wrote long ago, when the Service got its address.
+func (r *reporter) speaks(seen *observation, svc *Service, ip netip.Addr) bool {
+	if svc == nil || r.told == nil && time.Since(time.Unix(svc.given, 0)) > recently {
+		return false
+	}
+	nodes, narrowed := seen.Endpoints[svc.Key]
+	if !narrowed || !svc.LocalPolicy {
+		nodes = make([]string, len(seen.Peers.Members))
+		for i, m := range seen.Peers.Members {
+			nodes[i] = m.Node
+		}
+	}
+	return election.Speaks(r.node, ip, nodes)
+}
+
+// recently is for how long it is news that a Service got an address.
+const recently = 10 * time.Minute
+
+// tell tells how f differs from what was told before, which is news unless the address
+// was found in place. Here says that the address has been here until now.
+func (r *reporter) tell(svc *Service, f, before fact, news, here bool) {
 	d, was := f.decided(), before.decided()
 	if w := was.Winner; w != "" && d.Winner != "" && w != d.Winner {
 		r.metrics.winnerChanges.WithLabelValues(d.Service).Inc()
@@ -101,7 +127,7 @@ func (r *reporter) tell(svc *Service, f, before fact, news bool) {
 	switch {
 	case f.failure != "":
 		if f.failure != before.failure {
-			r.tellFailure(svc, f)
+			r.tellFailure(svc, f, here)
 		}
 	case d.Where != announce.Nowhere:
 		if was.Where != d.Where || was.Address.Link != d.Address.Link || before.failure != "" {
@@ -110,8 +136,8 @@ func (r *reporter) tell(svc *Service, f, before fact, news bool) {
 		if d.Message != was.Message {
 			r.tellBeside(svc, d)
 		}
-	case was.Service == "" || was.Where != announce.Nowhere || was.Reason != d.Reason || was.Winner != d.Winner:
-		r.tellNotHere(d)
+	case was.Service == "" || here || was.Reason != d.Reason || was.Winner != d.Winner:
+		r.tellNotHere(d, here)
 	}
 }
 
@@ -144,26 +170,37 @@ func (r *reporter) tellBeside(svc *Service, d announce.Decision) {
 	r.event(svc.ref(), corev1.EventTypeWarning, eventConflict, "%s", d.Message)
 }
 
-// tellNotHere tells that an address is not announced by this node.
-func (r *reporter) tellNotHere(d announce.Decision) {
+// tellNotHere tells that an address is not announced by this node. Here says that it has
+// been until now: most addresses never were, and why not is of interest only to a person
+// who looks for that.
+func (r *reporter) tellNotHere(d announce.Decision, here bool) {
 	facts := []any{"service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason, "winner", d.Winner}
+	level := slog.LevelDebug
+	if here {
+		level = slog.LevelInfo
+	}
 	switch d.Reason {
 	case announce.ReasonLostElection:
 		r.metrics.losses.Inc()
-		r.log.Info("lostElection", facts...)
+		r.log.Log(context.Background(), level, "lostElection", facts...)
 	case announce.ReasonNoInterface:
-		r.log.Info("noLocalInterface", facts...)
+		r.log.Log(context.Background(), level, "noLocalInterface", facts...)
 	}
-	r.log.Info("withdrawAddress", facts...)
+	if here {
+		r.log.Info("withdrawAddress", facts...)
+	}
 }
 
-// tellFailure tells that an address should be announced by this node, and cannot.
-func (r *reporter) tellFailure(svc *Service, f fact) {
+// tellFailure tells that an address should be announced by this node, and cannot. Here
+// says that it has been until now.
+func (r *reporter) tellFailure(svc *Service, f fact, here bool) {
 	d := f.decided()
 	r.log.Warn("announcementFailed", "service", d.Service, "address", d.IP, "node", r.node,
 		"interface", d.Address.Link, "reason", d.Reason, "error", f.failure)
 	if d.Where == announce.Nowhere {
-		r.log.Info("withdrawAddress", "service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason)
+		if here {
+			r.log.Info("withdrawAddress", "service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason)
+		}
 		r.event(svc.ref(), corev1.EventTypeWarning, eventFailed, "Node %s could not announce %s: %s", r.node, d.IP, f.failure)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +23,8 @@ type Service struct {
 	Version string
 	// announcing4 and announcing6 are the annotations of who announces it.
 	announcing4, announcing6 string
+	// given is when it got its addresses, in seconds since 1970.
+	given int64
 	// ours says that it is ours to announce. Of another only the name is kept.
 	ours bool
 }
@@ -32,10 +35,20 @@ func readService(svc *corev1.Service) *Service {
 	s.Key = svc.Namespace + "/" + svc.Name
 	s.PoolType, s.From = unique.Make(s.PoolType).Value(), unique.Make(s.From).Value()
 	return &Service{
-		Service: s, ours: ours, UID: svc.UID, Version: svc.ResourceVersion,
+		Service: s, ours: ours, UID: svc.UID, Version: svc.ResourceVersion, given: given(svc),
 		announcing4: svc.Annotations[service.AnnotationAnnouncingIPv4],
 		announcing6: svc.Annotations[service.AnnotationAnnouncingIPv6],
 	}
+}
+
+// given returns when svc got its addresses: since when it is allocated, or since when
+// it exists.
+func given(svc *corev1.Service) int64 {
+	at := svc.CreationTimestamp.Time
+	if c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated); c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(at) {
+		at = c.LastTransitionTime.Time
+	}
+	return at.Unix()
 }
 
 // slimService is readService for the informer, which may ask twice.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"purelb.io/purelb/internal/announce"
@@ -17,6 +18,9 @@ func TestOfAServiceItIsKeptWhatAnnouncingItTakes(t *testing.T) {
 	web.Annotations[service.AnnotationPoolType] = service.PoolRemote
 	web.Annotations[service.AnnotationAnnouncingIPv6] = "node-b,eth0,2001:db8::9"
 	web.Annotations["example.com/note"] = "long"
+	web.Annotations[service.AnnotationAllocatedAddresses] = "192.0.2.9,2001:db8::9"
+	web.CreationTimestamp = metav1.Unix(1000, 0)
+	web.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(2000, 0)}}
 	kept, err := slimService(&web)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +37,7 @@ func TestOfAServiceItIsKeptWhatAnnouncingItTakes(t *testing.T) {
 			Key: "default/web", Addresses: []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")}, PoolType: service.PoolRemote,
 			Slots: []service.Slot{{Node: "node-b", Interface: "eth0", Address: addrOf("2001:db8::9")}},
 		},
-		UID: "web", Version: "1", announcing6: "node-b,eth0,2001:db8::9", ours: true,
+		UID: "web", Version: "1", announcing6: "node-b,eth0,2001:db8::9", given: 2000, ours: true,
 	}
 	if diff := cmp.Diff(want, kept, cmp.AllowUnexported(Service{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("kept (-want +got)\n%s", diff)

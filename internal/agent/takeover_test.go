@@ -188,7 +188,7 @@ func TestAHolderGoesAsSoonAsTheNextOneHasTaken(t *testing.T) {
 		if done := w.kernel.doings(); !strings.Contains(done, "forget") {
 			t.Errorf("UDP flows to what left are not forgotten:\n%s", done)
 		}
-		want(t, "log", w.logged("to"), "electionWon\nelectionWon\nsubnetsChanged\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
+		want(t, "log", w.logged("to"), "subnetsChanged\nelectionWon\nelectionWon\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
 	})
 }
 

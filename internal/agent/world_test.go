@@ -174,7 +174,7 @@ func lbNodeAgent(name string, spec v2.InterfaceSpec) v2.LBNodeAgent {
 func branded(name string, ips ...string) corev1.Service {
 	svc := corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1",
+			Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1", CreationTimestamp: metav1.Now(),
 			Annotations: map[string]string{service.AnnotationAllocatedBy: service.Brand},
 		},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.10"},

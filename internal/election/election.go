@@ -9,7 +9,9 @@ package election
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"net/netip"
+	"slices"
 )
 
 // Winner returns the candidate that announces ip, or "" when there are no
@@ -48,3 +50,31 @@ func (c *contest) enter(node string) {
 
 // beats says that the winner of c comes before that of d, for the same address.
 func (c contest) beats(d contest) bool { return bytes.Compare(c.lowest[:], d.lowest[:]) < 0 }
+
+// few is how many nodes speak for all.
+const few = 16
+
+// Speaks says whether node speaks for nodes about ip: all of them do if they are not
+// more than few, and otherwise those few with the lowest hashes. Nodes that agree on
+// nodes agree on who speaks.
+func Speaks(node string, ip netip.Addr, nodes []string) bool {
+	if len(nodes) <= few {
+		return slices.Contains(nodes, node)
+	}
+	own := contestFor(ip)
+	own.enter(node)
+	// Of four times as many nodes as are needed, hardly ever so few are below.
+	if limit := uint64(1<<32) * 4 * few / uint64(len(nodes)); uint64(binary.BigEndian.Uint32(own.lowest[:])) > limit {
+		return false
+	}
+	lower, among := 0, false
+	for _, other := range nodes {
+		c := contestFor(ip)
+		c.enter(other)
+		among = among || other == node
+		if c.beats(own) {
+			lower++
+		}
+	}
+	return among && lower < few
+}

@@ -3,7 +3,9 @@ package election_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,5 +102,54 @@ func TestWinnerAllocatesNothingForACandidate(t *testing.T) {
 	four := testing.AllocsPerRun(100, func() { election.Winner(a, workers) })
 	if four > one {
 		t.Errorf("%v allocations for one candidate and %v for four", one, four)
+	}
+}
+
+func TestAllOfAFewNodesSpeakAndAFewOfMany(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, n := anIP.Draw(t, "ip"), rapid.IntRange(0, 200).Draw(t, "nodes")
+		var nodes []string
+		for i := range n {
+			nodes = append(nodes, fmt.Sprintf("node-%d", i))
+		}
+		var speaks []string
+		for _, node := range nodes {
+			if election.Speaks(node, a, nodes) {
+				speaks = append(speaks, node)
+			}
+		}
+		if len(speaks) != min(n, 16) {
+			t.Fatalf("%d of %d nodes speak: %v", len(speaks), n, speaks)
+		}
+		if n > 0 && !slices.Contains(speaks, election.Winner(a, nodes)) {
+			t.Errorf("the node with the lowest hash is not among %v", speaks)
+		}
+		if election.Speaks("stranger", a, nodes) {
+			t.Errorf("a stranger speaks for %d nodes", n)
+		}
+	})
+}
+
+func TestOtherNodesSpeakAboutOtherAddresses(t *testing.T) {
+	var nodes []string
+	for i := range 100 {
+		nodes = append(nodes, fmt.Sprintf("node-%d", i))
+	}
+	speaks := map[string]bool{}
+	for _, a := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1"} {
+		for _, node := range nodes {
+			speaks[node] = speaks[node] || election.Speaks(node, ip(a), nodes)
+		}
+		nodes = slices.Clone(nodes)
+		slices.Reverse(nodes) // in any order
+	}
+	n := 0
+	for _, does := range speaks {
+		if does {
+			n++
+		}
+	}
+	if n <= 16 || n > 48 {
+		t.Errorf("%d nodes speak about three addresses", n)
 	}
 }

@@ -1,0 +1,193 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/events"
+	"purelb.io/purelb/internal/service"
+)
+
+// eventCount counts events.
+type eventCount int
+
+func (c *eventCount) Eventf(runtime.Object, string, string, string, ...any) { *c++ }
+
+// Every node of a large cluster gets a remote address at the same time.
+func TestOfAThousandNodesSixteenTellOfARemoteAddress(t *testing.T) {
+	const nodes, services = 1000, 5
+	var members []election.Member
+	for i := range nodes {
+		members = append(members, peer(fmt.Sprintf("node-%03d", i)))
+	}
+	told, most := make([]eventCount, services), eventCount(0)
+	metrics := NewMetrics(prometheus.NewRegistry())
+	for _, m := range members {
+		for i := range services {
+			r := reporter{node: m.Node, log: slog.New(slog.DiscardHandler), events: &told[i], metrics: metrics}
+			seen := &observation{services: map[string]*Service{}}
+			seen.Peers.Members = members
+			r.report(seen, nil, outcome{})
+			far := branded("far", fmt.Sprintf("203.0.113.%d", i))
+			seen.services["default/far"] = readService(&far)
+			r.report(seen, []announce.Decision{{
+				Service: "default/far", IP: addrOf(fmt.Sprintf("203.0.113.%d", i)), Where: announce.Remote, Reason: announce.ReasonRemote,
+			}}, outcome{})
+		}
+	}
+	for _, n := range told {
+		most = max(most, n)
+		if n != 16 {
+			t.Errorf("%d nodes tell of an address, want 16", n)
+		}
+	}
+	fmt.Printf("RESULT events_per_remote_service_1000_nodes %d\n", most)
+}
+
+// With the policy Local only some nodes have the address.
+func TestOfTheNodesWithAnEndpointAllTellUpToSixteen(t *testing.T) {
+	seen := &observation{services: map[string]*Service{}}
+	for i := range 1000 {
+		seen.Peers.Members = append(seen.Peers.Members, peer(fmt.Sprintf("node-%03d", i)))
+	}
+	seen.Endpoints = map[string][]string{"default/far": {"node-007", "node-500"}}
+	far := branded("far", "203.0.113.7")
+	far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	for _, node := range []string{"node-007", "node-500"} {
+		r := reporter{node: node, told: told{}}
+		if !r.speaks(seen, readService(&far), addrOf("203.0.113.7")) {
+			t.Errorf("%s, which has an endpoint, does not tell", node)
+		}
+	}
+}
+
+// eventStore is the events of an API server.
+type eventStore struct {
+	mu      sync.Mutex
+	there   map[string]bool
+	created []string
+}
+
+func (s *eventStore) Create(_ context.Context, e *corev1.Event) (*corev1.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.there[e.Name] {
+		return nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, e.Name)
+	}
+	s.there[e.Name], s.created = true, append(s.created, e.Reason+" "+e.Message)
+	return e, nil
+}
+
+func (s *eventStore) Patch(_ context.Context, e *corev1.Event, _ []byte) (*corev1.Event, error) {
+	return e, nil
+}
+
+func (s *eventStore) writes() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	written := strings.Join(s.created, "\n")
+	s.created = nil
+	return written
+}
+
+// restarted runs another agent like that of w in its place for a minute, and returns the
+// events that are new then.
+func restarted(t *testing.T, w *world, store *eventStore) string {
+	t.Helper()
+	w.end()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	told := events.New(store, corev1.EventSource{Component: eventSource, Host: "node-a"}, slog.New(slog.DiscardHandler))
+	options := w.agent.Options
+	options.Events = told
+	var parts sync.WaitGroup
+	parts.Go(func() { _ = told.Run(ctx) })
+	parts.Go(func() { _ = New(options).Run(ctx) })
+	pass(time.Minute)
+	cancel()
+	parts.Wait()
+	return store.writes()
+}
+
+// The node has addresses of both kinds, one that cannot be added, and LBNodeAgents that
+// are ignored, malformed, or select wrongly.
+func TestARestartTellsNothingAgain(t *testing.T) {
+	store := &eventStore{there: map[string]bool{}}
+	inWorld(t, func(w *world) {
+		w.kernel.putErr["192.0.2.10"] = errors.New("no buffer space")
+		selector := lbNodeAgent("selector", v2.InterfaceSpec{})
+		selector.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not a label!": ""}}
+		w.cluster.snapshot.Agents = append(w.cluster.snapshot.Agents, lbNodeAgent("second", v2.InterfaceSpec{}), selector)
+		serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("full", "192.0.2.10"), branded("far", "203.0.113.7"))(&w.cluster.snapshot)
+	}, func(w *world) {
+		first := restarted(t, w, store)
+		for _, reason := range []string{eventConfigIgnored, eventInvalidSelector, eventFailed} {
+			if !strings.Contains(first, reason+" ") {
+				t.Errorf("the first agent does not tell of %s:\n%s", reason, first)
+			}
+		}
+		for range 2 {
+			want(t, "new events after a restart", restarted(t, w, store), "")
+		}
+	})
+}
+
+// A node that boots has none of the remote addresses, and the others told of them.
+func TestANodeThatBootsTellsOnlyOfWhatIsNew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		old, renewed := branded("old", "203.0.113.7"), branded("renewed", "203.0.113.8")
+		old.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+		renewed.Annotations[service.AnnotationAllocatedAddresses] = "203.0.113.8"
+		renewed.CreationTimestamp = old.CreationTimestamp
+		renewed.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+		serving(old, renewed, branded("new", "2001:db8:9::7"))(&w.cluster.snapshot)
+	}, func(w *world) {
+		settle()
+		want(t, "kernel", w.kernel.String(), "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0, 203.0.113.8/32 kube-lb0")
+		want(t, "events", w.told(), "Normal AnnouncingNonLocal Announcing 2001:db8:9::7 from node node-a interface kube-lb0\n"+
+			"Normal AnnouncingNonLocal Announcing 203.0.113.8 from node node-a interface kube-lb0")
+	})
+}
+
+func TestAnAddressThatNeverWasHereIsNotLogged(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"))
+		web := branded("web", "192.0.2.9", "192.0.2.77")
+		web.Annotations[service.AnnotationAnnouncingIPv4] = "node-b,eth0,192.0.2.9 node-b,eth0,192.0.2.77"
+		serving(web)(&w.cluster.snapshot)
+		w.kernel.hold(ours("eth0", "192.0.2.77/24", 55*time.Second)) // of the agent before
+	}, func(w *world) {
+		pass(10 * time.Second)
+		want(t, "log", w.logged("address"), "subnetsChanged\nlostElection 192.0.2.77\nwithdrawAddress 192.0.2.77")
+	})
+}
+
+// A person who sees in the Lease that a node has no subnets finds out why, also while
+// nothing is decided.
+func TestWhatIsWrongIsToldAsSoonAsTheLeaseNamesNoSubnets(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.peers.peers.Trusted = false
+		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: "wlan0"})}
+	}, func(w *world) {
+		settle()
+		problem := `no interface matches "wlan0"; the node has eth0, eth1`
+		want(t, "published", w.peers.told(), "[] purelb/default "+problem)
+		want(t, "events", w.told(), "Warning ConfigError Node node-a is announcing nothing on its interfaces: "+problem)
+	})
+}
