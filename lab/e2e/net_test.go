@@ -43,7 +43,7 @@ var (
 	withoutAPI = []string{
 		"waitingForAPIServer", "watchWaits", "leaseNotRenewed", "nodeStatusNotWritten", "annotationNotWritten",
 		"eventNotWritten", "statusFailed", "departureNotKnown",
-		"Error retrieving lease lock", "error retrieving resource lock", "Failed to update lock", "allocator: leader election lost",
+		"Error retrieving lease lock", "error retrieving resource lock", "Failed to update lock", "Failed to watch", "allocator: leader election lost",
 	}
 )
 
