@@ -43,8 +43,19 @@ func (s *watched) goesOff(node string, may loss) {
 	s.elsewhere(node) // a node that comes back takes nothing
 }
 
-// kubectl drain leaves DaemonSets alone, and so the addresses.
-func TestADrainedNodeKeepsItsAddressesUntilItIsShutDown(t *testing.T) {
+func TestAGracefulShutdownHandsOver(t *testing.T) {
+	w := newWorld(t)
+	s := watchLocal(w)
+	holder := s.holder()
+	s.begin()
+	w.endPods(holder)
+	s.elsewhere(holder)
+	s.goesOff(holder, convergence)
+}
+
+// kubectl drain leaves DaemonSets alone, and so the addresses. It cordons the node, and
+// an agent that ends on a cordoned node takes that for the begin of a reboot.
+func TestADrainedNodeHandsOverWhenItIsShutDown(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
@@ -56,7 +67,7 @@ func TestADrainedNodeKeepsItsAddressesUntilItIsShutDown(t *testing.T) {
 	s.stays(holder)
 
 	s.begin()
-	w.endPods(holder)
+	w.endPrograms(holder)
 	s.elsewhere(holder)
 	s.goesOff(holder, convergence)
 	uncordon()
@@ -67,7 +78,7 @@ func TestADrainedNodeKeepsItsAddressesUntilItIsShutDown(t *testing.T) {
 // leaves its addresses until their lifetime ends.
 func TestTheAddressesOfADeletedNodeMove(t *testing.T) {
 	w := newWorldFor(t, time.Minute)
-	w.expect("departureNotKnown", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing")
+	w.expect("endingNotRead", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing")
 	s := watchLocal(w)
 	holder := s.holder()
 	var node corev1.Node
