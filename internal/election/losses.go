@@ -55,3 +55,30 @@ func since(times []time.Time, from time.Time) int {
 func after(times []time.Time, from time.Time) int {
 	return len(times) - sort.Search(len(times), func(i int) bool { return times[i].After(from) })
 }
+
+// Loss is how many nodes gossip lost together, and the last time.
+type Loss struct {
+	// Present are the nodes that are heard, this one included, and Lost those
+	// that were lost together with the last one.
+	Present, Lost int
+	Last          time.Time
+}
+
+// LastLoss returns the latest loss. It is the zero Loss if gossip lost none.
+func (e Evidence) LastLoss() Loss {
+	l := lossesOf(e)
+	if len(l.lost) == 0 {
+		return Loss{}
+	}
+	last := l.lost[len(l.lost)-1]
+	return Loss{Present: 1 + l.heard, Lost: since(l.lost, last.Add(-2*Together)), Last: last}
+}
+
+// Doubtful says that it is not clear whether the lost nodes or those present are
+// cut off. So the nodes of both sides have to show by their Leases that they live.
+// A smaller loss is certain, and shows nothing: each restart of an agent is one.
+func (l Loss) Doubtful() bool { return l.Lost > 0 && 2*l.Lost >= l.Present }
+
+// Unnoticed says that the lost nodes, if they live, have lost so few that it is
+// not doubtful for them.
+func (l Loss) Unnoticed() bool { return l.Lost > 2*l.Present }

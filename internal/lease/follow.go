@@ -18,6 +18,9 @@ const (
 	// hurryEach is added for each node there is: so the lists of all nodes
 	// together do not grow faster than their number.
 	hurry, hurryEach = 5 * time.Second, 30 * time.Millisecond
+	// Agents that start together should not go on together: each multiplies its
+	// pauses with a number from minSpread to maxSpread.
+	minSpread, maxSpread = 0.75, 1.25
 )
 
 // follow reads the Leases of all nodes until ctx is done.
@@ -42,8 +45,7 @@ func (l *Leases) glance(ctx context.Context) {
 		}
 		return true
 	})
-	// Agents that start together should not go on together.
-	spread := 0.75 + rand.Float64()/2
+	spread := minSpread + rand.Float64()*(maxSpread-minSpread)
 	for ctx.Err() == nil && !l.now().Watch {
 		pause := l.untilNext(spread)
 		if pause <= 0 {

@@ -24,6 +24,9 @@ type glimpses struct {
 	// a renewal a moment after it was written.
 	lost  map[string]time.Time
 	stale map[string]string
+	// unnoticed says that those who are lost, if they live, find that out by a
+	// list.
+	unnoticed bool
 	// unproven are the nodes of which nothing but their Lease tells.
 	unproven []string
 }
@@ -98,7 +101,7 @@ func (t *table) list(all []coordinationv1.Lease, at time.Time) {
 // to wait for anything. All nodes list, so the pause grows with their number.
 func (t *table) nextList(spread float64) time.Time {
 	from, pause := t.listed, round
-	short := hurry + hurryEach*time.Duration(len(t.said))
+	short := t.soon()
 	if len(t.lost) > 0 {
 		pause = short
 		from = later(from, slices.MinFunc(slices.Collect(maps.Values(t.lost)), time.Time.Compare))
@@ -116,6 +119,9 @@ func (t *table) nextList(spread float64) time.Time {
 	}
 	return next
 }
+
+// soon is the pause between two lists while a node is lost.
+func (t *table) soon() time.Duration { return hurry + hurryEach*time.Duration(len(t.said)) }
 
 // lose notes which nodes are lost now. Those of which that is news have the time
 // to be heard of.

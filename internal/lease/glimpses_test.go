@@ -143,6 +143,32 @@ func TestWhoIsLostDuringAWatchHasAsLongAsAFastLeaseLasts(t *testing.T) {
 	says(t, table, 67, "alive false, renewed never")
 }
 
+// Nodes that lost only few keep their Leases slowly, until a list shows them a lost
+// one that keeps its own fast.
+func TestUnnoticedLossHasTheTimeOfAList(t *testing.T) {
+	for _, tt := range []struct {
+		nodes int
+		until float64 // after the loss
+	}{{4, 10}, {1000, 10.0/3 + 1.25*(5+30)}} {
+		table := theTable()
+		table.unnoticed = true
+		for i := range tt.nodes - 2 {
+			o := slow(fmt.Sprint("node-", i), 0)
+			table.observe(&o, at(0))
+		}
+		o := slow("node-b", 0)
+		table.observe(&o, at(0))
+		table.lose(map[string]time.Time{"node-b": at(1)}, at(1))
+		for s := 0.0; s < tt.until; s += 3 {
+			renewed(table, at(s), false)
+		}
+		renewed(table, at(tt.until+0.9), false)
+		says(t, table, tt.until+0.9, "alive true, renewed never")
+		renewed(table, at(tt.until+1.2), false)
+		says(t, table, tt.until+1.2, "alive false, renewed never")
+	}
+}
+
 // The API server tells of a renewal a moment later than gossip of a loss.
 func TestALateRenewalOfTheLostHasAsLongAsAFastLeaseLasts(t *testing.T) {
 	for _, tt := range []struct {

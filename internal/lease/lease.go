@@ -38,6 +38,9 @@ type Keeping struct {
 	// they live they keep their Lease fast from then on, and one that is not
 	// renewed soon is of nobody. Without a watch they are looked at more often.
 	Lost map[string]time.Time
+	// Unnoticed says that the lost ones, if they live, keep their Leases fast only
+	// when a list has told them that we keep ours fast.
+	Unnoticed bool
 	// Unproven are nodes of which nothing but an old Lease tells. One that is not
 	// renewed for as long as it says is of nobody.
 	Unproven []string
@@ -116,6 +119,7 @@ func (l *Leases) Keep(k Keeping) {
 		poke(l.look)
 	}
 	l.keeping = k
+	l.table.unnoticed = k.Unnoticed
 	l.table.lose(k.Lost, time.Now())
 	l.table.unproven = k.Unproven
 }

@@ -78,13 +78,22 @@ func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
 
 // term is how long version of the Lease of node counts. One of a node that is lost
 // counts shorter than it says until a renewal after the loss is seen: if the node
-// lives, that is soon.
+// lives, that is within reply.
 func (t *table) term(node, version string) time.Duration {
 	duration := t.said[node].duration
 	if stale, ok := t.stale[node]; ok && stale == version {
-		return min(duration, t.duration)
+		return min(duration, t.reply())
 	}
 	return duration
+}
+
+// reply is how long a lost node that lives may take until we see it renew its
+// Lease.
+func (t *table) reply() time.Duration {
+	if !t.unnoticed {
+		return t.duration
+	}
+	return max(t.duration, t.duration/3+time.Duration(maxSpread*float64(t.soon())))
 }
 
 // echo notes that our renewal version came back by the watch: proof that our

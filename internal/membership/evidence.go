@@ -3,7 +3,6 @@ package membership
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/gossip"
@@ -33,16 +32,6 @@ func (m *Membership) evidence(view lease.View) election.Evidence {
 
 var states = map[gossip.State]election.State{
 	gossip.Alive: election.Alive, gossip.Dead: election.Dead, gossip.Left: election.Left,
-}
-
-// lastLoss is when gossip lost a node last.
-func lastLoss(e election.Evidence) (last time.Time) {
-	for _, g := range e.Gossip {
-		if g.State == election.Dead && g.Since.After(last) {
-			last = g.Since
-		}
-	}
-	return last
 }
 
 // samePeers says whether a and b lead to the same decisions.

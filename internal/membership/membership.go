@@ -9,8 +9,8 @@
 //
 //	record  what the agent published last; a gossip that starts later needs it
 //	peers   the merged answer, so that a reader gets all of one moment
-//	mode    when gossip began and when it lost a node last: how Leases are to be
-//	        kept depends on how long ago that was
+//	mode    when gossip began, and when it was last in doubt which nodes are cut
+//	        off: how Leases are to be kept depends on how long ago that was
 //
 // These belong to mu. Run starts three goroutines: one keeps the Leases (package
 // lease), one keeps the merged answer up to date, and one gossips, with the keys
@@ -126,13 +126,18 @@ func (m *Membership) follow(ctx context.Context) error {
 func (m *Membership) update() (next time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, view := time.Now(), m.leases.View()
-	e := m.evidence(view)
+	view := m.leases.View()
+	return m.merge(m.evidence(view), view.Listed, time.Now())
+}
+
+// merge brings Peers and the way in which Leases are kept up to date with e, and
+// returns when time alone may change them. The caller holds mu.
+func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (next time.Time) {
 	p := election.Merge(e, now)
-	lost := m.mode.lose(lastLoss(e))
-	m.leases.Keep(m.mode.decide(e, p, view.Listed, now))
-	if lost {
-		m.leases.Prove() // by a renewal that is kept fast already
+	keeping, prove := m.mode.decide(e, p, listed, now)
+	m.leases.Keep(keeping)
+	if prove {
+		m.leases.Prove() // even if our Lease is kept fast already
 	}
 	if !samePeers(p, m.peers) {
 		m.peers = p

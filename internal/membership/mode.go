@@ -16,9 +16,9 @@ const (
 	// longer than a Lease that is kept fast counts, so that a need that comes
 	// and goes does not list all Leases again and again.
 	linger = 30 * time.Second
-	// burst is how long our Lease is kept fast after gossip lost a node. If that
-	// node lives and only gossip does not reach it, it has lost us too, and finds
-	// out by our Lease that we live.
+	// burst is how long our Lease is kept fast after a doubtful loss. If the lost
+	// nodes live and only gossip does not reach them, they have lost us too, and
+	// find out by our Lease that we live.
 	burst = 30 * time.Second
 	// idle is the most time without a look at the sources.
 	idle = time.Hour
@@ -32,30 +32,34 @@ type leaseMode struct {
 	// there is otherwise; zero until then.
 	alone bool
 	began time.Time
-	// loss is when gossip lost a node last, and needed when there was last
-	// a need to watch.
-	loss, needed time.Time
+	// loss is when gossip lost a node last and that was doubtful, doubted when
+	// there was last a lost node that seems to doubt us, and needed when there was
+	// last a need to watch.
+	loss, doubted, needed time.Time
 	// hears says that gossip reached a node, watches that Leases are
 	// watched, when it was last decided.
 	hears, watches bool
-}
-
-// lose notes when gossip lost a node last, and says whether that is news.
-func (k *leaseMode) lose(last time.Time) bool {
-	if !last.After(k.loss) {
-		return false
-	}
-	k.loss = last
-	return true
 }
 
 // decide returns how Leases are to be kept. Where gossip reaches all nodes there
 // is no need to watch. A node that it lost for certain needs no watch either: a
 // thousand agents would begin one at the same moment. They list now and then
 // until it is clear whether the node lives and only does not gossip.
-func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Keeping {
+//
+// Our Lease is kept fast for those who watch, and for nodes that may have lost us:
+// after a doubtful loss, and when a lost node keeps its Lease fast, as a node does
+// that has lost most others. Prove says that a proof of contact is due, because
+// of a doubtful loss that is new.
+func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (keeping lease.Keeping, prove bool) {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
+	last := e.LastLoss()
+	if last.Doubtful() && last.Last.After(k.loss) {
+		k.loss, prove = last.Last, true
+	}
+	if doubtsUs(e, lost) {
+		k.doubted = now
+	}
 	switch patient := k.began.IsZero() || now.Before(k.began.Add(k.limit)); {
 	case k.alone:
 		k.needed = now
@@ -64,9 +68,16 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 		k.needed = now
 	}
 	k.watches = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
-	return lease.Keeping{
-		Watch: k.watches, Fast: k.watches || now.Before(k.loss.Add(burst)), Lost: lost, Unproven: unproven(p),
-	}
+	fast := k.watches || now.Before(k.loss.Add(burst)) || now.Before(k.doubted.Add(burst))
+	return lease.Keeping{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
+}
+
+// doubtsUs says whether one of the lost nodes keeps its Lease fast.
+func doubtsUs(e election.Evidence, lost map[string]time.Time) bool {
+	return slices.ContainsFunc(e.Leases, func(l election.Leased) bool {
+		_, gone := lost[l.Node]
+		return gone && !l.Slow
+	})
 }
 
 // unproven returns the nodes of which nothing but an old Lease tells, sorted.
@@ -117,7 +128,7 @@ func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lo
 // next returns when time alone changes what decide returns.
 func (k *leaseMode) next(now time.Time) time.Time {
 	next := now.Add(idle)
-	for _, at := range []time.Time{k.began.Add(k.limit), k.needed.Add(linger), k.loss.Add(burst)} {
+	for _, at := range []time.Time{k.began.Add(k.limit), k.needed.Add(linger), k.loss.Add(burst), k.doubted.Add(burst)} {
 		if at.After(now) && at.Before(next) {
 			next = at
 		}

@@ -36,7 +36,7 @@ func (s scene) evidence(settled bool) election.Evidence {
 
 func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}, {"node-c", "alive", "kept"}, {"node-d", "alive", "kept"}}
-	gone := append(heard[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "kept"})
+	gone := append(heard[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "slow"})
 	for _, tt := range []struct {
 		name   string
 		scene  scene
@@ -56,19 +56,24 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 		{"one is switched off, and was before this agent began", append(heard, struct{ node, gossip, lease string }{"off", "", "slow"}), false, true, time.Minute, "watch false fast false lost 0 unproven off"},
 		{"the only other one is", scene{{"off", "", "slow"}}, false, true, time.Minute, "watch true fast true lost 0 unproven off"},
 		{"it may be found any moment", scene{{"off", "", "slow"}}, false, true, time.Second, "watch false fast false lost 0 unproven off"},
-		{"one is gone for certain", gone, false, true, time.Hour + time.Second, "watch false fast true lost 1"},
+		{"one of four is gone for certain", gone, false, true, time.Hour + time.Second, "watch false fast false lost 1"},
+		{"it keeps its Lease fast, as one that lost us does", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "kept"}), false, true, time.Hour + time.Second, "watch false fast true lost 1"},
+		{"one of three is gone", gone[1:], false, true, time.Hour + time.Second, "watch false fast true lost 1 prove"},
 		{"its Lease is silent too", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "silent"}), false, true, 2 * time.Hour, "watch false fast false lost 0"},
 		{
 			"most are lost at once", scene{{"node-b", "alive", "kept"}, {"node-c", "dead", "kept"}, {"node-d", "dead", "kept"}, {"node-e", "dead", "kept"}},
-			false, true, time.Hour + time.Second, "watch true fast true lost 3",
+			false, true, time.Hour + time.Second, "watch true fast true lost 3 prove",
 		},
 	} {
 		now, e := start.Add(tt.after), tt.scene.evidence(true)
-		k := leaseMode{limit: joining, alone: tt.alone, began: start, loss: lastLoss(e)}
-		got := k.decide(e, election.Merge(e, now), tt.listed, now)
+		k := leaseMode{limit: joining, alone: tt.alone, began: start}
+		got, prove := k.decide(e, election.Merge(e, now), tt.listed, now)
 		text := fmt.Sprintf("watch %t fast %t lost %d", got.Watch, got.Fast, len(got.Lost))
 		if len(got.Unproven) > 0 {
 			text += " unproven " + strings.Join(got.Unproven, " ")
+		}
+		if prove {
+			text += " prove"
 		}
 		want(t, tt.name, text, tt.want)
 	}
@@ -83,8 +88,8 @@ func TestAWatchLastsAWhileLongerThanTheNeedForIt(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{linger - 1, true}, {linger, false}} {
-		if got := k.decide(heard, election.Merge(heard, now), true, now.Add(tt.after)).Watch; got != tt.want {
-			t.Errorf("%s later it is watched: %t, want %t", tt.after, got, tt.want)
+		if got, _ := k.decide(heard, election.Merge(heard, now), true, now.Add(tt.after)); got.Watch != tt.want {
+			t.Errorf("%s later it is watched: %t, want %t", tt.after, got.Watch, tt.want)
 		}
 	}
 	if got := k.next(now); !got.Equal(now.Add(linger)) {

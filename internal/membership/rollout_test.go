@@ -1,0 +1,131 @@
+package membership
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/lease"
+)
+
+// A rollout restarts the agent of one node every restartEvery. The others miss it
+// for missing.
+const restartEvery, missing = 5 * time.Second, 2 * time.Second
+
+// TestRolloutAddsNoLeaseWrites counts in virtual time how often one node writes its
+// Lease while the agents of the other nodes restart, and while all is quiet.
+func TestRolloutAddsNoLeaseWrites(t *testing.T) {
+	for _, nodes := range []int{4, 100, 5000} {
+		const restarts = 20 // of a large rollout, a part
+		var quiet, rollout int
+		synctest.Test(t, func(t *testing.T) { quiet = newWriter(t, nodes).writesDuring(restarts, func(int) string { return "" }) })
+		synctest.Test(t, func(t *testing.T) {
+			rollout = newWriter(t, nodes).writesDuring(restarts, func(i int) string { return peerName(1 + i%(nodes-1)) })
+		})
+		t.Logf("%d nodes: %d Lease writes of a node in %d restarts, %d when nothing happens", nodes, rollout, restarts, quiet)
+		if rollout > quiet {
+			t.Errorf("%d nodes: %d restarts make a node write its Lease %d times; when nothing happens it does so %d times", nodes, restarts, rollout, quiet)
+		}
+	}
+}
+
+func peerName(i int) string { return fmt.Sprint("node-", i) }
+
+// writer is the membership of one node of many. What gossip tells it is a part of
+// the test.
+type writer struct {
+	*Membership
+	nodes  int
+	client *countingClient
+}
+
+func newWriter(t *testing.T, nodes int) *writer {
+	client := &countingClient{}
+	w := &writer{New(Options{
+		Lease: lease.Options{
+			Client: client, Node: peerName(0), Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second,
+		},
+		Log: slog.New(slog.DiscardHandler),
+	}), nodes, client}
+	w.mode.alone, w.mode.began = false, time.Now()
+	w.tell("")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.leases.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	w.leases.Publish(lease.Record{})
+	return w
+}
+
+// tell has gossip hear all nodes but one.
+func (w *writer) tell(lost string) {
+	e := election.Evidence{Self: peerName(0), Settled: true}
+	for i := range w.nodes {
+		one := election.Gossiped{Record: election.Record{Node: peerName(i)}}
+		if one.Node == lost {
+			one.State, one.Since = election.Dead, time.Now()
+		}
+		e.Gossip = append(e.Gossip, one)
+		e.Leases = append(e.Leases, election.Leased{Record: one.Record, Alive: true, Slow: true})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.merge(e, true, time.Now())
+}
+
+// writesDuring counts the writes while so many nodes restart, one after the other.
+func (w *writer) writesDuring(restarts int, which func(i int) string) int {
+	for i := range restarts {
+		w.tell(which(i))
+		time.Sleep(missing)
+		w.tell("")
+		time.Sleep(restartEvery - missing)
+	}
+	synctest.Wait()
+	return w.client.writes
+}
+
+// countingClient is an API server that has one Lease, and counts the writes of it.
+type countingClient struct {
+	coordination.LeaseInterface
+	stored coordinationv1.Lease
+	writes int
+}
+
+// answering is how long each request takes.
+const answering = time.Millisecond
+
+func (c *countingClient) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	time.Sleep(answering)
+	return c.stored.DeepCopy(), nil
+}
+
+func (c *countingClient) Create(ctx context.Context, o *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return c.Update(ctx, o, metav1.UpdateOptions{})
+}
+
+func (c *countingClient) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	time.Sleep(answering)
+	c.writes++
+	c.stored = *o.DeepCopy()
+	c.stored.ResourceVersion = "1"
+	return c.stored.DeepCopy(), nil
+}
+
+func (c *countingClient) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	time.Sleep(answering)
+	return &coordinationv1.LeaseList{Items: []coordinationv1.Lease{*c.stored.DeepCopy()}}, nil
+}
