@@ -2,16 +2,25 @@
 // and the kernel, has package announce decide, applies the difference and
 // reports what changed.
 //
-// It is one loop in one goroutine that owns all state. Whatever happens, in the
+// It is one loop in one goroutine that owns all state (loop.go). Whatever happens, in the
 // cluster, among the nodes or in the kernel, only makes the loop go round once
-// more: every pass reads the world anew, and nothing is believed beside it. What
-// takes long, the writing of annotations, goes on elsewhere (Slots).
+// more: every pass (pass.go) reads the world anew. What takes long runs in the background
+// and returns to the loop; Slots writes the annotations.
 //
-// What only the wire tells cannot be read anew, and is kept for some time: who answers
-// a probe (announce.Takeovers), and which other machines have addresses of Services
-// (conflicts). The agent reports those machines in its Lease, so that the allocator
-// hands out none of these addresses. It forgets a machine 10 minutes after it heard it
-// last, and all of them when it restarts.
+// Between two passes the agent keeps only what it cannot read anew:
+//
+//	takeovers  which machines answered a probe, and which nodes offered what: for seconds
+//	handovers  which nodes are asked to take what: until they have it, or for a second
+//	addresses  of each address, how often it vanished, why it failed, and when it is to be
+//	           claimed next: until it is not wanted any more
+//	held       what this agent had after the last pass
+//	conflicts  which other machines have addresses of Services: until 10 minutes after a
+//	           machine was heard last. The Lease of the node names them, so that the
+//	           allocator hands out none of these addresses
+//	segments   which links lead to no other machine, by the last questions there
+//	reporter   what was reported, so that nothing is reported twice
+//
+// The next agent on the node begins with none of it.
 //
 // The agent keeps what it has as long as it does not know everything: before its
 // caches are complete, while the API server is away, and when the kernel gives a
@@ -23,6 +32,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +42,8 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -99,8 +111,8 @@ type Options struct {
 	State map[string]func() any
 }
 
-// Agent is the node agent. All of its state belongs to Run, but pulse, shown,
-// standing and a part of held.
+// Agent is the node agent. All of its state belongs to Run, but pulse, shown, and a part of
+// held and segments.
 type Agent struct {
 	Options
 	config    parsed
@@ -112,40 +124,31 @@ type Agent struct {
 	conflicts announce.Conflicts
 	addresses addresses
 	held      heldAddresses
-	unheard   unheard
-	// silent are the segments on which no machine answered when the agent asked last,
-	// although nodes should have.
-	silent map[side]bool
-	// silentLinks are the links on which standing questions are not answered, and
-	// standing are these questions, for watchLinks.
-	silentLinks map[string]bool
-	standing    atomic.Pointer[[]standing]
+	segments  segments
 	// claiming says that gratuitous ARP is not switched off.
 	claiming bool
 	// burst is of addresses.
 	burst process.Burst
 	// leaving is why this node is to have no local address any more, or "".
-	leaving  string
-	reporter reporter
-	beside   beside
-	pulse    process.Pulse
-	shown    atomic.Pointer[shown]
+	leaving    string
+	reporter   reporter
+	background background
+	pulse      process.Pulse
+	shown      atomic.Pointer[shown]
 }
 
 // New returns an Agent that does nothing before Run.
 func New(opt Options) *Agent {
 	opt.Handover = cmp.Or(opt.Handover, announce.HandoverLimit)
 	return &Agent{
-		Options:   opt,
-		takeovers: announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
-		handovers: announce.Handovers{Limit: opt.Handover},
-		conflicts: announce.Conflicts{},
-		addresses: addresses{},
-		silent:    map[side]bool{},
-
-		silentLinks: map[string]bool{},
-		reporter:    reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
-		beside:      beside{notes: make(chan note)},
+		Options:    opt,
+		takeovers:  announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
+		handovers:  announce.Handovers{Limit: opt.Handover},
+		conflicts:  announce.Conflicts{},
+		addresses:  addresses{},
+		segments:   segments{silent: map[side]bool{}, silentLinks: map[string]bool{}},
+		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
+		background: background{completions: make(chan completion)},
 	}
 }
 
@@ -165,3 +168,52 @@ const (
 	// retryMin and retryMax are the pauses after passes that failed.
 	retryMin, retryMax = time.Second, 30 * time.Second
 )
+
+// Kernel is what the agent needs of the network stack.
+type Kernel interface {
+	// Observe returns what is on this node: all of it, or an error. The agent
+	// removes what it does not want, and must not take "not seen" for "not
+	// there".
+	Observe(ctx context.Context) (announce.Node, error)
+	// Changes signals that Observe may return something else, until ctx is
+	// done. What this agent itself did to addresses may be left out.
+	Changes(ctx context.Context) (<-chan struct{}, error)
+	// Put makes the addresses be as they say. It does what it can; the error
+	// joins an announce.AddressError for each that failed.
+	Put(ctx context.Context, addresses []announce.Address) error
+	// Remove takes the addresses off, and fails like Put. Removing what is not
+	// there is not an error.
+	Remove(ctx context.Context, addresses []announce.Address) error
+	// EnsureDummy makes sure that the link for remote addresses is there.
+	EnsureDummy(ctx context.Context, name string) (kind string, err error)
+	// ForgetFlows ends the UDP flows to the addresses, and returns how many.
+	ForgetFlows(ctx context.Context, addresses []netip.Addr) (int, error)
+	// Claim tells the segment of a link once that the address is here.
+	Claim(ctx context.Context, link string, address netip.Addr) error
+	// Probe asks the segment of a link who has the addresses, and returns who
+	// answered. Silence is an answer only if everybody could be heard.
+	Probe(ctx context.Context, link string, addresses []netip.Addr, p announce.Probing) (map[netip.Addr][6]byte, error)
+	// Listen tells what others say on the wire about the addresses that mine
+	// returns, with their links, until ctx is done. mine is called from
+	// elsewhere.
+	Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error)
+}
+
+// Peers is what the agent needs to know of the other nodes, and what it tells
+// them. Where the knowledge comes from (Leases, gossip) does not matter to it.
+type Peers interface {
+	// Publish says what the others may know of this node from now on.
+	Publish(r lease.Record)
+	// Peers returns what is known of all nodes.
+	Peers() election.Peers
+	// Changed signals that Peers returns something else.
+	Changed() <-chan struct{}
+	// Send delivers message to the agent of node. Only an answer tells that
+	// it was read.
+	Send(ctx context.Context, node string, message []byte) error
+	// Received delivers what the agents of other nodes Send.
+	Received() <-chan membership.Message
+	// Leave says goodbye for good: the others need not wait until they miss
+	// this node. Nothing that is published afterwards is told.
+	Leave(ctx context.Context) error
+}

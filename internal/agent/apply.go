@@ -113,8 +113,8 @@ func (a *Agent) flapping(wanted []announce.Address) error {
 	return errors.Join(errs...)
 }
 
-// goOnFailing has what failed last time fail still, while the segment is asked
-// once more: it is not better, only not tried yet.
+// goOnFailing notes what failed. An address that failed last time fails still while the
+// segment is asked once more: it was not tried yet.
 func (a *Agent) goOnFailing(missing []announce.Address, waiting map[netip.Addr]announce.Address, failed map[netip.Addr]error) error {
 	var errs []error
 	for _, w := range missing {
@@ -160,10 +160,10 @@ func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address
 	return len(failed) < len(all), gone, err
 }
 
-// forgetFlows is the errand of ending the flows to the addresses: with a million
+// forgetFlows is the task of ending the flows to the addresses: with a million
 // of connections, the kernel takes its time to find them.
-func (a *Agent) forgetFlows(ips []netip.Addr) errand {
-	return func(ctx context.Context) note {
+func (a *Agent) forgetFlows(ips []netip.Addr) task {
+	return func(ctx context.Context) completion {
 		ctx, cancel := context.WithTimeout(ctx, passLimit)
 		defer cancel()
 		if _, err := a.Kernel.ForgetFlows(ctx, ips); err != nil && ctx.Err() == nil {

@@ -46,15 +46,15 @@ func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Pl
 		return next
 	}
 	for link, ips := range a.conflicts.Recheck(now, seen.Services) {
-		next.errands = append(next.errands, a.askAgain(link, ips, seen.asking(link)))
+		next.tasks = append(next.tasks, a.askAgain(link, ips, seen.asking(link)))
 	}
 	return next
 }
 
-// askAgain is the errand of asking whether the machines that had the addresses still
+// askAgain is the task of asking whether the machines that had the addresses still
 // have them.
-func (a *Agent) askAgain(link string, ips []netip.Addr, asking announce.Probing) errand {
-	return func(ctx context.Context) note {
+func (a *Agent) askAgain(link string, ips []netip.Addr, asking announce.Probing) task {
+	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, ips, asking)
 		if err != nil {
 			a.Log.DebugContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)

@@ -65,8 +65,8 @@ func (a *Agent) depart(ctx context.Context) {
 // handOver has others take what they can have and can be asked for, and adds what
 // went to gone. One that fails does not keep the others from being taken.
 func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
-	errands, stop := context.WithCancel(ctx)
-	defer a.beside.wait.Wait()
+	tasks, stop := context.WithCancel(ctx)
+	defer a.background.wait.Wait()
 	defer stop()
 	var err error
 	for ctx.Err() == nil {
@@ -75,7 +75,7 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 		var going departures
 		var went []netip.Addr
 		going, went, err = a.partingPass(ctx, now)
-		a.beside.start(errands, going.todo.errands)
+		a.background.start(tasks, going.todo.tasks)
 		*gone = append(*gone, went...)
 		if len(going.waiting) == 0 {
 			return err

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
@@ -18,9 +19,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.beside.wait.Go(func() { a.watchLinks(ctx) })
+	a.background.wait.Go(func() { a.watchLinks(ctx) })
 	a.keep(ctx, kernel, heard)
-	a.beside.wait.Wait()
+	a.background.wait.Wait()
 	a.depart(context.WithoutCancel(ctx))
 	return nil
 }
@@ -41,7 +42,7 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 			a.Metrics.passErrors.Inc()
 		}
 		failing = a.logFailure(ctx, err, failing)
-		a.beside.start(ctx, left.errands)
+		a.background.start(ctx, left.tasks)
 		pause(ctx, min(time.Since(began), maxPause))
 		a.wait(ctx, kernel, heard, time.Until(left.next))
 	}
@@ -60,8 +61,8 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 			if !open || !a.hear(ctx, time.Now(), h) {
 				continue
 			}
-		case n := <-a.beside.notes:
-			n()
+		case done := <-a.background.completions:
+			done()
 		case m := <-a.Peers.Received():
 			a.readMessage(m)
 		case <-ctx.Done():
@@ -78,8 +79,8 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 func (a *Agent) drain() {
 	for {
 		select {
-		case n := <-a.beside.notes:
-			n()
+		case done := <-a.background.completions:
+			done()
 		case m := <-a.Peers.Received():
 			a.readMessage(m)
 		default:
@@ -117,5 +118,34 @@ func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
+	}
+}
+
+// A task takes long, so it runs in the background. It returns its completion, or nil when
+// the loop has nothing to do for it.
+type task func(ctx context.Context) completion
+
+// A completion is run by the loop, because it changes the state of the loop.
+type completion func()
+
+// background is the tasks that are under way.
+type background struct {
+	wait        sync.WaitGroup
+	completions chan completion
+}
+
+// start begins tasks, which end early when ctx is done.
+func (b *background) start(ctx context.Context, tasks []task) {
+	for _, run := range tasks {
+		b.wait.Go(func() {
+			done := run(ctx)
+			if done == nil {
+				return
+			}
+			select {
+			case b.completions <- done:
+			case <-ctx.Done():
+			}
+		})
 	}
 }

@@ -1,10 +1,16 @@
 package agent
 
 import (
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"purelb.io/purelb/internal/election"
 )
 
 // Metrics are the agent's, under the names that dashboards know.
@@ -128,4 +134,115 @@ func boolean(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// announced is the metric of the addresses that this node announces. It is made
+// when somebody asks for it: ten thousand gauges take more memory than all that is
+// known of ten thousand addresses.
+type announced struct {
+	desc *prometheus.Desc
+	last atomic.Pointer[announcedNow]
+}
+
+// announcedNow is what was told last, and by whom.
+type announcedNow struct {
+	node string
+	told told
+}
+
+func newAnnounced() *announced {
+	return &announced{desc: prometheus.NewDesc("purelb_lbnodeagent_announced",
+		"1 for each address that this node announces.", []string{"service", "node", "ip"}, nil)}
+}
+
+// show has the metric say what node was told of.
+func (a *announced) show(node string, now told) { a.last.Store(&announcedNow{node, now}) }
+
+// Describe is for the registry.
+func (a *announced) Describe(to chan<- *prometheus.Desc) { to <- a.desc }
+
+// Collect is for the registry.
+func (a *announced) Collect(to chan<- prometheus.Metric) {
+	now := a.last.Load()
+	if now == nil {
+		return
+	}
+	for s, f := range now.told {
+		if f.here() {
+			to <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, 1, s.service, now.node, s.ip.String())
+		}
+	}
+}
+
+// What is counted of one Service, address or node ends with it: where they come and
+// go there would be no end of series.
+
+// stealsKept is how long it stays counted what was taken from a node that is gone:
+// most often it is gone when something is taken from it.
+const stealsKept = time.Hour
+
+// forget ends what is counted of the Services and addresses that were told of
+// before and are not there now.
+func (m *Metrics) forget(before, now told, services map[string]*Service) {
+	gone := map[netip.Addr]bool{}
+	for s := range before {
+		if _, still := now[s]; still {
+			continue
+		}
+		gone[s.ip] = true
+		if services[s.service] == nil {
+			m.winnerChanges.DeleteLabelValues(s.service)
+		}
+	}
+	if len(gone) == 0 {
+		return // as nearly always
+	}
+	for s := range now {
+		delete(gone, s.ip)
+	}
+	for ip := range gone {
+		m.affinityFallback.DeleteLabelValues(ip.String())
+	}
+}
+
+// steals are from when it was counted last that something was taken from each node.
+type steals struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// stolen counts that to took an address from a node.
+func (m *Metrics) stolen(now time.Time, from, to string) {
+	m.steals.mu.Lock()
+	defer m.steals.mu.Unlock()
+	if m.steals.last == nil {
+		m.steals.last = map[string]time.Time{}
+	}
+	m.steals.last[from] = now
+	m.slotSteals.WithLabelValues(from, to).Inc()
+}
+
+// forgetNodes ends what is counted of nodes of which peers know nothing any more.
+func (m *Metrics) forgetNodes(now time.Time, self string, peers election.Peers) {
+	m.steals.mu.Lock()
+	defer m.steals.mu.Unlock()
+	for node, at := range m.steals.last {
+		if now.Sub(at) >= stealsKept && !knows(peers, node) {
+			delete(m.steals.last, node)
+			m.slotSteals.DeleteLabelValues(node, self)
+		}
+	}
+}
+
+// knows says whether node is there, or is remembered for its own addresses.
+func knows(p election.Peers, node string) bool {
+	if slices.ContainsFunc(p.Members, func(m election.Member) bool { return m.Node == node }) {
+		return true
+	}
+	for _, other := range p.Own {
+		if other == node {
+			return true
+		}
+	}
+	return false
 }

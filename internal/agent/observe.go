@@ -72,7 +72,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	}
 	o.problem = problem(o)
 	o.record.Problem = joined(o.problem, a.conflicts.Problem(o.Services))
-	o.Contested, o.Answering = a.conflicts.Contested(now), a.unheard.answering
+	o.Contested, o.Answering = a.conflicts.Contested(now), a.segments.unheard.answering
 	if o.Complete {
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"runtime/debug"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
@@ -52,24 +53,24 @@ func (a *Agent) followUp(now time.Time, plan announce.Plan, done outcome) todo {
 		next.next = now.Add(afterwards)
 	}
 	if len(done.gone) > 0 {
-		next.errands = append(next.errands, a.forgetFlows(done.gone))
+		next.tasks = append(next.tasks, a.forgetFlows(done.gone))
 	}
-	return together(next, a.spare(len(plan.Decisions), done))
+	return together(next, a.freeMemory(len(plan.Decisions), done))
 }
 
 // todo is what a step leaves to be done.
 type todo struct {
-	// errands are to be run beside the loop.
-	errands []errand
+	// tasks are to be run in the background.
+	tasks []task
 	// next is when time alone makes another pass necessary. Zero is never.
 	next time.Time
 }
 
-// together returns all errands of several steps, and the earliest of their times.
+// together returns all tasks of several steps, and the earliest of their times.
 func together(steps ...todo) todo {
 	var all todo
 	for _, t := range steps {
-		all.errands = append(all.errands, t.errands...)
+		all.tasks = append(all.tasks, t.tasks...)
 		all.next = sooner(all.next, t.next)
 	}
 	return all
@@ -98,4 +99,16 @@ func nextRefresh(now time.Time, node announce.Node, wanted []announce.Address) t
 		wait = min(wait, remains-w.Valid/2+time.Second)
 	}
 	return now.Add(wait)
+}
+
+// freeMemory gives memory back to the kernel when many addresses have come or gone and
+// nothing more is to be done about it.
+func (a *Agent) freeMemory(addresses int, done outcome) todo {
+	if len(done.added)+len(done.gone)+len(done.waiting)+len(done.parting) > 0 || !a.burst.Over(addresses) {
+		return todo{}
+	}
+	return todo{tasks: []task{func(context.Context) completion {
+		debug.FreeOSMemory()
+		return nil
+	}}}
 }

@@ -1,11 +1,20 @@
 package agent
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -18,4 +27,202 @@ func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 	mux.Handle("GET /healthz", process.Probe(a.Healthy))
 	mux.Handle("GET /readyz", process.Probe(a.Ready))
 	return mux
+}
+
+// stuckAfter is how long a pass may take before the agent counts as stuck.
+const stuckAfter = 2 * passLimit
+
+// Healthy returns an error when the loop is stuck.
+func (a *Agent) Healthy() error {
+	return a.pulse.Stuck(time.Now(), stuckAfter)
+}
+
+// Ready returns an error until the agent has decided on all addresses once.
+func (a *Agent) Ready() error {
+	if a.pulse.Decided() {
+		return nil
+	}
+	return errors.New("not all of the cluster has been seen yet")
+}
+
+// What is shown is for people who look for a mistake. It is bounded: the first of
+// thousands explain as much as all.
+const (
+	maxShown  = 1000
+	maxErrors = 20
+	maxText   = 500
+	// maxBytes is the longest answer.
+	maxBytes = 1 << 20
+)
+
+// shown is a pass as it can be shown. Nothing of it changes any more.
+type shown struct {
+	at        time.Time
+	seen      *observation
+	decisions []announce.Decision
+	done      outcome
+	conflicts []conflictShown
+}
+
+// stateShown is what /state answers.
+type stateShown struct {
+	Node     string    `json:"node"`
+	Version  string    `json:"version"`
+	At       time.Time `json:"at"`
+	Complete bool      `json:"complete"`
+	Config   string    `json:"lbnodeagent"`
+	Problem  string    `json:"problem,omitempty"`
+	Draining string    `json:"draining,omitempty"`
+
+	Subnets []netip.Prefix `json:"subnets"`
+	Peers   peersShown     `json:"peers"`
+
+	Here           []addressShown `json:"here"`
+	HereLeftOut    int            `json:"hereLeftOut,omitempty"`
+	NotHere        []addressShown `json:"notHere"`
+	NotHereLeftOut int            `json:"notHereLeftOut,omitempty"`
+
+	Conflicts []conflictShown `json:"conflicts"`
+	Errors    []string        `json:"errors"`
+	More      map[string]any  `json:"more,omitempty"`
+}
+
+type peersShown struct {
+	Trusted bool              `json:"trusted"`
+	CutOff  bool              `json:"cutOff"`
+	Count   int               `json:"count"`
+	Members []election.Member `json:"members"`
+}
+
+type addressShown struct {
+	IP        netip.Addr `json:"ip"`
+	Service   string     `json:"service"`
+	Interface string     `json:"interface,omitempty"`
+	Reason    string     `json:"reason"`
+	Winner    string     `json:"winner,omitempty"`
+	Why       string     `json:"why"`
+	Failure   string     `json:"failure,omitempty"`
+}
+
+type conflictShown struct {
+	IP   netip.Addr `json:"ip"`
+	Link string     `json:"interface"`
+	MAC  string     `json:"mac"`
+	// Here says that this node has the address too.
+	Here  bool      `json:"here"`
+	Heard time.Time `json:"heard"`
+}
+
+// serveState shows what the last pass saw and decided.
+func (a *Agent) serveState(w http.ResponseWriter, _ *http.Request) {
+	last := a.shown.Load()
+	if last == nil {
+		http.Error(w, "no pass has ended yet", http.StatusServiceUnavailable)
+		return
+	}
+	more := map[string]any{}
+	for name, part := range a.State {
+		more[name] = part()
+	}
+	text, err := last.text(a.Node, more)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text)
+}
+
+// text is the state as JSON, with as many of everything as there is room for.
+func (p *shown) text(node string, more map[string]any) (text []byte, err error) {
+	for limit := maxShown; limit > 0; limit /= 4 {
+		s := p.state(node, limit)
+		s.More = more
+		if text, err = json.Marshal(s); err != nil || len(text) <= maxBytes {
+			return text, err
+		}
+	}
+	return p.text(node, nil)
+}
+
+func (p *shown) state(node string, limit int) stateShown {
+	s := stateShown{
+		Node: node, Version: build(), At: p.at, Complete: p.seen.Complete,
+		Config: p.seen.record.Agent, Problem: short(p.seen.record.Problem), Draining: p.seen.record.Draining,
+		Subnets: first(p.seen.record.Subnets, limit), Conflicts: first(p.conflicts, limit),
+		Peers: peersShown{
+			Trusted: p.seen.Peers.Trusted, CutOff: p.seen.Peers.CutOff, Count: len(p.seen.Peers.Members),
+		},
+	}
+	for _, m := range first(p.seen.Peers.Members, limit) {
+		m.Subnets = first(m.Subnets, limit/10+1)
+		s.Peers.Members = append(s.Peers.Members, m)
+	}
+	for _, d := range p.decisions {
+		s.show(p.address(d), p.isHere(d), limit)
+	}
+	for _, err := range first(p.done.errs, maxErrors) {
+		s.Errors = append(s.Errors, short(err.Error()))
+	}
+	return s
+}
+
+// show adds one address, or counts it when there are too many.
+func (s *stateShown) show(one addressShown, here bool, limit int) {
+	list, left := &s.NotHere, &s.NotHereLeftOut
+	if here {
+		list, left = &s.Here, &s.HereLeftOut
+	}
+	if len(*list) == limit {
+		*left++
+		return
+	}
+	*list = append(*list, one)
+}
+
+// isHere says whether the address of d is on this node after the pass.
+func (p *shown) isHere(d announce.Decision) bool {
+	if _, parting := p.done.parting[d.IP]; parting {
+		return true
+	}
+	_, waiting := p.done.waiting[d.IP]
+	return d.Where != announce.Nowhere && !waiting && p.done.failed[d.IP] == nil
+}
+
+func (p *shown) address(d announce.Decision) addressShown {
+	one := addressShown{IP: d.IP, Service: d.Service, Interface: d.Address.Link, Reason: d.Reason, Winner: d.Winner, Why: d.Why()}
+	if err := p.done.failed[d.IP]; err != nil {
+		one.Failure = short(err.Error())
+	} else if _, waiting := p.done.waiting[d.IP]; waiting {
+		one.Failure = errWaiting.Error()
+		for _, c := range p.done.contests {
+			if c.Address.Prefix.Addr() == d.IP {
+				one.Failure = c.Message()
+			}
+		}
+	}
+	return one
+}
+
+// build is the version that this program was made from, as far as it knows.
+var build = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return info.Main.Version + " " + s.Value
+		}
+	}
+	return info.Main.Version
+})
+
+func first[T any](all []T, limit int) []T { return all[:min(len(all), limit)] }
+
+func short(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }

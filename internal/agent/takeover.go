@@ -53,10 +53,10 @@ func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, m
 		taken: map[netip.Addr]bool{}, todo: todo{next: steps.Next},
 	}
 	for link, ips := range byLink(steps.Probe) {
-		all.todo.errands = append(all.todo.errands, a.probe(link, ips, seen))
+		all.todo.tasks = append(all.todo.tasks, a.probe(link, ips, seen))
 	}
 	for to, ips := range steps.Answer {
-		all.todo.errands = append(all.todo.errands, a.write(to, announce.Taken, ips)...)
+		all.todo.tasks = append(all.todo.tasks, a.write(to, announce.Taken, ips)...)
 		for _, ip := range ips {
 			all.taken[ip] = true
 		}
@@ -131,7 +131,7 @@ func (a *Agent) departures(now time.Time, plan announce.Plan, remove []announce.
 	for to, ips := range parting.Ask {
 		a.Metrics.handovers.Add(float64(len(ips)))
 		a.Log.Info("handingOver", "node", a.Node, "to", to, "addresses", ips)
-		all.todo.errands = append(all.todo.errands, a.write(to, announce.Take, ips)...)
+		all.todo.tasks = append(all.todo.tasks, a.write(to, announce.Take, ips)...)
 	}
 	going, staying := addressesOf(parting.Remove), addressesOf(parting.Stay)
 	for _, w := range remove {
@@ -142,11 +142,11 @@ func (a *Agent) departures(now time.Time, plan announce.Plan, remove []announce.
 	return all
 }
 
-// probe is the errand of asking the segment of link which machines have ips. It asks for
+// probe is the task of asking the segment of link which machines have ips. It asks for
 // the witnesses too: if none of them answers, the silence of the others proves nothing.
-func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) errand {
+func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
-	return func(ctx context.Context) note {
+	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
 		ended := time.Now() // silence is as old as that, whenever this is read
 		return func() {
@@ -189,12 +189,12 @@ func (a *Agent) notProbed(now time.Time, ips []netip.Addr) {
 	a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
 }
 
-// write are the errands of telling another node's agent something about
+// write are the tasks of telling another node's agent something about
 // addresses. Whom the request does not reach cannot take them.
-func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []errand {
-	var all []errand
+func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []task {
+	var all []task
 	for _, message := range announce.Encode(kind, ips) {
-		all = append(all, func(ctx context.Context) note {
+		all = append(all, func(ctx context.Context) completion {
 			ctx, cancel := context.WithTimeout(ctx, sendLimit)
 			defer cancel()
 			err := a.Peers.Send(ctx, to, message)
@@ -225,13 +225,6 @@ func (a *Agent) readMessage(got membership.Message) {
 	case announce.Taken:
 		a.handovers.Taken(got.From, m.Addresses)
 	}
-}
-
-// side is one family on one link: each has its own way to find neighbors, and may fail
-// alone.
-type side struct {
-	link   string
-	family addr.Family
 }
 
 func byLink(addresses []announce.Address) map[string][]netip.Addr {

@@ -23,7 +23,7 @@ func TestMemoryIsGivenBackOnceAfterManyAddressesCameOrWent(t *testing.T) {
 		{"few go", 4500, nil, false},
 		{"many have gone", 4000, nil, true},
 	} {
-		if got := len(a.spare(step.addresses, outcome{added: step.added}).errands) == 1; got != step.want {
+		if got := len(a.freeMemory(step.addresses, outcome{added: step.added}).tasks) == 1; got != step.want {
 			t.Errorf("%s: it is given back: %v", step.name, got)
 		}
 	}
