@@ -18,6 +18,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/lease"
@@ -139,12 +140,12 @@ var exhaustion = map[addr.Family]string{addr.V4: v2.ConditionIPv4Exhausted, addr
 // in their networks. It says nothing when no node has any network: then the LBNodeAgents
 // say so.
 func nowhere(g ipam.Group, subnets []netip.Prefix) string {
-	if g.Announce != ipam.AnnounceLocal || len(subnets) == 0 {
+	if len(subnets) == 0 {
 		return ""
 	}
 	var lost []string
-	for _, p := range g.Pools {
-		if !slices.ContainsFunc(subnets, p.Subnet.Overlaps) && !slices.Contains(lost, p.Subnet.String()) {
+	for _, p := range census.Unreached(g, subnets) {
+		if !slices.Contains(lost, p.Subnet.String()) {
 			lost = append(lost, p.Subnet.String())
 		}
 	}

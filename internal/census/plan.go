@@ -28,21 +28,27 @@ func (s State) Cluster() ipam.Cluster {
 	}
 }
 
+// Holdings returns s as a choice sees it when an allocator starts: Services have what
+// their statuses show, and what is theirs by right. It returns the requests as that
+// allocator sees them, the oldest first.
+func (s State) Holdings(requests []service.Request) (ipam.Cluster, []service.Request) {
+	c := s.Cluster()
+	requests = slices.SortedFunc(slices.Values(requests), ByAge)
+	for i, r := range requests {
+		requests[i] = Unwatched(r)
+		adopt(c, requests[i])
+	}
+	for _, r := range requests {
+		Recall(c, r)
+	}
+	return c, requests
+}
+
 // Plan decides about all requests: Services with addresses keep them, and what is
 // missing is given in the order in which the Services were created.
 func (s State) Plan(requests []service.Request) Plan {
-	p := Plan{
-		Requests: slices.SortedFunc(slices.Values(requests), ByAge),
-		Cluster:  s.Cluster(),
-		Choices:  make(map[ipam.Owner]ipam.Choice, len(requests)),
-	}
-	for i, r := range p.Requests {
-		p.Requests[i] = Unwatched(r)
-		p.adopt(p.Requests[i])
-	}
-	for _, r := range p.Requests {
-		Recall(p.Cluster, r)
-	}
+	p := Plan{Choices: make(map[ipam.Owner]ipam.Choice, len(requests))}
+	p.Cluster, p.Requests = s.Holdings(requests)
 	// The second time only what they are told changes: a younger Service may have
 	// taken what an older one that waits cannot use alone.
 	for range 2 {
@@ -56,13 +62,13 @@ func (s State) Plan(requests []service.Request) Plan {
 }
 
 // adopt notes that the Service of r has what its status shows.
-func (p *Plan) adopt(r service.Request) {
+func adopt(c ipam.Cluster, r service.Request) {
 	who := ipam.Owner(r.Key())
-	p.Cluster.Store.Grant(who, TermsOf(r))
+	c.Store.Grant(who, TermsOf(r))
 	for _, a := range r.Held {
-		p.Cluster.Store.Show(a, who)
+		c.Store.Show(a, who)
 	}
-	AdoptClaims(p.Cluster, r)
+	AdoptClaims(c, r)
 }
 
 // decide chooses for the Service of r, and holds what it chose.

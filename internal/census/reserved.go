@@ -159,3 +159,14 @@ func macsOfNodes(leases []coordinationv1.Lease) (nodes map[lease.MAC]bool, known
 	}
 	return nodes, true
 }
+
+// Unreached returns the pools of g that no node announces, because no node has an
+// interface in their networks. Only local groups have such pools.
+func Unreached(g ipam.Group, subnets []netip.Prefix) []ipam.Pool {
+	if g.Announce != ipam.AnnounceLocal {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(g.Pools), func(p ipam.Pool) bool {
+		return slices.ContainsFunc(subnets, p.Subnet.Overlaps)
+	})
+}
