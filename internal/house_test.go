@@ -68,9 +68,13 @@ var house = []room{
 	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown", "process types apiserver loop http metrics"},
 	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown", "process types apiserver loop http metrics"},
 
+	{decisions, "internal/explain", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
+
 	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process", "process loop"},
+
+	{programs, "cmd/kubectl-purelb", "api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease", "process types apiserver loop http yaml cli"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 
@@ -108,8 +112,10 @@ var doors = []door{
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"grpc", "google.golang.org/grpc google.golang.org/protobuf",
 		"only internal/ipamgrpc talks to IPAM servers, by api/ipam/v1, and internal/ipamserver is one; decisions get what these grant as values"},
-	{"yaml", "sigs.k8s.io/yaml sigs.k8s.io/json",
-		"only internal/ipamserver has a configuration in a file; all others have custom resources and flags"},
+	{"yaml", "sigs.k8s.io/yaml sigs.k8s.io/json go.yaml.in/yaml",
+		"only internal/ipamserver has a configuration in a file, and cmd/kubectl-purelb reads manifests; all others have custom resources and flags"},
+	{"cli", "github.com/spf13 k8s.io/cli-runtime",
+		"only the plugin for kubectl has commands and kubectl's flags; the programs of the cluster have package flag"},
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},
 	{"http", "net/http",

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/apitest"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
+
+// cli runs a command against the API server, as the user of a kubeconfig.
+func cli(t *testing.T, input string, args ...string) (out string, code int) {
+	t.Helper()
+	var text bytes.Buffer
+	code = run(t.Context(), append(args, "--kubeconfig", apitest.Shared(t).Kubeconfig), strings.NewReader(input), &text, &text)
+	return text.String(), code
+}
+
+// applied has the objects of a recorded world in the API server.
+func applied(t *testing.T) {
+	t.Helper()
+	server := apitest.Shared(t)
+	apitest.EnsureNamespace(t, installNamespace)
+	apitest.EnsureNamespace(t, "shop")
+	if out, err := server.Kubectl("", "apply", "--server-side", "--force-conflicts", "-f", apitest.File(t, "cmd/kubectl-purelb/testdata/live.yaml")); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// What is said of a cluster is what is said of the same objects in a file.
+func TestAClusterAndItsFilesAreValidatedAlike(t *testing.T) {
+	applied(t)
+	live, code := cli(t, "", "validate")
+	if code != exitProblems {
+		t.Errorf("exit code %d", code)
+	}
+	for _, line := range []string{
+		"PASS  ServiceGroup purelb-system/default is in order [Accepted]",
+		`FAIL  ServiceGroup purelb-system/twice: spec.remote.v4pools[0].pool: Pool overlaps with already defined pool "default"`,
+		`FAIL  Service default/typo: unknown pool "fra"`,
+		"Result: 2 FAIL, ",
+	} {
+		if !strings.Contains(live, line) {
+			t.Errorf("there is no line %q in\n%s", line, live)
+		}
+	}
+	dump, err := apitest.Shared(t).Kubectl("", "get", "servicegroups.v2.purelb.io,lbnodeagents.v2.purelb.io,services,servicecidrs", "-A", "-o", "yaml")
+	if err != nil {
+		t.Fatal(err, dump)
+	}
+	filed, _ := cli(t, dump, "validate", "-f", "-")
+	if got, want := messages(filed), messages(live); got != want {
+		t.Errorf("of the files:\n%s\nof the cluster:\n%s", got, want)
+	}
+}
+
+// messages are the lines of checks, without the places in files.
+func messages(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		status, message, found := strings.Cut(line, "  ")
+		if _, after, placed := strings.Cut(message, ": "); placed && strings.HasPrefix(message, "stdin:") {
+			message = after
+		}
+		if found {
+			lines = append(lines, status+"  "+message)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// A person who may read nothing but Services is told what is unknown because of that.
+func TestAMissingRightIsNamed(t *testing.T) {
+	applied(t)
+	server := apitest.Shared(t)
+	if out, err := server.Kubectl(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: only-services}
+rules: [{apiGroups: [""], resources: [services], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: only-services}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: only-services}
+subjects: [{kind: User, name: jane, apiGroup: rbac.authorization.k8s.io}]
+`, "apply", "-f", "-"); err != nil {
+		t.Fatal(err, out)
+	}
+	out, _ := cli(t, "", "validate", "--as", "jane")
+	want := "not looked at: ServiceGroups: you have no right to list them (the ClusterRole purelb-viewer has); where addresses come from is unknown"
+	if !strings.Contains(out, want) {
+		t.Errorf("there is no line %q in\n%s", want, out)
+	}
+	out, code := cli(t, "", "validate", "--as", "nobody")
+	if code != exitFailed || !strings.Contains(out, "forbidden") {
+		t.Errorf("without any right the exit code is %d, and it says\n%s", code, out)
+	}
+}
+
+// A chart, a pipe or a wrong path must not look like a configuration without faults.
+func TestWhatCannotBeReadIsAFailure(t *testing.T) {
+	out, code := cli(t, "", "validate", "-f", filepath.Join(t.TempDir(), "nothing.yaml"))
+	if code != exitFailed {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if out, code := cli(t, "", "validate", "-f", "-", "-o", "xml"); code != exitFailed {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// The rights of the ClusterRole in the chart are enough for every answer.
+func TestAViewerSeesAll(t *testing.T) {
+	applied(t)
+	template, err := os.ReadFile(apitest.File(t, "charts/purelb/templates/viewer-rbac.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rules, found := strings.Cut(string(template), "\nrules:\n")
+	if !found {
+		t.Fatal("the template has no rules")
+	}
+	if out, err := apitest.Shared(t).Kubectl(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: viewer}
+subjects: [{kind: User, name: vera, apiGroup: rbac.authorization.k8s.io}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: viewer}
+rules:
+`+rules, "apply", "-f", "-"); err != nil {
+		t.Fatal(err, out)
+	}
+	for _, command := range []string{"validate", "version"} {
+		if out, code := cli(t, "", command, "--as", "vera", "-o", "json"); code == exitFailed || strings.Contains(out, "no right") {
+			t.Errorf("%s, exit code %d:\n%s", command, code, out)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the answers into testdata/golden")
+
+// The answers of every command to recorded worlds. The first line of a golden file is
+// the command line, and the last one the code to exit with.
+func TestGolden(t *testing.T) {
+	for _, tt := range []struct{ name, args string }{
+		{"validate-files", "validate -f testdata/manifests"},
+		{"validate-files-json", "validate -f testdata/manifests/more -o json"},
+		{"validate-broken", "validate -f testdata/broken.yaml"},
+		{"validate-cluster", "validate -f testdata/cluster.yaml"},
+		{"version", "version -f testdata/cluster.yaml"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := run(t.Context(), strings.Fields(tt.args), strings.NewReader(""), &out, &errs)
+			got := fmt.Sprintf("$ kubectl purelb %s\n%s%sexit code %d\n", tt.args, out.String(), errs.String(), code)
+			path := filepath.Join("testdata", "golden", tt.name+".txt")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/explain"
+)
+
+// settle fills in how PureLB is installed: as the container of the allocator says, in a
+// pod of w or in template. Without either it is what the chart does by default.
+func settle(w *explain.World, template *corev1.PodSpec) {
+	w.DefaultAnnouncer = true
+	specs := []*corev1.PodSpec{template}
+	for i := range w.Pods {
+		specs = append(specs, &w.Pods[i].Spec)
+	}
+	for _, spec := range specs {
+		if c := container(spec, "allocator"); c != nil {
+			w.DefaultAnnouncer = setting(c, "DEFAULT_ANNOUNCER", "default-announcer") == "PureLB"
+			w.IgnorePodCIDRs = setting(c, "PURELB_POD_CIDRS", "pod-cidrs") == "false"
+			// What cannot be read as namespaces keeps the allocator from starting.
+			w.ConfigNamespaces, _ = config.Namespaces(setting(c, "PURELB_CONFIG_NAMESPACES", "config-namespaces"))
+		}
+	}
+}
+
+// container returns the container of that name, nil if there is none.
+func container(spec *corev1.PodSpec, name string) *corev1.Container {
+	if spec == nil {
+		return nil
+	}
+	for i := range spec.Containers {
+		if spec.Containers[i].Name == name {
+			return &spec.Containers[i]
+		}
+	}
+	return nil
+}
+
+// setting is what c is told by a flag or by its environment.
+func setting(c *corev1.Container, variable, flag string) string {
+	for i, arg := range c.Args {
+		name, value, here := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if name == flag && strings.HasPrefix(arg, "-") {
+			if !here && i+1 < len(c.Args) {
+				value = c.Args[i+1]
+			}
+			return value
+		}
+	}
+	for _, e := range c.Env {
+		if e.Name == variable {
+			return e.Value
+		}
+	}
+	return ""
+}

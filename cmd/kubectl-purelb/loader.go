@@ -1,0 +1,238 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubejson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/lease"
+)
+
+// loader collects the objects of documents.
+type loader struct {
+	w explain.World
+	// allocator is the pod that a Deployment of the files makes.
+	allocator *corev1.PodSpec
+}
+
+func newLoader(namespace string) *loader {
+	l := &loader{}
+	l.w.Namespace = namespace
+	l.w.Origins = map[explain.Object]explain.Origin{}
+	return l
+}
+
+// world returns what was read.
+func (l *loader) world() explain.World {
+	settle(&l.w, l.allocator)
+	newest(&l.w)
+	missing(&l.w)
+	return l.w
+}
+
+// head is what every object has.
+type head struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        metav1.ObjectMeta `json:"metadata"`
+	Items           []json.RawMessage `json:"items"`
+}
+
+// read reads one document. What cannot be read is noted as a mistake.
+func (l *loader) read(d document) {
+	text, err := yaml.YAMLToJSONStrict(d.text)
+	if err != nil {
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is no YAML: " + oneLine(err)})
+		return
+	}
+	l.object(d, text, "")
+}
+
+// object reads one object. Those of a list are at path in their document.
+func (l *loader) object(d document, text []byte, path string) {
+	var h head
+	if err := json.Unmarshal(text, &h); err != nil {
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is no Kubernetes object: " + oneLine(err)})
+		return
+	}
+	if h.Kind == "List" || h.Items != nil && strings.HasSuffix(h.Kind, "List") {
+		for i, item := range h.Items {
+			l.object(d, item, fmt.Sprintf("items[%d]", i))
+		}
+		return
+	}
+	read, known := kinds[groupOf(h.APIVersion)+h.Kind]
+	if !known {
+		return
+	}
+	o := explain.Object{Kind: h.Kind, Namespace: cmp.Or(h.Metadata.Namespace, l.namespaceOf(h)), Name: h.Metadata.Name}
+	_, twice := l.w.Origins[o]
+	place := d.origin(path)
+	l.w.Origins[o] = place
+	if twice {
+		l.mistake(o, "", "this object is there twice; PureLB sees only the one that is applied last")
+		return
+	}
+	if err := read(l, o, h.APIVersion, text); err != nil {
+		l.mistake(o, "", "it is not as the API server wants it: "+oneLine(err))
+	}
+}
+
+func (l *loader) mistake(o explain.Object, field, message string) {
+	l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Object: o, Field: field, Message: message})
+}
+
+// namespaceOf is where an object goes that names no namespace.
+func (l *loader) namespaceOf(h head) string {
+	switch groupOf(h.APIVersion) + h.Kind {
+	case "Node", "Namespace", "networking.k8s.io/ServiceCIDR", "bgp.purelb.io/BGPNodeStatus":
+		return ""
+	case "Service":
+		return metav1.NamespaceDefault
+	}
+	return l.w.Namespace
+}
+
+// groupOf is the API group with a slash, "" for the core.
+func groupOf(apiVersion string) string {
+	group, _, named := strings.Cut(apiVersion, "/")
+	if !named {
+		return ""
+	}
+	return group + "/"
+}
+
+// kinds say how objects are read, by API group and kind.
+var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text []byte) error{
+	"purelb.io/ServiceGroup": func(l *loader, o explain.Object, apiVersion string, text []byte) error {
+		text, err := withDefaults(apiVersion, text)
+		if err != nil {
+			return err
+		}
+		return add(l, o, text, &l.w.Groups, func(g *v2.ServiceGroup) { g.Namespace = o.Namespace })
+	},
+	"purelb.io/LBNodeAgent": func(l *loader, o explain.Object, _ string, text []byte) error {
+		return add(l, o, text, &l.w.Agents, func(a *v2.LBNodeAgent) { a.Namespace = o.Namespace })
+	},
+	"bgp.purelb.io/BGPConfiguration": func(l *loader, o explain.Object, _ string, text []byte) error {
+		return add(l, o, text, &l.w.Configurations, func(c *bgpv1.BGPConfiguration) { c.Namespace = o.Namespace })
+	},
+	"bgp.purelb.io/BGPNodeStatus": func(l *loader, o explain.Object, _ string, text []byte) error {
+		return add(l, o, text, &l.w.NodeStatuses, func(*bgpv1.BGPNodeStatus) {})
+	},
+	"Service": func(l *loader, o explain.Object, _ string, text []byte) error {
+		var services []corev1.Service
+		err := add(l, o, text, &services, func(svc *corev1.Service) { svc.Namespace = o.Namespace; complete(svc) })
+		for _, svc := range services {
+			if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+				l.w.Services = append(l.w.Services, svc)
+			}
+		}
+		return err
+	},
+	"Node": func(l *loader, o explain.Object, _ string, text []byte) error {
+		return add(l, o, text, &l.w.Nodes, func(*corev1.Node) {})
+	},
+	"Pod": func(l *loader, o explain.Object, _ string, text []byte) error {
+		var pods []corev1.Pod
+		err := add(l, o, text, &pods, func(p *corev1.Pod) { p.Namespace = o.Namespace })
+		for _, p := range pods {
+			if p.Namespace == l.w.Namespace && p.Labels["app"] == "purelb" {
+				l.w.Pods = append(l.w.Pods, p)
+			}
+		}
+		return err
+	},
+	"Namespace": func(l *loader, o explain.Object, _ string, text []byte) error {
+		var ns corev1.Namespace
+		err := json.Unmarshal(text, &ns)
+		l.w.Namespaces = append(l.w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: ns.ObjectMeta})
+		return err
+	},
+	"networking.k8s.io/ServiceCIDR": func(l *loader, o explain.Object, _ string, text []byte) error {
+		return add(l, o, text, &l.w.Networks, func(*networkingv1.ServiceCIDR) {})
+	},
+	"coordination.k8s.io/Lease": func(l *loader, o explain.Object, _ string, text []byte) error {
+		var leases []coordinationv1.Lease
+		err := add(l, o, text, &leases, func(*coordinationv1.Lease) {})
+		for _, one := range leases {
+			if o.Namespace == l.w.Namespace && strings.HasPrefix(one.Name, lease.Prefix) {
+				l.w.Leases = append(l.w.Leases, one)
+			}
+		}
+		return err
+	},
+	"apps/Deployment": func(l *loader, o explain.Object, _ string, text []byte) error {
+		var d appsv1.Deployment
+		if err := json.Unmarshal(text, &d); err != nil {
+			return err
+		}
+		if container(&d.Spec.Template.Spec, "allocator") != nil {
+			l.allocator = &d.Spec.Template.Spec
+		}
+		return nil
+	},
+}
+
+// add decodes text as the API server does, and appends it to all. Fields that there are
+// none of are mistakes: kubectl refuses them too.
+func add[T any](l *loader, o explain.Object, text []byte, all *[]T, change func(*T)) error {
+	var one T
+	unknown, err := kubejson.UnmarshalStrict(text, &one)
+	if err != nil {
+		return err
+	}
+	for _, u := range unknown {
+		field := fieldOf(u.Error())
+		l.mistake(o, field, oneLine(u))
+	}
+	change(&one)
+	*all = append(*all, one)
+	return nil
+}
+
+// fieldOf returns the path in quotes of an error such as `unknown field "spec.x"`.
+func fieldOf(text string) string {
+	_, rest, _ := strings.Cut(text, `"`)
+	field, _, _ := strings.Cut(rest, `"`)
+	return field
+}
+
+// withDefaults fills in what the API server does of a ServiceGroup. The versions differ.
+func withDefaults(apiVersion string, text []byte) ([]byte, error) {
+	var o map[string]any
+	if err := json.Unmarshal(text, &o); err != nil {
+		return nil, err
+	}
+	announce := "local"
+	if strings.HasSuffix(apiVersion, "/v1") {
+		announce = "auto"
+	}
+	set(o, announce, "spec", "local", "announce")
+	set(o, "/var/run/purelb/ipam.sock", "spec", "external", "socket")
+	return json.Marshal(o)
+}
+
+// set sets the field at path if the object around it is there and the field is not.
+func set(o map[string]any, value string, path ...string) {
+	for _, name := range path[:len(path)-1] {
+		o, _ = o[name].(map[string]any)
+	}
+	if _, there := o[path[len(path)-1]]; o != nil && !there {
+		o[path[len(path)-1]] = value
+	}
+}
+
+// oneLine is what err says, on one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

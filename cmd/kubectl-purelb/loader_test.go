@@ -1,0 +1,102 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+// The API server fills in defaults by the definition of the version. Files have not
+// been there, so the loader fills them in: all that there are, and no others.
+func TestDefaultsAreThoseOfTheDefinition(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "charts", "purelb", "crds", "purelb.io_servicegroups.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Name   string         `json:"name"`
+				Schema map[string]any `json:"schema"`
+			} `json:"versions"`
+		} `json:"spec"`
+	}
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range crd.Spec.Versions {
+		want := map[string]any{}
+		defaultsOf(version.Schema["openAPIV3Schema"].(map[string]any), "", want)
+		doc := `{"apiVersion":"purelb.io/` + version.Name + `","kind":"ServiceGroup","spec":{"local":{},"remote":{},"netbox":{},"external":{}}}`
+		filled, err := withDefaults("purelb.io/"+version.Name, []byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o map[string]any
+		if err := yaml.Unmarshal(filled, &o); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]any{}
+		leaves(o["spec"].(map[string]any), ".spec", got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", version.Name, diff)
+		}
+	}
+}
+
+// defaultsOf collects the defaults of a schema, by path.
+func defaultsOf(schema map[string]any, path string, found map[string]any) {
+	if value, ok := schema["default"]; ok {
+		found[path] = value
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for name, one := range properties {
+		defaultsOf(one.(map[string]any), path+"."+name, found)
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		defaultsOf(items, path+"[]", found)
+	}
+}
+
+func leaves(o map[string]any, path string, found map[string]any) {
+	for name, value := range o {
+		if inner, ok := value.(map[string]any); ok {
+			leaves(inner, path+"."+name, found)
+			continue
+		}
+		found[path+"."+name] = value
+	}
+}
+
+func TestEachDocumentKnowsItsLine(t *testing.T) {
+	docs := split("x", []byte("# first\na: 1\n---\n# second\n\na: 1\n---\n\na: 1\n"))
+	var got []string
+	for _, d := range docs {
+		got = append(got, string(d.text)+" at "+string(rune('0'+d.line)))
+	}
+	want := []string{"# first\na: 1 at 1", "# second\n\na: 1 at 4", "a: 1 at 9"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A v1 group is announced by rule of the subnets where it says nothing, a v2 group only
+// where a node has the subnet.
+func TestVersionsDifferInTheirDefault(t *testing.T) {
+	l := newLoader(installNamespace)
+	for _, version := range []string{"v1", "v2"} {
+		l.read(document{"x", 1, []byte("{apiVersion: purelb.io/" + version + ", kind: ServiceGroup, metadata: {name: " + version + "}, spec: {local: {}}}")})
+	}
+	w := l.world()
+	if got := w.Groups[0].Spec.Local.Announce; got != v2.AnnounceAuto {
+		t.Errorf("v1 is %s", got)
+	}
+	if got := w.Groups[1].Spec.Local.Announce; got != v2.AnnounceLocal {
+		t.Errorf("v2 is %s", got)
+	}
+}

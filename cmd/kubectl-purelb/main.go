@@ -1,0 +1,55 @@
+// Command kubectl-purelb is a plugin for kubectl. It says which addresses Services
+// have and why, what is wrong with the configuration, and whether PureLB works. It
+// reads a cluster, or files, and changes nothing.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	klog.SetLogger(logr.Discard()) // What matters is in the answers.
+	ctrllog.SetLogger(logr.Discard())
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// The codes to exit with.
+const (
+	exitFine     = 0
+	exitProblems = 1 // The command has an answer, and that tells of problems.
+	exitFailed   = 2 // The command has no answer.
+)
+
+// errProblems says that an answer tells of problems. It has been printed.
+var errProblems = errors.New("there are problems")
+
+// run runs one command, and returns the code to exit with.
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	o := &options{in: in, out: out}
+	root := newRoot(o)
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	switch err := root.ExecuteContext(ctx); {
+	case err == nil:
+		return exitFine
+	case errors.Is(err, errProblems):
+		return exitProblems
+	default:
+		fmt.Fprintln(errs, "error:", err)
+		return exitFailed
+	}
+}

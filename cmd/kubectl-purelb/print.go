@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+
+	"purelb.io/purelb/internal/explain"
+)
+
+// print writes a in the form that is asked for.
+func (o *options) print(a answer) error {
+	switch o.output {
+	case "json":
+		e := json.NewEncoder(o.out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(a)
+	case "yaml":
+		text, err := yaml.Marshal(a)
+		if err != nil {
+			return err
+		}
+		_, err = o.out.Write(text)
+		return err
+	case "table", "":
+		return printTables(o.out, a.Tables())
+	}
+	return fmt.Errorf("--output %q is not a form of answers; say table, json or yaml", o.output)
+}
+
+// printTables writes tables with a blank line between them.
+func printTables(to io.Writer, tables []explain.Table) error {
+	var text strings.Builder
+	for i, t := range tables {
+		if i > 0 {
+			text.WriteByte('\n')
+		}
+		if err := printTable(&text, t); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(to, text.String())
+	return err
+}
+
+func printTable(to io.Writer, t explain.Table) error {
+	if t.Title != "" {
+		fmt.Fprintln(to, t.Title)
+	}
+	if len(t.Head) > 0 {
+		columns := &strings.Builder{}
+		w := printers.GetNewTabWriter(columns)
+		for _, row := range append([][]string{t.Head}, t.Rows...) {
+			fmt.Fprintln(w, strings.Join(row, "\t"))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		for line := range strings.Lines(columns.String()) {
+			fmt.Fprintln(to, strings.TrimRight(line, " \n"))
+		}
+	}
+	for _, line := range t.Lines {
+		fmt.Fprintln(to, line)
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package explain
+
+// Table is a part of an answer as people see it: a title, rows under a head, and
+// lines of text. Each may be missing.
+type Table struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+	Lines []string
+}
+
+// orDash is text, or a dash for none.
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// unreadTable tells what is not known.
+func unreadTable(unread []Unread) []Table {
+	if len(unread) == 0 {
+		return nil
+	}
+	t := Table{Title: "Unknown"}
+	for _, u := range unread {
+		t.Lines = append(t.Lines, u.String())
+	}
+	return []Table{t}
+}

@@ -1,0 +1,321 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/census"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/service"
+)
+
+// The outcomes of a Check.
+const (
+	Pass = "PASS"
+	Warn = "WARN"
+	Fail = "FAIL"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Status  string `json:"status"`
+	Message string `json:"message"`
+	// Code is the reason that the allocator gives for the same, and Object what it is
+	// about.
+	Code   string `json:"code,omitempty"`
+	Object string `json:"object,omitempty"`
+	// At is file:line of what comes from a file.
+	At string `json:"at,omitempty"`
+}
+
+// Validation is what is right and wrong with a configuration.
+type Validation struct {
+	Checks []Check  `json:"checks"`
+	Pass   int      `json:"pass"`
+	Warn   int      `json:"warn"`
+	Fail   int      `json:"fail"`
+	Unread []Unread `json:"unknown,omitempty"`
+}
+
+// Validate looks at all that w has.
+func Validate(w World) Validation {
+	v := newView(w)
+	r := Validation{Checks: slices.Concat(v.checkMistakes(), v.checkObjects(), v.checkDefault(), v.checkNamespaces(), v.checkReach(),
+		v.checkAgents(), v.checkPeering(), v.checkServices())}
+	for _, c := range r.Checks {
+		switch c.Status {
+		case Pass:
+			r.Pass++
+		case Warn:
+			r.Warn++
+		default:
+			r.Fail++
+		}
+	}
+	for _, u := range w.Unread {
+		if u.Kind != KindPods && u.Kind != KindNodeStatuses {
+			r.Unread = append(r.Unread, u)
+		}
+	}
+	return r
+}
+
+// Tables shows r. The last line is for scripts that know it.
+func (r Validation) Tables() []Table {
+	var t Table
+	for _, c := range r.Checks {
+		line := c.Status + "  "
+		if c.At != "" {
+			line += c.At + ": "
+		}
+		line += c.Message
+		if c.Code != "" {
+			line += " [" + c.Code + "]"
+		}
+		t.Lines = append(t.Lines, line)
+	}
+	for _, u := range r.Unread {
+		t.Lines = append(t.Lines, "not looked at: "+u.String())
+	}
+	t.Lines = append(t.Lines, fmt.Sprintf("Result: %d FAIL, %d WARN, %d PASS", r.Fail, r.Warn, r.Pass))
+	return []Table{t}
+}
+
+// at says where the field of an object is in a file, or "".
+func (v *view) at(o Object, field string) string { return v.Origins[o].At(field) }
+
+func (v *view) checkMistakes() []Check {
+	var checks []Check
+	for _, m := range v.Mistakes {
+		c := Check{Status: Fail, Message: m.Message, At: m.Place}
+		if m.Object != (Object{}) {
+			c.Object, c.At = m.Object.String(), cmp.Or(v.at(m.Object, m.Field), m.Place)
+			c.Message = c.Object + ": " + m.Message
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// checkObjects says of each ServiceGroup and LBNodeAgent what package config says.
+func (v *view) checkObjects() []Check {
+	var all []Object
+	for _, g := range v.Groups {
+		all = append(all, Object{config.KindServiceGroup, g.Namespace, g.Name})
+	}
+	for _, a := range v.Agents {
+		all = append(all, Object{config.KindLBNodeAgent, a.Namespace, a.Name})
+	}
+	var checks []Check
+	for _, o := range all {
+		found := 0
+		for _, p := range v.state.Config.Problems {
+			if (Object{p.Kind, p.Namespace, p.Name}) != o {
+				continue
+			}
+			found++
+			status := Warn
+			if p.Severity == config.Refused {
+				status = Fail
+			}
+			checks = append(checks, Check{Status: status, Code: p.Reason, Object: o.String(), Message: o.String() + ": " + p.String(), At: v.at(o, p.Field)})
+		}
+		if found == 0 {
+			checks = append(checks, Check{Status: Pass, Code: config.ReasonAccepted, Object: o.String(), Message: o.String() + " is in order", At: v.at(o, "")})
+		}
+	}
+	return checks
+}
+
+// checkDefault says what becomes of Services that no group is for.
+func (v *view) checkDefault() []Check {
+	if len(v.Groups) == 0 {
+		return nil
+	}
+	if _, ok := v.state.Config.Groups.Group(ipam.DefaultGroup); ok {
+		return nil
+	}
+	open := slices.ContainsFunc(v.state.Config.Groups.Usable, func(g ipam.Group) bool { return g.Priority != nil && !g.ByName && len(g.Namespaces) == 0 })
+	if open {
+		return nil
+	}
+	return []Check{{Status: Warn, Code: ipam.ReasonNoPool, Message: "no usable ServiceGroup is called " + ipam.DefaultGroup +
+		", and none is open to all by a priority: Services that name no group, and that no group is for, get no address"}}
+}
+
+// checkNamespaces has a Service of each namespace that groups are for ask for an
+// address: what is ambiguous is found by the rule itself.
+func (v *view) checkNamespaces() []Check {
+	spaces := map[string]bool{}
+	for _, g := range v.state.Config.Groups.Usable {
+		for _, ns := range g.Namespaces {
+			spaces[ns] = true
+		}
+	}
+	for ns := range v.state.Namespaces {
+		spaces[ns] = true
+	}
+	var checks []Check
+	for _, ns := range slices.Sorted(maps.Keys(spaces)) {
+		r := service.Request{Namespace: ns, Name: "any", Families: []addr.Family{addr.V4, addr.V6}, Policy: service.One}
+		choice := v.state.Cluster().Choose(r)
+		for _, n := range choice.Notes {
+			if n.Warning {
+				checks = append(checks, Check{Status: Warn, Code: ipam.ReasonAmbiguous, Message: "namespace " + ns + ": " + n.Message})
+			}
+		}
+		if choice.Refusal != nil && choice.Refusal.Reason == ipam.ReasonAmbiguous {
+			checks = append(checks, Check{Status: Fail, Code: ipam.ReasonAmbiguous, Message: "namespace " + ns + ": " + choice.Refusal.Message})
+		}
+	}
+	return checks
+}
+
+// checkReach finds ranges of local groups that no node announces.
+func (v *view) checkReach() []Check {
+	if len(v.state.Subnets) == 0 {
+		return nil // Nothing is known of the nodes, or they have no networks: see checkAgents.
+	}
+	var checks []Check
+	for _, g := range v.state.Config.Groups.Usable {
+		for _, p := range census.Unreached(g, v.state.Subnets) {
+			o := Object{config.KindServiceGroup, g.Namespace, g.Name}
+			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "spec"), Message: fmt.Sprintf(
+				"%s: no node announces addresses of %s, because none has an interface in %s; correct the subnet, have an LBNodeAgent use the interfaces that are there, or make the group a remote one",
+				o, p.Text, p.Subnet)})
+		}
+	}
+	return checks
+}
+
+// checkAgents finds LBNodeAgents without nodes, and nodes that cannot announce.
+func (v *view) checkAgents() []Check {
+	if !v.knows(KindNodes) || !v.knows(KindAgents) {
+		return nil
+	}
+	var checks []Check
+	for _, a := range v.state.Config.Agents {
+		if len(v.Nodes) == 0 || a.Selector.Empty() {
+			continue
+		}
+		o := Object{config.KindLBNodeAgent, a.Namespace, a.Name}
+		matches := 0
+		for _, n := range v.Nodes {
+			if a.Selector.Matches(labels.Set(n.Labels)) {
+				matches++
+			}
+		}
+		if matches == 0 {
+			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "spec.nodeSelector"),
+				Message: fmt.Sprintf("%s: its nodeSelector (%s) matches none of the %d nodes", o, a.Selector, len(v.Nodes))})
+		}
+	}
+	for _, n := range v.Nodes {
+		if _, ok := v.state.Config.AgentFor(n.Labels); !ok {
+			checks = append(checks, Check{Status: Warn, Object: "Node " + n.Name, Message: "Node " + n.Name + ": no usable LBNodeAgent is for it, so it announces nothing"})
+		}
+	}
+	for _, n := range v.nodes {
+		if n.problem != "" {
+			checks = append(checks, Check{Status: Warn, Object: "Node " + n.Node, Message: "Node " + n.Node + ": its agent says: " + n.problem})
+		}
+	}
+	return checks
+}
+
+// checkPeering says of each BGPConfiguration what is true of it on every node.
+func (v *view) checkPeering() []Check {
+	chosen := peering.InEffect(v.Configurations)
+	var checks []Check
+	for i := range v.Configurations {
+		c := &v.Configurations[i]
+		o := Object{"BGPConfiguration", c.Namespace, c.Name}
+		add := func(status, code, field, message string) {
+			checks = append(checks, Check{Status: status, Code: code, Object: o.String(), At: v.at(o, field), Message: o.String() + message})
+		}
+		switch {
+		case c.Namespace != v.Namespace:
+			add(Warn, "", "metadata.namespace", ": nodes go by BGPConfigurations of "+v.Namespace+" only; move it there")
+			continue
+		case chosen == nil || chosen.Name != c.Name || chosen.Namespace != c.Namespace:
+			add(Warn, peering.ReasonNotInEffect, "", ": it is not in effect, because there are several and another comes first")
+			continue
+		}
+		found := 0
+		for _, p := range v.problemsOf(c.Spec) {
+			if p.Here {
+				continue
+			}
+			found++
+			add(Fail, p.Reason, p.Field, ": "+p.String())
+		}
+		if found == 0 {
+			add(Pass, "", "", " is in order (passwords in Secrets are not looked at)")
+		}
+	}
+	return checks
+}
+
+// checkServices says of each Service of PureLB whether it gets what it wants.
+func (v *view) checkServices() []Check {
+	var checks []Check
+	served := 0
+	for _, r := range v.plan.Requests {
+		choice, ours := v.plan.Choices[ipam.Owner(r.Key())]
+		o := Object{"Service", r.Namespace, r.Name}
+		switch {
+		case !ours || r.Leaving:
+		case choice.Refusal != nil && choice.Refusal.Claiming:
+			served++ // Whether its backend has an address is not known here.
+		case choice.Result.Reason != ipam.ReasonAllocated:
+			status := Fail
+			if choice.Result.Allocated || len(choice.Result.Addresses) > 0 {
+				status = Warn
+			}
+			checks = append(checks, Check{Status: status, Code: choice.Result.Reason, Object: o.String(), At: v.at(o, ""),
+				Message: o.String() + ": " + choice.Result.Message})
+		default:
+			served++
+		}
+	}
+	if served > 0 {
+		checks = append(checks, Check{Status: Pass, Message: fmt.Sprintf("%s all addresses that they want", counted(served, "Service gets", "Services get"))})
+	}
+	return checks
+}
+
+// counted writes a number with its noun.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// list writes names, at most five of them.
+func list(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// problemsOf returns what package peering finds wrong with spec. Secrets count as there.
+func (v *view) problemsOf(spec bgpv1.BGPConfigurationSpec) []peering.Problem {
+	there := func(string, string) (string, error) { return "unread", nil }
+	return peering.Decide(spec, peering.Node{}, there, nowhere).Problems
+}
+
+// nowhere tells package peering that no route is known.
+func nowhere(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }

@@ -1,0 +1,106 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Component is one program of PureLB.
+type Component struct {
+	// Image is that of its containers. Where they differ, it is all of them.
+	Image string `json:"image"`
+	// Pods is how many pods have it, and Running in how many it is ready.
+	Pods    int `json:"pods"`
+	Running int `json:"running"`
+}
+
+func (c Component) String() string {
+	if c.Pods == 0 {
+		return "not found"
+	}
+	return fmt.Sprintf("%d of %d ready", c.Running, c.Pods)
+}
+
+// Components are the programs of PureLB that run in a cluster.
+type Components struct {
+	Allocator   Component `json:"allocator"`
+	LBNodeAgent Component `json:"lbnodeagent"`
+	K8gobgp     Component `json:"k8gobgp"`
+}
+
+func components(pods []corev1.Pod) Components {
+	return Components{Allocator: component(pods, "allocator"), LBNodeAgent: component(pods, "lbnodeagent"), K8gobgp: component(pods, "k8gobgp")}
+}
+
+// component finds the containers of that name.
+func component(pods []corev1.Pod, name string) Component {
+	var c Component
+	var images []string
+	for _, p := range pods {
+		for _, one := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+			if one.Name != name {
+				continue
+			}
+			c.Pods++
+			if !slices.Contains(images, one.Image) {
+				images = append(images, one.Image)
+			}
+		}
+		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			if s.Name == name && s.Ready {
+				c.Running++
+			}
+		}
+	}
+	slices.Sort(images)
+	c.Image = strings.Join(images, ", ")
+	return c
+}
+
+// Version is what runs.
+type Version struct {
+	Plugin string `json:"plugin"`
+	*Components
+	// Consistent says that all programs are of one version.
+	Consistent *bool    `json:"consistent,omitempty"`
+	Unread     []Unread `json:"unknown,omitempty"`
+}
+
+// Versions says what runs in w, beside the plugin.
+func Versions(w World, plugin string) Version {
+	v := Version{Plugin: plugin}
+	if !w.knows(KindPods) {
+		v.Unread = slices.DeleteFunc(slices.Clone(w.Unread), func(u Unread) bool { return u.Kind != KindPods })
+		return v
+	}
+	all := components(w.Pods)
+	var tags []string
+	for _, c := range []Component{all.Allocator, all.LBNodeAgent, all.K8gobgp} {
+		if tag := c.Image[strings.LastIndexByte(c.Image, ':')+1:]; c.Pods > 0 && !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	consistent := len(tags) <= 1
+	v.Components, v.Consistent = &all, &consistent
+	return v
+}
+
+// Tables shows v.
+func (v Version) Tables() []Table {
+	t := Table{Head: []string{"COMPONENT", "IMAGE", "READY"}, Rows: [][]string{{"kubectl-purelb", v.Plugin, "-"}}}
+	if v.Components != nil {
+		for _, one := range []struct {
+			name string
+			Component
+		}{{"allocator", v.Allocator}, {"lbnodeagent", v.LBNodeAgent}, {"k8gobgp", v.K8gobgp}} {
+			t.Rows = append(t.Rows, []string{one.name, orDash(one.Image), one.String()})
+		}
+		if !*v.Consistent {
+			t.Lines = []string{"The components are of different versions."}
+		}
+	}
+	return append([]Table{t}, unreadTable(v.Unread)...)
+}

@@ -1,0 +1,145 @@
+package explain
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/census"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/service"
+)
+
+// view is a World with what the decision packages make of it.
+type view struct {
+	World
+	state census.State
+	// held is the cluster with what Services have, and plan with what they get too.
+	held  ipam.Cluster
+	plan  census.Plan
+	nodes []node
+	peers election.Peers
+	// outlooks are what nodes do with the addresses of each Service, in its order.
+	outlooks map[string][]announce.Outlook
+	// objects are the Services, by key.
+	objects map[string]*corev1.Service
+}
+
+// node is what a Lease says of its node.
+type node struct {
+	election.Leased
+	agent, problem, draining string
+	// renewed and expires are times of the node's clock, zero if the Lease does not say.
+	renewed, expires time.Time
+}
+
+func newView(w World) *view {
+	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}}
+	var requests []service.Request
+	for i := range v.Services {
+		svc := &v.Services[i]
+		v.objects[svc.Namespace+"/"+svc.Name] = svc
+		requests = append(requests, service.Read(svc, w.DefaultAnnouncer))
+	}
+	v.held, _ = v.state.Holdings(requests)
+	v.plan = v.state.Plan(requests)
+	v.readNodes()
+	v.outlooks = v.foresee(v.peers.Members)
+	return v
+}
+
+// readNodes reads the Leases. The election takes them as an agent takes them that has
+// watched for a while.
+func (v *view) readNodes() {
+	e := election.Evidence{LeasesTrusted: true, Settled: true, Contact: v.Now}
+	for i := range v.Leases {
+		n := readLease(&v.Leases[i], v.Now)
+		v.nodes = append(v.nodes, n)
+	}
+	slices.SortFunc(v.nodes, func(a, b node) int { return cmp.Compare(a.Node, b.Node) })
+	for _, n := range v.nodes {
+		e.Leases = append(e.Leases, n.Leased)
+	}
+	v.peers = election.Merge(e, v.Now)
+}
+
+// readLease reads o as it is at now. Without a now every Lease counts.
+func readLease(o *coordinationv1.Lease, now time.Time) node {
+	n := node{agent: o.Annotations[lease.AnnotationAgent], problem: o.Annotations[lease.AnnotationProblem], draining: o.Annotations[lease.AnnotationDraining]}
+	n.Record = election.Record{Node: lease.Node(o), Subnets: lease.Subnets(o), Own: lease.Addresses(o), Draining: lease.Draining(o)}
+	if o.Spec.RenewTime != nil {
+		n.renewed = o.Spec.RenewTime.Time
+		n.expires = n.renewed
+		if s := o.Spec.LeaseDurationSeconds; s != nil {
+			n.expires = n.renewed.Add(time.Duration(*s) * time.Second)
+		}
+	}
+	n.Alive = now.IsZero() || now.Before(n.expires)
+	if n.Alive {
+		n.Renewed = cmp.Or(n.renewed, now)
+	}
+	return n
+}
+
+// foresee returns what these members do with the addresses that Services show.
+func (v *view) foresee(members []election.Member) map[string][]announce.Outlook {
+	s := announce.Situation{Complete: true, Config: v.state.Config, Peers: v.peers, Endpoints: map[string][]string{}}
+	s.Peers.Members = members
+	for i := range v.Services {
+		if svc, ours := announce.Read(&v.Services[i]); ours {
+			s.Services = append(s.Services, svc)
+		}
+	}
+	of := map[string][]announce.Outlook{}
+	for _, o := range announce.Foresee(s) {
+		of[o.Service] = append(of[o.Service], o)
+	}
+	return of
+}
+
+// node returns what the Lease of that node says.
+func (v *view) node(name string) (node, bool) {
+	i := slices.IndexFunc(v.nodes, func(n node) bool { return n.Node == name })
+	if i < 0 {
+		return node{}, false
+	}
+	return v.nodes[i], true
+}
+
+// lives reports whether a node has a Lease that counts.
+func (v *view) lives(name string) bool {
+	n, ok := v.node(name)
+	return ok && n.Alive
+}
+
+// slots are who announces the local addresses of svc, as its annotations say.
+func slots(svc *corev1.Service) []service.Slot {
+	return append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
+		service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...)
+}
+
+// group returns the group of a, "" for none. An address of a backend is in the group
+// that the Service names.
+func (v *view) group(a netip.Addr, from string) string {
+	if g, _, ok := v.state.Config.Groups.GroupOf(a); ok {
+		return g.DisplayName()
+	}
+	return from
+}
+
+// texts writes values, separated by commas.
+func texts[T interface{ String() string }](values []T) string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = v.String()
+	}
+	return strings.Join(all, ", ")
+}

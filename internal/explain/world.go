@@ -1,0 +1,131 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/census"
+)
+
+// World is what is known of a cluster.
+type World struct {
+	census.Objects
+	// DefaultAnnouncer says that Services without a class are PureLB's.
+	DefaultAnnouncer bool
+	Services         []corev1.Service
+	Configurations   []bgpv1.BGPConfiguration
+	NodeStatuses     []bgpv1.BGPNodeStatus
+	// Pods are those of PureLB.
+	Pods []corev1.Pod
+	// Now is the time by the clock of the API server. It is zero where nothing can be
+	// judged by time, as of files.
+	Now time.Time
+	// Origins say which objects are from files.
+	Origins map[Object]Origin
+	// Mistakes are what could not be read of objects in files.
+	Mistakes []Mistake
+	// Unread are the kinds that could not be read, or that files have none of.
+	Unread []Unread
+}
+
+// Object names an object.
+type Object struct{ Kind, Namespace, Name string }
+
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// Origin is the place of an object in a file.
+type Origin struct {
+	File string
+	Line int
+	// Lines are those of fields, by their path such as spec.local.v4pools[0].pool.
+	Lines map[string]int
+}
+
+// At returns the place of a field, or of the nearest field around it.
+func (o Origin) At(field string) string {
+	if o.File == "" {
+		return ""
+	}
+	for field != "" {
+		if line, ok := o.Lines[field]; ok {
+			return fmt.Sprintf("%s:%d", o.File, line)
+		}
+		field = parent(field)
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
+}
+
+// parent is the path of the field around that of path, or "".
+func parent(path string) string {
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == '.' || path[i] == '[' {
+			return path[:i]
+		}
+	}
+	return ""
+}
+
+// Mistake is something in a file that cannot be read, or that the API server would
+// refuse.
+type Mistake struct {
+	Object Object
+	Field  string
+	// Place is file:line where there is no Object.
+	Place   string
+	Message string
+}
+
+// Unread is a kind of objects that is not known.
+type Unread struct {
+	Kind string `json:"kind"`
+	// Why says what kept them from being read, and Therefore what is unknown
+	// because of it.
+	Why       string `json:"why"`
+	Therefore string `json:"therefore"`
+}
+
+func (u Unread) String() string { return u.Kind + ": " + u.Why + "; " + u.Therefore }
+
+// The kinds that a World has, and that may be unread.
+const (
+	KindServices       = "Services"
+	KindGroups         = "ServiceGroups"
+	KindAgents         = "LBNodeAgents"
+	KindLeases         = "Leases"
+	KindNodes          = "Nodes"
+	KindNamespaces     = "Namespaces"
+	KindNetworks       = "ServiceCIDRs"
+	KindPods           = "Pods"
+	KindConfigurations = "BGPConfigurations"
+	KindNodeStatuses   = "BGPNodeStatuses"
+)
+
+// Therefore says what is unknown when objects of a kind are.
+func Therefore(kind string) string {
+	return map[string]string{
+		KindServices:       "which addresses are in use is unknown",
+		KindGroups:         "where addresses come from is unknown",
+		KindAgents:         "which interfaces nodes use is unknown",
+		KindLeases:         "which nodes can announce what, and which live, is unknown",
+		KindNodes:          "which nodes there are, and their own addresses, is unknown",
+		KindNamespaces:     "which namespaces the selectors of ServiceGroups match is unknown",
+		KindNetworks:       "whether ranges overlap the Service network is unknown",
+		KindPods:           "how PureLB is installed, and whether it runs, is unknown",
+		KindConfigurations: "how nodes speak BGP is unknown",
+		KindNodeStatuses:   "which BGP sessions there are is unknown",
+	}[kind]
+}
+
+// knows reports whether objects of this kind were read.
+func (w World) knows(kind string) bool {
+	return !slices.ContainsFunc(w.Unread, func(u Unread) bool { return u.Kind == kind })
+}
