@@ -230,14 +230,7 @@ func TestWithoutTheAPIServerSpeakersComeBackAndDeadNodesAreForgotten(t *testing.
 	w.detects()
 	addresses := w.remote()
 	f, had := w.followRoutes(), w.told()["node-2"]
-	hang := func(sig syscall.Signal) {
-		t.Helper()
-		if err := lab.Signal(cluster.ControlPlane, "kube-apiserver", sig); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hang(syscall.SIGSTOP)
-	t.Cleanup(func() { hang(syscall.SIGCONT) })
+	resume := w.hang()
 	time.Sleep(10 * time.Second) // so that all have noticed
 	w.killSpeaker("node-2")
 	w.again("node-2", had)
@@ -249,7 +242,7 @@ func TestWithoutTheAPIServerSpeakersComeBackAndDeadNodesAreForgotten(t *testing.
 		}
 	}
 	t.Logf("gone after %v", w.dies("node-3", addresses, byBFD))
-	hang(syscall.SIGCONT)
+	resume()
 	lab.boot(t, "node-3")
 	w.freshAllocator() // the other ended when it could not renew its lead
 	w.agentReady("node-3")
