@@ -66,7 +66,7 @@ func control(mgr manager.Manager, opt Options, s *services, o *bootstrap, l *con
 func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int, sources ...source.Source) error {
 	ours, recoverPanic := true, false
 	c, err := controller.New(name, mgr, controller.Options{
-		Reconciler:              r,
+		Reconciler:              untilEnd(r),
 		MaxConcurrentReconciles: workers,
 		SkipNameValidation:      &ours,
 		RecoverPanic:            &recoverPanic,
@@ -82,6 +82,18 @@ func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int,
 		}
 	}
 	return nil
+}
+
+// untilEnd returns r without the errors that come when the process ends: requests that
+// are under way fail then, and an operator can do nothing about that.
+func untilEnd(r reconcile.Reconciler) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		result, err := r.Reconcile(ctx, request)
+		if ctx.Err() != nil {
+			return reconcile.Result{}, nil
+		}
+		return result, err
+	})
 }
 
 // once has all objects looked at together, whichever of them has changed.
