@@ -71,8 +71,8 @@ var house = []room{
 	{decisions, "internal/explain", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
 
 	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process loop"},
-	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process", "process loop"},
-	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process", "process loop"},
+	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
+	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 
 	{programs, "cmd/kubectl-purelb", "api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease", "process types apiserver loop http yaml cli"},
 

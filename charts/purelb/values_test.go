@@ -70,6 +70,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			object: "DaemonSet lbnodeagent",
 			want:   []string{"- --port=17472", "containerPort: 17472", `prometheus.io/port: "17472"`},
 		}, {
+			name:   "the kubelet can be elsewhere, for agent and speaker",
+			values: "lbnodeagent: {kubeletHealth: none}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: PURELB_GOSSIP", "name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: K8GOBGP"},
+		}, {
 			name:   "lease times",
 			values: "leaseConfig: {leaseDuration: 4s}",
 			object: "DaemonSet lbnodeagent",

@@ -13,6 +13,7 @@ import (
 
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/process"
+	"purelb.io/purelb/internal/shutdown"
 )
 
 // flags are what the command line and the environment say.
@@ -25,7 +26,9 @@ type flags struct {
 	mostNeighbors    int
 	stateDir         string
 	kubeconfig       string
-	level            slog.Level
+	// kubelet is where the kubelet says that it is healthy, or "".
+	kubelet string
+	level   slog.Level
 	// ignored are those that were given and have no meaning here.
 	ignored []string
 }
@@ -54,6 +57,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.IntVar(&f.mostNeighbors, "max-neighbors-metrics", 200, "the `number` of neighbors that have metrics of their own at most")
 	set.StringVar(&f.stateDir, "state-dir", cmp.Or(env("K8GOBGP_STATE_DIR"), "/var/run/gobgp"), "the `folder` that the last configuration is kept in, for when the API server is away at a start (K8GOBGP_STATE_DIR); \"none\": it is not kept")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
+	set.StringVar(&f.kubelet, "kubelet-health", cmp.Or(env("PURELB_KUBELET_HEALTH"), shutdown.DefaultKubelet), "the `address` on this node where the kubelet says that it is healthy, by which the speaker finds out whether the machine goes down (PURELB_KUBELET_HEALTH); \"none\": it is not asked")
 	level := cmp.Or(env("K8GOBGP_LOG_LEVEL"), "info")
 	set.StringVar(&level, "log-level", level, "info or debug (K8GOBGP_LOG_LEVEL)")
 	for name, boolean := range meaningless {
@@ -96,6 +100,9 @@ func (f *flags) complete(level, others string) error {
 		return fmt.Errorf("--max-neighbors-metrics %d is negative", f.mostNeighbors)
 	}
 	var err error
+	if f.kubelet, err = shutdown.Kubelet(f.kubelet); err != nil {
+		return fmt.Errorf("--kubelet-health: %w", err)
+	}
 	if f.configNamespaces, err = config.Namespaces(others); err != nil {
 		return fmt.Errorf("--config-namespaces: %w", err)
 	}

@@ -30,7 +30,7 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 	}
 	want := flags{
 		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", podUID: "uid-1", configNamespaces: []string{"team-a", "team-b"}, metrics: ":7473", health: ":7474",
-		mostNeighbors: 200, stateDir: "/var/run/gobgp", level: slog.LevelInfo,
+		mostNeighbors: 200, stateDir: "/var/run/gobgp", kubelet: "127.0.0.1:10248", level: slog.LevelInfo,
 	}
 	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
 		t.Error(diff)
@@ -39,7 +39,7 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 
 func TestFlagsOfTheOldProgramAreAcceptedAndNamed(t *testing.T) {
 	f, err := parse([]string{"--gobgp-endpoint=localhost:50051", "--zap-devel", "--pod-name=lbnodeagent-x", "--metrics-poll-interval", "15s", "--metrics-bind-address=0",
-		"--enable-per-neighbor-metrics", "--max-neighbors-metrics=3", "--state-dir=none", "--log-level=debug"}, environment(pod...), io.Discard)
+		"--enable-per-neighbor-metrics", "--max-neighbors-metrics=3", "--state-dir=none", "--log-level=debug"}, environment(append(pod, "PURELB_KUBELET_HEALTH=none")...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +63,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"--metrics-bind-address=7473"}, pod, `--metrics-bind-address "7473" is not an address`},
 		{[]string{"--health-probe-bind-address=:99999"}, pod, `--health-probe-bind-address ":99999" is not an address`},
 		{[]string{"--config-namespaces=Team"}, pod, `--config-namespaces: "Team" is not a namespace`},
+		{[]string{"--kubelet-health=:10248"}, pod, `--kubelet-health: ":10248" is not an address such as 127.0.0.1:10248, and not none`},
 		{[]string{"--max-neighbors-metrics=-1"}, pod, "--max-neighbors-metrics -1 is negative"},
 		{[]string{"--log-level=loud"}, pod, `--log-level "loud" is not known`},
 		{[]string{"run"}, pod, `"run" is not a flag`},

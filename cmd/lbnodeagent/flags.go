@@ -15,16 +15,19 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/process"
+	"purelb.io/purelb/internal/shutdown"
 )
 
 // flags are what the command line and the environment say.
 type flags struct {
 	namespace, node, pod, podName string
 	// configNamespaces are further namespaces whose objects count.
-	configNamespaces                        []string
-	host                                    string
-	port                                    int
-	kubeconfig                              string
+	configNamespaces []string
+	host             string
+	port             int
+	kubeconfig       string
+	// kubelet is where the kubelet says that it is healthy, or "".
+	kubelet                                 string
 	gossip                                  netip.AddrPort
 	gossipSecret                            string
 	leaseDuration, renewDeadline, retryEach time.Duration
@@ -46,6 +49,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics and probes on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics and probes on")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
+	set.StringVar(&f.kubelet, "kubelet-health", cmp.Or(env("PURELB_KUBELET_HEALTH"), shutdown.DefaultKubelet), "the `address` on this node where the kubelet says that it is healthy, by which the agent finds out whether the machine goes down (PURELB_KUBELET_HEALTH); \"none\": it is not asked")
 	address, port := env("PURELB_GOSSIP_ADDRESS"), cmp.Or(env("PURELB_GOSSIP_PORT"), "7934")
 	set.StringVar(&address, "gossip-address", address, "the `address` of this node that the other agents reach (PURELB_GOSSIP_ADDRESS); default: no gossip")
 	set.StringVar(&port, "gossip-port", port, "the `port` to gossip on, the same on all nodes, 0 for no gossip (PURELB_GOSSIP_PORT)")
@@ -115,6 +119,9 @@ func (f *flags) complete(level, others string) error {
 		return fmt.Errorf("--port %d is not a port; say 0 to 65535", f.port)
 	}
 	var err error
+	if f.kubelet, err = shutdown.Kubelet(f.kubelet); err != nil {
+		return fmt.Errorf("--kubelet-health: %w", err)
+	}
 	if f.configNamespaces, err = config.Namespaces(others); err != nil {
 		return fmt.Errorf("--config-namespaces: %w", err)
 	}

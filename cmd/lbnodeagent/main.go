@@ -22,6 +22,7 @@ import (
 	"purelb.io/purelb/internal/linux"
 	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/process"
+	"purelb.io/purelb/internal/shutdown"
 )
 
 func main() {
@@ -60,6 +61,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		Namespace:        f.namespace,
 		ConfigNamespaces: f.configNamespaces,
 		Pod:              f.podName,
+		Machine:          shutdown.WatchMachine(ctx, f.kubelet),
 		Address:          f.address(),
 		Lease: lease.Options{
 			Node: f.node, Instance: f.pod,

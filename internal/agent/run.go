@@ -32,6 +32,8 @@ type Setup struct {
 	// Pod is the name of this agent's pod, by which it finds out what its end
 	// means; without it, addresses stay. Its UID is the Instance of Lease.
 	Pod string
+	// Machine notices whether the machine goes down; nil: that is not noticed.
+	Machine *shutdown.Machine
 	// Address is where metrics and probes are served, "host:port".
 	Address string
 	// Lease says how this node's Lease is kept. Its Client, Log, Renewed and
@@ -72,7 +74,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 
 	end := &shutdown.Reader{
 		Core: clients.CoreV1().RESTClient(), Apps: clients.AppsV1().RESTClient(),
-		Namespace: s.Namespace, Pod: s.Pod, UID: s.Lease.Instance, Node: s.Node, Log: s.Log,
+		Namespace: s.Namespace, Pod: s.Pod, UID: s.Lease.Instance, Node: s.Node, Machine: s.Machine, Log: s.Log,
 	}
 	agent := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,

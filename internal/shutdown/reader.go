@@ -1,5 +1,6 @@
 // Package shutdown gathers the evidence of why the process ends that it is part of:
-// its pod, its DaemonSet and its Node from the API server. Package ending judges it.
+// its pod, its DaemonSet and its Node from the API server, and signs of the machine.
+// Package ending judges it.
 package shutdown
 
 import (
@@ -38,7 +39,9 @@ type Reader struct {
 	Namespace, Pod, UID string
 	// Node is the name of its node.
 	Node string
-	Log  *slog.Logger
+	// Machine notices whether the machine goes down; nil: that is not noticed.
+	Machine *Machine
+	Log     *slog.Logger
 
 	// set is the DaemonSet of the pod, nil until it was read. Deleted says that
 	// its deletion was seen.
@@ -91,12 +94,15 @@ func (r *Reader) Ending(ctx context.Context) ending.Ending {
 
 // ending is Ending without a time limit of its own.
 func (r *Reader) ending(ctx context.Context) ending.Ending {
+	sign := make(chan string, 1)
+	go func() { sign <- r.Machine.sign(ctx) }()
 	objects, err := r.read(ctx)
 	if err != nil {
-		r.Log.WarnContext(ctx, "endingNotRead", "node", r.Node, "error", err)
+		r.Log.WarnContext(ctx, "departureNotKnown", "node", r.Node, "error", err)
 	}
 	return ending.Decide(ending.Evidence{
 		Objects: objects, SetDeleted: r.deleted.Load(),
+		Machine: <-sign,
 		Refused: apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err),
 	})
 }

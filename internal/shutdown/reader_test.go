@@ -146,6 +146,14 @@ func TestTheEndIsReadFromTheAPIServer(t *testing.T) {
 	c.expect("there is no right any more, but a DaemonSet", after(powerless), ending.Unknown)
 	c.expect("the API server is away", after(away), ending.Unknown)
 
+	stopping := &Machine{both: make(chan struct{})}
+	close(stopping.both)
+	onMachine := func(client kubernetes.Interface) *Reader {
+		return c.reader(client, func(r *Reader) { r.Machine = stopping })
+	}
+	c.expect("the machine goes down", onMachine(c.core), ending.NodeDown)
+	c.expect("the machine goes down, and the API server is away", onMachine(away), ending.NodeDown)
+
 	if _, err := c.core.CoreV1().Nodes().Patch(t.Context(), c.node, "application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,8 @@ type Setup struct {
 	// Pod and PodUID are those of this speaker's pod, by which it finds out why it
 	// ends. Without them routers keep its routes.
 	Pod, PodUID string
+	// Machine notices whether the machine goes down; nil: that is not noticed.
+	Machine *shutdown.Machine
 	// ConfigNamespaces are further namespaces of which ServiceGroups and
 	// LBNodeAgents count; config.Everywhere stands for all.
 	ConfigNamespaces []string
@@ -85,7 +87,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		// takes the addresses away.
 		Endings: &shutdown.Reader{
 			Core: clients.core, Apps: clients.apps,
-			Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, Log: s.Log,
+			Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, Machine: s.Machine, Log: s.Log,
 		},
 	})
 	watches := func(ctx context.Context) error {

@@ -14,6 +14,8 @@ env:
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 - name: POD_UID
   valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+- name: PURELB_KUBELET_HEALTH
+  value: {{ .Values.lbnodeagent.kubeletHealth | quote }}
 {{- with include "purelb.configNamespaces" . }}
 {{ . }}
 {{- end }}

@@ -1,0 +1,91 @@
+package shutdown
+
+import (
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSIGTERMAloneIsNoSignOfTheMachine(t *testing.T) {
+	const term, cont = syscall.SIGTERM, syscall.SIGCONT
+	type event struct {
+		after  time.Duration
+		signal os.Signal
+	}
+	for _, tt := range []struct {
+		name   string
+		events []event
+		want   string
+	}{
+		{"the kubelet ends the container", []event{{0, term}}, ""},
+		{"systemd stops the unit", []event{{0, term}, {time.Millisecond, cont}}, "systemd"},
+		{"a busy machine delivers them in another order", []event{{0, cont}, {time.Millisecond, term}}, "systemd"},
+		{"a process that was stopped by hand a minute ago", []event{{0, cont}, {time.Minute, term}}, ""},
+		{"stopped by hand twice, and then stopped by systemd", []event{{0, cont}, {time.Minute, cont}, {time.Minute, term}, {0, cont}}, "systemd"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, signals := &Machine{both: make(chan struct{})}, make(chan os.Signal)
+				go m.follow(signals)
+				for _, e := range tt.events {
+					time.Sleep(e.after)
+					select {
+					case signals <- e.signal:
+					case <-m.both:
+					}
+				}
+				synctest.Wait()
+				began := time.Now()
+				got := m.sign(t.Context())
+				if !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+				if took := time.Since(began); took > signLimit {
+					t.Errorf("it took %s", took)
+				}
+				close(signals)
+			})
+		})
+	}
+}
+
+func TestSignalsOfSystemdAreNoticed(t *testing.T) {
+	t.Cleanup(func() { signal.Reset(syscall.SIGTERM, syscall.SIGCONT) })
+	m := WatchMachine(t.Context(), "")
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "both signals have been noticed", func() bool { return m.sign(t.Context()) != "" })
+}
+
+func TestAKubeletThatHasStoppedIsASignOfTheMachine(t *testing.T) {
+	kubelet, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Machine{kubelet: kubelet.Addr().String(), both: make(chan struct{})}
+	m.meet(t.Context())
+	if got := m.sign(t.Context()); got != "" {
+		t.Errorf("while the kubelet runs: %q", got)
+	}
+	if err := kubelet.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.sign(t.Context()); got != "the kubelet has stopped" {
+		t.Errorf("when the kubelet has stopped: %q", got)
+	}
+	silent := &Machine{kubelet: m.kubelet, both: make(chan struct{})}
+	if got := silent.sign(t.Context()); got != "" {
+		t.Errorf("of a kubelet that never answered: %q", got)
+	}
+	if got := (*Machine)(nil).sign(t.Context()); got != "" {
+		t.Errorf("where no signs are noticed: %q", got)
+	}
+}
