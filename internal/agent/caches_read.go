@@ -34,6 +34,12 @@ func (c *Caches) Read(ctx context.Context) (s Snapshot, complete bool, err error
 	return s, true, c.endpoints(ctx, &s)
 }
 
+// nodeDeleted says that there was no Node of this name when the API server told last.
+func (c *Caches) nodeDeleted() bool {
+	var nodes corev1.NodeList
+	return c.complete() && c.cache.List(context.Background(), &nodes) == nil && len(nodes.Items) == 0
+}
+
 // ours are the Services that are ours to announce, in the order in which they are
 // decided on.
 func (c *Caches) ours() []*Service {

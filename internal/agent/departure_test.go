@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/ending"
@@ -75,4 +76,24 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestADeletedNodeIsSeen(t *testing.T) {
+	c := newCluster(t)
+	caches, err := NewCaches(c.config, c.node, c.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if caches.nodeDeleted() {
+		t.Error("it says so before it knows anything")
+	}
+	run(t, caches.Run)
+	eventually(t, "all has been read", caches.complete)
+	if caches.nodeDeleted() {
+		t.Error("it says so of a node that is there")
+	}
+	if err := c.core.CoreV1().Nodes().Delete(t.Context(), c.node, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the deletion has been seen", caches.nodeDeleted)
 }

@@ -74,7 +74,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 
 	end := &shutdown.Reader{
 		Core: clients.CoreV1().RESTClient(), Apps: clients.AppsV1().RESTClient(),
-		Namespace: s.Namespace, Pod: s.Pod, UID: s.Lease.Instance, Node: s.Node, Machine: s.Machine, Log: s.Log,
+		Namespace: s.Namespace, Pod: s.Pod, UID: s.Lease.Instance, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
 	}
 	agent := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,

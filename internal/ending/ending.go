@@ -100,9 +100,10 @@ type Ending struct {
 type Evidence struct {
 	// Objects are those of the API server, nil if it did not show them.
 	Objects *Objects
-	// Refused says that it refused to show them, and SetDeleted that the DaemonSet
-	// was seen being deleted before.
-	Refused, SetDeleted bool
+	// Refused says that it refused to show them. SetDeleted and NodeDeleted say that
+	// the deletion of the DaemonSet or the Node was seen before: when a Node goes, so
+	// does its pod, and the token of the pod with it.
+	Refused, SetDeleted, NodeDeleted bool
 	// Machine is a sign that the machine goes down, or "".
 	Machine string
 }
@@ -138,6 +139,8 @@ func uninstalled(e Evidence) string {
 	switch {
 	case o == nil && e.Refused && e.SetDeleted:
 		return "the DaemonSet and the rights of its pods are gone"
+	case o == nil && e.Refused && e.NodeDeleted:
+		return "the node and the rights of its pods are gone"
 	case o == nil:
 		return ""
 	case o.Node == nil || !o.Node.DeletionTimestamp.IsZero():

@@ -50,6 +50,8 @@ func refused(e *Evidence) { e.Objects, e.Refused = nil, true }
 
 func setSeenDeleted(e *Evidence) { e.SetDeleted = true }
 
+func nodeSeenDeleted(e *Evidence) { e.NodeDeleted = true }
+
 func machineStops(e *Evidence) { e.Machine = "the machine stops" }
 
 func counted(updated int32) func(*Evidence) {
@@ -81,6 +83,10 @@ func TestWhyAProcessEnds(t *testing.T) {
 		{"the API server is away, and the DaemonSet was deleted before", evidence(notRead, setSeenDeleted), Unknown},
 		{"refused", evidence(refused), Unknown},
 		{"refused after the DaemonSet was deleted", evidence(refused, setSeenDeleted), Uninstalled},
+
+		{"refused after the node was deleted", evidence(refused, nodeSeenDeleted), Uninstalled},
+		{"the API server is away, and the node was deleted before", evidence(notRead, nodeSeenDeleted), Unknown},
+		{"the node was deleted, and is there again", evidence(restarted, nodeSeenDeleted), Restart},
 
 		{"the machine stops", evidence(restarted, machineStops), NodeDown},
 		{"the machine stops, and the API server is away", evidence(notRead, machineStops), NodeDown},

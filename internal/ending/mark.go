@@ -20,7 +20,7 @@ const (
 // condition Ready.
 const shuttingDown = "node is shutting down"
 
-// DrainMark is how somebody else says that a node should be avoided.
+// DrainMark is how a person or another program says that a node should be avoided.
 type DrainMark struct {
 	// Reason says which mark it is; "": the node has none.
 	Reason string
@@ -82,8 +82,7 @@ func cordoned(node *corev1.Node) bool {
 	})
 }
 
-// Ready says whether node is ready. One of which nobody says so is not known to
-// be anything else.
+// Ready says whether node is ready. A node without that condition counts as ready.
 func Ready(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -39,6 +39,8 @@ type Reader struct {
 	Namespace, Pod, UID string
 	// Node is the name of its node.
 	Node string
+	// NodeDeleted says that the node was seen to be gone; nil: that is not known.
+	NodeDeleted func() bool
 	// Machine notices whether the machine goes down; nil: that is not noticed.
 	Machine *Machine
 	Log     *slog.Logger
@@ -101,7 +103,7 @@ func (r *Reader) ending(ctx context.Context) ending.Ending {
 		r.Log.WarnContext(ctx, "departureNotKnown", "node", r.Node, "error", err)
 	}
 	return ending.Decide(ending.Evidence{
-		Objects: objects, SetDeleted: r.deleted.Load(),
+		Objects: objects, SetDeleted: r.deleted.Load(), NodeDeleted: r.NodeDeleted != nil && r.NodeDeleted(),
 		Machine: <-sign,
 		Refused: apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err),
 	})

@@ -144,6 +144,8 @@ func TestTheEndIsReadFromTheAPIServer(t *testing.T) {
 		return c.reader(client, func(o *Reader) { o.set.Store(r.set.Load()); o.deleted.Store(r.deleted.Load()) })
 	}
 	c.expect("there is no right any more, but a DaemonSet", after(powerless), ending.Unknown)
+	seen := c.reader(powerless, func(r *Reader) { r.NodeDeleted = func() bool { return true } })
+	c.expect("there is no right any more, and no node", seen, ending.Uninstalled)
 	c.expect("the API server is away", after(away), ending.Unknown)
 
 	stopping := &Machine{both: make(chan struct{})}

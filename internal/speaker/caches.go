@@ -123,6 +123,12 @@ func (c *Caches) Read() (Snapshot, bool) {
 	return s, all
 }
 
+// nodeDeleted says that there was no Node of this name when the API server told last.
+func (c *Caches) nodeDeleted() bool {
+	nodes, synced := c.nodes.all()
+	return synced && len(nodes) == 0
+}
+
 // readSecrets has the Secrets of config watched and no others, and returns them.
 func (c *Caches) readSecrets(config *bgpv1.BGPConfiguration) (secrets map[string]peering.Secret, complete bool) {
 	var names []string

@@ -365,3 +365,25 @@ func TestLabelsMarksAndAnnotationsAreFollowed(t *testing.T) {
 	}
 	eventuallyIs(t, "the routes without the annotation", "203.0.113.7/32", m.server.announces)
 }
+
+func TestADeletedNodeIsSeen(t *testing.T) {
+	c := newCluster(t)
+	node := c.node("a")
+	caches := NewCaches(c.clients, node, c.namespace)
+	if caches.nodeDeleted() {
+		t.Error("it says so before it knows anything")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ends sync.WaitGroup
+	t.Cleanup(func() { cancel(); ends.Wait() })
+	ends.Go(func() { _ = caches.Run(ctx) })
+	seen := func() string {
+		_, synced := caches.nodes.all()
+		return fmt.Sprint(synced, caches.nodeDeleted())
+	}
+	eventuallyIs(t, "a node that is there", "true false", seen)
+	if err := c.core.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "a deleted node", "true true", seen)
+}

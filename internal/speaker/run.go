@@ -87,7 +87,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		// takes the addresses away.
 		Endings: &shutdown.Reader{
 			Core: clients.core, Apps: clients.apps,
-			Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, Machine: s.Machine, Log: s.Log,
+			Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
 		},
 	})
 	watches := func(ctx context.Context) error {
