@@ -119,6 +119,8 @@ func (m *Metrics) observe(seen *observation) {
 
 func selectorState(seen *observation) string {
 	switch {
+	case seen.Agent != nil && seen.Agent.Implied:
+		return "default"
 	case seen.Agent != nil:
 		return "configured"
 	case seen.Broken:

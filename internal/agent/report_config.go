@@ -82,9 +82,9 @@ func agentRef(a config.Agent) corev1.ObjectReference {
 }
 
 // overruled are the LBNodeAgents that select a node with these labels, but for
-// the one that comes first.
+// the one that comes first and those that ask for nothing.
 func overruled(c config.Config, node labels.Set, first *config.Agent) []config.Agent {
 	return slices.DeleteFunc(slices.Concat(c.Agents, c.Broken), func(a config.Agent) bool {
-		return !a.Selector.Matches(node) || first != nil && a.UID == first.UID
+		return a.Implied || !a.Selector.Matches(node) || first != nil && a.UID == first.UID
 	})
 }

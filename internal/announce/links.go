@@ -18,8 +18,8 @@ func onDummy(a Address, agent *config.Agent) bool {
 
 // carriers returns the links that carry local addresses of family f, in order
 // of preference: those that the agent's expression matches by name, or that of
-// the default route (of f rather than of the other family), then those that it
-// names.
+// the default route (of f rather than of the other family), and all others where it
+// asks for all; then those that it names.
 func carriers(agent config.Agent, links []Link, f addr.Family) []Link {
 	var carry []Link
 	add := func(l Link) {
@@ -52,8 +52,21 @@ func preferred(agent config.Agent, links []Link, f addr.Family) []Link {
 		if agent.Local != nil {
 			return !agent.Local.MatchString(l.Name)
 		}
-		return !l.Default4 && !l.Default6
+		return !l.Default4 && !l.Default6 && !(agent.All && leadsOut(l))
 	})
+}
+
+// leadsOut says whether other machines than the pods of this node are likely to be on l:
+// it is a network card, or an interface on top of one. A veth is the network card of a
+// node that is a container itself; the veths of pods have no address with a network. A
+// bridge, a tunnel and the like may be the network of pods or virtual machines, so they
+// must have the default route or be named.
+func leadsOut(l Link) bool {
+	switch l.Kind {
+	case "", "bond", "team", "vlan", "macvlan", "ipvlan", "veth":
+		return l.Neighbors
+	}
+	return false
 }
 
 // rank is 0 for a link with the default route of f, and 1 for another.
@@ -139,6 +152,8 @@ func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
 		return fmt.Sprintf("interface %s has no address with a network", names(links))
 	case slices.ContainsFunc(node.Links, func(l Link) bool { return l.Silent }):
 		return fmt.Sprintf("no machine answers on %s, though other nodes should", silent(node.Links))
+	case agent.All:
+		return fmt.Sprintf("no interface%s leads to a network; the node has %s", listed(agent), existing(agent, node.Links))
 	case agent.Local == nil:
 		return fmt.Sprintf("no interface%s has a default route; the node has %s", listed(agent), existing(agent, node.Links))
 	default:

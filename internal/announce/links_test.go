@@ -32,6 +32,23 @@ func TestLocalAddressesGoToTheInterfacesThatAreMeant(t *testing.T) {
 			"10.9.0.0/16 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
 		{"the whole name must match", []twist{matching("eth")},
 			"", "- -"},
+		{"all that lead to a network", []twist{all, neighbors("eth1")},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"of all, that of the default route first", []twist{all, neighbors("eth1"), has(hasNode("eth0", "10.9.0.2/16"), hasNode("eth0", "fd09::2/64"))},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth0, fd09::5/64 dev eth0"},
+		{"of all, not one without carrier", []twist{all, neighbors("eth1"), down("eth1")},
+			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64", "- -"},
+		{"of all, not a tunnel without neighbors", []twist{all},
+			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64", "- -"},
+		{"of all, not the networks of pods", []twist{all, links("bridge cni0", "bridge docker0", "openvswitch antrea-gw0", "vxlan flannel.1", "dummy nodelocal", "veth veth1"),
+			has(hasNode("cni0", "10.244.1.1/24"), hasNode("docker0", "172.17.0.1/16"), hasNode("antrea-gw0", "10.245.1.1/24"), hasNode("flannel.1", "10.244.1.0/32"),
+				hasNode("nodelocal", "10.9.0.9/16"), hasNode("cni0", "fd09::1/64"), hasNode("veth1", "10.9.0.1/32"), hasNode("veth1", "fd09::1/128"))},
+			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64", "- -"},
+		{"of all, a bridge that has the default route", []twist{all, links("bridge br0"), has(hasNode("br0", "10.9.0.1/16"), hasNode("br0", "fd09::1/64")),
+			func(s *Situation) { s.Node.Links[4].Default4 = true }},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev br0, fd09::5/64 dev br0"},
+		{"of all, one on top of a network card", []twist{all, links("vlan eth2.5"), has(hasNode("eth2.5", "10.9.0.1/16"), hasNode("eth2.5", "fd09::1/64"))},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth2.5, fd09::5/64 dev eth2.5"},
 		{"and further ones by name", []twist{further("eth7", "eth1")},
 			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
 		{"never the dummy, loopback or kube-proxy's", []twist{matching(".*"), has(hasNode("kube-lb0", "10.7.0.1/24"), hasNode("kube-ipvs0", "10.6.0.1/24")),
@@ -82,6 +99,32 @@ func TestLocalAddressesGoToTheInterfacesThatAreMeant(t *testing.T) {
 	}
 }
 
+// all has the agent use every interface that leads to a network.
+func all(s *Situation) {
+	agent := *s.Agent
+	agent.All = true
+	s.Agent = &agent
+}
+
+// neighbors has hosts be found by ARP and Neighbor Discovery on a link.
+func neighbors(link string) twist {
+	return func(s *Situation) {
+		for i := range s.Node.Links {
+			s.Node.Links[i].Neighbors = s.Node.Links[i].Neighbors || s.Node.Links[i].Name == link
+		}
+	}
+}
+
+// links adds working links, each written as its kind and its name.
+func links(texts ...string) twist {
+	return func(s *Situation) {
+		for i, text := range texts {
+			kind, name, _ := strings.Cut(text, " ")
+			s.Node.Links = append(s.Node.Links, Link{Name: name, Kind: kind, Index: 10 + i, Neighbors: true, Up: true, Carrier: true})
+		}
+	}
+}
+
 func TestAnExpressionThatMatchesNothingSaysWhatThereIs(t *testing.T) {
 	s := theSituation()
 	for _, tt := range []struct {
@@ -102,6 +145,9 @@ func TestAnExpressionThatMatchesNothingSaysWhatThereIs(t *testing.T) {
 		})
 	}
 	s.Node.Links[1].Default4, s.Node.Links[1].Default6 = false, false
+	if got, want := Problem(config.Agent{Dummy: "kube-lb0", All: true}, s.Node, nil), "no interface leads to a network; the node has eth0, eth1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	if got, want := Problem(*s.Agent, s.Node, nil), "no interface has a default route; the node has eth0, eth1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

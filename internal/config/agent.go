@@ -18,8 +18,10 @@ import (
 // defaultDummy is the name of the dummy interface when none is written.
 const defaultDummy = "kube-lb0"
 
-// defaultInterface is the word for the interface of the default route.
-const defaultInterface = "default"
+// defaultInterface is the word for the interface of the default route, and
+// allInterfaces that for every interface that leads to a network. The kernel gives
+// neither name to an interface.
+const defaultInterface, allInterfaces = "default", "all"
 
 // readAgents sorts agents into those that can be used and those that cannot.
 func (c *Config) readAgents(agents []v2.LBNodeAgent, s scope) {
@@ -34,9 +36,16 @@ func (c *Config) readAgents(agents []v2.LBNodeAgent, s scope) {
 	slices.SortFunc(c.Broken, precedence)
 }
 
-// precedence orders the agents of a node: an agent for some nodes before one for
-// all, then those of the install namespace, then by name.
+// precedence orders the agents of a node: one that asks for something before one that
+// does not, an agent for some nodes before one for all, then those of the install
+// namespace, then by name.
 func precedence(a, b Agent) int {
+	if a.Implied != b.Implied {
+		if a.Implied {
+			return 1
+		}
+		return -1
+	}
 	if catchAll := a.Selector.Empty(); catchAll != b.Selector.Empty() {
 		if catchAll {
 			return 1
@@ -54,20 +63,23 @@ func precedence(a, b Agent) int {
 
 func (c *Config) readAgent(f *findings, a v2.LBNodeAgent, outside bool) {
 	selector, ok := f.selector(a.Spec.NodeSelector)
-	switch {
-	case !ok: // It is not known which nodes it is for.
-	case a.Spec.Local == nil:
-		f.refuse(ReasonParseError, "spec.local", "is missing, so this LBNodeAgent configures nothing: "+
-			"add it (local: {} means all of the defaults) or delete the object")
-	default:
-		agent := Agent{Namespace: a.Namespace, Name: a.Name, Outside: outside, UID: a.UID, Generation: a.Generation, Selector: selector}
-		f.interfaces(&agent, a.Spec.Local)
-		if f.refused() {
-			c.Broken = append(c.Broken, agent)
-			return
-		}
-		c.Agents = append(c.Agents, agent)
+	if !ok {
+		return // It is not known which nodes it is for.
 	}
+	agent := Agent{
+		Namespace: a.Namespace, Name: a.Name, Outside: outside, UID: a.UID, Generation: a.Generation, Selector: selector,
+		Implied: a.Spec.Local == nil,
+	}
+	if agent.Implied {
+		f.warn(ReasonAdjusted, "spec.local", "is missing, so this LBNodeAgent asks for nothing: "+
+			"nodes for which there is no other use the defaults, as with local: {}")
+	}
+	f.interfaces(&agent, cmp.Or(a.Spec.Local, &v2.InterfaceSpec{}))
+	if f.refused() {
+		c.Broken = append(c.Broken, agent)
+		return
+	}
+	c.Agents = append(c.Agents, agent)
 }
 
 // selector returns what selects the nodes; none written selects all.
@@ -86,6 +98,7 @@ func (f *findings) selector(s *metav1.LabelSelector) (labels.Selector, bool) {
 // interfaces reads everything below spec.local.
 func (f *findings) interfaces(a *Agent, s *v2.InterfaceSpec) {
 	a.LocalText, a.Local = f.local(s)
+	a.All = a.LocalText == allInterfaces
 	a.Dummy = f.dummy(s)
 	a.Interfaces = f.further(s.Interfaces, a.Dummy)
 	a.GARP = f.garp(s)
@@ -97,13 +110,16 @@ func (f *findings) interfaces(a *Agent, s *v2.InterfaceSpec) {
 // local reads which interfaces carry local addresses.
 func (f *findings) local(s *v2.InterfaceSpec) (string, *regexp.Regexp) {
 	field, text := f.renamed("localInterface", s.LocalInterface, "localint", s.LocalInt)
-	if text == "" || text == defaultInterface {
+	switch text {
+	case "", defaultInterface:
 		return defaultInterface, nil
+	case allInterfaces:
+		return allInterfaces, nil
 	}
 	re, err := wholeName(text)
 	if err != nil {
 		f.refuse(ReasonParseError, field, "%s is not a regular expression: %s; write the name of an interface, "+
-			`an expression in the syntax of Go such as eth[0-9]+, or "default"`, addr.Quote(text), fault(err))
+			`an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`, addr.Quote(text), fault(err))
 	}
 	return text, re
 }

@@ -23,6 +23,8 @@ func TestAgentsOfEveryGeneration(t *testing.T) {
 		{"v2 as installed", `a: {local: {localInterface: default, dummyInterface: kube-lb0}}`, `agent a "" local default [] dummy kube-lb0 ` + defaults},
 		{"names of v1", `a: {local: {localint: eth1, extlbint: lb1, sendgarp: true}}`, `agent a "" local ^(?:eth1)$ [] dummy lb1 ` + defaults},
 		{"names of v2", `a: {local: {localInterface: "en(p3|p4)s0", dummyInterface: lb2, interfaces: [eth0.100, br0, eth0.100]}}`, `agent a "" local ^(?:en(p[34])s0)$ [eth0.100 br0] dummy lb2 ` + defaults},
+		{"all", `a: {local: {localInterface: all}}`, `agent a "" local all [] dummy kube-lb0 ` + defaults},
+		{"all, by the name of v1", `a: {local: {localint: all, interfaces: [br0]}}`, `agent a "" local all [br0] dummy kube-lb0 ` + defaults},
 		{"both names, one meaning", `a: {local: {localInterface: eth1, localint: eth1, dummyInterface: lb, extlbint: lb}}`, `agent a "" local ^(?:eth1)$ [] dummy lb ` + defaults},
 		{"half a schedule", `a: {local: {garpConfig: {count: 5, interval: 1.5s}}}`, `agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults + ` garp 100ms+5x1.5s verified`},
 		{
@@ -66,7 +68,16 @@ func TestAgentsThatAreWrong(t *testing.T) {
 		{
 			"no local",
 			`a: {}`,
-			`Refused ParseError a: spec.local: is missing, so this LBNodeAgent configures nothing: add it (local: {} means all of the defaults) or delete the object`,
+			`agent a "" local default [] dummy kube-lb0 implied (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local: is missing, so this LBNodeAgent asks for nothing: nodes for which there is no other use the defaults, as with local: {}`,
+		},
+		{
+			"no local, beside one that has it",
+			`a: {nodeSelector: {matchLabels: {zone: a}}}
+			 b: {local: {localInterface: eth1}}`,
+			`agent b "" local ^(?:eth1)$ [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 agent a "zone=a" local default [] dummy kube-lb0 implied (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local: is missing, so this LBNodeAgent asks for nothing: nodes for which there is no other use the defaults, as with local: {}`,
 		},
 		{
 			"a malformed selector",
@@ -82,25 +93,25 @@ func TestAgentsThatAreWrong(t *testing.T) {
 			"a malformed expression",
 			`a: {local: {localInterface: "eth(0"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.localInterface: "eth(0" is not a regular expression: missing closing ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, or "default"`,
+			 Refused ParseError a: spec.local.localInterface: "eth(0" is not a regular expression: missing closing ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
 		},
 		{
 			"a malformed expression in v1",
 			`a: {local: {localint: "*"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.localint: "*" is not a regular expression: missing argument to repetition operator; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, or "default"`,
+			 Refused ParseError a: spec.local.localint: "*" is not a regular expression: missing argument to repetition operator; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
 		},
 		{
 			"parentheses that would match those put around",
 			`a: {local: {localInterface: "eth0)(eth1"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.localInterface: "eth0)(eth1" is not a regular expression: unexpected ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, or "default"`,
+			 Refused ParseError a: spec.local.localInterface: "eth0)(eth1" is not a regular expression: unexpected ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
 		},
 		{
 			"an expression that would take for ever",
 			`a: {local: {localInterface: "((a{100}){100}){100}"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.localInterface: "((a{100}){100}){100}" is not a regular expression: invalid repeat count; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, or "default"`,
+			 Refused ParseError a: spec.local.localInterface: "((a{100}){100}){100}" is not a regular expression: invalid repeat count; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
 		},
 		{
 			"an impossible dummy interface",

@@ -45,10 +45,15 @@ type Agent struct {
 	Generation int64
 	// Selector matches the labels of the nodes that this Agent is for.
 	Selector labels.Selector
+	// Implied says that spec.local is missing: the LBNodeAgent asks for nothing, and
+	// a node has the defaults if no other is for it.
+	Implied bool
 	// Local matches the whole names of the interfaces that carry local
-	// addresses; nil means the interface of the default route of each family.
+	// addresses; nil means the interface of the default route of each family, or
+	// with All every interface that leads to a network.
 	Local *regexp.Regexp
-	// LocalText is what Local was written as, or "default".
+	All   bool
+	// LocalText is what Local was written as, or "default" or "all".
 	LocalText string
 	// Interfaces are exact names of further interfaces for local addresses,
 	// in order of preference.

@@ -154,10 +154,13 @@ func when(so bool, text string) string {
 
 func printAgent(b *strings.Builder, a config.Agent) {
 	local := "default"
-	if a.Local != nil {
+	switch {
+	case a.Local != nil:
 		local = a.Local.String()
+	case a.All:
+		local = "all"
 	}
-	fmt.Fprintf(b, "agent %s %q local %s %v dummy %s", a.Name, a.Selector, local, a.Interfaces, a.Dummy)
+	fmt.Fprintf(b, "agent %s %q local %s %v dummy %s%s", a.Name, a.Selector, local, a.Interfaces, a.Dummy, when(a.Implied, " implied"))
 	fmt.Fprintf(b, " (%s)", options(a.LocalAddress))
 	fmt.Fprintf(b, " (%s)", options(a.RemoteAddress))
 	if g := a.GARP; g.Enabled {

@@ -9,7 +9,8 @@ import (
 // LBNodeAgent says on which interfaces nodes announce addresses, and how.
 //
 // A node uses one LBNodeAgent: the first that selects it, those with a
-// nodeSelector before those without, each by namespace and name. Only
+// nodeSelector before those without, each by namespace and name; those without
+// spec.local come last. Only
 // LBNodeAgents in the namespace that PureLB is installed in are used, and after
 // them those in the namespaces that its operator names (configNamespaces).
 //

@@ -7,7 +7,8 @@ import (
 // LBNodeAgent says on which interfaces nodes announce addresses, and how.
 //
 // A node uses one LBNodeAgent: the first that selects it, those with a
-// nodeSelector before those without, each by namespace and name. Only
+// nodeSelector before those without, each by namespace and name; those without
+// spec.local come last. Only
 // LBNodeAgents in the namespace that PureLB is installed in are used, and after
 // them those in the namespaces that its operator names (configNamespaces).
 //
@@ -51,8 +52,9 @@ type LBNodeAgentSpec struct {
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
-	// local configures the interfaces. An LBNodeAgent without it configures
-	// nothing and is not accepted; "local: {}" means all of the defaults.
+	// local configures the interfaces. "local: {}" means all of the defaults. An
+	// LBNodeAgent without local asks for nothing: it comes after all that have it,
+	// and a node for which there is no other uses the defaults.
 	// +optional
 	Local *InterfaceSpec `json:"local,omitempty"`
 }
@@ -63,7 +65,11 @@ type LBNodeAgentSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.interfaces) || !((has(self.dummyInterface) ? self.dummyInterface : has(self.extlbint) ? self.extlbint : 'kube-lb0') in self.interfaces)",message="interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never"
 type InterfaceSpec struct {
 	// localInterface says which interfaces carry local addresses: "default" is
-	// the interface of the default route (of each IP family), anything else a
+	// the interface of the default route (of each IP family). "all" is every
+	// interface with a network that other machines are on: those of the default
+	// route first, then by name network cards, bonds, VLANs and the like. A
+	// bridge or a tunnel may be the network of pods: it counts only if it has the
+	// default route, or is named in interfaces. Anything else is a
 	// regular expression (Go syntax) that must match the whole name of an
 	// interface, such as "eth1" or "en(p3|p4)s0". Default: "default". A
 	// malformed expression takes the LBNodeAgent out of use; one that matches
