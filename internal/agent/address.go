@@ -39,6 +39,16 @@ func (m addresses) of(ip netip.Addr) *address {
 	return one
 }
 
+// fail notes which addresses could not be added, and why, in place of those before.
+func (m addresses) fail(failed map[netip.Addr]error) {
+	for ip := range failed {
+		m.of(ip)
+	}
+	for ip, one := range m {
+		one.failing = failed[ip]
+	}
+}
+
 // forget forgets what counts only for addresses that are wanted, local or held, and the
 // records in which nothing is left. Only here is a record given up.
 func (m addresses) forget(plan announce.Plan, held map[netip.Addr]string) {

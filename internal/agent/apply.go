@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -59,13 +60,13 @@ func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, pla
 	coming := a.arrivals(now, seen, plan, changes.Add)
 	put := a.add(ctx, now, plan.Wanted, coming.add)
 	missing := coming.missing(plan, put.failed)
-	stillFailing := a.goOnFailing(changes.Add, coming.waiting, put.failed)
+	failed, stillFailing := a.stillFailing(changes.Add, coming.waiting, put.failed)
 	notRefreshed := a.refresh(ctx, changes.Refresh)
 
 	going := a.departures(now, plan, changes.Removable(missing))
 	removed, gone, notRemoved := a.remove(ctx, going.remove, plan.Wanted)
 	return outcome{
-		added: put.added, put: put.any, failed: put.failed,
+		added: put.added, put: put.any, failed: failed,
 		waiting: coming.waiting, contests: coming.contests, taken: coming.taken,
 		parting: going.waiting, removed: removed, gone: gone,
 		errs: slices.DeleteFunc([]error{noDummy, put.err, put.lost, stillFailing, notRefreshed, notRemoved}, succeeded),
@@ -113,25 +114,20 @@ func (a *Agent) flapping(wanted []announce.Address) error {
 	return errors.Join(errs...)
 }
 
-// goOnFailing notes what failed. An address that failed last time fails still while the
-// segment is asked once more: it was not tried yet.
-func (a *Agent) goOnFailing(missing []announce.Address, waiting map[netip.Addr]announce.Address, failed map[netip.Addr]error) error {
+// stillFailing returns failed, and beside it each address that failed last time and waits now:
+// it was not tried yet.
+func (a *Agent) stillFailing(missing []announce.Address, waiting map[netip.Addr]announce.Address, failed map[netip.Addr]error) (map[netip.Addr]error, error) {
+	all := maps.Clone(failed)
 	var errs []error
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
 		_, waits := waiting[ip]
-		if one := a.addresses[ip]; one != nil && one.failing != nil && waits && failed[ip] == nil {
-			failed[ip] = one.failing
+		if one := a.addresses[ip]; one != nil && one.failing != nil && waits && all[ip] == nil {
+			all[ip] = one.failing
 			errs = append(errs, &announce.AddressError{Address: w, Err: one.failing})
 		}
 	}
-	for ip := range failed {
-		a.addresses.of(ip)
-	}
-	for ip, one := range a.addresses {
-		one.failing = failed[ip]
-	}
-	return errors.Join(errs...)
+	return all, errors.Join(errs...)
 }
 
 // refresh writes addresses again that are there.

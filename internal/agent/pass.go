@@ -19,6 +19,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	plan := announce.Decide(seen.Situation)
 	done, waits := a.apply(ctx, now, seen, plan)
 	a.held.hold(seen, plan, done)
+	a.addresses.fail(done.failed)
 	next := together(waits,
 		todo{next: nextRefresh(now, seen.Node, plan.Wanted)},
 		todo{next: seen.again},

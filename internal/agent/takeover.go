@@ -126,14 +126,14 @@ type departures struct {
 
 // departures returns what to do about remove, the addresses that are to go.
 func (a *Agent) departures(now time.Time, plan announce.Plan, remove []announce.Address) departures {
-	parting := a.handovers.Sift(now, plan, remove)
-	all := departures{remove: parting.Remove, waiting: map[netip.Addr]announce.Address{}, todo: todo{next: parting.Next}}
-	for to, ips := range parting.Ask {
+	withdrawals := a.handovers.Sift(now, plan, remove)
+	all := departures{remove: withdrawals.Remove, waiting: map[netip.Addr]announce.Address{}, todo: todo{next: withdrawals.Next}}
+	for to, ips := range withdrawals.Ask {
 		a.Metrics.handovers.Add(float64(len(ips)))
 		a.Log.Info("handingOver", "node", a.Node, "to", to, "addresses", ips)
 		all.todo.tasks = append(all.todo.tasks, a.write(to, announce.Take, ips)...)
 	}
-	going, staying := addressesOf(parting.Remove), addressesOf(parting.Stay)
+	going, staying := addressesOf(withdrawals.Remove), addressesOf(withdrawals.Stay)
 	for _, w := range remove {
 		if ip := w.Prefix.Addr(); !going[ip] && !staying[ip] {
 			all.waiting[ip] = w

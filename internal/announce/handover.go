@@ -28,8 +28,8 @@ type handover struct {
 // HandoverLimit is how long a holder waits for the next one.
 const HandoverLimit = time.Second
 
-// Parting is what to do now about addresses that are to go.
-type Parting struct {
+// Withdrawals is what to do now about addresses that are to go.
+type Withdrawals struct {
 	// Remove may go now.
 	Remove []Address
 	// Stay are those that no other node has taken, and that stay here.
@@ -42,11 +42,10 @@ type Parting struct {
 
 // Sift returns what to do about remove, the addresses that are to go by p.
 //
-// Where nobody is answered there is nothing to wait for: held back, an address
-// would still be there when there is a carrier again, and by then another node may
-// have it.
-func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Parting {
-	parting := Parting{Ask: map[string][]netip.Addr{}}
+// An address on a link without a carrier is not held back: no client is answered there. It
+// would still be there when there is a carrier again, and by then another node may have it.
+func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Withdrawals {
+	all := Withdrawals{Ask: map[string][]netip.Addr{}}
 	heirs := map[netip.Addr]Decision{}
 	for _, d := range p.Decisions {
 		if d.HandTo != "" && d.Where == Nowhere {
@@ -58,7 +57,7 @@ func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Parting {
 		ip := a.Prefix.Addr()
 		heir, ok := heirs[ip]
 		if !ok {
-			parting.Remove = append(parting.Remove, a)
+			all.Remove = append(all.Remove, a)
 			continue
 		}
 		one := h.each[ip]
@@ -68,24 +67,24 @@ func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Parting {
 		left[ip] = one
 		if to := heir.HandTo; to != one.to && !one.over {
 			one.to = to
-			parting.Ask[to] = append(parting.Ask[to], ip)
+			all.Ask[to] = append(all.Ask[to], ip)
 		}
 		one.over, one.goes = one.over || heir.Dark, one.goes || heir.Dark || !h.OnlyTaken
-		parting.step(now, one, a)
+		all.step(now, one, a)
 	}
 	h.each = left
-	return parting
+	return all
 }
 
-// step lets a go or has it stay, or notes when that will be.
-func (p *Parting) step(now time.Time, one *handover, a Address) {
+// step notes whether a goes or stays, or when that will be known.
+func (w *Withdrawals) step(now time.Time, one *handover, a Address) {
 	switch waits := !one.over && now.Before(one.until); {
 	case !waits && one.goes:
-		p.Remove = append(p.Remove, a)
+		w.Remove = append(w.Remove, a)
 	case !waits:
-		p.Stay = append(p.Stay, a)
-	case p.Next.IsZero() || one.until.Before(p.Next):
-		p.Next = one.until
+		w.Stay = append(w.Stay, a)
+	case w.Next.IsZero() || one.until.Before(w.Next):
+		w.Next = one.until
 	}
 }
 
