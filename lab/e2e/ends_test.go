@@ -132,7 +132,8 @@ func (w *world) left(node string, addresses []netip.Addr) {
 func TestWhatIsUninstalledLeavesNothingBehind(t *testing.T) {
 	w := newWorld(t)
 	// Rights go with the rest, and the last agent to end has no other to say goodbye to.
-	w.expect("leaseNotRenewed", "departed", "error retrieving resource lock", "annotationNotWritten", "nodeStatusNotWritten")
+	w.expect("departed")
+	w.expect(withoutAPI...)
 	s := watchLocal(w)
 	w.apply(service("far", "remote"))
 	remote := w.addresses("far", 2)
