@@ -22,6 +22,15 @@ func TestGolden(t *testing.T) {
 		{"validate-files-json", "validate -f testdata/manifests/more -o json"},
 		{"validate-broken", "validate -f testdata/broken.yaml"},
 		{"validate-cluster", "validate -f testdata/cluster.yaml"},
+		{"pools", "pools -f testdata/cluster.yaml"},
+		{"pools-one", "pools -f testdata/cluster.yaml --service-group far --show-services -o yaml"},
+		{"services", "services -f testdata/cluster.yaml"},
+		{"services-problems", "services -f testdata/cluster.yaml --problems"},
+		{"services-node", "services -f testdata/cluster.yaml --node n1 -o json"},
+		{"election", "election -f testdata/cluster.yaml --check"},
+		{"election-drain", "election -f testdata/cluster.yaml --simulate-drain n1"},
+		{"election-unknown-node", "election -f testdata/cluster.yaml --node nowhere"},
+		{"status", "status -f testdata/cluster.yaml"},
 		{"version", "version -f testdata/cluster.yaml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -116,3 +116,15 @@ func networks(subnets []netip.Prefix, ip netip.Addr) string {
 	}
 	return "; it has " + text
 }
+
+// Why says why the node of the Choice is to have a local address.
+func (o Outlook) Why() string {
+	reason := ReasonElected
+	switch o.Choice.Reason {
+	case election.ReasonNoCandidates:
+		reason = ReasonNoEligibleNodes
+	case election.ReasonNoEndpoints:
+		reason = ReasonNoEndpoints
+	}
+	return Decision{Where: o.Where, Reason: reason, Winner: o.Choice.Node, Because: o.Choice.Reason}.Why()
+}

@@ -1,0 +1,220 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/census"
+	"purelb.io/purelb/internal/service"
+)
+
+// Election is which nodes can announce what, and which do.
+type Election struct {
+	Nodes           []ElectionNode   `json:"nodes"`
+	SubnetCoverage  []SubnetCoverage `json:"subnetCoverage"`
+	UncoveredRanges []UncoveredRange `json:"uncoveredRanges"`
+	DrainSimulation []Move           `json:"drainSimulation,omitempty"`
+	DrainNode       string           `json:"drainNode,omitempty"`
+	Problems        []string         `json:"problems"`
+	Unread          []Unread         `json:"unknown,omitempty"`
+}
+
+// ElectionNode is one node.
+type ElectionNode struct {
+	Node       string     `json:"node"`
+	Config     string     `json:"config"`
+	Subnets    []string   `json:"subnets"`
+	Renewed    *time.Time `json:"renewed,omitempty"`
+	Expires    *time.Time `json:"expires,omitempty"`
+	Healthy    bool       `json:"healthy"`
+	Announcing int        `json:"announcing"`
+	Draining   string     `json:"draining,omitempty"`
+	Problem    string     `json:"problem,omitempty"`
+
+	renewed, expires string
+}
+
+// SubnetCoverage is the live nodes of a network.
+type SubnetCoverage struct {
+	Subnet string   `json:"subnet"`
+	Nodes  []string `json:"nodes"`
+}
+
+// UncoveredRange is a range of a local group that no node announces.
+type UncoveredRange struct {
+	ServiceGroup string `json:"serviceGroup"`
+	Pool         string `json:"pool"`
+	Subnet       string `json:"subnet"`
+}
+
+// Move is what becomes of an address when a node is drained.
+type Move struct {
+	Service   string `json:"service"`
+	IP        string `json:"ip"`
+	Current   string `json:"current"`
+	NewWinner string `json:"newWinner"`
+	Subnet    string `json:"subnet"`
+	Why       string `json:"why"`
+}
+
+// ElectionOf says how the nodes share the local addresses. If drain names a node, it says
+// what would move if that node were drained.
+func ElectionOf(w World, only, drain string) (Election, error) {
+	v := newView(w)
+	for _, name := range []string{only, drain} {
+		if _, ok := v.node(name); name != "" && !ok && w.knows(KindLeases) {
+			return Election{}, fmt.Errorf("there is no Lease of a node %q", name)
+		}
+	}
+	e := v.election(only)
+	if drain != "" {
+		e.DrainNode, e.DrainSimulation = drain, v.drain(drain)
+	}
+	return e, nil
+}
+
+func (v *view) election(only string) Election {
+	e := Election{Nodes: []ElectionNode{}, SubnetCoverage: []SubnetCoverage{}, UncoveredRanges: []UncoveredRange{}, Problems: []string{}, Unread: v.unread(KindLeases, KindServices, KindGroups)}
+	announcing := v.announcing()
+	for _, n := range v.nodes {
+		if only == "" || n.Node == only {
+			one := v.electionNode(n)
+			one.Announcing = announcing[n.Node]
+			e.Nodes = append(e.Nodes, one)
+		}
+	}
+	for _, n := range e.Nodes {
+		switch {
+		case !n.Healthy:
+			e.Problems = append(e.Problems, fmt.Sprintf("node %s: its Lease ended %s ago, so its agent does not run or does not reach the API server", n.Node, n.expires))
+		case n.Problem != "":
+			e.Problems = append(e.Problems, "node "+n.Node+": "+n.Problem)
+		}
+	}
+	for _, s := range v.state.Subnets {
+		c := SubnetCoverage{Subnet: s.String(), Nodes: []string{}}
+		for _, n := range v.nodes {
+			if n.Alive && slices.Contains(n.Subnets, s) {
+				c.Nodes = append(c.Nodes, n.Node)
+			}
+		}
+		e.SubnetCoverage = append(e.SubnetCoverage, c)
+	}
+	if len(v.state.Subnets) > 0 {
+		for _, g := range v.state.Config.Groups.Usable {
+			for _, p := range census.Unreached(g, v.state.Subnets) {
+				e.UncoveredRanges = append(e.UncoveredRanges, UncoveredRange{g.DisplayName(), p.Text, p.Subnet.String()})
+				e.Problems = append(e.Problems, fmt.Sprintf("range %s of ServiceGroup %s: no node has an interface in %s", p.Text, g.DisplayName(), p.Subnet))
+			}
+		}
+	}
+	return e
+}
+
+func (v *view) electionNode(n node) ElectionNode {
+	out := ElectionNode{Node: n.Node, Config: n.agent, Subnets: []string{}, Healthy: n.Alive, Draining: n.draining, Problem: n.problem}
+	for _, s := range n.Subnets {
+		out.Subnets = append(out.Subnets, s.String())
+	}
+	if !n.renewed.IsZero() && !v.Now.IsZero() {
+		out.Renewed, out.Expires = &n.renewed, &n.expires
+		out.renewed, out.expires = short(v.Now.Sub(n.renewed)), short(n.expires.Sub(v.Now))
+	}
+	return out
+}
+
+// announcing counts the local addresses that each node announces.
+func (v *view) announcing() map[string]int {
+	counts := map[string]int{}
+	for i := range v.Services {
+		for _, s := range slots(&v.Services[i]) {
+			if slices.Contains(service.Ingress(&v.Services[i]), s.Address) {
+				counts[s.Node]++
+			}
+		}
+	}
+	return counts
+}
+
+// short writes how long d is, whether it is past or to come.
+func short(d time.Duration) string { return d.Abs().Round(time.Second).String() }
+
+// drain says which node each local address of a node would go to.
+func (v *view) drain(name string) []Move {
+	members := slices.Clone(v.peers.Members)
+	for i := range members {
+		members[i].Draining = members[i].Draining || members[i].Node == name
+	}
+	after := v.foresee(members)
+	moves := []Move{}
+	for _, r := range v.plan.Requests {
+		for i, o := range v.outlooks[r.Key()] {
+			if o.Where != announce.Local || o.Holder != name && o.Choice.Node != name {
+				continue
+			}
+			then := after[r.Key()][i]
+			m := Move{Service: r.Key(), IP: o.IP.String(), Current: o.Holder, NewWinner: then.Choice.Node, Subnet: v.subnetOf(then)}
+			switch {
+			case then.Undecided:
+				m.NewWinner, m.Why = "", "which node has it depends on the endpoints of the Service"
+			case then.Choice.Node == name:
+				m.Why = "it stays: no other live node has an interface in its network"
+			default:
+				m.Why = then.Why()
+			}
+			moves = append(moves, m)
+		}
+	}
+	return moves
+}
+
+// subnetOf is the network of a node that the address of o is in.
+func (v *view) subnetOf(o announce.Outlook) string {
+	for _, s := range v.state.Subnets {
+		if s.Contains(o.IP) {
+			return s.String()
+		}
+	}
+	return ""
+}
+
+// Tables shows e.
+func (e Election) Tables() []Table {
+	t := Table{Head: []string{"NODE", "CONFIG", "SUBNETS", "RENEWED", "EXPIRES", "HEALTHY", "ANNOUNCING"}}
+	for _, n := range e.Nodes {
+		expires := n.expires
+		switch {
+		case expires != "" && n.Healthy:
+			expires = "in " + expires
+		case expires != "":
+			expires += " ago"
+		}
+		renewed := n.renewed
+		if renewed != "" {
+			renewed += " ago"
+		}
+		t.Rows = append(t.Rows, []string{n.Node, orDash(n.Config), orDash(strings.Join(n.Subnets, ",")), orDash(renewed), orDash(expires), yes(n.Healthy), fmt.Sprint(n.Announcing)})
+	}
+	tables := []Table{t}
+	if e.DrainNode != "" {
+		d := Table{Title: "If node " + e.DrainNode + " is drained", Head: []string{"SERVICE", "IP", "CURRENT", "NEW WINNER", "SUBNET", "WHY"}}
+		for _, m := range e.DrainSimulation {
+			d.Rows = append(d.Rows, []string{m.Service, m.IP, orDash(m.Current), orDash(m.NewWinner), orDash(m.Subnet), m.Why})
+		}
+		tables = append(tables, d)
+	}
+	if len(e.Problems) > 0 {
+		tables = append(tables, Table{Title: "Problems", Lines: e.Problems})
+	}
+	return append(tables, unreadTable(e.Unread)...)
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,179 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// Pools are the ranges of addresses, and how full they are.
+type Pools struct {
+	ServiceGroups []PoolGroup `json:"serviceGroups"`
+	// The totals are those of all ranges whose sizes are known.
+	TotalIPv4 *big.Int `json:"totalIPv4"`
+	UsedIPv4  int64    `json:"usedIPv4"`
+	TotalIPv6 *big.Int `json:"totalIPv6"`
+	UsedIPv6  int64    `json:"usedIPv6"`
+	Unread    []Unread `json:"unknown,omitempty"`
+
+	showServices bool
+}
+
+// PoolGroup is the ranges of a ServiceGroup.
+type PoolGroup struct {
+	Name   string      `json:"name"`
+	Type   string      `json:"type"`
+	Ranges []PoolRange `json:"ranges"`
+}
+
+// PoolRange is one range.
+type PoolRange struct {
+	Pool        string   `json:"pool"`
+	Subnet      string   `json:"subnet"`
+	Family      string   `json:"family"`
+	// Size and Available are nil where only the backend of the group knows them.
+	Size        *big.Int `json:"size"`
+	Used        int64    `json:"used"`
+	Available   *big.Int `json:"available"`
+	UtilPercent float64  `json:"utilPercent"`
+	Services    []string `json:"services"`
+}
+
+// PoolsOf says how full the ranges of group are, or of all groups without one. It
+// counts what Services have.
+func PoolsOf(w World, group string, showServices bool) (Pools, error) {
+	v := newView(w)
+	p := Pools{Unread: w.unread(KindGroups, KindServices, KindLeases), showServices: showServices}
+	total := map[addr.Family]*big.Int{addr.V4: new(big.Int), addr.V6: new(big.Int)}
+	used := map[addr.Family]int64{}
+	for _, g := range v.state.Config.Groups.Usable {
+		if group != "" && g.DisplayName() != group && g.Ref() != group {
+			continue
+		}
+		one := PoolGroup{Name: g.DisplayName(), Type: v.typeOf(g), Ranges: []PoolRange{}}
+		for _, pool := range g.Pools {
+			one.Ranges = append(one.Ranges, v.rangeOf(pool))
+			total[pool.Family()].Add(total[pool.Family()], pool.Size())
+			used[pool.Family()] += v.held.Store.InUse(pool)
+		}
+		if g.Backend != "" {
+			one.Ranges = append(one.Ranges, v.backendRanges(g)...)
+		}
+		p.ServiceGroups = append(p.ServiceGroups, one)
+	}
+	if group != "" && len(p.ServiceGroups) == 0 {
+		return p, fmt.Errorf("no usable ServiceGroup is called %q; there are %s", group, v.groupNames())
+	}
+	p.TotalIPv4, p.TotalIPv6, p.UsedIPv4, p.UsedIPv6 = total[addr.V4], total[addr.V6], used[addr.V4], used[addr.V6]
+	return p, nil
+}
+
+// unread returns what of these kinds is not known.
+func (w World) unread(kinds ...string) []Unread {
+	return slices.DeleteFunc(slices.Clone(w.Unread), func(u Unread) bool { return !slices.Contains(kinds, u.Kind) })
+}
+
+func (v *view) groupNames() string {
+	var names []string
+	for _, g := range v.state.Config.Groups.Usable {
+		names = append(names, g.DisplayName())
+	}
+	return cmp.Or(list(names), "none")
+}
+
+// typeOf is the kind of addresses that g has.
+func (v *view) typeOf(g ipam.Group) string {
+	switch o := v.groupObject(g); {
+	case g.Backend != "" && o != nil && o.Spec.Netbox != nil:
+		return "netbox"
+	case g.Backend != "":
+		return "external"
+	}
+	return strings.ToLower(string(g.Announce))
+}
+
+// groupObject is the object of g, nil if there is none.
+func (v *view) groupObject(g ipam.Group) *v2.ServiceGroup {
+	i := slices.IndexFunc(v.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
+	if i < 0 {
+		return nil
+	}
+	return &v.Groups[i]
+}
+
+func (v *view) rangeOf(p ipam.Pool) PoolRange {
+	free, used := v.held.Store.Available(p), v.held.Store.InUse(p)
+	r := PoolRange{
+		Pool: p.Text, Subnet: p.Subnet.String(), Family: p.Family().String(), Size: p.Size(), Used: used,
+		Available: free, UtilPercent: percent(used, free), Services: []string{},
+	}
+	for _, request := range v.plan.Requests {
+		if slices.ContainsFunc(v.held.Store.Held(ipam.Owner(request.Key())), p.Contains) {
+			r.Services = append(r.Services, request.Key())
+		}
+	}
+	return r
+}
+
+// percent is how much of what Services can have is used, with one digit after the point.
+func percent(used int64, free *big.Int) float64 {
+	all, _ := new(big.Float).SetInt(new(big.Int).Add(free, big.NewInt(used))).Float64()
+	if all == 0 {
+		return 0
+	}
+	return float64(int(float64(used)/all*1000+0.5)) / 10
+}
+
+// backendRanges are what the status of a group says of the system that manages its
+// addresses.
+func (v *view) backendRanges(g ipam.Group) []PoolRange {
+	o := v.groupObject(g)
+	if o == nil {
+		return nil
+	}
+	pool := cmp.Or(strings.Join(o.Status.Addresses, ", "), g.Backend)
+	var all []PoolRange
+	add := func(f addr.Family, used int64, free *int64) {
+		if used == 0 && free == nil {
+			return
+		}
+		r := PoolRange{Pool: pool, Subnet: "-", Family: f.String(), Used: used, Services: []string{}}
+		if free != nil {
+			r.Size, r.Available, r.UtilPercent = big.NewInt(used+*free), big.NewInt(*free), percent(used, big.NewInt(*free))
+		}
+		all = append(all, r)
+	}
+	add(addr.V4, o.Status.AllocatedIPv4, o.Status.AvailableIPv4)
+	add(addr.V6, o.Status.AllocatedIPv6, o.Status.AvailableIPv6)
+	return all
+}
+
+// Tables shows p.
+func (p Pools) Tables() []Table {
+	t := Table{Head: []string{"SERVICEGROUP", "TYPE", "POOL RANGE", "SUBNET", "FAMILY", "SIZE", "USED", "AVAIL", "UTIL%"}}
+	for _, g := range p.ServiceGroups {
+		for _, r := range g.Ranges {
+			t.Rows = append(t.Rows, []string{g.Name, g.Type, r.Pool, r.Subnet, r.Family, known(r.Size), fmt.Sprint(r.Used), known(r.Available), fmt.Sprintf("%.1f", r.UtilPercent)})
+			if p.showServices {
+				for _, s := range r.Services {
+					t.Rows = append(t.Rows, []string{"  " + s})
+				}
+			}
+		}
+	}
+	return append([]Table{t}, unreadTable(p.Unread)...)
+}
+
+// known is n, or a word for what is not known.
+func known(n *big.Int) string {
+	if n == nil {
+		return "unknown"
+	}
+	return n.String()
+}
