@@ -85,7 +85,13 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			want: []string{
 				"name: PURELB_GOSSIP_ADDRESS\n          valueFrom:\n            fieldRef:\n              fieldPath: status.hostIP",
 				"name: PURELB_GOSSIP_PORT\n          value: \"7934\"", "name: PURELB_GOSSIP_SECRET\n          value: purelb-gossip",
+				"name: PURELB_GOSSIP_PATIENCE\n          value: 400ms",
 			},
+		}, {
+			name:   "nodes may pause for longer",
+			values: "gossip: {patience: 2s}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"name: PURELB_GOSSIP_PATIENCE\n          value: 2s"},
 		}, {
 			name:   "the port and the key of the gossip can be others",
 			values: "gossip: {port: 17934, secretName: mine}",

@@ -14,6 +14,7 @@ import (
 
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/shutdown"
 )
@@ -31,6 +32,7 @@ type flags struct {
 	gossip                                  netip.AddrPort
 	gossipSecret                            string
 	leaseDuration, renewDeadline, retryEach time.Duration
+	patience                                time.Duration
 	level                                   slog.Level
 }
 
@@ -58,6 +60,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	for _, d := range []struct{ name, variable, value, usage string }{
 		{"lease-duration", "PURELB_LEASE_DURATION", "10s", "how `long` a node counts as alive after its Lease changed"},
 		{"renew-deadline", "PURELB_RENEW_DEADLINE", "7s", "how `long` one attempt to renew the Lease may take"},
+		{"gossip-patience", "PURELB_GOSSIP_PATIENCE", "400ms", "how `long`, 400ms to 5s, a node may be silent until the others take its addresses; the longest of all agents counts"},
 		{"retry-period", "PURELB_RETRY_PERIOD", "2s", "how `long` to wait after an attempt that failed"},
 	} {
 		durations[d.name] = cmp.Or(env(d.variable), d.value)
@@ -97,6 +100,7 @@ func (f *flags) place(address, port string) error {
 func (f *flags) times(durations map[string]string) error {
 	for name, to := range map[string]*time.Duration{
 		"lease-duration": &f.leaseDuration, "renew-deadline": &f.renewDeadline, "retry-period": &f.retryEach,
+		"gossip-patience": &f.patience,
 	} {
 		d, err := time.ParseDuration(durations[name])
 		if err != nil {
@@ -126,7 +130,7 @@ func (f *flags) complete(level, others string) error {
 		return fmt.Errorf("--config-namespaces: %w", err)
 	}
 	f.level, err = process.Level(level)
-	return err
+	return errors.Join(err, membership.Gossiping{Patience: f.patience}.Validate())
 }
 
 // address is where metrics and probes are served.

@@ -33,7 +33,8 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 		namespace: "purelb-system", node: "node-1", pod: "uid-1", port: 7472, kubelet: "127.0.0.1:10248",
 		gossip: netip.MustParseAddrPort("192.0.2.1:7934"), gossipSecret: "purelb-gossip",
 		leaseDuration: 10 * time.Second, renewDeadline: 7 * time.Second, retryEach: 2 * time.Second,
-		level: slog.LevelInfo,
+		patience: 400 * time.Millisecond,
+		level:    slog.LevelInfo,
 	}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)
@@ -45,9 +46,9 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 	env := environment(append(pod, "PURELB_LEASE_DURATION=20s", "PURELB_RENEW_DEADLINE=9s", "PURELB_RETRY_PERIOD=1s",
-		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none")...)
+		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none")...)
 	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--kubeconfig=/flag",
-		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--kubelet-health=[::1]:10248", "--config-namespaces=*"}, env, io.Discard)
+		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--gossip-patience=2s", "--kubelet-health=[::1]:10248", "--config-namespaces=*"}, env, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,8 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		configNamespaces: []string{"*"},
 		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag",
 		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
-		level: slog.LevelDebug,
+		patience: 2 * time.Second,
+		level:    slog.LevelDebug,
 	}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)
@@ -90,6 +92,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"--kubelet-health=10248"}, pod, `--kubelet-health: "10248" is not an address such as 127.0.0.1:10248, and not none`},
 		{[]string{"--gossip-port=-1"}, pod, "--gossip-port -1 is not a port"},
 		{[]string{"--gossip-address=node-1"}, pod, `--gossip-address "node-1" is not an address`},
+		{[]string{"--gossip-patience=1m"}, pod, "the patience of gossip is 1m0s; say 400ms to 5s"},
 		{[]string{"run"}, pod, `"run" is not a flag`},
 	} {
 		_, err := parse(tt.args, environment(tt.env...), io.Discard)

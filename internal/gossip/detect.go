@@ -90,7 +90,7 @@ func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, no
 	var changed []Member
 	g.mu.Lock()
 	for _, p := range a.Suspected {
-		g.table.suspect(peers[p], now.Add(g.opt.Timing.Silence), now)
+		g.table.suspect(peers[p], now.Add(g.suspicionTime()), now)
 	}
 	for _, p := range a.Heard {
 		if id := peers[p]; g.table.refute(id, now) {

@@ -68,6 +68,7 @@ func (g *Gossip) heard(n *memberlist.Node) {
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.hear(id, netip.AddrPortFrom(addr.Unmap(), n.Port), says, now)
 	})
+	g.slowLibrary()
 }
 
 // read returns what id says. What is not understood still proves that it lives: what
@@ -96,6 +97,7 @@ func (g *Gossip) lost(n *memberlist.Node) {
 		return
 	}
 	g.pending.note()
+	g.slowLibrary()
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.lose(id, now.Add(g.opt.Timing.Silence), now)
 	})

@@ -52,6 +52,9 @@ type Options struct {
 	Seeds func(context.Context) ([]netip.AddrPort, error)
 	// Timing is how fast things go. The zero value is right.
 	Timing Timing
+	// Patience is after how long a silent process counts as dead, DefaultPatience
+	// to MaxPatience; 0 is DefaultPatience.
+	Patience time.Duration
 	// Receive, if set, gets the messages that others Send, just now: those that
 	// this process has slept through are dropped. It may be called by several
 	// goroutines at once and must not block long.
@@ -74,7 +77,7 @@ func (o Options) Validate() error {
 	case o.Log == nil:
 		return errors.New("gossip needs a log")
 	}
-	return nil
+	return ValidPatience(o.Patience)
 }
 
 // Gossip is the gossip of one node agent. It is safe for concurrent use.
@@ -92,9 +95,11 @@ type Gossip struct {
 	changed, published, suspected, shifted chan struct{}
 	sent                                   atomic.Uint64 // the number of the last message
 
-	// talk is held by those who use list, against its shutdown.
+	// talk is held while list is used, so that it is not shut down meanwhile.
 	talk sync.RWMutex
 	list *memberlist.Memberlist // nil while Run does not run
+	// library is what the library was told. See slowLibrary.
+	library *memberlist.Config
 
 	// The library calls us with its own lock held, so nothing of it may be
 	// called with mu held.
@@ -112,6 +117,7 @@ func New(opt Options) (*Gossip, error) {
 	}
 	opt.Bind = netip.AddrPortFrom(opt.Bind.Addr().Unmap(), opt.Bind.Port())
 	opt.Timing = opt.Timing.withDefaults()
+	opt.Patience = max(opt.Patience, DefaultPatience)
 	g := &Gossip{
 		opt:       opt,
 		self:      identity{node: opt.Node, instance: newInstance()},
@@ -125,7 +131,7 @@ func New(opt Options) (*Gossip, error) {
 		table:     newTable(),
 		windows:   map[string]*detector.Window{},
 	}
-	g.meta = Record{}.encode(g.versions)
+	g.meta = Record{}.encode(g.versions, g.opt.Patience)
 	g.keys = newKeyring(&g.counts, g.strangers)
 	return g, g.SetKeys(opt.Keys)
 }
@@ -145,7 +151,7 @@ func (g *Gossip) SetKeys(keys [][]byte) error { return g.keys.set(keys) }
 
 // Publish says what the others are told of this node from now on, until Leave.
 func (g *Gossip) Publish(r Record) {
-	if g.replace(r.encode(g.versions)) {
+	if g.replace(r.encode(g.versions, g.opt.Patience)) {
 		poke(g.published)
 	}
 }

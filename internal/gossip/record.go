@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -24,10 +25,10 @@ type Record struct {
 
 // A record is sent as its version, its flags, and two lists, each a count in one
 // byte and then the entries: for a prefix the family (4 or 6), the bits and as
-// many bytes as have some of them, for an address the family and its bytes. Two bytes
-// follow, the lowest and the highest version of the protocol that the process
-// understands; where they are missing that is version 1. What follows is for later
-// versions to add, and is not looked at.
+// many bytes as have some of them, for an address the family and its bytes. Version 1 of
+// the protocol ends there. Now follow the lowest and the highest version of the protocol
+// that the process understands, and its patience in tenths of a second. What follows is
+// for later versions to add, and is not looked at.
 const (
 	recordVersion = 1
 
@@ -44,14 +45,14 @@ var errRecord = errors.New("malformed record")
 // errLaterRecord is a record of which this process cannot even read the beginning.
 var errLaterRecord = errors.New("record of a later version")
 
-// encode returns r of a process that understands versions, in as many bytes as may be
-// sent, in the same for equal sets.
+// encode returns r of a process with these versions and this patience, in as many bytes as
+// may be sent, in the same for equal sets.
 // What does not fit is left out, first of all the node's own addresses: with a subnet
 // all of those are left out.
-func (r Record) encode(versions span) []byte {
+func (r Record) encode(versions span, patience time.Duration) []byte {
 	var end []byte
 	if versions != unstated {
-		end = []byte{versions.min, versions.max}
+		end = []byte{versions.min, versions.max, byte(patience / patienceUnit)}
 	}
 	buf := []byte{recordVersion, flagBeats, 0}
 	if r.Draining {
@@ -124,11 +125,12 @@ func family(a netip.Addr) byte {
 }
 
 // said is what a process says: the Record of its node, whether it says goodbye, whether
-// it promises heartbeats, and the versions that it understands.
+// it promises heartbeats, the versions that it understands and its patience.
 type said struct {
 	Record
 	leaving, beats bool
 	versions       span
+	patience       time.Duration
 	version        byte // the highest that this process understands too, 0 is none
 }
 
@@ -153,9 +155,9 @@ func decode(buf []byte) (r said, err error) {
 	for range in.byte() {
 		r.Own = append(r.Own, in.addr(in.byte(), 128))
 	}
-	r.versions = unstated
+	r.versions, r.patience = unstated, DefaultPatience
 	if len(in.rest) > 0 {
-		r.versions = span{in.byte(), in.byte()}
+		r.versions, r.patience = span{in.byte(), in.byte()}, readPatience(in.byte())
 	}
 	if in.bad || r.versions.min == 0 || r.versions.max < r.versions.min {
 		return said{}, errRecord

@@ -47,7 +47,7 @@ func TestARecordArrivesAsItWasSent(t *testing.T) {
 		{"incomplete stays incomplete", Record{Truncated: true}, "subnets [], own [], draining false, truncated true"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := decode(tt.r.encode(supported))
+			r, err := decode(tt.r.encode(supported, DefaultPatience))
 			if err != nil || r.leaving || !r.beats {
 				t.Fatal(r, err)
 			}
@@ -65,7 +65,7 @@ func TestWhatDoesNotFitIsCutAndSaysSo(t *testing.T) {
 		big.Own = append(big.Own, netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}))
 	}
 	for _, r := range []Record{big, {Own: big.Own}, {Subnets: big.Subnets[:101], Own: big.Own[:1]}} {
-		buf := r.encode(supported)
+		buf := r.encode(supported, DefaultPatience)
 		got, err := decode(buf)
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
 		r.Subnets = append(r.Subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, b, 0}), 24),
 			netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, b}), 64))
 	}
-	got, err := decode(r.encode(supported))
+	got, err := decode(r.encode(supported, DefaultPatience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,9 +98,9 @@ func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
 }
 
 func TestARecordThatIsNoneIsRefused(t *testing.T) {
-	whole := Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}.encode(supported)
+	whole := Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}.encode(supported, DefaultPatience)
 	for n := range len(whole) {
-		if n == len(whole)-2 {
+		if n == len(whole)-3 {
 			continue // it is a whole record of version 1
 		}
 		if r, err := decode(whole[:n]); err == nil {
@@ -111,7 +111,7 @@ func TestARecordThatIsNoneIsRefused(t *testing.T) {
 		t.Errorf("what a later version adds is not ignored: %v, %s", err, show(r.Record))
 	}
 	for name, buf := range map[string][]byte{
-		"unknown version": {2, 0, 0, 0}, "no version": {0, 0, 0, 0}, "half a span": {1, 0, 0, 0, 1}, "a span of none": {1, 0, 0, 0, 2, 1},
+		"unknown version": {2, 0, 0, 0}, "no version": {0, 0, 0, 0}, "half a span": {1, 0, 0, 0, 1}, "no patience": {1, 0, 0, 0, 1, 2}, "a span of none": {1, 0, 0, 0, 2, 1, 4},
 		"no family": {1, 0, 1, 5, 24, 1, 2, 3, 0}, "too many bits": {1, 0, 1, 4, 33, 1, 2, 3, 4, 0},
 	} {
 		if r, err := decode(buf); err == nil {
@@ -121,7 +121,7 @@ func TestARecordThatIsNoneIsRefused(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	f.Add(Record{Subnets: prefixes("192.0.2.0/24", "2001:db8::/61"), Own: addrs("192.0.2.1", "2001:db8::1"), Draining: true}.encode(supported))
+	f.Add(Record{Subnets: prefixes("192.0.2.0/24", "2001:db8::/61"), Own: addrs("192.0.2.1", "2001:db8::1"), Draining: true}.encode(supported, DefaultPatience))
 	f.Add([]byte{1, 4, 1, 6, 129, 0})
 	f.Fuzz(func(t *testing.T, buf []byte) {
 		first, err := decode(buf)
@@ -129,11 +129,11 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		// What was understood is said again in our form, in which it stays.
-		plain, err := decode(first.encode(supported))
+		plain, err := decode(first.encode(supported, DefaultPatience))
 		if err != nil {
 			t.Fatalf("%v: %s", err, show(first.Record))
 		}
-		again, err := decode(plain.encode(supported))
+		again, err := decode(plain.encode(supported, DefaultPatience))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,8 @@ func (g *Gossip) Run(ctx context.Context) error {
 		return err
 	}
 	transport := newSealed(carrier, g.keys, &g.counts, g.pending.look)
-	list, err := memberlist.Create(g.config(transport))
+	g.library = g.config(transport)
+	list, err := memberlist.Create(g.library)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start gossip: %w", err), transport.Shutdown())
 	}

@@ -125,7 +125,7 @@ func TestWhoDiesTogetherWithAllItsWatchersIsFoundToo(t *testing.T) {
 func TestWhoPromisesNoBeatsIsNotMissed(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		quiet := c.start("node-003", 3, nil)
-		record := Record{Draining: true}.encode(supported)
+		record := Record{Draining: true}.encode(supported, DefaultPatience)
 		record[flagsAt] &^= flagBeats
 		quiet.replace(record)
 		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == heartbeatSize2 } })

@@ -80,5 +80,6 @@ func (t *table) settle(now time.Time) settled {
 			}
 		}
 	}
+	t.longestPatience()
 	return s
 }

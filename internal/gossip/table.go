@@ -44,6 +44,8 @@ type process struct {
 	peerID  detector.PeerID
 	address netip.AddrPort
 	record  Record
+	// patience is the process' own.
+	patience time.Duration
 	// version is the highest that it and this process understand, 0 is none.
 	version byte
 	// leaving says that it has said goodbye, gone that the library takes it for
@@ -72,6 +74,8 @@ type table struct {
 	// suspicions are of the processes said to be dead.
 	suspicions detector.Suspicions[identity]
 	shown      []Member // what members last returned; nil after a change
+	// patience is the longest of all living processes, or longer until settle.
+	patience time.Duration
 	// moved says that the ring is not what it was.
 	moved bool
 }
@@ -89,6 +93,7 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 		t.processes[id.node] = append(t.processes[id.node], p)
 	}
 	p.address, p.record, p.version, p.leaving, p.beats, p.gone = address, s.Record, s.version, s.leaving, s.beats, false
+	p.patience, t.patience = s.patience, max(t.patience, s.patience)
 	t.moved = true
 	t.suspicions.RefuteConfirmed(id)
 	return t.judge(id.node, now)

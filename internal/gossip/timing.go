@@ -26,7 +26,8 @@ type Timing struct {
 	// up for these, so nothing else wakes it: neither a packet that comes, nor
 	// an answer that is waited for.
 	Beat time.Duration
-	// Silence is how long a suspicion waits for a refutation, 150 ms. The suspected
+	// Silence is how long a suspicion waits for a refutation, 150 ms, and for as
+	// much longer as the patience is longer than DefaultPatience. The suspected
 	// process may need one Beat to read of it, and the others another to read the
 	// refutation.
 	Silence time.Duration

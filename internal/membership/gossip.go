@@ -80,7 +80,7 @@ func errorText(err error) string {
 // gossipOnce gossips until ctx is done or it fails.
 func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
 	g, err := gossip.New(gossip.Options{
-		Node: m.Lease.Node, Bind: m.Bind, Keys: ring.keys(),
+		Node: m.Lease.Node, Bind: m.Bind, Keys: ring.keys(), Patience: m.Patience,
 		Seeds: m.leases.Seeds, Timing: m.timing, Receive: m.receive, Log: m.Log,
 	})
 	if err != nil {

@@ -42,7 +42,13 @@ type Gossiping struct {
 	// Secret is the name of the Secret with the keys, in the install
 	// namespace.
 	Secret string
+	// Patience is after how long a silent node counts as dead; 0 is
+	// gossip.DefaultPatience. All agents use the longest that any of them has.
+	Patience time.Duration
 }
+
+// Validate tells what is wrong with g.
+func (g Gossiping) Validate() error { return gossip.ValidPatience(g.Patience) }
 
 // Options are what the membership of a node agent needs.
 type Options struct {

@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"purelb.io/purelb/internal/gossip"
@@ -14,8 +16,9 @@ var (
 	describeMessages  = prometheus.NewDesc("purelb_gossip_messages_total", "Messages from one agent to one other.", []string{"outcome"}, nil)
 	describeLosses    = prometheus.NewDesc("purelb_gossip_losses_total", "Agents that fell silent.", nil, nil)
 	describeStalls    = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
-	describeDoubts    = prometheus.NewDesc("purelb_gossip_doubts_total", "Silences: raised, of another whose beats this agent missed, and contradicted, its own that others missed.", []string{"outcome"}, nil)
+	describeDoubts    = prometheus.NewDesc("purelb_gossip_doubts_total", "Suspicions: raised, of an agent whose heartbeats this one missed, and contradicted, of this agent, which refuted.", []string{"outcome"}, nil)
 	describeBytes     = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
+	describePatience  = prometheus.NewDesc("purelb_gossip_patience_seconds", "After how long a silent agent counts as dead: the longest that any agent has. 0 without gossip.", nil, nil)
 	describeUnhealthy = prometheus.NewDesc("purelb_gossip_health_score", "How badly this agent keeps up; 0 is well.", nil, nil)
 )
 
@@ -23,7 +26,7 @@ var (
 func (m *Membership) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		describeView, describeMembers, describeDropped, describeJoins, describeMessages, describeLosses, describeStalls, describeDoubts,
-		describeBytes, describeUnhealthy,
+		describeBytes, describePatience, describeUnhealthy,
 	} {
 		to <- d
 	}
@@ -44,8 +47,9 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	gauge(describeView, oneIf(watches), "lease")
 	var h gossip.Health
 	members := map[gossip.State]int{}
+	var patience time.Duration
 	if g != nil {
-		h = g.Health()
+		h, patience = g.Health(), g.Patience()
 		for _, one := range g.Members() {
 			members[one.State]++
 		}
@@ -71,6 +75,7 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	count(describeDoubts, h.Accused, "contradicted")
 	count(describeBytes, h.BytesIn, "in")
 	count(describeBytes, h.BytesOut, "out")
+	gauge(describePatience, patience.Seconds())
 	gauge(describeUnhealthy, float64(h.Score))
 }
 

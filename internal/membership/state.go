@@ -28,7 +28,7 @@ func (m *Membership) gossipState() any {
 	for _, n := range first(g.Members()) {
 		nodes = append(nodes, nodeState{n.Node, n.State.String(), n.Since})
 	}
-	return map[string]any{"runs": true, "members": nodes, "health": g.Health()}
+	return map[string]any{"runs": true, "members": nodes, "health": g.Health(), "patience": g.Patience().String()}
 }
 
 func (m *Membership) leaseState() any {

@@ -1,0 +1,131 @@
+package gossip
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// inPatientCluster is a cluster of n agents, of which the first has this patience.
+func inPatientCluster(t *testing.T, n int, patience time.Duration, f func(*cluster)) {
+	inCluster(t, 0, func(c *cluster) {
+		for i := range n {
+			c.start(fmt.Sprintf("node-%03d", i), i, func(o *Options) {
+				if i == 0 {
+					o.Patience = patience
+				}
+			})
+		}
+		c.pass(10 * time.Second)
+		f(c)
+	})
+}
+
+func TestAPauseShorterThanThePatienceMovesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		patience, pause time.Duration
+		lost            bool
+	}{
+		{DefaultPatience, 1500 * time.Millisecond, true},
+		{2 * time.Second, 1500 * time.Millisecond, false},
+		{2 * time.Second, 2500 * time.Millisecond, true},
+		{MaxPatience, 4500 * time.Millisecond, false},
+		{MaxPatience, 6 * time.Second, true},
+	} {
+		for _, nodes := range []int{2, 10} {
+			inPatientCluster(t, nodes, tt.patience, func(c *cluster) {
+				for i := range 3 {
+					c.agents[i%nodes].port.hold(tt.pause)
+					c.pass(20 * time.Second)
+				}
+				if n := c.wronged(); n > 0 != tt.lost {
+					t.Errorf("%d nodes of patience %v that pause for %v are seen dead %d times", nodes, tt.patience, tt.pause, n)
+				}
+			})
+		}
+	}
+}
+
+func TestADeadNodeIsSeenWhenThePatienceIsOver(t *testing.T) {
+	for _, patience := range []time.Duration{2 * time.Second, MaxPatience} {
+		for _, nodes := range []int{2, 10} {
+			inPatientCluster(t, nodes, patience, func(c *cluster) {
+				at := time.Now()
+				dead := c.powerOff(1)
+				c.pass(patience + 2*time.Second)
+				for _, a := range c.agents {
+					seen, ok := a.saw(dead.self.node, Dead)
+					if after := seen.Sub(at); !ok || after < patience-200*time.Millisecond || after > patience+200*time.Millisecond {
+						t.Errorf("%d nodes: with patience %v it is seen after %v, %t", nodes, patience, after, ok)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestTheLibraryIsAsPatient(t *testing.T) {
+	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
+		quiet := c.start("node-003", 3, nil)
+		record := Record{}.encode(supported, DefaultPatience)
+		record[flagsAt] &^= flagBeats
+		quiet.replace(record)
+		c.pass(10 * time.Second)
+		for range 10 {
+			quiet.port.hold(1500 * time.Millisecond)
+			c.pass(10 * time.Second)
+		}
+		if n := c.wronged(); n > 0 {
+			t.Errorf("an agent without heartbeats that pauses is seen dead %d times", n)
+		}
+		c.powerOff(3)
+		c.pass(10 * time.Second)
+		c.expect("the library found it", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
+	})
+}
+
+func TestAllUseTheLongestPatienceOfThoseThatLive(t *testing.T) {
+	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
+		expect := func(when string, want time.Duration) {
+			t.Helper()
+			for _, a := range c.agents {
+				if got := a.Patience(); got != want {
+					t.Errorf("%s: the patience of %s is %v, want %v", when, a.self.node, got, want)
+				}
+			}
+		}
+		expect("one has two seconds", 2*time.Second)
+		c.start("node-003", 3, func(o *Options) { o.Patience = MaxPatience })
+		c.start("node-004", 4, func(o *Options) { o.versions = unstated })
+		c.pass(5 * time.Second)
+		expect("another has five", MaxPatience)
+		c.powerOff(3)
+		c.pass(10 * time.Second)
+		expect("that is dead", 2*time.Second)
+		if err := c.agents[0].Leave(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.powerOff(0)
+		c.pass(2 * time.Minute)
+		expect("the other has left", DefaultPatience)
+	})
+}
+
+func TestPatienceHasLimits(t *testing.T) {
+	for text, want := range map[string]bool{
+		"0s": true, "400ms": true, "2s": true, "5s": true, "300ms": false, "5.1s": false, "450ms": false, "-1s": false,
+	} {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ValidPatience(d); (err == nil) != want {
+			t.Errorf("%s: %v, want it taken %t", text, err, want)
+		}
+	}
+	for b, want := range map[byte]time.Duration{0: DefaultPatience, 3: DefaultPatience, 4: DefaultPatience, 20: 2 * time.Second, 50: MaxPatience, 255: MaxPatience} {
+		if got := readPatience(b); got != want {
+			t.Errorf("a record with %d has a patience of %v, want %v", b, got, want)
+		}
+	}
+}
