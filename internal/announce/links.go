@@ -95,7 +95,7 @@ func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Famil
 	var all []home
 	for _, l := range carriers(agent, node.Links, f) {
 		for _, a := range node.Addresses {
-			if a.Link == l.Name && showsNetwork(a) && !node.isOurs(a, adopt) {
+			if a.Link == l.Name && node.showsNetwork(a, adopt) {
 				all = append(all, home{l.Name, a.Prefix.Masked()})
 			}
 		}
@@ -103,16 +103,17 @@ func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Famil
 	return all
 }
 
-// showsNetwork says whether a, which is not ours, shows a network to announce
-// in. One that stands alone does not, and neither does one that may not be used;
-// a deprecated IPv6 address is likely to be a service address of an agent that
-// set no mark.
-func showsNetwork(a Address) bool {
+// showsNetwork says whether a, one of the addresses of n, shows a network to announce in. An
+// address of ours does not, and neither does one that stands alone or that may not be used.
+//
+// An IPv6 address that is deprecated may still be used: no router has renewed it lately. On
+// a kernel without marks it is likely to be a service address.
+func (n Node) showsNetwork(a Address, adopt func(Address) bool) bool {
 	ip := a.Prefix.Addr()
-	if a.Mark == Mark || a.Prefix.IsSingleIP() || !ip.IsGlobalUnicast() {
+	if a.Mark == Mark || a.Prefix.IsSingleIP() || !ip.IsGlobalUnicast() || n.isOurs(a, adopt) {
 		return false
 	}
-	return ip.Is4() || !a.Tentative && !a.Failed && a.Preferred != 0
+	return ip.Is4() || !a.Tentative && !a.Failed && (a.Preferred != 0 || n.MarksSupported)
 }
 
 // homeOf returns the first link with a network that ip is in, and ip with the

@@ -65,8 +65,11 @@ func TestLocalAddressesGoToTheInterfacesThatAreMeant(t *testing.T) {
 			"10.9.0.0/16 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
 		{"nor of an IPv6 address that may not be used", []twist{matching("eth1"), has(
 			with(hasNode("eth1", "fd61::1/64"), func(a *Address) { a.Tentative = true }),
-			with(hasNode("eth1", "fd62::1/64"), func(a *Address) { a.Failed = true }),
-			with(hasNode("eth1", "fd63::1/64"), func(a *Address) { a.Preferred = 0 }))},
+			with(hasNode("eth1", "fd62::1/64"), func(a *Address) { a.Failed = true }))},
+			"10.9.0.0/16 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"that of an IPv6 address that a router has not renewed, while it is valid", []twist{matching("eth1"), deprecated},
+			"10.9.0.0/16 fd09::/64 fd63::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
+		{"without marks it may be a service address", []twist{matching("eth1"), deprecated, withoutMarks},
 			"10.9.0.0/16 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
 		{"an IPv4 address that expires is a lease of DHCP", []twist{matching("eth1"), has(with(hasNode("eth1", "198.51.100.1/25"), func(a *Address) { a.Valid, a.Preferred = time.Hour, time.Hour }))},
 			"10.9.0.0/16 198.51.100.0/25 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
@@ -123,6 +126,11 @@ func links(texts ...string) twist {
 			s.Node.Links = append(s.Node.Links, Link{Name: name, Kind: kind, Index: 10 + i, Neighbors: true, Up: true, Carrier: true})
 		}
 	}
+}
+
+// deprecated adds an IPv6 address of the node that is valid, and not preferred any more.
+func deprecated(s *Situation) {
+	s.Node.Addresses = append(s.Node.Addresses, with(hasNode("eth1", "fd63::1/64"), func(a *Address) { a.Preferred = 0 }))
 }
 
 func TestAnExpressionThatMatchesNothingSaysWhatThereIs(t *testing.T) {

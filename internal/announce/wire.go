@@ -34,15 +34,19 @@ func (p Probing) SourceFor(ip netip.Addr) (source netip.Addr, ok bool) {
 
 // SourcesOn returns what node may ask from on link: its own addresses there that others
 // can reach, with their networks. Ours are none, for to ask from an address is to claim
-// it. Adopt is as for Diff.
+// it. Deprecated ones come last (RFC 6724). Adopt is as for Diff.
 func SourcesOn(link string, node Node, adopt func(Address) bool) []netip.Prefix {
-	var sources []netip.Prefix
+	var sources, deprecated []netip.Prefix
 	for _, a := range node.Addresses {
-		if a.Link == link && showsNetwork(a) && !node.isOurs(a, adopt) {
+		switch {
+		case a.Link != link || !node.showsNetwork(a, adopt):
+		case a.Preferred == 0:
+			deprecated = append(deprecated, a.Prefix)
+		default:
 			sources = append(sources, a.Prefix)
 		}
 	}
-	return sources
+	return append(sources, deprecated...)
 }
 
 // Heard is something that another station said on the wire about an address

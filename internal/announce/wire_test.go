@@ -25,6 +25,15 @@ func TestQuestionsAreAskedFromTheNodesOwnAddresses(t *testing.T) {
 	}
 }
 
+func TestADeprecatedAddressIsTheLastToAskFrom(t *testing.T) {
+	node := Node{MarksSupported: true, Addresses: []Address{
+		with(hasNode("eth0", "fd00::b/64"), func(a *Address) { a.Preferred = 0 }), hasNode("eth0", "fd00::a/64"),
+	}}
+	if got, want := fmt.Sprint(SourcesOn("eth0", node, nil)), "[fd00::a/64 fd00::b/64]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestAProbeAsksFromTheNetworkOfTheAddress(t *testing.T) {
 	p := Probing{Sources: []netip.Prefix{netip.MustParsePrefix("198.51.100.1/24"), netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}}
 	for ip, want := range map[string]string{
