@@ -44,7 +44,11 @@ func (s *Stack) claim(ctx context.Context, l link, addr netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	return s.transmit(l, unix.ETH_P_IPV6, groupMAC(allNodes), unsolicitedNA(l.MAC, source, addr))
+	var flags byte = override
+	if l.forwards {
+		flags |= router
+	}
+	return s.transmit(l, unix.ETH_P_IPV6, groupMAC(allNodes), unsolicitedNA(l.MAC, source, addr, flags))
 }
 
 var broadcastMAC = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}

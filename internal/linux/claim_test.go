@@ -43,7 +43,9 @@ func TestClaimsOnTheWire(t *testing.T) {
 		name string
 		addr string
 		put  bool // claimed with the address in place
-		want []string
+		// forwards says that the node is a router, on this link at least.
+		forwards bool
+		want     []string
 	}{
 		{
 			name: "IPv4: a request, then a reply",
@@ -60,6 +62,12 @@ func TestClaimsOnTheWire(t *testing.T) {
 				"88 00 5a8b 20000000 fd000000000000000000000000000009 02 01 020000000001"},
 		},
 		{
+			name: "IPv6: an advertisement of a router",
+			addr: "fd00::9", put: true, forwards: true,
+			want: []string{multicast + ipv6 + "fd000000000000000000000000000009" + all +
+				"88 00 da8a a0000000 fd000000000000000000000000000009 02 01 020000000001"},
+		},
+		{
 			name: "IPv6: an advertisement from the link's address while that one is not usable",
 			addr: "fd00::9",
 			want: []string{multicast + ipv6 + "fe80000000000000000000fffe000001" + all +
@@ -71,6 +79,9 @@ func TestClaimsOnTheWire(t *testing.T) {
 			newWorld(t)
 			other := newNeighborhood(t)
 			fd := other.capture(t)
+			if tt.forwards {
+				sysctl(t, "ipv6.conf.eth0.forwarding", "1")
+			}
 			s := newStack(t)
 			addr := netip.MustParseAddr(tt.addr)
 			if tt.put {

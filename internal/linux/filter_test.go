@@ -35,11 +35,11 @@ func TestQuestionsOfOtherHostsEndInTheKernel(t *testing.T) {
 			addressed(everybody, mac, unix.ETH_P_ARP, probeARP(mac, host)),
 			addressed(everybody, mac, unix.ETH_P_ARP, gratuitousARP(arpReply, mac, host)),
 			addressed(group, mac, unix.ETH_P_IPV6, requestNS(mac, host6, ours6)),
-			addressed([6]byte{0x33, 0x33, 0, 0, 0, 1}, mac, unix.ETH_P_IPV6, unsolicitedNA(mac, host6, host6)))
+			addressed([6]byte{0x33, 0x33, 0, 0, 0, 1}, mac, unix.ETH_P_IPV6, unsolicitedNA(mac, host6, host6, override)))
 	}
 	there.say(t, fd,
 		addressed(everybody, mac, unix.ETH_P_ARP, gratuitousARP(arpRequest, mac, ours)),
-		addressed([6]byte{0x33, 0x33, 0, 0, 0, 1}, mac, unix.ETH_P_IPV6, unsolicitedNA(mac, ours6, ours6)))
+		addressed([6]byte{0x33, 0x33, 0, 0, 0, 1}, mac, unix.ETH_P_IPV6, unsolicitedNA(mac, ours6, ours6, override)))
 	claims := map[string]bool{"eth0 020000000003 has 192.0.2.9": true, "eth0 020000000003 has fd00::9": true}
 	for len(claims) > 0 {
 		delete(claims, next(t, heard))

@@ -16,6 +16,8 @@ const (
 	skipStats = 1 << 3
 	// promoteSecondaries is IPV4_DEVCONF_PROMOTE_SECONDARIES.
 	promoteSecondaries = 20
+	// forwardingIPv6 is DEVCONF_FORWARDING.
+	forwardingIPv6 = 0
 	// operTesting and operDormant are the states of RFC 2863 in which a link
 	// has a carrier and takes no traffic: a test, or a login (802.1X) before
 	// which the switch lets nothing through.
@@ -31,6 +33,8 @@ type link struct {
 	flaps uint32
 	// promotes says that secondary addresses stay when the primary goes.
 	promotes bool
+	// forwards says that the node is an IPv6 router on the link.
+	forwards bool
 }
 
 func (s *Stack) links(ctx context.Context) ([]link, error) {
@@ -93,7 +97,8 @@ func parseLink(body []byte) (link, error) {
 		case unix.IFLA_LINKINFO:
 			l.Kind = rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND))
 		case unix.IFLA_AF_SPEC:
-			l.promotes = promotes(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET), unix.IFLA_INET_CONF))
+			l.promotes = setting(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET), unix.IFLA_INET_CONF), promoteSecondaries-1)
+			l.forwards = setting(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET6), unix.IFLA_INET6_CONF), forwardingIPv6)
 		}
 	}
 	// The operational state alone says too little: it follows the carrier
@@ -103,10 +108,9 @@ func parseLink(body []byte) (link, error) {
 	return l, nil
 }
 
-// promotes reads the IPv4 settings of a link: one number each, counted from 1.
-func promotes(settings []byte) bool {
-	const at = 4 * (promoteSecondaries - 1)
-	return len(settings) >= at+4 && native.Uint32(settings[at:]) != 0
+// setting says whether one of the settings of a link is on. They have a number each.
+func setting(settings []byte, i int) bool {
+	return len(settings) >= 4*i+4 && native.Uint32(settings[4*i:]) != 0
 }
 
 // setLink asks for a link to be up, or to keep secondary addresses when the

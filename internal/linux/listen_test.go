@@ -72,7 +72,7 @@ func TestWhatIsHeardAboutOurAddresses(t *testing.T) {
 		{"a gratuitous reply", arp(other, gratuitousARP(arpReply, other, v4)), claim},
 		{"an ordinary question from our address", arp(other, packetARP(arpRequest, other, ours, [6]byte{}, theirs)), claim},
 		{"a probe", arp(other, probeARP(other, v4)), "eth0 020000000003 wants 192.0.2.9"},
-		{"an advertisement", addressed(allNodes, other, unix.ETH_P_IPV6, unsolicitedNA(other, v6, v6)), claim6},
+		{"an advertisement", addressed(allNodes, other, unix.ETH_P_IPV6, unsolicitedNA(other, v6, v6, override)), claim6},
 		{"a probe in IPv6", addressed(group, other, unix.ETH_P_IPV6, probeNS(v6)), "eth0 020000000003 wants fd00::9"},
 
 		{"not an ordinary question for our address", arp(other, packetARP(arpRequest, other, theirs, [6]byte{}, ours)), ""},
@@ -96,7 +96,7 @@ func TestWhatIsHeardAboutOurAddresses(t *testing.T) {
 			last := [6]byte{2, 0, 0, 0, 0, 0x99}
 			family := arp(last, gratuitousARP(arpRequest, last, v4))
 			if tt.frame[12] == 0x86 {
-				family = addressed(allNodes, last, unix.ETH_P_IPV6, unsolicitedNA(last, v6, v6))
+				family = addressed(allNodes, last, unix.ETH_P_IPV6, unsolicitedNA(last, v6, v6, override))
 			}
 			there.say(t, fd, tt.frame, family)
 			if tt.want != "" {

@@ -12,7 +12,7 @@ const (
 	icmpv6                = 58
 	neighborSolicitation  = 135
 	neighborAdvertisement = 136
-	override              = 0x20
+	router, override      = 0x80, 0x20
 	sourceLinkLayer       = 1
 	targetLinkLayer       = 2
 
@@ -63,12 +63,12 @@ func packetARP(operation uint16, mac [6]byte, ip [4]byte, targetMAC [6]byte, tar
 	return append(b, target[:]...)
 }
 
-// unsolicitedNA is an IPv6 packet to all nodes in which mac says that it has
-// addr, and that whoever has another entry should override it (RFC 4861 section
-// 7.2.6).
-func unsolicitedNA(mac [6]byte, source, addr netip.Addr) []byte {
+// unsolicitedNA is an IPv6 packet to all nodes in which mac says that it has addr (RFC
+// 4861 section 7.2.6). With the flag override, a host that has another entry changes it.
+// Without the flag router, a host that has mac as its router does not use it as such any more.
+func unsolicitedNA(mac [6]byte, source, addr netip.Addr, flags byte) []byte {
 	target := addr.As16()
-	body := append([]byte{neighborAdvertisement, 0, 0, 0, override, 0, 0, 0}, target[:]...)
+	body := append([]byte{neighborAdvertisement, 0, 0, 0, flags, 0, 0, 0}, target[:]...)
 	body = append(body, targetLinkLayer, 1)
 	body = append(body, mac[:]...)
 	binary.BigEndian.PutUint16(body[2:], checksum(source, allNodes, body))

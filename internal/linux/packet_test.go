@@ -57,7 +57,7 @@ func TestPackets(t *testing.T) {
 		},
 		{
 			name: "unsolicited neighbor advertisement",
-			got:  unsolicitedNA(testMAC, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fd00::9")),
+			got:  unsolicitedNA(testMAC, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fd00::9"), override),
 			want: "60000000 0020 3a ff" + // version, length, next header, hop limit
 				"fe800000000000000000000000000001 ff020000000000000000000000000001" +
 				"88 00 5913 20000000" + // type, code, checksum, flags: override only
@@ -78,7 +78,7 @@ func TestPackets(t *testing.T) {
 // A receiver adds up everything including the checksum, and gets all ones.
 func TestChecksumOfACompleteMessageIsZero(t *testing.T) {
 	source := netip.MustParseAddr("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff")
-	packet := unsolicitedNA([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, source, source)
+	packet := unsolicitedNA([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, source, source, override)
 	if got := checksum(source, allNodes, packet[40:]); got != 0 {
 		t.Errorf("got %#x", got)
 	}

@@ -62,7 +62,7 @@ func TestWhatIsSaidAboutAnAddress(t *testing.T) {
 		{"not Ethernet", unix.ETH_P_ARP, arp("0006 0800 06 04 0002 020000000003 c0000209 020000000001 c0000201"), ""},
 		{"cut short", unix.ETH_P_ARP, arp("0001 0800 06 04 0002 020000000003 c0000209 020000000001 c00002"), ""},
 
-		{"an advertisement claims", unix.ETH_P_IPV6, unsolicitedNA(testMAC, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fd00::9")),
+		{"an advertisement claims", unix.ETH_P_IPV6, unsolicitedNA(testMAC, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fd00::9"), override),
 			"020000000001 has fd00::9"},
 		{"an advertisement without a MAC is for that of the frame", unix.ETH_P_IPV6, nd("fe80::1", "88 00 0000 20000000"+fd9),
 			"0200000000ff has fd00::9"},
@@ -113,7 +113,7 @@ func showSaid(w said) string {
 func FuzzUnderstand(f *testing.F) {
 	f.Add(true, probeARP(testMAC, netip.MustParseAddr("192.0.2.9")))
 	f.Add(false, probeNS(netip.MustParseAddr("fd00::9")))
-	f.Add(false, unsolicitedNA(testMAC, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fd00::9")))
+	f.Add(false, unsolicitedNA(testMAC, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fd00::9"), override))
 	f.Fuzz(func(t *testing.T, arp bool, packet []byte) {
 		var protocol uint16 = unix.ETH_P_IPV6
 		if arp {
