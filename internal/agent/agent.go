@@ -146,7 +146,7 @@ func New(opt Options) *Agent {
 		handovers:  announce.Handovers{Limit: opt.Handover},
 		conflicts:  announce.Conflicts{},
 		addresses:  addresses{},
-		segments:   segments{silent: map[side]bool{}, silentLinks: map[string]bool{}},
+		segments:   segments{silent: map[side]bool{}, silentLinks: map[string]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},
 	}

@@ -63,3 +63,26 @@ func TestWhereNoOtherNodeLivesSilenceIsConsent(t *testing.T) {
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
 	})
 }
+
+// InfiniBand, WireGuard and tun have no ARP and no Neighbor Discovery that the agent speaks.
+func TestALinkWhereNothingCanBeAskedIsToldOnce(t *testing.T) {
+	noNeighbors := func(w *world) { w.kernel.links[1].Neighbors = false }
+	inWorld(t, noNeighbors, func(w *world) {
+		w.logged()
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		pass(time.Minute)
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+		w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
+		pass(time.Minute)
+		if log := w.logged("interface"); strings.Count(log, "linkWithoutNeighbors eth0") != 1 {
+			t.Errorf("logged:\n%s", log)
+		}
+	})
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		pass(time.Minute)
+		if log := w.logged(); strings.Contains(log, "linkWithoutNeighbors") {
+			t.Errorf("of an Ethernet it logged:\n%s", log)
+		}
+	})
+}

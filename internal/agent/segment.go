@@ -19,6 +19,8 @@ type segments struct {
 	// silent are the sides on which no machine answered when the agent asked last,
 	// although nodes should have.
 	silent map[side]bool
+	// unaskable are the links that were logged as having no neighbors.
+	unaskable map[string]bool
 	// silentLinks are the links on which standing questions are not answered, and
 	// questions are these questions, for watchLinks.
 	silentLinks map[string]bool
@@ -51,6 +53,9 @@ type standing struct {
 // askLinks has watchLinks ask the questions that follow from what is seen.
 func (a *Agent) askLinks(seen *observation) {
 	questions := a.standingOn(seen)
+	for _, q := range questions {
+		a.noteUnaskable(q.link, seen.Node)
+	}
 	a.segments.questions.Store(&questions)
 }
 
@@ -148,6 +153,18 @@ func (a *Agent) hearSegment(ctx context.Context, where side, w announce.Witnesse
 		return
 	}
 	a.Log.InfoContext(ctx, "segmentHeard", "node", a.Node, "interface", where.link, "family", where.family)
+}
+
+// noteUnaskable logs once that link, which has local addresses, has no Ethernet neighbors.
+// Nothing can be asked and claimed there, and the agents alone decide which node has an
+// address.
+func (a *Agent) noteUnaskable(link string, node announce.Node) {
+	askable := !slices.ContainsFunc(node.Links, func(l announce.Link) bool { return l.Name == link && !l.Neighbors })
+	if askable || a.segments.unaskable[link] {
+		return
+	}
+	a.segments.unaskable[link] = true
+	a.Log.Warn("linkWithoutNeighbors", "node", a.Node, "interface", link)
 }
 
 // unheard is what the wire tells of nodes that gossip does not hear, while this node is
