@@ -156,6 +156,21 @@ func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address
 	return len(failed) < len(all), gone, err
 }
 
+// dropFailed takes off what duplicate address detection has failed for, and shows seen
+// without it. Such an address is missing then, and is tried again after a pause.
+func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
+	drop := announce.Failed(seen.Node, seen.adopt)
+	if len(drop) == 0 {
+		return nil
+	}
+	err := a.Kernel.Remove(ctx, drop)
+	stays := announce.Failures(drop, err)
+	seen.Node.Addresses = slices.DeleteFunc(seen.Node.Addresses, func(found announce.Address) bool {
+		return slices.Contains(drop, found) && stays[found.Prefix.Addr()] == nil
+	})
+	return err
+}
+
 // forgetFlows is the task of ending the flows to the addresses: with a million
 // of connections, the kernel takes its time to find them.
 func (a *Agent) forgetFlows(ips []netip.Addr) task {

@@ -171,11 +171,15 @@ func (k *fakeKernel) detect(a announce.Address) {
 	k.addresses[i].Tentative = true
 	time.AfterFunc(time.Second, func() {
 		k.change(func() {
-			if left > 0 {
+			switch {
+			case left <= 0:
+				a.Tentative = false
+			case a.Valid == announce.Forever:
+				a.Failed = true // the kernel keeps it, and does not answer for it
+			default:
 				k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return h.Prefix == a.Prefix && h.Tentative })
 				return
 			}
-			a.Tentative = false
 			k.hold(a)
 		})
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
 )
 
@@ -39,6 +40,29 @@ func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
 		if n := strings.Count(w.kernel.doings(), "claim 2001:db8::9"); n != 3 {
 			t.Errorf("%d claims when it is free, want 3", n)
 		}
+	})
+}
+
+// The kernel keeps an address for ever that has no lifetime, also when another machine has it.
+func TestAnAddressWithoutALifetimeThatAnotherMachineHasIsTriedAgain(t *testing.T) {
+	forever := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(int32(0))}}}
+	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }
+	inWorld(t, before, func(w *world) {
+		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 1000 })
+		w.kernel.doings()
+		w.told()
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+		pass(10 * time.Minute)
+		if doings := w.kernel.doings(); strings.Count(doings, "put 2001:db8::9") < 8 || strings.Count(doings, "put 2001:db8::9") > 25 {
+			t.Errorf("in ten minutes it did\n%s", doings)
+		}
+		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
+		if told := w.told(); strings.Count(told, announce.ErrVanishes6.Error()) != 1 {
+			t.Errorf("events are %s", told)
+		}
+		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
+		pass(2 * time.Minute)
+		want(t, "slots, when it is free", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 	})
 }
 

@@ -16,6 +16,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	if err != nil {
 		return todo{}, err
 	}
+	notDropped := a.dropFailed(ctx, seen)
 	plan := announce.Decide(seen.Situation)
 	done, waits := a.apply(ctx, now, seen, plan)
 	a.held.hold(seen, plan, done)
@@ -31,7 +32,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	a.addresses.forget(plan, a.held.read())
 	a.askLinks(seen)
 	a.report(now, seen, plan, done)
-	return next, errors.Join(done.errs...)
+	return next, errors.Join(append(done.errs, notDropped)...)
 }
 
 // report tells people, the other nodes and /state what became of a pass.

@@ -94,6 +94,19 @@ func oursOn(node Node, adopt func(Address) bool) map[place]int {
 	return ours
 }
 
+// Failed returns our addresses on node that another machine has too, as the kernel found by
+// duplicate address detection. The kernel does not answer for them. It removes those that
+// expire, and keeps the others. Adopt is as for Diff.
+func Failed(node Node, adopt func(Address) bool) []Address {
+	var failed []Address
+	for _, a := range node.Addresses {
+		if a.Failed && node.isOurs(a, adopt) {
+			failed = append(failed, a)
+		}
+	}
+	return failed
+}
+
 // foreign returns the addresses that somebody else put on node, and their links.
 func foreign(node Node, adopt func(Address) bool) map[netip.Addr]string {
 	links := map[netip.Addr]string{}

@@ -33,7 +33,7 @@ const (
 // What an address that vanishes again and again fails by.
 var (
 	ErrVanishes4 = errors.New("something on the node takes it off again as soon as it is added: find out what, or exclude it from the pool")
-	ErrVanishes6 = errors.New("the kernel takes it off again as soon as it is added, most likely because another machine of the network " +
+	ErrVanishes6 = errors.New("it does not stay when it is added, most likely because another machine of the network " +
 		"has it (duplicate address detection): give that machine another address, or exclude this one from the pool")
 )
 

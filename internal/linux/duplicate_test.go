@@ -1,0 +1,28 @@
+package linux
+
+import (
+	"testing"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// Duplicate address detection fails, and the kernel keeps the address, as it has no lifetime.
+func TestAnAddressForEverThatAnotherMachineHasIsSeenAndRemoved(t *testing.T) {
+	newWorld(t)
+	there := newNeighborhood(t)
+	there.ip(t, "addr add fd00::9/64 dev eth0 nodad")
+	there.do(func() { served(t, "eth0", "fd00::9") })
+	s := newStack(t)
+	a := local("eth0", "fd00::9/64")
+	a.Valid, a.NoDAD = announce.Forever, false
+	put(t, s, a)
+	var failed []announce.Address
+	eventually(t, "it has failed", func() bool {
+		failed = announce.Failed(observe(t, s), nil)
+		return len(failed) == 1
+	})
+	remove(t, s, failed...)
+	if left := addresses(t, s, "eth0"); left != "" {
+		t.Errorf("left is %s", left)
+	}
+}
