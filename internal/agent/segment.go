@@ -133,7 +133,7 @@ func (q standing) missing(answers map[netip.Addr][6]byte) bool {
 	return q.witnesses.Like(families[addr.V4]).Missing(nil) || q.witnesses.Like(families[addr.V6]).Missing(nil)
 }
 
-// markSilent has node say which of its links are silent.
+// markSilent marks the silent links of node.
 func (a *Agent) markSilent(node *announce.Node) {
 	for i := range node.Links {
 		node.Links[i].Silent = a.segments.silentLinks[node.Links[i].Name]
@@ -197,12 +197,12 @@ func (a *Agent) askUnheard(now time.Time, seen *observation) todo {
 		return todo{next: next}
 	}
 	a.segments.unheard.asking, a.segments.unheard.asked = true, now
-	return todo{tasks: []task{a.heed(links, seen)}}
+	return todo{tasks: []task{a.probeUnheard(links, seen)}}
 }
 
-// heed is the task of asking on links for nodes that gossip does not hear, and for the
+// probeUnheard is the task of asking on links for nodes that gossip does not hear, and for the
 // gateways there.
-func (a *Agent) heed(links []string, seen *observation) task {
+func (a *Agent) probeUnheard(links []string, seen *observation) task {
 	nodes, routers, asking := map[string]map[netip.Addr]string{}, map[string][]netip.Addr{}, map[string]announce.Probing{}
 	for _, link := range links {
 		nodes[link], asking[link] = announce.UnheardOn(link, seen.Situation, seen.adopt), seen.asking(link)
@@ -222,14 +222,14 @@ func (a *Agent) heed(links []string, seen *observation) task {
 				}
 			}
 		}
-		return func() { a.heeded(ctx, answering, nodes, asked && !heard) }
+		return func() { a.unheardAnswered(ctx, answering, nodes, asked && !heard) }
 	}
 }
 
-// heeded notes which nodes answered. With silent no machine did, although a gateway was
+// unheardAnswered notes which nodes answered. With silent no machine did, although a gateway was
 // asked. When that lasts, no client reaches this node: it gives up what it has, so that it
 // does not answer beside another node when the segment is whole again.
-func (a *Agent) heeded(ctx context.Context, answering map[string]bool, nodes map[string]map[netip.Addr]string, silent bool) {
+func (a *Agent) unheardAnswered(ctx context.Context, answering map[string]bool, nodes map[string]map[netip.Addr]string, silent bool) {
 	u := &a.segments.unheard
 	u.asking = false
 	switch {
