@@ -20,7 +20,8 @@
 //	segments   which links lead to no other machine, by the last questions there
 //	reporter   what was reported, so that nothing is reported twice
 //
-// The next agent on the node begins with none of it.
+// The next agent on the node begins with none of it. The conflicts that the Lease names
+// stay there for 10 minutes (package lease).
 //
 // The agent keeps what it has as long as it does not know everything: before its
 // caches are complete, while the API server is away, and when the kernel gives a

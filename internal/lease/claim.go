@@ -3,7 +3,9 @@ package lease
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
@@ -48,6 +50,48 @@ func Claims(o *coordinationv1.Lease) []Claim {
 		}
 	}
 	return claims
+}
+
+// inheritedFor is how long claims count that the agent before this one on the node
+// has written last. The allocator hands out none of these addresses, so it must not
+// take a restart of the agent for news that they are free.
+const inheritedFor = 10 * time.Minute
+
+// inheritance is what the agent before this one on the node heard of other machines.
+type inheritance struct {
+	known  bool // whether our Lease has been read
+	claims []Claim
+	until  time.Time
+}
+
+// read takes the claims over that o, our Lease before the first write, has. Its time
+// is of this machine, or of a clock that has been set back since.
+func (i *inheritance) read(o *coordinationv1.Lease, now time.Time) {
+	if i.known {
+		return
+	}
+	i.known = true
+	if o.Spec.RenewTime == nil {
+		return
+	}
+	i.claims, i.until = Claims(o), now.Add(inheritedFor)
+	if renewed := o.Spec.RenewTime.Time; renewed.Before(now) {
+		i.until = renewed.Add(inheritedFor)
+	}
+}
+
+// with returns claims, and those inherited of other addresses while they count.
+func (i *inheritance) with(claims []Claim, now time.Time) []Claim {
+	if !now.Before(i.until) {
+		return claims
+	}
+	all := slices.Clone(claims)
+	for _, old := range i.claims {
+		if !slices.ContainsFunc(claims, func(c Claim) bool { return c.Addr == old.Addr }) {
+			all = append(all, old)
+		}
+	}
+	return all
 }
 
 func parseMAC(text string) (MAC, bool) {

@@ -58,10 +58,12 @@ type Leases struct {
 
 	// writing is held by who writes our Lease.
 	writing chan struct{}
-	// object is our Lease as the API server last had it, and left says that
-	// we have taken it away for good. They belong to who holds writing.
-	object *coordinationv1.Lease
-	left   bool
+	// object is our Lease as the API server last had it, left says that we have
+	// taken it away for good, and inherited is what it said before the first
+	// write. They belong to who holds writing.
+	object    *coordinationv1.Lease
+	left      bool
+	inherited inheritance
 
 	mu      sync.Mutex
 	record  *Record // what we publish; nil until we are told

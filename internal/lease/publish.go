@@ -122,7 +122,10 @@ func (l *Leases) put(ctx context.Context) error {
 	}
 	// The API server keeps microseconds, and the echo must equal what was sent.
 	now := time.Now()
-	l.write(o, l.said(), l.duration(), now.Truncate(time.Microsecond))
+	l.inherited.read(o, now)
+	r := l.said()
+	r.Claims = l.inherited.with(r.Claims, now)
+	l.write(o, r, l.duration(), now.Truncate(time.Microsecond))
 	version := versionOf(o)
 	l.send(o, now)
 	if o.ResourceVersion == "" {
