@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
 )
 
 // Read returns what the watches have shown.
@@ -67,13 +68,15 @@ func (c *Caches) complete() bool {
 }
 
 // endpoints fills in where Services have endpoints, for those to which it
-// matters. The watch on endpoints, which is the most expensive, begins when there
+// matters: to all of them if a group withdraws the addresses of Services without
+// endpoints. The watch on endpoints, which is the most expensive, begins when there
 // is such a Service.
 func (c *Caches) endpoints(ctx context.Context, s *Snapshot) error {
 	s.Endpoints, s.Ending = map[string][]string{}, map[string][]string{}
 	narrowed := map[types.NamespacedName]bool{}
+	all := slices.ContainsFunc(s.Groups, config.WithdrawsIdle)
 	for _, svc := range s.Services {
-		if svc.LocalPolicy || svc.Affinity {
+		if all || svc.LocalPolicy || svc.Affinity {
 			narrowed[svc.name()] = true
 		}
 	}

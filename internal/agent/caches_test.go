@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
@@ -71,13 +72,25 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	c.endpoint("web", "another-node", true)
 	eventuallyIs(t, "the view with an endpoint elsewhere", base+"Local false", show)
 	c.patch("web", `{"metadata":{"annotations":{"purelb.io/node-affinity":"service-endpoints"}},"spec":{"externalTrafficPolicy":"Cluster"}}`)
-	eventuallyIs(t, "the nodes for an affinity", "[another-node]", func() string {
+	endpoints := func() string {
 		s, _, err := caches.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return fmt.Sprint(s.Endpoints[c.namespace+"/web"])
-	})
+	}
+	eventuallyIs(t, "the nodes for an affinity", "[another-node]", endpoints)
+	c.patch("web", `{"metadata":{"annotations":{"purelb.io/node-affinity":null}}}`)
+	eventuallyIs(t, "the nodes when nothing asks for them", "[]", endpoints)
+	var group v2.ServiceGroup
+	if err := c.objects.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "mine"}, &group); err != nil {
+		t.Fatal(err)
+	}
+	group.Spec.Local.WithdrawWithoutEndpoints = true
+	if err := c.objects.Update(t.Context(), &group); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "the nodes when a group asks for them", "[another-node]", endpoints)
 	c.patch("web", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Cluster"}}`)
 	eventuallyIs(t, "the view when the type changed", strings.TrimSuffix(base, " service web "), show)
 }

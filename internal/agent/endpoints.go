@@ -61,9 +61,11 @@ func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName
 			for _, a := range e.Addresses {
 				one := endpoint{service, a}
 				unfit[one] = unfit[one] || !fit(e.Conditions)
+				node := "" // an endpoint outside of the cluster is on none
 				if e.NodeName != nil {
-					on[one] = append(on[one], *e.NodeName)
+					node = *e.NodeName
 				}
+				on[one] = append(on[one], node)
 			}
 		}
 	}

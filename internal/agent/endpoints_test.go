@@ -49,6 +49,9 @@ func TestReadyEndpoints(t *testing.T) {
 			if got := slices.Contains(ready[web], "node-a"); got != tt.ready {
 				t.Errorf("ready: %v, want %v", got, tt.ready)
 			}
+			if got := slices.Contains(ready[web], ""); got != (tt.name == "on no node") {
+				t.Errorf("ready on no node: %v", got)
+			}
 			if got := slices.Contains(ends[web], "node-a"); got != tt.ends {
 				t.Errorf("ends: %v, want %v", got, tt.ends)
 			}

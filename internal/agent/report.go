@@ -17,6 +17,7 @@ import (
 const (
 	eventAnnouncingLocal    = "AnnouncingLocal"
 	eventAnnouncingNonLocal = "AnnouncingNonLocal"
+	eventWithdrawn          = "AddressWithdrawn"
 	eventFailed             = "AnnouncementFailed"
 	eventSlotSteal          = "AnnounceSlotSteal"
 	eventConflict           = "AddressConflict"
@@ -87,7 +88,7 @@ func (r *reporter) reportOne(seen *observation, svc *Service, decision *announce
 	now[s] = f
 	_, added := done.added[d.IP]
 	news := added || r.told != nil
-	if news && d.Where == announce.Remote && !before.here() {
+	if news && (d.Where == announce.Remote && !before.here() || d.Reason == announce.ReasonIdle && before.decided().Where == announce.Remote) {
 		news = r.speaks(seen, svc, d.IP)
 	}
 	r.tell(svc, f, before, news, before.here() || slices.Contains(done.gone, d.IP))
@@ -102,7 +103,7 @@ func (r *reporter) speaks(seen *observation, svc *Service, ip netip.Addr) bool {
 		return false
 	}
 	nodes, narrowed := seen.Endpoints[svc.Key]
-	if !narrowed || !svc.LocalPolicy {
+	if !narrowed || !svc.LocalPolicy || len(nodes) == 0 {
 		nodes = make([]string, len(seen.Peers.Members))
 		for i, m := range seen.Peers.Members {
 			nodes[i] = m.Node
@@ -135,6 +136,11 @@ func (r *reporter) tell(svc *Service, f, before fact, news, here bool) {
 		}
 		if d.Message != was.Message {
 			r.tellBeside(svc, d)
+		}
+	case here && d.Reason == announce.ReasonIdle:
+		r.tellNotHere(d, here)
+		if news {
+			r.event(svc.ref(), corev1.EventTypeNormal, eventWithdrawn, "Node %s withdrew %s: %s", r.node, d.IP, d.Why())
 		}
 	case was.Service == "" || here || was.Reason != d.Reason || was.Winner != d.Winner:
 		r.tellNotHere(d, here)

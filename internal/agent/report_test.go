@@ -165,6 +165,32 @@ func TestANodeThatBootsTellsOnlyOfWhatIsNew(t *testing.T) {
 	})
 }
 
+func TestAnAddressWithoutEndpointsGoesAndComesBack(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(func(s *objects) {
+			s.Groups[0].Spec.Local.WithdrawWithoutEndpoints, s.Groups[1].Spec.Remote.WithdrawWithoutEndpoints = true, true
+			s.Groups[0].Generation, s.Groups[1].Generation = 2, 2
+			s.Endpoints = map[string][]string{"default/web": {"node-b"}}
+			serving(branded("web", "192.0.2.9", "203.0.113.7"))(s)
+		})
+		settle()
+		const both = "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0"
+		want(t, "with an endpoint", w.kernel.String(), both)
+		w.told()
+		w.logged()
+		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": nil} })
+		pass(10 * time.Minute)
+		want(t, "without", w.kernel.String(), "")
+		want(t, "slots without", w.slots("web"), "")
+		const why = ": no Service that has it has an endpoint on any node, and its group says withdrawWithoutEndpoints"
+		want(t, "events", w.told(), "Normal AddressWithdrawn Node node-a withdrew 192.0.2.9"+why+"\nNormal AddressWithdrawn Node node-a withdrew 203.0.113.7"+why)
+		want(t, "log", w.logged("address", "reason"), "withdrawAddress 192.0.2.9 noEndpointsAnywhere\nwithdrawAddress 203.0.113.7 noEndpointsAnywhere")
+		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": {"node-b"}} })
+		pass(10 * time.Second)
+		want(t, "with an endpoint again", w.kernel.String(), both)
+	})
+}
+
 func TestAnAddressThatNeverWasHereIsNotLogged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"))

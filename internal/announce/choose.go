@@ -24,11 +24,53 @@ func (d *decider) choose(ip netip.Addr) Decision {
 		return d.keepUntilTaken(ip)
 	case d.Agent == nil:
 		return d.leave(ip)
+	}
+	switch idle, known := d.idle(ip); {
+	case !known:
+		return d.keep(ip)
+	case idle:
+		decision := Decision{Reason: ReasonIdle}
+		decision.Named, decision.Used = d.named(ip)
+		return decision
 	case d.isLocal(ip):
 		return d.chooseLocal(ip)
 	default:
 		return d.chooseRemote(ip)
 	}
+}
+
+// idle says that no node is to have ip, because its group asks for that while no Service
+// that has ip has an endpoint. Where not all of their endpoints are known, only one that
+// has an endpoint tells.
+func (d *decider) idle(ip netip.Addr) (idle, known bool) {
+	if d.Endpoints == nil || !d.withdrawsIdle(ip) {
+		return false, true
+	}
+	known = true
+	for _, svc := range d.holders[ip] {
+		nodes, told := d.Endpoints[svc.Key]
+		if len(nodes) > 0 || len(d.Ending[svc.Key]) > 0 {
+			return false, true
+		}
+		known = known && told
+	}
+	return true, known
+}
+
+// withdrawsIdle says whether the group of ip, or one that may have given it, asks for it
+// to be withdrawn.
+func (d *decider) withdrawsIdle(ip netip.Addr) bool {
+	if group, _, ok := d.Config.Groups.GroupOf(ip); ok {
+		return group.WithdrawIdle
+	}
+	for _, svc := range d.holders[ip] {
+		for group := range svc.backendGroups(d.Config.Groups) {
+			if group.WithdrawIdle {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // homeless says that the configuration is a mistake: it cannot be used, or means

@@ -26,6 +26,7 @@ const (
 	ReasonNoEligibleNodes = "noEligibleNodes"
 	ReasonNoInterface     = "noLocalInterface"
 	ReasonNoEndpoints     = "noEndpoints"
+	ReasonIdle            = "noEndpointsAnywhere"
 	ReasonUndecided       = "undecided"
 	ReasonCutOff          = "cutOff"
 	ReasonNoCarrier       = "noCarrier"

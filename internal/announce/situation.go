@@ -111,10 +111,11 @@ type Situation struct {
 	// their Endpoints. One that it does not mention is not known yet.
 	Ready map[string]bool
 	// Endpoints are the nodes that should get traffic, by Service: those with a
-	// ready endpoint, and for a while those whose endpoints end. Of one that it
-	// does not mention they are not known yet. Nil says that nobody looks for
-	// endpoints, and then Affinity, and AllowLocal with LocalPolicy, have no
-	// effect.
+	// ready endpoint, and for a while those whose endpoints end. The node of an
+	// endpoint outside of the cluster is "". Of a Service that it does not mention
+	// they are not known yet. Nil says that nobody looks for endpoints, and then
+	// Affinity, AllowLocal with LocalPolicy, and groups that withdraw idle addresses
+	// have no effect.
 	Endpoints map[string][]string
 	// Ending are the nodes with no ready endpoint of a Service, but one that
 	// ends and serves still, however long since.

@@ -36,6 +36,8 @@ func (d Decision) because() string {
 		return "this node has no working interface in its network" + elsewhere(d) + handed(d)
 	case ReasonNoEndpoints:
 		return noEndpoints(d)
+	case ReasonIdle:
+		return "no Service that has it has an endpoint on any node, and its group says withdrawWithoutEndpoints"
 	case ReasonNoCarrier:
 		return "its interface has no carrier, so nobody would be answered, and another node may have taken it by the time that there is one"
 	case ReasonCutOff:

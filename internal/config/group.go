@@ -20,6 +20,7 @@ func (r *reading) read() {
 		r.oneKind(forms)
 		return
 	}
+	r.group.WithdrawIdle = forms[0].withdrawal.WithdrawWithoutEndpoints
 	switch form := forms[0]; {
 	case form.netbox != nil:
 		r.netbox(*form.netbox)

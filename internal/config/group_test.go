@@ -3,8 +3,33 @@ package config_test
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
 )
+
+func TestWhichGroupsWithdrawIdleAddresses(t *testing.T) {
+	yes := v2.Withdrawal{WithdrawWithoutEndpoints: true}
+	pools := v2.Pools{V4Pool: &v2.AddressPool{Pool: "192.0.2.0/25", Subnet: "192.0.2.0/24"}}
+	for name, spec := range map[string]v2.ServiceGroupSpec{
+		"local":    {Local: &v2.LocalSpec{Pools: pools, Withdrawal: yes}},
+		"remote":   {Remote: &v2.RemoteSpec{Pools: pools, Withdrawal: yes}},
+		"netbox":   {Netbox: &v2.NetboxSpec{URL: "https://netbox/", Tenant: "t", Withdrawal: yes}},
+		"external": {External: &v2.ExternalSpec{Provider: "ipam", Announce: "remote", Withdrawal: yes}},
+		"not":      {Remote: &v2.RemoteSpec{Pools: pools}},
+	} {
+		g := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}, Spec: spec}
+		want := name != "not"
+		if got := config.WithdrawsIdle(g); got != want {
+			t.Errorf("%s asks for it: %t", name, got)
+		}
+		c := config.For([]v2.ServiceGroup{g}, nil, home)
+		if groups := c.Groups.Usable; len(groups) != 1 || groups[0].WithdrawIdle != want {
+			t.Errorf("%s is read as %+v, %v", name, groups, c.Problems)
+		}
+	}
+}
 
 func TestGroupsOfEveryGeneration(t *testing.T) {
 	tests := []struct{ name, groups, want string }{

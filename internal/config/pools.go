@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
@@ -15,6 +16,7 @@ type form struct {
 	pools       v2.Pools
 	single      v2.Single
 	skipIPv6DAD bool
+	withdrawal  v2.Withdrawal
 	// netbox and external are set if the addresses are managed by a backend. Then there
 	// are no pools.
 	netbox   *v2.NetboxSpec
@@ -27,22 +29,30 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 	if l := spec.Local; l != nil {
 		forms = append(forms, form{
 			name: "local", field: "spec.local", announce: announceOf(l.Announce),
-			pools: l.Pools, single: l.Single, skipIPv6DAD: l.SkipIPv6DAD,
+			pools: l.Pools, single: l.Single, skipIPv6DAD: l.SkipIPv6DAD, withdrawal: l.Withdrawal,
 		})
 	}
 	if r := spec.Remote; r != nil {
-		forms = append(forms, form{name: "remote", field: "spec.remote", announce: ipam.AnnounceRemote, pools: r.Pools})
+		forms = append(forms, form{
+			name: "remote", field: "spec.remote", announce: ipam.AnnounceRemote, pools: r.Pools, withdrawal: r.Withdrawal,
+		})
 	}
 	if spec.Netbox != nil {
-		forms = append(forms, form{name: "netbox", field: "spec.netbox", netbox: spec.Netbox})
+		forms = append(forms, form{name: "netbox", field: "spec.netbox", netbox: spec.Netbox, withdrawal: spec.Netbox.Withdrawal})
 	}
 	if spec.External != nil {
-		forms = append(forms, form{name: "external", field: "spec.external", external: spec.External})
+		forms = append(forms, form{name: "external", field: "spec.external", external: spec.External, withdrawal: spec.External.Withdrawal})
 	}
 	if spec.Single != (v2.Single{}) {
 		forms = append(forms, form{name: "the flat form", field: "spec", announce: ipam.AnnounceAuto, single: spec.Single})
 	}
 	return forms
+}
+
+// WithdrawsIdle says whether g asks for its addresses to be withdrawn while their Services
+// have no endpoint, whether it can be used or not.
+func WithdrawsIdle(g v2.ServiceGroup) bool {
+	return slices.ContainsFunc(formsOf(g.Spec), func(f form) bool { return f.withdrawal.WithdrawWithoutEndpoints })
 }
 
 func announceOf(a v2.Announce) ipam.Announce {

@@ -48,6 +48,9 @@ type Group struct {
 	// declaration order, then the single pool; v4 before v6.
 	Pools       []Pool
 	SkipIPv6DAD bool
+	// WithdrawIdle says that no node announces an address while no Service that has it
+	// has an endpoint.
+	WithdrawIdle bool
 	// MultiPool gives a Service one address of every pool. BalancePools gives it an
 	// address of the pool with the fewest addresses in use. A Service cannot have
 	// both.

@@ -110,4 +110,5 @@ type LocalSpec struct {
 	Announce v2.Announce `json:"announce,omitempty"`
 
 	v2.LocalOptions `json:",inline"`
+	v2.Withdrawal   `json:",inline"`
 }

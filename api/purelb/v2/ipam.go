@@ -92,6 +92,8 @@ type NetboxSpec struct {
 	// IPv6; addresses of the other family have a route each. Default: "default".
 	// +optional
 	Aggregation NetboxAggregation `json:"aggregation,omitempty"`
+
+	Withdrawal `json:",inline"`
 }
 
 // NetboxParent is a prefix or an IP range of NetBox: by its id, or by what
@@ -221,4 +223,6 @@ type ExternalSpec struct {
 	// +kubebuilder:validation:Enum=local;remote
 	// +required
 	Announce string `json:"announce"`
+
+	Withdrawal `json:",inline"`
 }

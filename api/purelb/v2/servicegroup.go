@@ -109,13 +109,26 @@ type LocalSpec struct {
 	Announce Announce `json:"announce,omitempty"`
 
 	LocalOptions `json:",inline"`
+	Withdrawal   `json:",inline"`
 }
 
 // RemoteSpec is a group of addresses of networks that no node is connected to.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.v4pool) || has(self.v6pool) || (has(self.v4pools) && size(self.v4pools) > 0) || (has(self.v6pools) && size(self.v6pools) > 0)",message="remote needs addresses: at least one of v4pool, v6pool, v4pools and v6pools"
 type RemoteSpec struct {
-	Pools `json:",inline"`
+	Pools      `json:",inline"`
+	Withdrawal `json:",inline"`
+}
+
+// Withdrawal says when addresses of a group are announced by no node.
+type Withdrawal struct {
+	// withdrawWithoutEndpoints takes an address off all nodes while no Service that
+	// has it has a ready endpoint on any node, so that routers send traffic to
+	// another cluster that announces it too (anycast). An endpoint that ends and
+	// serves still counts if none is ready. Default: false: the address stays, and
+	// connections are refused.
+	// +optional
+	WithdrawWithoutEndpoints bool `json:"withdrawWithoutEndpoints,omitempty"`
 }
 
 // Announce says where the addresses of a local group are announced.
