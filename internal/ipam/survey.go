@@ -29,6 +29,7 @@ type Standing struct {
 // order. It says what Choose goes by, for people who ask why.
 func (c Cluster) Survey(r service.Request, f addr.Family) []Standing {
 	ch := newChooser(c, r)
+	ch.has = nil // What it has counts as free for it: it would get that again.
 	tried := ch.candidates(f).groups
 	var all []Standing
 	for i, g := range tried {
@@ -138,6 +139,9 @@ func (c Cluster) Unfree(a netip.Addr) string {
 		return "it is held by " + owners(holders)
 	}
 	if r, excluded := p.Excludes(a); excluded {
+		if r.From == r.To {
+			return "it is excluded"
+		}
 		return fmt.Sprintf("%s is excluded", r)
 	}
 	if purpose, reserved := p.Reserves(a); reserved {
