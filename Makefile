@@ -109,6 +109,10 @@ down: ## remove the cluster and all that belongs to it
 build: ## static binaries of the programs, into bin/ (`go version -m` tells their commit)
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
 
+.PHONY: plugin
+plugin: ## the plugin for kubectl alone, as bin/kubectl-purelb (put it into a folder of your PATH)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/kubectl-purelb
+
 .PHONY: lint
 lint: ## golangci-lint on the product, on the lab and on the tools
 	$(TOOL) golangci-lint run ./...

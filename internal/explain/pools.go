@@ -34,9 +34,9 @@ type PoolGroup struct {
 
 // PoolRange is one range.
 type PoolRange struct {
-	Pool        string   `json:"pool"`
-	Subnet      string   `json:"subnet"`
-	Family      string   `json:"family"`
+	Pool   string `json:"pool"`
+	Subnet string `json:"subnet"`
+	Family string `json:"family"`
 	// Size and Available are nil where only the backend of the group knows them.
 	Size        *big.Int `json:"size"`
 	Used        int64    `json:"used"`

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"purelb.io/purelb/internal/explain"
+)
+
+// newExplain makes the command whose answers are sentences.
+func newExplain(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "explain", Short: "Say in sentences why something is as it is", Args: cobra.NoArgs,
+		Long: `Say in sentences why something is as it is. The first line is the answer. The exit code
+is 1 if it tells of a problem.`,
+		Example: `  kubectl purelb explain service default/web
+  kubectl purelb explain ip 192.0.2.10
+  kubectl purelb explain group default
+  kubectl purelb explain node node-1`,
+	}
+	for _, one := range []struct {
+		use, short, example string
+		story               func(explain.World, string) (explain.Story, error)
+	}{
+		{"service NAMESPACE/NAME", "Why this Service has this address, or none, and which node has it", "  kubectl purelb explain service default/web", explain.Service},
+		{"ip ADDRESS", "Which group has this address, who holds it, and which node announces it", "  kubectl purelb explain ip 192.0.2.10", explain.IP},
+		{"group NAME", "Whether this ServiceGroup is used, for whom it is, and how full it is", "  kubectl purelb explain group default", explain.Group},
+		{"node NAME", "What this node announces, and what keeps it from announcing", "  kubectl purelb explain node node-1", explain.Node},
+	} {
+		cmd.AddCommand(o.command(one.use, one.short, "", one.example, cobra.ExactArgs(1), func(w explain.World, args []string) (answer, bool, error) {
+			s, err := one.story(w, args[0])
+			return s, s.Problem, err
+		}))
+	}
+	return cmd
+}

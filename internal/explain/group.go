@@ -1,0 +1,91 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/census"
+	"purelb.io/purelb/internal/ipam"
+)
+
+// Group explains whether a ServiceGroup is used, for whom it is, how full it is, and
+// where its addresses are announced.
+func Group(w World, name string) (Story, error) {
+	v := newView(w)
+	s := Story{Subject: "ServiceGroup " + name, Unread: v.unread(KindGroups, KindServices, KindLeases, KindNamespaces)}
+	for _, r := range v.state.Config.Groups.Refused {
+		if name == r.Name || name == r.Namespace+"/"+r.Name {
+			s.tell(true, r.Reason, fmt.Sprintf("ServiceGroup %s/%s is not in use: %s", r.Namespace, r.Name, r.Message))
+			return s, nil
+		}
+	}
+	g, ok := v.state.Config.Groups.Group(name)
+	if !ok {
+		return s, fmt.Errorf("there is no ServiceGroup %q; there are %s", name, v.groupNames())
+	}
+	v.tellGroup(&s, g)
+	s.add("For", forWhom(g)...)
+	var ranges []string
+	for _, p := range g.Pools {
+		r := v.rangeOf(p)
+		ranges = append(ranges, fmt.Sprintf("%s: %d used, %s free", p.Text, r.Used, r.Available))
+	}
+	s.add("Ranges", ranges...)
+	var services []string
+	for _, r := range v.plan.Requests {
+		if slices.ContainsFunc(v.held.Store.Held(ipam.Owner(r.Key())), func(a netip.Addr) bool { _, has := g.PoolOf(a); return has }) {
+			services = append(services, r.Key())
+		}
+	}
+	if len(services) > 0 {
+		s.add("Services", list(services))
+	}
+	return s, nil
+}
+
+// tellGroup says how g fares.
+func (v *view) tellGroup(s *Story, g ipam.Group) {
+	name := "ServiceGroup " + g.DisplayName()
+	for _, p := range census.Unreached(g, v.state.Subnets) {
+		if len(v.state.Subnets) > 0 {
+			s.tell(true, "", fmt.Sprintf("%s is in use, but no node announces addresses of %s, because none has an interface in %s", name, p.Text, p.Subnet))
+			return
+		}
+	}
+	full := len(g.Pools) > 0
+	for _, p := range g.Pools {
+		_, free := v.held.Store.Next(p)
+		full = full && !free
+	}
+	switch {
+	case g.Backend != "":
+		s.tell(false, "", name+" is in use; "+g.Backend+" manages its addresses")
+	case full:
+		s.tell(true, ipam.ReasonExhausted, name+" is in use, and has no free address")
+	default:
+		s.tell(false, "", name+" is in use, and has free addresses")
+	}
+}
+
+// forWhom says for which Services g is.
+func forWhom(g ipam.Group) []string {
+	var lines []string
+	add := func(when bool, format string, args ...any) {
+		if when {
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}
+	}
+	add(len(g.Namespaces) > 0, "namespaces %s", list(g.Namespaces))
+	add(g.NamespaceSelector != nil, "namespaces with the labels %v", g.NamespaceSelector)
+	add(g.ServiceSelector != nil, "Services with the labels %v", g.ServiceSelector)
+	add(g.Enforce, "Services of other namespaces get nothing from it, and those of these namespaces get nothing from groups that do not serve them (enforceNamespaces)")
+	add(g.ByName, "Services that name it, and no others (autoAssign: false)")
+	add(g.Priority != nil && len(lines) == 0, "all Services")
+	add(len(lines) == 0 && g.Ref() == ipam.DefaultGroup, "all Services that no other group is for")
+	add(len(lines) == 0, "Services that name it by the annotation purelb.io/service-group")
+	if g.Priority != nil {
+		lines = append(lines, fmt.Sprintf("its priority is %d", *g.Priority))
+	}
+	return lines
+}

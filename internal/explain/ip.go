@@ -1,0 +1,88 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// isShown reports whether the Service of r shows a.
+func (v *view) isShown(r service.Request, a netip.Addr) bool { return slices.Contains(r.Shown, a) }
+
+// others lists the holders that are not the Service of r.
+func others(holders []ipam.Owner, r service.Request) string {
+	var names []string
+	for _, o := range holders {
+		if string(o) != r.Key() {
+			names = append(names, string(o))
+		}
+	}
+	return list(names)
+}
+
+// IP explains what an address is: which group has it, who holds it, who announces it,
+// and whether a Service can have it.
+func IP(w World, text string) (Story, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return Story{}, fmt.Errorf("%q is not an IP address", text)
+	}
+	return newView(w).ip(a.Unmap()), nil
+}
+
+func (v *view) ip(a netip.Addr) Story {
+	s := Story{Subject: a.String(), Unread: v.unread(KindServices, KindGroups, KindLeases, KindNodes, KindNetworks)}
+	holders := v.held.Store.Holders(a)
+	why := v.held.Unfree(a)
+	g, p, grouped := v.state.Config.Groups.GroupOf(a)
+	blocked, isBlocked := v.held.Store.Blocked(a)
+	switch {
+	case len(holders) > 0 && isBlocked:
+		s.tell(true, ipam.ReasonConflict, fmt.Sprintf("%s is held by %s, and it is also %s", a, holders[0], blocked))
+	case len(holders) > 0:
+		s.tell(false, "", fmt.Sprintf("%s is held by %s", a, holders[0]))
+	case !grouped && isBlocked:
+		s.tell(false, "", fmt.Sprintf("%s is %s, and in no usable ServiceGroup", a, blocked))
+	case !grouped:
+		s.tell(false, ipam.ReasonOutside, fmt.Sprintf("%s is in no usable ServiceGroup, so no Service gets it", a))
+	case why != "":
+		s.tell(false, "", fmt.Sprintf("%s of ServiceGroup %s is given to no Service, because %s", a, g.DisplayName(), why))
+	default:
+		s.tell(false, "", fmt.Sprintf("%s of ServiceGroup %s is free", a, g.DisplayName()))
+	}
+	if grouped {
+		s.add("Group", fmt.Sprintf("%s: range %s in %s, %s", g.DisplayName(), p.Text, p.Subnet, v.typeOf(g)))
+	}
+	var lines []string
+	for _, o := range holders {
+		lines = append(lines, string(o))
+	}
+	s.add("Services", lines...)
+	v.addOutlook(&s, a)
+	return s
+}
+
+// addOutlook says who announces a.
+func (v *view) addOutlook(s *Story, a netip.Addr) {
+	for _, r := range v.plan.Requests {
+		for _, o := range v.outlooks[r.Key()] {
+			if o.IP != a {
+				continue
+			}
+			why := v.unannounced(o)
+			if why != "" {
+				s.tell(true, s.Code, s.Summary+", and "+why)
+			} else {
+				s.Summary += ", and " + v.whereabouts(o)
+			}
+			if o.Where == announce.Local {
+				s.add("Nodes", v.candidacies(o)...)
+			}
+			return
+		}
+	}
+}

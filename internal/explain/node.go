@@ -1,0 +1,108 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/config"
+)
+
+// Node explains what a node announces, and what keeps it from announcing.
+func Node(w World, name string) (Story, error) {
+	v := newView(w)
+	s := Story{Subject: "Node " + name, Unread: v.unread(KindLeases, KindNodes, KindAgents, KindServices)}
+	n, leased := v.node(name)
+	i := slices.IndexFunc(v.Nodes, func(o corev1.Node) bool { return o.Name == name })
+	if !leased && i < 0 {
+		return s, fmt.Errorf("there is neither a node %q nor a Lease of one", name)
+	}
+	switch {
+	case !leased:
+		s.tell(v.knows(KindLeases), "", "no agent has run on node "+name+": it has no Lease, so it announces nothing")
+	case !n.Alive:
+		s.tell(true, "", fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago", name, short(n.expires.Sub(v.Now))))
+	case n.problem != "":
+		s.tell(true, "", "node "+name+" announces less than it should: "+n.problem)
+	case n.draining != "":
+		s.tell(false, "", "node "+name+" comes last in elections: "+n.draining)
+	case len(n.Subnets) == 0:
+		s.tell(true, "", "node "+name+" can announce no local address: its agent found no interface with a network")
+	default:
+		s.tell(false, "", "node "+name+" can announce local addresses of "+texts(n.Subnets))
+	}
+	if i >= 0 {
+		s.add("LBNodeAgent", v.agentFor(v.Nodes[i].Labels)...)
+	}
+	v.addAnnounced(&s, name)
+	for _, b := range v.NodeStatuses {
+		if b.Status.NodeName == name {
+			one := bgpNode(b.Status)
+			line := fmt.Sprintf("%d of %d sessions are established", one.Established, one.Neighbors)
+			if one.Message != "" {
+				line += "; " + one.Message
+			}
+			s.add("BGP", line)
+			if !one.Healthy && !s.Problem {
+				s.tell(true, "", s.Summary+"; but BGP is not healthy there: "+one.Message)
+			}
+		}
+	}
+	return s, nil
+}
+
+// agentFor says which LBNodeAgent is in force on a node with these labels, and why the
+// others are not.
+func (v *view) agentFor(set map[string]string) []string {
+	name := func(a config.Agent) string { return a.Namespace + "/" + a.Name }
+	var lines []string
+	chosen, ok := v.state.Config.AgentFor(set)
+	if broken, is := v.state.Config.BrokenFor(set); is {
+		lines = append(lines, name(broken)+" would be in force, and cannot be used; the node uses no other in its place")
+	}
+	if ok {
+		lines = append(lines, name(chosen)+" is in force")
+	}
+	for _, a := range v.state.Config.Agents {
+		switch {
+		case ok && a.UID == chosen.UID && name(a) == name(chosen):
+		case !a.Selector.Matches(labels.Set(set)):
+			lines = append(lines, name(a)+" is not, because its nodeSelector ("+a.Selector.String()+") does not match the labels of the node")
+		default:
+			lines = append(lines, name(a)+" is not, because another that selects the node comes first")
+		}
+	}
+	if len(lines) == 0 {
+		lines = []string{"none is for this node, so it announces nothing"}
+	}
+	return lines
+}
+
+// addAnnounced lists the local addresses of a node.
+func (v *view) addAnnounced(s *Story, name string) {
+	var has, toGet []string
+	for _, r := range v.plan.Requests {
+		for _, o := range v.outlooks[r.Key()] {
+			if o.Where != announce.Local {
+				continue
+			}
+			at := ""
+			for _, slot := range slots(v.objects[r.Key()]) {
+				if slot.Address == o.IP {
+					at = slot.Node
+				}
+			}
+			switch {
+			case at == name:
+				has = append(has, o.IP.String()+" of "+r.Key())
+			case o.Choice.Node == name && !o.Undecided:
+				toGet = append(toGet, o.IP.String()+" of "+r.Key()+": "+o.Why())
+			}
+		}
+	}
+	s.add("Local addresses that it announces", has...)
+	s.add("Local addresses that it is to take", toGet...)
+}

@@ -1,0 +1,116 @@
+package explain
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// Service explains why a Service, "namespace/name", has the addresses that it has or
+// none, and which nodes announce them.
+func Service(w World, key string) (Story, error) {
+	v := newView(w)
+	for _, r := range v.plan.Requests {
+		if r.Key() == key {
+			return v.service(r), nil
+		}
+	}
+	return Story{}, fmt.Errorf("there is no Service %s of type LoadBalancer", key)
+}
+
+func (v *view) service(r service.Request) Story {
+	s := Story{Subject: "Service " + r.Key(), Unread: v.unread(KindServices, KindGroups, KindLeases, KindNodes, KindNamespaces)}
+	if r.Owner == service.Anothers {
+		s.tell(false, "", r.Key()+" is not served by PureLB: "+r.Reason)
+		if len(r.Strange) > 0 {
+			s.add("Addresses", "another controller gave it "+texts(r.Strange)+"; PureLB gives no other Service the same")
+		}
+		return s
+	}
+	choice := v.plan.Choices[ipam.Owner(r.Key())]
+	v.summarize(&s, r, choice)
+	v.addAddresses(&s, r, choice)
+	s.add("Groups that were looked at", v.standings(r, v.plan.Cluster, r.Families)...)
+	for _, o := range v.outlooks[r.Key()] {
+		if o.Where == announce.Local {
+			s.add("Nodes for "+o.IP.String(), v.candidacies(o)...)
+		}
+	}
+	if c := meta.FindStatusCondition(v.objects[r.Key()].Status.Conditions, service.ConditionAllocated); c != nil {
+		s.add("What the Service says itself", fmt.Sprintf("%s %s (%s): %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return s
+}
+
+// summarize says the first thing that is wrong, or what the Service has.
+func (v *view) summarize(s *Story, r service.Request, choice ipam.Choice) {
+	status, code, message := v.fares(r)
+	key := r.Key()
+	switch status {
+	case statusWaiting:
+		s.tell(true, code, key+" has no address: "+message)
+	case statusPending:
+		s.tell(true, "", key+" has no address yet: "+message)
+	case statusNotAnnounced:
+		s.tell(true, "", key+" has an address that is not announced: "+message)
+	case statusConflict, statusPartial:
+		s.tell(true, code, key+": "+message)
+	default:
+		text := fmt.Sprintf("%s has %s from %s", key, texts(r.Shown), choice.Result.From)
+		for _, o := range v.outlooks[key] {
+			text += "; " + v.whereabouts(o)
+		}
+		s.tell(false, "", text)
+	}
+}
+
+// addAddresses says of each address why it is this one.
+func (v *view) addAddresses(s *Story, r service.Request, choice ipam.Choice) {
+	var lines []string
+	for _, o := range v.outlooks[r.Key()] {
+		line := o.IP.String() + ": the Service has it, and keeps it; " + v.whereabouts(o)
+		if others := others(v.plan.Cluster.Store.Holders(o.IP), r); others != "" {
+			line += "; it is shared with " + others
+		}
+		lines = append(lines, line)
+	}
+	for _, a := range choice.Result.Addresses {
+		if v.isShown(r, a) {
+			continue
+		}
+		lines = append(lines, a.String()+": the next free address of "+v.group(a, choice.Result.From))
+		lines = append(lines, skips(v.plan.Cluster, a)...)
+	}
+	s.add("Addresses", lines...)
+	for _, f := range r.Families {
+		v.addHolders(s, r, choice, f)
+	}
+}
+
+// addHolders says who has the addresses of a group that is full.
+func (v *view) addHolders(s *Story, r service.Request, choice ipam.Choice, f addr.Family) {
+	if choice.Result.Reason != ipam.ReasonExhausted {
+		return
+	}
+	for _, standing := range v.plan.Cluster.Survey(r, f) {
+		g, ok := v.state.Config.Groups.Group(standing.Group)
+		if standing.Place == 0 || standing.Free.IsValid() || !ok {
+			continue
+		}
+		for _, p := range g.Pools {
+			if p.Family() != f {
+				continue
+			}
+			var lines []string
+			if why := v.plan.Cluster.Unfree(p.Range.To); why != "" {
+				lines = append(skips(v.plan.Cluster, p.Range.To), p.Range.To.String()+" was skipped, because "+why)
+			}
+			s.add("Addresses of "+standing.Group+", "+p.Text, lines...)
+		}
+	}
+}

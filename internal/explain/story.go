@@ -1,0 +1,150 @@
+package explain
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// Story explains one object in sentences.
+type Story struct {
+	Subject string `json:"subject"`
+	// Summary is the answer in one sentence.
+	Summary string `json:"summary"`
+	// Code is the reason that the programs give for the same, and See is where the
+	// manual says more.
+	Code     string    `json:"code,omitempty"`
+	See      string    `json:"see,omitempty"`
+	Problem  bool      `json:"problem"`
+	Sections []Section `json:"sections"`
+	Unread   []Unread  `json:"unknown,omitempty"`
+}
+
+// Section is a part of a Story.
+type Section struct {
+	Title string   `json:"title"`
+	Lines []string `json:"lines"`
+}
+
+// tell sets the summary.
+func (s *Story) tell(problem bool, code, summary string) {
+	s.Problem, s.Code, s.Summary = problem, code, summary
+	if anchored(code) {
+		s.See = "docs/refusals.md#" + strings.ToLower(code)
+	}
+}
+
+// anchored reports whether docs/refusals.md has a section of that name.
+func anchored(code string) bool {
+	return slices.Contains(ipam.Reasons(), code) || slices.Contains([]string{
+		config.ReasonParseError, config.ReasonOverlaps, config.ReasonClusterNetwork, config.ReasonDuplicate, config.ReasonOutOfScope}, code)
+}
+
+// add adds a section, unless it would be empty.
+func (s *Story) add(title string, lines ...string) {
+	if len(lines) > 0 {
+		s.Sections = append(s.Sections, Section{title, lines})
+	}
+}
+
+// Tables shows s.
+func (s Story) Tables() []Table {
+	first := Table{Lines: []string{s.Summary}}
+	if s.See != "" {
+		first.Lines = append(first.Lines, "See "+s.See+" ["+s.Code+"]")
+	}
+	tables := []Table{first}
+	for _, one := range s.Sections {
+		t := Table{Title: one.Title}
+		for _, line := range one.Lines {
+			t.Lines = append(t.Lines, "  "+line)
+		}
+		tables = append(tables, t)
+	}
+	return append(tables, unreadTable(s.Unread)...)
+}
+
+// standings are the lines about the groups that were looked at for families.
+func (v *view) standings(r service.Request, c ipam.Cluster, families []addr.Family) []string {
+	var lines []string
+	for _, f := range families {
+		for _, s := range c.Survey(r, f) {
+			line := s.Group + ": " + s.Why
+			switch {
+			case s.Place == 0:
+				line = s.Group + ": not tried, because " + s.Why
+			case s.Free.IsValid():
+				line += "; it gives " + s.Free.String()
+			case s.Lacks != "":
+				line += "; " + s.Lacks
+			}
+			if len(families) > 1 {
+				line = f.String() + ", " + line
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// candidacies are the lines about the nodes that were looked at for the address of o.
+func (v *view) candidacies(o announce.Outlook) []string {
+	var lines []string
+	for _, c := range announce.Candidates(v.peers.Members, o.IP, o.Preference) {
+		switch {
+		case o.Undecided && c.Fit:
+			c.Why += "; whether it is chosen depends on the endpoints of the Service, which are not looked at"
+		case c.Node == o.Choice.Node:
+			c.Why = "chosen: " + o.Why()
+		case c.Fit:
+			c.Why = "not chosen: " + c.Why + "; " + o.Choice.Node + " comes first"
+		default:
+			c.Why = "not a candidate: " + c.Why
+		}
+		lines = append(lines, c.Node+": "+c.Why)
+	}
+	for _, n := range v.nodes {
+		if !n.Alive {
+			lines = append(lines, n.Node+": not a candidate: its Lease ended "+short(n.expires.Sub(v.Now))+" ago")
+		}
+	}
+	return lines
+}
+
+// whereabouts says in one sentence who announces the address of o.
+func (v *view) whereabouts(o announce.Outlook) string {
+	if why := v.unannounced(o); why != "" {
+		return why
+	}
+	if o.Where == announce.Remote {
+		if o.Narrow {
+			return "the nodes with a ready endpoint of the Service announce it on their dummy interface (externalTrafficPolicy Local)"
+		}
+		return "all nodes announce it on their dummy interface as " + o.Prefix.String()
+	}
+	at, announced := service.SlotOf(slots(v.objects[o.Service]), o.IP)
+	if !announced {
+		return "which node announces it is unknown"
+	}
+	return "node " + at.Node + " announces it on " + at.Interface
+}
+
+// skips are the lines about the addresses that come before a and were not given.
+func skips(c ipam.Cluster, a netip.Addr) []string {
+	const most = 8
+	skipped, more := c.Below(a, most)
+	var lines []string
+	for _, s := range skipped {
+		lines = append(lines, s.Addr.String()+" was skipped, because "+s.Why)
+	}
+	if more {
+		lines = append(lines, "and more")
+	}
+	return lines
+}
