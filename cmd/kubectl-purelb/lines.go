@@ -3,34 +3,22 @@ package main
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	yamlnodes "go.yaml.in/yaml/v3"
-
-	"purelb.io/purelb/internal/explain"
 )
 
-// origin returns the place of the object at path in d, with the lines of its fields.
-func (d document) origin(path string) explain.Origin {
-	o := explain.Origin{File: d.file, Line: d.line, Lines: map[string]int{}}
-	var root yamlnodes.Node
-	if yamlnodes.Unmarshal(d.text, &root) != nil {
-		return o
-	}
-	all := map[string]int{}
-	d.note(&root, "", all)
-	if path == "" {
-		o.Lines = all
-		return o
-	}
-	for field, line := range all {
-		if rest, inside := strings.CutPrefix(field, path+"."); inside {
-			o.Lines[rest] = line
+// linesOf returns the lines of all fields of d, by path. It reads d when it is asked for
+// the first time.
+func linesOf(d document) func() map[string]int {
+	return sync.OnceValue(func() map[string]int {
+		lines := map[string]int{}
+		var root yamlnodes.Node
+		if yamlnodes.Unmarshal(d.text, &root) == nil {
+			d.note(&root, "", lines)
 		}
-	}
-	if line, ok := all[path]; ok {
-		o.Line = line
-	}
-	return o
+		return lines
+	})
 }
 
 // note notes the lines of all fields below n, which is at path.

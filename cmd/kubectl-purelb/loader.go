@@ -56,19 +56,20 @@ func (l *loader) read(d document) {
 		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is no YAML: " + oneLine(err)})
 		return
 	}
-	l.object(d, text, "")
+	l.object(explain.Origin{File: d.file, Line: d.line, Lines: linesOf(d)}, text)
 }
 
-// object reads one object. Those of a list are at path in their document.
-func (l *loader) object(d document, text []byte, path string) {
+// object reads one object, which is at place.
+func (l *loader) object(place explain.Origin, text []byte) {
 	var h head
 	if err := json.Unmarshal(text, &h); err != nil {
-		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is no Kubernetes object: " + oneLine(err)})
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: "this is no Kubernetes object: " + oneLine(err)})
 		return
 	}
 	if h.Kind == "List" || h.Items != nil && strings.HasSuffix(h.Kind, "List") {
 		for i, item := range h.Items {
-			l.object(d, item, fmt.Sprintf("items[%d]", i))
+			place.Path = fmt.Sprintf("items[%d]", i)
+			l.object(place, item)
 		}
 		return
 	}
@@ -78,7 +79,6 @@ func (l *loader) object(d document, text []byte, path string) {
 	}
 	o := explain.Object{Kind: h.Kind, Namespace: cmp.Or(h.Metadata.Namespace, l.namespaceOf(h)), Name: h.Metadata.Name}
 	_, twice := l.w.Origins[o]
-	place := d.origin(path)
 	l.w.Origins[o] = place
 	if twice {
 		l.mistake(o, "", "this object is there twice; PureLB sees only the one that is applied last")

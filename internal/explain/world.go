@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,9 +46,13 @@ func (o Object) String() string {
 // Origin is the place of an object in a file.
 type Origin struct {
 	File string
+	// Line is that of the document, and Path where the object is in it, "" for all of
+	// it.
 	Line int
-	// Lines are those of fields, by their path such as spec.local.v4pools[0].pool.
-	Lines map[string]int
+	Path string
+	// Lines returns the lines of all fields of the document, by their path such as
+	// spec.local.v4pools[0].pool. Only what is wrong is asked for.
+	Lines func() map[string]int
 }
 
 // At returns the place of a field, or of the nearest field around it.
@@ -55,11 +60,14 @@ func (o Origin) At(field string) string {
 	if o.File == "" {
 		return ""
 	}
-	for field != "" {
-		if line, ok := o.Lines[field]; ok {
-			return fmt.Sprintf("%s:%d", o.File, line)
+	path := strings.Trim(o.Path+"."+field, ".")
+	if path != "" && o.Lines != nil {
+		lines := o.Lines()
+		for ; path != ""; path = parent(path) {
+			if line, ok := lines[path]; ok {
+				return fmt.Sprintf("%s:%d", o.File, line)
+			}
 		}
-		field = parent(field)
 	}
 	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
