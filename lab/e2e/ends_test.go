@@ -17,16 +17,17 @@ import (
 // Promise: an orderly end costs less than a power cut. Addresses have left a node
 // before the node goes, they move once, and nothing is left behind.
 
-// systemd ends an agent as a restart of its container does: no pod is deleted, and the
-// node is ready as far as anybody knows. So the addresses go with the power.
-func TestARebootWithoutGracefulShutdownCostsAsMuchAsAPowerCut(t *testing.T) {
+// systemd ends the kubelet and the containers together. No pod is deleted, and the node is
+// ready as far as the API server knows.
+func TestARebootHandsOverBeforeThePowerGoes(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
 	s.begin()
 	w.endPrograms(holder)
 	time.Sleep(unmounting)
-	s.goesOff(holder, powerLoss)
+	s.elsewhere(holder)
+	s.goesOff(holder, convergence)
 }
 
 // goesOff cuts the power of a node that has been shut down, complains if its end has
@@ -73,12 +74,13 @@ func TestADrainedNodeHandsOverWhenItIsShutDown(t *testing.T) {
 	uncordon()
 }
 
-// Kubernetes deletes the pods of a node that is deleted, by force and a minute later. The
-// token of the agent ends with its pod, so the agent cannot ask why it is to end, and
-// leaves its addresses until their lifetime ends.
-func TestTheAddressesOfADeletedNodeMove(t *testing.T) {
-	w := newWorldFor(t, time.Minute)
-	w.expect("endingNotRead", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing")
+// Kubernetes deletes the pods of a node that is deleted, by force and a minute later;
+// here it happens at once. The token of the agent ends with its pod, but the agent has
+// seen that the node is deleted. Without its Node it knows of no node that could take
+// what it has, and so withdraws it.
+func TestADeletedNodeWithdrawsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.expect("departureNotKnown", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing", "departed", "eventNotWritten", "annotationNotWritten")
 	s := watchLocal(w)
 	holder := s.holder()
 	var node corev1.Node
@@ -92,13 +94,13 @@ func TestTheAddressesOfADeletedNodeMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(w, "delete", "pod", agent.Name, "--namespace", agent.Namespace, "--force", "--grace-period=0")
-	for _, a := range s.addresses {
-		w.until(2*patience, a.String()+" has left "+holder, func() bool { return !slices.Contains(w.holderNodes(a), holder) })
-	}
+	s.until(10*time.Second, "the address has left "+holder+" before its lifetime ends", func() bool {
+		return !slices.ContainsFunc(s.addresses, func(a netip.Addr) bool { return slices.Contains(s.holderNodes(a), holder) })
+	})
 	s.elsewhere(holder)
 	s.rest(patience)
 	s.movedOnce()
-	s.end(expiryLoss)
+	s.end(loss{probes: 100, silence: time.Second, cut: true})
 	restore()
 	w.agentReady(holder)
 	s.elsewhere(holder)

@@ -42,7 +42,7 @@ var (
 	// withoutAPI are what programs say that cannot reach the API server.
 	withoutAPI = []string{
 		"waitingForAPIServer", "watchWaits", "leaseNotRenewed", "nodeStatusNotWritten", "annotationNotWritten",
-		"eventNotWritten", "statusFailed", "endingNotRead",
+		"eventNotWritten", "statusFailed", "departureNotKnown",
 		"Error retrieving lease lock", "error retrieving resource lock", "Failed to update lock", "Failed to watch", "allocator: leader election lost",
 	}
 )
