@@ -89,8 +89,8 @@ func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int,
 func untilEnd(r reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		result, err := r.Reconcile(ctx, request)
-		if ctx.Err() != nil {
-			return reconcile.Result{}, nil
+		if ended := ctx.Err() != nil; ended {
+			result, err = reconcile.Result{}, nil
 		}
 		return result, err
 	})

@@ -52,7 +52,8 @@ func preferred(agent config.Agent, links []Link, f addr.Family) []Link {
 		if agent.Local != nil {
 			return !agent.Local.MatchString(l.Name)
 		}
-		return !l.Default4 && !l.Default6 && !(agent.All && leadsOut(l))
+		used := l.Default4 || l.Default6 || agent.All && leadsOut(l)
+		return !used
 	})
 }
 

@@ -22,8 +22,7 @@ type Source struct {
 
 // problem says what makes s unusable, or "", and the field if it is one alone.
 func (s Source) problem() (field, problem string) {
-	switch {
-	case (s.TokenFile == "") == (s.TokenEnv == ""):
+	if (s.TokenFile == "") == (s.TokenEnv == "") {
 		return "tokenFile", "write either tokenFile, the path of a file with the API token, or tokenEnv, the name of an environment variable with it"
 	}
 	token, ca, err := s.credentials()
