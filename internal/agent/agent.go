@@ -19,14 +19,17 @@
 //	           allocator hands out none of these addresses
 //	segments   which links lead to no other machine, by the last questions there
 //	reporter   what was reported, so that nothing is reported twice
+//	node       the Node that was seen last: an agent that leaves hands over by it when the
+//	           Node was deleted
 //
 // The next agent on the node begins with none of it. The conflicts that the Lease names
 // stay there for 10 minutes (package lease).
 //
 // The agent keeps what it has as long as it does not know everything: before its
 // caches are complete, while the API server is away, and when the kernel gives a
-// partial answer. It ends without touching an address, so that the next agent on
-// the node finds them in place and adopts them.
+// partial answer. An agent that restarts ends without touching an address: the next
+// one on the node finds them in place and adopts them. What other ends do is decided by
+// package ending.
 package agent
 
 import (
@@ -130,6 +133,8 @@ type Agent struct {
 	claiming bool
 	// burst is of addresses.
 	burst process.Burst
+	// node is the object of this node that was seen last.
+	node *corev1.Node
 	// leaving is why this node is to have no local address any more, or "".
 	leaving    string
 	reporter   reporter

@@ -78,6 +78,28 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 	}
 }
 
+func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
+	asked := 0
+	inWorld(t, func(w *world) {
+		w.agent.Departures = endOf(ending.Uninstalled)
+		w.peers.answer = func(to string, message []byte) (membership.Message, bool) {
+			m, err := announce.Decode(message)
+			asked++
+			return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil
+		}
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a"), branded("far", "203.0.113.7")}
+		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
+	}, func(w *world) {
+		w.cluster.change(func(s *objects) { s.Node = nil })
+		want(t, "kernel, without a Node", w.kernel.String(), bothAddresses+", 203.0.113.7/32 kube-lb0")
+		w.end()
+		want(t, "kernel", w.kernel.String(), "")
+		if asked == 0 {
+			t.Error("no other node was asked to take the addresses")
+		}
+	})
+}
+
 func TestADeletedNodeIsSeen(t *testing.T) {
 	c := newCluster(t)
 	caches, err := NewCaches(c.config, c.node, c.namespace)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -60,6 +61,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o := &observation{services: make(map[string]*Service, len(objects.Services)), agents: len(objects.Agents)}
 	o.Self, o.Node, o.Held, o.HeldRemote = a.Node, node, a.held.read(), a.held.remote
 	o.Contests = &a.contests
+	objects.Node = a.lastSeen(objects.Node)
 	// A node without an object is about to leave, or its name is a mistake:
 	// either way nobody knows which LBNodeAgent it is for.
 	o.Complete = complete && objects.Node != nil
@@ -87,6 +89,19 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o.Peers = a.ofThisNode(a.Peers.Peers(), o.record.Draining)
 	a.Metrics.configLoaded.Set(boolean(o.Complete))
 	return o, nil
+}
+
+// lastSeen returns node, this node's object. An agent that leaves uses the object that it
+// saw last when there is none any more: without one it could not tell which addresses
+// other nodes may take.
+func (a *Agent) lastSeen(node *corev1.Node) *corev1.Node {
+	if node == nil && a.leaving != "" {
+		return a.node
+	}
+	if node != nil {
+		a.node = node
+	}
+	return node
 }
 
 // macsOf are the Ethernet addresses of node, as the Lease has them.
