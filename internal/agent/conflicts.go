@@ -69,7 +69,7 @@ func (a *Agent) askAgain(link string, ips []netip.Addr, asking announce.Probing)
 // about the Services that have these.
 func (a *Agent) reportConflicts(now time.Time, seen *observation) {
 	for _, who := range a.conflicts.TakeUnreported(now) {
-		message := a.conflicts.Message(a.Node, who)
+		message := a.conflicts.Message(a.Node, who, seen.Peers.MACs)
 		a.Metrics.conflicts.Inc()
 		a.Log.Warn("addressConflict", "node", a.Node, "address", who.IP, "mac", macText(who.MAC), "problem", message)
 		for _, svc := range seen.Services {

@@ -76,6 +76,16 @@ func TestAClaimOfAnotherMachineIsToldOnceAndAnsweredSeldom(t *testing.T) {
 	})
 }
 
+func TestAClaimOfANodeIsToldWithItsName(t *testing.T) {
+	holdingBoth(t, true, func(w *world) {
+		w.peers.change(func(p *election.Peers) { p.MACs = map[[6]byte]string{{2, 0, 0, 0, 0, 7}: "node-b"} })
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		settle()
+		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9, which node node-a has on eth0, is claimed by node node-b, 02:00:00:00:00:07: "+
+			"clients reach one or the other; if node node-b goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy")
+	})
+}
+
 func TestAQuestionIsNoConflict(t *testing.T) {
 	holdingBoth(t, true, func(w *world) {
 		probe := heard("192.0.2.9", 7)

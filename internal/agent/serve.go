@@ -197,7 +197,7 @@ func (p *shown) address(d announce.Decision) addressShown {
 		one.Failure = errWaiting.Error()
 		for _, c := range p.done.contests {
 			if c.Address.Prefix.Addr() == d.IP {
-				one.Failure = c.Message()
+				one.Failure = c.Message(p.seen.Peers.MACs)
 			}
 		}
 	}

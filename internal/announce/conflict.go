@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -189,7 +190,7 @@ func (c Conflicts) Problem(services []Service) string {
 	const most = 5
 	var texts []string
 	for _, who := range all[:min(len(all), most)] {
-		texts = append(texts, fmt.Sprintf("%s on %s is claimed by another machine, %s", who.IP, c[who].Link, mac(who.MAC)))
+		texts = append(texts, fmt.Sprintf("%s on %s is claimed by another machine, %s", who.IP, c[who].Link, net.HardwareAddr(who.MAC[:])))
 	}
 	if len(all) > most {
 		texts = append(texts, fmt.Sprintf("and %d more", len(all)-most))
@@ -197,12 +198,26 @@ func (c Conflicts) Problem(services []Service) string {
 	return strings.Join(texts, "; ")
 }
 
-// Message tells a person about the conflict of node with who.
-func (c Conflicts) Message(node string, who Rival) string {
+// Message tells a person about the conflict of node self with who. Nodes are the nodes of
+// the cluster by their MACs.
+func (c Conflicts) Message(self string, who Rival, nodes map[[6]byte]string) string {
 	one := c[who]
 	if !one.Here {
-		return Contest{Address: Address{Prefix: netip.PrefixFrom(who.IP, who.IP.BitLen()), Link: one.Link}, MAC: who.MAC}.Message()
+		return Contest{Address: Address{Prefix: netip.PrefixFrom(who.IP, who.IP.BitLen()), Link: one.Link}, MAC: who.MAC}.Message(nodes)
 	}
-	return fmt.Sprintf("%s, which node %s has on %s, is claimed by another machine, %s: clients reach one or the other; "+
-		"if this is no node of the cluster, give it another address, or exclude this one from the pool", who.IP, node, one.Link, mac(who.MAC))
+	other, advice := describe(who.MAC, nodes)
+	return fmt.Sprintf("%s, which node %s has on %s, is claimed by %s: clients reach one or the other; %s", who.IP, self, one.Link, other, advice)
+}
+
+// describe says which machine has mac, and what to do when it answers for an address that
+// it should not have.
+func describe(mac [6]byte, nodes map[[6]byte]string) (machine, advice string) {
+	text := net.HardwareAddr(mac[:]).String()
+	name, ok := nodes[mac]
+	if !ok {
+		return "another machine, " + text, "if this is no node of the cluster, give it another address, or exclude this one from the pool"
+	}
+	// kube-proxy in IPVS mode puts all addresses on kube-ipvs0 of every node.
+	return fmt.Sprintf("node %s, %s", name, text),
+		fmt.Sprintf("if node %s goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy", name)
 }

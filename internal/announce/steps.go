@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -32,14 +31,11 @@ type Contest struct {
 	Since time.Time
 }
 
-// Message tells a person about c.
-func (c Contest) Message() string {
-	return fmt.Sprintf("%s on %s is answered by another machine, %s; it is not taken before that stops: "+
-		"if this is no node of the cluster, give it another address, or exclude this one from the pool",
-		c.Address.Prefix.Addr(), c.Address.Link, mac(c.MAC))
+// Message tells a person about c. Nodes are the nodes of the cluster by their MACs.
+func (c Contest) Message(nodes map[[6]byte]string) string {
+	other, advice := describe(c.MAC, nodes)
+	return fmt.Sprintf("%s on %s is answered by %s; it is not taken before that stops: %s", c.Address.Prefix.Addr(), c.Address.Link, other, advice)
 }
-
-func mac(m [6]byte) string { return strings.ReplaceAll(fmt.Sprintf("% x", m[:]), " ", ":") }
 
 // Sift returns what to do about missing, those of the wanted addresses of p that
 // are not on node where they should be.

@@ -2,6 +2,7 @@ package announce
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ func (w *taking) pass(ms int, now time.Time) {
 		said = append(said, "probe "+a.Prefix.Addr().String())
 	}
 	for _, c := range s.Contested {
-		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), mac(c.MAC), c.Since.Sub(begin).Milliseconds()))
+		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), net.HardwareAddr(c.MAC[:]), c.Since.Sub(begin).Milliseconds()))
 	}
 	for node, ips := range s.Answer {
 		said = append(said, fmt.Sprintf("answer %s %v", node, ips))
@@ -257,8 +258,13 @@ func TestRemoteAddressesAreNoMatterOfTheSegment(t *testing.T) {
 
 func TestAContestNamesTheOther(t *testing.T) {
 	c := Contest{Address: hasLocal("eth0", v4+"/24", lifetime), MAC: [6]byte{2, 0, 0, 0, 0, 0xb}}
-	if got := c.Message(); !strings.HasPrefix(got, "10.0.0.5 on eth0 is answered by another machine, 02:00:00:00:00:0b; ") {
+	if got := c.Message(nil); !strings.HasPrefix(got, "10.0.0.5 on eth0 is answered by another machine, 02:00:00:00:00:0b; ") {
 		t.Error(got)
+	}
+	nodes := map[[6]byte]string{c.MAC: "node-b"}
+	if got, want := c.Message(nodes), "10.0.0.5 on eth0 is answered by node node-b, 02:00:00:00:00:0b; it is not taken before that stops: "+
+		"if node node-b goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy"; got != want {
+		t.Errorf("of a node of the cluster: got %q, want %q", got, want)
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 
 // Record is what a node says of itself.
 type Record struct {
-	Node     string
-	Subnets  []netip.Prefix
-	Own      []netip.Addr
+	Node    string
+	Subnets []netip.Prefix
+	Own     []netip.Addr
+	// MACs are the Ethernet addresses of the node. Only its Lease has them.
+	MACs     [][6]byte
 	Draining bool
 }
 

@@ -22,7 +22,7 @@ import (
 // takes an address it asks the segment whether it is answered.
 func Merge(e Evidence, now time.Time) Peers {
 	c := newCourt(e)
-	p := Peers{Own: map[netip.Addr]string{}}
+	p := Peers{Own: map[netip.Addr]string{}, MACs: map[[6]byte]string{}}
 	for _, node := range c.nodes() {
 		r := c.record(node)
 		p.Known = append(p.Known, r.Subnets...)
@@ -30,6 +30,9 @@ func Merge(e Evidence, now time.Time) Peers {
 			if _, taken := p.Own[a]; !taken {
 				p.Own[a] = node // of several, the first by name
 			}
+		}
+		for _, mac := range c.leases[node].MACs {
+			p.MACs[mac] = node
 		}
 		if c.fate(node) != gone {
 			p.Members = append(p.Members, Member{

@@ -13,6 +13,9 @@ type Peers struct {
 	// Own are the addresses that nodes have themselves, dead or alive, with
 	// the node: no other may announce one.
 	Own map[netip.Addr]string
+	// MACs are the Ethernet addresses of nodes, dead or alive, with the node: they tell
+	// an answer of a node from one of another machine.
+	MACs map[[6]byte]string
 	// Trusted says that nobody is missing from Members and Known for any
 	// other reason than being gone. When it is false nothing may be
 	// concluded from who is missing: nothing new is taken, and nothing that

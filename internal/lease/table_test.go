@@ -215,6 +215,23 @@ func TestTheNodesOwnAddressesAreKnownUntilTheLeaseIsGone(t *testing.T) {
 	}
 }
 
+func TestTheMACsOfNodesAreKnownUntilTheLeaseIsGone(t *testing.T) {
+	table := theTable()
+	b := leaseOf("node-b", at(0), "192.0.2.0/24")
+	table.observe(b, at(0))
+	b.Annotations[AnnotationMACs] = "02:00:00:00:00:0b,nonsense"
+	if !table.observe(b, at(0)) {
+		t.Error("a new MAC is no news")
+	}
+	if got, want := fmt.Sprint(table.peers(at(100)).MACs), "map[[2 0 0 0 0 11]:node-b]"; got != want {
+		t.Errorf("of the dead: got %s, want %s", got, want)
+	}
+	table.forget(b)
+	if got := table.peers(at(100)).MACs; len(got) != 0 {
+		t.Errorf("without the Lease: got %v", got)
+	}
+}
+
 func TestMostRenewalsChangeNothing(t *testing.T) {
 	table := theTable()
 	if !table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0)) {

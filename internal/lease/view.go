@@ -38,12 +38,17 @@ type said struct {
 // read reads o, which counts for duration if it does not say how long.
 func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
 	r := election.Record{Node: node, Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)}
+	macs, _ := MACs(o)
+	for _, m := range macs {
+		r.MACs = append(r.MACs, m)
+	}
 	return said{r, Gossip(o), durationOf(o, duration)}
 }
 
 // equal says whether s and o say the same of their node.
 func (s said) equal(o said) bool {
-	return s.gossip == o.gossip && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own)
+	return s.gossip == o.gossip && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own) &&
+		slices.Equal(s.MACs, o.MACs)
 }
 
 // view returns what is known at now.
