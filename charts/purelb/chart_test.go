@@ -134,6 +134,7 @@ func TestTheObjectsHaveTheNamesThatToolsKnow(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
+		"ClusterRole purelb-viewer",
 		"ClusterRole purelb:allocator",
 		"ClusterRole purelb:bgpnodestatus-viewer",
 		"ClusterRole purelb:k8gobgp",
