@@ -74,7 +74,7 @@ var house = []room{
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 
-	{programs, "cmd/kubectl-purelb", "api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease", "process types apiserver loop http yaml cli"},
+	{programs, "cmd/kubectl-purelb", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease", "process types apiserver loop http yaml cli"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 

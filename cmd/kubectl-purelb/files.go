@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"purelb.io/purelb/internal/explain"
 )
@@ -34,6 +32,9 @@ func (o *options) readFiles() (explain.World, error) {
 	l := newLoader(*o.kube.Namespace)
 	for _, d := range docs {
 		l.read(d)
+	}
+	if len(l.w.Origins) == 0 && len(l.w.Mistakes) == 0 {
+		return explain.World{}, fmt.Errorf("%s: no object of PureLB or of Kubernetes that matters to it is there", strings.Join(o.files, ", "))
 	}
 	return l.world(), nil
 }
@@ -80,25 +81,45 @@ func pathsOf(name string) ([]string, error) {
 	return paths, err
 }
 
-// split returns the documents of text that have something.
+// split returns the documents of text that have something. A line that begins with --- and
+// a space, or has nothing else, separates them (YAML 1.2, section 9.1.2).
 func split(file string, text []byte) []document {
 	var docs []document
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for line := 1; ; {
-		doc, err := reader.Read()
-		if doc = bytes.TrimSpace(doc); len(doc) > 0 {
-			if i := bytes.Index(text, doc); i >= 0 {
-				line += bytes.Count(text[:i], []byte("\n"))
-				text = text[i:]
-			}
-			docs = append(docs, document{file, line, doc})
-			line += bytes.Count(doc, []byte("\n"))
-			text = bytes.TrimPrefix(text, doc)
+	d := document{file: file}
+	end := func() {
+		if d.text = bytes.TrimRight(d.text, "\n"); len(d.text) > 0 {
+			docs = append(docs, d)
 		}
-		if err != nil {
-			return docs
-		}
+		d = document{file: file}
 	}
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		line = bytes.TrimRight(line, " \t\r\n")
+		if rest, separates := separated(line); separates {
+			end()
+			line = rest
+		}
+		if len(d.text) == 0 {
+			if len(line) == 0 {
+				continue
+			}
+			d.line = n
+		}
+		d.text = append(append(d.text, line...), '\n')
+	}
+	end()
+	return docs
+}
+
+// separated returns what follows the separator of documents at the begin of line, if there
+// is one.
+func separated(line []byte) (rest []byte, ok bool) {
+	rest, ok = bytes.CutPrefix(line, []byte("---"))
+	if !ok || len(rest) > 0 && rest[0] != ' ' && rest[0] != '\t' {
+		return line, false
+	}
+	return bytes.TrimSpace(rest), true
 }
 
 // missing says which kinds files have none of.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v1 "purelb.io/purelb/api/purelb/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/lease"
@@ -56,6 +58,9 @@ func (l *loader) read(d document) {
 		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is no YAML: " + oneLine(err)})
 		return
 	}
+	if string(text) == "null" {
+		return // only comments
+	}
 	l.object(explain.Origin{File: d.file, Line: d.line, Lines: linesOf(d)}, text)
 }
 
@@ -68,13 +73,15 @@ func (l *loader) object(place explain.Origin, text []byte) {
 	}
 	if h.Kind == "List" || h.Items != nil && strings.HasSuffix(h.Kind, "List") {
 		for i, item := range h.Items {
+			item = typed(item, h)
 			place.Path = fmt.Sprintf("items[%d]", i)
 			l.object(place, item)
 		}
 		return
 	}
 	read, known := kinds[groupOf(h.APIVersion)+h.Kind]
-	if !known {
+	if !known || !served(h.APIVersion) {
+		l.unknown(place, h)
 		return
 	}
 	o := explain.Object{Kind: h.Kind, Namespace: cmp.Or(h.Metadata.Namespace, l.namespaceOf(h)), Name: h.Metadata.Name}
@@ -86,6 +93,42 @@ func (l *loader) object(place explain.Origin, text []byte) {
 	}
 	if err := read(l, o, h.APIVersion, text); err != nil {
 		l.mistake(o, "", "it is not as the API server wants it: "+oneLine(err))
+	}
+}
+
+// served says whether an API server with PureLB's definitions takes objects of apiVersion.
+func served(apiVersion string) bool {
+	switch groupOf(apiVersion) {
+	case "purelb.io/":
+		return slices.Contains([]string{v1.GroupVersion.String(), v2.GroupVersion.String()}, apiVersion)
+	case "bgp.purelb.io/":
+		return apiVersion == bgpv1.GroupVersion.String()
+	}
+	return true
+}
+
+// typed returns item of list with the type that the list gives it, if it has none: the API
+// server leaves that out in the lists of one kind.
+func typed(item json.RawMessage, list head) json.RawMessage {
+	var o map[string]any
+	if err := json.Unmarshal(item, &o); err != nil || list.Kind == "List" {
+		return item
+	}
+	if _, has := o["kind"]; !has {
+		o["apiVersion"], o["kind"] = list.APIVersion, strings.TrimSuffix(list.Kind, "List")
+	}
+	if text, err := json.Marshal(o); err == nil {
+		return text
+	}
+	return item
+}
+
+// unknown notes a mistake if h says that it is an object of PureLB. Other objects are none
+// of its business.
+func (l *loader) unknown(place explain.Origin, h head) {
+	if group := groupOf(h.APIVersion); h.Kind == "" || group == "purelb.io/" || group == "bgp.purelb.io/" || group == "purelb/" {
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: fmt.Sprintf(
+			"PureLB has no objects of apiVersion %q and kind %q", h.APIVersion, h.Kind)})
 	}
 }
 

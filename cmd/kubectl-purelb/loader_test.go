@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -82,6 +83,59 @@ func TestEachDocumentKnowsItsLine(t *testing.T) {
 	want := []string{"# first\na: 1 at 1", "# second\n\na: 1 at 4", "a: 1 at 9"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestADocumentIsNeverLost(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"behind the separator", "a: 1\n--- {b: 1}\n---\nc: 1\n", []string{"a: 1 at 1", "{b: 1} at 2", "c: 1 at 4"}},
+		{"beside a comment", "a: 1\n--- # Source: x\nb: 1\n", []string{"a: 1 at 1", "# Source: x\nb: 1 at 2"}},
+		{"with the ends of lines of Windows", "a: 1\r\n---\r\nb: 1\r\n", []string{"a: 1 at 1", "b: 1 at 3"}},
+		{"with a line of dashes", "a: 1\n-----\n---\nb: 1\n", []string{"a: 1\n----- at 1", "b: 1 at 4"}},
+		{"without an end of line", "---\na: 1", []string{"a: 1 at 2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, d := range split("x", []byte(tt.text)) {
+				got = append(got, fmt.Sprintf("%s at %d", d.text, d.line))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What PureLB does not read must not look as if it was in order.
+func TestObjectsThatPureLBHasNoneOfAreMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"{apiVersion: purelb.io/v2, kind: ServiceGrup, metadata: {name: x}}":  `x:1: PureLB has no objects of apiVersion "purelb.io/v2" and kind "ServiceGrup"`,
+		"{apiVersion: purelb/v2, kind: ServiceGroup, metadata: {name: x}}":    `x:1: PureLB has no objects of apiVersion "purelb/v2" and kind "ServiceGroup"`,
+		"{apiVersion: purelb.io/v9, kind: ServiceGroup, metadata: {name: x}}": `x:1: PureLB has no objects of apiVersion "purelb.io/v9" and kind "ServiceGroup"`,
+		"{metadata: {name: x}}":                                  `x:1: PureLB has no objects of apiVersion "" and kind ""`,
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}": "",
+		"{apiVersion: v1, kind: Service, metadata: {name: x}}":   "",
+	} {
+		l := newLoader(installNamespace)
+		l.read(document{"x", 1, []byte(text)})
+		got := ""
+		for _, m := range l.w.Mistakes {
+			got += m.Place + ": " + m.Message
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTheItemsOfAListHaveItsKind(t *testing.T) {
+	l := newLoader(installNamespace)
+	l.read(document{"x", 1, []byte("{apiVersion: v1, kind: ServiceList, items: [{metadata: {name: web}, spec: {type: LoadBalancer}}]}")})
+	if w := l.world(); len(w.Services) != 1 || len(w.Mistakes) != 0 {
+		t.Errorf("got %d Services and %v", len(w.Services), w.Mistakes)
 	}
 }
 

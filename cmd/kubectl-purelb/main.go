@@ -20,6 +20,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop)   // A second Ctrl-C ends the process, whatever it does.
 	klog.SetLogger(logr.Discard()) // What matters is in the answers.
 	ctrllog.SetLogger(logr.Discard())
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

@@ -45,6 +45,7 @@ there is no answer.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
+		RunE:          help,
 	}
 	flags := root.PersistentFlags()
 	o.kube.AddFlags(flags)
@@ -56,6 +57,10 @@ there is no answer.`,
 	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newExplain(o), newValidate(o), newVersion(o))
 	return root
 }
+
+// help is what a command does that only has commands below it. As it can be run, cobra
+// refuses a command that there is none of; it would else print the help and call that fine.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // world reads the cluster, or the files in its place.
 func (o *options) world(ctx context.Context) (explain.World, error) {

@@ -14,13 +14,13 @@ import (
 func Group(w World, name string) (Story, error) {
 	v := newView(w)
 	s := Story{Subject: "ServiceGroup " + name, Unread: v.unread(KindGroups, KindServices, KindLeases, KindNamespaces)}
+	g, ok := v.state.Config.Groups.Group(name)
 	for _, r := range v.state.Config.Groups.Refused {
-		if name == r.Name || name == r.Namespace+"/"+r.Name {
+		if name == r.Namespace+"/"+r.Name || !ok && name == r.Name {
 			s.tell(true, r.Reason, fmt.Sprintf("ServiceGroup %s/%s is not in use: %s", r.Namespace, r.Name, r.Message))
 			return s, nil
 		}
 	}
-	g, ok := v.state.Config.Groups.Group(name)
 	if !ok {
 		return s, fmt.Errorf("there is no ServiceGroup %q; there are %s", name, v.groupNames())
 	}

@@ -108,15 +108,20 @@ type Skipped struct {
 	Why  string
 }
 
-// Below returns which addresses of the pool of a come before a and are not free, and
-// why, at most most of them. More says that there are further ones.
+// belowMost is how many addresses Below looks at: a pool of IPv6 may have more than a process
+// can count.
+const belowMost = 4096
+
+// Below returns which of the first addresses of the pool of a come before a and are not
+// free, and why, at most most of them. More says that there may be further ones.
 func (c Cluster) Below(a netip.Addr, most int) (skipped []Skipped, more bool) {
 	_, p, ok := c.GroupOf(a)
 	if !ok {
 		return nil, false
 	}
+	looked := 0
 	for at := p.Range.From; at.Less(a.Unmap()); at = at.Next() {
-		if len(skipped) == most {
+		if looked++; len(skipped) == most || looked > belowMost {
 			return skipped, true
 		}
 		if why := c.Unfree(at); why != "" {

@@ -97,6 +97,17 @@ func TestSurveyTellsOfEveryGroup(t *testing.T) {
 	}
 }
 
+// The addresses before the last one of a /64 cannot all be looked at.
+func TestBelowEndsInAnyPool(t *testing.T) {
+	c := cluster(t)
+	g := group(t, "default", ipam.AnnounceLocal, "fd00::/64", "fd00::/64")
+	c.Groups = ipam.Groups{Usable: []ipam.Group{g}}
+	skipped, more := c.Below(netip.MustParseAddr("fd00::ffff:ffff:ffff:ffff"), 10)
+	if len(skipped) != 1 || !more {
+		t.Errorf("got %v, more %t", skipped, more)
+	}
+}
+
 func TestBelowNamesWhatWasSkipped(t *testing.T) {
 	c := cluster(t)
 	g := group(t, "default", ipam.AnnounceLocal, "10.0.0.0/24", "10.0.0.0/24")
