@@ -49,8 +49,9 @@ func (m addresses) fail(failed map[netip.Addr]error) {
 	}
 }
 
-// forget forgets what counts only for addresses that are wanted, local or held, and the
-// records in which nothing is left. Only here is a record given up.
+// forget clears what counts only for an address that is wanted (damping), local (garp,
+// named) or held (periodic, defended). It deletes the records in which nothing is left.
+// Only here is a record deleted.
 func (m addresses) forget(plan announce.Plan, held map[netip.Addr]string) {
 	if len(m) == 0 {
 		return

@@ -115,8 +115,8 @@ type Options struct {
 	State map[string]func() any
 }
 
-// Agent is the node agent. All of its state belongs to Run, but pulse, shown, and a part of
-// held and segments.
+// Agent is the node agent. Only Run touches its state, except pulse, shown, held.links and
+// segments.questions.
 type Agent struct {
 	Options
 	config    parsed
@@ -131,7 +131,7 @@ type Agent struct {
 	segments  segments
 	// claiming says that gratuitous ARP is not switched off.
 	claiming bool
-	// burst is of addresses.
+	// burst notices when many addresses came or went.
 	burst process.Burst
 	// node is the object of this node that was seen last.
 	node *corev1.Node

@@ -15,7 +15,7 @@ import (
 // outcome is what became of a plan.
 type outcome struct {
 	// added are the addresses that are new on this node and have not vanished again and
-	// again. put says that there are some, or would be but for that.
+	// again. put says that an address was added, whether it stayed or not.
 	added map[netip.Addr]announce.Address
 	put   bool
 	// waiting are the addresses that are to come, and parting those that are to go,

@@ -41,8 +41,8 @@ func (a *Agent) depart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.partLimit())
 	defer cancel()
 	a.leaving = leaveText
-	// Their time begins anew. What nobody takes is better on a node whose next pod
-	// is about to come than nowhere: the other agents may be ending too.
+	// Handovers start with a fresh limit. Where the next pod is about to come, an address
+	// that no node takes stays: the other agents may be ending too.
 	a.handovers = announce.Handovers{Limit: a.Handover, OnlyTaken: addresses == ending.Offer}
 	var gone []netip.Addr
 	err := a.handOver(ctx, &gone)
@@ -115,7 +115,8 @@ func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *
 		return err
 	}
 	var wanted []announce.Address
-	if addresses != ending.Withdraw || !seen.Complete && !seen.Node.MarksSupported { // then ours may be the node's
+	if addresses != ending.Withdraw || !seen.Complete && !seen.Node.MarksSupported {
+		// Without marks, an address that looks like ours may be the node's own.
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
 	_, went, err := a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)

@@ -11,7 +11,7 @@ import (
 )
 
 // sendGARP tells the segments of this node's local addresses that they are here, whenever
-// that is due. It returns when the next is.
+// that is due. It returns the time of the next one.
 func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
 	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
 	if seen.Agent == nil {

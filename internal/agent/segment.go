@@ -170,7 +170,8 @@ func (a *Agent) noteUnaskable(link string, node announce.Node) {
 // unheard is what the wire tells of nodes that gossip does not hear, while this node is
 // cut off from most others: whether any of them lives, and can take what is here.
 type unheard struct {
-	// answering are those that answered since then, or all if this node reaches no machine.
+	// answering are those that answered since this node is cut off, or all if this node
+	// reaches no machine.
 	// The map is replaced, never changed.
 	answering map[string]bool
 	// segment is whether any machine answers, a gateway included.

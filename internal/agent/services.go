@@ -41,8 +41,7 @@ func readService(svc *corev1.Service) *Service {
 	}
 }
 
-// given returns when svc got its addresses: since when it is allocated, or since when
-// it exists.
+// given returns when svc was allocated or, if that is not known, created.
 func given(svc *corev1.Service) int64 {
 	at := svc.CreationTimestamp.Time
 	if c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated); c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(at) {

@@ -40,8 +40,8 @@ func (d *decider) choose(ip netip.Addr) Decision {
 }
 
 // idle says that no node is to have ip, because its group asks for that while no Service
-// that has ip has an endpoint. Where not all of their endpoints are known, only one that
-// has an endpoint tells.
+// that has ip has an endpoint. While the endpoints of one of these Services are unknown, the
+// answer is known only if another one has an endpoint.
 func (d *decider) idle(ip netip.Addr) (idle, known bool) {
 	if d.Endpoints == nil || !d.withdrawsIdle(ip) {
 		return false, true

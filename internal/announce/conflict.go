@@ -124,7 +124,7 @@ func (c Conflicts) TakeUnreported(now time.Time) []Rival {
 	})
 }
 
-// Rivals returns the machines that are as asked for, in order.
+// Rivals returns the machines that is selects, in order.
 func (c Conflicts) Rivals(is func(Rival, *Conflict) bool) []Rival {
 	var all []Rival
 	for who, one := range c {

@@ -68,7 +68,7 @@ func UnheardOn(link string, s Situation, adopt func(Address) bool) map[netip.Add
 	return nodes
 }
 
-// others are the members beside this node that are as asked for.
+// others are the members beside this node that is selects.
 func (s Situation) others(is func(election.Member) bool) map[string]bool {
 	set := make(map[string]bool, len(s.Peers.Members))
 	for _, m := range s.Peers.Members {

@@ -18,11 +18,9 @@ package detector
 import "time"
 
 const (
-	// MissLimit is in how many intervals in a row a heartbeat must be missed for a
-	// suspicion.
+	// A peer that misses MissLimit heartbeats in a row is suspected.
 	MissLimit = 3
-	// missLimitMax is the miss limit of a peer that others hear and this process does
-	// not, when it has doubled often.
+	// missLimitMax limits the doubling for a peer that only others hear.
 	missLimitMax = 200
 	// Repeats is how often a message is sent that must not be lost.
 	Repeats = 3

@@ -23,8 +23,8 @@ func (c *Contests) View(members []Member) View {
 	return v
 }
 
-// remember has the arenas of f remember, and know what those that were there before
-// know. It returns those of f.
+// remember makes the arenas of f remember winners, and fills them from those before. It
+// returns the arenas of f.
 func (f field) remember(before map[netip.Prefix]*arena) map[netip.Prefix]*arena {
 	for network, a := range f.arenas.values {
 		if len(a.nodes) > forgetful {

@@ -62,8 +62,8 @@ type Evidence struct {
 	// contact with the API server: one that is silent, or not there, is of
 	// nobody.
 	LeasesTrusted bool
-	// Contact is the latest proof of contact with the API server. Whoever
-	// gathers evidence asks for one as soon as somebody is lost.
+	// Contact is the latest proof of contact with the API server. Package
+	// membership asks for one after each doubtful loss.
 	Contact time.Time
 	// Settled says that all others have had the time to learn of this node,
 	// and it of them.

@@ -76,9 +76,9 @@ func (e Evidence) LastLoss() Loss {
 
 // Doubtful says that it is not clear whether the lost nodes or those present are
 // cut off. So the nodes of both sides have to show by their Leases that they live.
-// A smaller loss is certain, and shows nothing: each restart of an agent is one.
+// A smaller loss needs no proof. Each restart of an agent is one.
 func (l Loss) Doubtful() bool { return l.Lost > 0 && 2*l.Lost >= l.Present }
 
-// Unnoticed says that the lost nodes, if they live, have lost so few that it is
-// not doubtful for them.
+// Unnoticed says that the lost nodes, if they live, are so many that their own loss
+// is not Doubtful.
 func (l Loss) Unnoticed() bool { return l.Lost > 2*l.Present }

@@ -44,7 +44,7 @@ const (
 	Drained
 	// NodeDown is a node that goes down, or is not ready.
 	NodeDown
-	// Evicted is a pod that has to go from a node which goes on, or may.
+	// Evicted is a pod that has to go from a node that may go on.
 	Evicted
 	// Uninstalled is a pod that goes for good: its DaemonSet or its node is
 	// deleted, or the DaemonSet is not for this node any more.
@@ -157,7 +157,7 @@ func uninstalled(e Evidence) string {
 	return ""
 }
 
-// decide returns why a process ends whose node and DaemonSet go on to be.
+// decide returns why a process ends whose node and DaemonSet still exist.
 func (o Objects) decide() Ending {
 	mark, emptied := Marked(o.Node), draining(o.Node)
 	switch {

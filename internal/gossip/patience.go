@@ -14,7 +14,7 @@ const (
 	MaxPatience     = 5 * time.Second
 )
 
-// patienceUnit is in what patience is published, in one byte.
+// Patience is published in one byte, in this unit.
 const patienceUnit = 100 * time.Millisecond
 
 // ValidPatience tells what is wrong with d as a patience. Zero is the default.

@@ -33,8 +33,8 @@ func (s span) common(other span) byte {
 	return 0
 }
 
-// The first bytes of packets and streams above those in use and below this are kept
-// for later versions. What begins with another byte is no gossip.
+// First bytes above those in use and below laterFormats are reserved for later versions.
+// What begins with another byte is no gossip.
 const laterFormats = 16
 
 // later reports whether format is the first byte of a packet or stream of a later

@@ -64,8 +64,9 @@ type inheritance struct {
 	until  time.Time
 }
 
-// read takes the claims over that o, our Lease before the first write, has. Its time
-// is of this machine, or of a clock that has been set back since.
+// read takes over the claims of o, our Lease as the agent before left it. That agent
+// used the clock of this machine, so a time in the future means that the clock was set
+// back.
 func (i *inheritance) read(o *coordinationv1.Lease, now time.Time) {
 	if i.known {
 		return

@@ -32,9 +32,8 @@ type leaseMode struct {
 	// there is otherwise; zero until then.
 	alone bool
 	began time.Time
-	// loss is when gossip lost a node last and that was doubtful, doubted when
-	// there was last a lost node that seems to doubt us, and needed when there was
-	// last a need to watch.
+	// loss is the time of the last doubtful loss. doubted is when a lost node was last
+	// seen to renew its Lease fast. needed is when a watch was last needed.
 	loss, doubted, needed time.Time
 	// hears says that gossip reached a node, watches that Leases are
 	// watched, when it was last decided.

@@ -23,8 +23,7 @@ import (
 	"purelb.io/purelb/internal/ending"
 )
 
-// askLimit is how long the API server is asked. Who waits longer has less time left
-// to act on the answer.
+// askLimit is how long the API server is asked. A longer wait leaves less time to act.
 const askLimit = 300 * time.Millisecond
 
 // askAgain is the pause between attempts to read when there is no hurry.
@@ -52,7 +51,7 @@ type Reader struct {
 }
 
 // Run finds out what the DaemonSet of the pod is, and watches whether it is deleted:
-// when it is, the rights to read it may be gone as soon. Without Run, a refusal by
+// when it is, the rights to read it may be gone at the same moment. Without Run, a refusal by
 // the API server tells nothing.
 func (r *Reader) Run(ctx context.Context) error {
 	for r.Pod != "" && ctx.Err() == nil && r.set.Load() == nil {

@@ -13,7 +13,7 @@ const (
 	// settledFor is how long no address must come or go before the goodbye:
 	// the agent of the node may be ending too, and take addresses away.
 	settledFor = 500 * time.Millisecond
-	// settleLimit is how long that is waited for.
+	// settleLimit is how long the speaker waits for that.
 	settleLimit = 3 * time.Second
 	// askFor is how long other nodes are asked to be preferred before the
 	// sessions end for good.
@@ -45,7 +45,7 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 		until := time.Now().Add(askFor)
 		s.await(ctx, w, func(time.Time) time.Time { return until })
 	}
-	s.hush(ctx, w)
+	s.stopReports(ctx, w)
 	limited, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
 	err := s.Server.Stop(limited, graceful)
@@ -86,10 +86,10 @@ func (s *Speaker) whyItEnds(ctx context.Context, w *waits, began time.Time) endi
 	return why
 }
 
-// hush has nothing be told or applied any more, and returns when nothing is: what
-// is told at the end is to be the last, and a server that has said goodbye would
-// begin anew if it was applied again.
-func (s *Speaker) hush(ctx context.Context, w *waits) {
+// stopReports starts no more reports and applications, and waits for those in flight. The
+// report at the end has to be the last one, and a server that has said goodbye would begin
+// anew if a configuration was applied to it.
+func (s *Speaker) stopReports(ctx context.Context, w *waits) {
 	s.leaving = true
 	limit := time.Now().Add(closeLimit)
 	s.await(ctx, w, func(now time.Time) time.Time {

@@ -36,7 +36,7 @@ type facts struct {
 	paced
 	// pause is how long it is until they are read again.
 	pause time.Duration
-	// burst is of addresses.
+	// burst notices when many addresses came or went.
 	burst process.Burst
 
 	found
