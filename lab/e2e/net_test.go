@@ -35,6 +35,8 @@ var (
 		// controller-runtime calls it an error that an allocator which is told to end
 		// leads no more.
 		"error received after stop sequence was engaged",
+		// client-go calls it an error that a request is cut by the end of its process.
+		"Unexpected error when reading response body", "Failed to release lock",
 		// What another machine uses is remembered for ten minutes, and an allocator that
 		// starts says so.
 		"addressQuarantined",
