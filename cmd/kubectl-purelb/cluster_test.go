@@ -31,7 +31,7 @@ func applied(t *testing.T) {
 	}
 }
 
-// What is said of a cluster is what is said of the same objects in a file.
+// The answers about a cluster are those about the same objects in a file.
 func TestAClusterAndItsFilesAreValidatedAlike(t *testing.T) {
 	applied(t)
 	live, code := cli(t, "", "validate")
@@ -73,7 +73,7 @@ func messages(text string) string {
 	return strings.Join(lines, "")
 }
 
-// A person who may read nothing but Services is told what is unknown because of that.
+// With the right to read Services alone, the answer names what is unknown because of that.
 func TestAMissingRightIsNamed(t *testing.T) {
 	applied(t)
 	server := apitest.Shared(t)

@@ -196,8 +196,9 @@ type Kernel interface {
 	ForgetFlows(ctx context.Context, addresses []netip.Addr) (int, error)
 	// Claim tells the segment of a link once that the address is here.
 	Claim(ctx context.Context, link string, address netip.Addr) error
-	// Probe asks the segment of a link who has the addresses, and returns who
-	// answered. Silence is an answer only if everybody could be heard.
+	// Probe asks the segment of a link which machines have the addresses, and returns
+	// the MAC of one that answered, for each address. It fails if an answer could have
+	// been missed.
 	Probe(ctx context.Context, link string, addresses []netip.Addr, p announce.Probing) (map[netip.Addr][6]byte, error)
 	// Listen tells what others say on the wire about the addresses that mine
 	// returns, with their links, until ctx is done. mine is called from

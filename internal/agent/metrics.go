@@ -138,15 +138,15 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// announced is the metric of the addresses that this node announces. It is made
-// when somebody asks for it: ten thousand gauges take more memory than all that is
-// known of ten thousand addresses.
+// announced is the metric of the addresses that this node announces. Each scrape makes
+// its gauges: to keep ten thousand of them takes more memory than all that is known of
+// ten thousand addresses.
 type announced struct {
 	desc *prometheus.Desc
 	last atomic.Pointer[announcedNow]
 }
 
-// announcedNow is what was told last, and by whom.
+// announcedNow is what the reporter reported last, and the node.
 type announcedNow struct {
 	node string
 	told told

@@ -47,7 +47,7 @@ const (
 	recheckAfter = 3 * time.Minute
 )
 
-// Note notes that who was heard of, and says whether that is news.
+// Note notes that machine who was heard, and says whether that is news.
 func (c Conflicts) Note(now time.Time, who Rival, link string, here bool) bool {
 	one := c[who]
 	if one == nil {

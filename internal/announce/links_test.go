@@ -109,7 +109,7 @@ func all(s *Situation) {
 	s.Agent = &agent
 }
 
-// neighbors has hosts be found by ARP and Neighbor Discovery on a link.
+// neighbors makes a link one on which ARP and Neighbor Discovery find hosts.
 func neighbors(link string) twist {
 	return func(s *Situation) {
 		for i := range s.Node.Links {

@@ -112,9 +112,9 @@ type Situation struct {
 	Ready map[string]bool
 	// Endpoints are the nodes that should get traffic, by Service: those with a
 	// ready endpoint, and for a while those whose endpoints end. The node of an
-	// endpoint outside of the cluster is "". Of a Service that it does not mention
-	// they are not known yet. Nil says that nobody looks for endpoints, and then
-	// Affinity, AllowLocal with LocalPolicy, and groups that withdraw idle addresses
+	// endpoint outside of the cluster is "". The endpoints of a
+	// Service that it does not mention are not known yet. Nil says that the agent does
+	// not look for endpoints, and then Affinity, AllowLocal with LocalPolicy, and groups that withdraw idle addresses
 	// have no effect.
 	Endpoints map[string][]string
 	// Ending are the nodes with no ready endpoint of a Service, but one that

@@ -36,7 +36,7 @@ var (
 		// leads no more.
 		"error received after stop sequence was engaged",
 		// client-go calls it an error that a request is cut by the end of its process.
-		"Unexpected error when reading response body", "Failed to release lock",
+		"Unexpected error when reading response body",
 		// What another machine uses is remembered for ten minutes, and an allocator that
 		// starts says so.
 		"addressQuarantined",
