@@ -102,7 +102,7 @@ func TestBackends(t *testing.T) {
 // TestBackendsThatAreWrong writes each group as "a".
 func TestBackendsThatAreWrong(t *testing.T) {
 	const noServer = "spec.netbox.url: this is not the URL of a NetBox server: write it as https://netbox.example.com/"
-	const notAlone = "spec.netbox.url: this has a user, a query or a fragment: remove it; the token for NetBox is in a Secret, see tokenSecret"
+	const notAlone = "spec.netbox.url: this has a user, a query or a fragment: remove it; the token for NetBox is given elsewhere"
 	const noMask = `is not a mask: write one from /8 to /128, or "default" for a route for each address`
 	const noSocket = "is not the path of a socket: write one from / on, of at most 107 bytes, such as /var/run/purelb/ipam.sock"
 	const unowned = "status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents"
@@ -131,7 +131,7 @@ func TestBackendsThatAreWrong(t *testing.T) {
 		{"certificates without a Secret", `netbox: {url: "https://n/", caSecret: {key: ca.crt}}`, "spec.netbox.caSecret.name: nothing is written here: name the Secret that has the certificates"},
 
 		{"an unknown mode", `netbox: {url: "http://n/", mode: Prefix}`, `spec.netbox.mode: "Prefix" is not known: write prefix or reserved`},
-		{"prefix without parents", `netbox: {url: "http://n/", mode: prefix, role: vip}`, "spec.netbox.parents: nothing is written here, and in mode prefix addresses are made in prefixes and IP ranges of NetBox: name at least one"},
+		{"prefix without parents", `netbox: {url: "http://n/", mode: prefix, role: vip}`, "spec.netbox.parents: no prefix or IP range of NetBox is written here, so PureLB cannot make addresses: name at least one"},
 		{"reserved with parents", `netbox: {url: "http://n/", mode: reserved, parents: [{prefixID: 1}]}`, "spec.netbox.parents: mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix"},
 		{"reserved with a status", `netbox: {url: "http://n/", status: active}`, "spec.netbox: " + unowned},
 		{"reserved with a role", `netbox: {url: "http://n/", mode: reserved, role: vip}`, "spec.netbox: " + unowned},

@@ -77,7 +77,7 @@ func (f *findings) mode(field string, spec v2.NetboxSpec) {
 	case !slices.Contains([]string{"", modePrefix, modeReserved}, spec.Mode):
 		f.refuse(ReasonParseError, field+".mode", "%s is not known: write prefix or reserved", addr.Quote(spec.Mode))
 	case spec.Mode == modePrefix && !given:
-		f.refuse(ReasonParseError, field+".parents", "nothing is written here, and in mode prefix addresses are made in prefixes and IP ranges of NetBox: name at least one")
+		f.refuse(ReasonParseError, field+".parents", "no prefix or IP range of NetBox is written here, so PureLB cannot make addresses: name at least one")
 	case spec.Mode == modeReserved && given:
 		f.refuse(ReasonParseError, field+".parents", "mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix")
 	case !given && (spec.Status != "" || spec.Role != "" || len(spec.Tags) > 0):
@@ -96,7 +96,7 @@ func (f *findings) url(field, text string) {
 	const cure = "write it as https://netbox.example.com/"
 	switch {
 	case strings.ContainsAny(text, "@?#"):
-		f.refuse(ReasonParseError, field, "this has a user, a query or a fragment: remove it; the token for NetBox is in a Secret, see tokenSecret")
+		f.refuse(ReasonParseError, field, "this has a user, a query or a fragment: remove it; the token for NetBox is given elsewhere")
 	case parts == nil || parts[1] != "" && !isIPv6(parts[1]):
 		f.refuse(ReasonParseError, field, "this is not the URL of a NetBox server: %s", cure)
 	case parts[2] != "" && !isPort(parts[2]):

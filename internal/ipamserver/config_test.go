@@ -87,7 +87,7 @@ func TestMistakesInTheConfigurationAreTold(t *testing.T) {
 		{"no CA file", pool(there + token + ", caFile: /none/ca.crt" + parents), "pools.default.caFile: open /none/ca.crt: no such file or directory: mount the certificates"},
 		{"an empty CA file", pool(there + token + ", caFile: /dev/null" + parents), "pools.default.caFile: /dev/null is empty: mount the certificates"},
 		{"a wrong CA file", pool(there + token + ", caFile: /proc/self/status" + parents), "pools.default: the CA certificates for NetBox hold no certificate in PEM format"},
-		{"no parents", pool(there + token), "pools.default.parents: nothing is written here, and in mode prefix addresses are made in prefixes"},
+		{"no parents", pool(there + token), "pools.default.parents: no prefix or IP range of NetBox is written here"},
 		{"an empty parent", pool(there + token + ", parents: [{}]"), "pools.default.parents[0]: exactly one of prefixID, rangeID, prefix and range must be given, and 0 are"},
 		{"a wrong prefix", pool(there + token + ", parents: [{prefixID: 1}, {prefix: {cidr: 192.0.2.0}}]"), `pools.default.parents[1].prefix.cidr: "192.0.2.0": the mask is missing; for this one address write 192.0.2.0/32`},
 		{"bits after the mask", pool(there + token + ", parents: [{prefix: {cidr: 192.0.2.1/24}}]"), `pools.default.parents[0].prefix.cidr: "192.0.2.1/24" has bits after its mask: write 192.0.2.0/24`},
