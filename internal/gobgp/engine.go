@@ -77,7 +77,7 @@ func startEngine(log *slog.Logger, ev *events, p patience) *engine {
 	// A server that has just been made can only refuse when it is broken, and
 	// then all that follows says so.
 	_ = e.call(func() error {
-		return e.bgp.WatchEvent(ctx, ev.callbacks(), server.WatchPeer(), server.WatchPostUpdate(false, "", ""))
+		return e.bgp.WatchEvent(ctx, ev.callbacks(), server.WatchPeer(), server.WatchEor(false), server.WatchPostUpdate(false, "", ""))
 	})
 	return e
 }

@@ -1,6 +1,7 @@
 package gobgp
 
 import (
+	"maps"
 	"net/netip"
 	"strings"
 	"sync"
@@ -53,6 +54,9 @@ type phase struct {
 	sighted time.Time
 	why     string
 	flaps   uint64
+	// told are the families of which the neighbor has sent the end of its routes
+	// (End-of-RIB, RFC 4724) since the session came up.
+	told map[bgp.Family]bool
 }
 
 func newEvents() *events {
@@ -105,6 +109,9 @@ func (e *events) callbacks() server.WatchEventMessageCallbacks {
 				ifThere(func() { e.session(m.Peer.State, at) })
 			}
 		},
+		OnPathEor: func(path *apiutil.Path, _ time.Time) {
+			ifThere(func() { e.endOfRIB(path.PeerAddress, path.Family) })
+		},
 		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { ifThere(func() { e.paths(paths) }) },
 	}
 }
@@ -134,11 +141,25 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	e.ring()
 }
 
+// endOfRIB notes that a neighbor has sent all of its routes of a family. The caller
+// holds mu.
+func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
+	p := e.sessions[neighbor]
+	told := maps.Clone(p.told)
+	if told == nil {
+		told = map[bgp.Family]bool{}
+	}
+	told[f] = true
+	p.told = told
+	e.sessions[neighbor] = p
+	e.ring()
+}
+
 // enter is p after the event of a state. What was told of the beginning of a state
 // that the list had first stays so.
 func (p phase) enter(state string, at time.Time) phase {
 	if p.state != state {
-		p.state, p.since, p.began = state, at, at
+		p.state, p.since, p.began, p.told = state, at, at, nil
 		if p.ahead == state && !at.After(p.sighted) {
 			p.since = p.sighted
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
@@ -70,6 +72,9 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 	}
 	if state == peering.Established {
 		n.UpSince = phase.since
+		agreed := agreedWith(p)
+		n.Complete = agreed.complete(phase.told)
+		n.ExtendedNextHop = agreed.extendedNextHop
 	}
 	if p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_PFX_CT {
 		n.LastError = "more prefixes than allowed were received"
@@ -83,6 +88,43 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		n.Received[family] += uint32(f.GetState().GetReceived())
 	}
 	return n
+}
+
+// agreed is what both sides of a session can do.
+type agreed struct {
+	families        []bgp.Family
+	extendedNextHop bool
+}
+
+// agreedWith reads the capabilities of a neighbor.
+func agreedWith(p *api.Peer) (a agreed) {
+	capabilities, err := apiutil.UnmarshalCapabilities(p.GetState().GetRemoteCap())
+	if err != nil {
+		return agreed{} // as if it had said nothing
+	}
+	ours := map[bgp.Family]bool{}
+	for _, f := range p.GetAfiSafis() {
+		family := f.GetConfig().GetFamily()
+		ours[bgp.NewFamily(uint16(family.GetAfi()), uint8(family.GetSafi()))] = true
+	}
+	for _, c := range capabilities {
+		switch c := c.(type) {
+		case *bgp.CapMultiProtocol:
+			if ours[c.CapValue] {
+				a.families = append(a.families, c.CapValue)
+			}
+		case *bgp.CapExtendedNexthop:
+			for _, t := range c.Tuples {
+				a.extendedNextHop = a.extendedNextHop || t.NLRIAFI == bgp.AFI_IP && t.NexthopAFI == bgp.AFI_IP6
+			}
+		}
+	}
+	return a
+}
+
+// complete says whether the end of all routes was told.
+func (a agreed) complete(told map[bgp.Family]bool) bool {
+	return len(a.families) > 0 && !slices.ContainsFunc(a.families, func(f bgp.Family) bool { return !told[f] })
 }
 
 func sessionName(s api.PeerState_SessionState) string {

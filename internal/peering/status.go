@@ -31,6 +31,11 @@ type NeighborStatus struct {
 	// Since is when State became what it is, UpSince when the session came up,
 	// if it is up.
 	Since, UpSince time.Time
+	// Complete says that it has sent all of its routes since the session came up: the
+	// end of the routes of each family (End-of-RIB, RFC 4724).
+	Complete bool
+	// ExtendedNextHop says that it takes IPv4 routes with IPv6 next hops (RFC 8950).
+	ExtendedNextHop bool
 	// Sent and Received are how many prefixes are announced and were learned.
 	Sent, Received map[addr.Family]uint32
 	Description    string

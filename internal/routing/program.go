@@ -36,7 +36,10 @@ type Problem struct {
 	Metric    uint32
 	Installed bool
 	Left      bool
-	Err       error
+	// Foreign is how many routes of another program are in a Realm that is asked
+	// for. Prefix is one of them.
+	Foreign int
+	Err     error
 }
 
 // Errors of routes that are not for the kernel to judge.
@@ -44,44 +47,73 @@ var (
 	ErrDefaultRoute = errors.New("a default route, which is not asked for")
 	ErrUnreachable  = errors.New("next hop unreachable")
 	ErrOccupied     = errors.New("another's route is in its place")
+	ErrForeign      = errors.New("another program uses this protocol number in this table")
 )
 
-// Program makes the routes in own be exactly wanted, which are in own themselves.
-// Only what differs is touched. New routes are made and others replaced, each in
-// one step, before any is removed. What is there from an earlier life of the
-// process counts as found.
+// Wanted are the routes that are to be in the kernel.
+type Wanted struct {
+	// Routes are in Own. What else is in Own is removed.
+	Routes []Route
+	Own    []Realm
+	// Keep has nothing removed: Routes may not be all yet.
+	Keep bool
+}
+
+// Program makes the kernel have what is wanted. Only what differs is touched. New
+// routes are made and others replaced, each in one step, before any is removed.
 //
-// Never touched are routes outside of own. The kernel keeps its own counsel about
-// several routes in one place: a route that would share its place (table, prefix
+// The realms that Program ever used are marked in the kernel, and the marks live as
+// long as the routes do. So a later process finds the routes of this one, and removes
+// them when it does not want their realm any more. Routes in a realm without a mark are
+// another program's: then Program leaves the realm alone, and that is a problem.
+//
+// Never touched are routes outside of these realms. The kernel keeps its own counsel
+// about several routes in one place: a route that would share its place (table, prefix
 // and metric) with another's is a problem.
 //
 // Each route that cannot be had, or cannot be removed, is a problem, and the
-// others are programmed. An error says that nothing was changed.
-func (k *Kernel) Program(ctx context.Context, wanted []Route, own ...Realm) ([]Problem, error) {
-	for _, r := range own {
+// others are programmed. After an error, some of it may be done.
+func (k *Kernel) Program(ctx context.Context, w Wanted) ([]Problem, error) {
+	for _, r := range w.Own {
 		if err := r.check(); err != nil {
 			return nil, err
 		}
 	}
 	k.programming.Lock()
 	defer k.programming.Unlock()
-	found, err := k.found(ctx, own)
+	marked, err := k.marked(ctx)
 	if err != nil {
 		return nil, err
 	}
-	targets, problems, err := k.targets(ctx, wanted, own)
+	found, err := k.found(ctx, joined(w.Own, marked))
 	if err != nil {
 		return nil, err
 	}
-	p := difference(targets, found, own)
+	mine, wanted, problems := withoutForeign(w, marked, found)
+	targets, impossible, err := k.targets(ctx, wanted, mine)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.mark(ctx, mine, marked); err != nil {
+		return nil, err
+	}
+	p := difference(targets, found, joined(mine, marked))
+	if w.Keep {
+		p.steps = slices.DeleteFunc(p.steps, func(s step) bool { return s.do == remove })
+	}
+	problems = append(problems, impossible...)
 	for _, t := range p.occupied {
 		problems = append(problems, t.problem(ErrOccupied))
 	}
-	problems = append(problems, k.carryOut(ctx, p)...)
+	undone := k.carryOut(ctx, p)
+	problems = append(problems, undone...)
+	if !w.Keep && len(undone) == 0 {
+		err = k.unmark(ctx, mine, marked)
+	}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
 	})
-	return problems, nil
+	return problems, err
 }
 
 // found returns what is in the tables of own.

@@ -84,7 +84,7 @@ func program(t testing.TB, k *Kernel, wanted []Route, tables ...uint32) []Proble
 // programIn has the routes in own be wanted.
 func programIn(t testing.TB, k *Kernel, own []Realm, wanted ...Route) []Problem {
 	t.Helper()
-	problems, err := k.Program(t.Context(), wanted, own...)
+	problems, err := k.Program(t.Context(), Wanted{Routes: wanted, Own: own})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +165,7 @@ func TestOnlyWhatDiffersIsTouched(t *testing.T) {
 		with(learned("2001:db8:d::/64", "2001:db8::fe"), func(r *Route) { r.Metric = 0 }),
 		with(learned("198.51.102.0/24", "192.0.2.254"), func(r *Route) { r.Table, r.Metric = 1000, 0 }),
 	}
+	program(t, k, nil, 0, 1000) // marks both tables
 	for _, writes := range []int{len(wanted), 0, 0} {
 		wire.writes = 0
 		if problems := program(t, k, wanted); len(problems) > 0 {
@@ -244,7 +245,7 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 	before := s.table(t, "254")
 	wire := s.count(t, k)
 	wire.interrupted = true
-	if _, err := k.Program(t.Context(), []Route{learned("198.51.101.0/24", "192.0.2.254")}, withDefault...); !errors.Is(err, rtnetlink.ErrInterrupted) {
+	if _, err := k.Program(t.Context(), Wanted{Routes: []Route{learned("198.51.101.0/24", "192.0.2.254")}, Own: withDefault}); !errors.Is(err, rtnetlink.ErrInterrupted) {
 		t.Errorf("Program: %v", err)
 	}
 	equal(t, s.table(t, "254"), before)
@@ -256,6 +257,7 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 func TestWhatACrashLeftBehindIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := router(t)
+	program(t, s.kernel(t), nil, 0, 100) // the process that crashed
 	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.254 proto 186 metric 20
 		route add 198.51.101.0/24 via 192.0.2.254 proto 186 metric 20
 		route add blackhole 198.51.102.0/24 proto 186
@@ -378,8 +380,11 @@ func TestAnotherProtocolTakesTheRoutesWhereTheyAre(t *testing.T) {
 	for i := range wanted {
 		wanted[i].Protocol = 200
 	}
-	wire := s.count(t, k)
 	now := Realm{Protocol: 200, Default: true, DefaultMetric: 20}
+	if _, err := k.Program(t.Context(), Wanted{Own: append(withDefault, now), Keep: true}); err != nil { // marks both
+		t.Fatal(err)
+	}
+	wire := s.count(t, k)
 	if problems := programIn(t, k, append(withDefault, now), wanted...); len(problems) > 0 {
 		t.Error(show(problems))
 	}
@@ -409,6 +414,7 @@ func TestWhatCannotBeReplacedIsLeft(t *testing.T) {
 func TestWhatCannotBeProgrammedIsAProblemOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := router(t)
+	program(t, s.kernel(t), nil, 0)
 	s.ip(t, `link add eth2 type bridge
 		route add 10.1.0.0/16 via 192.0.2.254
 		route add 10.2.0.0/16 via 192.0.2.254 proto 186 metric 20
@@ -485,7 +491,7 @@ func TestAProtocolThatIsNotADaemonsIsRefused(t *testing.T) {
 	t.Parallel()
 	k := newSpace(t).kernel(t)
 	for _, protocol := range []int{-1, 0, unix.RTPROT_KERNEL, unix.RTPROT_STATIC, 256} {
-		if _, err := k.Program(t.Context(), nil, Realm{Protocol: protocol}); err == nil {
+		if _, err := k.Program(t.Context(), Wanted{Own: []Realm{{Protocol: protocol}}}); err == nil {
 			t.Errorf("protocol %d is not refused", protocol)
 		}
 	}

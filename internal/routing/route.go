@@ -128,6 +128,7 @@ func (r route) request(kind, flags uint16) *rtnetlink.Request {
 	switch {
 	case kind == unix.RTM_DELROUTE:
 		// The place and the protocol are enough to know it, and all its hops go.
+	case len(r.hops) == 0: // a mark
 	case len(r.hops) == 1:
 		req.Add(r.hops[0].attribute(r.prefix))
 		if r.hops[0].link != 0 {

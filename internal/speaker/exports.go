@@ -2,8 +2,8 @@ package speaker
 
 import (
 	"context"
-	"net/netip"
 	"reflect"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/peering"
@@ -18,43 +18,42 @@ type exports struct {
 	dampening time.Duration
 
 	retry time.Duration
-	// realms are where routes of ours may be: what is in them when rules
-	// change has to go.
-	realms []routing.Realm
-	done   exported
-	// ruled says that the rules were decided on once. Until hold, what an
-	// earlier process left stays.
+	done  exported
+	// ruled says that the rules were decided on once.
 	ruled bool
-	hold  time.Time
+	learning
 }
 
-// learnAgain is how long what an earlier process put into the kernel stays there
-// after a start: until the neighbours have told everything again.
-const learnAgain = 10 * time.Second
+// learning is the time after a start in which neighbors tell again what they have told
+// before. Until it is over, what is in the kernel stays there.
+type learning struct {
+	since, until time.Time
+	over         bool
+}
 
-// recallExports has what an earlier process may have put into the kernel be
-// known, by its configuration.
-func (s *Speaker) recallExports(ctx context.Context, in Input) {
-	if in.Config == nil {
-		return
-	}
-	nowhere := func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }
-	d := peering.Decide(in.Config.Spec, in.Node.Node, in.secret, nowhere)
-	tables, _, err := tablesOf(ctx, s.Kernel, d.Export)
-	if err != nil {
-		s.Log.WarnContext(ctx, "exportsNotRecalled", "node", s.Node, "error", err)
-	}
-	s.exports.realms = realmsOf(d.Export, d.Protocol, tables)
+// learnLimit is the longest that this takes: neighbors that are slow to come back may
+// call only every two minutes, and some never say that they have told everything.
+const learnLimit = 3 * time.Minute
+
+// learn begins it.
+func (l *learning) learn(now time.Time) { *l = learning{since: now, until: now.Add(learnLimit)} }
+
+// heard ends it when all neighbors of state have told everything, or when it has taken
+// too long. Of neighbors that come by themselves nobody knows which are missing.
+func (l *learning) heard(now time.Time, state peering.State, there []peering.NeighborStatus) {
+	l.over = l.over || !now.Before(l.until) || len(state.Dynamic) == 0 && !slices.ContainsFunc(state.Peers, func(p peering.Peer) bool {
+		return !p.AdminDown && !slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
+			return n.Name() == p.Name() && n.Complete && !n.UpSince.Before(l.since)
+		})
+	})
 }
 
 // exported is what came of programming the kernel.
 type exported struct {
 	routes   []routing.Route
 	problems []routing.Problem
-	// tableOf are the tables of the rules, by their paths, and realms what is
-	// ours by them.
+	// tableOf are the tables of the rules, by their paths.
 	tableOf map[string]uint32
-	realms  []routing.Realm
 	failure string
 }
 
@@ -65,9 +64,6 @@ func (e *exports) rule(now time.Time, d peering.Decision) {
 		return
 	}
 	e.rules, e.protocol, e.dampening = d.Export, d.Protocol, d.Dampening
-	if !e.ruled && len(e.realms) > 0 && len(e.rules) > 0 {
-		e.hold = now.Add(learnAgain)
-	}
 	e.ruled, e.due = true, time.Time{}
 	e.later(now)
 }
@@ -80,50 +76,51 @@ func (e *exports) wish(now time.Time) {
 	}
 }
 
-// later has the routes be programmed at the given time or before, but not, by any
-// rules, while what an earlier process left is to stay.
-func (e *exports) later(at time.Time) {
-	if len(e.rules) > 0 {
-		at = latest(at, e.hold)
-	}
-	e.paced.later(at)
-}
-
 // export begins to program the kernel, unless that is under way.
 func (s *Speaker) export(now time.Time) {
 	e := &s.exports
 	if !e.ready(now) {
 		return
 	}
-	if len(e.rules) == 0 && len(e.realms) == 0 {
-		e.due, e.done = time.Time{}, exported{}
-		return
-	}
 	e.begin()
-	rules, protocol, before := e.rules, e.protocol, e.realms
+	if s.governing.running {
+		e.heard(now, s.governing.state, s.facts.neighbors)
+	}
+	rules, protocol, keep := e.rules, e.protocol, len(e.rules) > 0 && !e.over
 	s.beside.start(s.life, func(ctx context.Context) note {
 		began := time.Now()
-		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, before)
+		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, keep)
 		return func(ctx context.Context, now time.Time) {
 			e.ended(now, now.Sub(began))
 			s.exportedRoutes(ctx, now, done, err)
+			if keep {
+				e.later(e.until)
+			}
 		}
 	})
+}
+
+// exportWhenHeard has what nobody told again removed, once neighbors have told
+// everything.
+func (s *Speaker) exportWhenHeard(now time.Time) {
+	e := &s.exports
+	if e.over || !s.governing.running {
+		return
+	}
+	if e.heard(now, s.governing.state, s.facts.neighbors); e.over {
+		e.wish(now)
+	}
 }
 
 // exportedRoutes notes what came of programming.
 func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done exported, err error) {
 	e := &s.exports
-	left := leftover(done.problems)
-	switch {
+	switch amiss := misplaced(done.problems); {
 	case err != nil:
 		done.failure = err.Error()
 		s.broken(err)
-	case left != "":
-		done.failure = left
-		e.realms = joined(done.realms, e.realms)
-	default:
-		e.realms = done.realms
+	case amiss != "":
+		done.failure = amiss
 	}
 	if done.failure != e.done.failure && done.failure != "" {
 		s.Log.WarnContext(ctx, "exportFailed", "node", s.Node, "error", done.failure)

@@ -10,13 +10,12 @@ import (
 	"purelb.io/purelb/internal/routing"
 )
 
-// program makes the kernel have what the rules say, and nothing more where there
-// may be something from before.
-func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, before []routing.Realm) (done exported, err error) {
+// program makes the kernel have what the rules say. With keep, nothing that was there
+// before is removed.
+func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, keep bool) (done exported, err error) {
 	if done.tableOf, done.failure, err = tablesOf(ctx, kernel, rules); err != nil {
 		return done, err
 	}
-	done.realms = realmsOf(rules, protocol, done.tableOf)
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)
 		if err != nil {
@@ -24,7 +23,7 @@ func program(ctx context.Context, server Server, kernel Kernel, rules []peering.
 		}
 		done.routes = exportable(rules, protocol, learned, done.tableOf)
 	}
-	done.problems, err = kernel.Program(ctx, done.routes, joined(done.realms, before)...)
+	done.problems, err = kernel.Program(ctx, routing.Wanted{Routes: done.routes, Own: realmsOf(rules, protocol, done.tableOf), Keep: keep})
 	return done, err
 }
 
@@ -40,30 +39,26 @@ func realmsOf(rules []peering.ExportRule, protocol int, tableOf map[string]uint3
 		if r.AllowDefault {
 			realm.Default, realm.DefaultMetric = true, r.Metric
 		}
-		all = joined(all, []routing.Realm{realm})
-	}
-	return all
-}
-
-// joined are those of both, once each.
-func joined(a, b []routing.Realm) []routing.Realm {
-	all := slices.Clone(a)
-	for _, r := range b {
-		if !slices.Contains(all, r) {
-			all = append(all, r)
+		if !slices.Contains(all, realm) {
+			all = append(all, realm)
 		}
 	}
 	return all
 }
 
-// leftover says what is still there that was there before; "" when nothing is.
-func leftover(problems []routing.Problem) string {
-	i := slices.IndexFunc(problems, func(p routing.Problem) bool { return p.Left })
-	if i < 0 {
-		return ""
+// misplaced says what should not be where it is: routes of another program, or one of
+// ours from before; "" when nothing is.
+func misplaced(problems []routing.Problem) string {
+	for _, p := range problems {
+		switch {
+		case p.Foreign > 0:
+			return fmt.Sprintf("nothing is exported into table %d: %v, such as %s; remove them, or choose another spec.netlinkExport.routeProtocol",
+				p.Table, p.Err, p.Prefix)
+		case p.Left:
+			return fmt.Sprintf("a route from before is still in the kernel: %s in table %d: %v", p.Prefix, p.Table, p.Err)
+		}
 	}
-	p := problems[i]
-	return fmt.Sprintf("a route from before is still in the kernel: %s in table %d: %v", p.Prefix, p.Table, p.Err)
+	return ""
 }
 
 // tablesOf finds the routing tables of the rules, by their paths; with an error,

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 )
@@ -36,64 +37,121 @@ func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
 	})
 }
 
-func TestWhatAnEarlierProcessPutIntoTheKernelIsKeptForAWhile(t *testing.T) {
-	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
-	memory := t.TempDir() + "/input.json"
-	synctest.Test(t, func(t *testing.T) {
-		before := newWorld(t, spec, memory)
-		before.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), NextHop: netip.MustParseAddr("192.0.2.1")}}
-		before.start()
-		settle()
-		const left = "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 186"
-		want(t, "routes", before.kernel.String(), left)
-		if err := before.end(); err != nil {
-			t.Fatal(err)
-		}
-		w := newWorld(t, spec, memory)
-		w.kernel = before.kernel
-		w.speaker.Kernel = before.kernel
+// twoRouters is a rule, and two neighbors to learn from.
+const twoRouters = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}, neighbors: [
+	{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`
+
+// complete has the server have a session with a neighbor that has told everything.
+func complete(address string) func(*fakeServer) {
+	return func(s *fakeServer) {
+		established(address, 65001)(s)
+		n := s.neighbors[address]
+		n.Complete = true
+		s.neighbors[address] = n
+	}
+}
+
+// The pod is another one, so nothing is remembered in a file.
+func TestARolloutRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T) {
+	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
+		left := w.kernel.String()
 		w.start()
-		pass(5 * time.Second)
+		pass(time.Minute)
+		want(t, "before there are sessions", w.kernel.String(), left)
+		w.server.change(func(s *fakeServer) {
+			s.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), NextHop: netip.MustParseAddr("192.0.2.2")}}
+			established("192.0.2.1", 65001)(s)
+			complete("192.0.2.2")(s)
+		})
+		settle()
+		const another = "10.1.0.0/16 via [192.0.2.2] table 7 metric 20 proto 186"
+		want(t, "when one of two has told all", w.kernel.String(), left+"\n"+another)
+		w.server.change(complete("192.0.2.1"))
+		settle()
+		want(t, "when both have", w.kernel.String(), another)
+	})
+}
+
+func TestLearnedRoutesGoWhenTheirNeighborDoesNotComeBack(t *testing.T) {
+	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
+		left := w.kernel.String()
+		w.start()
+		pass(learnLimit - time.Second)
 		want(t, "at first", w.kernel.String(), left)
-		pass(10 * time.Second)
+		pass(2 * time.Second)
 		want(t, "when nobody tells it again", w.kernel.String(), "")
-		if err := w.end(); err != nil {
-			t.Fatal(err)
-		}
+	})
+}
+
+func TestAnotherASRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T) {
+	inWorld(t, twoRouters, func(w *world) {
+		learn(w)
+		complete("192.0.2.1")(w.server)
+		complete("192.0.2.2")(w.server)
+	}, func(w *world) {
+		was := w.kernel.String()
+		w.server.change(func(s *fakeServer) { s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{} })
+		w.edit(strings.Replace(twoRouters, "65000", "65009", 1))
+		pass(time.Minute)
+		want(t, "while the sessions begin anew", w.kernel.String(), was)
+		w.server.change(complete("192.0.2.1"))
+		w.server.change(complete("192.0.2.2"))
+		settle()
+		want(t, "when all is told", w.kernel.String(), "")
 	})
 }
 
 func TestWhatAnEarlierProcessPutIntoTheKernelStaysWhenTheRulesChangeMeanwhile(t *testing.T) {
-	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
-	afterALife(t, spec, "10.0.0.0/8", func(w *world) {
+	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
 		left := w.kernel.String()
-		w.cluster.missing = true
 		w.start()
-		pass(4 * time.Second)
-		want(t, "by what is remembered", w.kernel.String(), left)
-		w.edit(strings.Replace(spec, "tableId: 7", "tableId: 7, metric: 30", 1))
-		want(t, "by the API server", w.kernel.String(), left)
-		pass(10 * time.Second)
+		settle()
+		w.edit(strings.Replace(twoRouters, "tableId: 7", "tableId: 8, metric: 30", 1))
+		want(t, "by other rules", w.kernel.String(), left)
+		pass(learnLimit)
 		want(t, "when nobody tells it again", w.kernel.String(), "")
 	})
 }
 
-func TestADefaultRouteOfAnEarlierProcessGoesWhenNoRuleAllowsItAnyMore(t *testing.T) {
-	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7, allowDefaultRoute: true}]}}`
-	afterALife(t, spec, "0.0.0.0/0", func(w *world) {
+func TestWhatAnEarlierProcessPutIntoTheKernelGoesAtOnceWhenNothingIsExportedAnyMore(t *testing.T) {
+	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
+		w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", oneNeighbor)}
 		w.start()
-		w.edit(strings.Replace(spec, ", allowDefaultRoute: true", "", 1))
-		pass(15 * time.Second)
+		settle()
 		want(t, "routes", w.kernel.String(), "")
+	})
+}
+
+func TestADefaultRouteOfAnEarlierProcessGoesWhenNoRuleAllowsItAnyMore(t *testing.T) {
+	spec := strings.Replace(twoRouters, "tableId: 7", "tableId: 7, allowDefaultRoute: true", 1)
+	afterALife(t, spec, "0.0.0.0/0", func(w *world) {
+		w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", twoRouters)}
+		w.start()
+		settle()
+		w.server.change(complete("192.0.2.1"))
+		w.server.change(complete("192.0.2.2"))
+		settle()
+		want(t, "routes", w.kernel.String(), "")
+	})
+}
+
+func TestRoutesOfAnotherProgramAreSaid(t *testing.T) {
+	inWorld(t, learnsOne, learn, func(w *world) {
+		w.kernel.change(func(k *fakeKernel) {
+			k.stuck = []routing.Problem{{Prefix: netip.MustParsePrefix("10.2.0.0/16"), Table: 7, Foreign: 3, Err: errFake}}
+		})
+		pass(2 * time.Minute)
+		if c := w.reports.conditions(); !strings.Contains(c, "nothing is exported into table 7: not today, such as 10.2.0.0/16; remove them, or choose another spec.netlinkExport.routeProtocol") {
+			t.Error(c)
+		}
 	})
 }
 
 // afterALife runs test in a world whose speaker has not started, and had an
 // earlier life in which it learned a route.
 func afterALife(t *testing.T, spec, learned string, test func(*world)) {
-	memory := t.TempDir() + "/input.json"
 	synctest.Test(t, func(t *testing.T) {
-		before := newWorld(t, spec, memory)
+		before := newWorld(t, spec, "")
 		before.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix(learned), NextHop: netip.MustParseAddr("192.0.2.1")}}
 		before.start()
 		settle()
@@ -101,7 +159,7 @@ func afterALife(t *testing.T, spec, learned string, test func(*world)) {
 		if err := before.end(); err != nil {
 			t.Fatal(err)
 		}
-		w := newWorld(t, spec, memory)
+		w := newWorld(t, spec, "")
 		w.kernel, w.speaker.Kernel = before.kernel, before.kernel
 		test(w)
 		if err := w.end(); err != nil {
@@ -110,17 +168,17 @@ func afterALife(t *testing.T, spec, learned string, test func(*world)) {
 	})
 }
 
-// learning is one route, and a rule that puts it into table 7.
-const learning = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
+// learnsOne is one route, and a rule that puts it into table 7.
+const learnsOne = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
 
 func learn(w *world) {
 	w.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), NextHop: netip.MustParseAddr("192.0.2.1")}}
 }
 
 func TestAnotherProtocolAndTheOneBeforeAreOneErrand(t *testing.T) {
-	inWorld(t, learning, learn, func(w *world) {
+	inWorld(t, learnsOne, learn, func(w *world) {
 		before := w.kernel.programmed
-		w.edit(strings.Replace(learning, "enabled: true", "enabled: true, routeProtocol: 200", 1))
+		w.edit(strings.Replace(learnsOne, "enabled: true", "enabled: true, routeProtocol: 200", 1))
 		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 200")
 		if n := w.kernel.programmed - before; n != 1 {
 			t.Errorf("programmed %d times, want 1", n)
@@ -129,11 +187,11 @@ func TestAnotherProtocolAndTheOneBeforeAreOneErrand(t *testing.T) {
 }
 
 func TestWhatCannotBeRemovedIsSaidAndRemovedLater(t *testing.T) {
-	inWorld(t, learning, learn, func(w *world) {
+	inWorld(t, learnsOne, learn, func(w *world) {
 		w.kernel.change(func(k *fakeKernel) {
 			k.stuck = []routing.Problem{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Table: 7, Left: true, Err: errFake}}
 		})
-		w.edit(strings.Replace(learning, "tableId: 7", "tableId: 8", 1))
+		w.edit(strings.Replace(learnsOne, "tableId: 7", "tableId: 8", 1))
 		if c := w.reports.conditions(); !strings.Contains(c, "a route from before is still in the kernel: 10.0.0.0/8 in table 7: not today") {
 			t.Error(c)
 		}
@@ -144,7 +202,7 @@ func TestWhatCannotBeRemovedIsSaidAndRemovedLater(t *testing.T) {
 }
 
 func TestRoutesThatAlwaysChangeDoNotKeepTheNodeBusy(t *testing.T) {
-	inWorld(t, learning, learn, func(w *world) {
+	inWorld(t, learnsOne, learn, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.slow = time.Second })
 		pass(10 * time.Minute)
 		w.server.change(func(s *fakeServer) { s.learned[0].NextHop = netip.MustParseAddr("192.0.2.2") })

@@ -116,6 +116,7 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	f.failure = ""
 	f.found = found
 	s.reporter.neighbors(ctx, s.input.Config, found.neighbors)
+	s.exportWhenHeard(now)
 	s.setSessions(ctx, now) // for those that came by themselves
 	s.publish(now)
 }

@@ -25,7 +25,9 @@ type fakeKernel struct {
 	// slow is how long it takes to find the router on a link.
 	slow    time.Duration
 	adverts map[string]int
-	routes  map[int]map[uint32][]routing.Route
+	routes  []routing.Route
+	// marked are where routes of ours may be.
+	marked []routing.Realm
 	// programmed is how often there was an attempt at routes, and stuck what is
 	// in the way of it.
 	programmed int
@@ -36,7 +38,7 @@ type fakeKernel struct {
 func newFakeKernel() *fakeKernel {
 	return &fakeKernel{
 		listens: map[chan struct{}]bool{}, adverts: map[string]int{}, routers: map[string]netip.Addr{},
-		routes: map[int]map[uint32][]routing.Route{}, changed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1),
 		egress: map[netip.Addr]peering.Egress{
 			netip.MustParseAddr("192.0.2.1"): {Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}},
 		},
@@ -156,23 +158,29 @@ func (k *fakeKernel) VRFTable(_ context.Context, device string) (uint32, bool, e
 	return 100, device == "red", nil
 }
 
-func (k *fakeKernel) Program(_ context.Context, wanted []routing.Route, own ...routing.Realm) ([]routing.Problem, error) {
+func (k *fakeKernel) Program(_ context.Context, w routing.Wanted) ([]routing.Problem, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.programmed++
 	if len(k.stuck) > 0 {
 		return k.stuck, nil
 	}
-	for _, o := range own {
-		if k.routes[o.Protocol] == nil {
-			k.routes[o.Protocol] = map[uint32][]routing.Route{}
+	for _, o := range w.Own {
+		if !slices.Contains(k.marked, o) {
+			k.marked = append(k.marked, o)
 		}
-		k.routes[o.Protocol][o.Table] = slices.DeleteFunc(k.routes[o.Protocol][o.Table], func(r routing.Route) bool {
-			return r.Prefix.Bits() > 0 || o.Default && o.DefaultMetric == r.Metric
+	}
+	gone := func(r routing.Route) bool {
+		double := slices.ContainsFunc(w.Routes, func(o routing.Route) bool {
+			return o.Prefix == r.Prefix && o.Table == r.Table && o.Metric == r.Metric
+		})
+		return double || !w.Keep && slices.ContainsFunc(k.marked, func(o routing.Realm) bool {
+			return o.Protocol == r.Protocol && o.Table == r.Table && (r.Prefix.Bits() > 0 || o.Default && o.DefaultMetric == r.Metric)
 		})
 	}
-	for _, r := range wanted {
-		k.routes[r.Protocol][r.Table] = append(k.routes[r.Protocol][r.Table], r)
+	k.routes = append(slices.DeleteFunc(k.routes, gone), w.Routes...)
+	if !w.Keep {
+		k.marked = slices.Clone(w.Own)
 	}
 	return nil, nil
 }
@@ -190,12 +198,8 @@ func (k *fakeKernel) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var lines []string
-	for protocol, tables := range k.routes {
-		for table, routes := range tables {
-			for _, r := range routes {
-				lines = append(lines, fmt.Sprintf("%s via %v table %d metric %d proto %d", r.Prefix, r.NextHops, table, r.Metric, protocol))
-			}
-		}
+	for _, r := range k.routes {
+		lines = append(lines, fmt.Sprintf("%s via %v table %d metric %d proto %d", r.Prefix, r.NextHops, r.Table, r.Metric, r.Protocol))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")

@@ -17,6 +17,7 @@ func (s *Speaker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.exports.learn(time.Now())
 	w := waits{kernel: kernel, start: time.After(patience)}
 	s.observe(life, time.Now())
 	for ctx.Err() == nil && s.fatal == nil {
@@ -165,7 +166,6 @@ func (s *Speaker) recall(ctx context.Context) (Input, bool) {
 	g := &s.governing
 	if g.fallback == nil && g.remembered == nil {
 		g.fallback, g.remembered = &in, &in
-		s.recallExports(ctx, in)
 	}
 	return in, true
 }

@@ -72,8 +72,9 @@ type Kernel interface {
 	Advertise(ctx context.Context, iface string) error
 	// VRFTable is the routing table of a VRF device, if there is one.
 	VRFTable(ctx context.Context, device string) (uint32, bool, error)
-	// Program makes the routes in own be exactly wanted.
-	Program(ctx context.Context, wanted []routing.Route, own ...routing.Realm) ([]routing.Problem, error)
+	// Program makes the kernel have what is wanted, and nothing of an earlier
+	// process that is not.
+	Program(ctx context.Context, wanted routing.Wanted) ([]routing.Problem, error)
 }
 
 // BFD is what the speaker needs of BFD.

@@ -34,8 +34,8 @@ type NetlinkExport struct {
 	DampeningInterval int32 `json:"dampeningInterval,omitempty"`
 
 	// routeProtocol is the number that marks the routes as ours in the tables
-	// (see /etc/iproute2/rt_protos), 5 to 255. Routes with it that are not
-	// wanted are removed, so no other program may use it. Default (0): 186,
+	// (see /etc/iproute2/rt_protos), 5 to 255. Nothing is exported into a table
+	// in which another program has routes with this number. Default (0): 186,
 	// "bgp".
 	// +optional
 	RouteProtocol int32 `json:"routeProtocol,omitempty"`

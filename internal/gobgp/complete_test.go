@@ -1,0 +1,39 @@
+package gobgp
+
+import (
+	"testing"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestANeighborThatHasToldAllOfItsRoutesIsComplete(t *testing.T) {
+	w := newWorld(t)
+	w.frr("192.0.2.1", " bgp graceful-restart",
+		" address-family ipv4 unicast", "  network 203.0.113.0/24", " exit-address-family")
+	w.bird("192.0.2.3", "192.0.2.1", " graceful restart on;")
+	w.frr("192.0.2.1") // without graceful restart, of which nobody hears the end
+	s := newServer(t)
+	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3")), peer("192.0.2.4")))
+	for _, address := range []string{"192.0.2.2", "192.0.2.3"} {
+		neighborIs(t, s, address, "complete", func(n peering.NeighborStatus) bool { return n.Complete })
+	}
+	if err := s.Down(t.Context(), peer("192.0.2.2").Address); err != nil {
+		t.Fatal(err)
+	}
+	neighborIs(t, s, "192.0.2.2", "incomplete", func(n peering.NeighborStatus) bool { return n.State != peering.Established && !n.Complete })
+	neighborIs(t, s, "192.0.2.2", "complete again", func(n peering.NeighborStatus) bool { return n.Complete })
+}
+
+func TestWhetherANeighborTakesIPv4RoutesWithIPv6NextHopsIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.frr("2001:db8::1", "neighbor 2001:db8::1 capability extended-nexthop")
+	w.frr("2001:db8::1")
+	s := newServer(t)
+	apply(t, s, state(peer("2001:db8::2"), peer("2001:db8::3")))
+	if n := established(t, s, "2001:db8::2"); !n.ExtendedNextHop {
+		t.Error("the router that takes them is not known to")
+	}
+	if n := established(t, s, "2001:db8::3"); n.ExtendedNextHop {
+		t.Error("the router that does not take them is believed to")
+	}
+}
