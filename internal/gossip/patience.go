@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -51,8 +52,18 @@ func (g *Gossip) suspicionTime() time.Duration {
 // in force is longer than DefaultPatience. Only the library's callbacks may call it: they
 // run with the lock held under which the library reads this.
 func (g *Gossip) slowLibrary() {
-	longer, probe := g.Patience()-DefaultPatience, g.opt.Timing.Probe
-	g.library.SuspicionMult = suspicion + int((longer+probe-1)/probe)
+	g.mu.Lock()
+	longer, nodes := g.patience()-DefaultPatience, len(g.table.nodes)
+	g.mu.Unlock()
+	g.library.SuspicionMult = libraryMult(longer, nodes, g.opt.Timing.Probe)
+}
+
+// libraryMult returns the least SuspicionMult with which a suspicion of the library lasts
+// for longer by longer. In a cluster of so many nodes the library takes it times
+// the decimal logarithm of their number, and times a Probe.
+func libraryMult(longer time.Duration, nodes int, probe time.Duration) int {
+	each := max(1, math.Log10(float64(max(nodes, 1)))) * probe.Seconds()
+	return suspicion + int(math.Ceil(longer.Seconds()/each))
 }
 
 // longestPatience brings the patience of the living processes up to date.

@@ -2,6 +2,8 @@ package gossip
 
 import (
 	"fmt"
+	"math"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -109,6 +111,37 @@ func TestAllUseTheLongestPatienceOfThoseThatLive(t *testing.T) {
 		c.pass(2 * time.Minute)
 		expect("the other has left", DefaultPatience)
 	})
+}
+
+// The time is what memberlist 0.7.0 makes of SuspicionMult. It rounds the logarithm to
+// thousandths.
+func TestTheLibraryIsPatientInClustersOfAnySize(t *testing.T) {
+	probe := (Timing{}).withDefaults().Probe
+	for _, nodes := range []int{0, 1, 3, 10, 100, 1000, 5000} {
+		for _, patience := range []time.Duration{DefaultPatience, 2 * time.Second, MaxPatience} {
+			thousandths := time.Duration(max(1, math.Log10(max(1, float64(nodes)))) * 1000)
+			each := thousandths * probe / 1000
+			longer := patience - DefaultPatience
+			got := time.Duration(libraryMult(longer, nodes, probe)) * each
+			if least, most := suspicion*each+longer, (suspicion+1)*each+longer; got < least-10*time.Millisecond || got > most {
+				t.Errorf("%d nodes of patience %v: the library waits for %v, want %v to %v", nodes, patience, got, least, most)
+			}
+		}
+	}
+}
+
+func TestARefutedNodeBringsItsPatienceBackAtOnce(t *testing.T) {
+	table, id := newTable(), identity{"a", 1}
+	table.hear(id, netip.AddrPort{}, said{patience: MaxPatience}, epoch)
+	table.suspect(id, epoch, epoch)
+	table.settle(epoch)
+	if got := table.patience; got != 0 {
+		t.Errorf("the patience of the dead is %v", got)
+	}
+	table.refute(id, epoch)
+	if got := table.patience; got != MaxPatience {
+		t.Errorf("refuted, it is %v", got)
+	}
 }
 
 func TestPatienceHasLimits(t *testing.T) {

@@ -73,7 +73,7 @@ func (s *stream) record() ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(header[:]) & (1<<24 - 1)
 	if later(header[0], sealVersion) {
-		s.keys.strangers.note(s.peer(), "stream", header[0])
+		s.keys.strangers.noteAddress(s.peer(), "stream", header[0])
 		return nil, fmt.Errorf("%w: stream of version %d", errSeal, header[0])
 	}
 	if header[0] != sealVersion || n > recordMax+sealSize {

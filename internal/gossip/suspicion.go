@@ -36,6 +36,7 @@ func (t *table) refute(id identity, now time.Time) bool {
 		return false
 	}
 	p.silentUntil, t.moved = time.Time{}, true
+	t.patience = max(t.patience, p.patience)
 	return t.judge(id.node, now)
 }
 

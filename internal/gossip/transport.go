@@ -63,7 +63,7 @@ func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
 		s.counts.bytesIn.Add(uint64(len(packet)))
 		switch {
 		case len(packet) > 0 && later(packet[0], heartbeatFormat2):
-			s.keys.strangers.note(from.Addr().String(), "packet", packet[0])
+			s.keys.strangers.noteAddress(from.Addr().Unmap().String(), "packet", packet[0])
 		case len(packet) > 0 && (packet[0] == heartbeatFormat1 || packet[0] == heartbeatFormat2):
 			if h, err := s.keys.verify(packet, self); err == nil {
 				hand(h)

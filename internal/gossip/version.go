@@ -42,30 +42,42 @@ const laterFormats = 16
 func later(format, newest byte) bool { return format > newest && format < laterFormats }
 
 // strangers counts what comes in a version that this process does not understand, and
-// logs it once for each sender. A sender is not proven, so only some are remembered.
+// logs it once for each sender. A node counts as one sender, whatever its process or its
+// port. Only some senders are remembered.
+//
+// Nothing proves the address of a packet, so packets with invented addresses may use up
+// the places for addresses. The nodes, which have a key, have places of their own.
 type strangers struct {
-	log   *slog.Logger
-	count atomic.Uint64
-	mu    sync.Mutex
-	seen  map[string]bool
+	log              *slog.Logger
+	count            atomic.Uint64
+	mu               sync.Mutex
+	nodes, addresses map[string]bool
 }
 
-// strangersMax is how many senders are remembered and logged.
+// strangersMax is how many nodes, and how many addresses, are remembered and logged.
 const strangersMax = 64
 
 func newStrangers(log *slog.Logger) *strangers {
-	return &strangers{log: log, seen: map[string]bool{}}
+	return &strangers{log: log, nodes: map[string]bool{}, addresses: map[string]bool{}}
 }
 
-// note counts something that sender has sent in a version unknown to this process.
-func (s *strangers) note(sender, what string, version byte) {
+// noteNode counts something that the agent of node said, with a key, in a version unknown
+// to this process.
+func (s *strangers) noteNode(node, what string, version byte) { s.note(s.nodes, node, what, version) }
+
+// noteAddress counts something that came from address in a version unknown to this process.
+func (s *strangers) noteAddress(address, what string, version byte) {
+	s.note(s.addresses, address, what, version)
+}
+
+func (s *strangers) note(seen map[string]bool, sender, what string, version byte) {
 	s.count.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seen[sender] || len(s.seen) >= strangersMax {
+	if seen[sender] || len(seen) >= strangersMax {
 		return
 	}
-	s.seen[sender] = true
+	seen[sender] = true
 	s.log.Warn("peer speaks another version of gossip", "peer", sender, "what", what, "version", version,
 		"oldest", supported.min, "newest", supported.max)
 }

@@ -75,6 +75,9 @@ func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
 		for name, r := range goldenRecords {
 			check(name, r.encode(span, DefaultPatience))
 		}
+		if version > 1 {
+			check("record-patient", Record{}.encode(span, MaxPatience))
+		}
 		a := lone(t, "node-a", nil)
 		a.self = nodeA
 		check("message", a.envelope(nodeB.instance, []byte("take")))
@@ -133,6 +136,11 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 			got, err := decode(golden[name])
 			if err != nil || show(got.Record) != show(want) || got.versions != span || !got.beats {
 				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
+			}
+		}
+		for name, want := range map[string]time.Duration{"record-full": DefaultPatience, "record-patient": MaxPatience} {
+			if got, err := decode(golden[name]); version > 1 && (err != nil || got.patience != want) {
+				t.Errorf("version %d: %s has the patience %v, %v; want %v", version, name, got.patience, err, want)
 			}
 		}
 		var received []string
@@ -207,6 +215,24 @@ func TestARecordOfTodayIsReadByTheVersionBefore(t *testing.T) {
 		flags, end, err := recordAsVersion1(meta)
 		if err != nil || flags&flagBeats == 0 || end != len(meta)-3 || !bytes.Equal(meta[:end], golden(t, 1)[name]) {
 			t.Errorf("%s: flags %b, %d of %d bytes, %v", name, flags, end, len(meta), err)
+		}
+	}
+}
+
+// A record that was cut off must not pass for one that says less. Only where version 1 ends
+// is the rest a whole record, of a process that knows no other version.
+func TestARecordThatWasCutOffIsAnError(t *testing.T) {
+	for name, r := range goldenRecords {
+		whole := r.encode(supported, MaxPatience)
+		_, end, err := recordAsVersion1(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range whole {
+			got, err := decode(whole[:n])
+			if old := n == end; old != (err == nil) || old && (got.versions != unstated || got.patience != DefaultPatience) {
+				t.Errorf("%d of %d bytes of %s read as %+v, %v", n, len(whole), name, got, err)
+			}
 		}
 	}
 }
@@ -288,7 +314,7 @@ func TestAVersionThatIsTooNewIsSaidOnceAndCountedApart(t *testing.T) {
 		}
 		c.pass(time.Second)
 	})
-	for _, sender := range []string{"node-002#", netip.AddrFrom4([4]byte{10, 0, 0, 1}).String()} {
+	for _, sender := range []string{"node-002 ", netip.AddrFrom4([4]byte{10, 0, 0, 1}).String()} {
 		if n := strings.Count(log.String(), "another version of gossip\" peer="+sender); n != 1 {
 			t.Errorf("%s is logged %d times:\n%s", sender, n, log.String())
 		}
@@ -331,5 +357,27 @@ func TestTheVersionThatTwoShareIsTheHighest(t *testing.T) {
 		if got, back := tt.a.common(tt.b), tt.b.common(tt.a); got != tt.want || back != tt.want {
 			t.Errorf("%v and %v share %d, and back %d, want %d", tt.a, tt.b, got, back, tt.want)
 		}
+	}
+}
+
+// A peer that restarts again and again is one peer, and addresses that nothing proves leave
+// room for the nodes.
+func TestNoSenderKeepsOthersOutOfTheLog(t *testing.T) {
+	var log bytes.Buffer
+	g := lone(t, "node-a", nil)
+	g.strangers.log = slog.New(slog.NewTextHandler(&log, nil))
+	later := Record{}.encode(span{supported.max + 1, supported.max + 1}, DefaultPatience)
+	for i := range 3 * strangersMax {
+		g.strangers.noteAddress(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}).String(), "packet", 9)
+		g.read(identity{"node-b", uint64(i)}, later)
+	}
+	g.read(identity{"node-c", 1}, later)
+	for _, node := range []string{"node-b", "node-c"} {
+		if n := strings.Count(log.String(), "peer="+node+" "); n != 1 {
+			t.Errorf("%s is logged %d times", node, n)
+		}
+	}
+	if n := strings.Count(log.String(), "peer=10.9."); n != strangersMax {
+		t.Errorf("%d addresses are logged", n)
 	}
 }
