@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/gossip"
 )
 
 // holding has node-a have the addresses of web, in a segment with node-b and node-c, of
@@ -87,4 +89,18 @@ func TestARouterKeepsALinkWorking(t *testing.T) {
 		pass(time.Hour)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 	})
+}
+
+// The machines that are asked may be nodes that pause. A pause that gossip rides out must
+// not make the link of another node silent.
+func TestALinkIsNotSilentWhileNodesPause(t *testing.T) {
+	unanswered, between := 2*standingWait, standingEvery // a question asks twice
+	var state announce.Standing
+	needed := unanswered
+	for !state.Asked(true) {
+		needed += between + unanswered
+	}
+	if needed <= gossip.MaxPatience {
+		t.Errorf("a link is silent when nodes pause for %v; gossip rides out %v", needed, gossip.MaxPatience)
+	}
 }

@@ -104,6 +104,9 @@ func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, no
 	if len(changed) > 0 {
 		g.shift()
 	}
+	if a.Accused > 0 {
+		poke(g.changed)
+	}
 	if len(a.Suspected) > 0 {
 		poke(g.suspected)
 	}

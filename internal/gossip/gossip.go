@@ -175,7 +175,11 @@ func (g *Gossip) Members() []Member {
 	return g.table.members()
 }
 
-// Changed delivers when Members has changed.
+// Accused returns how often peers suspected this process and it refuted. A process that
+// is suspected again and again may hear the others while they do not hear it.
+func (g *Gossip) Accused() uint64 { return g.counts.accused.Load() }
+
+// Changed delivers when Members or Accused has changed.
 func (g *Gossip) Changed() <-chan struct{} { return g.changed }
 
 // poke leaves a signal in c unless one is waiting there already.

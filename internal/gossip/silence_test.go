@@ -162,3 +162,31 @@ func TestTheBeatsOfTheDeadAreNotBelievedTwice(t *testing.T) {
 		c.expect("whatever is sent again", "node-000 alive, node-001 alive, node-002 dead")
 	})
 }
+
+// A node that hears the others while they do not hear it learns of that: its Lease has to
+// tell that it lives.
+func TestWhoIsNotHeardLearnsThatItIsAccused(t *testing.T) {
+	inCluster(t, 6, func(c *cluster) {
+		c.pass(5 * time.Second)
+		mute := c.agents[2]
+		for _, a := range c.agents {
+			if a != mute {
+				c.ether.mute(mute.port, a.port)
+			}
+		}
+		c.pass(2 * time.Second)
+		if n := mute.Accused(); n == 0 {
+			t.Error("it was not accused")
+		}
+		if n := c.agents[0].Accused(); n > 0 {
+			t.Errorf("one that is heard was accused %d times", n)
+		}
+	})
+	g := lone(t, "node-a", nil)
+	g.take(detector.Actions{Accused: 1}, nil, epoch)
+	select {
+	case <-g.Changed():
+	default:
+		t.Error("an accusation wakes nobody")
+	}
+}

@@ -24,8 +24,7 @@ type glimpses struct {
 	// a renewal a moment after it was written.
 	lost  map[string]time.Time
 	stale map[string]string
-	// unnoticed says that those who are lost, if they live, find that out by a
-	// list.
+	// unnoticed is Keeping.Unnoticed.
 	unnoticed bool
 	// unproven are the nodes of which nothing but their Lease tells.
 	unproven []string

@@ -38,8 +38,8 @@ type Keeping struct {
 	// they live they keep their Lease fast from then on, and one that is not
 	// renewed soon is of nobody. Without a watch they are looked at more often.
 	Lost map[string]time.Time
-	// Unnoticed says that the lost ones, if they live, keep their Leases fast only
-	// when a list has told them that we keep ours fast.
+	// Unnoticed is election.Loss.Unnoticed of the lost ones. If they live, they keep
+	// their Leases fast only when a list has told them that we keep ours fast.
 	Unnoticed bool
 	// Unproven are nodes of which nothing but an old Lease tells. One that is not
 	// renewed for as long as it says is of nobody.

@@ -140,6 +140,9 @@ func (m *Membership) update() (next time.Time) {
 // returns when time alone may change them. The caller holds mu.
 func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (next time.Time) {
 	p := election.Merge(e, now)
+	if m.gossip != nil {
+		m.mode.accused(m.gossip.Accused(), now)
+	}
 	keeping, prove := m.mode.decide(e, p, listed, now)
 	m.leases.Keep(keeping)
 	if prove {

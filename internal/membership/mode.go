@@ -32,9 +32,12 @@ type leaseMode struct {
 	// there is otherwise; zero until then.
 	alone bool
 	began time.Time
-	// loss is the time of the last doubtful loss. doubted is when a lost node was last
-	// seen to renew its Lease fast. needed is when a watch was last needed.
+	// loss is the time of the last doubtful loss. doubted is when there was last a sign
+	// that others may take this node for dead: a lost node renewed its Lease fast, or
+	// peers accused this node. needed is when a watch was last needed.
 	loss, doubted, needed time.Time
+	// accusations is how often peers had accused this node when it was last decided.
+	accusations uint64
 	// hears says that gossip reached a node, watches that Leases are
 	// watched, when it was last decided.
 	hears, watches bool
@@ -46,8 +49,8 @@ type leaseMode struct {
 // until it is clear whether the node lives and only does not gossip.
 //
 // Our Lease is kept fast for those who watch, and for nodes that may have lost us:
-// after a doubtful loss, and when a lost node keeps its Lease fast, as a node does
-// that has lost most others. Prove says that a proof of contact is due, because
+// after a doubtful loss, when a lost node keeps its Lease fast, as a node does
+// that has lost most others, and when peers accused this node. Prove says that a proof of contact is due, because
 // of a doubtful loss that is new.
 func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (keeping lease.Keeping, prove bool) {
 	others, unheard, lost := survey(e, p)
@@ -69,6 +72,15 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	k.watches = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
 	fast := k.watches || now.Before(k.loss.Add(burst)) || now.Before(k.doubted.Add(burst))
 	return lease.Keeping{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
+}
+
+// accused notes how often peers have accused this node since gossip began. They may hear
+// nothing that this node sends.
+func (k *leaseMode) accused(times uint64, now time.Time) {
+	if times > k.accusations {
+		k.doubted = now
+	}
+	k.accusations = times
 }
 
 // doubtsUs says whether one of the lost nodes keeps its Lease fast.
