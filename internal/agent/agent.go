@@ -211,6 +211,9 @@ type Kernel interface {
 type Peers interface {
 	// Publish says what the others may know of this node from now on.
 	Publish(r lease.Record)
+	// Inherited returns, once, what agents of this node before this one heard of
+	// other machines. Whoever takes the claims has to Publish them.
+	Inherited() []lease.Heard
 	// Peers returns what is known of all nodes.
 	Peers() election.Peers
 	// Changed signals that Peers returns something else.

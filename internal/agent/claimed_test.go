@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/lease"
 )
 
 // elsewhere is web with another address than the one that a machine answers for.
@@ -51,6 +52,27 @@ func TestReportsLastWhileTheMachineAnswers(t *testing.T) {
 		want(t, "reported after five minutes of silence", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 		pass(10 * time.Minute)
 		want(t, "reported after fifteen minutes of silence", w.peers.reports(), "[]")
+	})
+}
+
+// The agent before this one reported two machines, of which one answers still.
+func TestRestartAsksAgainForReportedMachines(t *testing.T) {
+	const both = "[192.0.2.9=02:00:00:00:00:07 192.0.2.10=02:00:00:00:00:07]"
+	inWorld(t, func(w *world) {
+		for _, ip := range []string{"192.0.2.9", "192.0.2.10"} {
+			w.peers.inherited = append(w.peers.inherited, lease.Heard{Claim: lease.Claim{Addr: addrOf(ip), MAC: someMAC}, At: time.Now().Add(-4 * time.Minute)})
+		}
+		w.kernel.answers["192.0.2.9"] = someMAC
+	}, func(w *world) {
+		settle()
+		want(t, "reported at the start", w.peers.reports(), both)
+		pass(5 * time.Minute)
+		want(t, "reported nine minutes after the agent before heard them", w.peers.reports(), both)
+		pass(2 * time.Minute)
+		want(t, "reported eleven minutes after", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		pass(time.Hour)
+		want(t, "reported while it answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		want(t, "events about what was told before", w.told(), "")
 	})
 }
 

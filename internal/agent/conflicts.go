@@ -82,6 +82,17 @@ func (a *Agent) reportConflicts(now time.Time, seen *observation) {
 	}
 }
 
+// inheritConflicts notes the machines that the agent before this one reported. So this one
+// asks for them again, and the addresses stay reserved as long as the machines answer.
+func (a *Agent) inheritConflicts(o *observation) {
+	if o.Agent == nil {
+		return // it is not known yet on which links to ask
+	}
+	for _, h := range a.Peers.Inherited() {
+		a.conflicts.Inherit(announce.Rival{IP: h.Addr, MAC: h.MAC}, announce.HomeOf(h.Addr, *o.Agent, o.Node, o.adopt), h.At)
+	}
+}
+
 // claimsOf are the conflicts as the Lease has them.
 func claimsOf(conflicts announce.Conflicts, held map[netip.Addr]string) []lease.Claim {
 	var claims []lease.Claim

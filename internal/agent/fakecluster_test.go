@@ -63,6 +63,7 @@ type fakePeers struct {
 	gateways  string
 	macs      string
 	claims    []string
+	inherited []lease.Heard
 	drains    string
 	// heard is what a Publish changes at once.
 	heard   func(*election.Peers)
@@ -74,6 +75,14 @@ type fakePeers struct {
 	received chan membership.Message
 	// gone says that the goodbye was said.
 	gone bool
+}
+
+func (p *fakePeers) Inherited() []lease.Heard {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.inherited
+	p.inherited = nil
+	return all
 }
 
 func (p *fakePeers) Publish(r lease.Record) {

@@ -82,6 +82,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
 		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
 		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
+		a.inheritConflicts(o)
 		o.record.Claims = claimsOf(a.conflicts, o.Held)
 		a.reporter.tellConfig(o)  // as soon as the others may know that there are no subnets
 		a.Peers.Publish(o.record) // first: what it says may have to be known before anything is decided

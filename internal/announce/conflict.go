@@ -66,6 +66,14 @@ func (c Conflicts) Note(now time.Time, who Rival, link string, here bool) bool {
 	return quiet
 }
 
+// Inherit notes machine who, which the agent before this one heard at heard and has reported.
+// Link is where the address belongs, or "" where it belongs nowhere: then nobody can be asked.
+func (c Conflicts) Inherit(who Rival, link string, heard time.Time) {
+	if c[who] == nil && len(c) < maxRivals {
+		c[who] = &Conflict{Link: link, Heard: heard, reported: heard}
+	}
+}
+
 // NoteContests notes the addresses that other machines answer for longer than they should.
 // It returns when time alone makes it necessary to look again, or zero.
 func (c Conflicts) NoteContests(now time.Time, p Plan, contests []Contest) (next time.Time) {
@@ -155,7 +163,7 @@ func (c Conflicts) Recheck(now time.Time, services []Service) map[string][]netip
 	}
 	served, due := addressesOf(services), map[string][]netip.Addr{}
 	for who, one := range c {
-		if served[who.IP] || now.Sub(one.Heard) < recheckAfter || now.Sub(one.asked) < recheckAfter {
+		if one.Link == "" || served[who.IP] || now.Sub(one.Heard) < recheckAfter || now.Sub(one.asked) < recheckAfter {
 			continue
 		}
 		one.asked = now

@@ -129,6 +129,12 @@ func homeOf(homes []home, ip netip.Addr) (link string, p netip.Prefix, ok bool) 
 	return link, netip.PrefixFrom(ip, bits), link != ""
 }
 
+// HomeOf returns the link of node that carries the network of ip, or "".
+func HomeOf(ip netip.Addr, agent config.Agent, node Node, adopt func(Address) bool) (link string) {
+	link, _, _ = homeOf(homes(agent, node, adopt, addr.FamilyOf(ip)), ip)
+	return link
+}
+
 // Subnets returns the networks that this node can announce local addresses of,
 // sorted; none without an agent.
 func Subnets(agent *config.Agent, node Node, adopt func(Address) bool) []netip.Prefix {

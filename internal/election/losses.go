@@ -81,4 +81,6 @@ func (l Loss) Doubtful() bool { return l.Lost > 0 && 2*l.Lost >= l.Present }
 
 // Unnoticed says that the lost nodes, if they live, are so many that their own loss
 // is not Doubtful.
-func (l Loss) Unnoticed() bool { return l.Lost > 0 && !Loss{Present: l.Lost, Lost: l.Present}.Doubtful() }
+func (l Loss) Unnoticed() bool {
+	return l.Lost > 0 && !Loss{Present: l.Lost, Lost: l.Present}.Doubtful()
+}

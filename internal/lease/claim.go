@@ -52,47 +52,72 @@ func Claims(o *coordinationv1.Lease) []Claim {
 	return claims
 }
 
+// Heard is a Claim, and when the machine was heard last.
+type Heard struct {
+	Claim
+	At time.Time
+}
+
 // inheritedFor is how long claims count that the agent before this one on the node
 // has written last. The allocator hands out none of these addresses, so it must not
 // take a restart of the agent for news that they are free.
 const inheritedFor = 10 * time.Minute
 
-// inheritance is what the agent before this one on the node heard of other machines.
+// inheritance is what other agents of this node, before this one or beside it during a
+// rollout, heard of other machines. It counts until this agent goes on with it: then
+// what it publishes has these claims, as long as they count.
 type inheritance struct {
-	known  bool // whether our Lease has been read
-	claims []Claim
-	until  time.Time
+	// written says that a write of this agent has succeeded. What our Lease says of
+	// this pod from then on is from this agent itself.
+	written bool
+	claims  []Heard
+	// taken says that this agent has the claims, and will publish them.
+	taken bool
 }
 
-// read takes over the claims of o, our Lease as the agent before left it. That agent
+// read takes over the claims of o, our Lease as it was found. The agent that wrote them
 // used the clock of this machine, so a time in the future means that the clock was set
 // back.
-func (i *inheritance) read(o *coordinationv1.Lease, now time.Time) {
-	if i.known {
+func (i *inheritance) read(o *coordinationv1.Lease, self string, now time.Time) {
+	if o.Spec.RenewTime == nil || i.written && o.Annotations[AnnotationInstance] == self {
 		return
 	}
-	i.known = true
-	if o.Spec.RenewTime == nil {
-		return
-	}
-	i.claims, i.until = Claims(o), now.Add(inheritedFor)
+	at := now
 	if renewed := o.Spec.RenewTime.Time; renewed.Before(now) {
-		i.until = renewed.Add(inheritedFor)
+		at = renewed
+	}
+	i.claims = slices.DeleteFunc(i.claims, func(h Heard) bool { return !h.counts(now) })
+	for _, c := range Claims(o) {
+		i.claims = slices.DeleteFunc(i.claims, func(h Heard) bool { return h.Claim == c })
+		if h := (Heard{c, at}); h.counts(now) && len(i.claims) < 2*MaxClaims {
+			i.claims, i.taken = append(i.claims, h), false
+		}
 	}
 }
+
+func (h Heard) counts(now time.Time) bool { return now.Before(h.At.Add(inheritedFor)) }
 
 // with returns claims, and those inherited of other addresses while they count.
 func (i *inheritance) with(claims []Claim, now time.Time) []Claim {
-	if !now.Before(i.until) {
-		return claims
-	}
 	all := slices.Clone(claims)
 	for _, old := range i.claims {
-		if !slices.ContainsFunc(claims, func(c Claim) bool { return c.Addr == old.Addr }) {
-			all = append(all, old)
+		if old.counts(now) && !slices.ContainsFunc(claims, func(c Claim) bool { return c.Addr == old.Addr }) {
+			all = append(all, old.Claim)
 		}
 	}
 	return all
+}
+
+// Inherited returns what agents of this node before this one heard of other machines, once
+// that is known, and each claim once. Whoever takes the claims has to Publish them.
+func (l *Leases) Inherited() []Heard {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inherited.taken {
+		return nil
+	}
+	l.inherited.taken = true
+	return slices.Clone(l.inherited.claims)
 }
 
 func parseMAC(text string) (MAC, bool) {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"testing"
@@ -9,14 +10,17 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// stored is an API server that has the Lease of node-a.
+// stored is an API server that has the Lease of node-a. Beside, if set, is what another
+// agent writes just before the next write.
 type stored struct {
 	coordination.LeaseInterface
-	o *coordinationv1.Lease
+	o, beside *coordinationv1.Lease
 }
 
 func (s *stored) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
@@ -24,14 +28,29 @@ func (s *stored) Get(context.Context, string, metav1.GetOptions) (*coordinationv
 }
 
 func (s *stored) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if s.beside != nil {
+		s.o, s.beside = s.beside, nil
+		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, o.Name, nil)
+	}
 	s.o = o.DeepCopy()
 	return o, nil
+}
+
+func claim(ip string, mac byte) Claim {
+	return Claim{netip.MustParseAddr(ip), MAC{2, 0, 0, 0, 0, mac}}
+}
+
+// ofPod is options of the agent with this pod on node-a.
+func ofPod(s *stored, pod string) Options {
+	return Options{
+		Client: s, Node: "node-a", Instance: pod,
+		Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second, Log: slog.New(slog.DiscardHandler),
+	}
 }
 
 // TestRestartKeepsClaims: the allocator may hand out an address as soon as no Lease
 // reports that another machine has it.
 func TestRestartKeepsClaims(t *testing.T) {
-	claim := func(ip string, mac byte) Claim { return Claim{netip.MustParseAddr(ip), MAC{2, 0, 0, 0, 0, mac}} }
 	for _, tt := range []struct {
 		name        string
 		away, after time.Duration // from the last write of the agent before to the start, and from that to the write
@@ -44,9 +63,8 @@ func TestRestartKeepsClaims(t *testing.T) {
 		{"with the clock set back", -time.Hour, 9 * time.Minute, "192.0.2.9=02:00:00:00:00:08,192.0.2.10=02:00:00:00:00:07"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			options := Options{Node: "node-a", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second, Log: slog.New(slog.DiscardHandler)}
 			s := &stored{o: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}}
-			options.Client = s
+			options := ofPod(s, "pod-1")
 			before := Record{Claims: []Claim{claim("192.0.2.9", 7), claim("192.0.2.10", 7)}}
 			New(options).write(s.o, before, 10*time.Second, time.Now())
 			time.Sleep(max(0, tt.away))
@@ -64,4 +82,57 @@ func TestRestartKeepsClaims(t *testing.T) {
 			}
 		})
 	}
+}
+
+// During a rollout two agents of a node may write its Lease in turn.
+func TestConflictKeepsClaims(t *testing.T) {
+	for _, tt := range []struct {
+		name, beside string // who writes between the two writes of pod-2
+		want         string
+	}{
+		{"another agent", "pod-1", "192.0.2.9=02:00:00:00:00:08,192.0.2.11=02:00:00:00:00:07"},
+		{"this one, which did not learn of it", "pod-2", "192.0.2.9=02:00:00:00:00:08"},
+	} {
+		s := &stored{o: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}}
+		l := New(ofPod(s, "pod-2"))
+		l.Publish(Record{Claims: []Claim{claim("192.0.2.9", 8)}})
+		err := l.renewNow(t.Context())
+		beside := s.o.DeepCopy()
+		New(ofPod(s, tt.beside)).write(beside, Record{Claims: []Claim{claim("192.0.2.11", 7)}}, 10*time.Second, time.Now())
+		s.beside = beside
+		err = errors.Join(err, l.renewNow(t.Context()))
+		if got := s.o.Annotations[AnnotationClaims]; err != nil || got != tt.want {
+			t.Errorf("%s: claimed are %q, %v; want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+func TestInheritedClaimsCountUntilTheyArePublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stored{o: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}}
+		written := time.Now().Truncate(time.Microsecond)
+		New(ofPod(s, "pod-1")).write(s.o, Record{Claims: []Claim{claim("192.0.2.9", 7)}}, 10*time.Second, written)
+		time.Sleep(time.Minute)
+		l := New(ofPod(s, "pod-1")) // the container was restarted
+		if got := l.Inherited(); got != nil {
+			t.Errorf("before the Lease is read, inherited are %v", got)
+		}
+		renew := func(want string) {
+			t.Helper()
+			if err := l.renewNow(t.Context()); err != nil || s.o.Annotations[AnnotationClaims] != want {
+				t.Errorf("claimed are %q, %v; want %q", s.o.Annotations[AnnotationClaims], err, want)
+			}
+		}
+		l.Publish(Record{})
+		renew("192.0.2.9=02:00:00:00:00:07")
+		if got := l.Inherited(); len(got) != 1 || got[0].Claim != claim("192.0.2.9", 7) || !got[0].At.Equal(written) {
+			t.Errorf("inherited are %v", got)
+		}
+		if got := l.Inherited(); got != nil {
+			t.Errorf("inherited again are %v", got)
+		}
+		renew("192.0.2.9=02:00:00:00:00:07")
+		l.Publish(Record{})
+		renew("")
+	})
 }

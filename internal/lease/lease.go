@@ -58,17 +58,16 @@ type Leases struct {
 
 	// writing is held by who writes our Lease.
 	writing chan struct{}
-	// object is our Lease as the API server last had it, left says that we have
-	// taken it away for good, and inherited is what it said before the first
-	// write. They belong to who holds writing.
-	object    *coordinationv1.Lease
-	left      bool
-	inherited inheritance
+	// object is our Lease as the API server last had it, and left says that we have
+	// taken it away for good. They belong to who holds writing.
+	object *coordinationv1.Lease
+	left   bool
 
-	mu      sync.Mutex
-	record  *Record // what we publish; nil until we are told
-	keeping Keeping
-	table   *table
+	mu        sync.Mutex
+	record    *Record // what we publish; nil until we are told
+	inherited inheritance
+	keeping   Keeping
+	table     *table
 }
 
 // New returns the Leases of opt, which must be valid. Nothing happens before Run.
@@ -98,6 +97,9 @@ func (l *Leases) Run(ctx context.Context) error {
 func (l *Leases) Publish(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.inherited.taken {
+		l.inherited.claims = nil // r has those that count still
+	}
 	if l.record != nil && l.record.Equal(r) {
 		return
 	}

@@ -122,10 +122,7 @@ func (l *Leases) put(ctx context.Context) error {
 	}
 	// The API server keeps microseconds, and the echo must equal what was sent.
 	now := time.Now()
-	l.inherited.read(o, now)
-	r := l.said()
-	r.Claims = l.inherited.with(r.Claims, now)
-	l.write(o, r, l.duration(), now.Truncate(time.Microsecond))
+	l.write(o, l.said(o, now), l.duration(), now.Truncate(time.Microsecond))
 	version := versionOf(o)
 	l.send(o, now)
 	if o.ResourceVersion == "" {
@@ -141,11 +138,14 @@ func (l *Leases) put(ctx context.Context) error {
 	return nil
 }
 
-// said returns what we publish.
-func (l *Leases) said() Record {
+// said returns what we publish at now, where o is our Lease as it was found.
+func (l *Leases) said(o *coordinationv1.Lease, now time.Time) Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return *l.record
+	l.inherited.read(o, l.opt.Instance, now)
+	r := *l.record
+	r.Claims = l.inherited.with(r.Claims, now)
+	return r
 }
 
 // current returns a copy of our Lease to write into, an empty one if there is none.
@@ -171,6 +171,7 @@ func (l *Leases) send(o *coordinationv1.Lease, now time.Time) {
 // acknowledged notes that the API server has taken a renewal.
 func (l *Leases) acknowledged(version string) {
 	l.update(func(t *table) bool {
+		l.inherited.written = true
 		t.acknowledge(version)
 		if t.unlisted() {
 			poke(l.look)

@@ -196,6 +196,10 @@ func (m *Membership) Peers() election.Peers {
 	return m.peers
 }
 
+// Inherited returns, once, what agents of this node before this one heard of other
+// machines. Whoever takes the claims has to Publish them.
+func (m *Membership) Inherited() []lease.Heard { return m.leases.Inherited() }
+
 // Changed signals that Peers returns something else.
 func (m *Membership) Changed() <-chan struct{} { return m.changed }
 
