@@ -62,7 +62,7 @@ func (bgpKernel) Advertise(context.Context, string) error { return nil }
 
 func (bgpKernel) VRFTable(context.Context, string) (uint32, bool, error) { return 0, false, nil }
 
-func (bgpKernel) Program(context.Context, []routing.Route, ...routing.Realm) ([]routing.Problem, error) {
+func (bgpKernel) Program(context.Context, routing.Wanted) ([]routing.Problem, error) {
 	return nil, nil
 }
 
