@@ -25,6 +25,7 @@ package ending
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Cause is why a process ends.
@@ -42,7 +43,7 @@ const (
 	// Drained is a process that ends on a node which is being emptied: the node is
 	// cordoned, or its conditions say so. A reboot is likely to follow.
 	Drained
-	// NodeDown is a node that goes down, or is not ready.
+	// NodeDown is a node that goes down, or whose kubelet is not heard any more.
 	NodeDown
 	// Evicted is a pod that has to go from a node that may go on.
 	Evicted
@@ -90,6 +91,10 @@ func (c Cause) Addresses() Addresses {
 // process takes over there at once.
 func (c Cause) KeepsRoutes() bool { return c <= Replaced }
 
+// Open says that another cause may come to light within a second: a kubelet that shuts
+// its node down ends pods, and writes at the same time that it does so.
+func (c Cause) Open() bool { return c <= Restart }
+
 // Ending is why a process ends, also in words.
 type Ending struct {
 	Cause  Cause
@@ -98,23 +103,28 @@ type Ending struct {
 
 // Evidence is what is known when a process is told to end.
 type Evidence struct {
-	// Objects are those of the API server, nil if it did not show them.
-	Objects *Objects
-	// Refused says that it refused to show them. SetDeleted and NodeDeleted say that
-	// the deletion of the DaemonSet or the Node was seen before: when a Node goes, so
-	// does its pod, and the token of the pod with it.
+	// Pod is that of the process, Set the DaemonSet of Pod, and Node the node of both.
+	Pod  Answer[corev1.Pod]
+	Set  Answer[appsv1.DaemonSet]
+	Node Answer[corev1.Node]
+	// Refused says that the API server refused to show one of them. SetDeleted and
+	// NodeDeleted say that the deletion of the DaemonSet or the Node was seen before:
+	// when a Node goes, so does its pod, and the token of the pod with it.
 	Refused, SetDeleted, NodeDeleted bool
 	// Machine is a sign that the machine goes down, or "".
 	Machine string
 }
 
-// Objects are those that tell of the end of a pod. One that is nil does not exist.
-type Objects struct {
-	Pod *corev1.Pod
-	// Set is the DaemonSet of Pod. It is not known where there is no Pod.
-	Set  *appsv1.DaemonSet
-	Node *corev1.Node
+// Answer is what the API server said of an object. The zero value is that it said
+// nothing.
+type Answer[T any] struct {
+	Known bool
+	// Object is nil if Known says that there is none.
+	Object *T
 }
+
+// gone says that the object does not exist.
+func (a Answer[T]) gone() bool { return a.Known && a.Object == nil }
 
 // Decide returns why a process ends.
 //
@@ -127,54 +137,56 @@ func Decide(e Evidence) Ending {
 	if e.Machine != "" {
 		return Ending{NodeDown, e.Machine}
 	}
-	if e.Objects == nil {
-		return Ending{Unknown, "it is not known why the process ends"}
-	}
-	return e.Objects.decide()
+	return e.decide()
 }
 
 // uninstalled says why the process goes for good, or "".
 func uninstalled(e Evidence) string {
-	o := e.Objects
+	pod, set, node := e.Pod.Object, e.Set.Object, e.Node.Object
 	switch {
-	case o == nil && e.Refused && e.SetDeleted:
-		return "the DaemonSet and the rights of its pods are gone"
-	case o == nil && e.Refused && e.NodeDeleted:
-		return "the node and the rights of its pods are gone"
-	case o == nil:
-		return ""
-	case o.Node == nil || !o.Node.DeletionTimestamp.IsZero():
+	case e.Node.gone() || node != nil && !node.DeletionTimestamp.IsZero():
 		return "the node is deleted"
-	case e.SetDeleted:
+	case !e.Node.Known && e.Refused && e.NodeDeleted:
+		return "the node and the rights of its pods are gone"
+	case !e.Set.Known && e.SetDeleted && e.Refused:
+		return "the DaemonSet and the rights of its pods are gone"
+	case !e.Set.Known && e.SetDeleted && e.Pod.gone():
 		return "the DaemonSet is deleted"
-	case o.Pod == nil:
-		return ""
-	case o.Set == nil || !o.Set.DeletionTimestamp.IsZero():
+	case pod != nil && pod.DeletionTimestamp.IsZero() && metav1.GetControllerOf(pod) == nil:
+		return "" // kubectl delete --cascade=orphan leaves the pod, and a new DaemonSet adopts it
+	case e.Set.gone() || set != nil && !set.DeletionTimestamp.IsZero():
 		return "the DaemonSet is deleted"
-	case !selects(o.Set, o.Node):
+	case set != nil && node != nil && !selects(set, node):
 		return "the DaemonSet is not for this node any more"
 	}
 	return ""
 }
 
-// decide returns why a process ends whose node and DaemonSet still exist.
-func (o Objects) decide() Ending {
-	mark, emptied := Marked(o.Node), draining(o.Node)
+// decide returns why a process ends whose node and DaemonSet exist, as far as that is
+// known.
+func (e Evidence) decide() Ending {
+	pod, set, node := e.Pod.Object, e.Set.Object, e.Node.Object
+	if node == nil {
+		node = &corev1.Node{} // nothing speaks against the node
+	}
+	mark, emptied, evicted := Marked(node), draining(node), evicted(pod, node)
 	switch {
 	case mark.Leaving:
 		return Ending{NodeDown, mark.Reason}
-	case disrupted(o.Pod) != "":
-		return Ending{Evicted, disrupted(o.Pod)}
-	case !Ready(o.Node):
-		return Ending{NodeDown, "the node is not ready"}
+	case evicted != "":
+		return Ending{Evicted, evicted}
+	case silent(node):
+		return Ending{NodeDown, "the kubelet is not heard"}
 	case emptied != "":
 		return Ending{Drained, emptied}
-	case superseded(o.Pod, o.Set):
+	case superseded(pod, set):
 		return Ending{Rollout, "a new revision is rolled out"}
-	case cordoned(o.Node):
+	case cordoned(node):
 		return Ending{Drained, "the node is cordoned"}
-	case o.Pod != nil && o.Pod.DeletionTimestamp.IsZero():
+	case pod != nil && pod.DeletionTimestamp.IsZero():
 		return Ending{Restart, "the container restarts"}
+	case e.Node.Known && (e.Pod.gone() || e.Pod.Known && e.Set.Known):
+		return Ending{Replaced, "the pod is deleted"}
 	}
-	return Ending{Replaced, "the pod is deleted"}
+	return Ending{Unknown, "it is not known why the process ends"}
 }

@@ -11,42 +11,61 @@ import (
 
 // evidence is of a pod that a person deleted, with changes.
 func evidence(changes ...func(*Evidence)) Evidence {
-	e := Evidence{Objects: &Objects{
-		Pod:  &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Labels: map[string]string{labelTemplate: "9"}}},
-		Set:  &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationTemplate: "9"}}},
-		Node: &corev1.Node{},
-	}}
+	yes := true
+	e := Evidence{
+		Pod: answer(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Labels: map[string]string{labelTemplate: "9"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: &yes}},
+		}}),
+		Set:  answer(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationTemplate: "9"}}}),
+		Node: answer(&corev1.Node{}),
+	}
 	for _, change := range changes {
 		change(&e)
 	}
 	return e
 }
 
+// answer is an answer that says that an object is so, nil that there is none.
+func answer[T any](object *T) Answer[T] { return Answer[T]{Known: true, Object: object} }
+
 func onNode(parts ...func(*corev1.Node)) func(*Evidence) {
-	return func(e *Evidence) { e.Objects.Node = node(parts...) }
+	return func(e *Evidence) { e.Node = answer(node(parts...)) }
 }
 
-func restarted(e *Evidence) { e.Objects.Pod.DeletionTimestamp = nil }
+func restarted(e *Evidence) { e.Pod.Object.DeletionTimestamp = nil }
 
 func newRevision(e *Evidence) {
-	e.Objects.Set.Annotations = map[string]string{annotationTemplate: "10"}
+	e.Set.Object.Annotations = map[string]string{annotationTemplate: "10"}
 }
 
 func disruptedBy(reason string) func(*Evidence) {
 	return func(e *Evidence) {
-		e.Objects.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason}}
+		e.Pod.Object.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason}}
 	}
 }
 
 func selecting(nodes string) func(*Evidence) {
-	return func(e *Evidence) { e.Objects.Set.Spec.Template.Spec.NodeSelector = map[string]string{"lb": nodes} }
+	return func(e *Evidence) { e.Set.Object.Spec.Template.Spec.NodeSelector = map[string]string{"lb": nodes} }
 }
 
-func notRead(e *Evidence) { e.Objects = nil }
+func notRead(e *Evidence) { noAnswerOfPod(e); noAnswerOfSet(e); noAnswerOfNode(e) }
 
-func noPod(e *Evidence) { e.Objects.Pod, e.Objects.Set = nil, nil }
+func noAnswerOfPod(e *Evidence) { e.Pod = Answer[corev1.Pod]{} }
 
-func refused(e *Evidence) { e.Objects, e.Refused = nil, true }
+func noAnswerOfSet(e *Evidence) { e.Set = Answer[appsv1.DaemonSet]{} }
+
+func noAnswerOfNode(e *Evidence) { e.Node = Answer[corev1.Node]{} }
+
+func noPod(e *Evidence) { e.Pod.Object = nil; noAnswerOfSet(e) }
+
+func orphaned(e *Evidence) { e.Pod.Object.OwnerReferences, e.Set.Object = nil, nil }
+
+func noExecute(n *corev1.Node) {
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "broken", Value: "badly", Effect: corev1.TaintEffectNoExecute})
+}
+
+func refused(e *Evidence) { notRead(e); e.Refused = true }
 
 func setSeenDeleted(e *Evidence) { e.SetDeleted = true }
 
@@ -56,7 +75,7 @@ func machineStops(e *Evidence) { e.Machine = "the machine stops" }
 
 func counted(updated int32) func(*Evidence) {
 	return func(e *Evidence) {
-		e.Objects.Set.Annotations, e.Objects.Set.Status = nil, appsv1.DaemonSetStatus{UpdatedNumberScheduled: updated, DesiredNumberScheduled: 3}
+		e.Set.Object.Annotations, e.Set.Object.Status = nil, appsv1.DaemonSetStatus{UpdatedNumberScheduled: updated, DesiredNumberScheduled: 3}
 	}
 }
 
@@ -73,7 +92,7 @@ func TestWhyAProcessEnds(t *testing.T) {
 		{"the container restarts during a rollout", evidence(restarted, newRevision), Restart},
 		{"a new revision", evidence(newRevision), Rollout},
 		{"a new revision, by a count that is not read as text", evidence(func(e *Evidence) {
-			e.Objects.Pod.Labels[labelTemplate], e.Objects.Set.Annotations = "99", map[string]string{annotationTemplate: "100"}
+			e.Pod.Object.Labels[labelTemplate], e.Set.Object.Annotations = "99", map[string]string{annotationTemplate: "100"}
 		}), Rollout},
 		{"a new revision that is not counted", evidence(counted(1)), Rollout},
 		{"no new revision, and none counted", evidence(counted(3)), Replaced},
@@ -93,7 +112,8 @@ func TestWhyAProcessEnds(t *testing.T) {
 		{"the machine stops, and the API server refuses", evidence(refused, machineStops), NodeDown},
 		{"the machine stops, and the node is deleted", evidence(machineStops, onNode(deleted)), Uninstalled},
 		{"the kubelet shuts the node down", evidence(restarted, onNode(conditioned(corev1.NodeReady, no, "node is shutting down"))), NodeDown},
-		{"the node is not ready", evidence(restarted, onNode(conditioned(corev1.NodeReady, no, ""))), NodeDown},
+		{"the kubelet restarts, or its container runtime is ill", evidence(restarted, onNode(conditioned(corev1.NodeReady, no, "container runtime is down"))), Restart},
+		{"a rollout beside a kubelet that restarts", evidence(newRevision, onNode(conditioned(corev1.NodeReady, no, ""))), Rollout},
 		{"the kubelet is not heard", evidence(restarted, onNode(conditioned(corev1.NodeReady, unknown, ""))), NodeDown},
 		{"the autoscaler deletes the node", evidence(restarted, onNode(tainted(taintToBeDeleted))), NodeDown},
 		{"out of service, and the pod is deleted by force", evidence(noPod, onNode(tainted(corev1.TaintNodeOutOfService))), NodeDown},
@@ -105,17 +125,35 @@ func TestWhyAProcessEnds(t *testing.T) {
 		{"under maintenance, during a rollout", evidence(newRevision, onNode(conditioned(corev1.NodeMaintenanceInProgress, corev1.ConditionTrue, ""))), Drained},
 		{"excluded, and the container restarts", evidence(restarted, onNode(excluded)), Restart},
 
+		{"the pod alone is known, and it is not deleted", evidence(restarted, noAnswerOfSet, noAnswerOfNode), Restart},
+		{"the pod alone is known, and it is deleted", evidence(noAnswerOfSet, noAnswerOfNode), Unknown},
+		{"the pod alone is known, and it is evicted", evidence(noAnswerOfSet, noAnswerOfNode, disruptedBy("DeletionByTaintManager")), Evicted},
+		{"a new revision on a node of which nothing is known", evidence(newRevision, noAnswerOfNode), Rollout},
+		{"deleted on a node of which nothing is known", evidence(noAnswerOfNode), Unknown},
+		{"the node alone is known", evidence(noAnswerOfPod, noAnswerOfSet), Unknown},
+		{"the node alone is known, and it goes down", evidence(noAnswerOfPod, noAnswerOfSet, onNode(conditioned(corev1.NodeReady, no, "node is shutting down"))), NodeDown},
+		{"the node alone is known, and it is cordoned", evidence(noAnswerOfPod, noAnswerOfSet, onNode(unschedulable)), Drained},
+		{"the DaemonSet alone is known, and it is deleted", evidence(noAnswerOfPod, noAnswerOfNode, func(e *Evidence) { e.Set.Object = nil }), Uninstalled},
+		{"the pod is gone, and the DaemonSet is for other nodes", evidence(selecting("yes"), func(e *Evidence) { e.Pod.Object = nil }), Uninstalled},
+
 		{"evicted by a taint", evidence(disruptedBy("DeletionByTaintManager")), Evicted},
+		{"evicted by the controller of DaemonSets, which sees the taint first", evidence(onNode(noExecute)), Evicted},
+		{"to be evicted, and the container ends before", evidence(restarted, onNode(noExecute)), Evicted},
+		{"deleted on a node with a taint that keeps new pods away", evidence(onNode(tainted("broken"))), Replaced},
 		{"evicted during a rollout", evidence(newRevision, disruptedBy("EvictionByEvictionAPI")), Evicted},
 		{"evicted from a cordoned node", evidence(onNode(unschedulable), disruptedBy("EvictionByEvictionAPI")), Evicted},
-		{"evicted by the kubelet", evidence(restarted, func(e *Evidence) { e.Objects.Pod.Status.Phase = corev1.PodFailed }), Evicted},
+		{"evicted by the kubelet", evidence(restarted, func(e *Evidence) { e.Pod.Object.Status.Phase = corev1.PodFailed }), Evicted},
 
-		{"the DaemonSet is gone", evidence(func(e *Evidence) { e.Objects.Set = nil }), Uninstalled},
-		{"the DaemonSet is being deleted", evidence(func(e *Evidence) { e.Objects.Set.DeletionTimestamp = e.Objects.Pod.DeletionTimestamp }), Uninstalled},
+		{"the DaemonSet is gone", evidence(func(e *Evidence) { e.Set.Object = nil }), Uninstalled},
+		{"the DaemonSet is being deleted", evidence(func(e *Evidence) { e.Set.Object.DeletionTimestamp = e.Pod.Object.DeletionTimestamp }), Uninstalled},
 		{"the pod is gone, and the DaemonSet was deleted before", evidence(noPod, setSeenDeleted), Uninstalled},
-		{"the node is gone", evidence(func(e *Evidence) { e.Objects.Node = nil }), Uninstalled},
+		{"the node is gone", evidence(func(e *Evidence) { e.Node.Object = nil }), Uninstalled},
 		{"the node is being deleted", evidence(onNode(deleted)), Uninstalled},
-		{"the node and the pod are gone", evidence(noPod, func(e *Evidence) { e.Objects.Node = nil }), Uninstalled},
+		{"the node and the pod are gone", evidence(noPod, func(e *Evidence) { e.Node.Object = nil }), Uninstalled},
+		{"the DaemonSet is made anew and has adopted the pod", evidence(restarted, setSeenDeleted), Restart},
+		{"the DaemonSet is made anew, has adopted the pod, and rolls out", evidence(newRevision, setSeenDeleted), Rollout},
+		{"the DaemonSet is deleted without its pods, and the container restarts", evidence(restarted, orphaned, setSeenDeleted), Restart},
+		{"the DaemonSet is deleted without its pods, and the pod is deleted", evidence(orphaned, setSeenDeleted), Uninstalled},
 		{"the DaemonSet selects other nodes", evidence(selecting("yes")), Uninstalled},
 		{"the DaemonSet selects this node", evidence(selecting("yes"), onNode(func(n *corev1.Node) { n.Labels = map[string]string{"lb": "yes"} })), Replaced},
 	} {
@@ -127,23 +165,52 @@ func TestWhyAProcessEnds(t *testing.T) {
 	}
 }
 
+func TestAPodThatToleratesATaintIsNotEvicted(t *testing.T) {
+	const exists, no, noSchedule = corev1.TolerationOpExists, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule
+	minute := int64(60)
+	for _, tt := range []struct {
+		name       string
+		toleration corev1.Toleration
+		want       Cause
+	}{
+		{"everything", corev1.Toleration{Operator: exists}, Replaced},
+		{"everything with that effect", corev1.Toleration{Operator: exists, Effect: no}, Replaced},
+		{"everything with another effect", corev1.Toleration{Operator: exists, Effect: noSchedule}, Evicted},
+		{"the key", corev1.Toleration{Key: "broken", Operator: exists}, Replaced},
+		{"the key for some time", corev1.Toleration{Key: "broken", Operator: exists, TolerationSeconds: &minute}, Replaced},
+		{"another key", corev1.Toleration{Key: "other", Operator: exists}, Evicted},
+		{"the value", corev1.Toleration{Key: "broken", Value: "badly"}, Replaced},
+		{"another value", corev1.Toleration{Key: "broken", Operator: corev1.TolerationOpEqual, Value: "a bit"}, Evicted},
+		{"greater values", corev1.Toleration{Key: "broken", Operator: corev1.TolerationOpGt, Value: "7"}, Replaced},
+	} {
+		end := evidence(onNode(noExecute), func(e *Evidence) { e.Pod.Object.Spec.Tolerations = []corev1.Toleration{tt.toleration} })
+		if got := Decide(end); got.Cause != tt.want {
+			t.Errorf("it tolerates %s: got %s because %q, want %s", tt.name, got.Cause, got.Reason, tt.want)
+		}
+	}
+}
+
 func TestWhatEachEndMeans(t *testing.T) {
 	for _, tt := range []struct {
 		cause      Cause
 		addresses  Addresses
 		keepRoutes bool
+		open       bool
 	}{
-		{Unknown, Stay, true},
-		{Restart, Stay, true},
-		{Rollout, Stay, true},
-		{Replaced, Offer, true},
-		{Drained, Offer, false},
-		{NodeDown, Leave, false},
-		{Evicted, Leave, false},
-		{Uninstalled, Withdraw, false},
+		{Unknown, Stay, true, true},
+		{Restart, Stay, true, true},
+		{Rollout, Stay, true, false},
+		{Replaced, Offer, true, false},
+		{Drained, Offer, false, false},
+		{NodeDown, Leave, false, false},
+		{Evicted, Leave, false, false},
+		{Uninstalled, Withdraw, false, false},
 	} {
 		if got := tt.cause.Addresses(); got != tt.addresses {
 			t.Errorf("%s: addresses %d, want %d", tt.cause, got, tt.addresses)
+		}
+		if got := tt.cause.Open(); got != tt.open {
+			t.Errorf("%s: open %v, want %v", tt.cause, got, tt.open)
 		}
 		if got := tt.cause.KeepsRoutes(); got != tt.keepRoutes {
 			t.Errorf("%s: keeps routes %v, want %v", tt.cause, got, tt.keepRoutes)

@@ -92,6 +92,16 @@ func Ready(node *corev1.Node) bool {
 	return true
 }
 
+// silent says whether the kubelet of node is not heard. A kubelet that restarts, or whose
+// container runtime is ill, says itself that the node is not ready: that is no node that
+// goes down. Only the controller of nodes says Unknown, when the kubelet has said nothing
+// for most of a minute.
+func silent(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	})
+}
+
 // Telling returns what matters here of the conditions of node: without times, and
 // without words that change while nothing else does.
 func Telling(node *corev1.Node) []corev1.NodeCondition {

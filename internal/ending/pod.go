@@ -1,6 +1,7 @@
 package ending
 
 import (
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,8 +15,11 @@ const (
 	labelTemplate      = "pod-template-generation"
 )
 
-// disrupted says who ends pod, if that is neither its owner nor a person.
-func disrupted(pod *corev1.Pod) string {
+// evicted says why pod has to go from node, if neither its owner nor a person ends it.
+//
+// The controllers of taints and of DaemonSets both delete the pods that a taint does not
+// leave on the node. Only the former writes a condition before.
+func evicted(pod *corev1.Pod, node *corev1.Node) string {
 	if pod == nil {
 		return ""
 	}
@@ -27,7 +31,27 @@ func disrupted(pod *corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodFailed {
 		return "the pod has failed: " + pod.Status.Reason
 	}
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect == corev1.TaintEffectNoExecute && !tolerates(pod, taint) {
+			return "taint " + taint.Key
+		}
+	}
 	return ""
+}
+
+// tolerates says whether pod may stay on a node with taint. Where it may stay for some
+// time only, the controller of taints ends it. A toleration that compares numbers counts as
+// one that holds.
+func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		switch {
+		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
+			return false
+		case t.Operator == "" || t.Operator == corev1.TolerationOpEqual:
+			return t.Value == taint.Value
+		}
+		return true
+	})
 }
 
 // selects says whether set is for node, as far as its selector tells.

@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// signLimit is how long a sign is waited for: a kubelet that is told to end at
-	// the same time as this process takes some milliseconds.
-	signLimit = 150 * time.Millisecond
-	// signPause is the pause between two questions to the kubelet.
-	signPause = 20 * time.Millisecond
+	// signFor is how long a sign is waited for: a kubelet that is told to end at the same
+	// time as this process takes some milliseconds.
+	signFor = 150 * time.Millisecond
 	// together is how far apart the signals are at most that belong to each other.
 	together = 200 * time.Millisecond
+	// meetAgain is the pause between two questions to the kubelet, and lately how long ago
+	// its last answer may be: one that stopped before that is no news.
+	meetAgain = 10 * time.Second
+	lately    = 30 * time.Second
 )
 
 // Machine notices whether the machine goes down when this process is told to end. It
@@ -30,13 +32,14 @@ const (
 //     unit that it stops (systemd.kill(5)), and to all processes that are left when it
 //     shuts the machine down; so do other programs that shut machines down. A kubelet
 //     or a container runtime that ends a container sends SIGTERM alone.
-//   - The kubelet refuses connections, although it has accepted one before. Then it did
+//   - The kubelet refuses connections, although it has accepted one lately. Then it did
 //     not end this container, and nothing will start it again.
 type Machine struct {
-	// kubelet is where the kubelet of this node says that it is healthy.
-	kubelet string
-	// answered says that it has accepted a connection.
-	answered atomic.Bool
+	// connect connects to where the kubelet of this node says that it is healthy; nil:
+	// it is not asked.
+	connect func(context.Context) error
+	// accepted is when it accepted a connection last.
+	accepted atomic.Pointer[time.Time]
 	// both is closed when both signals have come.
 	both chan struct{}
 }
@@ -58,14 +61,28 @@ func Kubelet(text string) (string, error) {
 }
 
 // WatchMachine begins to notice signs. The kubelet is at "host:port" on this node; "":
-// it is not asked. It is asked until it has answered once, or ctx is done.
+// it is not asked. It is asked until ctx is done.
 func WatchMachine(ctx context.Context, kubelet string) *Machine {
-	m := &Machine{kubelet: kubelet, both: make(chan struct{})}
+	m := &Machine{connect: dialing(kubelet), both: make(chan struct{})}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGCONT)
 	go m.follow(signals)
 	go m.meet(ctx)
 	return m
+}
+
+// dialing returns what connects to address; nil if that is "".
+func dialing(address string) func(context.Context) error {
+	if address == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			_ = connection.Close()
+		}
+		return err
+	}
 }
 
 // follow notes when both signals have come together.
@@ -81,43 +98,41 @@ func (m *Machine) follow(signals <-chan os.Signal) {
 	}
 }
 
-// meet asks the kubelet until it has answered once.
+// meet asks the kubelet again and again.
 func (m *Machine) meet(ctx context.Context) {
-	for m.kubelet != "" && ctx.Err() == nil {
-		if m.refused(ctx); m.answered.Load() {
-			return
-		}
-		pause(ctx, askAgain)
+	for m.connect != nil && ctx.Err() == nil {
+		m.refused(ctx)
+		pause(ctx, meetAgain)
 	}
 }
 
 // refused says whether the kubelet refuses a connection.
 func (m *Machine) refused(ctx context.Context) bool {
-	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", m.kubelet)
+	ctx, cancel := context.WithTimeout(ctx, signFor)
+	defer cancel()
+	err := m.connect(ctx)
 	if err == nil {
-		m.answered.Store(true)
-		_ = connection.Close()
+		now := time.Now()
+		m.accepted.Store(&now)
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// sign returns how it is known that the machine goes down, or "".
+// sign returns how it is known by now that the machine goes down, or "".
 func (m *Machine) sign(ctx context.Context) string {
 	if m == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, signLimit)
-	defer cancel()
-	for {
-		select {
-		case <-m.both:
-			return "systemd ends the process: SIGCONT came with SIGTERM"
-		case <-ctx.Done():
-			return ""
-		case <-time.After(signPause):
-			if m.answered.Load() && m.refused(ctx) {
-				return "the kubelet has stopped"
-			}
-		}
+	select {
+	case <-m.both:
+		return "systemd ends the process: SIGCONT came with SIGTERM"
+	default:
 	}
+	if m.connect == nil || !m.refused(ctx) {
+		return ""
+	}
+	if accepted := m.accepted.Load(); accepted != nil && time.Since(*accepted) <= lately {
+		return "the kubelet has stopped"
+	}
+	return ""
 }

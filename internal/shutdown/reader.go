@@ -4,10 +4,13 @@
 package shutdown
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,8 +26,18 @@ import (
 	"purelb.io/purelb/internal/ending"
 )
 
-// askLimit is how long the API server is asked. A longer wait leaves less time to act.
-const askLimit = 300 * time.Millisecond
+const (
+	// askLimit is how long all answers of the API server are waited for. Then those that
+	// came count. A longer wait leaves less time to act.
+	askLimit = 300 * time.Millisecond
+	// openFor is how long it is asked again while the end looks like a restart, or nothing
+	// is known. A kubelet that shuts its node down ends pods at once, and writes meanwhile
+	// that it does so. A container that is merely restarted loses that second: the other
+	// agents hear this one meanwhile, and the kernel answers for its addresses.
+	openFor = time.Second
+	// lookAgain is the pause between two looks.
+	lookAgain = 50 * time.Millisecond
+)
 
 // askAgain is the pause between attempts to read when there is no hurry.
 const askAgain = time.Minute
@@ -55,27 +68,27 @@ type Reader struct {
 // the API server tells nothing.
 func (r *Reader) Run(ctx context.Context) error {
 	for r.Pod != "" && ctx.Err() == nil && r.set.Load() == nil {
-		if _, err := r.read(ctx); err != nil || r.set.Load() == nil {
+		if err := r.read(ctx, &ending.Evidence{}); err != nil || r.set.Load() == nil {
 			r.Log.DebugContext(ctx, "podNotRead", "node", r.Node, "error", err)
 			pause(ctx, askAgain)
 		}
 	}
 	if ref := r.set.Load(); ref != nil {
-		r.watch(ctx, *ref)
+		r.watch(ctx, ref.Name)
 	}
 	<-ctx.Done()
 	return nil
 }
 
-// watch notes whether the DaemonSet of ref is deleted, until ctx is done.
-func (r *Reader) watch(ctx context.Context, ref metav1.OwnerReference) {
+// watch notes whether the DaemonSet of that name is deleted, until ctx is done.
+func (r *Reader) watch(ctx context.Context, name string) {
 	note := func(o any) {
 		if set, ok := o.(*appsv1.DaemonSet); ok {
-			r.deleted.Store(set.UID != ref.UID || !set.DeletionTimestamp.IsZero())
+			r.deleted.Store(!set.DeletionTimestamp.IsZero() || !r.owns(ctx, set))
 		}
 	}
 	_, watch := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(r.Apps, "daemonsets", r.Namespace, fields.OneTermEqualSelector("metadata.name", ref.Name)),
+		ListerWatcher: cache.NewListWatchFromClient(r.Apps, "daemonsets", r.Namespace, fields.OneTermEqualSelector("metadata.name", name)),
 		ObjectType:    &appsv1.DaemonSet{},
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    note,
@@ -86,75 +99,167 @@ func (r *Reader) watch(ctx context.Context, ref metav1.OwnerReference) {
 	watch.RunWithContext(ctx)
 }
 
-// Ending returns why this process ends.
-func (r *Reader) Ending(ctx context.Context) ending.Ending {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	return r.ending(ctx)
+// owns says whether set is the DaemonSet of the pod. One that was made anew adopts pods
+// that were left by kubectl delete --cascade=orphan, and changes its own status then.
+func (r *Reader) owns(ctx context.Context, set *appsv1.DaemonSet) bool {
+	if r.set.Load().UID != set.UID {
+		if err := r.read(ctx, &ending.Evidence{}); err != nil {
+			r.Log.DebugContext(ctx, "podNotRead", "node", r.Node, "error", err)
+		}
+	}
+	return r.set.Load().UID == set.UID
 }
 
-// ending is Ending without a time limit of its own.
-func (r *Reader) ending(ctx context.Context) ending.Ending {
-	sign := make(chan string, 1)
-	go func() { sign <- r.Machine.sign(ctx) }()
-	objects, err := r.read(ctx)
-	if err != nil {
+// Ending returns why this process ends, within openFor.
+func (r *Reader) Ending(ctx context.Context) ending.Ending {
+	return r.ending(ctx, askLimit, openFor)
+}
+
+// ending is Ending with other limits.
+func (r *Reader) ending(ctx context.Context, ask, open time.Duration) ending.Ending {
+	began := time.Now()
+	var e ending.Evidence
+	err := r.look(ctx, ask, &e)
+	for r.Pod != "" && ending.Decide(e).Cause.Open() && time.Since(began)+lookAgain < open {
+		pause(ctx, lookAgain)
+		err = r.look(ctx, open-time.Since(began), &e)
+	}
+	for r.Machine != nil && e.Machine == "" && time.Since(began) < signFor {
+		pause(ctx, lookAgain)
+		e.Machine = r.Machine.sign(ctx)
+	}
+	why := ending.Decide(e)
+	if all := e.Pod.Known && e.Set.Known && e.Node.Known; why.Cause.Open() && !all {
 		r.Log.WarnContext(ctx, "departureNotKnown", "node", r.Node, "error", err)
 	}
-	return ending.Decide(ending.Evidence{
-		Objects: objects, SetDeleted: r.deleted.Load(), NodeDeleted: r.NodeDeleted != nil && r.NodeDeleted(),
-		Machine: <-sign,
-		Refused: apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err),
-	})
+	return why
+}
+
+// look adds to e what is seen within limit. An answer that does not come leaves the one
+// before.
+func (r *Reader) look(ctx context.Context, limit time.Duration, e *ending.Evidence) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := r.read(limited, e)
+	e.Refused = e.Refused || refused(err)
+	e.SetDeleted, e.NodeDeleted = r.deleted.Load(), r.NodeDeleted != nil && r.NodeDeleted()
+	e.Machine = cmp.Or(e.Machine, r.Machine.sign(ctx))
+	return err
 }
 
 // errNoPod says that the process was not told which pod it runs in.
 var errNoPod = errors.New("the name of the pod is not known")
 
-// read reads what there is of the pod, its DaemonSet and its node.
-func (r *Reader) read(ctx context.Context) (*ending.Objects, error) {
+// read reads what there is of the pod, its DaemonSet and its node into e. What does not
+// answer does not keep it from the rest.
+func (r *Reader) read(ctx context.Context, e *ending.Evidence) error {
 	if r.Pod == "" {
-		return nil, errNoPod
+		return errNoPod
 	}
-	var o ending.Objects
-	pod, err := get(ctx, r.Core.Get().Namespace(r.Namespace).Resource("pods").Name(r.Pod), &corev1.Pod{})
-	if err != nil {
-		return nil, fmt.Errorf("read pod: %w", err)
+	var pod ending.Answer[corev1.Pod]
+	var set ending.Answer[appsv1.DaemonSet]
+	var node ending.Answer[corev1.Node]
+	var podErr, setErr, nodeErr error
+	owner, owned := r.set.Load(), make(chan *metav1.OwnerReference, 1)
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		node, nodeErr = get(ctx, r.Core.Get().Resource("nodes").Name(r.Node), &corev1.Node{})
+	})
+	parts.Go(func() {
+		pod, podErr = r.readPod(ctx)
+		owned <- ownerOf(pod.Object)
+	})
+	parts.Go(func() {
+		if owner == nil {
+			owner = <-owned
+		}
+		set, setErr = r.readSet(ctx, owner)
+	})
+	parts.Wait()
+	if pod.Object != nil {
+		set, setErr = r.setOf(ctx, pod.Object, owner, set, setErr)
 	}
-	if pod != nil && (r.UID == "" || string(pod.UID) == r.UID) {
-		o.Pod = pod
-	}
-	if o.Node, err = get(ctx, r.Core.Get().Resource("nodes").Name(r.Node), &corev1.Node{}); err != nil {
-		return nil, fmt.Errorf("read node: %w", err)
-	}
-	if o.Pod == nil {
-		return &o, nil
-	}
-	ref := metav1.GetControllerOf(o.Pod)
-	if ref == nil || ref.Kind != "DaemonSet" {
-		return nil, fmt.Errorf("pod %s belongs to no DaemonSet", r.Pod)
-	}
-	r.set.Store(ref)
-	set, err := get(ctx, r.Apps.Get().Namespace(r.Namespace).Resource("daemonsets").Name(ref.Name), &appsv1.DaemonSet{})
-	if err != nil {
-		return nil, fmt.Errorf("read DaemonSet: %w", err)
-	}
-	if set != nil && set.UID == ref.UID {
-		o.Set = set
-	}
-	return &o, nil
+	e.Pod, e.Set, e.Node = latest(pod, e.Pod), latest(set, e.Set), latest(node, e.Node)
+	return errors.Join(podErr, setErr, nodeErr)
 }
 
-// get reads an object into o, and returns nil if there is none.
+// latest returns the answer that came, or else the one before.
+func latest[T any](came, before ending.Answer[T]) ending.Answer[T] {
+	if came.Known {
+		return came
+	}
+	return before
+}
+
+// readPod reads the pod. Another one of its name does not count.
+func (r *Reader) readPod(ctx context.Context) (ending.Answer[corev1.Pod], error) {
+	pod, err := get(ctx, r.Core.Get().Namespace(r.Namespace).Resource("pods").Name(r.Pod), &corev1.Pod{})
+	if pod.Object != nil && r.UID != "" && string(pod.Object.UID) != r.UID {
+		pod.Object = nil
+	}
+	return pod, err
+}
+
+// ownerOf returns a reference to the DaemonSet that owns pod, or nil.
+func ownerOf(pod *corev1.Pod) *metav1.OwnerReference {
+	if pod == nil {
+		return nil
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+		return owner
+	}
+	return nil
+}
+
+// setOf returns the DaemonSet that owns pod. That of a reference was read already.
+func (r *Reader) setOf(ctx context.Context, pod *corev1.Pod, of *metav1.OwnerReference, read ending.Answer[appsv1.DaemonSet], err error) (ending.Answer[appsv1.DaemonSet], error) {
+	owner := ownerOf(pod)
+	switch {
+	case metav1.GetControllerOf(pod) == nil:
+		return ending.Answer[appsv1.DaemonSet]{Known: true}, nil
+	case owner == nil:
+		return ending.Answer[appsv1.DaemonSet]{}, fmt.Errorf("pod %s belongs to no DaemonSet", r.Pod)
+	}
+	r.set.Store(owner)
+	if of.UID == owner.UID {
+		return read, err
+	}
+	return r.readSet(ctx, owner)
+}
+
+// readSet reads the DaemonSet of a reference, if there is one. Another one of that name
+// does not count.
+func (r *Reader) readSet(ctx context.Context, ref *metav1.OwnerReference) (ending.Answer[appsv1.DaemonSet], error) {
+	if ref == nil {
+		return ending.Answer[appsv1.DaemonSet]{}, nil
+	}
+	set, err := get(ctx, r.Apps.Get().Namespace(r.Namespace).Resource("daemonsets").Name(ref.Name), &appsv1.DaemonSet{})
+	if set.Object != nil && set.Object.UID != ref.UID {
+		set.Object = nil
+	}
+	return set, err
+}
+
+// get reads an object into o. If there is none, that is an answer too.
 func get[T any, P interface {
 	*T
 	runtime.Object
-}](ctx context.Context, request *rest.Request, o P) (P, error) {
-	err := request.Do(ctx).Into(o)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+}](ctx context.Context, request *rest.Request, o P) (ending.Answer[T], error) {
+	switch err := request.Do(ctx).Into(o); {
+	case apierrors.IsNotFound(err):
+		return ending.Answer[T]{Known: true}, nil
+	case err != nil:
+		return ending.Answer[T]{}, fmt.Errorf("read %T: %w", *o, err)
 	}
-	return o, err
+	return ending.Answer[T]{Known: true, Object: o}, nil
+}
+
+// refused says whether the API server refused one of several requests.
+func refused(err error) bool {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return slices.ContainsFunc(several.Unwrap(), refused)
+	}
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
 // pause waits for d or the end of ctx.

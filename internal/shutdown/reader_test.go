@@ -1,10 +1,14 @@
 package shutdown
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +16,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -97,7 +103,7 @@ func (c cluster) reader(client kubernetes.Interface, change func(*Reader)) *Read
 
 func (c cluster) expect(what string, r *Reader, want ending.Cause) {
 	c.Helper()
-	if got := r.ending(c.Context()); got.Cause != want { // the API server may be slow
+	if got := r.ending(c.Context(), 40*time.Second, 0); got.Cause != want { // the API server may be slow
 		c.Errorf("%s: got %s because %q, want %s", what, got.Cause, got.Reason, want)
 	}
 }
@@ -193,6 +199,177 @@ func TestTheEndIsReadFromTheAPIServer(t *testing.T) {
 	c.expect("the DaemonSet and the pod are gone", r, ending.Uninstalled)
 }
 
+// What kubectl delete --cascade=orphan and kubectl create do, without the controllers that
+// this API server does not have.
+func TestADaemonSetThatIsMadeAnewIsNotDeleted(t *testing.T) {
+	c := newCluster(t)
+	r := c.reader(c.core, nil)
+	run(t, r.Run)
+	eventually(t, "the pod has been read", func() bool { return r.set.Load() != nil })
+	sets := c.core.AppsV1().DaemonSets(c.namespace)
+	set, err := sets.Get(t.Context(), "lbnodeagent", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownedBy := func(owners ...metav1.OwnerReference) {
+		t.Helper()
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.core.CoreV1().Pods(c.namespace).Patch(t.Context(), c.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ownedBy()
+	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the deletion has been seen", r.deleted.Load)
+	c.expect("the pod was left, and its container restarts", r, ending.Restart)
+
+	set.UID, set.ResourceVersion = "", ""
+	set, err = sets.Create(t.Context(), set, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.expect("there is a new DaemonSet, and the container restarts", r, ending.Restart)
+	yes := true
+	ownedBy(metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &yes})
+	set.Status.NumberReady = 1
+	if _, err := sets.UpdateStatus(t.Context(), set, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is seen that the new DaemonSet owns the pod", func() bool { return !r.deleted.Load() })
+	c.expect("the new DaemonSet owns the pod", r, ending.Restart)
+	refused := c.reader(c.as("nobody"), func(o *Reader) { o.set.Store(r.set.Load()); o.deleted.Store(r.deleted.Load()) })
+	c.expect("the new DaemonSet owns the pod, and there is no right any more", refused, ending.Unknown)
+	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the deletion of the new DaemonSet has been seen", r.deleted.Load)
+	c.expect("the new DaemonSet is deleted", r, ending.Uninstalled)
+}
+
+// script is an API server whose answers change with time.
+type script struct {
+	began time.Time
+	// objects are what it has of a kind, by when it has that: the last one that is due counts.
+	objects map[string][]scene
+	// slow is how long the answers for a kind take.
+	slow map[string]time.Duration
+}
+
+type scene struct {
+	after  time.Duration
+	object runtime.Object // nil: there is none
+}
+
+const never = time.Hour
+
+func (s script) RoundTrip(r *http.Request) (*http.Response, error) {
+	path := strings.Split(r.URL.Path, "/")
+	kind := path[len(path)-2]
+	select {
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case <-time.After(s.slow[kind]):
+	}
+	answer, code := runtime.Object(nil), http.StatusOK
+	for _, one := range s.objects[kind] {
+		if time.Since(s.began) >= one.after {
+			answer = one.object
+		}
+	}
+	if answer == nil {
+		code, answer = http.StatusNotFound, &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+	}, nil
+}
+
+func TestTheEndIsKnownInTime(t *testing.T) {
+	yes := true
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{
+			TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+			ObjectMeta: metav1.ObjectMeta{Name: "lbnodeagent-x", UID: "pod", Labels: map[string]string{"pod-template-generation": "1"}, OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "lbnodeagent", UID: "set", Controller: &yes},
+			}},
+		}
+		change(p)
+		return p
+	}
+	goesOn := func(*corev1.Pod) {}
+	goes := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+	disrupted := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet}}
+	}
+	set := func(template string) *appsv1.DaemonSet {
+		return &appsv1.DaemonSet{
+			TypeMeta:   metav1.TypeMeta{Kind: "DaemonSet", APIVersion: "apps/v1"},
+			ObjectMeta: metav1.ObjectMeta{Name: "lbnodeagent", UID: "set", Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: template}},
+		}
+	}
+	node := func(ready corev1.ConditionStatus, message string, cordoned bool) *corev1.Node {
+		return &corev1.Node{
+			TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "node-a"}, Spec: corev1.NodeSpec{Unschedulable: cordoned},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Message: message}}},
+		}
+	}
+	well := node(corev1.ConditionTrue, "", false)
+	down := node(corev1.ConditionFalse, "node is shutting down", false)
+	current := []scene{{0, set("1")}}
+	const half = 500 * time.Millisecond
+	type slow = map[string]time.Duration
+	for _, tt := range []struct {
+		name              string
+		pods, sets, nodes []scene
+		slow              slow
+		want              ending.Cause
+		took              time.Duration
+	}{
+		{"the container restarts", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}}, nil, ending.Restart, openFor - lookAgain},
+		{"the kubelet writes that it shuts the node down after it ends the container", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}, {half, down}}, nil, ending.NodeDown, half},
+		{"the kubelet writes that it ends the pod after it ends the container", []scene{{0, pod(goesOn)}, {half, pod(disrupted)}}, current, []scene{{0, well}}, nil, ending.Evicted, half},
+		{"the kubelet writes it too late", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}, {2 * openFor, down}}, nil, ending.Restart, openFor - lookAgain},
+		{"a new revision", []scene{{0, pod(goes)}}, []scene{{0, set("2")}}, []scene{{0, well}}, nil, ending.Rollout, 0},
+		{"the pod is deleted", []scene{{0, pod(goes)}}, current, []scene{{0, well}}, nil, ending.Replaced, 0},
+
+		{"all answers are slow", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}}, slow{"pods": half, "nodes": half, "daemonsets": half}, ending.Restart, openFor},
+		{"the node is not read in time during a rollout", []scene{{0, pod(goes)}}, []scene{{0, set("2")}}, []scene{{0, well}}, slow{"nodes": never}, ending.Rollout, askLimit},
+		{"the pod is not read in time on a cordoned node", []scene{{0, pod(goesOn)}}, current, []scene{{0, node(corev1.ConditionTrue, "", true)}}, slow{"pods": never}, ending.Drained, askLimit},
+		{"the DaemonSet is not read in time", []scene{{0, pod(goesOn)}}, current, []scene{{0, down}}, slow{"daemonsets": never}, ending.NodeDown, askLimit},
+		{"the DaemonSet of a pod that is deleted is read late", []scene{{0, pod(goes)}}, current, []scene{{0, well}}, slow{"daemonsets": half}, ending.Replaced, askLimit + lookAgain + half},
+		{"the DaemonSet of a pod that is deleted is never read", []scene{{0, pod(goes)}}, current, []scene{{0, well}}, slow{"daemonsets": never}, ending.Unknown, openFor},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				api := script{began: began, objects: map[string][]scene{"pods": tt.pods, "daemonsets": tt.sets, "nodes": tt.nodes}, slow: tt.slow}
+				client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: api, QPS: -1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := &Reader{
+					Core: client.CoreV1().RESTClient(), Apps: client.AppsV1().RESTClient(),
+					Namespace: "purelb", Pod: "lbnodeagent-x", UID: "pod", Node: "node-a", Log: slog.New(slog.DiscardHandler),
+				}
+				got := r.Ending(t.Context())
+				if took := time.Since(began).Round(lookAgain); got.Cause != tt.want || took != tt.took {
+					t.Errorf("got %s because %q after %s, want %s after %s", got.Cause, got.Reason, took, tt.want, tt.took)
+				}
+			})
+		})
+	}
+}
+
 // mute is an API server that never answers.
 type mute struct{}
 
@@ -212,7 +389,7 @@ func TestAnAPIServerThatHangsDoesNotDelayTheEnd(t *testing.T) {
 			Namespace: "purelb", Pod: "lbnodeagent-x", Node: "node-a", Log: slog.New(slog.DiscardHandler),
 		}
 		began := time.Now()
-		if got := r.Ending(t.Context()); got.Cause != ending.Unknown || time.Since(began) != askLimit {
+		if got := r.Ending(t.Context()); got.Cause != ending.Unknown || time.Since(began) != openFor {
 			t.Errorf("after %s: got %s because %q, want %s", time.Since(began), got.Cause, got.Reason, ending.Unknown)
 		}
 	})
