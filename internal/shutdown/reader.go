@@ -82,21 +82,31 @@ func (r *Reader) Run(ctx context.Context) error {
 
 // watch notes whether the DaemonSet of that name is deleted, until ctx is done.
 func (r *Reader) watch(ctx context.Context, name string) {
-	note := func(o any) {
+	seen := func(o any) {
 		if set, ok := o.(*appsv1.DaemonSet); ok {
-			r.deleted.Store(!set.DeletionTimestamp.IsZero() || !r.owns(ctx, set))
+			r.note(ctx, !set.DeletionTimestamp.IsZero() || !r.owns(ctx, set))
 		}
 	}
 	_, watch := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(r.Apps, "daemonsets", r.Namespace, fields.OneTermEqualSelector("metadata.name", name)),
 		ObjectType:    &appsv1.DaemonSet{},
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    note,
-			UpdateFunc: func(_, o any) { note(o) },
-			DeleteFunc: func(any) { r.deleted.Store(true) },
+			AddFunc:    seen,
+			UpdateFunc: func(_, o any) { seen(o) },
+			DeleteFunc: func(any) { r.note(ctx, true) },
 		},
 	})
 	watch.RunWithContext(ctx)
+}
+
+// note notes whether the DaemonSet is deleted.
+func (r *Reader) note(ctx context.Context, deleted bool) {
+	switch before := r.deleted.Swap(deleted); {
+	case deleted && !before:
+		r.Log.InfoContext(ctx, "daemonSetDeleted", "node", r.Node)
+	case before && !deleted:
+		r.Log.InfoContext(ctx, "daemonSetMadeAnew", "node", r.Node)
+	}
 }
 
 // owns says whether set is the DaemonSet of the pod. One that was made anew adopts pods

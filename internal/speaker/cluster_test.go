@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -129,6 +131,7 @@ type member struct {
 	kernel *fakeKernel
 	stop   func()
 	log    *strings.Builder
+	logged func() string
 }
 
 // speak runs a speaker on node until the test ends.
@@ -140,6 +143,11 @@ func (c cluster) speak(node string, change func(*Setup)) *member {
 		lock.Lock()
 		defer lock.Unlock()
 		return m.log.Write(p)
+	}
+	m.logged = func() string {
+		lock.Lock()
+		defer lock.Unlock()
+		return m.log.String()
 	}
 	setup := Setup{
 		Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(writer(write), nil)),
@@ -386,4 +394,76 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventuallyIs(t, "a deleted node", "true true", seen)
+}
+
+// When PureLB is uninstalled, the DaemonSet and the rights of its pods go together.
+func TestASpeakerThatIsUninstalledSaysSo(t *testing.T) {
+	c := newCluster(t)
+	node, user := c.node("a"), "speaker-of-"+c.namespace
+	bindings := c.core.RbacV1().ClusterRoleBindings()
+	if _, err := bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := c.daemon(node)
+	as := c
+	as.config = rest.CopyConfig(c.config)
+	as.config.Impersonate.UserName = user
+	c.configure("default", oneNeighbor)
+	m := as.speak(node, func(s *Setup) { s.Pod, s.PodUID = pod.Name, string(pod.UID) })
+	m.kernel.hold("kube-lb0", "203.0.113.7/32")
+	eventuallyIs(t, "the routes", "203.0.113.7/32", m.server.announces)
+
+	if err := c.core.AppsV1().DaemonSets(c.namespace).Delete(t.Context(), "lbnodeagent", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "the deletion is seen", "true", func() string { return fmt.Sprint(strings.Contains(m.logged(), "daemonSetDeleted")) })
+	if err := bindings.Delete(t.Context(), user, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	powerless, err := kubernetes.NewForConfig(as.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "the rights are gone", "true", func() string {
+		_, err := powerless.CoreV1().Pods(c.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		return fmt.Sprint(apierrors.IsForbidden(err))
+	})
+	m.stop()
+	want(t, "routes", m.server.announces(), "203.0.113.7/32 65535:0")
+	if !strings.Contains(m.logged(), "cause=uninstalled") {
+		t.Error("it does not know that it was uninstalled")
+	}
+}
+
+// daemon makes a DaemonSet that goes when it is released only, and its pod on node.
+func (c cluster) daemon(node string) *corev1.Pod {
+	c.t.Helper()
+	labels := map[string]string{"app": "agent"}
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent"}}}
+	set, err := c.core.AppsV1().DaemonSets(c.namespace).Create(c.t.Context(), &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "lbnodeagent", Finalizers: []string{"purelb.io/test"}},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	yes := true
+	spec.NodeName = node
+	pod, err := c.core.CoreV1().Pods(c.namespace).Create(c.t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "lbnodeagent-x", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &yes},
+		}},
+		Spec: spec,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return pod
 }

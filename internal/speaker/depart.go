@@ -31,19 +31,16 @@ type Endings interface {
 
 // depart ends the sessions. Where another process takes over on this node, and as
 // long as addresses are left, the node goes on carrying their traffic: neighbours that
-// agreed to graceful restart keep the routes until that process is there. In all other
-// cases other nodes are asked to be preferred first, and then the sessions end, and the
+// agreed to graceful restart keep the routes until that process is there, also those that
+// ask for other nodes because of the label of this one. In all other cases other nodes are asked to be preferred first, and then the sessions end, and the
 // routes with them.
 func (s *Speaker) depart(ctx context.Context, w *waits) {
 	began := time.Now()
 	why := s.whyItEnds(ctx, w, began)
-	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && s.drain.Reason == "" && keepsRoutes(s.governing.state)
+	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && !s.drain.Leaving && keepsRoutes(s.governing.state)
 	s.Log.InfoContext(ctx, "departing", "node", s.Node, "cause", why.Cause.String(), "reason", why.Reason, "graceful", graceful)
-	if !graceful && s.imports.total > 0 && s.governing.running && !s.drain.asks() {
-		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: time.Now(), last: true}
-		s.announce(ctx)
-		until := time.Now().Add(askFor)
-		s.await(ctx, w, func(time.Time) time.Time { return until })
+	if !graceful && s.imports.total > 0 && s.governing.running && !s.drain.withdrawn {
+		s.askForOthers(ctx, w)
 	}
 	s.stopReports(ctx, w)
 	limited, cancel := context.WithTimeout(ctx, closeLimit)
@@ -59,6 +56,18 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	s.governing.running = s.governing.running && graceful
 	s.tell(s.standing(time.Now()), s.nodeReport())
 	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)
+}
+
+// askForOthers has routers been asked for askFor to prefer other nodes.
+func (s *Speaker) askForOthers(ctx context.Context, w *waits) {
+	if !s.drain.asks() {
+		now := time.Now()
+		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: now, asked: now}
+		s.announce(ctx)
+	}
+	s.drain.last = true
+	until := s.drain.asked.Add(askFor)
+	s.await(ctx, w, func(time.Time) time.Time { return until })
 }
 
 // whyItEnds asks why this process ends. If routes may be kept, it also waits until no

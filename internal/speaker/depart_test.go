@@ -56,6 +56,9 @@ func TestTheGoodbye(t *testing.T) {
 		}, "", "stopped, graceful false"},
 		{"of a node that is to be avoided", oneNeighbor, func(w *world) {
 			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "label"} })
+		}, "203.0.113.7/32 65535:0", "stopped, graceful true"},
+		{"of a node that leaves", oneNeighbor, func(w *world) {
+			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "taint", Leaving: true} })
 		}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,6 +129,49 @@ func TestRoutersKeepRoutesOnlyWhereAnotherProcessTakesOver(t *testing.T) {
 				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.logged(), said) {
 					t.Errorf("the log does not say %s", said)
 				}
+			})
+		})
+	}
+}
+
+func TestOthersAreAskedForLongEnough(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		marked  ending.DrainMark
+		before  time.Duration // the end
+		limit   time.Duration
+		unasked bool
+	}{
+		{"marked just before", ending.DrainMark{Reason: "label"}, 300 * time.Millisecond, askFor - 300*time.Millisecond, false},
+		{"marked as leaving just before", ending.DrainMark{Reason: "taint", Leaving: true}, 300 * time.Millisecond, askFor - 300*time.Millisecond, false},
+		{"marked long before", ending.DrainMark{Reason: "label"}, time.Minute, 0, false},
+		{"marked and withdrawn", ending.DrainMark{Reason: "taint", Leaving: true}, time.Minute, 0, true},
+		{"marked as leaving, and withdrawn while it ends", ending.DrainMark{Reason: "taint", Leaving: true}, drainFor - 50*time.Millisecond, 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, oneNeighbor, func(w *world) {
+				w.kernel.hold("kube-lb0", "203.0.113.7/32")
+				w.speaker.Endings = endOf(ending.Drained)
+			}, func(w *world) {
+				w.cluster.change(func(s *Snapshot) {
+					node := *s.Node
+					node.DrainMark = tt.marked
+					s.Node = &node
+				})
+				pass(tt.before)
+				began := time.Now()
+				w.cancel()
+				if err := w.end(); err != nil {
+					t.Fatal(err)
+				}
+				if took, limit := time.Since(began), max(tt.limit, 100*time.Millisecond); took < limit || took > limit+100*time.Millisecond {
+					t.Errorf("it took %s, want %s", took, limit)
+				}
+				asked := "203.0.113.7/32 65535:0"
+				if tt.unasked {
+					asked = ""
+				}
+				want(t, "routes", w.server.announces(), asked)
 			})
 		})
 	}

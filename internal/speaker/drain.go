@@ -23,8 +23,9 @@ const drainFor = 5 * time.Second
 // does when it changes its mind, all is announced again.
 type drain struct {
 	ending.DrainMark
-	since     time.Time
-	withdrawn bool
+	// since is when a mark of this kind came, and asked when routers were asked first.
+	since, asked time.Time
+	withdrawn    bool
 	// last says that this process ends, whatever marks come or go.
 	last bool
 }
@@ -34,7 +35,7 @@ func (d *drain) asks() bool { return d.Reason != "" }
 
 // due is when time alone changes something, or zero.
 func (d *drain) due() time.Time {
-	if d.Leaving && !d.withdrawn {
+	if d.Leaving && !d.withdrawn && !d.last {
 		return d.since.Add(drainFor)
 	}
 	return time.Time{}
@@ -50,10 +51,13 @@ func (s *Speaker) drainAsMarked(ctx context.Context, now time.Time) {
 	case mark.Reason == "":
 		s.drain = drain{}
 	case mark.Leaving != was.Leaving || !was.asks():
-		s.drain = drain{DrainMark: mark, since: now}
+		s.drain = drain{DrainMark: mark, since: now, asked: was.asked}
 	default:
 		s.drain.DrainMark = mark
 		s.drain.withdrawn = mark.Leaving && now.Sub(s.drain.since) >= drainFor
+	}
+	if s.drain.asks() && !was.asks() {
+		s.drain.asked = now
 	}
 	if s.drain.asks() == was.asks() && s.drain.withdrawn == was.withdrawn {
 		return

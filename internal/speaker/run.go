@@ -78,23 +78,24 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 
 	told := events.New(events.To(clients.core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
+	// At an uninstall the rights go at the same moment, and without nativeSidecar the agent
+	// has the addresses still.
+	end := &shutdown.Reader{
+		Core: clients.core, Apps: clients.apps,
+		Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
+	}
 	speaker := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
 		Events:  told,
 		Metrics: metrics, Log: s.Log, Memory: s.memory(ctx),
-		// It does not watch its DaemonSet. At an uninstall its agent, which does,
-		// takes the addresses away.
-		Endings: &shutdown.Reader{
-			Core: clients.core, Apps: clients.apps,
-			Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
-		},
+		Endings: end,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that begins while the API server is away tries ever more
 		// slowly.
 		apiserver.Await(ctx, api, askEvery, s.Log)
-		return caches.Run(ctx)
+		return process.Together(ctx, caches.Run, end.Run)
 	}
 	return process.Outlive(ctx, speaker.Run, watches, writer.Run, told.Run,
 		process.Server{Address: s.Metrics, Handler: speaker.MetricsHandler(registry)}.Run,
