@@ -13,7 +13,7 @@ import (
 func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 	for _, tt := range []struct {
 		name, values, object string
-		want                 []string
+		want, not            []string
 	}{
 		{
 			name:   "the images are those of the chart's release",
@@ -104,9 +104,28 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			want:   []string{"name: PURELB_GOSSIP_SECRET\n          value: mine"},
 		}, {
 			name:   "a priority class is for all pods",
-			values: "priorityClassName: system-node-critical",
+			values: "priorityClassName: mine",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"priorityClassName: mine"},
+			not:    []string{"system-node-critical"},
+		}, {
+			name:   "a priority class is for the allocator too",
+			values: "priorityClassName: mine",
+			object: "Deployment allocator",
+			want:   []string{"priorityClassName: mine"},
+		}, {
+			name:   "no kubelet evicts an agent when the node runs out of memory or disk",
 			object: "DaemonSet lbnodeagent",
 			want:   []string{"priorityClassName: system-node-critical"},
+		}, {
+			name:   "a cluster that refuses that class can do without",
+			values: "lbnodeagent: {priorityClassName: \"\"}",
+			object: "DaemonSet lbnodeagent",
+			not:    []string{"priorityClassName"},
+		}, {
+			name:   "the allocator can go to another node",
+			object: "Deployment allocator",
+			not:    []string{"priorityClassName"},
 		}, {
 			name:   "the default LBNodeAgent",
 			object: "LBNodeAgent default",
@@ -194,6 +213,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			for _, want := range tt.want {
 				if !strings.Contains(string(text), want) {
 					t.Errorf("no %q in\n%s", want, text)
+				}
+			}
+			for _, not := range tt.not {
+				if strings.Contains(string(text), not) {
+					t.Errorf("%q in\n%s", not, text)
 				}
 			}
 		})

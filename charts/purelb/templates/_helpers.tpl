@@ -53,9 +53,6 @@ terminationGracePeriodSeconds: 10
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
 {{- end }}
 
 {{/* The argument is the name of the port. */}}
