@@ -12,38 +12,39 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// allocations decide which Service has which address: one decision at a time, while
-// the writes that follow from them go on beside each other.
+// allocations decide which Service has which address. They make one decision at a time,
+// while the writes that follow from earlier decisions run in parallel.
 //
-// What a decision gives is held in the store at once. So a Service's status may lag
-// behind the store, but never the other way round. The store lets it go only when
-// the API server has confirmed that the Service shows it no more. So a write that
-// fails, or whose outcome is not known, changes nothing: what was
-// chosen stays held, and the next decision for the same Service chooses it again.
+// The store holds a chosen address at once, before the write. So a Service's status may lag
+// behind the store, but never the other way round. The store frees an address only after
+// the API server has confirmed that the Service no longer shows it. So a write that fails,
+// or whose outcome is unknown, changes nothing: the store still holds the chosen address,
+// and the next decision for the same Service chooses it again.
 type allocations struct {
-	// wake has the loop look at Services again. It is called with the allocations
-	// locked, and must not call back.
+	// wake makes the loop look at Services again. It is called with the allocations locked,
+	// and must not call back.
 	wake func(...ipam.Owner)
-	// poke tells the workers of backends that there is something to do for groups. It is
-	// called like wake.
+	// poke tells the workers of backends that groups have work for them. It is called like
+	// wake.
 	poke func(groups ...string)
 
 	// opened is closed once the store is complete.
 	opened chan struct{}
 
 	mu sync.Mutex
-	// now is the state of the cluster, and cluster what a choice depends on of that,
-	// and the store.
+	// now is the state of the cluster. cluster holds the store, and the part of that state
+	// that a choice depends on.
 	now     clusterState
 	cluster ipam.Cluster
 	// services is what is known of each Service beside what it holds.
 	services map[ipam.Owner]*record
 	queues   waitQueues
-	// marked are the addresses about which something has changed, and about which
-	// no waiting Service was asked yet.
+	// marked are the addresses that have changed since the waiting Services were last asked
+	// about them.
 	marked []netip.Addr
-	// choices is how many choices were made, and offers how often a waiting Service
-	// was asked about an address: what work costs is counted, not timed.
+	// choices counts the choices that were made. offers counts how often a waiting Service
+	// was asked about an address. Tests judge the cost of work by these counters, not by
+	// time.
 	choices, offers int
 }
 
@@ -51,10 +52,11 @@ type allocations struct {
 type record struct {
 	// uid tells the Service from others that had its name.
 	uid types.UID
-	// another is why the Service is another controller's, "" if it is ours. Its
-	// addresses are held in the store, so that no Service of ours gets them.
+	// another is the reason why another controller serves the Service, or "" if the Service
+	// is ours. The store holds the addresses of that Service, so that no Service of ours
+	// gets them.
 	another string
-	// waiting is the Service in the queues, nil if it has all that it wants.
+	// waiting is the Service in the queues. It is nil if the Service has all that it wants.
 	waiting *waiter
 }
 
@@ -80,9 +82,9 @@ func (l *allocations) of(who ipam.Owner) *record {
 	return rec
 }
 
-// open starts with all Services that there are. Those with addresses keep them; what
-// is missing is given in the order in which the Services were created. The state of
-// the cluster must be known.
+// open starts with all existing Services. Services with addresses keep them. Services that
+// lack addresses get them in the order in which they were created. The state of the cluster
+// must be known.
 func (l *allocations) open(requests []service.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,8 +107,8 @@ func (l *allocations) isOpen() bool {
 	}
 }
 
-// pending returns those of requests, the oldest first, that open would not leave as
-// they are, or would not if it changed another. It changes nothing.
+// pending returns those requests, the oldest first, for which open could choose something
+// else than what they hold. It changes nothing.
 func (l *allocations) pending(requests []service.Request) []service.Request {
 	l.mu.Lock()
 	now, name := l.now, l.cluster.Claims.Cluster()
@@ -123,8 +125,8 @@ func (l *allocations) pending(requests []service.Request) []service.Request {
 	})
 }
 
-// change takes a new state of the cluster, and gives what that makes possible to the
-// Services that wait for it.
+// change stores a new state of the cluster, and serves the waiting Services for which it
+// makes an allocation possible.
 func (l *allocations) change(s clusterState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,23 +137,24 @@ func (l *allocations) change(s clusterState) {
 	l.serveAll()
 }
 
-// standing says whose a Service is, and whether the allocations know it.
+// standing says whose a Service is, and what the allocations know of it.
 type standing int
 
 const (
 	// ours is a Service that PureLB serves.
 	ours standing = iota
-	// replaced is a Service that has taken the name of another, which still holds
-	// what it held.
+	// replaced is a Service that has taken the name of an older one. The older Service
+	// still holds its addresses.
 	replaced
 	// another is a Service of another controller.
 	another
-	// formerlyAnother is a Service that PureLB is to serve, and that the allocations
-	// know as another controller's.
+	// formerlyAnother is a Service that PureLB is to serve now, but that the allocations
+	// still know as another controller's.
 	formerlyAnother
 )
 
-// identify returns the Service of r as the allocations see it, and its standing.
+// identify returns the request of a Service as the allocations see it, and the Service's
+// standing.
 func (l *allocations) identify(r service.Request) (service.Request, standing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,19 +170,19 @@ func (l *allocations) identify(r service.Request) (service.Request, standing) {
 	return r, ours
 }
 
-// decision is what is to become of a Service.
+// decision is the outcome for one Service.
 type decision struct {
 	ipam.Choice
-	// news says that the refusal is another than that of the last decision.
+	// news says that the refusal differs from that of the last decision.
 	news bool
-	// ended are addresses that the Service has, shows, and shall not have any
-	// more.
+	// ended are addresses that the Service holds and shows, and that it must give up.
 	ended []netip.Addr
 	// since is when the Service began to wait for something, zero if it does not wait.
 	since time.Time
 }
 
-// decide chooses for the Service of r, which is ours, and holds what it chose.
+// decide chooses for the Service of r, which is ours, and makes the store hold the chosen
+// addresses.
 func (l *allocations) decide(r service.Request) (decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

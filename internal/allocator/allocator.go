@@ -1,9 +1,9 @@
 // Package allocator gives Services of type LoadBalancer their addresses.
 //
-// It watches Services, ServiceGroups, LBNodeAgents, Nodes, the labels of
-// Namespaces and the Leases of the node agents, has package ipam decide, writes each
-// decision into its Service with one patch, and reports what it sees in events,
-// conditions and metrics. It knows nothing of interfaces and announces nothing.
+// It watches Services, ServiceGroups, LBNodeAgents, Nodes, the labels of Namespaces and the
+// Leases of the node agents. Package ipam decides. The allocator writes each decision into
+// its Service with one patch, and reports what it sees in events, conditions and metrics.
+// It knows nothing of interfaces and announces nothing.
 //
 // Read services.go first: Reconcile is what happens to one Service. What is kept
 // between two rounds, and where:
@@ -56,12 +56,11 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// grace is how long the writes that are under way may take when we are asked to
-// stop.
+// grace is how long running writes may still take after the process was asked to stop.
 const grace = 5 * time.Second
 
-// Run allocates addresses until ctx is done. It returns when nothing that it has
-// written is under way any more.
+// Run allocates addresses until ctx is done. It returns when none of its writes is running
+// any more.
 func Run(ctx context.Context, cfg *rest.Config, opt Options) error {
 	if opt.Namespace == "" {
 		return fmt.Errorf("the namespace that PureLB is installed in is not known")
@@ -83,12 +82,12 @@ func Run(ctx context.Context, cfg *rest.Config, opt Options) error {
 	return err
 }
 
-// component is the source of the allocator's events, and the field manager of
-// what it writes: managedFields name it.
+// component is the source of the allocator's events, and the field manager of its writes:
+// managedFields name it.
 const component = "purelb-allocator"
 
-// run puts the allocator together and runs it. What it writes passes f; it calls
-// end when another allocator has taken the lead.
+// run puts the allocator together and runs it. Its writes pass the gate f. It calls end
+// when another allocator has taken the lead.
 func run(ctx context.Context, cfg *rest.Config, opt Options, f *writeGate, end func(error)) error {
 	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), component)
 	leader, err := newLeaderLock(cfg, opt, f, end)
@@ -138,8 +137,8 @@ func orNowhere(address string) string {
 	return address
 }
 
-// newGatedClient makes the client of all that only a leader may write. What it writes
-// has the field manager component.
+// newGatedClient makes the client for everything that only the leader may write. Its writes
+// have the field manager component.
 func newGatedClient(mgr manager.Manager, f *writeGate) (client.Client, error) {
 	cfg := apiserver.ForWrites(mgr.GetConfig())
 	cfg.Wrap(f.wrap)
@@ -209,7 +208,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	return control(mgr, opt, services, bootstrap, configWatcher)
 }
 
-// register makes metrics known to a registry for as long as ctx lasts.
+// register adds the metrics to a registry, and removes them when ctx is done.
 func register(ctx context.Context, to prometheus.Registerer, m *metrics) error {
 	if to == nil {
 		to = ctrlmetrics.Registry

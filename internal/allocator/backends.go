@@ -17,13 +17,14 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// backendWorkers carry claims to backends while this process leads. They begin when the
-// allocations are open. Before that the allocations do not know which addresses Services have.
+// backendWorkers carry claims to backends while this process leads. They begin after the
+// allocations are open, because before that the allocations do not know which addresses
+// Services have.
 type backendWorkers struct {
 	allocations *allocations
 	secrets     typedcorev1.SecretsGetter
 	metrics     *backendMetrics
-	// changed is poked when there is something to report.
+	// changed gets a signal when there is something to report.
 	changed chan struct{}
 	log     *slog.Logger
 
@@ -70,7 +71,7 @@ func (b *backendWorkers) running() *backends.Manager {
 	return b.manager
 }
 
-// poke says that there is something to do for groups.
+// poke tells the workers that groups have work for them.
 func (b *backendWorkers) poke(groups ...string) {
 	if m := b.running(); m != nil {
 		for _, g := range groups {
@@ -79,7 +80,7 @@ func (b *backendWorkers) poke(groups ...string) {
 	}
 }
 
-// states returns what is known of the backend of each group, by Ref.
+// states returns what is known of the backend of each group, by the group's Ref.
 func (b *backendWorkers) states() map[string]backends.State {
 	m := b.running()
 	if m == nil {
@@ -103,7 +104,7 @@ func (b *backendWorkers) noteState(group string) {
 	poke(b.changed)
 }
 
-// secretTimeout is how long the API server may take for a Secret.
+// secretTimeout limits how long a read of a Secret from the API server may take.
 const secretTimeout = 10 * time.Second
 
 // secret reads a value of a Secret.

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// olderFinalizer is what an older version put on BGPConfigurations. Each speaker
-	// sees a deletion for itself, so a deletion need not wait for the speakers.
+	// olderFinalizer is the finalizer that an older version put on BGPConfigurations. Each
+	// speaker sees a deletion for itself, so a deletion need not wait for the speakers.
 	olderFinalizer = "bgp.purelb.io/finalizer"
 	// configsCheck is how often the allocator looks at all BGPConfigurations, because
 	// the Secrets that they name come and go. configsRetry is the pause after a failure.
@@ -31,13 +31,12 @@ const (
 	configsRetry = 5 * time.Second
 )
 
-// bgpConfigs writes the status of BGPConfigurations, as far as it is the same on all
-// nodes. It also removes the finalizer of an older version from those that are being
-// deleted. The state of one node is in its BGPNodeStatus, which its speaker writes.
+// bgpConfigs writes the part of the status of BGPConfigurations that is the same on all
+// nodes. It also removes the finalizer of an older version from BGPConfigurations that are
+// being deleted. The state of one node is in its BGPNodeStatus, which its speaker writes.
 //
-// The allocator does it because it runs in one place: the speakers share a service
-// account, and with a right to change BGPConfigurations each node could reconfigure
-// all others.
+// The allocator does this because the speakers share a service account: with a right to
+// change BGPConfigurations, each node could reconfigure all others.
 type bgpConfigs struct {
 	cached    cache.Cache
 	write     client.Client
@@ -46,8 +45,8 @@ type bgpConfigs struct {
 	log       *slog.Logger
 }
 
-// newBGPConfigs makes one with a cache of its own, so that nothing else waits where
-// BGPConfigurations cannot be read.
+// newBGPConfigs makes a bgpConfigs with a cache of its own. So where BGPConfigurations
+// cannot be read, no other part waits for them.
 func newBGPConfigs(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, opt Options) (*bgpConfigs, error) {
 	cached, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -78,7 +77,7 @@ func (b *bgpConfigs) Start(ctx context.Context) error {
 	return <-ended
 }
 
-// signals leaves a signal for every change.
+// signals returns an event handler that leaves a signal in changed for every change.
 func signals(changed chan struct{}) toolscache.ResourceEventHandler {
 	signal := func() { poke(changed) }
 	return toolscache.ResourceEventHandlerFuncs{
@@ -86,7 +85,7 @@ func signals(changed chan struct{}) toolscache.ResourceEventHandler {
 	}
 }
 
-// follow looks at all BGPConfigurations when one changes, and now and then.
+// follow reconciles all BGPConfigurations when one changes, and every configsCheck.
 func (b *bgpConfigs) follow(ctx context.Context, changed <-chan struct{}) {
 	var last string
 	for ctx.Err() == nil {
@@ -108,7 +107,8 @@ func (b *bgpConfigs) follow(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// reconcile writes what is to be written of each BGPConfiguration.
+// reconcile reports on each BGPConfiguration, or removes its finalizer if it is being
+// deleted.
 func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
 	var all bgpv1.BGPConfigurationList
 	if err := b.cached.List(ctx, &all); err != nil {
@@ -124,7 +124,7 @@ func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
 		} else {
 			err = b.release(ctx, c)
 		}
-		// One that was changed meanwhile is looked at again.
+		// A BGPConfiguration that changed in the meantime is reconciled again.
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("BGPConfiguration %s/%s: %w", c.Namespace, c.Name, err))
 		}
@@ -132,7 +132,7 @@ func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// release takes the older version's finalizer off c.
+// release removes the older version's finalizer from c.
 func (b *bgpConfigs) release(ctx context.Context, c *bgpv1.BGPConfiguration) error {
 	if !slices.Contains(c.Finalizers, olderFinalizer) {
 		return nil
@@ -146,7 +146,7 @@ func (b *bgpConfigs) release(ctx context.Context, c *bgpv1.BGPConfiguration) err
 	return nil
 }
 
-// report writes the status of c, if it says something else.
+// report writes the status of c if it differs.
 func (b *bgpConfigs) report(ctx context.Context, c, chosen *bgpv1.BGPConfiguration, now time.Time) error {
 	var unread error
 	secret := func(name, key string) (string, error) {
@@ -156,7 +156,7 @@ func (b *bgpConfigs) report(ctx context.Context, c, chosen *bgpv1.BGPConfigurati
 	}
 	status := peering.CommonStatus(c, chosen, secret, now)
 	if unread != nil {
-		return unread // what is not known is not reported
+		return unread // report nothing while a Secret could not be read
 	}
 	if equality.Semantic.DeepEqual(c.Status, status) {
 		return nil
@@ -169,7 +169,7 @@ func (b *bgpConfigs) report(ctx context.Context, c, chosen *bgpv1.BGPConfigurati
 	return nil
 }
 
-// secret reads the Secret of that name.
+// secret reads the Secret of this name.
 func (b *bgpConfigs) secret(ctx context.Context, name string) (peering.Secret, error) {
 	s, err := b.secrets.Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -22,15 +22,16 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// bootstrap opens the allocations once we lead, before the first Service is looked at.
-// To the controller of Services it is the source of them, which takes its time to
-// sync.
+// bootstrap opens the allocations after this process has become the leader, and before the
+// loop looks at the first Service. To the controller of Services it is the source of the
+// Services, whose sync takes that long.
 //
-// Services are not watched before: what the leader before us wrote last might not
-// have reached us yet, and an address that it gave away is not free.
+// It starts to watch Services only then. A cache that was filled earlier might lack the
+// last writes of the leader before us, and an address that this leader allocated is not
+// free.
 type bootstrap struct {
-	// cached has the Services of type LoadBalancer from Start on, and all of them
-	// once it is filled; live asks the API server, of any Service.
+	// cached has the Services of type LoadBalancer from Start on; filled says that it has
+	// all of them. live asks the API server, about any Service.
 	cached        cache.Cache
 	filled        toolscache.DoneChecker
 	live          client.Reader
@@ -38,19 +39,20 @@ type bootstrap struct {
 	allocations   *allocations
 	configWatcher *configWatcher
 	queue         *queue
-	// unclean tells whether a leader before us may have writes on their way.
+	// unclean tells whether writes of a leader before us may still be on their way.
 	unclean func() bool
-	// touched are the Services on which such a write can only fail.
+	// touched are the Services that were changed since, so that such a write to them must
+	// fail.
 	touched map[ipam.Owner]bool
-	// workers is how many Services are touched at a time.
+	// workers is how many Services are touched in parallel.
 	workers int
 	// byDefault says that Services without a class are ours.
 	byDefault bool
 	log       *slog.Logger
 }
 
-// Start implements source.Source: it has Services watched. The queue hears of them
-// before the allocations know one, so that none can go unnoticed.
+// Start implements source.Source: it starts the watch of Services. The queue gets their
+// events before the allocations know any Service, so no change is missed.
 func (o *bootstrap) Start(ctx context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	o.queue.use(to)
 	informer, err := o.cached.GetInformer(ctx, &corev1.Service{}, cache.BlockUntilSynced(false))
@@ -61,7 +63,7 @@ func (o *bootstrap) Start(ctx context.Context, to workqueue.TypedRateLimitingInt
 	return (&source.Informer{Informer: informer, Handler: &handler.EnqueueRequestForObject{}}).Start(ctx, to)
 }
 
-// WaitForSync opens the allocations, however often it has to try.
+// WaitForSync opens the allocations. It tries again until that succeeds.
 func (o *bootstrap) WaitForSync(ctx context.Context) error {
 	for {
 		err := o.open(ctx)
@@ -94,10 +96,10 @@ func (o *bootstrap) open(ctx context.Context) error {
 	return nil
 }
 
-// read returns what the Services ask for and hold.
+// read returns the requests of all Services: what they ask for and what they hold.
 func (o *bootstrap) read(ctx context.Context) ([]service.Request, error) {
-	// The queue hears of them a while later. The Services that are to be served first
-	// do not wait for that.
+	// The cache is filled before the queue has all events. Reading the cache here means
+	// that the first Services do not wait for the queue.
 	if !toolscache.WaitFor(ctx, "", o.filled) {
 		return nil, fmt.Errorf("wait for the services: %w", context.Cause(ctx))
 	}
@@ -112,7 +114,7 @@ func (o *bootstrap) read(ctx context.Context) ([]service.Request, error) {
 	return requests, nil
 }
 
-// sweep removes leftovers, once the allocations are open.
+// sweep removes leftovers, after the allocations are open.
 func (o *bootstrap) sweep(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -126,8 +128,8 @@ func (o *bootstrap) sweep(ctx context.Context) error {
 	return nil
 }
 
-// leftovers finds Services that stopped to be of type LoadBalancer while no
-// allocator was running, and has what PureLB wrote removed from them.
+// leftovers finds Services that ceased to be of type LoadBalancer while no allocator was
+// running. It queues them, so that the loop removes what PureLB wrote into them.
 func (o *bootstrap) leftovers(ctx context.Context) error {
 	others := fields.OneTermNotEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
 	list := &metav1.PartialObjectMetadataList{}

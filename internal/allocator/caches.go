@@ -23,7 +23,7 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 )
 
-// waitingCache is a cache that begins to watch when the API server answers for the
+// waitingCache is a cache that starts to watch after the API server has answered for the
 // first time.
 type waitingCache struct {
 	cache.Cache
@@ -31,7 +31,7 @@ type waitingCache struct {
 	log *slog.Logger
 }
 
-// newWaitingCache returns what makes a waitingCache for a manager.
+// newWaitingCache returns a function with which a manager makes a waitingCache.
 func newWaitingCache(log *slog.Logger) cache.NewCacheFunc {
 	return func(cfg *rest.Config, opt cache.Options) (cache.Cache, error) {
 		api, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, opt.HTTPClient)
@@ -49,8 +49,8 @@ func (p waitingCache) Start(ctx context.Context) error {
 	return p.Cache.Start(ctx)
 }
 
-// mapper lets an allocator start while the API server is away and wait for it,
-// instead of ending again and again, ever more slowly.
+// mapper lets an allocator start while the API server is away, and wait for it. Otherwise
+// the process would end and be restarted with a growing back-off.
 func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	core := corev1.SchemeGroupVersion
 	networking := networkingv1.SchemeGroupVersion
@@ -74,11 +74,12 @@ func newInformer(from toolscache.ListerWatcher, o runtime.Object, resync time.Du
 	return toolscache.NewSharedIndexInformer(from, o, resync, by)
 }
 
-// listing lists Services as the API server has them at that time. An informer is
-// content at first with what any of its replicas has had at some time (resource
-// version 0), and later with what there was when its watch broke off: in pages, the
-// API server takes that to the letter. It asks for pages, which takes half the time
-// of a stream of all Services (WatchList), and keeps only what is wanted of each.
+// listing lists Services as the API server has them now. An informer does not: its first
+// list accepts what any replica of the API server has had at some time (resource version
+// 0), and a later list accepts the version at which its watch broke off. With pages, the
+// API server takes that version exactly. listing asks for pages, which takes half the time
+// of a stream of all Services (WatchList), and keeps only the needed fields of each
+// Service.
 type listing struct{ *toolscache.ListWatch }
 
 func current(from toolscache.ListerWatcher) listing {
@@ -101,14 +102,14 @@ func current(from toolscache.ListerWatcher) listing {
 // IsWatchListSemanticsUnSupported tells the informer to list.
 func (listing) IsWatchListSemanticsUnSupported() bool { return true }
 
-// askAgain is how long it takes until the allocator asks again for a kind that the
-// API server does not serve. An upgrade of the cluster is no matter of minutes.
+// askAgain is the pause before the allocator asks again for a kind that the API server does
+// not serve. A cluster upgrade takes longer than minutes.
 const askAgain = 10 * time.Minute
 
-// ifServed lists and watches ServiceCIDRs as if there were none where the API server
-// does not serve them, as before Kubernetes 1.33, or where an older chart does not
-// allow to read them. Otherwise the caches would never be filled, and the allocator
-// would not start.
+// ifServed lists and watches ServiceCIDRs. It acts as if there were none when the API
+// server does not serve them (before Kubernetes 1.33), or when an older chart gives no
+// right to read them. Otherwise the caches would never be filled, and the allocator would
+// not start.
 func ifServed(from toolscache.ListerWatcher) listing {
 	of := toolscache.ToListerWatcherWithContext(from)
 	return listing{&toolscache.ListWatch{
@@ -129,12 +130,12 @@ func ifServed(from toolscache.ListerWatcher) listing {
 	}}
 }
 
-// unserved reports whether err says that the kind is not there for us.
+// unserved reports whether err says that the API server does not serve the kind to us.
 func unserved(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// silence is a watch that tells nothing, and ends after d.
+// silence is a watch without events that ends after d.
 func silence(d time.Duration) watch.Interface {
 	w := watch.NewFake()
 	time.AfterFunc(d, w.Stop)

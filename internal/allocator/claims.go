@@ -8,11 +8,11 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// The allocations say what backends are asked for, and take the answers. Workers of
-// package backends carry the claims there and back, so that no decision waits for a
+// The methods in this file say what to ask of backends, and take the answers. The workers
+// of package backends carry the claims there and back, so that no decision waits for a
 // backend.
 
-// nameCluster names the cluster, as the keys of its claims do.
+// nameCluster sets the name of the cluster, which is part of the keys of its claims.
 func (l *allocations) nameCluster(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -28,7 +28,7 @@ func (l *allocations) clusterName() string {
 	return l.cluster.Claims.Cluster()
 }
 
-// claim notes which claims a Service waits for after choice.
+// claim notes which claims a Service waits for after choice was made for it.
 func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
 	groups, granted := l.cluster.Claims.Want(who, choice.Claims)
 	if len(groups) > 0 {
@@ -37,7 +37,8 @@ func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
 	l.wake(granted...)
 }
 
-// noteFault notes why the backend of a group answers no claim, nil if it does.
+// noteFault notes why the backend of a group answers no claims. A nil fault says that the
+// backend answers.
 func (l *allocations) noteFault(group string, fault *ipam.Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,8 +52,8 @@ func (l *allocations) Wanted(group string, most int) []ipam.Claim {
 	return l.cluster.Claims.Next(group, most, time.Now())
 }
 
-// Answered implements backends.Ledger. The Services that wait for the claims are chosen for
-// anew at once, so that no other gets what was granted to them.
+// Answered implements backends.Ledger. It chooses at once again for the Services that wait
+// for the claims, so that no other Service gets what was granted to them.
 func (l *allocations) Answered(_ string, claims []ipam.Claim, answers []ipam.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +65,7 @@ func (l *allocations) Answered(_ string, claims []ipam.Claim, answers []ipam.Ans
 			l.wake(who)
 		}
 		if v.Address.IsValid() {
-			l.mark(v.Address) // A Service that shares it may ask for it.
+			l.mark(v.Address) // a Service that may share v.Address may wait for it
 		}
 	}
 	l.serve()
@@ -88,8 +89,8 @@ func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) 
 	}
 }
 
-// Departed implements backends.Ledger. It leaves out holders for which the backend may hold an
-// address that a Service has.
+// Departed implements backends.Ledger. It leaves out a holder if the backend may hold an
+// address for it that a Service has.
 func (l *allocations) Departed(group string, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,8 +98,9 @@ func (l *allocations) Departed(group string, most int) []string {
 }
 
 // mayHave reports whether a Service may have an address that the backend of the group holds
-// for the holder of key. A Service may have got its address under a sharing key that it has no
-// more, so this is not known of Services that share.
+// under key. A key of a sharing key names no Service: a Service may have got the address
+// under that sharing key and may have dropped the key since. So for such keys the answer is
+// always yes.
 func (l *allocations) mayHave(group, key string) bool {
 	who := ipam.OwnerOf(key)
 	return who == "" || slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {
@@ -108,7 +110,7 @@ func (l *allocations) mayHave(group, key string) bool {
 }
 
 // Dismissed implements backends.Ledger. Holders whose dismissal failed are dismissed again.
-// What the backend had for the others may be free now.
+// The addresses that the backend had for the others may be free now.
 func (l *allocations) Dismissed(group string, keys []string, errs []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +150,8 @@ func (l *allocations) Register(group string, missing []ipam.Grant) {
 	l.poke(group)
 }
 
-// Orphans implements backends.Ledger. The Services that have one of the addresses are chosen
-// for anew, because the group of the address is known only now.
+// Orphans implements backends.Ledger. It wakes the Services that have one of the addresses,
+// because the group of the address has become known only now.
 func (l *allocations) Orphans(group string, grants []ipam.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

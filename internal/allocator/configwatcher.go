@@ -31,34 +31,35 @@ type configWatcher struct {
 	// live asks the API server.
 	live        client.Reader
 	allocations *allocations
-	// namespace is the one that PureLB is installed in, and configNamespaces
-	// are further ones of which ServiceGroups and LBNodeAgents count.
+	// namespace is the one that PureLB is installed in. configNamespaces are further
+	// namespaces whose ServiceGroups and LBNodeAgents count.
 	namespace        string
 	configNamespaces []string
 	// ignorePodCIDRs says that Services may have addresses of Nodes' podCIDRs.
 	ignorePodCIDRs bool
-	// all has every Service looked at again.
+	// all queues every Service.
 	all func(context.Context) error
-	// changed is poked when there is something to report.
+	// changed gets a signal when there is something to report.
 	changed chan struct{}
 	metrics *metrics
-	// clusterName names the cluster to backends; "" is for the UID of kube-system.
+	// clusterName names the cluster to backends. "" means the UID of the namespace
+	// kube-system.
 	clusterName string
 	backends    *backendWorkers
 	log         *slog.Logger
 
-	// owed says that every Service is still to be looked at again; only
-	// Reconcile, which is not called twice at a time, knows of it.
+	// owed says that every Service must still be queued. Only Reconcile uses it, and it
+	// runs once at a time.
 	owed bool
 
 	mu  sync.Mutex
 	now clusterState
-	// kubernetes are the ClusterIPs of the Service default/kubernetes, once they
-	// were read; see clusterIPs.
+	// kubernetes are the ClusterIPs of the Service default/kubernetes, empty until they are
+	// read; see clusterIPs.
 	kubernetes []netip.Addr
 }
 
-// Reconcile is called for every object that the clusterState are made of.
+// Reconcile is called for every object that the clusterState is made of.
 func (l *configWatcher) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	differ, err := l.refresh(ctx)
 	poke(l.changed)
@@ -71,8 +72,8 @@ func (l *configWatcher) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	return reconcile.Result{}, err
 }
 
-// refresh reads the state of the cluster and tells the allocations, and reports whether it
-// are different from before.
+// refresh reads the state of the cluster, gives it to the allocations, and reports whether
+// it has changed.
 func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +105,7 @@ func (l *configWatcher) current() clusterState {
 // outOfScope returns the ServiceGroups in namespaces that do not count.
 func (l *configWatcher) outOfScope() []v2.ServiceGroup { return l.current().outOfScope }
 
-// look returns the clusterState as the cache has them.
+// look reads the clusterState from the cache.
 func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 	var groups v2.ServiceGroupList
 	var agents v2.LBNodeAgentList
@@ -143,8 +144,7 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 	}, nil
 }
 
-// outside returns those of groups that are in a namespace that does not count, in
-// order.
+// outside returns those groups that are in a namespace that does not count, in order.
 func (l *configWatcher) outside(groups []v2.ServiceGroup) []v2.ServiceGroup {
 	out := slices.DeleteFunc(slices.Clone(groups), func(g v2.ServiceGroup) bool {
 		return config.InScope(g.Namespace, l.namespace, l.configNamespaces)
@@ -173,24 +173,24 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// clusterState are what decisions depend on, beside Services.
+// clusterState is everything that decisions depend on, except Services.
 type clusterState struct {
 	config config.Config
 	// cluster names the cluster to backends.
 	cluster string
-	// subnets are the networks of all nodes, sorted. They are taken from all
-	// Leases that exist: a node that is down has not left its network.
+	// subnets are the networks of all nodes, sorted. They come from all existing Leases: a
+	// node that is down is still part of its network.
 	subnets []netip.Prefix
-	// blocked are addresses that Services must not get, and what they are.
+	// blocked are addresses that no Service may get, each with the reason.
 	blocked map[netip.Addr]string
-	// quarantined are those of them that machines outside the cluster have.
+	// quarantined are those blocked addresses that machines outside the cluster have.
 	quarantined map[netip.Addr]string
-	// networks are those that the cluster uses itself, in order. Services must
-	// not get their addresses.
+	// networks are those that the cluster itself uses, in order. Services must not get
+	// their addresses.
 	networks []ipam.Network
-	// namespaces are the labels of the namespaces that there are, where a
-	// ServiceGroup selects namespaces by them; otherwise it is nil, so that
-	// namespaces come and go without anybody being looked at again.
+	// namespaces are the labels of the existing namespaces, if a ServiceGroup selects
+	// namespaces by labels. Otherwise it is nil, so that a new or deleted namespace queues
+	// no Service.
 	namespaces map[string]map[string]string
 	// boundaries say which groups are for which namespaces.
 	boundaries ipam.Boundaries
@@ -198,7 +198,7 @@ type clusterState struct {
 	outOfScope []v2.ServiceGroup
 }
 
-// equal reports whether decisions are the same in s and t.
+// equal reports whether s and t lead to the same decisions.
 func (s clusterState) equal(t clusterState) bool {
 	return reflect.DeepEqual(s.config.Groups.Usable, t.config.Groups.Usable) && reflect.DeepEqual(s.config.Problems, t.config.Problems) &&
 		reflect.DeepEqual(s.config.Groups.Enforced, t.config.Groups.Enforced) && slices.Equal(s.subnets, t.subnets) &&

@@ -16,34 +16,33 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// contest slows down the writes of a status that another controller changes each
-// time.
+// contest slows down the writes of a status that another controller keeps changing.
 //
 // The allocator restores such a status. It does so at once twice, and then waits
 // before each further restoration: 1 s, 2 s, 4 s and so on, up to 5 minutes. So a
 // contest costs O(log t) writes in its first ten minutes, and 12 an hour after that.
 // It ends when the status stays for a minute longer than the next wait.
 //
-// What is kept here is lost when the process ends. The condition StatusContested tells
-// the next allocator that there is a contest, see service.Ownership.Displaced.
+// This state is lost when the process ends. The condition StatusContested tells the next
+// allocator that there is a contest, see service.Ownership.Displaced.
 type contest struct {
-	// content is a hash of what was written last, and of the Service's generation.
+	// content is a hash of the last written content and of the Service's generation.
 	content uint64
-	// written is when. It is zero when nothing was written yet.
+	// written is the time of the last write. It is zero before the first write.
 	written time.Time
 	// restored is how often the same content was written again.
 	restored int
 	// rival is the field manager that changes the status, "" if it is not known.
 	rival string
-	// reported says that an event told of the contest.
+	// reported says that an event was written about the contest.
 	reported bool
 }
 
-// turn says how a status may be written now.
+// turn says how the allocator may write a status now.
 type turn struct {
-	// restoring says that the same was written before.
+	// restoring says that the same content was written before.
 	restoring bool
-	// contested says that the status is restored so often that people must know.
+	// contested says that the status was restored so often that an event must report it.
 	contested bool
 	// wait is how long the write must wait.
 	wait time.Duration
@@ -52,16 +51,16 @@ type turn struct {
 }
 
 const (
-	// freeRestorations are those that are done at once.
+	// freeRestorations is the number of restorations without a wait.
 	freeRestorations = 2
 	mostDelay        = 5 * time.Minute
 	calmAfter        = time.Minute
 )
 
-// seed is that of the hashes of contents, which do not leave this process.
+// seed is the seed of the content hashes. They never leave this process.
 var seed = maphash.MakeSeed()
 
-// contentOf returns a hash of what result says about this generation of svc.
+// contentOf returns a hash of result and of this generation of svc.
 func contentOf(svc *corev1.Service, result service.Result) uint64 {
 	return maphash.String(seed, fmt.Sprint(svc.UID, svc.Generation, result))
 }
@@ -101,7 +100,7 @@ func (c contest) delay() time.Duration {
 // calm is how long after the last write the contest ends.
 func (c contest) calm() time.Duration { return c.delay() + calmAfter }
 
-// contested is result, with a condition that says that rival keeps changing it.
+// contested returns result with a condition that says that rival keeps changing the status.
 func contested(result service.Result, rival string) service.Result {
 	who := "another controller"
 	if rival != "" {
@@ -113,9 +112,9 @@ func contested(result service.Result, rival string) service.Result {
 	return result
 }
 
-// findRival asks the API server which other field manager has last written the
-// load balancer status of a Service, and returns "" if that cannot be told. The
-// cache does not keep field managers.
+// findRival asks the API server which other field manager wrote the load balancer status of
+// a Service last. It returns "" if it cannot tell. It does not ask the cache, which drops
+// field managers.
 func (s *services) findRival(ctx context.Context, name types.NamespacedName) string {
 	svc := &corev1.Service{}
 	if err := s.live.Get(ctx, name, svc); err != nil {
@@ -125,9 +124,9 @@ func (s *services) findRival(ctx context.Context, name types.NamespacedName) str
 	return rivalOf(svc.ManagedFields)
 }
 
-// rivalOf returns the manager other than PureLB that wrote the load balancer
-// status last, "" if there is none. A manager that cleared the status owns no field in
-// it. Then rivalOf returns the last other manager that wrote any status.
+// rivalOf returns the manager other than PureLB that wrote the load balancer status last,
+// or "" if there is none. A manager that cleared the status owns no field in it. In that
+// case rivalOf returns the manager other than PureLB that wrote any status last.
 func rivalOf(fields []metav1.ManagedFieldsEntry) string {
 	var last metav1.ManagedFieldsEntry
 	rank := func(f metav1.ManagedFieldsEntry) int {
@@ -149,12 +148,12 @@ func rivalOf(fields []metav1.ManagedFieldsEntry) string {
 	return last.Manager
 }
 
-// managers are the field managers of PureLB: those of this version, and of
-// versions that did not name theirs.
+// managers are the field managers of PureLB: those of this version, and those of versions
+// that set none, so that the API server used the name of the program.
 var managers = []string{component, "purelb-lbnodeagent", "allocator", "lbnodeagent"}
 
-// withContest overlays result with the news that svc is contested, if t says so, and
-// tells people of it once.
+// withContest adds the condition of a contest to result if t says that svc is contested. It
+// writes one event for each contest.
 func (s *services) withContest(ctx context.Context, svc *corev1.Service, m *memory, result service.Result, t turn) service.Result {
 	if !t.contested {
 		return result

@@ -34,7 +34,7 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// defaultWorkers is how many Services are written at a time.
+// defaultWorkers is how many Services are reconciled in parallel.
 const defaultWorkers = 16
 
 // control adds the two loops to mgr, and the probes.
@@ -58,11 +58,10 @@ func control(mgr manager.Manager, opt Options, s *services, o *bootstrap, l *con
 	return errors.Join(mgr.AddHealthzCheck("allocations", alive.answer), mgr.AddReadyzCheck("book", ready(mgr, s.allocations)))
 }
 
-// loop adds a loop which calls r for what the sources tell.
+// loop adds a loop that calls r for the events of the sources.
 //
-// A panic in r ends the process. It may leave the store half changed, and the other
-// workers must not decide by that. A new process reads the truth from the
-// API server.
+// A panic in r ends the process. It may leave the store half changed, and the other workers
+// must not decide with such a store. A new process reads the truth from the API server.
 func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int, sources ...source.Source) error {
 	ours, recoverPanic := true, false
 	c, err := controller.New(name, mgr, controller.Options{
@@ -84,8 +83,8 @@ func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int,
 	return nil
 }
 
-// untilEnd returns r without the errors that come when the process ends: requests that
-// are under way fail then, and an operator can do nothing about that.
+// untilEnd returns r without its errors while the process ends. Requests that run then
+// fail, and an operator can do nothing about that.
 func untilEnd(r reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		result, err := r.Reconcile(ctx, request)
@@ -96,15 +95,15 @@ func untilEnd(r reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// once has all objects looked at together, whichever of them has changed.
+// once maps every change to one request, so that all objects are reconciled together.
 func once[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	all := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
 	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return all })
 }
 
-// judging is once for a kind of object whose status the reporter writes. An update
-// of the status alone changes no decision, unless the standing of the object is
-// another: it is only compared with what the reporter would write.
+// judging is once for kinds of objects whose status the reporter writes. An update of the
+// status alone changes no decision unless it changes the standing of the object. It only
+// makes the reporter compare the status with what it would write.
 func judging[T client.Object](changed chan struct{}, standing func(T) int) handler.TypedEventHandler[T, reconcile.Request] {
 	all := once[T]()
 	return handler.TypedFuncs[T, reconcile.Request]{
@@ -119,14 +118,13 @@ func judging[T client.Object](changed chan struct{}, standing func(T) int) handl
 	}
 }
 
-// moved lets pass those updates of a Node that change its addresses, or the networks of
-// its pods.
+// moved passes only those updates of a Node that change its addresses or its pod CIDRs.
 var moved = predicate.TypedFuncs[*corev1.Node]{UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
 	return !slices.Equal(e.ObjectOld.Status.Addresses, e.ObjectNew.Status.Addresses) || !slices.Equal(census.PodCIDRs(e.ObjectOld), census.PodCIDRs(e.ObjectNew))
 }}
 
-// requeueAll has every Service looked at. Before the store is complete, that is to
-// come anyway.
+// requeueAll queues every Service. It does nothing before the store is complete, because
+// the loop then begins with all Services anyway.
 func requeueAll(ctx context.Context, cached cache.Cache, l *allocations, q *queue) error {
 	if !l.isOpen() {
 		return nil
@@ -141,8 +139,8 @@ func requeueAll(ctx context.Context, cached cache.Cache, l *allocations, q *queu
 	return nil
 }
 
-// ready tells whether this process does its work, or could take it over: its
-// caches are filled, and if it leads, its store is complete.
+// ready tells whether this process does its work, or could take it over. Its caches must be
+// filled, and if it leads, its store must be complete.
 func ready(mgr manager.Manager, l *allocations) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
@@ -161,8 +159,8 @@ func ready(mgr manager.Manager, l *allocations) healthz.Checker {
 	}
 }
 
-// queue is that of the loop of Services. Other parts add Services to it, so that the
-// loop looks at them. Before the loop runs, nothing is queued: the loop begins with all
+// queue is the queue of the loop of Services. Other parts add Services to it, so that the
+// loop reconciles them. Before the loop runs, add does nothing: the loop begins with all
 // Services anyway.
 type queue struct {
 	to atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
@@ -170,7 +168,7 @@ type queue struct {
 
 func (q *queue) use(to workqueue.TypedRateLimitingInterface[reconcile.Request]) { q.to.Store(&to) }
 
-// add lets the loop look at Services.
+// add queues Services.
 func (q *queue) add(names ...types.NamespacedName) {
 	to := q.to.Load()
 	if to == nil {
@@ -181,7 +179,7 @@ func (q *queue) add(names ...types.NamespacedName) {
 	}
 }
 
-// wake is add for owners of addresses.
+// wake queues the Services that are owners of addresses.
 func (q *queue) wake(owners ...ipam.Owner) {
 	for _, o := range owners {
 		namespace, name, _ := strings.Cut(string(o), "/")
@@ -189,29 +187,28 @@ func (q *queue) wake(owners ...ipam.Owner) {
 	}
 }
 
-// stuckAfter is how long the allocations may be locked before the allocator counts as
-// stuck. The longest work under that lock, opening the store with 10,000 Services,
-// takes seconds.
+// stuckAfter is how long the allocations may stay locked before the liveness probe fails.
+// The longest work under that lock, opening the store with 10,000 Services, takes seconds.
 const stuckAfter = time.Minute
 
-// lockProbe tells whether the allocations can still be locked. An allocator whose allocations
-// stays locked decides nothing, and goes on renewing its Lease, so no other allocator
-// takes over. Only its end helps.
+// lockProbe tells whether the allocations can still be locked. If they stay locked, the
+// allocator decides nothing but still renews its Lease, so no other allocator takes over.
+// Only a restart helps.
 //
-// The probe asks nothing else. No request to the API server is made with the allocations
-// locked, so an API server that is slow or away never fails the probe. The loops do
-// wait for the API server, so how long they take is no sign of health.
+// The probe asks nothing else. No request to the API server is made while the allocations
+// are locked, so a slow or missing API server never fails the probe. The loops do wait for
+// the API server, so their duration is no sign of health.
 type lockProbe struct {
 	// visit locks the allocations and unlocks them.
 	visit func()
-	// pulse is that of the visit under way. There is one at a time, so that a
-	// allocations that stays locked does not collect goroutines.
+	// pulse times the running visit. There is at most one, so that allocations that stay
+	// locked do not pile up goroutines.
 	pulse    process.Pulse
 	underWay atomic.Bool
 }
 
 // check returns an error when the allocations have been locked for too long. It does not
-// wait for the lock: the visit that it begins is judged by the checks that follow.
+// wait for the lock: it begins a visit, and later checks judge how long that visit takes.
 func (p *lockProbe) check(now time.Time) error {
 	if p.underWay.CompareAndSwap(false, true) {
 		p.pulse.Begin(now)

@@ -16,13 +16,13 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// A Service departs when it is deleted, when another takes its name, when its type
-// changes, or when another controller serves it. It comes back when that controller
-// lets it go.
+// A Service departs when it is deleted, when another Service takes its name, when its type
+// changes, or when another controller serves it. It comes back when that controller stops
+// serving it.
 
-// gone releases what was held for a Service that the cache does not have: it was
-// deleted, or its type has changed. If it is neither, the cache has yet to hear of
-// it, and it may be another Service of that name.
+// gone frees what was held for a Service that is not in the cache. Either it was deleted,
+// or its type has changed. If the API server has a Service of type LoadBalancer with this
+// name, the cache lags behind, and that Service may be a new one.
 func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconcile.Result, error) {
 	now, err := s.now(ctx, name)
 	if err != nil {
@@ -40,9 +40,9 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 	return reconcile.Result{}, s.release(ctx, now)
 }
 
-// renew begins anew with svc, which the cache has, if it has taken the place of
-// another Service of its name. If it has not, or not any more, the cache has yet to
-// hear of that.
+// renew begins anew with svc, which is in the cache, if it has replaced an older Service of
+// the same name. If the API server does not have svc (any more), the cache lags behind, and
+// the Service is tried again later.
 func (s *services) renew(ctx context.Context, svc *corev1.Service) (reconcile.Result, error) {
 	name := client.ObjectKeyFromObject(svc)
 	now, err := s.now(ctx, name)
@@ -56,8 +56,8 @@ func (s *services) renew(ctx context.Context, svc *corev1.Service) (reconcile.Re
 	return s.Reconcile(ctx, reconcile.Request{NamespacedName: name})
 }
 
-// forget forgets the Service of this name, and frees what it held, unless it is the one
-// with the UID remaining.
+// forget forgets the Service of this name and frees what it held, unless its UID is
+// remaining.
 func (s *services) forget(name types.NamespacedName, remaining types.UID) {
 	if !s.allocations.forget(ipam.Owner(name.String()), remaining) {
 		return
@@ -68,7 +68,7 @@ func (s *services) forget(name types.NamespacedName, remaining types.UID) {
 	}
 }
 
-// release takes what PureLB wrote out of svc, which is of another type now.
+// release removes what PureLB wrote from svc, which is now of another type.
 func (s *services) release(ctx context.Context, svc *corev1.Service) error {
 	patch, err := service.ReleasePatch(svc)
 	if err != nil || patch == nil {
@@ -81,9 +81,9 @@ func (s *services) release(ctx context.Context, svc *corev1.Service) error {
 	return nil
 }
 
-// leave leaves svc, which is another controller's, alone. Its addresses are booked,
-// so that no Service of ours gets them. What PureLB wrote when the Service was ours
-// is taken off: a leftover brand must announce nothing.
+// leave leaves svc, which another controller serves, alone. It books the Service's
+// addresses, so that no Service of ours gets them. It removes what PureLB wrote when the
+// Service was ours: a leftover brand must announce nothing.
 func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r service.Request) (reconcile.Result, error) {
 	s.log.Debug("notOurs", "service", r.Key(), "reason", r.Reason)
 	wait, err := s.unlessOutdated(ctx, svc, r.Held, func() { s.book(svc, r) })
@@ -107,8 +107,8 @@ func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r 
 	return reconcile.Result{}, nil
 }
 
-// book books the addresses of svc, which is another controller's, and tells the
-// owners of both Services where a Service of ours holds one of them.
+// book books the addresses of svc, which another controller serves. If a Service of ours
+// holds one of them, it writes an event for svc.
 func (s *services) book(svc *corev1.Service, r service.Request) {
 	for _, a := range s.allocations.note(r) {
 		for _, holder := range s.allocations.holders(a) {
@@ -118,8 +118,8 @@ func (s *services) book(svc *corev1.Service, r service.Request) {
 	}
 }
 
-// takeOver makes svc ours, which was another controller's. What that controller gave
-// it is let go first: PureLB must not give it as its own.
+// takeOver makes svc, which was another controller's, ours. It first frees the addresses
+// that the other controller gave it: PureLB must not treat these as its own.
 func (s *services) takeOver(ctx context.Context, svc *corev1.Service, r service.Request) (reconcile.Result, error) {
 	var ours bool
 	wait, err := s.unlessOutdated(ctx, svc, nil, func() {
@@ -133,7 +133,7 @@ func (s *services) takeOver(ctx context.Context, svc *corev1.Service, r service.
 	return s.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
 }
 
-// now returns the Service of this name as the API server has it, or nil.
+// now returns the Service of this name as the API server has it, or nil if there is none.
 func (s *services) now(ctx context.Context, name types.NamespacedName) (*corev1.Service, error) {
 	svc := &corev1.Service{}
 	switch err := s.live.Get(ctx, name, svc); {
@@ -145,9 +145,10 @@ func (s *services) now(ctx context.Context, name types.NamespacedName) (*corev1.
 	return svc, nil
 }
 
-// unlessOutdated does what frees all that is held for the Service of svc beside
-// addresses, which is what svc shows. If there is anything to free, it asks the API
-// server first: when that has a newer version, the newer version may show more.
+// unlessOutdated calls do, which frees everything that is held for svc except addresses,
+// the ones that svc shows. If there is anything to free, it asks the API server first. If
+// the API server has a newer version of svc, that version may show more addresses, so do is
+// not called.
 func (s *services) unlessOutdated(ctx context.Context, svc *corev1.Service, addresses []netip.Addr, do func()) (reconcile.Result, error) {
 	name := client.ObjectKeyFromObject(svc)
 	if s.allocations.holdsMore(ipam.Owner(name.String()), addresses) {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// gossipKeySize is how many bytes the key has: those of AES-256.
+	// gossipKeySize is the number of bytes of the key, an AES-256 key.
 	gossipKeySize = 32
-	// gossipKeyCheck is how often we look whether the Secret is still there,
-	// and gossipKeyRetry is the pause after that could not be seen.
+	// gossipKeyCheck is how often the allocator checks that the Secret still exists.
+	// gossipKeyRetry is the pause after such a check has failed.
 	gossipKeyCheck = 5 * time.Minute
 	gossipKeyRetry = 5 * time.Second
 )
 
-// gossipKey makes the Secret with the key of the agents' gossip, if there is none. It
-// never changes a Secret.
+// gossipKey makes the Secret with the key of the agents' gossip if there is none. It never
+// changes an existing Secret.
 type gossipKey struct {
 	secrets typedcorev1.SecretInterface
 	name    string
@@ -52,8 +52,8 @@ func (k *gossipKey) Start(ctx context.Context) error {
 	return nil
 }
 
-// ensure makes the Secret if it is not there. Two that do it at once are no harm:
-// the API server takes one of them.
+// ensure makes the Secret if there is none. Two allocators may do this at once: the API
+// server accepts one of the Secrets.
 func (k *gossipKey) ensure(ctx context.Context) error {
 	_, err := k.secrets.Get(ctx, k.name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {

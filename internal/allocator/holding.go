@@ -12,8 +12,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// judged returns r as the allocations see it: a Service whose addresses another
-// controller replaced is left to that controller, unless it is known as one of ours.
+// judged returns r as the allocations see it. If another controller has replaced the
+// addresses of the Service, the Service is left to that controller, unless the allocations
+// know it as ours.
 func (l *allocations) judged(r service.Request) service.Request {
 	who := owner(r)
 	if l.isKnown(who) && l.of(who).another == "" {
@@ -22,14 +23,14 @@ func (l *allocations) judged(r service.Request) service.Request {
 	return census.Unwatched(r)
 }
 
-// isKnown reports whether a Service holds something, or waits.
+// isKnown reports whether a Service holds an address or waits for one.
 func (l *allocations) isKnown(who ipam.Owner) bool {
 	return len(l.cluster.Store.Held(who)) > 0 || l.of(who).waiting != nil
 }
 
-// shown notes the terms of the Service of r, and returns which of the addresses
-// in its status it has. For a Service that was never seen before these are all
-// that PureLB vouches for. Later, an address that the store does not have for the
+// shown notes the sharing terms of the Service of r, and returns the addresses in its
+// status that it holds. For a Service that is new to the allocations, these are all
+// addresses that PureLB vouches for. Later, an address that the store does not have for the
 // Service is forged.
 func (l *allocations) shown(r service.Request) []netip.Addr {
 	who, store := owner(r), l.cluster.Store
@@ -41,7 +42,7 @@ func (l *allocations) shown(r service.Request) []netip.Addr {
 		l.grant(who, ipam.TermsOf(r))
 		for _, a := range store.Contended(who) {
 			if slices.Contains(r.Held, a) {
-				l.show(a, who) // its terms may be those of the holders now
+				l.show(a, who) // its sharing terms may match those of the holders now
 			}
 		}
 	}
@@ -49,8 +50,8 @@ func (l *allocations) shown(r service.Request) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool { return !slices.Contains(booked, a) })
 }
 
-// adoptAll notes what Services have, and returns them in order of age. What their
-// statuses show comes before what they showed once.
+// adoptAll makes the store hold what Services have, and returns the requests in order of
+// age. What a status shows now comes before what it showed earlier.
 func (l *allocations) adoptAll(requests []service.Request) []service.Request {
 	requests = slices.SortedFunc(slices.Values(requests), census.ByAge)
 	for i, r := range requests {
@@ -63,7 +64,7 @@ func (l *allocations) adoptAll(requests []service.Request) []service.Request {
 	return requests
 }
 
-// adopt notes that the Service of r has what its status shows.
+// adopt makes the store hold for the Service of r what its status shows.
 func (l *allocations) adopt(r service.Request) {
 	who, rec := owner(r), l.of(owner(r))
 	rec.uid, rec.another = r.UID, ""
@@ -83,8 +84,8 @@ func (l *allocations) show(a netip.Addr, who ipam.Owner) {
 	l.mark(a)
 }
 
-// recall holds for the Service of r what it has a right to and does not show: see
-// census.Recall.
+// recall makes the store hold for the Service of r what it has a right to but does not
+// show: see census.Recall.
 func (l *allocations) recall(r service.Request) {
 	census.Recall(l.cluster, r)
 	if r.Owner != service.Anothers {
@@ -92,8 +93,8 @@ func (l *allocations) recall(r service.Request) {
 	}
 }
 
-// grant notes under which terms a Service holds addresses. Others may get what it
-// does not want any more, and contenders may be let in.
+// grant notes the terms under which a Service shares its addresses. With new terms, another
+// Service may get one of these addresses, or a contender for it may become a holder.
 func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
 	store := l.cluster.Store
 	was := store.Terms(who)
@@ -111,8 +112,9 @@ func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
 	}
 }
 
-// hold notes that a Service has what was chosen for it, beside what it shows. It must
-// be free for the Service: if it is not, nothing may be written.
+// hold makes the store hold for a Service what was chosen for it and what its status does
+// not show yet. It fails if an address is not free for the Service, and then nothing may be
+// written.
 func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 	store := l.cluster.Store
 	for _, a := range without(choice.Result.Addresses, store.Shown(who)) {
@@ -129,36 +131,38 @@ func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 	return nil
 }
 
-// doubtLocals wakes the Services that share one of addresses with this one, and keep
-// the policy Local because all sharers have the same pods. This one is a new sharer,
-// or its selector has changed.
+// doubtLocals wakes the Services that share one of addresses with who and keep the policy
+// Local because all sharers select the same pods. It is called when who is a new sharer, or
+// when its selector has changed.
 func (l *allocations) doubtLocals(who ipam.Owner, addresses []netip.Addr) {
 	for _, a := range addresses {
 		l.wake(l.cluster.Store.Locals(a, who)...)
 	}
 }
 
-// keepOnly frees what the store has for a Service beside addresses.
+// keepOnly frees everything that the store has for a Service, except addresses.
 func (l *allocations) keepOnly(who ipam.Owner, addresses []netip.Addr) {
 	l.leave(l.cluster.Store.Keep(who, addresses))
 }
 
-// leave notes that a Service left addresses, and wakes the Services that are concerned.
+// leave notes that a Service no longer holds the addresses left, and wakes the concerned
+// Services.
 func (l *allocations) leave(left []netip.Addr, concerned []ipam.Owner) {
 	l.wake(concerned...)
 	l.marked = append(l.marked, left...)
 	l.poke(l.cluster.Claims.Left(left)...)
 }
 
-// holdsMore reports whether the store has anything beside addresses for a Service.
+// holdsMore reports whether the store has anything for a Service except addresses.
 func (l *allocations) holdsMore(who ipam.Owner, addresses []netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(without(l.cluster.Store.Shown(who), addresses)) > 0
 }
 
-// settle notes that the API server has a Service show these addresses. What else was
-// held for it is free, but for what it was given since that was decided.
+// settle notes that, according to the API server, a Service shows these addresses. It frees
+// everything else that was held for the Service, except what was chosen for it since that
+// decision.
 func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,9 +173,9 @@ func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
 	l.serve()
 }
 
-// note holds the addresses of a Service that is another controller's. They are not
-// given to Services of ours: the pools of two controllers may overlap. It returns
-// the addresses that Services of ours hold, as far as that is news.
+// note holds the addresses of a Service that another controller serves, because the pools
+// of two controllers may overlap: no Service of ours may get these addresses. It returns
+// those that Services of ours hold and that were not returned before.
 func (l *allocations) note(r service.Request) []netip.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +195,7 @@ func (l *allocations) holders(a netip.Addr) []ipam.Owner {
 	return l.cluster.Store.Holders(a)
 }
 
-// takeOver makes a Service ours that was another controller's, and frees what that
+// takeOver makes a Service ours that another controller served, and frees what that
 // controller gave it.
 func (l *allocations) takeOver(who ipam.Owner) {
 	l.mu.Lock()
@@ -201,8 +205,8 @@ func (l *allocations) takeOver(who ipam.Owner) {
 	l.serve()
 }
 
-// forget frees what the Service of this name holds, which is gone. If it is the Service
-// with the UID remaining, it is not gone, and forget does nothing and reports false.
+// forget frees what the Service of this name holds, because it is gone. If the Service has
+// the UID remaining, it is not gone: then forget does nothing and returns false.
 func (l *allocations) forget(who ipam.Owner, remaining types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,8 +221,8 @@ func (l *allocations) forget(who ipam.Owner, remaining types.UID) bool {
 	return true
 }
 
-// isReplaced reports whether another Service than that with this UID is known by the
-// name.
+// isReplaced reports whether the allocations know another Service, with another UID, by
+// this name.
 func (l *allocations) isReplaced(who ipam.Owner, uid types.UID) bool {
 	known := l.services[who]
 	return known != nil && known.uid != "" && known.uid != uid

@@ -17,18 +17,18 @@ import (
 // leaseName is the Lease that the leader holds.
 const leaseName = "purelb-allocator"
 
-// Times of the leader election. Agents serve addresses without an allocator, so the
-// times are long, and the writes few. A leader that stops in order releases the Lease.
-// A leader that is restarted in its pod takes the Lease up again at once.
+// Times of the leader election. Agents serve addresses without an allocator, so the times
+// may be long and the writes few. A leader that stops in order releases the Lease. A leader
+// whose container restarts in its pod takes the Lease again at once.
 const (
 	leaseDuration = 20 * time.Second
 	renewDeadline = 14 * time.Second
 	retryPeriod   = 4 * time.Second
 )
 
-// leaderLock is the lock of the leader election, which sees all that the election
-// does with the Lease: it opens the write gate for as long as the Lease is renewed,
-// and knows whether the leader before us ended in order.
+// leaderLock is the lock of the leader election. It sees each read and write of the Lease:
+// it keeps the write gate open for as long as the Lease is renewed, and knows whether the
+// previous leader ended in order.
 type leaderLock struct {
 	resourcelock.Interface
 	gate *writeGate
@@ -36,15 +36,16 @@ type leaderLock struct {
 	end func(error)
 
 	mu sync.Mutex
-	// holder is the holder of the Lease as last read, "" for none. term is how long
-	// the others wait for that holder.
+	// holder is the holder of the Lease as last read, "" for none. term is how long other
+	// allocators wait for that holder.
 	holder string
 	term   time.Duration
-	// missed is when the Lease of holder was first found to be gone.
+	// missed is when this process first found that the Lease of holder was gone.
 	missed time.Time
-	// leading is whether we have held the Lease; over, that we do no more.
+	// leading says that this process has held the Lease. over says that it has given the
+	// lead up.
 	leading, over bool
-	// unclean says that the holder before us has not released the Lease.
+	// unclean says that the previous holder did not release the Lease.
 	unclean bool
 }
 
@@ -53,9 +54,9 @@ var (
 	errOver      = errors.New("the lead was given up")
 )
 
-// newLeaderLock returns the lock that leaders hold, in namespace. An identity that
-// outlives the process, such as the name of its pod, must not be that of two
-// processes at a time; without one, each process has its own.
+// newLeaderLock returns the lock in namespace that leaders hold. An identity that outlives
+// the process, such as the name of its pod, must belong to one process at a time. Without
+// an identity, each process gets its own.
 func newLeaderLock(cfg *rest.Config, opt Options, f *writeGate, end func(error)) (*leaderLock, error) {
 	identity := opt.Identity
 	if identity == "" {
@@ -87,10 +88,11 @@ func (t *leaderLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 
 // miss returns the error of a Lease that is not there.
 //
-// A holder that this process stands by for does not notice before its next renewal
-// that its Lease was deleted, and writes until then. So the Lease counts as held for
-// as long as the holder could have renewed it last: with another error than NotFound
-// the elector does not make a new one. The holder makes it again when it renews.
+// A holder notices that its Lease was deleted only at its next renewal, and writes until
+// then. So for a standby process the Lease counts as held for as long as the holder's last
+// renewal may have lasted. The elector creates a Lease only after a NotFound, so miss
+// returns another error during that time. The holder creates the Lease again when it
+// renews.
 func (t *leaderLock) miss(notFound error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,7 +110,7 @@ func (t *leaderLock) miss(notFound error) error {
 }
 
 // see notes the holder of the Lease. A process that has led ends when it sees another
-// holder: what it knows may be outdated.
+// holder, because what it knows may be outdated.
 func (t *leaderLock) see(record *resourcelock.LeaderElectionRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,8 +155,8 @@ func (t *leaderLock) take(write func() error) error {
 	return nil
 }
 
-// release releases the Lease, unless a write of ours may still be done: then the
-// next leader must not take it for a clean end.
+// release releases the Lease, unless the outcome of one of our writes is unknown. In that
+// case the next leader must not see a clean end.
 func (t *leaderLock) release(write func() error) error {
 	t.mu.Lock()
 	t.over = true
@@ -166,7 +168,7 @@ func (t *leaderLock) release(write func() error) error {
 		return errOvertaken
 	}
 	if n := t.gate.doubts(); n > 0 {
-		return fmt.Errorf("the Lease is left to expire: nobody knows if %d Services were written", n)
+		return fmt.Errorf("the Lease is left to expire: the outcome of writes to %d Services is not known", n)
 	}
 	return write()
 }
@@ -177,9 +179,9 @@ func (t *leaderLock) isOver() bool {
 	return t.over
 }
 
-// isUnclean reports whether a former leader has not released the Lease that we
-// hold, so that writes of it may still be on their way. That it had our name
-// says that it was killed, not that its writes were.
+// isUnclean reports whether the previous leader did not release the Lease that we hold, so
+// that its writes may still be on their way. This holds even if the previous leader had our
+// identity: it was killed, but its writes may live on.
 func (t *leaderLock) isUnclean() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

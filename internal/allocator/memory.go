@@ -8,13 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memories are what the loop of Services keeps of each Service between two rounds.
+// memories hold what the loop of Services keeps about each Service between two rounds.
 //
-// The state of the world is read anew each time. A memory holds only what the API
-// server does not tell: how the allocator's own last write went, how often it had to
-// repeat itself, and what people were told already. A process that starts may lack
-// all of it: the write gate and the takeover guard against the writes of processes
-// before it.
+// The state of the world is read anew each time. A memory holds only what the API server
+// does not tell: the outcome of the allocator's own last write, how often it repeated a
+// write, and what was reported already. A new process has none of this: the write gate and
+// the takeover guard against the writes of earlier processes.
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory
@@ -23,17 +22,17 @@ type memories struct {
 // memory is what the loop keeps of one Service. One worker at a time looks at a
 // Service, so a memory needs no lock.
 type memory struct {
-	// last is the last write, as long as the cache may have the version that it was to
-	// replace.
+	// last is the last write, for as long as the cache may still have the version that the
+	// write replaces.
 	last inflight
 	// contest counts the writes that repeat each other.
 	contest contest
-	// refusal is what the API server said when it refused a write, and what people were
-	// told. An admission policy or a webhook may refuse a write, and then no condition
-	// can say so.
+	// refusal is the API server's message when it refused a write; it was reported. An
+	// admission policy or a webhook may refuse a write, so the condition of the Service
+	// cannot report this.
 	refusal string
-	// policyReset says that the external traffic policy was reset. It is reset once:
-	// where it is Local again after that, a tool that keeps the manifest as it is has
+	// policyReset says that the allocator has reset the external traffic policy. It does so
+	// only once. If the policy is Local again later, a tool that enforces the manifest has
 	// set it back, and the allocator does not fight that tool.
 	policyReset bool
 }
@@ -60,16 +59,16 @@ func (m *memories) forget(name types.NamespacedName) {
 
 // inflight is a write whose outcome has not reached the cache.
 type inflight struct {
-	// version is the one that the write was to replace; "" is for no write.
+	// version is the version that the write replaces. It is "" if there is no write.
 	version string
-	// done says that the API server has answered with another version. Otherwise the
-	// outcome is not known: the API server may still do the write as long as the Service
-	// has that version.
+	// done says that the API server has answered with a newer version. Otherwise the
+	// outcome is unknown: while the Service has that version, the API server may still
+	// perform the write.
 	done bool
 }
 
-// note notes how a write of svc went. The Service is as after then, which is nil
-// after an error.
+// note notes the outcome of a write of svc. after is the Service after the write, nil on an
+// error.
 func (m *memory) note(svc, after *corev1.Service, err error) {
 	m.last = inflight{version: svc.ResourceVersion, done: err == nil}
 	// A conflict proves no newer version: a webhook may claim one.
@@ -78,8 +77,8 @@ func (m *memory) note(svc, after *corev1.Service, err error) {
 	}
 }
 
-// outdates reports whether svc, which is from the cache, is of a version that the
-// last write has replaced.
+// outdates reports whether the last write has replaced the version of svc, which comes from
+// the cache.
 func (m *memory) outdates(svc *corev1.Service) bool {
 	if m.last.version != svc.ResourceVersion {
 		m.last = inflight{}
@@ -87,13 +86,13 @@ func (m *memory) outdates(svc *corev1.Service) bool {
 	return m.last.done
 }
 
-// doubts reports whether svc may still become what the last write was to make it.
+// doubts reports whether the last write may still change svc.
 func (m *memory) doubts(svc *corev1.Service) bool {
 	return m.last == inflight{version: svc.ResourceVersion}
 }
 
-// isNewRefusal notes what the API server said of a write, and reports whether that is
-// something else than before.
+// isNewRefusal stores the API server's message about a refused write, and reports whether
+// it differs from the last one.
 func (m *memory) isNewRefusal(said string) bool {
 	is := m.refusal != said
 	m.refusal = said

@@ -14,8 +14,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// metrics are what the allocator counts. What can be read off the allocations is
-// read when it is asked for.
+// metrics are the allocator's metrics. Those that the allocations already know are read at
+// each scrape.
 type metrics struct {
 	rejected     *prometheus.CounterVec
 	given        map[string]*prometheus.CounterVec // by the kind of ipam.Count
@@ -33,7 +33,7 @@ type metrics struct {
 	// states returns what is known of backends.
 	states func() map[string]backends.State
 
-	// allocations says what is in use, and which Services wait.
+	// allocations tell what is in use, and which Services wait.
 	allocations   *allocations
 	outOfScope    func() []v2.ServiceGroup
 	size          *prometheus.Desc
@@ -103,7 +103,7 @@ func vector(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(opts(name, help), labels)
 }
 
-// counted are the metrics that are kept.
+// counted returns the metrics that are counted as things happen.
 func (m *metrics) counted() []prometheus.Collector {
 	all := []prometheus.Collector{m.rejected, m.statusWrites, m.updates, m.updateErrors, m.restored, m.loaded, m.quarantined}
 	for _, vector := range m.given {
@@ -147,7 +147,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectServices tells of Services that have no address from PureLB.
+// collectServices reports the Services that wait, and those of other controllers.
 func (m *metrics) collectServices(ch chan<- prometheus.Metric) {
 	for b, s := range m.allocations.backlogs(m.unknown.label) {
 		ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(s.services), b.group, b.reason)
@@ -183,23 +183,21 @@ func kindOf(spec v2.ServiceGroupSpec) string {
 	return "local"
 }
 
-// mostUnknownPools is how many names of ServiceGroups that do not exist become
-// labels of a metric. Any user can write such names, and each one costs a time
-// series.
+// mostUnknownPools limits how many names of missing ServiceGroups become labels of a
+// metric. Any user can write such names, and each one costs a time series.
 const mostUnknownPools = 100
 
 // longestPoolName is the length of the longest "namespace/name" of an object.
 const longestPoolName = 63 + 1 + 253
 
-// unknownPools are the names of ServiceGroups that Services asked for and that do
-// not exist.
+// unknownPools are the names of missing ServiceGroups that Services asked for.
 type unknownPools struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// label returns the pool that r counts for: the name that was asked for, even if
-// there is no such group, as long as there are few of these.
+// label returns the pool label for r. It is the requested name, even if no such group
+// exists, until there are mostUnknownPools of these.
 func (u *unknownPools) label(r *ipam.Refusal) string {
 	if r.Named == "" || !fitsLabel(r.Named) {
 		return r.Pool
@@ -216,7 +214,7 @@ func (u *unknownPools) label(r *ipam.Refusal) string {
 	return r.Named
 }
 
-// fitsLabel reports whether name can be the value of a label that people read.
+// fitsLabel reports whether name can be a label value that people can read.
 func fitsLabel(name string) bool {
 	return len(name) <= longestPoolName && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })

@@ -56,12 +56,12 @@ func (m *backendMetrics) counted() []prometheus.Collector {
 	return []prometheus.Collector{m.calls, m.durations, m.requests, m.exchanges, m.claims}
 }
 
-// described are the metrics that are read off the states of backends.
+// described returns the metrics that are read from the states of backends.
 func (m *backendMetrics) described() []*prometheus.Desc {
 	return []*prometheus.Desc{m.healthy, m.orphans, m.gap}
 }
 
-// collect tells of the backend of a group called name.
+// collect reports on the backend of the group called name.
 func (m *backendMetrics) collect(ch chan<- prometheus.Metric, u usage, name string) {
 	healthy := 1.0
 	if u.backend.Fault != nil {

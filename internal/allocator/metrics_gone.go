@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// What is counted of a ServiceGroup ends with it: where groups come and go there
-// would be no end of series.
+// The series of a ServiceGroup end when it is deleted. Otherwise, in clusters that create
+// and delete groups, the number of series would grow without end.
 
 // countedGroups are the labels of the ServiceGroups that have counters.
 type countedGroups struct {
@@ -19,8 +19,8 @@ type countedGroups struct {
 	of map[types.UID]string
 }
 
-// after returns the labels that there are with cfg. A group that became unusable
-// keeps its label, as its object is still there.
+// after returns the labels of the groups in cfg. A group that became unusable keeps its
+// label while its object exists.
 func (c *countedGroups) after(cfg config.Config) map[types.UID]string {
 	labels := make(map[types.UID]string, len(cfg.Groups.Usable))
 	for _, p := range cfg.Problems {
@@ -34,7 +34,7 @@ func (c *countedGroups) after(cfg config.Config) map[types.UID]string {
 	return labels
 }
 
-// countOnly ends what is counted of groups that cfg does not have.
+// countOnly removes the counters of groups that are not in cfg.
 func (m *metrics) countOnly(cfg config.Config) {
 	m.groups.mu.Lock()
 	defer m.groups.mu.Unlock()
@@ -60,9 +60,9 @@ func (m *metrics) end(label string) {
 	}
 }
 
-// begin has the counters of a group read 0 before there is anything to count: what
-// appears with its first event shows no increase. A group that has gone meanwhile
-// gets no counters.
+// begin makes the counters of a group exist and read 0 before the first event. A counter
+// that appears with its first event shows no increase. A group that was deleted in the
+// meantime gets no counters.
 func (m *metrics) begin(g ipam.Group) {
 	m.groups.mu.Lock()
 	defer m.groups.mu.Unlock()

@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// clusterIPs returns ClusterIPs of which the network is not known: those of the Service
-// default/kubernetes, which every cluster has, where the API server has no kind
-// ServiceCIDR (before Kubernetes 1.33) and so none of services. They never change.
+// clusterIPs returns known ClusterIPs if the API server has no kind ServiceCIDR (before
+// Kubernetes 1.33), so that the networks of ClusterIPs are unknown. These are the
+// ClusterIPs of the Service default/kubernetes, which every cluster has and which never
+// change.
 func (l *configWatcher) clusterIPs(ctx context.Context, services []networkingv1.ServiceCIDR) ([]netip.Addr, error) {
 	if len(services) > 0 || l.live == nil {
 		return nil, nil
@@ -39,9 +40,9 @@ func (l *configWatcher) clusterIPs(ctx context.Context, services []networkingv1.
 	return l.kubernetes, nil
 }
 
-// tellQuarantine tells people which addresses are in quarantine now that were not
-// before, and which are not any more: a machine that answers for everything takes
-// address after address from the pools.
+// tellQuarantine logs which addresses have entered or left the quarantine. Operators must
+// see this: a machine that answers for every address takes one address after the other out
+// of the pools.
 func (l *configWatcher) tellQuarantine(was, now map[netip.Addr]string) {
 	for _, a := range slices.SortedFunc(maps.Keys(now), netip.Addr.Compare) {
 		if was[a] != now[a] {

@@ -11,49 +11,47 @@ import (
 // Options are what the allocator needs to know. Only Namespace and Log are
 // required.
 type Options struct {
-	// Namespace is the one that PureLB is installed in.
+	// Namespace is the namespace that PureLB is installed in.
 	Namespace string
-	// ConfigNamespaces are further namespaces of which ServiceGroups and
-	// LBNodeAgents count; config.Everywhere stands for all.
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents count;
+	// config.Everywhere stands for all.
 	ConfigNamespaces []string
 	// DefaultAnnouncer says that Services without a load balancer class are
 	// ours.
 	DefaultAnnouncer bool
-	// IgnorePodCIDRs says that the network plugin gives pods other addresses than
-	// those of spec.podCIDRs of Nodes, so that Services may have the latter.
+	// IgnorePodCIDRs says that the network plugin does not use spec.podCIDRs of Nodes, so
+	// that Services may have these addresses.
 	IgnorePodCIDRs bool
-	// LeaderElect has one of several allocators work at a time. Without it
-	// nothing tells whether an earlier allocator has writes on their way.
+	// LeaderElect lets only one of several allocators work at a time. Without it, an
+	// allocator cannot know whether an earlier one has writes on their way.
 	LeaderElect bool
-	// Identity names this process in the leader election. Default: a name
-	// that no other process has.
+	// Identity names this process in the leader election. Default: a unique name.
 	Identity string
-	// LeaseDuration is for how long a leader that does not renew its Lease is
-	// waited for, RenewDeadline for how long it may write, and RetryPeriod
-	// how often it renews. Default: 20 s, 14 s and 4 s.
+	// LeaseDuration is how long other allocators wait for a leader that does not renew its
+	// Lease. RenewDeadline is how long such a leader may still write. RetryPeriod is how
+	// often a leader renews. Default: 20 s, 14 s and 4 s.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// MetricsAddress and HealthAddress are where /metrics, and /healthz and
 	// /readyz, are served. Default: nowhere.
 	MetricsAddress, HealthAddress string
-	// GossipSecret is the name of the Secret with the key of the agents'
-	// gossip, in Namespace, which is made where there is none. Default: no
-	// Secret is made.
+	// GossipSecret is the name of the Secret in Namespace with the key of the agents'
+	// gossip. The allocator makes it if there is none. Default: no Secret is made.
 	GossipSecret string
 	// ClusterName names this cluster to NetBox and other backends, in one word without a
 	// slash. A cluster that is built anew under the same name finds its addresses again.
 	// Default: the UID of the namespace kube-system.
 	ClusterName string
-	// BGP has the status of BGPConfigurations kept.
+	// BGP makes the allocator maintain the status of BGPConfigurations.
 	BGP bool
-	// Metrics is where metrics are registered. Default: the registry that
-	// MetricsAddress serves.
+	// Metrics is the registry for metrics. Default: the registry that MetricsAddress
+	// serves.
 	Metrics prometheus.Registerer
-	// Workers is how many Services are written at a time. Default: 16.
+	// Workers is how many Services are reconciled in parallel. Default: 16.
 	Workers int
 	Log     *slog.Logger
 }
 
-// complete fills in what is not said.
+// complete fills in the defaults.
 func (o Options) complete() Options {
 	o.Workers = cmp.Or(o.Workers, defaultWorkers)
 	o.LeaseDuration = cmp.Or(o.LeaseDuration, leaseDuration)

@@ -8,9 +8,9 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// The counters of a group are written settleTime after they changed at the earliest,
-// and every counterPeriod at most. A tool that reads a group and replaces it, right
-// after a Service got its address, seldom meets a conflict then.
+// The counters of a group are written settleTime after a change at the earliest, and once
+// per counterPeriod at most. So a tool that reads a group and replaces it, right after a
+// Service got its address, rarely gets a conflict.
 const (
 	settleTime    = 2 * time.Second
 	counterPeriod = 5 * time.Second
@@ -19,10 +19,10 @@ const (
 // paces say when the counters in the status of each group may be written.
 type paces map[types.UID]*pace
 
-// pace is that of one group.
+// pace says when the counters of one group may be written.
 type pace struct {
-	// changed is when the counters were first seen to differ from the status, and
-	// wrote when the status was last written; each may be zero.
+	// changed is when the counters were first seen to differ from the status. wrote is when
+	// the status was last written. Each may be zero.
 	changed, wrote time.Time
 }
 
@@ -34,7 +34,7 @@ func (p paces) of(uid types.UID) *pace {
 	return p[uid]
 }
 
-// keepOnly forgets the groups that are gone.
+// keepOnly forgets all other groups.
 func (p paces) keepOnly(groups []v2.ServiceGroup) {
 	there := map[types.UID]bool{}
 	for _, g := range groups {
@@ -47,7 +47,7 @@ func (p paces) keepOnly(groups []v2.ServiceGroup) {
 	}
 }
 
-// due returns when counters that differ now may be written.
+// due returns the time from which counters that differ now may be written.
 func (p *pace) due(now time.Time) time.Time {
 	if p.changed.IsZero() {
 		p.changed = now
@@ -58,13 +58,13 @@ func (p *pace) due(now time.Time) time.Time {
 	return p.changed.Add(settleTime)
 }
 
-// settled notes that the status says what it should.
+// settled notes that the status is up to date.
 func (p *pace) settled() { p.changed = time.Time{} }
 
-// written notes that the status is written.
+// written notes that the status was written now.
 func (p *pace) written(now time.Time) { p.wrote, p.changed = now, time.Time{} }
 
-// withCounters is s with the counters of t.
+// withCounters returns s with the counters of t.
 func withCounters(s, t v2.ServiceGroupStatus) v2.ServiceGroupStatus {
 	s.AllocatedIPv4, s.AllocatedIPv6 = t.AllocatedIPv4, t.AllocatedIPv6
 	s.AvailableIPv4, s.AvailableIPv6 = t.AvailableIPv4, t.AvailableIPv6
@@ -75,7 +75,8 @@ func withCounters(s, t v2.ServiceGroupStatus) v2.ServiceGroupStatus {
 	return s
 }
 
-// withTimes is s with the times of t, which alone are not worth a write.
+// withTimes returns s with the times of t. A change of these times alone is not worth a
+// write.
 func withTimes(s, t v2.ServiceGroupStatus) v2.ServiceGroupStatus {
 	if s.Backend != nil && t.Backend != nil {
 		s.Backend = s.Backend.DeepCopy()

@@ -23,8 +23,8 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// reporter keeps the status of ServiceGroups and LBNodeAgents. Nothing else writes
-// it.
+// reporter maintains the status of ServiceGroups and LBNodeAgents. It is the only writer of
+// these.
 type reporter struct {
 	cached        client.Reader
 	client        client.Client
@@ -32,23 +32,22 @@ type reporter struct {
 	allocations   *allocations
 	events        *events.Recorder
 	metrics       *metrics
-	// changed is poked when there may be something to report.
+	// changed gets a signal when there may be something to report.
 	changed chan struct{}
-	// paces are those of the groups, and next is when the first of them may write
-	// counters that have changed; zero when none has. They belong to Start.
+	// paces are the paces of the groups. next is when the first group with changed counters
+	// may be written, zero if there is none. Only the goroutine of Start uses both.
 	paces paces
 	next  time.Time
-	// burst is of Services.
+	// burst notices the end of a burst of Services, after which memory is returned.
 	burst process.Burst
 	log   *slog.Logger
 }
 
-// breather is the time between two rounds of reports, so that each object is
-// written once a second at most.
+// breather is the pause between two rounds of reports: each object is written once a second
+// at most.
 const breather = time.Second
 
-// Start reports until ctx is done. Before the store is complete there is nothing
-// worth telling.
+// Start reports until ctx is done. It reports nothing before the store is complete.
 func (r *reporter) Start(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -73,7 +72,7 @@ func (r *reporter) Start(ctx context.Context) error {
 	}
 }
 
-// until returns a channel that tells when t has come; never, when t is zero.
+// until returns a channel that fires at t, or never if t is zero.
 func until(t time.Time) <-chan time.Time {
 	if t.IsZero() {
 		return nil
@@ -109,7 +108,7 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 	for i := range groups {
 		was, now := &groups[i], groups[i].DeepCopy()
 		if used[was.UID] == nil && problems[was.UID] == nil {
-			continue // So new that it has not been judged yet.
+			continue // The group is newer than the state in now: the next round reports it.
 		}
 		now.Status = groupStatus(was, problems[was.UID], used[was.UID], s, time.Now())
 		if !r.mayWrite(was, now) {
@@ -126,9 +125,9 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 	return errors.Join(errs...)
 }
 
-// mayWrite reports whether the status of was, which is to be that of now, is to be
-// written at once: not when it is so already, and not before their time when only
-// counters differ.
+// mayWrite reports whether the status of now may be written at once over that of was. It
+// returns false if nothing has changed. It also returns false if only counters have changed
+// and their time has not come yet.
 func (r *reporter) mayWrite(was, now *v2.ServiceGroup) bool {
 	pace := r.paces.of(was.UID)
 	if equality.Semantic.DeepEqual(was.Status, withTimes(now.Status, was.Status)) {
@@ -157,7 +156,7 @@ func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cf
 	for i := range agents {
 		was, now := &agents[i], agents[i].DeepCopy()
 		if !used[was.UID] && problems[was.UID] == nil {
-			continue // So new that it has not been judged yet.
+			continue // The LBNodeAgent is newer than cfg: the next round reports it.
 		}
 		now.Status = agentStatus(was, problems[was.UID], leases, time.Now())
 		if equality.Semantic.DeepEqual(was.Status, now.Status) {
@@ -172,8 +171,8 @@ func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cf
 	return errors.Join(errs...)
 }
 
-// write gives the object was the status of now. It fails with a conflict if the object
-// has changed since was was read.
+// write replaces the status of the object was by that of now. It fails with a conflict if
+// the object has changed since it was read.
 func (r *reporter) write(ctx context.Context, was, now client.Object) error {
 	ctx, cancel, err := begin(ctx)
 	if err != nil {
@@ -187,7 +186,7 @@ func (r *reporter) write(ctx context.Context, was, now client.Object) error {
 	return nil
 }
 
-// tellGroup reports what has become of a group, if that is new.
+// tellGroup reports whether a group is accepted, if that has changed.
 func (r *reporter) tellGroup(was, now *v2.ServiceGroup) {
 	c, changed := news(was.Status.Conditions, now.Status.Conditions)
 	if !changed {
@@ -205,8 +204,8 @@ func (r *reporter) tellGroup(was, now *v2.ServiceGroup) {
 	r.log.Info("groupJudged", "group", now.Namespace+"/"+now.Name, "accepted", c.Status, "reason", c.Message)
 }
 
-// tellAgent reports that an LBNodeAgent is not used, if that is new. What goes
-// wrong on a node is for its agent to tell.
+// tellAgent reports that an LBNodeAgent is not used, if that has changed. The agent of a
+// node reports problems on that node.
 func (r *reporter) tellAgent(was, now *v2.LBNodeAgent) {
 	if c, changed := news(was.Status.Conditions, now.Status.Conditions); changed && c.Status == metav1.ConditionFalse {
 		about := reference("LBNodeAgent", now)
@@ -215,7 +214,7 @@ func (r *reporter) tellAgent(was, now *v2.LBNodeAgent) {
 	}
 }
 
-// news returns the condition Accepted and whether it tells something new.
+// news returns the condition Accepted, and whether it has changed.
 func news(was, now []metav1.Condition) (metav1.Condition, bool) {
 	old, c := meta.FindStatusCondition(was, v2.ConditionAccepted), meta.FindStatusCondition(now, v2.ConditionAccepted)
 	if c == nil {
@@ -231,7 +230,7 @@ func reference(kind string, o client.Object) corev1.ObjectReference {
 	}
 }
 
-// outcome is the label of a write's metric.
+// outcome returns the label of a write in the metric.
 func outcome(err error) string {
 	switch {
 	case err == nil:

@@ -20,33 +20,34 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// services gives each Service what the allocations decide.
+// services is the loop of Services: it writes into each Service what the allocations
+// decide.
 type services struct {
-	// cached has the Services of type LoadBalancer; live asks the API server,
-	// of any Service.
+	// cached has the Services of type LoadBalancer. live asks the API server, about any
+	// Service.
 	cached, live client.Reader
 	write        *writer
 	allocations  *allocations
 	events       *events.Recorder
 	metrics      *metrics
 	memories     memories
-	// changed is poked when the allocations may have changed.
+	// changed gets a signal when the allocations may have changed.
 	changed chan struct{}
 	// byDefault says that Services without a class are ours.
 	byDefault bool
 	log       *slog.Logger
 }
 
-// later has the loop look again at a Service of which the cache has yet to get a newer
-// version: at the latest then, and at once when it has come.
+// later makes the loop look at a Service again after a second, or earlier when the cache
+// gets a newer version. It is for a Service whose cached version is known to be old.
 var later = reconcile.Result{RequeueAfter: time.Second}
 
-// Reconcile makes one Service say what it should:
+// Reconcile brings one Service up to date:
 //
-//  1. read the Service, as new as the API server is known to have it;
-//  2. find out whose it is, and leave it alone if it is another controller's;
-//  3. decide which addresses it has;
-//  4. write them into it, or wait if another controller contests them.
+//  1. read the Service, in the newest version that the API server is known to have;
+//  2. find out which controller serves it, and leave it alone if that is not PureLB;
+//  3. decide which addresses it gets;
+//  4. write them into it, or wait if another controller keeps changing them.
 func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	defer poke(s.changed)
 	m := s.memories.at(req.NamespacedName)
@@ -80,13 +81,14 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return s.apply(ctx, svc, m, r, d)
 }
 
-// quickAnswer is how long the status of a Service waits for the answer of a backend, which
-// wakes the Service. A Service that says it waits costs a write.
+// quickAnswer is how long Reconcile waits for the answer of a backend before it writes a
+// condition that says that the Service waits. The answer wakes the Service, so a quick one
+// saves that write.
 const quickAnswer = time.Second
 
-// apply writes d into svc: the spec or, when that is as it must be, the status.
-// Each is written for the version that the cache has, so that a conflict is never
-// with a version before that of a write which is in doubt.
+// apply writes d into svc: first the spec if it must change, and otherwise the status. Each
+// patch is for the version in the cache. So if the outcome of an earlier write is unknown,
+// this patch cannot succeed on a version before that write.
 func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (reconcile.Result, error) {
 	if d.ClusterPolicy {
 		switch reset, err := s.resetPolicy(ctx, svc, m, r, d); {
@@ -110,9 +112,9 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r 
 	return reconcile.Result{}, nil
 }
 
-// put makes the status of svc say d, and reports whether that took a write. The
-// status of a Service that another controller contests is written after a wait; one
-// that says what it should is looked at again when the contest is over.
+// put makes the status of svc show d, and reports whether that took a write. If another
+// controller contests the status, the write comes after a wait. If the status is right
+// during a contest, put returns how long the contest still lasts.
 func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (wrote bool, wait time.Duration, err error) {
 	if len(svc.Status.LoadBalancer.Ingress) == 0 && r.Leaving {
 		return false, 0, nil
@@ -147,14 +149,14 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 	return true, 0, nil
 }
 
-// reasonPending is the reason of the condition of a Service that is only written
-// so that an older write can no longer be done.
+// reasonPending is the reason of a condition that is written only to make an older write
+// fail.
 const reasonPending = "Pending"
 
-// supersede makes sure that svc, which says what result says, stays so: if a write
-// of something else may be on its way, svc gets another version. The loop puts right
-// what it says then, as soon as the cache has that version. It reports whether it
-// wrote.
+// supersede protects svc, whose status is right, against an older write whose outcome is
+// unknown. If there may be such a write, supersede writes a new version of svc, so that the
+// older write fails. The loop corrects the condition as soon as the cache has that version.
+// supersede reports whether it wrote.
 func (s *services) supersede(ctx context.Context, svc *corev1.Service, m *memory, result service.Result) (bool, error) {
 	if !m.doubts(svc) {
 		return false, nil
@@ -168,15 +170,16 @@ func (s *services) supersede(ctx context.Context, svc *corev1.Service, m *memory
 	return true, s.status(ctx, svc, m, patch)
 }
 
-// status patches the status of svc, and remembers how that went.
+// status patches the status of svc and remembers the outcome.
 func (s *services) status(ctx context.Context, svc *corev1.Service, m *memory, patch []byte) error {
 	after, err := s.write.status(ctx, svc, patch)
 	m.note(svc, after, err)
 	return err
 }
 
-// wait is what there is to do after a conflict, and without an error: the cache has
-// yet to get a newer version of the Service, and what was chosen stays held.
+// wait returns later after a conflict, and err after any other error. After a conflict the
+// cache will get a newer version of the Service, and the store keeps the chosen addresses
+// until then.
 func (s *services) wait(r service.Request, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		s.log.Debug("conflict", "service", r.Key())
@@ -185,8 +188,8 @@ func (s *services) wait(r service.Request, err error) (reconcile.Result, error) 
 	return reconcile.Result{}, err
 }
 
-// refused returns what the API server says if err is its refusal of a write, which
-// it will repeat as long as its rules are the same.
+// refused returns the API server's message if err is a refusal that it will repeat until
+// its rules change.
 func refused(err error) (said string, ok bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -200,8 +203,8 @@ func refused(err error) (said string, ok bool) {
 	}
 }
 
-// complain tells people that the API server refuses what svc is to be given, once
-// for each reason, and returns err.
+// complain reports that the API server refuses to change svc, once for each reason, and
+// returns err.
 func (s *services) complain(svc *corev1.Service, m *memory, d decision, err error) error {
 	said, ok := refused(err)
 	if !ok || !m.isNewRefusal(said) {
@@ -213,19 +216,19 @@ func (s *services) complain(svc *corev1.Service, m *memory, d decision, err erro
 	return err
 }
 
-// policyLeft is what the condition says of a Service whose policy stays Local.
+// policyLeft is part of the condition of a Service whose policy stays Local.
 const policyLeft = "externalTrafficPolicy is Local although the node that has the address takes all its traffic: " +
 	"PureLB set it to Cluster once and does not do so again; set it to Cluster in the manifest, or set the annotation " + service.AnnotationAllowLocal
 
-// saysPolicyLeft reports whether the condition of svc says that its policy stays.
+// saysPolicyLeft reports whether the condition of svc contains policyLeft.
 func saysPolicyLeft(svc *corev1.Service) bool {
 	c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated)
 	return c != nil && strings.Contains(c.Message, policyLeft)
 }
 
-// resetPolicy sets the external traffic policy of svc to Cluster, and reports
-// whether it did. It does not when it did so before, and when the API server refuses
-// that: the address does not wait for the policy.
+// resetPolicy sets the external traffic policy of svc to Cluster, and reports whether it
+// did. It does so only once for each Service. If the API server refuses, it returns false
+// without an error, because the address must not wait for the policy.
 func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (bool, error) {
 	if m.policyReset || saysPolicyLeft(svc) {
 		return false, nil

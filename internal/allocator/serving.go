@@ -10,14 +10,14 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Every change about an address only marks the address. At the end of each change,
-// serve asks the Services that wait for a marked address.
+// A change marks the addresses that it concerns. At the end of each change, serve asks the
+// Services that wait for a marked address.
 
-// mark notes that something has changed about a: it came free, it was taken, or the
-// Services that share it want something else.
+// mark notes that something has changed about a: it was freed, it was taken, or a Service
+// that shares it has new terms.
 func (l *allocations) mark(a netip.Addr) { l.marked = append(l.marked, a) }
 
-// serveAll chooses anew for all Services that wait, the oldest first.
+// serveAll chooses again for all waiting Services, the oldest first.
 func (l *allocations) serveAll() {
 	if !l.isOpen() {
 		return
@@ -30,7 +30,7 @@ func (l *allocations) serveAll() {
 	l.serve()
 }
 
-// waiters returns the Services that wait, in no order.
+// waiters returns the waiting Services, in no order.
 func (l *allocations) waiters() iter.Seq[*waiter] {
 	return func(yield func(*waiter) bool) {
 		for _, rec := range l.services {
@@ -41,9 +41,9 @@ func (l *allocations) waiters() iter.Seq[*waiter] {
 	}
 }
 
-// serve gives what has come free to the Services that wait for it, the oldest first,
-// as long as there is something left of it. No younger Service comes before them,
-// because each change ends with serve.
+// serve offers each marked address to the Services that wait for it, the oldest first,
+// until it is used up. Each change ends with serve, so no younger Service gets an address
+// before an older one.
 func (l *allocations) serve() {
 	if len(l.marked) == 0 {
 		return
@@ -58,7 +58,7 @@ func (l *allocations) serve() {
 	}
 }
 
-// offer asks the Services that wait for a, or for one like it, the oldest first.
+// offer asks the Services that wait for a, or for an address like it, the oldest first.
 func (l *allocations) offer(a netip.Addr, r *round) {
 	var last *waiter
 	for {
@@ -76,12 +76,12 @@ func (l *allocations) offer(a netip.Addr, r *round) {
 	}
 }
 
-// again chooses anew for w, holds what was chosen, and reports whether that is
-// something else than before.
+// again chooses again for w, makes the store hold the choice, and reports whether the
+// choice has changed.
 func (l *allocations) again(w *waiter) bool {
 	choice := l.choose(w.request)
 	if err := l.hold(owner(w.request), choice); err != nil {
-		return true // The loop looks at the Service, and finds the same.
+		return true // The loop reconciles the Service, and reports the same error.
 	}
 	l.claim(owner(w.request), choice)
 	differs := !same(choice, w.last)
@@ -89,33 +89,33 @@ func (l *allocations) again(w *waiter) bool {
 	return differs
 }
 
-// same reports whether two choices look the same on a Service.
+// same reports whether two choices lead to the same status.
 func same(a, b ipam.Choice) bool {
 	return slices.Equal(a.Result.Addresses, b.Result.Addresses) && a.ClusterPolicy == b.ClusterPolicy &&
 		a.Result.Reason == b.Result.Reason && a.Result.Message == b.Result.Message
 }
 
-// round is what serve finds out while it asks Services.
+// round is what serve learns while it asks Services.
 type round struct {
-	// free says whether there is a free address of a group and a family. It holds
-	// until an address is given.
+	// free says whether a group has a free address of a family. It is valid until an
+	// address is given.
 	free map[ipam.Need]bool
-	// hints counts the Services that were asked about an address only to learn what
-	// keeps them from it now.
+	// hints counts the Services that were asked about an address only to update the reason
+	// why they cannot have it.
 	hints map[netip.Addr]int
 }
 
-// mostHints is how many Services in a queue learn at once that something else keeps
-// them from an address than before, such as another Service. In a long queue the
-// others learn it when the allocator looks at them for another reason.
+// mostHints limits how many Services in a queue learn at once that the reason why they
+// cannot have an address has changed, for example that another Service holds it now. The
+// other Services in a long queue learn it when they are reconciled for another reason.
 const mostHints = 16
 
-// mayHelp reports whether x may change anything for w, which waits in a queue for it,
-// as far as that can be told without choosing.
+// mayHelp reports whether x may change the outcome for w, which waits in the queue in. It
+// decides this without a full choice.
 func (l *allocations) mayHelp(w *waiter, in ipam.Need, x ipam.Prospect, r *round) bool {
 	if in.Group != "" {
-		// A Service that has an address of the pool of x, and is not to replace it, misses
-		// one of another pool.
+		// A Service that has an address of the pool of x and need not replace it waits for
+		// an address of another pool.
 		return (w.request.Reevaluate || !x.SamePool(w.last.Result.Addresses)) && l.complete(w, in.Family, r)
 	}
 	was, is := w.barred[x.Addr], x.Bar(owner(w.request))
@@ -131,8 +131,8 @@ func (l *allocations) mayHelp(w *waiter, in ipam.Need, x ipam.Prospect, r *round
 	return true
 }
 
-// complete reports whether w can have addresses of all families that it needs beside
-// f, if it takes all or nothing.
+// complete reports whether w can get addresses of all other families that it needs, besides
+// f. This matters only for Services that take all families or nothing.
 func (l *allocations) complete(w *waiter, f addr.Family, r *round) bool {
 	if w.request.Policy != service.All || len(l.cluster.Store.Held(owner(w.request))) > 0 {
 		return true
@@ -148,7 +148,7 @@ func (l *allocations) complete(w *waiter, f addr.Family, r *round) bool {
 	})
 }
 
-// isFree reports whether there is a free address of the group and family of n.
+// isFree reports whether the group of n has a free address of the family of n.
 func (l *allocations) isFree(n ipam.Need, r *round) bool {
 	free, known := r.free[n]
 	if !known {

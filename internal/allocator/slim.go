@@ -18,19 +18,20 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// isLoadBalancer selects Services of type LoadBalancer. One that stops to be of
-// that type looks to the cache as if it were deleted.
+// isLoadBalancer selects Services of type LoadBalancer. When a Service changes to another
+// type, the cache sees a deletion.
 var isLoadBalancer = fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
 
-// watched are the kinds of objects that are cached from the start, as what is new
-// of them may be known a moment later. Services are only once we lead, see bootstrap.
+// watched are the kinds of objects that are cached from the start, before this process
+// leads: for these a cache that lags a moment does no harm. Services are cached only after
+// this process leads, see bootstrap.
 func watched() []client.Object {
 	return []client.Object{
 		&corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}, namespaceKind(), &networkingv1.ServiceCIDR{},
 	}
 }
 
-// namespaceKind is a Namespace, of which only the metadata is wanted.
+// namespaceKind is a Namespace. Only its metadata is read.
 func namespaceKind() *metav1.PartialObjectMetadata {
 	n := &metav1.PartialObjectMetadata{}
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -43,8 +44,8 @@ func namespaceList() *metav1.PartialObjectMetadataList {
 	return l
 }
 
-// cacheOptions say what is cached: only what is read, of the objects that
-// matter. Readers of the cache do not change what they read.
+// cacheOptions say which objects are cached, and which of their fields. Readers of the
+// cache must not change what they read.
 func cacheOptions(namespace string) (cache.Options, error) {
 	agents, err := labels.Parse(lease.Selector)
 	if err != nil {
@@ -128,7 +129,7 @@ func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
 	return kept
 }
 
-// slimMeta keeps what tells one object, and one version of it, from another.
+// slimMeta keeps what identifies an object and its version.
 func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID,

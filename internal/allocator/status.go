@@ -24,8 +24,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// groupStatus is what the status of g should say. used is nil when g is not in
-// use.
+// groupStatus returns the status that g should have. used is nil if g is not in use.
 func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, around clusterState, now time.Time) v2.ServiceGroupStatus {
 	s := v2.ServiceGroupStatus{Conditions: slices.Clone(g.Status.Conditions)}
 	fine := "Services get addresses from this group"
@@ -51,7 +50,7 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 	return s
 }
 
-// backendStatus is what is known of the backend of a group.
+// backendStatus returns what is known of the backend of a group.
 func backendStatus(used usage) *v2.BackendStatus {
 	b := &v2.BackendStatus{Name: used.group.Backend}
 	known := used.backend
@@ -78,8 +77,8 @@ func sizeOf(sizes map[addr.Family]uint64, f addr.Family) *int64 {
 	return &size
 }
 
-// backendReady is the condition that tells whether the backend of a group works. It has no
-// status for a group without a backend.
+// backendReady returns the condition that tells whether the backend of a group works. The
+// condition of a group without a backend has no status.
 func backendReady(used *usage) metav1.Condition {
 	c := metav1.Condition{Type: v2.ConditionBackendReady}
 	switch {
@@ -95,8 +94,8 @@ func backendReady(used *usage) metav1.Condition {
 	return c
 }
 
-// bound returns the namespaces that b is for: those that it lists, as it does,
-// and then the others that it selects.
+// bound returns the namespaces that b is for: first those that it lists, in its order, then
+// the others that its selector matches.
 func bound(b ipam.Boundary, namespaces map[string]map[string]string) []string {
 	all := slices.Clone(b.Namespaces)
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
@@ -107,8 +106,8 @@ func bound(b ipam.Boundary, namespaces map[string]map[string]string) []string {
 	return all[:min(len(all), mostBound)]
 }
 
-// exhausted is the condition that tells whether a group in use has a free
-// address of f. It has no status where that is not a question.
+// exhausted returns the condition that tells whether a group in use has a free address of
+// f. If the group has no pool of f, the condition has no status.
 func exhausted(used *usage, f addr.Family) metav1.Condition {
 	c := metav1.Condition{Type: exhaustion[f]}
 	if used == nil {
@@ -136,9 +135,9 @@ func exhausted(used *usage, f addr.Family) metav1.Condition {
 // exhaustion is the type of the condition of each family.
 var exhaustion = map[addr.Family]string{addr.V4: v2.ConditionIPv4Exhausted, addr.V6: v2.ConditionIPv6Exhausted}
 
-// nowhere says which addresses of g no node announces, because no node has an interface
-// in their networks. It says nothing when no node has any network: then the LBNodeAgents
-// say so.
+// nowhere names the networks of g whose addresses no node announces, because no node has an
+// interface there. It returns "" when no node has any network, because the status of the
+// LBNodeAgents reports that.
 func nowhere(g ipam.Group, subnets []netip.Prefix) string {
 	if len(subnets) == 0 {
 		return ""
@@ -156,7 +155,7 @@ func nowhere(g ipam.Group, subnets []netip.Prefix) string {
 		"correct the subnet, have an LBNodeAgent use the interfaces that are there, or make the group a remote one"
 }
 
-// ranges are the pools of g as they were written, IPv4 first.
+// ranges returns the pools of g as the user wrote them, IPv4 first.
 func ranges(g ipam.Group) []string {
 	pools := slices.Clone(g.Pools)
 	var texts []string
@@ -170,7 +169,7 @@ func ranges(g ipam.Group) []string {
 	return texts
 }
 
-// count is that of a family which a group has.
+// count returns the count of family f, or nil if there is none.
 func count(counts map[addr.Family]int64, f addr.Family) *int64 {
 	n, ok := counts[f]
 	if !ok {
@@ -197,14 +196,14 @@ func accepted(problems []config.Problem, fine string) metav1.Condition {
 	return c
 }
 
-// set puts c into conditions; its time of transition is now if its status is
-// new.
+// set puts c into conditions. The time of transition is now if the status of the condition
+// has changed.
 func set(conditions *[]metav1.Condition, c metav1.Condition, generation int64, now time.Time) {
 	c.ObservedGeneration, c.LastTransitionTime = generation, metav1.NewTime(now)
 	meta.SetStatusCondition(conditions, c)
 }
 
-// setOrNot is set, but has a condition without a status removed.
+// setOrNot is set, but removes the condition if c has no status.
 func setOrNot(conditions *[]metav1.Condition, c metav1.Condition, generation int64, now time.Time) {
 	if c.Status == "" {
 		meta.RemoveStatusCondition(conditions, c.Type)
@@ -213,15 +212,15 @@ func setOrNot(conditions *[]metav1.Condition, c metav1.Condition, generation int
 	set(conditions, c, generation, now)
 }
 
-// clip cuts text to what the API server takes.
+// clip cuts text to a length that the API server accepts.
 func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 const (
-	// mostMessage is how long the text of a condition may be.
+	// mostMessage is the maximum length of the message of a condition.
 	mostMessage = 8192
-	// mostBound is how many namespaces the status of a group names.
+	// mostBound is the maximum number of namespaces in the status of a group.
 	mostBound = 1000
 )
 
@@ -237,8 +236,8 @@ func byUID(problems []config.Problem) map[types.UID][]config.Problem {
 	return of
 }
 
-// agentStatus is what the status of a should say: whether it counts, and how
-// the nodes that use it fare.
+// agentStatus returns the status that a should have: whether it is accepted, and whether
+// the nodes that use it can announce.
 func agentStatus(a *v2.LBNodeAgent, problems []config.Problem, leases []coordinationv1.Lease, now time.Time) v2.LBNodeAgentStatus {
 	s := v2.LBNodeAgentStatus{Conditions: slices.Clone(a.Status.Conditions)}
 	set(&s.Conditions, accepted(problems, "nodes that this LBNodeAgent selects use it"), a.Generation, now)
@@ -246,7 +245,7 @@ func agentStatus(a *v2.LBNodeAgent, problems []config.Problem, leases []coordina
 	return s
 }
 
-// announcing is the condition that tells which nodes cannot announce with a.
+// announcing returns the condition that tells which nodes cannot announce with a.
 func announcing(a *v2.LBNodeAgent, leases []coordinationv1.Lease) metav1.Condition {
 	c := metav1.Condition{Type: v2.ConditionAnnouncing, Status: metav1.ConditionTrue, Reason: "Announcing"}
 	var nodes int
@@ -273,7 +272,7 @@ func announcing(a *v2.LBNodeAgent, leases []coordinationv1.Lease) metav1.Conditi
 	return c
 }
 
-// troubleReason is a word for troubles.
+// troubleReason returns the reason of the condition for troubles.
 func troubleReason(troubles []string) string {
 	for _, t := range troubles {
 		if !strings.Contains(strings.ToLower(t), "no interface") {

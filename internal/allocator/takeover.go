@@ -15,25 +15,25 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// takeover makes sure that writes of a former leader which has not released the Lease
-// can only fail. It returns requests as they are then.
+// takeover makes late writes of a former leader fail, if that leader did not release the
+// Lease. It returns the requests as they are after that.
 //
-// Such a write gives an address, or a refusal, to a Service that looks as if it still
-// had to get one. If this process gave the address to another Service, and the write
-// arrived after that, two Services would have it. So takeover touches each such Service
-// first. The write is for a version that is past then. If the write was done before,
-// the API server's answer to the touch shows it.
+// Such a late write gives an address, or a refusal, to a Service that still seems to need
+// one. If this process gave the same address to another Service, and then the late write
+// arrived, two Services would have it. So takeover first touches each Service that still
+// needs an address: it writes a new version, and the late write is for the old one. If the
+// late write was faster, the API server's answer to the touch shows it.
 func (o *bootstrap) takeover(ctx context.Context, requests []service.Request) ([]service.Request, error) {
 	untouched := func() []service.Request {
 		return slices.DeleteFunc(o.allocations.pending(requests), func(r service.Request) bool { return o.touched[owner(r)] })
 	}
-	// What one answer brings may have others look unserved.
+	// An answer may change requests so that other Services need an address now.
 	for todo := untouched(); len(todo) > 0; todo = untouched() {
 		o.log.Info("touchingServices", "services", len(todo), "reason", "the former leader has not released the Lease")
 		fresh, err := o.touchAll(ctx, todo)
 		requests = renewed(requests, fresh)
 		if err != nil {
-			// What was touched may not have reached the cache when we try again.
+			// The cache may not have the touched versions when open tries again.
 			clear(o.touched)
 			return nil, err
 		}
@@ -44,8 +44,8 @@ func (o *bootstrap) takeover(ctx context.Context, requests []service.Request) ([
 	return requests, nil
 }
 
-// renewed is requests with those in fresh as they are there; nil is for one
-// that is gone.
+// renewed returns requests, updated from fresh. A nil entry in fresh is a Service that is
+// gone.
 func renewed(requests []service.Request, fresh map[ipam.Owner]*service.Request) []service.Request {
 	var now []service.Request
 	for _, r := range requests {
@@ -59,7 +59,7 @@ func renewed(requests []service.Request, fresh map[ipam.Owner]*service.Request) 
 	return now
 }
 
-// touchAll touches Services, some at a time, and returns what they are then.
+// touchAll touches Services in parallel, and returns their requests after that.
 func (o *bootstrap) touchAll(ctx context.Context, todo []service.Request) (map[ipam.Owner]*service.Request, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -89,8 +89,8 @@ func (o *bootstrap) touchAll(ctx context.Context, todo []service.Request) (map[i
 	return fresh, context.Cause(ctx)
 }
 
-// touch changes the version of a Service, and returns what it asks for and holds
-// then, or nil when it is gone. What it holds stays.
+// touch gives a Service a new version and returns its request after that, or nil if the
+// Service is gone. It changes no address.
 func (o *bootstrap) touch(ctx context.Context, name types.NamespacedName) (*service.Request, error) {
 	for ctx.Err() == nil {
 		svc := &corev1.Service{}
@@ -112,8 +112,8 @@ func (o *bootstrap) touch(ctx context.Context, name types.NamespacedName) (*serv
 	return nil, context.Cause(ctx)
 }
 
-// mark gives svc another version. A patch that changes nothing would leave the
-// version as it is, so the condition names the time of the touch.
+// mark gives svc a new version. A patch that changes nothing would keep the version, so the
+// condition names the time of the touch.
 func (o *bootstrap) mark(ctx context.Context, svc *corev1.Service) (*corev1.Service, error) {
 	patch, err := service.TakeoverPatch(svc, time.Now())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// tellNews counts and logs a refusal that is new.
+// tellNews counts and logs a new refusal.
 func (s *services) tellNews(r service.Request, d decision) {
 	if d.news {
 		s.metrics.reject(d.Refusal)
@@ -21,7 +21,7 @@ func (s *services) tellNews(r service.Request, d decision) {
 	}
 }
 
-// tell reports what is new on a Service that was svc before.
+// tell reports what has changed on a Service. svc is the Service before the write.
 func (s *services) tell(svc *corev1.Service, r service.Request, d decision) {
 	s.tellFresh(svc, r, d)
 	s.tellEnded(svc, r, d)
@@ -47,7 +47,7 @@ const (
 	eventReleased  = "IPReleased"
 )
 
-// tellFresh reports addresses that are new, each with an event of its own.
+// tellFresh writes an event for each new address.
 func (s *services) tellFresh(svc *corev1.Service, r service.Request, d decision) {
 	fresh := without(d.Result.Addresses, r.Held)
 	if len(fresh) == 0 {
@@ -63,8 +63,8 @@ func (s *services) tellFresh(svc *corev1.Service, r service.Request, d decision)
 	s.log.Info("addressAssigned", "service", r.Key(), "address", texts(fresh), "group", d.Result.From)
 }
 
-// multiPool tells of fresh addresses, out of total, of which there is one for
-// every range of a group.
+// multiPool returns the message of the event for a Service that gets one address of every
+// range of a group. fresh of its total addresses are new.
 func multiPool(fresh, total int, group string) string {
 	if fresh == total {
 		return fmt.Sprintf("Multi-pool: assigned %d IPs from pool %s", total, group)
@@ -72,8 +72,8 @@ func multiPool(fresh, total int, group string) string {
 	return fmt.Sprintf("Incremental multi-pool: added %d IPs (total %d) from pool %s", fresh, total, group)
 }
 
-// tellEnded reports addresses that the Service has no longer: of families that
-// it does not want any more, and others that have been replaced.
+// tellEnded reports addresses that the Service has lost: those of a family that it no
+// longer asks for, and those that were replaced.
 func (s *services) tellEnded(svc *corev1.Service, r service.Request, d decision) {
 	if len(d.ended) == 0 {
 		return
@@ -84,7 +84,7 @@ func (s *services) tellEnded(svc *corev1.Service, r service.Request, d decision)
 	s.log.Info("addressReleased", "service", r.Key(), "address", texts(d.ended))
 }
 
-// whyEnded says why the Service of r has not got a any more, but fresh.
+// whyEnded returns the reason why the Service of r lost a. fresh are its new addresses.
 func whyEnded(a netip.Addr, r service.Request, fresh []netip.Addr) string {
 	f := addr.FamilyOf(a)
 	if !r.Wants(f) {
@@ -97,7 +97,7 @@ func whyEnded(a netip.Addr, r service.Request, fresh []netip.Addr) string {
 	return "replaced by " + texts(fresh)
 }
 
-// tellReleased reports that svc, which is as it was before, has lost a.
+// tellReleased reports that svc has lost a. svc is the Service before the write.
 func (s *services) tellReleased(svc *corev1.Service, a netip.Addr, why string) {
 	from := ""
 	if group := svc.Annotations[service.AnnotationAllocatedFrom]; group != "" {
@@ -106,7 +106,7 @@ func (s *services) tellReleased(svc *corev1.Service, a netip.Addr, why string) {
 	s.event(svc, corev1.EventTypeNormal, eventReleased, fmt.Sprintf("Released IP %s%s: %s", a, from, why))
 }
 
-// tellRefusal reports what a Service does not get, once.
+// tellRefusal reports a refusal or a conflict, once.
 func (s *services) tellRefusal(svc *corev1.Service, r service.Request, d decision) {
 	if service.Says(svc, d.Result.Reason, d.Result.Message) {
 		return
@@ -131,8 +131,7 @@ func (s *services) tellPolicy(svc *corev1.Service, r service.Request, d decision
 	s.log.Info("localOverride", "service", r.Key())
 }
 
-// tellRelease reports that svc, which had these addresses, has become one of
-// another type.
+// tellRelease reports that svc, which had these addresses, is now of another type.
 func (s *services) tellRelease(svc *corev1.Service, had []netip.Addr) {
 	for _, a := range had {
 		s.tellReleased(svc, a, fmt.Sprintf("the Service is of type %s, not LoadBalancer", svc.Spec.Type))
@@ -152,7 +151,7 @@ func without[E comparable](a, b []E) []E {
 	return slices.DeleteFunc(slices.Clone(a), func(x E) bool { return slices.Contains(b, x) })
 }
 
-// texts writes addresses for a person.
+// texts writes addresses for people.
 func texts(addresses []netip.Addr) string {
 	all := make([]string, len(addresses))
 	for i, a := range addresses {

@@ -14,27 +14,25 @@ import (
 // usage is how much of a group is in use.
 type usage struct {
 	group ipam.Group
-	// size is how many addresses the group offers, as near as a float64 can
-	// say.
+	// size is how many addresses the group offers, rounded to a float64.
 	size float64
-	// inUse and free count addresses of a family, those that the group has:
-	// each once, however many Services share it. Counts stop at the largest
-	// int64.
+	// inUse and free count the addresses of each family that the group has. An address that
+	// several Services share counts once. Counts stop at the largest int64.
 	inUse, free map[addr.Family]int64
-	// backend is what is known of the backend of the group, nil if it has none or nothing
-	// is known yet.
+	// backend is the state of the group's backend. It is nil if there is no backend, or
+	// nothing is known yet.
 	backend *backends.State
 }
 
-// capacity is how many addresses of f Services can have: those that they hold, and
-// those that are free.
+// capacity is how many addresses of f Services can have: those that they hold, and the free
+// ones.
 func (u usage) capacity(f addr.Family) int64 { return saturatingAdd(u.inUse[f], u.free[f]) }
 
-// total is how many addresses of all families are in use.
+// total is how many addresses are in use, of all families.
 func (u usage) total() int64 { return u.inUse[addr.V4] + u.inUse[addr.V6] }
 
-// usages returns the usage of every group, in their order. The states are those of their
-// backends.
+// usages returns the usage of every group, in their order. states are the states of the
+// backends, by group.
 func (l *allocations) usages(states map[string]backends.State) []usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +50,8 @@ func (l *allocations) usages(states map[string]backends.State) []usage {
 	return all
 }
 
-// managed fills in the usage of a group with a backend, of which Services hold inUse.
+// managed fills in the usage of a group with a backend. inUse counts the addresses of the
+// group that Services hold.
 func (u *usage) managed(inUse map[addr.Family]int64) {
 	for f, n := range inUse {
 		u.inUse[f] = n
@@ -81,7 +80,7 @@ func usageOf(store *ipam.Store, g ipam.Group) usage {
 	return u
 }
 
-// saturatingAdd adds numbers that are not negative.
+// saturatingAdd adds two numbers, neither of them negative.
 func saturatingAdd(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -89,31 +88,31 @@ func saturatingAdd(a, b int64) int64 {
 	return a + b
 }
 
-// backlog is Services that wait for the same reason.
+// backlog identifies Services that wait for the same reason.
 type backlog struct {
 	// group is the name of the ServiceGroup, and reason the label of the refusal.
 	group, reason string
 }
 
-// delay is how many Services wait, and since when the first of them does.
+// delay is how many Services wait, and since when the first of them has waited.
 type delay struct {
 	services int
 	since    time.Time
 }
 
-// reasonPartial is the reason of Services that have an address, and wait for one of
-// another family or range.
+// reasonPartial is the reason of Services that have an address, and wait for one of another
+// family or range.
 const reasonPartial = "partial"
 
-// backlogs returns how many Services wait for what. label is the name of the group of
-// a refusal.
+// backlogs returns how many Services wait, by group and reason. label returns the name of
+// the group of a refusal.
 func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]delay {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := map[backlog]delay{}
 	for w := range l.waiters() {
 		if w.since.IsZero() {
-			continue // Nothing was chosen for it yet.
+			continue // No choice was made for this Service yet.
 		}
 		b := backlog{group: w.last.Result.From, reason: reasonPartial}
 		if r := w.last.Refusal; r != nil {
@@ -129,14 +128,14 @@ func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]del
 	return all
 }
 
-// known is how many Services are known.
+// known returns how many Services the allocations know.
 func (l *allocations) known() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.services)
 }
 
-// foreign returns how many Services there are of other controllers, for each reason.
+// foreign returns how many Services other controllers serve, by reason.
 func (l *allocations) foreign() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +151,7 @@ func (l *allocations) foreign() map[string]int {
 	return counts
 }
 
-// Reasons why a Service is another controller's, as labels of a metric.
+// Reasons why another controller serves a Service, as labels of a metric.
 const (
 	foreignHeadless   = "headless"
 	foreignClass      = "load_balancer_class"
@@ -162,7 +161,8 @@ const (
 
 var foreignReasons = []string{foreignHeadless, foreignClass, foreignController, foreignDefault}
 
-// whyAnothers is the label of the reason why the Service of r is another's.
+// whyAnothers returns the label of the reason why another controller serves the Service of
+// r.
 func whyAnothers(r service.Request) string {
 	switch {
 	case r.Reason == service.ReasonHeadless:

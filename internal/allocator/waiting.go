@@ -10,28 +10,28 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// waiter is a Service that has not got all that it wants.
+// waiter is a Service that has not got all that it asks for.
 type waiter struct {
 	request service.Request
-	// since is when this process first chose for the Service and did not give it
-	// all that it wants; zero before that.
+	// since is when a choice of this process first failed to give the Service all that it
+	// asks for. It is zero before that.
 	since time.Time
-	// last is what was chosen for it last.
+	// last is the last choice for the Service.
 	last ipam.Choice
-	// told is the refusal that was last counted.
+	// told is the message of the refusal that was counted last.
 	told string
-	// needs are the queues that it stands in.
+	// needs are the queues that the waiter stands in.
 	needs []ipam.Need
-	// barred says of each address that it needs which Service keeps it from that
-	// address, and how, as of the last choice.
+	// barred says, for each address that the waiter needs, which Service blocks it, and
+	// how. It is as of the last choice.
 	barred map[netip.Addr]ipam.HeldError
 }
 
-// waitQueues are the Services that wait, by what they need. Each queue has the oldest
-// Service first.
+// waitQueues hold the waiting Services, by what they need. In each queue the oldest Service
+// comes first.
 type waitQueues map[ipam.Need][]*waiter
 
-// join puts w into the queues of needs, and takes it out of all others.
+// join puts w into the queues of needs, and removes it from all others.
 func (q waitQueues) join(w *waiter, needs []ipam.Need) {
 	if slices.Equal(w.needs, needs) {
 		return
@@ -45,7 +45,7 @@ func (q waitQueues) join(w *waiter, needs []ipam.Need) {
 	}
 }
 
-// leave takes w out of its queues.
+// leave removes w from its queues.
 func (q waitQueues) leave(w *waiter) {
 	for _, n := range w.needs {
 		at, there := slices.BinarySearchFunc(q[n], w, olderWaiter)
@@ -60,9 +60,9 @@ func (q waitQueues) leave(w *waiter) {
 	w.needs = nil
 }
 
-// next returns the oldest Service in the queues of needs that is younger than last,
-// and the queue that it stands in. Without last it is the very oldest. It is nil when
-// there is none.
+// next returns the oldest Service that is younger than last, among the queues of needs, and
+// the queue that it stands in. If last is nil, it returns the oldest Service of all. It
+// returns nil if there is none.
 func (q waitQueues) next(last *waiter, needs []ipam.Need) (next *waiter, in ipam.Need) {
 	for _, n := range needs {
 		at := 0
@@ -79,8 +79,8 @@ func (q waitQueues) next(last *waiter, needs []ipam.Need) (next *waiter, in ipam
 	return next, in
 }
 
-// wait keeps the Service of r in mind if choice does not give all that it wants,
-// and reports whether a refusal is news.
+// wait puts the Service of r into the queues if choice does not give it all that it asks
+// for. It reports whether the refusal is new.
 func (l *allocations) wait(r service.Request, choice ipam.Choice) (news bool) {
 	w := l.of(owner(r)).waiting
 	l.drop(owner(r))
@@ -105,7 +105,7 @@ func (l *allocations) wait(r service.Request, choice ipam.Choice) (news bool) {
 	return news
 }
 
-// drop takes a Service out of all queues.
+// drop removes a Service from all queues.
 func (l *allocations) drop(who ipam.Owner) {
 	if w := l.of(who).waiting; w != nil {
 		l.queues.leave(w)
@@ -113,7 +113,7 @@ func (l *allocations) drop(who ipam.Owner) {
 	}
 }
 
-// enlist puts w into the queues for what it needs after choice.
+// enlist puts w into the queues of what it still needs after choice.
 func (l *allocations) enlist(w *waiter, choice ipam.Choice) {
 	w.last, w.barred = choice, map[netip.Addr]ipam.HeldError{}
 	l.queues.join(w, choice.Needs)

@@ -14,33 +14,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// writeGate stands between the leader and the API server, and lets writes through
-// for as long as the Lease is surely ours. It is the first of three guards
-// against a leader that does not know that its time is over:
+// writeGate stands between the leader and the API server. It lets writes through only while
+// the Lease is surely ours. It is the first of three guards against a leader that does not
+// know that it has lost the lead:
 //
-//   - the gate: once the time is over nothing is sent any more, and what has
-//     been sent and not been answered is given up;
-//   - Run returns when nothing is under way any more, and the Lease is released
-//     only if no write is in doubt (leaderLock);
-//   - what got past the write gate in time and reaches the API server late is refused
-//     there, because the next leader has touched the Service (takeover).
+//   - the gate: after the Lease may have expired, the gate sends no write, and cancels
+//     writes without an answer;
+//   - Run returns only when no write is running any more, and leaderLock releases the
+//     Lease only if the outcome of every write is known;
+//   - the API server refuses a write that left the gate in time but arrives late, because
+//     the next leader has touched the Service (takeover).
 type writeGate struct {
-	// lasts is for how long after a renewal was sent the Lease is surely
-	// ours; 0 is for ever.
+	// lasts is how long the Lease is surely ours after a renewal was sent; 0 means for
+	// ever.
 	lasts time.Duration
 
 	mu sync.Mutex
-	// renewed is when the last renewal that succeeded was sent.
+	// renewed is when the last successful renewal was sent.
 	renewed time.Time
 	closed  bool
-	// expiry gives up what is under way when the Lease is not renewed in time.
+	// expiry cancels the running writes when the Lease is not renewed in time.
 	expiry *time.Timer
-	// underway are the writes that have not been answered, and how to give
-	// them up.
+	// underway are the writes without an answer, each with the function that cancels it.
 	underway map[*http.Request]context.CancelCauseFunc
-	// ended is closed, and forgotten, when nothing is under way any more.
+	// ended is closed, and replaced by nil, when no write is running any more.
 	ended chan struct{}
-	// doubtful are the Services that have a write without an answer.
+	// doubtful are the Services with a write whose outcome is unknown.
 	doubtful map[string]bool
 }
 
@@ -59,8 +58,8 @@ func newWriteGate(lasts time.Duration) *writeGate {
 	return f
 }
 
-// renew notes that the Lease was renewed by a request that was sent then: from
-// its arrival, which was not before, others count the time until they take over.
+// renew notes that the Lease was renewed by a request that was sent at the time sent. Other
+// allocators wait from the arrival of that request, which was not earlier.
 func (f *writeGate) renew(sent time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +67,7 @@ func (f *writeGate) renew(sent time.Time) {
 	f.expiry.Reset(f.lasts - time.Since(sent))
 }
 
-// expire gives up what is under way, if the Lease was not renewed meanwhile.
+// expire cancels the running writes if the Lease was not renewed in the meantime.
 func (f *writeGate) expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +76,7 @@ func (f *writeGate) expire() {
 	}
 }
 
-// close lets nothing through any more, and gives up what is under way.
+// close stops all further writes, and cancels the running ones.
 func (f *writeGate) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,7 +85,7 @@ func (f *writeGate) close() {
 	f.giveUp(errNotLeading)
 }
 
-// wait returns when nothing is under way.
+// wait returns when no write is running.
 func (f *writeGate) wait() {
 	f.mu.Lock()
 	ended := f.ended
@@ -96,16 +95,17 @@ func (f *writeGate) wait() {
 	}
 }
 
-// doubts is how many Services have a write without an answer: the API server may
-// have done it, or may still do it.
+// doubts returns how many Services have a write whose outcome is unknown: the API server
+// may have performed it, or may still perform it.
 func (f *writeGate) doubts() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.doubtful)
 }
 
-// shut says why nothing may be sent now, or nil. Both clocks must agree that it
-// may: one of them stands still while a machine sleeps, the other may be set.
+// shut returns the reason why nothing may be sent now, or nil. Both clocks must agree that
+// the time is not over: the monotonic clock stands still while a machine sleeps, and the
+// wall clock may be set.
 func (f *writeGate) shut() error {
 	now := time.Now()
 	switch {
@@ -125,7 +125,7 @@ func (f *writeGate) giveUp(why error) {
 	}
 }
 
-// wrap has what is sent through next pass the write gate, but for what only reads.
+// wrap returns next behind the write gate. Requests that only read do not pass the gate.
 func (f *writeGate) wrap(next http.RoundTripper) http.RoundTripper {
 	return through(func(req *http.Request) (*http.Response, error) {
 		if req.Method == http.MethodGet || req.Method == http.MethodHead {
@@ -139,7 +139,7 @@ type through func(*http.Request) (*http.Response, error)
 
 func (t through) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
-// send sends a write, and gives it up when the time of the leader is over.
+// send sends a write, and cancels it when the time of the leader is over.
 func (f *writeGate) send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	if err := f.enter(req, cancel); err != nil {
@@ -159,7 +159,7 @@ func (f *writeGate) send(req *http.Request, next http.RoundTripper) (*http.Respo
 	return resp, nil
 }
 
-// enter lets a write through, or says why not.
+// enter lets a write through, or returns the reason why not.
 func (f *writeGate) enter(req *http.Request, cancel context.CancelCauseFunc) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,15 +173,15 @@ func (f *writeGate) enter(req *http.Request, cancel context.CancelCauseFunc) err
 	return nil
 }
 
-// leave notes what has become of a write.
+// leave notes the outcome of a write.
 //
-// Each write holds for one version of its object. So when a write is answered
-// with success or a conflict, that version is past, and what was sent earlier
-// can only fail; when the object is gone too. Without such an answer it may
-// still be done, however late. A write that admission has stopped is not done.
+// Each write is for one version of its object. After an answer of success or conflict, that
+// version is replaced, so all earlier writes for it must fail. The same holds if the object
+// is gone. Without such an answer the API server may still perform the write, however late.
+// A write that admission has stopped is not performed.
 //
-// Only Services are in doubt: a late write of another object's status gives no
-// address to anybody, and the reporter puts it right.
+// Only writes of Services count. A late write of the status of another object gives no
+// address to any Service, and the reporter corrects it.
 func (f *writeGate) leave(req *http.Request, resp *http.Response, stopped bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,8 +202,8 @@ func (f *writeGate) leave(req *http.Request, resp *http.Response, stopped bool) 
 	}
 }
 
-// settled notes that the Service of this name is gone, has another type, or is
-// another Service. Its version is past, so what was sent earlier can only fail.
+// settled notes that the Service of this name is gone, has another type, or was replaced by
+// another Service. Its version is past, so earlier writes of it must fail.
 func (f *writeGate) settled(name types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,12 +212,13 @@ func (f *writeGate) settled(name types.NamespacedName) {
 	maps.DeleteFunc(f.doubtful, func(object string, _ bool) bool { return strings.HasSuffix(object, path) })
 }
 
-// mostFault is how much is read of an answer that tells of a fault.
+// mostFault limits how much is read of an error answer.
 const mostFault = 64 << 10
 
-// stopped reports whether resp is a fault of an admission webhook, which the API
-// server asks before it writes anything. Otherwise a Service whose webhook is
-// broken would be in doubt for ever. The body can be read again afterwards.
+// stopped reports whether resp is a failure of an admission webhook. The API server asks
+// webhooks before it writes anything, so the write was not performed. Without this check, a
+// Service with a broken webhook would be in doubt for ever. The body can be read again
+// afterwards.
 func stopped(resp *http.Response) bool {
 	if resp == nil || resp.StatusCode != http.StatusInternalServerError {
 		return false
@@ -229,13 +230,13 @@ func stopped(resp *http.Response) bool {
 		bytes.Contains(said, []byte("admission webhook")) && bytes.Contains(said, []byte("denied the request"))
 }
 
-// again is a body of which a part is read again.
+// again is a body whose beginning is read again.
 type again struct {
 	io.Reader
 	io.Closer
 }
 
-// answer is the body of an answer, which can be read until it is closed.
+// answer is the body of an answer. It can be read until it is closed.
 type answer struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc

@@ -12,25 +12,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writer does all writes of Services. Each patch names the version of the Service that
+// writer performs all writes of Services. Each patch names the version of the Service that
 // it is for.
 type writer struct {
 	// client writes through the write gate.
 	client  client.Client
 	metrics *metrics
-	// settled, if set, is told of Services whose earlier writes can only fail.
+	// settled, if set, is called with Services whose earlier writes must fail.
 	settled func(types.NamespacedName)
-	// underWay is how many writes are on their way.
+	// underWay is how many writes are running.
 	underWay atomic.Int32
 }
 
-// writeTimeout is how long a write may take. A write that takes longer may still
-// succeed.
+// writeTimeout is how long the allocator waits for a write. The API server may still
+// perform a write that takes longer.
 const writeTimeout = 30 * time.Second
 
-// begin returns the context of a write. A process that is to stop begins no more writes,
-// but ends those that it has begun: the outcome of a write that is cut off is not known,
-// and the Lease must not be released then.
+// begin returns the context of a write. A process that stops begins no more writes, but
+// finishes those that it has begun: the outcome of a write that is cut off is unknown, and
+// then the Lease must not be released.
 func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -39,8 +39,8 @@ func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-// busy says whether Services are being written: allocation comes before what is
-// told of it.
+// busy reports whether Services are being written. Events wait while it does, because
+// allocation comes first.
 func (w *writer) busy() bool { return w.underWay.Load() > 0 }
 
 // status patches services/status.
@@ -57,7 +57,7 @@ func (w *writer) spec(ctx context.Context, svc *corev1.Service, patch []byte) (*
 	})
 }
 
-// count does a write of svc and returns what svc is then.
+// count performs a write of svc, counts it, and returns the Service after it.
 func (w *writer) count(ctx context.Context, svc *corev1.Service, do func(context.Context, *corev1.Service) error) (*corev1.Service, error) {
 	ctx, cancel, err := begin(ctx)
 	if err != nil {
@@ -69,8 +69,8 @@ func (w *writer) count(ctx context.Context, svc *corev1.Service, do func(context
 	after := &corev1.Service{}
 	after.Namespace, after.Name = svc.Namespace, svc.Name
 	if err := do(ctx, after); err != nil {
-		// A conflict is no fault: another writer came first, and the loop looks at
-		// the Service again.
+		// A conflict is no failure: another writer was faster, and the loop looks at the
+		// Service again.
 		if !apierrors.IsConflict(err) {
 			w.metrics.updateErrors.Inc()
 		}
