@@ -14,17 +14,17 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// shop is allocations of its own, with those that it woke.
-type shop struct {
+// fixture is a set of open allocations, with the Services that they woke.
+type fixture struct {
 	testing.TB
 	*allocations
 	woken map[ipam.Owner]bool
 	age   int64
 }
 
-// newShop opens allocations with these groups.
-func newShop(t testing.TB, groups ...ipam.Group) *shop {
-	s := &shop{TB: t, woken: map[ipam.Owner]bool{}}
+// newFixture opens allocations with these groups.
+func newFixture(t testing.TB, groups ...ipam.Group) *fixture {
+	s := &fixture{TB: t, woken: map[ipam.Owner]bool{}}
 	s.allocations = newAllocations(func(owners ...ipam.Owner) {
 		for _, o := range owners {
 			s.woken[o] = true
@@ -35,11 +35,11 @@ func newShop(t testing.TB, groups ...ipam.Group) *shop {
 	return s
 }
 
-// forget has a Service go.
-func (s *shop) forget(who ipam.Owner) { s.allocations.forget(who, "") }
+// forget deletes a Service.
+func (s *fixture) forget(who ipam.Owner) { s.allocations.forget(who, "") }
 
-// offer tells the allocations of groups.
-func (s *shop) offer(groups ...ipam.Group) {
+// offer gives the allocations these groups.
+func (s *fixture) offer(groups ...ipam.Group) {
 	s.change(clusterState{config: config.Config{Groups: ipam.Groups{Usable: groups}}})
 }
 
@@ -61,7 +61,7 @@ func group(t testing.TB, name string, ranges ...string) ipam.Group {
 }
 
 // wants is a Service that is younger than all before it.
-func (s *shop) wants(name string, change ...func(*service.Request)) service.Request {
+func (s *fixture) wants(name string, change ...func(*service.Request)) service.Request {
 	s.age++
 	r := service.Request{
 		Namespace: "default", Name: name, Created: time.Unix(s.age, 0),
@@ -89,9 +89,9 @@ func families(policy service.Policy, families ...addr.Family) func(*service.Requ
 	return func(r *service.Request) { r.Policy, r.Families = policy, families }
 }
 
-// gets decides for r, has that written, and fails unless r gets these addresses,
-// separated by spaces. It returns r as it is then.
-func (s *shop) gets(r service.Request, want string) service.Request {
+// gets decides for r, acts as if that was written, and fails unless r gets these addresses,
+// separated by spaces. It returns r as it is after the write.
+func (s *fixture) gets(r service.Request, want string) service.Request {
 	s.Helper()
 	d, err := s.decide(r)
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *shop) gets(r service.Request, want string) service.Request {
 	return r
 }
 
-// costs fails unless what is done takes at most so many choices.
-func (s *shop) costs(most int, what string, do func()) {
+// costs fails if do makes more choices than most.
+func (s *fixture) costs(most int, what string, do func()) {
 	s.Helper()
 	before := s.choices
 	do()
@@ -115,8 +115,8 @@ func (s *shop) costs(most int, what string, do func()) {
 	}
 }
 
-func TestWhoWaitsComesBeforeNewcomersAlsoWhileBeingWritten(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
+func TestWaitersComeBeforeNewcomersDuringAWrite(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
 	holder := s.gets(s.wants("holder", families(service.All, addr.V6)), "2001:db8::1")
 	waiter := s.wants("waiter", families(service.Some, addr.V4, addr.V6))
 	partly, err := s.decide(waiter) // has 192.0.2.1, and that is being written
@@ -127,13 +127,13 @@ func TestWhoWaitsComesBeforeNewcomersAlsoWhileBeingWritten(t *testing.T) {
 	s.settle(owner(waiter), partly.Result.Addresses)
 	s.gets(s.wants("newcomer", families(service.All, addr.V6)), "")
 	if !s.woken[owner(waiter)] {
-		t.Fatal("who waits is not looked at")
+		t.Fatal("the waiting Service was not woken")
 	}
 	s.gets(waiter, "192.0.2.1 2001:db8::1")
 }
 
-func TestTheNewAddressIsTakenBeforeTheOldOneIsReleased(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.2"))
+func TestNewAddressIsTakenBeforeTheOldIsFreed(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.2"))
 	r := s.gets(s.wants("a"), "192.0.2.1")
 	asking("192.0.2.2")(&r)
 	d, err := s.decide(r)
@@ -143,17 +143,16 @@ func TestTheNewAddressIsTakenBeforeTheOldOneIsReleased(t *testing.T) {
 	if got := texts(d.Result.Addresses); got != "192.0.2.2" || texts(d.ended) != "192.0.2.1" {
 		t.Fatalf("gets %s, and %s ends", got, texts(d.ended))
 	}
-	// Until it is known that the status shows it no more, the old one is not
-	// free.
+	// The old address is not free before the status is known to show it no more.
 	s.gets(s.wants("b"), "")
 	s.settle(owner(r), d.Result.Addresses)
 	if !s.woken["default/b"] {
-		t.Fatal("who waits for the old address is not looked at")
+		t.Fatal("the Service that waits for the old address was not woken")
 	}
 }
 
-func TestARequestThatCannotBeMetLeavesTheOldAddressUntilItCan(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.2"))
+func TestOldAddressStaysUntilTheNewOneIsFree(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.2"))
 	a, b := s.gets(s.wants("a"), "192.0.2.1"), s.gets(s.wants("b"), "192.0.2.2")
 	asking("192.0.2.2")(&a)
 	a = s.gets(a, "192.0.2.1")
@@ -165,8 +164,8 @@ func TestARequestThatCannotBeMetLeavesTheOldAddressUntilItCan(t *testing.T) {
 	s.gets(s.wants("c"), "192.0.2.1")
 }
 
-func TestAnAddressWrittenIntoAStatusByHandIsNotKept(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.3", "2001:db8::1-2001:db8::1"))
+func TestForgedStatusAddressIsNotKept(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.3", "2001:db8::1-2001:db8::1"))
 	s.gets(s.wants("other"), "192.0.2.1")
 	six := s.gets(s.wants("six", families(service.All, addr.V6)), "2001:db8::1")
 	a := s.gets(s.wants("a", families(service.Some, addr.V6, addr.V4)), "192.0.2.2")
@@ -183,8 +182,8 @@ func TestAnAddressWrittenIntoAStatusByHandIsNotKept(t *testing.T) {
 	s.gets(waiting, "")
 }
 
-func TestClaimsEndWhenTheServicesAgreeToShare(t *testing.T) {
-	s := &shop{TB: t, woken: map[ipam.Owner]bool{}}
+func TestContentionEndsWhenServicesShare(t *testing.T) {
+	s := &fixture{TB: t, woken: map[ipam.Owner]bool{}}
 	s.allocations = newAllocations(func(owners ...ipam.Owner) {
 		for _, o := range owners {
 			s.woken[o] = true
@@ -222,14 +221,14 @@ func TestClaimsEndWhenTheServicesAgreeToShare(t *testing.T) {
 	}
 }
 
-func TestNobodyJoinsAnAddressThatIsClaimed(t *testing.T) {
+func TestNoServiceJoinsAContendedAddress(t *testing.T) {
 	pools := group(t, "default", "192.0.2.1-192.0.2.1")
-	s := newShop(t, pools)
+	s := newFixture(t, pools)
 	a := s.gets(s.wants("a", keyed("key", 443)), "192.0.2.1")
 	b := s.gets(s.wants("b", keyed("key", 80)), "192.0.2.1")
 	a.SharingKey = "other"
 	a = s.gets(a, "192.0.2.1")
-	again := newShop(t)
+	again := newFixture(t)
 	again.age = s.age
 	again.allocations = newAllocations(func(owners ...ipam.Owner) {
 		for _, o := range owners {
@@ -248,8 +247,8 @@ func TestNobodyJoinsAnAddressThatIsClaimed(t *testing.T) {
 	again.gets(pinned, "192.0.2.1")
 }
 
-func TestWhatWasChosenIsGivenUpWhenItMayNotBeSharedAnyMore(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+func TestChoiceIsDroppedWhenSharingEnds(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	s.gets(s.wants("b", keyed("key", 81)), "192.0.2.1")
 	a := s.wants("a", keyed("key", 80))
 	if _, err := s.decide(a); err != nil { // the write of this ends in a conflict
@@ -262,8 +261,8 @@ func TestWhatWasChosenIsGivenUpWhenItMayNotBeSharedAnyMore(t *testing.T) {
 	}
 }
 
-func TestPendingTellsWhoWouldChange(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.2"))
+func TestPendingListsServicesThatWouldChange(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.2"))
 	kept, none, foreign := s.wants("kept"), s.wants("none"), s.wants("foreign")
 	refused := s.wants("refused", asking("10.0.0.1"))
 	young := s.wants("young")

@@ -13,9 +13,10 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// BenchmarkLocalBesideADeadNetBox measures how long Services of a local group wait for their
-// addresses while 200 others wait for a NetBox that never answers, against the same without
-// these. The two take turns, so that what the machine does beside counts for both.
+// BenchmarkLocalBesideADeadNetBox measures how long Services of a local group wait for
+// their addresses while 200 other Services wait for a NetBox that never answers. It
+// compares this with the time without those 200. The two measurements alternate, so that
+// other load on the machine affects both.
 func BenchmarkLocalBesideADeadNetBox(b *testing.B) {
 	const turns, burst, waiting = 5, 200, 200
 	w := newWorld(b)
@@ -27,7 +28,7 @@ func BenchmarkLocalBesideADeadNetBox(b *testing.B) {
 	slow := w.groupOf("box", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: dead.URL}})
 	(&box{world: w}).token(netboxtest.AdminToken)
 
-	// allocate returns how long a burst takes from the first creation to the last address.
+	// allocate returns the time from the creation of the first Service to the last address.
 	allocate := func() time.Duration {
 		start := time.Now()
 		w.each(burst, func(i int) error { return w.client.Create(b.Context(), balancer(fmt.Sprintf("local-%d", i))) })

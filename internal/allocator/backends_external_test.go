@@ -21,7 +21,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// ipamServer serves purelb.ipam.v1 on a socket, from a pool of a few addresses of each
+// ipamServer serves purelb.ipam.v1 on a socket. Its pool has a few addresses of each
 // family.
 type ipamServer struct {
 	ipamv1.UnimplementedIPAMServer
@@ -71,7 +71,7 @@ func (s *ipamServer) Allocate(_ context.Context, r *ipamv1.AllocateRequest) (*ip
 	return reply, nil
 }
 
-// take returns the address of service, or else the first of three that is free.
+// take returns the address of service, or the first free one of three if it has none.
 func (s *ipamServer) take(service string, first netip.Addr) (netip.Addr, bool) {
 	free := netip.Addr{}
 	a := first
@@ -109,7 +109,7 @@ func (s *ipamServer) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.Stats
 	return &ipamv1.StatsResponse{HasKnownCapacity: true, SizeV4: 3, SizeV6: 3, InUseV4: uint64(len(s.held))}, nil
 }
 
-// holds says what the server holds.
+// holds lists what the server holds.
 func (s *ipamServer) holds() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,14 +122,14 @@ func (s *ipamServer) allocateCalls() int {
 	return s.calls
 }
 
-func TestServicesGetAddressesFromAnIPAMServerAndGiveThemBack(t *testing.T) {
+func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	w := newWorld(t)
 	s := newIPAMServer(t)
 	g := w.groupOf("sidecar", v2.ServiceGroupSpec{External: &v2.ExternalSpec{Provider: "Example", Socket: s.socket, Announce: "remote"}})
 	w.create(g, w.local("default", "198.51.100.0/24", "198.51.100.0/24"))
 	r := w.allocator()
 
-	// Before the server is there, others get their addresses.
+	// Services of other groups get addresses while the server is not there.
 	web := balancer("web", inGroup("sidecar"), dualStack(corev1.IPFamilyPolicyRequireDualStack))
 	w.create(web)
 	w.says(web, metav1.ConditionFalse, ipam.ReasonBackendUnavailable, s.socket)
@@ -147,7 +147,7 @@ func TestServicesGetAddressesFromAnIPAMServerAndGiveThemBack(t *testing.T) {
 	w.gets(first, "203.0.113.2")
 	w.gets(second, "203.0.113.2")
 
-	// Neither the end of the server nor that of the allocator takes an address.
+	// The address stays when the server ends, and when the allocator ends.
 	stop()
 	r.stop()
 	calls := s.allocateCalls()

@@ -49,12 +49,13 @@ func (b *box) token(text string) {
 	b.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "netbox-client"}, StringData: map[string]string{"user-token": text}})
 }
 
-// asksAgain is how long it may take until a backend is asked again. After a refusal that
-// is 15 s, and more each time while a server is away, up to a minute, or while the
-// configuration is wrong, up to five.
+// asksAgain is how long it may take until the allocator asks a backend again. The pause is
+// 15 s after a refusal. It grows with each attempt: up to one minute while a server is
+// away, and up to five while the configuration is wrong.
 const asksAgain = 6 * time.Minute
 
-// gets waits until svc has these addresses, for which a backend was asked more than once.
+// gets waits until svc has these addresses, which may take more than one request to the
+// backend.
 func (w *world) gets(svc *corev1.Service, addresses string) {
 	w.Helper()
 	w.within(asksAgain, func() error {
@@ -65,7 +66,7 @@ func (w *world) gets(svc *corev1.Service, addresses string) {
 	})
 }
 
-// active waits until NetBox has exactly these addresses in use, each with its key.
+// active waits until exactly these addresses are in use in NetBox, each with its key.
 func (b *box) active(want ...string) {
 	b.Helper()
 	b.within(asksAgain, func() error {
@@ -83,7 +84,7 @@ func (b *box) active(want ...string) {
 	})
 }
 
-// ready waits for the condition of the group that tells of its backend.
+// ready waits for the group's condition BackendReady.
 func (b *box) ready(status metav1.ConditionStatus, reason string, texts ...string) *v2.ServiceGroup {
 	b.Helper()
 	var g *v2.ServiceGroup
@@ -94,7 +95,7 @@ func (b *box) ready(status metav1.ConditionStatus, reason string, texts ...strin
 	return g
 }
 
-func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
+func TestNetBoxGivesAndTakesBackAddresses(t *testing.T) {
 	w := newWorld(t)
 	b := newBox(w, "203.0.113.1/24", "203.0.113.2/24", "2001:db8::1/64")
 	b.token(netboxtest.AdminToken)
@@ -135,7 +136,7 @@ func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
 	b.gets(third, "203.0.113.2")
 	b.active("203.0.113.1/24 "+web.Namespace+"/web", "203.0.113.2/24 "+third.Namespace+"/third") // nothing is to be done any more
 
-	// Another allocator finds all as it is, and claims nothing.
+	// Another allocator finds everything in place, and claims nothing.
 	r.stop()
 	before := len(b.Requests())
 	w.allocator()
@@ -158,7 +159,7 @@ func TestServicesGetAddressesFromNetBoxAndGiveThemBack(t *testing.T) {
 	b.active()
 }
 
-func TestServicesWaitForNetBoxAndOthersDoNot(t *testing.T) {
+func TestOnlyNetBoxServicesWaitForNetBox(t *testing.T) {
 	w := newWorld(t)
 	b := newBox(w, "203.0.113.1/24")
 	w.create(w.local("default", "198.51.100.0/24", "198.51.100.0/24"))
@@ -184,7 +185,7 @@ func TestServicesWaitForNetBoxAndOthersDoNot(t *testing.T) {
 	b.ready(metav1.ConditionTrue, "Reached")
 }
 
-// What a Service says of a backend, as docs/refusals.md quotes it.
+// The conditions of Services that wait for a backend, as docs/refusals.md quotes them.
 const (
 	saidWaiting       = `waiting for NetBox to grant an IPv4 address of pool "public" to default/web`
 	saidRefused       = `pool "public" gives default/web no IPv6 address yet, and PureLB goes on asking: the group public has no IPv6 prefix or range in NetBox: give it one, or ask for the other family`
@@ -192,7 +193,7 @@ const (
 	saidUnavailable   = `pool "own" gives default/web no IPv4 address yet, and PureLB goes on asking: the IPAM server on /var/run/purelb/ipam.sock is not there: it makes the socket when it starts, in a folder that the allocator's container has too; look at the server's container and at spec.external.socket`
 )
 
-func TestAServiceSaysWhatItsBackendDoes(t *testing.T) {
+func TestServiceConditionQuotesItsBackend(t *testing.T) {
 	w := newWorld(t)
 	b := newBox(w)
 	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("203.0.113.0/24")})

@@ -9,13 +9,13 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-// badGroup is a ServiceGroup that something is wrong with, and what is said
-// about it: "refused: " by the API server, otherwise by its condition Accepted.
+// badGroup is a ServiceGroup with a mistake, and the expected message: after "refused: "
+// that of the API server, otherwise that of the condition Accepted.
 type badGroup struct {
 	name string
-	// group is its name, perhaps with a namespace, and spec is YAML, perhaps
-	// with the version of the API before it. Default: purelb.io/v2, in the
-	// namespace of PureLB, which is purelb-system in want.
+	// group is the name, with a namespace if it is not that of PureLB. spec is YAML, after
+	// "v1: " if it is for that API version. The default version is purelb.io/v2. In want,
+	// PureLB's namespace is written purelb-system.
 	group, spec, want string
 }
 
@@ -48,7 +48,7 @@ func one6(pool, subnet, more string) string {
 	return fmt.Sprintf("{remote: {v6pool: {pool: '%s', subnet: '%s'%s}}}", pool, subnet, more)
 }
 
-// badGroups are in use at the same time.
+// badGroups all exist at the same time.
 var badGroups = []badGroup{
 	{
 		"no kind", "bad", "{priority: 1}",

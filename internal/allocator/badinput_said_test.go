@@ -20,7 +20,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// against is what the API server has against an object.
+// against returns what the API server objects to.
 func against(err error) string {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
@@ -35,7 +35,7 @@ func against(err error) string {
 	return "refused: " + strings.Join(all, "; ")
 }
 
-// saying is what a condition says.
+// saying returns what a condition says.
 func saying(conditions []metav1.Condition, kind string) string {
 	c := meta.FindStatusCondition(conditions, kind)
 	if c == nil {
@@ -44,8 +44,8 @@ func saying(conditions []metav1.Condition, kind string) string {
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
-// saying waits until what says want.
-func (o *ordeal) saying(want string, what func() string) {
+// saying waits until what returns want.
+func (o *badInputTest) saying(want string, what func() string) {
 	o.Helper()
 	said := what()
 	for end := time.Now().Add(patience); said != want && time.Now().Before(end); said = what() {
@@ -54,8 +54,8 @@ func (o *ordeal) saying(want string, what func() string) {
 	o.same(said, want)
 }
 
-// service has a Service created, or changed, that something is wrong with.
-func (o *ordeal) service(row badService) {
+// service creates, or changes, the Service of row, which has a mistake.
+func (o *badInputTest) service(row badService) {
 	svc := row.svc
 	o.due(svc, 1+row.more+row.vain)
 	if err := o.client.Create(context.Background(), svc); err != nil && !row.found {
@@ -79,9 +79,8 @@ func (o *ordeal) service(row badService) {
 	o.same(o.of(svc), row.want)
 }
 
-// of is what the condition of svc says, with ADDRESS for its first address in
-// front.
-func (o *ordeal) of(svc *corev1.Service) string {
+// of returns what the condition of svc says, with ADDRESS in place of its first address.
+func (o *badInputTest) of(svc *corev1.Service) string {
 	o.Helper()
 	said := saying(fetch(o.world, svc).Status.Conditions, service.ConditionAllocated)
 	first, _, _ := strings.Cut(addressesOf(svc), " ")
@@ -91,8 +90,8 @@ func (o *ordeal) of(svc *corev1.Service) string {
 	return strings.ReplaceAll(said, o.namespace, "purelb-system")
 }
 
-// heard waits until svc says something else than before, and returns it.
-func (o *ordeal) heard(svc *corev1.Service, before string) (said string) {
+// heard waits until the condition of svc differs from before, and returns it.
+func (o *badInputTest) heard(svc *corev1.Service, before string) (said string) {
 	o.Helper()
 	o.soon(func() error {
 		if said = o.of(svc); said == before {
@@ -103,17 +102,17 @@ func (o *ordeal) heard(svc *corev1.Service, before string) (said string) {
 	return said
 }
 
-// same fails unless what is said is what should be.
-func (o *ordeal) same(said, want string) {
+// same fails unless said is want.
+func (o *badInputTest) same(said, want string) {
 	o.Helper()
 	if said != want {
 		o.Errorf("it says\n%s\nand should say\n%s", said, want)
 	}
 }
 
-// stays fails unless all Services say in the end what they said at first, and
-// have cost the writes that they must.
-func (o *ordeal) stays() {
+// stays fails unless all Services still say what they said first, and cost exactly the
+// expected writes.
+func (o *badInputTest) stays() {
 	for _, row := range o.services {
 		if strings.HasPrefix(row.want, "refused: ") {
 			continue
@@ -129,8 +128,8 @@ func (o *ordeal) stays() {
 	}
 }
 
-// told fails unless each refusal was an event as well, once.
-func (o *ordeal) told() {
+// told fails unless each refusal was also reported by one event.
+func (o *badInputTest) told() {
 	for _, row := range o.services {
 		if !strings.HasPrefix(row.want, "False") || strings.HasPrefix(row.want, "False AddressConflict") {
 			continue
@@ -153,7 +152,7 @@ func (o *ordeal) told() {
 }
 
 // counted fails unless refusals of each kind were counted.
-func (o *ordeal) counted() {
+func (o *badInputTest) counted() {
 	for _, reason := range []string{
 		"exhausted", "port_conflict", "sharing_key_conflict", "multipool_refused", "multipool_pool_mismatch",
 		"namespace_denied", "ambiguous_namespace_default", "no_usable_pool", "unknown_pool", "other",
@@ -167,9 +166,8 @@ func (o *ordeal) counted() {
 	}
 }
 
-// TestTheManualQuotesWhatIsSaid holds the messages of the manual to those of the
-// table.
-func TestTheManualQuotesWhatIsSaid(t *testing.T) {
+// TestManualQuotesTheMessages compares the messages in docs/refusals.md with the table.
+func TestManualQuotesTheMessages(t *testing.T) {
 	said := map[string]bool{}
 	note := func(want string) {
 		if _, message, found := strings.Cut(want, ": "); found {

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// fixtures are the groups of the Services of badServices. Those without a namespace
-// are in PureLB's own.
+// fixtures are the groups for the Services of badServices. Groups without a namespace are
+// in PureLB's namespace.
 const fixtures = `
 {apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: default}, spec: {remote: {allowMultiPool: true, v4pool: {pool: 10.200.0.0/22, subnet: 10.200.0.0/22}}}}
 ---
@@ -47,22 +47,23 @@ const fixtures = `
 {apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {namespace: torn, name: branch}, spec: {remote: {v4pool: {pool: 10.224.0.0/24, subnet: 10.224.0.0/24}}}}
 `
 
-// badService is a Service that something is wrong with.
+// badService is a Service with a mistake.
 type badService struct {
 	name string
 	svc  *corev1.Service
-	// later are merge patches, one after the other, and then is something else,
-	// that make it wrong after it was allocated. found says that it is there
-	// when the allocator starts.
+	// later are merge patches, applied in order, and then is any other change. They
+	// introduce the mistake after the allocation. found says that the Service exists before
+	// the allocator starts.
 	later []string
 	then  func(*world)
 	found bool
-	// more is how many writes it costs beside the one that tells of it. One more
-	// may be in vain, where the spec is written and the cache lags behind.
+	// more is how many writes the Service costs, besides the one that reports the mistake.
+	// vain allows one more write in vain, where the spec is written while the cache lags
+	// behind.
 	more int
 	vain int
-	// want is what its condition says, where ADDRESS is that which it got;
-	// "refused: " what the API server says; or "nothing".
+	// want is what the condition says, with ADDRESS for the allocated address. Otherwise it
+	// is "refused: " and the API server's message, or "nothing".
 	want string
 }
 
@@ -82,7 +83,7 @@ func families(f ...corev1.IPFamily) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Spec.IPFamilies = f }
 }
 
-// annotate is a merge patch.
+// annotate returns a merge patch that sets an annotation.
 func annotate(name, value string) string {
 	return fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, name, value)
 }
@@ -92,7 +93,8 @@ const (
 	require = corev1.IPFamilyPolicyRequireDualStack
 )
 
-// badServices come one after the other, and stay.
+// badServices returns the Services in the order in which they are created. All of them
+// stay.
 func badServices() []badService {
 	return []badService{
 		// Addresses.
@@ -277,7 +279,7 @@ func badServices() []badService {
 			},
 			want: `False MultiPoolMismatch: Assigned ADDRESS, 2001:db8:1::2 from pool default, six; multi-pool allocation for service default/groups refused: its addresses would be from several groups ("six", "default"); set the annotation purelb.io/re-evaluate: "true" to get all of them from one, or purelb.io/multi-pool: "false"`},
 
-		// Changing one's mind, and changes by others.
+		// Later changes by the user, and changes by others.
 		{name: "another group, later", svc: balancer("mind"), later: []string{annotate(service.AnnotationGroup, "holes")}, more: 1,
 			want: `True Allocated: Assigned ADDRESS from pool default; the annotation purelb.io/service-group is not in effect, as a Service keeps the addresses that it has; set purelb.io/re-evaluate: "true" to have them replaced`},
 		{name: "nonsense, later", svc: balancer("mind-2"), later: []string{annotate(service.AnnotationAddresses, "?")}, more: 1,

@@ -17,24 +17,24 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// ordeal is an allocator that is given bad input, one piece after the other,
-// and all of it stays. What it writes is counted.
-type ordeal struct {
+// badInputTest runs an allocator that gets one piece of bad input after the other. All of
+// it stays in the cluster. The test counts the allocator's writes.
+type badInputTest struct {
 	*world
 	running  *running
 	proxy    *proxy
 	services []badService
-	// good is how many Services there are that nothing is wrong with.
+	// good is how many Services without a mistake there are.
 	good int
-	// writes are those that the objects of a row may cost, by path, and seen
-	// those that came, of all rows so far.
+	// writes are how many writes each object may still cost, by path. seen are the writes
+	// so far, of all rows.
 	writes, seen map[string]int
 }
 
-// TestBadInputIsToldExactlyAndStopsNobody is the table of what people see who
-// write something wrong. After each row another Service gets its address, and
-// what is wrong has cost the writes that tell of it, and none more.
-func TestBadInputIsToldExactlyAndStopsNobody(t *testing.T) {
+// TestBadInputIsReportedAndStopsNoOther checks what users see after a mistake. After each
+// row, another Service gets its address, and the mistake has cost only the writes that
+// report it.
+func TestBadInputIsReportedAndStopsNoOther(t *testing.T) {
 	w := newWorld(t)
 	for _, ns := range []string{"elsewhere", "bank", "torn", "strict"} {
 		apitest.EnsureNamespace(t, ns)
@@ -44,7 +44,7 @@ func TestBadInputIsToldExactlyAndStopsNobody(t *testing.T) {
 		"purelb.io/node-macs", "02:00:00:00:00:01", "purelb.io/claimed-addresses", "10.200.3.7=02:00:00:00:00:07"))
 	w.apply(fixtures)
 	through, p := w.proxied(func(*http.Request, string) fate { return pass })
-	o := &ordeal{world: w, proxy: p, services: badServices(), writes: map[string]int{}, seen: map[string]int{}}
+	o := &badInputTest{world: w, proxy: p, services: badServices(), writes: map[string]int{}, seen: map[string]int{}}
 	for _, name := range []string{"twin-a", "twin-b"} {
 		twin := balancer(name, annotated(service.AnnotationAllocatedBy, service.Brand))
 		w.create(twin)
@@ -69,8 +69,8 @@ func TestBadInputIsToldExactlyAndStopsNobody(t *testing.T) {
 	o.counted()
 }
 
-// in is o in a test of one row.
-func (o *ordeal) in(t *testing.T) *ordeal {
+// in returns o for the test of one row.
+func (o *badInputTest) in(t *testing.T) *badInputTest {
 	row, w := *o, *o.world
 	w.TB = t
 	row.world = &w
@@ -78,8 +78,8 @@ func (o *ordeal) in(t *testing.T) *ordeal {
 	return &row
 }
 
-// apply creates the ServiceGroups of a YAML text, in PureLB's own namespace unless it
-// says another.
+// apply creates the ServiceGroups of a YAML text, in PureLB's namespace unless the text
+// names another.
 func (w *world) apply(text string) {
 	w.Helper()
 	objects, err := apitest.Parse([]byte(text))
@@ -92,9 +92,9 @@ func (w *world) apply(text string) {
 	}
 }
 
-// fine has one more Service get its address, and fails if anything was written
-// that is not due.
-func (o *ordeal) fine() {
+// fine creates one more Service, waits for its address, and fails if anything was written
+// that was not expected.
+func (o *badInputTest) fine() {
 	o.Helper()
 	o.good++
 	svc := balancer(fmt.Sprintf("good-%03d", o.good))
@@ -109,8 +109,8 @@ func (o *ordeal) fine() {
 	o.count()
 }
 
-// fill has n Services get all addresses of a group.
-func (o *ordeal) fill(group string, n int) {
+// fill creates n Services, which get all addresses of a group.
+func (o *badInputTest) fill(group string, n int) {
 	o.Helper()
 	for i := range n {
 		svc := balancer(fmt.Sprintf("%s-%02d", group, i), inGroup(group))
@@ -120,13 +120,13 @@ func (o *ordeal) fill(group string, n int) {
 	o.settled(n + 2)
 }
 
-// due says how many writes o may cost.
-func (o *ordeal) due(object client.Object, writes int) {
+// due notes how many writes object may cost.
+func (o *badInputTest) due(object client.Object, writes int) {
 	o.writes[pathOf(object)] = writes
 }
 
-// count fails if there were more writes than are due.
-func (o *ordeal) count() {
+// count fails if there were more writes than expected.
+func (o *badInputTest) count() {
 	o.Helper()
 	for _, write := range o.proxy.seen() {
 		path := strings.TrimSuffix(write[strings.IndexByte(write, ' ')+1:], "/status")
@@ -148,7 +148,7 @@ func pathOf(o client.Object) string {
 }
 
 // change applies a merge patch to svc, or to its status.
-func (o *ordeal) change(svc *corev1.Service, patch string) {
+func (o *badInputTest) change(svc *corev1.Service, patch string) {
 	o.Helper()
 	if strings.HasPrefix(patch, `{"status"`) {
 		o.patchStatus(svc, "%s", patch)
@@ -157,9 +157,9 @@ func (o *ordeal) change(svc *corev1.Service, patch string) {
 	o.patch(svc, "%s", patch)
 }
 
-// group has a group created that something is wrong with. What is said about it
-// is for judge to look at: it is said once a second.
-func (o *ordeal) group(row badGroup) {
+// group creates a group with a mistake. judge checks its condition later, because
+// conditions of groups are written once a second.
+func (o *badInputTest) group(row badGroup) {
 	g := row.object(o.world)
 	o.due(g, 1)
 	if err := o.client.Create(context.Background(), g); err != nil {
@@ -170,8 +170,8 @@ func (o *ordeal) group(row badGroup) {
 	o.fine()
 }
 
-// judge waits until every bad group says what is wrong with it.
-func (o *ordeal) judge() {
+// judge waits until the condition of every bad group reports its mistake.
+func (o *badInputTest) judge() {
 	for _, row := range badGroups {
 		if strings.HasPrefix(row.want, "refused: ") {
 			continue

@@ -14,7 +14,7 @@ import (
 
 func withBGP(o *allocator.Options) { o.BGP = true }
 
-// bgpConfig is a BGPConfiguration with a neighbor, of which change may make another.
+// bgpConfig returns a BGPConfiguration with a neighbor. change may change it.
 func (w *world) bgpConfig(name string, change func(*bgpv1.BGPConfiguration)) *bgpv1.BGPConfiguration {
 	c := &bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace}}
 	c.Spec.Global.ASN = 65000
@@ -26,7 +26,7 @@ func (w *world) bgpConfig(name string, change func(*bgpv1.BGPConfiguration)) *bg
 	return c
 }
 
-// ready waits until c says whether it is ready, and why.
+// ready waits until the condition Ready of c is want.
 func (w *world) ready(c *bgpv1.BGPConfiguration, want string) {
 	w.Helper()
 	w.soon(func() error {
@@ -46,7 +46,7 @@ func (w *world) ready(c *bgpv1.BGPConfiguration, want string) {
 
 const wellOnNodes = "True ReconcileSuccess: the configuration is well; what became of it is in the BGPNodeStatus of each node"
 
-func TestBGPConfigurationsSayWhatIsTrueOnEveryNode(t *testing.T) {
+func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	w := newWorld(t)
 	w.allocator(withBGP)
 	c := w.bgpConfig("default", nil)
@@ -62,7 +62,7 @@ func TestBGPConfigurationsSayWhatIsTrueOnEveryNode(t *testing.T) {
 	}
 }
 
-func TestTheFinalizerOfAnOlderVersionHoldsUpNoDeletion(t *testing.T) {
+func TestOlderFinalizerDoesNotBlockDeletion(t *testing.T) {
 	w := newWorld(t)
 	w.allocator(withBGP)
 	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {
@@ -82,7 +82,7 @@ func TestTheFinalizerOfAnOlderVersionHoldsUpNoDeletion(t *testing.T) {
 	w.patch(c, `{"metadata": {"finalizers": null}}`)
 }
 
-func TestAStatusIsWrittenOnceAndHasNoPassword(t *testing.T) {
+func TestBGPStatusIsWrittenOnceWithoutPassword(t *testing.T) {
 	w := newWorld(t)
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bgp", Namespace: w.namespace}, Data: map[string][]byte{"password": []byte(strings.Repeat("hush", 30))}})
 	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {

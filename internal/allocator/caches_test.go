@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A watch that begins while the API server is away tries ever more slowly, and
-// is late when it returns. So none begins before it answers, and then all do.
+// A watch that begins while the API server is away backs off, and notices its return late.
+// So no watch may begin before the API server answers, and after that all must.
 func TestNoWatchBeginsBeforeTheAPIServerAnswers(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))

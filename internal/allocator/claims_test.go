@@ -11,8 +11,8 @@ import (
 
 var backedBox = ipam.Group{Name: "box", Announce: ipam.AnnounceRemote, Backend: "NetBox"}
 
-func TestAnAnnotationAloneGrantsNoAddressOfABackend(t *testing.T) {
-	s := newShop(t, backedBox)
+func TestAnnotationAloneGrantsNoBackendAddress(t *testing.T) {
+	s := newFixture(t, backedBox)
 	d, err := s.decide(s.wants("web", func(r *service.Request) {
 		r.Group, r.From = "box", "box"
 		r.Vouched = []netip.Addr{netip.MustParseAddr("203.0.113.7")}
@@ -25,8 +25,8 @@ func TestAnAnnotationAloneGrantsNoAddressOfABackend(t *testing.T) {
 	}
 }
 
-func TestAStatusOfThePastGrantsNoAddressOfABackend(t *testing.T) {
-	s := newShop(t, backedBox)
+func TestOldStatusGrantsNoBackendAddress(t *testing.T) {
+	s := newFixture(t, backedBox)
 	r := s.wants("web", func(r *service.Request) { r.Group = "box" })
 	if _, err := s.decide(r); err != nil {
 		t.Fatal(err)
@@ -38,8 +38,8 @@ func TestAStatusOfThePastGrantsNoAddressOfABackend(t *testing.T) {
 	}
 }
 
-func TestAServiceSharesAnAddressAsSoonAsItIsGranted(t *testing.T) {
-	s := newShop(t, backedBox)
+func TestGrantedAddressIsSharedAtOnce(t *testing.T) {
+	s := newFixture(t, backedBox)
 	share := func(r *service.Request) { r.SharingKey = "key" }
 	asks := s.wants("asks", share, func(r *service.Request) {
 		r.Asked = []netip.Addr{netip.MustParseAddr("203.0.113.7")}
@@ -57,8 +57,8 @@ func TestAServiceSharesAnAddressAsSoonAsItIsGranted(t *testing.T) {
 	}
 }
 
-func TestAServiceIsLookedAtOnceTheGroupOfItsAddressIsKnown(t *testing.T) {
-	s := newShop(t, backedBox)
+func TestServiceIsQueuedWhenItsGroupBecomesKnown(t *testing.T) {
+	s := newFixture(t, backedBox)
 	r := s.wants("web", func(r *service.Request) {
 		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // Nothing says which group it is from.
 		r.Vouched, r.Asked, r.Reevaluate = r.Held, r.Held, true
@@ -75,8 +75,8 @@ func TestAServiceIsLookedAtOnceTheGroupOfItsAddressIsKnown(t *testing.T) {
 	}
 }
 
-func TestAServiceKeepsItsAddressWhenTheBackendHasNoReplacement(t *testing.T) {
-	s := newShop(t, backedBox)
+func TestAddressStaysWithoutABackendReplacement(t *testing.T) {
+	s := newFixture(t, backedBox)
 	r := s.wants("web", func(r *service.Request) {
 		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // Nothing says which group it is from.
 		r.Vouched, r.Group, r.Reevaluate = r.Held, "box", true
@@ -94,7 +94,7 @@ func TestAServiceKeepsItsAddressWhenTheBackendHasNoReplacement(t *testing.T) {
 	}
 }
 
-func TestAHolderIsNotDismissedWhileAServiceMayHaveItsAddress(t *testing.T) {
+func TestHolderStaysWhileAServiceMayUseIt(t *testing.T) {
 	key := func(r *service.Request) { r.SharingKey = "key" }
 	has := func(a string) func(*service.Request) {
 		return func(r *service.Request) {
@@ -112,7 +112,7 @@ func TestAHolderIsNotDismissedWhileAServiceMayHaveItsAddress(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newShop(t, backedBox)
+			s := newFixture(t, backedBox)
 			s.cluster.Claims.SetCluster("test")
 			first := s.wants("first", has("203.0.113.7"), test.goes)
 			if _, err := s.decide(first); err != nil {
@@ -132,8 +132,8 @@ func TestAHolderIsNotDismissedWhileAServiceMayHaveItsAddress(t *testing.T) {
 	}
 }
 
-func TestAClaimIsSentAgainOnceAHolderIsDismissed(t *testing.T) {
-	s := newShop(t, backedBox)
+func TestClaimIsRetriedAfterADismissal(t *testing.T) {
+	s := newFixture(t, backedBox)
 	if _, err := s.decide(s.wants("web", func(r *service.Request) { r.Group = "box" })); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// shuffled lists nodes and leases in another order each time, as a cache does.
+// shuffled lists nodes and leases in a new order each time, as a cache does.
 type shuffled struct {
 	client.Reader
 	nodes  []corev1.Node
@@ -46,14 +46,13 @@ func inAnyOrder[T any](items []T) []T {
 
 func newConfigWatcher(t *testing.T, cached client.Reader) *configWatcher {
 	return &configWatcher{
-		cached: cached, allocations: newShop(t).allocations, backends: &backendWorkers{}, namespace: "purelb", changed: make(chan struct{}, 1),
+		cached: cached, allocations: newFixture(t).allocations, backends: &backendWorkers{}, namespace: "purelb", changed: make(chan struct{}, 1),
 		metrics: newMetrics(nil, nil), log: slog.New(slog.DiscardHandler),
 		all: func(context.Context) error { return nil },
 	}
 }
 
-// leaseOf makes the Lease of the agent of a node, out of pairs of annotation and
-// value.
+// leaseOf makes the Lease of a node's agent. annotations are pairs of name and value.
 func leaseOf(node string, annotations ...string) coordinationv1.Lease {
 	l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease.Prefix + node, Annotations: map[string]string{}}}
 	for pair := range slices.Chunk(annotations, 2) {
@@ -71,7 +70,7 @@ func nodeWith(name string, addresses ...string) corev1.Node {
 	return n
 }
 
-func TestOrderOfObjectsChangesNothing(t *testing.T) {
+func TestObjectOrderChangesNothing(t *testing.T) {
 	cached := shuffled{}
 	for _, node := range []string{"n1", "n2", "n3", "n4"} {
 		cached.nodes = append(cached.nodes, nodeWith(node, "172.17.0.1"))
@@ -94,7 +93,7 @@ func TestOrderOfObjectsChangesNothing(t *testing.T) {
 	}
 }
 
-func TestStatusReportsCauseNoLook(t *testing.T) {
+func TestOwnStatusWritesCauseNoReconcile(t *testing.T) {
 	conditions := func(status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		var all []metav1.Condition
 		meta.SetStatusCondition(&all, metav1.Condition{

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// onlyNodes lists Nodes, of which there is one, and nothing else.
+// onlyNodes lists one Node, and nothing else.
 type onlyNodes struct{ client.Reader }
 
 func (onlyNodes) List(_ context.Context, to client.ObjectList, _ ...client.ListOption) error {
@@ -25,10 +25,10 @@ func (onlyNodes) List(_ context.Context, to client.ObjectList, _ ...client.ListO
 	return nil
 }
 
-func TestEveryServiceIsLookedAtAgainHoweverOftenThatFails(t *testing.T) {
+func TestRequeueOfAllServicesIsRetried(t *testing.T) {
 	var times int
 	l := &configWatcher{
-		cached: onlyNodes{}, allocations: newShop(t).allocations, backends: &backendWorkers{}, namespace: "purelb", changed: make(chan struct{}, 1),
+		cached: onlyNodes{}, allocations: newFixture(t).allocations, backends: &backendWorkers{}, namespace: "purelb", changed: make(chan struct{}, 1),
 		metrics: newMetrics(nil, nil), log: slog.New(slog.DiscardHandler),
 		all: func(context.Context) error {
 			if times++; times < 3 {

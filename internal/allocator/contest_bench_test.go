@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkContest counts what the allocator writes in a minute to a Service whose
-// status another controller changes at once, each time.
+// BenchmarkContest counts how often the allocator writes in a minute to a Service whose
+// status another controller changes back at once.
 func BenchmarkContest(b *testing.B) {
 	w := newWorld(b)
 	w.create(w.small("default"))

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fight has another controller change a status as soon as it is written, for as long
-// as that takes, and returns how often the allocator wrote.
+// fight has another controller change a status back as soon as it is written. It returns
+// the allocator's writes.
 func fight(c *contest, from time.Time, lasts time.Duration) (writes int, at []time.Duration) {
 	for now := from; now.Sub(from) < lasts; {
 		t := c.turn(1, now)
@@ -74,7 +74,7 @@ func TestAContestEndsWhenTheStatusStays(t *testing.T) {
 	}
 }
 
-func TestAnotherDecisionIsNoRestoration(t *testing.T) {
+func TestNewDecisionIsNoRestoration(t *testing.T) {
 	c, now := &contest{}, time.Unix(0, 0)
 	fight(c, now, time.Hour)
 	if got := c.turn(2, now.Add(time.Hour)); got != (turn{}) {

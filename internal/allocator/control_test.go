@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestALoopTellsOfErrorsUntilTheProcessEnds(t *testing.T) {
+func TestLoopReportsErrorsUntilTheProcessEnds(t *testing.T) {
 	failed := errors.New("read service e2e/web: context canceled")
 	loop := untilEnd(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		return reconcile.Result{}, failed

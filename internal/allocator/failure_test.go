@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// between has what the allocators of w ask of the API server pass through f.
+// between sends the requests of the allocators of w through f.
 func (w *world) between(f func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)) {
 	w.cfg = rest.CopyConfig(w.cfg)
 	w.cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -28,7 +28,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 
 var errCut = errors.New("connection cut by the test")
 
-// bodyOf reads the body of req, and withBody puts one into it.
+// bodyOf reads the body of req. withBody replaces it.
 func bodyOf(t testing.TB, req *http.Request) string {
 	t.Helper()
 	body, err := io.ReadAll(req.Body)
@@ -48,7 +48,7 @@ func allocates(req *http.Request, name string) bool {
 	return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/services/"+name+"/status")
 }
 
-func TestAnAllocatorThatStartsWithoutTheAPIServerWaitsForIt(t *testing.T) {
+func TestAllocatorStartsWithoutAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	var away atomic.Bool
@@ -76,7 +76,7 @@ func TestAnAllocatorThatStartsWithoutTheAPIServerWaitsForIt(t *testing.T) {
 	})
 }
 
-func TestAWriteThatFailsIsDoneAgainWithTheSameAddress(t *testing.T) {
+func TestFailedWriteIsRetriedWithTheSameAddress(t *testing.T) {
 	tests := []struct {
 		name string
 		fail func(*http.Request, func(*http.Request) (*http.Response, error)) (*http.Response, error)
@@ -120,7 +120,7 @@ func TestAWriteThatFailsIsDoneAgainWithTheSameAddress(t *testing.T) {
 	}
 }
 
-func TestASlowWriteDoesNotHoldUpOthers(t *testing.T) {
+func TestSlowWriteDoesNotDelayOthers(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "192.0.2.0/26", "192.0.2.0/26"))
 	release := make(chan struct{})
@@ -153,7 +153,7 @@ func TestASlowWriteDoesNotHoldUpOthers(t *testing.T) {
 	w.exclusive()
 }
 
-func TestNothingIsAllocatedBeforeTheBookIsComplete(t *testing.T) {
+func TestNothingIsAllocatedBeforeTheStoreIsComplete(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	first := w.allocator()

@@ -14,14 +14,14 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// nothing is a reader of what is not there.
+// nothing is a reader that finds no object.
 type nothing struct{ client.Reader }
 
 func (nothing) Get(_ context.Context, name client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, name.Name)
 }
 
-func TestAServiceThatWasMadeAnewInheritsNothing(t *testing.T) {
+func TestRecreatedServiceInheritsNothing(t *testing.T) {
 	incarnation := func(uid types.UID, group string) *corev1.Service {
 		return plain(func(svc *corev1.Service) { svc.UID, svc.Annotations[service.AnnotationGroup] = uid, group })
 	}
@@ -42,9 +42,9 @@ func TestAServiceThatWasMadeAnewInheritsNothing(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"), group(t, "second", "198.51.100.1-198.51.100.9"))
+			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"), group(t, "second", "198.51.100.1-198.51.100.9"))
 			s.gets(service.Read(first, true), "192.0.2.1")
-			result, err := s.loop(tt.cached, tt.live, &pen{svc: second}).Reconcile(t.Context(), named(first))
+			result, err := s.loop(tt.cached, tt.live, &fakeWriter{svc: second}).Reconcile(t.Context(), named(first))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,9 +55,9 @@ func TestAServiceThatWasMadeAnewInheritsNothing(t *testing.T) {
 	}
 }
 
-// TestAServiceThatIsGoneIsNoLongerInDoubt is about a Service whose write was not
-// answered, and which is never written again.
-func TestAServiceThatIsGoneIsNoLongerInDoubt(t *testing.T) {
+// TestDeletedServiceIsNotInDoubt is about a Service whose last write got no answer. It is
+// never written again.
+func TestDeletedServiceIsNotInDoubt(t *testing.T) {
 	cluster := plain()
 	cluster.Spec.Type = corev1.ServiceTypeClusterIP
 	for _, tt := range []struct {
@@ -74,7 +74,7 @@ func TestAServiceThatIsGoneIsNoLongerInDoubt(t *testing.T) {
 			defer f.close()
 			for _, prefix := range []string{"", "/behind/a/proxy"} {
 				_ = ask(f, http.MethodPatch, prefix+web, "timeout")
-				s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(nothing{}, tt.live, &pen{svc: plain()})
+				s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(nothing{}, tt.live, &fakeWriter{svc: plain()})
 				s.write.settled = f.settled
 				if _, err := s.Reconcile(t.Context(), named(plain())); err != nil {
 					t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-func TestTheGossipKeyIsMadeOnceAndIsRandom(t *testing.T) {
+func TestGossipKeyIsRandomAndMadeOnce(t *testing.T) {
 	clients, err := kubernetes.NewForConfig(apitest.Config(t))
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestTheGossipKeyIsMadeOnceAndIsRandom(t *testing.T) {
 	}
 }
 
-func TestTheGossipKeyOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestExistingGossipKeyIsLeftAlone(t *testing.T) {
 	clients, err := kubernetes.NewForConfig(apitest.Config(t))
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// shows reports whether there is a metric with this name and these labels, also
-// when it reads 0.
+// shows reports whether a metric with this name and these labels exists, even if it reads
+// 0.
 func (r *running) shows(name string, labels ...string) bool {
 	r.world.Helper()
 	families, err := r.metrics.Gather()
@@ -36,13 +36,13 @@ func (r *running) shows(name string, labels ...string) bool {
 	return false
 }
 
-// No timer looks at a refused Service (TestNoTimerRetriesARefusedService): one that
-// gets its address was looked at because the cause of the refusal has ended.
-func TestARefusalHealsWithItsCause(t *testing.T) {
+// No timer retries a refused Service (TestNoTimerRetriesARefusedService). So if the Service
+// gets an address, the end of the cause has triggered that.
+func TestRefusalHealsWithItsCause(t *testing.T) {
 	pinned := func(addresses string) func(*corev1.Service) { return annotated(service.AnnotationAddresses, addresses) }
 	tests := []struct {
 		name string
-		// spoil is done before the Service is made, and mend afterwards.
+		// spoil runs before the Service is created, and mend after.
 		spoil, mend func(w *world)
 		svc         *corev1.Service
 		reason      string
@@ -146,7 +146,7 @@ func TestARefusalHealsWithItsCause(t *testing.T) {
 	}
 }
 
-func TestEveryServiceIsWrittenOnceForEveryChange(t *testing.T) {
+func TestEachChangeWritesEachServiceOnce(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "192.0.2.1-192.0.2.4", "192.0.2.0/24"))
 	var mu sync.Mutex
@@ -170,7 +170,7 @@ func TestEveryServiceIsWrittenOnceForEveryChange(t *testing.T) {
 	refused := balancer("refused")
 	w.create(refused)
 	w.says(refused, "False", "Exhausted")
-	// Whatever else happens has them all looked at, and none of them written.
+	// Every other change queues all Services, and none of them is written.
 	other := w.remote("other", "198.51.100.0/24", "198.51.100.0/24")
 	w.create(other, w.lease("n1", "10.0.0.0/24"))
 	w.judged(other, "True", "Accepted")
@@ -202,7 +202,7 @@ func TestEveryServiceIsWrittenOnceForEveryChange(t *testing.T) {
 	}
 }
 
-func TestAServiceThatBecomesOneOfAForeignClassIsLetGo(t *testing.T) {
+func TestServiceOfNewForeignClassIsReleased(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -268,7 +268,7 @@ func TestForeignServicesWithoutAnnotationsAreNeverWritten(t *testing.T) {
 	}
 }
 
-func TestTheTypeMayChangeWithoutNodePorts(t *testing.T) {
+func TestTypeMayChangeWithoutNodePorts(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -288,12 +288,11 @@ func TestTheTypeMayChangeWithoutNodePorts(t *testing.T) {
 	}
 }
 
-func TestAWriteThatMayStillBeDoneIsOutrunBeforeItsAddressIsFree(t *testing.T) {
+func TestDoubtfulWriteFailsBeforeItsAddressIsFree(t *testing.T) {
 	w := newWorld(t)
 	far := func() *v2.ServiceGroup { return w.remote("far", "198.51.100.9-198.51.100.9", "198.51.100.0/24") }
 	w.create(w.small("default"))
-	// Writes of the new address are cut off, and the first of them is done
-	// later.
+	// Writes of the new address are cut off. The first of them is performed later.
 	held := make(chan func() (*http.Response, error), 1)
 	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 		if !allocates(req, "svc") {
@@ -325,8 +324,8 @@ func TestAWriteThatMayStillBeDoneIsOutrunBeforeItsAddressIsFree(t *testing.T) {
 		}
 		return nil
 	})
-	// The group goes: the Service says what it has to say already, and is
-	// written all the same before the address is free.
+	// The group is deleted. The status of the Service is already right, but the Service is
+	// written again before its old address is freed.
 	version := fetch(w, svc).ResourceVersion
 	w.remove(far())
 	w.soon(func() error {
@@ -335,7 +334,7 @@ func TestAWriteThatMayStillBeDoneIsOutrunBeforeItsAddressIsFree(t *testing.T) {
 		}
 		return nil
 	})
-	// The group comes back, and the older Service comes first then.
+	// The group comes back, and the older Service is served first.
 	w.asks(older, "198.51.100.9")
 	w.says(older, "False", "AddressOutsidePools")
 	w.says(svc, "False", "AddressOutsidePools")

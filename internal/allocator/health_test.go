@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestALockedLedgerIsUnhealthyUntilItIsFree(t *testing.T) {
+func TestLockedAllocationsAreUnhealthy(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	l := newAllocations(nil)
 	var visits atomic.Int32
@@ -40,7 +40,7 @@ func TestALockedLedgerIsUnhealthyUntilItIsFree(t *testing.T) {
 	}
 }
 
-// hanging is an API server that takes requests and answers none.
+// hanging is an API server that accepts requests and answers none.
 type hanging struct {
 	client.Client
 	asked int
@@ -60,9 +60,9 @@ func (h hangingStatus) Patch(ctx context.Context, _ client.Object, _ client.Patc
 	return ctx.Err()
 }
 
-func TestAnAPIServerThatHangsIsNotUnhealthy(t *testing.T) {
+func TestHangingAPIServerKeepsTheProbeHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+		s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 		loop, api := s.loop(reader{svc: plain()}, reader{svc: plain()}, nil), &hanging{}
 		loop.write.client = api
 		p := &lockProbe{visit: func() { s.known() }}

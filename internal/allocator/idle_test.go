@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// isLeases tells the writes of the leader election, such as they are in proxy.
+// isLeases reports whether write is one of the leader election, as proxy lists it.
 func isLeases(write string) bool { return strings.HasSuffix(write, "/leases/purelb-allocator") }
 
-// toldOf counts the Services that have an event with this reason.
+// toldOf counts the Services with an event of this reason.
 func (w *world) toldOf(reason string) int {
 	w.Helper()
 	var list corev1.EventList
@@ -36,7 +36,7 @@ func (w *world) toldOf(reason string) int {
 	return n
 }
 
-func TestFiveHundredServicesAtRestCostNothingButTheLease(t *testing.T) {
+func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 	const n = 501 // more than a page of a list
 	w := newWorld(t)
 	w.create(w.local("default", "10.64.0.0/20", "10.64.0.0/20"), w.lease("n1", "10.64.0.0/20"))

@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/allocator"
 )
 
-func TestAStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
+func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	first := w.allocator(func(o *allocator.Options) { o.Identity = "first" })
@@ -45,7 +45,7 @@ func TestAStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 	}
 }
 
-func TestARestartInItsPodLeadsAtOnce(t *testing.T) {
+func TestRestartInItsPodLeadsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	name, seconds := "allocator-1", int32(3600)
 	now := metav1.NowMicro()
@@ -64,7 +64,7 @@ func TestARestartInItsPodLeadsAtOnce(t *testing.T) {
 	})
 }
 
-func TestProbesTellWhenTheBookIsComplete(t *testing.T) {
+func TestReadyProbeWaitsForTheStore(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	open := make(chan struct{})
@@ -111,8 +111,8 @@ func TestProbesTellWhenTheBookIsComplete(t *testing.T) {
 		"purelb_k8s_client_update_errors_total 0", "purelb_k8s_client_config_loaded_bool 1")
 }
 
-// freeAddress is an address of ip on which no process listens. Other programs that
-// take any port take it at 127.0.0.1, so that ip is a loopback address of its own.
+// freeAddress returns an address of ip on which no process listens. ip is an unusual
+// loopback address, because other programs may take any free port of 127.0.0.1.
 func freeAddress(t *testing.T, ip string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ip+":0")

@@ -13,29 +13,29 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// shelf is a Lease that may not be there. Each write takes a second.
-type shelf struct {
+// fakeLease is a Lease that may be missing. Each write takes a second.
+type fakeLease struct {
 	resourcelock.Interface
 	me     string
 	record *resourcelock.LeaderElectionRecord
 }
 
-func (s *shelf) Identity() string { return s.me }
+func (s *fakeLease) Identity() string { return s.me }
 
-func (s *shelf) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (s *fakeLease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if s.record == nil {
 		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, leaseName)
 	}
 	return s.record, nil, nil
 }
 
-func (s *shelf) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+func (s *fakeLease) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
 	time.Sleep(time.Second)
 	s.record = &r
 	return nil
 }
 
-func (s *shelf) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+func (s *fakeLease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	return s.Update(ctx, r)
 }
 
@@ -43,9 +43,9 @@ func heldBy(who string) *resourcelock.LeaderElectionRecord {
 	return &resourcelock.LeaderElectionRecord{HolderIdentity: who}
 }
 
-// candidate is a leaderLock of the allocator "me", which notes why it ended.
-func candidate(record *resourcelock.LeaderElectionRecord) (t *leaderLock, s *shelf, ended *error) {
-	s, ended = &shelf{me: "me", record: record}, new(error)
+// candidate returns the leaderLock of the allocator "me", and the error that it ends with.
+func candidate(record *resourcelock.LeaderElectionRecord) (t *leaderLock, s *fakeLease, ended *error) {
+	s, ended = &fakeLease{me: "me", record: record}, new(error)
 	return &leaderLock{Interface: s, gate: newWriteGate(14 * time.Second), end: func(err error) { *ended = err }}, s, ended
 }
 
@@ -64,22 +64,22 @@ func lead(t *testing.T, l *leaderLock) {
 	}
 }
 
-func TestATakeoverIsCleanAfterARelease(t *testing.T) {
+func TestTakeoverIsCleanAfterARelease(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		record *resourcelock.LeaderElectionRecord
-		before func(*leaderLock, *shelf)
+		before func(*leaderLock, *fakeLease)
 		want   bool
 	}{
 		{"nobody ever led", nil, nil, false},
 		{"it was released", heldBy(""), nil, false},
 		{"another was cut off", heldBy("other"), nil, true},
 		{"one of our name was killed", heldBy("me"), nil, true},
-		{"the Lease of another was deleted", heldBy("other"), func(l *leaderLock, s *shelf) {
+		{"the Lease of another was deleted", heldBy("other"), func(l *leaderLock, s *fakeLease) {
 			_, _, _ = l.Get(context.Background())
 			s.record = nil
 		}, true},
-		{"another released it while we stood by", heldBy("other"), func(l *leaderLock, s *shelf) {
+		{"another released it while we stood by", heldBy("other"), func(l *leaderLock, s *fakeLease) {
 			_, _, _ = l.Get(context.Background())
 			s.record = heldBy("")
 		}, false},
@@ -101,7 +101,7 @@ func TestATakeoverIsCleanAfterARelease(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfALeaderCountsFromWhenItsRenewalWasSent(t *testing.T) {
+func TestLeadershipCountsFromSendingTheRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _, _ := candidate(nil)
 		defer l.gate.close()
@@ -117,7 +117,7 @@ func TestTheTimeOfALeaderCountsFromWhenItsRenewalWasSent(t *testing.T) {
 	})
 }
 
-func TestALeaderThatFindsAnotherInItsPlaceEndsAtOnce(t *testing.T) {
+func TestLeaderEndsWhenAnotherHoldsTheLease(t *testing.T) {
 	for _, other := range []string{"other", ""} {
 		synctest.Test(t, func(t *testing.T) {
 			l, s, ended := candidate(nil)
@@ -139,20 +139,20 @@ func TestALeaderThatFindsAnotherInItsPlaceEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheLeaseIsReleasedWhenNoWriteIsInDoubt(t *testing.T) {
+func TestLeaseIsReleasedWithoutDoubtfulWrites(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		before func(*leaderLock, *shelf)
+		before func(*leaderLock, *fakeLease)
 		want   string
 	}{
-		{"after nothing", func(*leaderLock, *shelf) {}, ""},
-		{"after a write", func(l *leaderLock, _ *shelf) { _ = ask(l.gate, http.MethodPatch, web, "ok") }, ""},
-		{"while a write is under way", func(l *leaderLock, _ *shelf) {
+		{"after nothing", func(*leaderLock, *fakeLease) {}, ""},
+		{"after a write", func(l *leaderLock, _ *fakeLease) { _ = ask(l.gate, http.MethodPatch, web, "ok") }, ""},
+		{"while a write is under way", func(l *leaderLock, _ *fakeLease) {
 			go func() { _ = ask(l.gate, http.MethodPatch, web, "never") }()
 			synctest.Wait()
 		}, "me"},
-		{"after a write that was not answered", func(l *leaderLock, _ *shelf) { _ = ask(l.gate, http.MethodPatch, web, "timeout") }, "me"},
-		{"when it is another's", func(_ *leaderLock, s *shelf) { s.record = heldBy("other") }, "other"},
+		{"after a write that was not answered", func(l *leaderLock, _ *fakeLease) { _ = ask(l.gate, http.MethodPatch, web, "timeout") }, "me"},
+		{"when it is another's", func(_ *leaderLock, s *fakeLease) { s.record = heldBy("other") }, "other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -172,9 +172,9 @@ func TestTheLeaseIsReleasedWhenNoWriteIsInDoubt(t *testing.T) {
 	}
 }
 
-// TestAStandbyWaitsOutADeletedLease is about a Lease that is deleted while its
-// holder leads: the holder does not know yet, and may write until its time is over.
-func TestAStandbyWaitsOutADeletedLease(t *testing.T) {
+// TestStandbyWaitsOutADeletedLease deletes the Lease of a leader. The leader does not know
+// yet, and may write until its time is over.
+func TestStandbyWaitsOutADeletedLease(t *testing.T) {
 	const lasts = 20 * time.Second
 	for _, tt := range []struct {
 		name   string
@@ -209,7 +209,7 @@ func TestAStandbyWaitsOutADeletedLease(t *testing.T) {
 	}
 }
 
-func TestAHolderThatReturnsIsWaitedForAnew(t *testing.T) {
+func TestReturningHolderRestartsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		record := heldBy("other")
 		record.LeaseDurationSeconds = 20
@@ -229,7 +229,7 @@ func TestAHolderThatReturnsIsWaitedForAnew(t *testing.T) {
 	})
 }
 
-func TestALeaderMakesItsDeletedLeaseAgain(t *testing.T) {
+func TestLeaderRecreatesItsDeletedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s, ended := candidate(nil)
 		defer l.gate.close()

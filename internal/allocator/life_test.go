@@ -25,7 +25,7 @@ func (w *world) small(name string) client.Object {
 	return w.local(name, "192.0.2.1-192.0.2.2", "192.0.2.0/24", "2001:db8::1-2001:db8::2", "2001:db8::/64")
 }
 
-func TestServicesGetTheLowestAddressesOfTheirFamilies(t *testing.T) {
+func TestServicesGetTheLowestAddresses(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -46,7 +46,7 @@ func TestServicesGetTheLowestAddressesOfTheirFamilies(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsReusedOnceItsServiceIsDeleted(t *testing.T) {
+func TestAddressIsReusedAfterDeletion(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -61,7 +61,7 @@ func TestAnAddressIsReusedOnceItsServiceIsDeleted(t *testing.T) {
 	w.has(c, "192.0.2.1 2001:db8::1")
 }
 
-func TestAServiceOfAnotherTypeLosesWhatWeWrote(t *testing.T) {
+func TestTypeChangeRemovesOurData(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -85,7 +85,7 @@ func TestAServiceOfAnotherTypeLosesWhatWeWrote(t *testing.T) {
 	w.has(svc, "192.0.2.2")
 }
 
-func TestAServiceThatChangedItsTypeWhileNobodyLookedIsCleaned(t *testing.T) {
+func TestTypeChangeDuringDowntimeIsCleanedUp(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	r := w.allocator()
@@ -103,7 +103,7 @@ func TestAServiceThatChangedItsTypeWhileNobodyLookedIsCleaned(t *testing.T) {
 	})
 }
 
-func TestFamiliesComeAndGoAndTheOtherAddressStays(t *testing.T) {
+func TestFamilyChangeKeepsTheOtherAddress(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	r := w.allocator()
@@ -151,7 +151,7 @@ func TestOnlyOurServicesGetAddresses(t *testing.T) {
 	}
 }
 
-func TestServicesOfOtherImplementationsAreLeftAlone(t *testing.T) {
+func TestForeignServicesAreLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	theirs := balancer("theirs")
@@ -168,7 +168,7 @@ func TestServicesOfOtherImplementationsAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestARestartKeepsEveryAddressAndWritesNothing(t *testing.T) {
+func TestRestartKeepsAddressesAndWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	group := w.remote("default", "198.51.100.0/24", "198.51.100.0/24", "2001:db8:5::/120", "2001:db8:5::/64")
 	w.create(group)
@@ -196,8 +196,8 @@ func TestARestartKeepsEveryAddressAndWritesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	// A new Service is served after those that were there: once it has its
-	// address, each of them has been looked at.
+	// The new Service is served after the existing ones. Once it has its address, the loop
+	// has looked at all of them.
 	late := balancer("zz-late")
 	w.create(late)
 	w.soon(func() error {
@@ -241,7 +241,7 @@ func equalMaps(a, b map[string]string) bool {
 	return true
 }
 
-func TestAddressesStayWhenTheirGroupChangesOrGoes(t *testing.T) {
+func TestAddressesSurviveGroupChanges(t *testing.T) {
 	w := newWorld(t)
 	group := w.small("default")
 	w.create(group)
@@ -264,14 +264,14 @@ func TestAddressesStayWhenTheirGroupChangesOrGoes(t *testing.T) {
 	}
 }
 
-func TestExhaustionHealsInTheOrderOfCreation(t *testing.T) {
+func TestExhaustionHealsOldestFirst(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	r := w.allocator()
 	first, second := balancer("first"), balancer("second")
 	w.create(first, second)
 	w.settled(2)
-	// Names are in the other order, so that it is not they that count.
+	// The names are in reverse order, so that the names cannot decide.
 	third, fourth := balancer("y"), balancer("x")
 	w.create(third)
 	w.says(third, "False", "Exhausted", `pool "default" exhausted: no available addresses for default/y`)
@@ -330,7 +330,7 @@ func TestPinnedAddresses(t *testing.T) {
 	w.has(wrong, "192.0.2.2")
 }
 
-func TestTheAddressOfANodeIsNeverGiven(t *testing.T) {
+func TestNodeAddressIsNeverGiven(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"), w.node("node-2", "192.0.2.1", "2001:db8::1"))
 	w.allocator()
@@ -344,7 +344,7 @@ func TestTheAddressOfANodeIsNeverGiven(t *testing.T) {
 	w.has(asking, "192.0.2.1")
 }
 
-func TestAnAddressThatOnlyTheAgentOfANodeKnowsOfIsNeverGiven(t *testing.T) {
+func TestAddressInANodeLeaseIsNeverGiven(t *testing.T) {
 	w := newWorld(t)
 	l := w.lease("node-2", "", "purelb.io/node-addresses", "192.0.2.1,2001:db8::1")
 	w.create(w.small("default"), l)
@@ -367,7 +367,7 @@ func TestGatewaysAreNotHandedOut(t *testing.T) {
 	w.create(holder)
 	w.has(holder, "192.0.2.1")
 
-	// A node with that default route appears. The Service keeps what it has.
+	// A node with that default route joins. The Service keeps its address.
 	l := w.lease("node-1", "192.0.2.0/24", "purelb.io/gateways", "192.0.2.1,2001:db8::1")
 	w.create(l)
 	w.says(holder, "False", "AddressConflict", "192.0.2.1 is also the default gateway of node node-1", "purelb.io/re-evaluate")
@@ -384,7 +384,7 @@ func TestGatewaysAreNotHandedOut(t *testing.T) {
 	w.has(asking, "192.0.2.1")
 }
 
-func TestQuarantinedAddressesAreLeft(t *testing.T) {
+func TestQuarantinedAddressesAreNotGiven(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	l := w.lease("node-1", "192.0.2.0/24", "purelb.io/node-macs", "02:00:00:00:00:01")
@@ -394,13 +394,13 @@ func TestQuarantinedAddressesAreLeft(t *testing.T) {
 	w.create(holder)
 	w.has(holder, "192.0.2.1")
 
-	// The Service keeps its address, and says what is wrong with it.
+	// The Service keeps its address, and its condition reports the conflict.
 	w.patch(l, `{"metadata":{"annotations":{"purelb.io/claimed-addresses":"192.0.2.1=02:00:00:00:00:07"}}}`)
 	w.says(holder, "False", "AddressConflict", "192.0.2.1 is also an address of another machine, 02:00:00:00:00:07, as node node-1 reports", "purelb.io/re-evaluate")
 	w.told(holder, "AddressConflict", "02:00:00:00:00:07")
 	w.has(holder, "192.0.2.1")
 
-	// No other Service gets it, and this one leaves it when it is asked to.
+	// No other Service gets the address. This one gives it up when it is asked to.
 	w.patch(holder, `{"metadata":{"annotations":{"purelb.io/re-evaluate":"true"}}}`)
 	w.has(holder, "192.0.2.2")
 	w.says(holder, "True", "Allocated")
@@ -411,7 +411,7 @@ func TestQuarantinedAddressesAreLeft(t *testing.T) {
 	w.says(waiting, "False", "Exhausted")
 	w.remove(asking)
 
-	// The report ends, and the quarantine with it.
+	// The report ends, and so does the quarantine.
 	w.patch(l, `{"metadata":{"annotations":{"purelb.io/claimed-addresses":null}}}`)
 	w.has(waiting, "192.0.2.1")
 }
@@ -427,7 +427,7 @@ func (w *world) node(name string, addresses ...string) client.Object {
 	return w.lease(name, "")
 }
 
-// lease is that of the agent of a node.
+// lease returns the Lease of a node's agent.
 func (w *world) lease(node, subnets string, annotations ...string) client.Object {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: w.namespace, Name: "purelb-node-" + node,
@@ -440,7 +440,7 @@ func (w *world) lease(node, subnets string, annotations ...string) client.Object
 	return l
 }
 
-func TestThePolicyOfLocalAddressesIsResetWhenASubnetBecomesKnown(t *testing.T) {
+func TestPolicyIsResetWhenASubnetAppears(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.remote("default", "203.0.113.0/24", "203.0.113.0/24", "2001:db8:6::/120", "2001:db8:6::/64"), w.lease("n1", "10.0.0.0/24"))
 	w.allocator()
@@ -460,7 +460,7 @@ func TestThePolicyOfLocalAddressesIsResetWhenASubnetBecomesKnown(t *testing.T) {
 	}
 }
 
-func TestAStatusThatIsEditedByHandIsPutRight(t *testing.T) {
+func TestEditedStatusIsCorrected(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -479,7 +479,7 @@ func TestAStatusThatIsEditedByHandIsPutRight(t *testing.T) {
 	w.has(a, "192.0.2.1")
 }
 
-func TestWritersInTheWayDoNotLoseAnAddress(t *testing.T) {
+func TestConcurrentWritersLoseNoAddress(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "192.0.2.0/26", "192.0.2.0/26"))
 	r := w.allocator()
@@ -513,7 +513,7 @@ func TestWritersInTheWayDoNotLoseAnAddress(t *testing.T) {
 	r.counts(n, "purelb_address_pool_addresses_in_use")
 }
 
-func TestTwoServicesThatWereGivenOneAddressKeepIt(t *testing.T) {
+func TestDoubledAddressStaysWithBothServices(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	given := func(name, key string) *corev1.Service {
@@ -532,7 +532,8 @@ func TestTwoServicesThatWereGivenOneAddressKeepIt(t *testing.T) {
 	w.says(second, "False", "AddressConflict", "192.0.2.1", "default/a-first")
 	w.told(second, "AddressConflict", "192.0.2.1", "default/a-first")
 	w.has(second, "192.0.2.1")
-	// The second inherits the address: it is not free when the first goes.
+	// The second Service still holds the address: it is not free when the first Service is
+	// deleted.
 	w.remove(first)
 	w.says(second, "True", "Allocated")
 	next := balancer("next")
@@ -541,11 +542,11 @@ func TestTwoServicesThatWereGivenOneAddressKeepIt(t *testing.T) {
 	w.has(second, "192.0.2.1")
 }
 
-func TestSharedAddressesOfOlderReleasesAreKept(t *testing.T) {
+func TestSharingOfOlderReleasesIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
-	// Older releases let Services of all namespaces share an address, and did
-	// not look at the ports of a Service that had one already.
+	// Older releases let Services of all namespaces share an address, and did not check the
+	// ports when a Service was edited.
 	apitest.EnsureNamespace(t, "other")
 	var sharers []*corev1.Service
 	for _, svc := range []*corev1.Service{
@@ -571,7 +572,7 @@ func TestSharedAddressesOfOlderReleasesAreKept(t *testing.T) {
 	w.has(next, "192.0.2.2")
 }
 
-func TestNobodyGetsAnAddressTwiceWhileAllocatorsComeAndGo(t *testing.T) {
+func TestAllocatorRestartsDoubleNoAddress(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "10.64.0.0/22", "10.64.0.0/22", "2001:db8::/118", "2001:db8::/64"))
 	r := w.allocator()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/util/watchlist"
 )
 
-func TestServicesAreListedAsTheyAreAndNotAsTheyWere(t *testing.T) {
+func TestListReadsTheNewestServices(t *testing.T) {
 	var asked metav1.ListOptions
 	from := current(&cache.ListWatch{ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		asked = o

@@ -6,17 +6,17 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// localOf is a Service that shares by a key, has the pods of a selector, and
-// keeps the policy Local.
+// localOf changes a Service so that it shares by a key, has this selector, and has the
+// policy Local.
 func localOf(selector string) func(*service.Request) {
 	return func(r *service.Request) { r.Selector, r.LocalPolicy, r.AllowLocal = selector, true, true }
 }
 
-func TestASharerWithOtherPodsEndsPolicyLocal(t *testing.T) {
+func TestSharerWithOtherPodsEndsPolicyLocal(t *testing.T) {
 	other := func(selector string) func(*service.Request) {
 		return func(r *service.Request) { r.Selector = selector }
 	}
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.2"))
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.2"))
 	local := s.gets(s.wants("local", keyed("k", 80), localOf("app=web")), "192.0.2.1")
 	resets := func() bool {
 		d, err := s.decide(local)

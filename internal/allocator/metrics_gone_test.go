@@ -28,7 +28,7 @@ func (o *onlyGroups) List(_ context.Context, to client.ObjectList, _ ...client.L
 	return nil
 }
 
-// groupWith is a ServiceGroup of a range in 192.0.2.0/24.
+// groupWith returns a ServiceGroup with ranges in 192.0.2.0/24.
 func groupWith(uid types.UID, name string, ranges v2.Range) v2.ServiceGroup {
 	return v2.ServiceGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: uid},
@@ -38,7 +38,7 @@ func groupWith(uid types.UID, name string, ranges v2.Range) v2.ServiceGroup {
 	}
 }
 
-func TestCountersOfAGroupEndWithIt(t *testing.T) {
+func TestGroupCountersEndWithTheGroup(t *testing.T) {
 	const first, second, broken = "192.0.2.1-192.0.2.9", "192.0.2.11-192.0.2.19", "192.0.2.9-192.0.2.1"
 	for _, tt := range []struct {
 		name   string

@@ -21,7 +21,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// published are the values of the metrics of this name, one "labels=value" each.
+// published returns the values of the metric of this name, each as "labels=value".
 func published(t *testing.T, m *metrics, name string) []string {
 	t.Helper()
 	all := prometheus.NewRegistry()
@@ -45,11 +45,11 @@ func published(t *testing.T, m *metrics, name string) []string {
 	return texts
 }
 
-func (s *shop) metrics() *metrics {
+func (s *fixture) metrics() *metrics {
 	return newMetrics(s.allocations, func() []v2.ServiceGroup { return nil })
 }
 
-func TestAvailableCountsWhatCanBeGivenOut(t *testing.T) {
+func TestAvailableCountsAllocatableAddresses(t *testing.T) {
 	parse := func(text, subnet string, exclude ...string) ipam.Pool {
 		p, err := ipam.ParsePool(text, subnet, "default", exclude...)
 		if err != nil {
@@ -62,7 +62,7 @@ func TestAvailableCountsWhatCanBeGivenOut(t *testing.T) {
 	g := ipam.Group{Name: "default", Announce: ipam.AnnounceRemote, Pools: []ipam.Pool{
 		parse("192.0.2.1-192.0.2.8", "192.0.2.0/24", "192.0.2.7"), draining, parse("2001:db8::/64", "2001:db8::/64"),
 	}}
-	s := newShop(t)
+	s := newFixture(t)
 	s.change(clusterState{
 		config:  config.Config{Groups: ipam.Groups{Usable: []ipam.Group{g}}},
 		blocked: map[netip.Addr]string{netip.MustParseAddr("192.0.2.8"): "address of node node-1"},
@@ -76,9 +76,9 @@ func TestAvailableCountsWhatCanBeGivenOut(t *testing.T) {
 	}
 }
 
-func TestServicesThatWaitAreCountedForAsLongAsTheyWait(t *testing.T) {
+func TestWaitingServicesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+		s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 		m := s.metrics()
 		web := s.gets(s.wants("web"), "192.0.2.1")
 		s.gets(s.wants("first"), "")
@@ -104,7 +104,7 @@ func TestServicesThatWaitAreCountedForAsLongAsTheyWait(t *testing.T) {
 	})
 }
 
-func TestServicesOfOthersAreCounted(t *testing.T) {
+func TestForeignServicesAreCounted(t *testing.T) {
 	class := "example.com/lb"
 	for _, tt := range []struct {
 		name   string
@@ -120,7 +120,7 @@ func TestServicesOfOthersAreCounted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			svc := plain(tt.change)
-			s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(reader{svc: svc}, reader{svc: svc}, &pen{svc: svc})
+			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(reader{svc: svc}, reader{svc: svc}, &fakeWriter{svc: svc})
 			if _, err := s.Reconcile(t.Context(), named(svc)); err != nil {
 				t.Fatal(err)
 			}
@@ -137,8 +137,8 @@ func TestServicesOfOthersAreCounted(t *testing.T) {
 	}
 }
 
-func TestAConflictIsNoErrorOfAWrite(t *testing.T) {
-	s, p := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9")), &pen{svc: plain()}
+func TestConflictIsNotAWriteError(t *testing.T) {
+	s, p := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")), &fakeWriter{svc: plain()}
 	p.svc.ResourceVersion = "7"
 	loop := s.loop(reader{svc: plain()}, reader{svc: plain()}, p)
 	if _, err := loop.Reconcile(t.Context(), named(plain())); err != nil || len(p.done) != 1 {

@@ -10,15 +10,15 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// This file has the backend of the model, which grants the addresses of the group box. Only
-// the backend knows what it holds. The allocations learn that from answers, which come late,
-// get lost, or are wrong.
+// This file has the backend of the model. It grants the addresses of the group box. Only
+// the backend knows what it holds: the allocations learn that from answers, which may be
+// late, lost or wrong.
 
 // clusterName is the first part of the keys of claims.
 const clusterName = "test"
 
-// boxPool are the addresses that the backend hands out. In some runs one of them is that of a
-// node, and one is in a pool of the group default.
+// boxPool are the addresses that the backend hands out. In some runs, one of them belongs
+// to a node, and one is in a pool of the group default.
 var boxPool = parseAll("100.64.0.1", "100.64.0.2", "192.0.2.2", "100.64.0.3", "2001:db8:64::1", "2001:db8:64::2")
 
 // wrongPool are addresses that a backend hands out by mistake.
@@ -35,28 +35,29 @@ func parseAll(texts ...string) []netip.Addr {
 // box is the backend and the worker.
 type box struct {
 	m *model
-	// honest says that the backend answers every request from now on, and answers correctly.
+	// honest says that, from now on, the backend answers every request, and answers
+	// correctly.
 	honest bool
-	// byHolder says that the backend is an IPAM server: it can give back all that a holder
-	// has, and the sweep cannot ask what it holds.
+	// byHolder says that the backend is an IPAM server: it can give back everything that a
+	// holder has, and it cannot list what it holds.
 	byHolder bool
-	// grants are what the backend holds for our cluster, and others the addresses that
-	// it holds for others.
+	// grants are the addresses that the backend holds for our cluster. others are those
+	// that it holds for others.
 	grants []*boxGrant
 	others map[netip.Addr]bool
-	// forgotten are addresses that the backend lost, and refused those that it does not
-	// register.
+	// forgotten are addresses that the backend has lost. refused are addresses that it
+	// refuses to register.
 	forgotten, refused map[netip.Addr]bool
 	ids                int
-	// calls are in flight. late are requests whose client has given up: the backend may still
-	// carry them out.
+	// calls are in flight. late are requests whose client has given up: the backend may
+	// still perform them.
 	calls []*boxCall
 	late  []func()
 	// starts counts how often the worker was started.
 	starts int
-	// surplus are the addresses that the worker knows to be held by the backend needlessly.
+	// surplus are the addresses that, as the worker knows, the backend holds needlessly.
 	surplus []ipam.Grant
-	// sweep is the one that has begun, or nil.
+	// sweep is the running sweep, or nil.
 	sweep *boxSweep
 }
 
@@ -65,15 +66,15 @@ type boxGrant struct {
 	id  int
 	key string
 	ip  netip.Addr
-	// by is the call that made it, or nil.
+	// by is the call that made the grant, or nil.
 	by *boxCall
 }
 
-// boxCall is a call with several requests: claims, or grants to release.
+// boxCall is a call with several requests: claims or releases.
 type boxCall struct {
 	claims []ipam.Claim
 	grants []ipam.Grant
-	// done are the answers of the requests that were carried out.
+	// done are the answers to the requests that were performed.
 	done map[int]ipam.Answer
 }
 
@@ -92,7 +93,7 @@ func newBox(m *model) *box {
 	return &box{m: m, byHolder: m.backed && rapid.IntRange(0, 3).Draw(m.t, "by holder") == 3, others: map[netip.Addr]bool{}, forgotten: map[netip.Addr]bool{}, refused: map[netip.Addr]bool{}}
 }
 
-// restart ends the worker. The backend may still carry out the requests in flight.
+// restart ends the worker. The backend may still perform the requests in flight.
 func (b *box) restart() {
 	for _, c := range b.calls {
 		for i := range c.keys() {
@@ -103,7 +104,7 @@ func (b *box) restart() {
 	b.starts++
 }
 
-// abandon gives up a request, which may be carried out later.
+// abandon gives up a request. It may still be performed later.
 func (b *box) abandon(c *boxCall, i int) {
 	if _, done := c.done[i]; done {
 		return
@@ -112,7 +113,7 @@ func (b *box) abandon(c *boxCall, i int) {
 		b.late = append(b.late, func() { b.claim(c.claims[i], nil) })
 		return
 	}
-	// A release is for the objects that it found.
+	// A release names the objects that it found.
 	var ids []int
 	for _, g := range b.grants {
 		if g.key == c.grants[i].Key && g.ip == c.grants[i].Address {
@@ -121,14 +122,14 @@ func (b *box) abandon(c *boxCall, i int) {
 	}
 	starts := b.starts
 	b.late = append(b.late, func() {
-		// A worker that was started since does not know of the release. The backend may have
-		// granted it the same address. The sweep registers that address again.
+		// A worker that was started since does not know of the release. The backend may
+		// have granted it the same address. The sweep registers that address again.
 		b.forgotten[c.grants[i].Address] = b.forgotten[c.grants[i].Address] || b.starts != starts
 		b.drop(func(g *boxGrant) bool { return slices.Contains(ids, g.id) })
 	})
 }
 
-// draw chooses how something goes. An honest backend does the first.
+// draw chooses one of ways. An honest backend always takes the first.
 func (b *box) draw(label string, ways ...string) string {
 	if b.honest {
 		return ways[0]
@@ -149,14 +150,14 @@ func (b *box) find(is func(*boxGrant) bool) *boxGrant {
 
 func (b *box) drop(is func(*boxGrant) bool) { b.grants = slices.DeleteFunc(b.grants, is) }
 
-// free are the addresses of a family that the backend can grant.
+// free returns the addresses of a family that the backend can grant.
 func (b *box) free(f addr.Family) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(boxPool), func(ip netip.Addr) bool {
 		return addr.FamilyOf(ip) != f || b.others[ip] || b.holderOf(ip) != nil
 	})
 }
 
-// claim carries out a claim. A key has one address at most.
+// claim performs a claim. A key has one address at most.
 func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 	has := b.find(func(g *boxGrant) bool { return g.key == c.Key })
 	way := b.draw("claim", "well", "well", "well", "well", "refuse", "wrong", "double")
@@ -198,7 +199,7 @@ func boxFault(kind ipam.Kind) *ipam.Error {
 	return &ipam.Error{Kind: kind, Message: "the backend says " + string(kind)}
 }
 
-// carryOut carries out a request of a call.
+// carryOut performs one request of a call.
 func (b *box) carryOut(c *boxCall, i int) {
 	if _, done := c.done[i]; done {
 		return
@@ -211,7 +212,7 @@ func (b *box) carryOut(c *boxCall, i int) {
 	c.done[i] = ipam.Answer{}
 }
 
-// forget loses a grant, or has another cluster take or free an address.
+// forget loses a grant, or makes another cluster take or free an address.
 func (b *box) forget() {
 	if len(b.grants) > 0 && rapid.Bool().Draw(b.m.t, "ours") {
 		g := rapid.SampledFrom(b.grants).Draw(b.m.t, "forget")
@@ -223,7 +224,7 @@ func (b *box) forget() {
 	b.others[ip] = !b.others[ip] && b.holderOf(ip) == nil
 }
 
-// arrive carries out a request whose client has given up, or drops it.
+// arrive performs or drops a request whose client has given up.
 func (b *box) arrive() {
 	if len(b.late) == 0 {
 		return

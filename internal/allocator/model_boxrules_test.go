@@ -15,14 +15,14 @@ import (
 
 // This file has the checks of the addresses that the backend of the model gives.
 
-// fromBox reports whether ip is an address that only the backend can have given: it is never
-// in a pool.
+// fromBox reports whether only the backend can have given ip. Such an address is never in a
+// pool.
 func (m *model) fromBox(ip netip.Addr) bool {
 	return netip.MustParsePrefix("100.64.0.0/16").Contains(ip) || netip.MustParsePrefix("2001:db8:64::/48").Contains(ip)
 }
 
-// checkGranted fails if a Service gets an address that the backend holds for no key, and
-// that it did not lose.
+// checkGranted fails if a Service gets an address that the backend holds for no key and has
+// not lost.
 func (m *model) checkGranted(who ipam.Owner, fresh []netip.Addr) {
 	for _, ip := range fresh {
 		if m.fromBox(ip) && m.box.holderOf(ip) == nil && !m.box.forgotten[ip] {
@@ -34,9 +34,9 @@ func (m *model) checkGranted(who ipam.Owner, fresh []netip.Addr) {
 	}
 }
 
-// checkStays fails if a Service loses an address of the backend that it shows and that it
-// does not want replaced. Another controller that wrote the address did not give it: the
-// allocator may have started while the Service did not show it.
+// checkStays fails if a Service loses an address of the backend, although the Service shows
+// it and does not ask for a replacement. An address that another controller wrote does not
+// count: the allocator may have started while the Service did not show it.
 func (m *model) checkStays(r service.Request, now []netip.Addr) {
 	for _, ip := range without(without(r.Shown, now), m.foreign[owner(r)]) {
 		asks := slices.ContainsFunc(r.Asked, func(a netip.Addr) bool { return a != ip && addr.FamilyOf(a) == addr.FamilyOf(ip) })
@@ -58,8 +58,8 @@ func (m *model) checkAnnounced() {
 	}
 }
 
-// checkRelease fails if g is to be given back and a Service has its address, or if g has no
-// address: the drivers give back addresses.
+// checkRelease fails if g is to be given back while a Service has its address, or if g has
+// no address, because drivers need one.
 func (m *model) checkRelease(g ipam.Grant) {
 	if !g.Address.IsValid() {
 		m.t.Fatalf("what the backend has for %s is to be given back, without an address", g.Key)
@@ -75,9 +75,10 @@ func (m *model) checkRelease(g ipam.Grant) {
 	}
 }
 
-// checkBox is what must be true when the backend has answered everything and the sweep has
-// run. What depends on the sweep is not checked of a backend that is not swept. The backend may not know the address of a Service with a sharing key: Services that
-// agreed on a key after they had got their addresses have one claim for several addresses.
+// checkBox checks what must hold after the backend has answered everything and the sweep
+// has run. For a backend without a sweep, it skips what depends on the sweep. The backend
+// may not know the address of a Service with a sharing key: Services that agree on a key
+// after they got their addresses have one claim for several addresses.
 func (m *model) checkBox() {
 	for _, g := range m.box.grants {
 		if !m.box.byHolder && !m.isOwned(g) {
@@ -99,15 +100,15 @@ func (m *model) checkBox() {
 	}
 }
 
-// awaitsAnother reports whether the Service of r is to have its address of family f replaced,
-// and the backend has no other for it. The claim of the Service is for the replacement, so
-// the address that the Service has is not registered.
+// awaitsAnother reports whether the Service of r asks for a replacement of its address of
+// family f while the backend has no other. The claim of the Service is then for the
+// replacement, so its present address is not registered.
 func (m *model) awaitsAnother(r service.Request, f addr.Family) bool {
 	granted := m.box.find(func(g *boxGrant) bool { return g.key == boxKey(r, f) })
 	return r.Reevaluate && granted == nil && len(m.box.free(f)) == 0
 }
 
-// isOwned reports whether a Service has what the backend holds, or waits for it.
+// isOwned reports whether a Service has, or waits for, the address of g.
 func (m *model) isOwned(g *boxGrant) bool {
 	for _, svc := range m.live {
 		r := m.allocations.judged(service.Read(svc, m.byDefault))
@@ -122,8 +123,8 @@ func (m *model) isOwned(g *boxGrant) bool {
 	return false
 }
 
-// waitsFor reports whether the Service of r wants an address from the backend that it has
-// not, and g is for its claim.
+// waitsFor reports whether the Service of r waits for an address from the backend, and g
+// answers its claim.
 func (m *model) waitsFor(r service.Request, g *boxGrant) bool {
 	named, known := m.meant(r.Group)
 	if r.Group != "" && (!known || named.Ref() != "box") && !slices.Contains(r.Asked, g.ip) {
@@ -139,7 +140,8 @@ func boxKey(r service.Request, f addr.Family) string {
 	return ipam.KeyOf(clusterName, ipam.Claim{Group: "box", Service: r.Key(), SharingKey: r.SharingKey, Family: f})
 }
 
-// checkGivesAll fails if a Service waits for the backend, which has an address for it.
+// checkGivesAll fails if a Service waits for the backend although the backend has an
+// address for it.
 func (m *model) checkGivesAll(r service.Request) {
 	g, known := m.meant(r.Group)
 	if !known || g.Ref() != "box" || !m.permits(g, r.Namespace) || len(r.Held)+len(r.Asked) > 0 || len(r.Families) != 1 ||

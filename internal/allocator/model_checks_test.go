@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// quiet lets everything arrive and be looked at until nothing changes.
+// quiet delivers and handles everything until nothing changes any more.
 func (m *model) quiet() {
 	for who := range maps.Clone(m.busy) {
 		m.finish(who, "well")
@@ -49,8 +49,8 @@ func (m *model) syncAll() {
 	}
 }
 
-// check is what must be true at any time. Agents announce nothing but what PureLB
-// wrote last, and no address for two Services that do not share it.
+// check checks what must hold at any time. Agents announce only what PureLB wrote last, and
+// no address for two Services that do not share it.
 func (m *model) check() {
 	book, holders := m.allocations.cluster.Store, map[netip.Addr]ipam.Owner{}
 	for who, svc := range m.live {
@@ -74,7 +74,7 @@ func (m *model) check() {
 	}
 }
 
-// checkQuiet is what must be true once nothing changes any more.
+// checkQuiet checks what must hold when nothing changes any more.
 func (m *model) checkQuiet() {
 	used := map[netip.Addr]bool{}
 	for who, svc := range m.live {
@@ -97,7 +97,7 @@ func (m *model) checkQuiet() {
 	m.checkUsage(used)
 }
 
-// checkBooked fails if the store has something else for a Service than it shows.
+// checkBooked fails if the store has something else for a Service than the Service shows.
 func (m *model) checkBooked(who ipam.Owner, r service.Request) {
 	booked := m.allocations.cluster.Store.Shown(who)
 	slices.SortFunc(booked, netip.Addr.Compare)
@@ -106,14 +106,15 @@ func (m *model) checkBooked(who ipam.Owner, r service.Request) {
 	}
 }
 
-// checkServed fails if a Service of ours would get something else than it has.
+// checkServed fails if a new choice would give a Service of ours something else than it
+// has.
 func (m *model) checkServed(who ipam.Owner, svc *corev1.Service, r service.Request) {
 	choice := m.allocations.choose(r)
 	said := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated)
 	if said == nil {
 		said = &metav1.Condition{}
 	}
-	// Why a Service has not got all may change without doing it any good.
+	// The reason why a Service lacks an address may change without a better outcome.
 	if now := choice.Result; len(r.Strange) > 0 || !slices.Equal(now.Addresses, r.Held) || now.Reevaluated ||
 		(now.Reason == ipam.ReasonAllocated) != (said.Reason == ipam.ReasonAllocated) {
 		m.t.Fatalf("%s has %s beside %s, %s: %s\nand could have %s, %s: %s", who, r.Held, r.Strange, said.Reason, said.Message,
@@ -121,7 +122,7 @@ func (m *model) checkServed(who ipam.Owner, svc *corev1.Service, r service.Reque
 	}
 }
 
-// checkReleased fails if PureLB left anything in a Service that is not ours.
+// checkReleased fails if a Service that is not ours still has data of PureLB.
 func (m *model) checkReleased(who ipam.Owner, svc *corev1.Service) {
 	for name := range svc.Annotations {
 		if strings.HasPrefix(name, "purelb.io/allocated-") || name == service.AnnotationPoolType {
@@ -133,11 +134,11 @@ func (m *model) checkReleased(who ipam.Owner, svc *corev1.Service) {
 	}
 }
 
-// checkUsage fails if an address that no Service has counts as one in use.
+// checkUsage fails if an address that no Service has counts as in use.
 func (m *model) checkUsage(used map[netip.Addr]bool) {
 	for _, u := range m.allocations.usages(nil) {
 		if u.group.Backend != "" {
-			continue // What is granted counts, also before a Service shows it.
+			continue // A granted address counts before a Service shows it.
 		}
 		var n int64
 		for a := range used {

@@ -13,12 +13,12 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// The groups of the model, and which of them a Service may get addresses from. The
-// rules are written here once more, and plainly, so that the model does not ask the
-// chooser whether the chooser is right.
+// This file has the groups of the model, and the rules for which Service may use which
+// group. It implements these rules again, in a simpler way, so that the model does not
+// depend on the code that it checks.
 
-// someGroups are a few small groups: default, second, which has two pools and may be
-// in several namespaces, and cloud, whose pools may be virtual.
+// someGroups makes a few small groups: default; second, which has two pools and may be in
+// several namespaces; and cloud, whose pools may be virtual.
 func (m *model) someGroups() {
 	last := rapid.SampledFrom([]string{"1", "2", "3"})
 	out := rapid.SampledFrom([][]string{nil, nil, {"192.0.2.1"}}).Draw(m.t, "excluded")
@@ -64,7 +64,7 @@ func (m *model) twin() ipam.Group {
 	}}
 }
 
-// outside is g in another namespace than PureLB's.
+// outside returns g in a namespace other than PureLB's.
 func outside(namespace string, g ipam.Group) ipam.Group {
 	g.Namespace, g.Outside = namespace, true
 	return g
@@ -81,7 +81,7 @@ func (m *model) somePool(text, subnet string, exclude ...string) ipam.Pool {
 	return p
 }
 
-// someBoundary is often none.
+// someBoundary returns a boundary, or often none.
 func (m *model) someBoundary() ipam.Boundary {
 	var b ipam.Boundary
 	if m.flip("lists") {
@@ -123,12 +123,12 @@ func (m *model) serves(b ipam.Boundary, namespace string) bool {
 		b.NamespaceSelector != nil && b.NamespaceSelector.Matches(labels.Set(m.namespaces[namespace]))
 }
 
-// fenced reports whether a group keeps the namespace to its own groups.
+// fenced reports whether a group binds the namespace to its own groups.
 func (m *model) fenced(namespace string) bool {
 	return slices.ContainsFunc(m.groups, func(g ipam.Group) bool { return g.Enforce && m.serves(g.Boundary, namespace) })
 }
 
-// permits reports whether the fences let Services of the namespace use g.
+// permits reports whether the boundaries let Services of the namespace use g.
 func (m *model) permits(g ipam.Group, namespace string) bool {
 	if m.serves(g.Boundary, namespace) || m.fenced(namespace) {
 		return m.serves(g.Boundary, namespace)
@@ -137,8 +137,8 @@ func (m *model) permits(g ipam.Group, namespace string) bool {
 	return !g.Enforce && !behindFence("red") && !behindFence("blue")
 }
 
-// meant returns the group that is called name. A name without a namespace means the
-// group of PureLB's own, or the only one elsewhere.
+// meant returns the group called name. A name without a namespace means the group in
+// PureLB's namespace, or the only one elsewhere.
 func (m *model) meant(name string) (ipam.Group, bool) {
 	var elsewhere []ipam.Group
 	for _, g := range m.groups {
@@ -155,8 +155,8 @@ func (m *model) meant(name string) (ipam.Group, bool) {
 	return elsewhere[0], true
 }
 
-// chosen returns the groups, by Ref, that a Service which names none may get an
-// address from.
+// chosen returns the groups, by Ref, from which a Service that names no group may get an
+// address.
 func (m *model) chosen(r service.Request) []string {
 	var bound, open []string
 	for _, g := range m.groups {
@@ -195,12 +195,12 @@ func (m *model) groupOf(a netip.Addr) (ipam.Group, ipam.Pool) {
 	return ipam.Group{}, ipam.Pool{}
 }
 
-// subnetNeeds reports whether the subnet of p needs a for itself.
+// subnetNeeds reports whether the subnet of p reserves a.
 func subnetNeeds(p ipam.Pool, a netip.Addr) bool {
 	return !p.Virtual && !p.Explicit && (a == p.Subnet.Masked().Addr() || a.Is4() && a == addr.Last(p.Subnet))
 }
 
-// lawful fails if r gets an address of a group that is not for it.
+// lawful fails if r gets an address of a group that it may not use.
 func (m *model) lawful(r service.Request, fresh []netip.Addr) {
 	for _, a := range fresh {
 		g, p := m.groupOf(a)
@@ -219,13 +219,13 @@ func (m *model) lawful(r service.Request, fresh []netip.Addr) {
 	}
 }
 
-// completes reports whether g gives one address of every pool, and r has one, or had
-// one that another controller took out of its status.
+// completes reports whether g gives one address of every pool and r has one of them, or had
+// one until another controller removed it from the status.
 func (m *model) completes(g ipam.Group, r service.Request) bool {
 	return g.MultiPool && slices.ContainsFunc(slices.Concat(r.Held, m.given[owner(r)]), func(a netip.Addr) bool { _, in := g.PoolOf(a); return in })
 }
 
-// checkNamed fails if a Service that names a group waits, and the group has an address
+// checkNamed fails if a Service that names a group waits although the group has an address
 // for it.
 func (m *model) checkNamed(r service.Request) {
 	g, known := m.meant(r.Group)

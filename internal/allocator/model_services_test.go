@@ -23,7 +23,7 @@ func (m *model) anyone() ipam.Owner {
 	return ipam.Owner(rapid.SampledFrom(names).Draw(m.t, "service"))
 }
 
-// put makes a new version of a Service.
+// put stores a new version of a Service.
 func (m *model) put(who ipam.Owner, svc *corev1.Service) {
 	m.version++
 	svc.ResourceVersion = strconv.Itoa(m.version)
@@ -31,7 +31,7 @@ func (m *model) put(who ipam.Owner, svc *corev1.Service) {
 	m.keyed[who] = m.keyed[who] || svc.Annotations[service.AnnotationSharing] != ""
 }
 
-// change makes a new version of a Service, if there is one.
+// change stores a changed version of a Service, if the Service exists.
 func (m *model) change(who ipam.Owner, change func(*corev1.Service)) {
 	if svc, there := m.live[who]; there {
 		svc = svc.DeepCopy()
@@ -56,7 +56,7 @@ func (m *model) create(who ipam.Owner) {
 	m.put(who, svc)
 }
 
-// balance makes svc one of type LoadBalancer, of any class.
+// balance changes svc to type LoadBalancer, with any class.
 func (m *model) balance(svc *corev1.Service) {
 	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 	if class := rapid.SampledFrom([]string{"", "", "", service.ClassV2, "example.com/lb"}).Draw(m.t, "class"); class != "" {
@@ -64,8 +64,8 @@ func (m *model) balance(svc *corev1.Service) {
 	}
 }
 
-// retype changes the type of a Service, as the API server does it: with another type
-// it has no class, and no load balancer.
+// retype changes the type of a Service as the API server does: the new type has no class
+// and no load balancer status.
 func (m *model) retype(who ipam.Owner) {
 	m.change(who, func(svc *corev1.Service) {
 		if svc.Spec.Type == corev1.ServiceTypeClusterIP {
@@ -111,15 +111,15 @@ func (m *model) want(svc *corev1.Service) {
 // foreignOnly is an address that is in no group.
 const foreignOnly = "10.9.9.9"
 
-// meddle is another controller, which writes the status of a Service as it likes.
-func (m *model) meddle(who ipam.Owner) {
+// interfere is another controller, which writes any status into a Service.
+func (m *model) interfere(who ipam.Owner) {
 	m.change(who, func(svc *corev1.Service) {
 		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			return
 		}
 		before, present := service.Ingress(svc), svc.Status.LoadBalancer.Ingress
 		ip := rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.3", "2001:db8::2", "198.51.100.1", "100.64.0.1", foreignOnly}).Draw(m.t, "ip")
-		switch rapid.SampledFrom([]string{"clear", "replace", "add", "name", "ports"}).Draw(m.t, "meddle") {
+		switch rapid.SampledFrom([]string{"clear", "replace", "add", "name", "ports"}).Draw(m.t, "interfere") {
 		case "clear":
 			present = nil
 		case "replace":
@@ -140,8 +140,8 @@ func (m *model) meddle(who ipam.Owner) {
 	})
 }
 
-// strip takes some of our annotations off a Service, as a tool does that keeps a
-// manifest as it is.
+// strip removes some of our annotations from a Service, as a tool does that enforces a
+// manifest.
 func (m *model) strip(who ipam.Owner) {
 	m.change(who, func(svc *corev1.Service) {
 		for _, name := range []string{service.AnnotationAllocatedBy, service.AnnotationAllocatedAddresses, service.AnnotationAllocatedFrom, service.AnnotationPoolType} {

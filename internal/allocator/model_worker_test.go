@@ -10,12 +10,12 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// This file has the worker of the model, which carries claims to the backend and answers back.
+// This file has the worker of the model. It carries claims to the backend and answers back.
 
 const mostOfCall = 3
 
-// send begins a call with claims. Refused claims are among them if the time for them has
-// come.
+// send begins a call with claims. With rested, it includes refused claims whose pause is
+// over.
 func (b *box) send(rested bool) bool {
 	claims := b.m.allocations.cluster.Claims
 	var list []ipam.Claim
@@ -59,7 +59,7 @@ func (b *box) begin(c *boxCall) {
 	b.calls = append(b.calls, c)
 }
 
-// someCall is one in flight, or nil.
+// someCall returns a call in flight, or nil.
 func (b *box) someCall() *boxCall {
 	if len(b.calls) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (b *box) someCall() *boxCall {
 	return rapid.SampledFrom(b.calls).Draw(b.m.t, "call")
 }
 
-// work carries out a request in flight, which has no answer yet.
+// work performs a request in flight that has no answer yet.
 func (b *box) work() {
 	if c := b.someCall(); c != nil {
 		b.carryOut(c, rapid.IntRange(0, len(c.keys())-1).Draw(b.m.t, "request"))
@@ -95,7 +95,7 @@ func (b *box) answer(c *boxCall) {
 	b.m.allocations.Released("box", c.grants, errs)
 }
 
-// answerOf is what the worker hears of a request.
+// answerOf returns the worker's answer to a request.
 func (b *box) answerOf(c *boxCall, i int) ipam.Answer {
 	way := b.draw("answer", "well", "well", "well", "lost", "late", "away")
 	_, done := c.done[i]
@@ -113,7 +113,7 @@ func (b *box) answerOf(c *boxCall, i int) ipam.Answer {
 	return boxError(ipam.KindUnknown)
 }
 
-// answered brings the answers to claims. As the worker of package backends does, it keeps
+// answered delivers the answers to claims. Like the worker of package backends, it holds
 // back a grant that it is releasing as surplus.
 func (b *box) answered(c *boxCall, answers []ipam.Answer) {
 	for i, a := range answers {
@@ -132,7 +132,7 @@ func (b *box) answered(c *boxCall, answers []ipam.Answer) {
 	}
 }
 
-// releaseSurplus releases what the backend holds too much, unless the cluster has it.
+// releaseSurplus releases what the backend holds needlessly, unless the cluster has it.
 func (b *box) releaseSurplus() (some bool) {
 	grants, _ := b.m.allocations.Holds()
 	var failed []ipam.Grant
@@ -150,8 +150,8 @@ func (b *box) releaseSurplus() (some bool) {
 	return some
 }
 
-// dismiss forgets the holders that have left. A backend that knows holders gives back all that
-// they have. With another, the sweep finds it.
+// dismiss forgets the holders that have left. A backend that knows holders gives back
+// everything that they have. For other backends, the sweep finds it.
 func (b *box) dismiss() bool {
 	keys := b.m.allocations.Departed("box", mostOfCall)
 	errs := make([]error, len(keys))
@@ -168,8 +168,8 @@ func (b *box) dismiss() bool {
 	return len(keys) > 0
 }
 
-// releaseAll gives back all that a holder has. That may be an address of another Service whose
-// grant the backend has lost.
+// releaseAll gives back everything that a holder has. It may include an address of another
+// Service whose grant the backend has lost.
 func (b *box) releaseAll(holder string) {
 	for _, g := range b.grants {
 		if ipam.HolderOf(g.key) == holder && !b.forgotten[g.ip] {
@@ -179,14 +179,14 @@ func (b *box) releaseAll(holder string) {
 	b.drop(func(g *boxGrant) bool { return ipam.HolderOf(g.key) == holder })
 }
 
-// boxHold is what the sweep compares of a grant.
+// boxHold returns the part of a grant that the sweep compares.
 func boxHold(g ipam.Grant) string { return fmt.Sprint(g.Key, " ", g.Address) }
 
 // boxSweep is a sweep that has read what the cluster has and what the backend holds.
 type boxSweep struct {
 	before map[string]ipam.Grant
-	// listed are the grants that the backend holds. A request in flight may have made those
-	// that are young.
+	// listed are the grants that the backend holds. A request in flight may have made the
+	// young ones.
 	listed map[string]ipam.Grant
 	young  map[string]bool
 }
@@ -201,7 +201,7 @@ func (b *box) beginSweep() {
 	b.sweep = s
 }
 
-// holds are what the cluster has of the backend.
+// holds returns what the cluster has from the backend.
 func (b *box) holds() map[string]ipam.Grant {
 	held := map[string]ipam.Grant{}
 	grants, _ := b.m.allocations.Holds()
@@ -243,7 +243,7 @@ func sortedKeys(grants map[string]ipam.Grant) []string {
 	return keys
 }
 
-// rest lets the backend and the worker do all that there is to do.
+// rest makes the backend and the worker finish all their work.
 func (b *box) rest() {
 	for n := range 100 {
 		for len(b.calls) > 0 {
@@ -261,7 +261,7 @@ func (b *box) rest() {
 	b.m.t.Fatal("the worker of the backend does not come to rest")
 }
 
-// calm lets the backend answer everything, and runs the sweep twice.
+// calm makes the backend answer everything, and runs the sweep twice.
 func (m *model) calm() {
 	m.box.honest = true
 	m.allocations.noteFault("box", nil)
@@ -277,7 +277,7 @@ func (m *model) calm() {
 	m.box.honest = false
 }
 
-// boxSteps are what the backend and the worker do.
+// boxSteps are the steps of the backend and the worker.
 func (m *model) boxSteps() map[string]func(*rapid.T) {
 	b := m.box
 	return map[string]func(*rapid.T){
@@ -297,7 +297,7 @@ func (m *model) boxSteps() map[string]func(*rapid.T) {
 		},
 		"sweep": func(*rapid.T) {
 			switch {
-			case b.byHolder: // Such a backend is not swept.
+			case b.byHolder: // There is no sweep for such a backend.
 			case b.sweep == nil:
 				b.beginSweep()
 			default:

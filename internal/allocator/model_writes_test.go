@@ -11,14 +11,14 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// write gives a version of a Service what was decided.
+// write is a decision to be written into one version of a Service.
 type write struct {
 	who    ipam.Owner
 	svc    *corev1.Service
 	result service.Result
 }
 
-// finish writes what was decided for a Service.
+// finish writes the decision for a Service.
 func (m *model) finish(who ipam.Owner, outcome string) {
 	w, busy := m.busy[who]
 	if !busy {
@@ -52,7 +52,7 @@ func (m *model) finish(who ipam.Owner, outcome string) {
 	}
 }
 
-// patch is what w writes, nil if there is nothing to write.
+// patch returns the patch of w, nil if there is nothing to write.
 func (m *model) patch(w write) []byte {
 	patch, err := w.result.Patch(w.svc, time.Unix(0, 0))
 	if err != nil {
@@ -61,14 +61,15 @@ func (m *model) patch(w write) []byte {
 	return patch
 }
 
-// write does a write, unless the Service has changed since.
+// write performs w, unless the Service has changed since.
 func (m *model) write(w write) bool {
 	patch := m.patch(w)
 	if patch == nil || !m.apply(w.who, w.svc, patch) {
 		return false
 	}
 	m.given[w.who] = w.result.Addresses
-	// A Service keeps what another controller gave it and what a Service of ours holds.
+	// A Service keeps an address that another controller gave it, even if a Service of ours
+	// holds it too.
 	contended := m.allocations.cluster.Store.Contended(w.who)
 	m.foreign[w.who] = without(m.foreign[w.who], without(m.foreign[w.who], contended))
 	return true
@@ -98,7 +99,7 @@ func (m *model) apply(who ipam.Owner, svc *corev1.Service, patch []byte) bool {
 	return true
 }
 
-// arrive does the oldest of the late writes.
+// arrive performs the oldest of the late writes.
 func (m *model) arrive() {
 	if len(m.late) > 0 {
 		m.write(m.late[0])

@@ -17,7 +17,7 @@ func in(namespace string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Namespace = namespace }
 }
 
-func TestTheLabelsOfANamespaceDecideWhichGroupItsServicesGet(t *testing.T) {
+func TestNamespaceLabelsSelectTheGroup(t *testing.T) {
 	w := newWorld(t)
 	group := w.local("team", "203.0.113.0/24", "203.0.113.0/24")
 	group.Spec.Namespaces = []v2.Namespace{"not-there-yet"}
@@ -54,7 +54,7 @@ func TestTheLabelsOfANamespaceDecideWhichGroupItsServicesGet(t *testing.T) {
 	w.has(after, "203.0.113.1")
 }
 
-func TestAServiceIsServedWhenItsNamespaceGetsTheLabel(t *testing.T) {
+func TestServiceIsServedOnceItsNamespaceMatches(t *testing.T) {
 	w := newWorld(t)
 	group := w.local("team", "203.0.113.0/24", "203.0.113.0/24")
 	group.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": w.namespace}}
@@ -69,7 +69,7 @@ func TestAServiceIsServedWhenItsNamespaceGetsTheLabel(t *testing.T) {
 	w.has(svc, "203.0.113.1")
 }
 
-func TestNamespacesComeAndGoWithoutNoticeWhenNoGroupSelectsThem(t *testing.T) {
+func TestUnselectedNamespacesCauseNoWork(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	r := w.allocator()
@@ -78,7 +78,7 @@ func TestNamespacesComeAndGoWithoutNoticeWhenNoGroupSelectsThem(t *testing.T) {
 	w.has(one, "192.0.2.1")
 	name := apitest.Namespace(t)
 	w.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"metadata":{"labels":{"a":"b"}}}`)
-	// A second change of the clusterState comes after that of the namespaces.
+	// This change of the clusterState comes after that of the namespaces.
 	w.create(w.remote("far", "198.51.100.0/24", "198.51.100.0/24"))
 	far := balancer("far", in(name), inGroup("far"))
 	w.create(far)

@@ -62,7 +62,7 @@ func TestAPodNetworkIsNotHandedOut(t *testing.T) {
 	w.says(holder, "True", "Allocated")
 }
 
-func TestANewServiceNetworkCountsAtOnce(t *testing.T) {
+func TestNewServiceCIDRCountsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.remote("default", "10.98.0.0-10.98.1.255", "10.98.0.0/16"))
 	w.allocator()
@@ -80,8 +80,8 @@ func TestANewServiceNetworkCountsAtOnce(t *testing.T) {
 	w.has(second, "10.98.1.0")
 }
 
-// Kubernetes before 1.33 does not serve ServiceCIDRs, and a chart of an earlier version
-// does not allow to read them.
+// Kubernetes before 1.33 does not serve ServiceCIDRs, and the chart of an earlier version
+// gives no right to read them.
 func TestServiceCIDRsNeedNotBeServed(t *testing.T) {
 	for reason, code := range map[metav1.StatusReason]int{metav1.StatusReasonNotFound: http.StatusNotFound, metav1.StatusReasonForbidden: http.StatusForbidden} {
 		t.Run(string(reason), func(t *testing.T) {

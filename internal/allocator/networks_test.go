@@ -16,8 +16,8 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// cluster lists what tells the networks of a cluster, in any order, and has the Service
-// default/kubernetes.
+// cluster lists the objects that tell the networks of a cluster, in any order. It has the
+// Service default/kubernetes.
 type cluster struct {
 	client.Reader
 	nodes      []corev1.Node
@@ -25,7 +25,7 @@ type cluster struct {
 	groups     []v2.ServiceGroup
 	kubernetes []string
 	err        error
-	// reads is how often the Service was read.
+	// reads counts the reads of that Service.
 	reads int
 }
 
@@ -55,7 +55,7 @@ func serviceCIDR(name string, cidrs ...string) networkingv1.ServiceCIDR {
 	return networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
 }
 
-// remoteGroup is a group in use with one range, which is its subnet.
+// remoteGroup returns a group in use with one range, which is also its subnet.
 func remoteGroup(name, cidr string) v2.ServiceGroup {
 	return v2.ServiceGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: types.UID(name)},
@@ -65,7 +65,7 @@ func remoteGroup(name, cidr string) v2.ServiceGroup {
 	}
 }
 
-func TestNetworksOfTheClusterAreInOrder(t *testing.T) {
+func TestClusterNetworksAreSorted(t *testing.T) {
 	c := &cluster{
 		nodes: []corev1.Node{
 			podsOf("n2", "10.244.2.0/24", "fd00:10:244:2::/64"), podsOf("n1", "10.244.1.0/24"), podsOf("n3", "nonsense"),
@@ -96,8 +96,8 @@ func TestNetworksOfTheClusterAreInOrder(t *testing.T) {
 	}
 }
 
-// A network plugin with pools of its own leaves spec.podCIDRs of Nodes unused.
-func TestIgnoredPodCIDRsAreGivenToServices(t *testing.T) {
+// A network plugin with pools of its own does not use spec.podCIDRs of Nodes.
+func TestIgnoredPodCIDRsAreAllocatable(t *testing.T) {
 	c := &cluster{
 		nodes:    []corev1.Node{podsOf("n1", "10.244.1.0/24")},
 		services: []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16")},
@@ -115,8 +115,8 @@ func TestIgnoredPodCIDRsAreGivenToServices(t *testing.T) {
 	}
 }
 
-// Before Kubernetes 1.33 nothing says which network the ClusterIPs are of.
-func TestWithoutServiceCIDRsAClusterIPIsAHint(t *testing.T) {
+// Before Kubernetes 1.33, no object tells the network of the ClusterIPs.
+func TestClusterIPHintsAtItsNetwork(t *testing.T) {
 	c := &cluster{kubernetes: []string{"10.96.0.1", "fd00:10:96::1"}, groups: []v2.ServiceGroup{remoteGroup("inside", "10.96.0.0/24")}}
 	l := newConfigWatcher(t, c)
 	l.live = c

@@ -17,7 +17,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// What Services are told of other controllers, as the manual quotes it.
+// The conditions of Services that another controller touches, as docs/refusals.md quotes
+// them.
 const (
 	saidClaimed = `Assigned 192.0.2.1 from pool default; another controller gave 192.0.2.1 to default/theirs too; ` +
 		`take it out of that controller's pools, or set the annotation purelb.io/re-evaluate: "true" to get another address`
@@ -28,7 +29,7 @@ const (
 		`PureLB set it to Cluster once and does not do so again; set it to Cluster in the manifest, or set the annotation purelb.io/allow-local`
 )
 
-// gives has another controller show these addresses in the status of svc.
+// gives makes another controller write these addresses into the status of svc.
 func (w *world) gives(svc *corev1.Service, ips ...string) {
 	w.Helper()
 	must(w, w.otherWrites(svc, ips...))
@@ -44,7 +45,7 @@ func (w *world) otherWrites(svc *corev1.Service, ips ...string) error {
 		&client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{FieldManager: "other-controller"}})
 }
 
-// bare waits until svc has nothing of PureLB.
+// bare waits until svc has no data of PureLB.
 func (w *world) bare(svc *corev1.Service) {
 	w.Helper()
 	w.soon(func() error {
@@ -56,7 +57,7 @@ func (w *world) bare(svc *corev1.Service) {
 	})
 }
 
-func TestAnAddressThatAnotherControllerTookBackIsNotTaken(t *testing.T) {
+func TestAddressOfAFormerControllerIsNotTaken(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	back := balancer("back")
@@ -73,7 +74,7 @@ func TestAnAddressThatAnotherControllerTookBackIsNotTaken(t *testing.T) {
 	w.annotation(back, service.AnnotationAllocatedAddresses, "192.0.2.2")
 }
 
-func TestLeftoversAreTakenOffServicesOfOthers(t *testing.T) {
+func TestLeftoversAreRemovedFromForeignServices(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	class := "example.com/lb"
@@ -91,7 +92,7 @@ func TestLeftoversAreTakenOffServicesOfOthers(t *testing.T) {
 	}
 }
 
-func TestAServiceWithoutAClassKeepsItsAddressWhenTheDefaultAnnouncerChanges(t *testing.T) {
+func TestDefaultAnnouncerChangeKeepsAddresses(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	r := w.allocator()
@@ -112,7 +113,7 @@ func TestAServiceWithoutAClassKeepsItsAddressWhenTheDefaultAnnouncerChanges(t *t
 	w.has(kept, "")
 }
 
-func TestAServiceOfTheVersionBeforeKeepsItsAddress(t *testing.T) {
+func TestServiceOfEarlierVersionKeepsItsAddress(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	svc := balancer("svc", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedFrom, "default"))
@@ -128,10 +129,10 @@ func TestAServiceOfTheVersionBeforeKeepsItsAddress(t *testing.T) {
 	})
 }
 
-func TestARestoredServiceGetsItsAddressBack(t *testing.T) {
+func TestRestoredServiceGetsItsAddressBack(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.remote("default", "192.0.2.1-192.0.2.9", "192.0.2.0/24"))
-	// A backup has annotations, and no status.
+	// A backup has annotations but no status.
 	mine := balancer("mine", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedAddresses, "192.0.2.2"))
 	copied := balancer("copied", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedAddresses, "192.0.2.2"))
 	strange := balancer("strange", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedAddresses, "203.0.113.9"))
@@ -144,14 +145,14 @@ func TestARestoredServiceGetsItsAddressBack(t *testing.T) {
 	w.has(strange, "192.0.2.3")
 }
 
-func TestAContestedStatusIsRestoredEverMoreSlowly(t *testing.T) {
+func TestContestedStatusIsRestoredWithBackoff(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	r := w.allocator()
 	svc := balancer("svc")
 	w.create(svc)
 	w.has(svc, "192.0.2.1")
-	// The other controller takes over the status as soon as PureLB writes it.
+	// The other controller overwrites the status as soon as PureLB has written it.
 	began := time.Now()
 	w.within(time.Minute, func() error {
 		if addressesOf(fetch(w, svc)) != "203.0.113.9" {
@@ -159,7 +160,8 @@ func TestAContestedStatusIsRestoredEverMoreSlowly(t *testing.T) {
 		}
 		return condition(svc.Status.Conditions, service.ConditionAllocated, "False", "StatusContested", []string{saidContested})
 	})
-	// Two at once, and then one after 1 s, 2 s, 4 s ...
+	// Two restorations come at once. Then one comes after 1 s, one after 2 s, one after 4
+	// s, and so on.
 	n := int(r.counter("purelb_allocator_service_status_restored_total"))
 	if most := 3 + bits.Len(uint(time.Since(began).Seconds())); n > most {
 		t.Errorf("restored %d times, want at most %d", n, most)
@@ -179,7 +181,7 @@ func TestAContestedStatusIsRestoredEverMoreSlowly(t *testing.T) {
 	w.has(svc, "192.0.2.1") // the other controller has stopped
 }
 
-func TestAnotherControllersEntriesStay(t *testing.T) {
+func TestForeignStatusEntriesStay(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -196,7 +198,7 @@ func TestAnotherControllersEntriesStay(t *testing.T) {
 	}
 }
 
-func TestOwnersAreToldOfAnAddressThatTwoControllersGave(t *testing.T) {
+func TestAddressOfTwoControllersIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -213,7 +215,7 @@ func TestOwnersAreToldOfAnAddressThatTwoControllersGave(t *testing.T) {
 	w.says(ours, "True", "Allocated")
 }
 
-// denying has the API server refuse changes of Services with the label hold.
+// denying makes the API server refuse changes of Services with the label hold.
 func (w *world) denying(resource string) {
 	w.Helper()
 	name := "purelb-test-" + w.namespace
@@ -257,7 +259,7 @@ func labeled(name, value string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Labels = map[string]string{name: value} }
 }
 
-func TestAWriteThatTheAPIServerRefusesIsReported(t *testing.T) {
+func TestRefusedWriteIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.denying("services/status")
 	w.create(w.small("default"))
@@ -270,7 +272,7 @@ func TestAWriteThatTheAPIServerRefusesIsReported(t *testing.T) {
 	w.has(svc, "192.0.2.1")
 }
 
-func TestAPolicyThatCannotBeResetDoesNotHoldUpTheAddress(t *testing.T) {
+func TestRefusedPolicyResetDoesNotDelayTheAddress(t *testing.T) {
 	w := newWorld(t)
 	w.denying("services")
 	w.create(w.small("default"))
@@ -282,7 +284,7 @@ func TestAPolicyThatCannotBeResetDoesNotHoldUpTheAddress(t *testing.T) {
 	w.says(svc, "True", "Allocated", "externalTrafficPolicy is Local")
 }
 
-func TestAPolicyThatIsSetBackIsLeftAlone(t *testing.T) {
+func TestPolicySetBackByAToolIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()

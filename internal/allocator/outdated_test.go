@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// reader reads one Service, whichever is asked for.
+// reader reads the same Service, whatever name it is asked for.
 type reader struct {
 	client.Reader
 	svc *corev1.Service
@@ -26,10 +26,10 @@ func (r reader) Get(_ context.Context, _ client.ObjectKey, to client.Object, _ .
 	return nil
 }
 
-func TestACacheThatLagsBehindFreesNothing(t *testing.T) {
+func TestLaggingCacheFreesNothing(t *testing.T) {
 	tests := []struct {
 		name string
-		// older changes the older of two versions.
+		// older makes the older of the two versions.
 		older func(*corev1.Service)
 	}{
 		{"without one of two addresses", func(*corev1.Service) {}},
@@ -40,7 +40,7 @@ func TestACacheThatLagsBehindFreesNothing(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newShop(t)
+			s := newFixture(t)
 			none := &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "svc"},
 				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}},
@@ -57,16 +57,16 @@ func TestACacheThatLagsBehindFreesNothing(t *testing.T) {
 	}
 }
 
-// twoPools is a group that gives an address of each of two pools, of which the
-// second may be draining.
+// twoPools returns a group that gives one address of each of two pools. The second pool may
+// be draining.
 func twoPools(t *testing.T, draining bool) ipam.Group {
 	g := group(t, "default", "198.51.100.1-198.51.100.1", "203.0.113.1-203.0.113.1")
 	g.MultiPool, g.Pools[1].Draining = true, draining
 	return g
 }
 
-// written is svc with what is decided for it, as the version of that name.
-func (s *shop) written(svc *corev1.Service, version string) *corev1.Service {
+// written returns svc with its decision, as this version.
+func (s *fixture) written(svc *corev1.Service, version string) *corev1.Service {
 	s.Helper()
 	d, err := s.decide(service.Read(svc, true))
 	if err != nil {
@@ -85,11 +85,11 @@ func (s *shop) written(svc *corev1.Service, version string) *corev1.Service {
 	return after
 }
 
-// sees has a Service looked at of which the cache has one version and the API
-// server another, and fails unless these addresses are held for it then.
-func (s *shop) sees(cached, live *corev1.Service, want string) {
+// sees reconciles a Service while the cache has one version and the API server another. It
+// fails unless these addresses are held for the Service after that.
+func (s *fixture) sees(cached, live *corev1.Service, want string) {
 	s.Helper()
-	services := s.loop(reader{svc: cached}, reader{svc: live}, &pen{svc: live})
+	services := s.loop(reader{svc: cached}, reader{svc: live}, &fakeWriter{svc: live})
 	if _, err := services.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cached)}); err != nil {
 		s.Fatal(err)
 	}

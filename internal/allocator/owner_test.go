@@ -21,8 +21,7 @@ func TestManagedFieldsNameTheAllocator(t *testing.T) {
 	}
 }
 
-// wroteStatus is an error if the status of o was not written by manager, or by
-// another.
+// wroteStatus returns an error unless manager, and no other, wrote the status of o.
 func wroteStatus(o client.Object, manager string) error {
 	var managers []string
 	for _, f := range o.GetManagedFields() {

@@ -19,39 +19,39 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// board is an API server with one group, which notes when its status is written.
-type board struct {
+// fakeGroupServer is an API server with one group. It records when the status is written.
+type fakeGroupServer struct {
 	client.Client
 	group  v2.ServiceGroup
 	began  time.Time
 	writes []string
 }
 
-func (b *board) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (b *fakeGroupServer) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	if groups, ok := list.(*v2.ServiceGroupList); ok {
 		groups.Items = []v2.ServiceGroup{*b.group.DeepCopy()}
 	}
 	return nil
 }
 
-func (b *board) Status() client.SubResourceWriter { return brush{board: b} }
+func (b *fakeGroupServer) Status() client.SubResourceWriter { return fakeGroupStatus{server: b} }
 
-// brush is the part of a board that writes the status.
-type brush struct {
+// fakeGroupStatus is the part of a fakeGroupServer that writes the status.
+type fakeGroupStatus struct {
 	client.SubResourceWriter
-	board *board
+	server *fakeGroupServer
 }
 
-func (b brush) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
-	b.board.group = *o.(*v2.ServiceGroup).DeepCopy()
-	b.board.writes = append(b.board.writes, fmt.Sprintf("%s: %d", time.Since(b.board.began), b.board.group.Status.AllocatedIPv4))
+func (b fakeGroupStatus) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+	b.server.group = *o.(*v2.ServiceGroup).DeepCopy()
+	b.server.writes = append(b.server.writes, fmt.Sprintf("%s: %d", time.Since(b.server.began), b.server.group.Status.AllocatedIPv4))
 	return nil
 }
 
 func TestCountersAreWrittenAtAPace(t *testing.T) {
 	tests := []struct {
 		name string
-		// after are the times after which a Service is allocated.
+		// after are the pauses before each allocation.
 		after []time.Duration
 		want  []string
 	}{
@@ -97,11 +97,11 @@ func TestCountersAreWrittenAtAPace(t *testing.T) {
 }
 
 // reporterOfNine returns a reporter of a group with nine addresses.
-func reporterOfNine(t *testing.T) (*reporter, *board, *shop) {
+func reporterOfNine(t *testing.T) (*reporter, *fakeGroupServer, *fixture) {
 	g := group(t, "default", "192.0.2.1-192.0.2.9")
 	g.UID = "1"
-	s := newShop(t, g)
-	b := &board{group: v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb-system", Name: "default", UID: "1"}}}
+	s := newFixture(t, g)
+	b := &fakeGroupServer{group: v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb-system", Name: "default", UID: "1"}}}
 	r := &reporter{
 		cached: b, client: b, allocations: s.allocations, metrics: newMetrics(nil, nil), changed: make(chan struct{}, 1),
 		configWatcher: &configWatcher{now: clusterState{config: config.Config{Groups: ipam.Groups{Usable: []ipam.Group{g}}}}},

@@ -18,9 +18,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// TestAPanicInChooseEndsTheProcess runs itself again as a process whose choices
-// panic. The panic ends that process before a second decision is made.
-func TestAPanicInChooseEndsTheProcess(t *testing.T) {
+// TestPanicInChooseEndsTheProcess starts itself again as a process whose choices panic. The
+// panic ends that process before it makes a second decision.
+func TestPanicInChooseEndsTheProcess(t *testing.T) {
 	const panics = "PURELB_TEST_PANIC"
 	if os.Getenv(panics) != "" {
 		panicInALoop(t)

@@ -14,17 +14,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// proxy stands between an allocator and the API server. What it holds back is
-// on its way: it goes on when it is let go, whether or not the allocator has
-// given it up.
+// proxy stands between an allocator and the API server. A request that it holds back counts
+// as sent: it goes on when the test lets it go, even if the allocator has given it up.
 type proxy struct {
 	http.Handler
 	api       *url.URL
 	transport http.RoundTripper
-	// decide says what becomes of a request.
+	// decide says what to do with a request.
 	decide func(req *http.Request, body string) fate
-	// held tells of each request that is held back; letGo lets all go on, and
-	// late has the status that each was answered with.
+	// held signals each request that is held back. letGo lets all of them go on. late gets
+	// the HTTP status of each of these.
 	held  chan struct{}
 	gone  chan struct{}
 	letGo func()
@@ -45,7 +44,7 @@ const (
 	old // a watch begins too far in the past, so that all is listed anew
 )
 
-// proxied returns w as it is seen through a new proxy.
+// proxied returns w as seen through a new proxy.
 func (w *world) proxied(decide func(req *http.Request, body string) fate) (*world, *proxy) {
 	w.Helper()
 	transport, err := rest.TransportFor(w.cfg)
@@ -103,7 +102,7 @@ func (p *proxy) read(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// hold sends req when it is let go.
+// hold sends req after it was let go.
 func (p *proxy) hold(w http.ResponseWriter, req *http.Request) {
 	p.held <- struct{}{}
 	<-p.gone
@@ -127,7 +126,7 @@ func (p *proxy) note(write string) {
 	p.writes = append(p.writes, write)
 }
 
-// seen returns the writes that have come since it was last asked.
+// seen returns the writes since the last call.
 func (p *proxy) seen() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 
 const foreignMAC = "02:00:00:00:00:07"
 
-// reporting is the Lease of the agent of a node whose MAC ends with last, and which
-// reports these addresses as answered by the machine with that MAC.
+// reporting returns the Lease of a node's agent. The MAC of the node ends with last. The
+// agent reports that the machine with mac answers for these addresses.
 func reporting(node string, last byte, mac string, addresses ...string) coordinationv1.Lease {
 	var claims []string
 	for _, a := range addresses {
@@ -24,9 +24,9 @@ func reporting(node string, last byte, mac string, addresses ...string) coordina
 	return leaseOf(node, lease.AnnotationMACs, lease.MAC{2, 0, 0, 0, 0, last}.String(), lease.AnnotationClaims, strings.Join(claims, ","))
 }
 
-// A machine that answers for every address would empty a pool, one address for each
-// Service that is given another.
-func TestQuarantinesAreCountedAndLogged(t *testing.T) {
+// A machine that answers for every address would empty a pool: each Service that avoids it
+// takes another address.
+func TestQuarantineIsCountedAndLogged(t *testing.T) {
 	cached := &shuffled{leases: []coordinationv1.Lease{reporting("n1", 1, "")}}
 	l := newConfigWatcher(t, cached)
 	var log bytes.Buffer

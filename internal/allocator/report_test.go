@@ -15,8 +15,8 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// judged waits until a group is accepted or not, for this reason and with these
-// texts.
+// judged waits until the condition Accepted of a group has this status and reason, and a
+// message with these texts.
 func (w *world) judged(g *v2.ServiceGroup, status metav1.ConditionStatus, reason string, texts ...string) {
 	w.Helper()
 	w.soon(func() error {
@@ -31,7 +31,7 @@ func (w *world) judged(g *v2.ServiceGroup, status metav1.ConditionStatus, reason
 	})
 }
 
-func TestTheStatusOfAGroupCountsItsAddresses(t *testing.T) {
+func TestGroupStatusCountsAddresses(t *testing.T) {
 	w := newWorld(t)
 	group := w.local("default", "192.0.2.0/29", "192.0.2.0/29", "192.0.2.100-192.0.2.101", "192.0.2.0/24", "2001:db8::/64", "2001:db8::/64")
 	w.create(group)
@@ -52,7 +52,7 @@ func TestTheStatusOfAGroupCountsItsAddresses(t *testing.T) {
 	w.told(group, "Parsed", "ServiceGroup parsed successfully")
 	r.counts(3, "purelb_address_pool_addresses_in_use", "pool=default")
 	r.counts(math.Pow(2, 64)-1+6+2, "purelb_address_pool_size", "pool=default")
-	// A status that somebody else has written is put right.
+	// A status that another client has written is corrected.
 	w.patchStatus(group, `{"status":{"allocatedIPv4":77,"availableIPv6":null}}`)
 	w.soon(func() error {
 		if s := fetch(w, group).Status; s.AllocatedIPv4 != 2 || s.AvailableIPv6 == nil {
@@ -69,7 +69,7 @@ func show(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
+func TestBadGroupsDoNotHarmGoodOnes(t *testing.T) {
 	w := newWorld(t)
 	good := w.small("default")
 	w.create(good)
@@ -123,13 +123,13 @@ func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
 	w.has(before, "192.0.2.1")
 	r.counts(1, "purelb_servicegroups_out_of_scope", "namespace=default", "name=elsewhere", "type=local")
 
-	// A group that is mended serves who waits for it.
+	// A corrected group serves the Services that wait for it.
 	mended := tests[0].group
 	w.patch(mended, `{"spec":{"local":{"v6pools":null,"v4pools":[{"pool":"10.1.0.1-10.1.0.9","subnet":"10.1.0.0/24"}]}}}`)
 	w.judged(mended, "True", "Accepted")
 	w.has(named("default", "wants-reversed"), "10.1.0.1")
 
-	// A group that is spoilt leaves its Services their addresses.
+	// A group that becomes invalid leaves its Services their addresses.
 	w.patch(good, `{"spec":{"local":{"v4pools":[{"pool":"192.0.2.1-192.0.2.300","subnet":"192.0.2.0/24"}]}}}`)
 	w.soon(func() error {
 		return condition(fetch(w, mustGroup(good)).Status.Conditions, "Accepted", "False", "ParseError", nil)
@@ -138,7 +138,7 @@ func TestBadGroupsAreRefusedAndNothingThatWorksStops(t *testing.T) {
 	w.has(after, "192.0.2.2")
 }
 
-func TestTheStatusOfAGroupTellsWhichAddressesNobodyAnnounces(t *testing.T) {
+func TestGroupStatusNamesUnannouncedNetworks(t *testing.T) {
 	w := newWorld(t)
 	g := w.local("default", "192.0.2.0/25", "192.0.2.0/24", "203.0.113.0/24", "203.0.113.0/24", "2001:db8::/120", "2001:db8::/64")
 	far := w.remote("far", "198.51.100.0/24", "198.51.100.0/24")
@@ -159,7 +159,7 @@ func TestTheStatusOfAGroupTellsWhichAddressesNobodyAnnounces(t *testing.T) {
 	})
 }
 
-func TestTheStatusOfAGroupTellsOfEachFamilyWhetherItIsExhausted(t *testing.T) {
+func TestGroupStatusReportsExhaustionByFamily(t *testing.T) {
 	w := newWorld(t)
 	g := w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24", "2001:db8::/64", "2001:db8::/64")
 	four := w.remote("four", "198.51.100.0/24", "198.51.100.0/24")
@@ -182,7 +182,7 @@ func TestTheStatusOfAGroupTellsOfEachFamilyWhetherItIsExhausted(t *testing.T) {
 	is(g, "IPv4Exhausted", "False", "Available")
 	w.patch(four, `{"spec":{"remote":{"v4pools":[{"pool":"198.51.100.0/24","subnet":"198.51.100.0/24","drain":true}]}}}`)
 	is(four, "IPv4Exhausted", "True", "Draining")
-	// Of a group that is not in use it is not to be said.
+	// The condition is absent for a group that is not in use.
 	w.patch(four, `{"spec":{"remote":{"v4pools":[{"pool":"198.51.100.1-198.51.100.300","subnet":"198.51.100.0/24"}]}}}`)
 	w.judged(four, "False", "ParseError")
 	if c := meta.FindStatusCondition(four.Status.Conditions, "IPv4Exhausted"); c != nil {
@@ -190,7 +190,7 @@ func TestTheStatusOfAGroupTellsOfEachFamilyWhetherItIsExhausted(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfAGroupTellsOfWhatIsNotInEffect(t *testing.T) {
+func TestGroupStatusReportsIneffectiveFields(t *testing.T) {
 	w := newWorld(t)
 	g := w.local("default", "192.0.2.0/24", "192.0.2.0/24")
 	g.Spec.Local.MultiPool, g.Spec.Local.BalancePools = true, true
@@ -202,7 +202,7 @@ func TestTheStatusOfAGroupTellsOfWhatIsNotInEffect(t *testing.T) {
 
 func mustGroup(o client.Object) *v2.ServiceGroup { return o.(*v2.ServiceGroup) }
 
-func TestTheStatusOfAnLBNodeAgentTellsHowItsNodesFare(t *testing.T) {
+func TestLBNodeAgentStatusReportsItsNodes(t *testing.T) {
 	w := newWorld(t)
 	agent := func(name, regex string) *v2.LBNodeAgent {
 		return &v2.LBNodeAgent{
@@ -235,7 +235,7 @@ func TestTheStatusOfAnLBNodeAgentTellsHowItsNodesFare(t *testing.T) {
 	says(good, "Announcing", "True", "Announcing", "(3)")
 }
 
-func TestGroupsAreWrittenOnceASecondAtMost(t *testing.T) {
+func TestGroupStatusIsWrittenOncePerSecond(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "192.0.2.0/24", "192.0.2.0/24"))
 	start := time.Now()
@@ -275,7 +275,7 @@ func TestAnIdleAllocatorWritesNothing(t *testing.T) {
 	w.told(a, "IPAllocated")
 	r.counts(3, "purelb_k8s_client_updates_total")
 	before := quiet()
-	// The agent renews its lease, which is no news.
+	// An agent renews its Lease. This changes nothing.
 	for i := range 10 {
 		w.patch(w.lease("n1", ""), `{"spec":{"renewTime":"2026-01-02T03:04:%02d.000000Z"}}`, i)
 	}

@@ -12,14 +12,14 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// asks changes what svc asks for.
+// asks changes the requested addresses of svc.
 func (w *world) asks(svc client.Object, addresses string) {
 	w.Helper()
 	w.patch(svc, `{"metadata":{"annotations":{"purelb.io/addresses":%q}}}`, addresses)
 }
 
-// messages returns the events about o that have this reason, in order, each as
-// often as it is counted.
+// messages returns the events about o with this reason, in order, each as often as its
+// count says.
 func (w *world) messages(o client.Object, reason string) []string {
 	w.Helper()
 	var all []string
@@ -51,7 +51,7 @@ func TestAChangedRequestReplacesTheAddress(t *testing.T) {
 	w.has(svc, "198.51.100.9")
 }
 
-func TestARequestThatIsRefusedLeavesTheAddress(t *testing.T) {
+func TestRefusedRequestKeepsTheAddress(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -76,7 +76,7 @@ func TestARequestThatIsRefusedLeavesTheAddress(t *testing.T) {
 	w.says(svc, "True", "Allocated")
 }
 
-func TestADualStackServiceThatAsksForOneAddressGetsTheOtherFromTheGroup(t *testing.T) {
+func TestDualStackWithOneRequestedAddress(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -95,7 +95,7 @@ func TestADualStackServiceThatAsksForOneAddressGetsTheOtherFromTheGroup(t *testi
 	w.has(svc, "192.0.2.2 2001:db8::2")
 }
 
-func TestReEvaluateReplacesWhatTheServiceWouldNotGetToday(t *testing.T) {
+func TestReEvaluateReplacesOutdatedAddresses(t *testing.T) {
 	w := newWorld(t)
 	group := w.small("default").(*v2.ServiceGroup)
 	w.create(group, w.remote("far", "198.51.100.0/24", "198.51.100.0/24"))
@@ -127,7 +127,7 @@ func TestReEvaluateReplacesWhatTheServiceWouldNotGetToday(t *testing.T) {
 	w.has(next, "192.0.2.1")
 }
 
-func TestReEvaluateKeepsTheAddressUntilThereIsAnother(t *testing.T) {
+func TestReEvaluateWaitsForAReplacement(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"), w.local("blue", "192.0.3.1-192.0.3.1", "192.0.3.0/24"))
 	w.allocator()
@@ -148,7 +148,7 @@ func TestReEvaluateKeepsTheAddressUntilThereIsAnother(t *testing.T) {
 	})
 }
 
-func TestADrainingPoolKeepsWhatItHasAndGivesNothing(t *testing.T) {
+func TestDrainingPoolGivesNothingNew(t *testing.T) {
 	w := newWorld(t)
 	group := w.small("default").(*v2.ServiceGroup)
 	group.Spec.Local.V4Pools = append(group.Spec.Local.V4Pools, v2.AddressPool{Pool: "192.0.2.100-192.0.2.101", Subnet: "192.0.2.0/24", Exclude: []v2.Exclusion{"192.0.2.100"}})
@@ -158,7 +158,7 @@ func TestADrainingPoolKeepsWhatItHasAndGivesNothing(t *testing.T) {
 	w.create(old)
 	w.has(old, "192.0.2.1")
 	group.Spec.Local.V4Pools[0].Drain = true
-	// The allocator writes its status meanwhile.
+	// The allocator writes the status of the group in the meantime.
 	w.soon(func() error { return w.client.Update(t.Context(), fetchSpec(w, group)) })
 	young, pinned, excluded := balancer("young"), balancer("pinned", annotated(service.AnnotationAddresses, "192.0.2.2")),
 		balancer("excluded", annotated(service.AnnotationAddresses, "192.0.2.100"))
@@ -180,7 +180,7 @@ func TestADrainingPoolKeepsWhatItHasAndGivesNothing(t *testing.T) {
 	w.has(old, "192.0.2.101")
 }
 
-// fetchSpec is g in its newest version, with the spec that it has here.
+// fetchSpec returns the newest version of g, with the spec of g.
 func fetchSpec(w *world, g *v2.ServiceGroup) *v2.ServiceGroup {
 	w.Helper()
 	newest := fetch(w, &v2.ServiceGroup{ObjectMeta: g.ObjectMeta})
@@ -188,7 +188,7 @@ func fetchSpec(w *world, g *v2.ServiceGroup) *v2.ServiceGroup {
 	return newest
 }
 
-func TestAMultiPoolServiceGetsOneAddressOfEveryRangeAndFillsUpLater(t *testing.T) {
+func TestMultiPoolServiceFillsUpLater(t *testing.T) {
 	w := newWorld(t)
 	group := w.local("default", "192.0.2.1-192.0.2.9", "192.0.2.0/24", "192.0.3.1-192.0.3.9", "192.0.3.0/24")
 	group.Spec.Local.MultiPool = true

@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-func TestGroupsOfNamespacesThatTheOperatorNamesGiveAddresses(t *testing.T) {
+func TestGroupsInConfigNamespacesAreUsed(t *testing.T) {
 	w := newWorld(t)
 	team := apitest.Namespace(t)
 	own, theirs, only, away := w.local("web", "10.1.0.0/24", "10.1.0.0/24"), w.local("web", "10.2.0.0/24", "10.2.0.0/24"),
@@ -36,7 +36,7 @@ func TestGroupsOfNamespacesThatTheOperatorNamesGiveAddresses(t *testing.T) {
 	r.counts(1, "purelb_servicegroups_out_of_scope", "namespace=default", "name=web", "type=local")
 }
 
-func TestGroupsOfAllNamespacesGiveAddresses(t *testing.T) {
+func TestGroupsInAllNamespacesAreUsed(t *testing.T) {
 	w := newWorld(t)
 	away := w.local("away", "10.4.0.0/24", "10.4.0.0/24")
 	away.Namespace = "default"

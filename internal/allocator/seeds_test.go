@@ -11,8 +11,7 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-// example has a file of examples applied, with its groups in the namespace that
-// PureLB is installed in.
+// example applies a file of examples. Its groups go into PureLB's namespace.
 func (w *world) example(file string) {
 	w.Helper()
 	for _, o := range apitest.Objects(w, "api/testdata/seeds/"+file) {
@@ -24,7 +23,7 @@ func (w *world) example(file string) {
 	}
 }
 
-// named is a Service of an example.
+// named returns an empty Service with the name of one of an example.
 func named(namespace, name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
@@ -36,7 +35,7 @@ func (w *world) annotation(svc *corev1.Service, name, want string) {
 	}
 }
 
-func TestTheExampleOf2020GetsAnAddressOfTheFlatForm(t *testing.T) {
+func TestExampleOf2020UsesTheFlatForm(t *testing.T) {
 	w := newWorld(t)
 	w.example("2020-overview.yaml")
 	w.allocator()
@@ -46,7 +45,7 @@ func TestTheExampleOf2020GetsAnAddressOfTheFlatForm(t *testing.T) {
 	w.annotation(svc, "purelb.io/allocated-from", "localaddrange")
 }
 
-func TestTheOverviewOfV1GetsBothFamiliesWithoutNodePorts(t *testing.T) {
+func TestOverviewOfV1GetsBothFamilies(t *testing.T) {
 	w := newWorld(t)
 	w.example("v1-overview.yaml")
 	w.allocator()
@@ -146,8 +145,8 @@ func TestTheGroupsOfV2AreLocalAndRemote(t *testing.T) {
 	w.told(local, "LocalOverride", "192.168.100.200", "Cluster")
 }
 
-// The tests above look at every Service of the examples: whoever adds one is
-// reminded to say what it gets.
+// The tests above check every Service of the examples. This test fails if a new example has
+// no check.
 func TestNoExampleIsForgotten(t *testing.T) {
 	var services int
 	for _, file := range []string{"2020-overview.yaml", "v1-overview.yaml", "v1-services.yaml", "v1-options.yaml", "v2-overview.yaml", "assumed.yaml", "agents.yaml"} {

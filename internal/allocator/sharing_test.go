@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// keyed gives a Service a sharing key, and these ports: "80/TCP".
+// keyed gives a Service a sharing key and these ports, such as "80/TCP".
 func keyed(key string, ports ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Annotations[service.AnnotationSharing] = key
@@ -30,7 +30,7 @@ func inNamespace(namespace string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Namespace = namespace }
 }
 
-// listens changes the one port of svc.
+// listens changes the only port of svc.
 func (w *world) listens(svc *corev1.Service, port int) {
 	w.Helper()
 	w.patch(svc, `{"spec":{"ports":[{"name":"p0","port":%d,"protocol":"TCP"}]}}`, port)
@@ -54,7 +54,7 @@ func TestServicesWithTheSameKeyShareAnAddress(t *testing.T) {
 	w.has(alone, "192.0.2.2")
 }
 
-func TestAKeyIsOneOfItsNamespaceUnlessTheGroupSaysOtherwise(t *testing.T) {
+func TestSharingKeyIsPerNamespaceByDefault(t *testing.T) {
 	w := newWorld(t)
 	wide := w.remote("wide", "198.51.100.1-198.51.100.9", "198.51.100.0/24")
 	wide.Spec.ShareAcrossNamespaces = true
@@ -78,7 +78,7 @@ func TestAKeyIsOneOfItsNamespaceUnlessTheGroupSaysOtherwise(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsInUseIsRefusedUntilItIsFree(t *testing.T) {
+func TestPortInUseIsRefusedUntilFree(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	r := w.allocator()
@@ -100,7 +100,7 @@ func TestAPortThatIsInUseIsRefusedUntilItIsFree(t *testing.T) {
 	w.has(second, "192.0.2.1")
 }
 
-func TestEditsThatCollideKeepTheAddressAndSaySo(t *testing.T) {
+func TestCollidingEditKeepsTheAddress(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
@@ -134,7 +134,7 @@ func TestEditsThatCollideKeepTheAddressAndSaySo(t *testing.T) {
 	w.has(next, "192.0.2.2")
 }
 
-func TestAKeyThatIsAddedLaterLetsOthersIn(t *testing.T) {
+func TestLaterSharingKeyLetsOthersJoin(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"))
 	w.allocator()
@@ -148,7 +148,7 @@ func TestAKeyThatIsAddedLaterLetsOthersIn(t *testing.T) {
 	w.says(second, "True", "Allocated")
 }
 
-func TestThePolicyOfAddressesThatMayBeSharedIsReset(t *testing.T) {
+func TestPolicyOfSharedAddressesIsReset(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.remote("default", "198.51.100.0/24", "198.51.100.0/24"))
 	w.allocator()

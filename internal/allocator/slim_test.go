@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestACachedServiceReadsLikeTheWholeOne(t *testing.T) {
+func TestSlimServiceReadsLikeTheWholeOne(t *testing.T) {
 	class, policy := service.ClassV2, corev1.IPFamilyPolicyPreferDualStack
 	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	whole := &corev1.Service{
@@ -61,14 +61,14 @@ func TestACachedServiceReadsLikeTheWholeOne(t *testing.T) {
 	}
 }
 
-func TestOfANamespaceOnlyTheLabelsAreKept(t *testing.T) {
+func TestSlimNamespaceKeepsLabels(t *testing.T) {
 	whole := namespaceKind()
-	whole.Name, whole.ResourceVersion = "shop", "7"
-	whole.Labels = map[string]string{"team": "shop"}
+	whole.Name, whole.ResourceVersion = "fixture", "7"
+	whole.Labels = map[string]string{"team": "fixture"}
 	whole.Annotations = map[string]string{"a": "b"}
 	whole.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	want := namespaceKind()
-	want.Name, want.ResourceVersion, want.Labels = "shop", "7", whole.Labels
+	want.Name, want.ResourceVersion, want.Labels = "fixture", "7", whole.Labels
 	if diff := cmp.Diff(want, slimNamespace(whole)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -14,8 +14,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// hasty is an allocator that ends soon after it cannot renew its Lease any more. It
-// renews often, and a machine that stops it for some seconds does not end it.
+// hasty makes an allocator end soon after it fails to renew its Lease. It renews often, so
+// that a machine that stops it for some seconds does not end it.
 func hasty(identity string) func(*allocator.Options) {
 	return func(o *allocator.Options) {
 		o.Identity = identity
@@ -23,12 +23,12 @@ func hasty(identity string) func(*allocator.Options) {
 	}
 }
 
-// eager is one that takes a free Lease soon.
+// eager makes an allocator take a free Lease soon.
 func eager(identity string) func(*allocator.Options) {
 	return func(o *allocator.Options) { o.Identity, o.RetryPeriod = identity, 500*time.Millisecond }
 }
 
-// ends waits for the end of an allocator, and returns its error.
+// ends waits for the end of an allocator and returns its error.
 func (r *running) ends() error {
 	r.world.Helper()
 	var err error
@@ -41,7 +41,7 @@ func (r *running) ends() error {
 	return err
 }
 
-// leaderLease is the Lease of the leader election.
+// leaderLease returns the Lease of the leader election.
 func (w *world) leaderLease() *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "purelb-allocator"}}
 }
@@ -56,14 +56,14 @@ func (w *world) waitsFor(held <-chan struct{}) {
 	}
 }
 
-// There is one address, and two Services. The younger is to have it, by a write
-// that the first allocator has sent and that has not arrived. Then the older
-// may have it too, and the second allocator, which cannot know of that write,
-// gives it to the older.
-func TestAWriteOfAFormerLeaderThatArrivesLateChangesNothing(t *testing.T) {
+// There are one address and two Services. The first allocator has sent a write that gives
+// the address to the younger Service, but the write has not arrived. Then the older
+// Service is edited so that it may have the address too. The second allocator cannot know
+// of that write, and gives the address to the older Service.
+func TestLateWriteOfAFormerLeaderFails(t *testing.T) {
 	tests := []struct {
 		name string
-		// end is how the first ends, which can be cut off.
+		// end ends the first allocator. It may use cut to cut off its connections.
 		end       func(first *running, cut func())
 		successor string
 	}{
@@ -108,8 +108,8 @@ func TestAWriteOfAFormerLeaderThatArrivesLateChangesNothing(t *testing.T) {
 			w.patch(w.leaderLease(), `{"spec":{"leaseDurationSeconds":1}}`) // as if most of its time were over
 			w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
 
-			// What the second writes for the younger beside the touch is held
-			// back too: that must not be what keeps the late write off.
+			// The proxy holds back the second allocator's later writes to the younger
+			// Service too. Only the touch may stop the late write.
 			beyond, latter := w.proxied(func(req *http.Request, body string) fate {
 				if allocates(req, "younger") && !strings.Contains(body, `"Pending"`) {
 					return hold
@@ -132,7 +132,7 @@ func TestAWriteOfAFormerLeaderThatArrivesLateChangesNothing(t *testing.T) {
 	}
 }
 
-func TestARestartWritesNothingToServices(t *testing.T) {
+func TestRestartWritesNoService(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		holder string

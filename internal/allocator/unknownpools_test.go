@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-func TestUnknownPoolsAreCountedByNameUpToALimit(t *testing.T) {
+func TestUnknownPoolNamesAreLimited(t *testing.T) {
 	asked := func(name string) *ipam.Refusal {
 		return &ipam.Refusal{Metric: "unknown_pool", Pool: "<unknown>", Named: name}
 	}

@@ -10,12 +10,11 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// many is how many wait in the tests that count what it costs to serve them.
+// many is how many Services wait in tests that count the cost of serving them.
 const many = 10_000
 
-// crowd has many Services decided about, and fails if one gets anything but
-// what is wanted.
-func (s *shop) crowd(want string, change ...func(*service.Request)) []service.Request {
+// decideMany decides for many Services, and fails if one of them gets anything but want.
+func (s *fixture) decideMany(want string, change ...func(*service.Request)) []service.Request {
 	s.Helper()
 	all := make([]service.Request, many)
 	for i := range all {
@@ -25,8 +24,8 @@ func (s *shop) crowd(want string, change ...func(*service.Request)) []service.Re
 	return all
 }
 
-// only fails unless these and nobody else were woken.
-func (s *shop) only(owners ...ipam.Owner) {
+// only fails unless exactly these Services were woken.
+func (s *fixture) only(owners ...ipam.Owner) {
 	s.Helper()
 	if len(s.woken) != len(owners) {
 		s.Errorf("%d are woken, want %q", len(s.woken), owners)
@@ -38,10 +37,10 @@ func (s *shop) only(owners ...ipam.Owner) {
 	}
 }
 
-func TestOneFreedAddressCostsOneChoiceHoweverManyWait(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+func TestFreedAddressCostsOneChoice(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	holder := s.gets(s.wants("holder"), "192.0.2.1")
-	waiting := s.crowd("")
+	waiting := s.decideMany("")
 	s.costs(1, "the holder goes", func() { s.forget(owner(holder)) })
 	s.only(owner(waiting[0]))
 	s.gets(s.wants("newcomer"), "")
@@ -52,15 +51,15 @@ func TestOneFreedAddressCostsOneChoiceHoweverManyWait(t *testing.T) {
 }
 
 func TestBothFamiliesFreedCostOneChoice(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
 	both := families(service.All, addr.V4, addr.V6)
 	holder := s.gets(s.wants("holder", both), "192.0.2.1 2001:db8::1")
-	waiting := s.crowd("", both)
+	waiting := s.decideMany("", both)
 	s.costs(1, "the holder goes", func() { s.forget(owner(holder)) })
 	s.only(owner(waiting[0]))
 	s.gets(waiting[0], "192.0.2.1 2001:db8::1")
 
-	// One family alone is of use to nobody here.
+	// One family alone helps no Service here.
 	clear(s.woken)
 	only4 := waiting[0]
 	families(service.All, addr.V4)(&only4)
@@ -68,24 +67,24 @@ func TestBothFamiliesFreedCostOneChoice(t *testing.T) {
 	s.gets(s.wants("newcomer", families(service.All, addr.V6)), "2001:db8::1")
 }
 
-func TestAPinnedAddressThatIsFreedCostsAFewChoices(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+func TestFreedPinnedAddressCostsFewChoices(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	holder, other := s.gets(s.wants("holder"), "192.0.2.1"), s.gets(s.wants("other"), "192.0.2.2")
-	waiting := s.crowd("", asking("192.0.2.1"))
+	waiting := s.decideMany("", asking("192.0.2.1"))
 	s.costs(0, "another address is freed", func() { s.forget(owner(other)) })
 	s.costs(1+mostHints, "the holder goes", func() { s.forget(owner(holder)) })
 	s.gets(waiting[0], "192.0.2.1")
-	// Those who come next learn who has it now.
+	// Services that ask next learn which Service has the address now.
 	if d, _ := s.decide(waiting[1]); !s.woken[owner(waiting[1])] || d.Refusal == nil {
 		t.Error("the next one does not learn that the address has changed hands")
 	}
 }
 
-func TestATenantThatChangesItsPortsCostsAFewChoices(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+func TestPortChangeOfASharerCostsFewChoices(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	holder := s.gets(s.wants("holder", keyed("key", 80)), "192.0.2.1")
-	waiting := s.crowd("", keyed("key", 80))
-	s.costs(1, "a tenant comes whose port nobody wants", func() {
+	waiting := s.decideMany("", keyed("key", 80))
+	s.costs(1, "a sharer comes whose port no other wants", func() {
 		s.gets(s.wants("another", keyed("key", 443)), "192.0.2.1")
 	})
 	s.only()
@@ -98,8 +97,8 @@ func TestATenantThatChangesItsPortsCostsAFewChoices(t *testing.T) {
 	s.gets(waiting[1], "")
 }
 
-func TestWhoWaitsForAFreeAddressJoinsOneThatItMayShare(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+func TestWaiterJoinsAnAddressThatItMayShare(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	holder := s.gets(s.wants("holder", keyed("", 80)), "192.0.2.1")
 	waiting := s.gets(s.wants("waiting", keyed("key", 443)), "")
 	conflicting := s.gets(s.wants("conflicting", keyed("key", 80)), "")
@@ -107,20 +106,20 @@ func TestWhoWaitsForAFreeAddressJoinsOneThatItMayShare(t *testing.T) {
 	keyed("key", 80)(&holder)
 	s.gets(holder, "192.0.2.1")
 	if !s.woken[owner(waiting)] {
-		t.Fatal("who may share now is not woken")
+		t.Fatal("the Service that may share now was not woken")
 	}
 	s.gets(waiting, "192.0.2.1")
 	clear(s.woken)
 	keyed("key", 81)(&holder)
 	s.gets(holder, "192.0.2.1")
 	if !s.woken[owner(conflicting)] {
-		t.Fatal("who may share now is not woken")
+		t.Fatal("the Service that may share now was not woken")
 	}
 	s.gets(conflicting, "192.0.2.1")
 }
 
-func TestACollisionEndsWithTheOtherTenant(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+func TestCollisionEndsWithTheOtherSharer(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	a := s.gets(s.wants("a", keyed("key", 80)), "192.0.2.1")
 	b := s.gets(s.wants("b", keyed("key", 443)), "192.0.2.1")
 	keyed("key", 80)(&b)
@@ -136,8 +135,8 @@ func TestACollisionEndsWithTheOtherTenant(t *testing.T) {
 	}
 }
 
-func TestGrowthServesEverybodyInTheOrderOfCreation(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+func TestGrowthServesTheOldestFirst(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	s.gets(s.wants("holder"), "192.0.2.1")
 	first, second, third := s.wants("z"), s.wants("y"), s.wants("x")
 	for _, r := range []service.Request{third, first, second} { // looked at in any order
@@ -150,8 +149,8 @@ func TestGrowthServesEverybodyInTheOrderOfCreation(t *testing.T) {
 	s.gets(first, "192.0.2.2")
 }
 
-func TestAServiceThatWasMadeAnewWaitsAtTheEnd(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+func TestRecreatedServiceWaitsAtTheEnd(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	holder := s.gets(s.wants("holder"), "192.0.2.1")
 	s.gets(s.wants("a"), "")
 	b := s.gets(s.wants("b"), "")
@@ -161,7 +160,7 @@ func TestAServiceThatWasMadeAnewWaitsAtTheEnd(t *testing.T) {
 	s.gets(b, "192.0.2.1")
 }
 
-func TestAReplacementMayComeFromThePoolOfWhatItReplaces(t *testing.T) {
+func TestReplacementMayComeFromTheSamePool(t *testing.T) {
 	pools := func(exclude ...string) ipam.Group {
 		p, err := ipam.ParsePool("192.0.2.1-192.0.2.2", "192.0.2.0/24", "default", exclude...)
 		if err != nil {
@@ -169,7 +168,7 @@ func TestAReplacementMayComeFromThePoolOfWhatItReplaces(t *testing.T) {
 		}
 		return ipam.Group{Name: "default", Announce: ipam.AnnounceRemote, Pools: []ipam.Pool{p}}
 	}
-	s := newShop(t, pools())
+	s := newFixture(t, pools())
 	r := s.gets(s.wants("svc"), "192.0.2.1")
 	full := s.gets(s.wants("full"), "192.0.2.2")
 	s.offer(pools("192.0.2.1"))
@@ -181,8 +180,8 @@ func TestAReplacementMayComeFromThePoolOfWhatItReplaces(t *testing.T) {
 	s.gets(r, "192.0.2.2")
 }
 
-// takes fails unless what is done takes at most so many offers.
-func (s *shop) takes(most int, what string, do func()) {
+// takes fails if do makes more offers than most.
+func (s *fixture) takes(most int, what string, do func()) {
 	s.Helper()
 	before := s.offers
 	do()
@@ -191,21 +190,20 @@ func (s *shop) takes(most int, what string, do func()) {
 	}
 }
 
-func TestEverybodyInALineIsAskedOnceAboutAnAddressThatManyJoin(t *testing.T) {
+func TestEachWaiterIsAskedOncePerAddress(t *testing.T) {
 	const n = 1000
 	tests := []struct {
 		name string
-		// do frees an address for those who wait, and for all of whose ports
-		// there is room.
-		do    func(s *shop)
+		// do frees an address for the waiting Services, with room for all their ports.
+		do    func(s *fixture)
 		freed string
 	}{
-		{"when it is freed", func(s *shop) { s.forget("default/holder") }, "192.0.2.1"},
-		{"when the pool grows", func(s *shop) { s.offer(group(t, "default", "192.0.2.1-192.0.2.2")) }, "192.0.2.2"},
+		{"when it is freed", func(s *fixture) { s.forget("default/holder") }, "192.0.2.1"},
+		{"when the pool grows", func(s *fixture) { s.offer(group(t, "default", "192.0.2.1-192.0.2.2")) }, "192.0.2.2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 			s.gets(s.wants("holder"), "192.0.2.1")
 			for i := range n {
 				for _, name := range []string{"one", "two"} { // of which the second finds the port in use
@@ -220,9 +218,9 @@ func TestEverybodyInALineIsAskedOnceAboutAnAddressThatManyJoin(t *testing.T) {
 	}
 }
 
-func TestAKeyThatOtherNamespacesUseTooCostsThemNothing(t *testing.T) {
+func TestKeyOfOtherNamespacesCostsNothing(t *testing.T) {
 	const n = 500
-	s := newShop(t, group(t, "default", "10.0.0.1-10.0.0.1"))
+	s := newFixture(t, group(t, "default", "10.0.0.1-10.0.0.1"))
 	s.gets(s.wants("holder"), "10.0.0.1")
 	for i := range 2 * n {
 		r := s.wants("web", keyed("key", 80))
@@ -232,10 +230,10 @@ func TestAKeyThatOtherNamespacesUseTooCostsThemNothing(t *testing.T) {
 	s.takes(n, "room for a half", func() { s.offer(group(t, "default", fmt.Sprintf("10.0.0.1-10.0.%d.%d", n/256, n%256))) })
 }
 
-func TestWhoWaitsIsServedByTheKeyThatIsInEffect(t *testing.T) {
+func TestWaiterIsServedByItsCurrentKey(t *testing.T) {
 	g := group(t, "default", "192.0.2.1-192.0.2.1")
 	g.SharedAcrossNamespaces = true
-	s := newShop(t, g)
+	s := newFixture(t, g)
 	a := s.gets(s.wants("a", keyed("key", 1)), "192.0.2.1")
 	s.gets(s.wants("b", keyed("key", 2)), "192.0.2.1")
 	c := s.wants("c", keyed("key", 3))
@@ -252,8 +250,8 @@ func TestWhoWaitsIsServedByTheKeyThatIsInEffect(t *testing.T) {
 	s.gets(waiting, "192.0.2.1")
 }
 
-func TestLinesAreEmptyWhenNobodyWaits(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+func TestQueuesAreEmptyWithoutWaiters(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	holder := s.gets(s.wants("holder", keyed("key", 80)), "192.0.2.1")
 	for _, r := range []service.Request{
 		s.wants("a", keyed("key", 80)), s.wants("b"), s.wants("c", asking("192.0.2.1")), s.wants("d", families(service.Some, addr.V4, addr.V6)),

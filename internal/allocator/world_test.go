@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(apitest.Run(m))
 }
 
-// world is an API server with nothing of ours in it, and a namespace that PureLB
-// is installed in.
+// world is an API server without objects of ours, and a namespace that PureLB is installed
+// in.
 type world struct {
 	testing.TB
 	cfg       *rest.Config
@@ -69,7 +69,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// clean removes what earlier tests have left on the server they share.
+// clean removes what earlier tests left on the shared server.
 func (w *world) clean() {
 	w.Helper()
 	for _, list := range []client.ObjectList{
@@ -86,7 +86,7 @@ func (w *world) clean() {
 	}
 }
 
-// running is an allocator at work.
+// running is a running allocator.
 type running struct {
 	world   *world
 	metrics *prometheus.Registry
@@ -95,14 +95,14 @@ type running struct {
 	done    chan error
 }
 
-// allocator starts an allocator, which ends with the test.
+// allocator starts an allocator. It ends with the test.
 func (w *world) allocator(change ...func(*allocator.Options)) *running {
 	w.Helper()
 	r := &running{world: w, metrics: prometheus.NewRegistry(), log: &log{}, done: make(chan error, 1)}
 	opt := allocator.Options{
 		Namespace: w.namespace, DefaultAnnouncer: true, LeaderElect: true, Metrics: r.metrics,
-		// A machine that stops this process or the API server for some seconds, again and
-		// again, does not end the allocator, and has it repeat no write.
+		// The times are long: a busy machine that stops this process or the API server for
+		// some seconds must neither end the allocator nor make it repeat a write.
 		LeaseDuration: time.Minute, RenewDeadline: 50 * time.Second,
 		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
@@ -154,12 +154,12 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// patience is how long something is waited for that must come. A busy machine may stop
-// a process for seconds, and a Lease that was not released is waited out for 20 s. It
-// is no promise: a test that wants something before something else holds the latter up.
+// patience limits how long a test waits for something that must come. A busy machine may
+// stop a process for seconds, and a Lease that was not released is waited out for 20 s. The
+// limit proves no order: a test about an order must hold one of the two back.
 const patience = 30 * time.Second
 
-// soon waits until what has no error.
+// soon waits until what returns no error.
 func (w *world) soon(what func() error) {
 	w.Helper()
 	w.within(patience, what)
@@ -189,9 +189,9 @@ func (w *world) create(objects ...client.Object) {
 	}
 }
 
-// offer creates groups, and waits until the allocator at work gives their addresses.
-// Groups and Services come by different watches: a Service that is created just after
-// a group may be looked at first.
+// offer creates groups and waits until the running allocator uses them. Groups and Services
+// come by separate watches, so the allocator may see a Service first that is created just
+// after a group.
 func (w *world) offer(groups ...*v2.ServiceGroup) {
 	w.Helper()
 	for _, g := range groups {
@@ -202,8 +202,8 @@ func (w *world) offer(groups ...*v2.ServiceGroup) {
 	}
 }
 
-// outdate waits until what is created next is younger than o. Creation times have
-// seconds, and names decide between objects of the same second.
+// outdate waits until a new object counts as younger than o. Creation times have a
+// resolution of one second, and names decide within a second.
 func (w *world) outdate(o client.Object) {
 	w.Helper()
 	time.Sleep(time.Until(fetch(w, o).GetCreationTimestamp().Add(1100 * time.Millisecond)))
@@ -319,7 +319,7 @@ func (w *world) says(svc *corev1.Service, status metav1.ConditionStatus, reason 
 	})
 }
 
-// condition tells how the condition differs from what it should be.
+// condition returns an error that says how the condition differs from the wanted one.
 func condition(conditions []metav1.Condition, kind string, status metav1.ConditionStatus, reason string, texts []string) error {
 	c := meta.FindStatusCondition(conditions, kind)
 	if c == nil {
@@ -336,7 +336,7 @@ func condition(conditions []metav1.Condition, kind string, status metav1.Conditi
 	return nil
 }
 
-// told waits until there is an event about o with this reason and these texts.
+// told waits for an event about o with this reason and these texts.
 func (w *world) told(o client.Object, reason string, texts ...string) {
 	w.Helper()
 	w.soon(func() error {
@@ -351,7 +351,7 @@ func (w *world) told(o client.Object, reason string, texts ...string) {
 	})
 }
 
-// tells waits until there is an event about o with this reason and this message.
+// tells waits for an event about o with this reason and exactly this message.
 func (w *world) tells(o client.Object, reason, message string) {
 	w.Helper()
 	w.soon(func() error {
@@ -362,7 +362,7 @@ func (w *world) tells(o client.Object, reason, message string) {
 	})
 }
 
-// events returns those about o.
+// events returns the events about o.
 func (w *world) events(o client.Object) []corev1.Event {
 	w.Helper()
 	var list corev1.EventList
@@ -378,7 +378,7 @@ func (w *world) services() []corev1.Service {
 	return list.Items
 }
 
-// settled waits until n Services have addresses, and tells who has what.
+// settled waits until n Services have addresses, and returns the addresses of each Service.
 func (w *world) settled(n int) map[string]string {
 	w.Helper()
 	var have map[string]string
@@ -431,8 +431,8 @@ func (r *running) counter(name string, labels ...string) float64 {
 	return sum
 }
 
-// counts waits until a metric reads want. The allocator counts what it did after
-// the API server has it, so a metric may lag behind what the test has seen there.
+// counts waits until a metric reads want. The allocator counts an action after the API
+// server has performed it, so the metric may lag behind what the test has seen there.
 func (r *running) counts(want float64, name string, labels ...string) {
 	r.world.Helper()
 	r.world.soon(func() error {
@@ -445,7 +445,7 @@ func (r *running) counts(want float64, name string, labels ...string) {
 
 var errNotYet = errors.New("not yet")
 
-// each does something n times, 16 at a time.
+// each calls do n times, 16 in parallel.
 func (w *world) each(n int, do func(i int) error) {
 	w.Helper()
 	const hands = 16

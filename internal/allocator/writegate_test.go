@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// wire answers with the status that a request's body names. What has none is on
-// its way until it is given up.
-type wire struct{}
+// fakeTransport answers with the status that the request's body names. A request without an
+// answer lasts until it is cancelled.
+type fakeTransport struct{}
 
-func (wire) RoundTrip(req *http.Request) (*http.Response, error) {
+func (fakeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	asked := bodyOf(req)
 	status := map[string]int{
 		"ok": 200, "bad": 422, "gone": 404, "conflict": 409, "timeout": 504, "fault": 500, "unreachable": 500, "denied": 500,
@@ -41,13 +41,13 @@ func bodyOf(req *http.Request) string {
 	return string(text)
 }
 
-// ask sends a request through f, and returns its error.
+// ask sends a request through f and returns its error.
 func ask(f *writeGate, method, path, body string) error {
 	req, err := http.NewRequest(method, "http://api"+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
-	resp, err := f.wrap(wire{}).RoundTrip(req)
+	resp, err := f.wrap(fakeTransport{}).RoundTrip(req)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func ask(f *writeGate, method, path, body string) error {
 
 const web = "/api/v1/namespaces/default/services/web/status"
 
-func TestTheFenceIsOpenWhileTheLeaseIsSurelyOurs(t *testing.T) {
+func TestGateIsOpenWhileTheLeaseIsOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWriteGate(14 * time.Second)
 		is := func(when string, want error) {
@@ -90,7 +90,7 @@ func TestTheFenceIsOpenWhileTheLeaseIsSurelyOurs(t *testing.T) {
 	})
 }
 
-func TestWithoutAnElectionTheFenceIsOpenUntilTheEnd(t *testing.T) {
+func TestGateIsOpenWithoutAnElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWriteGate(0)
 		time.Sleep(time.Hour)
@@ -104,7 +104,7 @@ func TestWithoutAnElectionTheFenceIsOpenUntilTheEnd(t *testing.T) {
 	})
 }
 
-func TestAWriteThatIsNotAnsweredInTimeIsGivenUp(t *testing.T) {
+func TestUnansweredWriteIsCancelled(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(*writeGate)
@@ -142,7 +142,7 @@ func TestAWriteThatIsNotAnsweredInTimeIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestTheEndIsWhenNothingIsUnderWay(t *testing.T) {
+func TestGateWaitsForRunningWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWriteGate(0)
 		f.wait()
@@ -168,7 +168,7 @@ func TestTheEndIsWhenNothingIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestAWriteIsInDoubtUntilItCanButFail(t *testing.T) {
+func TestWriteIsInDoubtUntilItMustFail(t *testing.T) {
 	tests := []struct {
 		name    string
 		answers string
@@ -217,7 +217,7 @@ func TestOnlyServicesAreInDoubt(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatTheFenceReadsCanStillBeRead(t *testing.T) {
+func TestBodyCanBeReadAfterTheGate(t *testing.T) {
 	f := newWriteGate(0)
 	defer f.close()
 	for _, asked := range []string{"fault", "denied"} {
@@ -225,7 +225,7 @@ func TestAnAnswerThatTheFenceReadsCanStillBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := f.wrap(wire{}).RoundTrip(req)
+		resp, err := f.wrap(fakeTransport{}).RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,30 +20,30 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// pen writes one Service, and notes what it was to write.
-type pen struct {
+// fakeWriter writes one Service, and records the writes.
+type fakeWriter struct {
 	client.Client
 	svc  *corev1.Service
 	done []string
 }
 
-// nib is the part of a pen that writes the status.
-type nib struct {
+// fakeStatusWriter is the part of a fakeWriter that writes the status.
+type fakeStatusWriter struct {
 	client.SubResourceWriter
-	pen *pen
+	writer *fakeWriter
 }
 
-func (p *pen) Status() client.SubResourceWriter { return nib{pen: p} }
+func (p *fakeWriter) Status() client.SubResourceWriter { return fakeStatusWriter{writer: p} }
 
-func (n nib) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
-	return n.pen.write("status", o, patch)
+func (n fakeStatusWriter) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return n.writer.write("status", o, patch)
 }
 
-func (p *pen) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+func (p *fakeWriter) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	return p.write("spec", o, patch)
 }
 
-func (p *pen) write(what string, o client.Object, patch client.Patch) error {
+func (p *fakeWriter) write(what string, o client.Object, patch client.Patch) error {
 	data, err := patch.Data(o)
 	if err != nil {
 		return err
@@ -62,8 +62,8 @@ func (p *pen) write(what string, o client.Object, patch client.Patch) error {
 	return nil
 }
 
-// loop is the loop of Services, for which p writes.
-func (s *shop) loop(cached, live client.Reader, p *pen) *services {
+// loop returns the loop of Services with p as its writer.
+func (s *fixture) loop(cached, live client.Reader, p *fakeWriter) *services {
 	writer := &writer{client: p, metrics: newMetrics(nil, nil)}
 	return &services{
 		cached: cached, live: live, write: writer, allocations: s.allocations, metrics: writer.metrics,
@@ -72,7 +72,7 @@ func (s *shop) loop(cached, live client.Reader, p *pen) *services {
 	}
 }
 
-// plain is a Service called default/web, in a version called 1.
+// plain is the Service default/web in version 1.
 func plain(change ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1", ResourceVersion: "1", Annotations: map[string]string{}},
@@ -88,10 +88,10 @@ func named(svc *corev1.Service) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)}
 }
 
-func TestNothingIsWrittenForAVersionThatTheCacheDoesNotHave(t *testing.T) {
+func TestOnlyTheCachedVersionIsWritten(t *testing.T) {
 	tests := []struct {
 		name string
-		// meanwhile is what has become of the Service when it is looked at first.
+		// meanwhile is the version that the API server has at the first look.
 		meanwhile, want string
 	}{
 		{"and once for each that it has", "1", "spec of 1, status of 1+"},
@@ -99,16 +99,16 @@ func TestNothingIsWrittenForAVersionThatTheCacheDoesNotHave(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 			svc := plain(func(svc *corev1.Service) {
 				svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 				svc.Annotations[service.AnnotationSharing] = "key"
 			})
-			p := &pen{svc: svc.DeepCopy()}
+			p := &fakeWriter{svc: svc.DeepCopy()}
 			p.svc.ResourceVersion = tt.meanwhile
 			cache := reader{svc: svc}
 			loop := s.loop(&cache, &cache, p)
-			for range 4 { // The cache hears of what was written, but each time only after a second look.
+			for range 4 { // The cache gets each written version only after a second look.
 				for range 2 {
 					if _, err := loop.Reconcile(t.Context(), named(svc)); err != nil {
 						t.Fatal(err)
@@ -129,15 +129,15 @@ func TestNothingIsWrittenForAVersionThatTheCacheDoesNotHave(t *testing.T) {
 	}
 }
 
-// A refused Service is looked at when the cause of the refusal ends, and no timer
-// hides that this was missed.
+// The end of the cause triggers a look at a refused Service. A timer would hide a missed
+// trigger.
 func TestNoTimerRetriesARefusedService(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	s.gets(s.wants("holder"), "192.0.2.1")
-	p := &pen{svc: plain()}
+	p := &fakeWriter{svc: plain()}
 	cache := reader{svc: p.svc}
 	loop := s.loop(&cache, &cache, p)
-	for range 2 { // The first look writes the refusal, and the second finds it.
+	for range 2 { // the first look writes the refusal, the second finds it
 		if result, err := loop.Reconcile(t.Context(), named(p.svc)); err != nil || result != (reconcile.Result{}) {
 			t.Errorf("it is looked at again: %+v, %v", result, err)
 		}
@@ -148,7 +148,7 @@ func TestNoTimerRetriesARefusedService(t *testing.T) {
 	}
 }
 
-func TestTouchedAreOurServicesOnly(t *testing.T) {
+func TestTakeoverTouchesOnlyOurServices(t *testing.T) {
 	tests := []struct {
 		name string
 		svc  *corev1.Service
@@ -160,13 +160,13 @@ func TestTouchedAreOurServicesOnly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &pen{svc: tt.svc}
+			p := &fakeWriter{svc: tt.svc}
 			o := &bootstrap{live: reader{svc: tt.svc}, write: &writer{client: p, metrics: newMetrics(nil, nil)}, byDefault: true}
 			r, err := o.touch(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
 			if got := strings.Join(p.done, ", "); got != tt.want || err != nil || r == nil {
 				t.Fatalf("written is the %q, want the %q; %v", got, tt.want, err)
 			}
-			// Without its annotations it still has the same owner.
+			// Without its annotations the Service still has the same owner.
 			p.svc.Annotations = nil
 			if after := service.Read(p.svc, true); after.Reason != r.Reason {
 				t.Errorf("without annotations it is another's because %q, and was because %q", after.Reason, r.Reason)
@@ -175,10 +175,10 @@ func TestTouchedAreOurServicesOnly(t *testing.T) {
 	}
 }
 
-func TestARepeatedWriteLeavesAServiceOursWithoutItsBrand(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+func TestServiceStaysOursWithoutItsBrand(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	svc := s.written(plain(), "2")
-	p := &pen{svc: svc}
+	p := &fakeWriter{svc: svc}
 	loop := s.loop(reader{svc: svc}, reader{svc: svc}, p)
 	loop.memories.at(named(svc).NamespacedName).note(svc, nil, context.DeadlineExceeded)
 	if _, err := loop.Reconcile(t.Context(), named(svc)); err != nil || p.svc.Status.Conditions[0].Reason != reasonPending {
@@ -203,9 +203,9 @@ func (away) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 	return context.DeadlineExceeded
 }
 
-// The cache may not have heard of what was touched when the store is opened anew.
-func TestAllAreTouchedAgainAfterATakeoverThatFailed(t *testing.T) {
-	s := newShop(t, group(t, "default", "192.0.2.1-192.0.2.9"))
+// When the store is opened again, the cache may not have the touched versions.
+func TestFailedTakeoverTouchesAllAgain(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	o := &bootstrap{
 		live: away{}, allocations: s.allocations, touched: map[ipam.Owner]bool{"default/other": true},
 		workers: 1, byDefault: true, log: slog.New(slog.DiscardHandler),
