@@ -24,8 +24,9 @@ func (c *chooser) asksFor(a netip.Addr) bool {
 	return ok
 }
 
-// fitting divides asked into the addresses of families that the Service wants and the
-// others. If it wants the family of none, all are fitting, so that they are refused.
+// fitting divides asked into the addresses of families that the Service has and the others.
+// If no address is of such a family, it returns all of them as fitting, so that malformed
+// refuses them.
 func (c *chooser) fitting(asked []netip.Addr) (fitting, ignored []netip.Addr) {
 	for _, a := range asked {
 		if c.r.Wants(addr.FamilyOf(a)) {
@@ -40,8 +41,8 @@ func (c *chooser) fitting(asked []netip.Addr) (fitting, ignored []netip.Addr) {
 	return fitting, ignored
 }
 
-// ignores says which address the Service asks for in vain, beside one that it gets. It
-// says nothing if there is no such address.
+// ignores names an address that the Service asks for in vain while it gets another one. It
+// returns "" if there is no such address.
 func (c *chooser) ignores() string {
 	if len(c.ignored) == 0 {
 		return ""
@@ -51,7 +52,7 @@ func (c *chooser) ignores() string {
 		a, addr.FamilyOf(a), familyNames(c.r.Families), c.r.Asked[0])
 }
 
-// malformed refuses a request that no cluster can fulfil.
+// malformed refuses a request that no configuration can fulfil.
 func (c *chooser) malformed() []*Refusal {
 	if c.r.Malformed != "" {
 		return []*Refusal{{Metric: metricOther, Pool: noPool, Reason: ReasonBadRequest, Message: c.r.Malformed}}
@@ -66,7 +67,7 @@ func (c *chooser) malformed() []*Refusal {
 	return nil
 }
 
-// refuseAsked says why the Service cannot have a, which it asks for, or returns nil.
+// refuseAsked returns the reason why the Service cannot have a, which it asks for, or nil.
 func (c *chooser) refuseAsked(a netip.Addr) *Refusal {
 	g, p, ok := c.GroupOf(a)
 	if !ok {
@@ -95,8 +96,8 @@ func (c *chooser) refuseAsked(a netip.Addr) *Refusal {
 	return nil
 }
 
-// withheld says why p, a pool of g, does not hand out a, which it contains. It returns
-// nothing if p does.
+// withheld returns the reason why p, a pool of g that contains a, does not hand out a. It
+// returns nothing if p hands out a.
 func (c *chooser) withheld(g Group, p Pool, a netip.Addr) (reason, message string) {
 	if why, blocked := c.Store.Blocked(a); blocked {
 		return ReasonReserved, fmt.Sprintf("%s was asked for, but is not given to Services, because it is %s; ask for another address", a, why)

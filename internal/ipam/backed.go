@@ -10,13 +10,13 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// A group with a backend has no pools. What it gives is what its backend granted to the
-// claims of the Service. Where there is no answer yet, the choice is to wait for it: the
-// Service gets no address from the groups that are tried later, because the answer may be
-// an address. Only a backend without a free address lets them have their turn.
+// A group with a backend has no pools. It gives the addresses that its backend granted to
+// the claims of the Service. While the backend has not answered, the Service waits for it:
+// it gets no address from the groups that come later, because the answer may be an address.
+// The later groups are tried only if the backend has no free address.
 
-// GroupOf returns the group and the pool that contain a. An address that a backend granted
-// is a pool of its own.
+// GroupOf returns the group and the pool that contain a. For an address that a backend
+// granted, it returns a pool of this one address.
 func (c Cluster) GroupOf(a netip.Addr) (Group, Pool, bool) {
 	if g, p, ok := c.Groups.GroupOf(a); ok || c.Claims == nil {
 		return g, p, ok
@@ -35,8 +35,8 @@ func poolOfOne(a netip.Addr, bits int) Pool {
 	return Pool{Range: addr.Range{From: a, To: a}, Subnet: netip.PrefixFrom(a, a.BitLen()), Bits: bits, Explicit: true, Text: a.String()}
 }
 
-// Usable says why the Service of claim cannot have a, which a backend granted to it, or
-// returns nil.
+// Usable returns the reason why the Service of claim cannot have a, which a backend granted
+// to it, or nil.
 func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
 	const cure = "; take the address out of what the backend hands out"
 	refuse := func(format string, args ...any) *Error {
@@ -62,8 +62,8 @@ func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
 	return nil
 }
 
-// ClaimOf returns the claim of the Service of r for an address of family f from g. It asks
-// for no certain address.
+// ClaimOf returns the claim of the Service of r for an address of family f from g. It names
+// no address.
 func (c Cluster) ClaimOf(r service.Request, g Group, f addr.Family) Claim {
 	claim := Claim{Group: g.Ref(), Service: r.Key(), SharingKey: r.SharingKey, Family: f, Hostname: r.Hostname}
 	claim.Key = KeyOf(c.Claims.cluster, claim)
@@ -88,15 +88,15 @@ func (c *chooser) granted(g Group, f addr.Family) (netip.Addr, bool) {
 	return a, true
 }
 
-// mayAnswer reports whether the backend of g may yet grant an address of family f.
+// mayAnswer reports whether the backend of g may still grant an address of family f.
 func (c *chooser) mayAnswer(g *Group, f addr.Family) bool {
 	failure := c.Claims.outcome(c.claimOf(*g, f)).failure
 	_, granted := c.granted(*g, f)
 	return !granted && (failure == nil || failure.Kind != KindExhausted)
 }
 
-// due returns groups up to the first with a backend that may yet grant an address of one of
-// these families.
+// due returns groups up to and including the first one whose backend may still grant an
+// address of one of these families.
 func (c *chooser) due(groups []*Group, families []addr.Family) []*Group {
 	for i, g := range groups {
 		if g.Backend != "" && slices.ContainsFunc(families, func(f addr.Family) bool { return c.mayAnswer(g, f) }) {
@@ -106,8 +106,8 @@ func (c *chooser) due(groups []*Group, families []addr.Family) []*Group {
 	return groups
 }
 
-// claimFrom notes that the Service claims addresses of these families from those of groups
-// that have a backend. These are the families that it misses, and those that it is granted.
+// claimFrom notes the claims of the Service in those of groups that have a backend. It
+// claims the missing families, and again those of families for which it has a grant.
 func (c *chooser) claimFrom(groups []*Group, families, missing []addr.Family) {
 	for _, g := range groups {
 		if g.Backend == "" {
@@ -121,7 +121,8 @@ func (c *chooser) claimFrom(groups []*Group, families, missing []addr.Family) {
 	}
 }
 
-// unanswered says what keeps the backend of g from granting an address of family f.
+// unanswered returns the reason why the backend of g has not granted an address of family
+// f.
 func (c *chooser) unanswered(g *Group, f addr.Family) *Refusal {
 	refusal := &Refusal{Metric: metricBackend, Pool: g.DisplayName(), Reason: ReasonBackend, lacking: true, awaits: true}
 	outcome := c.Claims.outcome(c.claimOf(*g, f))
@@ -152,7 +153,8 @@ func (c *chooser) unanswered(g *Group, f addr.Family) *Refusal {
 	return refusal
 }
 
-// unfitGrant says why the Service does not get a, which the backend of g granted to it.
+// unfitGrant returns the reason why the Service does not get a, which the backend of g
+// granted to it.
 func (c *chooser) unfitGrant(g *Group, a netip.Addr) *Refusal {
 	refusal := &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, awaits: true, needs: []Need{{Addr: a}}}
 	unusable := c.Usable(c.claimOf(*g, addr.FamilyOf(a)), a)
@@ -169,7 +171,7 @@ func (c *chooser) unfitGrant(g *Group, a netip.Addr) *Refusal {
 }
 
 // askGranted claims a, which the Service asks for and which the backend of g granted. It
-// refuses if that was for another Service, which does not hold a yet.
+// refuses if the grant is for another Service that does not hold a yet.
 func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
 	claim := c.claimOf(g, addr.FamilyOf(a))
 	if c.Claims.outcome(claim).address == plain(a) {
@@ -184,8 +186,8 @@ func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
 		"%s was asked for, but %s granted it to %s; ask for another address", a, g.Backend, HolderOf(grant.Key))}
 }
 
-// sharedLater is the need of the Service that asks for a, which is in no pool: a backend may
-// grant it to another Service, which shares it.
+// sharedLater returns what the Service waits for that asks for a, which is in no pool: a
+// backend may grant a to another Service, which may share it.
 func (c *chooser) sharedLater(a netip.Addr) []Need {
 	if !slices.ContainsFunc(c.Groups.Usable, func(g Group) bool { return g.Backend != "" }) {
 		return nil

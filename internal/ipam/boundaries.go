@@ -9,37 +9,37 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Boundaries say which groups are for which namespaces. They are made once for a
+// Boundaries say which groups are for which namespaces. They are computed once for a
 // configuration and the namespaces of the cluster, so that a choice only looks them up.
 type Boundaries struct {
 	made bool
 	// known are the labels of the namespaces. They matter if selects is set.
 	known   map[string]map[string]string
 	selects bool
-	// namespaces are those that groups name or select. All other namespaces have the
-	// access of elsewhere.
+	// namespaces have an access of their own, because groups name or select them. All other
+	// namespaces have the access elsewhere.
 	namespaces map[string]*access
 	elsewhere  *access
-	// closed are the groups, by Ref, that only their own namespaces may use.
+	// closed are the groups, by Ref, that only certain namespaces may use.
 	closed map[string]bool
-	// open are the groups that are open to all, in the order in which they are tried.
-	// unbound are the same groups and DefaultGroup.
+	// open are the groups that are open to all namespaces, in the order in which they are
+	// tried. unbound are the same groups and DefaultGroup.
 	open, unbound []*Group
 }
 
-// access is which groups a namespace may use.
+// access says which groups a namespace may use.
 type access struct {
 	// enforced says that the namespace may use only groups that serve it.
 	enforced bool
 	// serves are the groups, by Ref, that are for the namespace.
 	serves map[string]bool
-	// bound are the groups for Services of the namespace that name no group, the
-	// oldest first. A ServiceSelector may still rule one out for a Service.
+	// bound are the groups for those Services of the namespace that name no group, the
+	// oldest first. A ServiceSelector may still exclude a Service.
 	bound []*Group
 }
 
-// BoundariesOf reads the boundaries of groups. The namespaces are all that the cluster
-// has, with their labels.
+// BoundariesOf computes the boundaries of groups. namespaces are all namespaces of the
+// cluster, with their labels.
 func BoundariesOf(groups Groups, namespaces map[string]map[string]string) Boundaries {
 	b := Boundaries{made: true, known: namespaces, namespaces: map[string]*access{}, elsewhere: &access{}, closed: map[string]bool{}}
 	for _, boundary := range groups.Enforced {
@@ -75,7 +75,7 @@ func (b *Boundaries) reach(x Boundary) []string {
 	return reach
 }
 
-// add returns the access of ns, to be completed.
+// add returns the access of ns, and makes it if there is none.
 func (b *Boundaries) add(ns string) *access {
 	a := b.namespaces[ns]
 	if a == nil {
@@ -85,8 +85,8 @@ func (b *Boundaries) add(ns string) *access {
 	return a
 }
 
-// closeGroups finds the groups that are closed: those that enforce their own namespaces,
-// and those that serve a namespace for which another group does so.
+// closeGroups finds the closed groups: those that enforce their own namespaces, and those
+// that serve a namespace for which another group enforces them.
 func (b *Boundaries) closeGroups(groups Groups) {
 	for _, g := range groups.Usable {
 		if g.Enforce {
@@ -102,7 +102,8 @@ func (b *Boundaries) closeGroups(groups Groups) {
 	}
 }
 
-// bindGroups completes the access of namespaces with the groups that are for certain namespaces or Services.
+// bindGroups completes the access of namespaces with the groups that are for certain
+// namespaces or Services.
 func (b *Boundaries) bindGroups(groups Groups) {
 	for i := range groups.Usable {
 		g := &groups.Usable[i]
@@ -146,8 +147,8 @@ func (b *Boundaries) of(ns string) *access {
 	return b.elsewhere
 }
 
-// unsure reports whether it is not known yet which groups are for ns, because groups
-// select namespaces by labels and those of ns are not known.
+// unsure reports whether it is unknown which groups are for ns: groups select namespaces by
+// labels, and the labels of ns are not known yet.
 func (b *Boundaries) unsure(ns string) bool {
 	_, known := b.known[ns]
 	return b.selects && !known
@@ -159,8 +160,8 @@ func (b *Boundaries) permits(ns string, g Group) bool {
 	return a.serves[g.Ref()] || !a.enforced && !b.closed[g.Ref()]
 }
 
-// denied refuses g to a Service that may not use it. It is not asked about addresses that
-// the Service has already: they stay.
+// denied refuses g to a Service that may not use it. It is not called for addresses that
+// the Service already has: these stay.
 func (c *chooser) denied(g Group) *Refusal {
 	switch ns := c.r.Namespace; {
 	case c.Boundaries.unsure(ns):

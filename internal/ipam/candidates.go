@@ -12,21 +12,22 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// DefaultGroup is the group of Services that no other group is for.
+// DefaultGroup is the group of Services for which there is no other group.
 const DefaultGroup = "default"
 
 // candidates are the groups from which a Service may get addresses, in the order in
 // which they are tried.
 type candidates struct {
 	groups []*Group
-	// why says why DefaultGroup is used in place of groups none of which comes first.
+	// why explains why DefaultGroup is used: several groups are for the Service, and none
+	// of them comes first.
 	why     string
 	refusal *Refusal
 }
 
-// candidates returns the groups for an address of family f for which the Service does
-// not ask: the group that it names, or that of the address of the other family for which
-// it asks, or the groups that are for it.
+// candidates returns the groups for an address of family f when the Service asks for no
+// certain address of f. It returns the group that the Service names, or the group of the
+// requested address of the other family, or the groups that are for the Service.
 func (c *chooser) candidates(f addr.Family) candidates {
 	if c.r.Group != "" {
 		return c.named()
@@ -56,8 +57,8 @@ func (c *chooser) named() candidates {
 	return candidates{groups: []*Group{&g}}
 }
 
-// besideAsked returns the group of the address for which the Service asks, if the group
-// has addresses of family f.
+// besideAsked returns the group of an address that the Service asks for, if that group has
+// addresses of family f.
 func (c *chooser) besideAsked(f addr.Family) *Group {
 	for _, a := range c.r.Asked {
 		g, _, ok := c.GroupOf(a)
@@ -68,7 +69,7 @@ func (c *chooser) besideAsked(f addr.Family) *Group {
 	return nil
 }
 
-// bound returns the groups that are for this Service above others.
+// bound returns the groups that are for this Service in particular.
 func (c *chooser) bound() []*Group {
 	var bound []*Group
 	for _, g := range c.Boundaries.of(c.r.Namespace).bound {
@@ -79,10 +80,10 @@ func (c *chooser) bound() []*Group {
 	return bound
 }
 
-// sequence returns in which order bound, of which there are some, are tried. The group
-// of choice is the first, then come those with a priority, then the groups that are open
-// to all. If no group has a priority, the group of choice is the only one: a Service of a
-// namespace with a group of its own does not take addresses of other groups.
+// sequence returns the order in which bound is tried; bound is not empty. The group of
+// choice comes first, then the groups with a priority, then the groups that are open to
+// all. If no group has a priority, only the group of choice is tried: a Service whose
+// namespace has a group of its own takes no addresses of other groups.
 func (c *chooser) sequence(bound []*Group) candidates {
 	choice := ofChoice(bound)
 	var groups []*Group
@@ -105,8 +106,8 @@ func (c *chooser) sequence(bound []*Group) candidates {
 	return candidates{groups: append(groups, c.Boundaries.open...)}
 }
 
-// ambiguous returns DefaultGroup in place of bound, none of which comes first. It refuses
-// where the namespace may use only its own groups.
+// ambiguous returns DefaultGroup in place of bound, of which no group comes first. It
+// refuses if the namespace may use only its own groups.
 func (c *chooser) ambiguous(bound []*Group) candidates {
 	what := "none sets namespaceDefault"
 	if slices.ContainsFunc(bound, func(g *Group) bool { return g.Default }) {
@@ -125,7 +126,7 @@ func (c *chooser) ambiguous(bound []*Group) candidates {
 	return candidates{refusal: refusal}
 }
 
-// unbound returns the groups for a Service to which none is bound.
+// unbound returns the groups for a Service to which no group is bound.
 func (c *chooser) unbound() candidates {
 	switch _, ok := c.fallback(); {
 	case ok:
@@ -136,9 +137,9 @@ func (c *chooser) unbound() candidates {
 	return candidates{groups: c.Boundaries.open}
 }
 
-// fallback returns DefaultGroup if the Service may get addresses from it. The selectors
-// of DefaultGroup keep Services out. Its list of namespaces does so only if the group
-// enforces its namespaces.
+// fallback returns DefaultGroup, and whether the Service may get addresses from it. The
+// selectors of DefaultGroup exclude Services that they do not match. Its list of namespaces
+// does so only if the group enforces its namespaces.
 func (c *chooser) fallback() (*Group, bool) {
 	i := slices.IndexFunc(c.Boundaries.unbound, func(g *Group) bool { return c.called(*g, DefaultGroup) })
 	if i < 0 {
@@ -160,7 +161,7 @@ func (c *chooser) called(g Group, name string) bool {
 	return ok && meant.Ref() == g.Ref()
 }
 
-// ofChoice returns the only one of bound, or the only one that is a default, or nil.
+// ofChoice returns the only group of bound, or the only one with namespaceDefault, or nil.
 func ofChoice(bound []*Group) *Group {
 	if len(bound) == 1 {
 		return bound[0]
@@ -172,7 +173,8 @@ func ofChoice(bound []*Group) *Group {
 	return nil
 }
 
-// byPriority orders groups: those without a priority first, then the highest.
+// byPriority orders groups: first those without a priority, then by priority, the highest
+// first.
 func byPriority(a, b *Group) int { return cmp.Compare(rank(b), rank(a)) }
 
 func rank(g *Group) int64 {

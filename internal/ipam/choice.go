@@ -1,10 +1,10 @@
 // Package ipam decides which addresses a Service gets, or why it gets none.
 //
-// It knows the ServiceGroups and which Services each is for, which Service holds which
-// address, and what PureLB and a backend say to each other. (A backend is a system
-// outside of the cluster that manages addresses.) All of these are values. The package
-// knows nothing of the API server, of time, or of the way to a backend: from the same
-// arguments it makes the same choice.
+// It knows the ServiceGroups and the Services that each is for, which Service holds which
+// address, and the exchange between PureLB and backends. (A backend is a system outside of
+// the cluster that manages addresses.) All of these are values. The package knows nothing
+// of the API server, of time, or of the way to a backend: for the same arguments it makes
+// the same choice.
 //
 // Read the files in this order:
 //
@@ -48,36 +48,35 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Fits reports whether the Service of r, which is PureLB's, would get an address of the
+// Fits reports whether the Service of r, which is PureLB's, would get an address from the
 // pool of a today.
 func (c Cluster) Fits(r service.Request, a netip.Addr) bool { return newChooser(c, r).fits(a) }
 
-// Choice is what becomes of a Service.
+// Choice is the outcome for one Service.
 type Choice struct {
 	Result service.Result
 	// ClusterPolicy says that the external traffic policy is Local and must be
 	// Cluster: the node that announces an address gets all traffic for it.
 	ClusterPolicy bool
-	// Refusal is why the Service does not get all that it wants, or nil.
+	// Refusal is why the Service does not get all that it asks for, or nil.
 	Refusal *Refusal
-	// Notes are what the owner of the Service should know about new addresses.
+	// Notes tell the owner of the Service something about its new addresses.
 	Notes []Note
-	// Needs are what a Service waits for that does not have all that it wants.
-	// Before one of them comes true, or the rest of the cluster changes, another
-	// choice comes out the same.
+	// Needs are what the Service waits for, if it lacks something. Until one of them comes
+	// true, or the cluster changes otherwise, another choice has the same outcome.
 	Needs []Need
-	// Claims are those that the Service waits for, or whose addresses it is to get.
+	// Claims are the claims that the Service waits for, or whose addresses it gets.
 	Claims []Claim
-	// Counts are the allocations to count once the choice is written.
+	// Counts are the allocations to count after the choice was written.
 	Counts []Count
 }
 
 // Choose decides about the Service of r, which is PureLB's and whose terms the Store
 // knows.
 //
-// A Service keeps the addresses that it has, whatever the configuration says now. It
-// gets those that are missing, and those that it asks for in place of others. It keeps
-// the others until there are the new ones.
+// A Service keeps the addresses that it has, whatever the configuration says now. It gets
+// addresses that it lacks, and addresses that it asks for in place of others. It keeps an
+// old address until there is a new one.
 func (c Cluster) Choose(r service.Request) Choice {
 	ch := newChooser(c, r)
 	d := ch.decide()
@@ -97,15 +96,15 @@ func (c Cluster) Choose(r service.Request) Choice {
 // chooser decides about one Service.
 type chooser struct {
 	Cluster
-	// r is what the Service wants. Its families are fixed as the choice goes on.
+	// r is the request of the Service. Its families are narrowed during the choice.
 	r  service.Request
 	me Owner
 	// booked are the addresses that the Service holds in the Store and may have.
 	booked []netip.Addr
 	// has are the addresses that the Service has: see keep.
 	has []netip.Addr
-	// ignored are the addresses that the Service asks for although it does not want
-	// their family.
+	// ignored are the addresses that the Service asks for although it does not have their
+	// family.
 	ignored []netip.Addr
 	// claims are collected as groups with a backend are asked.
 	claims []Claim
@@ -128,8 +127,8 @@ func newChooser(cluster Cluster, r service.Request) *chooser {
 	return c
 }
 
-// fixFamilies ends the choice between families of a Service that leaves it to PureLB:
-// from now on it wants those of decided, if there are any.
+// fixFamilies ends the choice of the family if the Service leaves that to PureLB: from then
+// on the Service wants the families of decided, if it is not empty.
 func (c *chooser) fixFamilies(decided []netip.Addr) {
 	if c.r.Policy != service.One || len(decided) == 0 {
 		return
@@ -138,19 +137,19 @@ func (c *chooser) fixFamilies(decided []netip.Addr) {
 	c.r.Families = slices.DeleteFunc(slices.Clone(c.r.Families), func(f addr.Family) bool { return len(ofFamily(decided, f)) == 0 })
 }
 
-// decision is which addresses a Service is to have.
+// decision says which addresses a Service gets.
 type decision struct {
 	// addresses are in the order of the families.
 	addresses []netip.Addr
-	// lasting are addresses without those that are still to be replaced.
+	// lasting are addresses without those that must still be replaced.
 	lasting []netip.Addr
-	// unfit says that something was to be replaced and is not.
+	// unfit says that an address should be replaced, and is not.
 	unfit bool
-	// refusal is why addresses are not all that the Service wants, or nil.
+	// refusal is why the Service lacks some of the addresses that it asks for, or nil.
 	refusal *Refusal
 }
 
-// decide returns which addresses the Service is to have.
+// decide returns which addresses the Service gets.
 func (c *chooser) decide() decision {
 	if c.r.Leaving {
 		return decision{addresses: c.assemble(c.has, nil)}
@@ -173,10 +172,10 @@ func (c *chooser) decide() decision {
 	return d
 }
 
-// assemble returns good and fresh in the order of the families that the Service wants. A
-// family without any address keeps those that it has. Addresses that the Service does
-// not show yet come last and are sorted, as in the Store. So they are in the same order
-// when they are chosen again before they are written.
+// assemble returns good and fresh in the order of the families that the Service wants. If a
+// family has none of them, it keeps the addresses that the Service has. Addresses that the
+// Service does not show yet come last and are sorted, as in the Store. So a repeated choice
+// returns the same order until the addresses are written.
 func (c *chooser) assemble(good, fresh []netip.Addr) []netip.Addr {
 	var addresses []netip.Addr
 	for _, f := range c.r.Families {
@@ -192,7 +191,7 @@ func (c *chooser) assemble(good, fresh []netip.Addr) []netip.Addr {
 	return addresses
 }
 
-// unshown returns those of addresses that the Service does not show yet.
+// unshown returns those addresses that the Service does not show yet.
 func (c *chooser) unshown(addresses []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return slices.Contains(c.r.Held, a) })
 }

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Claims are the claims of a cluster on backends. It knows what is to be asked of a
-// backend, what a backend holds, and what is to be given back. The way to a backend is
-// not its matter: a worker takes claims from Next and brings the answers to Answered.
+// Claims are the claims of a cluster on backends: what to ask of a backend, what a backend
+// holds, and what to give back. Claims does not talk to backends: a worker takes claims
+// from Next and brings the answers to Answered.
 //
-// A claim belongs to the Services that want it. When none does, and the Store has its
-// address for no Service, the address is given back. A claim whose outcome is not known is
-// repeated even if no Service wants it any more: only an answer says what is to be given
-// back.
+// A claim belongs to the Services that wait for it. When no Service waits for it, and the
+// Store has its address for no Service, the address is given back. A claim with an unknown
+// outcome is repeated even if no Service waits for it any more: only an answer tells what
+// to give back.
 //
-// Claims keeps no claim across a restart. The backend does: see Adopt and Register. Claims
-// is not safe for concurrent use: its user locks.
+// Claims keeps no claim across a restart; the backend does: see Adopt and Register. Claims
+// is not safe for concurrent use: its user must lock.
 type Claims struct {
 	cluster string
 	store   *Store
 	of      map[claimID]*claimed
-	// at are the claims that are granted, by their address.
+	// at are the granted claims, by their address.
 	at map[netip.Addr]*claimed
 	// wanted are the claims that an owner waits for.
 	wanted map[Owner][]claimID
-	// queues are the claims of a group in the order in which they are to be sent or given
-	// back. Those that are in another state by now are passed over.
+	// queues are the claims of each group in the order in which they are sent or given
+	// back. Entries whose claim is in another state by now are skipped.
 	queues map[string]*claimQueues
-	// faults are why the backend of a group answers no claim.
+	// faults are the reasons why the backend of a group answers no claims.
 	faults map[string]*Error
 }
 
@@ -45,43 +45,43 @@ type claimQueues struct {
 	departed []string
 }
 
-// claimState says what is to happen to a claim next.
+// claimState is the next step of a claim.
 type claimState int
 
 const (
-	// claimQueued is to be sent.
+	// claimQueued must be sent.
 	claimQueued claimState = iota
 	// claimSent waits for its answer.
 	claimSent
-	// claimRefused was answered: the backend grants it only when something has changed.
+	// claimRefused was refused: the backend grants it only after something has changed.
 	claimRefused
 	// claimGranted has an address.
 	claimGranted
-	// claimEnded is to be given back.
+	// claimEnded must be given back.
 	claimEnded
-	// claimReturning is on its way back.
+	// claimReturning is being given back.
 	claimReturning
 )
 
-// claimed is a claim and what became of it.
+// claimed is a claim and its outcome.
 type claimed struct {
 	Claim
 	state claimState
-	// grant has the address of a claim that is granted or given back, or that the backend
-	// granted and no Service can have.
+	// grant has the address of a claim that is granted or being given back, or an address
+	// that the backend granted but that no Service can have.
 	grant Grant
-	// doubtful says that the backend may not hold grant any more, or that no Service can
-	// have its address: it is given back before the claim is sent again.
+	// doubtful says that the backend may no longer hold grant, or that no Service can have
+	// its address. It is given back before the claim is sent again.
 	doubtful bool
 	// failure is why the last attempt failed, or nil.
 	failure *Error
-	// unsure says that the backend may have granted the claim without an answer.
+	// unsure says that the backend may have granted the claim although no answer came.
 	unsure bool
-	// again is when a claim that was refused is sent again, and tries counts refusals.
+	// again is when a refused claim is sent again. tries counts its refusals.
 	again time.Time
 	tries int
-	// register says that the backend is to be told of a grant that it does not know, and
-	// telling that it is being told.
+	// register says that the backend must be told of a grant that it does not know. telling
+	// says that this request is running.
 	register, telling bool
 	// wanters are the owners that wait for the claim, in the order in which they came.
 	wanters []wanter
@@ -93,8 +93,8 @@ type wanter struct {
 	claim Claim
 }
 
-// agree makes the claim that of the first owner which asks for an address by name, or else
-// that of the first owner. It reports whether another address is asked for now.
+// agree gives e the claim of the first owner that asks for a certain address, or of the
+// first owner if none does. It reports whether the requested address has changed.
 func (e *claimed) agree() (changed bool) {
 	if len(e.wanters) == 0 {
 		return false
@@ -105,7 +105,7 @@ func (e *claimed) agree() (changed bool) {
 	return e.Address != asked
 }
 
-// owners are those that wait for the claim.
+// owners returns the owners that wait for the claim.
 func (e *claimed) owners() []Owner {
 	var owners []Owner
 	for _, w := range e.wanters {
@@ -114,7 +114,7 @@ func (e *claimed) owners() []Owner {
 	return owners
 }
 
-// NewClaims returns Claims that has none. Whether an address is in use is up to store.
+// NewClaims returns Claims without any claim. store says which addresses are in use.
 func NewClaims(store *Store) *Claims {
 	return &Claims{
 		store: store, of: map[claimID]*claimed{}, at: map[netip.Addr]*claimed{},
@@ -122,8 +122,8 @@ func NewClaims(store *Store) *Claims {
 	}
 }
 
-// SetCluster names the cluster, as its keys do (see KeyOf). It is to be called before the
-// first claim.
+// SetCluster sets the name of the cluster, which is part of the keys (see KeyOf). It must
+// be called before the first claim.
 func (c *Claims) SetCluster(name string) { c.cluster = name }
 
 // Cluster returns the name of the cluster.
@@ -137,7 +137,7 @@ func (c *Claims) GroupOf(a netip.Addr) (group string, ok bool) {
 	return "", false
 }
 
-// GrantOf returns what the backend said when it granted a.
+// GrantOf returns the backend's grant of a.
 func (c *Claims) GrantOf(a netip.Addr) (Grant, bool) {
 	if e := c.at[plain(a)]; e != nil {
 		return e.grant, true
@@ -145,15 +145,15 @@ func (c *Claims) GrantOf(a netip.Addr) (Grant, bool) {
 	return Grant{}, false
 }
 
-// outcome is what became of a claim.
+// outcome is the outcome of a claim.
 type outcome struct {
-	// address is the one that is granted, if it is.
+	// address is the granted address, if there is one.
 	address netip.Addr
 	// failure is why the last attempt failed, or nil.
 	failure *Error
 }
 
-// outcome returns what became of want.
+// outcome returns the outcome of want.
 func (c *Claims) outcome(want Claim) outcome {
 	switch e := c.of[want.id()]; {
 	case e == nil:
@@ -165,8 +165,9 @@ func (c *Claims) outcome(want Claim) outcome {
 	}
 }
 
-// SetFault notes why the backend of a group answers no claim, or that it does again if fault
-// is nil. It returns the owners that wait for the backend, if that is news to them.
+// SetFault notes why the backend of a group answers no claims. A nil fault says that it
+// answers again. If that has changed, SetFault returns the owners that wait for the
+// backend.
 func (c *Claims) SetFault(group string, fault *Error) (concerned []Owner) {
 	was := c.faults[group]
 	switch {
@@ -185,9 +186,9 @@ func (c *Claims) SetFault(group string, fault *Error) (concerned []Owner) {
 	return concerned
 }
 
-// Want notes which claims by waits for: these, and no others any more. It returns the
-// groups whose workers have something to do. It also returns the owners for which another
-// choice comes out otherwise: a claim that was to be given back is theirs.
+// Want notes that by waits for exactly these claims. It returns the groups whose workers
+// have something to do. It also returns the owners that must choose again, because they get
+// a claim that was about to be given back.
 func (c *Claims) Want(by Owner, claims []Claim) (groups []string, granted []Owner) {
 	if len(claims) == 0 && len(c.wanted[by]) == 0 {
 		return nil, nil
@@ -226,7 +227,7 @@ func (c *Claims) Want(by Owner, claims []Claim) (groups []string, granted []Owne
 	return groups, granted
 }
 
-// want notes that by waits for want. It returns the claim, or nil if it is a new one.
+// want notes that by waits for want. It returns the claim, or nil if the claim is new.
 func (c *Claims) want(by Owner, want Claim) *claimed {
 	e := c.of[want.id()]
 	if e == nil {
@@ -244,7 +245,7 @@ func (c *Claims) want(by Owner, want Claim) *claimed {
 	return e
 }
 
-// changed notes that the owners which wait for e are others now, or want something else. It
+// changed notes that other owners wait for e now, or that they want something else. It
 // reports whether a worker has something to do.
 func (c *Claims) changed(e *claimed) bool {
 	another := e.agree()
@@ -252,7 +253,7 @@ func (c *Claims) changed(e *claimed) bool {
 	case e.state == claimEnded && !e.doubtful && len(e.wanters) > 0 && e.asksFor(e.grant.Address) && c.free(e.grant.Address):
 		c.grant(e, e.grant)
 	case e.state == claimRefused && another:
-		e.state = claimQueued // It is in its queue.
+		e.state = claimQueued // it is still in the queue
 		return true
 	}
 	return c.endUnwanted(e)
@@ -261,13 +262,13 @@ func (c *Claims) changed(e *claimed) bool {
 // free reports whether no granted claim and no Service has a.
 func (c *Claims) free(a netip.Addr) bool { return !c.isHeld(a) && c.at[plain(a)] == nil }
 
-// asksFor reports whether a is what the claim asks for.
+// asksFor reports whether a satisfies the claim.
 func (e *claimed) asksFor(a netip.Addr) bool {
 	return !e.Address.IsValid() || plain(e.Address) == plain(a)
 }
 
-// Left notes that owners have left addresses. Those that the Store has for no Service, and
-// that no Service waits for, are given back. It returns the groups whose workers have
+// Left notes that owners have left addresses. An address is given back if the Store has it
+// for no Service and no Service waits for it. Left returns the groups whose workers have
 // something to do.
 func (c *Claims) Left(addresses []netip.Addr) (groups []string) {
 	for _, a := range addresses {
@@ -278,12 +279,12 @@ func (c *Claims) Left(addresses []netip.Addr) (groups []string) {
 	return groups
 }
 
-// endUnwanted ends e if no owner waits for it and the Store has its address for none. It
-// reports whether a worker has something to do.
+// endUnwanted ends e if no owner waits for it and the Store has its address for no Service.
+// It reports whether a worker has something to do.
 func (c *Claims) endUnwanted(e *claimed) bool {
 	switch e.state {
 	case claimSent, claimEnded, claimReturning:
-		return false // The answer decides.
+		return false // the answer decides
 	case claimGranted:
 		if c.isHeld(e.grant.Address) || len(e.wanters) > 0 && e.asksFor(e.grant.Address) {
 			return false
@@ -305,7 +306,7 @@ func (c *Claims) endUnwanted(e *claimed) bool {
 	return false
 }
 
-// end has e given back.
+// end queues e to be given back.
 func (c *Claims) end(e *claimed) {
 	c.ungrant(e)
 	e.register = false
@@ -319,7 +320,7 @@ func (c *Claims) grant(e *claimed, grant Grant) {
 	c.at[plain(grant.Address)] = e
 }
 
-// ungrant takes e out of the addresses.
+// ungrant removes e from the granted addresses.
 func (c *Claims) ungrant(e *claimed) {
 	if a := plain(e.grant.Address); c.at[a] == e {
 		delete(c.at, a)

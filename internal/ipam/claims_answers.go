@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Verdict is what Answered finds in an answer.
+// Verdict is the effect of one answer.
 type Verdict struct {
 	Claim Claim
-	// Wanters are the Services that the answer concerns, in the order in which they came.
+	// Wanters are the Services that wait for the claim, in the order in which they came.
 	Wanters []Owner
-	// Address is the one that they get. It is the zero address if they get none.
+	// Address is the address that they get. It is the zero address if they get none.
 	Address netip.Addr
 }
 
-// mostRefusals and refusalPause say how long a refused claim rests: the pause doubles
-// with each refusal.
+// refusalPause is how long a claim rests after its first refusal. The pause doubles with
+// each further refusal, mostRefusals times at most.
 const (
 	refusalPause = 15 * time.Second
 	mostRefusals = 5
 )
 
-// Answered takes the answers to claims of Next, in their order. An address that usable
-// refuses is given back.
+// Answered takes the answers to claims of Next, in their order. It queues an address that
+// usable refuses to be given back.
 func (c *Claims) Answered(claims []Claim, answers []Answer, now time.Time, usable func(Claim, netip.Addr) *Error) []Verdict {
 	var verdicts []Verdict
 	for i, claim := range claims {
@@ -39,7 +39,7 @@ func (c *Claims) Answered(claims []Claim, answers []Answer, now time.Time, usabl
 		if err := answers[i].Err; err != nil {
 			c.refused(e, AsError(err), now)
 			if e.state == claimRefused && claim.Address != e.Address {
-				e.state, e.failure = claimQueued, nil // The refusal is not for what is asked for now.
+				e.state, e.failure = claimQueued, nil // the refusal was for another address than the one that is asked for now
 			}
 		} else {
 			c.granted(e, answers[i].Grant, now, usable)
@@ -67,7 +67,7 @@ func (c *Claims) granted(e *claimed, grant Grant, now time.Time, usable func(Cla
 			" too; look there for two claims of one address"}
 	}
 	if err != nil {
-		// It is not given back: the backend would grant the same address again.
+		// The grant is not given back: the backend would grant the same address again.
 		e.grant, e.doubtful = grant, true
 		c.rest(e, err, now)
 		return
@@ -95,7 +95,7 @@ func (c *Claims) refused(e *claimed, err *Error, now time.Time) {
 	c.endUnwanted(e)
 }
 
-// rest has e sent again after a while.
+// rest makes Next return e again after a pause.
 func (c *Claims) rest(e *claimed, err *Error, now time.Time) {
 	e.failure = err
 	e.again = now.Add(max(err.RetryAfter, refusalPause<<min(e.tries, mostRefusals)))
@@ -103,8 +103,9 @@ func (c *Claims) rest(e *claimed, err *Error, now time.Time) {
 	c.queue(e, claimRefused)
 }
 
-// Retry has the claims of a group sent again for which there was no free address: one has
-// come free. It reports whether there are such claims.
+// Retry is called after the backend has freed an address. It makes Next return at once the
+// claims of a group that were refused because no address was free. It reports whether there
+// are such claims.
 func (c *Claims) Retry(group string) (waiting bool) {
 	q := c.queues[group]
 	if q == nil {

@@ -8,9 +8,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Next returns claims of a group that are to be sent, the oldest first, and notes that they
-// are. It returns all claims of a holder (see HolderOf) or none, and about most of them.
-// Refused claims come again after a while.
+// Next returns claims of a group that must be sent, the oldest first, and marks them as
+// sent. It returns all claims of a holder (see HolderOf) or none, and about most claims in
+// total. It returns a refused claim again after its pause.
 func (c *Claims) Next(group string, most int, now time.Time) []Claim {
 	q := c.queues[group]
 	if q == nil {
@@ -21,7 +21,7 @@ func (c *Claims) Next(group string, most int, now time.Time) []Claim {
 	inside, taken := map[string]bool{}, map[*claimed]bool{}
 	for _, e := range q.send {
 		switch {
-		case c.of[e.id()] != e, taken[e]: // It is gone, or stands in the queue twice.
+		case c.of[e.id()] != e, taken[e]: // the claim is gone, or is in the queue twice
 		case !e.sendable(now):
 			if e.state == claimRefused {
 				rest = append(rest, e)
@@ -52,8 +52,8 @@ func (e *claimed) sendable(now time.Time) bool {
 	return e.state == claimQueued || e.state == claimRefused && !now.Before(e.again) || e.state == claimGranted && e.register
 }
 
-// Returns returns grants of a group that are to be given back, and notes that they are on
-// their way.
+// Returns returns grants of a group that must be given back, and marks them as being
+// returned.
 func (c *Claims) Returns(group string, most int) []Grant {
 	q := c.queues[group]
 	if q == nil {
@@ -67,7 +67,7 @@ func (c *Claims) Returns(group string, most int) []Grant {
 		switch {
 		case c.of[e.id()] != e || e.state != claimEnded:
 		case e.telling:
-			rest = append(rest, e) // The backend is being told that it holds the grant.
+			rest = append(rest, e) // the backend is just being told of the grant
 		case c.isHeld(e.grant.Address):
 			if !c.retain(e) {
 				rest = append(rest, e)
@@ -87,8 +87,8 @@ func (c *Claims) isHeld(a netip.Addr) bool {
 	return held
 }
 
-// retain keeps the address of e, which was to be given back and which a Service has after
-// all: the backend granted it twice. It reports whether that is done.
+// retain keeps the address of e, which was about to be given back but which a Service has:
+// the backend granted it twice. It reports whether e is dealt with.
 func (c *Claims) retain(e *claimed) bool {
 	switch has := c.at[plain(e.grant.Address)]; {
 	case len(e.wanters) > 0:
@@ -102,7 +102,7 @@ func (c *Claims) retain(e *claimed) bool {
 	}
 }
 
-// Returned takes the outcome of giving grants of Returns back, in their order. It reports
+// Returned takes the outcome of giving back grants of Returns, in their order. It reports
 // whether the worker has more to do.
 func (c *Claims) Returned(group string, grants []Grant, errs []error) (more bool) {
 	for i, g := range grants {
@@ -140,8 +140,9 @@ func (c *Claims) hasHolder(group, key string) bool {
 	return false
 }
 
-// Departed returns a key of each of up to most holders that have no claim left in the
-// group, for backends that can give back all that a holder has. They count as dismissed.
+// Departed returns keys of up to most holders that have no claim left in the group, one key
+// for each. It is for backends that can give back everything that a holder has. The
+// returned holders count as dismissed.
 func (c *Claims) Departed(group string, most int) []string {
 	q := c.queues[group]
 	if q == nil {
@@ -153,8 +154,7 @@ func (c *Claims) Departed(group string, most int) []string {
 	return all[:n]
 }
 
-// Depart notes that the holder of key is to be dismissed after all, because an attempt
-// failed.
+// Depart notes that the holder of key must be dismissed again, because an attempt failed.
 func (c *Claims) Depart(group, key string) {
 	if q := c.queues[group]; q != nil {
 		q.departed = append(q.departed, key)

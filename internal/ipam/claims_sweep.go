@@ -6,8 +6,8 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Adopt notes that the backend of the group of claim has granted a to it: the Service of
-// claim shows a since before the Claims were made. The backend is not asked.
+// Adopt notes that the backend of the group of claim has granted a to it, without asking
+// the backend. It is for a Service that shows a since before the Claims were made.
 func (c *Claims) Adopt(claim Claim, a netip.Addr) {
 	if c.of[claim.id()] != nil || c.at[plain(a)] != nil {
 		return
@@ -17,7 +17,7 @@ func (c *Claims) Adopt(claim Claim, a netip.Addr) {
 	c.grant(e, Grant{Key: claim.Key, Address: plain(a)})
 }
 
-// Grants returns what the claims have, by group, in no order.
+// Grants returns the granted addresses, by group, in no order.
 func (c *Claims) Grants() map[string][]Grant {
 	grants := map[string][]Grant{}
 	for id, e := range c.of {
@@ -28,7 +28,7 @@ func (c *Claims) Grants() map[string][]Grant {
 	return grants
 }
 
-// InUse returns how many addresses of each family are granted to claims, by group.
+// InUse returns how many addresses of each family are granted, by group.
 func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 	counts := map[string]map[addr.Family]int64{}
 	for a, e := range c.at {
@@ -40,15 +40,16 @@ func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 	return counts
 }
 
-// Orphans takes grants that the backend of a group has and Grants does not. Those that no
-// claim may have are given back. It reports whether there are such grants.
+// Orphans takes grants that the backend of a group has but Grants does not. Grants that no
+// claim may have are queued to be given back. It reports whether there are such grants.
 //
-// A grant under another key for an address that a Service has is the Service's: it had
-// another sharing key once. So is a grant for an address of which Claims does not know that
-// it is from a backend. Orphans returns these addresses: GroupOf finds them from now on.
+// A grant under another key belongs to a Service if that Service has its address: the
+// Service had another sharing key earlier. The same holds if Claims did not know that the
+// address is from a backend. Orphans returns these addresses: from now on GroupOf finds
+// them.
 //
-// A claim of another group that is to be given back is given back by this one: its own
-// group may have been renamed, and then it has no worker.
+// If a claim of another group is about to be given back, this group gives it back: its own
+// group may have been renamed and then has no worker.
 func (c *Claims) Orphans(group string, grants []Grant) (found bool, known []netip.Addr) {
 	open, left := map[string]bool{}, map[string]*claimed{}
 	for id, e := range c.of {
@@ -86,16 +87,16 @@ func (c *Claims) Orphans(group string, grants []Grant) (found bool, known []neti
 	return found, known
 }
 
-// repeat has e sent again, because the backend does not hold its address for it. No Service
-// has the address yet.
+// repeat sends e again, because the backend does not hold its address for it. No Service
+// has that address yet.
 func (c *Claims) repeat(e *claimed) {
 	c.ungrant(e)
 	e.grant, e.register, e.unsure = Grant{}, false, true
 	c.queue(e, claimQueued)
 }
 
-// rename notes that the backend holds the address of e under the key of g. It does nothing
-// and returns false while e is waited for, or the backend is being told of it.
+// rename notes that the backend holds the address of e under the key of g. It returns false
+// and does nothing while an owner waits for e, or while the backend is being told of e.
 func (c *Claims) rename(e *claimed, g Grant) bool {
 	if e.telling || len(e.wanters) > 0 {
 		return false
@@ -106,7 +107,8 @@ func (c *Claims) rename(e *claimed, g Grant) bool {
 	return true
 }
 
-// Register has grants of a group that its backend does not know claimed there by name.
+// Register makes Next return grants of a group that its backend does not know, as claims
+// for exactly these addresses.
 func (c *Claims) Register(group string, missing []Grant) {
 	for _, g := range missing {
 		if e := c.of[claimID{group, g.Key}]; e != nil && e.state == claimGranted && e.grant.Address == g.Address && !e.register && !e.telling {
@@ -116,13 +118,13 @@ func (c *Claims) Register(group string, missing []Grant) {
 	}
 }
 
-// registered takes the answer to a claim by which a grant was to be registered. What a
-// Service has stays, whatever the backend says. A grant that no Service has yet is claimed
-// again if the backend refuses to register it.
+// registered takes the answer to a claim that was sent to register a grant. An address that
+// a Service has stays, whatever the answer is. If the backend refuses to register a grant
+// that no Service has yet, it is claimed again.
 func (c *Claims) registered(e *claimed, a Answer) {
 	e.telling = false
 	switch {
-	case e.state != claimGranted: // The Service has left it meanwhile.
+	case e.state != claimGranted: // the Service has left the address in the meantime
 	case a.Err == nil && plain(a.Grant.Address) == e.grant.Address:
 		e.grant, e.failure = a.Grant, nil
 	case !c.isHeld(e.grant.Address) && denies(a):
@@ -132,10 +134,11 @@ func (c *Claims) registered(e *claimed, a Answer) {
 	}
 }
 
-// denies reports whether the backend says that it does not hold what was to be registered.
+// denies reports whether the backend says that it does not hold the address that was to be
+// registered.
 func denies(a Answer) bool {
 	if a.Err == nil {
-		return true // It holds another address.
+		return true // the backend holds another address
 	}
 	switch AsError(a.Err).Kind {
 	case KindExhausted, KindTaken, KindInvalid:

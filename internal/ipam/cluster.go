@@ -8,20 +8,18 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Cluster is what a choice depends on, beside the Service.
+// Cluster is everything that a choice depends on, except the Service.
 type Cluster struct {
 	Groups Groups
-	// Store says which Service holds which address, and under which terms. It may be
-	// ahead of the status of a Service, by addresses that were chosen and are not
-	// written yet.
+	// Store says which Service holds which address, under which terms. It may be ahead of
+	// the status of a Service by addresses that were chosen and are not written yet.
 	Store *Store
-	// Claims say what the backends of groups hold for Services. It is nil in a cluster
-	// without backends.
+	// Claims say what backends hold for Services. It is nil in a cluster without backends.
 	Claims *Claims
 	// Subnets are the networks in which nodes announce local addresses.
 	Subnets []netip.Prefix
-	// Boundaries say which of Groups are for which namespaces. The zero value knows
-	// of no namespace.
+	// Boundaries say which groups are for which namespaces. The zero value knows no
+	// namespace.
 	Boundaries Boundaries
 }
 
@@ -31,28 +29,28 @@ func (c Cluster) Wide(a netip.Addr) bool {
 	return ok && g.SharedAcrossNamespaces
 }
 
-// Refuses says what keeps by from a, which by does not show, or returns nil. Either
-// another Service holds a, or contends for it, or has what by wants there, although by
-// has held a since it wanted something else.
+// Refuses returns the reason why by cannot have a, which by does not show, or nil. Another
+// Service may hold a, or may contend for it. Or by holds a already, but its terms have
+// changed, and another Service has what by now wants there.
 func (c Cluster) Refuses(a netip.Addr, by Owner) error { return c.Store.bars(a, by, c.Wide(a)) }
 
 // Need is what a Service waits for. It is one of three: a free address of a family in a
-// group, a change about a certain address, or a change about an address that Services
-// share by a key.
+// group; a change about a certain address; or a change about an address that Services share
+// by a key.
 type Need struct {
 	Group  string
 	Family addr.Family
-	// Addr is an address that the Service asks for, or that it has under other terms
-	// than it wants.
+	// Addr is an address that the Service asks for, or one that it holds under terms that
+	// are not in effect.
 	Addr netip.Addr
-	// SharingKey is the key of the Services that share an address, and Namespace is
-	// theirs. It is "" if Services of all namespaces may share the address.
+	// SharingKey is the key of Services that share an address, and Namespace is their
+	// namespace. Namespace is "" if Services of all namespaces may share the address.
 	SharingKey, Namespace string
 }
 
-// needs are what the Service waits for: what the refusal says, and a free address of each
-// pool of its group from which it has none. A Service with a sharing key also waits for
-// an address that it may share.
+// needs returns what the Service waits for: what the refusal names, and a free address of
+// each pool of its group from which it has none. A Service with a sharing key also waits
+// for an address that it may share.
 func (c *chooser) needs(d decision) []Need {
 	var needs []Need
 	if d.refusal != nil {
@@ -65,7 +63,8 @@ func (c *chooser) needs(d decision) []Need {
 	return distinct(needs)
 }
 
-// growing are the needs of a Service with these addresses that gets one of every pool.
+// growing returns the needs of a Service that has these addresses and gets one address of
+// every pool.
 func (c *chooser) growing(addresses []netip.Addr) []Need {
 	home, clash := c.home(addresses)
 	if c.r.Leaving || home == nil || clash != nil || c.denied(*home) != nil {
@@ -85,7 +84,7 @@ func (c *chooser) growing(addresses []netip.Addr) []Need {
 	return needs
 }
 
-// distinct returns needs, each once, in the order in which they come first.
+// distinct returns needs without repetitions, in their order.
 func distinct(needs []Need) []Need {
 	var once []Need
 	for _, n := range needs {
@@ -96,10 +95,10 @@ func distinct(needs []Need) []Need {
 	return once
 }
 
-// Prospect is an address as the Services that wait may see it.
+// Prospect is an address from the viewpoint of waiting Services.
 type Prospect struct {
 	Addr netip.Addr
-	// Needs are those that the address may meet as it is now.
+	// Needs are the needs that the address may satisfy now.
 	Needs []Need
 
 	store *Store
@@ -107,7 +106,7 @@ type Prospect struct {
 	wide  bool
 }
 
-// Prospect returns a as it is now.
+// Prospect returns a with its present use.
 func (c Cluster) Prospect(a netip.Addr) Prospect {
 	g, p, grouped := c.GroupOf(a)
 	x := Prospect{Addr: a, Needs: []Need{{Addr: a}}, store: c.Store, pool: p, wide: g.SharedAcrossNamespaces}
@@ -128,7 +127,7 @@ func (x Prospect) SamePool(addresses []netip.Addr) bool {
 	return slices.ContainsFunc(addresses, x.pool.Contains)
 }
 
-// Bar returns which Service keeps by from x, or from its terms there, and why. It returns
+// Bar returns which Service keeps by from x, or from its terms on x, and why. It returns
 // the zero value if no Service does.
 func (x Prospect) Bar(by Owner) HeldError {
 	var held *HeldError

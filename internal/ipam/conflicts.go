@@ -21,13 +21,13 @@ const (
 	HeldByPort HeldReason = "port"
 )
 
-// HeldError says that an owner cannot have an address, or cannot have its key or a port
-// in effect there, because another owner holds the address.
+// HeldError says that an owner cannot have an address, or that its key or a port is not in
+// effect there, because another owner holds the address.
 type HeldError struct {
 	Addr   netip.Addr
 	By     Owner
 	Reason HeldReason
-	// Port is the one that By has, for HeldByPort.
+	// Port is the port that By has, for HeldByPort.
 	Port Port
 }
 
@@ -81,7 +81,8 @@ func (s *Store) Refuses(a netip.Addr, by Owner, wide bool) error {
 	return nil
 }
 
-// bars returns what keeps by from a, or from its terms there if by holds a.
+// bars returns the reason why by cannot have a, or cannot have its terms there if it holds
+// a.
 func (s *Store) bars(a netip.Addr, by Owner, wide bool) error {
 	for _, collision := range s.Collisions(by) {
 		if collision.Addr == a {
@@ -91,8 +92,8 @@ func (s *Store) bars(a netip.Addr, by Owner, wide bool) error {
 	return s.Refuses(a, by, wide)
 }
 
-// keepsOut says why by cannot join the owners of a, where key is in effect, or returns
-// nil.
+// keepsOut returns the reason why by cannot join the owners of a, where key is in effect,
+// or nil.
 func (s *Store) keepsOut(a netip.Addr, by Owner, h holding, key string, wide bool) *HeldError {
 	want := s.terms[by]
 	if want.Key == "" || want.Key != key {
@@ -122,7 +123,7 @@ func (s *Store) listener(h holding, p Port) (Owner, bool) {
 	return "", false
 }
 
-// outside returns the first owner that is not of a namespace, if there is one.
+// outside returns the first owner of another namespace, if there is one.
 func (h holding) outside(namespace string) (Owner, bool) {
 	if h.sharers == nil {
 		return h.first, h.first.Namespace() != namespace
@@ -134,15 +135,15 @@ func (h holding) outside(namespace string) (Owner, bool) {
 	return h.sharers.owners[i], true
 }
 
-// Collisions returns which terms of by are not in effect on the addresses that it
-// holds, sorted by address. Of one address the key comes before the ports.
+// Collisions returns which terms of by are not in effect on the addresses that it holds,
+// sorted by address. For each address the key comes before the ports.
 func (s *Store) Collisions(by Owner) []*HeldError {
 	var collisions []*HeldError
 	want := s.terms[by]
 	for _, a := range s.held[by] {
 		shared := s.holdings[a].sharers
 		if shared == nil {
-			continue // All terms of an owner are in effect where it is alone.
+			continue // all terms of an only owner are in effect
 		}
 		if shared.key != want.Key {
 			collisions = append(collisions, &HeldError{Addr: a, By: shared.opponent(by, want.Key, s.terms), Reason: HeldByKey})
@@ -157,7 +158,8 @@ func (s *Store) Collisions(by Owner) []*HeldError {
 }
 
 // opponent returns the owner that keeps by from the key that it wants: the first other
-// owner that wants another key or, if all want to be alone, the first other owner.
+// owner that wants another key. If all others want that key too, it is the first other
+// owner.
 func (s *sharers) opponent(by Owner, key string, terms map[Owner]Terms) (opponent Owner) {
 	for _, o := range s.owners {
 		switch {

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// A contender is a Service that shows an address which others hold and do not share with
-// it. An earlier allocator made a mistake, or another controller gave the address to a
-// Service of its own. The contender keeps what it shows. When the others let the address
-// go, the first contender holds it.
+// A contender is a Service that shows an address which other Services hold and do not share
+// with it. Either an earlier allocator made a mistake, or another controller gave the
+// address to a Service of its own. The contender keeps what it shows. When the others leave
+// the address, the first contender becomes its holder.
 
-// Show notes that by shows a. It holds a if Adopt lets it, and otherwise contends for it.
-// Show returns the owners whose conditions speak of that: those that hold a, if by is
-// another controller's.
+// Show notes that by shows a. It makes by a holder of a if Adopt allows that, and otherwise
+// a contender. If by is another controller's, Show returns the holders of a, because their
+// conditions mention by.
 func (s *Store) Show(a netip.Addr, by Owner) (concerned []Owner) {
 	a = plain(a)
 	var held *HeldError
@@ -32,8 +32,8 @@ func (s *Store) Show(a netip.Addr, by Owner) (concerned []Owner) {
 	return nil
 }
 
-// Keep ends that by holds addresses, or contends for them, beside those that it keeps.
-// It returns the addresses that by left, and the owners whose conditions speak of that.
+// Keep ends every holding and contention of by, except for the addresses kept. It returns
+// the addresses that by left, and the owners whose conditions mention them.
 func (s *Store) Keep(by Owner, kept []netip.Addr) (left []netip.Addr, concerned []Owner) {
 	for _, a := range s.Shown(by) {
 		if !slices.Contains(kept, a) {
@@ -43,16 +43,16 @@ func (s *Store) Keep(by Owner, kept []netip.Addr) (left []netip.Addr, concerned 
 	return left, concerned
 }
 
-// Forget is Keep for an owner that is gone. Its terms go too.
+// Forget is Keep for an owner that is gone. It also deletes the terms of the owner.
 func (s *Store) Forget(by Owner) (left []netip.Addr, concerned []Owner) {
 	left, concerned = s.Keep(by, nil)
 	delete(s.terms, by)
 	return left, concerned
 }
 
-// Leave ends that by holds a or contends for it. Then the contenders hold a whose terms
-// allow it. Leave returns the owners whose conditions speak of that: the contenders, or
-// those that hold a if by is another controller's and contended for it.
+// Leave ends that by holds a or contends for it. Contenders whose terms allow it then hold
+// a. Leave returns the owners whose conditions mention this: the contenders, or the holders
+// of a if by is another controller's and contended for it.
 func (s *Store) Leave(a netip.Addr, by Owner) (concerned []Owner) {
 	a = plain(a)
 	if s.contends(a, by) {
@@ -100,7 +100,7 @@ func (s *Store) contend(a netip.Addr, by Owner) {
 	s.contended[by] = slices.Insert(s.contended[by], at, a)
 }
 
-// yield ends that by contends for a.
+// yield ends the contention of by for a.
 func (s *Store) yield(a netip.Addr, by Owner) {
 	if s.contenders[a] = without(s.contenders[a], by); len(s.contenders[a]) == 0 {
 		delete(s.contenders, a)

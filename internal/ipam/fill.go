@@ -8,9 +8,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// fill chooses addresses of the families of which no good address stays, or says why
-// there are none. First come the addresses that the Service asks for. The policy of the
-// Service says whether it wants all families, or as many as there are.
+// fill chooses addresses for the families without a good address, or returns the reasons
+// why there are none. Requested addresses come first. The policy of the Service says
+// whether it needs all families, or takes as many as there are.
 func (c *chooser) fill(good []netip.Addr) ([]netip.Addr, []*Refusal) {
 	var fresh []netip.Addr
 	var refusals []*Refusal
@@ -37,9 +37,9 @@ func (c *chooser) fill(good []netip.Addr) ([]netip.Addr, []*Refusal) {
 	return fresh, refusals
 }
 
-// search finds addresses of families in which the Service asks for none. A Service that
-// wants one family gets an address of the first family that has one. While a backend may
-// yet have one of a family, the next family is not tried.
+// search finds addresses of families for which the Service names no address. A Service that
+// wants one family gets the first family that has an address. While a backend may still
+// grant one of a family, search does not try the next family.
 func (c *chooser) search(families []addr.Family, good []netip.Addr) ([]netip.Addr, []*Refusal) {
 	if c.r.Policy != service.One {
 		return c.find(families, good)
@@ -58,8 +58,8 @@ func (c *chooser) search(families []addr.Family, good []netip.Addr) ([]netip.Add
 	return nil, refusals
 }
 
-// find finds an address of each of these families: first those that the Service shares,
-// then new ones.
+// find finds an address of each of these families: first one that the Service can share,
+// then a new one.
 func (c *chooser) find(families []addr.Family, good []netip.Addr) ([]netip.Addr, []*Refusal) {
 	if len(families) == 0 {
 		return nil, nil
@@ -85,8 +85,8 @@ func (c *chooser) find(families []addr.Family, good []netip.Addr) ([]netip.Addr,
 	return append(fresh, found...), append(refusals, refused...)
 }
 
-// sources returns the groups that may give addresses of these families to the Service. A
-// Service that has addresses of several pools of a group gets the others there too.
+// sources returns the groups that may give addresses of these families to the Service. If
+// the Service gets one address of every pool of a group, only that group may give it more.
 func (c *chooser) sources(families []addr.Family, good []netip.Addr) ([]*Group, *Refusal) {
 	if home, refusal := c.home(good); refusal != nil {
 		return nil, refusal
@@ -100,9 +100,9 @@ func (c *chooser) sources(families []addr.Family, good []netip.Addr) ([]*Group, 
 	return c.usable(candidates.groups, c.homes(good))
 }
 
-// take takes new addresses: all from the first group that has an address of each family.
+// take takes new addresses. It prefers the first group that has an address of every family.
 // If there is no such group, it takes each address from the first group that has one and
-// that goes with the groups of the addresses before.
+// that may be combined with the groups of the addresses before.
 func (c *chooser) take(groups []*Group, families []addr.Family) ([]netip.Addr, []*Refusal) {
 	groups = c.due(groups, families)
 	for _, g := range groups {
@@ -124,8 +124,8 @@ func (c *chooser) take(groups []*Group, families []addr.Family) ([]netip.Addr, [
 	}
 	c.claimFrom(groups, families, missing)
 	if len(missing) > 0 && c.r.Policy == service.All {
-		// The Service gets nothing, so no group is ruled out. Where groups do not go
-		// together, an address of any family may help.
+		// The Service gets nothing, so no group is excluded. If the groups cannot be
+		// combined, an address of any family may help.
 		if left = groups; len(groups) > 1 && slices.ContainsFunc(groups, c.isMulti) {
 			missing = families
 		}
@@ -137,7 +137,8 @@ func (c *chooser) take(groups []*Group, families []addr.Family) ([]netip.Addr, [
 	return fresh, refusals
 }
 
-// allOf returns what g gives of these families, if it has something of each.
+// allOf returns the addresses that g gives of these families, and whether it gives at least
+// one of each.
 func (c *chooser) allOf(g *Group, families []addr.Family) (fresh []netip.Addr, all bool) {
 	for _, f := range families {
 		given := c.give(g, f)
@@ -149,7 +150,7 @@ func (c *chooser) allOf(g *Group, families []addr.Family) (fresh []netip.Addr, a
 	return fresh, true
 }
 
-// firstOf returns the first of groups that has anything of family f, and what it gives.
+// firstOf returns the first group that has an address of family f, and what it gives.
 func (c *chooser) firstOf(groups []*Group, f addr.Family) (*Group, []netip.Addr) {
 	for _, g := range groups {
 		if given := c.give(g, f); len(given) > 0 {
@@ -159,7 +160,7 @@ func (c *chooser) firstOf(groups []*Group, f addr.Family) (*Group, []netip.Addr)
 	return nil, nil
 }
 
-// beside returns which of groups can give more to a Service that gets something from g.
+// beside returns which groups may give more to a Service that gets an address from g.
 func (c *chooser) beside(groups []*Group, g *Group) []*Group {
 	if c.isMulti(g) {
 		return []*Group{g}

@@ -14,19 +14,19 @@ import (
 type index struct {
 	// taken are the addresses that are held or blocked.
 	taken set
-	// blocked are those that are blocked and not held.
+	// blocked are the addresses that are blocked and not held.
 	blocked set
 	// shared are the addresses on which a key is in effect. Each is listed twice:
 	// with the namespace of its first owner, and without a namespace.
 	shared map[sharing]*set
 }
 
-// sharing is a key that is in effect on an address, and the namespace of the first owner
+// sharing is a key that is in effect on an address, with the namespace of the first owner
 // there.
 type sharing struct{ key, namespace string }
 
-// use is what the index knows of an address. The zero use is an address that no owner
-// holds.
+// use is what the index knows of an address. The zero value means that no owner holds the
+// address.
 type use struct {
 	held bool
 	sharing
@@ -45,7 +45,7 @@ func (s *Store) reindex(a netip.Addr, was, is use) {
 	x.change(a, was, is, blocked)
 }
 
-// change notes that the use of a has changed, which is blocked or not.
+// change notes that the use of a has changed. blocked says whether a is blocked.
 func (x *index) change(a netip.Addr, was, is use, blocked bool) {
 	n := addr.NumberOf(a)
 	switch {
@@ -72,7 +72,7 @@ func (x *index) change(a netip.Addr, was, is use, blocked bool) {
 	}
 }
 
-// list adds n to the addresses that are shared so.
+// list adds n to the addresses with this sharing.
 func (x *index) list(how sharing, n addr.Number) {
 	members := x.shared[how]
 	if members == nil {
@@ -98,8 +98,8 @@ func (s *Store) index(f addr.Family) *index {
 	return &s.v6
 }
 
-// Next returns the lowest address of p that is free: one that p hands out, that is not
-// blocked, and that no owner holds. A draining pool has none.
+// Next returns the lowest free address of p: p hands it out, it is not blocked, and no
+// owner holds it. A draining pool has none.
 func (s *Store) Next(p Pool) (netip.Addr, bool) {
 	if p.Draining {
 		return netip.Addr{}, false
@@ -134,7 +134,8 @@ func (s *Store) Available(p Pool) *big.Int {
 	return free
 }
 
-// open returns the addresses that p hands out and that are in no network, ascending.
+// open returns the addresses that p hands out and that are in no blocked network,
+// ascending.
 func (s *Store) open(p Pool) iter.Seq[addr.Range] {
 	if len(s.networks.in(p.Range)) == 0 {
 		return p.segments()
@@ -150,7 +151,7 @@ func (s *Store) open(p Pool) iter.Seq[addr.Range] {
 	}
 }
 
-// Blocked returns what a is, if the Store does not hand it out because of that.
+// Blocked returns the reason why the Store does not hand out a, if there is one.
 func (s *Store) Blocked(a netip.Addr) (reason string, ok bool) {
 	a = plain(a)
 	if reason, ok = s.blocked[a]; ok {
@@ -184,7 +185,8 @@ func (s *Store) SetBlocked(reasons map[netip.Addr]string) {
 	s.blocked = blocked
 }
 
-// block puts a into the index as a blocked address, or takes it out, unless it is held.
+// block adds a to the blocked addresses of the index, or removes it, unless an owner holds
+// a.
 func (s *Store) block(a netip.Addr, blocked bool) {
 	if _, held := s.holdings[a]; held {
 		return
@@ -202,19 +204,19 @@ func (s *Store) block(a netip.Addr, blocked bool) {
 // Network is a range of addresses that are not handed out.
 type Network struct {
 	addr.Range
-	// What the network is, such as "the Service network 10.96.0.0/16".
+	// What names the network, such as "the Service network 10.96.0.0/16".
 	What string
 }
 
-// networks are sorted by their first address. The same addresses are in whole, as ranges
-// that neither overlap nor touch.
+// networks are sorted by their first address. whole has the same addresses as ranges that
+// neither overlap nor touch.
 type networks struct {
 	all   []Network
 	whole []addr.Range
 }
 
-// SetNetworks replaces the networks of which no address is handed out. An owner that
-// holds such an address keeps it.
+// SetNetworks replaces the networks whose addresses are not handed out. An owner that holds
+// such an address keeps it.
 func (s *Store) SetNetworks(all []Network) {
 	s.networks = networks{all: slices.Clone(all)}
 	slices.SortFunc(s.networks.all, func(a, b Network) int {

@@ -41,19 +41,18 @@ type Group struct {
 	// "NetBox", or the provider of an IPAM server. It is "" if PureLB does that itself.
 	// A group with a backend has no Pools.
 	Backend string
-	// Masks are the lengths of the masks that addresses from the backend have on the
-	// dummy interface. A family that is not there has the longest mask.
+	// Masks are the lengths of the masks that addresses from the backend have on the dummy
+	// interface. A family without an entry has the longest mask.
 	Masks map[addr.Family]int
 	// Pools are in the order in which they are tried: the arrays in
 	// declaration order, then the single pool; v4 before v6.
 	Pools       []Pool
 	SkipIPv6DAD bool
-	// WithdrawIdle says that no node announces an address while no Service that has it
-	// has an endpoint.
+	// WithdrawIdle says that no node announces an address while no Service that has it has
+	// an endpoint.
 	WithdrawIdle bool
-	// MultiPool gives a Service one address of every pool. BalancePools gives it an
-	// address of the pool with the fewest addresses in use. A Service cannot have
-	// both.
+	// MultiPool gives a Service one address of every pool. BalancePools gives it an address
+	// of the pool with the fewest addresses in use. They exclude each other for a Service.
 	MultiPool, BalancePools bool
 	// AllowMultiPool lets a Service ask for MultiPool.
 	AllowMultiPool bool
@@ -73,7 +72,7 @@ type Boundary struct {
 	// Enforce says that Services of other namespaces get no address of the group, and
 	// that Services of these namespaces get addresses only of groups that serve them.
 	Enforce bool
-	// Default makes this the group of choice if several groups are for a Service.
+	// Default makes this group the group of choice if several groups are for a Service.
 	Default bool
 	// Priority orders the groups that are for a Service, the highest first. It is nil
 	// if the group has none.
@@ -86,15 +85,15 @@ type Boundary struct {
 // bindsNamespaces reports whether the group is for certain namespaces.
 func (b Boundary) bindsNamespaces() bool { return len(b.Namespaces) > 0 || b.NamespaceSelector != nil }
 
-// Ref is the name that no other group has: the name of the object, with the namespace in
-// front if PureLB is not installed there.
+// Ref is the unique name of the group: the name of the object, with the namespace in front
+// if that is not the install namespace of PureLB.
 func (g Group) Ref() string { return g.Qualified(g.Name) }
 
 // DisplayName is the name by which people know the group, with the namespace in front if
-// Ref has it. The annotation allocated-from of Services shows it.
+// Ref has it. The annotation allocated-from shows it.
 func (g Group) DisplayName() string { return g.Qualified(cmp.Or(g.Alias, g.Name)) }
 
-// Qualified returns name as users write it for a group in the namespace of g.
+// Qualified returns name in the form in which users name a group in the namespace of g.
 func (g Group) Qualified(name string) string {
 	if g.Outside {
 		return g.Namespace + "/" + name
@@ -106,7 +105,8 @@ func (g Group) Qualified(name string) string {
 // has on the dummy interface.
 func (g Group) Mask(f addr.Family) int { return cmp.Or(g.Masks[f], f.Bits()) }
 
-// hasFamily reports whether g has a pool of family f, or a backend, which may have some.
+// hasFamily reports whether g has a pool of family f, or a backend, which may have such
+// addresses.
 func (g Group) hasFamily(f addr.Family) bool {
 	return g.Backend != "" || slices.ContainsFunc(g.Pools, func(p Pool) bool { return p.Family() == f })
 }
@@ -131,7 +131,7 @@ type Groups struct {
 	// group must not open its boundary. A boundary whose selector cannot be read
 	// has its Namespaces only.
 	Enforced []Boundary
-	// Refused are the groups that give none, sorted by namespace and name.
+	// Refused are the groups that give no addresses, sorted by namespace and name.
 	Refused []RefusedGroup
 
 	lookup *lookup
@@ -143,12 +143,12 @@ type RefusedGroup struct {
 	// OutOfScope says that PureLB ignores the ServiceGroups of the namespace.
 	OutOfScope bool
 	// Reason and Message are those of the condition of the group. Message says how to
-	// mend it.
+	// correct it.
 	Reason, Message string
 }
 
-// NewGroups returns groups of which these are usable. All are the usable groups and those
-// that are refused: a refused group keeps its names, so that they mean no other group.
+// NewGroups returns Groups with these usable ones. all are the usable and the refused
+// groups: a refused group keeps its names, so that they mean no other group.
 func NewGroups(usable, all []Group, enforced []Boundary, refused []RefusedGroup) Groups {
 	refused = slices.SortedStableFunc(slices.Values(refused), func(a, b RefusedGroup) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -156,7 +156,7 @@ func NewGroups(usable, all []Group, enforced []Boundary, refused []RefusedGroup)
 	return Groups{Usable: usable, Enforced: enforced, Refused: refused, lookup: &lookup{newNames(usable, all), newIndex(usable), all}}
 }
 
-// Without returns gs with further groups refused.
+// Without returns gs, but with further groups refused.
 func (gs Groups) Without(refused []RefusedGroup) Groups {
 	usable := slices.DeleteFunc(slices.Clone(gs.Usable), func(g Group) bool {
 		return slices.ContainsFunc(refused, func(r RefusedGroup) bool { return r.Namespace == g.Namespace && r.Name == g.Name })
@@ -169,8 +169,8 @@ func (gs Groups) Without(refused []RefusedGroup) Groups {
 }
 
 // OnNodes returns gs for a cluster whose nodes have these subnets and addresses. A pool
-// in a network of a node is not virtual, whatever its group says: its addresses are on the
-// interfaces of nodes.
+// that overlaps a network of a node is not virtual, whatever its group says: its addresses
+// are on the interfaces of nodes.
 func (gs Groups) OnNodes(subnets []netip.Prefix, addresses []netip.Addr) Groups {
 	gs.Usable = slices.Clone(gs.Usable)
 	for i := range gs.Usable {

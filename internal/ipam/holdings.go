@@ -5,32 +5,33 @@ import (
 	"slices"
 )
 
-// holding is an address that is held.
+// holding describes an address that is held.
 type holding struct {
 	// first is the owner that came first.
 	first Owner
-	// sharers is nil as long as first holds the address alone.
+	// sharers is nil while first holds the address alone.
 	sharers *sharers
 }
 
-// sharers are the owners of an address that has two or more of them.
+// sharers describes the owners of an address that has two or more of them.
 type sharers struct {
-	// key is the one in effect: never "".
+	// key is the key in effect, never "".
 	key string
 	// owners are in order of arrival.
 	owners []Owner
-	// keys counts the owners that want a key, and namespaces those of a namespace.
+	// keys counts the owners by the key that they want, namespaces counts them by
+	// namespace.
 	keys, namespaces map[string]int
-	// ports are the owners that want a port. The first of them has it.
+	// ports are the owners that want each port. The first of them has it.
 	ports map[Port][]Owner
 }
 
-// Hold notes that by holds a. An address that others hold is given to by if they have
-// its key and none of its ports, and if they are of its namespace or wide says that
+// Hold notes that by holds a. If others hold a, by joins them only under these conditions:
+// they have its key and none of its ports, and they are of its namespace, or wide says that
 // namespaces do not matter.
 //
-// Hold refuses with a *BlockedError if a is blocked, and otherwise with a *HeldError.
-// It changes nothing if by holds a already.
+// Hold refuses with a *BlockedError if a is blocked, and otherwise with a *HeldError. It
+// changes nothing if by already holds a.
 func (s *Store) Hold(a netip.Addr, by Owner, wide bool) error {
 	if err := s.Refuses(a, by, wide); err != nil {
 		return err
@@ -39,10 +40,10 @@ func (s *Store) Hold(a netip.Addr, by Owner, wide bool) error {
 	return nil
 }
 
-// Adopt notes that by has held a since before the Store was made. So by gets a also if a
-// has been blocked since, or if namespaces or ports would keep it out: then the ports
-// stay with the owners that have them. Adopt refuses with a *HeldError if others hold a
-// and their key is not that of by.
+// Adopt notes that by has held a since before the Store was made. So by gets a even if a is
+// blocked now, or if namespaces or ports would exclude it: the ports stay with the owners
+// that have them. Adopt refuses with a *HeldError if others hold a with another key than
+// that of by.
 func (s *Store) Adopt(a netip.Addr, by Owner) error {
 	a = plain(a)
 	if !a.IsValid() {
@@ -57,8 +58,8 @@ func (s *Store) Adopt(a netip.Addr, by Owner) error {
 	return nil
 }
 
-// enter adds by to the owners of a. If there are others, neither the first of them
-// changes nor the key in effect.
+// enter adds by to the owners of a. If there are others, the first owner and the key in
+// effect stay the same.
 func (s *Store) enter(a netip.Addr, by Owner) {
 	switch h, held := s.holdings[a]; {
 	case held && s.holds(a, by, h):
@@ -78,7 +79,7 @@ func (s *Store) enter(a netip.Addr, by Owner) {
 	s.held[by] = slices.Insert(s.held[by], at, a)
 }
 
-// Release ends that by holds a, and reports whether it did hold a.
+// Release ends that by holds a. It reports whether by held a.
 func (s *Store) Release(a netip.Addr, by Owner) bool {
 	a = plain(a)
 	h, held := s.holdings[a]
@@ -102,7 +103,7 @@ func (s *Store) Release(a netip.Addr, by Owner) bool {
 	return true
 }
 
-// holds reports whether by is an owner of a, of which h is the holding.
+// holds reports whether by is an owner of a; h is the holding of a.
 func (s *Store) holds(a netip.Addr, by Owner, h holding) bool {
 	if h.first == by || h.sharers == nil {
 		return h.first == by
@@ -111,15 +112,15 @@ func (s *Store) holds(a netip.Addr, by Owner, h holding) bool {
 	return found
 }
 
-// Use returns the owner that holds a, of several the one that came first, and the sharing
-// key in effect there. The key is "" if no owner holds a, or if one has a for itself.
+// Use returns the first owner of a and the sharing key in effect there. The key is "" if no
+// owner holds a, or if one owner has it without sharing.
 func (s *Store) Use(a netip.Addr) (first Owner, key string, held bool) {
 	h, held := s.holdings[plain(a)]
 	return h.first, s.keyOf(h), held
 }
 
-// seen returns the holding of a and the key in effect there, whether a is held, and
-// whether by is an owner of it.
+// seen returns the holding of a, the key in effect there, whether a is held, and whether by
+// is an owner of it.
 func (s *Store) seen(a netip.Addr, by Owner) (h holding, key string, held, mine bool) {
 	h, held = s.holdings[a]
 	return h, s.keyOf(h), held, held && s.holds(a, by, h)
@@ -144,10 +145,10 @@ func (s *Store) keyOf(h holding) string {
 	return h.sharers.key
 }
 
-// useOf returns the use of an address that is held.
+// useOf returns the use of the held address of h.
 func (s *Store) useOf(h holding) use { return use{true, sharing{s.keyOf(h), h.first.Namespace()}} }
 
-// without returns h, which several owners share, without by. The terms are those of by.
+// without returns h, which several owners share, without by. terms are those of by.
 func (h holding) without(by Owner, terms Terms) holding {
 	h.sharers.remove(by, terms)
 	h.first = h.sharers.owners[0]
@@ -157,14 +158,14 @@ func (h holding) without(by Owner, terms Terms) holding {
 	return h
 }
 
-// newSharers returns the record of an address that first has held alone.
+// newSharers returns the sharers of an address that first has held alone so far.
 func newSharers(first Owner, terms Terms) *sharers {
 	s := &sharers{key: terms.Key, owners: make([]Owner, 0, 2), keys: map[string]int{}, namespaces: map[string]int{}, ports: map[Port][]Owner{}}
 	s.add(first, terms)
 	return s
 }
 
-// add makes by the last owner in every order.
+// add appends by to the owners.
 func (s *sharers) add(by Owner, want Terms) {
 	s.owners = append(s.owners, by)
 	s.namespaces[by.Namespace()]++
@@ -202,7 +203,7 @@ func (s *sharers) change(by Owner, wanted, want Terms) {
 	s.key = s.agreed()
 }
 
-// giveUp notes that by does not want p any more.
+// giveUp notes that by no longer wants p.
 func (s *sharers) giveUp(p Port, by Owner) {
 	if len(s.ports[p]) == 1 {
 		delete(s.ports, p)
@@ -211,8 +212,8 @@ func (s *sharers) giveUp(p Port, by Owner) {
 	s.ports[p] = without(s.ports[p], by)
 }
 
-// agreed returns the key that all owners want. Without such a key it returns the one in
-// effect, as two owners cannot both have the address for themselves.
+// agreed returns the key that all owners want. If they do not agree, or all want the
+// address alone, the key in effect stays: two owners cannot both have the address alone.
 func (s *sharers) agreed() string {
 	if len(s.keys) == 1 {
 		for key := range s.keys {
@@ -224,7 +225,7 @@ func (s *sharers) agreed() string {
 	return s.key
 }
 
-// without returns owners without by, in the same place.
+// without returns owners without by. It reuses the slice.
 func without(owners []Owner, by Owner) []Owner {
 	i := slices.Index(owners, by)
 	return slices.Delete(owners, i, i+1)

@@ -11,11 +11,10 @@ import (
 
 // keep finds out which addresses the Service has.
 //
-// The Store is right where it disagrees with the status. If only the status shows an
-// address, a person wrote it there. If only the Store has an address, the status has yet to
-// be written. Where the Service contends for an address, it has the address as if the Store
-// said so. If the Store has nothing of a family for the Service, an earlier allocator gave
-// it what the status shows.
+// Where Store and status disagree, the Store is right. If only the status shows an address,
+// a person wrote it there. If only the Store has an address, its write is still to come. An
+// address that the Service contends for counts as if the Store had it. If the Store has no
+// address of a family for the Service, an earlier allocator gave it what the status shows.
 func (c *chooser) keep() {
 	mine := append(c.contendsFor(), c.booked...)
 	for _, f := range c.r.Families {
@@ -32,8 +31,8 @@ func (c *chooser) keep() {
 	}
 }
 
-// contendsFor returns the addresses that the Service shows and that the Store has for
-// others.
+// contendsFor returns the addresses that the Service shows but that the Store has for other
+// Services.
 func (c *chooser) contendsFor() []netip.Addr {
 	if len(c.Store.contenders) == 0 {
 		return nil
@@ -41,13 +40,13 @@ func (c *chooser) contendsFor() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(c.r.Held), func(a netip.Addr) bool { return !c.Store.contends(a, c.me) })
 }
 
-// outgrown reports whether the Service holds a, does not show it, and would not get it
-// today: the request or the configuration has changed since a was chosen. No client
-// knows such an address, so the Service can lose it. If a write of it is in doubt, the
-// next write names the version that it is for, and only one of the two is carried out.
+// outgrown reports whether the Service holds a without showing it, and would not get it
+// today, because the request or the configuration has changed since a was chosen. No client
+// knows such an address, so the Service may lose it. If the outcome of a write of a is
+// unknown, the next write is for the same version, so only one of the two can succeed.
 //
-// An address that PureLB vouches for was shown. Another controller took it out of the
-// status, which does not end the right of the Service.
+// An address that PureLB vouches for was shown once. If another controller removed it from
+// the status, the Service keeps its right to it.
 func (c *chooser) outgrown(a netip.Addr) bool {
 	if slices.Contains(c.r.Held, a) {
 		return false
@@ -55,7 +54,7 @@ func (c *chooser) outgrown(a netip.Addr) bool {
 	return c.keptFrom(a) != nil || !slices.Contains(c.r.Vouched, a) && !c.fits(a) && !c.grown(a)
 }
 
-// keptFrom says what keeps the Service from a, or returns nil.
+// keptFrom returns the reason why the Service cannot have a, or nil.
 func (c *chooser) keptFrom(a netip.Addr) error {
 	if slices.Contains(c.r.Held, a) {
 		return c.Store.Refuses(a, c.me, c.Wide(a))
@@ -63,10 +62,10 @@ func (c *chooser) keptFrom(a netip.Addr) error {
 	return c.Refuses(a, c.me)
 }
 
-// good returns which addresses of the Service stay. These are all that it shows, unless
-// it asks for another address of the family, or to have its addresses replaced that do
-// not fit any more. An address that was chosen as a replacement and is not written yet
-// is chosen again.
+// good returns which addresses of the Service stay. These are all that it shows, with two
+// exceptions: the Service asks for another address of that family, or it asks to replace
+// addresses that no longer fit. A replacement that was chosen but not written yet is chosen
+// again.
 func (c *chooser) good() []netip.Addr {
 	var good []netip.Addr
 	for _, a := range c.has {
@@ -82,9 +81,8 @@ func (c *chooser) good() []netip.Addr {
 	return good
 }
 
-// stays reports whether a stays beside others that stay. The Service may have more
-// addresses that it does not show than it is to get: the request has changed since they
-// were chosen.
+// stays reports whether a stays besides others. The Service may hold more addresses without
+// showing them than it should get, because the request has changed since they were chosen.
 func (c *chooser) stays(a netip.Addr, others []netip.Addr) bool {
 	shown := slices.Contains(c.r.Held, a)
 	wish, asks := c.asked(addr.FamilyOf(a))
@@ -97,7 +95,7 @@ func (c *chooser) stays(a netip.Addr, others []netip.Addr) bool {
 	return shown || asks || !c.spare(a, others)
 }
 
-// spare reports whether the Service would not get a beside others.
+// spare reports whether a is more than the Service should get besides others.
 func (c *chooser) spare(a netip.Addr, others []netip.Addr) bool {
 	family := ofFamily(others, addr.FamilyOf(a))
 	if g, p, ok := c.GroupOf(a); ok && c.multi(g) {
@@ -106,8 +104,8 @@ func (c *chooser) spare(a netip.Addr, others []netip.Addr) bool {
 	return len(family) > 0
 }
 
-// fits reports whether the Service would get an address of the pool of a today. Neither
-// the name of the group matters nor which of its addresses are free.
+// fits reports whether the Service would get an address from the pool of a today. The name
+// of the group does not matter, nor which of its addresses are free.
 func (c *chooser) fits(a netip.Addr) bool {
 	g, p, ok := c.GroupOf(a)
 	return ok && c.offers(p, a) && c.mayHave(g, a) && c.rightful(a)
@@ -121,8 +119,8 @@ func (c *chooser) mayHave(g Group, a netip.Addr) bool {
 	return among(c.candidates(addr.FamilyOf(a)).groups, g)
 }
 
-// rightful reports whether the Service has a for itself, or shares it according to the
-// rules. If Services share against the rules, the first of them has the right.
+// rightful reports whether the Service has a alone, or shares it by the rules. If Services
+// share a against the rules, only the first of them has the right to it.
 func (c *chooser) rightful(a netip.Addr) bool {
 	for _, collision := range c.Store.Collisions(c.me) {
 		if collision.Addr == a {
@@ -142,8 +140,8 @@ func (c *chooser) rightful(a netip.Addr) bool {
 // outside reports whether o is of another namespace than the Service.
 func (c *chooser) outside(o Owner) bool { return o.Namespace() != c.r.Namespace }
 
-// conflict says for which of addresses another Service, a node, a router or a machine
-// outside of the cluster has a better right than the Service.
+// conflict names the first of addresses to which another Service, a node, a router or a
+// machine outside the cluster has a better right.
 func (c *chooser) conflict(addresses []netip.Addr) string {
 	for _, a := range addresses {
 		if why, blocked := c.Store.Blocked(a); blocked {

@@ -8,10 +8,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Group returns the group that is called name. That is the name of its object or its
-// alias, with or without its namespace in front. A name without a namespace means the
-// group of the install namespace, or else the only such group of other namespaces: see
-// Ambiguous.
+// Group returns the group called name: the name of its object or its alias, with or without
+// its namespace in front. A name without a namespace means the group in the install
+// namespace. If there is none, it means the only such group elsewhere: see Ambiguous.
 func (gs Groups) Group(name string) (Group, bool) {
 	i, ok := gs.names().meant[name]
 	if !ok {
@@ -20,8 +19,8 @@ func (gs Groups) Group(name string) (Group, bool) {
 	return gs.Usable[i], true
 }
 
-// Ambiguous returns the groups that name may mean, if there are several, all in other
-// namespaces than the install namespace. Then Group returns none of them.
+// Ambiguous returns the groups that name may mean, if there are several, none of them in
+// the install namespace. Group then returns none of them.
 func (gs Groups) Ambiguous(name string) []string { return gs.names().ambiguous[name] }
 
 // GroupOf returns the group and the pool that contain a. There is one at most, because
@@ -39,7 +38,7 @@ func (gs Groups) GroupOf(a netip.Addr) (Group, Pool, bool) {
 type lookup struct {
 	names  names
 	byAddr addr.Index[place]
-	// all are the usable groups and those that are refused.
+	// all are the usable and the refused groups.
 	all []Group
 }
 
@@ -53,7 +52,7 @@ type names struct {
 // place is where a pool is in Groups.Usable.
 type place struct{ group, pool int }
 
-// names returns those that NewGroups made, or new ones for Groups made by hand.
+// names returns the names that NewGroups computed, or new ones for a Groups literal.
 func (gs Groups) names() names {
 	if gs.lookup != nil {
 		return gs.lookup.names
@@ -61,7 +60,7 @@ func (gs Groups) names() names {
 	return newNames(gs.Usable, gs.Usable)
 }
 
-// byAddr returns the index that NewGroups made, or a new one for Groups made by hand.
+// byAddr returns the index that NewGroups computed, or a new one for a Groups literal.
 func (gs Groups) byAddr() addr.Index[place] {
 	if gs.lookup != nil {
 		return gs.lookup.byAddr
@@ -79,8 +78,8 @@ func newIndex(usable []Group) addr.Index[place] {
 	return x
 }
 
-// newNames returns the names of usable groups, which are part of all. A name that belongs
-// to a refused group means no group.
+// newNames returns the names of usable groups, which are a part of all. The name of a
+// refused group means no group.
 func newNames(usable, all []Group) names {
 	n := names{meant: map[string]int{}, ambiguous: map[string][]string{}}
 	places := make(map[string]int, len(usable))
@@ -97,9 +96,9 @@ func newNames(usable, all []Group) names {
 	return n
 }
 
-// meanings returns the groups that a name may mean, by Ref, sorted. All groups have the
-// name of their object, and usable groups their alias too. A name with a namespace, and a
-// name in the install namespace, means one group. A name wins over an alias.
+// meanings returns which groups a name may mean, by Ref, sorted. All groups have the name
+// of their object, and usable groups also have their alias. A name with a namespace, and a
+// name in the install namespace, means one group. A name takes precedence over an alias.
 func meanings(usable, all []Group) map[string][]string {
 	mean := map[string][]string{}
 	for _, outside := range []bool{false, true} {

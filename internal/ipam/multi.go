@@ -9,9 +9,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// multi reports whether the Service gets an address of every pool of g. The Service may
-// turn that off. It may turn that on only if the group allows it, because the addresses
-// of the group are the operator's to spend.
+// multi reports whether the Service gets an address of every pool of g. A Service may
+// always turn that off. It may turn that on only if the group allows it, because the
+// operator decides how fast the addresses of the group are used up.
 func (c *chooser) multi(g Group) bool {
 	if c.r.MultiPool == nil {
 		return g.MultiPool
@@ -21,8 +21,8 @@ func (c *chooser) multi(g Group) bool {
 
 func (c *chooser) isMulti(g *Group) bool { return c.multi(*g) }
 
-// everyPool returns an address of each pool of g of family f. It leaves out the pools
-// that have none to give, and those of which the Service has one already.
+// everyPool returns one address of each pool of g of family f. It skips pools without a
+// free address, and pools from which the Service already has an address.
 func (c *chooser) everyPool(g Group, f addr.Family, have []netip.Addr) []netip.Addr {
 	var fresh []netip.Addr
 	for _, p := range untouched(g, f, have) {
@@ -40,14 +40,14 @@ func untouched(g Group, f addr.Family, have []netip.Addr) []Pool {
 	})
 }
 
-// homeless reports whether no node could announce addresses of p, one of the pools of g.
-// A group of local addresses may have pools for networks in which there is no node yet.
+// homeless reports whether no node could announce addresses of p, a pool of g. A group of
+// local addresses may have pools for networks that have no node yet.
 func (c *chooser) homeless(g Group, p Pool) bool {
 	return g.Announce == AnnounceLocal && !slices.ContainsFunc(c.Subnets, p.Subnet.Overlaps)
 }
 
-// grow gives a Service that has addresses of some pools of a group one of each other
-// pool that has any.
+// grow is for a Service that has addresses of some pools of a group. It gives the Service
+// one address of each other pool that has a free one.
 func (c *chooser) grow(good []netip.Addr) ([]netip.Addr, []*Refusal) {
 	home, refusal := c.home(good)
 	switch {
@@ -65,9 +65,9 @@ func (c *chooser) grow(good []netip.Addr) ([]netip.Addr, []*Refusal) {
 	return fresh, nil
 }
 
-// grown reports whether a is an address that grow gives: the Service gets an address of
-// every pool of the group of a, and shows one of them, or has shown one that the Store
-// still has for it.
+// grown reports whether a is an address that grow gives. The Service must get an address of
+// every pool of the group of a. It must also show one of them, or have shown one that the
+// Store still has for it.
 func (c *chooser) grown(a netip.Addr) bool {
 	g, p, ok := c.GroupOf(a)
 	if !ok || !c.offers(p, a) || !c.rightful(a) || !c.multi(g) || c.denied(g) != nil {
@@ -77,7 +77,7 @@ func (c *chooser) grown(a netip.Addr) bool {
 	return among(c.homes(slices.Concat(c.r.Held, once)), g)
 }
 
-// homes returns the groups of the addresses of a Service, except those that it asks for.
+// homes returns the groups of addresses, except for those that the Service asks for.
 func (c *chooser) homes(addresses []netip.Addr) []*Group {
 	var homes []*Group
 	for _, a := range addresses {
@@ -88,7 +88,7 @@ func (c *chooser) homes(addresses []netip.Addr) []*Group {
 	return homes
 }
 
-// home returns the group of which a Service with these addresses gets one of every pool.
+// home returns the group from which a Service with these addresses gets one of every pool.
 // It is nil if there is no such group.
 func (c *chooser) home(addresses []netip.Addr) (*Group, *Refusal) {
 	homes := c.homes(addresses)
@@ -98,9 +98,9 @@ func (c *chooser) home(addresses []netip.Addr) (*Group, *Refusal) {
 	return homes[0], c.clash(homes[0], homes)
 }
 
-// usable returns which of groups can give addresses in the way that the group or the
-// Service wants, to a Service that has addresses of homes. If there is none, it says why
-// the first cannot.
+// usable returns which of groups can serve a Service that has addresses of homes, in the
+// way that the group or the Service wants. If there is none, it returns why the first group
+// cannot.
 func (c *chooser) usable(groups, homes []*Group) ([]*Group, *Refusal) {
 	if !slices.ContainsFunc(groups, c.isMulti) {
 		return groups, nil
@@ -114,9 +114,9 @@ func (c *chooser) usable(groups, homes []*Group) ([]*Group, *Refusal) {
 	return usable, nil
 }
 
-// clash refuses an address of every pool of g to a Service for which that makes no
-// sense: it has addresses of other groups, or shares its addresses, or is to take them
-// from the least used pool.
+// clash refuses an address of every pool of g where that contradicts something else: the
+// Service has addresses of other groups, or it shares its addresses, or g balances its
+// pools.
 func (c *chooser) clash(g *Group, homes []*Group) *Refusal {
 	for _, other := range homes {
 		if other.Ref() != g.Ref() {
@@ -137,14 +137,15 @@ func (c *chooser) clash(g *Group, homes []*Group) *Refusal {
 	return refusal
 }
 
-// mismatch refuses addresses of every pool of several groups.
+// mismatch refuses one address of every pool if the addresses would come from several
+// groups.
 func (c *chooser) mismatch(groups []*Group) *Refusal {
 	return &Refusal{Metric: metricMismatch, Pool: unknownPool, Reason: ReasonMultiPoolMismatch, Message: fmt.Sprintf(
 		"multi-pool allocation for service %s refused: its addresses would be from several groups (%s); set the annotation %s: \"true\" "+
 			"to get all of them from one, or %s: \"false\"", c.r.Key(), groupNames(groups), service.AnnotationReevaluate, service.AnnotationMultiPool)}
 }
 
-// unoffered refuses an address of every pool to a Service that asks for that, where its
+// unoffered refuses an address of every pool to a Service that asks for it although its
 // group does not allow it. The Service keeps addresses, which are all that it has.
 func (c *chooser) unoffered(addresses []netip.Addr) []*Refusal {
 	if c.r.MultiPool == nil || !*c.r.MultiPool {
@@ -162,7 +163,8 @@ func (c *chooser) unoffered(addresses []netip.Addr) []*Refusal {
 	return refusals
 }
 
-// hasMore reports whether g has another pool of a family of which addresses has one of g.
+// hasMore reports whether g has another pool of a family of which addresses already contain
+// one of g.
 func (c *chooser) hasMore(g Group, addresses []netip.Addr) bool {
 	for _, f := range c.r.Families {
 		_, asks := c.asked(f)

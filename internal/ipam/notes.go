@@ -23,12 +23,12 @@ const (
 	CountBalanced  = "balanced"
 )
 
-// Count is an allocation of a kind, from a group.
+// Count is one allocation of a kind, from a group.
 type Count struct {
 	Kind, Pool string
 }
 
-// notes are about those of addresses that the Service does not show yet.
+// notes returns notes about those addresses that the Service does not show yet.
 func (c *chooser) notes(addresses []netip.Addr) []Note {
 	var notes []Note
 	for _, a := range c.unshown(addresses) {
@@ -48,7 +48,7 @@ func (c *chooser) notes(addresses []netip.Addr) []Note {
 	return notes
 }
 
-// askedNotes are about a, which the Service asks for.
+// askedNotes returns notes about a, which the Service asks for.
 func (c *chooser) askedNotes(a netip.Addr) []Note {
 	var notes []Note
 	if ignores := c.ignores(); ignores != "" {
@@ -66,8 +66,8 @@ func (c *chooser) askedNotes(a netip.Addr) []Note {
 	return notes
 }
 
-// counts are the allocations of those of addresses that the Service does not show yet.
-// Each group counts once.
+// counts returns what to count for those addresses that the Service does not show yet. Each
+// group counts once.
 func (c *chooser) counts(addresses []netip.Addr) []Count {
 	var counts []Count
 	for _, g := range c.homes(c.unshown(addresses)) {
@@ -84,7 +84,8 @@ func (c *chooser) counts(addresses []netip.Addr) []Count {
 	return counts
 }
 
-// partial reports whether a pool of g hands out addresses and none of these is from it.
+// partial reports whether some pool of g hands out addresses and none of addresses is from
+// it.
 func (c *chooser) partial(g Group, addresses []netip.Addr) bool {
 	for _, f := range c.r.Families {
 		for _, p := range untouched(g, f, addresses) {

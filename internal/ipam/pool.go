@@ -15,23 +15,23 @@ import (
 
 // Pool is a range of addresses for Services.
 type Pool struct {
-	// Range is all addresses of the pool. It lies inside Subnet.
+	// Range has all addresses of the pool. It lies inside Subnet.
 	Range  addr.Range
 	Subnet netip.Prefix
 	// Bits is the length of the mask that an address of the pool has on the
 	// dummy interface.
 	Bits int
-	// Explicit says that the user wrote the first and the last address. Then the pool
-	// hands out all addresses from one to the other, also those that the subnet
-	// reserves.
+	// Explicit says that the user wrote the first and the last address. The pool then hands
+	// out all addresses in between, including those that the subnet reserves.
 	Explicit bool
-	// Virtual says that Subnet is on no link, and that each address has a route of its
-	// own. So no address is a network, broadcast or anycast address.
+	// Virtual says that Subnet is on no link, and that each address has a route of its own.
+	// So no address is a network, broadcast or anycast address.
 	Virtual bool
 	// Exclude are the addresses of Range that the pool never hands out. These ranges
 	// are sorted, and they neither overlap nor touch.
 	Exclude []addr.Range
-	// Draining says that the pool hands out nothing more. Services keep its addresses.
+	// Draining says that the pool hands out no further address. Services keep the addresses
+	// that they have.
 	Draining bool
 	// Text is the range as the user wrote it.
 	Text string
@@ -46,9 +46,9 @@ func (p Pool) Contains(a netip.Addr) bool { return p.Range.Contains(a) }
 // Prefix returns a with the mask that it has on the dummy interface.
 func (p Pool) Prefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a.Unmap(), p.Bits) }
 
-// Usable returns the addresses that p hands out unless it is draining, ascending. These
-// are its Range without excluded addresses and without those that the subnet reserves,
-// unless Range is explicit. There may be none.
+// Usable returns the addresses that p hands out if it is not draining, ascending. These are
+// its Range without the excluded addresses. If Range is not explicit, they also lack those
+// that the subnet reserves. There may be none.
 func (p Pool) Usable() []addr.Range { return slices.Collect(p.segments()) }
 
 // Size is the number of addresses in Usable.
@@ -70,8 +70,8 @@ func (p Pool) Excludes(a netip.Addr) (addr.Range, bool) {
 	return addr.Range{}, false
 }
 
-// Reserves returns what the subnet uses a for, if a is an address of p that p does not
-// hand out because of that.
+// Reserves returns the purpose for which the subnet reserves a, if a is in p and p does not
+// hand it out for that reason.
 func (p Pool) Reserves(a netip.Addr) (purpose string, ok bool) {
 	switch {
 	case !p.Contains(a) || p.unreserved().Contains(a):
@@ -124,7 +124,7 @@ func (p Pool) unreserved() addr.Range {
 type ParseError struct {
 	// Field is "pool", "subnet", "aggregation", or one such as "exclude[0]".
 	Field string
-	// Reason says what is wrong with it and how to mend it.
+	// Reason says what is wrong with it and how to correct it.
 	Reason string
 }
 
@@ -181,7 +181,7 @@ func (p Pool) excluded(text string) (r addr.Range, reason string) {
 	return r, reason
 }
 
-// misplaced says why p cannot have its range and its subnet, or returns "".
+// misplaced returns the reason why p cannot have its range in its subnet, or "".
 func (p Pool) misplaced() string {
 	if f := addr.FamilyOf(p.Subnet.Addr()); f != p.Family() {
 		return fmt.Sprintf("the range is %s and the subnet %s is %s; both must be of one family", p.Family(), p.Subnet, f)

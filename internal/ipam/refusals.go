@@ -11,18 +11,18 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Reasons of the condition of a Service that has what it wants, or that PureLB gives
-// nothing more.
+// Reasons of the condition of a Service that has all that it asks for, or to which PureLB
+// gives nothing more.
 const (
 	ReasonAllocated = "Allocated"
 	ReasonPartial   = "PartiallyAllocated"
 	ReasonConflict  = "AddressConflict"
 	ReasonDeleting  = "Deleting"
-	// ReasonContested is of a status that another controller keeps changing.
+	// ReasonContested means that another controller keeps changing the status.
 	ReasonContested = service.ReasonContested
 )
 
-// Reasons of the condition of a Service that is refused something.
+// Reasons of the condition of a Service to which PureLB refuses something.
 const (
 	ReasonExhausted         = "Exhausted"
 	ReasonUnknown           = "UnknownPool"
@@ -44,8 +44,8 @@ const (
 	ReasonMultiPoolMismatch = "MultiPoolMismatch"
 )
 
-// Reasons of the condition of a Service to which the backend of a group granted no address
-// yet, or never will.
+// Reasons of the condition of a Service to which a backend has granted no address yet, or
+// never will.
 const (
 	ReasonBackend              = "WaitingForBackend"
 	ReasonBackendRefused       = "BackendRefused"
@@ -66,26 +66,26 @@ func Reasons() []string {
 
 // Refusal is why a Service does not get something.
 type Refusal struct {
-	// Metric is the reason, and Pool the group, that the refusal counts for.
+	// Metric is the reason, and Pool is the group, in the metric that counts refusals.
 	Metric, Pool string
 	// Named is the group that the Service names, if there is no group of that name.
 	Named string
 	// Reason and Message are for the Service's condition.
 	Reason, Message string
 
-	// Claiming says that nothing went wrong: a backend has yet to answer.
+	// Claiming says that nothing is wrong: the backend has not answered yet.
 	Claiming bool
 
-	// awaits says that a backend may yet grant what is missing.
+	// awaits says that a backend may still grant what is missing.
 	awaits bool
-	// needs are what must come true before the Service gets it.
+	// needs are what must come true before the Service gets what it asks for.
 	needs []Need
-	// lacking says that nothing is wrong with the request, but the cluster does not
-	// have what the Service wants.
+	// lacking says that nothing is wrong with the request, but the cluster has no address
+	// for it.
 	lacking bool
 }
 
-// The reasons that refusals are counted by.
+// Reasons of refusals, as labels of the metric.
 const (
 	metricExhausted = "exhausted"
 	metricPort      = "port_conflict"
@@ -101,11 +101,11 @@ const (
 	metricRefused   = "write_refused"
 )
 
-// noPool is the group that a refusal counts for if the Service names none.
+// noPool is the label for a refusal of a Service that names no group.
 const noPool = "<none>"
 
-// unknownPool is the group that a refusal counts for if the group does not exist or is
-// not known. Users may write any number of names, also such as no metric can have.
+// unknownPool is the label for a refusal of a Service that names a missing group. Users may
+// write any number of names, and names that a label cannot have.
 const unknownPool = "<unknown>"
 
 // WriteRefused says that the API server refuses to write what a Service gets from pool.
@@ -113,7 +113,8 @@ func WriteRefused(pool string) *Refusal {
 	return &Refusal{Metric: metricRefused, Pool: cmp.Or(pool, noPool)}
 }
 
-// merge makes one refusal of several. The first counts in the metric and the condition.
+// merge makes one refusal of several. The first one determines the metric and the reason of
+// the condition.
 func merge(refusals []*Refusal) *Refusal {
 	if len(refusals) == 0 {
 		return nil
@@ -131,7 +132,7 @@ func merge(refusals []*Refusal) *Refusal {
 	return &one
 }
 
-// unknown says why there is no group called name, which the Service names.
+// unknown returns the reason why there is no group called name, which the Service names.
 func (c *chooser) unknown(name string) *Refusal {
 	if refusal := c.several(name); refusal != nil {
 		return refusal
@@ -144,8 +145,8 @@ func (c *chooser) unknown(name string) *Refusal {
 			addr.Quote(name), service.AnnotationGroup)}
 }
 
-// several says that name means groups of several namespaces, or returns nil if it does
-// not.
+// several refuses name if it may mean groups of several namespaces, and otherwise returns
+// nil.
 func (c *chooser) several(name string) *Refusal {
 	refs := c.Groups.Ambiguous(name)
 	if len(refs) == 0 {
@@ -156,7 +157,7 @@ func (c *chooser) several(name string) *Refusal {
 			addr.Quote(name), strings.Join(refs, ", "), service.AnnotationGroup)}
 }
 
-// noDefault says why no group is for the Service, which names no group.
+// noDefault returns the reason why there is no group for a Service that names none.
 func (c *chooser) noDefault() *Refusal {
 	g, ok := c.Groups.Group(DefaultGroup)
 	if refusal := cmp.Or(c.several(DefaultGroup), c.unusable(DefaultGroup)); !ok && refusal != nil {
@@ -175,8 +176,8 @@ func (c *chooser) noDefault() *Refusal {
 			" change them, or name a group with the annotation %s", g.DisplayName(), service.AnnotationGroup)}
 }
 
-// unusable says why the group called name is not accepted, or returns nil if there is no
-// group of that name.
+// unusable returns the reason why the group called name is not accepted, or nil if there is
+// no such group.
 func (c *chooser) unusable(name string) *Refusal {
 	for _, g := range c.Groups.Refused {
 		if g.Name != name && g.Namespace+"/"+g.Name != name {

@@ -11,9 +11,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// result says which addresses the Service gets, and where they come from. What the
-// Service says about addresses that stay is left as it is: a Service does not change
-// because a group was renamed or removed.
+// result says which addresses the Service gets, and from which groups. If the addresses
+// stay, their annotations stay too: a Service does not change because a group was renamed
+// or removed.
 func (c *chooser) result(d decision) service.Result {
 	result := service.Result{
 		Addresses: d.addresses, From: c.r.From, PoolType: c.r.PoolType,
@@ -30,7 +30,7 @@ func (c *chooser) result(d decision) service.Result {
 	return result
 }
 
-// from names the groups of addresses. Where an address is in no group any more, it
+// from names the groups of addresses. For an address that is in no group any more, it
 // repeats the names that the Service shows.
 func (c *chooser) from(addresses []netip.Addr) string {
 	var names []string
@@ -51,8 +51,8 @@ func (c *chooser) from(addresses []netip.Addr) string {
 	return strings.Join(names, ", ")
 }
 
-// records are the objects that hold addresses, as their backends said with the grant. Of
-// an address that an earlier process got it is what the Service shows.
+// records returns the objects in backends that hold addresses, from the grants of the
+// backends. For an address that an earlier process got, it repeats what the Service shows.
 func (c *chooser) records(addresses []netip.Addr) map[netip.Addr]string {
 	var records map[netip.Addr]string
 	for _, a := range addresses {
@@ -70,8 +70,8 @@ func (c *chooser) records(addresses []netip.Addr) map[netip.Addr]string {
 	return records
 }
 
-// poolType is local if all addresses are. For addresses that are in no group and in no
-// subnet of a node, it is what the Service shows.
+// poolType returns local if all addresses are local. For addresses that are in no group and
+// in no subnet of a node, it repeats what the Service shows.
 func (c *chooser) poolType(addresses []netip.Addr) string {
 	for _, a := range addresses {
 		if c.local(a) {
@@ -84,8 +84,8 @@ func (c *chooser) poolType(addresses []netip.Addr) string {
 	return service.PoolLocal
 }
 
-// local reports whether only one node announces a: it is in the subnet of a node, or
-// its group is for such addresses.
+// local reports whether only one node announces a: a is in the subnet of a node, or its
+// group has local addresses.
 func (c *chooser) local(a netip.Addr) bool {
 	if slices.ContainsFunc(c.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
 		return true
@@ -94,8 +94,8 @@ func (c *chooser) local(a netip.Addr) bool {
 	return ok && g.Announce == AnnounceLocal
 }
 
-// skipIPv6DAD reports whether nodes use an IPv6 address of these without duplicate
-// address detection, because its group says so.
+// skipIPv6DAD reports whether the group of one of these IPv6 addresses says that nodes skip
+// duplicate address detection.
 func (c *chooser) skipIPv6DAD(addresses []netip.Addr) bool {
 	return slices.ContainsFunc(addresses, func(a netip.Addr) bool {
 		g, _, ok := c.GroupOf(a)
@@ -123,8 +123,8 @@ func (c *chooser) condition(result *service.Result, d decision) {
 	}
 }
 
-// aside says that the Service names another group than that of its addresses, if it does
-// not ask for them.
+// aside says that the Service names another group than that of its addresses, unless it
+// asks for these addresses.
 func (c *chooser) aside(result service.Result) string {
 	from := strings.Split(result.From, ", ")
 	if c.r.Group == "" || !slices.ContainsFunc(result.Addresses, func(a netip.Addr) bool {

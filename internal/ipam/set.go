@@ -11,8 +11,8 @@ import (
 // address. The zero set is empty.
 //
 // A chunk holds 64 consecutive addresses, one bit for each. So a pool that fills from the
-// bottom costs little more than one bit for each address. The chunks are the nodes of a
-// binary search tree. For each chunk:
+// bottom costs little more than one bit per address. The chunks are the nodes of a binary
+// search tree. For each chunk:
 //
 //   - base is a multiple of 64, and at least one bit is set;
 //   - the chunks on the left are lower, and those on the right are higher;
@@ -45,7 +45,7 @@ func (s *set) add(x addr.Number) {
 	s.root = s.root.with(base, 1<<place)
 }
 
-// remove ends that x is a member.
+// remove removes x.
 func (s *set) remove(x addr.Number) {
 	base, place := split(x)
 	s.root = s.root.without(base, 1<<place)
@@ -85,7 +85,7 @@ func (s *set) all() iter.Seq[addr.Number] {
 }
 
 // each visits the members of the tree c, ascending, until visit returns false. It reports
-// whether it visited all.
+// whether it visited all of them.
 func (c *chunk) each(visit func(addr.Number) bool) bool {
 	if c == nil {
 		return true

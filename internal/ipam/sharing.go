@@ -10,9 +10,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// join returns the address of family f that Services with the same sharing key have in
+// join returns the address of family f that Services with the same sharing key have from
 // one of groups. It refuses if only a port keeps the Service from that address, because
-// Services that share want one address. It returns the zero address if there is no
+// Services that share should have one address. It returns the zero address if there is no
 // address to share.
 func (c *chooser) join(groups []*Group, f addr.Family) (netip.Addr, *Refusal) {
 	var refusals []*Refusal
@@ -36,7 +36,7 @@ func (c *chooser) join(groups []*Group, f addr.Family) (netip.Addr, *Refusal) {
 	return netip.Addr{}, merge(refusals)
 }
 
-// taken refuses an address of a group that another Service holds.
+// taken refuses an address that another Service holds; group is the name of its group.
 func (c *chooser) taken(held *HeldError, group string) *Refusal {
 	refusal := &Refusal{Metric: metricKey, Pool: group, Reason: ReasonInUse, needs: []Need{{Addr: held.Addr}}}
 	switch {
@@ -57,8 +57,8 @@ func (c *chooser) taken(held *HeldError, group string) *Refusal {
 	return refusal
 }
 
-// collisions says which of addresses the Service cannot share as it wants to, with one
-// refusal for each. It keeps them all.
+// collisions returns a refusal for each of addresses that the Service cannot share on its
+// terms. The Service keeps the addresses.
 func (c *chooser) collisions(addresses []netip.Addr) []*Refusal {
 	var refusals []*Refusal
 	var about netip.Addr
@@ -71,7 +71,8 @@ func (c *chooser) collisions(addresses []netip.Addr) []*Refusal {
 	return refusals
 }
 
-// collision says what is in the way of the Service on an address that it has.
+// collision returns the refusal for terms that are not in effect on an address that the
+// Service has.
 func (c *chooser) collision(held *HeldError) *Refusal {
 	refusal := &Refusal{Metric: metricKey, Pool: noPool, Reason: ReasonSharingConflict, needs: []Need{{Addr: held.Addr}}}
 	if g, _, ok := c.GroupOf(held.Addr); ok {
@@ -88,9 +89,9 @@ func (c *chooser) collision(held *HeldError) *Refusal {
 	return refusal
 }
 
-// needsClusterPolicy reports whether the external traffic policy is Local and must not
-// be, because traffic would be lost. One node gets all traffic for an address. It need
-// not have an endpoint of the Service, or not one of each Service that shares the
+// needsClusterPolicy reports whether the external traffic policy is Local but must be
+// Cluster, because traffic would be lost: one node gets all traffic for an address, and
+// that node may have no endpoint of the Service, or of another Service that shares the
 // address.
 func (c *chooser) needsClusterPolicy(addresses []netip.Addr) bool {
 	switch {
@@ -102,8 +103,8 @@ func (c *chooser) needsClusterPolicy(addresses []netip.Addr) bool {
 	return !c.r.AllowLocal && slices.ContainsFunc(addresses, c.local)
 }
 
-// alike reports whether all Services that share one of addresses have the pods of this
-// one. Then the address can follow the endpoints of all.
+// alike reports whether all Services that share one of addresses select the same pods as
+// this one. The address can then follow their endpoints.
 func (c *chooser) alike(addresses []netip.Addr) bool {
 	return !slices.ContainsFunc(addresses, func(a netip.Addr) bool {
 		_, contended := c.Store.rival(a, c.me)

@@ -28,25 +28,25 @@ type Port struct {
 
 func (p Port) String() string { return fmt.Sprintf("%d/%s", p.Number, p.Protocol) }
 
-// compare orders ports by number, so that people find theirs.
+// compare orders ports by number, so that people can find them.
 func (p Port) compare(q Port) int {
 	return cmp.Or(cmp.Compare(p.Number, q.Number), cmp.Compare(p.Protocol, q.Protocol))
 }
 
-// Terms are what an owner wants of the addresses that it holds.
+// Terms are the conditions under which an owner holds addresses.
 type Terms struct {
 	// Key is the sharing key. Owners share an address only if they have the same
 	// key. An owner without a key wants addresses of its own.
 	Key string
 	// Selector says which pods serve the owner. It is "" if that is not known.
 	Selector string
-	// Local says that the owner relies on the other owners of its addresses to have
-	// the same pods: see Alike.
+	// Local says that the owner relies on the other owners of its addresses to select the
+	// same pods: see Alike.
 	Local bool
-	// Foreign says that the owner is another controller's Service, and that the
-	// controller gave it the addresses.
+	// Foreign says that the owner is a Service of another controller, which gave it the
+	// addresses.
 	Foreign bool
-	// Ports are those that no other owner may have on the same address.
+	// Ports are the ports that no other owner may have on the same address.
 	Ports []Port
 }
 
@@ -71,7 +71,7 @@ func (t Terms) tidy() Terms {
 	return t
 }
 
-// wants reports whether p is one of the ports of t, which is tidy.
+// wants reports whether p is one of the ports of t; t must be tidy.
 func (t Terms) wants(p Port) bool {
 	_, found := slices.BinarySearchFunc(t.Ports, p, Port.compare)
 	return found
@@ -84,9 +84,9 @@ func (t Terms) wants(p Port) bool {
 // They are in effect on each address that it holds alone. What is in effect on a shared
 // address is kept with the address: see sharers.
 //
-// Each method takes O(log n) steps for n held addresses, however large a pool is, and
-// one more step for each port that the owner asks for. A Store is not safe for
-// concurrent use: its user locks.
+// Each method takes O(log n) steps for n held addresses, whatever the size of the pool, and
+// one more step for each port of the owner. A Store is not safe for concurrent use: its
+// user must lock.
 type Store struct {
 	holdings map[netip.Addr]holding
 	// held are the addresses of each owner, sorted.
@@ -95,14 +95,14 @@ type Store struct {
 	// arrival: see Show. contended are these addresses of each owner, sorted.
 	contenders map[netip.Addr][]Owner
 	contended  map[Owner][]netip.Addr
-	// terms are what the owners want, tidy. An owner that wants nothing has none.
+	// terms are the terms of each owner, tidy. An owner with zero terms has no entry.
 	terms map[Owner]Terms
 
-	// v4 and v6 find addresses that are free, or shared by a key.
+	// v4 and v6 are the indexes of free and of shared addresses.
 	v4, v6 index
 	// blocked are single addresses that are not handed out, with the reason.
 	blocked map[netip.Addr]string
-	// networks are not handed out either. The index does not know their addresses.
+	// networks are ranges that are not handed out. The index does not have their addresses.
 	networks networks
 }
 
@@ -120,7 +120,7 @@ func NewStore() *Store {
 	}
 }
 
-// Holder returns the owner that holds a: of several, the one that came first.
+// Holder returns the owner that holds a. If there are several, it is the first.
 func (s *Store) Holder(a netip.Addr) (Owner, bool) {
 	h, ok := s.holdings[plain(a)]
 	return h.first, ok
@@ -132,9 +132,9 @@ func (s *Store) Holders(a netip.Addr) []Owner { return s.holdings[plain(a)].owne
 // Held returns the addresses that by holds, sorted.
 func (s *Store) Held(by Owner) []netip.Addr { return slices.Clone(s.held[by]) }
 
-// Shared returns the addresses of family f on which key is in effect and whose first
-// owner is of namespace, sorted. The namespace "" stands for all namespaces. Without a
-// key there are no such addresses.
+// Shared returns the addresses of family f on which key is in effect and whose first owner
+// is of namespace, sorted. The namespace "" means all namespaces. For the key "" there are
+// none.
 func (s *Store) Shared(key, namespace string, f addr.Family) []netip.Addr {
 	members := s.index(f).shared[sharing{key, namespace}]
 	if members == nil {
@@ -147,8 +147,8 @@ func (s *Store) Shared(key, namespace string, f addr.Family) []netip.Addr {
 	return shared
 }
 
-// Alike reports whether the other owners of a have the pods of by: they are of its
-// namespace and have its selector.
+// Alike reports whether all other owners of a select the same pods as by: they have its
+// namespace and its selector.
 func (s *Store) Alike(a netip.Addr, by Owner) bool {
 	selector := s.terms[by].Selector
 	for _, o := range s.Holders(a) {
@@ -159,7 +159,7 @@ func (s *Store) Alike(a netip.Addr, by Owner) bool {
 	return true
 }
 
-// Locals returns the owners of a, other than by, that rely on each other to have the
+// Locals returns the owners of a, except by, that rely on the other owners to select the
 // same pods.
 func (s *Store) Locals(a netip.Addr, by Owner) []Owner {
 	return slices.DeleteFunc(s.Holders(a), func(o Owner) bool { return o == by || !s.terms[o].Local })
@@ -172,13 +172,12 @@ func (s *Store) Terms(by Owner) Terms {
 	return t
 }
 
-// Grant notes the terms under which by holds its addresses and will hold others.
+// Grant sets the terms under which by holds its addresses, now and later.
 //
-// The other owners of an address limit what takes effect there. An owner that had a
-// port first keeps the port; when it gives the port up, the next owner that wants it
-// gets it. The key of an address changes only when all of its owners want the same
-// other key, so the key of an owner that holds an address alone always does.
-// Collisions tells what is not in effect.
+// On a shared address, the other owners limit what takes effect. An owner that had a port
+// first keeps it; when it gives the port up, the next owner that wants the port gets it.
+// The key of an address changes only when all of its owners want the same new key; so the
+// key of an only owner always changes. Collisions returns what is not in effect.
 func (s *Store) Grant(by Owner, want Terms) {
 	had := s.terms[by]
 	if had.equal(want) {
@@ -203,5 +202,5 @@ func (s *Store) Grant(by Owner, want Terms) {
 	}
 }
 
-// plain returns a in the one form that the Store uses.
+// plain returns a in the form that the Store uses.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

@@ -9,8 +9,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// give returns what the Service gets of family f from g: one address, or one of every
-// pool.
+// give returns what the Service gets of family f from g: one address, or one of every pool.
 func (c *chooser) give(g *Group, f addr.Family) []netip.Addr {
 	if g.Backend != "" {
 		if a, ok := c.granted(*g, f); ok {
@@ -29,9 +28,9 @@ func (c *chooser) give(g *Group, f addr.Family) []netip.Addr {
 	return nil
 }
 
-// poolsOf returns the pools of g that have addresses of family f, in the order in which
-// they are tried. An address that was chosen for this Service before does not count as
-// in use, so that it is chosen again.
+// poolsOf returns the pools of g of family f, in the order in which they are tried. An
+// address that was already chosen for this Service does not count as in use, so that it is
+// chosen again.
 func (c *chooser) poolsOf(g Group, f addr.Family) []Pool {
 	pools := slices.DeleteFunc(slices.Clone(g.Pools), func(p Pool) bool { return p.Family() != f })
 	if !c.balances(g) || len(pools) < 2 {
@@ -42,12 +41,13 @@ func (c *chooser) poolsOf(g Group, f addr.Family) []Pool {
 	return pools
 }
 
-// balances reports whether the Service takes addresses from the least used pool of g.
-// Services that share want the same address, in whichever pool it is.
+// balances reports whether the Service gets addresses from the least used pool of g. It
+// does not if it has a sharing key, because such Services want one address, whatever its
+// pool.
 func (c *chooser) balances(g Group) bool { return g.BalancePools && c.r.SharingKey == "" }
 
-// next returns an address of p: one that was chosen for the Service before and is not
-// written yet, or else the lowest that is free.
+// next returns an address of p: one that was chosen for the Service but not written yet, or
+// the lowest free one.
 func (c *chooser) next(p Pool) (netip.Addr, bool) {
 	for _, a := range c.pending(p) {
 		if c.offers(p, a) {
@@ -57,8 +57,8 @@ func (c *chooser) next(p Pool) (netip.Addr, bool) {
 	return c.Store.Next(p)
 }
 
-// pending returns the addresses of p that the Service holds in the Store and does not
-// have.
+// pending returns the addresses of p that the Store holds for the Service but that it does
+// not have yet.
 func (c *chooser) pending(p Pool) []netip.Addr {
 	var pending []netip.Addr
 	for _, a := range c.booked {
@@ -69,7 +69,7 @@ func (c *chooser) pending(p Pool) []netip.Addr {
 	return pending
 }
 
-// exhausted says that groups have no address of family f left.
+// exhausted returns the refusal for groups without a free address of family f.
 func (c *chooser) exhausted(groups []*Group, f addr.Family) *Refusal {
 	able := slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return !g.hasFamily(f) })
 	if len(able) == 0 {
@@ -105,7 +105,7 @@ func (c *chooser) exhausted(groups []*Group, f addr.Family) *Refusal {
 }
 
 // idle counts the pools of g of family f that give nothing even if they are not full:
-// those that are drained, and those that no node is near.
+// draining pools, and pools without a node in their network.
 func (c *chooser) idle(g Group, f addr.Family) (drained, skipped int) {
 	for _, p := range c.poolsOf(g, f) {
 		switch {

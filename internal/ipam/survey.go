@@ -10,26 +10,26 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Standing is what a group means to a Service that needs an address of a family.
+// Standing says what a group means to a Service that needs an address of a family.
 type Standing struct {
 	// Group is the DisplayName of the group.
 	Group string
-	// Place is when the group is tried: 1 is first, and 0 is never.
+	// Place is the position at which the group is tried: 1 is the first, and 0 means never.
 	Place int
-	// Why says why it is tried at that place, or why it is not tried.
+	// Why explains Place.
 	Why string
-	// Free is the address that the group would give now, invalid if it has none or is
-	// not tried. Lacks says why it has none.
+	// Free is the address that the group would give now. It is invalid if the group has
+	// none or is not tried. Lacks says why it has none.
 	Free  netip.Addr
 	Lacks string
 }
 
-// Survey tells of every group whether the Service of r, which is PureLB's, may get an
-// address of family f from it, and why. The groups that are tried come first, in their
-// order. It says what Choose goes by, for people who ask why.
+// Survey explains for every group whether the Service of r, which is PureLB's, may get an
+// address of family f from it. The groups that are tried come first, in their order. It
+// uses the same rules as Choose.
 func (c Cluster) Survey(r service.Request, f addr.Family) []Standing {
 	ch := newChooser(c, r)
-	ch.has = nil // What it has counts as free for it: it would get that again.
+	ch.has = nil // its own addresses count as free, because it would get them again
 	tried := ch.candidates(f).groups
 	var all []Standing
 	for i, g := range tried {
@@ -54,7 +54,7 @@ func (c Cluster) Survey(r service.Request, f addr.Family) []Standing {
 	return all
 }
 
-// whyTried says why g is tried as number i of the candidates.
+// whyTried explains why g is number i of the candidates.
 func (c *chooser) whyTried(g *Group, f addr.Family, i int) string {
 	bound := c.bound()
 	switch {
@@ -76,7 +76,7 @@ func (c *chooser) whyTried(g *Group, f addr.Family, i int) string {
 	return "it is called " + DefaultGroup + ", and no group is for this Service alone"
 }
 
-// whyNot says why g is none of the groups that are tried.
+// whyNot explains why g is not among the groups that are tried.
 func (c *chooser) whyNot(g Group, f addr.Family, tried []*Group) string {
 	denied := c.denied(g)
 	switch {
@@ -102,18 +102,19 @@ func (c *chooser) whyNot(g Group, f addr.Family, tried []*Group) string {
 	return "it has no priority and is not called " + DefaultGroup + ", so only Services that name it get addresses from it"
 }
 
-// Skipped is an address that was not given, because of Why.
+// Skipped is an address that was not given, with the reason.
 type Skipped struct {
 	Addr netip.Addr
 	Why  string
 }
 
-// belowMost is how many addresses Below looks at: a pool of IPv6 may have more than a process
-// can count.
+// belowMost limits how many addresses Below looks at: a pool of IPv6 may have more than a
+// process can count.
 const belowMost = 4096
 
-// Below returns which of the first addresses of the pool of a come before a and are not
-// free, and why, at most most of them. More says that there may be further ones.
+// Below explains why a Service got a and not a lower address of the pool: it returns the
+// lower addresses that are not free, each with the reason, and most of them at the most.
+// more says that it has not looked at all of them.
 func (c Cluster) Below(a netip.Addr, most int) (skipped []Skipped, more bool) {
 	_, p, ok := c.GroupOf(a)
 	if !ok {
@@ -131,7 +132,7 @@ func (c Cluster) Below(a netip.Addr, most int) (skipped []Skipped, more bool) {
 	return skipped, false
 }
 
-// Unfree says why no Service that asks for nothing special gets a, or returns "".
+// Unfree returns the reason why a Service without special requests does not get a, or "".
 func (c Cluster) Unfree(a netip.Addr) string {
 	_, p, ok := c.GroupOf(a)
 	if !ok {

@@ -6,11 +6,11 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// The tree of a set is balanced by weight. The weight of a tree is the number of its
-// chunks and one. One side may weigh heavy times the other. A rotation is a double
-// rotation if the inner grandchild weighs inner times the outer one. For this pair of
-// numbers it is proven that one rotation mends the balance after one insertion or
-// deletion (Hirai and Yamamoto, "Balancing weight-balanced trees", 2011).
+// The tree of a set is balanced by weight. The weight of a tree is the number of its chunks
+// plus one. One side may weigh up to heavy times the other. A rotation is a double rotation
+// if the inner grandchild weighs at least inner times the outer one. With these two
+// numbers, one rotation restores the balance after one insertion or deletion (Hirai and
+// Yamamoto, "Balancing weight-balanced trees", 2011, have proven it).
 const (
 	heavy = 3
 	inner = 2
@@ -64,7 +64,7 @@ func (c *chunk) without(base addr.Number, bit uint64) *chunk {
 }
 
 // join returns one tree of two. All of left is lower than all of right, and the two were in
-// balance around a chunk that is gone.
+// balance around a chunk that was removed.
 func join(left, right *chunk) *chunk {
 	if right == nil {
 		return left
