@@ -7,7 +7,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestARequestOfAServiceThatHasAnAddress(t *testing.T) {
+func TestRequestForAnotherAddress(t *testing.T) {
 	two := only(made("default", 1), made("blue", 2), made("named", 3, byName))
 	has4, has := holding("10.0.1.1"), holding("10.0.1.1", "fd00::1:1")
 	here := from("default", "remote")
@@ -93,9 +93,9 @@ refused: pool <none>, other
 	})
 }
 
-// TestAServiceOfOneFamilyGetsTheAddressThatFits: documents of v1 ask for both
-// families and say nothing of ipFamilies, which then is one.
-func TestAServiceOfOneFamilyGetsTheAddressThatFits(t *testing.T) {
+// TestSingleStackServiceGetsTheFittingAddress is about manifests for v1: they ask for both
+// families and set no ipFamilies, so that the Service has one family.
+func TestSingleStackServiceGetsTheFittingAddress(t *testing.T) {
 	two := only(made("default", 1), made("blue", 2))
 	const v6 = "fd00::2:2 was asked for too, but the Service has no IPv6: its ipFamilies are IPv4; change ipFamilies and ipFamilyPolicy, or ask for 10.0.2.2 only\n"
 	check(t, []example{
@@ -127,7 +127,7 @@ true Allocated: Assigned fd00::2:2, 10.0.2.2 from pool blue
 	})
 }
 
-func TestAReservedAddressIsGivenOnlyWhereARangeNamesIt(t *testing.T) {
+func TestReservedAddressNeedsAnExplicitRange(t *testing.T) {
 	cidr := func(texts ...string) func(*ipam.Cluster) {
 		return func(c *ipam.Cluster) { only(group(t, "default", ipam.AnnounceRemote, texts...))(c) }
 	}
@@ -154,12 +154,12 @@ true Allocated: Assigned 192.0.2.0 from pool default
 2001:db8:: from default (remote)
 true Allocated: Assigned 2001:db8:: from pool default
 `},
-		{name: "who has one keeps it", request: web("4", asking("192.0.2.0"), holding("192.0.2.0"), from("default", "remote")), change: written,
+		{name: "a Service that has one keeps it", request: web("4", asking("192.0.2.0"), holding("192.0.2.0"), from("default", "remote")), change: written,
 			before: []string{"default/web 192.0.2.0"}, want: `
 192.0.2.0 from default (remote)
 true Allocated: Assigned 192.0.2.0 from pool default
 `},
-		{name: "who shares by a key gets another", request: web("4", sharing("k", 81)), change: written,
+		{name: "a Service that shares by a key gets another", request: web("4", sharing("k", 81)), change: written,
 			before: []string{"default/a+k:80 192.0.2.0"}, want: `
 192.0.2.2 from default (remote)
 true Allocated: Assigned 192.0.2.2 from pool default

@@ -9,12 +9,13 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// crowded is a Book of a /64 with n tenants on its first address, a port each.
-func crowded(t testing.TB, p ipam.Pool, n int) *ipam.Store {
+// sharedStore returns a Store of a /64 in which n owners share the first address, with one
+// port each.
+func sharedStore(t testing.TB, p ipam.Pool, n int) *ipam.Store {
 	b := ipam.NewStore()
 	first, _ := b.Next(p)
 	for i := range n {
-		by := tenant(i)
+		by := sharer(i)
 		b.Grant(by, keyAndPort(i))
 		if err := b.Hold(first, by, false); err != nil {
 			t.Fatal(err)
@@ -23,18 +24,19 @@ func crowded(t testing.TB, p ipam.Pool, n int) *ipam.Store {
 	return b
 }
 
-func tenant(i int) ipam.Owner { return ipam.Owner(fmt.Sprintf("namespace/service-%d", i)) }
+func sharer(i int) ipam.Owner { return ipam.Owner(fmt.Sprintf("namespace/service-%d", i)) }
 
 func keyAndPort(i int) ipam.Terms {
 	return ipam.Terms{Key: "key", Ports: []ipam.Port{{Protocol: "TCP", Number: int32(i)}}}
 }
 
-// BenchmarkATenant is what one tenant more costs on an address with many.
-func BenchmarkATenant(b *testing.B) {
+// BenchmarkOneSharer measures the cost of one more owner of an address that many owners
+// share.
+func BenchmarkOneSharer(b *testing.B) {
 	for _, n := range []int{1, 1_000, 10_000} {
 		p := families(b)["v6"]
-		book := crowded(b, p, n)
-		a, newcomer := book.Held(tenant(0))[0], tenant(n)
+		book := sharedStore(b, p, n)
+		a, newcomer := book.Held(sharer(0))[0], sharer(n)
 		book.Grant(newcomer, keyAndPort(n))
 		late := ipam.Owner("namespace/late")
 		book.Grant(late, keyAndPort(0))
@@ -51,11 +53,11 @@ func BenchmarkATenant(b *testing.B) {
 			},
 			"is sought by its key": func() { book.Shared("key", "namespace", addr.V6) },
 			"moves to another port and back": func() {
-				book.Grant(tenant(0), keyAndPort(n))
-				book.Grant(tenant(0), keyAndPort(0))
+				book.Grant(sharer(0), keyAndPort(n))
+				book.Grant(sharer(0), keyAndPort(0))
 			},
-			"wants nothing new":    func() { book.Grant(tenant(0), book.Terms(tenant(0))) },
-			"is asked for trouble": func() { book.Collisions(tenant(0)) },
+			"wants nothing new":    func() { book.Grant(sharer(0), book.Terms(sharer(0))) },
+			"is asked for trouble": func() { book.Collisions(sharer(0)) },
 		}
 		for name, step := range steps {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
@@ -67,15 +69,15 @@ func BenchmarkATenant(b *testing.B) {
 	}
 }
 
-// BenchmarkManyTenantsComeAndGo fills an address with tenants and empties it.
-func BenchmarkManyTenantsComeAndGo(b *testing.B) {
+// BenchmarkManySharersComeAndGo fills an address with owners and empties it.
+func BenchmarkManySharersComeAndGo(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			p := families(b)["v6"]
 			for b.Loop() {
-				book := crowded(b, p, n)
+				book := sharedStore(b, p, n)
 				for i := range n {
-					if !book.Release(book.Held(tenant(i))[0], tenant(i)) {
+					if !book.Release(book.Held(sharer(i))[0], sharer(i)) {
 						b.Fatal("not held")
 					}
 				}
@@ -84,14 +86,14 @@ func BenchmarkManyTenantsComeAndGo(b *testing.B) {
 	}
 }
 
-// BenchmarkBytesPerTerms tells the memory of a Book in which every owner has
-// terms and an address of its own, or all share one. Names of owners and keys
-// are not counted.
+// BenchmarkBytesPerTerms measures the memory of a Store. Every owner has terms and an
+// address of its own, or all share one. The memory of the names of owners and keys is not
+// counted.
 func BenchmarkBytesPerTerms(b *testing.B) {
 	const n = 10_000
 	owners := make([]ipam.Owner, n)
 	for i := range owners {
-		owners[i] = tenant(i)
+		owners[i] = sharer(i)
 	}
 	keys := map[string]func(i int) ipam.Terms{
 		"without a key":     func(i int) ipam.Terms { return ipam.Terms{Ports: keyAndPort(i).Ports} },
@@ -123,8 +125,8 @@ func BenchmarkBytesPerTerms(b *testing.B) {
 	}
 }
 
-// BenchmarkAFullPool asks a pool of a million addresses that is full, as a whole
-// and with the most that may be excluded.
+// BenchmarkAFullPool looks for a free address in a full pool of a million addresses: in one
+// piece, and with as many exclusions as are allowed.
 func BenchmarkAFullPool(b *testing.B) {
 	var exclude []string
 	for i := range 64 {

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// families are one large pool of each.
+// families has one large pool of each family.
 func families(t testing.TB) map[string]ipam.Pool {
 	return map[string]ipam.Pool{
 		"v4": parse(t, "10.0.0.0/8", "10.0.0.0/8"),
@@ -21,8 +21,8 @@ func families(t testing.TB) map[string]ipam.Pool {
 	}
 }
 
-// layouts are ways to have n addresses of a pool in use. Each leaves a Book
-// whose next free address has the neighbourhood that the name tells.
+// layouts are ways in which n addresses of a pool are in use. The name says what surrounds
+// the next free address.
 var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 	// The lowest n addresses, one Service each.
 	"contiguous": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
@@ -40,8 +40,8 @@ var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 		}
 		return b
 	},
-	// The lowest n addresses, but every second of them was freed and taken
-	// again, in random order.
+	// The lowest n addresses. Every second of them was freed and taken again, in random
+	// order.
 	"refilled": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
 		all := fill(t, b, p, n)
@@ -56,8 +56,8 @@ var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 		}
 		return b
 	},
-	// Addresses so far from each other that no two are in one chunk: the
-	// largest tree that n addresses can make.
+	// Addresses so far apart that no two are in one chunk: the largest tree for n
+	// addresses.
 	"scattered": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
 		first := addr.NumberOf(p.Range.From)
@@ -126,7 +126,8 @@ func BenchmarkInUse(b *testing.B) {
 	})
 }
 
-// each runs a benchmark for both families, few and many in use, in all layouts.
+// each runs a benchmark for both families, with few and many addresses in use, in all
+// layouts.
 func each(b *testing.B, run func(b *testing.B, book *ipam.Store, p ipam.Pool)) {
 	for _, family := range []string{"v4", "v6"} {
 		for _, n := range []int{64, 65_536} {
@@ -140,8 +141,8 @@ func each(b *testing.B, run func(b *testing.B, book *ipam.Store, p ipam.Pool)) {
 	}
 }
 
-// BenchmarkReleaseAnyAndRefill frees a random address and takes the next free
-// one, which is the same: every step is at another place of the Book.
+// BenchmarkReleaseAnyAndRefill frees a random address and takes the next free one, which is
+// the same. So every step is at another place of the Store.
 func BenchmarkReleaseAnyAndRefill(b *testing.B) {
 	for _, family := range []string{"v4", "v6"} {
 		for _, n := range []int{64, 65_536, 1_000_000} {
@@ -162,8 +163,8 @@ func BenchmarkReleaseAnyAndRefill(b *testing.B) {
 	}
 }
 
-// BenchmarkBytesPerHolding tells the memory of a Book, without the names of its
-// owners, which it shares with whoever else has them.
+// BenchmarkBytesPerHolding measures the memory of a Store, without the names of its owners,
+// which exist anyway.
 func BenchmarkBytesPerHolding(b *testing.B) {
 	for _, layout := range []string{"contiguous", "scattered"} {
 		for _, n := range []int{10_000, 100_000, 1_000_000} {
@@ -198,10 +199,10 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkAllocNextAt64kInUse compares finding, holding and releasing the next
-// free address with 65,536 in use to doing so with 64 in use. The two take
-// turns, so that whatever else the machine does burdens both; the RESULT is the
-// worst of both families and all layouts.
+// BenchmarkAllocNextAt64kInUse measures how long it takes to find, hold and release the
+// next free address, with 65,536 addresses in use and with 64. The two alternate, so that
+// other load on the machine affects both. RESULT is the worst ratio of both families and
+// all layouts.
 func BenchmarkAllocNextAt64kInUse(b *testing.B) {
 	const few, many, turns, batch = 64, 65_536, 25, 400
 	worst := 0.0

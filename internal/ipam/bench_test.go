@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// busyCluster is a cluster of 200 groups, for namespaces of their own and for
-// everybody, in which 10,000 Services have an address.
+// busyCluster has 200 groups, some for their own namespaces and some for all, and 10,000
+// Services with an address.
 func busyCluster(b *testing.B) ipam.Cluster {
 	b.Helper()
 	spaces := map[string]map[string]string{"default": {}}

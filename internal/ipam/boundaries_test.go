@@ -6,7 +6,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-func TestFencesHoldInBothDirections(t *testing.T) {
+func TestEnforcedBoundariesHoldBothWays(t *testing.T) {
 	red := only(made("red", 1, namespaces("a"), enforced), made("pink", 2, namespaces("a", "c")), made("default", 3), made("open", 4, priority(1)))
 	check(t, []example{
 		{name: "a Service inside gets what is inside", request: web("4", in("a"), of("red")), change: red, want: `
@@ -29,7 +29,7 @@ refused: pool default, namespace_denied
 false NamespaceDenied: 10.0.3.2 was asked for: namespace denied: Services of namespace "a" may use only ServiceGroups that serve it (enforceNamespaces), and "default" does not; use another, or add the namespace to that group
 refused: pool default, namespace_denied
 `},
-		{name: "every group of a fenced namespace is fenced", request: web("4", in("b"), of("pink")), change: red, want: `
+		{name: "every group of an enforced namespace is closed", request: web("4", in("b"), of("pink")), change: red, want: `
 false NamespaceDenied: namespace denied: ServiceGroup "pink" is for its own namespaces only (enforceNamespaces), and "b" is none of them; use another, or add the namespace to that group
 refused: pool pink, namespace_denied
 `},
@@ -52,7 +52,7 @@ refused: pool red, namespace_denied
 false NamespaceDenied: namespace denied: Services of namespace "b" may use only ServiceGroups that serve it (enforceNamespaces), and "default" does not; use another, or add the namespace to that group
 refused: pool default, namespace_denied
 `},
-		{name: "a group that is for nobody yet", request: web("4", in("c"), of("red")),
+		{name: "a group without a namespace yet", request: web("4", in("c"), of("red")),
 			change: only(made("red", 1, namespacesWith("team=green"), enforced), made("default", 3)), want: `
 false NamespaceDenied: namespace denied: ServiceGroup "red" is for its own namespaces only (enforceNamespaces), and "c" is none of them; use another, or add the namespace to that group
 refused: pool red, namespace_denied
@@ -62,7 +62,7 @@ refused: pool red, namespace_denied
 false NamespaceUnknown: which ServiceGroups are for namespace "new" is not known yet, because its labels are not; it is tried again as soon as they are
 refused: pool <none>, other
 `},
-		{name: "the fence of a group that is not usable", request: web("4", in("a")), change: func(c *ipam.Cluster) {
+		{name: "the boundary of an unusable group", request: web("4", in("a")), change: func(c *ipam.Cluster) {
 			c.Groups.Usable = []ipam.Group{made("default", 3), made("open", 4, priority(1))}
 			c.Groups.Enforced = []ipam.Boundary{{Namespaces: []string{"a"}, Enforce: true}}
 			c.Boundaries = ipam.BoundariesOf(c.Groups, known)
@@ -70,14 +70,14 @@ refused: pool <none>, other
 false NamespaceDenied: namespace denied: Services of namespace "a" may use only ServiceGroups that serve it (enforceNamespaces), and "default" does not; use another, or add the namespace to that group
 refused: pool default, namespace_denied
 `},
-		{name: "a fenced group default", request: web("4", in("c")), change: only(made("default", 1, namespaces("a"), enforced)), want: `
+		{name: "an enforced group default", request: web("4", in("c")), change: only(made("default", 1, namespaces("a"), enforced)), want: `
 false NamespaceDenied: namespace denied: ServiceGroup "default" is for its own namespaces only (enforceNamespaces), and "c" is none of them; use another, or add the namespace to that group
 refused: pool default, namespace_denied
 `},
 	})
 }
 
-func TestBoundariesWithoutNamespacesKnowWhatIsListed(t *testing.T) {
+func TestBoundariesKnowListedNamespaces(t *testing.T) {
 	c := cluster(t)
 	only(made("red", 1, namespaces("a"), enforced), made("default", 2))(&c)
 	c.Boundaries = ipam.Boundaries{}

@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// option is something about a group.
+// option changes a group.
 type option func(*ipam.Group)
 
 func namespaces(names ...string) option { return func(g *ipam.Group) { g.Namespaces = names } }
@@ -36,7 +36,7 @@ func selector(text string) labels.Selector {
 	return s
 }
 
-// made returns a group of two addresses of each family, which have n in them.
+// made returns a group of two addresses of each family. The addresses contain n.
 func made(name string, n int, options ...option) ipam.Group {
 	g := ipam.Group{Namespace: "purelb-system", Name: name, Announce: ipam.AnnounceRemote}
 	for _, pair := range [][2]string{{"10.0.%d.1-10.0.%[1]d.2", "10.0.%d.0/24"}, {"fd00::%d:1-fd00::%[1]d:2", "fd00::%d:0/112"}} {
@@ -57,7 +57,7 @@ var known = map[string]map[string]string{
 	"default": {}, "a": {"team": "red"}, "b": {"team": "red"}, "c": {"team": "blue"},
 }
 
-// only has the cluster know these groups, and no other.
+// only makes these the only groups of the cluster.
 func only(groups ...ipam.Group) func(*ipam.Cluster) {
 	return func(c *ipam.Cluster) {
 		c.Groups.Usable, c.Groups.Enforced = groups, nil
@@ -70,7 +70,7 @@ func only(groups ...ipam.Group) func(*ipam.Cluster) {
 	}
 }
 
-// full has others hold every address of these groups.
+// full makes other Services hold every address of these groups.
 func full(n ...int) []string {
 	var lines []string
 	for _, n := range n {
@@ -79,7 +79,7 @@ func full(n ...int) []string {
 	return lines
 }
 
-func TestTheGroupForAServiceThatNamesNone(t *testing.T) {
+func TestGroupForAServiceThatNamesNone(t *testing.T) {
 	check(t, []example{
 		{name: "default", request: web("4"), change: only(made("a", 1), made("default", 2)), want: `
 10.0.2.1 from default (remote)
@@ -147,7 +147,7 @@ Warning ConfigurationWarning: ServiceGroups "red", "blue" are for Service a/web,
 true Allocated: Assigned 10.0.3.1, fd00::3:1 from pool default
 Warning ConfigurationWarning: ServiceGroups "red", "blue" are for Service a/web, and more than one sets namespaceDefault; allocated from "default" instead
 `},
-		{name: "several, without a default, behind a fence", request: web("4", in("a")),
+		{name: "several, without a default, behind a boundary", request: web("4", in("a")),
 			change: only(made("red", 1, namespaces("a"), enforced), made("blue", 2, namespaces("a")), made("default", 3)), want: `
 false AmbiguousNamespaceDefault: ambiguous namespace default: ServiceGroups "red", "blue" are for Service a/web, and none sets namespaceDefault; set it on one of them, or name one with the annotation purelb.io/service-group
 refused: pool <none>, ambiguous_namespace_default
@@ -204,7 +204,7 @@ true Allocated: Assigned 10.0.2.1 from pool red
 	})
 }
 
-func TestTheNextGroupGivesWhatTheFirstHasNot(t *testing.T) {
+func TestNextGroupGivesWhatTheFirstLacks(t *testing.T) {
 	bound := only(made("red", 1, namespaces("a"), byDefault), made("blue", 2, namespaces("a"), priority(1)),
 		made("open", 3, priority(7)), made("default", 4))
 	check(t, []example{
@@ -238,7 +238,7 @@ needs IPv6 of red
 10.0.3.1 fd00::3:1 from open (remote)
 true Allocated: Assigned 10.0.3.1, fd00::3:1 from pool open
 `},
-		{name: "not out of a fence", request: web("46", in("a")), before: full(1),
+		{name: "not out of an enforced boundary", request: web("46", in("a")), before: full(1),
 			change: only(made("red", 1, namespaces("a"), priority(0), enforced), made("open", 3, priority(7)), made("default", 4)), want: `
 false Exhausted: pool "red" exhausted: no available addresses for a/web (IPv4); pool "red" exhausted: no available addresses for a/web (IPv6)
 refused: pool red, exhausted

@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestTheLowestFreeAddressOfEachFamilyIsChosen(t *testing.T) {
+func TestLowestFreeAddressIsChosen(t *testing.T) {
 	check(t, []example{
 		{name: "IPv4, past the address of a node", request: web("4"), want: `
 192.0.2.2 from default (local)
@@ -70,7 +70,7 @@ true Allocated: Assigned 192.0.2.2 from pool default
 	})
 }
 
-func TestThePolicySaysWhatIsEnough(t *testing.T) {
+func TestIPFamilyPolicyDecidesWhatIsEnough(t *testing.T) {
 	full4, full6 := "default/a 192.0.2.200 192.0.2.201", "default/b 2001:db8::200 2001:db8::201"
 	check(t, []example{
 		{name: "SingleStack exhausted", request: web("4", of("four")), before: []string{full4}, want: `
@@ -114,7 +114,7 @@ needs IPv4 of four
 	})
 }
 
-func TestGroupsThatCannotBeUsed(t *testing.T) {
+func TestUnusableGroups(t *testing.T) {
 	check(t, []example{
 		{name: "unknown", request: web("4", of("blue")), want: `
 false UnknownPool: unknown pool "blue": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
@@ -143,7 +143,7 @@ refused: pool <none>, unknown_pool
 	}
 }
 
-func TestAddressesThatAreAskedFor(t *testing.T) {
+func TestRequestedAddresses(t *testing.T) {
 	byField := func(r *service.Request) { r.ByField = true }
 	check(t, []example{
 		{name: "IPv4", request: web("4", asking("192.0.2.100")), want: `
@@ -210,7 +210,7 @@ true Allocated: Assigned 192.0.2.100 from pool default
 	})
 }
 
-func TestAServiceKeepsWhatItHas(t *testing.T) {
+func TestServiceKeepsItsAddresses(t *testing.T) {
 	check(t, []example{
 		{name: "from a group that is gone", request: web("46", holding("10.1.1.1", "fd00::1"), from("gone", "remote")),
 			before: []string{"default/web 10.1.1.1 fd00::1"}, want: `
@@ -268,13 +268,13 @@ false Deleting: the Service is being deleted
 	})
 }
 
-func TestAStatusThatWasEditedByHandIsPutRight(t *testing.T) {
+func TestEditedStatusIsCorrected(t *testing.T) {
 	check(t, []example{
 		{name: "emptied", request: web("46", from("default", "local")), before: []string{"default/web 192.0.2.100 2001:db8::100"}, want: `
 192.0.2.100 2001:db8::100 from default (local)
 true Allocated: Assigned 192.0.2.100, 2001:db8::100 from pool default
 `},
-		{name: "with an address of somebody else", request: web("46", holding("192.0.2.101", "2001:db8::100"), from("default", "local")),
+		{name: "with an address of another Service", request: web("46", holding("192.0.2.101", "2001:db8::100"), from("default", "local")),
 			before: []string{"default/web 192.0.2.100 2001:db8::100"}, want: `
 192.0.2.100 2001:db8::100 from default (local)
 true Allocated: Assigned 192.0.2.100, 2001:db8::100 from pool default
@@ -287,7 +287,7 @@ true Allocated: Assigned 192.0.2.100 from pool default
 	})
 }
 
-func TestAnAddressOfTwoServicesStaysAndIsReported(t *testing.T) {
+func TestDoubledAddressStaysAndIsReported(t *testing.T) {
 	shared := func(key string) func(*service.Request) { return func(r *service.Request) { r.SharingKey = key } }
 	conflict := `
 192.0.2.101 from default (local)
@@ -305,7 +305,7 @@ false AddressConflict: Assigned 192.0.2.1, 2001:db8::2 from pool default; 192.0.
 	})
 }
 
-func TestThePolicyOfLocalAddressesIsCluster(t *testing.T) {
+func TestPolicyOfLocalAddressesIsCluster(t *testing.T) {
 	check(t, []example{
 		{name: "of a local group", request: web("4", localPolicy), want: `
 192.0.2.2 from default (local)
@@ -342,7 +342,7 @@ refused: pool <unknown>, unknown_pool
 	})
 }
 
-func TestARefusalNamesTheGroupThatThereIsNot(t *testing.T) {
+func TestRefusalNamesTheMissingGroup(t *testing.T) {
 	for name, want := range map[string]string{"nowhere": "nowhere", "": "", "default": ""} {
 		c := cluster(t)
 		only(made("blue", 2), made("default", 1, byName))(&c)

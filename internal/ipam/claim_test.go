@@ -9,12 +9,12 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// webOf is the claim of default/web from a group.
+// webOf returns the claim of default/web on a group.
 func webOf(group, sharingKey string, f addr.Family) Claim {
 	return Claim{Group: group, Service: "default/web", SharingKey: sharingKey, Family: f}
 }
 
-func TestKeysNameTheServiceOrTheSharersAndTheGroup(t *testing.T) {
+func TestClaimKeyNamesHolderAndGroup(t *testing.T) {
 	tests := []struct {
 		name  string
 		claim Claim
@@ -46,14 +46,14 @@ func TestClaimsOfDifferentSharersDiffer(t *testing.T) {
 	}
 }
 
-func TestAnErrorShowsItsCause(t *testing.T) {
+func TestErrorShowsItsCause(t *testing.T) {
 	err := error(&Error{Kind: KindUnknown, Message: "NetBox did not answer", Cause: io.ErrUnexpectedEOF})
 	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "NetBox did not answer" {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestAKeySaysWhoseItIs(t *testing.T) {
+func TestClaimKeyTellsItsHolder(t *testing.T) {
 	for _, tt := range []struct{ key, want string }{
 		{KeyOf("prod", webOf("box", "", addr.V4)), "default/web"},
 		{KeyOf("prod", webOf("box", "", addr.V6)), "default/web"},

@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestAClaimThatNoServiceWantsIsGivenBackWheneverItsAnswerComes(t *testing.T) {
+func TestUnwantedClaimIsGivenBack(t *testing.T) {
 	t.Run("never sent", func(t *testing.T) {
 		b := newBacked(t, false)
 		r := web("4", of("box"))
@@ -42,7 +42,7 @@ func TestAClaimThatNoServiceWantsIsGivenBackWheneverItsAnswerComes(t *testing.T)
 		b.answer(b.send(webV4), failed(ipam.KindUnknown))
 		b.drop(r)
 		b.returns()
-		b.answer(b.send(webV4), granted("203.0.113.7")) // Now it is known what to give back.
+		b.answer(b.send(webV4), granted("203.0.113.7")) // the answer tells what to give back
 		b.returns("203.0.113.7")
 	})
 	t.Run("refused by PureLB", func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAClaimThatNoServiceWantsIsGivenBackWheneverItsAnswerComes(t *testing.T)
 	})
 }
 
-func TestAGrantIsNotUsedAgainOnceItsReleaseWasSent(t *testing.T) {
+func TestReleasedGrantIsNotReused(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"))
 	b.choose(r)
@@ -102,7 +102,7 @@ func TestAGrantIsNotUsedAgainOnceItsReleaseWasSent(t *testing.T) {
 	}
 }
 
-func TestAGrantThatNoServiceCanHaveIsNotUsedLater(t *testing.T) {
+func TestUnusableGrantIsNotUsedLater(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"))
 	b.choose(r)
@@ -120,7 +120,7 @@ func TestAGrantThatNoServiceCanHaveIsNotUsedLater(t *testing.T) {
 	}
 }
 
-func TestServicesOfOneClaimDoNotMakeItASendingLoop(t *testing.T) {
+func TestSharersOfAClaimCauseNoSendLoop(t *testing.T) {
 	b := newBacked(t, false)
 	b.Claims.SetCluster("test")
 	any, one := web("4", of("box"), sharing("key")), web("4", of("box"), sharing("key"), asking("203.0.113.9"))
@@ -137,18 +137,18 @@ func TestServicesOfOneClaimDoNotMakeItASendingLoop(t *testing.T) {
 	b.send()
 }
 
-func TestAClaimIsSentOnceInACall(t *testing.T) {
+func TestClaimIsSentOncePerCall(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"), asking("203.0.113.9"))
 	b.choose(r)
 	b.answer(b.send(webV4), failed(ipam.KindTaken))
-	b.choose(web("4", of("box"), asking("203.0.113.8"))) // It is to be sent, and stands in the queue.
+	b.choose(web("4", of("box"), asking("203.0.113.8"))) // the claim must be sent, and is in the queue
 	b.drop(r)
 	b.choose(r)
 	b.send(webV4)
 }
 
-func TestAGrantIsNotGivenBackWhileTheBackendIsToldOfIt(t *testing.T) {
+func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
 	g, _ := b.Groups.Group("box")

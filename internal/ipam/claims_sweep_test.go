@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestOrphansAreGivenBackAndAddressesInUseAreNot(t *testing.T) {
+func TestOnlyOrphansAreGivenBack(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
 	g, _ := b.Groups.Group("box")
@@ -31,7 +31,7 @@ func TestOrphansAreGivenBackAndAddressesInUseAreNot(t *testing.T) {
 	}
 }
 
-func TestAnAddressGoesBackAlsoWhenItsGroupWasRenamed(t *testing.T) {
+func TestAddressOfARenamedGroupIsGivenBack(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
 	g, _ := b.Groups.Group("box")
@@ -54,11 +54,11 @@ func TestAnAddressGoesBackAlsoWhenItsGroupWasRenamed(t *testing.T) {
 	}
 }
 
-func TestAnOrphanIsTheServicesThatHasItsAddress(t *testing.T) {
+func TestOrphanInUseBelongsToItsService(t *testing.T) {
 	orphan := []ipam.Grant{{Key: "test/default/shared:old/box/v4", Address: netip.MustParseAddr("203.0.113.7")}}
 	t.Run("without a claim", func(t *testing.T) {
 		b := newBacked(t, false)
-		b.Store.Show(orphan[0].Address, "default/web") // Nothing says that it is from a backend.
+		b.Store.Show(orphan[0].Address, "default/web") // no record says that the address is from a backend
 		b.Claims.Orphans("box", orphan)
 		b.returns()
 		b.drop(web("4"))
@@ -89,7 +89,7 @@ func TestAnOrphanIsTheServicesThatHasItsAddress(t *testing.T) {
 		b.choose(r)
 		b.answer(b.send(webV4), granted("203.0.113.7"))
 		b.choose(r)
-		b.choose(r) // It has the address, and waits no more.
+		b.choose(r) // the Service has the address, and no longer waits
 		b.answer(claims, granted("203.0.113.7"))
 		b.returns()
 		b.drop(r)
@@ -99,7 +99,7 @@ func TestAnOrphanIsTheServicesThatHasItsAddress(t *testing.T) {
 	})
 }
 
-func TestAGrantThatTheBackendLostIsClaimedAgainIfNoServiceHasIt(t *testing.T) {
+func TestLostGrantIsClaimedAgain(t *testing.T) {
 	tests := map[string]ipam.Answer{
 		"refused": failed(ipam.KindTaken),
 		"another": granted("203.0.113.9"),
@@ -110,7 +110,7 @@ func TestAGrantThatTheBackendLostIsClaimedAgainIfNoServiceHasIt(t *testing.T) {
 			r := web("46", of("box"))
 			b.choose(r)
 			b.answer(b.send(webV4, webV6), granted("203.0.113.7"), failed(ipam.KindExhausted))
-			b.choose(r) // It waits for the other family, and does not have the address yet.
+			b.choose(r) // the Service waits for the other family, and does not have the address yet
 			b.Claims.Register("box", b.Claims.Grants()["box"])
 			b.answer(b.send(webV4), answer)
 			if _, known := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); known {

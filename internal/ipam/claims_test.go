@@ -18,7 +18,7 @@ type backed struct {
 	t *testing.T
 	ipam.Cluster
 	now time.Time
-	// woken are the owners that the last choice has looked at again.
+	// woken are the owners that the last choice has woken.
 	woken []ipam.Owner
 }
 
@@ -39,7 +39,7 @@ func newBacked(t *testing.T, boxFirst bool) *backed {
 	return &backed{t: t, Cluster: c, now: time.Unix(1e9, 0)}
 }
 
-// choose chooses for r, and notes what was chosen as the allocator does.
+// choose chooses for r, and stores the choice as the allocator does.
 func (b *backed) choose(r service.Request) ipam.Choice {
 	b.t.Helper()
 	choice := b.Choose(r)
@@ -53,7 +53,7 @@ func (b *backed) choose(r service.Request) ipam.Choice {
 	return choice
 }
 
-// drop ends all that a Service has and waits for.
+// drop ends everything that a Service holds and waits for.
 func (b *backed) drop(r service.Request) {
 	who := ipam.Owner(r.Key())
 	b.Claims.Want(who, nil)
@@ -61,7 +61,7 @@ func (b *backed) drop(r service.Request) {
 	b.Claims.Left(left)
 }
 
-// send takes the claims that are to be sent, which must be for these keys.
+// send takes the claims that must be sent. It fails if their keys differ from keys.
 func (b *backed) send(keys ...string) []ipam.Claim {
 	b.t.Helper()
 	claims := b.Claims.Next("box", 100, b.now)
@@ -79,7 +79,8 @@ func (b *backed) answer(claims []ipam.Claim, answers ...ipam.Answer) []ipam.Verd
 	return b.Claims.Answered(claims, answers, b.now, b.Usable)
 }
 
-// returns takes the grants that are to be given back, which must have these addresses.
+// returns takes the grants that must be given back. It fails if their addresses differ from
+// addresses.
 func (b *backed) returns(addresses ...string) []ipam.Grant {
 	b.t.Helper()
 	grants := b.Claims.Returns("box", 100)
@@ -108,7 +109,7 @@ func failed(kind ipam.Kind) ipam.Answer {
 
 const webV4, webV6 = "test/default/web/box/v4", "test/default/web/box/v6"
 
-func TestAServiceWaitsForTheAnswerOfABackend(t *testing.T) {
+func TestServiceWaitsForItsBackend(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"))
 	choice := b.choose(r)
@@ -125,7 +126,7 @@ func TestAServiceWaitsForTheAnswerOfABackend(t *testing.T) {
 	if show := choice.Result; len(show.Addresses) != 1 || show.From != "box" || show.PoolType != service.PoolRemote || choice.Refusal != nil {
 		t.Fatalf("after the answer: %+v", show)
 	}
-	// Written.
+	// The choice is written.
 	r.Held, r.From = choice.Result.Addresses, "box"
 	if choice = b.choose(r); len(choice.Claims) != 0 || choice.Refusal != nil {
 		t.Errorf("once it is written: %+v", choice)
@@ -142,7 +143,7 @@ func TestAServiceWaitsForTheAnswerOfABackend(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfABackendDecidesWhatIsNext(t *testing.T) {
+func TestBackendAnswerDecidesTheNextStep(t *testing.T) {
 	tests := map[string]struct {
 		answer  ipam.Answer
 		reason  string
@@ -186,7 +187,7 @@ func TestAnAnswerOfABackendDecidesWhatIsNext(t *testing.T) {
 	}
 }
 
-func TestAGrantOfAnAddressThatAnotherServiceHasIsRefused(t *testing.T) {
+func TestGrantOfAHeldAddressIsRefused(t *testing.T) {
 	b := newBacked(t, false)
 	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/older") // in no pool
 	r := web("4", of("box"))
@@ -198,7 +199,7 @@ func TestAGrantOfAnAddressThatAnotherServiceHasIsRefused(t *testing.T) {
 	}
 }
 
-func TestBothFamiliesOfAServiceAreClaimedTogetherAndKeptTogether(t *testing.T) {
+func TestBothFamiliesAreClaimedTogether(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("46", of("box"))
 	b.choose(r)
@@ -224,7 +225,7 @@ func TestBothFamiliesOfAServiceAreClaimedTogetherAndKeptTogether(t *testing.T) {
 	}
 }
 
-func TestAServiceGetsTheNamedAddressOfABackend(t *testing.T) {
+func TestServiceGetsTheRequestedBackendAddress(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"), asking("203.0.113.9"))
 	if choice := b.choose(r); choice.Refusal == nil || !choice.Refusal.Claiming {
@@ -235,7 +236,7 @@ func TestAServiceGetsTheNamedAddressOfABackend(t *testing.T) {
 		t.Fatalf("asked for %v", claims[0].Address)
 	}
 	b.answer(claims, granted("203.0.113.9"))
-	// Another Service that asks for it before it is chosen does not get it.
+	// Another Service that asks for the address first does not get it.
 	thief := web("4", asking("203.0.113.9"))
 	thief.Name = "thief"
 	if choice := b.choose(thief); len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonInUse {
@@ -246,7 +247,7 @@ func TestAServiceGetsTheNamedAddressOfABackend(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatAServiceShowsIsAdoptedAndRegistered(t *testing.T) {
+func TestShownAddressIsAdoptedAndRegistered(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
 	g, _ := b.Groups.Group("box")
@@ -269,7 +270,7 @@ func TestAnAddressThatAServiceShowsIsAdoptedAndRegistered(t *testing.T) {
 	b.returns("203.0.113.7")
 }
 
-func TestAGrantThatComesIntoALocalPoolIsNotUsed(t *testing.T) {
+func TestGrantInsideALocalPoolIsNotUsed(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"))
 	b.choose(r)
@@ -281,7 +282,7 @@ func TestAGrantThatComesIntoALocalPoolIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestAServiceWhoseGrantAnotherHasIsToldSoAndGetsItLater(t *testing.T) {
+func TestGrantHeldByAnotherServiceComesLater(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"))
 	b.choose(r)

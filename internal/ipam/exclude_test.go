@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-func TestWhatIsExcludedIsNotUsable(t *testing.T) {
+func TestExcludedAddressesAreNotUsable(t *testing.T) {
 	tests := []struct {
 		name, pool, subnet string
 		exclude            []string
@@ -68,7 +68,7 @@ func TestExcludedRangesAreSortedAndMerged(t *testing.T) {
 	}
 }
 
-func TestAWrongExclusionSaysWhichOneAndHowToMendIt(t *testing.T) {
+func TestWrongExclusionNamesTheCure(t *testing.T) {
 	tests := []struct {
 		pool, subnet string
 		exclude      []string
@@ -101,7 +101,7 @@ func TestAWrongExclusionSaysWhichOneAndHowToMendIt(t *testing.T) {
 	}
 }
 
-func TestExcludingAnAddressInUseTakesItFromNobody(t *testing.T) {
+func TestExcludedAddressInUseIsKept(t *testing.T) {
 	b := ipam.NewStore()
 	holdAll(t, b, "shop/web", "192.0.2.1", "192.0.2.2")
 	p := parse(t, "192.0.2.0/29", "192.0.2.0/29", "192.0.2.2-192.0.2.3")
@@ -116,7 +116,7 @@ func TestExcludingAnAddressInUseTakesItFromNobody(t *testing.T) {
 	}
 }
 
-func TestADrainingPoolHandsOutNothingAndKeepsWhatIsHeld(t *testing.T) {
+func TestDrainingPoolHandsOutNothing(t *testing.T) {
 	for _, p := range []ipam.Pool{parse(t, "192.0.2.0/29", "192.0.2.0/29"), parse(t, "2001:db8::/125", "2001:db8::/64")} {
 		b := ipam.NewStore()
 		a, _ := b.Next(p)

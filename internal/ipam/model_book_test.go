@@ -20,8 +20,8 @@ func every(r addr.Range) iter.Seq[netip.Addr] {
 	}
 }
 
-// modelPools overlap each other, touch each other and the ends of the address
-// space, and cross the borders of the words that addresses are computed in.
+// modelPools overlap each other, touch each other and the ends of the address space, and
+// cross the word boundaries of address arithmetic.
 func modelPools(t *testing.T) []ipam.Pool {
 	draining := parse(t, "192.0.2.40-192.0.2.70", "192.0.2.0/24")
 	draining.Draining = true
@@ -48,27 +48,27 @@ func modelPools(t *testing.T) []ipam.Pool {
 var (
 	modelOwners = []ipam.Owner{"a/1", "a/2", "a/3", "b/1", "b/2"}
 	modelKeys   = []string{"k", "l", ""}
-	// modelPorts are in the order in which they are told of.
+	// modelPorts are in the order in which collisions are reported.
 	modelPorts = []ipam.Port{{Protocol: "TCP", Number: 80}, {Protocol: "UDP", Number: 80}, {Protocol: "TCP", Number: 443}}
 )
 
-// pair is a Book and the model of it, which go through the same steps.
+// pair is a Store and its model. Both perform the same steps.
 type pair struct {
 	book  *ipam.Store
 	model *model
 	pools []ipam.Pool
-	// anyAddress is one of the pools.
+	// anyAddress draws an address of one of the pools.
 	anyAddress *rapid.Generator[netip.Addr]
 }
 
-// The Book answers as the model does after every step, whatever the steps.
-func TestBookAnswersAsTheModelDoes(t *testing.T) {
+// The Store answers like the model after every step, whatever the steps are.
+func TestStoreAnswersLikeTheModel(t *testing.T) {
 	checkModel(t, modelPools(t), func(pair) {})
 }
 
-// The same where there are so few addresses that they have many tenants, who
-// are all the time in each other's way.
-func TestACrowdedBookAnswersAsTheModelDoes(t *testing.T) {
+// Here there are so few addresses that they have many owners, whose terms collide all the
+// time.
+func TestSharedStoreAnswersLikeTheModel(t *testing.T) {
 	pools := []ipam.Pool{parse(t, "192.0.2.0/32", "192.0.2.0/32"), parse(t, "2001:db8::/127", "2001:db8::/127", "2001:db8::1")}
 	checkModel(t, pools, func(p pair) {
 		for _, by := range modelOwners {
@@ -92,7 +92,7 @@ func checkModel(t *testing.T, pools []ipam.Pool, prepare func(pair)) {
 		prepare(p)
 		t.Repeat(map[string]func(*rapid.T){
 			"grant":         p.grant,
-			"grant anew":    p.grant, // more often than the others
+			"grant anew":    p.grant, // drawn more often than the others
 			"hold the next": p.holdNext,
 			"hold":          p.hold,
 			"adopt":         p.adopt,
@@ -129,7 +129,7 @@ func (p pair) compareNext(t *rapid.T, of ipam.Pool) {
 }
 
 func (p pair) compareCounts(t *rapid.T, of ipam.Pool) {
-	inUse := p.model.inUse(func(a netip.Addr, _ *tenancy) bool { return of.Contains(a) })
+	inUse := p.model.inUse(func(a netip.Addr, _ *modelUse) bool { return of.Contains(a) })
 	if got := p.book.InUse(of); got != int64(len(inUse)) {
 		t.Fatalf("%s has %d in use, and these are %s", of.Range, got, inUse)
 	}
@@ -143,7 +143,7 @@ func (p pair) compareCounts(t *rapid.T, of ipam.Pool) {
 		if !slices.Equal(p.book.Holders(a), owners) || held != (len(owners) > 0) || held && by != owners[0] {
 			t.Fatalf("%s is held by %s and first by %s, want %s", a, p.book.Holders(a), by, owners)
 		}
-		if _, key, _ := p.book.Use(a); held && key != p.model.tenancies[a].key || !held && key != "" {
+		if _, key, _ := p.book.Use(a); held && key != p.model.uses[a].key || !held && key != "" {
 			t.Fatalf("the key of %s is %q", a, key)
 		}
 		if reason, _ := p.book.Blocked(a); reason != p.model.blocked[a] {
@@ -162,7 +162,7 @@ func (p pair) compareOwner(t *rapid.T, by ipam.Owner) {
 		collisions = append(collisions, c.Error())
 	}
 	same(t, "collisions of "+string(by), collisions, p.model.collisions(by))
-	for a := range p.model.tenancies {
+	for a := range p.model.uses {
 		for _, wide := range []bool{false, true} {
 			if got, want := text(p.book.Refuses(a, by, wide)), p.model.refuses(a, by, wide, false); got != want {
 				t.Fatalf("refusal of %s to %s, wide %t: %q, want %q", a, by, wide, got, want)

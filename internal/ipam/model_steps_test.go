@@ -12,7 +12,7 @@ import (
 func anOwner(t *rapid.T) ipam.Owner { return rapid.SampledFrom(modelOwners).Draw(t, "owner") }
 
 func (p pair) anAddress(t *rapid.T) netip.Addr {
-	used := p.model.inUse(func(netip.Addr, *tenancy) bool { return true })
+	used := p.model.inUse(func(netip.Addr, *modelUse) bool { return true })
 	if len(used) > 0 && rapid.IntRange(0, 3).Draw(t, "in use") > 0 {
 		return rapid.SampledFrom(used).Draw(t, "address in use")
 	}
@@ -22,7 +22,7 @@ func (p pair) anAddress(t *rapid.T) netip.Addr {
 func (p pair) grant(t *rapid.T) {
 	by, want := anOwner(t), ipam.Terms{Key: rapid.SampledFrom(modelKeys).Draw(t, "key")}
 	if rapid.Bool().Draw(t, "the first key") {
-		want.Key = modelKeys[0] // or hardly two would ever have the same
+		want.Key = modelKeys[0] // otherwise two owners would hardly ever have the same key
 	}
 	for _, port := range modelPorts {
 		if rapid.IntRange(0, 2).Draw(t, port.String()) == 0 {
@@ -32,7 +32,7 @@ func (p pair) grant(t *rapid.T) {
 	p.model.grant(by, ipam.Terms{Key: want.Key, Ports: slices.Clone(want.Ports)})
 	given := ipam.Terms{Key: want.Key, Ports: rapid.Permutation(slices.Concat(want.Ports, want.Ports)).Draw(t, "in what order")}
 	p.book.Grant(by, given)
-	clear(given.Ports) // the Book has a list of its own
+	clear(given.Ports) // the Store has its own copy
 }
 
 func (p pair) holdNext(t *rapid.T) {
@@ -79,7 +79,7 @@ func (p pair) release(t *rapid.T) {
 	}
 }
 
-// leave is the end of a Service.
+// leave forgets a Service.
 func (p pair) leave(t *rapid.T) {
 	by := anOwner(t)
 	held := p.book.Held(by)

@@ -9,77 +9,76 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// model is a Book as one would write it for a pool of ten addresses and three
-// owners: it walks over everything whenever it is asked.
+// model is a Store as one would write it for a pool of ten addresses and three owners: each
+// method walks over everything.
 type model struct {
-	tenancies map[netip.Addr]*tenancy
-	terms     map[ipam.Owner]ipam.Terms
-	blocked   map[netip.Addr]string
+	uses    map[netip.Addr]*modelUse
+	terms   map[ipam.Owner]ipam.Terms
+	blocked map[netip.Addr]string
 }
 
-// tenancy is all that there is to know of an address in use.
-type tenancy struct {
-	tenants []ipam.Owner
-	key     string
-	// claims are in the order in which they were made; a port is with the
-	// first who claims it.
-	claims []claim
+// modelUse is the state of an address in use.
+type modelUse struct {
+	owners []ipam.Owner
+	key    string
+	// requests are in order of arrival. A port belongs to the first owner that requests it.
+	requests []portRequest
 }
 
-type claim struct {
+type portRequest struct {
 	by   ipam.Owner
 	port ipam.Port
 }
 
 func newModel() *model {
-	return &model{tenancies: map[netip.Addr]*tenancy{}, terms: map[ipam.Owner]ipam.Terms{}}
+	return &model{uses: map[netip.Addr]*modelUse{}, terms: map[ipam.Owner]ipam.Terms{}}
 }
 
-// grant changes what by wants: claims that it does not make any more go, new
-// ones come last.
+// grant changes the terms of by. Requests that it drops are removed, and new ones come
+// last.
 func (m *model) grant(by ipam.Owner, want ipam.Terms) {
 	m.terms[by] = want
 	for _, a := range m.held(by) {
-		t := m.tenancies[a]
-		t.claims = slices.DeleteFunc(t.claims, func(c claim) bool { return c.by == by && !slices.Contains(want.Ports, c.port) })
-		t.claim(by, want)
+		t := m.uses[a]
+		t.requests = slices.DeleteFunc(t.requests, func(c portRequest) bool { return c.by == by && !slices.Contains(want.Ports, c.port) })
+		t.request(by, want)
 		m.agree(t)
 	}
 }
 
-func (t *tenancy) claim(by ipam.Owner, want ipam.Terms) {
+func (t *modelUse) request(by ipam.Owner, want ipam.Terms) {
 	for _, p := range want.Ports {
-		if c := (claim{by, p}); !slices.Contains(t.claims, c) {
-			t.claims = append(t.claims, c)
+		if c := (portRequest{by, p}); !slices.Contains(t.requests, c) {
+			t.requests = append(t.requests, c)
 		}
 	}
 }
 
-// agree puts the key in effect that all tenants want. To have the address for
-// itself is for one alone.
-func (m *model) agree(t *tenancy) {
-	key := m.terms[t.tenants[0]].Key
-	for _, by := range t.tenants {
+// agree puts a key in effect if all owners want it. Having the address alone is possible
+// for an only owner.
+func (m *model) agree(t *modelUse) {
+	key := m.terms[t.owners[0]].Key
+	for _, by := range t.owners {
 		if m.terms[by].Key != key {
 			return
 		}
 	}
-	if key != "" || len(t.tenants) == 1 {
+	if key != "" || len(t.owners) == 1 {
 		t.key = key
 	}
 }
 
 func (m *model) enter(a netip.Addr, by ipam.Owner) {
-	t := m.tenancies[a]
+	t := m.uses[a]
 	if t == nil {
-		t = &tenancy{}
-		m.tenancies[a] = t
+		t = &modelUse{}
+		m.uses[a] = t
 	}
-	if slices.Contains(t.tenants, by) {
+	if slices.Contains(t.owners, by) {
 		return
 	}
-	t.tenants = append(t.tenants, by)
-	t.claim(by, m.terms[by])
+	t.owners = append(t.owners, by)
+	t.request(by, m.terms[by])
 	m.agree(t)
 }
 
@@ -87,20 +86,20 @@ func (m *model) release(a netip.Addr, by ipam.Owner) bool {
 	if !slices.Contains(m.owners(a), by) {
 		return false
 	}
-	t := m.tenancies[a]
-	t.tenants = slices.DeleteFunc(t.tenants, func(o ipam.Owner) bool { return o == by })
-	t.claims = slices.DeleteFunc(t.claims, func(c claim) bool { return c.by == by })
-	if len(t.tenants) == 0 {
-		delete(m.tenancies, a)
+	t := m.uses[a]
+	t.owners = slices.DeleteFunc(t.owners, func(o ipam.Owner) bool { return o == by })
+	t.requests = slices.DeleteFunc(t.requests, func(c portRequest) bool { return c.by == by })
+	if len(t.owners) == 0 {
+		delete(m.uses, a)
 		return true
 	}
 	m.agree(t)
 	return true
 }
 
-// refuses is the text of what Hold or, when adopting, Adopt returns.
+// refuses returns the text of the error of Hold or, if adopting, of Adopt.
 func (m *model) refuses(a netip.Addr, by ipam.Owner, wide, adopting bool) string {
-	t, want := m.tenancies[a], m.terms[by]
+	t, want := m.uses[a], m.terms[by]
 	if slices.Contains(m.owners(a), by) {
 		return ""
 	}
@@ -111,12 +110,12 @@ func (m *model) refuses(a netip.Addr, by ipam.Owner, wide, adopting bool) string
 		return ""
 	}
 	if want.Key == "" || want.Key != t.key {
-		return fmt.Sprintf("%s is held by %s", a, t.tenants[0])
+		return fmt.Sprintf("%s is held by %s", a, t.owners[0])
 	}
 	if adopting {
 		return ""
 	}
-	for _, other := range t.tenants {
+	for _, other := range t.owners {
 		if !wide && other.Namespace() != by.Namespace() {
 			return fmt.Sprintf("%s is held by %s of another namespace", a, other)
 		}
@@ -129,8 +128,8 @@ func (m *model) refuses(a netip.Addr, by ipam.Owner, wide, adopting bool) string
 	return ""
 }
 
-func (t *tenancy) listener(p ipam.Port) ipam.Owner {
-	for _, c := range t.claims {
+func (t *modelUse) listener(p ipam.Port) ipam.Owner {
+	for _, c := range t.requests {
 		if c.port == p {
 			return c.by
 		}
@@ -138,12 +137,12 @@ func (t *tenancy) listener(p ipam.Port) ipam.Owner {
 	return ""
 }
 
-// collisions are the texts of what Collisions returns.
+// collisions returns the texts of the errors of Collisions.
 func (m *model) collisions(by ipam.Owner) (all []string) {
 	for _, a := range m.held(by) {
-		t := m.tenancies[a]
+		t := m.uses[a]
 		if want := m.terms[by].Key; t.key != want {
-			others := slices.DeleteFunc(slices.Clone(t.tenants), func(o ipam.Owner) bool { return o == by })
+			others := slices.DeleteFunc(slices.Clone(t.owners), func(o ipam.Owner) bool { return o == by })
 			against := slices.IndexFunc(others, func(o ipam.Owner) bool { return m.terms[o].Key != want })
 			all = append(all, fmt.Sprintf("%s is held by %s", a, others[max(against, 0)]))
 		}
@@ -157,15 +156,15 @@ func (m *model) collisions(by ipam.Owner) (all []string) {
 }
 
 func (m *model) owners(a netip.Addr) []ipam.Owner {
-	if t := m.tenancies[a]; t != nil {
-		return t.tenants
+	if t := m.uses[a]; t != nil {
+		return t.owners
 	}
 	return nil
 }
 
-// inUse are the addresses that anybody holds, sorted.
-func (m *model) inUse(whose func(netip.Addr, *tenancy) bool) (all []netip.Addr) {
-	for a, t := range m.tenancies {
+// inUse returns the held addresses for which whose returns true, sorted.
+func (m *model) inUse(whose func(netip.Addr, *modelUse) bool) (all []netip.Addr) {
+	for a, t := range m.uses {
 		if whose(a, t) {
 			all = append(all, a)
 		}
@@ -175,23 +174,23 @@ func (m *model) inUse(whose func(netip.Addr, *tenancy) bool) (all []netip.Addr) 
 }
 
 func (m *model) held(by ipam.Owner) []netip.Addr {
-	return m.inUse(func(_ netip.Addr, t *tenancy) bool { return slices.Contains(t.tenants, by) })
+	return m.inUse(func(_ netip.Addr, t *modelUse) bool { return slices.Contains(t.owners, by) })
 }
 
 func (m *model) shared(key, namespace string, f addr.Family) []netip.Addr {
-	return m.inUse(func(a netip.Addr, t *tenancy) bool {
-		return key != "" && t.key == key && addr.FamilyOf(a) == f && (namespace == "" || t.tenants[0].Namespace() == namespace)
+	return m.inUse(func(a netip.Addr, t *modelUse) bool {
+		return key != "" && t.key == key && addr.FamilyOf(a) == f && (namespace == "" || t.owners[0].Namespace() == namespace)
 	})
 }
 
-// free are the addresses that p hands out and nobody has, ascending.
+// free returns the free addresses that p hands out, ascending.
 func (m *model) free(p ipam.Pool) (all []netip.Addr) {
 	if p.Draining {
 		return nil
 	}
 	for _, r := range p.Usable() {
 		for a := range every(r) {
-			if _, blocked := m.blocked[a]; !blocked && m.tenancies[a] == nil {
+			if _, blocked := m.blocked[a]; !blocked && m.uses[a] == nil {
 				all = append(all, a)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// racks is a local group of two ranges of IPv4 and one of IPv6, of which nodes
-// have the networks of the first of each.
+// racks is a local group with two ranges of IPv4 and one of IPv6. For the first range of
+// each family, a node has the network.
 func racks(t *testing.T, options ...option) func(*ipam.Cluster) {
 	g := group(t, "racks", ipam.AnnounceLocal, "10.1.1.1-10.1.1.2", "10.1.1.0/24", "10.1.2.1-10.1.2.2", "10.1.2.0/24",
 		"fd01::1-fd01::2", "fd01::/64")
@@ -21,7 +21,7 @@ func racks(t *testing.T, options ...option) func(*ipam.Cluster) {
 	}
 }
 
-// everywhere has nodes in the network of every range.
+// everywhere adds nodes in the network of every range.
 func everywhere(change func(*ipam.Cluster)) func(*ipam.Cluster) {
 	return func(c *ipam.Cluster) {
 		change(c)
@@ -155,7 +155,7 @@ refused: pool racks, multipool_refused
 false MultiPoolMismatch: Assigned 10.1.1.1, fd00::9:1 from pool racks, default; multi-pool allocation for service default/web refused: its addresses would be from several groups ("default", "racks"); set the annotation purelb.io/re-evaluate: "true" to get all of them from one, or purelb.io/multi-pool: "false"
 refused: pool <unknown>, multipool_pool_mismatch
 `},
-		{name: "to a Service that has one and asks for all, behind a fence", request: web("4", in("b"), holding("10.1.1.1"), from("racks", "local"), multiPool(true)),
+		{name: "to a Service that has one and asks for all, behind a boundary", request: web("4", in("b"), holding("10.1.1.1"), from("racks", "local"), multiPool(true)),
 			change: everywhere(racks(t, namespaces("a"), enforced, allowing)), before: []string{"b/web 10.1.1.1"}, want: `
 10.1.1.1 from racks (local)
 true Allocated: Assigned 10.1.1.1 from pool racks
@@ -177,7 +177,7 @@ needs IPv4 of racks
 	})
 }
 
-func TestBalancePoolsTakesTheRangeWithTheFewestInUse(t *testing.T) {
+func TestBalancePoolsTakesTheLeastUsedRange(t *testing.T) {
 	one := []string{"other/a 10.1.1.1"}
 	check(t, []example{
 		{name: "the first of equals", request: web("46", of("racks")), change: racks(t, balanced), want: `
@@ -194,7 +194,7 @@ count balanced of racks
 10.1.1.2 from racks (local)
 true Allocated: Assigned 10.1.1.2 from pool racks
 `},
-		{name: "not for those who share", request: web("4", of("racks"), sharing("k", 80)), change: racks(t, balanced), before: one, want: `
+		{name: "not for Services that share", request: web("4", of("racks"), sharing("k", 80)), change: racks(t, balanced), before: one, want: `
 10.1.1.2 from racks (local)
 true Allocated: Assigned 10.1.1.2 from pool racks
 `},
@@ -206,7 +206,7 @@ count balanced of racks
 	})
 }
 
-func TestWhatIsDrainedOrExcludedIsNotGiven(t *testing.T) {
+func TestDrainedAndExcludedAreNotGiven(t *testing.T) {
 	drained := racks(t, drains(0), drains(1))
 	hole := func(c *ipam.Cluster) {
 		racks(t)(c)
@@ -246,9 +246,9 @@ true Allocated: Assigned 10.1.1.1 from pool racks
 	})
 }
 
-// TestAServiceCannotTurnMultiPoolOnByItself: the annotation is a tenant's, and the
-// group is the operator's.
-func TestAServiceCannotTurnMultiPoolOnByItself(t *testing.T) {
+// TestServiceCannotTurnMultiPoolOn: a user sets the annotation, but the operator decides
+// about the group.
+func TestServiceCannotTurnMultiPoolOn(t *testing.T) {
 	const refusal = `the annotation purelb.io/multi-pool: "true" is not in effect, because ServiceGroup "racks" has neither multiPool nor ` +
 		`allowMultiPool; set allowMultiPool: true in the group, or remove the annotation
 refused: pool racks, multipool_refused

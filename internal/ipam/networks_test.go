@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// networksOf are networks out of CIDRs.
+// networksOf returns networks with these CIDRs.
 func networksOf(t testing.TB, cidrs ...string) []ipam.Network {
 	t.Helper()
 	var all []ipam.Network
@@ -27,7 +27,7 @@ func networksOf(t testing.TB, cidrs ...string) []ipam.Network {
 	return all
 }
 
-func TestAddressesOfNetworksAreNotHandedOut(t *testing.T) {
+func TestNetworkAddressesAreNotHandedOut(t *testing.T) {
 	for _, tt := range []struct {
 		name, pool, subnet string
 		networks           []string
@@ -56,7 +56,7 @@ func TestAddressesOfNetworksAreNotHandedOut(t *testing.T) {
 	}
 }
 
-func TestAddressesOfNetworksAreRefusedAndKept(t *testing.T) {
+func TestNetworkAddressesAreRefusedButKept(t *testing.T) {
 	b, p := ipam.NewStore(), parse(t, "192.0.2.0/24", "192.0.2.0/24")
 	holdAll(t, b, "shop/web", "192.0.2.1")
 	b.SetNetworks(networksOf(t, "192.0.2.0/25"))
@@ -86,8 +86,7 @@ func TestAddressesOfNetworksAreRefusedAndKept(t *testing.T) {
 	}
 }
 
-// What the Book counts and gives is what going through the addresses one by one
-// finds.
+// The Store counts and gives the same addresses as a walk over all addresses.
 func TestNetworksAreCountedExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := ipam.NewStore()

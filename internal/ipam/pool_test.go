@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// parse is a pool whose addresses have the mask of its subnet.
+// parse returns a pool whose addresses have the mask of its subnet.
 func parse(t testing.TB, poolText, subnetText string, exclude ...string) ipam.Pool {
 	t.Helper()
 	p, err := ipam.ParsePool(poolText, subnetText, "default", exclude...)
@@ -23,8 +23,7 @@ func parse(t testing.TB, poolText, subnetText string, exclude ...string) ipam.Po
 	return p
 }
 
-// whole is a pool of everything from one address to another, without the
-// judgement of Parse on whether that is wise.
+// whole returns a pool from one address to another, without the checks of ParsePool.
 func whole(first, last string) ipam.Pool {
 	r := addr.Range{From: netip.MustParseAddr(first), To: netip.MustParseAddr(last)}
 	return ipam.Pool{Range: r, Subnet: netip.PrefixFrom(r.From, 0).Masked(), Explicit: true}
@@ -47,7 +46,7 @@ func TestParseReadsAPool(t *testing.T) {
 		{"2001:db8::/64", "2001:db8::/64", "/8", "2001:db8::-2001:db8::ffff:ffff:ffff:ffff", "2001:db8::/64", 8, false},
 		// A subnet may be written by one of its addresses.
 		{"192.0.2.10-192.0.2.20", "192.0.2.1/24", "", "192.0.2.10-192.0.2.20", "192.0.2.0/24", 24, true},
-		// The largest and the smallest there are.
+		// The largest and the smallest pool.
 		{"64.0.0.0/3", "0.0.0.0/0", "/32", "64.0.0.0-95.255.255.255", "0.0.0.0/0", 32, false},
 		{"2000::/3", "2000::/3", "/128", "2000::-3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::/3", 128, false},
 		{"192.0.2.7/32", "192.0.2.7/32", "", "192.0.2.7-192.0.2.7", "192.0.2.7/32", 32, false},
@@ -68,7 +67,7 @@ func TestParseReadsAPool(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhichFieldIsWrongAndHowToMendIt(t *testing.T) {
+func TestParseErrorNamesFieldAndCure(t *testing.T) {
 	tests := []struct{ pool, subnet, aggregation, wantField, wantReason string }{
 		{"192.0.2.20-192.0.2.10", "192.0.2.0/24", "", "pool", `"192.0.2.20-192.0.2.10": the range is reversed; write 192.0.2.10-192.0.2.20`},
 		{"192.0.2.0", "192.0.2.0/24", "", "pool", `"192.0.2.0": the mask is missing; for this one address write 192.0.2.0/32`},
@@ -121,7 +120,7 @@ func TestParseSaysWhichFieldIsWrongAndHowToMendIt(t *testing.T) {
 	}
 }
 
-// usable writes what p hands out.
+// usable returns the addresses that p hands out, as text.
 func usable(p ipam.Pool) string {
 	var texts []string
 	for _, r := range p.Usable() {
@@ -130,7 +129,7 @@ func usable(p ipam.Pool) string {
 	return cmp.Or(strings.Join(texts, " "), "nothing")
 }
 
-func TestReservedAddressesAreUsedOnlyWhenNamed(t *testing.T) {
+func TestReservedAddressesMustBeExplicit(t *testing.T) {
 	tests := []struct{ pool, subnet, want string }{
 		{"192.0.2.0/24", "192.0.2.0/24", "192.0.2.1-192.0.2.254"},
 		{"192.0.2.0/25", "192.0.2.0/24", "192.0.2.1-192.0.2.127"},
@@ -168,7 +167,7 @@ func TestReservedAddressesAreUsedOnlyWhenNamed(t *testing.T) {
 	}
 }
 
-func TestAVirtualPoolReservesNothing(t *testing.T) {
+func TestVirtualPoolReservesNothing(t *testing.T) {
 	for _, text := range []string{"192.0.2.0/24", "2001:db8::/64"} {
 		p := parse(t, text, text)
 		p.Virtual = true
@@ -178,7 +177,7 @@ func TestAVirtualPoolReservesNothing(t *testing.T) {
 	}
 }
 
-func TestAPoolSaysWhatItsSubnetReserves(t *testing.T) {
+func TestPoolTellsReservedAddresses(t *testing.T) {
 	tests := []struct{ pool, subnet, address, want string }{
 		{"192.0.2.0/24", "192.0.2.0/24", "192.0.2.0", "network address"},
 		{"192.0.2.0/24", "192.0.2.0/24", "::ffff:192.0.2.0", "network address"},
@@ -221,7 +220,7 @@ func TestPrefixHasTheMaskOfTheAggregation(t *testing.T) {
 	}
 }
 
-func TestAPoolContainsWhatItWasWrittenAs(t *testing.T) {
+func TestPoolContainsItsRange(t *testing.T) {
 	tests := []struct {
 		pool, subnet, address string
 		want                  bool

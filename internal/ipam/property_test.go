@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// anywhere draws a cluster of few addresses.
+// anywhere draws a cluster with few addresses.
 func anywhere(t *rapid.T) ipam.Cluster {
 	var groups []ipam.Group
 	for i, name := range []string{"default", "red", "blue", "open"} {
@@ -36,7 +36,7 @@ func anywhere(t *rapid.T) ipam.Cluster {
 	return c
 }
 
-// one is true one time in n.
+// one returns true once in n times.
 func one(t *rapid.T, n int, what string) bool {
 	return rapid.IntRange(1, n).Draw(t, what) == n
 }
@@ -50,7 +50,7 @@ func anyOptions(t *rapid.T) []option {
 	return rapid.SliceOfN(rapid.SampledFrom(all), 0, 3).Draw(t, "options")
 }
 
-// anyone draws a Service that wants addresses of such a cluster.
+// anyone draws a Service that asks for addresses of such a cluster.
 func anyone(t *rapid.T) service.Request {
 	r := web(rapid.SampledFrom([]string{"4", "6", "46", "64", "4+6", "6+4", "6|4"}).Draw(t, "families"))
 	r.Namespace = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "namespace")
@@ -72,7 +72,7 @@ func anyone(t *rapid.T) service.Request {
 	return r
 }
 
-func TestWhateverIsAskedNobodyGetsWhatIsNotTheirs(t *testing.T) {
+func TestNoServiceGetsAnAddressOfAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, shown := anywhere(t), map[string]service.Request{}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -109,7 +109,7 @@ func TestWhateverIsAskedNobodyGetsWhatIsNotTheirs(t *testing.T) {
 	})
 }
 
-// sound checks what is true of every choice, of which nothing is held yet.
+// sound checks what must hold for every choice before it is held.
 func sound(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
 	got, has := choice.Result.Addresses, familiesOf(choice.Result.Addresses)
 	booked := c.Store.Held(ipam.Owner(r.Key()))
@@ -152,8 +152,7 @@ func sound(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
 	}
 }
 
-// allowed checks that a, which the Service of r does not show, is one that it may
-// be given.
+// allowed checks that the Service of r may get a, which it does not show.
 func allowed(t *rapid.T, c ipam.Cluster, r service.Request, a netip.Addr) {
 	g, p, ok := c.Groups.GroupOf(a)
 	_, excluded := p.Excludes(a)
@@ -171,12 +170,12 @@ func allowed(t *rapid.T, c ipam.Cluster, r service.Request, a netip.Addr) {
 	for ns := range known {
 		enforced := slices.ContainsFunc(c.Groups.Enforced, func(b ipam.Boundary) bool { return serves(b, ns) })
 		if in := serves(g.Boundary, r.Namespace); enforced && !in && (ns == r.Namespace || serves(g.Boundary, ns)) {
-			t.Fatalf("%s has %s of %s, through the fence of namespace %s", r.Key(), a, g.Name, ns)
+			t.Fatalf("%s has %s of %s, through the boundary of namespace %s", r.Key(), a, g.Name, ns)
 		}
 	}
 }
 
-// familiesOf are the families of addresses, each once where they stand together.
+// familiesOf returns the families of addresses, without adjacent repetitions.
 func familiesOf(addresses []netip.Addr) []addr.Family {
 	var families []addr.Family
 	for _, a := range addresses {
@@ -195,9 +194,9 @@ func TestEveryReasonIsListedOnce(t *testing.T) {
 	}
 }
 
-// TestWhatAPoolHandsOutIsReadBack compares the two ends of an allocation: the
-// range that is accepted, and the status that is read after a restart.
-func TestWhatAPoolHandsOutIsReadBack(t *testing.T) {
+// TestHandedOutAddressIsReadBack compares the two ends of an allocation: the range that is
+// accepted, and the status that is read after a restart.
+func TestHandedOutAddressIsReadBack(t *testing.T) {
 	near := addrs("0.0.0.0", "1.0.0.0", "126.255.255.0", "128.0.0.0", "169.253.255.0", "169.254.0.0", "169.255.0.0", "192.0.2.0",
 		"223.255.255.0", "224.0.0.0", "240.0.0.0", "255.255.255.0", "::", "::1:0:0:0", "2001:db8::", "fe7f::", "fe80::", "fec0::", "feff::", "ff00::")
 	rapid.Check(t, func(t *rapid.T) {

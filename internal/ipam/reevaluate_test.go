@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestReevaluateReplacesWhatTheServiceWouldNotGetToday(t *testing.T) {
+func TestReevaluateReplacesOutdatedAddresses(t *testing.T) {
 	two := only(made("default", 1), made("blue", 2), made("red", 3, namespaces("a"), enforced))
 	has, here := holding("10.0.1.2"), from("default", "remote")
 	mine := "default/web 10.0.1.2"
@@ -29,7 +29,7 @@ re-evaluated
 true Allocated: Assigned 10.0.1.1 from pool default
 re-evaluated
 `},
-		{name: "an address behind a fence", request: web("4", holding("10.0.3.1"), from("red", "remote"), anew), change: two, before: []string{"default/web 10.0.3.1"}, want: `
+		{name: "an address behind a boundary", request: web("4", holding("10.0.3.1"), from("red", "remote"), anew), change: two, before: []string{"default/web 10.0.3.1"}, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 re-evaluated
@@ -44,18 +44,18 @@ re-evaluated
 true Allocated: Assigned 192.0.2.2 from pool default
 re-evaluated
 `},
-		{name: "an address of somebody else", request: web("4", holding("192.0.2.101"), from("default", "local"), anew), want: `
+		{name: "an address of another Service", request: web("4", holding("192.0.2.101"), from("default", "local"), anew), want: `
 192.0.2.2 from default (local)
 true Allocated: Assigned 192.0.2.2 from pool default
 re-evaluated
 `},
-		{name: "an address with a port of somebody else", request: web("4", has, here, sharing("k", 80), anew), change: two,
+		{name: "an address with a port of another Service", request: web("4", has, here, sharing("k", 80), anew), change: two,
 			before: []string{"default/a+k:80 10.0.1.2", "default/web+k:81 10.0.1.2"}, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 re-evaluated
 `},
-		{name: "not the address of who was there first", request: web("4", has, here, sharing("k", 80), anew), change: two,
+		{name: "not the address of the first holder", request: web("4", has, here, sharing("k", 80), anew), change: two,
 			before: []string{"default/web+k:80 10.0.1.2", "b/a+k:81 10.0.1.2"}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default

@@ -6,12 +6,12 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// outside puts a group into another namespace than that of PureLB.
+// outside puts a group into a namespace other than PureLB's.
 func outside(namespace string) option {
 	return func(g *ipam.Group) { g.Namespace, g.Outside = namespace, true }
 }
 
-func TestGroupsOfOtherNamespacesGiveAddresses(t *testing.T) {
+func TestGroupsOfOtherNamespacesAreUsed(t *testing.T) {
 	all := only(made("default", 1), made("web", 2), made("web", 3, outside("a")), made("db", 4, outside("a")),
 		made("twin", 5, outside("a")), made("twin", 6, outside("b")))
 	check(t, []example{

@@ -10,8 +10,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// check fails t where the tree c breaks one of the invariants of set, and
-// returns its depth.
+// check fails t if the tree c violates an invariant of set. It returns the depth of c.
 func (c *chunk) check(t interface{ Fatalf(string, ...any) }, low, high addr.Number) (depth int) {
 	if c == nil {
 		return 0
@@ -33,9 +32,9 @@ func (c *chunk) check(t interface{ Fatalf(string, ...any) }, low, high addr.Numb
 
 var highest = addr.Number{Hi: math.MaxUint64, Lo: math.MaxUint64}
 
-// A set answers as a list of its members does, and keeps its invariants,
-// whatever is added and removed and in whatever order.
-func TestSetAnswersAsAListDoes(t *testing.T) {
+// A set answers like a list of its members, and keeps its invariants, whatever is added and
+// removed in whatever order.
+func TestSetAnswersLikeAList(t *testing.T) {
 	bases := []addr.Number{
 		{},                           // the lowest address
 		{Lo: 1<<32 - 4096},           // the last of IPv4
@@ -115,8 +114,8 @@ func compare(t *rapid.T, s set, members map[addr.Number]bool, first, last addr.N
 	}
 }
 
-// The depth of the tree is logarithmic when members come and go in the orders
-// that unbalance naive trees.
+// The depth of the tree stays logarithmic when members come and go in orders that unbalance
+// naive trees.
 func TestSetStaysShallow(t *testing.T) {
 	const n = 1 << 14
 	orders := map[string]func(i uint64) uint64{
@@ -143,8 +142,8 @@ func TestSetStaysShallow(t *testing.T) {
 	}
 }
 
-// Taking away what is on top again and again draws on one side only.
-func TestSetStaysInBalanceAsItsTopIsRemoved(t *testing.T) {
+// Removing the root again and again removes chunks from one side only.
+func TestSetStaysBalancedWithoutItsTop(t *testing.T) {
 	var s set
 	for i := range uint64(1 << 10) {
 		s.add(num(7, i*chunkSize))

@@ -102,7 +102,7 @@ policy Cluster
 	})
 }
 
-func TestAnAddressThatIsAskedForIsSharedByTheSameRules(t *testing.T) {
+func TestRequestedAddressIsSharedByTheSameRules(t *testing.T) {
 	red := only(made("default", 1))
 	a := "default/a+k:443 10.0.1.2"
 	check(t, []example{
@@ -122,7 +122,7 @@ needs 10.0.1.2
 needs a share of other
 needs a share of default/other
 `},
-		{name: "of one who does not share", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: red, before: []string{"default/a 10.0.1.2"}, want: `
+		{name: "of a Service that does not share", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: red, before: []string{"default/a 10.0.1.2"}, want: `
 false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/a, which does not share it by this key; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
 refused: pool default, sharing_key_conflict
 needs 10.0.1.2
@@ -150,7 +150,7 @@ true Allocated: Assigned 10.0.1.1 from pool default
 	})
 }
 
-func TestChangesThatCollideLeaveTheAddressWhereItIs(t *testing.T) {
+func TestCollidingChangeKeepsTheAddress(t *testing.T) {
 	red := only(made("default", 1))
 	mine := []string{"default/a+k:443 10.0.1.2", "default/web+k:80 10.0.1.2"}
 	check(t, []example{
@@ -180,7 +180,7 @@ needs 10.0.1.2
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 `},
-		{name: "a key where nobody else is", request: web("4", sharing("other", 80), holding("10.0.1.1"), from("default", "remote")), change: red,
+		{name: "a key on an address of its own", request: web("4", sharing("other", 80), holding("10.0.1.1"), from("default", "remote")), change: red,
 			before: []string{"default/web 10.0.1.1"}, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
@@ -196,7 +196,7 @@ needs a share of default/k
 	})
 }
 
-func TestWhatIsNotShownYetIsKeptOnlyWhileItMayBeShared(t *testing.T) {
+func TestUnshownAddressIsKeptWhileShareable(t *testing.T) {
 	red := only(made("default", 1))
 	mine := []string{"default/a+k:443 10.0.1.2", "default/web+k:80 10.0.1.2"}
 	check(t, []example{
@@ -227,7 +227,7 @@ needs 10.0.1.2
 	})
 }
 
-func TestAnAddressThatIsClaimedIsNotShared(t *testing.T) {
+func TestContendedAddressIsNotShared(t *testing.T) {
 	own, a, b := only(made("default", 1)), "default/a+k:443 10.0.1.2", "default/b !10.0.1.2"
 	check(t, []example{
 		{name: "with newcomers", request: web("4", sharing("k", 80)), change: own, before: []string{a, b}, want: `
@@ -248,7 +248,7 @@ true Allocated: Assigned 10.0.1.2 from pool default
 	})
 }
 
-func TestAClaimedAddressStaysBesideOthersOfItsFamily(t *testing.T) {
+func TestContendedAddressStaysBesideOthers(t *testing.T) {
 	check(t, []example{
 		{name: "one that is shown last", request: web("4", holding("10.0.1.1", "10.0.1.2"), from("default", "remote")),
 			change: only(made("default", 1)), before: []string{"default/a 10.0.1.2", "default/web 10.0.1.1 !10.0.1.2"}, want: `
@@ -258,7 +258,7 @@ false AddressConflict: Assigned 10.0.1.1, 10.0.1.2 from pool default; 10.0.1.2 i
 	})
 }
 
-func TestAKeyCostsNothingThatOtherNamespacesUseToo(t *testing.T) {
+func TestKeyOfOtherNamespacesCostsNothing(t *testing.T) {
 	c := cluster(t)
 	for i := range 1000 {
 		hold(t, c, fmt.Sprintf("team-%d/web+k:80", i), fmt.Sprintf("198.18.%d.%d", i/250, i%250+1))
@@ -275,9 +275,9 @@ func TestAKeyCostsNothingThatOtherNamespacesUseToo(t *testing.T) {
 	}
 }
 
-// TestPolicyLocalStaysWhereAllSharersHaveTheSamePods: an address that they share
-// can follow the endpoints only if these are the same.
-func TestPolicyLocalStaysWhereAllSharersHaveTheSamePods(t *testing.T) {
+// TestPolicyLocalStaysForTheSamePods: a shared address can follow the endpoints only if all
+// its Services have the same ones.
+func TestPolicyLocalStaysForTheSamePods(t *testing.T) {
 	red := only(made("default", 1))
 	const shared = "\n10.0.1.2 from default (remote)\ntrue Allocated: Assigned 10.0.1.2 from pool default\n"
 	web80 := func(change ...func(*service.Request)) service.Request {

@@ -12,8 +12,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// terms are written as a key and ports: "web 80/TCP 53/UDP", or "- 80/TCP"
-// without a key.
+// terms parses a key and ports: "web 80/TCP 53/UDP", or "- 80/TCP" without a key.
 func terms(text string) (t ipam.Terms) {
 	for i, word := range strings.Fields(text) {
 		if i == 0 {
@@ -35,8 +34,8 @@ const (
 	addrV6 = "2001:db8::2"
 )
 
-// do takes the steps of a story, one a line, and returns what came of them: the
-// refusals in their order, and at the end who holds what under which terms.
+// do performs steps, one per line. It returns the refusals in their order, and then which
+// owner holds what under which terms.
 func do(t *testing.T, steps string) string {
 	t.Helper()
 	b, told := ipam.NewStore(), strings.Builder{}
@@ -87,9 +86,9 @@ func do(t *testing.T, steps string) string {
 	return told.String()
 }
 
-func TestAnAddressIsSharedByItsTerms(t *testing.T) {
+func TestAddressIsSharedByItsTerms(t *testing.T) {
 	tests := []struct{ name, steps, want string }{
-		{"nobody shares without a key",
+		{"no owner shares without a key",
 			`hold a/1 192.0.2.1
 			 grant a/2 - 81/TCP
 			 hold a/2 192.0.2.1`,
@@ -149,7 +148,7 @@ refused: 192.0.2.1 is held by b/1 of another namespace
 192.0.2.1: a/1
 192.0.2.1: b/1
 `},
-		{"a blocked address gets no more tenants",
+		{"a blocked address gets no further owner",
 			`grant a/1 k 80/TCP
 			 grant a/2 k 81/TCP
 			 hold a/1 192.0.2.1
@@ -181,7 +180,7 @@ refused: 2001:db8::2 is held by a/1
 			`192.0.2.1: a/1
 192.0.2.1: a/2
 `},
-		{"a port that another has stays with it, and is next for who wants it",
+		{"a port stays with its owner, and then goes to the next that wants it",
 			`grant a/1 k 80/TCP
 			 grant a/2 k 81/TCP
 			 grant a/3 k 82/TCP
@@ -194,7 +193,7 @@ refused: 2001:db8::2 is held by a/1
 			`192.0.2.1: a/2, its port 80/TCP is with a/3
 192.0.2.1: a/3
 `},
-		{"a sole tenant has its way",
+		{"an only owner gets its terms",
 			`grant a/1 k 80/TCP
 			 hold a/1 192.0.2.1
 			 grant a/1 l 80/TCP
@@ -203,7 +202,7 @@ refused: 2001:db8::2 is held by a/1
 			`192.0.2.1: a/1
 192.0.2.1: a/2
 `},
-		{"a sole tenant may want to be alone",
+		{"an only owner may want the address alone",
 			`grant a/1 k 80/TCP
 			 hold a/1 192.0.2.1
 			 grant a/1 - 80/TCP
@@ -249,7 +248,7 @@ refused: 2001:db8::2 is held by a/1
 			`192.0.2.1: a/1
 192.0.2.1: a/2
 `},
-		{"or all who are left want it",
+		{"or all remaining owners want it",
 			`grant a/1 k 80/TCP
 			 grant a/2 k 81/TCP
 			 grant a/3 k 82/TCP

@@ -122,7 +122,7 @@ func TestAvailableIsExactForAnyPool(t *testing.T) {
 	}
 }
 
-func TestAnAddressHasOneOwner(t *testing.T) {
+func TestAddressHasOneOwner(t *testing.T) {
 	for _, a := range []string{"192.0.2.5", "2001:db8::5"} {
 		b := ipam.NewStore()
 		holdAll(t, b, "shop/web", a, a) // holding it twice is holding it
@@ -135,7 +135,7 @@ func TestAnAddressHasOneOwner(t *testing.T) {
 			t.Errorf("the error reads %q", err)
 		}
 		if b.Release(ip(a), "shop/other") {
-			t.Error("somebody else released it")
+			t.Error("another owner released it")
 		}
 		if by, ok := b.Holder(ip(a)); by != "shop/web" || !ok {
 			t.Errorf("held by %q, %t", by, ok)
@@ -147,7 +147,7 @@ func TestAnAddressHasOneOwner(t *testing.T) {
 	}
 }
 
-func TestAnIPv4AddressIsOneHoweverItIsWritten(t *testing.T) {
+func TestMappedIPv4AddressIsTheSame(t *testing.T) {
 	b := ipam.NewStore()
 	holdAll(t, b, "shop/web", "::ffff:192.0.2.5")
 	if err := b.Hold(ip("192.0.2.5"), "shop/other", false); err == nil {
@@ -175,7 +175,7 @@ func TestHeldIsSorted(t *testing.T) {
 	}
 }
 
-func TestABlockedAddressIsRefusedButNotTakenAway(t *testing.T) {
+func TestBlockedAddressIsRefusedButKept(t *testing.T) {
 	p := parse(t, "192.0.2.0/29", "192.0.2.0/29")
 	b := ipam.NewStore()
 	holdAll(t, b, "shop/web", "192.0.2.1")
@@ -193,7 +193,7 @@ func TestABlockedAddressIsRefusedButNotTakenAway(t *testing.T) {
 		t.Errorf("the error reads %q", err)
 	}
 	if err := b.Hold(ip("192.0.2.1"), "shop/web", false); err != nil {
-		t.Errorf("who holds it keeps it: %v", err)
+		t.Errorf("its holder keeps it: %v", err)
 	}
 	if got := b.InUse(p); got != 1 {
 		t.Errorf("%d in use", got)
@@ -212,7 +212,7 @@ func TestABlockedAddressIsRefusedButNotTakenAway(t *testing.T) {
 	}
 }
 
-func TestAHoldingFromBeforeIsAdoptedThoughBlocked(t *testing.T) {
+func TestBlockedAddressIsAdopted(t *testing.T) {
 	p := parse(t, "2001:db8::/120", "2001:db8::/64")
 	b := ipam.NewStore()
 	b.SetBlocked(map[netip.Addr]string{ip("2001:db8::1"): "address of node node-1"})
@@ -231,7 +231,7 @@ func TestAHoldingFromBeforeIsAdoptedThoughBlocked(t *testing.T) {
 	}
 }
 
-func TestNoAddressIsNotHeld(t *testing.T) {
+func TestInvalidAddressIsNotHeld(t *testing.T) {
 	b := ipam.NewStore()
 	if b.Hold(netip.Addr{}, "shop/web", false) == nil {
 		t.Error("held")
@@ -242,9 +242,9 @@ func TestNoAddressIsNotHeld(t *testing.T) {
 	}
 }
 
-// Filling a quarter of a million addresses of a /64 from the bottom ends soon
-// only when no step is proportional to the pool or to what is held.
-func TestALargePoolIsNoTrouble(t *testing.T) {
+// Filling a quarter of a million addresses of a /64 from the bottom is fast only if no step
+// depends on the size of the pool or on the number of held addresses.
+func TestLargePoolIsFast(t *testing.T) {
 	const n = 1 << 18
 	p := parse(t, "2001:db8::/64", "2001:db8::/64")
 	b := ipam.NewStore()
@@ -265,9 +265,9 @@ func TestALargePoolIsNoTrouble(t *testing.T) {
 	}
 }
 
-// The same of a million addresses that are all in use, whose next is asked for
-// again and again, also in pieces.
-func TestAFullPoolIsNoTrouble(t *testing.T) {
+// A million addresses are all in use. The test asks for the next one again and again, with
+// the pool in one piece and in pieces.
+func TestFullPoolIsFast(t *testing.T) {
 	b, p := ipam.NewStore(), parse(t, "10.0.0.0-10.15.255.255", "10.0.0.0/8")
 	for a := range every(p.Range) {
 		if err := b.Hold(a, "shop/web", false); err != nil {
@@ -290,17 +290,17 @@ func TestAFullPoolIsNoTrouble(t *testing.T) {
 	}
 }
 
-// A thousand tenants on one address of a /64, who come and go.
-func TestACrowdIsNoTrouble(t *testing.T) {
+// A thousand owners share one address of a /64, and leave again.
+func TestManySharersAreFast(t *testing.T) {
 	const n = 1000
 	p := parse(t, "2001:db8::/64", "2001:db8::/64")
-	b := crowded(t, p, n)
+	b := sharedStore(t, p, n)
 	owners := b.Holders(ip("2001:db8::1"))
 	if len(owners) != n || b.InUse(p) != 1 || next(b, p) != "2001:db8::2" {
-		t.Fatalf("%d tenants, %d in use, next is %s", len(owners), b.InUse(p), next(b, p))
+		t.Fatalf("%d owners, %d in use, next is %s", len(owners), b.InUse(p), next(b, p))
 	}
 	for i, by := range owners {
-		if by != tenant(i) || !b.Release(ip("2001:db8::1"), by) {
+		if by != sharer(i) || !b.Release(ip("2001:db8::1"), by) {
 			t.Fatalf("%s came as number %d", by, i)
 		}
 	}

@@ -14,8 +14,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// bounded is a cluster with a group for the namespace team, one for gold Services, one
-// that is fenced, one only by name, and two that are open to all.
+// bounded is a cluster with these groups: one for the namespace team, one for gold
+// Services, one that enforces its namespace, one only by name, and two that are open to
+// all.
 func bounded(t *testing.T) ipam.Cluster {
 	ten, five := int32(10), int32(5)
 	with := func(name, pool string, change func(*ipam.Group)) ipam.Group {
@@ -41,7 +42,7 @@ func bounded(t *testing.T) ipam.Cluster {
 	return c
 }
 
-func TestSurveyTellsOfEveryGroup(t *testing.T) {
+func TestSurveyListsEveryGroup(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*service.Request)
@@ -63,7 +64,7 @@ func TestSurveyTellsOfEveryGroup(t *testing.T) {
 		{"a Service that names a group", func(r *service.Request) { r.Group = "named" }, `
 1 named: the Service names it by the annotation purelb.io/service-group; 192.0.2.4
 0 default: the Service names "named"`},
-		{"a Service of a fenced namespace", func(r *service.Request) { r.Namespace = "bank" }, `
+		{"a Service of a enforced namespace", func(r *service.Request) { r.Namespace = "bank" }, `
 1 bank: it is the only group for this Service; 192.0.2.3
 0 default: namespace denied: Services of namespace "bank" may use only ServiceGroups that serve it (enforceNamespaces), and "default" does not; use another, or add the namespace to that group`},
 	} {
@@ -97,7 +98,7 @@ func TestSurveyTellsOfEveryGroup(t *testing.T) {
 	}
 }
 
-// The addresses before the last one of a /64 cannot all be looked at.
+// A /64 has too many addresses to look at all of those before the last one.
 func TestBelowEndsInAnyPool(t *testing.T) {
 	c := cluster(t)
 	g := group(t, "default", ipam.AnnounceLocal, "fd00::/64", "fd00::/64")
@@ -108,7 +109,7 @@ func TestBelowEndsInAnyPool(t *testing.T) {
 	}
 }
 
-func TestBelowNamesWhatWasSkipped(t *testing.T) {
+func TestBelowListsSkippedAddresses(t *testing.T) {
 	c := cluster(t)
 	g := group(t, "default", ipam.AnnounceLocal, "10.0.0.0/24", "10.0.0.0/24")
 	g.Pools[0].Exclude = []addr.Range{{From: netip.MustParseAddr("10.0.0.3"), To: netip.MustParseAddr("10.0.0.3")}}

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-func TestARefusalSaysWhatItIsAbout(t *testing.T) {
+func TestRefusalNamesOwnerAndReason(t *testing.T) {
 	b := ipam.NewStore()
 	b.Grant("a/1", terms("k 80/TCP"))
 	holdAll(t, b, "a/1", addrV4)
@@ -39,7 +39,7 @@ func TestARefusalSaysWhatItIsAbout(t *testing.T) {
 	}
 }
 
-func TestTermsAreKeptUntilTheirOwnerIsForgotten(t *testing.T) {
+func TestTermsLastUntilTheOwnerIsForgotten(t *testing.T) {
 	b := ipam.NewStore()
 	b.Grant("a/1", terms("k 443/TCP 80/UDP 80/TCP 443/TCP"))
 	want := terms("k 80/TCP 80/UDP 443/TCP")
@@ -58,7 +58,7 @@ func TestTermsAreKeptUntilTheirOwnerIsForgotten(t *testing.T) {
 	}
 }
 
-func TestASharedAddressIsOneAddress(t *testing.T) {
+func TestSharedAddressCountsOnce(t *testing.T) {
 	p := parse(t, "192.0.2.0/29", "192.0.2.0/29")
 	b := ipam.NewStore()
 	for i := range 3 {
@@ -71,7 +71,7 @@ func TestASharedAddressIsOneAddress(t *testing.T) {
 	}
 	for i := range 3 {
 		if got := next(b, p); got != "192.0.2.2" {
-			t.Errorf("next is %s with %d tenants", got, 3-i)
+			t.Errorf("next is %s with %d owners", got, 3-i)
 		}
 		b.Release(ip(addrV4), ipam.Owner(fmt.Sprintf("a/%d", i)))
 	}
@@ -98,7 +98,7 @@ func TestSharedFindsTheAddressesOfAKeyInANamespace(t *testing.T) {
 	}
 	is("at first", "[192.0.2.7 192.0.2.9] [192.0.2.8] [192.0.2.7 192.0.2.8 192.0.2.9]")
 	b.Release(netip.MustParseAddr("192.0.2.7"), "a/1")
-	is("after the first tenant has left", "[192.0.2.9] [192.0.2.7 192.0.2.8] [192.0.2.7 192.0.2.8 192.0.2.9]")
+	is("after the first owner has left", "[192.0.2.9] [192.0.2.7 192.0.2.8] [192.0.2.7 192.0.2.8 192.0.2.9]")
 }
 
 func TestSharedFindsTheAddressesOfAKey(t *testing.T) {

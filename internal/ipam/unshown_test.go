@@ -8,10 +8,10 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// TestAnUnshownAddressIsKeptOnlyIfItFits: the Book holds an address for the
-// Service, and its status does not show it. It was chosen and the write failed, or
-// the Service names it after a restore.
-func TestAnUnshownAddressIsKeptOnlyIfItFits(t *testing.T) {
+// TestUnshownAddressIsKeptOnlyIfItFits is about an address that the Store holds for the
+// Service but that the status does not show. Its write has failed, or the Service names it
+// after a restore.
+func TestUnshownAddressIsKeptOnlyIfItFits(t *testing.T) {
 	two := only(made("default", 1), made("blue", 2), made("named", 3, byName))
 	booked := []string{"default/web 10.0.1.2"}
 	first := `
@@ -75,8 +75,8 @@ true Allocated: Assigned 10.0.1.1, fd00::1:2 from pool default
 	})
 }
 
-// The status showed the address once, and another controller took it out.
-func TestAnAddressThatWasTakenOutOfTheStatusIsKept(t *testing.T) {
+// The status showed the address once. Then another controller removed it.
+func TestAddressRemovedFromTheStatusIsKept(t *testing.T) {
 	vouched := func(r *service.Request) { r.Vouched = addrs("10.0.1.2") }
 	want := `
 10.0.1.2 from default (remote)
@@ -96,9 +96,9 @@ true Allocated: Assigned 10.0.1.1 from pool default
 	})
 }
 
-// The Service was given one more address of its group when another controller had taken
-// the first out of the status.
-func TestTheNextOfEveryPoolIsKept(t *testing.T) {
+// Another controller removed the first address from the status. Then the Service got one
+// more address of its group.
+func TestUnshownMultiPoolAddressIsKept(t *testing.T) {
 	vouched := func(r *service.Request) { r.Vouched = addrs("10.1.1.1") }
 	check(t, []example{
 		{name: "beside one that PureLB vouches for", request: web("4", vouched), change: everywhere(racks(t, multi)),
@@ -110,7 +110,7 @@ count multi-pool of racks
 	})
 }
 
-func TestAShownAddressIsKeptWhateverTheBoundariesSay(t *testing.T) {
+func TestShownAddressSurvivesBoundaries(t *testing.T) {
 	check(t, []example{{
 		name: "a boundary since", request: web("4", holding("10.0.2.2"), from("blue", "remote")), before: []string{"default/web 10.0.2.2"},
 		change: only(made("default", 1), made("blue", 2, namespaces("a"), enforced)), want: `

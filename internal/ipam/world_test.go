@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// group is a group of pairs of pool and subnet.
+// group returns a group of pools; texts are pairs of pool and subnet.
 func group(t testing.TB, name string, announce ipam.Announce, texts ...string) ipam.Group {
 	t.Helper()
 	g := ipam.Group{Namespace: "purelb-system", Name: name, Announce: announce}
@@ -28,10 +28,10 @@ func group(t testing.TB, name string, announce ipam.Announce, texts ...string) i
 	return g
 }
 
-// cluster has a local group "default" of four addresses in two pools of either
-// family, a remote group "far", an automatic one "auto", groups "four" and "six" of one
-// family, and one that is refused. Node node-2 has an address of the default
-// group, and the Service default/other another.
+// cluster has a local group "default" of four addresses, in two pools of each family. It
+// also has a remote group "far", an automatic group "auto", groups "four" and "six" of one
+// family, and a refused group. Node node-2 has one address of the default group, and the
+// Service default/other has another.
 func cluster(t testing.TB) ipam.Cluster {
 	t.Helper()
 	alias := group(t, "alias", ipam.AnnounceRemote, "198.51.100.128/30", "198.51.100.128/30")
@@ -66,8 +66,8 @@ func cluster(t testing.TB) ipam.Cluster {
 	return c
 }
 
-// hold has a Service hold addresses, by its right or not: see example.before. It
-// contends for those behind a "!", which others hold.
+// hold makes a Service hold addresses, whether the rules allow it or not: see
+// example.before. For an address after "!", which others hold, the Service is a contender.
 func hold(t testing.TB, c ipam.Cluster, who string, addresses ...string) {
 	t.Helper()
 	name, terms, _ := strings.Cut(who, "+")
@@ -86,7 +86,7 @@ func hold(t testing.TB, c ipam.Cluster, who string, addresses ...string) {
 	}
 }
 
-// termsOf reads terms of the form "key:80:443", with a selector behind an "@".
+// termsOf reads terms of the form "key:80:443", with a selector after "@".
 func termsOf(t testing.TB, text string) ipam.Terms {
 	t.Helper()
 	text, selector, _ := strings.Cut(text, "@")
@@ -102,8 +102,8 @@ func termsOf(t testing.TB, text string) ipam.Terms {
 	return terms
 }
 
-// web is what default/web asks for: "4", "6", "46", "64" are families; "4+6"
-// would be nice to have both.
+// web is the request of default/web. "4", "6", "46" and "64" are its families. "4+6"
+// prefers both families.
 func web(families string, change ...func(*service.Request)) service.Request {
 	r := service.Request{Namespace: "default", Name: "web", Policy: service.All}
 	for _, f := range families {
@@ -138,7 +138,7 @@ func from(name, poolType string) func(*service.Request) {
 	return func(r *service.Request) { r.From, r.PoolType = name, poolType }
 }
 
-// sharing has the Service share addresses by a key, with TCP ports.
+// sharing gives the Service a sharing key and TCP ports.
 func sharing(key string, ports ...int32) func(*service.Request) {
 	return func(r *service.Request) {
 		r.SharingKey, r.Ports = key, nil
@@ -182,8 +182,8 @@ func addrs(texts ...string) []netip.Addr {
 	return all
 }
 
-// show prints a choice: addresses, where they are from, the condition, and what
-// else there is to do.
+// show prints a choice: addresses, where they come from, the condition, and everything
+// else.
 func show(c ipam.Choice) string {
 	var b strings.Builder
 	r := c.Result
@@ -230,20 +230,20 @@ func show(c ipam.Choice) string {
 	return b.String()
 }
 
-// example is a choice, and what it must be.
+// example is a request with the expected choice.
 type example struct {
 	name    string
 	request service.Request
-	// before has Services hold addresses, as "namespace/name address ...", and
-	// share them if the name has a key and ports: "namespace/name+key:80:443".
+	// before makes Services hold addresses, as "namespace/name address ...". They share
+	// them if the name has a key and ports: "namespace/name+key:80:443".
 	before []string
 	// change changes the cluster.
 	change func(*ipam.Cluster)
 	want   string
 }
 
-// check chooses for each example in a cluster of its own: once, and once more
-// after what was chosen is held, as it is until it has been written.
+// check makes the choice of each example in its own cluster. It repeats the choice after
+// the addresses are held, as they are until they are written.
 func check(t *testing.T, tests []example) {
 	t.Helper()
 	for _, tt := range tests {
