@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
 )
 
@@ -91,7 +92,7 @@ func (c *Caches) endpoints(ctx context.Context, s *Snapshot) error {
 	if err := c.cache.List(ctx, &list); err != nil {
 		return fmt.Errorf("read endpoints: %w", err)
 	}
-	ready, ends := endpointNodes(list.Items, narrowed)
+	ready, ends := announce.EndpointNodes(list.Items, narrowed)
 	for name := range narrowed {
 		s.Endpoints[name.String()], s.Ending[name.String()] = ready[name], ends[name]
 	}

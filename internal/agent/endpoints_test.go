@@ -7,6 +7,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"purelb.io/purelb/internal/announce"
 )
 
 func TestReadyEndpoints(t *testing.T) {
@@ -45,7 +47,7 @@ func TestReadyEndpoints(t *testing.T) {
 				}
 			}
 			web := types.NamespacedName{Namespace: "default", Name: "web"}
-			ready, ends := endpointNodes(tt.slices, map[types.NamespacedName]bool{web: true})
+			ready, ends := announce.EndpointNodes(tt.slices, map[types.NamespacedName]bool{web: true})
 			if got := slices.Contains(ready[web], "node-a"); got != tt.ready {
 				t.Errorf("ready: %v, want %v", got, tt.ready)
 			}
@@ -55,7 +57,7 @@ func TestReadyEndpoints(t *testing.T) {
 			if got := slices.Contains(ends[web], "node-a"); got != tt.ends {
 				t.Errorf("ends: %v, want %v", got, tt.ends)
 			}
-			if ready, ends := endpointNodes(tt.slices, nil); len(ready)+len(ends) > 0 {
+			if ready, ends := announce.EndpointNodes(tt.slices, nil); len(ready)+len(ends) > 0 {
 				t.Errorf("of a Service that nobody asks for it says %v and %v", ready, ends)
 			}
 		})

@@ -19,8 +19,11 @@ type Outlook struct {
 	// is known to have it now, "" for none.
 	Choice election.Choice
 	Holder string
+	// Idle says that the group has the address withdrawn while no Service that has it
+	// has an endpoint. If that is so, Where is Nowhere.
+	Idle bool
 	// Preference is for nodes with an endpoint of the Service. Undecided says that
-	// it is not known which these are.
+	// it is not known on which nodes there are endpoints.
 	Preference election.Preference
 	Undecided  bool
 	// Narrow says that of the nodes that have a remote address only those with a
@@ -51,6 +54,13 @@ func Foresee(s Situation) []Outlook {
 
 func (d *decider) foresee(ip netip.Addr) Outlook {
 	o := Outlook{IP: ip, Owner: d.Peers.Own[ip]}
+	switch idle, known := d.idle(ip); {
+	case !known:
+		o.Idle, o.Undecided = true, true
+	case idle:
+		o.Idle = true
+		return o
+	}
 	if !d.isLocal(ip) {
 		prefix, ok := d.remotePrefix(ip)
 		if ok {
@@ -60,7 +70,7 @@ func (d *decider) foresee(ip netip.Addr) Outlook {
 		return o
 	}
 	preference, known := d.preference(ip)
-	o.Where, o.Preference, o.Undecided, o.Holder = Local, preference, !known, d.holder(ip)
+	o.Where, o.Preference, o.Undecided, o.Holder = Local, preference, o.Undecided || !known, d.holder(ip)
 	o.Choice = d.elect(ip, preference)
 	return o
 }

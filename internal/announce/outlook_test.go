@@ -26,10 +26,25 @@ func TestForeseeAgreesWithTheNodes(t *testing.T) {
 			svc.Slots = []service.Slot{{Node: holder, Interface: "eth0", Address: ip}}
 		}
 		ready := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"node-a", "node-b", "node-c"}), rapid.ID).Draw(t, "ready")
+		if rapid.Bool().Draw(t, "withdraw") {
+			withdrawing(&s)
+		}
 		s.Services, s.Endpoints = []Service{svc}, map[string][]string{svc.Key: ready}
+		if rapid.IntRange(0, 4).Draw(t, "unknown") == 0 {
+			delete(s.Endpoints, svc.Key)
+		}
 		s.Ready = map[string]bool{svc.Key: true}
 		o := Foresee(s)[0]
 		d := Decide(s).Decisions[0]
+		if o.Undecided {
+			if d.Reason != ReasonKept && d.Reason != ReasonUndecided {
+				t.Fatalf("foreseen %+v, and decided %+v", o, d)
+			}
+			return
+		}
+		if o.Idle != (d.Reason == ReasonIdle) {
+			t.Fatalf("foreseen %+v, and decided %+v", o, d)
+		}
 		if o.Where == Remote != (d.Where == Remote) {
 			t.Fatalf("foreseen %+v, and decided %+v", o, d)
 		}
