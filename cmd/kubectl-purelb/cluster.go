@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,30 +41,34 @@ type lists struct {
 	nodeStatuses   bgpv1.BGPNodeStatusList
 }
 
-// question is one list to be read.
-type question struct {
-	kind string
-	list client.ObjectList
-	opts []client.ListOption
+// reader reads a cluster, again and again with the same connections.
+type reader struct {
+	client.Client
+	*serverClock
+	namespace string
 }
 
-// readCluster asks the API server for all that answers are made of, at once.
-func (o *options) readCluster(ctx context.Context) (explain.World, error) {
+func (o *options) newReader() (*reader, error) {
 	cfg, err := o.kube.ToRESTConfig()
 	if err != nil {
-		return explain.World{}, fmt.Errorf("find out how to reach the cluster: %w", err)
+		return nil, fmt.Errorf("find out how to reach the cluster: %w", err)
 	}
 	clock := &serverClock{}
 	c, err := newClient(cfg, clock)
 	if err != nil {
-		return explain.World{}, err
+		return nil, err
 	}
+	return &reader{c, clock, *o.kube.Namespace}, nil
+}
+
+// read asks the API server for all that answers are made of, at once.
+func (r *reader) read(ctx context.Context) (explain.World, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var l lists
 	l.namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	home := client.InNamespace(*o.kube.Namespace)
-	questions := []question{
+	home, ours := client.InNamespace(r.namespace), client.MatchingLabels{"app": "purelb"}
+	unread, err := ask(ctx, r, []question{
 		{explain.KindGroups, &l.groups, nil},
 		{explain.KindAgents, &l.agents, nil},
 		{explain.KindServices, &l.services, []client.ListOption{client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}}},
@@ -73,20 +76,56 @@ func (o *options) readCluster(ctx context.Context) (explain.World, error) {
 		{explain.KindNodes, &l.nodes, nil},
 		{explain.KindNetworks, &l.networks, nil},
 		{explain.KindNamespaces, &l.namespaces, nil},
-		{explain.KindPods, &l.pods, []client.ListOption{home, client.MatchingLabels{"app": "purelb"}}},
+		{explain.KindPods, &l.pods, []client.ListOption{home, ours}},
 		{explain.KindConfigurations, &l.configurations, []client.ListOption{home}},
 		{explain.KindNodeStatuses, &l.nodeStatuses, nil},
-	}
-	unread, err := ask(ctx, c, questions)
+	})
 	if err != nil {
 		return explain.World{}, err
 	}
-	w := l.world(*o.kube.Namespace)
-	w.Unread, w.Now = unread, clock.now()
-	if slices.ContainsFunc(unread, func(u explain.Unread) bool { return u.Kind == explain.KindNetworks }) {
-		w.ClusterIPs = kubernetesIPs(ctx, c)
+	w := l.world(r.namespace)
+	w.Unread, w.Now = unread, r.now()
+	if err := r.place(ctx, &w); err != nil {
+		return w, err
 	}
+	r.readMore(ctx, &w)
 	return w, nil
+}
+
+// place finds out whether PureLB is in the namespace of w. It returns an error if it is in
+// another one.
+func (r *reader) place(ctx context.Context, w *explain.World) error {
+	known := !slices.ContainsFunc(w.Unread, func(u explain.Unread) bool { return u.Kind == explain.KindPods || u.Kind == explain.KindLeases })
+	if !known || len(w.Pods)+len(w.Leases) > 0 {
+		return nil
+	}
+	w.Uninstalled = fmt.Sprintf("PureLB does not run in namespace %s: there is neither a pod nor a Lease of it (-n says the namespace)", w.Namespace)
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.MatchingLabels{"app": "purelb"}, client.Limit(page)); err != nil {
+		return nil // Where else it may be is not worth an error.
+	}
+	others := map[string]bool{}
+	for i := range pods.Items {
+		if container(&pods.Items[i].Spec, "allocator") != nil || container(&pods.Items[i].Spec, "lbnodeagent") != nil {
+			others[pods.Items[i].Namespace] = true
+		}
+	}
+	return misplaced(*w, slices.Sorted(maps.Keys(others)))
+}
+
+// readMore reads what is needed only in some clusters.
+func (r *reader) readMore(ctx context.Context, w *explain.World) {
+	if slices.ContainsFunc(w.Unread, func(u explain.Unread) bool { return u.Kind == explain.KindNetworks }) {
+		w.ClusterIPs = kubernetesIPs(ctx, r)
+	}
+	if !explain.NeedsEndpoints(*w) {
+		return
+	}
+	var l discoveryv1.EndpointSliceList
+	if err := list(ctx, r, question{list: &l}); err != nil {
+		w.Unread = append(w.Unread, unreadBy(explain.KindEndpoints, err))
+	}
+	w.EndpointSlices = l.Items
 }
 
 // newClient returns a client that needs no discovery, with clock looking at each
@@ -124,34 +163,9 @@ func mapper() meta.RESTMapper {
 	add(corev1.SchemeGroupVersion, "Node", "nodes", meta.RESTScopeRoot)
 	add(corev1.SchemeGroupVersion, "Namespace", "namespaces", meta.RESTScopeRoot)
 	add(coordinationv1.SchemeGroupVersion, "Lease", "leases", meta.RESTScopeNamespace)
+	add(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices", meta.RESTScopeNamespace)
 	add(networkingv1.SchemeGroupVersion, "ServiceCIDR", "servicecidrs", meta.RESTScopeRoot)
 	return m
-}
-
-// ask reads all lists. It fails if none can be read.
-func ask(ctx context.Context, c client.Client, questions []question) ([]explain.Unread, error) {
-	errs := make([]error, len(questions))
-	var all sync.WaitGroup
-	for i, q := range questions {
-		all.Go(func() { errs[i] = c.List(ctx, q.list, q.opts...) })
-	}
-	all.Wait()
-	var unread []explain.Unread
-	for i, q := range questions {
-		switch err := errs[i]; {
-		case err == nil:
-		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-			unread = append(unread, explain.Unread{Kind: q.kind, Why: "the API server does not serve them", Therefore: explain.Therefore(q.kind)})
-		case apierrors.IsForbidden(err):
-			unread = append(unread, explain.Unread{Kind: q.kind, Why: "you have no right to list them (the ClusterRole purelb-viewer has)", Therefore: explain.Therefore(q.kind)})
-		default:
-			return nil, fmt.Errorf("read %s: %w", q.kind, err)
-		}
-	}
-	if len(unread) == len(questions) {
-		return nil, errors.Join(errs...)
-	}
-	return unread, nil
 }
 
 // world is what the lists mean in an installation in this namespace.

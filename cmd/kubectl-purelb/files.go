@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,8 +38,20 @@ func (o *options) readFiles() (explain.World, error) {
 	if len(l.w.Origins) == 0 && len(l.w.Mistakes) == 0 {
 		return explain.World{}, fmt.Errorf("%s: no object of PureLB or of Kubernetes that matters to it is there", strings.Join(o.files, ", "))
 	}
-	return l.world(), nil
+	w := l.world()
+	return w, misplaced(w, slices.Sorted(maps.Keys(l.elsewhere)))
 }
+
+// misplaced returns an error if PureLB is in one of other namespaces and not in that of w.
+func misplaced(w explain.World, others []string) error {
+	if len(w.Pods)+len(w.Leases) > 0 || len(others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w %s, but in %s: say -n %s", errElsewhere, w.Namespace, strings.Join(others, " and "), others[0])
+}
+
+// errElsewhere says that PureLB is in another namespace.
+var errElsewhere = errors.New("PureLB is not in namespace")
 
 // documents returns the documents of all files, in their order.
 func (o *options) documents() ([]document, error) {
@@ -127,10 +141,10 @@ func missing(w *explain.World) {
 	for kind, n := range map[string]int{
 		explain.KindServices: len(w.Services), explain.KindGroups: len(w.Groups), explain.KindAgents: len(w.Agents), explain.KindLeases: len(w.Leases),
 		explain.KindNodes: len(w.Nodes), explain.KindPods: len(w.Pods), explain.KindNodeStatuses: len(w.NodeStatuses),
-		explain.KindNetworks: len(w.Networks),
+		explain.KindNetworks: len(w.Networks), explain.KindNamespaces: len(w.Namespaces), explain.KindEndpoints: len(w.EndpointSlices),
 	} {
-		if n == 0 {
-			w.Unread = append(w.Unread, explain.Unread{Kind: kind, Why: "the files have none", Therefore: explain.Therefore(kind)})
+		if n == 0 && (kind != explain.KindEndpoints || explain.NeedsEndpoints(*w)) {
+			w.Unread = append(w.Unread, explain.NewUnread(kind, explain.Absent, ""))
 		}
 	}
 	slices.SortFunc(w.Unread, func(a, b explain.Unread) int { return strings.Compare(a.Kind, b.Kind) })
@@ -148,13 +162,18 @@ func newest(w *explain.World) {
 
 // complete fills in what the API server would, so that a Service of a manifest is read
 // as the one that it becomes.
-func complete(svc *corev1.Service) {
-	if svc.Spec.ClusterIP == "" && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+func (l *loader) complete(svc *corev1.Service) {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	if svc.Spec.ClusterIP == "" {
 		svc.Spec.ClusterIP = "0.0.0.0" // It gets one when it is applied.
 	}
 	if len(svc.Spec.IPFamilies) > 0 {
 		return
 	}
+	l.guess(explain.Object{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name},
+		"no spec.ipFamilies is said, and the API server takes those of the cluster; IPv4 is taken to come first")
 	svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 	if p := svc.Spec.IPFamilyPolicy; p != nil && *p != corev1.IPFamilyPolicySingleStack {
 		svc.Spec.IPFamilies = append(svc.Spec.IPFamilies, corev1.IPv6Protocol)

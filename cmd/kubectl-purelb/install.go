@@ -10,7 +10,8 @@ import (
 )
 
 // settle fills in how PureLB is installed: as the container of the allocator says, in a
-// pod of w or in template. Without either it is what the chart does by default.
+// pod of w or in template. Without either it is assumed to be what the chart does by
+// default.
 func settle(w *explain.World, template *corev1.PodSpec) {
 	w.DefaultAnnouncer = true
 	specs := []*corev1.PodSpec{template}
@@ -19,6 +20,7 @@ func settle(w *explain.World, template *corev1.PodSpec) {
 	}
 	for _, spec := range specs {
 		if c := container(spec, "allocator"); c != nil {
+			w.Settled = true
 			w.DefaultAnnouncer = setting(c, "DEFAULT_ANNOUNCER", "default-announcer") == "PureLB"
 			w.IgnorePodCIDRs = setting(c, "PURELB_POD_CIDRS", "pod-cidrs") == "false"
 			// What cannot be read as namespaces keeps the allocator from starting.

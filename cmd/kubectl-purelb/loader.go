@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubejson "sigs.k8s.io/json"
@@ -27,10 +28,24 @@ type loader struct {
 	w explain.World
 	// allocator is the pod that a Deployment of the files makes.
 	allocator *corev1.PodSpec
+	// pending are the objects to be read, and at says where each is among them. Of an
+	// object that is there twice it is the last.
+	pending []pending
+	at      map[explain.Object]int
+	// elsewhere are namespaces other than that of PureLB with Leases or pods of PureLB.
+	elsewhere map[string]bool
+}
+
+// pending is an object that is to be read.
+type pending struct {
+	explain.Object
+	head
+	text []byte
+	read func(*loader, explain.Object, string, []byte) error
 }
 
 func newLoader(namespace string) *loader {
-	l := &loader{}
+	l := &loader{at: map[explain.Object]int{}, elsewhere: map[string]bool{}}
 	l.w.Namespace = namespace
 	l.w.Origins = map[explain.Object]explain.Origin{}
 	return l
@@ -38,6 +53,12 @@ func newLoader(namespace string) *loader {
 
 // world returns what was read.
 func (l *loader) world() explain.World {
+	for _, p := range l.pending {
+		if err := p.read(l, p.Object, p.APIVersion, p.text); err != nil {
+			l.mistake(p.Object, "", "it is not as the API server wants it: "+oneLine(err))
+		}
+		l.guessPlace(p)
+	}
 	settle(&l.w, l.allocator)
 	newest(&l.w)
 	missing(&l.w)
@@ -85,15 +106,26 @@ func (l *loader) object(place explain.Origin, text []byte) {
 		return
 	}
 	o := explain.Object{Kind: h.Kind, Namespace: cmp.Or(h.Metadata.Namespace, l.namespaceOf(h)), Name: h.Metadata.Name}
-	_, twice := l.w.Origins[o]
+	p := pending{o, h, text, read}
+	if i, twice := l.at[o]; twice {
+		l.mistake(o, "", fmt.Sprintf("this object is at %s too; PureLB sees only the one that is applied last, which is taken to be this one", l.w.Origins[o].At("")))
+		l.pending[i] = p
+	} else {
+		l.at[o] = len(l.pending)
+		l.pending = append(l.pending, p)
+	}
 	l.w.Origins[o] = place
-	if twice {
-		l.mistake(o, "", "this object is there twice; PureLB sees only the one that is applied last")
-		return
+}
+
+// guessPlace notes that p does not say its namespace.
+func (l *loader) guessPlace(p pending) {
+	if p.Metadata.Namespace == "" && p.Namespace != "" {
+		l.guess(p.Object, fmt.Sprintf("no metadata.namespace is said, so it is taken to be applied to namespace %s", p.Namespace))
 	}
-	if err := read(l, o, h.APIVersion, text); err != nil {
-		l.mistake(o, "", "it is not as the API server wants it: "+oneLine(err))
-	}
+}
+
+func (l *loader) guess(o explain.Object, what string) {
+	l.w.Guesses = append(l.w.Guesses, explain.Guess{Object: o, What: what})
 }
 
 // served says whether an API server with PureLB's definitions takes objects of apiVersion.
@@ -141,7 +173,7 @@ func (l *loader) namespaceOf(h head) string {
 	switch groupOf(h.APIVersion) + h.Kind {
 	case "Node", "Namespace", "networking.k8s.io/ServiceCIDR", "bgp.purelb.io/BGPNodeStatus":
 		return ""
-	case "Service":
+	case "Service", "discovery.k8s.io/EndpointSlice":
 		return metav1.NamespaceDefault
 	}
 	return l.w.Namespace
@@ -176,7 +208,7 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 	},
 	"Service": func(l *loader, o explain.Object, _ string, text []byte) error {
 		var services []corev1.Service
-		err := add(l, o, text, &services, func(svc *corev1.Service) { svc.Namespace = o.Namespace; complete(svc) })
+		err := add(l, o, text, &services, func(svc *corev1.Service) { svc.Namespace = o.Namespace; l.complete(svc) })
 		for _, svc := range services {
 			if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 				l.w.Services = append(l.w.Services, svc)
@@ -191,8 +223,12 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		var pods []corev1.Pod
 		err := add(l, o, text, &pods, func(p *corev1.Pod) { p.Namespace = o.Namespace })
 		for _, p := range pods {
-			if p.Namespace == l.w.Namespace && p.Labels["app"] == "purelb" {
+			switch {
+			case p.Labels["app"] != "purelb":
+			case p.Namespace == l.w.Namespace:
 				l.w.Pods = append(l.w.Pods, p)
+			default:
+				l.elsewhere[p.Namespace] = true
 			}
 		}
 		return err
@@ -203,6 +239,9 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		l.w.Namespaces = append(l.w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: ns.ObjectMeta})
 		return err
 	},
+	"discovery.k8s.io/EndpointSlice": func(l *loader, o explain.Object, _ string, text []byte) error {
+		return add(l, o, text, &l.w.EndpointSlices, func(s *discoveryv1.EndpointSlice) { s.Namespace = o.Namespace })
+	},
 	"networking.k8s.io/ServiceCIDR": func(l *loader, o explain.Object, _ string, text []byte) error {
 		return add(l, o, text, &l.w.Networks, func(*networkingv1.ServiceCIDR) {})
 	},
@@ -210,8 +249,12 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		var leases []coordinationv1.Lease
 		err := add(l, o, text, &leases, func(*coordinationv1.Lease) {})
 		for _, one := range leases {
-			if o.Namespace == l.w.Namespace && strings.HasPrefix(one.Name, lease.Prefix) {
+			switch {
+			case !strings.HasPrefix(one.Name, lease.Prefix):
+			case o.Namespace == l.w.Namespace:
 				l.w.Leases = append(l.w.Leases, one)
+			default:
+				l.elsewhere[o.Namespace] = true
 			}
 		}
 		return err

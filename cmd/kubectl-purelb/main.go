@@ -38,7 +38,7 @@ var errProblems = errors.New("there are problems")
 
 // run runs one command, and returns the code to exit with.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	o := &options{in: in, out: out}
+	o := &options{in: in, out: out, errs: errs}
 	root := newRoot(o)
 	root.SetArgs(args)
 	root.SetIn(in)

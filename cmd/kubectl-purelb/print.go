@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/printers"
@@ -16,12 +17,13 @@ import (
 func (o *options) print(a answer) error {
 	switch o.output {
 	case "json":
+		a = full(a)
 		e := json.NewEncoder(o.out)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		return e.Encode(a)
 	case "yaml":
-		text, err := yaml.Marshal(a)
+		text, err := yaml.Marshal(full(a))
 		if err != nil {
 			return err
 		}
@@ -31,6 +33,37 @@ func (o *options) print(a answer) error {
 		return printTables(o.out, a.Tables())
 	}
 	return fmt.Errorf("--output %q is not a form of answers; say table, json or yaml", o.output)
+}
+
+// full returns a with an empty list in place of each nil one: in JSON and YAML a list is
+// never null.
+func full(a answer) answer {
+	copied := reflect.New(reflect.TypeOf(a)).Elem()
+	copied.Set(reflect.ValueOf(a))
+	fill(copied)
+	return copied.Interface().(answer)
+}
+
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			fill(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	}
 }
 
 // printTables writes tables with a blank line between them.

@@ -17,8 +17,8 @@ const installNamespace = "purelb-system"
 
 // options are what all commands have in common.
 type options struct {
-	in  io.Reader
-	out io.Writer
+	in        io.Reader
+	out, errs io.Writer
 	// kube are kubectl's own flags. The namespace is that of PureLB.
 	kube *genericclioptions.ConfigFlags
 	// output is the form of the answer, and files are read in place of a cluster.
@@ -67,7 +67,11 @@ func (o *options) world(ctx context.Context) (explain.World, error) {
 	if len(o.files) > 0 {
 		return o.readFiles()
 	}
-	return o.readCluster(ctx)
+	r, err := o.newReader()
+	if err != nil {
+		return explain.World{}, err
+	}
+	return r.read(ctx)
 }
 
 // answer is what a command prints.

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"purelb.io/purelb/internal/explain"
@@ -35,8 +32,8 @@ left out. With --problems the exit code is 1 if there are any.`,
   kubectl purelb services --node node-1
   kubectl purelb services --ip 192.0.2.10`,
 		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
-			s := explain.ServicesOf(w, f)
-			return s, f.Problems && s.Problems > 0, nil
+			s, err := explain.ServicesOf(w, f)
+			return s, f.Problems && s.Problems > 0, err
 		})
 	flags := cmd.Flags()
 	flags.BoolVarP(&all, "all-namespaces", "A", true, "Services of all namespaces, which is always so")
@@ -65,48 +62,4 @@ minutes later.`,
 	cmd.Flags().StringVar(&drain, "simulate-drain", "", "Say where the addresses of this node would go")
 	cmd.Flags().BoolVar(&check, "check", false, "Exit with 1 if there are problems")
 	return cmd
-}
-
-func newStatus(o *options) *cobra.Command {
-	var wait bool
-	var limit time.Duration
-	cmd := &cobra.Command{
-		Use: "status", Short: "Say on one screen how PureLB fares", Args: cobra.NoArgs,
-		Long: `Say on one screen how PureLB fares: its programs, pools, nodes, BGP and Services.
-
-The exit code is 1 if there is a warning. With --wait the command asks until there is
-none: all programs run, and all Services have addresses that are announced.`,
-		Example: `  kubectl purelb status
-  kubectl purelb status --wait --timeout 2m
-  kubectl purelb status -o json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
-			defer cancel()
-			for {
-				w, err := o.world(cmd.Context())
-				if err != nil {
-					return err
-				}
-				s := explain.StatusOf(w)
-				if s.Overall == explain.OverallOK || !wait || len(o.files) > 0 || !again(ctx) {
-					return o.finish(s, s.Overall != explain.OverallOK)
-				}
-			}
-		},
-	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until there is no warning")
-	cmd.Flags().DurationVar(&limit, "timeout", 5*time.Minute, "How long to wait")
-	return cmd
-}
-
-// again waits a moment, and reports whether there is time left.
-func again(ctx context.Context) bool {
-	t := time.NewTimer(2 * time.Second)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

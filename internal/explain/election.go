@@ -24,15 +24,16 @@ type Election struct {
 
 // ElectionNode is one node.
 type ElectionNode struct {
-	Node       string     `json:"node"`
-	Config     string     `json:"config"`
-	Subnets    []string   `json:"subnets"`
-	Renewed    *time.Time `json:"renewed,omitempty"`
-	Expires    *time.Time `json:"expires,omitempty"`
-	Healthy    bool       `json:"healthy"`
-	Announcing int        `json:"announcing"`
-	Draining   string     `json:"draining,omitempty"`
-	Problem    string     `json:"problem,omitempty"`
+	Node    string     `json:"node"`
+	Config  string     `json:"config"`
+	Subnets []string   `json:"subnets"`
+	Renewed *time.Time `json:"renewed,omitempty"`
+	Expires *time.Time `json:"expires,omitempty"`
+	Healthy bool       `json:"healthy"`
+	// Announcing is nil if the Services could not be read.
+	Announcing *int   `json:"announcing"`
+	Draining   string `json:"draining,omitempty"`
+	Problem    string `json:"problem,omitempty"`
 
 	renewed, expires string
 }
@@ -63,9 +64,15 @@ type Move struct {
 // ElectionOf says how the nodes share the local addresses. If drain names a node, it says
 // what would move if that node were drained.
 func ElectionOf(w World, only, drain string) (Election, error) {
+	if err := w.needs("which nodes can announce what", KindLeases); err != nil {
+		return Election{}, err
+	}
+	if err := w.needs("what would move", KindServices); drain != "" && err != nil {
+		return Election{}, err
+	}
 	v := newView(w)
 	for _, name := range []string{only, drain} {
-		if _, ok := v.node(name); name != "" && !ok && w.knows(KindLeases) {
+		if _, ok := v.node(name); name != "" && !ok {
 			return Election{}, fmt.Errorf("there is no Lease of a node %q", name)
 		}
 	}
@@ -82,7 +89,9 @@ func (v *view) election(only string) Election {
 	for _, n := range v.nodes {
 		if only == "" || n.Node == only {
 			one := v.electionNode(n)
-			one.Announcing = announcing[n.Node]
+			if v.knows(KindServices) {
+				one.Announcing = new(announcing[n.Node])
+			}
 			e.Nodes = append(e.Nodes, one)
 		}
 	}
@@ -94,6 +103,7 @@ func (v *view) election(only string) Election {
 			e.Problems = append(e.Problems, "node "+n.Node+": "+n.Problem)
 		}
 	}
+	v.addAgentless(&e, only)
 	for _, s := range v.state.Subnets {
 		c := SubnetCoverage{Subnet: s.String(), Nodes: []string{}}
 		for _, n := range v.nodes {
@@ -112,6 +122,29 @@ func (v *view) election(only string) Election {
 		}
 	}
 	return e
+}
+
+// addAgentless adds the nodes on which no agent has run, and those without an LBNodeAgent.
+// That a node with taints has no agent may be meant so.
+func (v *view) addAgentless(e *Election, only string) {
+	if !v.knows(KindLeases) {
+		return
+	}
+	for _, n := range v.Nodes {
+		_, leased := v.node(n.Name)
+		switch {
+		case only != "" && n.Name != only:
+		case !leased:
+			why := "no agent has run on it" + v.podOf(n.Name)
+			e.Nodes = append(e.Nodes, ElectionNode{Node: n.Name, Subnets: []string{}, Problem: why})
+			if len(hardTaints(n)) == 0 {
+				e.Problems = append(e.Problems, "node "+n.Name+": "+why)
+			}
+		case v.lives(n.Name) && v.knows(KindAgents) && !v.configured(n):
+			e.Problems = append(e.Problems, "node "+n.Name+": no usable LBNodeAgent is for it, so it announces nothing")
+		}
+	}
+	slices.SortStableFunc(e.Nodes, func(a, b ElectionNode) int { return strings.Compare(a.Node, b.Node) })
 }
 
 func (v *view) electionNode(n node) ElectionNode {
@@ -196,7 +229,7 @@ func (e Election) Tables() []Table {
 		if renewed != "" {
 			renewed += " ago"
 		}
-		t.Rows = append(t.Rows, []string{n.Node, orDash(n.Config), orDash(strings.Join(n.Subnets, ",")), orDash(renewed), orDash(expires), yes(n.Healthy), fmt.Sprint(n.Announcing)})
+		t.Rows = append(t.Rows, []string{n.Node, orDash(n.Config), orDash(strings.Join(n.Subnets, ",")), orDash(renewed), orDash(expires), yes(n.Healthy), knownValue("%d", n.Announcing)})
 	}
 	tables := []Table{t}
 	if e.DrainNode != "" {

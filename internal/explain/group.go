@@ -21,6 +21,9 @@ func Group(w World, name string) (Story, error) {
 			return s, nil
 		}
 	}
+	if err := w.needs("whether there is a ServiceGroup "+name, KindGroups); !ok && err != nil {
+		return s, err
+	}
 	if !ok {
 		return s, fmt.Errorf("there is no ServiceGroup %q; there are %s", name, v.groupNames())
 	}
@@ -29,12 +32,12 @@ func Group(w World, name string) (Story, error) {
 	var ranges []string
 	for _, p := range g.Pools {
 		r := v.rangeOf(p)
-		ranges = append(ranges, fmt.Sprintf("%s: %d used, %s free", p.Text, r.Used, r.Available))
+		ranges = append(ranges, fmt.Sprintf("%s: %s used, %s free", p.Text, knownValue("%d", r.Used), known(r.Available)))
 	}
 	s.add("Ranges", ranges...)
 	var services []string
 	for _, r := range v.plan.Requests {
-		if slices.ContainsFunc(v.held.Store.Held(ipam.Owner(r.Key())), func(a netip.Addr) bool { _, has := g.PoolOf(a); return has }) {
+		if slices.ContainsFunc(v.has[r.Key()], func(a netip.Addr) bool { _, has := g.PoolOf(a); return has }) {
 			services = append(services, r.Key())
 		}
 	}
@@ -58,9 +61,14 @@ func (v *view) tellGroup(s *Story, g ipam.Group) {
 		_, free := v.held.Store.Next(p)
 		full = full && !free
 	}
-	switch {
+	why := v.unknown(KindServices)
+	switch fault := v.backendFault(g); {
+	case fault != "":
+		s.tell(true, ipam.ReasonBackendUnavailable, name+" is in use, but "+fault)
 	case g.Backend != "":
 		s.tell(false, "", name+" is in use; "+g.Backend+" manages its addresses")
+	case why != "" && !v.absent(KindServices):
+		s.tell(false, "", name+" is in use; whether it has free addresses is "+why)
 	case full:
 		s.tell(true, ipam.ReasonExhausted, name+" is in use, and has no free address")
 	default:

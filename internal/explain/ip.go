@@ -40,17 +40,29 @@ func (v *view) ip(a netip.Addr) Story {
 	why := v.held.Unfree(a)
 	g, p, grouped := v.state.Config.Groups.GroupOf(a)
 	blocked, isBlocked := v.held.Store.Blocked(a)
+	unknown := v.unknown(KindServices)
+	if v.absent(KindServices) {
+		unknown = ""
+	}
 	switch {
 	case len(holders) > 0 && isBlocked:
 		s.tell(true, ipam.ReasonConflict, fmt.Sprintf("%s is held by %s, and it is also %s", a, holders[0], blocked))
 	case len(holders) > 0:
 		s.tell(false, "", fmt.Sprintf("%s is held by %s", a, holders[0]))
+	case unknown != "":
+		s.tell(true, "", fmt.Sprintf("which Service holds %s is %s", a, unknown))
+	case !grouped && !v.knows(KindGroups):
+		s.tell(true, "", fmt.Sprintf("which ServiceGroup has %s is %s", a, v.unknown(KindGroups)))
 	case !grouped && isBlocked:
 		s.tell(false, "", fmt.Sprintf("%s is %s, and in no usable ServiceGroup", a, blocked))
 	case !grouped:
 		s.tell(false, ipam.ReasonOutside, fmt.Sprintf("%s is in no usable ServiceGroup, so no Service gets it", a))
 	case why != "":
 		s.tell(false, "", fmt.Sprintf("%s of ServiceGroup %s is given to no Service, because %s", a, g.DisplayName(), why))
+	case v.absent(KindServices):
+		s.tell(false, "", fmt.Sprintf("%s of ServiceGroup %s is free if the cluster has no Service that has it: the files have no Services", a, g.DisplayName()))
+	case v.unknown(KindLeases, KindNodes) != "":
+		s.tell(false, "", fmt.Sprintf("no Service has %s of ServiceGroup %s; whether a node has it is %s", a, g.DisplayName(), v.unknown(KindLeases, KindNodes)))
 	default:
 		s.tell(false, "", fmt.Sprintf("%s of ServiceGroup %s is free", a, g.DisplayName()))
 	}

@@ -17,14 +17,21 @@ func Node(w World, name string) (Story, error) {
 	s := Story{Subject: "Node " + name, Unread: v.unread(KindLeases, KindNodes, KindAgents, KindServices)}
 	n, leased := v.node(name)
 	i := slices.IndexFunc(v.Nodes, func(o corev1.Node) bool { return o.Name == name })
+	if err := w.needs("whether there is a node "+name, KindNodes, KindLeases); !leased && i < 0 && err != nil {
+		return s, err
+	}
 	if !leased && i < 0 {
 		return s, fmt.Errorf("there is neither a node %q nor a Lease of one", name)
 	}
 	switch {
+	case !leased && !v.knows(KindLeases):
+		s.tell(true, "", "what node "+name+" announces is "+v.unknown(KindLeases))
 	case !leased:
-		s.tell(v.knows(KindLeases), "", "no agent has run on node "+name+": it has no Lease, so it announces nothing")
+		s.tell(true, "", fmt.Sprintf("no agent has run on node %s: it has no Lease, so it announces nothing%s", name, v.podOf(name)))
 	case !n.Alive:
-		s.tell(true, "", fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago", name, short(n.expires.Sub(v.Now))))
+		s.tell(true, "", fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago%s", name, short(n.expires.Sub(v.Now)), v.podOf(name)))
+	case i >= 0 && v.knows(KindAgents) && !v.configured(v.Nodes[i]):
+		s.tell(true, "", "no usable LBNodeAgent is for node "+name+", so it announces nothing")
 	case n.problem != "":
 		s.tell(true, "", "node "+name+" announces less than it should: "+n.problem)
 	case n.draining != "":
@@ -40,7 +47,7 @@ func Node(w World, name string) (Story, error) {
 	v.addAnnounced(&s, name)
 	for _, b := range v.NodeStatuses {
 		if b.Status.NodeName == name {
-			one := bgpNode(b.Status)
+			one := v.bgpNode(b.Status)
 			line := fmt.Sprintf("%d of %d sessions are established", one.Established, one.Neighbors)
 			if one.Message != "" {
 				line += "; " + one.Message
@@ -54,9 +61,52 @@ func Node(w World, name string) (Story, error) {
 	return s, nil
 }
 
+// configured reports whether a usable LBNodeAgent is for n.
+func (v *view) configured(n corev1.Node) bool {
+	_, ok := v.state.Config.AgentFor(n.Labels)
+	return ok
+}
+
+// podOf ends a sentence about the agent of a node with what is known of its pod.
+func (v *view) podOf(node string) string {
+	if why := v.unknown(KindPods); why != "" {
+		return "; whether its pod runs is " + why
+	}
+	for _, p := range v.Pods {
+		if p.Spec.NodeName != node || container(p, agentContainer) == nil {
+			continue
+		}
+		if waits := notReady(p, agentContainer); waits != "" {
+			return "; its pod " + p.Name + " is not ready: " + waits
+		}
+		return "; its pod " + p.Name + " is ready"
+	}
+	text := "; there is no pod of the DaemonSet lbnodeagent on it"
+	for _, n := range v.Nodes {
+		if n.Name == node && len(hardTaints(n)) > 0 {
+			text += ", and it has the taints " + list(hardTaints(n)) + ", which the DaemonSet may not tolerate"
+		}
+	}
+	return text
+}
+
+// hardTaints are the taints of n that keep pods away.
+func hardTaints(n corev1.Node) []string {
+	var keys []string
+	for _, t := range n.Spec.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
+}
+
 // agentFor says which LBNodeAgent is in force on a node with these labels, and why the
 // others are not.
 func (v *view) agentFor(set map[string]string) []string {
+	if why := v.unknown(KindAgents); why != "" {
+		return []string{"which one is in force is " + why}
+	}
 	name := func(a config.Agent) string { return a.Namespace + "/" + a.Name }
 	var lines []string
 	chosen, ok := v.state.Config.AgentFor(set)

@@ -17,9 +17,9 @@ type Pools struct {
 	ServiceGroups []PoolGroup `json:"serviceGroups"`
 	// The totals are those of all ranges whose sizes are known.
 	TotalIPv4 *big.Int `json:"totalIPv4"`
-	UsedIPv4  int64    `json:"usedIPv4"`
+	UsedIPv4  *int64   `json:"usedIPv4"`
 	TotalIPv6 *big.Int `json:"totalIPv6"`
-	UsedIPv6  int64    `json:"usedIPv6"`
+	UsedIPv6  *int64   `json:"usedIPv6"`
 	Unread    []Unread `json:"unknown,omitempty"`
 
 	showServices bool
@@ -37,19 +37,26 @@ type PoolRange struct {
 	Pool   string `json:"pool"`
 	Subnet string `json:"subnet"`
 	Family string `json:"family"`
-	// Size and Available are nil where only the backend of the group knows them.
+	// What is not known is nil: the size where only the backend of the group knows it, and
+	// the others where the Services could not be read.
 	Size        *big.Int `json:"size"`
-	Used        int64    `json:"used"`
+	Used        *int64   `json:"used"`
 	Available   *big.Int `json:"available"`
-	UtilPercent float64  `json:"utilPercent"`
+	UtilPercent *float64 `json:"utilPercent"`
 	Services    []string `json:"services"`
 }
 
 // PoolsOf says how full the ranges of group are, or of all groups without one. It
 // counts what Services have.
 func PoolsOf(w World, group string, showServices bool) (Pools, error) {
-	v := newView(w)
-	p := Pools{Unread: w.unread(KindGroups, KindServices, KindLeases), showServices: showServices}
+	if err := w.needs("which ServiceGroups there are", KindGroups); err != nil {
+		return Pools{}, err
+	}
+	return newView(w).pools(group, showServices)
+}
+
+func (v *view) pools(group string, showServices bool) (Pools, error) {
+	p := Pools{ServiceGroups: []PoolGroup{}, Unread: v.unread(KindGroups, KindServices, KindLeases), showServices: showServices}
 	total := map[addr.Family]*big.Int{addr.V4: new(big.Int), addr.V6: new(big.Int)}
 	used := map[addr.Family]int64{}
 	for _, g := range v.state.Config.Groups.Usable {
@@ -70,14 +77,16 @@ func PoolsOf(w World, group string, showServices bool) (Pools, error) {
 	if group != "" && len(p.ServiceGroups) == 0 {
 		return p, fmt.Errorf("no usable ServiceGroup is called %q; there are %s", group, v.groupNames())
 	}
-	p.TotalIPv4, p.TotalIPv6, p.UsedIPv4, p.UsedIPv6 = total[addr.V4], total[addr.V6], used[addr.V4], used[addr.V6]
+	p.TotalIPv4, p.TotalIPv6 = total[addr.V4], total[addr.V6]
+	if v.counted() {
+		p.UsedIPv4, p.UsedIPv6 = new(used[addr.V4]), new(used[addr.V6])
+	}
 	return p, nil
 }
 
-// unread returns what of these kinds is not known.
-func (w World) unread(kinds ...string) []Unread {
-	return slices.DeleteFunc(slices.Clone(w.Unread), func(u Unread) bool { return !slices.Contains(kinds, u.Kind) })
-}
+// counted reports whether it is known how many addresses are in use. Files without
+// Services are taken to be of a cluster without any.
+func (v *view) counted() bool { return v.knows(KindServices) || v.absent(KindServices) }
 
 func (v *view) groupNames() string {
 	var names []string
@@ -108,17 +117,23 @@ func (v *view) groupObject(g ipam.Group) *v2.ServiceGroup {
 }
 
 func (v *view) rangeOf(p ipam.Pool) PoolRange {
-	free, used := v.held.Store.Available(p), v.held.Store.InUse(p)
-	r := PoolRange{
-		Pool: p.Text, Subnet: p.Subnet.String(), Family: p.Family().String(), Size: p.Size(), Used: used,
-		Available: free, UtilPercent: percent(used, free), Services: []string{},
-	}
-	for _, request := range v.plan.Requests {
-		if slices.ContainsFunc(v.held.Store.Held(ipam.Owner(request.Key())), p.Contains) {
-			r.Services = append(r.Services, request.Key())
-		}
+	r := PoolRange{Pool: p.Text, Subnet: p.Subnet.String(), Family: p.Family().String(), Size: p.Size(), Services: v.servicesIn(p.Range)}
+	if v.counted() {
+		free, used := v.held.Store.Available(p), v.held.Store.InUse(p)
+		r.Used, r.Available, r.UtilPercent = &used, free, new(percent(used, free))
 	}
 	return r
+}
+
+// servicesIn returns the Services that hold an address of r, the oldest first.
+func (v *view) servicesIn(r addr.Range) []string {
+	keys := []string{}
+	for _, request := range v.plan.Requests {
+		if slices.ContainsFunc(v.has[request.Key()], r.Contains) {
+			keys = append(keys, request.Key())
+		}
+	}
+	return keys
 }
 
 // percent is how much of what Services can have is used, with one digit after the point.
@@ -143,9 +158,9 @@ func (v *view) backendRanges(g ipam.Group) []PoolRange {
 		if used == 0 && free == nil {
 			return
 		}
-		r := PoolRange{Pool: pool, Subnet: "-", Family: f.String(), Used: used, Services: []string{}}
+		r := PoolRange{Pool: pool, Subnet: "-", Family: f.String(), Used: &used, Services: []string{}}
 		if free != nil {
-			r.Size, r.Available, r.UtilPercent = big.NewInt(used+*free), big.NewInt(*free), percent(used, big.NewInt(*free))
+			r.Size, r.Available, r.UtilPercent = big.NewInt(used+*free), big.NewInt(*free), new(percent(used, big.NewInt(*free)))
 		}
 		all = append(all, r)
 	}
@@ -159,7 +174,7 @@ func (p Pools) Tables() []Table {
 	t := Table{Head: []string{"SERVICEGROUP", "TYPE", "POOL RANGE", "SUBNET", "FAMILY", "SIZE", "USED", "AVAIL", "UTIL%"}}
 	for _, g := range p.ServiceGroups {
 		for _, r := range g.Ranges {
-			t.Rows = append(t.Rows, []string{g.Name, g.Type, r.Pool, r.Subnet, r.Family, known(r.Size), fmt.Sprint(r.Used), known(r.Available), fmt.Sprintf("%.1f", r.UtilPercent)})
+			t.Rows = append(t.Rows, []string{g.Name, g.Type, r.Pool, r.Subnet, r.Family, known(r.Size), knownValue("%d", r.Used), known(r.Available), knownValue("%.1f", r.UtilPercent)})
 			if p.showServices {
 				for _, s := range r.Services {
 					t.Rows = append(t.Rows, []string{"  " + s})
@@ -176,4 +191,12 @@ func known(n *big.Int) string {
 		return "unknown"
 	}
 	return n.String()
+}
+
+// knownValue writes n in a format, or a word for what is not known.
+func knownValue[T any](format string, n *T) string {
+	if n == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf(format, *n)
 }

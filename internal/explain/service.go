@@ -3,8 +3,6 @@ package explain
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/ipam"
@@ -19,6 +17,9 @@ func Service(w World, key string) (Story, error) {
 		if r.Key() == key {
 			return v.service(r), nil
 		}
+	}
+	if err := w.needs("whether there is a Service "+key, KindServices); err != nil {
+		return Story{}, err
 	}
 	return Story{}, fmt.Errorf("there is no Service %s of type LoadBalancer", key)
 }
@@ -35,16 +36,33 @@ func (v *view) service(r service.Request) Story {
 	choice := v.plan.Choices[ipam.Owner(r.Key())]
 	v.summarize(&s, r, choice)
 	v.addAddresses(&s, r, choice)
-	s.add("Groups that were looked at", v.standings(r, v.plan.Cluster, r.Families)...)
+	if v.knows(KindGroups) {
+		s.add("Groups that were looked at", v.standings(r, v.plan.Cluster, r.Families)...)
+	}
 	for _, o := range v.outlooks[r.Key()] {
 		if o.Where == announce.Local {
 			s.add("Nodes for "+o.IP.String(), v.candidacies(o)...)
 		}
 	}
-	if c := meta.FindStatusCondition(v.objects[r.Key()].Status.Conditions, service.ConditionAllocated); c != nil {
+	if c := v.allocated(r); c != nil {
 		s.add("What the Service says itself", fmt.Sprintf("%s %s (%s): %s", c.Type, c.Status, c.Reason, c.Message))
 	}
+	v.addGuesses(&s, r)
 	return s
+}
+
+// addGuesses says what is assumed of the Service of r. What it is to get rests on that.
+func (v *view) addGuesses(s *Story, r service.Request) {
+	var lines []string
+	for _, g := range v.Guesses {
+		if g.Object == (Object{"Service", r.Namespace, r.Name}) {
+			lines = append(lines, g.What)
+		}
+	}
+	if len(lines) > 0 && len(r.Shown) == 0 {
+		s.Summary += " (this rests on a guess)"
+	}
+	s.add("Guessed", lines...)
 }
 
 // summarize says the first thing that is wrong, or what the Service has.
@@ -58,7 +76,7 @@ func (v *view) summarize(s *Story, r service.Request, choice ipam.Choice) {
 		s.tell(true, "", key+" has no address yet: "+message)
 	case statusNotAnnounced:
 		s.tell(true, "", key+" has an address that is not announced: "+message)
-	case statusConflict, statusPartial:
+	case statusConflict, statusPartial, statusContested, statusUnknown:
 		s.tell(true, code, key+": "+message)
 	default:
 		text := fmt.Sprintf("%s has %s from %s", key, texts(r.Shown), choice.Result.From)

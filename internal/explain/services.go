@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
@@ -58,6 +60,8 @@ const (
 	statusPartial      = "Partial"
 	statusConflict     = "Conflict"
 	statusNotAnnounced = "NotAnnounced"
+	statusContested    = "Contested"
+	statusUnknown      = "Unknown"
 )
 
 // Filter says which Services are meant. The zero Filter means all.
@@ -72,12 +76,15 @@ func (f Filter) matches(l ServiceLine) bool {
 }
 
 // ServicesOf lists the Services of PureLB that f means.
-func ServicesOf(w World, f Filter) Services {
-	return newView(w).services(f)
+func ServicesOf(w World, f Filter) (Services, error) {
+	if err := w.needs("which Services there are", KindServices); err != nil {
+		return Services{}, err
+	}
+	return newView(w).services(f), nil
 }
 
 func (v *view) services(f Filter) Services {
-	all := Services{Services: []ServiceLine{}, SharedIPs: []SharedIP{}, Unread: v.unread(KindServices, KindGroups, KindLeases)}
+	all := Services{Services: []ServiceLine{}, SharedIPs: []SharedIP{}, Unread: v.unread(KindServices, KindGroups, KindLeases, KindNamespaces)}
 	ips := map[netip.Addr][]string{}
 	for _, r := range v.plan.Requests {
 		if r.Owner == service.Anothers {
@@ -143,31 +150,129 @@ func (v *view) line(r service.Request) ServiceLine {
 // fares says how the Service of r fares, by the first thing that is wrong.
 func (v *view) fares(r service.Request) (status, code, message string) {
 	choice := v.plan.Choices[ipam.Owner(r.Key())]
+	code, message = v.refusal(r, choice)
+	unsure := v.unsure(r)
 	switch {
 	case r.Leaving:
 		return statusOK, "", "it is being deleted"
+	case r.Contesting || r.Owner == service.Contested:
+		return statusContested, ipam.ReasonContested, v.contest(r)
+	case len(r.Shown) == 0 && unsure != "":
+		return statusUnknown, "", unsure
 	case len(r.Shown) == 0 && choice.Refusal != nil:
-		return statusWaiting, choice.Result.Reason, choice.Result.Message
+		return statusWaiting, code, message
 	case len(r.Shown) == 0:
+		if c := v.allocated(r); c != nil && c.Status == metav1.ConditionFalse && v.unknown(KindLeases, KindNodes, KindNetworks) != "" {
+			return statusWaiting, c.Reason, c.Message // The allocator knows what is not known here.
+		}
 		return statusPending, "", v.whyPending(r, choice)
 	case choice.Result.Reason == ipam.ReasonConflict:
-		return statusConflict, choice.Result.Reason, choice.Result.Message
+		return statusConflict, code, message
 	}
 	for _, o := range v.outlooks[r.Key()] {
 		if why := v.unannounced(o); why != "" {
 			return statusNotAnnounced, "", o.IP.String() + ": " + why
 		}
 	}
-	if choice.Refusal != nil {
-		return statusPartial, choice.Result.Reason, choice.Result.Message
+	switch why := v.unannounceable(r); {
+	case choice.Refusal != nil && unsure == "":
+		return statusPartial, code, message
+	case why != "":
+		return statusUnknown, "", "whether its addresses are announced is " + why
 	}
 	return statusOK, "", ""
+}
+
+// unannounceable says why it is not known whether the addresses of the Service of r are
+// announced, or "".
+func (v *view) unannounceable(r service.Request) string {
+	if why := v.unknown(KindLeases); why != "" {
+		return why
+	}
+	if slices.ContainsFunc(v.outlooks[r.Key()], func(o announce.Outlook) bool { return o.Idle && o.Undecided }) {
+		return cmp.Or(v.unknown(KindEndpoints), "unknown") + "; its group withdraws the addresses of Services without endpoints (withdrawWithoutEndpoints)"
+	}
+	return ""
+}
+
+// unsure says why it is not known what the Service of r gets, or "".
+func (v *view) unsure(r service.Request) string {
+	if !v.Settled && r.Classless && !service.Branded(v.objects[r.Key()]) {
+		if why := v.unknown(KindPods); why != "" && !v.absent(KindPods) {
+			return "whether PureLB serves it, which has no loadBalancerClass, is " + why
+		}
+	}
+	if r.Malformed != "" {
+		return "" // It gets nothing, whatever groups there are.
+	}
+	if why := v.unknown(KindGroups, KindNamespaces); why != "" {
+		return "what it gets is " + why + v.conditionSays(r)
+	}
+	return ""
+}
+
+// conditionSays ends a sentence with what the allocator last wrote of the Service of r.
+func (v *view) conditionSays(r service.Request) string {
+	if c := v.allocated(r); c != nil {
+		return fmt.Sprintf("; its condition says %s: %s", c.Reason, c.Message)
+	}
+	return ""
+}
+
+// allocated is the condition in which the allocator tells of the Service of r, or nil.
+func (v *view) allocated(r service.Request) *metav1.Condition {
+	return meta.FindStatusCondition(v.objects[r.Key()].Status.Conditions, service.ConditionAllocated)
+}
+
+// refusal says why the Service of r does not get all that it wants. What a backend
+// answered is not known here, but the allocator has written it down.
+func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message string) {
+	if choice.Refusal == nil || !choice.Refusal.Claiming {
+		return choice.Result.Reason, choice.Result.Message
+	}
+	c := v.allocated(r)
+	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != ipam.ReasonBackend && c.Reason != ipam.ReasonContested {
+		return c.Reason, c.Message
+	}
+	for _, g := range v.state.Config.Groups.Usable {
+		if g.Backend == "" || g.DisplayName() != choice.Refusal.Pool {
+			continue
+		}
+		if fault := v.backendFault(g); fault != "" {
+			return ipam.ReasonBackendUnavailable, fault
+		}
+	}
+	return choice.Result.Reason, choice.Result.Message
+}
+
+// backendFault says what the status of g tells of a backend that does not work, or "".
+func (v *view) backendFault(g ipam.Group) string {
+	o := v.groupObject(g)
+	if o == nil {
+		return ""
+	}
+	c := meta.FindStatusCondition(o.Status.Conditions, v2.ConditionBackendReady)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return ""
+	}
+	return fmt.Sprintf("%s of ServiceGroup %s does not work (%s): %s", g.Backend, g.DisplayName(), c.Reason, c.Message)
+}
+
+// contest says who else writes the status of the Service of r.
+func (v *view) contest(r service.Request) string {
+	if c := v.allocated(r); r.Contesting && c != nil {
+		return c.Message
+	}
+	return "another controller wrote " + texts(r.Strange) + " into its status, which PureLB did not give; set spec.loadBalancerClass so that one controller serves it"
 }
 
 // whyPending says what keeps a Service waiting that should have been served.
 func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 	text := "it is to get " + texts(choice.Result.Addresses) + " from " + choice.Result.From
-	if c := meta.FindStatusCondition(v.objects[r.Key()].Status.Conditions, service.ConditionAllocated); c != nil && c.Reason != ipam.ReasonAllocated {
+	if v.unknown(KindServices, KindLeases, KindNodes) != "" {
+		text = "it is to get an address from " + choice.Result.From // Which are free is not known.
+	}
+	if c := v.allocated(r); c != nil && c.Reason != ipam.ReasonAllocated {
 		return text + ", and its condition still says " + c.Reason
 	}
 	if v.knows(KindPods) && components(v.Pods).Allocator.Running == 0 {
@@ -179,7 +284,7 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 // unannounced says why the address of o reaches no node, or "".
 func (v *view) unannounced(o announce.Outlook) string {
 	switch {
-	case !v.knows(KindLeases):
+	case !v.knows(KindLeases), o.Idle && !o.Undecided:
 		return ""
 	case o.Where == announce.Nowhere:
 		return "no node announces it: its group is local, and no node has an interface in its network"
@@ -191,7 +296,7 @@ func (v *view) unannounced(o announce.Outlook) string {
 	}
 	at, announced := service.SlotOf(slots(v.objects[o.Service]), o.IP)
 	switch {
-	case announced && v.lives(at.Node):
+	case announced && v.lives(at.Node), o.Idle && o.Undecided:
 		return ""
 	case announced && o.Choice.Node != "":
 		return fmt.Sprintf("node %s, which announced it, renews its Lease no more; %s is to take it", at.Node, o.Choice.Node)

@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -13,6 +15,8 @@ import (
 const (
 	OverallOK      = "OK"
 	OverallWarning = "WARNING"
+	// OverallUnknown: what could be read is fine, and not all of it could be read.
+	OverallUnknown = "UNKNOWN"
 )
 
 // Status is how PureLB fares.
@@ -38,47 +42,82 @@ type BGPNode struct {
 
 // ServicesSummary counts Services.
 type ServicesSummary struct {
-	Summary struct {
-		Total    int `json:"total"`
-		OK       int `json:"ok"`
-		Problems int `json:"problems"`
-		IPs      int `json:"ips"`
-	} `json:"summary"`
+	// Summary is nil if the Services could not be read.
+	Summary *ServiceCounts `json:"summary"`
+}
+
+// ServiceCounts are numbers of Services and of their addresses.
+type ServiceCounts struct {
+	Total    int `json:"total"`
+	OK       int `json:"ok"`
+	Problems int `json:"problems"`
+	IPs      int `json:"ips"`
 }
 
 // StatusOf says how PureLB fares in w.
 func StatusOf(w World) Status {
 	v := newView(w)
-	s := Status{BGP: []BGPNode{}, Overall: OverallOK, Warnings: []string{}, Unread: w.Unread}
-	s.Pools, _ = PoolsOf(w, "", false)
+	s := Status{BGP: []BGPNode{}, Warnings: []string{}, Unread: v.Unread}
+	s.Pools, _ = v.pools("", false)
 	s.Election = v.election("")
 	s.Pools.Unread, s.Election.Unread = nil, nil
+	if v.Uninstalled != "" {
+		s.warn("%s", v.Uninstalled)
+	}
 	v.addComponents(&s)
 	for _, p := range v.state.Config.Problems {
 		if p.Severity == config.Refused {
 			s.warn("%s %s/%s is not in use (%s): %s", p.Kind, p.Namespace, p.Name, p.Reason, p.String())
 		}
 	}
+	for _, g := range v.state.Config.Groups.Usable {
+		if fault := v.backendFault(g); fault != "" {
+			s.warn("%s", fault)
+		}
+	}
 	s.Warnings = append(s.Warnings, s.Election.Problems...)
-	for _, n := range w.NodeStatuses {
-		one := bgpNode(n.Status)
+	v.addBGP(&s)
+	v.addServices(&s)
+	s.Overall = v.overall(s)
+	return s
+}
+
+// overall is one word for s.
+func (v *view) overall(s Status) string {
+	switch {
+	case len(s.Warnings) > 0:
+		return OverallWarning
+	case slices.ContainsFunc(v.Unread, Unread.hidden):
+		return OverallUnknown
+	}
+	return OverallOK
+}
+
+func (v *view) addBGP(s *Status) {
+	for _, n := range v.NodeStatuses {
+		one := v.bgpNode(n.Status)
 		s.BGP = append(s.BGP, one)
 		if !one.Healthy {
 			s.warn("BGP on node %s: %s", one.Node, one.Message)
 		}
 	}
-	services := v.services(Filter{})
-	s.Services.Summary.Total, s.Services.Summary.IPs, s.Services.Summary.Problems = services.TotalServices, services.TotalIPs, services.Problems
-	s.Services.Summary.OK = services.TotalServices - services.Problems
-	for _, l := range services.Services {
-		if l.Status != statusOK {
+}
+
+// addServices counts the Services, and warns of those that are not well. Those of which it
+// is not known are counted as problems, but what is missing is said once and not of each.
+func (v *view) addServices(s *Status) {
+	if !v.knows(KindServices) && !v.absent(KindServices) {
+		return
+	}
+	all := v.services(Filter{})
+	s.Services.Summary = &ServiceCounts{
+		Total: all.TotalServices, IPs: all.TotalIPs, Problems: all.Problems, OK: all.TotalServices - all.Problems,
+	}
+	for _, l := range all.Services {
+		if l.Status != statusOK && l.Status != statusUnknown {
 			s.warn("Service %s/%s: %s: %s", l.Namespace, l.Service, l.Status, l.Message)
 		}
 	}
-	if len(s.Warnings) > 0 {
-		s.Overall = OverallWarning
-	}
-	return s
 }
 
 func (s *Status) warn(format string, args ...any) {
@@ -102,7 +141,7 @@ func (v *view) addComponents(s *Status) {
 	}
 }
 
-func bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
+func (v *view) bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
 	n := BGPNode{Node: s.NodeName, Healthy: s.Healthy, Neighbors: int(s.NeighborCount)}
 	for _, one := range s.Neighbors {
 		if one.State == "Established" {
@@ -112,7 +151,24 @@ func bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
 	if c := meta.FindStatusCondition(s.Conditions, bgpv1.ConditionReady); c != nil && !s.Healthy {
 		n.Message = c.Message
 	}
+	if silent := v.silence(s); silent != "" {
+		n.Healthy, n.Message = false, silent
+	}
 	return n
+}
+
+// silence says that the speaker of a node has not written for so long that it is gone, or
+// "". What it wrote last is then not how things are.
+func (v *view) silence(s bgpv1.BGPNodeStatusStatus) string {
+	const missed = 3 // See HeartbeatSeconds.
+	if s.LastUpdated == nil || s.HeartbeatSeconds <= 0 || v.Now.IsZero() {
+		return ""
+	}
+	age := v.Now.Sub(s.LastUpdated.Time)
+	if age <= missed*time.Duration(s.HeartbeatSeconds)*time.Second {
+		return ""
+	}
+	return fmt.Sprintf("its speaker has not reported for %s, although it should every %ds: it does not run or does not reach the API server", short(age), s.HeartbeatSeconds)
 }
 
 // Tables shows s.
@@ -135,7 +191,11 @@ func (s Status) Tables() []Table {
 		tables = append(tables, t)
 	}
 	sum := s.Services.Summary
-	tables = append(tables, Table{Title: "Services", Lines: []string{fmt.Sprintf("  %d Services with %d addresses: %d OK, %d with problems", sum.Total, sum.IPs, sum.OK, sum.Problems)}})
+	services := "  unknown"
+	if sum != nil {
+		services = fmt.Sprintf("  %d Services with %d addresses: %d OK, %d with problems", sum.Total, sum.IPs, sum.OK, sum.Problems)
+	}
+	tables = append(tables, Table{Title: "Services", Lines: []string{services}})
 	overall := Table{Title: "Overall: " + s.Overall}
 	for _, w := range s.Warnings {
 		overall.Lines = append(overall.Lines, "  "+w)

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -122,15 +124,23 @@ func (v *view) whereabouts(o announce.Outlook) string {
 	if why := v.unannounced(o); why != "" {
 		return why
 	}
+	at, announced := service.SlotOf(slots(v.objects[o.Service]), o.IP)
+	switch why := v.unknown(KindLeases); {
+	case why != "" && announced:
+		return fmt.Sprintf("by its annotations node %s announces it on %s; whether that node lives is %s", at.Node, at.Interface, why)
+	case why != "":
+		return "which nodes announce it is " + why
+	case o.Idle && !o.Undecided:
+		return "no node announces it while no Service that has it has an endpoint (withdrawWithoutEndpoints)"
+	}
 	if o.Where == announce.Remote {
 		if o.Narrow {
 			return "the nodes with a ready endpoint of the Service announce it on their dummy interface (externalTrafficPolicy Local)"
 		}
 		return "all nodes announce it on their dummy interface as " + o.Prefix.String()
 	}
-	at, announced := service.SlotOf(slots(v.objects[o.Service]), o.IP)
 	if !announced {
-		return "which node announces it is unknown"
+		return "which node announces it depends on the endpoints of the Service, which are " + cmp.Or(v.unknown(KindEndpoints), "unknown")
 	}
 	return "node " + at.Node + " announces it on " + at.Interface
 }

@@ -40,17 +40,19 @@ type Check struct {
 
 // Validation is what is right and wrong with a configuration.
 type Validation struct {
-	Checks []Check  `json:"checks"`
-	Pass   int      `json:"pass"`
-	Warn   int      `json:"warn"`
-	Fail   int      `json:"fail"`
-	Unread []Unread `json:"unknown,omitempty"`
+	Checks []Check `json:"checks"`
+	Pass   int     `json:"pass"`
+	Warn   int     `json:"warn"`
+	Fail   int     `json:"fail"`
+	// Guesses are what is assumed of objects in files.
+	Guesses []string `json:"guesses,omitempty"`
+	Unread  []Unread `json:"unknown,omitempty"`
 }
 
 // Validate looks at all that w has.
 func Validate(w World) Validation {
 	v := newView(w)
-	r := Validation{Checks: slices.Concat(v.checkMistakes(), v.checkObjects(), v.checkDefault(), v.checkNamespaces(), v.checkReach(),
+	r := Validation{Checks: slices.Concat(v.checkMistakes(), v.checkReading(), v.checkObjects(), v.checkDefault(), v.checkNamespaces(), v.checkReach(),
 		v.checkAgents(), v.checkPeering(), v.checkServices())}
 	for _, c := range r.Checks {
 		switch c.Status {
@@ -62,12 +64,38 @@ func Validate(w World) Validation {
 			r.Fail++
 		}
 	}
-	for _, u := range w.Unread {
-		if u.Kind != KindPods && u.Kind != KindNodeStatuses {
-			r.Unread = append(r.Unread, u)
+	r.Unread = slices.DeleteFunc(slices.Clone(v.Unread), unchecked)
+	r.Guesses = v.guesses()
+	return r
+}
+
+// unchecked reports whether no check is about u.
+func unchecked(u Unread) bool {
+	return slices.Contains([]string{KindPods, KindNodeStatuses, KindEndpoints}, u.Kind)
+}
+
+// checkReading warns of what could not be read and may be wrong.
+func (v *view) checkReading() []Check {
+	var checks []Check
+	for _, u := range v.Unread {
+		if u.hidden() && !unchecked(u) {
+			checks = append(checks, Check{Status: Warn, Message: "not looked at: " + u.String()})
 		}
 	}
-	return r
+	return checks
+}
+
+// guesses says what is assumed, and of which objects.
+func (v *view) guesses() []string {
+	of := map[string][]string{}
+	for _, g := range v.Guesses {
+		of[g.What] = append(of[g.What], g.Object.String())
+	}
+	lines := []string{}
+	for _, what := range slices.Sorted(maps.Keys(of)) {
+		lines = append(lines, list(of[what])+": "+what)
+	}
+	return lines
 }
 
 // Tables shows r. The last line is for scripts that know it.
@@ -85,7 +113,12 @@ func (r Validation) Tables() []Table {
 		t.Lines = append(t.Lines, line)
 	}
 	for _, u := range r.Unread {
-		t.Lines = append(t.Lines, "not looked at: "+u.String())
+		if !u.hidden() { // The others are among the Checks.
+			t.Lines = append(t.Lines, "not looked at: "+u.String())
+		}
+	}
+	for _, g := range r.Guesses {
+		t.Lines = append(t.Lines, "guessed: "+g)
 	}
 	t.Lines = append(t.Lines, fmt.Sprintf("Result: %d FAIL, %d WARN, %d PASS", r.Fail, r.Warn, r.Pass))
 	return []Table{t}
@@ -270,11 +303,16 @@ func (v *view) checkPeering() []Check {
 func (v *view) checkServices() []Check {
 	var checks []Check
 	served := 0
+	var unsure []string
+	var why string
 	for _, r := range v.plan.Requests {
 		choice, ours := v.plan.Choices[ipam.Owner(r.Key())]
 		o := Object{"Service", r.Namespace, r.Name}
 		switch {
 		case !ours || r.Leaving:
+		case v.unsure(r) != "":
+			unsure = append(unsure, r.Key())
+			why = v.unknown(KindGroups, KindNamespaces, KindPods)
 		case choice.Refusal != nil && choice.Refusal.Claiming:
 			served++ // Whether its backend has an address is not known here.
 		case choice.Result.Reason != ipam.ReasonAllocated:
@@ -287,6 +325,9 @@ func (v *view) checkServices() []Check {
 		default:
 			served++
 		}
+	}
+	if len(unsure) > 0 {
+		checks = append(checks, Check{Status: Warn, Message: fmt.Sprintf("what %s %s is %s", counted(len(unsure), "Service gets", "Services get"), "("+list(unsure)+")", why)})
 	}
 	if served > 0 {
 		checks = append(checks, Check{Status: Pass, Message: fmt.Sprintf("%s all addresses that they want", counted(served, "Service gets", "Services get"))})

@@ -32,7 +32,7 @@ type Components struct {
 }
 
 func components(pods []corev1.Pod) Components {
-	return Components{Allocator: component(pods, "allocator"), LBNodeAgent: component(pods, "lbnodeagent"), K8gobgp: component(pods, "k8gobgp")}
+	return Components{Allocator: component(pods, "allocator"), LBNodeAgent: component(pods, agentContainer), K8gobgp: component(pods, "k8gobgp")}
 }
 
 // component finds the containers of that name.
@@ -58,6 +58,37 @@ func component(pods []corev1.Pod, name string) Component {
 	slices.Sort(images)
 	c.Image = strings.Join(images, ", ")
 	return c
+}
+
+// agentContainer is the name of the container of the node agent.
+const agentContainer = "lbnodeagent"
+
+// container returns the container of that name in p, nil if there is none.
+func container(p corev1.Pod, name string) *corev1.Container {
+	all := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
+	i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// notReady says why the container of that name in p is not ready, or "".
+func notReady(p corev1.Pod, name string) string {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		switch {
+		case s.Name != name:
+		case s.Ready:
+			return ""
+		case s.State.Waiting != nil:
+			return strings.TrimSuffix(s.State.Waiting.Reason+": "+s.State.Waiting.Message, ": ")
+		case s.State.Terminated != nil:
+			return fmt.Sprintf("it ended with code %d (%s)", s.State.Terminated.ExitCode, s.State.Terminated.Reason)
+		default:
+			return fmt.Sprintf("it runs, and is not ready; it was restarted %d times", s.RestartCount)
+		}
+	}
+	return "it has not been started (" + string(p.Status.Phase) + ")"
 }
 
 // Version is what runs.

@@ -9,9 +9,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/census"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/lease"
@@ -29,8 +31,9 @@ type view struct {
 	peers election.Peers
 	// outlooks are what nodes do with the addresses of each Service, in its order.
 	outlooks map[string][]announce.Outlook
-	// objects are the Services, by key.
+	// objects are the Services, and has the addresses that they hold, by key.
 	objects map[string]*corev1.Service
+	has     map[string][]netip.Addr
 }
 
 // node is what a Lease says of its node.
@@ -42,7 +45,10 @@ type node struct {
 }
 
 func newView(w World) *view {
-	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}}
+	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}, has: map[string][]netip.Addr{}}
+	if v.state.Namespaces == nil { // No group selects namespaces by their labels.
+		v.Unread = slices.DeleteFunc(slices.Clone(v.Unread), func(u Unread) bool { return u.Kind == KindNamespaces })
+	}
 	var requests []service.Request
 	for i := range v.Services {
 		svc := &v.Services[i]
@@ -50,6 +56,9 @@ func newView(w World) *view {
 		requests = append(requests, service.Read(svc, w.DefaultAnnouncer))
 	}
 	v.held, _ = v.state.Holdings(requests)
+	for _, r := range requests {
+		v.has[r.Key()] = v.held.Store.Held(ipam.Owner(r.Key()))
+	}
 	v.plan = v.state.Plan(requests)
 	v.readNodes()
 	v.outlooks = v.foresee(v.peers.Members)
@@ -91,11 +100,25 @@ func readLease(o *coordinationv1.Lease, now time.Time) node {
 
 // foresee returns what these members do with the addresses that Services show.
 func (v *view) foresee(members []election.Member) map[string][]announce.Outlook {
-	s := announce.Situation{Complete: true, Config: v.state.Config, Peers: v.peers, Endpoints: map[string][]string{}}
+	s := announce.Situation{Complete: true, Config: v.state.Config, Peers: v.peers, Endpoints: map[string][]string{}, Ending: map[string][]string{}}
 	s.Peers.Members = members
+	known := v.knows(KindEndpoints)
+	wanted := map[types.NamespacedName]bool{}
 	for i := range v.Services {
-		if svc, ours := announce.Read(&v.Services[i]); ours {
-			s.Services = append(s.Services, svc)
+		svc, ours := announce.Read(&v.Services[i])
+		if !ours {
+			continue
+		}
+		s.Services = append(s.Services, svc)
+		if known {
+			wanted[types.NamespacedName{Namespace: v.Services[i].Namespace, Name: v.Services[i].Name}] = true
+		}
+	}
+	ready, ending := announce.EndpointNodes(v.EndpointSlices, wanted)
+	for name := range wanted {
+		s.Endpoints[name.String()] = ready[name]
+		if len(ending[name]) > 0 {
+			s.Ending[name.String()] = ending[name]
 		}
 	}
 	of := map[string][]announce.Outlook{}
@@ -142,4 +165,17 @@ func texts[T interface{ String() string }](values []T) string {
 		all[i] = v.String()
 	}
 	return strings.Join(all, ", ")
+}
+
+// NeedsEndpoints reports whether what nodes announce in w depends on the endpoints of
+// Services.
+func NeedsEndpoints(w World) bool {
+	c := config.For(w.Groups, w.Agents, w.Namespace, w.ConfigNamespaces...)
+	if slices.ContainsFunc(c.Groups.Usable, func(g ipam.Group) bool { return g.WithdrawIdle }) {
+		return true
+	}
+	return slices.ContainsFunc(w.Services, func(o corev1.Service) bool {
+		svc, ours := announce.Read(&o)
+		return ours && (svc.Affinity || svc.AllowLocal && svc.LocalPolicy)
+	})
 }

@@ -2,11 +2,11 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/census"
@@ -18,8 +18,10 @@ type World struct {
 	// DefaultAnnouncer says that Services without a class are PureLB's.
 	DefaultAnnouncer bool
 	Services         []corev1.Service
-	Configurations   []bgpv1.BGPConfiguration
-	NodeStatuses     []bgpv1.BGPNodeStatus
+	// EndpointSlices are read if what nodes announce depends on them: see NeedsEndpoints.
+	EndpointSlices []discoveryv1.EndpointSlice
+	Configurations []bgpv1.BGPConfiguration
+	NodeStatuses   []bgpv1.BGPNodeStatus
 	// Pods are those of PureLB.
 	Pods []corev1.Pod
 	// Now is the time by the clock of the API server. It is zero where nothing can be
@@ -31,6 +33,13 @@ type World struct {
 	Mistakes []Mistake
 	// Unread are the kinds that could not be read, or that files have none of.
 	Unread []Unread
+	// Guesses are what is assumed about objects in files.
+	Guesses []Guess
+	// Settled says that it is known how PureLB is installed. Otherwise it is assumed to be
+	// as the chart does it by default.
+	Settled bool
+	// Uninstalled says why PureLB seems not to be in Namespace, or is "".
+	Uninstalled string
 }
 
 // Object names an object.
@@ -92,48 +101,8 @@ type Mistake struct {
 	Message string
 }
 
-// Unread is a kind of objects that is not known.
-type Unread struct {
-	Kind string `json:"kind"`
-	// Why says what kept them from being read, and Therefore what is unknown
-	// because of it.
-	Why       string `json:"why"`
-	Therefore string `json:"therefore"`
-}
-
-func (u Unread) String() string { return u.Kind + ": " + u.Why + "; " + u.Therefore }
-
-// The kinds that a World has, and that may be unread.
-const (
-	KindServices       = "Services"
-	KindGroups         = "ServiceGroups"
-	KindAgents         = "LBNodeAgents"
-	KindLeases         = "Leases"
-	KindNodes          = "Nodes"
-	KindNamespaces     = "Namespaces"
-	KindNetworks       = "ServiceCIDRs"
-	KindPods           = "Pods"
-	KindConfigurations = "BGPConfigurations"
-	KindNodeStatuses   = "BGPNodeStatuses"
-)
-
-// Therefore says what is unknown when objects of a kind are.
-func Therefore(kind string) string {
-	return map[string]string{
-		KindServices:       "which addresses are in use is unknown",
-		KindGroups:         "where addresses come from is unknown",
-		KindAgents:         "which interfaces nodes use is unknown",
-		KindLeases:         "which nodes can announce what, and which live, is unknown",
-		KindNodes:          "which nodes there are, and their own addresses, is unknown",
-		KindNamespaces:     "which namespaces the selectors of ServiceGroups match is unknown",
-		KindNetworks:       "whether ranges overlap the Service network is unknown",
-		KindPods:           "how PureLB is installed, and whether it runs, is unknown",
-		KindConfigurations: "how nodes speak BGP is unknown",
-		KindNodeStatuses:   "which BGP sessions there are is unknown",
-	}[kind]
-}
-
-// knows reports whether objects of this kind were read.
-func (w World) knows(kind string) bool {
-	return !slices.ContainsFunc(w.Unread, func(u Unread) bool { return u.Kind == kind })
+// A Guess is what is assumed about an object of a file that does not say it.
+type Guess struct {
+	Object Object
+	What   string
 }

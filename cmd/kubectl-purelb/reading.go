@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/internal/explain"
+)
+
+// question is one list to be read.
+type question struct {
+	kind string
+	list client.ObjectList
+	opts []client.ListOption
+}
+
+// ask reads all lists. What cannot be read is returned as unread. It fails if no list can
+// be read.
+func ask(ctx context.Context, c client.Client, questions []question) ([]explain.Unread, error) {
+	errs := make([]error, len(questions))
+	var all sync.WaitGroup
+	for i, q := range questions {
+		all.Go(func() { errs[i] = list(ctx, c, q) })
+	}
+	all.Wait()
+	var unread []explain.Unread
+	failed := false
+	for i, q := range questions {
+		if errs[i] == nil {
+			continue
+		}
+		u := unreadBy(q.kind, errs[i])
+		failed = failed || u.Reason == explain.Failed
+		unread = append(unread, u)
+	}
+	if len(unread) < len(questions) {
+		return unread, nil
+	}
+	if failed { // All errors say the same, as a rule.
+		return nil, fmt.Errorf("read the cluster: %w", firstOther(errs))
+	}
+	return nil, errors.Join(errs...)
+}
+
+// firstOther returns the first error that is not about a right or an unknown kind.
+func firstOther(errs []error) error {
+	for _, err := range errs {
+		if err != nil && !apierrors.IsForbidden(err) && !unserved(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// unserved reports whether the API server does not know the kind that was asked for.
+func unserved(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
+
+func unreadBy(kind string, err error) explain.Unread {
+	switch {
+	case unserved(err):
+		return explain.NewUnread(kind, explain.NotServed, "")
+	case apierrors.IsForbidden(err):
+		return explain.NewUnread(kind, explain.Forbidden, "")
+	}
+	return explain.NewUnread(kind, explain.Failed, oneLine(err))
+}
+
+// page is how many objects one request asks for.
+const page = 1000
+
+// list reads a list page by page, so that no answer is so large that the API server or a
+// proxy cuts it off. When the pages expire before the last one is read, it reads all at once.
+func list(ctx context.Context, c client.Client, q question) error {
+	opts := append([]client.ListOption{client.Limit(page)}, q.opts...)
+	if err := c.List(ctx, q.list, opts...); err != nil {
+		return err
+	}
+	if q.list.GetContinue() == "" {
+		return nil
+	}
+	all, err := meta.ExtractList(q.list)
+	if err != nil {
+		return err
+	}
+	for q.list.GetContinue() != "" {
+		next := q.list.GetContinue()
+		if err := meta.SetList(q.list, nil); err != nil {
+			return err
+		}
+		err := c.List(ctx, q.list, append(opts, client.Continue(next))...)
+		if apierrors.IsResourceExpired(err) {
+			return c.List(ctx, q.list, q.opts...)
+		}
+		if err != nil {
+			return err
+		}
+		more, err := meta.ExtractList(q.list)
+		if err != nil {
+			return err
+		}
+		all = append(all, more...)
+	}
+	return meta.SetList(q.list, all)
+}
+
+// hopeless reports whether asking again cannot help: the error is about who asks, or about
+// the way to ask.
+func hopeless(err error) bool {
+	if errors.Is(err, errElsewhere) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code == http.StatusUnauthorized || code == http.StatusForbidden
+	}
+	var unknown x509.UnknownAuthorityError
+	return errors.As(err, &unknown)
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"purelb.io/purelb/internal/explain"
+)
+
+// fakeServer is an API server that has lists, and that fails as it is told.
+type fakeServer struct {
+	*httptest.Server
+	mu sync.Mutex
+	// objects are what it has, by the path of the list, and faults the codes that it
+	// answers with instead.
+	objects map[string][]map[string]any
+	faults  map[string]int
+	// expires is the page that has expired.
+	expires string
+}
+
+func newFakeServer(t *testing.T) *fakeServer {
+	f := &fakeServer{objects: map[string][]map[string]any{}, faults: map[string]int{}}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if code := f.faults[r.URL.Path]; code != 0 {
+		f.status(w, code)
+		return
+	}
+	items := f.objects[r.URL.Path]
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	from := r.URL.Query().Get("continue")
+	if from != "" && from == f.expires {
+		f.status(w, http.StatusGone)
+		return
+	}
+	start, _ := strconv.Atoi(from)
+	items = items[start:]
+	meta := map[string]any{}
+	if limit > 0 && len(items) > limit {
+		items, meta["continue"] = items[:limit], strconv.Itoa(start+limit)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	version, kind := kindAt(r.URL.Path)
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind + "List", "apiVersion": version, "metadata": meta, "items": items})
+}
+
+// kindAt returns what a list at path is of.
+func kindAt(path string) (version, kind string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	version = parts[1]
+	if parts[0] == "apis" {
+		version += "/" + parts[2]
+	}
+	return version, map[string]string{
+		"services": "Service", "pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "leases": "Lease", "servicegroups": "ServiceGroup",
+		"lbnodeagents": "LBNodeAgent", "configs": "BGPConfiguration", "bgpnodestatuses": "BGPNodeStatus", "servicecidrs": "ServiceCIDR",
+	}[parts[len(parts)-1]]
+}
+
+func (f *fakeServer) status(w http.ResponseWriter, code int) {
+	reason := map[int]string{403: "Forbidden", 404: "NotFound", 410: "Expired", 401: "Unauthorized"}[code]
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "the list is broken", "reason": reason, "code": code})
+}
+
+const (
+	pathServices = "/api/v1/services"
+	pathPods     = "/api/v1/namespaces/purelb-system/pods"
+	pathAllPods  = "/api/v1/pods"
+	pathGroups   = "/apis/purelb.io/v2/servicegroups"
+	pathStatuses = "/apis/bgp.purelb.io/v1/bgpnodestatuses"
+)
+
+// ask runs a command against f.
+func (f *fakeServer) ask(t *testing.T, args ...string) (out, errs string, code int) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", "/dev/null")
+	var text, complaints bytes.Buffer
+	code = run(t.Context(), append(args, "--server", f.URL), strings.NewReader(""), &text, &complaints)
+	return text.String(), complaints.String(), code
+}
+
+// purelb is a cluster in which all is well.
+func (f *fakeServer) purelb(t *testing.T) {
+	w := wellWorld(t)
+	add := func(path string, o any) {
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var one map[string]any
+		if err := json.Unmarshal(text, &one); err != nil {
+			t.Fatal(err)
+		}
+		f.objects[path] = append(f.objects[path], one)
+	}
+	for i := range w.Groups {
+		add(pathGroups, w.Groups[i])
+	}
+	for i := range w.Agents {
+		add("/apis/purelb.io/v2/lbnodeagents", w.Agents[i])
+	}
+	for i := range w.Services {
+		add(pathServices, w.Services[i])
+	}
+	for i := range w.Nodes {
+		add("/api/v1/nodes", w.Nodes[i])
+	}
+	for i := range w.Pods {
+		add(pathPods, w.Pods[i])
+	}
+	for i := range w.Leases {
+		w.Leases[i].Spec.LeaseDurationSeconds = new(int32(1 << 30)) // The time is that of the fake's clock.
+		add("/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases", w.Leases[i])
+	}
+}
+
+func TestOneBrokenListDoesNotEndTheCommand(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	f.faults[pathStatuses] = http.StatusInternalServerError
+	out, errs, code := f.ask(t, "status")
+	if code != exitProblems || !strings.Contains(out, "Overall: UNKNOWN") || !strings.Contains(out, "BGPNodeStatuses: they could not be read: ") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	if out, errs, code = f.ask(t, "explain", "service", "default/web"); code != exitFine {
+		t.Errorf("explain: exit code %d:\n%s%s", code, out, errs)
+	}
+	f.faults[pathServices] = http.StatusInternalServerError
+	if out, errs, code = f.ask(t, "explain", "service", "default/web"); code != exitFailed || !strings.Contains(errs, "unknown because the Services were not read") {
+		t.Errorf("without Services: exit code %d:\n%s%s", code, out, errs)
+	}
+}
+
+// A server that is not there yet, or cuts connections, is asked again.
+func TestWaitingOutlastsAServerThatIsAway(t *testing.T) {
+	var complaints bytes.Buffer
+	o := &options{errs: &complaints}
+	errs := []error{syscall.ECONNREFUSED, context.DeadlineExceeded}
+	s, err := o.await(t.Context(), func(context.Context) (explain.World, error) {
+		if len(errs) > 0 {
+			err := errs[0]
+			errs = errs[1:]
+			return explain.World{}, err
+		}
+		return wellWorld(t), nil
+	})
+	if err != nil || s.Overall != explain.OverallOK {
+		t.Errorf("%v: %s", err, s.Overall)
+	}
+	if got, want := complaints.String(), "asking again: connection refused\nasking again: context deadline exceeded\n"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// A server that does not know the user is not asked again.
+func TestWaitingEndsWhereItCannotHelp(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	f.faults = map[string]int{}
+	for path := range f.objects {
+		f.faults[path] = http.StatusUnauthorized
+	}
+	for _, path := range []string{pathStatuses, "/apis/networking.k8s.io/v1/servicecidrs", "/api/v1/namespaces", "/apis/bgp.purelb.io/v1/namespaces/purelb-system/configs"} {
+		f.faults[path] = http.StatusUnauthorized
+	}
+	if out, errs, code := f.ask(t, "status", "--wait", "--timeout", "60s"); code != exitFailed || strings.Contains(errs, "asking again") {
+		t.Errorf("a user without rights: exit code %d:\n%s%s", code, out, errs)
+	}
+}
+
+func TestWaitingEndsWithTheRightCode(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	pods := f.objects[pathPods]
+	f.objects[pathPods] = pods[1:] // no allocator
+	if out, errs, code := f.ask(t, "status", "--wait", "--timeout", "1ns"); code != exitFailed || !strings.Contains(errs, "there was no answer in time") {
+		t.Errorf("no answer: exit code %d:\n%s%s", code, out, errs)
+	}
+	if out, errs, code := f.ask(t, "status", "--wait", "--timeout", "1s"); code != exitProblems || !strings.Contains(out, "no allocator is ready") {
+		t.Errorf("problems: exit code %d:\n%s%s", code, out, errs)
+	}
+	f.faults[pathStatuses], f.objects[pathPods] = http.StatusForbidden, pods
+	if out, errs, code := f.ask(t, "status", "--wait", "--timeout", "20s"); code != exitProblems || !strings.Contains(out, "Overall: UNKNOWN") {
+		t.Errorf("a missing right, which waiting does not give: exit code %d:\n%s%s", code, out, errs)
+	}
+}
+
+// Lists are read by the page, and once more as a whole if a page has expired.
+func TestListsAreReadByThePage(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	for i := range 2*page + 100 {
+		f.objects[pathServices] = append(f.objects[pathServices], map[string]any{
+			"metadata": map[string]any{"name": fmt.Sprintf("s%d", i), "namespace": "many"},
+			"spec":     map[string]any{"type": "LoadBalancer", "clusterIP": "10.96.9.9", "loadBalancerClass": "purelb.io/purelbv2", "ipFamilies": []string{"IPv4"}},
+		})
+	}
+	for _, expired := range []string{"", strconv.Itoa(page)} {
+		f.expires = expired
+		out, errs, code := f.ask(t, "services", "-o", "json")
+		var s explain.Services
+		if err := json.Unmarshal([]byte(out), &s); err != nil || s.TotalServices != 2*page+103 || code != exitFine {
+			t.Errorf("with page %q expired: %d Services, exit code %d, %v %s", expired, s.TotalServices, code, err, errs)
+		}
+	}
+}
+
+func TestTheWrongNamespaceIsNamed(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	for _, p := range f.objects[pathPods] {
+		f.objects[pathAllPods] = append(f.objects[pathAllPods], p)
+	}
+	if out, errs, code := f.ask(t, "status", "-n", "default"); code != exitFailed || !strings.Contains(errs, "PureLB is not in namespace default, but in purelb-system: say -n purelb-system") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	delete(f.objects, pathAllPods)
+	if out, errs, code := f.ask(t, "status", "-n", "default"); code != exitProblems || !strings.Contains(out, "PureLB does not run in namespace default") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	text, errs, code := "", "", 0
+	var out, complaints bytes.Buffer
+	code = run(t.Context(), strings.Fields("status -f testdata/cluster.yaml -n default"), strings.NewReader(""), &out, &complaints)
+	if text, errs = out.String(), complaints.String(); code != exitFailed || !strings.Contains(errs, "say -n purelb-system") {
+		t.Errorf("of files: exit code %d:\n%s%s", code, text, errs)
+	}
+}
+
+// In JSON a list is never null.
+func TestListsAreNeverNull(t *testing.T) {
+	f := newFakeServer(t)
+	for _, command := range []string{"status", "pools", "services", "election", "validate", "version", "explain ip 192.0.2.1"} {
+		out, errs, _ := f.ask(t, append(strings.Fields(command), "-o", "json")...)
+		var o any
+		if err := json.Unmarshal([]byte(out), &o); err != nil {
+			t.Errorf("%s: %v: %s%s", command, err, out, errs)
+		}
+		if strings.Contains(out, ": null") {
+			t.Errorf("%s has a null:\n%s", command, out)
+		}
+	}
+}
+
+// Of an object that is there twice the places of both are said.
+func TestBothPlacesOfADuplicateAreSaid(t *testing.T) {
+	const twice = `{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: a, namespace: purelb-system}, spec: {remote: {v4pools: [{subnet: 203.0.113.0/24, pool: 203.0.113.0/24}]}}}
+---
+{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: a, namespace: purelb-system}, spec: {remote: {v4pools: [{subnet: 198.51.100.0/24, pool: 198.51.100.0/24}]}}}
+`
+	var out bytes.Buffer
+	run(t.Context(), strings.Fields("validate -f -"), strings.NewReader(twice), &out, &out)
+	want := "FAIL  stdin:3: ServiceGroup purelb-system/a: this object is at stdin:1 too; PureLB sees only the one that is applied last, which is taken to be this one\n"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("there is no line %q in\n%s", want, out.String())
+	}
+	out.Reset()
+	if run(t.Context(), strings.Fields("explain ip 198.51.100.7 -f -"), strings.NewReader(twice), &out, &out); !strings.Contains(out.String(), "ServiceGroup a is free") {
+		t.Errorf("the last one is not taken:\n%s", out.String())
+	}
+}
