@@ -22,7 +22,7 @@ import (
 // takes an address it asks the segment whether it is answered.
 func Merge(e Evidence, now time.Time) Peers {
 	c := newCourt(e)
-	p := Peers{Own: map[netip.Addr]string{}, MACs: map[[6]byte]string{}}
+	p := Peers{Own: map[netip.Addr]string{}, MACs: c.macs()}
 	for _, node := range c.nodes() {
 		r := c.record(node)
 		p.Known = append(p.Known, r.Subnets...)
@@ -30,9 +30,6 @@ func Merge(e Evidence, now time.Time) Peers {
 			if _, taken := p.Own[a]; !taken {
 				p.Own[a] = node // of several, the first by name
 			}
-		}
-		for _, mac := range c.leases[node].MACs {
-			p.MACs[mac] = node
 		}
 		if c.fate(node) != gone {
 			p.Members = append(p.Members, Member{
@@ -49,6 +46,22 @@ func Merge(e Evidence, now time.Time) Peers {
 	certain := len(c.undecided) == 0 && c.heard+c.parted > 0
 	p.Trusted = e.Settled && (e.LeasesTrusted || certain)
 	return p
+}
+
+// macs returns the nodes by their Ethernet addresses. What two nodes claim as theirs belongs
+// to neither: by one of them it may be a lie.
+func (c *court) macs() map[[6]byte]string {
+	all, claimed := map[[6]byte]string{}, map[[6]byte]string{}
+	for node, r := range c.leases {
+		for _, mac := range r.MACs {
+			if other, twice := claimed[mac]; twice && other != node {
+				delete(all, mac)
+				continue
+			}
+			claimed[mac], all[mac] = node, node
+		}
+	}
+	return all
 }
 
 // CutOffAt returns from when this node is cut off if there is no contact with the

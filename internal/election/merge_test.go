@@ -215,6 +215,25 @@ func TestMergeKnowsWhatNodesSaid(t *testing.T) {
 	}
 }
 
+// An agent is asked whether it has an address for which its node answered, and is believed.
+func TestAMACThatTwoNodesClaimBelongsToNone(t *testing.T) {
+	mac := func(letter byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, letter} }
+	lease := func(node string, letters string) election.Leased {
+		l := election.Leased{Record: election.Record{Node: node}, Alive: true}
+		for _, letter := range []byte(letters) {
+			l.MACs = append(l.MACs, mac(letter))
+		}
+		return l
+	}
+	p := election.Merge(election.Evidence{Self: "me", LeasesTrusted: true, Leases: []election.Leased{
+		lease("a", "aax"), lease("b", "bx"), lease("c", "cx"),
+	}}, at(200))
+	want := map[[6]byte]string{mac('a'): "a", mac('b'): "b", mac('c'): "c"}
+	if diff := cmp.Diff(want, p.MACs); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // A node that is switched off leaves a Lease that counts for minutes.
 func TestAnOldLeaseMakesNobodyACandidate(t *testing.T) {
 	slow := func(e *election.Evidence) {
