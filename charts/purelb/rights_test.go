@@ -255,7 +255,7 @@ func (k *kernel) ForgetFlows(context.Context, []netip.Addr) (int, error) { retur
 
 func (k *kernel) Claim(context.Context, string, netip.Addr) error { return nil }
 
-func (k *kernel) Probe(context.Context, string, []netip.Addr, announce.Probing) (map[netip.Addr][6]byte, error) {
+func (k *kernel) Probe(context.Context, string, []netip.Addr, announce.Probing) (announce.Answers, error) {
 	return nil, nil
 }
 

@@ -98,15 +98,15 @@ func (h *heldAddresses) read() map[netip.Addr]string {
 
 // hold notes what is here after a pass.
 func (h *heldAddresses) hold(seen *observation, plan announce.Plan, done outcome) {
-	here := addressesOf(seen.Node.Addresses)
+	here, carried := addressesOf(seen.Node.Addresses), announce.Carried(seen.Node)
 	links, remote := map[netip.Addr]string{}, map[netip.Addr]bool{}
 	for _, d := range plan.Decisions {
 		_, just := done.added[d.IP]
 		switch {
-		case !just && !here[d.IP] || done.failed[d.IP] != nil:
-		case d.Where == announce.Local:
+		case done.failed[d.IP] != nil:
+		case d.Where == announce.Local && (just || carried[d.IP]):
 			links[d.IP] = d.Address.Link
-		case d.Where == announce.Remote && !seen.Node.MarksSupported:
+		case d.Where == announce.Remote && (just || here[d.IP]) && !seen.Node.MarksSupported:
 			remote[d.IP] = true
 		}
 	}

@@ -17,7 +17,11 @@
 //	conflicts  which other machines have addresses of Services: until 10 minutes after a
 //	           machine was heard last. The Lease of the node names them, so that the
 //	           allocator hands out none of these addresses
+//	claimants  which nodes of the cluster claim addresses that are here, until their agents
+//	           are asked
 //	segments   which links lead to no other machine, by the last questions there
+//	answering  which addresses are on this node: what it tells agents that ask for one
+//	inquiries  which of its own questions to other agents are not answered yet
 //	reporter   what was reported, so that nothing is reported twice
 //	node       the Node that was seen last: an agent that leaves hands over by it when the
 //	           Node was deleted
@@ -115,8 +119,8 @@ type Options struct {
 	State map[string]func() any
 }
 
-// Agent is the node agent. Only Run touches its state, except pulse, shown, held.links and
-// segments.questions.
+// Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
+// segments.questions and inquiries.
 type Agent struct {
 	Options
 	config    parsed
@@ -126,9 +130,12 @@ type Agent struct {
 	takeovers announce.Takeovers
 	handovers announce.Handovers
 	conflicts announce.Conflicts
+	claimants claimants
 	addresses addresses
 	held      heldAddresses
 	segments  segments
+	answering answering
+	inquiries inquiries
 	// claiming says that gratuitous ARP is not switched off.
 	claiming bool
 	// burst notices when many addresses came or went.
@@ -151,6 +158,7 @@ func New(opt Options) *Agent {
 		takeovers:  announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
 		handovers:  announce.Handovers{Limit: opt.Handover},
 		conflicts:  announce.Conflicts{},
+		claimants:  claimants{},
 		addresses:  addresses{},
 		segments:   segments{silent: map[side]bool{}, silentLinks: map[string]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
@@ -197,9 +205,9 @@ type Kernel interface {
 	// Claim tells the segment of a link once that the address is here.
 	Claim(ctx context.Context, link string, address netip.Addr) error
 	// Probe asks the segment of a link which machines have the addresses, and returns
-	// the MAC of one that answered, for each address. It fails if an answer could have
+	// the MACs of all that answered, for each address. It fails if an answer could have
 	// been missed.
-	Probe(ctx context.Context, link string, addresses []netip.Addr, p announce.Probing) (map[netip.Addr][6]byte, error)
+	Probe(ctx context.Context, link string, addresses []netip.Addr, p announce.Probing) (announce.Answers, error)
 	// Listen tells what others say on the wire about the addresses that mine
 	// returns, with their links, until ctx is done. mine is called from
 	// elsewhere.

@@ -21,14 +21,23 @@ const defendEvery = 10 * time.Second
 
 // hear takes in what another machine says about an address, and says whether
 // that makes a pass necessary. A probe is only a question, and the kernel answers.
+//
+// The agent of a node that gossip hears is asked first: where kube-proxy is in IPVS mode the
+// kernels of all nodes answer when this node claims an address.
 func (a *Agent) hear(ctx context.Context, now time.Time, h announce.Heard) bool {
-	if a.held.read()[h.Addr] != h.Link || h.Probe {
+	if a.held.read()[h.Addr] != h.Link || h.Probe || now.Sub(a.addresses.of(h.Addr).damping.Added) < settling {
 		return false
 	}
+	if node, can := announce.Askable(h.MAC, a.Peers.Peers()); can {
+		return a.claimants.note(now, node, h)
+	}
+	return a.contest(ctx, now, h)
+}
+
+// contest notes that another machine claims an address that is here, and says whether that
+// makes a pass necessary.
+func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bool {
 	one := a.addresses.of(h.Addr)
-	if now.Sub(one.damping.Added) < settling {
-		return false
-	}
 	// RFC 5227 (2.4 c) allows no more.
 	if a.claiming && now.Sub(one.defended) >= defendEvery {
 		one.defended = now
@@ -41,7 +50,8 @@ func (a *Agent) hear(ctx context.Context, now time.Time, h announce.Heard) bool 
 // and asks now and then for the machines that have addresses of no Service.
 func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
 	a.conflicts.Forget(now)
-	next.next = a.conflicts.NoteContests(now, plan, done.contests)
+	next = a.askClaimants(now)
+	next.next = sooner(next.next, a.conflicts.NoteContests(now, plan, done.contests))
 	if !seen.sure() {
 		return next
 	}

@@ -39,6 +39,7 @@ type fakeKernel struct {
 	// cannot be made, and probing is how long one takes after it has found out.
 	// heard is what Listen tells.
 	answers  map[string][6]byte
+	others   map[string][][6]byte // further machines that answer
 	probeErr error
 	probing  time.Duration
 	heard    chan announce.Heard
@@ -216,7 +217,7 @@ func (k *fakeKernel) Claim(_ context.Context, link string, ip netip.Addr) error 
 }
 
 // Probe finds out at once.
-func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ announce.Probing) (map[netip.Addr][6]byte, error) {
+func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ announce.Probing) (announce.Answers, error) {
 	k.mu.Lock()
 	defer func() {
 		lasts := k.probing
@@ -226,10 +227,10 @@ func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ a
 	if k.probeErr != nil {
 		return nil, k.probeErr
 	}
-	answers := map[netip.Addr][6]byte{}
+	answers := announce.Answers{}
 	for _, ip := range ips {
 		if mac, ok := k.answers[ip.String()]; ok {
-			answers[ip] = mac
+			answers[ip] = append([][6]byte{mac}, k.others[ip.String()]...)
 		}
 	}
 	return answers, nil

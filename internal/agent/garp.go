@@ -20,9 +20,9 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 		}
 		return next
 	}
-	found := map[netip.Addr]announce.Address{}
+	found := map[place]announce.Address{}
 	for _, f := range seen.Node.Addresses {
-		found[f.Prefix.Addr()] = f
+		found[place{f.Prefix.Addr(), f.Link}] = f
 	}
 	for ip, d := range locals(plan) {
 		a.startGARP(now, seen, d, done)
@@ -31,7 +31,7 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 			continue
 		}
 		if _, just := done.added[ip]; !just {
-			f, there := found[ip]
+			f, there := found[place{ip, one.garp.Link}]
 			one.garp.Detected(now, seen.Agent.GARP, there, !f.Tentative)
 		}
 		link := one.garp.Link
@@ -42,6 +42,12 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 	}
 	a.sendPeriodicGARP(ctx, now, found)
 	return next
+}
+
+// place is an address on a link. kube-proxy may have the same one on kube-ipvs0.
+type place struct {
+	ip   netip.Addr
+	link string
 }
 
 // locals are the decisions on local addresses that belong here.
@@ -99,7 +105,7 @@ func (a *Agent) nameChanged(d *announce.Decision, done outcome) bool {
 
 // sendPeriodicGARP claims the addresses that were not claimed for long. No pass is made for
 // any of them.
-func (a *Agent) sendPeriodicGARP(ctx context.Context, now time.Time, found map[netip.Addr]announce.Address) {
+func (a *Agent) sendPeriodicGARP(ctx context.Context, now time.Time, found map[place]announce.Address) {
 	if !a.claiming {
 		for _, one := range a.addresses {
 			one.periodic = time.Time{}
@@ -110,7 +116,7 @@ func (a *Agent) sendPeriodicGARP(ctx context.Context, now time.Time, found map[n
 		one := a.addresses.of(ip)
 		var due bool
 		one.periodic, due = announce.NextPeriodicGARP(now, one.periodic, ip)
-		if f := found[ip]; due && !f.Tentative && !f.Failed {
+		if f := found[place{ip, link}]; due && !f.Tentative && !f.Failed {
 			a.send(ctx, ip, link)
 		}
 	}

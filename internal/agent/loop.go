@@ -32,7 +32,7 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	retry := retryMin
 	for ctx.Err() == nil {
 		began := time.Now()
-		a.drain()
+		a.drain(ctx)
 		left, err := a.guardedPass(ctx, began)
 		if err == nil {
 			retry = retryMin
@@ -64,7 +64,9 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 		case done := <-a.background.completions:
 			done()
 		case m := <-a.Peers.Received():
-			a.readMessage(m)
+			if !a.readMessage(ctx, m) {
+				continue
+			}
 		case <-ctx.Done():
 		case <-kernel:
 		case <-a.Cluster.Changed():
@@ -76,13 +78,13 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 }
 
 // drain takes in what has come already.
-func (a *Agent) drain() {
+func (a *Agent) drain(ctx context.Context) {
 	for {
 		select {
 		case done := <-a.background.completions:
 			done()
 		case m := <-a.Peers.Received():
-			a.readMessage(m)
+			a.readMessage(ctx, m)
 		default:
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,8 @@ type observation struct {
 	record  lease.Record
 	// again is when time alone changes something, or zero.
 	again time.Time
+	// misled is an address for which this node answered although it does not have it.
+	misled netip.Addr
 }
 
 // sure says that all is known that decisions depend on.
@@ -72,7 +75,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	if o.Agent != nil {
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
-	o.problem = problem(o)
+	o.problem, o.misled = problem(o), a.answering.misled
 	o.record.Problem = joined(o.problem, a.conflicts.Problem(o.Services))
 	o.Contested, o.Answering = a.conflicts.Contested(now), a.segments.unheard.answering
 	if o.Complete {

@@ -14,12 +14,14 @@ import (
 func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
+		a.answering.carried = nil
 		return todo{}, err
 	}
 	notDropped := a.dropFailed(ctx, seen)
 	plan := announce.Decide(seen.Situation)
 	done, waits := a.apply(ctx, now, seen, plan)
 	a.held.hold(seen, plan, done)
+	a.answering.note(now, seen, done)
 	a.addresses.fail(done.failed)
 	next := together(waits,
 		todo{next: nextRefresh(now, seen.Node, plan.Wanted)},

@@ -17,6 +17,7 @@ const (
 	eventConfigIgnored   = "ConfigIgnored"
 	eventInvalidSelector = "InvalidNodeSelector"
 	eventLinkSilent      = "InterfaceSilent"
+	eventNotStrict       = "ARPNotStrict"
 )
 
 // problemTold is a problem of the configuration as it was told.
@@ -62,6 +63,11 @@ func (r *reporter) problemsOf(seen *observation) []problemTold {
 			add(*seen.chosen, eventLinkSilent, "Node %s hears no machine on interface %s, though other nodes should answer there: "+
 				"they take its addresses; look at the switch port and its VLANs", r.node, l.Name)
 		}
+	}
+	if seen.misled.IsValid() && seen.chosen != nil {
+		add(*seen.chosen, eventNotStrict, "Node %s answers ARP for addresses that it does not hold, such as %s: kube-proxy in IPVS mode has "+
+			"them on kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), or net.ipv4.conf.all.arp_ignore to 1 on the node",
+			r.node, seen.misled)
 	}
 	for _, a := range seen.overruled {
 		add(a, eventConfigIgnored, "LBNodeAgent %s takes precedence on node %s", seen.record.Agent, r.node)

@@ -125,7 +125,7 @@ func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Sta
 
 // missing says that in one family machines should have answered, and that none did in
 // any.
-func (q standing) missing(answers map[netip.Addr][6]byte) bool {
+func (q standing) missing(answers announce.Answers) bool {
 	if len(answers) > 0 {
 		return false
 	}
@@ -142,7 +142,7 @@ func (a *Agent) markSilent(node *announce.Node) {
 
 // hearSegment notes whether any machine was heard on a segment, and logs when that
 // changes.
-func (a *Agent) hearSegment(ctx context.Context, where side, w announce.Witnesses, answers map[netip.Addr][6]byte) {
+func (a *Agent) hearSegment(ctx context.Context, where side, w announce.Witnesses, answers announce.Answers) {
 	silent := w.Missing(answers)
 	if silent == a.segments.silent[where] {
 		return

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +141,84 @@ func answeredIsNotTaken(t *testing.T, suppression string) {
 			addr del 2001:db8::9/64 dev eth0`)
 	})
 	s.expect("when it is not", lacks)
+}
+
+// mistaken has all kernels answer for the addresses of web, as where kube-proxy is in IPVS
+// mode without strictARP: it has them on kube-ipvs0 of every node.
+func (s *segment) mistaken(t *testing.T) {
+	for _, h := range s.hosts {
+		h.in(func() {
+			for _, link := range []string{"all", "default", "eth0"} {
+				if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/arp_ignore", []byte("0"), 0); err != nil {
+					t.Error(err)
+				}
+			}
+			h.ip(t, `link add kube-ipvs0 type bridge
+				link set kube-ipvs0 up
+				addr add 192.0.2.9/32 dev kube-ipvs0
+				addr add 2001:db8::9/128 dev kube-ipvs0 nodad`)
+		})
+	}
+}
+
+// Nobody is asked twice in vain: the agents of the nodes that answer say that they do not
+// have the address.
+func TestOnARealSegmentNodesThatAnswerByMistakeKeepNobodyFromTaking(t *testing.T) {
+	s := newSegment(t, "a", "b", "c")
+	s.mistaken(t)
+	stop := map[string]func(){}
+	for name := range s.hosts {
+		stop[name] = s.start(name, nil)
+	}
+	eventually(t, "the nodes know each other", func() bool {
+		s.exchange.mu.Lock()
+		defer s.exchange.mu.Unlock()
+		return len(s.exchange.members) == 3 && len(s.exchange.macs) == 3
+	})
+	s.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+	left := slices.Sorted(maps.Keys(s.hosts))
+	for _, what := range []string{"at first", "when the agent of the first holder has ended, and then its power"} {
+		eventually(t, what+", one node takes it", func() bool { return slices.Contains(left, s.holders("192.0.2.9")) })
+		have := s.holders("192.0.2.9")
+		lacks := slices.DeleteFunc(slices.Clone(left), func(name string) bool { return name == have })
+		answered := func() (all float64) {
+			for _, name := range lacks {
+				all += testutil.ToFloat64(s.hosts[name].metrics.probes.WithLabelValues("answered"))
+			}
+			return all
+		}
+		before := answered()
+		stop[have]()
+		s.exchange.lose(have)
+		eventually(t, "the next node has asked several times", func() bool { return answered() >= before+3 })
+		for _, name := range lacks {
+			if strings.Contains(s.holders("192.0.2.9"), name) {
+				t.Fatalf("%s: %s has taken the address, which %s has", what, name, have)
+			}
+		}
+		ip(t, "link set port-"+have+" down")
+		left = lacks
+		s.hosts[have].in(func() { s.hosts[have].ip(t, "addr del 192.0.2.9/24 dev eth0") })
+	}
+	s.expectOn(t, left[0])
+	told := map[string]bool{}
+	for name, h := range s.hosts {
+		for len(h.events.Events) > 0 {
+			if e := <-h.events.Events; strings.Contains(e, eventNotStrict) && strings.Contains(e, "Node "+name+" answers") && !told[name] {
+				told[name] = true
+			} else if strings.Contains(e, eventNotStrict) || strings.Contains(e, eventConflict) {
+				t.Errorf("%s: a second time, or wrong: %s", name, e)
+			}
+		}
+	}
+	if len(told) < 2 {
+		t.Errorf("only %v say that they answer for what they do not have", told)
+	}
+}
+
+// expectOn waits until the IPv4 address of web is on one node alone.
+func (s *segment) expectOn(t *testing.T, name string) {
+	eventuallyIs(t, "who has it", name, func() string { return s.holders("192.0.2.9") })
 }
 
 // The port of the switch leads nowhere, and the carrier stays. Gossip goes another way.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -60,7 +61,7 @@ func newSegment(t *testing.T, names ...string) *segment {
 		addr add 192.0.2.254/24 dev br0
 		addr add 2001:db8::254/64 dev br0 nodad`)
 	s := &segment{t: t, hosts: map[string]*host{}}
-	s.exchange.members, s.exchange.own = map[string]election.Member{}, map[string][]netip.Addr{}
+	s.exchange.members, s.exchange.own, s.exchange.macs = map[string]election.Member{}, map[string][]netip.Addr{}, map[[6]byte]string{}
 	for i, name := range names {
 		s.hosts[name] = s.newHost(name, i+1)
 	}
@@ -178,7 +179,9 @@ func (s *segment) holders(address string) string {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if slices.ContainsFunc(node.Addresses, func(a announce.Address) bool { return a.Prefix.Addr() == netip.MustParseAddr(address) }) {
+		if slices.ContainsFunc(node.Addresses, func(a announce.Address) bool {
+			return a.Link == "eth0" && a.Prefix.Addr() == netip.MustParseAddr(address)
+		}) {
 			names = append(names, name)
 		}
 	}
@@ -198,6 +201,7 @@ type exchange struct {
 	mu      sync.Mutex
 	members map[string]election.Member
 	own     map[string][]netip.Addr
+	macs    map[[6]byte]string
 	seats   []*seat
 }
 
@@ -221,6 +225,9 @@ func (x *exchange) join(node string) *seat {
 func (s *seat) Publish(r lease.Record) {
 	s.change(func() {
 		s.own[s.node] = r.Addresses
+		for _, mac := range r.MACs {
+			s.macs[mac] = s.node
+		}
 		s.members[s.node] = election.Member{Node: s.node, Subnets: r.Subnets, Draining: r.Draining != "", Eligible: true, Reachable: true}
 	})
 }
@@ -229,9 +236,9 @@ func (s *seat) Publish(r lease.Record) {
 func (x *exchange) change(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	before := fmt.Sprint(x.members, x.own)
+	before := fmt.Sprint(x.members, x.own, x.macs)
 	change()
-	if fmt.Sprint(x.members, x.own) != before {
+	if fmt.Sprint(x.members, x.own, x.macs) != before {
 		for _, s := range x.seats {
 			poke(s.changed)
 		}
@@ -244,7 +251,7 @@ func (x *exchange) lose(node string) { x.change(func() { delete(x.members, node)
 func (s *seat) Peers() election.Peers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := election.Peers{Known: subnets, Own: map[netip.Addr]string{}, Trusted: true}
+	p := election.Peers{Known: subnets, Own: map[netip.Addr]string{}, MACs: maps.Clone(s.macs), Trusted: true}
 	for node, own := range s.own {
 		for _, ip := range own {
 			p.Own[ip] = node

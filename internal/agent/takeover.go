@@ -146,15 +146,18 @@ func (a *Agent) departures(now time.Time, plan announce.Plan, remove []announce.
 // the witnesses too: if none of them answers, the silence of the others proves nothing.
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
+	asking.Everyone = true
+	peers := seen.Peers
 	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
 		ended := time.Now() // silence is as old as that, whenever this is read
+		holders := a.holders(ctx, ips, answers, peers)
 		return func() {
 			for family, some := range byFamily(ips) {
 				if err != nil {
 					a.notProbed(ended, some)
 				} else {
-					a.probed(ctx, ended, side{link, family}, some, witnesses.Like(some), answers)
+					a.probed(ctx, ended, side{link, family}, some, witnesses.Like(some), answers, holders)
 				}
 			}
 			if err != nil {
@@ -164,12 +167,16 @@ func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	}
 }
 
-// probed notes who answered for ips, which are of one family.
-func (a *Agent) probed(ctx context.Context, now time.Time, where side, ips []netip.Addr, w announce.Witnesses, answers map[netip.Addr][6]byte) {
-	heard := map[netip.Addr][6]byte{}
+// probed notes who has ips, which are of one family, by all answers and by the holders that
+// follow from them.
+func (a *Agent) probed(
+	ctx context.Context, now time.Time, where side, ips []netip.Addr, w announce.Witnesses,
+	answers announce.Answers, holders map[netip.Addr][6]byte,
+) {
+	heard := announce.Answers{}
 	for _, ip := range slices.Concat(ips, w.All()) {
-		if mac, ok := answers[ip]; ok {
-			heard[ip] = mac
+		if macs, ok := answers[ip]; ok {
+			heard[ip] = macs
 		}
 	}
 	a.hearSegment(ctx, where, w, heard)
@@ -177,8 +184,8 @@ func (a *Agent) probed(ctx context.Context, now time.Time, where side, ips []net
 		a.notProbed(now, ips)
 		return
 	}
-	a.takeovers.Probed(now, ips, heard)
-	silent := len(slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { _, ok := heard[ip]; return ok }))
+	a.takeovers.Probed(now, ips, holders)
+	silent := len(slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { _, ok := holders[ip]; return ok }))
 	a.Metrics.probes.WithLabelValues("answered").Add(float64(len(ips) - silent))
 	a.Metrics.probes.WithLabelValues("silent").Add(float64(silent))
 }
@@ -212,19 +219,27 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	return all
 }
 
-// readMessage takes in a message of another node's agent.
-func (a *Agent) readMessage(got membership.Message) {
+// readMessage takes in a message of another node's agent, and says whether that makes a
+// pass necessary.
+func (a *Agent) readMessage(ctx context.Context, got membership.Message) bool {
 	m, err := announce.Decode(got.Body)
 	if err != nil {
 		a.Log.Debug("messageNotUnderstood", "node", a.Node, "from", got.From, "error", err)
-		return
+		return false
 	}
 	switch m.Kind {
 	case announce.Take:
 		a.takeovers.Offered(got.Received, got.From, m.Addresses)
+		return true
 	case announce.Taken:
 		a.handovers.Taken(got.From, m.Addresses)
+		return true
+	case announce.Ask:
+		a.answer(ctx, got, m)
+	case announce.Have, announce.HaveNot:
+		a.inquiries.answered(got.From, m)
 	}
+	return false
 }
 
 func byLink(addresses []announce.Address) map[string][]netip.Addr {

@@ -178,9 +178,9 @@ func (c Conflicts) Recheck(now time.Time, services []Service) map[string][]netip
 
 // Answered notes who answered on link at now. Another machine that answers is no news: the
 // address may be a Service's of another node.
-func (c Conflicts) Answered(now time.Time, link string, answers map[netip.Addr][6]byte) {
+func (c Conflicts) Answered(now time.Time, link string, answers Answers) {
 	for who, one := range c {
-		if mac, answered := answers[who.IP]; answered && mac == who.MAC && one.Link == link {
+		if one.Link == link && slices.Contains(answers[who.IP], who.MAC) {
 			one.Heard = now
 		}
 	}

@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 )
@@ -8,41 +9,63 @@ import (
 // MessageKind is what a Message is about.
 type MessageKind byte
 
-// The kinds of messages between the agents of a handover.
 const (
 	// Take asks the receiver to take addresses that the sender still has.
 	Take MessageKind = 1
 	// Taken answers that the sender has them now.
 	Taken MessageKind = 2
+	// Ask asks whether the receiver has addresses for which its node answered.
+	Ask MessageKind = 3
+	// Have and HaveNot answer that the sender has addresses or is about to take them, and
+	// that it does neither.
+	Have    MessageKind = 4
+	HaveNot MessageKind = 5
 )
+
+// numbered says that messages of kind k have the number of a question.
+func (k MessageKind) numbered() bool { return k == Ask || k == Have || k == HaveNot }
 
 // MaxAddresses is how many addresses a Message may have.
 const MaxAddresses = 1024
 
-// messageVersion is the first byte of a message. Who gets another one than its
-// own passes the message over, and the handover ends by its deadline.
+// messageVersion is the first byte of a message. An agent ignores a message of another
+// version, and one of a kind that it does not know: a handover ends by its deadline, and
+// without an answer to Ask the address counts as held.
 const messageVersion = 1
 
 // Message is what agents say to each other.
 type Message struct {
-	Kind      MessageKind
+	Kind MessageKind
+	// Number is that of the question, which its answers repeat: an answer that comes late
+	// is not taken for one to the next question. Take and Taken have none.
+	Number    uint64
 	Addresses []netip.Addr
 }
 
-// Encode returns messages of that kind about all addresses: the version, the kind,
-// and for each address how many bytes it has, and the bytes.
+// Encode returns messages of that kind about all addresses. See Message.Encode.
 func Encode(kind MessageKind, addresses []netip.Addr) [][]byte {
 	var all [][]byte
 	for len(addresses) > 0 {
 		n := min(len(addresses), MaxAddresses)
-		m := []byte{messageVersion, byte(kind)}
-		for _, a := range addresses[:n] {
-			bytes := a.Unmap().AsSlice()
-			m = append(append(m, byte(len(bytes))), bytes...)
-		}
-		all, addresses = append(all, m), addresses[n:]
+		all = append(all, Message{Kind: kind, Addresses: addresses[:n]}.Encode())
+		addresses = addresses[n:]
 	}
 	return all
+}
+
+// Encode returns m, which has MaxAddresses at most: the version, the kind, the number in
+// eight bytes if the kind has one, and for each address how many bytes it has, and the
+// bytes.
+func (m Message) Encode() []byte {
+	buf := []byte{messageVersion, byte(m.Kind)}
+	if m.Kind.numbered() {
+		buf = binary.BigEndian.AppendUint64(buf, m.Number)
+	}
+	for _, a := range m.Addresses {
+		bytes := a.Unmap().AsSlice()
+		buf = append(append(buf, byte(len(bytes))), bytes...)
+	}
+	return buf
 }
 
 // Decode reads a message, all of it or none.
@@ -50,11 +73,16 @@ func Decode(message []byte) (Message, error) {
 	if len(message) < 2 || message[0] != messageVersion {
 		return Message{}, fmt.Errorf("read message: no version %d", messageVersion)
 	}
-	m := Message{Kind: MessageKind(message[1])}
-	if m.Kind != Take && m.Kind != Taken {
+	m, rest := Message{Kind: MessageKind(message[1])}, message[2:]
+	switch {
+	case m.Kind < Take || m.Kind > HaveNot:
 		return Message{}, fmt.Errorf("read message: unknown kind %d", m.Kind)
+	case m.Kind.numbered() && len(rest) < 8:
+		return Message{}, fmt.Errorf("read message: %d bytes are no number of a question", len(rest))
+	case m.Kind.numbered():
+		m.Number, rest = binary.BigEndian.Uint64(rest), rest[8:]
 	}
-	for rest := message[2:]; len(rest) > 0; {
+	for len(rest) > 0 {
 		n := int(rest[0])
 		if n >= len(rest) || len(m.Addresses) == MaxAddresses {
 			return Message{}, fmt.Errorf("read message: no address %d", len(m.Addresses))

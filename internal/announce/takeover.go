@@ -91,6 +91,13 @@ func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[ne
 	t.watch(now, ended)
 }
 
+// Takes says that this node is about to take ip: it asks for it now, has heard that no machine
+// has it, or was asked to take it.
+func (t *Takeovers) Takes(now time.Time, ip netip.Addr) bool {
+	one := t.each[ip]
+	return one != nil && (one.probing || !one.silent.IsZero()) || now.Before(t.offers[ip].until)
+}
+
 // Unprobed notes that addresses could not be probed: nothing was learnt of them.
 func (t *Takeovers) Unprobed(now time.Time, addresses []netip.Addr) {
 	for _, ip := range addresses {

@@ -20,6 +20,9 @@ type Probing struct {
 	Sources        []netip.Prefix
 	// Requests says to ask in ordinary requests alone, where there is a source.
 	Requests bool
+	// Everyone says to ask each time also for what was answered: of several machines that
+	// answer only one has the address, and its answer may get lost.
+	Everyone bool
 }
 
 // SourceFor returns the address to ask for ip from, if there is one.

@@ -124,7 +124,7 @@ func (w Witnesses) All() []netip.Addr { return slices.Concat(w.Nodes, w.Routers)
 //
 // One machine alone may be the one that is not on the segment, and then this node is
 // needed. The silence of a router alone says that the router is down.
-func (w Witnesses) Missing(answers map[netip.Addr][6]byte) bool {
+func (w Witnesses) Missing(answers Answers) bool {
 	return len(w.Nodes) > 0 && len(w.Nodes)+len(w.Routers) > 1 && len(answers) == 0
 }
 

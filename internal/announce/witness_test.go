@@ -58,11 +58,11 @@ func TestWitnessesAreNodesAndRoutersOfTheSegment(t *testing.T) {
 
 func TestWithoutAWitnessSilenceProvesNothing(t *testing.T) {
 	node, router := addrs("10.0.0.2"), addrs("10.0.0.254")
-	answer := func(ip string) map[netip.Addr][6]byte { return map[netip.Addr][6]byte{netip.MustParseAddr(ip): {2}} }
+	answer := func(ip string) Answers { return Answers{netip.MustParseAddr(ip): {{2}}} }
 	for _, tt := range []struct {
 		name    string
 		given   Witnesses
-		answers map[netip.Addr][6]byte
+		answers Answers
 		want    bool
 	}{
 		{"nodes should answer, and none does", Witnesses{Nodes: node, Routers: router}, nil, true},

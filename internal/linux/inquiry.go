@@ -3,6 +3,8 @@ package linux
 import (
 	"net/netip"
 	"sync"
+
+	"purelb.io/purelb/internal/announce"
 )
 
 // inquiry is the question who has certain addresses, and the answers to it.
@@ -11,17 +13,31 @@ type inquiry struct {
 	own  map[[6]byte]bool
 
 	mu      sync.Mutex
-	silent  map[netip.Addr]bool
-	answers map[netip.Addr][6]byte
+	silent  map[netip.Addr]bool // false for what was answered
+	answers announce.Answers
+	heard   map[answer]bool
 }
+
+// answer is a machine that answered for an address.
+type answer struct {
+	addr netip.Addr
+	mac  [6]byte
+}
+
+// maxAnswers is how many answers an inquiry takes down: more than there are addresses that
+// every node of a large segment answers for. A machine may invent as many as it likes.
+const maxAnswers = 1 << 18
 
 func (q *inquiry) hear(w said) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.link == q.link.Index && q.silent[w.addr] && !q.own[w.mac] {
-		delete(q.silent, w.addr)
-		q.answers[w.addr] = w.mac
+	_, asked := q.silent[w.addr]
+	one := answer{w.addr, w.mac}
+	if w.link != q.link.Index || !asked || q.own[w.mac] || q.heard[one] || !q.silent[w.addr] && len(q.heard) >= maxAnswers {
+		return
 	}
+	q.silent[w.addr], q.heard[one] = false, true
+	q.answers[w.addr] = append(q.answers[w.addr], w.mac)
 }
 
 // unanswered returns those of addrs that nobody has answered for.

@@ -29,8 +29,8 @@ const probeLag = 8 * time.Millisecond
 // nobody could answer.
 var errUnheard = errors.New("the link has no carrier, or had none for a while")
 
-// Probe asks the segment of a link who has addrs, and returns the MAC of the
-// first to answer for each that somebody has. It takes as long as p says,
+// Probe asks the segment of a link who has addrs, and returns the MACs of all machines
+// that answered, for each that any answered for. It takes as long as p says,
 // whatever it hears, plus a millisecond for every 32 questions, of which there is one
 // for an address, or two if p has a source for it; but no time on a link that has no
 // neighbours to ask.
@@ -40,10 +40,10 @@ var errUnheard = errors.New("the link has no carrier, or had none for a while")
 // this node says is none. And silence is only returned if everybody had the
 // chance to speak, just now: when a probe could not be sent, or the link was down
 // or this process stood still in between, there is an error.
-func (s *Stack) Probe(ctx context.Context, link string, addrs []netip.Addr, p announce.Probing) (map[netip.Addr][6]byte, error) {
+func (s *Stack) Probe(ctx context.Context, link string, addrs []netip.Addr, p announce.Probing) (announce.Answers, error) {
 	l, err := s.link(ctx, link)
 	if err == nil && l.hasNeighbors() && len(addrs) > 0 && p.Count > 0 {
-		var answers map[netip.Addr][6]byte
+		var answers announce.Answers
 		if answers, err = s.probe(ctx, l, addrs, p); err == nil {
 			return answers, nil
 		}
@@ -51,10 +51,10 @@ func (s *Stack) Probe(ctx context.Context, link string, addrs []netip.Addr, p an
 	if err != nil {
 		return nil, fmt.Errorf("probe on %s: %w", link, err)
 	}
-	return map[netip.Addr][6]byte{}, nil
+	return announce.Answers{}, nil
 }
 
-func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announce.Probing) (answers map[netip.Addr][6]byte, err error) {
+func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announce.Probing) (answers announce.Answers, err error) {
 	if !l.works() {
 		return nil, errUnheard
 	}
@@ -62,7 +62,9 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 	if err != nil {
 		return nil, fmt.Errorf("read links: %w", err)
 	}
-	q := &inquiry{link: l, own: own, silent: make(map[netip.Addr]bool, len(addrs)), answers: make(map[netip.Addr][6]byte)}
+	q := &inquiry{
+		link: l, own: own, silent: make(map[netip.Addr]bool, len(addrs)), answers: announce.Answers{}, heard: map[answer]bool{},
+	}
 	for _, a := range addrs {
 		q.silent[a] = true
 	}
@@ -117,7 +119,10 @@ func (s *Stack) leaveGroups(l link) error {
 func (s *Stack) askAll(ctx context.Context, q *inquiry, addrs []netip.Addr, p announce.Probing) error {
 	for round := range p.Count {
 		next := time.Now().Add(p.Interval)
-		if err := s.askOnce(ctx, q.link, questions(q.link, q.unanswered(addrs), p)); err != nil {
+		if !p.Everyone {
+			addrs = q.unanswered(addrs)
+		}
+		if err := s.askOnce(ctx, q.link, questions(q.link, addrs, p)); err != nil {
 			return err
 		}
 		if round < p.Count-1 {

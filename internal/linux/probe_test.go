@@ -33,15 +33,15 @@ func addrsOf(texts ...string) (all []netip.Addr) {
 
 // probe asks who has these addresses, again when this process stood still meanwhile. A
 // kernel that is busy may answer too late: what is to be answered is asked eventually.
-func probe(t testing.TB, s *Stack, link string, ask ...string) map[netip.Addr][6]byte {
+func probe(t testing.TB, s *Stack, link string, ask ...string) announce.Answers {
 	t.Helper()
-	return probeUntil(t, func() (map[netip.Addr][6]byte, error) {
+	return probeUntil(t, func() (announce.Answers, error) {
 		return s.Probe(t.Context(), link, addrsOf(ask...), shortly)
 	})
 }
 
 // probeUntil probes until this process did not stand still meanwhile.
-func probeUntil(t testing.TB, probe func() (map[netip.Addr][6]byte, error)) (answers map[netip.Addr][6]byte) {
+func probeUntil(t testing.TB, probe func() (announce.Answers, error)) (answers announce.Answers) {
 	t.Helper()
 	eventually(t, "this process does not stand still", func() bool {
 		var err error
@@ -54,7 +54,7 @@ func probeUntil(t testing.TB, probe func() (map[netip.Addr][6]byte, error)) (ans
 }
 
 // answersAre probes until the answers are these, or only once if there are to be none.
-func answersAre(t testing.TB, want string, probe func() map[netip.Addr][6]byte) {
+func answersAre(t testing.TB, want string, probe func() announce.Answers) {
 	t.Helper()
 	got := showAnswers(probe())
 	for deadline := time.Now().Add(patience); got != want && want != "" && time.Now().Before(deadline); {
@@ -65,10 +65,15 @@ func answersAre(t testing.TB, want string, probe func() map[netip.Addr][6]byte) 
 	}
 }
 
-func showAnswers(answers map[netip.Addr][6]byte) string {
+func showAnswers(answers announce.Answers) string {
 	var lines []string
-	for addr, mac := range answers {
-		lines = append(lines, fmt.Sprintf("%s %x\n", addr, mac))
+	for addr, macs := range answers {
+		slices.SortFunc(macs, func(a, b [6]byte) int { return bytes.Compare(a[:], b[:]) })
+		line := addr.String()
+		for _, mac := range macs {
+			line += fmt.Sprintf(" %x", mac)
+		}
+		lines = append(lines, line+"\n")
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
@@ -106,6 +111,12 @@ func TestWhoAnswersAProbe(t *testing.T) {
 			there: "addr add fd00::9/64 dev eth0 nodad valid_lft 60 preferred_lft 0 noprefixroute\naddr add 192.0.2.9/32 dev eth0 valid_lft 60 preferred_lft 60",
 			ask:   []string{"192.0.2.9", "fd00::9"},
 			want:  both,
+		},
+		{
+			name:  "every machine that answers, of which one may have it only on another link",
+			there: theirs + "\nlink add macvlan7 link eth0 address 02:00:00:00:00:07 type macvlan mode bridge\nlink set macvlan7 up",
+			ask:   []string{"192.0.2.9", "fd00::9"},
+			want:  "192.0.2.9 020000000002 020000000007\nfd00::9 020000000002\n",
 		},
 		{
 			name: "not this node, that has it on the link",
@@ -153,7 +164,7 @@ func TestWhoAnswersAProbe(t *testing.T) {
 				return err == nil && l.works() && !strings.Contains(ip(t, "-d link show"), "state listening")
 			})
 			settle(t, s)
-			answersAre(t, tt.want, func() map[netip.Addr][6]byte { return probe(t, s, link, tt.ask...) })
+			answersAre(t, tt.want, func() announce.Answers { return probe(t, s, link, tt.ask...) })
 		})
 	}
 }
@@ -172,7 +183,7 @@ func TestAProbeThroughAVLAN(t *testing.T) {
 		addr add fd00::9/64 dev eth0.7 nodad`)
 	s := newStack(t)
 	for link, want := range map[string]string{"eth0": "", "eth0.7": "192.0.2.9 020000000002\nfd00::9 020000000002\n"} {
-		answersAre(t, want, func() map[netip.Addr][6]byte { return probe(t, s, link, "192.0.2.9", "fd00::9") })
+		answersAre(t, want, func() announce.Answers { return probe(t, s, link, "192.0.2.9", "fd00::9") })
 	}
 }
 
@@ -205,7 +216,7 @@ func TestWhatCountsAsAnAnswer(t *testing.T) {
 			there := newNeighborhood(t)
 			fd := there.capture(t)
 			s := newStack(t)
-			answersAre(t, tt.want, func() map[netip.Addr][6]byte {
+			answersAre(t, tt.want, func() announce.Answers {
 				over, silent := make(chan struct{}), make(chan struct{})
 				go func() {
 					defer close(silent)
@@ -260,8 +271,8 @@ func TestThousandsOfAddressesInOneProbe(t *testing.T) {
 	}
 	slices.Sort(want)
 	s := newStack(t)
-	answersAre(t, strings.Join(want, ""), func() map[netip.Addr][6]byte {
-		return probeUntil(t, func() (map[netip.Addr][6]byte, error) { return s.Probe(t.Context(), "eth0", ask, shortly) })
+	answersAre(t, strings.Join(want, ""), func() announce.Answers {
+		return probeUntil(t, func() (announce.Answers, error) { return s.Probe(t.Context(), "eth0", ask, shortly) })
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"os/exec"
 	"testing"
+
+	"purelb.io/purelb/internal/announce"
 )
 
 // bridged puts a bridge between eth0 and the neighborhood, as switches of a fabric are.
@@ -57,8 +59,8 @@ func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
 			other.ip(t, tt.there)
 			s := newStack(t)
 			settle(t, s)
-			answersAre(t, tt.want, func() map[netip.Addr][6]byte {
-				return probeUntil(t, func() (map[netip.Addr][6]byte, error) {
+			answersAre(t, tt.want, func() announce.Answers {
+				return probeUntil(t, func() (announce.Answers, error) {
 					asking := shortly
 					asking.Sources, asking.Requests = tt.sources, tt.requests
 					return s.Probe(t.Context(), "eth0", addrsOf("192.0.2.9", "fd00::9"), asking)

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+)
+
+// Kernels answer a claim, too, for an address that kube-proxy has on kube-ipvs0.
+func TestAClaimOfANodeThatDeniesItIsNoConflict(t *testing.T) {
+	claimed := func(kinds map[string]announce.MessageKind, then func(*world)) {
+		holdingBoth(t, true, func(w *world) {
+			w.peers.change(func(p *election.Peers) {
+				p.MACs = map[[6]byte]string{{2, 0, 0, 0, 0, 7}: "node-b"}
+				b := reachable("node-b")
+				b.Subnets = nil
+				p.Members = append(p.Members, b)
+			})
+			w.peers.answer = answers(kinds)
+			settle()
+			w.kernel.doings()
+			then(w)
+		})
+	}
+	t.Run("it denies", func(t *testing.T) {
+		claimed(map[string]announce.MessageKind{"node-b": announce.HaveNot}, func(w *world) {
+			for range 300 { // for five minutes
+				w.kernel.heard <- heard("192.0.2.9", 7)
+				pass(time.Second)
+			}
+			want(t, "events", w.told(), "")
+			if claims := w.kernel.claims(); len(claims) > 2 {
+				t.Errorf("the addresses are claimed more than once in ten minutes: %q", claims)
+			}
+			if n := len(w.asked()); n < 25 || n > 31 {
+				t.Errorf("it was asked %d times in 5 minutes, want once in 10 seconds", n)
+			}
+			pass(time.Minute)
+			looks := w.kernel.looked()
+			pass(50 * time.Second)
+			if n := w.kernel.looked() - looks; n > 2 {
+				t.Errorf("%d passes when nothing happens any more", n)
+			}
+		})
+	})
+	for name, kinds := range map[string]map[string]announce.MessageKind{
+		"it has it": {"node-b": announce.Have}, "it does not answer": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			claimed(kinds, func(w *world) {
+				w.kernel.heard <- heard("192.0.2.9", 7)
+				pass(time.Second)
+				if told := w.told(); strings.Count(told, "AddressConflict") != 1 || !strings.Contains(told, "node node-b") {
+					t.Errorf("told %q", told)
+				}
+				if done := w.kernel.doings(); !strings.Contains(done, "claim 192.0.2.9") {
+					t.Errorf("the address is not claimed again: %q", done)
+				}
+			})
+		})
+	}
+}
+
+func TestANodeIsAskedAboutSoManyAddresses(t *testing.T) {
+	c, now := claimants{}, time.Unix(1000, 0)
+	ip := addrOf("10.0.0.0")
+	for range 2 * maxClaims {
+		ip = ip.Next()
+		c.note(now, "node-b", announce.Heard{Addr: ip})
+	}
+	due, _ := c.due(now)
+	if n := len(due["node-b"]); n != maxClaims {
+		t.Errorf("it is asked about %d, want %d", n, maxClaims)
+	}
+	if got := fmt.Sprint(c.note(now.Add(time.Second), "node-b", announce.Heard{Addr: ip})); got != "false" {
+		t.Errorf("due a second later: %s", got)
+	}
+	if _, next := c.due(now.Add(time.Second)); !next.Equal(now.Add(askClaimantEvery)) {
+		t.Errorf("next at %s", next)
+	}
+}

@@ -1,0 +1,276 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/membership"
+)
+
+// everyNodeAnswers has node-b and node-c, which gossip hears, answer for both addresses of
+// web, as nodes do whose kube-proxy is in IPVS mode.
+func everyNodeAnswers(w *world) {
+	macs := map[[6]byte]string{}
+	for i, name := range []string{"node-b", "node-c"} {
+		mac := [6]byte{2, 0, 0, 0, 0, byte(i + 0xb)}
+		macs[mac] = name
+		w.peers.peers.Members = append(w.peers.peers.Members, reachable(name))
+		if i > 0 {
+			w.kernel.others = map[string][][6]byte{"192.0.2.9": {mac}, "2001:db8::9": {mac}}
+			continue
+		}
+		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = mac, mac
+	}
+	w.peers.peers.MACs = macs
+	w.cluster.snapshot.Services = nil
+}
+
+// answering has each node answer what it is asked with a message of a kind.
+func answers(kinds map[string]announce.MessageKind) func(string, []byte) (membership.Message, bool) {
+	return func(to string, message []byte) (membership.Message, bool) {
+		m, err := announce.Decode(message)
+		kind, says := kinds[to]
+		if err != nil || m.Kind != announce.Ask || !says {
+			return membership.Message{}, false
+		}
+		m.Kind = kind
+		return membership.Message{From: to, Body: m.Encode(), Received: time.Now()}, true
+	}
+}
+
+// asked returns the nodes that were asked.
+func (w *world) asked() (nodes []string) {
+	for _, line := range w.peers.messages() {
+		node, message, _ := strings.Cut(line, ": ")
+		if m, err := announce.Decode([]byte(message)); err == nil && m.Kind == announce.Ask {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// Served begins when node-a is elected, by an annotation: the other nodes have a chance too.
+func served(w *world) { w.cluster.change(serving(heldBy("node-a"))) }
+
+func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
+	haveNot := announce.HaveNot
+	for _, tt := range []struct {
+		name    string
+		kinds   map[string]announce.MessageKind
+		twist   func(*world)
+		asked   string
+		taken   bool
+		contest string // who is named as the holder
+	}{
+		{"all of them say that they have not", map[string]announce.MessageKind{"node-b": haveNot, "node-c": haveNot}, nil, "[node-b node-c]", true, ""},
+		{"one says that it has", map[string]announce.MessageKind{"node-b": haveNot, "node-c": announce.Have}, nil, "[node-b node-c]", false, "node node-c"},
+		{"one does not answer", map[string]announce.MessageKind{"node-c": haveNot}, nil, "[node-b node-c]", false, "node node-b"},
+		{"another machine answers too", map[string]announce.MessageKind{"node-b": haveNot, "node-c": haveNot}, func(w *world) {
+			for _, ip := range []string{"192.0.2.9", "2001:db8::9"} {
+				w.kernel.others[ip] = append(w.kernel.others[ip], someMAC)
+			}
+		}, "[]", false, "another machine, 02:00:00:00:00:07"},
+		{"gossip does not hear one of them", map[string]announce.MessageKind{"node-b": haveNot, "node-c": haveNot}, func(w *world) {
+			w.peers.peers.Members[2].Reachable = false
+		}, "[]", false, "node node-c"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				everyNodeAnswers(w)
+				w.peers.answer = answers(tt.kinds)
+				if tt.twist != nil {
+					tt.twist(w)
+				}
+			}, func(w *world) {
+				served(w)
+				settle()
+				if got := fmt.Sprint(w.asked()); got != tt.asked {
+					t.Errorf("asked are %s, want %s", got, tt.asked)
+				}
+				if tt.taken {
+					want(t, "kernel, at once", w.kernel.String(), bothAddresses)
+					want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
+						"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
+					return
+				}
+				pass(2 * time.Minute)
+				want(t, "kernel", w.kernel.String(), "")
+				if events := w.told(); strings.Count(events, "is answered by "+tt.contest) != 2 || strings.Count(events, "\n") != 1 {
+					t.Errorf("events are %q, want one for each address that names %s", events, tt.contest)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAnswerCountsForItsQuestionAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		twist func(*membership.Message, *announce.Message)
+	}{
+		{"of a node that was not asked", func(got *membership.Message, _ *announce.Message) { got.From = "node-x" }},
+		{"to another question", func(_ *membership.Message, m *announce.Message) { m.Number += 100 }},
+		{"about other addresses", func(_ *membership.Message, m *announce.Message) { m.Addresses = []netip.Addr{addrOf("192.0.2.10")} }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				everyNodeAnswers(w)
+				all := answers(map[string]announce.MessageKind{"node-b": announce.HaveNot, "node-c": announce.HaveNot})
+				w.peers.answer = func(to string, message []byte) (membership.Message, bool) {
+					got, ok := all(to, message)
+					if m, err := announce.Decode(got.Body); ok && err == nil && to == "node-c" {
+						tt.twist(&got, &m)
+						got.Body = m.Encode()
+					}
+					return got, ok
+				}
+			}, func(w *world) {
+				served(w)
+				pass(10 * time.Second)
+				want(t, "kernel", w.kernel.String(), "")
+			})
+		})
+	}
+}
+
+// An answer that comes when the question is over is one of the past, however often it comes.
+func TestALateAnswerIsNone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		everyNodeAnswers(w)
+		all := answers(map[string]announce.MessageKind{"node-b": announce.HaveNot, "node-c": announce.HaveNot})
+		w.peers.answer = func(to string, message []byte) (membership.Message, bool) {
+			got, ok := all(to, message)
+			if to == "node-c" && ok {
+				for range 2 {
+					time.AfterFunc(inquiryWait+time.Millisecond, func() { w.peers.received <- got })
+				}
+				return got, false
+			}
+			return got, ok
+		}
+	}, func(w *world) {
+		served(w)
+		pass(10 * time.Second)
+		want(t, "kernel", w.kernel.String(), "")
+	})
+}
+
+// asks has the agent of node-b ask node-a for addresses, and returns what it is told.
+func (w *world) asks(number uint64, addresses ...string) string {
+	m := announce.Message{Kind: announce.Ask, Number: number}
+	for _, text := range addresses {
+		m.Addresses = append(m.Addresses, addrOf(text))
+	}
+	before := len(w.peers.messages())
+	w.peers.received <- membership.Message{From: "node-b", Body: m.Encode(), Received: time.Now()}
+	settle()
+	var told []string
+	for _, line := range w.peers.messages()[before:] {
+		_, text, _ := strings.Cut(line, ": ")
+		got, err := announce.Decode([]byte(text))
+		if err != nil || got.Number != number {
+			told = append(told, "nonsense")
+			continue
+		}
+		told = append(told, fmt.Sprintf("%s%v", map[announce.MessageKind]string{announce.Have: "have", announce.HaveNot: "have not"}[got.Kind], got.Addresses))
+	}
+	return strings.Join(told, ", ")
+}
+
+func TestAnAgentSaysWhatItsNodeHas(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
+		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.9/32"), permanent("kube-ipvs0", "192.0.2.10/32"), permanent("lo", "192.0.2.11/32"))
+		w.kernel.probing = time.Second
+	}, func(w *world) {
+		want(t, "what is its own", w.asks(1, "192.0.2.1"), "have[192.0.2.1]")
+		want(t, "what kube-proxy or lo has", w.asks(2, "192.0.2.10", "192.0.2.11", "192.0.2.12"), "have not[192.0.2.10 192.0.2.11 192.0.2.12]")
+		want(t, "some of it", w.asks(3, "192.0.2.1", "192.0.2.10"), "have[192.0.2.1], have not[192.0.2.10]")
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		pass(500 * time.Millisecond)
+		want(t, "what it is about to take", w.asks(4, "192.0.2.9"), "have[192.0.2.9]")
+		pass(time.Second)
+		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
+		want(t, "what it has", w.asks(5, "192.0.2.9"), "have[192.0.2.9]")
+		w.cluster.change(serving())
+		settle()
+		want(t, "kernel, afterwards", w.kernel.String(), "")
+		want(t, "what it had", w.asks(6, "192.0.2.9"), "have not[192.0.2.9]")
+	})
+}
+
+func TestAnAgentThatDoesNotKnowItsNodeSaysNothing(t *testing.T) {
+	inWorld(t, func(w *world) { w.kernel.dumpErr = fmt.Errorf("interrupted") }, func(w *world) {
+		want(t, "before it could look", w.asks(1, "192.0.2.9"), "")
+		w.kernel.change(func() { w.kernel.dumpErr = nil })
+		pass(2 * time.Minute)
+		want(t, "when it could", w.asks(2, "192.0.2.9"), "have not[192.0.2.9]")
+		w.kernel.change(func() { w.kernel.dumpErr = fmt.Errorf("interrupted") })
+		settle()
+		want(t, "when it cannot any more", w.asks(3, "192.0.2.9"), "")
+	})
+}
+
+func TestAFloodOfQuestionsIsNotAnswered(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		looks := w.kernel.looked()
+		question := announce.Message{Kind: announce.Ask, Addresses: []netip.Addr{addrOf("192.0.2.9")}}.Encode()
+		for range 3 * answersPerSecond {
+			w.peers.received <- membership.Message{From: "node-b", Body: bytes.Clone(question), Received: time.Now()}
+		}
+		settle()
+		if n := len(w.peers.messages()); n != answersPerSecond {
+			t.Errorf("%d answers, want %d", n, answersPerSecond)
+		}
+		if n := w.kernel.looked() - looks; n != 0 {
+			t.Errorf("it looked at the node %d times", n)
+		}
+		pass(time.Second)
+		want(t, "a second later", w.asks(7, "192.0.2.9"), "have not[192.0.2.9]")
+	})
+}
+
+// kube-proxy has the address on kube-ipvs0, and so the node is asked for it.
+func TestANodeThatAnswersByMistakeSaysSoOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
+		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.10/32"), permanent("kube-ipvs0", "192.0.2.9/32"))
+	}, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		settle()
+		w.cluster.change(serving())
+		settle()
+		w.told()
+		w.asks(1, "192.0.2.9", "192.0.2.12")
+		pass(5 * time.Minute)
+		want(t, "events, when the node had it a moment ago, or does not have it at all", w.told(), "")
+		w.asks(2, "192.0.2.10")
+		w.asks(3, "192.0.2.9")
+		pass(5 * time.Minute)
+		want(t, "events", w.told(), "Warning ARPNotStrict Node node-a answers ARP for addresses that it does not hold, such as 192.0.2.10: "+
+			"kube-proxy in IPVS mode has them on kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), "+
+			"or net.ipv4.conf.all.arp_ignore to 1 on the node")
+	})
+}
+
+// A claim would have clients send to a node that has not taken the address.
+func TestWhatKubeProxyHasIsNotClaimed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
+		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.9/32"))
+		w.kernel.answers["192.0.2.9"] = someMAC
+	}, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		pass(30 * time.Minute)
+		want(t, "kernel", w.kernel.String(), "")
+		want(t, "claims", strings.Join(w.kernel.claims(), "\n"), "")
+		want(t, "what it answers others", w.asks(1, "192.0.2.9"), "have not[192.0.2.9]")
+	})
+}

@@ -1,0 +1,127 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// Answers are the Ethernet addresses of the machines that answered for each address, in the
+// order in which they answered.
+//
+// That several machines answer is usual where kube-proxy is in IPVS mode: it puts all
+// addresses on kube-ipvs0 of every node, and the kernels answer for them. So the agent of a
+// node that answered is asked whether it has the address.
+type Answers map[netip.Addr][][6]byte
+
+// Asked are the addresses that agents are to be asked about, by node.
+type Asked map[string][]netip.Addr
+
+// Denied are the addresses that agents said not to have, by node.
+type Denied map[string]map[netip.Addr]bool
+
+// ToAsk returns which agents to ask about which of addresses: those of all nodes that
+// answered. Nothing is asked about an address if a machine answered that cannot be asked:
+// the address counts as held, whatever the others say.
+func (a Answers) ToAsk(addresses []netip.Addr, peers election.Peers) Asked {
+	by := respondersBy(peers)
+	asked := Asked{}
+	for _, ip := range addresses {
+		if slices.ContainsFunc(a[ip], func(mac [6]byte) bool { return by.kind(mac) != askable }) {
+			continue
+		}
+		nodes := map[string]bool{}
+		for _, mac := range a[ip] {
+			nodes[peers.MACs[mac]] = true
+		}
+		for node := range nodes {
+			asked[node] = append(asked[node], ip)
+		}
+	}
+	return asked
+}
+
+// Holders returns which machine has each address, as far as is known: of those that
+// answered and do not deny to have it, the first one of the highest kind. An address that
+// the agents of all these machines deny counts as silent.
+func (a Answers) Holders(peers election.Peers, denied Denied) map[netip.Addr][6]byte {
+	by := respondersBy(peers)
+	holders := map[netip.Addr][6]byte{}
+	for ip, macs := range a {
+		for _, mac := range macs {
+			if node, known := peers.MACs[mac]; known && denied[node][ip] {
+				continue
+			}
+			if before, found := holders[ip]; !found || by.kind(mac) > by.kind(before) {
+				holders[ip] = mac
+			}
+		}
+	}
+	return holders
+}
+
+// responder is what kind of machine answered. The higher, the more likely it has the address.
+type responder int
+
+const (
+	askable  responder = iota // a node whose agent gossip hears
+	unheard                   // a node whose agent it does not hear
+	stranger                  // no node of the cluster
+)
+
+// responders tell the kinds of machines.
+type responders struct {
+	nodes map[[6]byte]string
+	heard map[string]bool
+}
+
+func respondersBy(peers election.Peers) responders {
+	r := responders{peers.MACs, make(map[string]bool, len(peers.Members))}
+	for _, m := range peers.Members {
+		r.heard[m.Node] = m.Reachable
+	}
+	return r
+}
+
+func (r responders) kind(mac [6]byte) responder {
+	switch node, known := r.nodes[mac]; {
+	case !known:
+		return stranger
+	case !r.heard[node]:
+		return unheard
+	}
+	return askable
+}
+
+// Askable returns the node that mac belongs to, if its agent can be asked.
+func Askable(mac [6]byte, peers election.Peers) (node string, can bool) {
+	node, can = peers.MACs[mac]
+	return node, can && slices.ContainsFunc(peers.Members, func(m election.Member) bool { return m.Node == node && m.Reachable })
+}
+
+// Carried returns the addresses on node, and whether each is on a link that leads to other
+// machines. What kube-proxy keeps on kube-ipvs0 is not, nor what is on lo or on a dummy
+// link: the kernel may answer for it on another link, but this node does not have it there.
+func Carried(node Node) map[netip.Addr]bool {
+	nowhere := map[string]bool{}
+	for _, l := range node.Links {
+		nowhere[l.Name] = leadsNowhere(node, l.Name)
+	}
+	all := make(map[netip.Addr]bool, len(node.Addresses))
+	for _, a := range node.Addresses {
+		ip := a.Prefix.Addr()
+		all[ip] = all[ip] || !nowhere[a.Link]
+	}
+	return all
+}
+
+// Add notes that the agent of node says not to have addresses.
+func (d Denied) Add(node string, addresses []netip.Addr) {
+	if d[node] == nil {
+		d[node] = map[netip.Addr]bool{}
+	}
+	for _, ip := range addresses {
+		d[node][ip] = true
+	}
+}

@@ -1,0 +1,87 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// mac is the Ethernet address of the node or machine of that letter.
+func mac(letter byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, letter} }
+
+// nodesBtoD are peers of which gossip hears b and c, and not d. No other letter is a node.
+func nodesBtoD() election.Peers {
+	p := election.Peers{MACs: map[[6]byte]string{}}
+	for _, letter := range []byte("bcd") {
+		name := "node-" + string(letter)
+		p.MACs[mac(letter)] = name
+		p.Members = append(p.Members, election.Member{Node: name, Reachable: letter != 'd'})
+	}
+	p.MACs[mac('e')] = "node-e" // it is gone, and only its Lease is left
+	return p
+}
+
+func TestWhoHasAnAddressOfThoseThatAnswer(t *testing.T) {
+	ip := netip.MustParseAddr("10.0.0.5")
+	for _, tt := range []struct{ answered, denied, asked, holder string }{
+		{"", "", "", ""},
+		{"b", "", "b", "b"},
+		{"b", "b", "b", ""},
+		{"bc", "b", "bc", "c"},
+		{"bc", "bc", "bc", ""},
+		{"bx", "b", "", "x"},
+		{"xb", "", "", "x"},
+		{"bd", "", "", "d"}, // rather a node that cannot be asked than one that was not
+		{"be", "", "", "e"},
+		{"dxb", "", "", "x"},
+		{"bc", "x", "bc", "b"},
+	} {
+		t.Run(tt.answered+" answers, "+tt.denied+" denies", func(t *testing.T) {
+			answers, denied := Answers{}, Denied{}
+			for _, letter := range []byte(tt.answered) {
+				answers[ip] = append(answers[ip], mac(letter))
+			}
+			for _, letter := range []byte(tt.denied) {
+				denied.Add("node-"+string(letter), []netip.Addr{ip})
+			}
+			var asked []string
+			for node, ips := range answers.ToAsk([]netip.Addr{ip, ip.Next()}, nodesBtoD()) {
+				asked = append(asked, strings.TrimPrefix(node, "node-"))
+				if len(ips) != 1 || ips[0] != ip {
+					t.Errorf("%s is asked for %v", node, ips)
+				}
+			}
+			slices.Sort(asked)
+			holder, found := answers.Holders(nodesBtoD(), denied)[ip]
+			if got := strings.Join(asked, ""); got != tt.asked || found != (tt.holder != "") || found && holder != mac(tt.holder[0]) {
+				t.Errorf("asked are %q, want %q; the holder is %s, want %q", got, tt.asked, macText(holder), tt.holder)
+			}
+		})
+	}
+}
+
+// A node with two interfaces on a segment may answer by both, and is asked once.
+func TestANodeIsAskedOnce(t *testing.T) {
+	peers, ip := nodesBtoD(), netip.MustParseAddr("10.0.0.5")
+	peers.MACs[mac('B')] = "node-b"
+	asked := Answers{ip: {mac('b'), mac('B')}}.ToAsk([]netip.Addr{ip}, peers)
+	if got := fmt.Sprint(asked); got != "map[node-b:[10.0.0.5]]" {
+		t.Errorf("asked are %s", got)
+	}
+}
+
+func TestWhatIsOnALinkThatLeadsNowhereIsNotCarried(t *testing.T) {
+	node := Node{
+		Links: []Link{{Name: "lo"}, {Name: "eth0"}, {Name: "dummy7", Kind: "dummy"}, {Name: "kube-ipvs0", Kind: "dummy"}},
+		Addresses: list(hasNode("eth0", "10.0.0.1/24"), hasNode("lo", "10.0.0.2/32"), hasNode("dummy7", "10.0.0.3/32"),
+			hasNode("kube-ipvs0", "10.0.0.4/32"), hasNode("kube-ipvs0", "10.0.0.5/32"), hasLocal("eth0", "10.0.0.5/24", lifetime)),
+	}
+	want := "map[10.0.0.1:true 10.0.0.2:false 10.0.0.3:false 10.0.0.4:false 10.0.0.5:true]"
+	if got := fmt.Sprint(Carried(node)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
