@@ -89,10 +89,15 @@ func (f fixture) powered() []string {
 	return names
 }
 
-// carriers are the interfaces of a node that carry an address.
+// carriers are the interfaces of a node that carry an address. That of kube-proxy in IPVS
+// mode has all of them, and leads nowhere.
 func (f fixture) carriers(node string, a netip.Addr) ([]string, error) {
-	return router.Carriers(f.Netns(node), a)
+	links, err := router.Carriers(f.Netns(node), a)
+	return slices.DeleteFunc(links, func(l string) bool { return l == ipvsLink }), err
 }
+
+// ipvsLink is the interface of kube-proxy in IPVS mode.
+const ipvsLink = "kube-ipvs0"
 
 // names are the nodes that have the addresses as their first, sorted; an address
 // of nobody stands for itself.

@@ -312,7 +312,9 @@ func (w *world) deploymentReady(name string) {
 }
 
 // eventually waits for an event with the reason in the test's namespace.
-func (w *world) eventually(reason string) {
+func (w *world) eventually(reason string) { w.eventuallyIn(namespace, reason) }
+
+func (w *world) eventuallyIn(namespace, reason string) {
 	w.t.Helper()
 	w.until(patience, "there is an event "+reason, func() bool {
 		var events corev1.EventList
