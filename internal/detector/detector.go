@@ -12,7 +12,7 @@
 // received and what time it is, and carries out the Actions that it gets. Who is a member,
 // how a peer is reached and how heartbeats are signed is the caller's.
 //
-// To read: ring.go, detector.go, receive.go, suspicion.go.
+// To read: ring.go, detector.go, receive.go, unheard.go, suspicion.go.
 package detector
 
 import "time"
@@ -52,6 +52,9 @@ type Actions struct {
 	Send []Outgoing
 	// Suspected are the peers to suspect, and Heard those whose suspicion is refuted.
 	Suspected, Heard []PeerID
+	// Unheard are the peers of which it is not known whether anybody hears them that
+	// this process hears. They may be on the other side of a cut.
+	Unheard []PeerID
 	// Missed is how many peers fell silent for this process, Accused how often it was
 	// suspected itself, and Replayed how many heartbeats were received before.
 	Missed, Accused, Replayed int
@@ -75,6 +78,11 @@ type Detector struct {
 	windows map[PeerID]*Window
 	// refutations is in how many more ticks this process tells all that it lives.
 	refutations int
+	hearing     hearing
+	// quiet is for how many ticks no peer was heard.
+	quiet int
+	// alone says that all watchers of this process are suspected.
+	alone bool
 }
 
 type formerWatcher struct {
@@ -104,7 +112,7 @@ func (h *peerHealth) suspected() bool { return h.missed >= h.missLimit }
 func New(self PeerID, interval time.Duration) *Detector {
 	return &Detector{
 		self: self, interval: interval, peers: map[PeerID]Peer{}, former: map[PeerID]formerWatcher{},
-		watched: map[PeerID]*peerHealth{}, windows: map[PeerID]*Window{},
+		watched: map[PeerID]*peerHealth{}, windows: map[PeerID]*Window{}, hearing: newHearing(),
 	}
 }
 
@@ -118,6 +126,7 @@ func (d *Detector) SetRing(r Ring, now time.Time) {
 			grace = int(Introduction / d.interval)
 		}
 	}
+	d.hearing.change(d.ring, r, peers, grace)
 	d.ring, d.peers = r, peers
 	before := d.targets
 	d.targets = r.WatchersOf(d.self)
@@ -165,12 +174,34 @@ func (d *Detector) Tick(now time.Time, a *Actions) {
 		}
 		h.heard, h.vouched = false, false
 	}
+	d.quiet++
+	if len(a.Heard) > 0 {
+		d.quiet = 0
+	}
 	d.suspect(now, a)
+	d.hearing.note(a.Suspected, a.Heard, d.ring)
+	d.hearing.judge(d.self, d.peers)
+	d.speakUp(a)
+	for id := range d.hearing.unheard {
+		a.Unheard = append(a.Unheard, id)
+	}
+}
+
+// speakUp tells all that this process lives when none of its watchers is heard: then no
+// peer is left whose silence about it would say so.
+func (d *Detector) speakUp(a *Actions) {
+	before := d.alone
+	d.alone = d.hearing.unwatched(d.targets)
+	if d.alone && !before {
+		d.tellAll(false, d.self, a)
+		d.refutations = max(d.refutations, 1)
+	}
 }
 
 // suspect suspects the watched peers that have missed too many heartbeats, and tells the
-// others. When all of them have, the fault is more likely on this side. Then there is
-// no one to tell, and this process does not hear the peers that it does not watch either.
+// others. When all of them have, and nothing is heard of any other peer, the fault is
+// more likely on this side. Then there is no one to tell, and soon the peers that this process
+// does not watch count as suspected too.
 func (d *Detector) suspect(now time.Time, a *Actions) {
 	isolated, before := d.isolated(), len(a.Suspected)
 	for id, h := range d.watched {
@@ -187,18 +218,22 @@ func (d *Detector) suspect(now time.Time, a *Actions) {
 			d.tellAll(true, id, a)
 		}
 	}
-	if !isolated || len(a.Suspected) == before || len(d.watched) < min(2*Watchers, len(d.ring)-1) {
+	if !isolated || len(a.Suspected) == before || d.quiet < MissLimit+Repeats-1 || len(d.watched) < min(2*Watchers, len(d.ring)-1) {
 		return
 	}
 	for id := range d.peers {
-		if id != d.self && d.watched[id] == nil {
+		if id != d.self && d.watched[id] == nil && !d.hearing.spoke(id) {
 			a.Suspected = append(a.Suspected, id)
 		}
 	}
 }
 
-// isolated reports whether this process watches as many peers as it should and hears none.
+// isolated reports whether this process watches as many peers as it should and hears none, nor
+// any other peer.
 func (d *Detector) isolated() bool {
+	if d.quiet < MissLimit {
+		return false
+	}
 	for _, h := range d.watched {
 		if h.missed >= 0 && h.missed < MissLimit {
 			return false

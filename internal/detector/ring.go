@@ -61,10 +61,18 @@ func (r Ring) walk(id PeerID, step int) (met []Peer) {
 	if !found {
 		return nil
 	}
+	for _, i := range r.places(start, step) {
+		met = append(met, r[i])
+	}
+	return met
+}
+
+// places is walk by the places on the ring.
+func (r Ring) places(start, step int) (met []int) {
 	for alive, n := 0, 1; n < len(r) && n <= Reach && alive < Watchers; n++ {
-		next := r[((start+n*step)%len(r)+len(r))%len(r)]
+		next := ((start+n*step)%len(r) + len(r)) % len(r)
 		met = append(met, next)
-		if next.Alive {
+		if r[next].Alive {
 			alive++
 		}
 	}

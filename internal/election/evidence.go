@@ -36,6 +36,9 @@ type Gossiped struct {
 	State     State
 	// Since is when the node came into this State, by our clock.
 	Since time.Time
+	// Unheard is zero, unless the node is Alive, others were lost, and it is not known
+	// whether the node is beside them or beside this one: then it is since when.
+	Unheard time.Time
 }
 
 // Leased is what the Lease of a node says.

@@ -7,7 +7,8 @@ import (
 )
 
 // losses are the peers that gossip lost, and when, beside those that it did not
-// lose. This node itself is not among them.
+// lose. This node itself is not among them. A large split is found in steps. So the peers
+// of which it is not known whether they are heard count as lost until that is known.
 type losses struct {
 	heard   int         // who is heard now
 	lost    []time.Time // sorted
@@ -20,6 +21,8 @@ func lossesOf(e Evidence) losses {
 	for _, g := range e.Gossip {
 		switch {
 		case g.Node == e.Self:
+		case g.State == Alive && !g.Unheard.IsZero():
+			l.lost = append(l.lost, g.Unheard)
 		case g.State == Alive:
 			l.heard++
 		case g.State == Dead:

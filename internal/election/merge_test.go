@@ -22,6 +22,9 @@ func given(gossip, leases string, change ...func(*election.Evidence)) election.E
 	for word := range strings.FieldsSeq(gossip + " me") {
 		node, state, since := parse(word)
 		g := election.Gossiped{State: map[string]election.State{"dead": election.Dead, "left": election.Left}[state], Since: since}
+		if state == "unheard" {
+			g.Since, g.Unheard = time.Time{}, since
+		}
 		g.Node = node
 		e.Gossip = append(e.Gossip, g)
 	}
@@ -100,6 +103,9 @@ func TestMerge(t *testing.T) {
 		{"but not with an older one", given("b:dead@100", "b:alive", contact(99)), 101, "b untrusted"},
 		{"whoever says goodbye is gone", given("b:left@100", "b:alive", watched), 100, ""},
 		{"however many do", given("b:left@100 c:left@100 d:left@100 e", always), 100, "e"},
+		{"of those that may be beside the lost ones none counts as heard", given("b:dead@100 c:unheard@99 d:unheard@99 e f", always, contact(50)), 100, "b c d e f untrusted"},
+		{"but each stays a member", given("b:dead@100 c:unheard@99 d e f", always, contact(50)), 100, "c d e f"},
+		{"they were heard when others were lost long before", given("b:dead@10 c:unheard@99 d:unheard@99 e:unheard@99", always, contact(50)), 100, "c d e"},
 		{"a goodbye is no loss", given("b:left@100 c:left@100 d:dead@101 e", ""), 101, "e"},
 
 		// Most at once.

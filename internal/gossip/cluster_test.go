@@ -47,11 +47,13 @@ func inCluster(t *testing.T, n int, f func(*cluster)) {
 func inClusterOf(t *testing.T, n int, f func(*cluster)) {
 	c := &cluster{t: t, ether: newEther()}
 	for i := range n {
-		c.start(fmt.Sprintf("node-%03d", i), i, nil)
+		c.start(nodeName(i), i, nil)
 	}
 	f(c)
 	c.end()
 }
+
+func nodeName(i int) string { return fmt.Sprintf("node-%03d", i) }
 
 func (c *cluster) end() {
 	for _, a := range c.agents {

@@ -97,11 +97,16 @@ func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, no
 			changed = append(changed, g.table.nodes[id.node])
 		}
 	}
+	unheard := make(map[identity]bool, len(a.Unheard))
+	for _, p := range a.Unheard {
+		unheard[peers[p]] = true
+	}
+	doubts := g.table.mark(unheard, now)
 	g.mu.Unlock()
 	for _, m := range changed {
 		g.tell(m)
 	}
-	if len(changed) > 0 {
+	if len(changed) > 0 || doubts {
 		g.shift()
 	}
 	if a.Accused > 0 {

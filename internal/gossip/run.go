@@ -95,7 +95,7 @@ func (g *Gossip) settle(now time.Time) (next time.Time) {
 	for _, m := range s.changed {
 		g.tell(m)
 	}
-	if len(s.changed) > 0 || forgot {
+	if len(s.changed) > 0 || s.doubts || forgot {
 		g.shift()
 	}
 	if limit := now.Add(g.opt.Timing.Memory / 60); s.next.IsZero() || s.next.After(limit) {

@@ -46,8 +46,44 @@ func (t *table) believe(id identity, confirmed bool, now time.Time) bool {
 	if confirmed || p == nil {
 		return t.lose(id, now, now)
 	}
-	p.silentUntil, t.moved = now.Add(suspicionTTL), true
+	p.silentUntil, t.moved, t.lost = now.Add(suspicionTTL), true, now
 	return t.judge(id.node, now)
+}
+
+// doubted reports whether a process was lost since some are unheard: what is lost together
+// may be lost by a fault on this side. That a process is unheard while no other is lost
+// means nothing.
+func (t *table) doubted() bool { return t.unheard > 0 && !t.lost.Before(t.unheardSince) }
+
+// mark notes which processes are unheard now, and reports whether that changed what is known
+// of any node.
+func (t *table) mark(unheard map[identity]bool, now time.Time) (changed bool) {
+	if len(unheard) == 0 && t.unheard == 0 {
+		return false
+	}
+	if t.unheard == 0 {
+		t.unheardSince = now
+	}
+	t.unheard = len(unheard)
+	for _, all := range t.processes {
+		for _, p := range all {
+			switch is := unheard[p.id]; {
+			case !is:
+				p.unheard = time.Time{}
+			case p.unheard.IsZero():
+				p.unheard = now
+			}
+		}
+	}
+	return t.judgeAll(now)
+}
+
+// judgeAll brings what is known of all nodes up to date.
+func (t *table) judgeAll(now time.Time) (changed bool) {
+	for node := range t.processes {
+		changed = t.judge(node, now) || changed
+	}
+	return changed
 }
 
 // settled is what settle has done.
@@ -58,6 +94,8 @@ type settled struct {
 	changed []Member
 	late    int
 	next    time.Time
+	// doubts says that other nodes became unheard by that.
+	doubts bool
 }
 
 // settle believes the suspicions that were not refuted in time, and ends the silence of
@@ -69,6 +107,9 @@ func (t *table) settle(now time.Time) settled {
 		if t.believe(id, confirmed, now) {
 			s.changed = append(s.changed, t.nodes[id.node])
 		}
+	}
+	if len(e.Dead) > 0 && t.doubted() {
+		s.doubts = t.judgeAll(now)
 	}
 	for _, all := range t.processes {
 		for _, p := range slices.Clone(all) { // to judge one may forget others

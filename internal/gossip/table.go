@@ -36,6 +36,10 @@ type Member struct {
 	State  State
 	// Since is when this node saw State begin, by its own clock.
 	Since time.Time
+	// Unheard is zero, unless the member is Alive and this process does not know
+	// whether anybody hears it: then it is since when. Others were lost at the same
+	// time, and perhaps the fault is on this side.
+	Unheard time.Time
 }
 
 // process is what is known of one agent.
@@ -54,6 +58,8 @@ type process struct {
 	// silentUntil is until when the missed heartbeats make it dead: by then the
 	// library knows better. It is zero while none are missed.
 	silentUntil time.Time
+	// unheard is since when the detector does not know whether it is heard, or zero.
+	unheard time.Time
 }
 
 func (p *process) state() State {
@@ -76,6 +82,10 @@ type table struct {
 	shown      []Member // what members last returned; nil after a change
 	// patience is the longest of all living processes, or longer until settle.
 	patience time.Duration
+	// unheard is how many processes are unheard, since when, and lost is when a
+	// silent process was last taken for dead.
+	unheard            int
+	unheardSince, lost time.Time
 	// moved says that the ring is not what it was.
 	moved bool
 }
@@ -152,6 +162,9 @@ func (t *table) judge(node string, now time.Time) bool {
 		Node: node, Instance: best.id.instance, Address: best.address,
 		Record: best.record, State: best.state(), Since: now,
 	}
+	if m.State == Alive && t.doubted() {
+		m.Unheard = best.unheard
+	}
 	old, known := t.nodes[node]
 	if known && old.State == m.State {
 		m.Since = old.Since
@@ -179,7 +192,7 @@ func preference(a, b *process) int {
 }
 
 func same(a, b Member) bool {
-	return a.Instance == b.Instance && a.Address == b.Address && a.State == b.State &&
+	return a.Instance == b.Instance && a.Address == b.Address && a.State == b.State && a.Unheard.Equal(b.Unheard) &&
 		a.Record.Draining == b.Record.Draining && a.Record.Truncated == b.Record.Truncated &&
 		slices.Equal(a.Record.Subnets, b.Record.Subnets) && slices.Equal(a.Record.Own, b.Record.Own)
 }

@@ -25,6 +25,7 @@ func (m *Membership) evidence(view lease.View) election.Evidence {
 			Truncated: g.Record.Truncated,
 			State:     states[g.State],
 			Since:     g.Since,
+			Unheard:   g.Unheard,
 		})
 	}
 	return e

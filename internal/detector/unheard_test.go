@@ -1,0 +1,101 @@
+package detector
+
+import (
+	"slices"
+	"testing"
+)
+
+// established is a detector of a on a ring of peers that have beaten for long.
+func established(t *testing.T, peers, watched string) *subject {
+	p := newSubject(t, peers)
+	p.ticks(p.introduced()+20, watched)
+	return p
+}
+
+// unheardBy is which peers are unheard to p.
+func (p *subject) unheardBy() string {
+	var all []byte
+	for id := range p.hearing.unheard {
+		all = append(all, byte(id))
+	}
+	slices.Sort(all)
+	return string(all)
+}
+
+const sixteen = "a b c d e f g h i j k l m n o p"
+
+func TestOneSilentPeerLeavesTheOthersHeard(t *testing.T) {
+	p := established(t, sixteen, "n o p")
+	for _, watcher := range []string{"d", "e", "f"} {
+		p.says(watcher, "c!")
+		p.tick("n o p")
+		want(t, "suspected", p.unheardBy(), "c")
+	}
+	p.peersAre("a b c? d e f g h i j k l m n o p")
+	p.tick("n o p")
+	want(t, "dead", p.unheardBy(), "")
+}
+
+func TestARackThatLosesItsPowerLeavesTheOthersHeard(t *testing.T) {
+	p := established(t, sixteen, "n o p")
+	for range Repeats {
+		for _, accuser := range []string{"f e!", "g e!", "h e!", "k j! i!", "l j! i!", "m j!", "k h", "d c"} {
+			from, about := accuser[:1], accuser[2:]
+			for len(about) > 0 {
+				one := about[:min(2, len(about))]
+				about = about[min(3, len(about)):]
+				p.says(from, one)
+			}
+		}
+		p.tick("n o p")
+	}
+	want(t, "three are suspected", p.unheardBy(), "eij")
+}
+
+// On this side are a, b, h and i. Each of the others that one of them watches is suspected.
+func TestWhatIsBehindACutIsUnheard(t *testing.T) {
+	p := established(t, sixteen, "n o p")
+	p.ticks(MissLimit-1, "")
+	for range Repeats {
+		p.says("b", "o!", "p!")
+		p.says("h", "e!", "f!", "g!")
+		p.says("i", "f!", "g!")
+		p.tick("")
+	}
+	want(t, "at first", p.unheardBy(), "cdefgjklmnop")
+	p.peersAre("a b c d e? f? g? h i j k l m n? o? p?")
+	p.ticks(MissLimit, "")
+	want(t, "when those are believed dead", p.unheardBy(), "cdjklm")
+	p.says("c", "c")
+	p.tick("")
+	want(t, "when one of the others is heard", p.unheardBy(), "djklm")
+	p.says("h", "d!")
+	p.tick("")
+	want(t, "that h suspects d does not mean that d is heard", p.unheardBy(), "djklm")
+	p.ticks(2*unheardTicks, "b h i")
+	want(t, "after a long time without news", p.unheardBy(), "")
+}
+
+// A peer whose watchers all died with others tells that it lives.
+func TestAPeerWithoutWatchersSpeaksUp(t *testing.T) {
+	p := established(t, sixteen, "n o p")
+	p.says("e", "b!", "c!", "d!")
+	p.says("f", "c!", "d!")
+	p.says("g", "d!")
+	told := 0
+	for range 2 * MissLimit {
+		p.Tick(p.now, &p.actions)
+		for _, out := range p.actions.Send {
+			if out.Heartbeat.About == 'a' && out.To.ID == 'k' {
+				told++
+			}
+		}
+		p.actions = Actions{}
+		p.says("n", "n")
+		p.says("o", "o")
+		p.says("p", "p")
+	}
+	if told != 3 {
+		t.Errorf("k, which does not watch a, is told %d times that a lives", told)
+	}
+}

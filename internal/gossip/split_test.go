@@ -1,0 +1,71 @@
+package gossip
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// heardOf returns how many nodes a hears, itself included, and how many it lost or does not
+// know of.
+func heardOf(a *agent) (heard, dead, unknown int) {
+	for _, m := range a.Members() {
+		switch {
+		case m.State == Dead:
+			dead++
+		case !m.Unheard.IsZero():
+			unknown++
+		case m.State == Alive:
+			heard++
+		}
+	}
+	return heard, dead, unknown
+}
+
+// Each side of a split finds the other in steps: at first only the nodes whose watchers are
+// on its own side. The smaller side may not take itself for the larger one meanwhile, and the
+// larger one may not doubt for long what it lost. It takes 100 ms to ask the segment for an
+// address, so a shorter mistake moves none.
+func TestTheSmallerSideOfASplitKnowsItFromTheFirstLoss(t *testing.T) {
+	const nodes = 60
+	for _, tt := range []struct {
+		cut      int
+		patience time.Duration
+	}{{12, 0}, {21, 0}, {18, 2 * time.Second}} {
+		inCluster(t, 0, func(c *cluster) {
+			for i := range nodes {
+				c.start(nodeName(i), i, func(o *Options) { o.Patience = tt.patience })
+			}
+			c.pass(10 * time.Second)
+			for _, a := range c.agents[:tt.cut] {
+				a.port.putOnSide(1)
+			}
+			const step, mostWrong, mostLate = 10 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond
+			wrong, late := make([]time.Duration, nodes), make([]time.Duration, nodes)
+			for at := time.Duration(0); at < 4*time.Second+2*tt.patience; at += step {
+				c.pass(step)
+				for i, a := range c.agents {
+					heard, dead, unknown := heardOf(a)
+					if i < tt.cut && dead > 0 && heard >= dead+unknown {
+						wrong[i] += step
+					}
+					if i >= tt.cut && dead > 0 && heard <= dead+unknown {
+						late[i] += step
+					}
+				}
+			}
+			if most := slices.Max(wrong); most > mostWrong {
+				t.Errorf("%d of %d nodes, patience %v: the smaller side takes the larger one for dead for %v", tt.cut, nodes, tt.patience, most)
+			}
+			if most := slices.Max(late); most > mostLate {
+				t.Errorf("%d of %d nodes, patience %v: the larger side doubts for %v", tt.cut, nodes, tt.patience, most)
+			}
+			for i, a := range c.agents {
+				heard, dead, unknown := heardOf(a)
+				if want := nodes - tt.cut; i >= tt.cut && (heard != want || dead != tt.cut || unknown > 0) {
+					t.Errorf("%s at last hears %d, lost %d, does not know of %d", a.self.node, heard, dead, unknown)
+				}
+			}
+		})
+	}
+}
