@@ -7,7 +7,7 @@
 // A Warning is about something that lasts, such as a mistake in a configuration. A program
 // that starts finds it again, and does not know what the one before it told. So the name
 // of a Warning is made of what it says: one that is there already is not written twice, its
-// time becomes that of now.
+// time becomes that of now. If that cannot be changed, the event is written under another name.
 //
 // (The recorders of client-go write at once, when the API server and the other
 // nodes are busy with the very change that is told of, and drop what goes beyond a
@@ -16,6 +16,7 @@ package events
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -268,19 +269,43 @@ func passing(err error) bool {
 func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult) (*corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
-	if result.Event.Count > 1 {
-		written, err := r.Sink.Patch(ctx, result.Event, result.Patch)
-		if !apierrors.IsNotFound(err) {
+	e := result.Event
+	if e.Count > 1 {
+		written, err := r.Sink.Patch(ctx, e, result.Patch)
+		if err == nil || passing(err) {
 			return written, err
 		}
-		result.Event.ResourceVersion = ""
+	} else {
+		written, err := r.Sink.Create(ctx, e)
+		if !apierrors.IsAlreadyExists(err) {
+			return written, err
+		}
+		if e.Type == corev1.EventTypeWarning {
+			written, err = r.Sink.Patch(ctx, e, contents(e))
+		}
+		if err == nil || passing(err) {
+			return written, err
+		}
 	}
-	written, err := r.Sink.Create(ctx, result.Event)
-	if apierrors.IsAlreadyExists(err) && result.Event.Type == corev1.EventTypeWarning {
-		again := []byte(`{"lastTimestamp":"` + result.Event.LastTimestamp.UTC().Format(time.RFC3339) + `"}`)
-		return r.Sink.Patch(ctx, result.Event, again)
+	// The event under this name is gone, or is not for this program to change.
+	e = e.DeepCopy()
+	e.Name, e.UID, e.ResourceVersion = util.GenerateEventName(e.InvolvedObject.Name, time.Now().UnixNano()), "", ""
+	return r.Sink.Create(ctx, e)
+}
+
+// contents is the patch that makes an event say what e says. Whoever may write events can
+// foresee the name of a Warning, so nothing that is there already is relied on, but since
+// when and how often it is told.
+func contents(e *corev1.Event) []byte {
+	patch, err := json.Marshal(map[string]any{
+		"involvedObject": e.InvolvedObject, "type": e.Type, "reason": e.Reason, "message": e.Message, "lastTimestamp": e.LastTimestamp,
+		"source": e.Source, "reportingComponent": e.ReportingController, "reportingInstance": e.ReportingInstance,
+		"action": "", "related": nil, "series": nil,
+	})
+	if err != nil {
+		panic(err) // texts and times only
 	}
-	return written, err
+	return patch
 }
 
 // wallClock is the clock that counting goes by.

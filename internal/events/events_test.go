@@ -24,6 +24,8 @@ type sink struct {
 	events map[string]*corev1.Event
 	order  []string
 	fail   func() error
+	// refuse, if set, is why e is not patched.
+	refuse func(e *corev1.Event) error
 }
 
 func (s *sink) Create(_ context.Context, e *corev1.Event) (*corev1.Event, error) {
@@ -47,6 +49,11 @@ func (s *sink) Create(_ context.Context, e *corev1.Event) (*corev1.Event, error)
 func (s *sink) Patch(_ context.Context, e *corev1.Event, patch []byte) (*corev1.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.refuse != nil {
+		if err := s.refuse(e); err != nil {
+			return nil, err
+		}
+	}
 	there := s.events[e.Name]
 	if there == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, e.Name)
@@ -162,6 +169,64 @@ func TestARestartWritesNoWarningTwice(t *testing.T) {
 		if age := e.LastTimestamp.Sub(e.FirstTimestamp.Time); age != 2*time.Hour+time.Minute {
 			t.Errorf("the last time is %s after the first", age)
 		}
+	}
+}
+
+// A name that can be foreseen is one that another can take first.
+func TestAWarningSaysWhatItSaysWhateverHadItsName(t *testing.T) {
+	to := &sink{}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
+		time.Sleep(time.Second)
+	})
+	for _, e := range to.events {
+		e.InvolvedObject.Name, e.Type, e.Reason, e.Message = "another", "Normal", "Fine", "all is well"
+		e.Source, e.ReportingController, e.ReportingInstance, e.Action = corev1.EventSource{}, "", "", "Sleeping"
+		e.Related, e.Series = about("another"), &corev1.EventSeries{Count: 7}
+	}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
+		time.Sleep(time.Second)
+	})
+	if got, want := to.String(), "web AnnouncementFailed x1: no such interface\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	for _, e := range to.events {
+		if e.Type != "Warning" || e.Source.Host != "node-a" || e.ReportingController != "purelb-test" || e.ReportingInstance != "node-a" ||
+			e.Action != "" || e.Related != nil || e.Series != nil {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestAnEventThatCannotBeChangedIsWrittenUnderAnotherName(t *testing.T) {
+	events := schema.GroupResource{Resource: "events"}
+	for name, err := range map[string]error{
+		"another deletes it meanwhile": apierrors.NewNotFound(events, "web"),
+		"it is refused":                apierrors.NewForbidden(events, "web", errors.New("no such right")),
+		"it is invalid":                apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "web", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := &sink{refuse: func(*corev1.Event) error { return err }}
+			for range 2 { // processes, of which the second finds the event of the first
+				recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+					r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
+					time.Sleep(time.Minute)
+				})
+			}
+			if got, want := to.String(), strings.Repeat("web AnnouncementFailed x1: no such interface\n", 2); got != want {
+				t.Errorf("got\n%swant\n%s", got, want)
+			}
+			recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+				for range 2 {
+					r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
+					time.Sleep(time.Minute)
+				}
+			})
+			if got, want := strings.Count(to.String(), "db IPAllocated "), 2; got != want {
+				t.Errorf("%d events of an address, want %d:\n%s", got, want, to)
+			}
+		})
 	}
 }
 
