@@ -62,6 +62,9 @@ type Link struct {
 	Neighbors bool
 	// Up is the administrative state; Carrier says whether the link works.
 	Up, Carrier bool
+	// Master is the index of the bridge, bond, team or VRF that the link is part of, 0 for
+	// none.
+	Master int
 	// Silent says that no machine is heard there, although nodes should be. The
 	// kernel knows nothing of that: the agent fills it in.
 	Silent bool

@@ -61,8 +61,13 @@ func preferred(agent config.Agent, links []Link, f addr.Family) []Link {
 // it is a network card, or an interface on top of one. A veth is the network card of a
 // node that is a container itself; the veths of pods have no address with a network. A
 // bridge, a tunnel and the like may be the network of pods or virtual machines, so they
-// must have the default route or be named.
+// must have the default route or be named. So must a part of one of these, and a part of a
+// bond: what arrives there is not for its own addresses. The addresses of a VRF are not
+// those that Services are reached by.
 func leadsOut(l Link) bool {
+	if l.Master != 0 {
+		return false
+	}
 	switch l.Kind {
 	case "", "bond", "team", "vlan", "macvlan", "ipvlan", "veth":
 		return l.Neighbors

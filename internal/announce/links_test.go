@@ -49,6 +49,10 @@ func TestLocalAddressesGoToTheInterfacesThatAreMeant(t *testing.T) {
 			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev br0, fd09::5/64 dev br0"},
 		{"of all, one on top of a network card", []twist{all, links("vlan eth2.5"), has(hasNode("eth2.5", "10.9.0.1/16"), hasNode("eth2.5", "fd09::1/64"))},
 			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth2.5, fd09::5/64 dev eth2.5"},
+		{"of all, no part of a bridge, bond or VRF", []twist{all, neighbors("eth1"), enslaved("eth1")},
+			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64", "- -"},
+		{"such a part by name", []twist{further("eth1"), enslaved("eth1")},
+			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
 		{"and further ones by name", []twist{further("eth7", "eth1")},
 			"10.0.0.0/24 10.9.0.0/16 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "10.9.0.5/16 dev eth1, fd09::5/64 dev eth1"},
 		{"never the dummy, loopback or kube-proxy's", []twist{matching(".*"), has(hasNode("kube-lb0", "10.7.0.1/24"), hasNode("kube-ipvs0", "10.6.0.1/24")),
@@ -114,6 +118,17 @@ func neighbors(link string) twist {
 	return func(s *Situation) {
 		for i := range s.Node.Links {
 			s.Node.Links[i].Neighbors = s.Node.Links[i].Neighbors || s.Node.Links[i].Name == link
+		}
+	}
+}
+
+// enslaved makes a link part of another one.
+func enslaved(link string) twist {
+	return func(s *Situation) {
+		for i := range s.Node.Links {
+			if s.Node.Links[i].Name == link {
+				s.Node.Links[i].Master = 10
+			}
 		}
 	}
 }

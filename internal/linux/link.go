@@ -90,6 +90,8 @@ func parseLink(body []byte) (link, error) {
 			if len(value) == len(l.MAC) && l.hardware == unix.ARPHRD_ETHER {
 				l.MAC = [6]byte(value)
 			}
+		case unix.IFLA_MASTER:
+			l.Master = int(rtnetlink.Number(value))
 		case unix.IFLA_OPERSTATE:
 			waiting = len(value) == 1 && (value[0] == operTesting || value[0] == operDormant)
 		case unix.IFLA_CARRIER_CHANGES:

@@ -32,6 +32,11 @@ func links(node announce.Node) string {
 				fmt.Fprint(&b, " ", flag.name)
 			}
 		}
+		for _, m := range node.Links {
+			if l.Master != 0 && l.Master == m.Index {
+				fmt.Fprint(&b, " of ", m.Name)
+			}
+		}
 		fmt.Fprintln(&b)
 	}
 	return b.String()
@@ -54,6 +59,13 @@ func TestObserveLinks(t *testing.T) {
 				link set eth0 up
 				link set ifb7 up`,
 			want: "br0 bridge\neth1 veth\neth0 veth up\nifb7 ifb up carrier\n",
+		},
+		{
+			name: "parts of a bridge",
+			setup: `link add br0 type bridge
+				link add eth0 type veth peer name eth1
+				link set eth0 master br0`,
+			want: "br0 bridge\neth1 veth\neth0 veth of br0\n",
 		},
 		{
 			name: "a default route of each family",
