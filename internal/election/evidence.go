@@ -48,6 +48,8 @@ type Leased struct {
 	// were watched.
 	Alive   bool
 	Renewed time.Time
+	// Unconfigured says that no LBNodeAgent is in force on the node.
+	Unconfigured bool
 	// Slow says that the node renews its Lease seldom, and that the Lease counts for
 	// minutes.
 	Slow bool

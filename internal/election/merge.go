@@ -34,7 +34,7 @@ func Merge(e Evidence, now time.Time) Peers {
 		if c.fate(node) != gone {
 			p.Members = append(p.Members, Member{
 				Node: node, Subnets: r.Subnets, Eligible: true, Draining: r.Draining, Reachable: c.hears(node),
-				Unproven: c.unproven(node),
+				Unproven: c.unproven(node), Unconfigured: c.leases[node].Unconfigured,
 			})
 		}
 	}

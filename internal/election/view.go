@@ -20,6 +20,9 @@ type Member struct {
 	// may be older than its death. The node keeps what it has, and is chosen for
 	// nothing else.
 	Unproven bool
+	// Unconfigured says that no LBNodeAgent is in force on the node, so that it announces
+	// nothing.
+	Unconfigured bool
 	// Reachable says that the node can be sent a message.
 	Reachable bool
 }

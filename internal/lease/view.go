@@ -31,8 +31,9 @@ type View struct {
 // said is what the Lease of a node says.
 type said struct {
 	election.Record
-	gossip   netip.AddrPort
-	duration time.Duration
+	gossip       netip.AddrPort
+	duration     time.Duration
+	unconfigured bool
 }
 
 // read reads o, which counts for duration if it does not say how long.
@@ -42,12 +43,13 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
 	for _, m := range macs {
 		r.MACs = append(r.MACs, m)
 	}
-	return said{r, Gossip(o), durationOf(o, duration)}
+	agent, told := o.Annotations[AnnotationAgent]
+	return said{r, Gossip(o), durationOf(o, duration), told && agent == ""}
 }
 
 // equal says whether s and o say the same of their node.
 func (s said) equal(o said) bool {
-	return s.gossip == o.gossip && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own) &&
+	return s.gossip == o.gossip && s.unconfigured == o.unconfigured && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own) &&
 		slices.Equal(s.MACs, o.MACs)
 }
 
@@ -71,6 +73,7 @@ func (t *table) view(now time.Time) View {
 		}
 		v.Leases = append(v.Leases, election.Leased{
 			Record: s.Record, Alive: alive, Renewed: later(t.live.Renewed(node), t.renewed[node]), Slow: s.duration > t.duration,
+			Unconfigured: s.unconfigured,
 		})
 	}
 	slices.SortFunc(v.Leases, func(a, b election.Leased) int { return cmp.Compare(a.Node, b.Node) })
