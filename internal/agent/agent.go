@@ -23,6 +23,8 @@
 //	answering  which addresses are on this node: what it tells agents that ask for one
 //	inquiries  which of its own questions to other agents are not answered yet
 //	reporter   what was reported, so that nothing is reported twice
+//	idle       which Services lost their endpoints, and when: until they have had some for a
+//	           minute
 //	node       the Node that was seen last: an agent that leaves hands over by it when the
 //	           Node was deleted
 //
@@ -60,6 +62,9 @@ type Cluster interface {
 	// Read returns the objects as last seen. complete is false until all of
 	// them were seen once.
 	Read(ctx context.Context) (s Snapshot, complete bool, err error)
+	// Endpoints returns where these Services have endpoints, by "namespace/name", as far
+	// as that is known. Only changes of theirs signal a change from now on.
+	Endpoints(ctx context.Context, services map[string]bool) (ready, ending announce.Endpoints, err error)
 	// Changed signals that Read may return something else.
 	Changed() <-chan struct{}
 }
@@ -73,11 +78,6 @@ type Snapshot struct {
 	Services []*Service
 	Groups   []v2.ServiceGroup
 	Agents   []v2.LBNodeAgent
-	// Endpoints are the nodes with a ready endpoint, by Service, and Ending those
-	// that have none such, but one that ends and serves still: of the Services
-	// whose endpoints matter and are known.
-	Endpoints map[string][]string
-	Ending    map[string][]string
 }
 
 // Annotations is where the agent writes who announces what.
@@ -127,6 +127,7 @@ type Agent struct {
 	contests  election.Contests
 	soft      soft
 	endings   endings
+	idle      announce.IdleDamping
 	takeovers announce.Takeovers
 	handovers announce.Handovers
 	conflicts announce.Conflicts

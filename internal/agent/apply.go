@@ -35,6 +35,13 @@ type outcome struct {
 	errs []error
 }
 
+// fail adds err, unless it is nil.
+func (o *outcome) fail(err error) {
+	if err != nil {
+		o.errs = append(o.errs, err)
+	}
+}
+
 // unfinished says that ip is to come or to go, and that another machine has a say in when.
 func (o *outcome) unfinished(ip netip.Addr) bool {
 	_, comes := o.waiting[ip]

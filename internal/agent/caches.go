@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -25,7 +24,7 @@ import (
 
 // Caches is the Cluster as its API server tells it, by watches on what this node
 // needs: Services of type LoadBalancer, the configuration, the node itself, and
-// endpoints from when a Service of ours is announced only where it has some.
+// endpoints from when those of a Service of ours matter.
 type Caches struct {
 	cache cache.Cache
 	// services are Services, watched by watchServices.
@@ -42,8 +41,8 @@ type Caches struct {
 	// slices says whether EndpointSlices are all there, nil as long as they
 	// are not asked for. It belongs to the reader.
 	slices toolscache.InformerSynced
-	// narrowed are the Services whose endpoints matter.
-	narrowed atomic.Pointer[map[types.NamespacedName]bool]
+	// followed are the Services whose endpoints matter, by "namespace/name".
+	followed atomic.Pointer[map[string]bool]
 }
 
 // NewCaches returns Caches that know nothing before Run. It does not need the
@@ -78,7 +77,7 @@ func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Cach
 		return nil, fmt.Errorf("set up the caches: %w", err)
 	}
 	c := &Caches{cache: all, node: node, changed: make(chan struct{}, 1), ended: make(chan struct{})}
-	c.narrowed.Store(&map[types.NamespacedName]bool{})
+	c.followed.Store(&map[string]bool{})
 	core, err := typedcorev1.NewForConfig(protobuf(to))
 	if err != nil {
 		return nil, fmt.Errorf("set up the watch on Services: %w", err)

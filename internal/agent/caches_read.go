@@ -5,15 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/config"
 )
 
 // Read returns what the watches have shown.
@@ -33,7 +32,7 @@ func (c *Caches) Read(ctx context.Context) (s Snapshot, complete bool, err error
 	if len(nodes.Items) == 1 {
 		s.Node = &nodes.Items[0]
 	}
-	return s, true, c.endpoints(ctx, &s)
+	return s, true, nil
 }
 
 // nodeDeleted says that there was no Node of this name when the API server told last.
@@ -68,36 +67,31 @@ func (c *Caches) complete() bool {
 	return len(c.synced) > 0
 }
 
-// endpoints fills in where Services have endpoints, for those to which it
-// matters: to all of them if a group withdraws the addresses of Services without
-// endpoints. The watch on endpoints, which is the most expensive, begins when there
-// is such a Service.
-func (c *Caches) endpoints(ctx context.Context, s *Snapshot) error {
-	s.Endpoints, s.Ending = map[string][]string{}, map[string][]string{}
-	narrowed := map[types.NamespacedName]bool{}
-	all := slices.ContainsFunc(s.Groups, config.WithdrawsIdle)
-	for _, svc := range s.Services {
-		if all || svc.LocalPolicy || svc.Affinity {
-			narrowed[svc.name()] = true
-		}
-	}
-	c.narrowed.Store(&narrowed)
-	if len(narrowed) == 0 {
-		return nil
+// Endpoints returns where these Services have endpoints. The watch on endpoints, which is the
+// most expensive, begins with the first such Service.
+func (c *Caches) Endpoints(ctx context.Context, services map[string]bool) (ready, ending announce.Endpoints, err error) {
+	c.followed.Store(&services)
+	if len(services) == 0 && c.slices == nil {
+		return nil, nil, nil
 	}
 	if known, err := c.watchEndpoints(ctx); err != nil || !known {
-		return err
+		return nil, nil, err
 	}
-	var list discoveryv1.EndpointSliceList
-	if err := c.cache.List(ctx, &list); err != nil {
-		return fmt.Errorf("read endpoints: %w", err)
+	var all []discoveryv1.EndpointSlice
+	for service := range services {
+		var of discoveryv1.EndpointSliceList
+		namespace, _, _ := strings.Cut(service, "/")
+		if err := c.cache.List(ctx, &of, client.InNamespace(namespace), client.MatchingFields{sliceIndex: service}); err != nil {
+			return nil, nil, fmt.Errorf("read endpoints of %s: %w", service, err)
+		}
+		all = append(all, of.Items...)
 	}
-	ready, ends := announce.EndpointNodes(list.Items, narrowed)
-	for name := range narrowed {
-		s.Endpoints[name.String()], s.Ending[name.String()] = ready[name], ends[name]
-	}
-	return nil
+	ready, ending = announce.EndpointNodes(all, services)
+	return ready, ending, nil
 }
+
+// sliceIndex is the name of the index of EndpointSlices by Service.
+const sliceIndex = "service"
 
 // watchEndpoints begins to watch endpoints unless it has, and says whether all
 // are there.
@@ -105,9 +99,18 @@ func (c *Caches) watchEndpoints(ctx context.Context) (known bool, err error) {
 	if c.slices != nil {
 		return c.slices(), nil
 	}
+	err = c.cache.IndexField(ctx, &discoveryv1.EndpointSlice{}, sliceIndex, func(o client.Object) []string {
+		if slice, ok := o.(*discoveryv1.EndpointSlice); ok {
+			return []string{announce.ServiceOf(slice)}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("index endpoints: %w", err)
+	}
 	matters := func(o client.Object) bool {
 		slice, ok := o.(*discoveryv1.EndpointSlice)
-		return ok && (*c.narrowed.Load())[serviceOf(slice)]
+		return ok && (*c.followed.Load())[announce.ServiceOf(slice)]
 	}
 	news := func(a, b client.Object) bool { return a.GetResourceVersion() != b.GetResourceVersion() }
 	if c.slices, err = c.watch(ctx, &discoveryv1.EndpointSlice{}, matters, news); err != nil {

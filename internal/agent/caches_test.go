@@ -10,9 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/service"
 )
@@ -37,6 +38,15 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	}
 	run(t, caches.Run)
 
+	// endpoints returns the nodes of web, by its IPv4 endpoints.
+	endpoints := func(follow map[string]bool) (nodes []string, known bool) {
+		ready, _, err := caches.Endpoints(t.Context(), follow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes, known = ready[announce.ServiceFamily{Service: c.namespace + "/web", Family: addr.V4}]
+		return nodes, known
+	}
 	show := func() string {
 		s, complete, err := caches.Read(t.Context())
 		if err != nil || !complete {
@@ -54,7 +64,7 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 				continue
 			}
 			words = append(words, "service", svc.name().Name, map[bool]string{true: "Local", false: "Cluster"}[svc.LocalPolicy])
-			if nodes, known := s.Endpoints[svc.Key]; known {
+			if nodes, known := endpoints(announce.Follows([]announce.Service{svc.Service}, nil)); known {
 				words = append(words, fmt.Sprint(slices.Contains(nodes, c.node)))
 			}
 		}
@@ -72,25 +82,12 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	c.endpoint("web", "another-node", true)
 	eventuallyIs(t, "the view with an endpoint elsewhere", base+"Local false", show)
 	c.patch("web", `{"metadata":{"annotations":{"purelb.io/node-affinity":"service-endpoints"}},"spec":{"externalTrafficPolicy":"Cluster"}}`)
-	endpoints := func() string {
-		s, _, err := caches.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(s.Endpoints[c.namespace+"/web"])
-	}
-	eventuallyIs(t, "the nodes for an affinity", "[another-node]", endpoints)
+	eventuallyIs(t, "the view with an affinity", base+"Cluster false", show)
 	c.patch("web", `{"metadata":{"annotations":{"purelb.io/node-affinity":null}}}`)
-	eventuallyIs(t, "the nodes when nothing asks for them", "[]", endpoints)
-	var group v2.ServiceGroup
-	if err := c.objects.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "mine"}, &group); err != nil {
-		t.Fatal(err)
+	eventuallyIs(t, "the view when nothing asks for endpoints", base+"Cluster", show)
+	if nodes, known := endpoints(map[string]bool{c.namespace + "/web": true}); !known || !slices.Equal(nodes, []string{"another-node"}) {
+		t.Errorf("the endpoints of web are on %v", nodes)
 	}
-	group.Spec.Local.WithdrawWithoutEndpoints = true
-	if err := c.objects.Update(t.Context(), &group); err != nil {
-		t.Fatal(err)
-	}
-	eventuallyIs(t, "the nodes when a group asks for them", "[another-node]", endpoints)
 	c.patch("web", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Cluster"}}`)
 	eventuallyIs(t, "the view when the type changed", strings.TrimSuffix(base, " service web "), show)
 }

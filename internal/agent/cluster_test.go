@@ -112,20 +112,22 @@ func (c cluster) get(name string) *corev1.Service {
 	return svc
 }
 
-// endpoint has the Service of that name have one endpoint, on node.
+// endpoint has the Service of that name have one endpoint of each family, on node.
 func (c cluster) endpoint(name, node string, ready bool) {
 	c.t.Helper()
 	slices := c.core.DiscoveryV1().EndpointSlices(c.namespace)
-	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{{
-			Addresses: []string{"10.1.1.1"}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
-		}},
-	}
-	_ = slices.Delete(c.t.Context(), name, metav1.DeleteOptions{})
-	if _, err := slices.Create(c.t.Context(), slice, metav1.CreateOptions{}); err != nil {
-		c.t.Fatal(err)
+	for kind, ip := range map[discoveryv1.AddressType]string{discoveryv1.AddressTypeIPv4: "10.1.1.1", discoveryv1.AddressTypeIPv6: "fd01::1"} {
+		slice := &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Name: name + "-" + strings.ToLower(string(kind)), Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+			AddressType: kind,
+			Endpoints: []discoveryv1.Endpoint{{
+				Addresses: []string{ip}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+			}},
+		}
+		_ = slices.Delete(c.t.Context(), slice.Name, metav1.DeleteOptions{})
+		if _, err := slices.Create(c.t.Context(), slice, metav1.CreateOptions{}); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 }
 

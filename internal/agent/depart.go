@@ -92,6 +92,7 @@ func (a *Agent) partingPass(ctx context.Context, now time.Time) (departures, []n
 	if err != nil {
 		return departures{}, nil, err
 	}
+	a.publish(seen)
 	plan := announce.Decide(seen.Situation)
 	heirs := map[netip.Addr]bool{}
 	for _, d := range plan.Decisions {
@@ -114,6 +115,7 @@ func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *
 	if err != nil {
 		return err
 	}
+	a.publish(seen)
 	var wanted []announce.Address
 	if addresses != ending.Withdraw || !seen.Complete && !seen.Node.MarksSupported {
 		// Without marks, an address that looks like ours may be the node's own.

@@ -3,6 +3,8 @@ package agent
 import (
 	"slices"
 	"time"
+
+	"purelb.io/purelb/internal/announce"
 )
 
 // endingFor is for how long a node whose endpoints of a Service all end counts
@@ -16,14 +18,17 @@ const endingFor = 2 * time.Second
 type endings struct{ since map[leaver]time.Time }
 
 // leaver is a node whose endpoints of a Service all end.
-type leaver struct{ service, node string }
+type leaver struct {
+	service announce.ServiceFamily
+	node    string
+}
 
 // endpoints returns the nodes that have endpoints for what arrives, by Service,
 // and when time alone may change that, or zero. Ready are those with a ready
 // endpoint; ends are those that have none and serve still. Of a Service that has
 // a ready endpoint nowhere, these are all there is, for as long as they serve.
-func (e *endings) endpoints(now time.Time, ready, ends map[string][]string) (nodes map[string][]string, again time.Time) {
-	nodes, since := make(map[string][]string, len(ready)), map[leaver]time.Time{}
+func (e *endings) endpoints(now time.Time, ready, ends announce.Endpoints) (nodes announce.Endpoints, again time.Time) {
+	nodes, since := make(announce.Endpoints, len(ready)), map[leaver]time.Time{}
 	for service, of := range ready {
 		nodes[service] = slices.Clone(of)
 		for _, node := range ends[service] {

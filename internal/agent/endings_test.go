@@ -4,10 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
 )
 
 func TestANodeWhoseEndpointsEndIsLeftWhenTheOthersAreKnownToKubeProxy(t *testing.T) {
 	const late = endingFor - time.Millisecond
+	web, other := announce.ServiceFamily{Service: "default/web", Family: addr.V4}, announce.ServiceFamily{Service: "default/other", Family: addr.V4}
 	type look struct {
 		after       time.Duration
 		ready, ends string
@@ -50,14 +54,14 @@ func TestANodeWhoseEndpointsEndIsLeftWhenTheOthersAreKnownToKubeProxy(t *testing
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			of := func(nodes string) map[string][]string {
-				return map[string][]string{"default/web": strings.Fields(nodes), "default/other": {"z"}}
+			of := func(nodes string) announce.Endpoints {
+				return announce.Endpoints{web: strings.Fields(nodes), other: {"z"}}
 			}
 			var e endings
 			for _, l := range tt.looks {
 				ready := of(l.ready)
-				nodes, again := e.endpoints(began.Add(l.after), ready, map[string][]string{"default/web": strings.Fields(l.ends)})
-				if got := strings.Join(nodes["default/web"], " "); got != l.want {
+				nodes, again := e.endpoints(began.Add(l.after), ready, announce.Endpoints{web: strings.Fields(l.ends)})
+				if got := strings.Join(nodes[web], " "); got != l.want {
 					t.Errorf("after %v: %q, want %q", l.after, got, l.want)
 				}
 				var want time.Time
@@ -67,7 +71,7 @@ func TestANodeWhoseEndpointsEndIsLeftWhenTheOthersAreKnownToKubeProxy(t *testing
 				if !again.Equal(want) {
 					t.Errorf("after %v: again at %v, want %v", l.after, again, want)
 				}
-				if got := strings.Join(nodes["default/other"], " "); got != "z" {
+				if got := strings.Join(nodes[other], " "); got != "z" {
 					t.Errorf("another Service has %q", got)
 				}
 			}

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/membership"
@@ -19,6 +21,9 @@ import (
 type objects struct {
 	Snapshot
 	Services []corev1.Service
+	// Endpoints and Ending are the nodes with endpoints, which are the same for both
+	// families.
+	Endpoints, Ending map[string][]string
 }
 
 // fakeCluster is the objects of a cluster.
@@ -27,6 +32,8 @@ type fakeCluster struct {
 	snapshot objects
 	missing  bool
 	changed  chan struct{}
+	// followed are the Services whose endpoints were asked for last.
+	followed []string
 }
 
 func (c *fakeCluster) Read(context.Context) (Snapshot, bool, error) {
@@ -42,6 +49,22 @@ func (c *fakeCluster) Read(context.Context) (Snapshot, bool, error) {
 		}
 	}
 	return s, true, nil
+}
+
+func (c *fakeCluster) Endpoints(_ context.Context, services map[string]bool) (ready, ending announce.Endpoints, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.followed = slices.Sorted(maps.Keys(services))
+	ready, ending = announce.Endpoints{}, announce.Endpoints{}
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		for service := range services {
+			if nodes, known := c.snapshot.Endpoints[service]; known {
+				one := announce.ServiceFamily{Service: service, Family: f}
+				ready[one], ending[one] = nodes, c.snapshot.Ending[service]
+			}
+		}
+	}
+	return ready, ending, nil
 }
 
 func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }

@@ -30,9 +30,10 @@ type fakeKernel struct {
 	// removeErr is why nothing can be removed.
 	removeErr error
 	// taken are addresses that another machine has, and how many times adding
-	// one will fail for it: it is there for a second, tentative.
-	taken map[string]int
-	stuck chan struct{}
+	// one will fail for it: it is there for as long as detecting says, tentative.
+	taken     map[string]int
+	detecting time.Duration
+	stuck     chan struct{}
 	// markless says that it does not tell marks.
 	markless bool
 	// answers are who answers probes, by address, and probeErr is why probes
@@ -58,7 +59,7 @@ func newFakeKernel(addresses ...announce.Address) *fakeKernel {
 			{Name: "eth0", Index: 2, Neighbors: true, Up: true, Carrier: true, Default4: true, Default6: true},
 			{Name: "eth1", Index: 3, Up: true, Carrier: true},
 		},
-		changed: make(chan struct{}, 1), made: time.Now(), putErr: map[string]error{}, taken: map[string]int{},
+		changed: make(chan struct{}, 1), made: time.Now(), putErr: map[string]error{}, taken: map[string]int{}, detecting: time.Second,
 		answers: map[string][6]byte{}, heard: make(chan announce.Heard),
 	}
 	k.hold(permanent("eth0", "192.0.2.1/24"), permanent("eth0", "2001:db8::1/64"), permanent("eth1", "198.51.100.1/24"))
@@ -170,7 +171,7 @@ func (k *fakeKernel) detect(a announce.Address) {
 	k.taken[a.Prefix.Addr().String()]--
 	i := len(k.addresses) - 1
 	k.addresses[i].Tentative = true
-	time.AfterFunc(time.Second, func() {
+	time.AfterFunc(k.detecting, func() {
 		k.change(func() {
 			switch {
 			case left <= 0:

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +99,33 @@ func TestAnAddressThatSomebodyKeepsTakingOffIsNotFoughtOver(t *testing.T) {
 		}
 		pass(2 * time.Minute)
 		want(t, "left alone", w.kernel.String(), "192.0.2.9/24 eth0")
+	})
+}
+
+// With more probes (net.ipv6.conf.*.dad_transmits) the kernel takes longer to find out than
+// an address must stay to be there to stay.
+func TestAnAddressThatIsTentativeForLongIsTriedSlowlyToo(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.change(func() { w.kernel.taken["2001:db8::9"], w.kernel.detecting = 1000, 8*time.Second })
+		w.kernel.doings()
+		w.cluster.change(serving(branded("web", "2001:db8::9")))
+		pass(10 * time.Minute)
+		if doings := w.kernel.doings(); strings.Count(doings, "put 2001:db8::9") > 20 {
+			t.Errorf("added again and again:\n%s", doings)
+		}
+	})
+}
+
+// What cannot be taken off is an error like any other.
+func TestAnAddressThatFailedAndCannotBeRemovedIsShown(t *testing.T) {
+	forever := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(int32(0))}}}
+	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }
+	inWorld(t, before, func(w *world) {
+		w.kernel.change(func() { w.kernel.taken["2001:db8::9"], w.kernel.removeErr = 1000, errors.New("no right to remove") })
+		w.cluster.change(serving(branded("web", "2001:db8::9")))
+		pass(10 * time.Second)
+		if state, _ := w.shows(t); !strings.Contains(state, "no right to remove") {
+			t.Errorf("/state is\n%s", state)
+		}
 	})
 }

@@ -50,7 +50,7 @@ func (o *observation) toShow() *observation {
 	return &observation{Situation: announce.Situation{Complete: o.Complete, Peers: o.Peers}, record: o.record}
 }
 
-// observe reads the kernel, the cluster and the peers.
+// observe reads the kernel and the cluster.
 func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error) {
 	node, err := a.Kernel.Observe(ctx)
 	if err != nil {
@@ -69,7 +69,10 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	// either way nobody knows which LBNodeAgent it is for.
 	o.Complete = complete && objects.Node != nil
 	if o.Complete {
-		a.read(now, o, objects)
+		a.read(o, objects)
+		if err := a.readEndpoints(ctx, now, o); err != nil {
+			return nil, err
+		}
 	}
 	o.adopt = announce.Adopt(o.Situation)
 	if o.Agent != nil {
@@ -87,12 +90,18 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
 		a.inheritConflicts(o)
 		o.record.Claims = claimsOf(a.conflicts, o.Held)
-		a.reporter.tellConfig(o)  // as soon as the others may know that there are no subnets
-		a.Peers.Publish(o.record) // first: what it says may have to be known before anything is decided
 	}
-	o.Peers = a.ofThisNode(a.Peers.Peers(), o.record.Draining)
-	a.Metrics.configLoaded.Set(boolean(o.Complete))
 	return o, nil
+}
+
+// publish tells the other nodes of this one, and reads then what is known of all: what this
+// node says counts for its own decisions too.
+func (a *Agent) publish(o *observation) {
+	if o.Complete {
+		a.Peers.Publish(o.record)
+	}
+	o.Peers = a.ofThisNode(a.Peers.Peers(), o)
+	a.Metrics.configLoaded.Set(boolean(o.Complete))
 }
 
 // lastSeen returns node, this node's object. An agent that leaves uses the object that it
@@ -119,11 +128,12 @@ func macsOf(node announce.Node) []lease.MAC {
 
 // ofThisNode returns p with what this node knows of itself already: it learns from
 // others what it tells them, but later.
-func (a *Agent) ofThisNode(p election.Peers, draining string) election.Peers {
+func (a *Agent) ofThisNode(p election.Peers, o *observation) election.Peers {
 	p.Members = slices.Clone(p.Members)
 	for i := range p.Members {
 		if m := &p.Members[i]; m.Node == a.Node {
-			m.Draining, m.Eligible = draining != "", m.Eligible && a.leaving == ""
+			m.Draining, m.Eligible = o.record.Draining != "", m.Eligible && a.leaving == ""
+			m.Unconfigured = o.Agent == nil
 		}
 	}
 	return p
@@ -135,14 +145,8 @@ func joined(texts ...string) string {
 }
 
 // read fills in what the objects say.
-func (a *Agent) read(now time.Time, o *observation, objects Snapshot) {
+func (a *Agent) read(o *observation, objects Snapshot) {
 	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace, a.ConfigNamespaces)
-	o.Endpoints, o.again = a.endings.endpoints(now, objects.Endpoints, objects.Ending)
-	o.Ending = objects.Ending
-	o.Ready = make(map[string]bool, len(o.Endpoints))
-	for service, nodes := range o.Endpoints {
-		o.Ready[service] = slices.Contains(nodes, a.Node)
-	}
 	o.record.NodeUID = objects.Node.UID
 	if agent, ok := o.Config.AgentFor(objects.Node.Labels); ok {
 		o.Agent, o.chosen = &agent, &agent
@@ -158,6 +162,21 @@ func (a *Agent) read(now time.Time, o *observation, objects Snapshot) {
 		o.Services = append(o.Services, s.Service)
 		o.services[s.Key] = s
 	}
+}
+
+// readEndpoints fills in where the Services have endpoints to which that matters.
+func (a *Agent) readEndpoints(ctx context.Context, now time.Time, o *observation) error {
+	withdrawing := a.idle.Withdrawing(o.Services, o.Config.Groups)
+	ready, ending, err := a.Cluster.Endpoints(ctx, announce.Follows(o.Services, withdrawing))
+	if err != nil {
+		return err
+	}
+	var ends, idle time.Time
+	o.Endpoints, ends = a.endings.endpoints(now, ready, ending)
+	o.Ending = ending
+	o.Idle, idle = a.idle.Observe(now, withdrawing, ready, ending)
+	o.again = sooner(o.again, sooner(ends, idle))
+	return nil
 }
 
 // problem says why this node cannot announce as it is configured, or "".

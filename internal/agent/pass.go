@@ -17,9 +17,12 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 		a.answering.carried = nil
 		return todo{}, err
 	}
+	a.publish(seen)
+	a.reporter.reportConfig(seen) // now that the others may know that there are no subnets
 	notDropped := a.dropFailed(ctx, seen)
 	plan := announce.Decide(seen.Situation)
 	done, waits := a.apply(ctx, now, seen, plan)
+	done.fail(notDropped)
 	a.held.hold(seen, plan, done)
 	a.answering.note(now, seen, done)
 	a.addresses.fail(done.failed)
@@ -34,13 +37,13 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	a.addresses.forget(plan, a.held.read())
 	a.askLinks(seen)
 	a.report(now, seen, plan, done)
-	return next, errors.Join(append(done.errs, notDropped)...)
+	return next, errors.Join(done.errs...)
 }
 
 // report tells people, the other nodes and /state what became of a pass.
 func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, done outcome) {
 	if seen.sure() {
-		a.Annotations.Want(a.reporter.report(seen, plan.Decisions, done))
+		a.Annotations.Want(a.reporter.report(now, seen, plan.Decisions, done))
 		a.reportConflicts(now, seen)
 		a.pulse.Decide()
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 )
@@ -40,40 +41,40 @@ type reporter struct {
 }
 
 // report tells what changed, and returns the annotations that are to be written.
-func (r *reporter) report(seen *observation, decisions []announce.Decision, done outcome) map[string]Write {
-	now, writes := make(told, len(decisions)), map[string]Write{}
+func (r *reporter) report(now time.Time, seen *observation, decisions []announce.Decision, done outcome) map[string]Write {
+	told, writes := make(told, len(decisions)), map[string]Write{}
 	var written []announce.Decision
 	for of := range byService(decisions) {
 		svc := seen.services[of[0].Service]
 		written = written[:0]
 		for i := range of {
-			written = append(written, r.reportOne(seen, svc, &of[i], done, now))
+			written = append(written, r.reportOne(now, seen, svc, &of[i], done, told))
 		}
 		if w, ok := r.write(svc, written); ok {
 			writes[svc.Key] = w
 		}
 	}
 	for s, f := range r.told {
-		if _, still := now[s]; !still {
+		if _, still := told[s]; !still {
 			r.forget(s, f)
 		}
 	}
-	r.metrics.forget(r.told, now, seen.services)
-	r.metrics.forgetNodes(time.Now(), r.node, seen.Peers)
-	r.told = now
-	r.metrics.announced.show(r.node, now)
+	r.metrics.forget(r.told, told, seen.services)
+	r.metrics.forgetNodes(now, r.node, seen.Peers)
+	r.told = told
+	r.metrics.announced.show(r.node, told)
 	r.metrics.observe(seen)
 	return writes
 }
 
-// reportOne tells what changed by decision, notes it in now, and returns what the
+// reportOne tells what changed by decision, notes it in notes, and returns what the
 // annotations of svc are to say of it.
-func (r *reporter) reportOne(seen *observation, svc *Service, decision *announce.Decision, done outcome, now told) announce.Decision {
+func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, decision *announce.Decision, done outcome, notes told) announce.Decision {
 	d, s := *decision, subject{decision.Service, decision.IP}
-	before, told := r.told[s]
+	before, known := r.told[s]
 	if done.unfinished(d.IP) {
-		if told {
-			now[s] = before.alone()
+		if known {
+			notes[s] = before.alone()
 		}
 		return asWritten(svc, r.node, d)
 	}
@@ -85,11 +86,14 @@ func (r *reporter) reportOne(seen *observation, svc *Service, decision *announce
 		f.failure = err.Error()
 		d.Where = announce.Nowhere
 	}
-	now[s] = f
+	notes[s] = f
 	_, added := done.added[d.IP]
 	news := added || r.told != nil
-	if news && (d.Where == announce.Remote && !before.here() || d.Reason == announce.ReasonIdle && before.decided().Where == announce.Remote) {
-		news = r.speaks(seen, svc, d.IP)
+	switch {
+	case d.Where == announce.Remote && before.here():
+		news = false // it is on another interface now, on every node
+	case d.Where == announce.Remote || d.Reason == announce.ReasonIdle && before.decided().Where == announce.Remote:
+		news = news && r.speaks(now, seen, svc, d.IP)
 	}
 	r.tell(svc, f, before, news, before.here() || slices.Contains(done.gone, d.IP))
 	return d
@@ -97,19 +101,33 @@ func (r *reporter) reportOne(seen *observation, svc *Service, decision *announce
 
 // speaks says whether this node is to write that it announces a remote address, as all
 // nodes do that have one. A few write it where there are many. A node that starts does
-// not write what others wrote long ago, when the Service got its address.
-func (r *reporter) speaks(seen *observation, svc *Service, ip netip.Addr) bool {
-	if svc == nil || r.told == nil && time.Since(time.Unix(svc.given, 0)) > recently {
+// not write what others wrote long ago, when the Service got its address. That is a time of
+// another machine, whose clock may differ.
+func (r *reporter) speaks(now time.Time, seen *observation, svc *Service, ip netip.Addr) bool {
+	if svc == nil || r.told == nil && now.Sub(time.Unix(svc.given, 0)).Abs() > recently {
 		return false
 	}
-	nodes, narrowed := seen.Endpoints[svc.Key]
-	if !narrowed || !svc.LocalPolicy || len(nodes) == 0 {
-		nodes = make([]string, len(seen.Peers.Members))
-		for i, m := range seen.Peers.Members {
-			nodes[i] = m.Node
+	return election.Speaks(r.node, ip, announcers(seen, svc, ip))
+}
+
+// announcers are the nodes that announce a remote address of svc: with the policy Local
+// those with an endpoint. When none of these is left, they are all that announce.
+func announcers(seen *observation, svc *Service, ip netip.Addr) []string {
+	var all, narrowed []string
+	with := seen.Endpoints[announce.ServiceFamily{Service: svc.Key, Family: addr.FamilyOf(ip)}]
+	for _, m := range seen.Peers.Members {
+		if m.Unconfigured {
+			continue
+		}
+		all = append(all, m.Node)
+		if svc.LocalPolicy && len(with) > 0 && slices.Contains(with, m.Node) {
+			narrowed = append(narrowed, m.Node)
 		}
 	}
-	return election.Speaks(r.node, ip, nodes)
+	if len(narrowed) > 0 {
+		return narrowed
+	}
+	return all
 }
 
 // recently is for how long it is news that a Service got an address.

@@ -26,9 +26,12 @@ type problemTold struct {
 	reason, message string
 }
 
-// tellConfig tells the subnets of this node, and what is wrong with its
+// reportConfig reports the subnets of this node, and what is wrong with its
 // configuration, when that is news.
-func (r *reporter) tellConfig(seen *observation) {
+func (r *reporter) reportConfig(seen *observation) {
+	if !seen.Complete {
+		return
+	}
 	if s := fmt.Sprint(seen.record.Subnets); s != r.subnets {
 		r.subnets = s
 		r.log.Info("subnetsChanged", "node", r.node, "subnets", seen.record.Subnets)

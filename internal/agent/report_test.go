@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/events"
@@ -43,10 +44,10 @@ func TestOfAThousandNodesSixteenTellOfARemoteAddress(t *testing.T) {
 			r := reporter{node: m.Node, log: slog.New(slog.DiscardHandler), events: &told[i], metrics: metrics}
 			seen := &observation{services: map[string]*Service{}}
 			seen.Peers.Members = members
-			r.report(seen, nil, outcome{})
+			r.report(time.Now(), seen, nil, outcome{})
 			far := branded("far", fmt.Sprintf("203.0.113.%d", i))
 			seen.services["default/far"] = readService(&far)
-			r.report(seen, []announce.Decision{{
+			r.report(time.Now(), seen, []announce.Decision{{
 				Service: "default/far", IP: addrOf(fmt.Sprintf("203.0.113.%d", i)), Where: announce.Remote, Reason: announce.ReasonRemote,
 			}}, outcome{})
 		}
@@ -66,15 +67,79 @@ func TestOfTheNodesWithAnEndpointAllTellUpToSixteen(t *testing.T) {
 	for i := range 1000 {
 		seen.Peers.Members = append(seen.Peers.Members, peer(fmt.Sprintf("node-%03d", i)))
 	}
-	seen.Endpoints = map[string][]string{"default/far": {"node-007", "node-500"}}
+	seen.Endpoints = announce.Endpoints{{Service: "default/far", Family: addr.V4}: {"node-007", "node-500", ""}}
 	far := branded("far", "203.0.113.7")
 	far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	for _, node := range []string{"node-007", "node-500"} {
 		r := reporter{node: node, told: told{}}
-		if !r.speaks(seen, readService(&far), addrOf("203.0.113.7")) {
+		if !r.speaks(time.Now(), seen, readService(&far), addrOf("203.0.113.7")) {
 			t.Errorf("%s, which has an endpoint, does not tell", node)
 		}
 	}
+}
+
+// A node without an LBNodeAgent has no remote address, and does not speak for those that do.
+func TestOnlyNodesThatAnnounceSpeak(t *testing.T) {
+	const nodes, announcing = 1000, 100
+	seen := &observation{services: map[string]*Service{}}
+	for i := range nodes {
+		m := peer(fmt.Sprintf("node-%03d", i))
+		m.Unconfigured = i >= announcing
+		seen.Peers.Members = append(seen.Peers.Members, m)
+	}
+	far := branded("far", "203.0.113.7")
+	speaks := func(node string) bool {
+		return (&reporter{node: node, told: told{}}).speaks(time.Now(), seen, readService(&far), addrOf("203.0.113.7"))
+	}
+	n := 0
+	for _, m := range seen.Peers.Members {
+		if speaks(m.Node) {
+			n++
+			if m.Unconfigured {
+				t.Errorf("%s speaks, and announces nothing", m.Node)
+			}
+		}
+	}
+	if n != 16 {
+		t.Errorf("%d nodes tell of an address, want 16", n)
+	}
+	for i := range seen.Peers.Members {
+		seen.Peers.Members[i].Unconfigured = i != 7
+	}
+	if !speaks("node-007") || speaks("node-008") {
+		t.Error("the only node that announces is not the one that tells")
+	}
+}
+
+// When a Service got its address is told by the clock of another machine.
+func TestANodeWhoseClockIsWrongDoesNotTellOfOldAddresses(t *testing.T) {
+	seen := &observation{services: map[string]*Service{}}
+	seen.Peers.Members = []election.Member{peer("node-a")}
+	far := branded("far", "203.0.113.7")
+	for ahead, want := range map[time.Duration]bool{0: true, time.Minute: true, -time.Minute: true, time.Hour: false, -time.Hour: false} {
+		r := reporter{node: "node-a"} // it has just started
+		if got := r.speaks(time.Now().Add(ahead), seen, readService(&far), addrOf("203.0.113.7")); got != want {
+			t.Errorf("with a clock that is %s ahead it tells: %v, want %v", ahead, got, want)
+		}
+	}
+}
+
+// All nodes do so at the same moment.
+func TestAnotherNameOfTheDummyInterfaceIsNoEvent(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("far", "203.0.113.7", "2001:db8:9::7")))
+		settle()
+		w.told()
+		w.logged()
+		w.cluster.change(func(s *objects) {
+			s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{DummyInterface: "lb1"})}
+			s.Agents[0].Generation = 2
+		})
+		pass(10 * time.Second)
+		want(t, "kernel", w.kernel.String(), "2001:db8:9::7/128 lb1, 203.0.113.7/32 lb1")
+		want(t, "events", w.told(), "")
+		want(t, "log", w.logged("address", "interface"), "announcingNonLocal 203.0.113.7 lb1\nannouncingNonLocal 2001:db8:9::7 lb1")
+	})
 }
 
 // eventStore is the events of an API server.
@@ -168,8 +233,7 @@ func TestANodeThatBootsTellsOnlyOfWhatIsNew(t *testing.T) {
 func TestAnAddressWithoutEndpointsGoesAndComesBack(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(func(s *objects) {
-			s.Groups[0].Spec.Local.WithdrawWithoutEndpoints, s.Groups[1].Spec.Remote.WithdrawWithoutEndpoints = true, true
-			s.Groups[0].Generation, s.Groups[1].Generation = 2, 2
+			withdrawing(s)
 			s.Endpoints = map[string][]string{"default/web": {"node-b"}}
 			serving(branded("web", "192.0.2.9", "203.0.113.7"))(s)
 		})
@@ -188,6 +252,103 @@ func TestAnAddressWithoutEndpointsGoesAndComesBack(t *testing.T) {
 		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": {"node-b"}} })
 		pass(10 * time.Second)
 		want(t, "with an endpoint again", w.kernel.String(), both)
+	})
+}
+
+// withdrawing has all groups withdraw idle addresses.
+func withdrawing(s *objects) {
+	s.Groups[0].Spec.Local.WithdrawWithoutEndpoints, s.Groups[1].Spec.Remote.WithdrawWithoutEndpoints = true, true
+	s.Groups[0].Generation, s.Groups[1].Generation = 2, 2
+}
+
+func webEndpoints(nodes ...string) func(*objects) {
+	return func(s *objects) { s.Endpoints = map[string][]string{"default/web": nodes} }
+}
+
+// One replica is replaced: its endpoint is away for some seconds.
+func TestEndpointsThatAreAwayForAMomentMoveNothing(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(withdrawing)
+		w.cluster.change(webEndpoints("node-b"))
+		w.cluster.change(serving(branded("web", "192.0.2.9", "203.0.113.7")))
+		pass(20 * time.Second)
+		w.kernel.doings()
+		w.told()
+		for range 5 {
+			w.cluster.change(webEndpoints())
+			pass(4 * time.Second)
+			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
+			w.cluster.change(webEndpoints("node-b"))
+			pass(30 * time.Second)
+		}
+		want(t, "events", w.told(), "")
+		if doings := w.kernel.doings(); strings.Contains(doings, "remove") || strings.Contains(doings, "put 203.0.113.7") {
+			t.Errorf("the agent did\n%s", doings)
+		}
+	})
+}
+
+// A server crashes again and again.
+func TestEndpointsThatFlapMoveLessAndLess(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(withdrawing)
+		w.cluster.change(webEndpoints("node-b"))
+		w.cluster.change(serving(branded("web", "192.0.2.9", "203.0.113.7")))
+		pass(20 * time.Second)
+		w.kernel.doings()
+		for range 60 {
+			w.cluster.change(webEndpoints())
+			pass(10 * time.Second)
+			w.cluster.change(webEndpoints("node-b"))
+			pass(10 * time.Second)
+		}
+		doings := w.kernel.doings()
+		for _, verb := range []string{"put 203.0.113.7", "remove 203.0.113.7", "put 192.0.2.9", "remove 192.0.2.9"} {
+			if n := strings.Count(doings, verb); n < 2 || n > 10 {
+				t.Errorf("%s: %d times in 20 minutes", verb, n)
+			}
+		}
+		pass(2 * time.Minute)
+		want(t, "kernel, when the server stays", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
+	})
+}
+
+// Nobody may be there to serve it. An agent that restarts meanwhile does not know better.
+func TestTheAddressOfADeletedGroupDoesNotComeBackWithoutEndpoints(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		web := branded("web", "203.0.113.7")
+		web.Annotations[service.AnnotationPoolType] = service.PoolRemote
+		w.cluster.change(withdrawing)
+		w.cluster.change(webEndpoints())
+		w.cluster.change(serving(web))
+		pass(10 * time.Second)
+		w.cluster.change(func(s *objects) { s.Groups = s.Groups[:1] })
+		pass(10 * time.Minute)
+		want(t, "kernel, without the group", w.kernel.String(), "")
+		w.cluster.change(webEndpoints("node-b"))
+		pass(10 * time.Second)
+		want(t, "kernel, with an endpoint", w.kernel.String(), "203.0.113.7/32 kube-lb0")
+	})
+}
+
+func TestTheEndpointsOfOtherServicesAreNotFollowed(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		local := branded("local", "203.0.113.8")
+		local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		follows := func(what string, services ...string) {
+			t.Helper()
+			w.cluster.mu.Lock()
+			defer w.cluster.mu.Unlock()
+			want(t, what, fmt.Sprint(w.cluster.followed), fmt.Sprint(services))
+		}
+		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7"), local))
+		settle()
+		follows("as it is by default", "default/local")
+		w.cluster.change(func(s *objects) {
+			s.Groups[1].Spec.Remote.WithdrawWithoutEndpoints, s.Groups[1].Generation = true, 2
+		})
+		settle()
+		follows("when a group withdraws", "default/far", "default/local")
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,4 +44,21 @@ func newNode(before, after client.Object) bool {
 	a, too := after.(*corev1.Node)
 	return ok && too && (b.UID != a.UID || !maps.Equal(b.Labels, a.Labels) || b.DeletionTimestamp.IsZero() != a.DeletionTimestamp.IsZero() ||
 		!slices.Equal(b.Spec.Taints, a.Spec.Taints) || !slices.Equal(b.Status.Conditions, a.Status.Conditions))
+}
+
+// slimSlice drops everything from an EndpointSlice but its Service, and of each
+// endpoint its addresses, its node and whether it is ready.
+func slimSlice(o any) (any, error) {
+	s, ok := o.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return o, nil
+	}
+	service := s.Labels[discoveryv1.LabelServiceName]
+	s.ObjectMeta = slimMeta(s.ObjectMeta)
+	s.Labels = map[string]string{discoveryv1.LabelServiceName: service}
+	s.Ports = nil
+	for i, e := range s.Endpoints {
+		s.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions, NodeName: e.NodeName}
+	}
+	return s, nil
 }

@@ -47,7 +47,7 @@ type arrivals struct {
 func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, missing []announce.Address) arrivals {
 	// What counts for a while only must count still: to look at the world may
 	// have taken long.
-	steps := a.takeovers.Sift(time.Now(), plan, a.damped(now, plan.Wanted, missing), seen.Node)
+	steps := a.takeovers.Sift(time.Now(), plan, a.damped(now, plan.Wanted, missing, seen.Node), seen.Node)
 	all := arrivals{
 		add: steps.Add, waiting: map[netip.Addr]announce.Address{}, contests: steps.Contested,
 		taken: map[netip.Addr]bool{}, todo: todo{next: steps.Next},
@@ -79,11 +79,17 @@ func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, m
 }
 
 // damped returns which of missing, the wanted addresses that are not there, may come back
-// now as far as flap damping allows.
-func (a *Agent) damped(now time.Time, wanted, missing []announce.Address) (add []announce.Address) {
-	gone := addressesOf(missing)
+// now as far as flap damping allows. An address of node that is tentative is not there to stay
+// yet: the kernel removes it if another machine has it.
+func (a *Agent) damped(now time.Time, wanted, missing []announce.Address, node announce.Node) (add []announce.Address) {
+	unsettled := addressesOf(missing)
+	for _, found := range node.Addresses {
+		if found.Tentative {
+			unsettled[found.Prefix.Addr()] = true
+		}
+	}
 	for _, w := range wanted {
-		if one := a.addresses[w.Prefix.Addr()]; one != nil && !gone[w.Prefix.Addr()] {
+		if one := a.addresses[w.Prefix.Addr()]; one != nil && !unsettled[w.Prefix.Addr()] {
 			one.damping.Present(now)
 		}
 	}

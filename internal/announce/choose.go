@@ -39,40 +39,6 @@ func (d *decider) choose(ip netip.Addr) Decision {
 	}
 }
 
-// idle says that no node is to have ip, because its group asks for that while no Service
-// that has ip has an endpoint. While the endpoints of one of these Services are unknown, the
-// answer is known only if another one has an endpoint.
-func (d *decider) idle(ip netip.Addr) (idle, known bool) {
-	if d.Endpoints == nil || !d.withdrawsIdle(ip) {
-		return false, true
-	}
-	known = true
-	for _, svc := range d.holders[ip] {
-		nodes, told := d.Endpoints[svc.Key]
-		if len(nodes) > 0 || len(d.Ending[svc.Key]) > 0 {
-			return false, true
-		}
-		known = known && told
-	}
-	return true, known
-}
-
-// withdrawsIdle says whether the group of ip, or one that may have given it, asks for it
-// to be withdrawn.
-func (d *decider) withdrawsIdle(ip netip.Addr) bool {
-	if group, _, ok := d.Config.Groups.GroupOf(ip); ok {
-		return group.WithdrawIdle
-	}
-	for _, svc := range d.holders[ip] {
-		for group := range svc.backendGroups(d.Config.Groups) {
-			if group.WithdrawIdle {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // homeless says that the configuration is a mistake: it cannot be used, or means
 // no interface of this node.
 func (d *decider) homeless() bool {
@@ -135,11 +101,11 @@ func (d *decider) chooseRemote(ip netip.Addr) Decision {
 	if !ok {
 		return Decision{Reason: ReasonNoInterface}
 	}
-	if key, narrow := d.narrowed(ip); narrow {
-		switch ready, known := d.Ready[key]; {
+	if svc, narrow := d.narrowed(ip); narrow {
+		switch nodes, known := d.Endpoints[svc.of(ip)]; {
 		case !known:
 			return d.keep(ip)
-		case !ready:
+		case !slices.Contains(nodes, d.Self):
 			return Decision{Reason: ReasonNoEndpoints}
 		}
 	}
@@ -180,9 +146,9 @@ func (d *decider) backendPrefix(ip netip.Addr) (prefix netip.Prefix, remote, ok 
 }
 
 // narrowed says whether ip is announced only where its Service has an endpoint.
-func (d *decider) narrowed(ip netip.Addr) (key string, narrow bool) {
+func (d *decider) narrowed(ip netip.Addr) (svc Service, narrow bool) {
 	svc, ok := d.followed(ip)
-	return svc.Key, ok && svc.LocalPolicy
+	return svc, ok && svc.LocalPolicy
 }
 
 // followed returns the Service whose endpoints ip may follow. If several Services

@@ -4,41 +4,47 @@ import (
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/types"
+
+	"purelb.io/purelb/internal/addr"
 )
 
-// EndpointNodes returns the nodes on which the wanted Services have a ready endpoint, and
-// those on which they have none but one that ends and serves still. The node of an
-// endpoint outside of the cluster is "".
-func EndpointNodes(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName]bool) (ready, ends map[types.NamespacedName][]string) {
-	ready, ends = nodesWhere(all, wanted, isReady), nodesWhere(all, wanted, serves)
-	for service := range ends {
-		ends[service] = slices.DeleteFunc(ends[service], func(node string) bool {
-			return slices.Contains(ready[service], node)
-		})
+// EndpointNodes returns the nodes on which the wanted Services ("namespace/name") have a ready
+// endpoint, and those on which they have none but one that ends and serves still.
+func EndpointNodes(all []discoveryv1.EndpointSlice, wanted map[string]bool) (ready, ending Endpoints) {
+	ready, ending = nodesWhere(all, wanted, isReady), nodesWhere(all, wanted, serves)
+	for of := range ending {
+		ending[of] = slices.DeleteFunc(ending[of], func(node string) bool { return slices.Contains(ready[of], node) })
 	}
-	return ready, ends
+	return ready, ending
 }
+
+// ServiceOf returns the Service that the endpoints of s are for, as "namespace/name".
+func ServiceOf(s *discoveryv1.EndpointSlice) string {
+	return s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]
+}
+
+// addressTypes are the families as EndpointSlices call them. A third type is host names, to
+// which kube-proxy sends nothing.
+var addressTypes = map[discoveryv1.AddressType]addr.Family{discoveryv1.AddressTypeIPv4: addr.V4, discoveryv1.AddressTypeIPv6: addr.V6}
 
 // nodesWhere returns the nodes that have an endpoint that is fit. An endpoint is
 // known by its address, and is fit only if all slices that have it say so: while
 // it moves from one to another they may differ.
-func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName]bool,
-	fit func(discoveryv1.EndpointConditions) bool,
-) map[types.NamespacedName][]string {
+func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[string]bool, fit func(discoveryv1.EndpointConditions) bool) Endpoints {
 	type endpoint struct {
-		service types.NamespacedName
+		of      ServiceFamily
 		address string
 	}
 	on, unfit := map[endpoint][]string{}, map[endpoint]bool{}
 	for i := range all {
-		service := types.NamespacedName{Namespace: all[i].Namespace, Name: all[i].Labels[discoveryv1.LabelServiceName]}
-		if !wanted[service] {
+		service := ServiceOf(&all[i])
+		family, isAddress := addressTypes[all[i].AddressType]
+		if !wanted[service] || !isAddress {
 			continue
 		}
 		for _, e := range all[i].Endpoints {
 			for _, a := range e.Addresses {
-				one := endpoint{service, a}
+				one := endpoint{ServiceFamily{service, family}, a}
 				unfit[one] = unfit[one] || !fit(e.Conditions)
 				node := "" // an endpoint outside of the cluster is on none
 				if e.NodeName != nil {
@@ -48,15 +54,18 @@ func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[types.NamespacedName
 			}
 		}
 	}
-	nodes := map[types.NamespacedName][]string{}
+	nodes := Endpoints{}
+	for service := range wanted {
+		nodes[ServiceFamily{service, addr.V4}], nodes[ServiceFamily{service, addr.V6}] = nil, nil
+	}
 	for one, names := range on {
 		if !unfit[one] {
-			nodes[one.service] = append(nodes[one.service], names...)
+			nodes[one.of] = append(nodes[one.of], names...)
 		}
 	}
-	for service := range nodes {
-		slices.Sort(nodes[service])
-		nodes[service] = slices.Compact(nodes[service])
+	for of := range nodes {
+		slices.Sort(nodes[of])
+		nodes[of] = slices.Compact(nodes[of])
 	}
 	return nodes
 }

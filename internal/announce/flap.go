@@ -16,6 +16,8 @@ import (
 type FlapDamping struct {
 	// Added is when the address was added last.
 	Added time.Time
+	// seen says that it has been seen since, in use.
+	seen bool
 	// retry is when to add it again, zero while it is there. times is how often it
 	// vanished in a row.
 	retry time.Time
@@ -38,10 +40,12 @@ var (
 )
 
 // Add notes that the address was added at now.
-func (f *FlapDamping) Add(now time.Time) { f.Added, f.retry = now, time.Time{} }
+func (f *FlapDamping) Add(now time.Time) { f.Added, f.seen, f.retry = now, false, time.Time{} }
 
-// Present notes that the address is there at now.
+// Present notes that the address is there at now, and not tentative any more: until the
+// kernel knows that no other machine has it, it is not there to stay.
 func (f *FlapDamping) Present(now time.Time) {
+	f.seen = true
 	if now.Sub(f.Added) >= stays {
 		*f = FlapDamping{}
 	}
@@ -51,22 +55,25 @@ func (f *FlapDamping) Present(now time.Time) {
 // may be added.
 func (f *FlapDamping) Missing(now time.Time) (add bool) {
 	if f.retry.IsZero() {
-		f.Present(now) // it stayed, and vanished later
+		if f.seen {
+			f.Present(now) // it stayed, and vanished later
+		}
 		if f.Added.IsZero() {
 			return true
 		}
 		f.times++
-		f.retry = now.Add(f.pause())
+		f.retry = now.Add(flapPause(f.times))
 	}
 	return !now.Before(f.retry)
 }
 
-// pause is how long to wait after the address vanished.
-func (f *FlapDamping) pause() time.Duration {
-	if f.times < 2 {
+// flapPause is how long to wait before what went so many times in a row comes back: the
+// first time not at all.
+func flapPause(times int) time.Duration {
+	if times < 2 {
 		return 0
 	}
-	return min(flapMin<<min(f.times-2, 10), flapMax)
+	return min(flapMin<<min(times-2, 10), flapMax)
 }
 
 // Err is why ip, which is wanted, does not stay, or nil. It does not depend on whether ip is

@@ -30,7 +30,8 @@ func TestFlapDamping(t *testing.T) {
 		{"what has stayed is forgiven", []step{
 			{0, added, false}, {1, gone, true}, {1, added, false}, {2, gone, false}, {3, gone, true}, {3, added, false}, {8, there, false},
 		}, false},
-		{"what vanishes after it has stayed begins anew", []step{{0, added, false}, {1, gone, true}, {1, added, false}, {60, gone, true}}, false},
+		{"what vanishes after it has stayed begins anew", []step{{0, added, false}, {1, gone, true}, {1, added, false}, {2, there, false}, {60, gone, true}}, false},
+		{"what was never in use has not stayed, however long it took", []step{{0, added, false}, {8, gone, true}, {8, added, false}, {16, gone, false}, {17, gone, true}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var f FlapDamping

@@ -49,7 +49,7 @@ func (d *decider) elect(ip netip.Addr, preference election.Preference) election.
 		return choice
 	}
 	svc, _ := d.followed(ip) // an address without one has no preference
-	if ending := d.Ending[svc.Key]; len(ending) > 0 {
+	if ending := d.Ending[svc.of(ip)]; len(ending) > 0 {
 		preference.Nodes = setOf(ending)
 		return d.view.Choose(ip, d.holder(ip), preference)
 	}
@@ -75,7 +75,7 @@ func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) 
 	if d.Endpoints == nil || !p.Strict && !svc.Affinity {
 		return election.Preference{}, true
 	}
-	nodes, known := d.Endpoints[svc.Key]
+	nodes, known := d.Endpoints[svc.of(ip)]
 	p.Nodes = setOf(nodes)
 	return p, known
 }

@@ -39,12 +39,12 @@ func in(slot string, change func(*Service)) func(*Service) {
 
 // endpoints says on which nodes, separated by spaces, web has ready ones.
 func endpoints(nodes string) twist {
-	return func(s *Situation) { s.Endpoints = map[string][]string{"default/web": strings.Fields(nodes)} }
+	return func(s *Situation) { s.Endpoints = onNodes("default/web", strings.Fields(nodes)...) }
 }
 
 // ending says on which nodes, separated by spaces, all of web's end.
 func ending(nodes string) twist {
-	return func(s *Situation) { s.Ending = map[string][]string{"default/web": strings.Fields(nodes)} }
+	return func(s *Situation) { s.Ending = onNodes("default/web", strings.Fields(nodes)...) }
 }
 
 // among changes the members of these names, separated by spaces.
@@ -310,7 +310,7 @@ func TestOneNodeAnnouncesAndTheOthersHandOver(t *testing.T) {
 		announce, handed := map[string]bool{}, map[string]bool{}
 		for _, m := range nodes {
 			s := seenFrom(m.Node, nodes, []Service{svc})
-			s.Endpoints = map[string][]string{svc.Key: withEndpoints}
+			s.Endpoints = onNodes(svc.Key, withEndpoints...)
 			if contest { // all have it, and hear each other
 				s.Contested = map[netip.Addr]bool{svc.Addresses[0]: true}
 				has(here4, here6)(&s)

@@ -40,6 +40,7 @@ type Outlook struct {
 // and who answers on the wire.
 func Foresee(s Situation) []Outlook {
 	s.Self, s.Node = "", Node{}
+	s.Idle = settled(s)
 	d := newDecider(s)
 	var all []Outlook
 	for _, svc := range d.Services {

@@ -2,6 +2,7 @@ package announce
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,14 +30,14 @@ func TestForeseeAgreesWithTheNodes(t *testing.T) {
 		if rapid.Bool().Draw(t, "withdraw") {
 			withdrawing(&s)
 		}
-		s.Services, s.Endpoints = []Service{svc}, map[string][]string{svc.Key: ready}
+		s.Services, s.Endpoints = []Service{svc}, onNodes(svc.Key, ready...)
 		if rapid.IntRange(0, 4).Draw(t, "unknown") == 0 {
-			delete(s.Endpoints, svc.Key)
+			delete(s.Endpoints, svc.of(ip))
 		}
-		s.Ready = map[string]bool{svc.Key: true}
+		s.Idle = settled(s)
 		o := Foresee(s)[0]
 		d := Decide(s).Decisions[0]
-		if o.Undecided {
+		if _, known := s.Endpoints[svc.of(ip)]; o.Undecided || o.Narrow && !known {
 			if d.Reason != ReasonKept && d.Reason != ReasonUndecided {
 				t.Fatalf("foreseen %+v, and decided %+v", o, d)
 			}
@@ -45,7 +46,8 @@ func TestForeseeAgreesWithTheNodes(t *testing.T) {
 		if o.Idle != (d.Reason == ReasonIdle) {
 			t.Fatalf("foreseen %+v, and decided %+v", o, d)
 		}
-		if o.Where == Remote != (d.Where == Remote) {
+		here := !o.Narrow || slices.Contains(ready, s.Self)
+		if (o.Where == Remote && here) != (d.Where == Remote) {
 			t.Fatalf("foreseen %+v, and decided %+v", o, d)
 		}
 		if o.Where == Local && (o.Choice.Node != d.Winner || o.Choice.Reason != d.Because) {

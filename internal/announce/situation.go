@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/ipam"
@@ -35,6 +36,23 @@ type Service struct {
 	Affinity    bool
 	SkipIPv6DAD bool
 }
+
+// ServiceFamily is a Service as far as it serves one family: its endpoints of the other
+// one get no traffic for addresses of this one.
+type ServiceFamily struct {
+	// Service is the Key of the Service.
+	Service string
+	Family  addr.Family
+}
+
+// of is svc as far as it serves the family of ip.
+func (svc Service) of(ip netip.Addr) ServiceFamily {
+	return ServiceFamily{svc.Key, addr.FamilyOf(ip)}
+}
+
+// Endpoints are the nodes on which Services have endpoints. The node of an endpoint
+// outside of the cluster is "".
+type Endpoints map[ServiceFamily][]string
 
 // AnnotationNodeAffinity is set on a Service by its user; affinityEndpoints is its
 // only value: nodes with a ready endpoint come before others.
@@ -107,19 +125,17 @@ type Situation struct {
 	// Answering are the nodes that gossip does not hear, and that answered on the wire
 	// since this node is cut off. It is all of them if this node reaches no machine.
 	Answering map[string]bool
-	// Ready says of the Services with LocalPolicy whether this node is among
-	// their Endpoints. One that it does not mention is not known yet.
-	Ready map[string]bool
-	// Endpoints are the nodes that should get traffic, by Service: those with a
-	// ready endpoint, and for a while those whose endpoints end. The node of an
-	// endpoint outside of the cluster is "". The endpoints of a
-	// Service that it does not mention are not known yet. Nil says that the agent does
-	// not look for endpoints, and then Affinity, AllowLocal with LocalPolicy, and groups that withdraw idle addresses
-	// have no effect.
-	Endpoints map[string][]string
+	// Endpoints are the nodes that should get traffic: those with a ready endpoint, and
+	// for a while those whose endpoints end. Endpoints that it does not mention are not
+	// known yet. Nil says that the agent does not look for endpoints, and then Affinity,
+	// AllowLocal with LocalPolicy, and groups that withdraw idle addresses have no effect.
+	Endpoints Endpoints
 	// Ending are the nodes with no ready endpoint of a Service, but one that
 	// ends and serves still, however long since.
-	Ending map[string][]string
+	Ending Endpoints
+	// Idle is what IdleDamping says of the Services whose addresses are withdrawn while
+	// they have no endpoint.
+	Idle map[ServiceFamily]Idleness
 	// Contested are addresses that are on this node, and that another machine
 	// claims too.
 	Contested map[netip.Addr]bool

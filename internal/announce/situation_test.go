@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/ipam"
@@ -88,7 +89,7 @@ func theSituation() Situation {
 			Known:   prefixes(segment...),
 			Trusted: true,
 		},
-		Endpoints: map[string][]string{},
+		Endpoints: Endpoints{},
 	}
 }
 
@@ -122,8 +123,17 @@ func has(addresses ...Address) twist {
 	return func(s *Situation) { s.Node.Addresses = append(s.Node.Addresses, addresses...) }
 }
 
+// ready says whether this node has an endpoint of a Service.
 func ready(key string, yes bool) twist {
-	return func(s *Situation) { s.Ready = map[string]bool{key: yes} }
+	if yes {
+		return endpointsOf(key, "node-a")
+	}
+	return endpointsOf(key, "node-z")
+}
+
+// onNodes are the nodes with endpoints of a Service, which are the same for both families.
+func onNodes(key string, nodes ...string) Endpoints {
+	return Endpoints{{key, addr.V4}: nodes, {key, addr.V6}: nodes}
 }
 
 // held says that this agent has had these addresses until now.

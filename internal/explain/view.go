@@ -9,7 +9,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/census"
@@ -100,10 +99,10 @@ func readLease(o *coordinationv1.Lease, now time.Time) node {
 
 // foresee returns what these members do with the addresses that Services show.
 func (v *view) foresee(members []election.Member) map[string][]announce.Outlook {
-	s := announce.Situation{Complete: true, Config: v.state.Config, Peers: v.peers, Endpoints: map[string][]string{}, Ending: map[string][]string{}}
+	s := announce.Situation{Complete: true, Config: v.state.Config, Peers: v.peers}
 	s.Peers.Members = members
 	known := v.knows(KindEndpoints)
-	wanted := map[types.NamespacedName]bool{}
+	wanted := map[string]bool{}
 	for i := range v.Services {
 		svc, ours := announce.Read(&v.Services[i])
 		if !ours {
@@ -111,16 +110,10 @@ func (v *view) foresee(members []election.Member) map[string][]announce.Outlook 
 		}
 		s.Services = append(s.Services, svc)
 		if known {
-			wanted[types.NamespacedName{Namespace: v.Services[i].Namespace, Name: v.Services[i].Name}] = true
+			wanted[svc.Key] = true
 		}
 	}
-	ready, ending := announce.EndpointNodes(v.EndpointSlices, wanted)
-	for name := range wanted {
-		s.Endpoints[name.String()] = ready[name]
-		if len(ending[name]) > 0 {
-			s.Ending[name.String()] = ending[name]
-		}
-	}
+	s.Endpoints, s.Ending = announce.EndpointNodes(v.EndpointSlices, wanted)
 	of := map[string][]announce.Outlook{}
 	for _, o := range announce.Foresee(s) {
 		of[o.Service] = append(of[o.Service], o)

@@ -123,10 +123,11 @@ type RemoteSpec struct {
 // Withdrawal says when addresses of a group are announced by no node.
 type Withdrawal struct {
 	// withdrawWithoutEndpoints takes an address off all nodes while no Service that
-	// has it has a ready endpoint on any node, so that routers send traffic to
-	// another cluster that announces it too (anycast). An endpoint that ends and
-	// serves still counts if none is ready. Default: false: the address stays, and
-	// connections are refused.
+	// has it has a ready endpoint of its family on any node, so that routers send
+	// traffic to another cluster that announces it too (anycast). It goes 5 s after
+	// the last endpoint, and returns with the first, or later if it goes and returns
+	// often. An endpoint that ends and serves still counts if none is ready. Default:
+	// false: the address stays, and connections are refused.
 	// +optional
 	WithdrawWithoutEndpoints bool `json:"withdrawWithoutEndpoints,omitempty"`
 }

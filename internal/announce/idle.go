@@ -1,0 +1,195 @@
+package announce
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"purelb.io/purelb/internal/ipam"
+)
+
+// Idleness says how the endpoints of a Service came and went, for one family.
+type Idleness int
+
+const (
+	// Serving is a Service with endpoints.
+	Serving Idleness = iota
+	// Wavering is a Service whose endpoints have just gone, or that has some again after
+	// they went several times. Its addresses stay where they are, and come nowhere.
+	Wavering
+	// Idle is a Service that has had no endpoint for a while.
+	Idle
+)
+
+const (
+	// idleAfter is how long a Service must be without endpoints before its addresses
+	// are withdrawn. A pod that is replaced is often away for some seconds.
+	idleAfter = 5 * time.Second
+	// steadyAfter is how long addresses must be back before it is forgotten that they
+	// were withdrawn.
+	steadyAfter = time.Minute
+)
+
+// IdleDamping remembers of Services whose groups withdraw idle addresses when their endpoints
+// went and came, by the clock of this node. The zero IdleDamping remembers nothing.
+//
+// A withdrawal is announced to routers, and so is the return. So addresses go only when the
+// endpoints have been gone for idleAfter. The first time they return with the endpoints. When
+// they go again within steadyAfter, the endpoints must be there for a while before the
+// addresses return: for flapMin, and each time twice as long, up to flapMax.
+type IdleDamping struct{ each map[ServiceFamily]idleMemory }
+
+// idleMemory is what is remembered of a Service.
+type idleMemory struct {
+	// changed is since when the endpoints are there, or since when they are gone.
+	changed   time.Time
+	endpoints bool
+	// withdrawn says that the addresses are withdrawn, and times how often they were in a
+	// row. returned is when they were allowed back last.
+	withdrawn bool
+	times     int
+	returned  time.Time
+}
+
+// Withdrawing returns the Services of which an address is withdrawn while they have no
+// endpoint: because the group of the address says so, or, when the group is gone, because the
+// Service is withdrawn already. To delete a group brings no address back.
+func (d *IdleDamping) Withdrawing(services []Service, groups ipam.Groups) map[string]bool {
+	asks := slices.ContainsFunc(groups.Usable, func(g ipam.Group) bool { return g.WithdrawIdle })
+	if !asks && len(d.each) == 0 {
+		return nil
+	}
+	all := map[string]bool{}
+	for _, svc := range services {
+		for _, ip := range svc.Addresses {
+			if withdraws, known := withdrawsIdle(groups, ip, svc); withdraws || !known && d.each[svc.of(ip)].withdrawn {
+				all[svc.Key] = true
+			}
+		}
+	}
+	return all
+}
+
+// Observe returns the Idleness of the withdrawing Services at now, as far as their endpoints
+// are known, and when time alone may change it, or zero.
+func (d *IdleDamping) Observe(now time.Time, withdrawing map[string]bool, endpoints, ending Endpoints) (idle map[ServiceFamily]Idleness, again time.Time) {
+	maps.DeleteFunc(d.each, func(of ServiceFamily, _ idleMemory) bool { return !withdrawing[of.Service] })
+	idle = map[ServiceFamily]Idleness{}
+	for of, nodes := range endpoints {
+		if !withdrawing[of.Service] {
+			continue
+		}
+		one, seen := d.each[of]
+		if there := len(nodes) > 0 || len(ending[of]) > 0; !seen || there != one.endpoints {
+			one.endpoints, one.changed = there, now
+		}
+		state, next := one.step(now)
+		if idle[of] = state; !next.IsZero() && (again.IsZero() || next.Before(again)) {
+			again = next
+		}
+		if d.each == nil {
+			d.each = map[ServiceFamily]idleMemory{}
+		}
+		d.each[of] = one
+	}
+	return idle, again
+}
+
+// step returns how the Service is at now, and when time alone may change that, or zero.
+func (m *idleMemory) step(now time.Time) (state Idleness, next time.Time) {
+	switch due := m.changed.Add(m.wait()); {
+	case m.endpoints != m.withdrawn: // the addresses are as the endpoints are
+		if !m.withdrawn && now.Sub(m.returned) >= steadyAfter {
+			m.times = 0
+		}
+	case now.Before(due):
+		return Wavering, due
+	case m.endpoints:
+		m.withdrawn, m.returned = false, now
+	default:
+		m.withdrawn = true
+		m.times++
+	}
+	if m.withdrawn {
+		return Idle, time.Time{}
+	}
+	return Serving, time.Time{}
+}
+
+// wait is how long the endpoints must be as they are before the addresses follow.
+func (m *idleMemory) wait() time.Duration {
+	if !m.endpoints {
+		return idleAfter
+	}
+	return flapPause(m.times)
+}
+
+// settled returns the Idleness that the withdrawing Services of s come to, if their endpoints
+// stay as they are.
+func settled(s Situation) map[ServiceFamily]Idleness {
+	all, withdrawing := map[ServiceFamily]Idleness{}, new(IdleDamping).Withdrawing(s.Services, s.Config.Groups)
+	for of, nodes := range s.Endpoints {
+		if !withdrawing[of.Service] {
+			continue
+		}
+		if all[of] = Serving; len(nodes)+len(s.Ending[of]) == 0 {
+			all[of] = Idle
+		}
+	}
+	return all
+}
+
+// idle says that no node is to have ip, because its group asks for that while no Service
+// that has ip has an endpoint. While the endpoints of one of these Services are unknown, the
+// answer is known only if another one has an endpoint.
+func (d *decider) idle(ip netip.Addr) (idle, known bool) {
+	if d.Endpoints == nil || !d.withdrawsIdle(ip) {
+		return false, true
+	}
+	known = true
+	wavering := false
+	for _, svc := range d.holders[ip] {
+		state, told := d.Idle[svc.of(ip)]
+		if told && state == Serving {
+			return false, true
+		}
+		known = known && told
+		wavering = wavering || state == Wavering
+	}
+	return !wavering || len(d.ours[ip]) == 0, known
+}
+
+// withdrawsIdle says whether the group of ip, or one that may have given it, asks for it
+// to be withdrawn. When there is no such group any more, what is withdrawn stays so.
+func (d *decider) withdrawsIdle(ip netip.Addr) bool {
+	withdraws, known := withdrawsIdle(d.Config.Groups, ip, d.holders[ip]...)
+	return withdraws || !known && slices.ContainsFunc(d.holders[ip], func(svc Service) bool { return d.Idle[svc.of(ip)] != Serving })
+}
+
+// withdrawsIdle says whether the group of ip, or one that may have given it to the Services
+// that have it, asks for idle addresses to be withdrawn. known is false when there is no
+// such group.
+func withdrawsIdle(groups ipam.Groups, ip netip.Addr, holders ...Service) (withdraws, known bool) {
+	if group, _, ok := groups.GroupOf(ip); ok {
+		return group.WithdrawIdle, true
+	}
+	for _, svc := range holders {
+		for group := range svc.backendGroups(groups) {
+			withdraws, known = withdraws || group.WithdrawIdle, true
+		}
+	}
+	return withdraws, known
+}
+
+// Follows returns the Services whose endpoints matter: those that get traffic only on nodes
+// with an endpoint, those that prefer such a node, and those that are withdrawing.
+func Follows(services []Service, withdrawing map[string]bool) map[string]bool {
+	all := map[string]bool{}
+	for _, svc := range services {
+		if svc.LocalPolicy || svc.Affinity || withdrawing[svc.Key] {
+			all[svc.Key] = true
+		}
+	}
+	return all
+}
