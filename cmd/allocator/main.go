@@ -37,7 +37,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err != nil {
 		return err
 	}
-	log := process.Logger(stdout, f.level)
+	// controller-runtime says so too when the end of the process gives the lock back.
+	log := process.Logger(stdout, f.level, ctx.Done(), "leader election lost")
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err != nil {
 		return err
 	}
-	log := process.Logger(stdout, f.level)
+	log := process.Logger(stdout, f.level, ctx.Done())
 	klog.SetSlogLogger(log)
 	for _, name := range f.ignored {
 		log.WarnContext(ctx, "flagIgnored", "flag", name, "reason", "the BGP server is part of this process")

@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err != nil {
 		return err
 	}
-	log := process.Logger(stdout, f.level)
+	log := process.Logger(stdout, f.level, ctx.Done())
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 

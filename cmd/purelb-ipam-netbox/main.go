@@ -36,6 +36,6 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err != nil {
 		return err
 	}
-	log := process.Logger(stdout, f.level)
+	log := process.Logger(stdout, f.level, ctx.Done())
 	return ipamserver.Serve(ctx, f.socket, ipamserver.New(config, log), log)
 }

@@ -1,10 +1,17 @@
 package process
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/go-logr/logr"
 )
 
 func TestTheLogIsAnObjectALineOfTheLevelThatIsAskedFor(t *testing.T) {
@@ -18,7 +25,7 @@ func TestTheLogIsAnObjectALineOfTheLevelThatIsAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text, got strings.Builder
-		log := Logger(&text, level)
+		log := Logger(&text, level, nil)
 		log.DebugContext(t.Context(), "kept", "address", "192.0.2.2")
 		log.InfoContext(t.Context(), "announcing", "address", "192.0.2.1")
 		for line := range strings.Lines(text.String()) {
@@ -30,6 +37,56 @@ func TestTheLogIsAnObjectALineOfTheLevelThatIsAskedFor(t *testing.T) {
 		}
 		if got.String() != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.level, got.String(), tt.want)
+		}
+	}
+}
+
+func TestWhatTheEndCutsIsNoError(t *testing.T) {
+	cut := &url.Error{Op: "Get", URL: "https://api", Err: context.Canceled}
+	const lost = "leader election lost"
+	for _, tt := range []struct {
+		name  string
+		ended bool
+		level slog.Level
+		err   error
+		want  string // the level of the record; "": it is not written
+	}{
+		{"a request that the end cuts", true, slog.LevelInfo, cut, ""},
+		{"the same at level debug", true, slog.LevelDebug, cut, "DEBUG"},
+		{"a request that is cut before", false, slog.LevelInfo, cut, "ERROR"},
+		{"a request that takes too long", true, slog.LevelInfo, context.DeadlineExceeded, "ERROR"},
+		{"a real error", true, slog.LevelInfo, io.ErrUnexpectedEOF, "ERROR"},
+		{"no error", true, slog.LevelInfo, nil, "ERROR"},
+		{"a consequence", true, slog.LevelInfo, errors.New(lost), ""},
+		{"a consequence, before the end", false, slog.LevelInfo, errors.New(lost), "ERROR"},
+		{"more than a consequence", true, slog.LevelInfo, errors.New(lost + ": another leads"), "ERROR"},
+	} {
+		for how, of := range map[string]func(*slog.Logger){
+			"slog": func(l *slog.Logger) {
+				l.With("node", "a").WithGroup("of").ErrorContext(t.Context(), "failed", "try", 1, "error", tt.err)
+			},
+			"logr": func(l *slog.Logger) {
+				logr.FromSlogHandler(l.Handler()).WithName("library").WithValues("node", "a").Error(tt.err, "failed")
+			},
+		} {
+			ended := make(chan struct{})
+			if tt.ended {
+				close(ended)
+			}
+			var text strings.Builder
+			of(Logger(&text, tt.level, ended, lost))
+			var said struct{ Level, Node string }
+			if text.Len() > 0 {
+				if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
+					t.Fatalf("%s: %s: %v", tt.name, how, err)
+				}
+				if said.Node != "a" {
+					t.Errorf("%s: %s: it lost what was said before: %s", tt.name, how, text.String())
+				}
+			}
+			if said.Level != tt.want {
+				t.Errorf("%s: %s: level %q, want %q", tt.name, how, said.Level, tt.want)
+			}
 		}
 	}
 }

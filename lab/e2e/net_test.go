@@ -32,11 +32,6 @@ var (
 		// On a busy machine three packets of BFD are 0.9 s late now and then. The tests
 		// of BGP follow the routes of the router.
 		"bfdDown", "neighborDown",
-		// controller-runtime calls it an error that an allocator which is told to end
-		// leads no more.
-		"error received after stop sequence was engaged",
-		// client-go calls it an error that a request is cut by the end of its process.
-		"Unexpected error when reading response body",
 		// What another machine uses is remembered for ten minutes, and an allocator that
 		// starts says so.
 		"addressQuarantined",
