@@ -24,6 +24,20 @@ func TestANeighborThatHasToldAllOfItsRoutesIsComplete(t *testing.T) {
 	neighborIs(t, s, "192.0.2.2", "complete again", func(n peering.NeighborStatus) bool { return n.Complete })
 }
 
+func TestWhetherANeighborKeepsRoutesIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.frr("192.0.2.1") // it helps others to restart
+	w.bird("192.0.2.3", "192.0.2.1", " graceful restart aware;")
+	w.frr("192.0.2.1", " bgp graceful-restart-disable")
+	s := newServer(t)
+	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3")), graceful(peer("192.0.2.4"))))
+	for address, want := range map[string]bool{"192.0.2.2": true, "192.0.2.3": true, "192.0.2.4": false} {
+		if n := established(t, s, address); n.GracefulRestart != want {
+			t.Errorf("%s keeps routes: %v, want %v", address, n.GracefulRestart, want)
+		}
+	}
+}
+
 func TestWhetherANeighborTakesIPv4RoutesWithIPv6NextHopsIsKnown(t *testing.T) {
 	w := newWorld(t)
 	w.frr("2001:db8::1", "neighbor 2001:db8::1 capability extended-nexthop")

@@ -74,7 +74,7 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		n.UpSince = phase.since
 		agreed := agreedWith(p)
 		n.Complete = agreed.complete(phase.told)
-		n.ExtendedNextHop = agreed.extendedNextHop
+		n.ExtendedNextHop, n.GracefulRestart = agreed.extendedNextHop, agreed.gracefulRestart
 	}
 	if p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_PFX_CT {
 		n.LastError = "more prefixes than allowed were received"
@@ -92,8 +92,8 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 
 // agreed is what both sides of a session can do.
 type agreed struct {
-	families        []bgp.Family
-	extendedNextHop bool
+	families                         []bgp.Family
+	extendedNextHop, gracefulRestart bool
 }
 
 // agreedWith reads the capabilities of a neighbor.
@@ -113,6 +113,8 @@ func agreedWith(p *api.Peer) (a agreed) {
 			if ours[c.CapValue] {
 				a.families = append(a.families, c.CapValue)
 			}
+		case *bgp.CapGracefulRestart:
+			a.gracefulRestart = true // without any families too: it merely helps
 		case *bgp.CapExtendedNexthop:
 			for _, t := range c.Tuples {
 				a.extendedNextHop = a.extendedNextHop || t.NLRIAFI == bgp.AFI_IP && t.NexthopAFI == bgp.AFI_IP6

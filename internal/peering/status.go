@@ -36,6 +36,8 @@ type NeighborStatus struct {
 	Complete bool
 	// ExtendedNextHop says that it takes IPv4 routes with IPv6 next hops (RFC 8950).
 	ExtendedNextHop bool
+	// GracefulRestart says that it can keep routes while we restart (RFC 4724).
+	GracefulRestart bool
 	// Sent and Received are how many prefixes are announced and were learned.
 	Sent, Received map[addr.Family]uint32
 	Description    string

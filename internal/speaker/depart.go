@@ -3,6 +3,7 @@ package speaker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/ending"
@@ -37,7 +38,7 @@ type Endings interface {
 func (s *Speaker) depart(ctx context.Context, w *waits) {
 	began := time.Now()
 	why := s.whyItEnds(ctx, w, began)
-	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && !s.drain.Leaving && keepsRoutes(s.governing.state)
+	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && !s.drain.Leaving && keepsRoutes(s.governing.state) && s.helped()
 	s.Log.InfoContext(ctx, "departing", "node", s.Node, "cause", why.Cause.String(), "reason", why.Reason, "graceful", graceful)
 	if !graceful && s.imports.total > 0 && s.governing.running && !s.drain.withdrawn {
 		s.askForOthers(ctx, w)
@@ -126,7 +127,14 @@ func (s *Speaker) await(ctx context.Context, w *waits, until func(now time.Time)
 	}
 }
 
-// keepsRoutes says whether some neighbour keeps our routes while we restart.
+// helped says whether some neighbor with a session has agreed to graceful restart, as far
+// as is known. Others lose the routes when the session ends, and are to know it before.
+func (s *Speaker) helped() bool {
+	up := slices.DeleteFunc(slices.Clone(s.facts.neighbors), func(n peering.NeighborStatus) bool { return n.State != peering.Established })
+	return len(up) == 0 || slices.ContainsFunc(up, func(n peering.NeighborStatus) bool { return n.GracefulRestart })
+}
+
+// keepsRoutes says whether some neighbour is to keep our routes while we restart.
 func keepsRoutes(state peering.State) bool {
 	keeps := func(o peering.Options) bool { return o.GracefulRestart.Enabled && !o.GracefulRestart.HelperOnly }
 	for _, p := range state.Peers {

@@ -57,6 +57,19 @@ func TestTheGoodbye(t *testing.T) {
 		{"of a node that is to be avoided", oneNeighbor, func(w *world) {
 			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "label"} })
 		}, "203.0.113.7/32 65535:0", "stopped, graceful true"},
+		{"with a router that keeps the routes", oneNeighbor, func(w *world) {
+			w.server.change(func(s *fakeServer) { established("192.0.2.1", 65001)(s); s.helps("192.0.2.1") })
+		}, "203.0.113.7/32", "stopped, graceful true"},
+		{"with a router that does not", oneNeighbor, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+		}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
+		{"with a router that does not, and one that does", oneNeighbor, func(w *world) {
+			w.server.change(func(s *fakeServer) {
+				established("192.0.2.1", 65001)(s)
+				established("192.0.2.2", 65001)(s)
+				s.helps("192.0.2.2")
+			})
+		}, "203.0.113.7/32", "stopped, graceful true"},
 		{"of a node that leaves", oneNeighbor, func(w *world) {
 			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "taint", Leaving: true} })
 		}, "203.0.113.7/32 65535:0", "stopped, graceful false"},

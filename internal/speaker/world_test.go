@@ -176,6 +176,13 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
+// helps has a neighbor keep routes while we restart.
+func (s *fakeServer) helps(address string) {
+	n := s.neighbors[address]
+	n.GracefulRestart = true
+	s.neighbors[address] = n
+}
+
 // established has the server have a session.
 func established(address string, asn uint32) func(*fakeServer) {
 	return func(s *fakeServer) {
