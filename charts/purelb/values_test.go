@@ -114,6 +114,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			object: "Deployment allocator",
 			want:   []string{"priorityClassName: mine"},
 		}, {
+			name:   "both pods use the credentials of the registry",
+			values: "imagePullSecrets: [{name: mine}]",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"imagePullSecrets:\n      - name: mine", "terminationGracePeriodSeconds: 15"},
+		}, {
 			name:   "no kubelet evicts an agent when the node runs out of memory or disk",
 			object: "DaemonSet lbnodeagent",
 			want:   []string{"priorityClassName: system-node-critical"},

@@ -48,13 +48,6 @@ prometheus.io/port: {{ index . 2 | quote }}
 {{- end }}
 {{- end }}
 
-{{- define "purelb.podCommon" -}}
-terminationGracePeriodSeconds: 10
-{{- with .Values.imagePullSecrets }}
-imagePullSecrets: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end }}
-
 {{/* The argument is the name of the port. */}}
 {{- define "purelb.probes" -}}
 startupProbe:
