@@ -44,14 +44,20 @@ func (s *watched) goesOff(node string, may loss) {
 	s.elsewhere(node) // a node that comes back takes nothing
 }
 
+// The kubelet ends pods and writes that the node shuts down at the same time, so one comes
+// before the other now and then.
 func TestAGracefulShutdownHandsOver(t *testing.T) {
-	w := newWorld(t)
-	s := watchLocal(w)
-	holder := s.holder()
-	s.begin()
-	w.endPods(holder)
-	s.elsewhere(holder)
-	s.goesOff(holder, convergence)
+	for _, late := range []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond} {
+		t.Run("the message comes after "+late.String(), func(t *testing.T) {
+			w := newWorld(t)
+			s := watchLocal(w)
+			holder := s.holder()
+			s.begin()
+			w.endPods(holder, late)
+			s.elsewhere(holder)
+			s.goesOff(holder, convergence)
+		})
+	}
 }
 
 // kubectl drain leaves DaemonSets alone, and so the addresses. It cordons the node, and

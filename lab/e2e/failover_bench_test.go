@@ -38,7 +38,7 @@ func BenchmarkReboot(b *testing.B) {
 // BenchmarkGracefulReboot is BenchmarkReboot with a kubelet that has shutdownGracePeriod.
 func BenchmarkGracefulReboot(b *testing.B) {
 	gaps := gapsWhen(b, reboots, func(w *world, node string) {
-		w.endPods(node)
+		w.endPods(node, 100*time.Millisecond)
 		time.Sleep(5 * time.Second) // half of the time that pods have
 	})
 	fmt.Printf("RESULT failover_graceful_reboot_p99_ms %.0f ms\n", percentile(gaps, 99))

@@ -43,20 +43,25 @@ func (w *world) endProgram(machine, program string) {
 }
 
 // endPods does what a kubelet with shutdownGracePeriod does when the machine is shut
-// down: it says that the node is not ready, and tells the containers to end. The
-// conditions of the pods follow when their containers have ended. The kubelets of the
-// lab cannot do so themselves, as they would hear of the shutdown from systemd.
-func (w *world) endPods(node string) {
+// down: it tells the containers to end, and says late that the node is not ready. It lives
+// on meanwhile. The conditions of the pods follow when their containers have ended. The
+// kubelets of the lab cannot do so themselves, as they would hear of the shutdown from
+// systemd: this one is stopped, so that it starts nothing again. Its port accepts
+// connections all the same.
+func (w *world) endPods(node string, late time.Duration) {
 	w.t.Helper()
-	w.endProgram(node, "kubelet")
+	if err := lab.Signal(node, "kubelet", syscall.SIGSTOP); err != nil {
+		w.t.Fatalf("stop the kubelet of %s: %v", node, err)
+	}
+	for _, pid := range containedIn(node) {
+		_ = syscall.Kill(pid, syscall.SIGTERM) // one that has ended meanwhile needs none
+	}
+	time.Sleep(late)
 	const condition = `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady","message":"node is shutting down"}]}}`
 	object := &corev1.Node{}
 	object.Name = node
 	if err := w.Status().Patch(w.ctx, object, client.RawPatch("application/strategic-merge-patch+json", []byte(condition))); err != nil {
 		w.t.Fatalf("say that %s is not ready: %v", node, err)
-	}
-	for _, pid := range containedIn(node) {
-		_ = syscall.Kill(pid, syscall.SIGTERM) // one that has ended meanwhile needs none
 	}
 }
 
