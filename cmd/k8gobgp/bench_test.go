@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,5 +97,28 @@ func (w *solo) result(name string, value float64, unit string, most float64) {
 	w.ReportMetric(value, name)
 	if most > 0 && value > most {
 		w.Errorf("%s is %.3f; at most %.2f is wanted", name, value, most)
+	}
+}
+
+// mostLeak is what a speaker may hold when a router announces far too much, in MB.
+const mostLeak = 200
+
+// BenchmarkLeak measures a k8gobgp whose router announces 100,000 routes, as one does
+// that lost its filters.
+func BenchmarkLeak(b *testing.B) {
+	var leak strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&leak, " route 100.%d.%d.%d/32 blackhole;\n", 64+i>>16, i>>8&255, i&255)
+	}
+	w := newSolo(b, 1, "protocol static leak { disabled; ipv4;\n"+leak.String()+"}\n")
+	for b.Loop() {
+		p := w.start()
+		w.addresses(0, 1)
+		w.routers[0].AwaitCount(1)
+		w.routers[0].Ask("enable leak")
+		w.routers[0].AwaitSays("show protocols all speaker", "100000 exported")
+		w.result("bgp_leak_100k_rss_mb", p.settled(), "MB", mostLeak)
+		w.routers[0].AwaitCount(1)
+		p.end()
 	}
 }

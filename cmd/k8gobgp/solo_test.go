@@ -34,12 +34,12 @@ type solo struct {
 // router waits for the node and for the floor to come.
 const router = `
 router id %[1]s;
-template bgp node { passive yes; local %[1]s as 64514; ipv4 { import all; export none; }; ipv6 { import all; export none; }; }
+template bgp node { passive yes; local %[1]s as 64514; ipv4 { import all; export where source = RTS_STATIC; }; ipv6 { import all; export none; }; }
 protocol bgp speaker from node { neighbor 192.0.2.1 as 65000; }
 protocol bgp floor from node { neighbor 192.0.2.3 as 65001; }
 `
 
-func newSolo(b *testing.B, routers int) *solo {
+func newSolo(b *testing.B, routers int, more ...string) *solo {
 	w := &solo{B: b, program: filepath.Join(b.TempDir(), "k8gobgp")}
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", w.program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -55,7 +55,7 @@ func newSolo(b *testing.B, routers int) *solo {
 	for i := range routers {
 		n := bgptest.NewNamespace(b)
 		wire.Join(n, "eth0", routerAddress(i)+"/24")
-		w.routers = append(w.routers, bgptest.BIRD(b, n, fmt.Sprintf(router, routerAddress(i))))
+		w.routers = append(w.routers, bgptest.BIRD(b, n, fmt.Sprintf(router, routerAddress(i))+strings.Join(more, "")))
 	}
 	w.kubectl("", "create", "namespace", "purelb-system")
 	w.kubectl("{apiVersion: v1, kind: Node, metadata: {name: node-1}}", "apply", "-f", "-")

@@ -63,3 +63,22 @@ func ones(n int) uint64 {
 		return 1<<n - 1
 	}
 }
+
+// Prefixes are the fewest prefixes that have all addresses of r and no others, in order.
+func (r Range) Prefixes() []netip.Prefix {
+	var all []netip.Prefix
+	for from := r.From; from.IsValid() && !r.To.Less(from); {
+		bits := from.BitLen()
+		for bits > 0 {
+			wider := netip.PrefixFrom(from, bits-1)
+			if wider.Masked().Addr() != from || r.To.Less(Last(wider)) {
+				break
+			}
+			bits--
+		}
+		p := netip.PrefixFrom(from, bits)
+		all = append(all, p)
+		from = Last(p).Next()
+	}
+	return all
+}

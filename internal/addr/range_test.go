@@ -1,6 +1,7 @@
 package addr_test
 
 import (
+	"fmt"
 	"math/big"
 	"net/netip"
 	"testing"
@@ -165,4 +166,24 @@ func TestNumberArithmeticIsThatOfBigIntegers(t *testing.T) {
 			t.Errorf("%v is %s, which is %v", n, a, addr.NumberOf(a))
 		}
 	})
+}
+
+func TestARangeIsThePrefixesThatHaveItsAddresses(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.1-192.0.2.1":                        "[192.0.2.1/32]",
+		"192.0.2.0-192.0.2.255":                      "[192.0.2.0/24]",
+		"192.0.2.1-192.0.2.6":                        "[192.0.2.1/32 192.0.2.2/31 192.0.2.4/31 192.0.2.6/32]",
+		"255.255.255.254-255.255.255.255":            "[255.255.255.254/31]",
+		"0.0.0.0-255.255.255.255":                    "[0.0.0.0/0]",
+		"2001:db8::-2001:db8::2:ffff":                "[2001:db8::/111 2001:db8::2:0/112]",
+		"::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff": "[::/0]",
+	} {
+		r, _, err := addr.ParseRange(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(r.Prefixes()); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
 }

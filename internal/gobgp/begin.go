@@ -102,6 +102,7 @@ func (s *Server) start(g peering.Global, vpn bool) error {
 		return err
 	}
 	s.engine = e
+	s.live.Store(e)
 	s.found = found{
 		global: g, vpn: vpn,
 		peers: map[string]session{}, groups: map[string]peering.Group{},

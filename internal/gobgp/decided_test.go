@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -98,4 +99,44 @@ func TestWhatIsDecidedOfPoliciesIsWhatGoBGPCanHave(t *testing.T) {
 	if had < len(all)/3 {
 		t.Errorf("%d of %d were tried", had, len(all))
 	}
+}
+
+// TestALearnedRouteNeverTakesThePlaceOfOneOfTheCluster although its local preference is
+// higher, and although everything else is learned.
+func TestALearnedRouteNeverTakesThePlaceOfOneOfTheCluster(t *testing.T) {
+	w := newWorld(t)
+	n := w.machine()
+	bgptest.FRR(t, n, fmt.Sprintf(`
+router bgp %[1]d
+ bgp router-id 192.0.2.2
+ no bgp network import-check
+ neighbor 192.0.2.1 remote-as %[1]d
+ neighbor 192.0.2.1 timers connect 1
+ address-family ipv4 unicast
+  neighbor 192.0.2.1 route-map PREFER out
+  network 203.0.113.0/24
+  network 198.51.100.0/24
+ exit-address-family
+route-map PREFER permit 10
+ set local-preference 300
+`, ourAS))
+	spec := bgpv1.BGPConfigurationSpec{
+		Global: bgpv1.Global{ASN: ourAS, AllowTransit: true},
+		Neighbors: []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{
+			NeighborAddress: "192.0.2.2", PeerConfig: bgpv1.PeerConfig{PeerASN: ourAS},
+		}}},
+	}
+	node := peering.Node{
+		Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		Own: []peering.PrefixRange{{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 24, Max: 32}},
+	}
+	d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
+	if !d.OK {
+		t.Fatal(d.Problems)
+	}
+	s := newServer(t)
+	announce(t, s, routes("203.0.113.0/24")...)
+	apply(t, s, d.State)
+	await(t, s, "198.51.100.0/24 via 192.0.2.2 from 192.0.2.2")
+	neighborIs(t, s, "192.0.2.2", "announced to", func(n peering.NeighborStatus) bool { return n.Received[v4] == 2 && n.Sent[v4] == 1 })
 }

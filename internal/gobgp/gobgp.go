@@ -16,7 +16,10 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/osrg/gobgp/v4/api"
 
 	"purelb.io/purelb/internal/peering"
 )
@@ -40,8 +43,9 @@ type Server struct {
 	// mu is held while the server is being changed: changes come one after
 	// the other.
 	mu sync.Mutex
-	// engine runs; nil: it does not.
+	// engine runs; nil: it does not. live is the same for who does not wait for mu.
 	engine *engine
+	live   atomic.Pointer[engine]
 	found  found
 	// wanted is what was applied last.
 	wanted peering.State
@@ -138,6 +142,7 @@ func (s *Server) Stop(ctx context.Context, graceful bool) error {
 func (s *Server) stop(ctx context.Context, graceful bool) error {
 	e := s.engine
 	s.engine, s.found, s.wanted = nil, found{}, peering.State{}
+	s.live.Store(nil)
 	s.events.forget()
 	return e.stop(ctx, graceful)
 }
@@ -145,7 +150,7 @@ func (s *Server) stop(ctx context.Context, graceful bool) error {
 // Down ends the session with a neighbour that is known to be gone, if there is
 // one. It begins anew a second later.
 func (s *Server) Down(_ context.Context, neighbor netip.Addr) error {
-	e := s.running()
+	e := s.live.Load()
 	if e == nil {
 		return nil
 	}
@@ -163,8 +168,28 @@ func (s *Server) Down(_ context.Context, neighbor netip.Addr) error {
 	return nil
 }
 
-func (s *Server) running() *engine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine
+// Bar ends the session with a neighbor and keeps it away until Admit. The neighbor is
+// told why.
+func (s *Server) Bar(_ context.Context, neighbor netip.Addr, reason string) error {
+	return s.administer("bar", neighbor, func(e *engine) error {
+		return e.bgp.DisablePeer(context.Background(), &api.DisablePeerRequest{Address: neighbor.String(), Communication: reason})
+	})
+}
+
+// Admit lets a neighbor come back that was barred, or that GoBGP keeps away.
+func (s *Server) Admit(_ context.Context, neighbor netip.Addr) error {
+	return s.administer("admit", neighbor, func(e *engine) error {
+		return e.bgp.EnablePeer(context.Background(), &api.EnablePeerRequest{Address: neighbor.String()})
+	})
+}
+
+func (s *Server) administer(what string, neighbor netip.Addr, do func(*engine) error) error {
+	e := s.live.Load()
+	if e == nil {
+		return nil
+	}
+	if err := e.call(func() error { return do(e) }); err != nil {
+		return fmt.Errorf("%s neighbor %v: %w", what, neighbor, err)
+	}
+	return nil
 }

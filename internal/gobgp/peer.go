@@ -1,6 +1,7 @@
 package gobgp
 
 import (
+	"math"
 	"time"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -72,7 +73,7 @@ func familiesOf(o peering.Options) []*api.AfiSafi {
 			Config:   &api.AfiSafiConfig{Family: family, Enabled: true},
 			AddPaths: &api.AddPaths{Config: &api.AddPathsConfig{Receive: f.AddPathsReceive, SendMax: uint32(f.AddPathsSend)}},
 			PrefixLimits: &api.PrefixLimit{
-				Family: family, MaxPrefixes: f.MaxPrefixes, ShutdownThresholdPct: uint32(f.WarnPercent),
+				Family: family, MaxPrefixes: withEchoes(f.MaxPrefixes),
 			},
 			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: o.GracefulRestart.Enabled}},
 		}
@@ -84,6 +85,19 @@ func familiesOf(o peering.Options) []*api.AfiSafi {
 		out = append(out, one)
 	}
 	return out
+}
+
+// echoes is how many routes of other nodes may come back from a router. GoBGP counts
+// them, and the limit of the configuration does not: whoever watches that limit looks at
+// peering.NeighborStatus.Accepted.
+const echoes = 50_000
+
+// withEchoes is the limit of GoBGP, which only keeps memory from running out.
+func withEchoes(limit uint32) uint32 {
+	if limit == 0 {
+		return 0
+	}
+	return min(limit, math.MaxInt32-echoes) + echoes
 }
 
 func seconds(d time.Duration) uint64 { return uint64(max(d, 0) / time.Second) }

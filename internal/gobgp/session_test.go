@@ -246,23 +246,47 @@ func TestARouteOfOurOwnTakesThePlaceOfALearnedOneAndSaysSo(t *testing.T) {
 	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
 }
 
-func TestTooManyPrefixesEndTheSessionUntilTheLimitIsRaised(t *testing.T) {
+func TestANeighborThatIsBarredComesBackWhenItIsAdmitted(t *testing.T) {
 	w := newWorld(t)
-	router := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/25", "  network 203.0.113.128/25")
+	router := w.frr("192.0.2.1")
 	s := newServer(t)
 	announce(t, s, routes("198.51.100.1/32")...)
 	p := peer("192.0.2.2")
-	p.Families[0].MaxPrefixes = 1
-	apply(t, s, state(p))
-	neighborIs(t, s, "192.0.2.2", "over the limit", func(n peering.NeighborStatus) bool {
-		return n.State != peering.Established && strings.Contains(n.LastError, "more prefixes")
-	})
-	router.Await()
-
-	p.Families = options().Families
-	p.Families[0].MaxPrefixes = 2
 	apply(t, s, state(p))
 	router.Await("198.51.100.1/32 via 192.0.2.1")
+	if err := s.Bar(t.Context(), p.Address, "2 prefixes were received, and 1 is allowed"); err != nil {
+		t.Fatal(err)
+	}
+	router.Await()
+	neighborIs(t, s, "192.0.2.2", "barred", func(n peering.NeighborStatus) bool { return n.State != peering.Established })
+	if err := s.Admit(t.Context(), p.Address); err != nil {
+		t.Fatal(err)
+	}
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+}
+
+// TestRoutesOfOurASThatComeBackAreNotAccepted because a router sends the routes of one node
+// to the others. The second router is a node of our AS here.
+func TestRoutesOfOurASThatComeBackAreNotAccepted(t *testing.T) {
+	w := newWorld(t)
+	w.frr("192.0.2.1", fmt.Sprintf(" neighbor 192.0.2.3 remote-as %d", ourAS), " neighbor 192.0.2.3 timers connect 1",
+		" address-family ipv4 unicast", "  network 203.0.113.0/25", "  neighbor 192.0.2.3 activate", " exit-address-family")
+	n := w.machine()
+	bgptest.FRR(t, n, fmt.Sprintf(`
+router bgp %d
+ bgp router-id 192.0.2.3
+ no bgp ebgp-requires-policy
+ no bgp network import-check
+ neighbor 192.0.2.2 remote-as %d
+ neighbor 192.0.2.2 timers connect 1
+ address-family ipv4 unicast
+  network 198.51.100.1/32
+  network 198.51.100.2/32
+ exit-address-family
+`, ourAS, routerAS))
+	s := newServer(t)
+	apply(t, s, state(peer("192.0.2.2")))
+	neighborIs(t, s, "192.0.2.2", "telling three routes", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
 }
 
 func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
@@ -418,10 +442,8 @@ func TestChangesThatDoNotConcernTheSessionDoNotEndIt(t *testing.T) {
 		t.Errorf("the neighbor is %+v, want it up since %v", n, up)
 	}
 	monitor.Quiet(t)
-	told, err := s.Advertised(t.Context(), 10)
-	want := map[netip.Prefix][]netip.Addr{netip.MustParsePrefix("198.51.100.1/32"): {netip.MustParseAddr("192.0.2.2")}}
-	if fmt.Sprint(told) != fmt.Sprint(want) || err != nil {
-		t.Errorf("advertised: %v %v, want %v", told, err, want)
+	if n.Sent[v4] != 1 {
+		t.Errorf("%d routes are announced, want 1", n.Sent[v4])
 	}
 
 	p.AdminDown = true

@@ -64,7 +64,7 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		LocalASN: cmp.Or(p.GetState().GetLocalAsn(), p.GetConf().GetLocalAsn()), PeerASN: p.GetConf().GetPeerAsn(),
 		State: state, AdminDown: p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_DOWN,
 		Since: phase.since, Flaps: phase.flaps, LastError: phase.why,
-		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{},
+		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{}, Accepted: map[addr.Family]uint32{},
 		Description: about[address.String()],
 	}
 	if group := p.GetConf().GetPeerGroup(); group != "" {
@@ -77,7 +77,7 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		n.ExtendedNextHop, n.GracefulRestart = agreed.extendedNextHop, agreed.gracefulRestart
 	}
 	if p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_PFX_CT {
-		n.LastError = "more prefixes than allowed were received"
+		n.OverLimit, n.LastError = true, "more prefixes than allowed were received"
 	}
 	for _, f := range p.GetAfiSafis() {
 		family := addr.V4
@@ -86,6 +86,7 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		}
 		n.Sent[family] += uint32(f.GetState().GetAdvertised())
 		n.Received[family] += uint32(f.GetState().GetReceived())
+		n.Accepted[family] += uint32(f.GetState().GetAccepted())
 	}
 	return n
 }

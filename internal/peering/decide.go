@@ -14,6 +14,9 @@ type Node struct {
 	Name                     string
 	Labels, Annotations      map[string]string
 	InternalIPs, ExternalIPs []netip.Addr
+	// Own are the prefixes that only nodes of this cluster may announce: those of its
+	// pools.
+	Own []PrefixRange
 }
 
 // Secrets answers for a reference; the error says what is wrong with it, such as

@@ -40,7 +40,7 @@ func (r *reader) barred(l LeftOut) Peer {
 		},
 	}
 	for _, f := range g.Families {
-		p.Families = append(p.Families, Family{Family: f})
+		p.Families = append(p.Families, Family{Family: f, MaxPrefixes: DefaultMaxPrefixes})
 	}
 	return p
 }

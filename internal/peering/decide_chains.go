@@ -15,11 +15,16 @@ func (r *reader) chains() {
 	slices.SortFunc(r.members, func(a, b member) int { return cmp.Compare(a.title(), b.title()) })
 	r.d.State.Import = Chain{
 		Statements: slices.Concat(
+			r.ownRoutes(),
 			r.forSome("import", func(a application) assignment { return a.imports }),
 			r.forAll("import", all.imports),
 		),
-		Default: otherwise(all.imports.rest),
+		Default: all.imports.rest,
 	}
+	if all.imports.rest == Continue && !r.consumes() {
+		r.d.State.Import.Default = Reject
+	}
+	r.d.State.Import.Default = otherwise(r.d.State.Import.Default)
 	r.d.State.Export = Chain{
 		Statements: slices.Concat(
 			r.transit(),
@@ -31,6 +36,39 @@ func (r *reader) chains() {
 	}
 	r.d.State.nameApart()
 	r.d.State.sort()
+}
+
+// consumes says whether learned routes are of any use: for the kernel, or for other
+// neighbors. Nothing is learned where they are not: a router that announces too much by
+// mistake would cost memory, and could take the place of own routes.
+func (r *reader) consumes() bool {
+	return len(r.d.Export) > 0 || r.d.AllowTransit ||
+		slices.ContainsFunc(r.members, func(m member) bool { return m.RouteReflector.Client })
+}
+
+// ownRoutes refuses what neighbors announce of the prefixes of this cluster. In the node's
+// own AS such a route may have a higher local preference than the node's own route, which
+// GoBGP would then withdraw.
+func (r *reader) ownRoutes() []Statement {
+	var all []Statement
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		set := Set{Kind: PrefixSet, Name: reserved + "pools " + f.String(), Family: f}
+		for _, p := range r.node.Own {
+			if addr.FamilyOf(p.Prefix.Addr()) == f {
+				set.Prefixes = append(set.Prefixes, p)
+			}
+		}
+		if len(set.Prefixes) == 0 {
+			continue
+		}
+		r.d.State.Sets = append(r.d.State.Sets, set)
+		all = append(all, Statement{
+			Name: reserved + "pools " + f.String(),
+			If:   Conditions{Prefixes: &SetRef{Name: set.Name, Match: Any}},
+			Then: Actions{Verdict: Reject},
+		})
+	}
+	return all
 }
 
 // otherwise is what becomes of what nobody says anything about.

@@ -135,7 +135,7 @@ func (r *reader) sessionFamilies(ls layers, out *Options) bool {
 	i := slices.IndexFunc(ls, func(l layer) bool { return len(l.options.AFISAFIs) > 0 })
 	if i < 0 {
 		for _, f := range r.d.State.Global.Families {
-			out.Families = append(out.Families, Family{Family: f})
+			out.Families = append(out.Families, Family{Family: f, MaxPrefixes: DefaultMaxPrefixes})
 		}
 		return true
 	}
@@ -189,10 +189,15 @@ func (r *reader) addPaths(field string, in *bgpv1.AddPaths, out *Family) {
 	out.AddPathsSend = uint8(in.SendMax)
 }
 
+// DefaultMaxPrefixes is how many prefixes of a family a neighbor may announce where the
+// configuration does not say. Twice as many fit into the memory of the container.
+const DefaultMaxPrefixes = 100_000
+
 // prefixLimit reads how much is too much. It protects, so it is not passed over
 // when it cannot be read.
 func (r *reader) prefixLimit(field string, in *bgpv1.PrefixLimit, out *Family) bool {
 	if in == nil {
+		out.MaxPrefixes = DefaultMaxPrefixes
 		return true
 	}
 	if in.MaxPrefixes < 0 {

@@ -35,6 +35,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 		{
 			"all that is global", `{global: {asn: 4200000000, routerID: 10.9.9.9, listenPort: 1179, listenAddresses: ['192.0.2.10', '2001:db8::10'], families: [ipv6-unicast, ipv4-unicast], useMultiplePaths: true, allowTransit: true, bindToDevice: red, confederation: {enabled: true, identifier: 65000, memberAsList: [2, 1, 2]}, routeSelectionOptions: {alwaysCompareMed: true}}}`,
 			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 not import nothing else
 			 not export [purelb:transit external] external -> reject
 			 not export [purelb:transit internal] internal -> reject
 			 as 4200000000 id 10.9.9.9 (explicit) port 1179 at [192.0.2.10 2001:db8::10] on red families [IPv4 IPv6] multipath always-med confederation 65000 of [1 2]`,
@@ -102,7 +103,8 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 		},
 		{
 			"clients of a route reflector", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64512}, afiSafis: [{family: ipv4-unicast}], routeReflector: {routeReflectorClient: true, routeReflectorClusterId: 10.0.0.1}}, {config: {neighborInterface: eth7, peerAsn: 64512}, routeReflector: {routeReflectorClient: true}}]}`,
-			`not export [purelb:transit internal] internal -> reject
+			`not import nothing else
+			 not export [purelb:transit internal] internal -> reject
 			 peer %eth7 as 64512 from 64512 IPv4 IPv6 90/30/10 client
 			 peer 198.51.100.1 as 64512 from 64512 IPv4 90/30/10 client of 10.0.0.1
 			 set neighbor purelb:clients [198.51.100.1/32 %eth7][]
@@ -209,7 +211,6 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 set neighbor routers [192.0.2.1/32 192.0.2.8/29][]
 			 set prefix ours [][{198.51.100.0/24 25 32} {0.0.0.0/0 0 0}]
 			 import [import quiet/0] -> reject
-			 import nothing else
 			 export [export loud/first] prefixes any of ours neighbors invert of routers paths all of ours communities any of ours large any of ours -> replace [65535:0] remove [1:2:3] med+-5 pref=50 prepend 64512x3
 			 export [export loud/1] -> add [64512:7] med=7 prepend 64999x1 accept
 			 export [export quiet/0] -> reject`,
@@ -233,7 +234,8 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 		},
 		{
 			"what comes in and goes out by the kernel", `{vrfs: [{name: red, rd: '64512:1', importRt: ['64512:1'], exportRt: ['192.0.2.1:1'], netlinkImport: {enabled: true, interfaceList: ['red*']}, netlinkExport: {enabled: true, metric: 7}}, {name: blue, rd: '4200000000:2', netlinkExport: {enabled: true, linuxTableId: 9, validateNexthop: false}}], netlinkImport: {enabled: true, vrf: red, interfaceList: [kube-lb0, kube-lb0, 'lo*']}, netlinkExport: {enabled: true, dampeningInterval: 50, routeProtocol: 99, rules: [{name: all, allowDefaultRoute: true}, {name: some, communityList: ['64512:1', blackhole], largeCommunityList: ['1:02:3'], tableId: 100, metric: 5, validateNexthop: false}, {name: dev, vrf: blue}]}}`,
-			`not take []
+			`not import nothing else
+			 not take []
 			 vrf blue 4200000000:2 import [] export []
 			 vrf red 64512:1 import [64512:1] export [192.0.2.1:1]
 			 take ["kube-lb0" "lo*"] into red
@@ -380,5 +382,27 @@ func TestNoPasswordIsSaid(t *testing.T) {
 	d := decide(t, "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPassword: "+long+"}}]}")
 	if len(d.Problems) != 1 || strings.Contains(complaints(d)+d.LeftOut[0].Message, "hush") {
 		t.Error(complaints(d))
+	}
+}
+
+func TestRoutesToTheAddressesOfTheClusterAreNotLearned(t *testing.T) {
+	own := node
+	own.Own = []peering.PrefixRange{
+		{Prefix: netip.MustParsePrefix("10.255.0.0/24"), Min: 24, Max: 32}, {Prefix: netip.MustParsePrefix("2001:db8:f::/64"), Min: 64, Max: 128},
+	}
+	const policy = `applyPolicy: {importPolicy: {policies: [all]}}`
+	spec := config(t, `{global: {asn: 64512, `+policy+`}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, `+policy+`}],
+		policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]}`)
+	got := print(peering.Decide(spec, own, secrets, egress))
+	for _, want := range []string{
+		"set prefix purelb:pools IPv4 [][{10.255.0.0/24 24 32}]\n", "set prefix purelb:pools IPv6 [][{2001:db8:f::/64 64 128}]\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %q in\n%s", want, got)
+		}
+	}
+	first := got[strings.Index(got, "import [purelb:p"):]
+	if want := "import [purelb:pools IPv4] prefixes any of purelb:pools IPv4 -> reject\nimport [purelb:pools IPv6] prefixes any of purelb:pools IPv6 -> reject\n"; !strings.HasPrefix(first, want) {
+		t.Errorf("before any policy accepts them, these are to be refused:\n%s\nbut there is\n%s", want, first)
 	}
 }

@@ -41,11 +41,10 @@ type Report struct {
 
 	Interfaces []Interface
 	Imported   []Imported
-	// Local are the routes that are announced, and AdvertisedTo to whom.
-	Local        []Route
-	AdvertisedTo map[RouteKey][]string
-	Learned      []LearnedRoute
-	Exported     []Exported
+	// Local are the routes that are announced.
+	Local    []Route
+	Learned  []LearnedRoute
+	Exported []Exported
 	// Tables are the routing tables of the Decision's export rules, by their
 	// paths. A rule for a VRF device that is not there has none.
 	Tables map[string]uint32
@@ -285,7 +284,7 @@ func (in Report) rib() *bgpv1.NodeRIB {
 			self = netip.IPv4Unspecified()
 		}
 		out.LocalRoutes = append(out.LocalRoutes, bgpv1.RIBRoute{
-			Prefix: r.Prefix.String(), NextHop: self.String(), AdvertisedTo: sortedCopy(in.AdvertisedTo[r.Key()]),
+			Prefix: r.Prefix.String(), NextHop: self.String(),
 			Communities: communityTexts(r.Attributes.Communities, r.Attributes.LargeCommunities),
 		})
 	}
@@ -310,12 +309,6 @@ func text(a netip.Addr) string {
 		return ""
 	}
 	return a.String()
-}
-
-func sortedCopy(list []string) []string {
-	out := slices.Clone(list)
-	slices.SortFunc(out, compareAddresses)
-	return out
 }
 
 // compareAddresses orders addresses as such, before what is none.

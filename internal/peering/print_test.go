@@ -142,7 +142,7 @@ func options(o peering.Options) string {
 		when(o.Password != "", " password "+o.Password)
 	for _, f := range o.Families {
 		text += " " + f.Family.String() + when(f.AddPathsReceive, "+receive") + when(f.AddPathsSend > 0, fmt.Sprintf("+send%d", f.AddPathsSend)) +
-			when(f.MaxPrefixes > 0, fmt.Sprintf("<%d", f.MaxPrefixes)) + when(f.WarnPercent > 0, fmt.Sprintf("(%d%%)", f.WarnPercent))
+			when(f.MaxPrefixes != peering.DefaultMaxPrefixes, fmt.Sprintf("<%d", f.MaxPrefixes)) + when(f.WarnPercent > 0, fmt.Sprintf("(%d%%)", f.WarnPercent))
 	}
 	text += fmt.Sprintf(" %v/%v/%v", o.Timers.Hold.Seconds(), o.Timers.Keepalive.Seconds(), o.Timers.ConnectRetry.Seconds())
 	text += when(o.LocalAddress.IsValid(), " by "+o.LocalAddress.String()) + when(o.Device != "", " on "+o.Device) + when(o.Passive, " passive") +
@@ -225,6 +225,7 @@ func trimmed(text string) string {
 
 // plain is what a configuration means that says nothing but the number of the AS.
 const plain = `as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+import nothing else
 export [purelb:transit external] external -> reject
 export [purelb:transit internal] internal -> reject
 take []

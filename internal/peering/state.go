@@ -8,6 +8,7 @@ package peering
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
@@ -203,6 +204,11 @@ type PrefixRange struct {
 type Chain struct {
 	Statements []Statement
 	Default    Verdict
+}
+
+// Accepts says whether there is anything that c accepts.
+func (c Chain) Accepts() bool {
+	return c.Default == Accept || slices.ContainsFunc(c.Statements, func(s Statement) bool { return s.Then.Verdict == Accept })
 }
 
 // Verdict ends the walk through a chain, or does not.

@@ -40,7 +40,12 @@ type NeighborStatus struct {
 	GracefulRestart bool
 	// Sent and Received are how many prefixes are announced and were learned.
 	Sent, Received map[addr.Family]uint32
-	Description    string
+	// Accepted leaves out of Received what was sent by nodes of our own AS and comes
+	// back: routers do that unless they are told not to.
+	Accepted map[addr.Family]uint32
+	// OverLimit says that the server ended the session because there is no room.
+	OverLimit   bool
+	Description string
 	// LastError is why the session ended, or did not come up.
 	LastError string
 	// Flaps is how often the session went down.

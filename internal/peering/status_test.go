@@ -257,13 +257,11 @@ func large(t testing.TB) peering.Report {
 	r := report(t, `{vrfs: [{name: red, rd: '1:1'}], netlinkImport: {enabled: true, interfaceList: [kube-lb0, 'x*']},
 		netlinkExport: {enabled: true, routeProtocol: 99, rules: [{name: all, tableId: 7, metric: 5}]}}`)
 	r.Interfaces = []peering.Interface{{Name: "kube-lb0", Exists: true, Up: true}, {Name: "x*"}}
-	r.AdvertisedTo = map[peering.RouteKey][]string{}
 	for i := 600; i > 0; i-- {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
 		r.Imported = append(r.Imported, peering.Imported{Address: p, Interface: "kube-lb0"})
 		route := peering.Route{Prefix: p, Attributes: peering.Attributes{Communities: []uint32{64512<<16 | 7}, LargeCommunities: []string{"1:2:3"}}}
 		r.Local = append(r.Local, route)
-		r.AdvertisedTo[route.Key()] = []string{"192.0.2.11", "192.0.2.9"}
 		r.Learned = append(r.Learned, peering.LearnedRoute{
 			Prefix: netip.PrefixFrom(p.Addr(), 32), NextHop: netip.MustParseAddr("192.0.2.2"), From: netip.MustParseAddr("192.0.2.1"), Communities: []uint32{1},
 		})
@@ -284,7 +282,7 @@ func TestListsAreCutAndSaySo(t *testing.T) {
 	}
 	first := fmt.Sprint(s.RIB.LocalRoutes[0], s.RIB.ReceivedRoutes[0], s.NetlinkImport.ImportedAddresses[0], s.NetlinkImport.Interfaces,
 		s.NetlinkExport.ExportedRoutes[:2], s.NetlinkExport.Rules, s.NetlinkExport.Protocol, s.VRFs)
-	want := "{10.0.0.1/32 0.0.0.0  [192.0.2.9 192.0.2.11] [64512:7 1:2:3]} {10.0.0.1/32 192.0.2.2 192.0.2.1 [] [0:1]} {10.0.0.1/32 kube-lb0 true} " +
+	want := "{10.0.0.1/32 0.0.0.0  [] [64512:7 1:2:3]} {10.0.0.1/32 192.0.2.2 192.0.2.1 [] [0:1]} {10.0.0.1/32 kube-lb0 true} " +
 		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99 [{red 1:1 1 1}]"
 	if first != want {
 		t.Errorf("\n got %s\nwant %s", first, want)

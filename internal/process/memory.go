@@ -1,8 +1,12 @@
 package process
 
 import (
+	"io/fs"
+	"math"
 	"os"
 	"runtime/debug"
+	"strconv"
+	"strings"
 )
 
 // garbage is how much of it there may be before it is collected, in percent of
@@ -17,6 +21,33 @@ func CollectSooner() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
+}
+
+// usable is how much of a container's memory the runtime may take, in percent. The rest
+// is for what the runtime does not count.
+const usable = 90
+
+// RespectMemoryLimit has the runtime collect garbage more often before it takes more
+// memory than its container has. It obeys GOMEMLIMIT, if that is set. files is the root
+// of the file system.
+func RespectMemoryLimit(files fs.FS) {
+	if limit, ok := containerMemory(files); ok && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 100 * usable)
+	}
+}
+
+// containerMemory is the limit of the container in bytes, if it has one.
+func containerMemory(files fs.FS) (int64, bool) {
+	for _, name := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			continue
+		}
+		// Without a limit the first says "max", and the second a number that is too large.
+		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		return limit, err == nil && limit > 0 && limit < math.MaxInt64/2
+	}
+	return 0, false
 }
 
 // manyMore is by how many the number of things in memory must change until it is

@@ -3,7 +3,6 @@ package speaker
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"reflect"
 	"runtime/debug"
 	"time"
@@ -25,9 +24,6 @@ const (
 	// is read ever more seldom, down to once in a fullCheck: with thousands of
 	// routes, reading is most of what an idle speaker does.
 	rereadEvery = 15 * time.Second
-	// mostAdvertised is for how many routes it is read whom they are announced
-	// to: as many as a BGPNodeStatus shows.
-	mostAdvertised = maxLocal
 )
 
 // facts are what is so, as it was read last, for reports and for the neighbours
@@ -47,7 +43,6 @@ type facts struct {
 type found struct {
 	neighbors  []peering.NeighborStatus
 	learned    []peering.LearnedRoute
-	advertised map[netip.Prefix][]netip.Addr
 	interfaces []routing.InterfaceStatus
 	bfd        []bfd.Status
 }
@@ -72,9 +67,10 @@ func (s *Speaker) look(now time.Time) {
 	for _, i := range s.imports.rules {
 		patterns = append(patterns, i.patterns...)
 	}
+	learns := s.governing.state.Import.Accepts()
 	s.beside.start(s.life, func(ctx context.Context) note {
 		began := time.Now()
-		found, err := findFacts(ctx, s.Server, s.Kernel, s.BFD, patterns)
+		found, err := findFacts(ctx, s.Server, s.Kernel, s.BFD, patterns, learns)
 		return func(ctx context.Context, now time.Time) {
 			f.ended(now, now.Sub(began))
 			s.Metrics.collected(f.cost, err)
@@ -83,13 +79,14 @@ func (s *Speaker) look(now time.Time) {
 	})
 }
 
-func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patterns []string) (f found, err error) {
-	var errs [4]error
+func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patterns []string, learns bool) (f found, err error) {
+	var errs [3]error
 	f.neighbors, errs[0] = server.Neighbors(ctx)
-	f.learned, errs[1] = server.Learned(ctx)
-	f.advertised, errs[2] = server.Advertised(ctx, mostAdvertised)
+	if learns {
+		f.learned, errs[1] = server.Learned(ctx)
+	}
 	if len(patterns) > 0 {
-		f.interfaces, errs[3] = kernel.Interfaces(ctx, patterns)
+		f.interfaces, errs[2] = kernel.Interfaces(ctx, patterns)
 	}
 	f.bfd = bfd.Status()
 	return f, errors.Join(errs[:]...)
@@ -116,6 +113,7 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	f.failure = ""
 	f.found = found
 	s.reporter.neighbors(ctx, s.input.Config, found.neighbors)
+	s.limit(s.life, now)
 	s.exportWhenHeard(now)
 	s.setSessions(ctx, now) // for those that came by themselves
 	s.publish(now)

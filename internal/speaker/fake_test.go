@@ -32,8 +32,10 @@ type fakeServer struct {
 	neighbors map[string]peering.NeighborStatus
 	learned   []peering.LearnedRoute
 	// slow is how long it takes to say what was learned.
-	slow    time.Duration
-	downs   []string
+	slow  time.Duration
+	downs []string
+	// barred is who was barred and admitted.
+	barred  []string
 	stopped string
 	events  chan struct{}
 }
@@ -121,15 +123,31 @@ func (s *fakeServer) Learned(context.Context) ([]peering.LearnedRoute, error) {
 	return learned, nil
 }
 
-func (s *fakeServer) Advertised(context.Context, int) (map[netip.Prefix][]netip.Addr, error) {
-	return nil, nil
-}
-
 func (s *fakeServer) Down(_ context.Context, neighbor netip.Addr) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.downs = append(s.downs, neighbor.String())
 	return nil
+}
+
+func (s *fakeServer) Bar(_ context.Context, neighbor netip.Addr, reason string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.neighbors[neighbor.String()]
+	n.State, n.AdminDown = peering.Idle, true
+	s.neighbors[neighbor.String()] = n
+	s.barred = append(s.barred, "bar "+neighbor.String()+": "+reason)
+	return s.err
+}
+
+func (s *fakeServer) Admit(_ context.Context, neighbor netip.Addr) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.neighbors[neighbor.String()]
+	n.State, n.AdminDown, n.OverLimit, n.UpSince = peering.Established, false, false, time.Now()
+	s.neighbors[neighbor.String()] = n
+	s.barred = append(s.barred, "admit "+neighbor.String())
+	return s.err
 }
 
 func (s *fakeServer) Events() <-chan struct{} { return s.events }

@@ -121,7 +121,9 @@ func decided(ctx context.Context, kernel Kernel, in Input) (peering.Decision, er
 		}
 		return e, ok
 	}
-	d := peering.Decide(in.Config.Spec, in.Node.Node, in.secret, egress)
+	node := in.Node.Node
+	node.Own = in.Own
+	d := peering.Decide(in.Config.Spec, node, in.secret, egress)
 	return d, errors.Join(errs...)
 }
 

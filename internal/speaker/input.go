@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -24,6 +25,8 @@ type Input struct {
 	// Dummy is the interface that carries remote addresses.
 	Dummy      string
 	Attributes Attributes
+	// Own are the prefixes of the pools.
+	Own []peering.PrefixRange
 	// Passwords are the values of Secrets, by "name/key", and Missing says why
 	// there is none.
 	Passwords, Missing map[string]string
@@ -62,6 +65,7 @@ func read(s Snapshot, namespace string, before Input, others ...string) Input {
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
 	in.Attributes = attributesOf(s, groups, in.complain)
+	in.Own = prefixesOf(groups)
 	if c := peering.InEffect(s.Configs); c != nil {
 		in.Config = &Config{Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation, Spec: c.Spec}
 		in.readSecrets(s, namespace, before)
@@ -200,6 +204,27 @@ func attributesOf(s Snapshot, groups config.Config, complain func(corev1.ObjectR
 		}
 	}
 	return a
+}
+
+// prefixesOf are the routes that addresses of the groups' pools may have: the prefixes
+// in each pool, and the wider ones that the pool's aggregation makes of its addresses.
+func prefixesOf(groups config.Config) []peering.PrefixRange {
+	var all []peering.PrefixRange
+	for _, g := range groups.Groups.Usable {
+		for _, pool := range g.Pools {
+			for _, p := range pool.Range.Prefixes() {
+				all = append(all, peering.PrefixRange{Prefix: p, Min: uint8(p.Bits()), Max: uint8(p.Addr().BitLen())})
+				if pool.Bits < p.Bits() {
+					wide := netip.PrefixFrom(p.Addr(), pool.Bits).Masked()
+					all = append(all, peering.PrefixRange{Prefix: wide, Min: uint8(pool.Bits), Max: uint8(pool.Bits)})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b peering.PrefixRange) int {
+		return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.Min, b.Min), cmp.Compare(a.Max, b.Max))
+	})
+	return slices.Compact(all)
 }
 
 // texts are the strings of a list of words.

@@ -11,9 +11,6 @@ import (
 	"purelb.io/purelb/internal/routing"
 )
 
-// maxLocal is how many routes of its own a BGPNodeStatus shows.
-const maxLocal = 500
-
 // NodeReport is what a BGPNodeStatus is to say.
 type NodeReport struct {
 	// Enabled says that there is to be one.
@@ -55,7 +52,7 @@ func (s *standing) report() peering.Report {
 		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
 		Decision: s.decided, Unapplied: s.unapplied, Failures: s.failures,
 		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Learned: s.learned,
-		AdvertisedTo: map[peering.RouteKey][]string{}, Exported: s.exported(), Tables: s.exports.done.tableOf,
+		Exported: s.exported(), Tables: s.exports.done.tableOf,
 	}
 	if s.running && !s.amiss {
 		r.Local = s.routes
@@ -66,12 +63,6 @@ func (s *standing) report() peering.Report {
 	}
 	for _, i := range s.interfaces {
 		r.Interfaces = append(r.Interfaces, peering.Interface{Name: i.Name, Exists: i.Exists, Up: i.Up})
-	}
-	for prefix, neighbors := range s.advertised {
-		for _, n := range neighbors {
-			key := peering.RouteKey{Prefix: prefix}
-			r.AdvertisedTo[key] = append(r.AdvertisedTo[key], n.String())
-		}
 	}
 	return r
 }

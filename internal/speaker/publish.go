@@ -77,6 +77,7 @@ func (s *Speaker) standing(now time.Time) standing {
 		imported: s.imported(), attributes: s.input.Attributes, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,
 	}
+	st.neighbors = s.neighborsTold()
 	st.note(g.failure)
 	st.note(s.facts.failure)
 	st.note(s.exports.done.failure)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
 )
@@ -21,6 +23,7 @@ const (
 	eventNeighborUp       = "NeighborUp"
 	eventNeighborDown     = "NeighborDown"
 	eventBFDDown          = "BFDDown"
+	eventPrefixLimit      = "PrefixLimitExceeded"
 	kindBGPConfiguration  = "BGPConfiguration"
 )
 
@@ -43,6 +46,7 @@ type reporter struct {
 	told       map[string]bool // problems
 	complaints map[string]string
 	up         map[string]bool // neighbours
+	near       map[string]bool // neighbours that announce almost too much
 	ignored    map[string]bool // BGPConfigurations
 	noNode     bool
 }
@@ -156,6 +160,24 @@ func (r *reporter) bfdDown(ctx context.Context, c *Config, e bfd.Event) {
 	why := e.Diagnostic
 	r.log.WarnContext(ctx, "bfdDown", "node", r.node, "neighbor", e.Peer, "state", e.To, "reason", why)
 	r.event(c, corev1.EventTypeWarning, eventBFDDown, "Node %s does not hear %s by BFD: %s", r.node, e.Peer, why)
+}
+
+// barred tells that a neighbor announces too much, and is kept away for a while.
+func (r *reporter) barred(ctx context.Context, c *Config, name, why string, pause time.Duration) {
+	r.log.WarnContext(ctx, "prefixLimitExceeded", "node", r.node, "neighbor", name, "reason", why, "pause", pause)
+	r.event(c, corev1.EventTypeWarning, eventPrefixLimit, "Node %s has ended the session with %s for %s: %s", r.node, name, pause, why)
+}
+
+// nearLimit tells once that a neighbor announces almost as much as it may.
+func (r *reporter) nearLimit(ctx context.Context, n peering.NeighborStatus, families []addr.Family) {
+	name := n.Name()
+	if was := r.near[name]; len(families) > 0 && !was {
+		r.log.WarnContext(ctx, "prefixLimitNear", "node", r.node, "neighbor", name, "families", families)
+	}
+	if r.near == nil {
+		r.near = map[string]bool{}
+	}
+	r.near[name] = len(families) > 0
 }
 
 // ignoring tells which BGPConfigurations are not in effect.

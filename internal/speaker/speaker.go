@@ -41,14 +41,15 @@ type Server interface {
 	Announce(ctx context.Context, routes []peering.Route) error
 	// Change adds or replaces some, and withdraws others.
 	Change(ctx context.Context, add []peering.Route, withdraw []peering.RouteKey) error
-	// Neighbors, Learned and Advertised say what is so: the sessions, the best
-	// routes of neighbours, and to whom the first of the routes of this node
-	// are announced.
+	// Neighbors and Learned say what is so: the sessions, and the best routes of
+	// neighbours.
 	Neighbors(ctx context.Context) ([]peering.NeighborStatus, error)
 	Learned(ctx context.Context) ([]peering.LearnedRoute, error)
-	Advertised(ctx context.Context, limit int) (map[netip.Prefix][]netip.Addr, error)
 	// Down ends the session with a neighbour, if there is one.
 	Down(ctx context.Context, neighbor netip.Addr) error
+	// Bar ends the session with a neighbor and keeps it away until Admit.
+	Bar(ctx context.Context, neighbor netip.Addr, reason string) error
+	Admit(ctx context.Context, neighbor netip.Addr) error
 	// Events signals that Neighbors or Learned may say something else.
 	Events() <-chan struct{}
 	// Stop ends all sessions. Graceful, neighbours keep the routes for a while.
@@ -151,6 +152,7 @@ type Speaker struct {
 	adverts     adverts
 	exports     exports
 	facts       facts
+	penalties   penalties
 	publishing  publishing
 	reporter    reporter
 	// told is what objects have heard of what their own routes cannot say.
@@ -173,7 +175,7 @@ type Speaker struct {
 func New(opt Options) *Speaker {
 	s := &Speaker{Options: opt, beside: beside{notes: make(chan note)}}
 	s.imports = imports{batches: make(chan batch), rules: map[string]*importer{}, members: map[peering.RouteKey][]peering.Imported{}}
-	s.adverts = adverts{}
+	s.adverts, s.penalties = adverts{}, penalties{}
 	s.reporter = reporter{node: opt.Node, log: opt.Log, events: opt.Events}
 	return s
 }

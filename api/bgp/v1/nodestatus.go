@@ -272,7 +272,8 @@ type RIBRoute struct {
 	// +optional
 	FromPeer string `json:"fromPeer,omitempty"`
 
-	// advertisedTo are the neighbors that it is announced to.
+	// advertisedTo are the neighbors that it is announced to. PureLB does not
+	// say: prefixesSent of the neighbors counts what each of them is told.
 	// +listType=atomic
 	// +optional
 	AdvertisedTo []string `json:"advertisedTo,omitempty"`

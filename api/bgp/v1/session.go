@@ -60,7 +60,8 @@ type AFISAFI struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// prefixLimit ends the session when the neighbor announces too much.
+	// prefixLimit ends the session when the neighbor announces too much. Without
+	// it, too much is more than 100000 prefixes.
 	// +optional
 	PrefixLimit *PrefixLimit `json:"prefixLimit,omitempty"`
 
@@ -69,10 +70,13 @@ type AFISAFI struct {
 	AddPaths *AddPaths `json:"addPaths,omitempty"`
 }
 
-// PrefixLimit ends the session when the neighbor announces too much.
+// PrefixLimit ends the session when the neighbor announces too much. The session
+// begins again after 1, 2, 4, 8, 16 and then every 30 minutes, or when the limit is
+// changed. Routes of the nodes' own AS, which routers send back to them, do not
+// count.
 type PrefixLimit struct {
 	// maxPrefixes is how many prefixes the neighbor may announce. 0 is no
-	// limit.
+	// limit, and then a router that announces too much takes all memory.
 	// +required
 	MaxPrefixes int32 `json:"maxPrefixes"`
 
