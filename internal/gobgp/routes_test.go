@@ -171,3 +171,41 @@ func TestARouteThatCouldNotBeReplacedIsTheOneBefore(t *testing.T) {
 		t.Errorf("the routes are %v", s.routes)
 	}
 }
+
+// TestADrainedNodeIsAvoidedInsideOurAS where the community GRACEFUL_SHUTDOWN has no effect.
+func TestADrainedNodeIsAvoidedInsideOurAS(t *testing.T) {
+	w := newWorld(t)
+	router := bgptest.FRR(t, w.machine(), fmt.Sprintf(`
+router bgp %[1]d
+ bgp router-id 192.0.2.2
+ neighbor 192.0.2.1 remote-as %[1]d
+ neighbor 192.0.2.1 timers connect 1
+ neighbor 192.0.2.3 remote-as %[1]d
+ neighbor 192.0.2.3 timers connect 1
+ address-family ipv4 unicast
+  maximum-paths ibgp 8
+ exit-address-family
+`, ourAS))
+	bgptest.FRR(t, w.machine(), fmt.Sprintf(`
+router bgp %[1]d
+ bgp router-id 192.0.2.3
+ no bgp network import-check
+ neighbor 192.0.2.2 remote-as %[1]d
+ neighbor 192.0.2.2 timers connect 1
+ address-family ipv4 unicast
+  network 198.51.100.1/32
+ exit-address-family
+`, ourAS))
+	s := newServer(t)
+	imported := []peering.Imported{{Address: netip.MustParsePrefix("198.51.100.1/32"), Interface: "kube-lb0"}}
+	announce(t, s, peering.Routes(imported, nil, false)...)
+	p := peer("192.0.2.2")
+	p.ASN = ourAS
+	p.Families = p.Families[:1]
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1 192.0.2.3")
+	announce(t, s, peering.Routes(imported, nil, true)...)
+	router.Await("198.51.100.1/32 via 192.0.2.3")
+	announce(t, s, peering.Routes(imported, nil, false)...)
+	router.Await("198.51.100.1/32 via 192.0.2.1 192.0.2.3")
+}

@@ -120,7 +120,7 @@ func TestAddressesBecomeRoutes(t *testing.T) {
 	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
 		t.Error(diff)
 	}
-	want = "198.51.100.0/24  0:7 65535:0\n198.51.100.7/32  0:7 65535:0\n2001:db8::1/128  65535:0\n198.51.100.0/24 red 65535:0\n"
+	want = "198.51.100.0/24  0:7 65535:0 pref 0\n198.51.100.7/32  0:7 65535:0 pref 0\n2001:db8::1/128  65535:0 pref 0\n198.51.100.0/24 red 65535:0 pref 0\n"
 	if diff := cmp.Diff(want, print(peering.Routes(imported, said, true))); diff != "" {
 		t.Error(diff)
 	}

@@ -17,6 +17,9 @@ type Node struct {
 	// Own are the prefixes that only nodes of this cluster may announce: those of its
 	// pools.
 	Own []PrefixRange
+	// Draining says that others are asked to prefer other nodes. No policy takes that
+	// back.
+	Draining bool
 }
 
 // Secrets answers for a reference; the error says what is wrong with it, such as

@@ -34,6 +34,9 @@ func (r *reader) chains() {
 		),
 		Default: otherwise(all.exports.rest),
 	}
+	if r.node.Draining {
+		keepDrained(r.d.State.Export)
+	}
 	r.d.State.nameApart()
 	r.d.State.sort()
 }

@@ -406,3 +406,30 @@ func TestRoutesToTheAddressesOfTheClusterAreNotLearned(t *testing.T) {
 		t.Errorf("before any policy accepts them, these are to be refused:\n%s\nbut there is\n%s", want, first)
 	}
 }
+
+func TestNoPolicyTakesBackThatOthersAreToBePreferred(t *testing.T) {
+	spec := config(t, `{global: {asn: 64512, applyPolicy: {exportPolicy: {policies: [p]}}}, policyDefinitions: [{name: p, statements: [
+		{name: replace, actions: {community: {type: replace, communities: ['64512:1']}, localPref: 200}},
+		{name: remove, actions: {community: {type: remove, communities: ['64512:1', graceful-shutdown]}}},
+		{name: all, actions: {community: {type: remove, communities: [graceful-shutdown]}, routeAction: accept}},
+		{name: add, actions: {community: {type: add, communities: ['35:0']}}}]}]}`)
+	here := node
+	for _, draining := range []bool{false, true} {
+		here.Draining = draining
+		var got strings.Builder
+		for line := range strings.Lines(print(peering.Decide(spec, here, secrets, egress))) {
+			if strings.HasPrefix(line, "export [export p/") {
+				got.WriteString(line)
+			}
+		}
+		want := map[bool]string{
+			false: "export [export p/replace] -> replace [64512:1] pref=200\nexport [export p/remove] -> remove [64512:1 65535:0]\n" +
+				"export [export p/all] -> remove [65535:0] accept\nexport [export p/add] -> add [35:0]\n",
+			true: "export [export p/replace] -> replace [64512:1 65535:0] pref=0\nexport [export p/remove] -> remove [64512:1]\n" +
+				"export [export p/all] -> accept\nexport [export p/add] -> add [35:0]\n",
+		}[draining]
+		if diff := cmp.Diff(want, got.String()); diff != "" {
+			t.Errorf("draining %v: %s", draining, diff)
+		}
+	}
+}

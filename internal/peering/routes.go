@@ -62,8 +62,11 @@ func byRoute(a, b Imported) int {
 	)
 }
 
-// drained adds GracefulShutdown to a copy of a.
+// drained is a with what asks neighbors to prefer other nodes: the community
+// GracefulShutdown, and the local preference 0, which is told within the nodes' own AS
+// only. There the community has no effect (RFC 8326, section 4.2).
 func drained(a Attributes) Attributes {
+	a.LocalPref = new(uint32)
 	if !slices.Contains(a.Communities, GracefulShutdown) {
 		a.Communities = append(slices.Clip(a.Communities), GracefulShutdown)
 	}

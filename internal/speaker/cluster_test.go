@@ -350,7 +350,7 @@ func TestLabelsMarksAndAnnotationsAreFollowed(t *testing.T) {
 	label(`{"metadata":{"labels":{"rack":"2"}}}`)
 	eventuallyIs(t, "the sessions with the label", sessions1, m.server.String)
 	label(`{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":""}}}`)
-	eventuallyIs(t, "the routes of an excluded node", "203.0.113.7/32 65535:0", m.server.announces)
+	eventuallyIs(t, "the routes of an excluded node", "203.0.113.7/32 65535:0 pref 0", m.server.announces)
 	label(`{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":null}}}`)
 
 	svc := &corev1.Service{
@@ -433,7 +433,7 @@ func TestASpeakerThatIsUninstalledSaysSo(t *testing.T) {
 		return fmt.Sprint(apierrors.IsForbidden(err))
 	})
 	m.stop()
-	want(t, "routes", m.server.announces(), "203.0.113.7/32 65535:0")
+	want(t, "routes", m.server.announces(), "203.0.113.7/32 65535:0 pref 0")
 	if !strings.Contains(m.logged(), "cause=uninstalled") {
 		t.Error("it does not know that it was uninstalled")
 	}

@@ -65,6 +65,7 @@ func (s *Speaker) askForOthers(ctx context.Context, w *waits) {
 		now := time.Now()
 		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: now, asked: now}
 		s.announce(ctx)
+		s.governing.wish(now) // no policy takes that back
 	}
 	s.drain.last = true
 	until := s.drain.asked.Add(askFor)

@@ -21,15 +21,15 @@ func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
 			atOnce()
 		}
 		mark(ending.DrainMark{Reason: "label"})
-		want(t, "excluded", w.server.announces(), "203.0.113.7/32 65535:0")
+		want(t, "excluded", w.server.announces(), "203.0.113.7/32 65535:0 pref 0")
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
 		atOnce()
-		want(t, "a new address", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		want(t, "a new address", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		pass(time.Hour)
-		want(t, "excluded for long", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		want(t, "excluded for long", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		mark(ending.DrainMark{Reason: "taint", Leaving: true})
 		pass(4 * time.Second)
-		want(t, "leaving", w.server.announces(), "203.0.113.7/32 65535:0, 203.0.113.8/32 65535:0")
+		want(t, "leaving", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		pass(2 * time.Second)
 		want(t, "left", w.server.announces(), "")
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
@@ -49,20 +49,20 @@ func TestTheGoodbye(t *testing.T) {
 		want       string
 	}{
 		{"with graceful restart", oneNeighbor, func(*world) {}, "203.0.113.7/32", "stopped, graceful true"},
-		{"without", without, func(*world) {}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
+		{"without", without, func(*world) {}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
 		{"when the agent takes the addresses", oneNeighbor, func(w *world) {
 			pass(300 * time.Millisecond)
 			w.kernel.hold("kube-lb0")
 		}, "", "stopped, graceful false"},
 		{"of a node that is to be avoided", oneNeighbor, func(w *world) {
 			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "label"} })
-		}, "203.0.113.7/32 65535:0", "stopped, graceful true"},
+		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful true"},
 		{"with a router that keeps the routes", oneNeighbor, func(w *world) {
 			w.server.change(func(s *fakeServer) { established("192.0.2.1", 65001)(s); s.helps("192.0.2.1") })
 		}, "203.0.113.7/32", "stopped, graceful true"},
 		{"with a router that does not", oneNeighbor, func(w *world) {
 			w.server.change(established("192.0.2.1", 65001))
-		}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
+		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
 		{"with a router that does not, and one that does", oneNeighbor, func(w *world) {
 			w.server.change(func(s *fakeServer) {
 				established("192.0.2.1", 65001)(s)
@@ -72,7 +72,7 @@ func TestTheGoodbye(t *testing.T) {
 		}, "203.0.113.7/32", "stopped, graceful true"},
 		{"of a node that leaves", oneNeighbor, func(w *world) {
 			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "taint", Leaving: true} })
-		}, "203.0.113.7/32 65535:0", "stopped, graceful false"},
+		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, tt.spec, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
@@ -104,7 +104,7 @@ func (e endOf) Ending(context.Context) ending.Ending {
 }
 
 func TestRoutersKeepRoutesOnlyWhereAnotherProcessTakesOver(t *testing.T) {
-	const kept, asked = "203.0.113.7/32", "203.0.113.7/32 65535:0"
+	const kept, asked = "203.0.113.7/32", "203.0.113.7/32 65535:0 pref 0"
 	for _, tt := range []struct {
 		cause ending.Cause
 		asked string // what is announced when it is about to end
@@ -180,7 +180,7 @@ func TestOthersAreAskedForLongEnough(t *testing.T) {
 				if took, limit := time.Since(began), max(tt.limit, 100*time.Millisecond); took < limit || took > limit+100*time.Millisecond {
 					t.Errorf("it took %s, want %s", took, limit)
 				}
-				asked := "203.0.113.7/32 65535:0"
+				asked := "203.0.113.7/32 65535:0 pref 0"
 				if tt.unasked {
 					asked = ""
 				}

@@ -183,6 +183,9 @@ func (s *fakeServer) announces() string {
 		for _, c := range r.Attributes.Communities {
 			line += fmt.Sprintf(" %d:%d", c>>16, c&0xffff)
 		}
+		if r.Attributes.LocalPref != nil {
+			line += fmt.Sprint(" pref ", *r.Attributes.LocalPref)
+		}
 		if r.Attributes.MED != nil {
 			line += fmt.Sprint(" med ", *r.Attributes.MED)
 		}

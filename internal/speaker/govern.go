@@ -84,9 +84,10 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 // instead of it.
 func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 	g := &s.governing
+	draining := s.drain.asks()
 	s.beside.start(ctx, func(ctx context.Context) note {
 		began := time.Now()
-		d, err := decided(ctx, s.Kernel, in)
+		d, err := decided(ctx, s.Kernel, in, draining)
 		return func(ctx context.Context, now time.Time) {
 			s.Metrics.decided(in.Config, d, now.Sub(began))
 			if err != nil {
@@ -105,7 +106,7 @@ func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 
 // decided decides what in means with the world as it is. When that cannot be
 // read, nothing is decided.
-func decided(ctx context.Context, kernel Kernel, in Input) (peering.Decision, error) {
+func decided(ctx context.Context, kernel Kernel, in Input, draining bool) (peering.Decision, error) {
 	var errs []error
 	seen := map[netip.Addr]peering.Egress{}
 	egress := func(neighbor netip.Addr) (peering.Egress, bool) {
@@ -122,7 +123,7 @@ func decided(ctx context.Context, kernel Kernel, in Input) (peering.Decision, er
 		return e, ok
 	}
 	node := in.Node.Node
-	node.Own = in.Own
+	node.Own, node.Draining = in.Own, draining
 	d := peering.Decide(in.Config.Spec, node, in.secret, egress)
 	return d, errors.Join(errs...)
 }
