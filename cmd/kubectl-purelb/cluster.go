@@ -46,6 +46,8 @@ type reader struct {
 	client.Client
 	*serverClock
 	namespace string
+	// endpointsOf is the Service whose endpoints are read in any case, or "".
+	endpointsOf string
 }
 
 func (o *options) newReader() (*reader, error) {
@@ -58,7 +60,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{c, clock, *o.kube.Namespace}, nil
+	return &reader{c, clock, *o.kube.Namespace, o.endpointsOf}, nil
 }
 
 // read asks the API server for all that answers are made of, at once.
@@ -118,11 +120,16 @@ func (r *reader) readMore(ctx context.Context, w *explain.World) {
 	if slices.ContainsFunc(w.Unread, func(u explain.Unread) bool { return u.Kind == explain.KindNetworks }) {
 		w.ClusterIPs = kubernetesIPs(ctx, r)
 	}
+	var only []client.ListOption
 	if !explain.NeedsEndpoints(*w) {
-		return
+		namespace, name, named := strings.Cut(r.endpointsOf, "/")
+		if !named {
+			return
+		}
+		only = []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name}}
 	}
 	var l discoveryv1.EndpointSliceList
-	if err := list(ctx, r, question{list: &l}); err != nil {
+	if err := list(ctx, r, question{list: &l, opts: only}); err != nil {
 		w.Unread = append(w.Unread, unreadBy(explain.KindEndpoints, err))
 	}
 	w.EndpointSlices = l.Items

@@ -39,6 +39,9 @@ func (o *options) readFiles() (explain.World, error) {
 		return explain.World{}, fmt.Errorf("%s: no object of PureLB or of Kubernetes that matters to it is there", strings.Join(o.files, ", "))
 	}
 	w := l.world()
+	if o.endpointsOf != "" && len(w.EndpointSlices) == 0 && !explain.NeedsEndpoints(w) {
+		w.Unread = append(w.Unread, explain.NewUnread(explain.KindEndpoints, explain.Absent, ""))
+	}
 	return w, misplaced(w, slices.Sorted(maps.Keys(l.elsewhere)))
 }
 

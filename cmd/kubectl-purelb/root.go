@@ -24,6 +24,8 @@ type options struct {
 	// output is the form of the answer, and files are read in place of a cluster.
 	output string
 	files  []string
+	// endpointsOf is a Service, "namespace/name", whose endpoints are asked for.
+	endpointsOf string
 }
 
 func newRoot(o *options) *cobra.Command {
@@ -54,7 +56,7 @@ there is no answer.`,
 	}
 	flags.StringVarP(&o.output, "output", "o", "table", "The form of the answer: table, json or yaml")
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "Files or directories with objects, - for standard input, in place of the cluster")
-	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newExplain(o), newValidate(o), newVersion(o))
+	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newValidate(o), newVersion(o))
 	return root
 }
 

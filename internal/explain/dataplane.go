@@ -1,0 +1,237 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/announce"
+)
+
+// Dataplane is the way of routes: from the interfaces of nodes into BGP, and from BGP into
+// the routing tables of nodes.
+type Dataplane struct {
+	ImportEnabled   bool             `json:"importEnabled"`
+	ImportAddresses []ImportAddress  `json:"importAddresses"`
+	RIBRoutes       []AnnouncedRoute `json:"ribRoutes"`
+	ExportRoutes    []KernelRoute    `json:"exportRoutes"`
+	// CrossReference says of each remote address which nodes announce it.
+	CrossReference []CrossReference `json:"crossReference"`
+	Problems       []string         `json:"problems"`
+	Unread         []Unread         `json:"unknown,omitempty"`
+
+	imports, exports bool
+}
+
+// ImportAddress is an address of a node that is announced.
+type ImportAddress struct {
+	Node      string `json:"node"`
+	Interface string `json:"interface"`
+	Address   string `json:"address"`
+	InRIB     bool   `json:"inRIB"`
+}
+
+// AnnouncedRoute is a route that a node announces.
+type AnnouncedRoute struct {
+	Node         string   `json:"node"`
+	Route        string   `json:"route"`
+	AdvertisedTo []string `json:"advertisedTo"`
+	Services     []string `json:"services"`
+}
+
+// KernelRoute is a route that a node learned.
+type KernelRoute struct {
+	Node     string `json:"node"`
+	Route    string `json:"route"`
+	InKernel bool   `json:"inKernel"`
+	Table    string `json:"table"`
+	Metric   int64  `json:"metric"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// CrossReference is a remote address of a Service, and the nodes that do and do not
+// announce a route to it.
+type CrossReference struct {
+	Service     string   `json:"service"`
+	IP          string   `json:"ip"`
+	AnnouncedBy []string `json:"announcedBy"`
+	MissingOn   []string `json:"missingOn"`
+}
+
+// DataplaneFilter says what is meant. The zero value means all.
+type DataplaneFilter struct {
+	// Node and VRF name one each.
+	Node, VRF string
+	// NoImports and NoExports leave one half out.
+	NoImports, NoExports bool
+}
+
+// DataplaneOf says which routes nodes announce and have learned.
+func DataplaneOf(w World, f DataplaneFilter) (Dataplane, error) {
+	if err := w.needs("what nodes announce by BGP", KindNodeStatuses); err != nil {
+		return Dataplane{}, err
+	}
+	v := newView(w)
+	if err := v.hasSpeaker(f.Node); err != nil {
+		return Dataplane{}, err
+	}
+	d := Dataplane{
+		ImportAddresses: []ImportAddress{}, RIBRoutes: []AnnouncedRoute{}, ExportRoutes: []KernelRoute{}, CrossReference: []CrossReference{},
+		Problems: v.speakerProblems(f.Node), Unread: v.unread(KindNodeStatuses, KindServices), imports: !f.NoImports, exports: !f.NoExports,
+	}
+	for _, one := range v.speakers(f.Node) {
+		if d.imports && one.NetlinkImport != nil && (f.VRF == "" || one.NetlinkImport.VRF == f.VRF) {
+			d.addImports(one)
+			d.addRoutes(v, one)
+		}
+		if d.exports && one.NetlinkExport != nil {
+			d.addExports(one)
+		}
+	}
+	if d.imports {
+		d.crossReference(v, f)
+	}
+	return d, nil
+}
+
+func (d *Dataplane) problem(node, format string, args ...any) {
+	d.Problems = append(d.Problems, "node "+node+": "+fmt.Sprintf(format, args...))
+}
+
+func (d *Dataplane) addImports(n bgpv1.BGPNodeStatusStatus) {
+	i := n.NetlinkImport
+	d.ImportEnabled = d.ImportEnabled || i.Enabled
+	for _, link := range i.Interfaces {
+		switch {
+		case !link.Exists:
+			d.problem(n.NodeName, "there is no interface %s, whose addresses are to be announced", link.Name)
+		case link.OperState != "up":
+			d.problem(n.NodeName, "interface %s, whose addresses are to be announced, is %s", link.Name, link.OperState)
+		}
+	}
+	for _, a := range i.ImportedAddresses {
+		d.ImportAddresses = append(d.ImportAddresses, ImportAddress{n.NodeName, a.Interface, a.Address, a.InRIB})
+		if !a.InRIB {
+			d.problem(n.NodeName, "%s on %s is not announced", a.Address, a.Interface)
+		}
+	}
+	if i.Truncated {
+		d.problem(n.NodeName, "its BGPNodeStatus lists %d of %d addresses", len(i.ImportedAddresses), i.TotalImported)
+	}
+}
+
+func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
+	if n.RIB == nil {
+		return
+	}
+	for _, r := range n.RIB.LocalRoutes {
+		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: r.AdvertisedTo, Services: []string{}}
+		if p, err := netip.ParsePrefix(r.Prefix); err == nil {
+			one.Services = v.servicesAt(p)
+		}
+		d.RIBRoutes = append(d.RIBRoutes, one)
+		if len(r.AdvertisedTo) == 0 {
+			d.problem(n.NodeName, "%s is announced to no neighbor", r.Prefix)
+		}
+	}
+}
+
+// servicesAt returns the Services that show an address of p.
+func (v *view) servicesAt(p netip.Prefix) []string {
+	keys := []string{}
+	for _, r := range v.plan.Requests {
+		for _, a := range r.Shown {
+			if p.Contains(a) {
+				keys = append(keys, r.Key())
+				break
+			}
+		}
+	}
+	return keys
+}
+
+func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
+	for _, r := range n.NetlinkExport.ExportedRoutes {
+		d.ExportRoutes = append(d.ExportRoutes, KernelRoute{n.NodeName, r.Prefix, r.Installed, r.Table, r.Metric, r.Reason})
+		if !r.Installed {
+			d.problem(n.NodeName, "%s is not in routing table %s: %s", r.Prefix, r.Table, orDash(r.Reason))
+		}
+	}
+	if n.NetlinkExport.Truncated {
+		d.problem(n.NodeName, "its BGPNodeStatus lists %d of %d exported routes", len(n.NetlinkExport.ExportedRoutes), n.NetlinkExport.TotalExported)
+	}
+}
+
+// crossReference looks for a route to each remote address on each node that imports
+// addresses and lists all its routes.
+func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
+	routes := map[string][]netip.Prefix{}
+	var nodes []string
+	for _, n := range v.speakers(f.Node) {
+		i := n.NetlinkImport
+		if i == nil || !i.Enabled || n.RIB == nil || n.RIB.Truncated || v.silence(n) != "" || f.VRF != "" && i.VRF != f.VRF {
+			continue
+		}
+		nodes = append(nodes, n.NodeName)
+		for _, r := range n.RIB.LocalRoutes {
+			if p, err := netip.ParsePrefix(r.Prefix); err == nil {
+				routes[n.NodeName] = append(routes[n.NodeName], p)
+			}
+		}
+	}
+	for _, r := range v.plan.Requests {
+		for _, o := range v.outlooks[r.Key()] {
+			if o.Where == announce.Remote {
+				d.refer(o, nodes, routes)
+			}
+		}
+	}
+}
+
+func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string][]netip.Prefix) {
+	c := CrossReference{Service: o.Service, IP: o.IP.String(), AnnouncedBy: []string{}, MissingOn: []string{}}
+	for _, n := range nodes {
+		found := false
+		for _, p := range routes[n] {
+			found = found || p.Contains(o.IP)
+		}
+		if found {
+			c.AnnouncedBy = append(c.AnnouncedBy, n)
+		} else {
+			c.MissingOn = append(c.MissingOn, n)
+		}
+	}
+	d.CrossReference = append(d.CrossReference, c)
+	switch {
+	case len(nodes) == 0 || o.Idle:
+	case len(c.AnnouncedBy) == 0:
+		d.Problems = append(d.Problems, fmt.Sprintf("Service %s: no node announces a route to %s", o.Service, o.IP))
+	case len(c.MissingOn) > 0 && !o.Narrow:
+		d.Problems = append(d.Problems, fmt.Sprintf("Service %s: %s announces no route to %s", o.Service, list(c.MissingOn), o.IP))
+	}
+}
+
+// Tables shows d.
+func (d Dataplane) Tables() []Table {
+	var tables []Table
+	if d.imports {
+		in := Table{Head: []string{"NODE", "INTERFACE", "ADDRESS", "IN RIB?"}}
+		for _, a := range d.ImportAddresses {
+			in.Rows = append(in.Rows, []string{a.Node, a.Interface, a.Address, yes(a.InRIB)})
+		}
+		rib := Table{Head: []string{"NODE", "ROUTE", "ADVERTISED TO", "SERVICE"}}
+		for _, r := range d.RIBRoutes {
+			rib.Rows = append(rib.Rows, []string{r.Node, r.Route, orDash(strings.Join(r.AdvertisedTo, ",")), orDash(list(r.Services))})
+		}
+		tables = append(tables, in, rib)
+	}
+	if d.exports {
+		out := Table{Head: []string{"NODE", "RECEIVED ROUTE", "IN KERNEL?", "TABLE", "METRIC"}}
+		for _, r := range d.ExportRoutes {
+			out.Rows = append(out.Rows, []string{r.Node, r.Route, yes(r.InKernel), r.Table, fmt.Sprint(r.Metric)})
+		}
+		tables = append(tables, out)
+	}
+	return append(append(tables, problemsTable(d.Problems)...), unreadTable(d.Unread)...)
+}

@@ -1,0 +1,192 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+// Sessions are the BGP sessions of all nodes.
+type Sessions struct {
+	GlobalASN    int64     `json:"globalASN"`
+	RouterIDMode string    `json:"routerIDMode"`
+	Sessions     []Session `json:"sessions"`
+	Problems     []string  `json:"problems"`
+	Unread       []Unread  `json:"unknown,omitempty"`
+}
+
+// Session is one BGP session, as its node last reported it.
+type Session struct {
+	Node     string `json:"node"`
+	RouterID string `json:"routerID"`
+	Neighbor string `json:"neighbor"`
+	PeerASN  int64  `json:"peerASN"`
+	LocalASN int64  `json:"localASN"`
+	State    string `json:"state"`
+	// Since is since when the session is established.
+	Since            *time.Time `json:"since,omitempty"`
+	Uptime           string     `json:"uptime"`
+	PrefixesSent     int64      `json:"prefixesSent"`
+	PrefixesReceived int64      `json:"prefixesReceived"`
+	// Selector is that of the neighbor in the BGPConfiguration: the nodes that peer with it.
+	Selector    string `json:"selector"`
+	Description string `json:"description,omitempty"`
+	BFD         string `json:"bfd,omitempty"`
+	LastError   string `json:"lastError,omitempty"`
+	// Stale says that the speaker has gone silent, so that the state is that of long ago.
+	Stale bool `json:"stale"`
+}
+
+const established = "Established"
+
+// SessionsOf lists the sessions of a node, or of all nodes without one.
+func SessionsOf(w World, node string) (Sessions, error) {
+	if err := w.needs("which BGP sessions there are", KindNodeStatuses); err != nil {
+		return Sessions{}, err
+	}
+	v := newView(w)
+	if err := v.hasSpeaker(node); err != nil {
+		return Sessions{}, err
+	}
+	s := Sessions{Sessions: []Session{}, Problems: v.speakerProblems(node), Unread: v.unread(KindConfigurations, KindNodeStatuses)}
+	c := peering.InEffect(v.Configurations)
+	if c != nil {
+		s.GlobalASN, s.RouterIDMode = c.Spec.Global.ASN, routerIDMode(c.Spec.Global.RouterID)
+	}
+	for _, one := range v.speakers(node) {
+		stale := v.silence(one) != ""
+		for _, n := range one.Neighbors {
+			session := v.session(one, n, c)
+			session.Stale = stale
+			s.Sessions = append(s.Sessions, session)
+			if why := sessionProblem(n); why != "" && !stale {
+				s.Problems = append(s.Problems, fmt.Sprintf("node %s: neighbor %s %s", one.NodeName, n.Address, why))
+			}
+		}
+	}
+	return s, nil
+}
+
+// hasSpeaker returns an error if a node is named that reports nothing of BGP.
+func (v *view) hasSpeaker(node string) error {
+	if node == "" || len(v.speakers(node)) > 0 {
+		return nil
+	}
+	return fmt.Errorf("there is no BGPNodeStatus of a node %q: no speaker has run on it", node)
+}
+
+// speakers are what the speakers report, of one node or of all, in order of node.
+func (v *view) speakers(node string) []bgpv1.BGPNodeStatusStatus {
+	var all []bgpv1.BGPNodeStatusStatus
+	for _, n := range v.NodeStatuses {
+		if node == "" || n.Status.NodeName == node {
+			all = append(all, n.Status)
+		}
+	}
+	slices.SortFunc(all, func(a, b bgpv1.BGPNodeStatusStatus) int { return cmp.Compare(a.NodeName, b.NodeName) })
+	return all
+}
+
+// speakerProblems are what is wrong with speakers as a whole.
+func (v *view) speakerProblems(node string) []string {
+	problems := []string{}
+	for _, one := range v.speakers(node) {
+		if silent := v.silence(one); silent != "" {
+			problems = append(problems, "node "+one.NodeName+": "+silent)
+			continue
+		}
+		c := meta.FindStatusCondition(one.Conditions, bgpv1.ConditionConfigured)
+		if c != nil && c.Status == metav1.ConditionFalse {
+			problems = append(problems, fmt.Sprintf("node %s: of the BGPConfiguration this is not in effect (%s): %s", one.NodeName, c.Reason, c.Message))
+		}
+	}
+	return problems
+}
+
+// routerIDMode says how nodes come to their identifier.
+func routerIDMode(text string) string {
+	switch {
+	case text == "":
+		return "automatic"
+	case strings.Contains(text, "$"):
+		return "template"
+	}
+	return "explicit"
+}
+
+func (v *view) session(node bgpv1.BGPNodeStatusStatus, n bgpv1.NodeNeighbor, c *bgpv1.BGPConfiguration) Session {
+	s := Session{
+		Node: node.NodeName, RouterID: node.RouterID, Neighbor: n.Address, PeerASN: n.PeerASN, LocalASN: n.LocalASN, State: n.State,
+		PrefixesSent: n.PrefixesSent, PrefixesReceived: n.PrefixesReceived, Selector: selectorOf(c, n),
+		Description: n.Description, BFD: n.BFD, LastError: n.LastError,
+	}
+	if n.SessionUpSince != nil && n.State == established {
+		s.Since = &n.SessionUpSince.Time
+		if !v.Now.IsZero() {
+			s.Uptime = short(v.Now.Sub(n.SessionUpSince.Time))
+		}
+	}
+	return s
+}
+
+// selectorOf says which nodes peer with n.
+func selectorOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
+	switch {
+	case n.Dynamic:
+		return "by itself"
+	case c == nil:
+		return ""
+	}
+	for _, one := range c.Spec.Neighbors {
+		if one.Config.NeighborAddress != n.Address && (n.Interface == "" || one.Config.NeighborInterface != n.Interface) {
+			continue
+		}
+		if one.NodeSelector != nil {
+			return metav1.FormatLabelSelector(one.NodeSelector)
+		}
+		return "all nodes"
+	}
+	return ""
+}
+
+// sessionProblem says what is wrong with a session, or "".
+func sessionProblem(n bgpv1.NodeNeighbor) string {
+	switch {
+	case n.State != established && n.LastError != "":
+		return "is " + n.State + ": " + n.LastError
+	case n.State != established:
+		return "is " + n.State
+	case n.BFD != "" && n.BFD != "Up" && n.BFD != "AdminDown":
+		return "has no BFD session, so that its loss is noticed late: BFD is " + n.BFD
+	}
+	return ""
+}
+
+// Tables shows s.
+func (s Sessions) Tables() []Table {
+	t := Table{Head: []string{"NODE", "ROUTER ID", "NEIGHBOR", "PEER ASN", "STATE", "UPTIME", "PREFIXES", "SELECTOR"}}
+	for _, one := range s.Sessions {
+		state := one.State
+		if one.Stale {
+			state = "unknown (was " + one.State + ")"
+		}
+		t.Rows = append(t.Rows, []string{one.Node, orDash(one.RouterID), one.Neighbor, fmt.Sprint(one.PeerASN), state, orDash(one.Uptime),
+			fmt.Sprintf("%d sent, %d received", one.PrefixesSent, one.PrefixesReceived), orDash(one.Selector)})
+	}
+	return append(append([]Table{t}, problemsTable(s.Problems)...), unreadTable(s.Unread)...)
+}
+
+func problemsTable(problems []string) []Table {
+	if len(problems) == 0 {
+		return nil
+	}
+	return []Table{{Title: "Problems", Lines: problems}}
+}
