@@ -175,8 +175,8 @@ func (l *loader) complete(svc *corev1.Service) {
 	if len(svc.Spec.IPFamilies) > 0 {
 		return
 	}
-	l.guess(explain.Object{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name},
-		"no spec.ipFamilies is said, and the API server takes those of the cluster; IPv4 is taken to come first")
+	l.guess(explain.Object{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name}, explain.FieldFamilies,
+		"and the API server takes those of the cluster; IPv4 is taken to come first")
 	svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 	if p := svc.Spec.IPFamilyPolicy; p != nil && *p != corev1.IPFamilyPolicySingleStack {
 		svc.Spec.IPFamilies = append(svc.Spec.IPFamilies, corev1.IPv6Protocol)

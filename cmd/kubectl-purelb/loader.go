@@ -120,12 +120,13 @@ func (l *loader) object(place explain.Origin, text []byte) {
 // guessPlace notes that p does not say its namespace.
 func (l *loader) guessPlace(p pending) {
 	if p.Metadata.Namespace == "" && p.Namespace != "" {
-		l.guess(p.Object, fmt.Sprintf("no metadata.namespace is said, so it is taken to be applied to namespace %s", p.Namespace))
+		l.guess(p.Object, explain.FieldNamespace, "so it is taken to be applied to namespace "+p.Namespace)
 	}
 }
 
-func (l *loader) guess(o explain.Object, what string) {
-	l.w.Guesses = append(l.w.Guesses, explain.Guess{Object: o, What: what})
+// guess notes what is assumed of o, as a field is not said.
+func (l *loader) guess(o explain.Object, field, what string) {
+	l.w.Guesses = append(l.w.Guesses, explain.Guess{Object: o, Field: field, What: "no " + field + " is said, " + what})
 }
 
 // served says whether an API server with PureLB's definitions takes objects of apiVersion.

@@ -44,29 +44,40 @@ type Validation struct {
 	Pass   int     `json:"pass"`
 	Warn   int     `json:"warn"`
 	Fail   int     `json:"fail"`
+	// Changes are what would become of Services if the files were applied to a cluster, and
+	// Unchanged is for how many nothing would change. See Against.
+	Changes   []Change `json:"changes,omitempty"`
+	Unchanged int      `json:"unchanged,omitempty"`
 	// Guesses are what is assumed of objects in files.
 	Guesses []string `json:"guesses,omitempty"`
 	Unread  []Unread `json:"unknown,omitempty"`
 }
 
 // Validate looks at all that w has.
-func Validate(w World) Validation {
-	v := newView(w)
-	r := Validation{Checks: slices.Concat(v.checkMistakes(), v.checkReading(), v.checkObjects(), v.checkDefault(), v.checkNamespaces(), v.checkReach(),
-		v.checkAgents(), v.checkPeering(), v.checkServices())}
-	for _, c := range r.Checks {
-		switch c.Status {
-		case Pass:
-			r.Pass++
-		case Warn:
-			r.Warn++
-		default:
-			r.Fail++
-		}
+func Validate(w World) Validation { return validate(newView(w)) }
+
+func validate(v *view) Validation {
+	var r Validation
+	for _, c := range slices.Concat(v.checkMistakes(), v.checkReading(), v.checkObjects(), v.checkDefault(), v.checkNamespaces(), v.checkReach(),
+		v.checkAgents(), v.checkPeering(), v.checkServices()) {
+		r.count(c)
 	}
 	r.Unread = slices.DeleteFunc(slices.Clone(v.Unread), unchecked)
 	r.Guesses = v.guesses()
 	return r
+}
+
+// count adds c.
+func (r *Validation) count(c Check) {
+	r.Checks = append(r.Checks, c)
+	switch c.Status {
+	case Pass:
+		r.Pass++
+	case Warn:
+		r.Warn++
+	default:
+		r.Fail++
+	}
 }
 
 // unchecked reports whether no check is about u.
@@ -119,6 +130,12 @@ func (r Validation) Tables() []Table {
 	}
 	for _, g := range r.Guesses {
 		t.Lines = append(t.Lines, "guessed: "+g)
+	}
+	for _, c := range r.Changes {
+		t.Lines = append(t.Lines, "CHANGE  "+c.line())
+	}
+	if r.Changes != nil {
+		t.Lines = append(t.Lines, counted(r.Unchanged, "Service", "Services")+" would not change")
 	}
 	t.Lines = append(t.Lines, fmt.Sprintf("Result: %d FAIL, %d WARN, %d PASS", r.Fail, r.Warn, r.Pass))
 	return []Table{t}

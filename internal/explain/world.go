@@ -104,5 +104,12 @@ type Mistake struct {
 // A Guess is what is assumed about an object of a file that does not say it.
 type Guess struct {
 	Object Object
+	Field  string
 	What   string
 }
+
+// The fields that are guessed.
+const (
+	FieldNamespace = "metadata.namespace"
+	FieldFamilies  = "spec.ipFamilies"
+)
