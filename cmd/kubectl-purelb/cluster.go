@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -45,6 +46,7 @@ type lists struct {
 type reader struct {
 	client.Client
 	*serverClock
+	config    *rest.Config
 	namespace string
 	// endpointsOf is the Service whose endpoints are read in any case, or "".
 	endpointsOf string
@@ -60,7 +62,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{c, clock, *o.kube.Namespace, o.endpointsOf}, nil
+	return &reader{c, clock, cfg, *o.kube.Namespace, o.endpointsOf}, nil
 }
 
 // read asks the API server for all that answers are made of, at once.
@@ -165,6 +167,8 @@ func mapper() meta.RESTMapper {
 	add(v2.GroupVersion, "LBNodeAgent", "lbnodeagents", meta.RESTScopeNamespace)
 	add(bgpv1.GroupVersion, "BGPConfiguration", "configs", meta.RESTScopeNamespace)
 	add(bgpv1.GroupVersion, "BGPNodeStatus", "bgpnodestatuses", meta.RESTScopeRoot)
+	add(authorizationv1.SchemeGroupVersion, "SelfSubjectAccessReview", "selfsubjectaccessreviews", meta.RESTScopeRoot)
+	add(corev1.SchemeGroupVersion, "ConfigMap", "configmaps", meta.RESTScopeNamespace)
 	add(corev1.SchemeGroupVersion, "Service", "services", meta.RESTScopeNamespace)
 	add(corev1.SchemeGroupVersion, "Pod", "pods", meta.RESTScopeNamespace)
 	add(corev1.SchemeGroupVersion, "Node", "nodes", meta.RESTScopeRoot)

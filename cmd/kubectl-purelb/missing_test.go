@@ -12,6 +12,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -137,6 +138,7 @@ func wellWorld(t *testing.T) explain.World {
 	}
 	w.Services = services
 	w.Leases, w.Nodes, w.NodeStatuses = w.Leases[:2], w.Nodes[:2], w.NodeStatuses[:1]
+	delete(w.Leases[1].Annotations, lease.AnnotationClaims)
 	var groups []v2.ServiceGroup
 	for _, g := range w.Groups {
 		if g.Name == "default" || g.Name == "far" {

@@ -29,6 +29,10 @@ func (o *options) print(a answer) error {
 		}
 		_, err = o.out.Write(text)
 		return err
+	case "short":
+		if s, can := a.(interface{ Short() []explain.Table }); can {
+			return printTables(o.out, s.Short())
+		}
 	case "table", "":
 		return printTables(o.out, a.Tables())
 	}

@@ -154,13 +154,13 @@ func TestWaitingOutlastsAServerThatIsAway(t *testing.T) {
 	var complaints bytes.Buffer
 	o := &options{errs: &complaints}
 	errs := []error{syscall.ECONNREFUSED, context.DeadlineExceeded}
-	s, err := o.await(t.Context(), func(context.Context) (explain.World, error) {
+	s, err := await(t.Context(), o, func(context.Context) (explain.Status, bool, error) {
 		if len(errs) > 0 {
 			err := errs[0]
 			errs = errs[1:]
-			return explain.World{}, err
+			return statusNow(explain.World{}, err)
 		}
-		return wellWorld(t), nil
+		return statusNow(wellWorld(t), nil)
 	})
 	if err != nil || s.Overall != explain.OverallOK {
 		t.Errorf("%v: %s", err, s.Overall)

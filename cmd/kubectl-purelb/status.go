@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +38,7 @@ answer. When the time is over, the exit code is 1 with the last answer, and 2 wi
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
-			s, err := o.await(ctx, r.read)
+			s, err := await(ctx, o, func(ctx context.Context) (explain.Status, bool, error) { return statusNow(r.read(ctx)) })
 			if err != nil {
 				return err
 			}
@@ -51,43 +50,11 @@ answer. When the time is over, the exit code is 1 with the last answer, and 2 wi
 	return cmd
 }
 
-// await reads until all is well or ctx ends, and returns the last answer. It fails if there
-// was none, or if asking again cannot help.
-func (o *options) await(ctx context.Context, read func(context.Context) (explain.World, error)) (explain.Status, error) {
-	var last *explain.Status
-	var said string
-	for {
-		w, err := read(ctx)
-		switch {
-		case err == nil:
-			s := explain.StatusOf(w)
-			last, said = &s, ""
-			if s.Overall == explain.OverallOK || s.Overall == explain.OverallUnknown && !w.Failed() {
-				return s, nil
-			}
-		case ctx.Err() == nil && hopeless(err):
-			return explain.Status{}, err
-		case ctx.Err() == nil && err.Error() != said:
-			said = err.Error()
-			fmt.Fprintln(o.errs, "asking again:", said)
-		}
-		if !again(ctx) {
-			if last == nil {
-				return explain.Status{}, fmt.Errorf("there was no answer in time: %w", err)
-			}
-			return *last, nil
-		}
+// statusNow says how w fares, and whether waiting cannot make that better.
+func statusNow(w explain.World, err error) (s explain.Status, done bool, _ error) {
+	if err != nil {
+		return explain.Status{}, false, err
 	}
-}
-
-// again waits a moment, and reports whether there is time left.
-func again(ctx context.Context) bool {
-	t := time.NewTimer(2 * time.Second)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	s = explain.StatusOf(w)
+	return s, s.Overall == explain.OverallOK || s.Overall == explain.OverallUnknown && !w.Failed(), nil
 }

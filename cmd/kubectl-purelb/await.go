@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// await asks until the answer is done or ctx ends, and returns the last answer. It fails if
+// there was none, or if asking again cannot help.
+func await[T any](ctx context.Context, o *options, ask func(context.Context) (answer T, done bool, err error)) (T, error) {
+	var last, none T
+	var said string
+	answered := false
+	for {
+		answer, done, err := ask(ctx)
+		switch {
+		case err == nil && done:
+			return answer, nil
+		case err == nil:
+			last, answered, said = answer, true, ""
+		case ctx.Err() == nil && hopeless(err):
+			return none, err
+		case ctx.Err() == nil && err.Error() != said:
+			said = err.Error()
+			fmt.Fprintln(o.errs, "asking again:", said)
+		}
+		switch {
+		case again(ctx):
+		case answered:
+			return last, nil
+		default:
+			return none, fmt.Errorf("there was no answer in time: %w", err)
+		}
+	}
+}
+
+// again waits a moment, and reports whether there is time left.
+func again(ctx context.Context) bool {
+	t := time.NewTimer(2 * time.Second)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

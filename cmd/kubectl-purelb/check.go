@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"purelb.io/purelb/internal/explain"
+)
+
+func newCheck(o *options) *cobra.Command {
+	var before, wait bool
+	var limit time.Duration
+	cmd := &cobra.Command{
+		Use: "check", Short: "Check the cluster, before PureLB is installed and after", Args: cobra.NoArgs,
+		Long: `Check the cluster, before PureLB is installed (--pre) and after: Kubernetes, the
+installation, the configuration, the nodes, the routers and the Services.
+
+Each line is fine (√), a fault (×), a warning (‼) or unknown (?), with the place in the
+manual that says more. -o short leaves out what is fine. The exit code is 1 if there is a
+fault. With --wait the command asks until there is neither a fault nor a warning.`,
+		Example: `  kubectl purelb check --pre
+  kubectl purelb check --wait --timeout 2m
+  kubectl purelb check -o short`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(o.files) > 0 {
+				return errors.New("check looks at a cluster, and at no files; validate looks at files")
+			}
+			r, err := o.newReader()
+			if err != nil {
+				return err
+			}
+			ask := func(ctx context.Context) (explain.Checkup, bool, error) {
+				c, err := r.checkUp(ctx, before)
+				return c, !wait || !c.Again(), err
+			}
+			if !wait {
+				c, _, err := ask(cmd.Context())
+				return o.finishChecked(c, err)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
+			defer cancel()
+			return o.finishChecked(await(ctx, o, ask))
+		},
+	}
+	cmd.Flags().BoolVar(&before, "pre", false, "Check only what PureLB needs to be installed")
+	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until there is neither a fault nor a warning")
+	cmd.Flags().DurationVar(&limit, "timeout", 5*time.Minute, "How long to wait")
+	return cmd
+}
+
+func (o *options) finishChecked(c explain.Checkup, err error) error {
+	if err != nil {
+		return err
+	}
+	return o.finish(c, c.Bad())
+}
+
+// checkUp looks at the cluster once.
+func (r *reader) checkUp(ctx context.Context, before bool) (explain.Checkup, error) {
+	w, err := r.read(ctx)
+	if err != nil {
+		return explain.Checkup{}, fmt.Errorf("check the cluster: %w", err)
+	}
+	return explain.CheckUp(w, r.facts(ctx, before), before), nil
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/explain"
+)
+
+// fine are the facts about a cluster in which nothing is wrong.
+func fine() explain.Facts {
+	return explain.Facts{Version: "v1.36.1", APIGroups: []string{"apps", "purelb.io", "bgp.purelb.io"}, Proxy: explain.Proxy{Known: true, Mode: "iptables"}}
+}
+
+// checks are the names of the findings that are not fine.
+func checks(c explain.Checkup) (names []string) {
+	for _, f := range c.Findings {
+		if f.Status != explain.FindingFine {
+			names = append(names, f.Status+" "+f.Check)
+		}
+	}
+	return names
+}
+
+// Each check is there to find something: this breaks them one by one.
+func TestEachCheckFindsItsFault(t *testing.T) {
+	if c := explain.CheckUp(wellWorld(t), fine(), false); c.Bad() || c.Again() || c.Unknown > 0 || c.OK != len(c.Findings) {
+		t.Fatalf("nothing is wrong, and it finds %q", checks(c))
+	}
+	found := map[string]bool{}
+	for _, tt := range []struct {
+		name    string
+		breaks  func(w *explain.World, f *explain.Facts)
+		want    string
+		message string
+	}{
+		{"an old API server", func(_ *explain.World, f *explain.Facts) { f.Version = "v1.29.4+k3s1" }, "fault version", "v1.29.4+k3s1, and PureLB needs 1.30"},
+		{"an odd version", func(_ *explain.World, f *explain.Facts) { f.Version = "main" }, "unknown version", `"main"`},
+		{"a missing right", func(w *explain.World, _ *explain.Facts) {
+			w.Unread = append(w.Unread, explain.NewUnread(explain.KindNodeStatuses, explain.Forbidden, ""))
+		}, "warning rights", "no right to list them"},
+		{"no right to install", func(_ *explain.World, f *explain.Facts) { f.Refused = []string{"create namespaces"} }, "fault rights", "the right to create namespaces"},
+		{"IPVS without strictARP", func(_ *explain.World, f *explain.Facts) { f.Proxy.Mode = "ipvs" }, "fault proxy", "ipvs.strictARP"},
+		{"kube-proxy is not known", func(_ *explain.World, f *explain.Facts) { f.Unsaid = map[string]string{"proxy": "forbidden"} }, "unknown proxy", "unknown: forbidden"},
+		{"another load balancer", func(_ *explain.World, f *explain.Facts) { f.APIGroups = append(f.APIGroups, "metallb.io") }, "warning others", "MetalLB is installed too"},
+		{"a namespace that refuses the pods", func(w *explain.World, _ *explain.Facts) {
+			w.Namespaces = append(w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "purelb-system", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}}})
+		}, "fault podsecurity", "enforce=privileged"},
+		{"no definitions", func(_ *explain.World, f *explain.Facts) { f.APIGroups = []string{"apps"} }, "fault definitions", "install the definitions of purelb.io"},
+		{"a program that is not ready", func(w *explain.World, _ *explain.Facts) {
+			w.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "allocator", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}}}
+		}, "fault programs", "allocator in pod allocator-1 on node n1 is not ready: CrashLoopBackOff: back-off"},
+		{"no allocator", func(w *explain.World, _ *explain.Facts) { w.Pods = w.Pods[1:] }, "fault programs", "there is no pod of the allocator"},
+		{"two versions", func(w *explain.World, _ *explain.Facts) {
+			w.Pods[0].Spec.Containers[0].Image = "registry.example.com/purelb/allocator:2.0.0"
+		}, "warning versions", "different versions"},
+		{"a group that is refused", func(w *explain.World, _ *explain.Facts) { w.Groups[1].Spec.Remote.V4Pools[0].Pool = "nonsense" }, "fault configuration", "ServiceGroup purelb-system/far"},
+		{"no group", func(w *explain.World, _ *explain.Facts) { w.Groups, w.Services = nil, nil }, "warning configuration", "no usable ServiceGroup"},
+		{"a range in the Service network", func(w *explain.World, _ *explain.Facts) {
+			w.Networks[0].Spec.CIDRs = []string{"203.0.113.0/24"}
+		}, "fault networks", "ServiceGroup purelb-system/far"},
+		{"a node without agent", func(w *explain.World, _ *explain.Facts) { w.Leases = w.Leases[:1] }, "fault nodes", "node n2: no agent has run on it"},
+		{"a clock that is ahead", func(w *explain.World, _ *explain.Facts) {
+			w.Leases[0].Spec.RenewTime = &metav1.MicroTime{Time: w.Now.Add(time.Minute)}
+		}, "warning clocks", "the clock of node n1 is 1m0s ahead"},
+		{"nodes that do not hear each other", func(w *explain.World, _ *explain.Facts) {
+			w.Leases[1].Annotations["purelb.io/gossip"] = "192.168.10.12:7934"
+			w.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: w.Now}
+			w.Leases[1].Spec.LeaseDurationSeconds = new(int32(10))
+		}, "warning gossip", "let port 7934"},
+		{"a foreign machine", func(w *explain.World, _ *explain.Facts) {
+			w.Leases[0].Annotations["purelb.io/claimed-addresses"] = "192.168.10.204=02:00:00:00:00:99"
+		}, "fault wire", "192.168.10.204 is answered by another machine, 02:00:00:00:00:99, as node n1 reports"},
+		{"a node without arp_ignore", func(w *explain.World, _ *explain.Facts) {
+			w.Leases[0].Annotations["purelb.io/claimed-addresses"] = "192.168.10.204=02:00:00:00:00:12"
+		}, "fault wire", "192.168.10.204 is answered by node n2, which does not announce it, as node n1 reports: set arp_ignore=1"},
+		{"a router that is away", func(w *explain.World, _ *explain.Facts) { w.NodeStatuses[0].Status.Neighbors[0].State = "Active" }, "fault routers", "neighbor 192.168.10.1 is Active"},
+		{"a Service without address", func(w *explain.World, _ *explain.Facts) { w.Services[0].Status.LoadBalancer.Ingress = nil }, "fault services", "Service default/web: Pending"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, f := wellWorld(t), fine()
+			tt.breaks(&w, &f)
+			c := explain.CheckUp(w, f, false)
+			if !slices.Contains(checks(c), tt.want) {
+				t.Fatalf("it finds %q, and not %q", checks(c), tt.want)
+			}
+			found[strings.Fields(tt.want)[1]] = true
+			for _, one := range c.Findings {
+				if one.Status+" "+one.Check == tt.want && strings.Contains(one.Message, tt.message) {
+					return
+				}
+			}
+			t.Errorf("no finding says %q: %+v", tt.message, c.Findings)
+		})
+	}
+	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubectl-purelb.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range explain.CheckUp(wellWorld(t), fine(), false).Findings {
+		if !found[f.Check] {
+			t.Errorf("nothing breaks the check %s", f.Check)
+		}
+		if !strings.Contains(string(manual), "\n### check "+f.Check+"\n") {
+			t.Errorf("the manual has no section on the check %s", f.Check)
+		}
+	}
+}
+
+// A real API server answers all that a check asks.
+func TestAClusterIsChecked(t *testing.T) {
+	applied(t)
+	out, code := cli(t, "", "check", "--pre")
+	for _, want := range []string{"√ the API server is recent enough", "√ you have the rights that are needed", "? how kube-proxy is configured is unknown: there is no ConfigMap", "√ no other load balancer"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q in\n%s", want, out)
+		}
+	}
+	if code != exitFine {
+		t.Errorf("exit code %d", code)
+	}
+	if out, _ := cli(t, "", "check", "--pre", "--as", "nobody", "--as-group", "system:authenticated"); !strings.Contains(out, "forbidden") {
+		t.Errorf("a user without rights is told\n%s", out)
+	}
+	out, code = cli(t, "", "check", "-o", "short")
+	if code != exitProblems || strings.Contains(out, "√") || !strings.Contains(out, "× ServiceGroup purelb-system/twice") || !strings.Contains(out, "see docs/kubectl-purelb.md#check-configuration") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}

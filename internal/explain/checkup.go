@@ -1,0 +1,223 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Facts are what Check knows beside a World.
+type Facts struct {
+	// Version is that of the API server, such as "v1.36.1".
+	Version string
+	// APIGroups are those that the API server serves.
+	APIGroups []string
+	Proxy     Proxy
+	// Refused are the things that an installation does and that the user may not do.
+	Refused []string
+	// Unsaid is what could not be found out, and why.
+	Unsaid map[string]string
+}
+
+// Proxy is how kube-proxy is configured.
+type Proxy struct {
+	// Known says that its configuration was read.
+	Known     bool
+	Mode      string
+	StrictARP bool
+}
+
+// The outcomes of a Finding.
+const (
+	FindingFine    = "ok"
+	FindingWarning = "warning"
+	FindingFault   = "fault"
+	FindingUnknown = "unknown"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Category string `json:"category"`
+	// Check is the name of what was looked at, and the anchor of Hint.
+	Check   string `json:"check"`
+	Status  string `json:"status"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Checkup is what was found.
+type Checkup struct {
+	Findings []Finding `json:"findings"`
+	OK       int       `json:"ok"`
+	Warnings int       `json:"warnings"`
+	Faults   int       `json:"faults"`
+	Unknown  int       `json:"unknown"`
+}
+
+// Bad reports whether something is wrong. What is unknown is not fine, and not wrong.
+func (c Checkup) Bad() bool { return c.Faults > 0 }
+
+// Again reports whether waiting may help: an installation comes up in time.
+func (c Checkup) Again() bool { return c.Faults+c.Warnings > 0 }
+
+// probe is one check. It returns no problems if all is well. Unknown says that it could not
+// be found out.
+type probe struct {
+	category, name, fine string
+	// before says that it is also of use before PureLB is installed.
+	before bool
+	run    func(v *view, f Facts) result
+}
+
+type result struct {
+	faults, warnings []string
+	unknown          string
+}
+
+// probes are in the order in which one depends on the other.
+var probes = []probe{
+	{"Kubernetes", "version", "the API server is recent enough", true, checkVersion},
+	{"Kubernetes", "rights", "you have the rights that are needed", true, checkRights},
+	{"Kubernetes", "proxy", "kube-proxy leaves addresses to PureLB", true, checkProxy},
+	{"Kubernetes", "others", "no other load balancer is installed", true, checkOthers},
+	{"Kubernetes", "podsecurity", "the namespace admits the pods of PureLB", true, checkPodSecurity},
+	{"Installation", "definitions", "the definitions of PureLB's objects are there", false, checkDefinitions},
+	{"Installation", "programs", "all programs are ready", false, checkPrograms},
+	{"Installation", "versions", "all programs are of one version", false, checkVersions},
+	{"Configuration", "configuration", "ServiceGroups and LBNodeAgents are in order", false, checkConfiguration},
+	{"Configuration", "networks", "no range is in a network of the cluster", false, checkNetworks},
+	{"Nodes", "nodes", "all nodes can announce", false, checkNodes},
+	{"Nodes", "clocks", "the clocks of the nodes agree with that of the API server", false, checkClocks},
+	{"Nodes", "gossip", "the nodes hear each other", false, checkGossip},
+	{"Nodes", "wire", "no other machine answers for an address", false, checkWire},
+	{"Routers", "routers", "all BGP sessions are established", false, checkRouters},
+	{"Services", "services", "all Services have addresses that are announced", false, checkAllServices},
+}
+
+// CheckUp looks at a cluster: before PureLB is installed, or after.
+func CheckUp(w World, f Facts, before bool) Checkup {
+	v := newView(w)
+	c := Checkup{Findings: []Finding{}}
+	for _, p := range probes {
+		if !before || p.before {
+			c.add(p, p.run(v, f))
+		}
+	}
+	return c
+}
+
+func (c *Checkup) add(p probe, r result) {
+	note := func(status, message string) {
+		one := Finding{Category: p.category, Check: p.name, Status: status, Message: message}
+		if status != FindingFine {
+			one.Hint = "docs/kubectl-purelb.md#check-" + p.name
+		}
+		c.Findings = append(c.Findings, one)
+	}
+	for _, text := range r.faults {
+		note(FindingFault, text)
+	}
+	for _, text := range r.warnings {
+		note(FindingWarning, text)
+	}
+	c.Faults, c.Warnings = c.Faults+len(r.faults), c.Warnings+len(r.warnings)
+	switch {
+	case r.unknown != "":
+		c.Unknown++
+		note(FindingUnknown, r.unknown)
+	case len(r.faults)+len(r.warnings) == 0:
+		c.OK++
+		note(FindingFine, p.fine)
+	}
+}
+
+// Tables shows c, by category.
+func (c Checkup) Tables() []Table { return c.tables(func(Finding) bool { return true }) }
+
+// Short is c without what is fine.
+func (c Checkup) Short() []Table { return c.tables(func(f Finding) bool { return f.Status != FindingFine }) }
+
+func (c Checkup) tables(shown func(Finding) bool) []Table {
+	marks := map[string]string{FindingFine: "√", FindingWarning: "‼", FindingFault: "×", FindingUnknown: "?"}
+	var tables []Table
+	for _, f := range c.Findings {
+		if !shown(f) {
+			continue
+		}
+		if len(tables) == 0 || tables[len(tables)-1].Title != f.Category {
+			tables = append(tables, Table{Title: f.Category})
+		}
+		t := &tables[len(tables)-1]
+		t.Lines = append(t.Lines, marks[f.Status]+" "+f.Message)
+		if f.Hint != "" {
+			t.Lines = append(t.Lines, "    see "+f.Hint)
+		}
+	}
+	return append(tables, Table{Lines: []string{fmt.Sprintf("Result: %d ok, %s, %s, %d unknown", c.OK, counted(c.Warnings, "warning", "warnings"), counted(c.Faults, "fault", "faults"), c.Unknown)}})
+}
+
+// minor is the oldest minor version of Kubernetes 1 that PureLB works with.
+const minor = 30
+
+func checkVersion(_ *view, f Facts) result {
+	if why := f.Unsaid["version"]; why != "" {
+		return result{unknown: "the version of the API server is unknown: " + why}
+	}
+	parts := strings.SplitN(strings.TrimPrefix(f.Version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return result{unknown: fmt.Sprintf("the API server says that its version is %q", f.Version)}
+	}
+	n, err := strconv.Atoi(strings.TrimRight(parts[1], "+"))
+	switch {
+	case err != nil:
+		return result{unknown: fmt.Sprintf("the API server says that its version is %q", f.Version)}
+	case parts[0] == "1" && n < minor:
+		return result{faults: []string{fmt.Sprintf("the API server is %s, and PureLB needs 1.%d or later", f.Version, minor)}}
+	}
+	return result{}
+}
+
+func checkRights(v *view, f Facts) result {
+	var r result
+	for _, u := range v.Unread {
+		switch u.Reason {
+		case Forbidden, Failed:
+			r.warnings = append(r.warnings, u.String())
+		}
+	}
+	for _, what := range f.Refused {
+		r.faults = append(r.faults, "to install PureLB you need the right to "+what)
+	}
+	if why := f.Unsaid["rights"]; why != "" {
+		r.unknown = "whether you may install PureLB is unknown: " + why
+	}
+	return r
+}
+
+func checkProxy(_ *view, f Facts) result {
+	switch why := f.Unsaid["proxy"]; {
+	case why != "":
+		return result{unknown: "how kube-proxy is configured is unknown: " + why}
+	case f.Proxy.Mode == "ipvs" && !f.Proxy.StrictARP:
+		return result{faults: []string{"kube-proxy runs in IPVS mode without strictARP, so every node answers for every address; set ipvs.strictARP in ConfigMap kube-system/kube-proxy, and restart kube-proxy"}}
+	}
+	return result{}
+}
+
+// rivals are other load balancers, by an API group that only they have.
+var rivals = map[string]string{
+	"metallb.io": "MetalLB", "kube-vip.io": "kube-vip", "openelb.io": "OpenELB", "network.kubesphere.io": "OpenELB", "loxilb.io": "LoxiLB",
+}
+
+func checkOthers(_ *view, f Facts) result {
+	if why := f.Unsaid["groups"]; why != "" {
+		return result{unknown: "which other load balancers there are is unknown: " + why}
+	}
+	var r result
+	for _, g := range f.APIGroups {
+		if name := rivals[g]; name != "" {
+			r.warnings = append(r.warnings, name+" is installed too (the API server serves "+g+"): give each Service a loadBalancerClass, and keep the ranges apart")
+		}
+	}
+	return r
+}

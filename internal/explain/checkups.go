@@ -1,0 +1,226 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/lease"
+)
+
+// labelPodSecurity says which pods a namespace admits.
+const labelPodSecurity = "pod-security.kubernetes.io/enforce"
+
+func checkPodSecurity(v *view, _ Facts) result {
+	if why := v.World.unknown(KindNamespaces); why != "" {
+		return result{unknown: "which pods namespace " + v.Namespace + " admits is " + why}
+	}
+	for _, ns := range v.Namespaces {
+		level := ns.Labels[labelPodSecurity]
+		if ns.Name == v.Namespace && level != "" && level != "privileged" {
+			return result{faults: []string{fmt.Sprintf("namespace %s refuses the agents' pods, which use the network of the node: label it %s=privileged, and not %s", v.Namespace, labelPodSecurity, level)}}
+		}
+	}
+	return result{}
+}
+
+func checkDefinitions(v *view, f Facts) result {
+	if why := f.Unsaid["groups"]; why != "" {
+		return result{unknown: "which objects the API server knows is unknown: " + why}
+	}
+	var r result
+	if !slices.Contains(f.APIGroups, v2.GroupVersion.Group) {
+		r.faults = append(r.faults, "the API server does not know ServiceGroups and LBNodeAgents: install the definitions of "+v2.GroupVersion.Group)
+	}
+	for _, u := range v.Unread {
+		if u.Reason == NotServed && u.Kind != KindNetworks {
+			r.warnings = append(r.warnings, u.Kind+": "+u.Why)
+		}
+	}
+	return r
+}
+
+func checkPrograms(v *view, _ Facts) result {
+	if why := v.unknown(KindPods); why != "" {
+		return result{unknown: "whether the programs run is " + why}
+	}
+	if v.Uninstalled != "" {
+		return result{faults: []string{v.Uninstalled}}
+	}
+	var r result
+	for _, name := range []string{"allocator", agentContainer, "k8gobgp"} {
+		all := component(v.Pods, name)
+		if all.Pods == 0 && name != "k8gobgp" { // A cluster need not speak BGP.
+			r.faults = append(r.faults, "there is no pod of the "+name)
+		}
+		for _, p := range v.Pods {
+			if container(p, name) == nil {
+				continue
+			}
+			if why := notReady(p, name); why != "" {
+				r.faults = append(r.faults, fmt.Sprintf("%s in pod %s on node %s is not ready: %s", name, p.Name, orDash(p.Spec.NodeName), why))
+			}
+		}
+	}
+	return r
+}
+
+func checkVersions(v *view, _ Facts) result {
+	if why := v.unknown(KindPods); why != "" {
+		return result{unknown: "which versions run is " + why}
+	}
+	one := Versions(v.World, "")
+	if one.Consistent != nil && !*one.Consistent {
+		return result{warnings: []string{fmt.Sprintf("the programs are of different versions: %s, %s, %s", one.Allocator.Image, one.LBNodeAgent.Image, orDash(one.K8gobgp.Image))}}
+	}
+	return result{}
+}
+
+func checkConfiguration(v *view, _ Facts) result {
+	if why := v.unknown(KindGroups, KindAgents); why != "" {
+		return result{unknown: "whether the configuration is in order is " + why}
+	}
+	var r result
+	if len(v.state.Config.Groups.Usable) == 0 {
+		r.warnings = append(r.warnings, "there is no usable ServiceGroup, so no Service gets an address")
+	}
+	for _, p := range v.state.Config.Problems {
+		text := fmt.Sprintf("%s %s/%s: %s", p.Kind, p.Namespace, p.Name, p.String())
+		switch {
+		case p.Reason == config.ReasonClusterNetwork: // checkNetworks tells it.
+		case p.Severity == config.Refused:
+			r.faults = append(r.faults, text)
+		default:
+			r.warnings = append(r.warnings, text)
+		}
+	}
+	for _, g := range v.state.Config.Groups.Usable {
+		if fault := v.backendFault(g); fault != "" {
+			r.faults = append(r.faults, fault)
+		}
+	}
+	return r
+}
+
+func checkNetworks(v *view, _ Facts) result {
+	if why := v.unknown(KindGroups, KindNodes); why != "" {
+		return result{unknown: "whether a range is in a network of the cluster is " + why}
+	}
+	if why := v.unknown(KindNetworks); why != "" && len(v.ClusterIPs) == 0 {
+		return result{unknown: "whether a range is in the Service network is " + why}
+	}
+	var r result
+	for _, p := range v.state.Config.Problems {
+		if p.Reason == config.ReasonClusterNetwork {
+			r.faults = append(r.faults, fmt.Sprintf("%s %s/%s: %s", p.Kind, p.Namespace, p.Name, p.String()))
+		}
+	}
+	return r
+}
+
+func checkNodes(v *view, _ Facts) result {
+	if why := v.unknown(KindLeases); why != "" {
+		return result{unknown: "which nodes can announce is " + why}
+	}
+	return result{faults: v.election("").Problems}
+}
+
+// skew is how far a clock may be ahead before it is a problem.
+const skew = 5 * time.Second
+
+// checkClocks finds clocks that are ahead. One that is behind makes a Lease look old, which
+// checkNodes tells.
+func checkClocks(v *view, _ Facts) result {
+	if why := v.unknown(KindLeases); why != "" {
+		return result{unknown: "what the clocks of the nodes say is " + why}
+	}
+	var r result
+	for _, n := range v.nodes {
+		if ahead := n.renewed.Sub(v.Now); !v.Now.IsZero() && ahead > skew {
+			r.warnings = append(r.warnings, fmt.Sprintf("the clock of node %s is %s ahead of that of the API server; synchronize them", n.Node, short(ahead)))
+		}
+	}
+	return r
+}
+
+// slowly is for how long the Lease of a node counts that hears others by gossip. One that
+// hears nobody keeps its Lease fast.
+const slowly = 3 * time.Minute
+
+func checkGossip(v *view, _ Facts) result {
+	if why := v.unknown(KindLeases); why != "" {
+		return result{unknown: "whether the nodes hear each other is " + why}
+	}
+	var r result
+	alive := v.liveNodes()
+	for i := range v.Leases {
+		name := lease.Node(&v.Leases[i])
+		seconds := v.Leases[i].Spec.LeaseDurationSeconds
+		gossips := v.Leases[i].Annotations[lease.AnnotationGossip] != ""
+		if gossips && len(alive) > 1 && slices.Contains(alive, name) && seconds != nil && time.Duration(*seconds)*time.Second < slowly {
+			r.warnings = append(r.warnings, fmt.Sprintf("node %s renews its Lease as a node does that does not hear all others by gossip: let port 7934, TCP and UDP, pass between nodes", name))
+		}
+	}
+	return r
+}
+
+// checkWire finds addresses that a machine answers for that should not.
+func checkWire(v *view, _ Facts) result {
+	if why := v.unknown(KindLeases); why != "" {
+		return result{unknown: "who answers for addresses is " + why}
+	}
+	nodes := map[lease.MAC]string{}
+	for i := range v.Leases {
+		macs, _ := lease.MACs(&v.Leases[i])
+		for _, mac := range macs {
+			nodes[mac] = lease.Node(&v.Leases[i])
+		}
+	}
+	var r result
+	for i := range v.Leases {
+		for _, c := range lease.Claims(&v.Leases[i]) {
+			text := fmt.Sprintf("%s is answered by another machine, %s, as node %s reports", c.Addr, c.MAC, lease.Node(&v.Leases[i]))
+			if node := nodes[c.MAC]; node != "" {
+				text = fmt.Sprintf("%s is answered by node %s, which does not announce it, as node %s reports: set arp_ignore=1 and arp_announce=2 there, and strictARP with IPVS", c.Addr, node, lease.Node(&v.Leases[i]))
+			}
+			if !slices.Contains(r.faults, text) {
+				r.faults = append(r.faults, text)
+			}
+		}
+	}
+	return r
+}
+
+func checkRouters(v *view, _ Facts) result {
+	if len(v.NodeStatuses) == 0 && len(v.Configurations) == 0 {
+		return result{} // The cluster does not speak BGP.
+	}
+	s, err := SessionsOf(v.World, "")
+	if err != nil {
+		return result{unknown: err.Error()}
+	}
+	return result{faults: s.Problems}
+}
+
+func checkAllServices(v *view, _ Facts) result {
+	if why := v.unknown(KindServices); why != "" {
+		return result{unknown: "how Services fare is " + why}
+	}
+	var r result
+	unknown := 0
+	for _, l := range v.services(Filter{}).Services {
+		switch l.Status {
+		case statusOK:
+		case statusUnknown:
+			unknown++
+		default:
+			r.faults = append(r.faults, fmt.Sprintf("Service %s/%s: %s: %s", l.Namespace, l.Service, l.Status, l.Message))
+		}
+	}
+	if unknown > 0 {
+		r.unknown = fmt.Sprintf("how %s is unknown", counted(unknown, "Service fares", "Services fare"))
+	}
+	return r
+}
