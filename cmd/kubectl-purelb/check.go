@@ -26,7 +26,7 @@ fault. With --wait the command asks until there is neither a fault nor a warning
   kubectl purelb check --wait --timeout 2m
   kubectl purelb check -o short`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(o.files) > 0 {
+			if len(o.files) > 0 || o.archive != "" {
 				return errors.New("check looks at a cluster, and at no files; validate looks at files")
 			}
 			r, err := o.newReader()

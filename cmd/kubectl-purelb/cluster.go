@@ -48,8 +48,10 @@ type reader struct {
 	*serverClock
 	config    *rest.Config
 	namespace string
-	// endpointsOf is the Service whose endpoints are read in any case, or "".
+	// endpointsOf is the Service whose endpoints are read in any case, or "". Everything
+	// says that those of all Services are.
 	endpointsOf string
+	everything  bool
 }
 
 func (o *options) newReader() (*reader, error) {
@@ -62,7 +64,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{c, clock, cfg, *o.kube.Namespace, o.endpointsOf}, nil
+	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf}, nil
 }
 
 // read asks the API server for all that answers are made of, at once.
@@ -123,7 +125,7 @@ func (r *reader) readMore(ctx context.Context, w *explain.World) {
 		w.ClusterIPs = kubernetesIPs(ctx, r)
 	}
 	var only []client.ListOption
-	if !explain.NeedsEndpoints(*w) {
+	if !r.everything && !explain.NeedsEndpoints(*w) {
 		namespace, name, named := strings.Cut(r.endpointsOf, "/")
 		if !named {
 			return

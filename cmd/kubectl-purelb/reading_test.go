@@ -23,13 +23,14 @@ type fakeServer struct {
 	// objects are what it has, by the path of the list, and faults the codes that it
 	// answers with instead.
 	objects map[string][]map[string]any
+	texts   map[string]string
 	faults  map[string]int
 	// expires is the page that has expired.
 	expires string
 }
 
 func newFakeServer(t *testing.T) *fakeServer {
-	f := &fakeServer{objects: map[string][]map[string]any{}, faults: map[string]int{}}
+	f := &fakeServer{objects: map[string][]map[string]any{}, texts: map[string]string{}, faults: map[string]int{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -40,6 +41,14 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	if code := f.faults[r.URL.Path]; code != 0 {
 		f.status(w, code)
+		return
+	}
+	if text, ok := f.texts[r.URL.Path]; ok {
+		fmt.Fprint(w, text)
+		return
+	}
+	if strings.Contains(r.URL.Path, "/pods/") {
+		f.status(w, http.StatusNotFound)
 		return
 	}
 	items := f.objects[r.URL.Path]
@@ -69,7 +78,7 @@ func kindAt(path string) (version, kind string) {
 	}
 	return version, map[string]string{
 		"services": "Service", "pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "leases": "Lease", "servicegroups": "ServiceGroup",
-		"lbnodeagents": "LBNodeAgent", "configs": "BGPConfiguration", "bgpnodestatuses": "BGPNodeStatus", "servicecidrs": "ServiceCIDR",
+		"endpointslices": "EndpointSlice", "lbnodeagents": "LBNodeAgent", "configs": "BGPConfiguration", "bgpnodestatuses": "BGPNodeStatus", "servicecidrs": "ServiceCIDR",
 	}[parts[len(parts)-1]]
 }
 
@@ -98,8 +107,10 @@ func (f *fakeServer) ask(t *testing.T, args ...string) (out, errs string, code i
 }
 
 // purelb is a cluster in which all is well.
-func (f *fakeServer) purelb(t *testing.T) {
-	w := wellWorld(t)
+func (f *fakeServer) purelb(t *testing.T) { f.has(t, wellWorld(t)) }
+
+// has gives f the objects of w.
+func (f *fakeServer) has(t *testing.T, w explain.World) {
 	add := func(path string, o any) {
 		text, err := json.Marshal(o)
 		if err != nil {
@@ -129,6 +140,17 @@ func (f *fakeServer) purelb(t *testing.T) {
 	for i := range w.Leases {
 		w.Leases[i].Spec.LeaseDurationSeconds = new(int32(1 << 30)) // The time is that of the fake's clock.
 		add("/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases", w.Leases[i])
+	}
+	for i := range w.Configurations {
+		add("/apis/bgp.purelb.io/v1/namespaces/purelb-system/configs", w.Configurations[i])
+	}
+	for i := range w.NodeStatuses {
+		w.NodeStatuses[i].Status.HeartbeatSeconds = 1 << 30
+		add(pathStatuses, w.NodeStatuses[i])
+	}
+	for i := range w.EndpointSlices {
+		add("/apis/discovery.k8s.io/v1/endpointslices", w.EndpointSlices[i])
+		add("/apis/discovery.k8s.io/v1/namespaces/"+w.EndpointSlices[i].Namespace+"/endpointslices", w.EndpointSlices[i])
 	}
 }
 

@@ -24,6 +24,8 @@ type options struct {
 	// output is the form of the answer, and files are read in place of a cluster.
 	output string
 	files  []string
+	// archive is a report that is read in place of a cluster.
+	archive string
 	// endpointsOf is a Service, "namespace/name", whose endpoints are asked for.
 	endpointsOf string
 }
@@ -56,7 +58,7 @@ there is no answer.`,
 	}
 	flags.StringVarP(&o.output, "output", "o", "table", "The form of the answer: table, json or yaml")
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "Files or directories with objects, - for standard input, in place of the cluster")
-	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newCheck(o), newValidate(o), newVersion(o))
+	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newCheck(o), newValidate(o), newReport(o), newVersion(o))
 	return root
 }
 
@@ -68,6 +70,9 @@ func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 func (o *options) world(ctx context.Context) (explain.World, error) {
 	if len(o.files) > 0 {
 		return o.readFiles()
+	}
+	if o.archive != "" {
+		return o.openArchive(o.archive)
 	}
 	r, err := o.newReader()
 	if err != nil {

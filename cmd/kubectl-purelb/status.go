@@ -24,7 +24,7 @@ answer. When the time is over, the exit code is 1 with the last answer, and 2 wi
   kubectl purelb status --wait --timeout 2m
   kubectl purelb status -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !wait || len(o.files) > 0 {
+			if !wait || len(o.files) > 0 || o.archive != "" {
 				w, err := o.world(cmd.Context())
 				if err != nil {
 					return err

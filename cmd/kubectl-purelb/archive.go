@@ -1,0 +1,177 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/explain"
+)
+
+// The files of an archive. All are in one folder.
+const (
+	archiveFolder  = "purelb-report"
+	archiveObjects = "objects.yaml"
+	archiveAbout   = "about.json"
+)
+
+// about is what an archive knows beside objects.
+type about struct {
+	// Plugin is the version of the plugin that wrote it, and Time that of the API server.
+	Plugin      string           `json:"plugin"`
+	Time        time.Time        `json:"time"`
+	Namespace   string           `json:"namespace"`
+	Unread      []explain.Unread `json:"unknown"`
+	Uninstalled string           `json:"uninstalled,omitempty"`
+	// Missing are the files that could not be had, and why.
+	Missing map[string]string `json:"missing,omitempty"`
+}
+
+// archived is one file.
+type archived struct {
+	name string
+	text []byte
+}
+
+// writeArchive writes files as a compressed archive.
+func writeArchive(to io.Writer, files []archived, at time.Time) error {
+	compressed := gzip.NewWriter(to)
+	w := tar.NewWriter(compressed)
+	for _, f := range files {
+		head := &tar.Header{Name: path.Join(archiveFolder, f.name), Mode: 0o600, Size: int64(len(f.text)), ModTime: at}
+		if err := w.WriteHeader(head); err != nil {
+			return fmt.Errorf("write %s: %w", f.name, err)
+		}
+		if _, err := w.Write(f.text); err != nil {
+			return fmt.Errorf("write %s: %w", f.name, err)
+		}
+	}
+	return errors.Join(w.Close(), compressed.Close())
+}
+
+// mostArchived is how large a file of an archive may be that is read.
+const mostArchived = 1 << 30
+
+// readArchive returns the files of an archive by their names.
+func readArchive(name string) (map[string][]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	compressed, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no report of this plugin: %w", name, err)
+	}
+	files := map[string][]byte{}
+	for r := tar.NewReader(compressed); ; {
+		head, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s is no report of this plugin, or is cut off: %w", name, err)
+		}
+		text, err := io.ReadAll(io.LimitReader(r, mostArchived))
+		if err != nil {
+			return nil, fmt.Errorf("%s is cut off at %s: %w", name, head.Name, err)
+		}
+		files[path.Base(head.Name)] = text
+	}
+}
+
+// openArchive returns the world that an archive was made of.
+func (o *options) openArchive(name string) (explain.World, error) {
+	files, err := readArchive(name)
+	if err != nil {
+		return explain.World{}, err
+	}
+	var a about
+	if err := json.Unmarshal(files[archiveAbout], &a); err != nil {
+		return explain.World{}, fmt.Errorf("%s is no report of this plugin: %s: %w", name, archiveAbout, err)
+	}
+	l := newLoader(a.Namespace)
+	for _, d := range split(archiveObjects, files[archiveObjects]) {
+		l.read(d)
+	}
+	w := l.world()
+	w.Unread, w.Now, w.Uninstalled, w.Guesses, w.Origins = a.Unread, a.Time, a.Uninstalled, nil, nil
+	return w, nil
+}
+
+// objectsOf writes the objects of w, one document each.
+func objectsOf(w explain.World, r *redactor) ([]byte, error) {
+	var text bytes.Buffer
+	var errs []error
+	put := func(gv schema.GroupVersion, kind string, o any) { errs = append(errs, r.document(&text, gv, kind, o)) }
+	for i := range w.Groups {
+		put(v2.GroupVersion, "ServiceGroup", &w.Groups[i])
+	}
+	for i := range w.Agents {
+		put(v2.GroupVersion, "LBNodeAgent", &w.Agents[i])
+	}
+	for i := range w.Configurations {
+		put(bgpv1.GroupVersion, "BGPConfiguration", &w.Configurations[i])
+	}
+	for i := range w.NodeStatuses {
+		put(bgpv1.GroupVersion, "BGPNodeStatus", &w.NodeStatuses[i])
+	}
+	for i := range w.Services {
+		put(corev1.SchemeGroupVersion, "Service", &w.Services[i])
+	}
+	for i := range w.Nodes {
+		put(corev1.SchemeGroupVersion, "Node", &w.Nodes[i])
+	}
+	for i := range w.Namespaces {
+		put(corev1.SchemeGroupVersion, "Namespace", &corev1.Namespace{ObjectMeta: w.Namespaces[i].ObjectMeta})
+	}
+	for i := range w.Pods {
+		put(corev1.SchemeGroupVersion, "Pod", &w.Pods[i])
+	}
+	for i := range w.Leases {
+		put(coordinationv1.SchemeGroupVersion, "Lease", &w.Leases[i])
+	}
+	for i := range w.Networks {
+		put(networkingv1.SchemeGroupVersion, "ServiceCIDR", &w.Networks[i])
+	}
+	for i := range w.EndpointSlices {
+		put(discoveryv1.SchemeGroupVersion, "EndpointSlice", &w.EndpointSlices[i])
+	}
+	return text.Bytes(), errors.Join(errs...)
+}
+
+// document writes one object without its secrets.
+func (r *redactor) document(to *bytes.Buffer, gv schema.GroupVersion, kind string, o any) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	all["apiVersion"], all["kind"] = gv.String(), kind
+	if text, err = yaml.Marshal(r.tree(all, "")); err != nil {
+		return err
+	}
+	to.WriteString("---\n")
+	to.Write(text)
+	return nil
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/explain"
+)
+
+// redacted stands where something was taken out.
+const redacted = "REDACTED"
+
+// redactor takes out of a report what is nobody else's business: passwords, tokens, and
+// what people wrote for other programs than PureLB. What it knows to be secret it takes out
+// of texts too, wherever it stands.
+type redactor struct{ secrets []string }
+
+// know notes that text is secret. Very short ones would be found everywhere.
+func (r *redactor) know(text string) {
+	if len(text) >= 6 && !slices.Contains(r.secrets, text) {
+		r.secrets = append(r.secrets, text)
+	}
+}
+
+// secretWords match what looks like a secret in a text: a word for one with its value, the
+// password in a URL, and what stands in an Authorization header.
+var secretWords = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[-_]?key|credential)s?["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;}"']+)`),
+	regexp.MustCompile(`(?i)((?:bearer|basic|token)\s+)([A-Za-z0-9._~+/=-]{8,})`),
+	regexp.MustCompile(`(://)([^/\s@"']+@)`),
+}
+
+// text takes secrets out of text.
+func (r *redactor) text(text string) string {
+	for _, s := range r.secrets {
+		text = strings.ReplaceAll(text, s, redacted)
+	}
+	for _, words := range secretWords {
+		text = words.ReplaceAllString(text, "${1}"+redacted)
+	}
+	return text
+}
+
+// world takes secrets out of the objects of w, and what no answer is made of.
+func (r *redactor) world(w *explain.World) {
+	for i := range w.Configurations {
+		spec := &w.Configurations[i].Spec
+		for j := range spec.Neighbors {
+			r.password(&spec.Neighbors[j].Config.PeerConfig)
+		}
+		for j := range spec.PeerGroups {
+			r.password(&spec.PeerGroups[j].Config.PeerConfig)
+		}
+		r.meta(&w.Configurations[i].ObjectMeta)
+	}
+	for i := range w.Pods {
+		r.meta(&w.Pods[i].ObjectMeta)
+		for j := range w.Pods[i].Spec.InitContainers {
+			r.container(&w.Pods[i].Spec.InitContainers[j])
+		}
+		for j := range w.Pods[i].Spec.Containers {
+			r.container(&w.Pods[i].Spec.Containers[j])
+		}
+		w.Pods[i].Spec.Volumes = nil
+	}
+	for i := range w.Nodes {
+		r.meta(&w.Nodes[i].ObjectMeta)
+		w.Nodes[i].Status.Images = nil
+	}
+	for i := range w.Services {
+		r.meta(&w.Services[i].ObjectMeta)
+	}
+	for i := range w.Groups {
+		r.meta(&w.Groups[i].ObjectMeta)
+	}
+	for i := range w.Agents {
+		r.meta(&w.Agents[i].ObjectMeta)
+	}
+	for i := range w.Leases {
+		r.meta(&w.Leases[i].ObjectMeta)
+	}
+	for i := range w.Namespaces {
+		r.meta(&w.Namespaces[i].ObjectMeta)
+	}
+	for i := range w.EndpointSlices {
+		r.meta(&w.EndpointSlices[i].ObjectMeta)
+	}
+	for i := range w.NodeStatuses {
+		r.meta(&w.NodeStatuses[i].ObjectMeta)
+	}
+	for i := range w.Networks {
+		r.meta(&w.Networks[i].ObjectMeta)
+	}
+}
+
+func (r *redactor) password(c *bgpv1.PeerConfig) {
+	if c.AuthPassword != "" {
+		r.know(c.AuthPassword)
+		c.AuthPassword = redacted
+	}
+}
+
+// telling are the annotations that answers are made of, by how they begin. The last manifest
+// that was applied is not among them: it may hold all that the object holds.
+var telling = []string{"purelb.io/", "external-dns.kubernetes.io/hostname", "external-dns.alpha.kubernetes.io/hostname", "node.kubernetes.io/"}
+
+// meta takes out annotations of other programs, and who changed what.
+func (r *redactor) meta(m *metav1.ObjectMeta) {
+	m.ManagedFields = nil
+	for name, value := range m.Annotations {
+		told := slices.ContainsFunc(telling, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		switch {
+		case name == corev1.LastAppliedConfigAnnotation:
+			delete(m.Annotations, name)
+		case !told:
+			m.Annotations[name] = redacted
+		default:
+			m.Annotations[name] = r.text(value)
+		}
+	}
+}
+
+// secretFields are the names of fields whose value is a secret, and proseFields of those
+// that people and programs write prose into.
+var (
+	secretFields = regexp.MustCompile(`(?i)(password|passwd|token)$`)
+	proseFields  = []string{"message", "lastError", "description", "url", "reason", "note"}
+)
+
+// tree takes secrets out of an object as JSON has it. Field is the name of the field that
+// it is in.
+func (r *redactor) tree(o any, field string) any {
+	switch o := o.(type) {
+	case map[string]any:
+		for name, value := range o {
+			o[name] = r.tree(value, name)
+		}
+	case []any:
+		for i := range o {
+			o[i] = r.tree(o[i], field)
+		}
+	case string:
+		switch {
+		case secretFields.MatchString(field) && o != "":
+			return redacted
+		case slices.Contains(proseFields, field):
+			return r.text(o)
+		}
+		for _, s := range r.secrets {
+			o = strings.ReplaceAll(o, s, redacted)
+		}
+		return o
+	}
+	return o
+}
+
+// container takes out the values of the environment that PureLB does not know.
+func (r *redactor) container(c *corev1.Container) {
+	for i := range c.Env {
+		ours := c.Env[i].Name == "DEFAULT_ANNOUNCER" || strings.HasPrefix(c.Env[i].Name, "PURELB_")
+		if !ours && c.Env[i].Value != "" {
+			r.know(c.Env[i].Value)
+			c.Env[i].Value = redacted
+		}
+	}
+	for _, list := range [][]string{c.Args, c.Command} {
+		for i := range list {
+			list[i] = r.text(list[i])
+		}
+	}
+}
