@@ -28,6 +28,7 @@ type room struct {
 // house lists every package of the module, each below those that import it.
 var house = []room{
 	{words, "internal/addr", "", ""},
+	{words, "internal/buildinfo", "", "process"}, // what the toolchain noted in the program
 	{words, "api/purelb/v2", "", "types"},
 	{words, "api/purelb/v1", "api/purelb/v2", "types"},
 	{words, "api/bgp/v1", "", "types"},
@@ -60,12 +61,12 @@ var house = []room{
 
 	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver http"},
 	{drivers, "internal/events", "", "process types apiserver"},
-	{drivers, "internal/process", "", "process http"},
+	{drivers, "internal/process", "internal/buildinfo", "process http metrics"},
 	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process", "process types apiserver metrics"},
 	{drivers, "internal/shutdown", "internal/ending", "process types apiserver"},
 
 	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo", "process types apiserver loop http metrics"},
 	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown", "process types apiserver loop http metrics"},
 
 	{decisions, "internal/explain", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
@@ -74,7 +75,7 @@ var house = []room{
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 
-	{programs, "cmd/kubectl-purelb", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease", "process types apiserver loop http yaml cli"},
+	{programs, "cmd/kubectl-purelb", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo", "process types apiserver loop http yaml cli"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 
@@ -121,7 +122,7 @@ var doors = []door{
 	{"http", "net/http",
 		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else; internal/apiserver stands between client-go and the wire, and internal/netbox talks to NetBox"},
 	{"metrics", "github.com/prometheus/client_golang",
-		"a decision returns its reason; the loop counts it in its metrics.go. Of the drivers only internal/membership has metrics: no loop sees what it counts"},
+		"a decision returns its reason; the loop counts it in its metrics.go. Of the drivers only internal/membership has metrics, because no loop sees what it counts, and internal/process has that of the release"},
 	{"exec", "os/exec",
 		"no program of the product runs another program; only tests do"},
 }

@@ -37,6 +37,10 @@ purelb_lbnodeagent_announced{ip="192.0.2.9",node="node-a",service="default/web"}
 purelb_lbnodeagent_announced{ip="2001:db8::9",node="node-a",service="default/web"} 1
 purelb_lbnodeagent_announced{ip="203.0.113.7",node="node-a",service="default/far"} 1
 purelb_lbnodeagent_announced{ip="2001:db8:9::7",node="node-a",service="default/far"} 1
+# HELP purelb_lbnodeagent_announced_local 1 for each address of these that one node alone may announce.
+# TYPE purelb_lbnodeagent_announced_local gauge
+purelb_lbnodeagent_announced_local{ip="192.0.2.9",node="node-a",service="default/web"} 1
+purelb_lbnodeagent_announced_local{ip="2001:db8::9",node="node-a",service="default/web"} 1
 `)); err != nil {
 			t.Error(err)
 		}

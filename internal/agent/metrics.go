@@ -10,7 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/process"
 )
 
 // Metrics are the agent's, under the names that dashboards know.
@@ -84,7 +86,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m.handovers = counter("lbnodeagent_handovers_total", "Local addresses that another node was asked to take.")
 	m.conflicts = counter("lbnodeagent_address_conflicts_total", "Machines found that claim an address which this node has or is to have.")
 	m.affinityFallback = counters("election_affinity_fallback_total", "Local addresses whose preferred nodes were all unable to announce them.", "service")
-	registry.MustRegister(m.announced)
+	registry.MustRegister(m.announced, process.BuildInfo("lbnodeagent"))
 	for _, state := range selectorStates {
 		m.selectorState.WithLabelValues(state).Set(0)
 	}
@@ -142,8 +144,8 @@ func boolean(b bool) float64 {
 // its gauges: to keep ten thousand of them takes more memory than all that is known of
 // ten thousand addresses.
 type announced struct {
-	desc *prometheus.Desc
-	last atomic.Pointer[announcedNow]
+	desc, local *prometheus.Desc
+	last        atomic.Pointer[announcedNow]
 }
 
 // announcedNow is what the reporter reported last, and the node.
@@ -153,15 +155,18 @@ type announcedNow struct {
 }
 
 func newAnnounced() *announced {
-	return &announced{desc: prometheus.NewDesc("purelb_lbnodeagent_announced",
-		"1 for each address that this node announces.", []string{"service", "node", "ip"}, nil)}
+	labels := []string{"service", "node", "ip"}
+	return &announced{
+		desc:  prometheus.NewDesc("purelb_lbnodeagent_announced", "1 for each address that this node announces.", labels, nil),
+		local: prometheus.NewDesc("purelb_lbnodeagent_announced_local", "1 for each address of these that one node alone may announce.", labels, nil),
+	}
 }
 
 // show has the metric say what node was told of.
 func (a *announced) show(node string, now told) { a.last.Store(&announcedNow{node, now}) }
 
 // Describe is for the registry.
-func (a *announced) Describe(to chan<- *prometheus.Desc) { to <- a.desc }
+func (a *announced) Describe(to chan<- *prometheus.Desc) { to <- a.desc; to <- a.local }
 
 // Collect is for the registry.
 func (a *announced) Collect(to chan<- prometheus.Metric) {
@@ -172,6 +177,9 @@ func (a *announced) Collect(to chan<- prometheus.Metric) {
 	for s, f := range now.told {
 		if f.here() {
 			to <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, 1, s.service, now.node, s.ip.String())
+			if f.decided().Where == announce.Local {
+				to <- prometheus.MustNewConstMetric(a.local, prometheus.GaugeValue, 1, s.service, now.node, s.ip.String())
+			}
 		}
 	}
 }

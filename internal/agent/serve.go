@@ -5,15 +5,14 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/buildinfo"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/process"
 )
@@ -147,7 +146,7 @@ func (p *shown) text(node string, more map[string]any) (text []byte, err error) 
 
 func (p *shown) state(node string, limit int) stateShown {
 	s := stateShown{
-		Node: node, Version: build(), At: p.at, Complete: p.seen.Complete,
+		Node: node, Version: buildinfo.Version(), At: p.at, Complete: p.seen.Complete,
 		Config: p.seen.record.Agent, Problem: short(p.seen.record.Problem), Draining: p.seen.record.Draining,
 		Subnets: first(p.seen.record.Subnets, limit), Conflicts: first(p.conflicts, limit),
 		Peers: peersShown{
@@ -203,20 +202,6 @@ func (p *shown) address(d announce.Decision) addressShown {
 	}
 	return one
 }
-
-// build is the version that this program was made from, as far as it knows.
-var build = sync.OnceValue(func() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return info.Main.Version + " " + s.Value
-		}
-	}
-	return info.Main.Version
-})
 
 func first[T any](all []T, limit int) []T { return all[:min(len(all), limit)] }
 

@@ -12,6 +12,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/backends"
 	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/process"
 )
 
 // metrics are the allocator's metrics. Those that the allocations already know are read at
@@ -25,6 +26,7 @@ type metrics struct {
 	restored     prometheus.Counter
 	loaded       prometheus.Gauge
 	quarantined  prometheus.Gauge
+	build        prometheus.Collector
 
 	unknown unknownPools
 	groups  countedGroups
@@ -71,6 +73,7 @@ func newMetrics(l *allocations, outOfScope func() []v2.ServiceGroup) *metrics {
 			Name: "purelb_addresses_quarantined",
 			Help: "Addresses that no Service is given, because a machine outside the cluster answers for them.",
 		}),
+		build:       process.BuildInfo("allocator"),
 		allocations: l, outOfScope: outOfScope,
 		backends: newBackendMetrics(), states: func() map[string]backends.State { return nil },
 		size:  prometheus.NewDesc("purelb_address_pool_size", "Addresses of a ServiceGroup.", []string{"pool"}, nil),
@@ -105,7 +108,7 @@ func vector(name, help string, labels ...string) *prometheus.CounterVec {
 
 // counted returns the metrics that are counted as things happen.
 func (m *metrics) counted() []prometheus.Collector {
-	all := []prometheus.Collector{m.rejected, m.statusWrites, m.updates, m.updateErrors, m.restored, m.loaded, m.quarantined}
+	all := []prometheus.Collector{m.rejected, m.statusWrites, m.updates, m.updateErrors, m.restored, m.loaded, m.quarantined, m.build}
 	for _, vector := range m.given {
 		all = append(all, vector)
 	}

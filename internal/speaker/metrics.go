@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/process"
 )
 
 // endpoint is what metrics call the BGP server, which is in this process.
@@ -58,6 +59,7 @@ func NewMetrics(registry prometheus.Registerer, perNeighbor bool, most int) *Met
 	for _, row := range m.table() {
 		row.register(promauto.With(registry))
 	}
+	registry.MustRegister(process.BuildInfo("k8gobgp"))
 	// These are there from the start, so that their first increase is seen.
 	for _, result := range []string{"success", "error", "skipped"} {
 		m.writes.WithLabelValues(result)

@@ -1,0 +1,30 @@
+// Package buildinfo says which release a program is of. It knows nothing of what
+// the program does.
+package buildinfo
+
+import (
+	"cmp"
+	"runtime/debug"
+)
+
+// release is set by the linker, when a release is built ("make release").
+var release string
+
+// Version is the release of this program, or what the Go toolchain noted of a build
+// that is no release: a version and the commit, as far as these are known.
+func Version() string {
+	if release != "" {
+		return release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version := cmp.Or(info.Main.Version, "unknown")
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return version + " " + s.Value
+		}
+	}
+	return version
+}

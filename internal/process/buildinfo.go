@@ -1,0 +1,15 @@
+package process
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"purelb.io/purelb/internal/buildinfo"
+)
+
+// BuildInfo is the metric that says which release a program is of.
+func BuildInfo(component string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "purelb_build_info", Help: "1, and which release this program is of.",
+		ConstLabels: prometheus.Labels{"component": component, "version": buildinfo.Version()},
+	}, func() float64 { return 1 })
+}
