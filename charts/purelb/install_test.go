@@ -17,10 +17,14 @@ allocator:
   nodeSelector: {role: infra}
   tolerations: [{operator: Exists}]
   podAnnotations: {example.org/team: net}
+  networkPolicy: {enabled: true}
+  extraContainers: [{name: log, image: registry.example.org/log}]
   ipam:
     containers: [{name: ipam, image: registry.example.org/ipam, volumeMounts: [{name: state, mountPath: /state}]}]
     volumes: [{name: state, persistentVolumeClaim: {claimName: ipam}}]
 lbnodeagent:
+  host: node
+  extraVolumes: [{name: spare, emptyDir: {}}]
   localInterface: en(p3|p4)s0
   interfaces: [eth1, eth2]
   garpConfig: {enabled: true, initialDelay: 0s, count: 5, interval: 1s, verifyBeforeSend: false}

@@ -33,10 +33,17 @@ app: purelb
 component: {{ . }}
 {{- end }}
 
-{{/* The argument is a list: context, component. */}}
+{{/* The image of a component; the argument is a list: context, component. The chart of a
+     release names its own images by their digests. */}}
 {{- define "purelb.image" -}}
 {{- $root := index . 0 -}}
-{{ printf "%s/%s:%s" $root.Values.image.repository (index . 1) ($root.Values.image.tag | default $root.Chart.AppVersion) }}
+{{- $image := $root.Values.image -}}
+{{- $digest := get $image.digests (index . 1) -}}
+{{- if not (or $digest $image.tag) -}}
+{{- $digest = index $root.Chart.Annotations (printf "purelb.io/image-digest-%s" (index . 1)) -}}
+{{- end -}}
+{{ printf "%s/%s:%s" $image.repository (index . 1) ($image.tag | default $root.Chart.AppVersion) }}
+{{- with $digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- define "purelb.podAnnotations" -}}
@@ -48,19 +55,54 @@ prometheus.io/port: {{ index . 2 | quote }}
 {{- end }}
 {{- end }}
 
-{{/* The argument is the name of the port. */}}
+{{/* The argument is a list: the name of the port, and the host, or "" for that of the pod. */}}
 {{- define "purelb.probes" -}}
 startupProbe:
-  httpGet: {path: /healthz, port: {{ . }}}
+  httpGet: {{ include "purelb.probe" (list "/healthz" .) }}
   periodSeconds: 1
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: /healthz, port: {{ . }}}
+  httpGet: {{ include "purelb.probe" (list "/healthz" .) }}
   periodSeconds: 10
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /readyz, port: {{ . }}}
+  httpGet: {{ include "purelb.probe" (list "/readyz" .) }}
   periodSeconds: 5
+{{- end }}
+
+{{- define "purelb.probe" -}}
+{{- $at := index . 1 -}}
+{path: {{ index . 0 }}, port: {{ index $at 0 }}{{ with index $at 1 }}, host: {{ . | quote }}{{ end }}}
+{{- end }}
+
+{{/* Where programs on the network of the node serve metrics and probes, as environment
+     variable of the agent, and as host of its probes. The address of the node is also
+     that of the pod. */}}
+{{- define "purelb.host" -}}
+{{- if eq .Values.lbnodeagent.host "node" -}}
+- name: PURELB_HOST
+  valueFrom: {fieldRef: {fieldPath: status.hostIP}}
+{{- else if .Values.lbnodeagent.host -}}
+- name: PURELB_HOST
+  value: {{ .Values.lbnodeagent.host | quote }}
+{{- end -}}
+{{- end }}
+
+{{- define "purelb.probeHost" -}}
+{{- if ne .Values.lbnodeagent.host "node" }}{{ .Values.lbnodeagent.host }}{{ end -}}
+{{- end }}
+
+{{/* Two allocators on one node would go down together. */}}
+{{- define "purelb.spread" -}}
+{{- if .Values.allocator.topologySpreadConstraints -}}
+{{ toYaml .Values.allocator.topologySpreadConstraints }}
+{{- else if gt (int .Values.allocator.replicas) 1 -}}
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {{- include "purelb.selector" "allocator" | nindent 6 }}
+{{- end -}}
 {{- end }}
 
 {{/* The Secrets with passwords of BGP sessions, as a JSON array: those of

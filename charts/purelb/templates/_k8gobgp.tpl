@@ -21,17 +21,21 @@ env:
 {{- end }}
 - name: K8GOBGP_LOG_LEVEL
   value: {{ .Values.logLevel }}
+{{- with include "purelb.host" . }}
+{{ . }}
+args: ["--metrics-bind-address=[$(PURELB_HOST)]:7473", "--health-probe-bind-address=[$(PURELB_HOST)]:7474"]
+{{- end }}
 ports:
 - {name: bgp, containerPort: 179}
 - {name: bgp-monitoring, containerPort: 7473}
 - {name: bgp-health, containerPort: 7474}
 livenessProbe:
-  httpGet: {path: /healthz, port: bgp-health}
+  httpGet: {{ include "purelb.probe" (list "/healthz" (list "bgp-health" (include "purelb.probeHost" .))) }}
   initialDelaySeconds: 10
   periodSeconds: 10
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /readyz, port: bgp-health}
+  httpGet: {{ include "purelb.probe" (list "/readyz" (list "bgp-health" (include "purelb.probeHost" .))) }}
   periodSeconds: 5
 volumeMounts:
 - {name: gobgp-socket, mountPath: /var/run/gobgp}
