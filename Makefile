@@ -30,7 +30,7 @@ demo: deps ## a real cluster on this machine, PureLB in it, eight addresses of f
 
 .PHONY: test
 test: ## all tests: unit, driver, API server, end to end in the lab (root; about 30 minutes on two cores, 15 more the first time)
-	@$(MAKE) test-unit deps kubebox test-module soak e2e
+	@$(MAKE) test-unit deps kubebox test-module test-release soak e2e
 
 ##@ Rings of tests
 
@@ -114,10 +114,11 @@ plugin: ## the plugin for kubectl alone, as bin/kubectl-purelb (put it into a fo
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/kubectl-purelb
 
 .PHONY: lint
-lint: ## golangci-lint on the product, on the lab and on the tools
+lint: ## golangci-lint on the product, on the lab, on the tools and on what makes releases
 	$(TOOL) golangci-lint run ./...
 	cd tools && go tool golangci-lint run --config ../.golangci.yml ./...
 	cd lab && go tool -modfile=../tools/go.mod golangci-lint run --config ../.golangci.yml ./...
+	cd release && go tool -modfile=../tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 
 .PHONY: generate
 generate: ## deep copies, CRDs and gRPC code from the types in api/
@@ -134,6 +135,27 @@ verify-generated: ## fail when what is generated is not up to date
 	diff <(echo "$$before") <(sha256sum $(GENERATED)) || \
 	    { echo "the files above were stale; 'make generate' has just renewed them: commit them"; exit 1; }
 
+##@ Release
+
+REGISTRY ?= ghcr.io/purelb/purelb
+RELEASE   = dist/purelb-$(VERSION:v%=%)
+
+.PHONY: release
+release: ## VERSION=1.2.3: images, chart, manifests, plugin, SBOMs and provenance, into dist/ (REGISTRY=where the images will be; DIRTY=1 for a trial with changes)
+	@$(version)
+	@mkdir -p dist
+	go -C release run . build -tree .. -version '$(VERSION)' -registry '$(REGISTRY)' -out '../$(RELEASE)' $(if $(DIRTY),-dirty) $(RELEASE_ARGS)
+
+.PHONY: publish
+publish: ## VERSION=1.2.3: push that release to REGISTRY (SIGNING_KEY=a key of cosign; INSECURE=1 for HTTP)
+	@$(version)
+	go -C release run . publish -dir '../$(RELEASE)' -registry '$(REGISTRY)' $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))') $(if $(INSECURE),-insecure)
+
+.PHONY: test-release
+test-release: ## a release for this platform, made twice, and published to a registry of the test
+	@$(call say,release)
+	go -C release test -timeout 15m ./...
+
 .PHONY: manifests
 manifests: ## plain YAML of the chart, into dist/ (HELM_ARGS='--set ...' for other values)
 	@mkdir -p dist
@@ -149,6 +171,7 @@ clean: ## remove bin/ and dist/ (the lab: make down)
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-comma := ,
-say    = printf '\n== %s\n' '$(1)'
-root   = [ "$$(id -u)" = 0 ] || { echo "this makes network namespaces and needs root: run make $@ as root"; exit 1; }
+comma   := ,
+version  = [ -n '$(VERSION)' ] || { echo "say which version: make $@ VERSION=1.2.3"; exit 1; }
+say      = printf '\n== %s\n' '$(1)'
+root     = [ "$$(id -u)" = 0 ] || { echo "this makes network namespaces and needs root: run make $@ as root"; exit 1; }

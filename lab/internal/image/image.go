@@ -15,13 +15,15 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"purelb.io/purelb/release/layer"
 )
 
 // Media types, as in the OCI image specification.
 const (
 	Manifest = "application/vnd.oci.image.manifest.v1+json"
 	config   = "application/vnd.oci.image.config.v1+json"
-	layer    = "application/vnd.oci.image.layer.v1.tar"
+	content  = "application/vnd.oci.image.layer.v1.tar"
 )
 
 // Image says what to put into an image.
@@ -30,10 +32,8 @@ type Image struct {
 	Files []File
 }
 
-// File is a file of the host, and its path in the image.
-type File struct {
-	From, To string
-}
+// File is a file or folder of the host, and its path in the image.
+type File = layer.File
 
 // ParseFile reads FILE or FILE=DEST; without DEST the file goes to the root.
 func ParseFile(s string) (File, error) {
@@ -123,7 +123,7 @@ type descriptor struct {
 type object = map[string]any
 
 func (s Store) build(img Image) (string, error) {
-	content, err := s.blob(layer, func(w io.Writer) error { return writeLayer(w, img.Files) })
+	files, err := s.blob(content, func(w io.Writer) error { return layer.Write(w, img.Files) })
 	if err != nil {
 		return "", err
 	}
@@ -135,13 +135,13 @@ func (s Store) build(img Image) (string, error) {
 			"Env":        []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
 			"WorkingDir": "/",
 		},
-		"rootfs": object{"type": "layers", "diff_ids": []string{content.Digest}},
+		"rootfs": object{"type": "layers", "diff_ids": []string{files.Digest}},
 	})
 	if err != nil {
 		return "", err
 	}
 	manifest, err := s.json(Manifest, object{
-		"schemaVersion": 2, "mediaType": Manifest, "config": conf, "layers": []descriptor{content},
+		"schemaVersion": 2, "mediaType": Manifest, "config": conf, "layers": []descriptor{files},
 	})
 	return manifest.Digest, err
 }

@@ -38,7 +38,7 @@ func TestTheLayerHoldsTheFilesAndAUserForThem(t *testing.T) {
 	store := Store{t.TempDir()}
 	digest, err := store.Put(Name{"example/app", "v1"}, Image{
 		Entry: []string{"/bin/app"},
-		Files: []File{{filepath.Join(dir, "app"), "/bin/app"}, {filepath.Join(dir, "conf"), "/conf"}},
+		Files: []File{{From: filepath.Join(dir, "app"), To: "/bin/app"}, {From: filepath.Join(dir, "conf"), To: "/conf"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestNamesThatAreNoneAreRefused(t *testing.T) {
 func put(t *testing.T, dir, name string) string {
 	t.Helper()
 	digest, err := Store{t.TempDir()}.Put(Name{"app", "v1"}, Image{
-		Entry: []string{"/app"}, Files: []File{{filepath.Join(dir, name), "/app"}},
+		Entry: []string{"/app"}, Files: []File{{From: filepath.Join(dir, name), To: "/app"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,6 @@
-package image
+// Package layer writes the one layer of an image that is built from scratch around
+// static programs. The same files give the same bytes.
+package layer
 
 import (
 	"archive/tar"
@@ -12,6 +14,16 @@ import (
 	"slices"
 	"strings"
 )
+
+// File is a file of the layer. A folder in From stands for all files in it.
+type File struct {
+	// From is the path of a file or folder on this machine. Without it, Text is what
+	// the file says.
+	From string
+	// To is the path in the image.
+	To   string
+	Text string
+}
 
 // entry is a file of the layer, or a directory when it has neither text nor
 // source.
@@ -32,9 +44,9 @@ var base = []entry{
 	{path: "var/run", mode: 0o755},
 }
 
-// writeLayer writes a tar archive in which nothing depends on the day, the
-// user or the order of the files.
-func writeLayer(w io.Writer, files []File) error {
+// Write writes a tar archive in which nothing depends on the day, the user or the
+// order of the files.
+func Write(w io.Writer, files []File) error {
 	entries, err := collect(files)
 	if err != nil {
 		return err
@@ -52,6 +64,10 @@ func writeLayer(w io.Writer, files []File) error {
 func collect(files []File) ([]entry, error) {
 	entries := slices.Clone(base)
 	for _, f := range files {
+		if f.From == "" {
+			entries = append(entries, entry{path: strings.TrimPrefix(f.To, "/"), text: f.Text, mode: 0o644})
+			continue
+		}
 		err := filepath.WalkDir(f.From, func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

@@ -1,0 +1,90 @@
+package attest
+
+import (
+	"bytes"
+	"crypto"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/sigstore/sigstore/pkg/signature/dsse"
+	"github.com/sigstore/sigstore/pkg/signature/payload"
+
+	"purelb.io/purelb/release/internal/oci"
+)
+
+// What cosign reads and writes.
+const (
+	simpleSigning       = "application/vnd.dev.cosign.simplesigning.v1+json"
+	signatureAnnotation = "dev.cosignproject.cosign/signature"
+	passwordVariable    = "COSIGN_PASSWORD"
+)
+
+// LoadKey reads a private key: one of "cosign generate-key-pair", for which
+// COSIGN_PASSWORD has the password, or one in PKCS #8, PKCS #1 or SEC 1, as PEM.
+func LoadKey(path string) (signature.Signer, error) {
+	signer, err := signature.LoadSignerFromPEMFile(path, crypto.SHA256, func(bool) ([]byte, error) {
+		return []byte(os.Getenv(passwordVariable)), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w (a key of cosign needs its password in %s)", path, err, passwordVariable)
+	}
+	return signer, nil
+}
+
+// Sign signs what ref names, as cosign does. The result is an image that goes beside it.
+func Sign(signer signature.Signer, ref name.Digest) (v1.Image, error) {
+	text, err := json.Marshal(payload.Cosign{Image: ref})
+	if err != nil {
+		return nil, err
+	}
+	sig, err := SignText(signer, text)
+	if err != nil {
+		return nil, fmt.Errorf("sign %s: %w", ref, err)
+	}
+	hash, _, err := v1.SHA256(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(v1.ConfigFile{RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{hash}}})
+	if err != nil {
+		return nil, err
+	}
+	return oci.Artifact(
+		oci.Blob{Type: "application/vnd.oci.image.config.v1+json", Text: config},
+		oci.Blob{Type: simpleSigning, Text: text, Annotations: map[string]string{signatureAnnotation: sig}}, nil)
+}
+
+// SignatureTag is where cosign looks for the signature of ref.
+func SignatureTag(ref name.Digest) (name.Tag, error) {
+	hash, err := v1.NewHash(ref.DigestStr())
+	if err != nil {
+		return name.Tag{}, err
+	}
+	return ref.Tag(hash.Algorithm + "-" + hash.Hex + ".sig"), nil
+}
+
+// SignText is the signature of a file as "cosign verify-blob --signature" reads it.
+func SignText(signer signature.Signer, text []byte) (string, error) {
+	sig, err := signer.SignMessage(bytes.NewReader(text))
+	return base64.StdEncoding.EncodeToString(sig), err
+}
+
+// SignStatement puts an in-toto statement into a signed envelope (DSSE).
+func SignStatement(signer signature.Signer, statement []byte) ([]byte, error) {
+	return dsse.WrapSigner(signer, PayloadType).SignMessage(bytes.NewReader(statement))
+}
+
+// PublicKey is the key, as PEM, by which others check what signer signed.
+func PublicKey(signer signature.Signer) ([]byte, error) {
+	key, err := signer.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	return cryptoutils.MarshalPublicKeyToPEM(key)
+}

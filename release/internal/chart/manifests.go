@@ -1,0 +1,96 @@
+package chart
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/release/internal/archive"
+	"purelb.io/purelb/release/internal/source"
+)
+
+const (
+	namespace = `apiVersion: v1
+kind: Namespace
+metadata:
+  name: purelb-system
+  labels:
+    app: purelb
+    pod-security.kubernetes.io/enforce: privileged
+`
+	// kube is the version of Kubernetes that manifests are rendered for. The chart
+	// makes the same for all versions that it accepts.
+	kube = "1.36.0"
+)
+
+// Manifests are what installs PureLB without Helm.
+type Manifests struct {
+	CRDs, Install []byte
+}
+
+// Render renders the chart with the values that it has by default.
+func Render(ctx context.Context, t source.Tree, c Chart) (Manifests, error) {
+	dir, err := os.MkdirTemp("", "purelb-render-")
+	if err != nil {
+		return Manifests{}, err
+	}
+	defer os.RemoveAll(dir)
+	packed := filepath.Join(dir, "purelb.tgz")
+	if err := os.WriteFile(packed, c.Package, 0o600); err != nil {
+		return Manifests{}, err
+	}
+	out, err := t.Helm(ctx, "template", "purelb", packed, "--namespace", "purelb-system", "--kube-version", kube, "--skip-tests", "--no-hooks")
+	if err != nil {
+		return Manifests{}, err
+	}
+	files, err := archive.ReadTarGz(bytes.NewReader(c.Package))
+	if err != nil {
+		return Manifests{}, err
+	}
+	return Manifests{CRDs: crds(files), Install: append([]byte(namespace), withoutHelm(out)...)}, nil
+}
+
+// withoutHelm leaves out the labels by which Helm knows its objects: they are not
+// Helm's.
+func withoutHelm(text []byte) []byte {
+	return regexp.MustCompile(`(?m)^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n`).ReplaceAll(text, nil)
+}
+
+func crds(files []archive.File) []byte {
+	var b bytes.Buffer
+	for _, f := range archive.Sorted(files) {
+		if strings.HasPrefix(f.Name, "purelb/crds/") {
+			b.Write(f.Text)
+		}
+	}
+	return b.Bytes()
+}
+
+// Kustomize are the files of two bases: one with the kinds of objects, and one with
+// all others, which needs the first.
+func (m Manifests) Kustomize() []archive.File {
+	list := func(resource string) []byte {
+		return fmt.Appendf(nil, "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- %s\n", resource)
+	}
+	return []archive.File{
+		{Name: "crds/kustomization.yaml", Text: list("crds.yaml")},
+		{Name: "crds/crds.yaml", Text: m.CRDs},
+		{Name: "purelb/kustomization.yaml", Text: list("install.yaml")},
+		{Name: "purelb/install.yaml", Text: m.Install},
+	}
+}
+
+// Images are the images that the manifests name, in the order of their names.
+func (m Manifests) Images() []string {
+	var images []string
+	for _, found := range regexp.MustCompile(`(?m)^ +image: "?([^"\n]+)"?$`).FindAllSubmatch(m.Install, -1) {
+		images = append(images, string(found[1]))
+	}
+	slices.Sort(images)
+	return slices.Compact(images)
+}

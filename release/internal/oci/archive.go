@@ -1,0 +1,86 @@
+package oci
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"purelb.io/purelb/release/internal/archive"
+)
+
+// WriteArchive packs an image as an OCI archive, which container runtimes and skopeo
+// load. containerd gives it the name; others take the tag.
+func WriteArchive(w io.Writer, at time.Time, index v1.ImageIndex, name, tag string) error {
+	dir, err := os.MkdirTemp("", "purelb-oci-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	path, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	names := map[string]string{"io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag}
+	if err := path.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
+		return err
+	}
+	files, err := archive.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	return archive.Tar(w, at, files)
+}
+
+// An Archived image is one that was read from an archive.
+type Archived struct {
+	Index v1.ImageIndex
+	dir   string
+}
+
+// Close removes what the archive was unpacked into.
+func (a *Archived) Close() error { return os.RemoveAll(a.dir) }
+
+// OpenArchive reads the image of an archive.
+func OpenArchive(path string) (*Archived, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	files, err := archive.ReadTar(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	dir, err := os.MkdirTemp("", "purelb-oci-")
+	if err != nil {
+		return nil, err
+	}
+	index, err := open(dir, files)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no archive of an image: %w", path, err)
+	}
+	return &Archived{index, dir}, nil
+}
+
+func open(dir string, files []archive.File) (v1.ImageIndex, error) {
+	if err := archive.WriteDir(dir, files); err != nil {
+		return nil, err
+	}
+	all, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := all.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	if len(manifest.Manifests) != 1 {
+		return nil, fmt.Errorf("it has %d images, want one", len(manifest.Manifests))
+	}
+	return all.ImageIndex(manifest.Manifests[0].Digest)
+}

@@ -1,0 +1,155 @@
+// Package source is the checkout that a release is made from: which commit it is,
+// and how its programs are compiled.
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/semver"
+)
+
+// Plugin is the program that people run beside kubectl.
+const Plugin = "kubectl-purelb"
+
+// Program is a program that runs in a cluster, from an image of the same name.
+type Program struct {
+	Name string
+	// User is whom the image runs as, unless the pod says otherwise.
+	User string
+	// About is one line for the labels of the image.
+	About string
+}
+
+// Programs are those with an image.
+var Programs = []Program{
+	{"allocator", "65534:65534", "The allocator of PureLB: gives addresses to Services of type LoadBalancer"},
+	{"lbnodeagent", "0:0", "The node agent of PureLB: announces addresses of Services on the node"},
+	{"k8gobgp", "0:0", "The BGP speaker of PureLB: tells routers of the addresses of Services"},
+	{"purelb-ipam-netbox", "65534:65534", "The IPAM server of PureLB for NetBox"},
+}
+
+// Platform is an operating system and a processor, by Go's names.
+type Platform struct{ OS, Arch string }
+
+// ParsePlatforms reads a list such as "linux/amd64,linux/arm64".
+func ParsePlatforms(list string) ([]Platform, error) {
+	var platforms []Platform
+	for text := range strings.SplitSeq(list, ",") {
+		system, arch, ok := strings.Cut(text, "/")
+		if !ok || system == "" || arch == "" {
+			return nil, fmt.Errorf("platform %q: want something like linux/amd64", text)
+		}
+		platforms = append(platforms, Platform{system, arch})
+	}
+	return platforms, nil
+}
+
+func (p Platform) String() string { return p.OS + "/" + p.Arch }
+
+// Tree is a checkout of PureLB.
+type Tree struct {
+	Root     string // the folder of go.mod
+	Version  string // of the release, without a leading v
+	Revision string // the commit
+	// Time is when the commit was made. It is the only time in a release.
+	Time time.Time
+	// Dirty says that the tree has changes that are not committed.
+	Dirty bool
+}
+
+// Read finds out what is in root. SOURCE_DATE_EPOCH, where set, is the time, and
+// PURELB_REVISION the commit: an unpacked archive of the source has neither.
+func Read(ctx context.Context, root, version string) (Tree, error) {
+	t := Tree{Version: strings.TrimPrefix(version, "v")}
+	if v := "v" + t.Version; semver.Canonical(v) != v {
+		return Tree{}, fmt.Errorf("version %q: want one as 1.2.3 or 1.2.3-rc.1", version)
+	}
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return Tree{}, err
+	}
+	t.Root = root
+	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil || !bytes.HasPrefix(gomod, []byte("module purelb.io/purelb\n")) {
+		return Tree{}, errors.Join(fmt.Errorf("%s is no checkout of PureLB: its go.mod is not there or is another module's", root), err)
+	}
+	t.Revision, err = t.orGit(ctx, "PURELB_REVISION", "rev-parse", "HEAD")
+	if err != nil {
+		return Tree{}, err
+	}
+	epoch, err := t.orGit(ctx, "SOURCE_DATE_EPOCH", "log", "-1", "--format=%ct")
+	if err != nil {
+		return Tree{}, err
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return Tree{}, fmt.Errorf("SOURCE_DATE_EPOCH %q: want seconds since 1970", epoch)
+	}
+	t.Time = time.Unix(seconds, 0).UTC()
+	if os.Getenv("PURELB_REVISION") == "" {
+		changes, err := t.git(ctx, "status", "--porcelain", "--untracked-files=no")
+		if err != nil {
+			return Tree{}, err
+		}
+		t.Dirty = changes != ""
+	}
+	return t, nil
+}
+
+// orGit is the environment variable, or what git answers.
+func (t Tree) orGit(ctx context.Context, variable string, args ...string) (string, error) {
+	if v := os.Getenv(variable); v != "" {
+		return v, nil
+	}
+	out, err := t.git(ctx, args...)
+	if err != nil {
+		return "", fmt.Errorf("%w: where there is no git, set %s", err, variable)
+	}
+	return out, nil
+}
+
+func (t Tree) git(ctx context.Context, args ...string) (string, error) {
+	out, err := t.Output(ctx, nil, "git", args...)
+	return strings.TrimSpace(string(out)), err
+}
+
+// Build compiles a program. The result depends on the source, the Go toolchain and
+// the version alone: not on the folder, the user, the day, nor Go's settings here.
+func (t Tree) Build(ctx context.Context, program string, p Platform, out string) error {
+	env := []string{
+		"CGO_ENABLED=0", "GOOS=" + p.OS, "GOARCH=" + p.Arch, "GOWORK=off", "GOFLAGS=",
+		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off",
+	}
+	_, err := t.Output(ctx, env, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -buildid= -X purelb.io/purelb/internal/buildinfo.release="+t.Version, "-o", out, "./cmd/"+program)
+	if err != nil {
+		return fmt.Errorf("build %s for %s: %w", program, p, err)
+	}
+	return nil
+}
+
+// Helm runs the pinned Helm and returns what it prints.
+func (t Tree) Helm(ctx context.Context, args ...string) ([]byte, error) {
+	return t.Output(ctx, nil, "go", append([]string{"tool", "-modfile=tools/go.mod", "helm"}, args...)...)
+}
+
+// Output runs a program in the tree and returns what it prints.
+func (t Tree) Output(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = t.Root, append(os.Environ(), env...), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(append([]string{name}, args[:min(len(args), 2)]...), " "), err, stderr.String())
+	}
+	return out, nil
+}

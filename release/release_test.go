@@ -1,0 +1,347 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+	spdxjson "github.com/spdx/tools-golang/json"
+	"sigs.k8s.io/yaml"
+
+	"purelb.io/purelb/release/internal/archive"
+	"purelb.io/purelb/release/internal/oci"
+	"purelb.io/purelb/release/internal/source"
+)
+
+const version = "1.2.3-rc.1"
+
+// built is one release for all tests, and the registry that it is for.
+type built struct {
+	dir, registry string
+	err           error
+}
+
+var theRelease = sync.OnceValue(func() built {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	b := built{registry: strings.TrimPrefix(server.URL, "http://") + "/purelb"}
+	dir, err := os.MkdirTemp("", "purelb-release-test-")
+	if err != nil {
+		return built{err: err}
+	}
+	b.dir = filepath.Join(dir, "release")
+	b.err = makeRelease(context.Background(), "..", b)
+	return b
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if b := theRelease(); b.dir != "" {
+		_ = os.RemoveAll(filepath.Dir(b.dir))
+	}
+	os.Exit(code)
+}
+
+// makeRelease builds for one platform: the others differ in two variables of Go's, and
+// take minutes to compile the first time.
+func makeRelease(ctx context.Context, tree string, b built) error {
+	return run(ctx, []string{
+		"build", "-version", version, "-tree", tree, "-out", b.dir, "-registry", b.registry, "-dirty",
+		"-image-platforms", "linux/amd64", "-plugin-platforms", "linux/amd64",
+	}, io.Discard)
+}
+
+// copyOf is for tests that write into the folder.
+func copyOf(t *testing.T, b built) built {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(dir, os.DirFS(b.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return built{dir: dir, registry: b.registry}
+}
+
+func release(t *testing.T) built {
+	t.Helper()
+	b := theRelease()
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b
+}
+
+func (b built) read(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// copyTree copies what git knows, and what it does not ignore.
+func copyTree(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "elsewhere")
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if os.IsNotExist(err) {
+			continue // removed, and not committed
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// The second build is from another folder without git, and with other settings of the
+// user and of Go.
+func TestTheSameSourceGivesTheSameRelease(t *testing.T) {
+	first := release(t)
+	tree, err := source.Read(t.Context(), "..", version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PURELB_REVISION", tree.Revision)
+	t.Setenv("SOURCE_DATE_EPOCH", strconv.FormatInt(tree.Time.Unix(), 10))
+	t.Setenv("GOFLAGS", "-buildvcs=false -tags=unknown")
+	t.Setenv("GOAMD64", "v3")
+	t.Setenv("TZ", "Asia/Tokyo")
+	elsewhere := copyTree(t)
+	defer syscall.Umask(syscall.Umask(0o077))
+	second := built{dir: filepath.Join(t.TempDir(), "release"), registry: first.registry}
+	if err := makeRelease(t.Context(), elsewhere, second); err != nil {
+		t.Fatal(err)
+	}
+	want, got := sums(t, first), sums(t, second)
+	if tree.Dirty { // the provenance says so, and a tree without git cannot know
+		delete(want, provenanceFile)
+		delete(got, provenanceFile)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sums of the files (-first +second):\n%s", diff)
+	}
+}
+
+func sums(t *testing.T, b built) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for line := range strings.Lines(string(b.read(t, sumsFile))) {
+		hash, file, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		all[file] = hash
+	}
+	return all
+}
+
+func TestAllFilesAreInTheListOfSums(t *testing.T) {
+	b := release(t)
+	files, err := os.ReadDir(b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := sums(t, b)
+	for _, f := range files {
+		if _, ok := all[f.Name()]; !ok && !strings.HasPrefix(f.Name(), sumsFile) {
+			t.Errorf("%s is not in %s", f.Name(), sumsFile)
+		}
+	}
+	if len(all) < 17 {
+		t.Errorf("the release has %d files: %v", len(all), all)
+	}
+}
+
+func TestImagesSayWhatTheyAreAndRun(t *testing.T) {
+	b := release(t)
+	for _, program := range source.Programs {
+		t.Run(program.Name, func(t *testing.T) {
+			index, err := oci.OpenArchive(filepath.Join(b.dir, imageFile(program.Name, version)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer index.Close()
+			if err := validate.Index(index.Index); err != nil {
+				t.Error(err)
+			}
+			image := only(t, index.Index)
+			config, err := image.ConfigFile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := config.Config; got.User != program.User || got.Entrypoint[0] != "/"+program.Name || got.Labels["org.opencontainers.image.version"] != version {
+				t.Errorf("it runs %v as %q with the labels %v", got.Entrypoint, got.User, got.Labels)
+			}
+			files := unpack(t, image)
+			if roots := files["etc/ssl/certs/ca-certificates.crt"]; bytes.Count(roots, []byte("BEGIN CERTIFICATE")) < 50 {
+				t.Error("it has no certificates of public authorities")
+			}
+			binary := filepath.Join(t.TempDir(), program.Name)
+			if err := os.WriteFile(binary, files[program.Name], 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command(binary, "--help").CombinedOutput(); !strings.Contains(string(out), "log-level") {
+				t.Errorf("--help says %v:\n%s", err, out)
+			}
+		})
+	}
+}
+
+func only(t *testing.T, index v1.ImageIndex) v1.Image {
+	t.Helper()
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 1 || manifest.Manifests[0].Platform.String() != "linux/amd64" {
+		t.Fatalf("the platforms are %+v", manifest.Manifests)
+	}
+	image, err := index.Image(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+func unpack(t *testing.T, image v1.Image) map[string][]byte {
+	t.Helper()
+	layers, err := image.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("it has %d layers: %v", len(layers), err)
+	}
+	text, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := archive.ReadTar(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string][]byte{}
+	for _, f := range files {
+		byName[f.Name] = f.Text
+	}
+	return byName
+}
+
+func TestManifestsNameImagesByDigest(t *testing.T) {
+	b := release(t)
+	install := string(b.read(t, "install.yaml"))
+	for _, program := range []string{"allocator", "lbnodeagent", "k8gobgp"} {
+		want := b.registry + "/" + program + ":" + version + "@sha256:"
+		if !strings.Contains(install, "image: "+want) || !strings.Contains(string(b.read(t, imagesFile)), want) {
+			t.Errorf("install.yaml or %s does not name %s", imagesFile, want)
+		}
+	}
+	for _, word := range []string{"helm.sh", "managed-by", "kind: CustomResourceDefinition"} {
+		if strings.Contains(install, word) {
+			t.Errorf("install.yaml has %q", word)
+		}
+	}
+	if n := strings.Count(string(b.read(t, "crds.yaml")), "kind: CustomResourceDefinition"); n != 4 {
+		t.Errorf("crds.yaml has %d CustomResourceDefinitions", n)
+	}
+	files, err := archive.ReadTarGz(bytes.NewReader(b.read(t, "purelb-kustomize-"+version+".tar.gz")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, f := range files {
+		names[f.Name] = string(f.Text)
+	}
+	if names["purelb/install.yaml"] != install || !strings.Contains(names["purelb/kustomization.yaml"], "- install.yaml") ||
+		!strings.Contains(names["crds/kustomization.yaml"], "- crds.yaml") || names["crds/crds.yaml"] == "" {
+		t.Errorf("the bases for kustomize have %d files, and not those of the release", len(names))
+	}
+}
+
+func TestThePluginSaysWhichReleaseItIs(t *testing.T) {
+	b := release(t)
+	file := "kubectl-purelb-" + version + "_linux_amd64.tar.gz"
+	files, err := archive.ReadTarGz(bytes.NewReader(b.read(t, file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := archive.WriteDir(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(filepath.Join(dir, "kubectl-purelb"), "version", "--client").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), version) {
+		t.Errorf("it says %v:\n%s", err, out)
+	}
+	var manifest struct {
+		Spec struct{ Platforms []krewPlatform }
+	}
+	if err := yaml.Unmarshal(b.read(t, "krew-purelb.yaml"), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if p := manifest.Spec.Platforms; len(p) != 1 || p[0].SHA256 != sums(t, b)[file] || !strings.HasSuffix(p[0].URI, "/v"+version+"/"+file) {
+		t.Errorf("krew is told of %+v", manifest.Spec.Platforms)
+	}
+}
+
+func TestEachProgramHasAnSBOM(t *testing.T) {
+	b := release(t)
+	for _, program := range []string{"allocator", "lbnodeagent", "k8gobgp", "purelb-ipam-netbox", "kubectl-purelb"} {
+		doc, err := spdxjson.Read(bytes.NewReader(b.read(t, program+"-"+version+"_linux_amd64.spdx.json")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := map[string]bool{}
+		for _, p := range doc.Packages {
+			ids[string(p.PackageSPDXIdentifier)] = true
+		}
+		if len(ids) != len(doc.Packages) || len(doc.Relationships) != len(doc.Packages) || doc.Packages[1].PackageName != "stdlib" || len(ids) < 10 {
+			t.Errorf("the SBOM of %s has %d packages with %d identifiers and %d relations", program, len(doc.Packages), len(ids), len(doc.Relationships))
+		}
+	}
+	doc, err := spdxjson.Read(bytes.NewReader(b.read(t, "purelb-chart-"+version+".spdx.json")))
+	if err != nil || len(doc.Packages) != 1+len(source.Programs) {
+		t.Errorf("the SBOM of the chart does not have all images: %v", err)
+	}
+}
+
+func TestWrongRequestsAreRefusedByName(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"", "say what to do"},
+		{"make", `"make" is nothing`},
+		{"build -out x", `version ""`},
+		{"build -version 1.2 -tree .. -out x", `version "1.2"`},
+		{"build -version 1.2.3+x -tree .. -out x", `version "1.2.3+x"`},
+		{"build -version 1.2.3 -tree . -out x", "no checkout of PureLB"},
+		{"build -version 1.2.3 -dirty", "-out is missing"},
+		{"build -version 1.2.3 -image-platforms linux", `platform "linux"`},
+		{"build -version 1.2.3 -dirty -out .", "new folder"},
+		{"publish", "-dir is missing"},
+		{"publish -dir .", "SHA256SUMS"},
+	} {
+		err := run(t.Context(), strings.Fields(tt.args), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q is answered with %v, want %q", tt.args, err, tt.want)
+		}
+	}
+}
