@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,120 +13,155 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// alertCases are series and the alerts that promtool must find in them, in the format
-// of "promtool test rules". Each series is of one minute per value.
-const alertCases = `
-rule_files: [rules.yaml]
-evaluation_interval: 1m
-tests:
-- name: a group with a /64 and a full IPv4 range
-  interval: 1m
-  input_series:
-  - {series: 'purelb_address_pool_size{pool="default"}', values: '18446744073709551618x60'}
-  - {series: 'purelb_address_pool_addresses_in_use{pool="default"}', values: '4x60'}
-  - {series: 'purelb_address_pool_available{pool="default",family="IPv4"}', values: '0x60'}
-  - {series: 'purelb_address_pool_capacity{pool="default",family="IPv4"}', values: '2x60'}
-  - {series: 'purelb_address_pool_available{pool="default",family="IPv6"}', values: '9223372036854775807x60'}
-  - {series: 'purelb_address_pool_capacity{pool="default",family="IPv6"}', values: '9223372036854775807x60'}
-  alert_rule_test:
-  - alertname: PureLBPoolAlmostExhausted
-    eval_time: 20m
-    exp_alerts:
-    - exp_labels: {severity: warning, pool: default, family: IPv4}
-      exp_annotations: {summary: ServiceGroup default has 0 IPv4 addresses left}
-- name: a group whose addresses are nearly all held or blocked
-  interval: 1m
-  input_series:
-  - {series: 'purelb_address_pool_size{pool="default"}', values: '256x60'}
-  - {series: 'purelb_address_pool_addresses_in_use{pool="default"}', values: '10x60'}
-  - {series: 'purelb_address_pool_available{pool="default",family="IPv4"}', values: '1x60'}
-  - {series: 'purelb_address_pool_capacity{pool="default",family="IPv4"}', values: '11x60'}
-  alert_rule_test:
-  - alertname: PureLBPoolAlmostExhausted
-    eval_time: 20m
-    exp_alerts:
-    - exp_labels: {severity: warning, pool: default, family: IPv4}
-      exp_annotations: {summary: ServiceGroup default has 1 IPv4 addresses left}
-- name: a group with room
-  interval: 1m
-  input_series:
-  - {series: 'purelb_address_pool_size{pool="default"}', values: '11x60'}
-  - {series: 'purelb_address_pool_addresses_in_use{pool="default"}', values: '9x60'}
-  - {series: 'purelb_address_pool_available{pool="default",family="IPv4"}', values: '2x60'}
-  - {series: 'purelb_address_pool_capacity{pool="default",family="IPv4"}', values: '11x60'}
-  alert_rule_test:
-  - {alertname: PureLBPoolAlmostExhausted, eval_time: 50m, exp_alerts: []}
-- name: a Service that has waited for an hour, and was refused once
-  interval: 1m
-  input_series:
-  - {series: 'purelb_address_pool_allocation_rejected_total{pool="default",reason="exhausted"}', values: '0 1x60'}
-  - {series: 'purelb_services_waiting{pool="default",reason="exhausted"}', values: '0 1x60'}
-  alert_rule_test:
-  - alertname: PureLBServicesWaiting
-    eval_time: 60m
-    exp_alerts:
-    - exp_labels: {severity: warning, pool: default, reason: exhausted}
-      exp_annotations: {summary: '1 Services wait for an address from default: exhausted'}
-- name: a Service that waits for a moment, and one that has one of two addresses
-  interval: 1m
-  input_series:
-  - {series: 'purelb_services_waiting{pool="default",reason="exhausted"}', values: '0 1 1 0x60'}
-  - {series: 'purelb_services_waiting{pool="default",reason="partial"}', values: '1x60'}
-  alert_rule_test:
-  - {alertname: PureLBServicesWaiting, eval_time: 3m, exp_alerts: []}
-  - {alertname: PureLBServicesWaiting, eval_time: 30m, exp_alerts: []}
-- name: a refusal
-  interval: 1m
-  input_series:
-  - {series: 'purelb_address_pool_allocation_rejected_total{pool="default",reason="exhausted"}', values: '0 1x60'}
-  alert_rule_test:
-  - alertname: PureLBAllocationRejected
-    eval_time: 5m
-    exp_alerts:
-    - exp_labels: {severity: warning, pool: default, reason: exhausted}
-      exp_annotations: {summary: 'Services did not get an address from default: exhausted'}
-- name: two machines outside the cluster that have addresses of pools
-  interval: 1m
-  input_series:
-  - {series: 'purelb_addresses_quarantined{instance="allocator"}', values: '0 2x60'}
-  alert_rule_test:
-  - alertname: PureLBAddressesQuarantined
-    eval_time: 20m
-    exp_alerts:
-    - exp_labels: {severity: warning, instance: allocator}
-      exp_annotations: {summary: 'Machines outside the cluster have 2 addresses of ServiceGroups'}
-- name: a machine that had an address of a pool for a moment, and an allocator without a quarantine
-  interval: 1m
-  input_series:
-  - {series: 'purelb_addresses_quarantined{instance="allocator"}', values: '0 1x10 0x60'}
-  - {series: 'purelb_addresses_quarantined{instance="standby"}', values: '0x60'}
-  alert_rule_test:
-  - {alertname: PureLBAddressesQuarantined, eval_time: 10m, exp_alerts: []}
-  - {alertname: PureLBAddressesQuarantined, eval_time: 40m, exp_alerts: []}
-`
+// an alertCase is one alert and series in which it fires, or must not fire. Each value
+// of a series is 15 s after the one before; NxM in promtool's notation is N, M times more.
+type alertCase struct {
+	alert  string
+	series map[string]string
+	at     string
+	// labels and summary are those of the alert that fires; without a summary none does.
+	labels  map[string]string
+	summary string
+}
+
+const runbook = "https://github.com/purelb/purelb/blob/main/docs/alerts.md#"
+
+// promtool is the case in the format of "promtool test rules".
+func (c alertCase) promtool(severities map[string]string) map[string]any {
+	var series []any
+	for name, values := range c.series {
+		series = append(series, map[string]any{"series": name, "values": values})
+	}
+	fires := []any{}
+	if c.summary != "" {
+		labels := map[string]any{"severity": severities[c.alert]}
+		for k, v := range c.labels {
+			labels[k] = v
+		}
+		fires = append(fires, map[string]any{
+			"exp_labels":      labels,
+			"exp_annotations": map[string]any{"summary": c.summary, "runbook_url": runbook + strings.ToLower(c.alert)},
+		})
+	}
+	return map[string]any{
+		"interval": "15s", "input_series": series,
+		"alert_rule_test": []any{map[string]any{"alertname": c.alert, "eval_time": c.at, "exp_alerts": fires}},
+	}
+}
 
 func TestAlertsFireWhenTheyShould(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Fatalf("%v: it is in Debian's package prometheus, which \"make deps\" installs", err)
 	}
+	severities := map[string]string{}
+	for _, r := range allRules(t) {
+		severities[r.Alert] = r.Labels["severity"]
+	}
+	var tests []any
+	for _, c := range alertCases {
+		if severities[c.alert] == "" {
+			t.Errorf("there is no alert %s", c.alert)
+		}
+		tests = append(tests, c.promtool(severities))
+	}
 	dir := t.TempDir()
-	write := func(name, text string) string {
+	write := func(name string, content any) string {
+		text, err := yaml.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	write("rules.yaml", allRules(t))
-	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", write("cases.yaml", alertCases)).CombinedOutput(); err != nil {
+	write("rules.yaml", map[string]any{"groups": ruleGroups(t)})
+	cases := write("cases.yaml", map[string]any{"rule_files": []string{"rules.yaml"}, "evaluation_interval": "15s", "tests": tests})
+	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", cases).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}
 }
 
-// allRules are the rules of all PrometheusRules of the chart, as Prometheus reads
+// TestEachAlertIsTestedAndExplained asks for a case in which it fires, one in which it
+// does not, and a part of docs/alerts.md.
+func TestEachAlertIsTestedAndExplained(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/alerts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var headings []string
+	for _, found := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(string(manual), -1) {
+		headings = append(headings, found[1])
+	}
+	var names []string
+	for _, r := range allRules(t) {
+		names = append(names, r.Alert)
+		has := func(fires bool) bool {
+			return slices.ContainsFunc(alertCases, func(c alertCase) bool { return c.alert == r.Alert && (c.summary != "") == fires })
+		}
+		if !has(true) || !has(false) {
+			t.Errorf("%s: a case in which it fires: %t, in which it does not: %t", r.Alert, has(true), has(false))
+		}
+		if s := r.Labels["severity"]; s != "warning" && s != "critical" {
+			t.Errorf("%s has the severity %q", r.Alert, s)
+		}
+		if r.Annotations["runbook_url"] != runbook+strings.ToLower(r.Alert) {
+			t.Errorf("%s sends people to %s", r.Alert, r.Annotations["runbook_url"])
+		}
+	}
+	slices.Sort(names)
+	slices.Sort(headings)
+	if !slices.Equal(names, headings) {
+		t.Errorf("the chart has the alerts %v, and docs/alerts.md explains %v", names, headings)
+	}
+	if len(slices.Compact(names)) != len(allRules(t)) {
+		t.Errorf("two alerts have one name: %v", names)
+	}
+}
+
+// A metric that nobody exports never fires.
+func TestAlertsUseMetricsOfTheManual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range allRules(t) {
+		for _, name := range regexp.MustCompile(`\b(purelb|k8gobgp)_[a-z0-9_]+`).FindAllString(r.Expr, -1) {
+			known := strings.TrimSuffix(strings.TrimPrefix(name, "k8gobgp_"), "_bucket")
+			if !regexp.MustCompile("`(k8gobgp_)?" + known + "[`{]").Match(manual) {
+				t.Errorf("%s uses %s, which docs/operations.md does not list", r.Alert, name)
+			}
+		}
+	}
+}
+
+type alertRule struct {
+	Alert, Expr         string
+	Labels, Annotations map[string]string
+}
+
+func allRules(t *testing.T) []alertRule {
+	t.Helper()
+	var rules []alertRule
+	for _, group := range ruleGroups(t) {
+		text, err := yaml.Marshal(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g struct{ Rules []alertRule }
+		if err := yaml.Unmarshal(text, &g); err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, g.Rules...)
+	}
+	return rules
+}
+
+// ruleGroups are the groups of all PrometheusRules of the chart, as Prometheus reads
 // them.
-func allRules(t *testing.T) string {
+func ruleGroups(t *testing.T) []any {
 	t.Helper()
 	var values []string
 	for _, component := range []string{"allocator", "lbnodeagent", "k8gobgp"} {
@@ -143,9 +180,5 @@ func allRules(t *testing.T) string {
 	if len(groups) != 3 {
 		t.Fatalf("%d groups of rules, want 3", len(groups))
 	}
-	text, err := yaml.Marshal(map[string]any{"groups": groups})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return groups
 }
