@@ -95,6 +95,25 @@ func TestTheGoodbye(t *testing.T) {
 	}
 }
 
+func TestANodeThatIsDeletedHasNoStatus(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		node := *w.cluster.snapshot.Node
+		for range 2 {
+			w.cluster.change(func(s *Snapshot) { s.Node = nil })
+			pass(2 * defaultHeartbeat)
+			if w.reports.last().Enabled {
+				t.Error("it goes on to write the status of a node that is deleted")
+			}
+			want(t, "routes, until the process is told to end", w.server.announces(), "203.0.113.7/32")
+			w.cluster.change(func(s *Snapshot) { s.Node = &node })
+			settle()
+			if !w.reports.last().Enabled {
+				t.Error("it does not write the status of a node that is there again")
+			}
+		}
+	})
+}
+
 // endOf is an end that always has this cause.
 type endOf ending.Cause
 

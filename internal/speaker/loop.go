@@ -142,8 +142,10 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	in := read(snapshot, s.Namespace, s.input, s.ConfigNamespaces...)
 	s.reporter.ignoring(ctx, snapshot.Configs)
 	s.reporter.complain(ctx, in.Complaints)
+	if s.reporter.nodeIs(ctx, snapshot.Node == nil) {
+		s.publish(now)
+	}
 	if in.Node.Name == "" {
-		s.reporter.nodeMissing(ctx)
 		return // without its labels nobody knows what the configuration means here
 	}
 	if !s.seen {

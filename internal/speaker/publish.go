@@ -52,6 +52,9 @@ func (s *Speaker) nodeReport() NodeReport {
 	if g.decision && g.decided.OK {
 		report.Enabled, report.Heartbeat = g.decided.StatusEnabled, cmp.Or(g.decided.Heartbeat, defaultHeartbeat)
 	}
+	if s.reporter.noNode {
+		report.Enabled = false // the controller of garbage would delete it again and again
+	}
 	return report
 }
 

@@ -51,12 +51,16 @@ type reporter struct {
 	noNode     bool
 }
 
-// nodeMissing tells that there is no object of this node.
-func (r *reporter) nodeMissing(ctx context.Context) {
-	if !r.noNode {
+// nodeIs notes whether there is an object of this node, and returns whether that is news.
+func (r *reporter) nodeIs(ctx context.Context, missing bool) bool {
+	if r.noNode == missing {
+		return false
+	}
+	r.noNode = missing
+	if missing {
 		r.log.WarnContext(ctx, "nodeMissing", "node", r.node)
 	}
-	r.noNode = true
+	return true
 }
 
 // about is the object that events are about.
