@@ -126,13 +126,13 @@ type Agent struct {
 	config    parsed
 	contests  election.Contests
 	soft      soft
-	endings   endings
+	endings   announce.Endings
 	idle      announce.IdleDamping
 	takeovers announce.Takeovers
 	handovers announce.Handovers
 	conflicts announce.Conflicts
 	claimants claimants
-	addresses addresses
+	addresses announce.Memory
 	held      heldAddresses
 	segments  segments
 	answering answering
@@ -160,7 +160,7 @@ func New(opt Options) *Agent {
 		handovers:  announce.Handovers{Limit: opt.Handover},
 		conflicts:  announce.Conflicts{},
 		claimants:  claimants{},
-		addresses:  addresses{},
+		addresses:  announce.Memory{},
 		segments:   segments{silent: map[side]bool{}, silentLinks: map[string]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},

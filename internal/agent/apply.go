@@ -3,10 +3,10 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
@@ -67,7 +67,7 @@ func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, pla
 	coming := a.arrivals(now, seen, plan, changes.Add)
 	put := a.add(ctx, now, plan.Wanted, coming.add)
 	missing := coming.missing(plan, put.failed)
-	failed, stillFailing := a.stillFailing(changes.Add, coming.waiting, put.failed)
+	failed, stillFailing := a.addresses.StillFailing(changes.Add, coming.waiting, put.failed)
 	notRefreshed := a.refresh(ctx, changes.Refresh)
 
 	going := a.departures(now, plan, changes.Removable(missing))
@@ -97,44 +97,17 @@ func (a *Agent) add(ctx context.Context, now time.Time, wanted, add []announce.A
 	done := additions{added: map[netip.Addr]announce.Address{}, failed: announce.Failures(add, err)}
 	for _, w := range add {
 		if done.failed[w.Prefix.Addr()] == nil {
-			a.addresses.of(w.Prefix.Addr()).damping.Add(now)
+			a.addresses.Of(w.Prefix.Addr()).Damping.Add(now)
 			done.added[w.Prefix.Addr()], done.any = w, true
 			a.Metrics.additions.Inc()
 		}
 	}
-	done.err, done.lost = err, a.flapping(wanted)
+	done.err, done.lost = err, a.addresses.Flapping(wanted)
 	for ip, why := range announce.Failures(nil, done.lost) {
 		done.failed[ip] = cmp.Or(done.failed[ip], why)
 		delete(done.added, ip)
 	}
 	return done
-}
-
-// flapping is an announce.AddressError for each of the wanted addresses that do not stay.
-func (a *Agent) flapping(wanted []announce.Address) error {
-	var errs []error
-	for _, w := range wanted {
-		if one := a.addresses[w.Prefix.Addr()]; one != nil && one.damping.Err(w.Prefix.Addr()) != nil {
-			errs = append(errs, &announce.AddressError{Address: w, Err: one.damping.Err(w.Prefix.Addr())})
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// stillFailing returns failed, and beside it each address that failed last time and waits now:
-// it was not tried yet.
-func (a *Agent) stillFailing(missing []announce.Address, waiting map[netip.Addr]announce.Address, failed map[netip.Addr]error) (map[netip.Addr]error, error) {
-	all := maps.Clone(failed)
-	var errs []error
-	for _, w := range missing {
-		ip := w.Prefix.Addr()
-		_, waits := waiting[ip]
-		if one := a.addresses[ip]; one != nil && one.failing != nil && waits && all[ip] == nil {
-			all[ip] = one.failing
-			errs = append(errs, &announce.AddressError{Address: w, Err: one.failing})
-		}
-	}
-	return all, errors.Join(errs...)
 }
 
 // refresh writes addresses again that are there.
@@ -153,7 +126,7 @@ func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address
 		return false, nil, nil
 	}
 	err = a.Kernel.Remove(ctx, addresses)
-	failed, all, still := announce.Failures(addresses, err), addressesOf(addresses), addressesOf(wanted)
+	failed, all, still := announce.Failures(addresses, err), announce.IPs(addresses), announce.IPs(wanted)
 	a.Metrics.withdrawals.Add(float64(len(addresses) - len(failed)))
 	for ip := range all {
 		if failed[ip] == nil && !still[ip] {
@@ -202,4 +175,47 @@ func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
 	}
 	_, err := a.Kernel.EnsureDummy(ctx, seen.Agent.Dummy)
 	return err
+}
+
+// heldAddresses are the addresses that are here and belong here: the local ones, and on a
+// kernel without marks the remote ones. All of it but links belongs to the loop.
+type heldAddresses struct {
+	// links are the links of the local ones. The map is replaced, never changed.
+	links atomic.Pointer[map[netip.Addr]string]
+	// remote are the remote addresses. Where the kernel keeps marks, they are known by
+	// their marks.
+	remote map[netip.Addr]bool
+}
+
+// read returns the local addresses and their links. It is safe for concurrent use.
+func (h *heldAddresses) read() map[netip.Addr]string {
+	if links := h.links.Load(); links != nil {
+		return *links
+	}
+	return nil
+}
+
+// hold notes what is here after a pass.
+func (h *heldAddresses) hold(seen *observation, plan announce.Plan, done outcome) {
+	here, carried := announce.IPs(seen.Node.Addresses), announce.Carried(seen.Node)
+	links, remote := map[netip.Addr]string{}, map[netip.Addr]bool{}
+	for _, d := range plan.Decisions {
+		_, just := done.added[d.IP]
+		switch {
+		case done.failed[d.IP] != nil:
+		case d.Where == announce.Local && (just || carried[d.IP]):
+			links[d.IP] = d.Address.Link
+		case d.Where == announce.Remote && (just || here[d.IP]) && !seen.Node.MarksSupported:
+			remote[d.IP] = true
+		}
+	}
+	for ip := range h.remote {
+		if here[ip] { // also if it could not be removed
+			remote[ip] = true
+		}
+	}
+	h.remote = remote
+	if !maps.Equal(links, h.read()) {
+		h.links.Store(&links)
+	}
 }

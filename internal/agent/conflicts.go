@@ -27,7 +27,7 @@ const defendEvery = 10 * time.Second
 // The agent of a node that gossip hears is asked first: where kube-proxy is in IPVS mode the
 // kernels of all nodes answer when this node claims an address.
 func (a *Agent) hear(ctx context.Context, now time.Time, h announce.Heard) bool {
-	if a.held.read()[h.Addr] != h.Link || h.Probe || now.Sub(a.addresses.of(h.Addr).damping.Added) < settling {
+	if a.held.read()[h.Addr] != h.Link || h.Probe || now.Sub(a.addresses.Of(h.Addr).Damping.Added) < settling {
 		return false
 	}
 	if node, can := announce.Askable(h.MAC, a.Peers.Peers()); can {
@@ -39,10 +39,10 @@ func (a *Agent) hear(ctx context.Context, now time.Time, h announce.Heard) bool 
 // contest notes that another machine claims an address that is here, and says whether that
 // makes a pass necessary.
 func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bool {
-	one := a.addresses.of(h.Addr)
+	one := a.addresses.Of(h.Addr)
 	// RFC 5227 (2.4 c) allows no more.
-	if a.claiming && now.Sub(one.defended) >= defendEvery {
-		one.defended = now
+	if a.claiming && now.Sub(one.Defended) >= defendEvery {
+		one.Defended = now
 		a.send(ctx, h.Addr, h.Link)
 	}
 	return a.conflicts.Note(now, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)
@@ -53,7 +53,7 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bo
 func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
 	a.conflicts.Forget(now)
 	next = a.askClaimants(now)
-	next.next = sooner(next.next, a.conflicts.NoteContests(now, plan, done.contests))
+	next.next = announce.Sooner(next.next, a.conflicts.NoteContests(now, plan, done.contests))
 	if !seen.sure() {
 		return next
 	}
@@ -166,7 +166,7 @@ func (c claimants) due(now time.Time) (all map[string]map[netip.Addr]announce.He
 		switch {
 		case now.Before(again):
 			if len(one.claims) > 0 {
-				next = sooner(next, again)
+				next = announce.Sooner(next, again)
 			}
 		case len(one.claims) == 0:
 			delete(c, node)

@@ -16,7 +16,7 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
 	if seen.Agent == nil {
 		for _, one := range a.addresses {
-			one.garp = announce.GARP{}
+			one.GARP = announce.GARP{}
 		}
 		return next
 	}
@@ -27,18 +27,18 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 	for ip, d := range locals(plan) {
 		a.startGARP(now, seen, d, done)
 		one := a.addresses[ip]
-		if one == nil || one.garp.Link == "" {
+		if one == nil || one.GARP.Link == "" {
 			continue
 		}
 		if _, just := done.added[ip]; !just {
-			f, there := found[place{ip, one.garp.Link}]
-			one.garp.Detected(now, seen.Agent.GARP, there, !f.Tentative)
+			f, there := found[place{ip, one.GARP.Link}]
+			one.GARP.Detected(now, seen.Agent.GARP, there, !f.Tentative)
 		}
-		link := one.garp.Link
-		if one.garp.Take(now) && (!seen.Agent.GARP.Verify || has(seen.Node, done, ip, link)) {
+		link := one.GARP.Link
+		if one.GARP.Take(now) && (!seen.Agent.GARP.Verify || has(seen.Node, done, ip, link)) {
 			a.send(ctx, ip, link)
 		}
-		next.next = sooner(next.next, one.garp.Next())
+		next.next = announce.Sooner(next.next, one.GARP.Next())
 	}
 	a.sendPeriodicGARP(ctx, now, found)
 	return next
@@ -66,18 +66,18 @@ func locals(plan announce.Plan) map[netip.Addr]*announce.Decision {
 func (a *Agent) startGARP(now time.Time, seen *observation, d *announce.Decision, done outcome) {
 	link, named := d.Address.Link, a.nameChanged(d, done)
 	start := func(atOnce bool) {
-		a.addresses.of(d.IP).garp = announce.StartGARP(now, link, seen.Agent.GARP, atOnce)
+		a.addresses.Of(d.IP).GARP = announce.StartGARP(now, link, seen.Agent.GARP, atOnce)
 	}
 	one := a.addresses[d.IP]
-	if one != nil && one.garp.Link != link {
-		one.garp = announce.GARP{}
+	if one != nil && one.GARP.Link != link {
+		one.GARP = announce.GARP{}
 	}
 	w, added := done.added[d.IP]
 	switch {
 	case added && w.Link == link:
 		// The kernel need not examine it first.
 		start(d.Used && (d.IP.Is4() || w.NoDAD))
-	case one != nil && one.garp.Link != "":
+	case one != nil && one.GARP.Link != "":
 	case named, done.taken[d.IP]:
 		// Another node had it too, as after a split of the segment: clients that
 		// learnt the hardware address of that node have to hear of ours.
@@ -91,13 +91,13 @@ func (a *Agent) nameChanged(d *announce.Decision, done outcome) bool {
 	one := a.addresses[d.IP]
 	if d.Named == "" || d.Named == a.Node {
 		if one != nil {
-			one.named = ""
+			one.Named = ""
 		}
 		return false
 	}
-	one = a.addresses.of(d.IP)
-	changed := one.named != d.Named
-	one.named = d.Named
+	one = a.addresses.Of(d.IP)
+	changed := one.Named != d.Named
+	one.Named = d.Named
 	_, added := done.added[d.IP]
 	_, waiting := done.waiting[d.IP]
 	return changed && !added && !waiting
@@ -108,14 +108,14 @@ func (a *Agent) nameChanged(d *announce.Decision, done outcome) bool {
 func (a *Agent) sendPeriodicGARP(ctx context.Context, now time.Time, found map[place]announce.Address) {
 	if !a.claiming {
 		for _, one := range a.addresses {
-			one.periodic = time.Time{}
+			one.Periodic = time.Time{}
 		}
 		return
 	}
 	for ip, link := range a.held.read() {
-		one := a.addresses.of(ip)
+		one := a.addresses.Of(ip)
 		var due bool
-		one.periodic, due = announce.NextPeriodicGARP(now, one.periodic, ip)
+		one.Periodic, due = announce.NextPeriodicGARP(now, one.Periodic, ip)
 		if f := found[place{ip, link}]; due && !f.Tentative && !f.Failed {
 			a.send(ctx, ip, link)
 		}

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -26,16 +25,16 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	done.fail(notDropped)
 	a.held.hold(seen, plan, done)
 	a.answering.note(now, seen, done)
-	a.addresses.fail(done.failed)
+	a.addresses.Fail(done.failed)
 	next := together(waits,
-		todo{next: nextRefresh(now, seen.Node, plan.Wanted)},
+		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
 		todo{next: seen.again},
 		a.noteConflicts(now, seen, plan, done),
 		a.askUnheard(now, seen),
 		a.sendGARP(ctx, now, seen, plan, done),
 		a.followUp(now, plan, done),
 	)
-	a.addresses.forget(plan, a.held.read())
+	a.addresses.Forget(plan, a.held.read())
 	a.askLinks(seen)
 	a.report(now, seen, plan, done)
 	return next, errors.Join(done.errs...)
@@ -79,34 +78,9 @@ func together(steps ...todo) todo {
 	var all todo
 	for _, t := range steps {
 		all.tasks = append(all.tasks, t.tasks...)
-		all.next = sooner(all.next, t.next)
+		all.next = announce.Sooner(all.next, t.next)
 	}
 	return all
-}
-
-// nextRefresh returns when the next wanted address is half way through its
-// lifetime. Found are the addresses as they were before this pass: what was not
-// there, or not for long any more, has its whole lifetime now.
-func nextRefresh(now time.Time, node announce.Node, wanted []announce.Address) time.Time {
-	left := map[netip.Prefix]time.Duration{}
-	for _, f := range node.Addresses {
-		if f.Valid != announce.Forever {
-			left[f.Prefix] = f.Valid
-		}
-	}
-	wait := fullCheck
-	for _, w := range wanted {
-		if w.Valid == announce.Forever {
-			continue
-		}
-		remains, found := left[w.Prefix]
-		if !found || remains > w.Valid || remains < w.Valid/2 {
-			remains = w.Valid
-		}
-		// The kernel counts in whole seconds; do not come a second too early.
-		wait = min(wait, remains-w.Valid/2+time.Second)
-	}
-	return now.Add(wait)
 }
 
 // freeMemory gives memory back to the kernel when many addresses have come or gone and
@@ -150,7 +124,7 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 		if err == nil {
 			retry = retryMin
 		} else {
-			left.next = sooner(left.next, time.Now().Add(retry))
+			left.next = announce.Sooner(left.next, time.Now().Add(retry))
 			retry = min(2*retry, retryMax)
 			a.Metrics.passErrors.Inc()
 		}

@@ -350,7 +350,7 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 		w.cluster.change(endpoints("node-b", "node-a"))
 		settle()
 		want(t, "ends, and serves still", w.kernel.String(), announced)
-		pass(endingFor)
+		pass(2 * time.Second)
 		settle()
 		want(t, "the others are known", w.kernel.String(), "")
 		w.cluster.change(endpoints("", "node-a node-b"))

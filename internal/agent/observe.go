@@ -85,7 +85,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	if o.Complete {
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)
-		o.again = sooner(o.again, again)
+		o.again = announce.Sooner(o.again, again)
 		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
 		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
 		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
@@ -173,10 +173,10 @@ func (a *Agent) readEndpoints(ctx context.Context, now time.Time, o *observation
 		return err
 	}
 	var ends, idle time.Time
-	o.Endpoints, ends = a.endings.endpoints(now, ready, ending)
+	o.Endpoints, ends = a.endings.Observe(now, ready, ending)
 	o.Ending = ending
 	o.Idle, idle = a.idle.Observe(now, withdrawing, ready, ending)
-	o.again = sooner(o.again, sooner(ends, idle))
+	o.again = announce.Sooner(o.again, announce.Sooner(ends, idle))
 	return nil
 }
 

@@ -47,7 +47,7 @@ type arrivals struct {
 func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, missing []announce.Address) arrivals {
 	// What counts for a while only must count still: to look at the world may
 	// have taken long.
-	steps := a.takeovers.Sift(time.Now(), plan, a.damped(now, plan.Wanted, missing, seen.Node), seen.Node)
+	steps := a.takeovers.Sift(time.Now(), plan, a.addresses.MayAdd(now, plan.Wanted, missing, seen.Node), seen.Node)
 	all := arrivals{
 		add: steps.Add, waiting: map[netip.Addr]announce.Address{}, contests: steps.Contested,
 		taken: map[netip.Addr]bool{}, todo: todo{next: steps.Next},
@@ -61,12 +61,12 @@ func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, m
 			all.taken[ip] = true
 		}
 	}
-	coming, vanished := addressesOf(steps.Add), map[netip.Addr]announce.Address{}
+	coming, vanished := announce.IPs(steps.Add), map[netip.Addr]announce.Address{}
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
 		if !coming[ip] {
 			all.waiting[ip] = w
-		} else if one := a.addresses[ip]; one != nil && !one.damping.Added.IsZero() {
+		} else if one := a.addresses[ip]; one != nil && !one.Damping.Added.IsZero() {
 			vanished[ip] = w
 		}
 	}
@@ -76,29 +76,6 @@ func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, m
 		}
 	}
 	return all
-}
-
-// damped returns which of missing, the wanted addresses that are not there, may come back
-// now as far as flap damping allows. An address of node that is tentative is not there to stay
-// yet: the kernel removes it if another machine has it.
-func (a *Agent) damped(now time.Time, wanted, missing []announce.Address, node announce.Node) (add []announce.Address) {
-	unsettled := addressesOf(missing)
-	for _, found := range node.Addresses {
-		if found.Tentative {
-			unsettled[found.Prefix.Addr()] = true
-		}
-	}
-	for _, w := range wanted {
-		if one := a.addresses[w.Prefix.Addr()]; one != nil && !unsettled[w.Prefix.Addr()] {
-			one.damping.Present(now)
-		}
-	}
-	for _, w := range missing {
-		if one := a.addresses[w.Prefix.Addr()]; one == nil || one.damping.Missing(now) {
-			add = append(add, w)
-		}
-	}
-	return add
 }
 
 // missing are the addresses that are not where they are wanted, because they failed or
@@ -139,7 +116,7 @@ func (a *Agent) departures(now time.Time, plan announce.Plan, remove []announce.
 		a.Log.Info("handingOver", "node", a.Node, "to", to, "addresses", ips)
 		all.todo.tasks = append(all.todo.tasks, a.write(to, announce.Take, ips)...)
 	}
-	going, staying := addressesOf(withdrawals.Remove), addressesOf(withdrawals.Stay)
+	going, staying := announce.IPs(withdrawals.Remove), announce.IPs(withdrawals.Stay)
 	for _, w := range remove {
 		if ip := w.Prefix.Addr(); !going[ip] && !staying[ip] {
 			all.waiting[ip] = w

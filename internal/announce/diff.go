@@ -146,3 +146,29 @@ func expiring(left, wanted time.Duration) bool {
 		return left < wanted/2 || left > wanted+time.Second
 	}
 }
+
+// NextRefresh returns when the next wanted address is half way through its
+// lifetime. Found are the addresses as they were before this pass: what was not
+// there, or not for long any more, has its whole lifetime now.
+// It is longest from now at most.
+func NextRefresh(now time.Time, node Node, wanted []Address, longest time.Duration) time.Time {
+	left := map[netip.Prefix]time.Duration{}
+	for _, f := range node.Addresses {
+		if f.Valid != Forever {
+			left[f.Prefix] = f.Valid
+		}
+	}
+	wait := longest
+	for _, w := range wanted {
+		if w.Valid == Forever {
+			continue
+		}
+		remains, found := left[w.Prefix]
+		if !found || remains > w.Valid || remains < w.Valid/2 {
+			remains = w.Valid
+		}
+		// The kernel counts in whole seconds; do not come a second too early.
+		wait = min(wait, remains-w.Valid/2+time.Second)
+	}
+	return now.Add(wait)
+}

@@ -85,9 +85,7 @@ func (d *IdleDamping) Observe(now time.Time, withdrawing map[string]bool, endpoi
 			one.endpoints, one.changed = there, now
 		}
 		state, next := one.step(now)
-		if idle[of] = state; !next.IsZero() && (again.IsZero() || next.Before(again)) {
-			again = next
-		}
+		idle[of], again = state, Sooner(again, next)
 		if d.each == nil {
 			d.each = map[ServiceFamily]idleMemory{}
 		}

@@ -1,4 +1,4 @@
-package agent
+package announce
 
 import (
 	"strings"
@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/announce"
 )
 
 func TestANodeWhoseEndpointsEndIsLeftWhenTheOthersAreKnownToKubeProxy(t *testing.T) {
 	const late = endingFor - time.Millisecond
-	web, other := announce.ServiceFamily{Service: "default/web", Family: addr.V4}, announce.ServiceFamily{Service: "default/other", Family: addr.V4}
+	web, other := ServiceFamily{Service: "default/web", Family: addr.V4}, ServiceFamily{Service: "default/other", Family: addr.V4}
 	type look struct {
 		after       time.Duration
 		ready, ends string
@@ -54,13 +53,13 @@ func TestANodeWhoseEndpointsEndIsLeftWhenTheOthersAreKnownToKubeProxy(t *testing
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			of := func(nodes string) announce.Endpoints {
-				return announce.Endpoints{web: strings.Fields(nodes), other: {"z"}}
+			of := func(nodes string) Endpoints {
+				return Endpoints{web: strings.Fields(nodes), other: {"z"}}
 			}
-			var e endings
+			var e Endings
 			for _, l := range tt.looks {
 				ready := of(l.ready)
-				nodes, again := e.endpoints(began.Add(l.after), ready, announce.Endpoints{web: strings.Fields(l.ends)})
+				nodes, again := e.Observe(began.Add(l.after), ready, Endpoints{web: strings.Fields(l.ends)})
 				if got := strings.Join(nodes[web], " "); got != l.want {
 					t.Errorf("after %v: %q, want %q", l.after, got, l.want)
 				}
