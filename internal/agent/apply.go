@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"net/netip"
@@ -64,51 +63,24 @@ func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, pla
 	noDummy := a.ensureDummy(ctx, seen)
 	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
 
-	coming := a.arrivals(now, seen, plan, changes.Add)
-	put := a.add(ctx, now, plan.Wanted, coming.add)
-	missing := coming.missing(plan, put.failed)
-	failed, stillFailing := a.addresses.StillFailing(changes.Add, coming.waiting, put.failed)
+	// What counts for a while only must count still: to look at the world may have taken
+	// long.
+	coming := a.addresses.Arrivals(time.Now(), plan, changes.Add, seen.Node, &a.takeovers)
+	put := a.addresses.Additions(now, plan, coming, a.Kernel.Put(ctx, coming.Add))
+	a.Metrics.additions.Add(float64(put.Count))
 	notRefreshed := a.refresh(ctx, changes.Refresh)
 
-	going := a.departures(now, plan, changes.Removable(missing))
-	removed, gone, notRemoved := a.remove(ctx, going.remove, plan.Wanted)
+	going := a.handovers.Sift(now, plan, changes.Removable(put.Missing))
+	removed, gone, notRemoved := a.remove(ctx, going.Remove, plan.Wanted)
 	return outcome{
-		added: put.added, put: put.any, failed: failed,
-		waiting: coming.waiting, contests: coming.contests, taken: coming.taken,
-		parting: going.waiting, removed: removed, gone: gone,
-		errs: slices.DeleteFunc([]error{noDummy, put.err, put.lost, stillFailing, notRefreshed, notRemoved}, succeeded),
-	}, together(coming.todo, going.todo)
+		added: put.Added, put: put.Count > 0, failed: put.Failed,
+		waiting: coming.Waiting, contests: coming.Contested, taken: coming.Taken,
+		parting: going.Waiting, removed: removed, gone: gone,
+		errs: slices.DeleteFunc(append(put.Errs, noDummy, notRefreshed, notRemoved), succeeded),
+	}, together(a.tellOfArrivals(seen, coming), a.tellOfDepartures(going))
 }
 
 func succeeded(err error) bool { return err == nil }
-
-// additions are what became of addresses that were to be added. err is why some could not
-// be, and lost why some do not stay.
-type additions struct {
-	added     map[netip.Addr]announce.Address
-	any       bool
-	failed    map[netip.Addr]error
-	err, lost error
-}
-
-// add adds what is missing of wanted. What is there, but not to stay, has failed too.
-func (a *Agent) add(ctx context.Context, now time.Time, wanted, add []announce.Address) additions {
-	err := a.Kernel.Put(ctx, add)
-	done := additions{added: map[netip.Addr]announce.Address{}, failed: announce.Failures(add, err)}
-	for _, w := range add {
-		if done.failed[w.Prefix.Addr()] == nil {
-			a.addresses.Of(w.Prefix.Addr()).Damping.Add(now)
-			done.added[w.Prefix.Addr()], done.any = w, true
-			a.Metrics.additions.Inc()
-		}
-	}
-	done.err, done.lost = err, a.addresses.Flapping(wanted)
-	for ip, why := range announce.Failures(nil, done.lost) {
-		done.failed[ip] = cmp.Or(done.failed[ip], why)
-		delete(done.added, ip)
-	}
-	return done
-}
 
 // refresh writes addresses again that are there.
 func (a *Agent) refresh(ctx context.Context, addresses []announce.Address) error {

@@ -72,25 +72,25 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	for ctx.Err() == nil {
 		now := time.Now()
 		a.drain(tasks)
-		var going departures
+		var going announce.Withdrawals
 		var went []netip.Addr
 		going, went, err = a.partingPass(ctx, now)
-		a.background.start(tasks, going.todo.tasks)
+		a.background.start(tasks, a.tellOfDepartures(going).tasks)
 		*gone = append(*gone, went...)
-		if len(going.waiting) == 0 {
+		if len(going.Waiting) == 0 {
 			return err
 		}
-		a.wait(ctx, nil, nil, time.Until(going.todo.next))
+		a.wait(ctx, nil, nil, time.Until(going.Next))
 	}
 	return errors.Join(err, ctx.Err())
 }
 
 // partingPass is a pass that does nothing but to hand over. It returns what is to go and
 // what went.
-func (a *Agent) partingPass(ctx context.Context, now time.Time) (departures, []netip.Addr, error) {
+func (a *Agent) partingPass(ctx context.Context, now time.Time) (announce.Withdrawals, []netip.Addr, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
-		return departures{}, nil, err
+		return announce.Withdrawals{}, nil, err
 	}
 	a.publish(seen)
 	plan := announce.Decide(seen.Situation)
@@ -101,8 +101,8 @@ func (a *Agent) partingPass(ctx context.Context, now time.Time) (departures, []n
 	leaving := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
 		return !heirs[w.Prefix.Addr()]
 	})
-	going := a.departures(now, plan, leaving)
-	_, went, err := a.remove(ctx, going.remove, nil)
+	going := a.handovers.Sift(now, plan, leaving)
+	_, went, err := a.remove(ctx, going.Remove, nil)
 	return going, went, err
 }
 

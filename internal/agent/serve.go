@@ -193,7 +193,7 @@ func (p *shown) address(d announce.Decision) addressShown {
 	if err := p.done.failed[d.IP]; err != nil {
 		one.Failure = short(err.Error())
 	} else if _, waiting := p.done.waiting[d.IP]; waiting {
-		one.Failure = errWaiting.Error()
+		one.Failure = announce.ErrWaiting.Error()
 		for _, c := range p.done.contests {
 			if c.Address.Prefix.Addr() == d.IP {
 				one.Failure = c.Message(p.seen.Peers.MACs)

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -28,99 +26,26 @@ func (o *observation) asking(link string) announce.Probing {
 // anyway.
 const sendLimit = time.Second
 
-// errWaiting is why an address is not there yet.
-var errWaiting = errors.New("the segment is asked first whether another machine has it")
-
-// arrivals are what to do about wanted addresses that are not there.
-type arrivals struct {
-	// add may be added now, and waiting not yet.
-	add     []announce.Address
-	waiting map[netip.Addr]announce.Address
-	// contests are the addresses that other machines answer for, and taken those that
-	// are here and that another holder gives up for this node.
-	contests []announce.Contest
-	taken    map[netip.Addr]bool
-	todo     todo
-}
-
-// arrivals returns what to do about missing, the wanted addresses that are not there.
-func (a *Agent) arrivals(now time.Time, seen *observation, plan announce.Plan, missing []announce.Address) arrivals {
-	// What counts for a while only must count still: to look at the world may
-	// have taken long.
-	steps := a.takeovers.Sift(time.Now(), plan, a.addresses.MayAdd(now, plan.Wanted, missing, seen.Node), seen.Node)
-	all := arrivals{
-		add: steps.Add, waiting: map[netip.Addr]announce.Address{}, contests: steps.Contested,
-		taken: map[netip.Addr]bool{}, todo: todo{next: steps.Next},
+// tellOfArrivals returns what is to be asked of segments, and told to nodes, before
+// addresses come here and when they are here.
+func (a *Agent) tellOfArrivals(seen *observation, coming announce.Arrivals) todo {
+	all := todo{next: coming.Next}
+	for link, ips := range byLink(coming.Probe) {
+		all.tasks = append(all.tasks, a.probe(link, ips, seen))
 	}
-	for link, ips := range byLink(steps.Probe) {
-		all.todo.tasks = append(all.todo.tasks, a.probe(link, ips, seen))
-	}
-	for to, ips := range steps.Answer {
-		all.todo.tasks = append(all.todo.tasks, a.write(to, announce.Taken, ips)...)
-		for _, ip := range ips {
-			all.taken[ip] = true
-		}
-	}
-	coming, vanished := announce.IPs(steps.Add), map[netip.Addr]announce.Address{}
-	for _, w := range missing {
-		ip := w.Prefix.Addr()
-		if !coming[ip] {
-			all.waiting[ip] = w
-		} else if one := a.addresses[ip]; one != nil && !one.Damping.Added.IsZero() {
-			vanished[ip] = w
-		}
-	}
-	for i, w := range all.add {
-		if as, again := vanished[w.Prefix.Addr()]; again {
-			all.add[i] = as // the kernel is to look for duplicates, if it may
-		}
+	for to, ips := range coming.Answer {
+		all.tasks = append(all.tasks, a.write(to, announce.Taken, ips)...)
 	}
 	return all
 }
 
-// missing are the addresses that are not where they are wanted, because they failed or
-// wait, so that they stay where they are meanwhile. But an address without a carrier
-// goes when another machine has it: two would answer as soon as there is a carrier.
-func (r arrivals) missing(plan announce.Plan, failed map[netip.Addr]error) map[netip.Addr]error {
-	all := map[netip.Addr]error{}
-	for ip := range r.waiting {
-		all[ip] = errWaiting
-	}
-	contested := map[netip.Addr]bool{}
-	for _, c := range r.contests {
-		contested[c.Address.Prefix.Addr()] = true
-	}
-	for _, d := range plan.Decisions {
-		if d.Dark && contested[d.IP] {
-			delete(all, d.IP)
-		}
-	}
-	maps.Copy(all, failed)
-	return all
-}
-
-// departures are what to do about addresses that are to go.
-type departures struct {
-	// remove may go now, and waiting not before another node has taken it.
-	remove  []announce.Address
-	waiting map[netip.Addr]announce.Address
-	todo    todo
-}
-
-// departures returns what to do about remove, the addresses that are to go.
-func (a *Agent) departures(now time.Time, plan announce.Plan, remove []announce.Address) departures {
-	withdrawals := a.handovers.Sift(now, plan, remove)
-	all := departures{remove: withdrawals.Remove, waiting: map[netip.Addr]announce.Address{}, todo: todo{next: withdrawals.Next}}
-	for to, ips := range withdrawals.Ask {
+// tellOfDepartures returns what is to be asked of nodes before addresses leave.
+func (a *Agent) tellOfDepartures(going announce.Withdrawals) todo {
+	all := todo{next: going.Next}
+	for to, ips := range going.Ask {
 		a.Metrics.handovers.Add(float64(len(ips)))
 		a.Log.Info("handingOver", "node", a.Node, "to", to, "addresses", ips)
-		all.todo.tasks = append(all.todo.tasks, a.write(to, announce.Take, ips)...)
-	}
-	going, staying := announce.IPs(withdrawals.Remove), announce.IPs(withdrawals.Stay)
-	for _, w := range remove {
-		if ip := w.Prefix.Addr(); !going[ip] && !staying[ip] {
-			all.waiting[ip] = w
-		}
+		all.tasks = append(all.tasks, a.write(to, announce.Take, ips)...)
 	}
 	return all
 }

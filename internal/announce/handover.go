@@ -34,6 +34,8 @@ type Withdrawals struct {
 	Remove []Address
 	// Stay are those that no other node has taken, and that stay here.
 	Stay []Address
+	// Waiting are those that may not go before another node has taken them.
+	Waiting map[netip.Addr]Address
 	// Ask are the addresses that nodes are to be asked to take, by node.
 	Ask map[string][]netip.Addr
 	// Next is when time alone lets more go, or zero.
@@ -45,7 +47,7 @@ type Withdrawals struct {
 // An address on a link without a carrier is not held back: no client is answered there. It
 // would still be there when there is a carrier again, and by then another node may have it.
 func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Withdrawals {
-	all := Withdrawals{Ask: map[string][]netip.Addr{}}
+	all := Withdrawals{Waiting: map[netip.Addr]Address{}, Ask: map[string][]netip.Addr{}}
 	heirs := map[netip.Addr]Decision{}
 	for _, d := range p.Decisions {
 		if d.HandTo != "" && d.Where == Nowhere {
@@ -83,8 +85,8 @@ func (w *Withdrawals) step(now time.Time, one *handover, a Address) {
 		w.Remove = append(w.Remove, a)
 	case !waits:
 		w.Stay = append(w.Stay, a)
-	case w.Next.IsZero() || one.until.Before(w.Next):
-		w.Next = one.until
+	default:
+		w.Waiting[a.Prefix.Addr()], w.Next = a, Sooner(w.Next, one.until)
 	}
 }
 

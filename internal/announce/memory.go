@@ -1,8 +1,6 @@
 package announce
 
 import (
-	"errors"
-	"maps"
 	"net/netip"
 	"time"
 )
@@ -74,67 +72,4 @@ func (m Memory) Forget(p Plan, held map[netip.Addr]string) {
 			delete(m, ip)
 		}
 	}
-}
-
-// MayAdd returns which of missing, the wanted addresses that are not on node, may come back
-// now as far as flap damping allows. An address that is tentative is not there to stay yet:
-// the kernel removes it if another machine has it.
-func (m Memory) MayAdd(now time.Time, wanted, missing []Address, node Node) (add []Address) {
-	unsettled := IPs(missing)
-	for _, found := range node.Addresses {
-		if found.Tentative {
-			unsettled[found.Prefix.Addr()] = true
-		}
-	}
-	for _, w := range wanted {
-		if one := m[w.Prefix.Addr()]; one != nil && !unsettled[w.Prefix.Addr()] {
-			one.Damping.Present(now)
-		}
-	}
-	for _, w := range missing {
-		if one := m[w.Prefix.Addr()]; one == nil || one.Damping.Missing(now) {
-			add = append(add, w)
-		}
-	}
-	return add
-}
-
-// Flapping returns an AddressError for each of the wanted addresses that do not stay.
-func (m Memory) Flapping(wanted []Address) error {
-	var errs []error
-	for _, w := range wanted {
-		one := m[w.Prefix.Addr()]
-		if one == nil {
-			continue
-		}
-		if err := one.Damping.Err(w.Prefix.Addr()); err != nil {
-			errs = append(errs, &AddressError{Address: w, Err: err})
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// StillFailing returns failed, and beside it each of the missing addresses that failed last
-// time and waits now: it was not tried yet.
-func (m Memory) StillFailing(missing []Address, waiting map[netip.Addr]Address, failed map[netip.Addr]error) (map[netip.Addr]error, error) {
-	all := maps.Clone(failed)
-	var errs []error
-	for _, w := range missing {
-		ip := w.Prefix.Addr()
-		_, waits := waiting[ip]
-		if one := m[ip]; one != nil && one.Failing != nil && waits && all[ip] == nil {
-			all[ip] = one.Failing
-			errs = append(errs, &AddressError{Address: w, Err: one.Failing})
-		}
-	}
-	return all, errors.Join(errs...)
-}
-
-// IPs are the addresses without their links and masks.
-func IPs(addresses []Address) map[netip.Addr]bool {
-	set := make(map[netip.Addr]bool, len(addresses))
-	for _, a := range addresses {
-		set[a.Prefix.Addr()] = true
-	}
-	return set
 }
