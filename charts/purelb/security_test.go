@@ -22,7 +22,8 @@ import (
 //	k8gobgp      root, read-only, in the agent's pod          NET_ADMIN, NET_BIND_SERVICE, NET_RAW     host network
 func TestPodsHaveNoMoreRightsThanPromised(t *testing.T) {
 	const (
-		agent   = "lbnodeagent: user 0 nonRoot false readOnly true escalation false privileged false drop [ALL] add [NET_ADMIN NET_RAW] mounts []"
+		agent   = "lbnodeagent: user 0 nonRoot false readOnly true escalation false privileged false drop [ALL] add [NET_ADMIN NET_RAW] mounts [/var/run/purelb]"
+		mute    = "lbnodeagent: user 0 nonRoot false readOnly true escalation false privileged false drop [ALL] add [NET_ADMIN NET_RAW] mounts []"
 		speaker = "k8gobgp: user 0 nonRoot false readOnly true escalation false privileged false drop [ALL] add [NET_ADMIN NET_BIND_SERVICE NET_RAW] mounts [/var/run/gobgp]"
 		host    = "seccomp RuntimeDefault hostNetwork true volumes "
 	)
@@ -45,9 +46,10 @@ func TestPodsHaveNoMoreRightsThanPromised(t *testing.T) {
 				"ipam: user 65534 nonRoot true readOnly true escalation false privileged false drop [ALL] add [] mounts [/var/run/purelb /var/run/secrets/kubernetes.io/serviceaccount]",
 			},
 		},
-		{name: "DaemonSet lbnodeagent", account: "lbnodeagent", want: []string{host + "[memory]", speaker, agent}},
-		{name: "DaemonSet lbnodeagent", values: "gobgp: {nativeSidecar: false}", account: "lbnodeagent", want: []string{host + "[memory]", agent, speaker}},
-		{name: "DaemonSet lbnodeagent", values: "gobgp: {enabled: false}", account: "lbnodeagent", want: []string{host + "[]", agent}},
+		{name: "DaemonSet lbnodeagent", account: "lbnodeagent", want: []string{host + "[memory memory]", speaker, agent}},
+		{name: "DaemonSet lbnodeagent", values: "gobgp: {nativeSidecar: false}", account: "lbnodeagent", want: []string{host + "[memory memory]", agent, speaker}},
+		{name: "DaemonSet lbnodeagent", values: "gobgp: {enabled: false}", account: "lbnodeagent", want: []string{host + "[memory]", agent}},
+		{name: "DaemonSet lbnodeagent", values: "{gobgp: {enabled: false}, gossip: {enabled: false}}", account: "lbnodeagent", want: []string{host + "[]", mute}},
 	} {
 		t.Run(tt.name+" "+tt.values, func(t *testing.T) {
 			o := mustRender(t, tt.values)[tt.name]

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -30,7 +31,7 @@ type flags struct {
 	// kubelet is where the kubelet says that it is healthy, or "".
 	kubelet                                 string
 	gossip                                  netip.AddrPort
-	gossipSecret                            string
+	gossipSecret, stateDir                  string
 	leaseDuration, renewDeadline, retryEach time.Duration
 	patience                                time.Duration
 	level                                   slog.Level
@@ -56,6 +57,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&address, "gossip-address", address, "the `address` of this node that the other agents reach (PURELB_GOSSIP_ADDRESS); default: no gossip")
 	set.StringVar(&port, "gossip-port", port, "the `port` to gossip on, the same on all nodes, 0 for no gossip (PURELB_GOSSIP_PORT)")
 	set.StringVar(&f.gossipSecret, "gossip-secret", cmp.Or(env("PURELB_GOSSIP_SECRET"), "purelb-gossip"), "the `name` of the Secret with the keys of the gossip (PURELB_GOSSIP_SECRET)")
+	set.StringVar(&f.stateDir, "state-dir", env("PURELB_STATE_DIR"), "the `folder` that the key of the gossip and the addresses of other agents are kept in, for when the API server is away at a start (PURELB_STATE_DIR); default: they are not kept")
 	durations := map[string]string{}
 	for _, d := range []struct{ name, variable, value, usage string }{
 		{"lease-duration", "PURELB_LEASE_DURATION", "10s", "how `long` a node counts as alive after its Lease changed"},
@@ -135,3 +137,11 @@ func (f *flags) complete(level, others string) error {
 
 // address is where metrics and probes are served.
 func (f flags) address() string { return net.JoinHostPort(f.host, strconv.Itoa(f.port)) }
+
+// memory returns the file for what the agent needs to gossip, or "" for none.
+func (f *flags) memory() string {
+	if f.stateDir == "" {
+		return ""
+	}
+	return filepath.Join(f.stateDir, "gossip.json")
+}

@@ -46,22 +46,25 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 	env := environment(append(pod, "PURELB_LEASE_DURATION=20s", "PURELB_RENEW_DEADLINE=9s", "PURELB_RETRY_PERIOD=1s",
-		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none")...)
+		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none", "PURELB_STATE_DIR=/env")...)
 	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--kubeconfig=/flag",
-		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--gossip-patience=2s", "--kubelet-health=[::1]:10248", "--config-namespaces=*"}, env, io.Discard)
+		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--gossip-patience=2s", "--kubelet-health=[::1]:10248", "--config-namespaces=*", "--state-dir=/flag"}, env, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
 		namespace: "purelb-system", node: "node-2", pod: "uid-1", host: "2001:db8::1", port: 7000, kubeconfig: "/flag", kubelet: "[::1]:10248",
 		configNamespaces: []string{"*"},
-		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag",
+		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag", stateDir: "/flag",
 		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
 		patience: 2 * time.Second,
 		level:    slog.LevelDebug,
 	}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)
+	}
+	if got := f.memory(); got != "/flag/gossip.json" {
+		t.Errorf("keeps how to gossip in %s", got)
 	}
 	if got := f.address(); got != "[2001:db8::1]:7000" {
 		t.Errorf("serves at %s, want [2001:db8::1]:7000", got)

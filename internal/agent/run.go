@@ -63,9 +63,10 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	metrics := NewMetrics(registry)
 
 	s.Lease.Client = clients.CoordinationV1().Leases(s.Namespace)
+	answering := make(chan struct{})
 	s.Lease.Renewed = metrics.LeaseRenewed(s.Lease.RenewDeadline)
 	peers := membership.New(membership.Options{
-		Gossiping: s.Gossip, Lease: s.Lease, Secrets: clients.CoreV1().Secrets(s.Namespace), Log: s.Log,
+		Gossiping: s.Gossip, Lease: s.Lease, Secrets: clients.CoreV1().Secrets(s.Namespace), Log: s.Log, Ready: answering,
 	})
 	registry.MustRegister(peers)
 	slots := NewSlots(clients.CoreV1(), metrics, s.Log)
@@ -84,14 +85,15 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Metrics:    metrics, Log: s.Log, State: peers.State(),
 	})
 	watches := func(ctx context.Context) error {
-		// If these were late to notice that the API server is back, the others
-		// would take this node for dead.
+		// What begins to watch while the API server is away is late to notice its return.
 		apiserver.Await(ctx, clients.Discovery(), s.Lease.RetryPeriod, s.Log)
+		close(answering)
 		// Parts that begin when ctx is done end at once.
-		return process.Together(ctx, caches.Run, peers.Run, end.Run)
+		return process.Together(ctx, caches.Run, end.Run)
 	}
+	others := func(ctx context.Context) error { return process.Together(ctx, watches, peers.Run) }
 	server := process.Server{Address: s.Address, Handler: agent.Handler(registry)}
-	return process.Outlive(ctx, agent.Run, watches, slots.Run, told.Run, server.Run)
+	return process.Outlive(ctx, agent.Run, others, slots.Run, told.Run, server.Run)
 }
 
 // protobuf is config for the types that have it, which takes half of the bytes.

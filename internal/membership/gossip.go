@@ -36,16 +36,22 @@ func (m *Membership) talk(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { m.gossipWith(ctx, ring) })
+	wg.Go(func() { m.recalled(ctx, ring) })
+	if !m.ready(ctx) {
+		return nil
+	}
 	return m.watchKeys(ctx, ring)
 }
 
 // gossipWith gossips from when there are keys until ctx is done. It waits for the
-// first record: an empty one would tell the others that the node has no subnets.
+// first record: an empty one would tell the others that the node has no subnets. While the
+// API server is away that is what it has to tell.
 func (m *Membership) gossipWith(ctx context.Context, ring *keyring) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-m.published:
+	case <-m.recollect:
 	}
 	var last string
 	for {
@@ -81,7 +87,7 @@ func errorText(err error) string {
 func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
 	g, err := gossip.New(gossip.Options{
 		Node: m.Lease.Node, Bind: m.Bind, Keys: ring.keys(), Patience: m.Patience,
-		Seeds: m.leases.Seeds, Timing: m.timing, Receive: m.receive, Log: m.Log,
+		Seeds: m.seeds, Timing: m.timing, Receive: m.receive, Log: m.Log,
 	})
 	if err != nil {
 		return err
@@ -125,11 +131,16 @@ func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) 
 			return
 		case <-g.Changed():
 			signal(m.wake)
+			if len(m.kept.Peers) == 0 {
+				m.keep(ctx, g, ring)
+			}
 		case <-ring.changed:
+			m.keep(ctx, g, ring)
 			if err := g.SetKeys(ring.keys()); err != nil {
 				m.Log.WarnContext(ctx, "gossipKeysNotUsed", "error", err)
 			}
 		case <-tick.C:
+			m.keep(ctx, g, ring)
 			if bad := g.Health().BadKey; foreign.news(bad) {
 				m.Log.WarnContext(ctx, "gossipWithForeignKey", "node", m.Lease.Node, "packets", bad)
 			}

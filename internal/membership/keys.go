@@ -35,6 +35,13 @@ func (r *keyring) keys() [][]byte {
 	return r.list
 }
 
+// offer puts keys unless there are some.
+func (r *keyring) offer(keys [][]byte) {
+	if r.keys() == nil {
+		r.put(keys)
+	}
+}
+
 func (r *keyring) put(keys [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,6 +45,9 @@ type Gossiping struct {
 	// Patience is after how long a silent node counts as dead; 0 is
 	// gossip.DefaultPatience. All agents use the longest that any of them has.
 	Patience time.Duration
+	// Memory is the file in which the agent keeps its keys and where others gossip, for
+	// a restart while the API server is away. Without it, it keeps nothing.
+	Memory string
 }
 
 // Validate tells what is wrong with g.
@@ -59,11 +62,14 @@ type Options struct {
 	// Secrets is for the Secrets of the install namespace.
 	Secrets typedcorev1.SecretInterface
 	Log     *slog.Logger
+	// Ready, if set, is closed when the API server answers for the first time. What asks
+	// it begins then.
+	Ready <-chan struct{}
 
-	// timing is how fast gossip is, and joining how long it may take to find
-	// the others. The zero values are right.
-	timing  gossip.Timing
-	joining time.Duration
+	// timing is how fast gossip is, joining how long it may take to find the others, and
+	// early how long to wait for the API server. The zero values are right.
+	timing         gossip.Timing
+	joining, early time.Duration
 }
 
 // Membership is what this node knows of all nodes. It is safe for concurrent use.
@@ -76,6 +82,7 @@ type Membership struct {
 	changed, wake           chan struct{}
 	inbox                   chan Message
 	published               chan struct{} // closed when there is a record
+	recollect               chan struct{} // closed when to gossip with what is remembered
 	sent, received, dropped atomic.Uint64
 
 	mu     sync.Mutex
@@ -84,6 +91,9 @@ type Membership struct {
 	left   bool
 	mode   leaseMode
 	peers  election.Peers
+	seeded []netip.AddrPort // where others gossiped when the agent before this one ran
+
+	kept memory // what the file has; it belongs to the goroutine that tends gossip
 }
 
 // New returns the membership of opt. Nothing happens before Run.
@@ -92,10 +102,13 @@ func New(opt Options) *Membership {
 	if opt.joining == 0 {
 		opt.joining = joining
 	}
+	if opt.early == 0 {
+		opt.early = early
+	}
 	m := &Membership{
 		Options: opt, leases: lease.New(opt.Lease),
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), inbox: make(chan Message, inboxSize),
-		published: make(chan struct{}), mode: leaseMode{limit: opt.joining, alone: !opt.Bind.IsValid()},
+		published: make(chan struct{}), recollect: make(chan struct{}), mode: leaseMode{limit: opt.joining, alone: !opt.Bind.IsValid()},
 	}
 	if !m.mode.alone {
 		m.leases.Keep(lease.Keeping{}) // until it is known whether gossip works
@@ -106,11 +119,20 @@ func New(opt Options) *Membership {
 // Run gathers what is known of the others until ctx is done.
 func (m *Membership) Run(ctx context.Context) error {
 	m.expectGossip(time.Now())
-	parts := []func(context.Context) error{m.leases.Run, m.follow}
+	parts := []func(context.Context) error{m.keepLeases, m.follow}
 	if m.Bind.IsValid() {
 		parts = append(parts, m.talk)
 	}
 	return process.Together(ctx, parts...)
+}
+
+// keepLeases keeps and reads Leases from when the API server answers. If it were late to
+// notice that, the others would take this node for dead.
+func (m *Membership) keepLeases(ctx context.Context) error {
+	if !m.ready(ctx) {
+		return nil
+	}
+	return m.leases.Run(ctx)
 }
 
 // follow brings Peers up to date whenever something may have changed.

@@ -88,31 +88,45 @@ type member struct {
 }
 
 // join starts the agent of node number n, which gossips with the keys of secret.
-func (c cluster) join(n int, secret string) *member {
-	node := fmt.Sprintf("node-%d", n)
-	client := counting{c.core.CoordinationV1().Leases(c.namespace), &atomic.Int32{}}
-	m := &member{New(Options{
+func (c cluster) join(n int, secret string) *member { return c.joinAs(n, secret, func(*Options) {}) }
+
+// joinAs is join with changed options.
+func (c cluster) joinAs(n int, secret string, change func(*Options)) *member {
+	opt := Options{
 		Gossiping: Gossiping{Bind: place(n), Secret: secret},
-		Lease: lease.Options{
-			Client: client, Node: node, Instance: "pod-of-" + node,
-			Duration: 5 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
-		},
-		Secrets: c.core.CoreV1().Secrets(c.namespace), Log: slog.New(slog.DiscardHandler),
+		Lease:     c.lease(fmt.Sprintf("node-%d", n)),
+		Secrets:   c.core.CoreV1().Secrets(c.namespace), Log: slog.New(slog.DiscardHandler),
 		timing: patiently, joining: c.joining,
-	}), c.t, client.watches, nil}
+	}
+	change(&opt)
+	m := c.run(New(opt))
+	m.Publish(lease.Record{NodeUID: "uid", Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	return m
+}
+
+// lease is how the agent of node keeps its Lease.
+func (c cluster) lease(node string) lease.Options {
+	return lease.Options{
+		Client: counting{c.core.CoordinationV1().Leases(c.namespace), &atomic.Int32{}}, Node: node, Instance: "pod-of-" + node,
+		Duration: 5 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
+	}
+}
+
+// run runs m until the test ends or the member is stopped.
+func (c cluster) run(m *Membership) *member {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	m.stop = func() {
+	stop := func() {
 		cancel()
 		if err := <-ended; err != nil {
 			c.t.Error(err)
 		}
 		ended <- nil
 	}
-	c.t.Cleanup(m.stop)
-	m.Publish(lease.Record{NodeUID: "uid", Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
-	return m
+	c.t.Cleanup(stop)
+	client, _ := m.Lease.Client.(counting)
+	return &member{m, c.t, client.watches, stop}
 }
 
 // counting counts the watches that begin.

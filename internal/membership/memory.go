@@ -1,0 +1,161 @@
+package membership
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"purelb.io/purelb/internal/gossip"
+)
+
+const (
+	// memoryVersion is of the format of the file. Another one is not read.
+	memoryVersion = 1
+	// maxRemembered is how many peers are remembered. One that lives is enough.
+	maxRemembered = 64
+	// early is how long an agent waits for the API server until it gossips with what it
+	// remembers. Where the server answers, the agent knows its networks sooner, and
+	// tells them from the first moment.
+	early = 3 * time.Second
+)
+
+// memory is what an agent keeps in a file so that it can gossip again after a restart
+// while the API server is away: the keys, and where others gossip. What it said of its node
+// is not in it. It cannot take an address before it has read the Services, so until then it
+// is to be heard, and to be a candidate for nothing.
+type memory struct {
+	Version int
+	Node    string
+	Keys    [][]byte
+	Peers   []netip.AddrPort
+}
+
+// recall reads what the agent before this one on node remembered, from the file at path.
+// Without a file that is nothing, and no error.
+func recall(path, node string) (memory, error) {
+	if path == "" {
+		return memory{}, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return memory{}, nil
+	}
+	if err != nil {
+		return memory{}, fmt.Errorf("read how to gossip: %w", err)
+	}
+	var m memory
+	switch { // the text is not shown: it has the keys
+	case json.Unmarshal(text, &m) != nil:
+		return memory{}, fmt.Errorf("read how to gossip: %s is damaged", path)
+	case m.Version != memoryVersion:
+		return memory{}, fmt.Errorf("read how to gossip: %s is of version %d, and %d is known", path, m.Version, memoryVersion)
+	case m.Node != node:
+		return memory{}, fmt.Errorf("read how to gossip: %s is of node %q", path, m.Node)
+	}
+	return m, nil
+}
+
+// remember writes m to a file that only the user of this process can read, whole or not
+// at all.
+func (m memory) remember(path string) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("keep how to gossip: %w", err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".gossip-*") // with mode 0600
+	if err != nil {
+		return fmt.Errorf("keep how to gossip: %w", err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // if it was not renamed
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("keep how to gossip: %w", err)
+	}
+	return nil
+}
+
+// keep remembers the keys and the peers of now, unless they are remembered. Of peers that
+// come and go it is enough to know some.
+func (m *Membership) keep(ctx context.Context, g *gossip.Gossip, ring *keyring) {
+	if m.Memory == "" {
+		return
+	}
+	now := memory{memoryVersion, m.Lease.Node, ring.keys(), nil}
+	there := map[netip.AddrPort]bool{}
+	for _, one := range g.Members() {
+		if one.Node != m.Lease.Node && one.State == gossip.Alive {
+			there[one.Address] = true
+			now.Peers = append(now.Peers, one.Address)
+		}
+	}
+	gone := func(p netip.AddrPort) bool { return !there[p] }
+	known := min(len(now.Peers), maxRemembered)
+	if old := m.kept; len(now.Peers) == 0 || slices.EqualFunc(old.Keys, now.Keys, slices.Equal) && len(old.Peers) >= known && !slices.ContainsFunc(old.Peers, gone) {
+		return
+	}
+	rand.Shuffle(len(now.Peers), func(i, j int) { now.Peers[i], now.Peers[j] = now.Peers[j], now.Peers[i] })
+	now.Peers = now.Peers[:known]
+	if err := now.remember(m.Memory); err != nil {
+		m.Log.WarnContext(ctx, "gossipNotRemembered", "node", m.Lease.Node, "error", err)
+	}
+	m.kept = now // after an error, what changes next is tried again
+}
+
+// recalled fills ring with the keys that the agent before this one used, if the API server
+// does not answer for a while. It returns at the latest when ctx is done.
+func (m *Membership) recalled(ctx context.Context, ring *keyring) {
+	was, err := recall(m.Memory, m.Lease.Node)
+	if err != nil {
+		m.Log.WarnContext(ctx, "gossipNotRemembered", "node", m.Lease.Node, "error", err)
+	}
+	if len(was.Keys) == 0 || m.Ready == nil {
+		return
+	}
+	m.mu.Lock()
+	m.seeded = was.Peers
+	m.mu.Unlock()
+	select {
+	case <-ctx.Done():
+	case <-m.Ready:
+	case <-time.After(m.early):
+		m.Log.InfoContext(ctx, "gossipRemembered", "node", m.Lease.Node, "peers", len(was.Peers))
+		close(m.recollect)
+		ring.offer(was.Keys)
+	}
+}
+
+// seeds returns where others gossip: as their Leases say, and as the agent before this one
+// found them until Leases were read.
+func (m *Membership) seeds(ctx context.Context) ([]netip.AddrPort, error) {
+	m.mu.Lock()
+	seeded := m.seeded
+	m.mu.Unlock()
+	if len(seeded) > 0 && !m.leases.View().Listed {
+		return seeded, nil
+	}
+	return m.leases.Seeds(ctx)
+}
+
+// ready waits until the API server answers, and says whether ctx lasts longer.
+func (m *Membership) ready(ctx context.Context) bool {
+	if m.Ready == nil {
+		return true
+	}
+	select {
+	case <-m.Ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

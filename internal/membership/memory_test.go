@@ -1,0 +1,126 @@
+package membership
+
+import (
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"purelb.io/purelb/internal/gossip"
+	"purelb.io/purelb/internal/lease"
+)
+
+var remembered = memory{memoryVersion, "node-1", [][]byte{[]byte("a secret of 16 B")}, []netip.AddrPort{place(2), place(3)}}
+
+func TestWhatIsRememberedIsReadByTheNextAgent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gossip.json")
+	for range 2 { // also over a file from before
+		if err := remembered.remember(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := recall(path, "node-1")
+	if diff := cmp.Diff(remembered, got, cmpopts.EquateComparable(netip.AddrPort{})); err != nil || diff != "" {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the keys: %v, %v", info.Mode(), err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left over are %v, %v", left, err)
+	}
+}
+
+func TestAMemoryThatCannotBeUsedSaysWhyAndShowsNoKey(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "gossip.json")
+	for _, tt := range []struct{ name, text, want string }{
+		{"cut off", `{"Version":1,"Node":"node-1","Keys":["YSBzZWNyZXQ`, "is damaged"},
+		{"later", `{"Version":2,"Node":"node-1","Keys":["YSBzZWNyZXQ="]}`, "is of version 2, and 1 is known"},
+		{"of another node", `{"Version":1,"Node":"node-2","Keys":["YSBzZWNyZXQ="]}`, `is of node "node-2"`},
+	} {
+		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := recall(path, "node-1")
+		if err == nil || !strings.Contains(err.Error(), path+" "+tt.want) || strings.Contains(err.Error(), "YSB") || got.Keys != nil {
+			t.Errorf("%s: %v, %v", tt.name, got, err)
+		}
+	}
+	for name, path := range map[string]string{"no file": filepath.Join(folder, "none"), "no folder named": ""} {
+		if got, err := recall(path, "node-1"); err != nil || got.Keys != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if err := remembered.remember(filepath.Join(folder, "missing", "gossip.json")); err == nil {
+		t.Error("a file in a folder that does not exist is written")
+	}
+}
+
+// The agent of node-2 restarts while the API server is away. The others hear it again, and
+// do not take it for a candidate until it has said what it has.
+func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
+	c := newCluster(t)
+	c.joining = time.Minute
+	a, other := c.join(1, "shared"), c.join(3, "shared")
+	a.sees("node-1 node-3")
+	path := filepath.Join(t.TempDir(), "gossip.json")
+	before := c.joinAs(2, "shared", func(o *Options) { o.Memory = path })
+	a.sees("node-1 node-2 node-3")
+	before.sees("node-1 node-2 node-3")
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if was, err := recall(path, "node-2"); err == nil && len(was.Peers) > 0 {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("nothing is remembered after a minute")
+		}
+	}
+	before.stop()
+	a.sees("node-1 node-3")
+	other.sees("node-1 node-3")
+
+	answers := make(chan struct{})
+	after := New(Options{
+		Gossiping: Gossiping{Bind: place(2), Secret: "shared", Memory: path},
+		Lease:     c.lease("node-2"), Secrets: c.core.CoreV1().Secrets(c.namespace),
+		Log: slog.New(slog.DiscardHandler), Ready: answers, timing: patiently, joining: c.joining, early: time.Second,
+	})
+	now := c.run(after)
+	a.sees("node-1 node-2 node-3")
+	subnets := func() (n int) {
+		for _, m := range a.Peers().Members {
+			if m.Node == "node-2" {
+				n = len(m.Subnets)
+			}
+		}
+		return n
+	}
+	if n := subnets(); n != 0 {
+		t.Errorf("it is a candidate in %d networks", n)
+	}
+	if p := now.Peers(); p.Trusted {
+		t.Error("it takes what it knows for certain")
+	}
+	want(t, "a message to it", exchange(t, a, now, "take"), "node-1: take")
+
+	close(answers)
+	now.Publish(lease.Record{NodeUID: "uid", Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	now.sees("node-1 node-2 node-3")
+	for limit := time.After(time.Minute); subnets() == 0; {
+		select {
+		case <-a.Changed():
+		case <-limit:
+			t.Fatal("its networks are not known after a minute")
+		}
+	}
+	if g := now.gossiping(); g == nil || g.Health().BadKey > 0 || g.Patience() != gossip.DefaultPatience {
+		t.Errorf("it gossips as %+v", g)
+	}
+}
