@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -21,14 +22,18 @@ type Record struct {
 	// Truncated says that Subnets or Own are not complete, because they did
 	// not fit or could not be read: the node's Lease has them all.
 	Truncated bool
+	// Digest stands for what the node's Lease says: it changes with that. Others are
+	// told of it where the record is truncated. 0 is none.
+	Digest uint64
 }
 
 // A record is sent as its version, its flags, and two lists, each a count in one
 // byte and then the entries: for a prefix the family (4 or 6), the bits and as
 // many bytes as have some of them, for an address the family and its bytes. Version 1 of
 // the protocol ends there. Now follow the lowest and the highest version of the protocol
-// that the process understands, and its patience in tenths of a second. What follows is
-// for later versions to add, and is not looked at.
+// that the process understands, and its patience in tenths of a second. If the flags say
+// so, the digest of its Lease follows in eight bytes. What follows is for later versions to
+// add, and is not looked at.
 const (
 	recordVersion = 1
 
@@ -36,6 +41,7 @@ const (
 	flagTruncated = 1 << 1
 	flagLeaving   = 1 << 2
 	flagBeats     = 1 << 3
+	flagDigest    = 1 << 4
 
 	flagsAt = 1 // the place of the flags
 )
@@ -50,10 +56,21 @@ var errLaterRecord = errors.New("record of a later version")
 // What does not fit is left out, first of all the node's own addresses: with a subnet
 // all of those are left out.
 func (r Record) encode(versions span, patience time.Duration) []byte {
-	var end []byte
-	if versions != unstated {
-		end = []byte{versions.min, versions.max, byte(patience / patienceUnit)}
+	if versions == unstated {
+		return r.encodeBefore(nil)
 	}
+	end := []byte{versions.min, versions.max, byte(patience / patienceUnit)}
+	buf := r.encodeBefore(end)
+	if buf[flagsAt]&flagTruncated == 0 || r.Digest == 0 {
+		return buf
+	}
+	buf = r.encodeBefore(binary.BigEndian.AppendUint64(end, r.Digest))
+	buf[flagsAt] |= flagDigest
+	return buf
+}
+
+// encodeBefore returns what all versions begin with, followed by end.
+func (r Record) encodeBefore(end []byte) []byte {
 	buf := []byte{recordVersion, flagBeats, 0}
 	if r.Draining {
 		buf[flagsAt] |= flagDraining
@@ -158,6 +175,11 @@ func decode(buf []byte) (r said, err error) {
 	r.versions, r.patience = unstated, DefaultPatience
 	if len(in.rest) > 0 {
 		r.versions, r.patience = span{in.byte(), in.byte()}, readPatience(in.byte())
+	}
+	if flags&flagDigest != 0 {
+		for range 8 {
+			r.Digest = r.Digest<<8 | uint64(in.byte())
+		}
 	}
 	if in.bad || r.versions.min == 0 || r.versions.max < r.versions.min {
 		return said{}, errRecord

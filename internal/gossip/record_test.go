@@ -79,6 +79,27 @@ func TestWhatDoesNotFitIsCutAndSaysSo(t *testing.T) {
 	}
 }
 
+// Where not all fits, others have to know when the Lease of the node says something else.
+func TestOnlyATruncatedRecordHasTheDigestOfTheLease(t *testing.T) {
+	r := Record{Own: addrs("192.0.2.1"), Digest: 7}
+	for i := range 120 {
+		r.Subnets = append(r.Subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i), 0}), 24))
+		for _, tt := range []struct {
+			versions span
+			digest   bool
+		}{{supported, true}, {unstated, false}} {
+			buf := r.encode(tt.versions, DefaultPatience)
+			got, err := decode(buf)
+			if err != nil || len(buf) > memberlist.MetaMaxSize {
+				t.Fatalf("%d networks: %d bytes, %v", i+1, len(buf), err)
+			}
+			if has := got.Digest == 7; has != (got.Truncated && tt.digest) || !has && got.Digest != 0 {
+				t.Errorf("%d networks, versions %v: truncated %t, digest %d", i+1, tt.versions, got.Truncated, got.Digest)
+			}
+		}
+	}
+}
+
 // The Lease of the node is asked for subnets only where gossip tells of none of the
 // node's own addresses.
 func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {

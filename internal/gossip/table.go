@@ -193,7 +193,7 @@ func preference(a, b *process) int {
 
 func same(a, b Member) bool {
 	return a.Instance == b.Instance && a.Address == b.Address && a.State == b.State && a.Unheard.Equal(b.Unheard) &&
-		a.Record.Draining == b.Record.Draining && a.Record.Truncated == b.Record.Truncated &&
+		a.Record.Draining == b.Record.Draining && a.Record.Truncated == b.Record.Truncated && a.Record.Digest == b.Record.Digest &&
 		slices.Equal(a.Record.Subnets, b.Record.Subnets) && slices.Equal(a.Record.Own, b.Record.Own)
 }
 

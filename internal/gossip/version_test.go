@@ -56,6 +56,8 @@ var (
 	}
 )
 
+const goldenDigest = 0x0102030405060708
+
 // spans is what a process says that speaks version and nothing newer.
 var spans = map[byte]span{1: unstated, 2: supported}
 
@@ -77,6 +79,7 @@ func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
 		}
 		if version > 1 {
 			check("record-patient", Record{}.encode(span, MaxPatience))
+			check("record-digest", Record{Truncated: true, Digest: goldenDigest}.encode(span, DefaultPatience))
 		}
 		a := lone(t, "node-a", nil)
 		a.self = nodeA
@@ -137,6 +140,9 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 			if err != nil || show(got.Record) != show(want) || got.versions != span || !got.beats {
 				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
 			}
+		}
+		if got, err := decode(golden["record-digest"]); version > 1 && (err != nil || got.Digest != goldenDigest || !got.Truncated) {
+			t.Errorf("version %d: record-digest reads as %+v, %v", version, got, err)
 		}
 		for name, want := range map[string]time.Duration{"record-full": DefaultPatience, "record-patient": MaxPatience} {
 			if got, err := decode(golden[name]); version > 1 && (err != nil || got.patience != want) {
@@ -222,7 +228,9 @@ func TestARecordOfTodayIsReadByTheVersionBefore(t *testing.T) {
 // A record that was cut off must not pass for one that says less. Only where version 1 ends
 // is the rest a whole record, of a process that knows no other version.
 func TestARecordThatWasCutOffIsAnError(t *testing.T) {
-	for name, r := range goldenRecords {
+	for name, r := range map[string]Record{
+		"record-empty": {}, "record-full": goldenRecords["record-full"], "record-digest": {Truncated: true, Digest: goldenDigest},
+	} {
 		whole := r.encode(supported, MaxPatience)
 		_, end, err := recordAsVersion1(whole)
 		if err != nil {
@@ -230,7 +238,7 @@ func TestARecordThatWasCutOffIsAnError(t *testing.T) {
 		}
 		for n := range whole {
 			got, err := decode(whole[:n])
-			if old := n == end; old != (err == nil) || old && (got.versions != unstated || got.patience != DefaultPatience) {
+			if old := n == end && r.Digest == 0; old != (err == nil) || old && (got.versions != unstated || got.patience != DefaultPatience) {
 				t.Errorf("%d of %d bytes of %s read as %+v, %v", n, len(whole), name, got, err)
 			}
 		}

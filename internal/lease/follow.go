@@ -54,6 +54,13 @@ func (l *Leases) glance(ctx context.Context) {
 			}
 			pause = l.opt.RetryPeriod
 		}
+		if node, wait := l.untilOutdated(); node != "" {
+			if wait <= 0 {
+				l.fetch(ctx, node)
+				continue
+			}
+			pause = min(pause, wait)
+		}
 		l.wait(ctx, pause)
 		poke(l.changed) // we may be settled by now
 	}

@@ -41,6 +41,9 @@ type Keeping struct {
 	// Unnoticed is election.Loss.Unnoticed of the lost ones. If they live, they keep
 	// their Leases fast only when a list has told them that we keep ours fast.
 	Unnoticed bool
+	// Told are the Digests of what the Leases of some nodes say by now. Where a Lease
+	// that is not watched was seen to say something else, it is read.
+	Told map[string]uint64
 	// Unproven are nodes of which nothing but an old Lease tells. One that is not
 	// renewed for as long as it says is of nobody.
 	Unproven []string
@@ -119,7 +122,8 @@ func (l *Leases) Keep(k Keeping) {
 	if k.Fast && !l.keeping.Fast && l.record != nil {
 		poke(l.renew)
 	}
-	if k.Watch != l.keeping.Watch || len(k.Lost) > 0 && len(l.keeping.Lost) == 0 || !slices.Equal(k.Unproven, l.keeping.Unproven) {
+	news := l.table.tell(k.Told, time.Now())
+	if news || k.Watch != l.keeping.Watch || len(k.Lost) > 0 && len(l.keeping.Lost) == 0 || !slices.Equal(k.Unproven, l.keeping.Unproven) {
 		poke(l.look)
 	}
 	l.keeping = k

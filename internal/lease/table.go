@@ -23,6 +23,8 @@ type table struct {
 	watching, synced bool
 	listed           time.Time
 	glimpses
+	// fetches are the Leases that are to be read, by node.
+	fetches map[string]fetch
 	// sent are our renewals that have not come back by the watch, by version,
 	// with the time at which each was sent. Taken is when the latest was sent
 	// that the API server has, zero if it does not say all that it must;
@@ -46,6 +48,7 @@ func newTable(opt Options) *table {
 		live:     election.NewLiveness(opt.silence()),
 		watching: true,
 		glimpses: newGlimpses(),
+		fetches:  map[string]fetch{},
 		sent:     map[string]time.Time{},
 		settle:   opt.RetryPeriod,
 	}

@@ -34,6 +34,7 @@ type said struct {
 	gossip       netip.AddrPort
 	duration     time.Duration
 	unconfigured bool
+	digest       uint64
 }
 
 // read reads o, which counts for duration if it does not say how long.
@@ -44,7 +45,10 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
 		r.MACs = append(r.MACs, m)
 	}
 	agent, told := o.Annotations[AnnotationAgent]
-	return said{r, Gossip(o), durationOf(o, duration), told && agent == ""}
+	return said{
+		Record: r, gossip: Gossip(o), duration: durationOf(o, duration), unconfigured: told && agent == "",
+		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses]),
+	}
 }
 
 // equal says whether s and o say the same of their node.

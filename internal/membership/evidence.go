@@ -31,6 +31,21 @@ func (m *Membership) evidence(view lease.View) election.Evidence {
 	return e
 }
 
+// told are the digests of the Leases of nodes that have not told everything by gossip. The
+// caller holds mu.
+func (m *Membership) told() map[string]uint64 {
+	if m.gossip == nil {
+		return nil
+	}
+	told := map[string]uint64{}
+	for _, g := range m.gossip.Members() {
+		if g.State == gossip.Alive && g.Record.Truncated && g.Record.Digest != 0 {
+			told[g.Node] = g.Record.Digest
+		}
+	}
+	return told
+}
+
 var states = map[gossip.State]election.State{
 	gossip.Alive: election.Alive, gossip.Dead: election.Dead, gossip.Left: election.Left,
 }

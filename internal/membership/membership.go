@@ -166,6 +166,7 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 		m.mode.accused(m.gossip.Accused(), now)
 	}
 	keeping, prove := m.mode.decide(e, p, listed, now)
+	keeping.Told = m.told()
 	m.leases.Keep(keeping)
 	if prove {
 		m.leases.Prove() // even if our Lease is kept fast already
@@ -208,7 +209,7 @@ func (m *Membership) publish(r lease.Record) bool {
 
 // gossiped is what gossip tells of r.
 func gossiped(r lease.Record) gossip.Record {
-	return gossip.Record{Subnets: r.Subnets, Own: r.Addresses, Draining: r.Draining != ""}
+	return gossip.Record{Subnets: r.Subnets, Own: r.Addresses, Draining: r.Draining != "", Digest: r.Digest()}
 }
 
 // Peers returns what is known of all nodes.
