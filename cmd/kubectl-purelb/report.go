@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"purelb.io/purelb/internal/buildinfo"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -103,7 +104,7 @@ func collect(ctx context.Context, c kubernetes.Interface, w explain.World) ([]ar
 	defer cancel()
 	var redact redactor
 	redact.world(&w)
-	a := about{Plugin: version(), Time: w.Now, Namespace: w.Namespace, Unread: w.Unread, Uninstalled: w.Uninstalled, Missing: map[string]string{}}
+	a := about{Plugin: buildinfo.Version(), Time: w.Now, Namespace: w.Namespace, Unread: w.Unread, Uninstalled: w.Uninstalled, Missing: map[string]string{}}
 	files := fetch(ctx, c, w.Pods, a.Missing)
 	for i := range files {
 		files[i].text = []byte(redact.text(string(files[i].text)))

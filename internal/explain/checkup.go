@@ -135,7 +135,9 @@ func (c *Checkup) add(p probe, r result) {
 func (c Checkup) Tables() []Table { return c.tables(func(Finding) bool { return true }) }
 
 // Short is c without what is fine.
-func (c Checkup) Short() []Table { return c.tables(func(f Finding) bool { return f.Status != FindingFine }) }
+func (c Checkup) Short() []Table {
+	return c.tables(func(f Finding) bool { return f.Status != FindingFine })
+}
 
 func (c Checkup) tables(shown func(Finding) bool) []Table {
 	marks := map[string]string{FindingFine: "√", FindingWarning: "‼", FindingFault: "×", FindingUnknown: "?"}

@@ -3,10 +3,10 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
@@ -164,15 +164,25 @@ func (v *view) inspectEndpoints(i *Inspection, r service.Request) {
 		i.Diagnosis.Details = append(i.Diagnosis.Details, "which endpoints it has is "+why)
 		return
 	}
-	name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-	ready, ending := announce.EndpointNodes(v.EndpointSlices, map[types.NamespacedName]bool{name: true})
-	i.Endpoints = &Endpoints{Ready: ready[name], Ending: ending[name]}
-	if len(ready[name]) == 0 && len(r.Shown) > 0 {
-		i.Diagnosis.Details = append(i.Diagnosis.Details, "it has no ready endpoint, so what reaches its addresses is not answered")
+	ready, ending := announce.EndpointNodes(v.EndpointSlices, map[string]bool{r.Key(): true})
+	i.Endpoints = &Endpoints{Ready: nodesOf(ready), Ending: nodesOf(ending)}
+	for _, a := range r.Shown {
+		f := addr.FamilyOf(a)
+		if len(ready[announce.ServiceFamily{Service: r.Key(), Family: f}]) > 0 {
+			continue
+		}
+		i.Diagnosis.Details = append(i.Diagnosis.Details, fmt.Sprintf("it has no ready %s endpoint, so what reaches %s is not answered", f, a))
 		if i.Diagnosis.Reason == statusOK {
 			i.Diagnosis.Reason = reasonNoEndpoints
 		}
 	}
+}
+
+// nodesOf are the nodes of endpoints of any family.
+func nodesOf(e announce.Endpoints) []string {
+	nodes := slices.Concat(slices.Collect(maps.Values(e))...)
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
 }
 
 // Tables shows i.
