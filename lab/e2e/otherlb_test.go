@@ -263,14 +263,20 @@ func (w *world) defaultAnnouncer(value string) (undo func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	set := func(value string) {
-		w.t.Helper()
-		err := tree.Helm(w.ctx, "upgrade", product.Release, "charts/purelb", "--kubeconfig", lab.Kubeconfig(),
-			"--namespace", product.Namespace, "--reset-then-reuse-values", "--set", "defaultAnnouncer="+value, "--wait", "--timeout", "3m")
-		if err != nil {
-			w.t.Errorf("set the default announcer to %q: %v", value, err)
-		}
-	}
+	set := func(value string) { w.setValues(tree, "defaultAnnouncer="+value) }
 	set(value)
 	return w.undoable(func() { set("PureLB") })
+}
+
+// setValues changes values of the chart beside those that are set.
+func (w *world) setValues(tree product.Tree, values ...string) {
+	w.t.Helper()
+	args := []string{"upgrade", product.Release, "charts/purelb", "--kubeconfig", lab.Kubeconfig(),
+		"--namespace", product.Namespace, "--reset-then-reuse-values", "--wait", "--timeout", "3m"}
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	if err := tree.Helm(w.ctx, args...); err != nil {
+		w.t.Errorf("set %v: %v", values, err)
+	}
 }

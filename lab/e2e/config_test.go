@@ -1,0 +1,262 @@
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/product"
+)
+
+// Promise: what a ServiceGroup, an LBNodeAgent or the chart asks of the nodes, they do, and
+// nothing else moves.
+
+// endpointsOf are the EndpointSlices of a Service without a selector: one for each family,
+// which has these addresses as ready endpoints.
+func endpointsOf(service string, v4, v6 []netip.Addr) string {
+	var documents []string
+	for _, of := range []struct {
+		kind      string
+		addresses []netip.Addr
+	}{{"IPv4", v4}, {"IPv6", v6}} {
+		endpoints := "[]"
+		if len(of.addresses) > 0 {
+			endpoints = fmt.Sprintf("[{addresses: [%q], conditions: {ready: true, serving: true}}]", of.addresses[0])
+		}
+		documents = append(documents, fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[1]s-%[2]s, namespace: e2e, labels: {kubernetes.io/service-name: %[1]s}}
+addressType: %[3]s
+endpoints: %[4]s
+ports: [{name: http, port: 8080, protocol: TCP}]
+`, service, strings.ToLower(of.kind), of.kind, endpoints))
+	}
+	return strings.Join(documents, "---")
+}
+
+// manual is a dual-stack Service whose endpoints the test makes.
+func manual(name, group string) string {
+	return strings.Replace(service(name, group), "selector: {app: web}", "", 1)
+}
+
+func TestAddressesWithoutEndpointsLeaveTheRouterAndTheSegment(t *testing.T) {
+	w := newWorld(t)
+	w.group("e2e-anycast", `{remote: {withdrawWithoutEndpoints: true,
+  v4pool: {subnet: 10.243.9.0/24, pool: 10.243.9.0/24, aggregation: /32}, v6pool: {subnet: "fd00:10:243:9::/64", pool: "fd00:10:243:9::/64", aggregation: /128}}}`)
+	w.group("e2e-idle", `{local: {withdrawWithoutEndpoints: true,
+  v4pool: {subnet: 172.30.250.0/24, pool: 172.30.250.200-172.30.250.203}, v6pool: {subnet: "2001:db8:1:250::/64", pool: "2001:db8:1:250:c::1-2001:db8:1:250:c::4"}}}`)
+	w.apply(echo("web", 1, "node-3"))
+	w.deploymentReady("web")
+	var v4, v6 []netip.Addr
+	for _, ip := range w.pods("web")[0].Status.PodIPs {
+		if a := netip.MustParseAddr(ip.IP); a.Is4() {
+			v4 = append(v4, a)
+		} else {
+			v6 = append(v6, a)
+		}
+	}
+	set := func(v4, v6 []netip.Addr) { w.apply(endpointsOf("far", v4, v6), endpointsOf("near", v4, v6)) }
+	w.apply(manual("far", "e2e-anycast"), manual("near", "e2e-idle"))
+	far, near := w.addresses("far", 2), w.addresses("near", 2)
+	for _, a := range slices.Concat(far, near) {
+		if on := w.holderNodes(a); len(on) > 0 {
+			t.Errorf("%s is on %v before there is an endpoint", a, on)
+		}
+	}
+	nearBy := func(a netip.Addr, n int) {
+		t.Helper()
+		w.until(patience, fmt.Sprintf("%s is on %d nodes", a, n), func() bool { return len(w.holders(a)) == n })
+	}
+	routed := func(a netip.Addr, nodes ...string) {
+		t.Helper()
+		w.until(patience, fmt.Sprintf("the router reaches %s by way of %v", a, nodes), func() bool { return equal(w.nextHops(host(a)), nodes) })
+	}
+
+	set(v4, v6)
+	w.everywhere(far...)
+	for _, a := range near {
+		nearBy(a, 1)
+	}
+	w.answers(slices.Concat(far, near)...)
+
+	routes, before := w.followRoutes(), []any{w.holders(near[0]), w.holders(near[1])}
+	set(nil, nil)
+	time.Sleep(time.Second) // a pod that is replaced is away for as long
+	set(v4, v6)
+	time.Sleep(7 * time.Second) // an address would have gone after five
+	routes.nothing(far...)
+	if after := []any{w.holders(near[0]), w.holders(near[1])}; !equal(after, before) {
+		t.Errorf("local addresses were on %v, and are on %v when the endpoints were away for a moment", before, after)
+	}
+
+	four, six := far[0], far[1]
+	near4, near6 := near[0], near[1]
+	if four.Is6() {
+		four, six = six, four
+	}
+	if near4.Is6() {
+		near4, near6 = near6, near4
+	}
+	set(v4, nil)
+	routed(six)
+	nearBy(near6, 0)
+	nearBy(near4, 1)
+	routes.nothing(four)
+
+	set(nil, nil)
+	routed(four)
+	nearBy(near4, 0)
+	w.eventually("AddressWithdrawn")
+	for _, a := range far {
+		nearBy(a, 0)
+	}
+
+	set(v4, v6)
+	w.everywhere(far...)
+	for _, a := range near {
+		nearBy(a, 1)
+	}
+	w.answers(slices.Concat(far, near)...)
+}
+
+// node-4 has its default route on the second segment, and a further interface on the first.
+func TestLocalInterfaceAllFindsTheNetworkOfASecondInterface(t *testing.T) {
+	w := newWorld(t)
+	w.expect("configProblem") // the LBNodeAgent of the chart is for node-4 too, and not in force there
+	s := watchLocal(w)
+	const all = `
+apiVersion: purelb.io/v2
+kind: LBNodeAgent
+metadata: {name: e2e-all, namespace: purelb-system}
+spec: {nodeSelector: {matchLabels: {kubernetes.io/hostname: node-4}}, local: {localInterface: all}}
+`
+	networks := func() string {
+		var l coordinationv1.Lease
+		if err := w.Get(w.ctx, client.ObjectKey{Namespace: product.Namespace, Name: "purelb-node-node-4"}, &l); err != nil {
+			t.Fatal(err)
+		}
+		return l.Annotations["purelb.io/subnets"]
+	}
+	before := networks()
+	w.apply(all)
+	remove := w.undoable(func() { w.remove(all) })
+	const want = "172.30.250.0/24,172.30.251.0/24,2001:db8:1:250::/64,2001:db8:1:251::/64"
+	w.until(patience, "node-4 has the networks "+want, func() bool { return networks() == want })
+	const label = "node.kubernetes.io/exclude-from-external-load-balancers"
+	include := w.undoable(func() { kubectl(w, "label", "node", "node-1", "node-2", label+"-") })
+	had := s.holder()
+	s.begin()
+	s.rest(patience)
+	s.end(nothing) // a node that may have an address takes none
+	s.stays(had)
+
+	kubectl(w, "label", "node", "node-1", "node-2", label+"=true")
+	for _, a := range s.addresses {
+		w.until(patience, a.String()+" is on the second interface of node-4", func() bool {
+			return equal(w.holders(a), []holder{{"node-4", "eth1"}})
+		})
+	}
+	w.answers(s.addresses...)
+
+	include()
+	remove()
+	w.until(patience, "node-4 has the networks "+before, func() bool { return networks() == before })
+	for _, a := range s.addresses {
+		w.until(patience, a.String()+" is on a node whose default route is there", func() bool {
+			on := w.holders(a)
+			return len(on) == 1 && on[0].link == "eth0" && on[0].node != "node-4"
+		})
+	}
+	w.answers(s.addresses...)
+}
+
+func TestAnLBNodeAgentThatAsksForNothingChangesNothing(t *testing.T) {
+	w := newWorldFor(t, time.Minute)
+	s := watchLocal(w)
+	w.apply(service("far", "remote"))
+	far := w.addresses("far", 2)
+	w.everywhere(far...)
+	holder := s.holder()
+	const empty = `
+apiVersion: purelb.io/v2
+kind: LBNodeAgent
+metadata: {name: e2e-empty, namespace: purelb-system}
+spec: {}
+`
+	w.apply(empty)
+	w.undoable(func() { w.remove(empty) })
+	w.undoable(func() { w.setValues(lab.tree, "lbnodeagent.create=true") })
+	routes := w.followRoutes()
+	s.begin()
+	w.setValues(lab.tree, "lbnodeagent.create=false")
+	for _, node := range lab.powered() {
+		w.until(patience, "the agent on "+node+" uses the defaults", func() bool {
+			return w.metric(node, `purelb_lbnodeagent_selector_state{state="default"}`) == "1"
+		})
+	}
+	s.rest(patience)
+	s.end(nothing)
+	s.stays(holder)
+	routes.nothing(far...)
+}
+
+// One agent that is patient makes all of them patient, so that they agree.
+func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
+	w := newWorldFor(t, 3*time.Minute)
+	w.expect("configProblem") // who hears nobody on its interface says so
+	s := watchLocal(w)
+	holder := s.holder()
+	patienceIs := func(want string) {
+		t.Helper()
+		for _, node := range lab.powered() {
+			w.until(patience, "the agent on "+node+" is patient for "+want+" s", func() bool {
+				return w.metric(node, "purelb_gossip_patience_seconds") == want
+			})
+		}
+	}
+	patienceIs("0.4")
+	w.undoable(func() {
+		if err := lab.tree.Install(w.ctx, lab.Cluster, lab.Kubeconfig()); err != nil {
+			t.Error(err)
+		}
+		patienceIs("0.4")
+	})
+	w.setValues(lab.tree, "gossip.patience=5s", "lbnodeagent.updateStrategy.type=OnDelete", "lbnodeagent.updateStrategy.rollingUpdate=null")
+	patienceIs("0.4") // no agent has been started again yet
+	w.restartAgent("node-3")
+	patienceIs("5")
+
+	s.begin()
+	const noCut = "add table bridge e2e; delete table bridge e2e"
+	heal := w.undoable(func() { w.switchRules(noCut) })
+	w.switchRules(fmt.Sprintf("add table bridge e2e; add chain bridge e2e cut {type filter hook forward priority 0;}; "+
+		"add rule bridge e2e cut iifname {%[1]s} drop; add rule bridge e2e cut oifname {%[1]s} drop", ports([]string{holder})))
+	time.Sleep(time.Second) // a virtual machine that is moved stands still for as long
+	heal()
+	s.rest(patience)
+	s.stays(holder)
+	s.movedOnce()
+	s.end(loss{probes: 400, silence: 4 * time.Second, cut: true})
+}
+
+// metric is the value of a metric of the agent on a node, "" if there is none.
+func (w *world) metric(node, series string) string {
+	w.t.Helper()
+	out, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/metrics")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(out) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
+			return value
+		}
+	}
+	return ""
+}
