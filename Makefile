@@ -16,6 +16,7 @@ BENCH     ?= .
 BENCHTIME ?= 1s
 FUZZTIME  ?= 10s
 SOAK      ?= 60
+export VULNDB VEX
 SEED      ?= $(shell git rev-parse --short=12 HEAD)
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
@@ -119,6 +120,10 @@ lint: ## golangci-lint on the product, on the lab, on the tools and on what make
 	cd tools && go tool golangci-lint run --config ../.golangci.yml ./...
 	cd lab && go tool -modfile=../tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 	cd release && go tool -modfile=../tools/go.mod golangci-lint run --config ../.golangci.yml ./...
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities that the code calls, by VULNDB (https://vuln.go.dev); VEX=FILE also writes an OpenVEX statement
+	hack/vulncheck
 
 .PHONY: generate
 generate: ## deep copies, CRDs and gRPC code from the types in api/

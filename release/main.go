@@ -36,7 +36,7 @@ func main() {
 
 func run(ctx context.Context, args []string, log io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("say what to do\n" + usage)
+		return fmt.Errorf("say what to do\n%s", usage)
 	}
 	switch args[0] {
 	case "build":

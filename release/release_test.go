@@ -35,6 +35,9 @@ type built struct {
 	err           error
 }
 
+// leftover is what the tests leave behind, empty if they built no release.
+var leftover string
+
 var theRelease = sync.OnceValue(func() built {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	b := built{registry: strings.TrimPrefix(server.URL, "http://") + "/purelb"}
@@ -42,6 +45,7 @@ var theRelease = sync.OnceValue(func() built {
 	if err != nil {
 		return built{err: err}
 	}
+	leftover = dir
 	b.dir = filepath.Join(dir, "release")
 	b.err = makeRelease(context.Background(), "..", b)
 	return b
@@ -49,8 +53,8 @@ var theRelease = sync.OnceValue(func() built {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if b := theRelease(); b.dir != "" {
-		_ = os.RemoveAll(filepath.Dir(b.dir))
+	if leftover != "" {
+		_ = os.RemoveAll(leftover)
 	}
 	os.Exit(code)
 }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A workflow has no right that a job does not name, uses actions by their commits, and
+// leaves no credentials in the checkout.
+func TestWorkflowsHaveNoMoreRightsThanTheyNeed(t *testing.T) {
+	files, err := filepath.Glob("../.github/workflows/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no workflows: %v", err)
+	}
+	allowed := map[string]string{"release.yaml/publish": "contents: write\npackages: write\n"}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w struct {
+			Permissions map[string]string
+			Jobs        map[string]struct {
+				Permissions map[string]string
+				Steps       []struct {
+					Uses string
+					Run  string
+					With map[string]any
+				}
+			}
+		}
+		if err := yaml.Unmarshal(text, &w); err != nil {
+			t.Fatal(err)
+		}
+		if w.Permissions == nil || len(w.Permissions) > 0 {
+			t.Errorf("%s: all jobs have the rights %v, want {}", file, w.Permissions)
+		}
+		for name, job := range w.Jobs {
+			rights, err := yaml.Marshal(job.Permissions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, ok := allowed[filepath.Base(file)+"/"+name]
+			if !ok {
+				want = "contents: read\n"
+			}
+			if string(rights) != want {
+				t.Errorf("%s: job %s has the rights\n%swant\n%s", file, name, rights, want)
+			}
+			for _, step := range job.Steps {
+				if step.Uses != "" && !regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`).MatchString(step.Uses) {
+					t.Errorf("%s: %s is not named by a commit", file, step.Uses)
+				}
+				if strings.HasPrefix(step.Uses, "actions/checkout@") && step.With["persist-credentials"] != false {
+					t.Errorf("%s: job %s leaves its token in the checkout", file, name)
+				}
+				if strings.Contains(step.Run, "${{") {
+					t.Errorf("%s: job %s pastes a value into a script; pass it as a variable", file, name)
+				}
+			}
+		}
+	}
+}
+
+// A check that runs in no place is none: that of vulnerabilities may find its database
+// out of reach where .ci/run is.
+func TestTheForgeLooksForVulnerabilities(t *testing.T) {
+	for _, file := range []string{"ci.yaml", "release.yaml"} {
+		text, err := os.ReadFile("../.github/workflows/" + file)
+		if err != nil || !strings.Contains(string(text), "make vulncheck") {
+			t.Errorf("%s does not run make vulncheck: %v", file, err)
+		}
+	}
+}
