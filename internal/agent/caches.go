@@ -292,6 +292,12 @@ func (c *Caches) Endpoints(ctx context.Context, services map[string]bool) (ready
 // sliceIndex is the name of the index of EndpointSlices by Service.
 const sliceIndex = "service"
 
+// follows says whether the endpoints of o matter.
+func (c *Caches) follows(o client.Object) bool {
+	slice, ok := o.(*discoveryv1.EndpointSlice)
+	return ok && (*c.followed.Load())[announce.ServiceOf(slice)]
+}
+
 // watchEndpoints begins to watch endpoints unless it has, and says whether all
 // are there.
 func (c *Caches) watchEndpoints(ctx context.Context) (known bool, err error) {
@@ -307,12 +313,8 @@ func (c *Caches) watchEndpoints(ctx context.Context) (known bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("index endpoints: %w", err)
 	}
-	matters := func(o client.Object) bool {
-		slice, ok := o.(*discoveryv1.EndpointSlice)
-		return ok && (*c.followed.Load())[announce.ServiceOf(slice)]
-	}
 	news := func(a, b client.Object) bool { return a.GetResourceVersion() != b.GetResourceVersion() }
-	if c.slices, err = c.watch(ctx, &discoveryv1.EndpointSlice{}, matters, news); err != nil {
+	if c.slices, err = c.watch(ctx, &discoveryv1.EndpointSlice{}, c.follows, news); err != nil {
 		return false, err
 	}
 	go c.tellWhenSynced(c.slices)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -143,6 +144,24 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 	<-caches.Changed()
 	c.patch("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, service.AnnotationAllocatedBy))
 	<-caches.Changed()
+}
+
+// Most Services of a cluster get no address from a group that withdraws it.
+func TestEndpointsThatAreNotFollowedWakeNobodyUp(t *testing.T) {
+	c := &Caches{changed: make(chan struct{}, 1)}
+	c.followed.Store(&map[string]bool{"default/web": true})
+	for service, want := range map[string]int{"web": 1, "other": 0} {
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		}}
+		c.signalFor(slice, c.follows)
+		if got := len(c.Changed()); got != want {
+			t.Errorf("endpoints of %s are %d changes, want %d", service, got, want)
+		}
+		for len(c.Changed()) > 0 {
+			<-c.Changed()
+		}
+	}
 }
 
 // ebb takes the signals of the first view of caches that have seen everything. The
