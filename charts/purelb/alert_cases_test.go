@@ -154,8 +154,8 @@ var alertCases = []alertCase{
 	{"PureLBAgentFailing", map[string]string{`purelb_lbnodeagent_pass_errors_total{instance="a"}`: "0+1x120"}, "25m", a, "Agent a fails again and again"},
 	{"PureLBAgentFailing", map[string]string{`purelb_lbnodeagent_pass_errors_total{instance="a"}`: "0x40 3x80"}, "25m", nil, ""},
 
-	{"PureLBBGPSessionDown", map[string]string{`k8gobgp_neighbors_established_total{instance="a"}`: "1x40", `k8gobgp_neighbors_total{instance="a"}`: "2x40"}, "8m", a, "Speaker a has no BGP session with some of its neighbours"},
-	{"PureLBBGPSessionDown", map[string]string{`k8gobgp_neighbors_established_total{instance="a"}`: "2x4 1x4 2x40", `k8gobgp_neighbors_total{instance="a"}`: "2x48"}, "8m", nil, ""},
+	{"PureLBBGPSessionDown", map[string]string{`k8gobgp_neighbor_healthy{instance="a", neighbor="192.0.2.1"}`: "0x40", `k8gobgp_neighbor_healthy{instance="a", neighbor="192.0.2.2"}`: "1x40"}, "8m", on("instance", "a", "neighbor", "192.0.2.1"), "Speaker a has no BGP session with 192.0.2.1, or no BFD although it is configured"},
+	{"PureLBBGPSessionDown", map[string]string{`k8gobgp_neighbor_healthy{instance="a", neighbor="192.0.2.1"}`: "1x4 0x4 1x40"}, "8m", nil, ""},
 	{"PureLBBGPSessionFlaps", map[string]string{`k8gobgp_neighbors_established_total{instance="a"}`: "2 1 2 1 2 1 2x40"}, "8m", a, "BGP sessions of speaker a come and go"},
 	{"PureLBBGPSessionFlaps", map[string]string{`k8gobgp_neighbors_established_total{instance="a"}`: "2 1 2x40"}, "8m", nil, ""},
 	{"PureLBBFDDown", map[string]string{`k8gobgp_bfd_sessions{state="Down",instance="a"}`: "0x4 1x40"}, "4m", on("state", "Down", "instance", "a"), "Speaker a does not hear 1 routers by BFD"},

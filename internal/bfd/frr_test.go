@@ -337,6 +337,17 @@ func TestTheKernelsPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
 	}
 }
 
+// TestASessionOfAnInterfaceLeavesByIt although the routing table leads by another one.
+func TestASessionOfAnInterfaceLeavesByIt(t *testing.T) {
+	l := newLab(t, "bfd\n peer 192.0.2.1\n  receive-interval 200\n  transmit-interval 200\n  detect-multiplier 60\n exit\n")
+	bgptest.Here(t).IP("link add decoy type bridge\nlink set decoy up\naddr add 198.51.100.1/24 dev decoy\nroute add 192.0.2.2/32 dev decoy src 192.0.2.1")
+	bound := to("192.0.2.2", 200*time.Millisecond, 60)
+	bound.Interface = "eth0"
+	set(t, l.engine, bound)
+	await(t, l.engine, "192.0.2.2", Up)
+	l.router.AwaitSays("show bfd peers", "Status: up")
+}
+
 // In FRR a neighbour of BGP has BFD.
 const bgpPeer = `
 router bgp 64514

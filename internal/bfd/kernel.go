@@ -176,6 +176,13 @@ func (kernel) dial(s Session) (mouth, error) {
 		return nil, os.NewSyscallError("socket", err)
 	}
 	m := &kernelMouth{fd: fd, peer: s.key()}
+	if s.Interface != "" {
+		// Packets are taken by that interface only, so they also leave by it,
+		// wherever the routing table leads.
+		if err := unix.BindToDevice(fd, s.Interface); err != nil {
+			return nil, errors.Join(fmt.Errorf("send by interface %s: %w", s.Interface, err), m.Close())
+		}
+	}
 	if err := m.open(s.local()); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

@@ -107,14 +107,11 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 		if in.leftOut(p) {
 			continue
 		}
-		n, there := found[p.Name()]
-		if !there {
-			n = NeighborStatus{Address: p.Address, Interface: p.Interface, State: Idle, AdminDown: p.AdminDown, LastError: in.unapplied(p)}
-		}
+		n := in.of(p, found)
 		n.PeerASN, n.LocalASN, n.Description = p.ASN, p.LocalASN, p.Description
 		all = append(all, in.neighbor(n))
-		if n.State != Established && !p.AdminDown {
-			missing = append(missing, p.Name()+" is "+cmp.Or(n.State, Idle))
+		if wrong := in.amiss(p, n); wrong != "" {
+			missing = append(missing, wrong)
 		}
 	}
 	came := false
@@ -136,6 +133,51 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 	}
 	slices.SortStableFunc(all, func(a, b bgpv1.NodeNeighbor) int { return compareAddresses(a.Address, b.Address) })
 	return all, missing
+}
+
+// of is what became of p, which may not be there at all.
+func (in Report) of(p Peer, found map[string]NeighborStatus) NeighborStatus {
+	if n, there := found[p.Name()]; there {
+		return n
+	}
+	return NeighborStatus{Address: p.Address, Interface: p.Interface, State: Idle, AdminDown: p.AdminDown, LastError: in.unapplied(p)}
+}
+
+// bfdPatience is how long a session may be there without BFD: it begins after BGP.
+const bfdPatience = 10 * time.Second
+
+// amiss is what is not as it should be with a neighbor; "" when nothing is.
+func (in Report) amiss(p Peer, n NeighborStatus) string {
+	switch {
+	case p.AdminDown:
+		return ""
+	case n.State != Established:
+		return p.Name() + " is " + cmp.Or(n.State, Idle)
+	case p.BFD != nil && in.BFD[p.Name()] != bfdUp && in.Now.Sub(n.UpSince) >= bfdPatience:
+		return fmt.Sprintf("BFD with %s is %s, so a failure is noticed only when the hold time is over", p.Name(), cmp.Or(in.BFD[p.Name()], "not running"))
+	}
+	return ""
+}
+
+// bfdUp is the state of a BFD session that protects.
+const bfdUp = "Up"
+
+// Healthy says of each neighbor that this node should have whether all is well with it.
+func (in Report) Healthy() map[string]bool {
+	found := make(map[string]NeighborStatus, len(in.Neighbors))
+	for _, n := range in.Neighbors {
+		found[n.Name()] = n
+	}
+	all := map[string]bool{}
+	for _, p := range in.Decision.State.Peers {
+		if !p.AdminDown {
+			all[p.Name()] = in.amiss(p, in.of(p, found)) == ""
+		}
+	}
+	for _, l := range in.Decision.LeftOut {
+		all[l.Name] = false
+	}
+	return all
 }
 
 // leftOut says whether p is only held down because it is left out.

@@ -211,7 +211,10 @@ func TestPasswordsAreReadWhereTheConfigurationSaysAndFollowed(t *testing.T) {
 	if err := c.core.CoreV1().Secrets(c.namespace).Delete(t.Context(), "bgp", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyIs(t, "the sessions without the Secret", "asn 65000 id 192.0.2.10", m.server.String)
+	eventuallyIs(t, "whether the missing Secret is said", "true", func() string {
+		return fmt.Sprint(strings.Contains(fmt.Sprint(c.nodeStatus(node)), "does not exist: the password that was there before is in use"))
+	})
+	want(t, "the session without the Secret", m.server.String(), sessions1+" md5 hush-2")
 	object, _ := c.configured("default")
 	if all := fmt.Sprint(c.nodeStatus(node), object.Status); strings.Contains(all, "hush") {
 		t.Error(all)

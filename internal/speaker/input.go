@@ -28,8 +28,8 @@ type Input struct {
 	// Own are the prefixes of the pools.
 	Own []peering.PrefixRange
 	// Passwords are the values of Secrets, by "name/key", and Missing says why
-	// there is none.
-	Passwords, Missing map[string]string
+	// there is none. Outdated says why a value is the last one that was known.
+	Passwords, Missing, Outdated map[string]string
 	// Complaints are what is wrong with what groups and Services say of their
 	// routes, by the name of the object and the field, and About are those
 	// objects. They are not remembered.
@@ -52,7 +52,7 @@ const defaultDummy = "kube-lb0"
 // read returns what s says. What it does not say stays as it was: a node without
 // an object is about to go, and an LBNodeAgent that cannot be used moves nothing.
 func read(s Snapshot, namespace string, before Input, others ...string) Input {
-	in := Input{Node: before.Node, Dummy: before.Dummy, Passwords: map[string]string{}, Missing: map[string]string{}}
+	in := Input{Node: before.Node, Dummy: before.Dummy, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
 		in.Node = *s.Node
 	}
@@ -74,7 +74,7 @@ func read(s Snapshot, namespace string, before Input, others ...string) Input {
 }
 
 // readSecrets reads the passwords that the configuration names. One that cannot
-// be read at this time stays what it was.
+// be read, or is gone, stays what it was.
 func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 	for _, ref := range secretRefs(in.Config.Spec) {
 		name := ref.Name + "/" + ref.Key
@@ -84,8 +84,13 @@ func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 		switch {
 		case err == nil:
 			in.Passwords[name] = value
-		case !secret.Known && was:
+		case was:
+			// What replaces a Secret may delete it first. Without its key the
+			// sessions would end on all nodes at once.
 			in.Passwords[name] = last
+			if secret.Known {
+				in.Outdated[name] = err.Error()
+			}
 		default:
 			in.Missing[name] = err.Error()
 		}

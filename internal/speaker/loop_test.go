@@ -234,6 +234,16 @@ func TestAnotherPasswordIsInUseAtOnceAndNowhereToBeRead(t *testing.T) {
 		w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {}} })
 		settle()
 		want(t, "not readable", w.server.String(), sessions1+" md5 hush-2")
+		for what, data := range map[string]peering.Secret{
+			"secret purelb/bgp does not exist": {Known: true}, `secret purelb/bgp has no key "password"`: {Known: true, Exists: true},
+		} {
+			w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": data} })
+			settle()
+			want(t, "while "+what, w.server.String(), sessions1+" md5 hush-2")
+			if c := w.reports.conditions(); !strings.Contains(c, what+": the password that was there before is in use") || w.reports.last().Status.Healthy {
+				t.Errorf("while %s: %s", what, c)
+			}
+		}
 		w.cluster.change(secret(strings.Repeat("hush", 30)))
 		settle()
 		want(t, "too long", w.server.String(), "asn 65000 id 192.0.2.10")

@@ -46,6 +46,8 @@ type Metrics struct {
 	draining                               prometheus.Gauge
 	bfdSessions                            *prometheus.GaugeVec
 	bfdDowns                               *prometheus.CounterVec
+	healthy                                prometheus.Gauge
+	neighborHealthy                        *prometheus.GaugeVec
 	problems                               prometheus.Gauge
 }
 
@@ -113,6 +115,8 @@ func (m *Metrics) table() []metric {
 		{&m.draining, "draining", "1 while other nodes are asked to be preferred.", ""},
 		{&m.bfdSessions, "bfd_sessions", "BFD sessions by state.", "state"},
 		{&m.bfdDowns, "bfd_session_down_total", "BFD sessions that went down.", "neighbor"},
+		{&m.healthy, "healthy", "1 while this node speaks BGP as it should.", ""},
+		{&m.neighborHealthy, "neighbor_healthy", "1 while all is well with a neighbor that this node should have: its session, and BFD where it is configured.", "neighbor"},
 		{&m.problems, "configuration_problems", "What of the configuration is not in effect on this node.", ""},
 		{m.configured, "neighbors_configured", "Neighbors of the configuration that are for this node.", byConfig},
 		{m.configured, "neighbors_established", "Neighbors of the configuration with an established session.", byConfig},

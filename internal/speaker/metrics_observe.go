@@ -2,6 +2,8 @@ package speaker
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -168,6 +170,19 @@ func (m *Metrics) observeNeighbors(s *standing) {
 	m.active.Set(float64(len(s.neighbors) - count[peering.Established] - count[peering.Idle]))
 	m.received.Set(float64(received))
 	m.advertised.Set(float64(sent))
+}
+
+// observeHealth shows with which neighbors all is well, up to most of them.
+func (m *Metrics) observeHealth(neighbors map[string]bool, healthy bool) {
+	m.healthy.Set(boolean(healthy))
+	m.neighborHealthy.Reset()
+	for i, name := range slices.Sorted(maps.Keys(neighbors)) {
+		if i >= m.most {
+			m.cardinalityHit.Inc()
+			return
+		}
+		m.neighborHealthy.WithLabelValues(name).Set(boolean(neighbors[name]))
+	}
 }
 
 // acceptedFrom is how many routes of a neighbour are in use.

@@ -3,6 +3,7 @@ package speaker
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -63,11 +64,13 @@ func (s *Speaker) tell(st standing, report NodeReport) {
 	if !st.drain.withdrawn {
 		st.routes = peering.Routes(st.imported, st.attributes.of, st.drain.asks())
 	}
-	report.Status = peering.NodeStatus(st.report(), s.publishing.last)
+	said := st.report()
+	report.Status = peering.NodeStatus(said, s.publishing.last)
 	report.Status.HeartbeatSeconds = int32(report.Heartbeat / time.Second)
 	s.publishing.last = report.Status
 	s.Reports.Node(report)
 	s.Metrics.observe(&st)
+	s.Metrics.observeHealth(said.Healthy(), report.Status.Healthy)
 	s.show(st, report)
 }
 
@@ -86,6 +89,9 @@ func (s *Speaker) standing(now time.Time) standing {
 	st.note(s.exports.done.failure)
 	st.note(s.sessions.failure)
 	st.note(s.sessions.impossible)
+	for _, name := range slices.Sorted(maps.Keys(s.input.Outdated)) {
+		st.note(fmt.Sprintf("%s: the password that was there before is in use", s.input.Outdated[name]))
+	}
 	for _, vrf := range slices.Sorted(maps.Keys(s.imports.rules)) {
 		st.note(s.imports.rules[vrf].failure)
 	}

@@ -19,26 +19,35 @@ type sessions struct {
 	failure string
 	// impossible is what is wrong with those that cannot be.
 	impossible string
-	// met are the neighbours with whom BGP has been established.
-	met map[string]bool
+	// met are the neighbours with whom BGP has been established, or was waited for
+	// long enough since since.
+	met   map[string]bool
+	since map[string]time.Time
 }
 
+// bfdAnyway is how long BFD waits for BGP. Routers with a strict mode do not begin BGP
+// before BFD is up: each side would wait for the other.
+const bfdAnyway = 10 * time.Second
+
 // meet notes with whom of the wanted neighbours BGP is established now.
-func (s *sessions) meet(state peering.State, there []peering.NeighborStatus) {
-	met := map[string]bool{}
+func (s *sessions) meet(now time.Time, state peering.State, there []peering.NeighborStatus) {
+	met, since := map[string]bool{}, map[string]time.Time{}
 	for _, p := range state.Peers {
 		name := p.Name()
-		met[name] = s.met[name] || slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
+		if since[name] = now; !s.since[name].IsZero() {
+			since[name] = s.since[name]
+		}
+		met[name] = s.met[name] || now.Sub(since[name]) >= bfdAnyway || slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
 			return n.Name() == name && n.State == peering.Established
 		})
 	}
-	s.met = met
+	s.met, s.since = met, since
 }
 
 // wantedSessions are the BFD sessions for state. A neighbour has one from when BGP
 // is established with it for the first time, and keeps it then: FRR makes its BFD
 // session anew when BGP comes up, and would end BGP if that session was up (FRR
-// issue 17337). One that comes by itself has one while it is there.
+// issue 17337). It also has one when BGP has not come for a while. One that comes by itself has one while it is there.
 func wantedSessions(state peering.State, found map[string]netip.Addr, met map[string]bool, there []peering.NeighborStatus) []bfd.Session {
 	var all []bfd.Session
 	for _, p := range state.Peers {
@@ -116,7 +125,7 @@ var errTwice = errors.New("there are two such sessions")
 
 // setSessions has the BFD sessions be those that the neighbours are to have.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
-	s.sessions.meet(s.governing.state, s.facts.neighbors)
+	s.sessions.meet(now, s.governing.state, s.facts.neighbors)
 	wanted, impossible := possible(wantedSessions(s.governing.state, s.governing.found, s.sessions.met, s.facts.neighbors))
 	if impossible != s.sessions.impossible && impossible != "" {
 		s.Log.WarnContext(ctx, "bfdImpossible", "node", s.Node, "problem", impossible)

@@ -75,6 +75,20 @@ func TestBFDOfAConfigurationThatCameBackWaitsForBGP(t *testing.T) {
 	})
 }
 
+// TestBFDDoesNotWaitForARouterThatWaitsForBFD as routers with a strict mode do.
+func TestBFDDoesNotWaitForARouterThatWaitsForBFD(t *testing.T) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
+	inWorld(t, spec, nil, func(w *world) {
+		w.server.change(func(s *fakeServer) {
+			s.neighbors["192.0.2.1"] = peering.NeighborStatus{Address: netip.MustParseAddr("192.0.2.1"), State: peering.Active}
+		})
+		pass(5 * time.Second)
+		want(t, "BFD at first", w.bfd.String(), "")
+		pass(bfdAnyway + rereadEvery)
+		want(t, "BFD when BGP does not come", w.bfd.String(), "192.0.2.1 300ms x 3")
+	})
+}
+
 func TestBFDThatBeginsWhileTheConfigurationIsBeingDeletedEnds(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
 	inWorld(t, spec, nil, func(w *world) {
