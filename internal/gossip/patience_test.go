@@ -119,8 +119,8 @@ func TestTheLibraryIsPatientInClustersOfAnySize(t *testing.T) {
 	probe := (Timing{}).withDefaults().Probe
 	for _, nodes := range []int{0, 1, 3, 10, 100, 1000, 5000} {
 		for _, patience := range []time.Duration{DefaultPatience, 2 * time.Second, MaxPatience} {
-			thousandths := time.Duration(max(1, math.Log10(max(1, float64(nodes)))) * 1000)
-			each := thousandths * probe / 1000
+			scale := max(1, math.Log10(max(1, float64(nodes))))
+			each := time.Duration(math.Trunc(1000*scale) / 1000 * float64(probe))
 			longer := patience - DefaultPatience
 			got := time.Duration(libraryMult(longer, nodes, probe)) * each
 			if least, most := suspicion*each+longer, (suspicion+1)*each+longer; got < least-10*time.Millisecond || got > most {
