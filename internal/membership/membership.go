@@ -118,7 +118,6 @@ func New(opt Options) *Membership {
 
 // Run gathers what is known of the others until ctx is done.
 func (m *Membership) Run(ctx context.Context) error {
-	m.expectGossip(time.Now())
 	parts := []func(context.Context) error{m.keepLeases, m.follow}
 	if m.Bind.IsValid() {
 		parts = append(parts, m.talk)
@@ -132,6 +131,7 @@ func (m *Membership) keepLeases(ctx context.Context) error {
 	if !m.ready(ctx) {
 		return nil
 	}
+	m.expectGossip(time.Now()) // there are no keys before, unless they are remembered
 	return m.leases.Run(ctx)
 }
 

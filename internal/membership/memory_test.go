@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/gossip"
 	"purelb.io/purelb/internal/lease"
 )
@@ -122,5 +124,30 @@ func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
 	}
 	if g := now.gossiping(); g == nil || g.Health().BadKey > 0 || g.Patience() != gossip.DefaultPatience {
 		t.Errorf("it gossips as %+v", g)
+	}
+}
+
+// After an outage all agents that were restarted meanwhile would list and watch all Leases,
+// had they waited for gossip all the time.
+func TestTheTimeForGossipBeginsWhenTheAPIServerAnswers(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	answers := make(chan struct{})
+	m := New(Options{Gossiping: Gossiping{Bind: place(1)}, Lease: lease.Options{Node: "node-1"}, Log: slog.New(slog.DiscardHandler), Ready: answers})
+	look := func() (watches bool) {
+		if err := m.keepLeases(ended); err != nil {
+			t.Error(err)
+		}
+		e := scene{{"node-b", "", "kept"}}.evidence(false)
+		now := time.Now().Add(2 * joining)
+		keeping, _ := m.mode.decide(e, election.Merge(e, now), false, now)
+		return keeping.Watch
+	}
+	if look() {
+		t.Error("Leases are to be watched before the API server answers")
+	}
+	close(answers)
+	if !look() {
+		t.Error("Leases are not to be watched although gossip finds no node")
 	}
 }
