@@ -125,7 +125,7 @@ func announcers(seen *observation, svc *Service, ip netip.Addr) []string {
 			continue
 		}
 		all = append(all, m.Node)
-		if svc.LocalPolicy && len(with) > 0 && slices.Contains(with, m.Node) {
+		if _, has := slices.BinarySearch(with, m.Node); has && svc.LocalPolicy {
 			narrowed = append(narrowed, m.Node)
 		}
 	}

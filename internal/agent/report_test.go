@@ -67,7 +67,7 @@ func TestOfTheNodesWithAnEndpointAllTellUpToSixteen(t *testing.T) {
 	for i := range 1000 {
 		seen.Peers.Members = append(seen.Peers.Members, peer(fmt.Sprintf("node-%03d", i)))
 	}
-	seen.Endpoints = announce.Endpoints{{Service: "default/far", Family: addr.V4}: {"node-007", "node-500", ""}}
+	seen.Endpoints = announce.Endpoints{{Service: "default/far", Family: addr.V4}: {"", "node-007", "node-500"}}
 	far := branded("far", "203.0.113.7")
 	far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	for _, node := range []string{"node-007", "node-500"} {

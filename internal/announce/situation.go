@@ -50,7 +50,7 @@ func (svc Service) of(ip netip.Addr) ServiceFamily {
 	return ServiceFamily{svc.Key, addr.FamilyOf(ip)}
 }
 
-// Endpoints are the nodes on which Services have endpoints. The node of an endpoint
+// Endpoints are the nodes on which Services have endpoints, sorted. The node of an endpoint
 // outside of the cluster is "".
 type Endpoints map[ServiceFamily][]string
 
