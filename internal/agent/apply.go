@@ -167,9 +167,9 @@ func (h *heldAddresses) read() map[netip.Addr]string {
 	return nil
 }
 
-// hold notes what is here after a pass.
-func (h *heldAddresses) hold(seen *observation, plan announce.Plan, done outcome) {
-	here, carried := announce.IPs(seen.Node.Addresses), announce.Carried(seen.Node)
+// hold notes what is here after a pass. Carried is what was before it.
+func (h *heldAddresses) hold(seen *observation, carried map[netip.Addr]bool, plan announce.Plan, done outcome) {
+	here := announce.IPs(seen.Node.Addresses)
 	links, remote := map[netip.Addr]string{}, map[netip.Addr]bool{}
 	for _, d := range plan.Decisions {
 		_, just := done.added[d.IP]

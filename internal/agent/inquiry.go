@@ -67,7 +67,7 @@ func (q *inquiries) end(number uint64) []netip.Addr {
 	return one.denied
 }
 
-// answered notes an answer of the agent of node. What nobody asked it is passed over.
+// answered notes an answer of the agent of node. An answer to what it was not asked is ignored.
 func (q *inquiries) answered(node string, m announce.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,10 +102,10 @@ func (a *Agent) holders(ctx context.Context, addresses []netip.Addr, answers ann
 		room <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-room }()
-			has := a.inquire(ctx, node, ips)
+			denies := a.inquire(ctx, node, ips)
 			mu.Lock()
 			defer mu.Unlock()
-			denied.Add(node, has)
+			denied.Add(node, denies)
 		})
 	}
 	wait.Wait()
@@ -149,13 +149,14 @@ type answering struct {
 	misled netip.Addr
 }
 
-// note notes what is on this node after a pass.
-func (n *answering) note(now time.Time, seen *observation, done outcome) {
-	n.carried = announce.Carried(seen.Node)
-	for ip := range done.added {
+// note notes what is on this node after a pass: what was carried before it, and the local
+// addresses that are here now.
+func (n *answering) note(now time.Time, carried map[netip.Addr]bool, local map[netip.Addr]string, removed bool) {
+	n.carried = carried
+	for ip := range local {
 		n.carried[ip] = true
 	}
-	if done.removed {
+	if removed {
 		n.removed = now
 	}
 }

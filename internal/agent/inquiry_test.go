@@ -241,16 +241,16 @@ func TestAFloodOfQuestionsIsNotAnswered(t *testing.T) {
 func TestANodeThatAnswersByMistakeSaysSoOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
-		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.10/32"), permanent("kube-ipvs0", "192.0.2.9/32"))
+		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.10/32"), permanent("kube-ipvs0", "192.0.2.9/32"), permanent("lo", "192.0.2.13/32"))
 	}, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
 		w.cluster.change(serving())
 		settle()
 		w.told()
-		w.asks(1, "192.0.2.9", "192.0.2.12")
+		w.asks(1, "192.0.2.9", "192.0.2.12", "192.0.2.13")
 		pass(5 * time.Minute)
-		want(t, "events, when the node had it a moment ago, or does not have it at all", w.told(), "")
+		want(t, "events, when the node had it a moment ago, has it on lo, or not at all", w.told(), "")
 		w.asks(2, "192.0.2.10")
 		w.asks(3, "192.0.2.9")
 		pass(5 * time.Minute)

@@ -23,8 +23,9 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	plan := announce.Decide(seen.Situation)
 	done, waits := a.apply(ctx, now, seen, plan)
 	done.fail(notDropped)
-	a.held.hold(seen, plan, done)
-	a.answering.note(now, seen, done)
+	carried := announce.Carried(seen.Node)
+	a.held.hold(seen, carried, plan, done)
+	a.answering.note(now, carried, a.held.read(), done.removed)
 	a.addresses.Fail(done.failed)
 	next := together(waits,
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
@@ -164,9 +165,9 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	}
 }
 
-// drain takes in what has come already.
+// drain takes in what has come already, but not so much that a flood keeps a pass waiting.
 func (a *Agent) drain(ctx context.Context) {
-	for {
+	for range drainMost {
 		select {
 		case done := <-a.background.completions:
 			done()
@@ -177,6 +178,9 @@ func (a *Agent) drain(ctx context.Context) {
 		}
 	}
 }
+
+// drainMost is how much is taken in between two passes: more than waits at a time as a rule.
+const drainMost = 1024
 
 // guardedPass is pass within its time limit, with its pulse taken.
 func (a *Agent) guardedPass(ctx context.Context, now time.Time) (todo, error) {

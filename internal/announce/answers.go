@@ -100,18 +100,24 @@ func Askable(mac [6]byte, peers election.Peers) (node string, can bool) {
 	return node, can && slices.ContainsFunc(peers.Members, func(m election.Member) bool { return m.Node == node && m.Reachable })
 }
 
-// Carried returns the addresses on node, and whether each is on a link that leads to other
-// machines. What kube-proxy keeps on kube-ipvs0 is not, nor what is on lo or on a dummy
-// link: the kernel may answer for it on another link, but this node does not have it there.
+// Carried returns the addresses on node that other machines can reach there, as true, and
+// those that only kube-proxy has, on kube-ipvs0, as false. What else is on a link that leads
+// nowhere is in neither: the kernel may answer for it on another link, but this node does
+// not have it there.
 func Carried(node Node) map[netip.Addr]bool {
 	nowhere := map[string]bool{}
 	for _, l := range node.Links {
 		nowhere[l.Name] = leadsNowhere(node, l.Name)
 	}
-	all := make(map[netip.Addr]bool, len(node.Addresses))
+	all := map[netip.Addr]bool{}
 	for _, a := range node.Addresses {
 		ip := a.Prefix.Addr()
-		all[ip] = all[ip] || !nowhere[a.Link]
+		switch {
+		case !nowhere[a.Link]:
+			all[ip] = true
+		case a.Link == ipvsLink && !all[ip]:
+			all[ip] = false
+		}
 	}
 	return all
 }
