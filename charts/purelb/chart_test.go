@@ -73,7 +73,7 @@ func helm(t *testing.T, args ...string) (out, warnings string, err error) {
 // "Kind name".
 func render(t *testing.T, values string) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
-	out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--values", file(t, values))
+	out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--skip-tests", "--values", file(t, values))
 	if err != nil {
 		return nil, err
 	}

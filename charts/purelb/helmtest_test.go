@@ -1,0 +1,114 @@
+package chart
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"purelb.io/purelb/internal/apitest"
+)
+
+// hooks are the objects of "helm test", by their kind.
+func hooks(t *testing.T, values string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0",
+		"--show-only", "templates/tests/address.yaml", "--values", file(t, values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := apitest.Parse([]byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKind := map[string]*unstructured.Unstructured{}
+	for _, o := range objects {
+		if o.GetAnnotations()["helm.sh/hook"] != "test" || !strings.Contains(o.GetAnnotations()["helm.sh/hook-delete-policy"], "hook-succeeded") {
+			t.Errorf("%s stays in the cluster: %v", o.GetKind(), o.GetAnnotations())
+		}
+		byKind[o.GetKind()] = o
+	}
+	return byKind
+}
+
+func TestTheTestAsksForAnAddressOfTheGroup(t *testing.T) {
+	service := typed[corev1.Service](t, hooks(t, "test: {serviceGroup: lab}")["Service"])
+	if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Annotations["purelb.io/service-group"] != "lab" || *service.Spec.LoadBalancerClass != "purelb.io/purelb" {
+		t.Errorf("the Service is %+v", service)
+	}
+	pod := podOf(t, mustRender(t, "")["Deployment allocator"])
+	var ports []string
+	for _, p := range pod.Containers[0].Ports {
+		ports = append(ports, p.Name)
+	}
+	if want := service.Spec.Ports[0].TargetPort.StrVal; !strings.Contains(strings.Join(ports, " "), want) {
+		t.Errorf("it is for the port %s, and the allocator has %v", want, ports)
+	}
+}
+
+// TestTheTestReachesTheAddress runs the script of the pod: the API server answers with an
+// address at the second request only.
+func TestTheTestReachesTheAddress(t *testing.T) {
+	for _, tt := range []struct {
+		name, status, want string
+		healthy            bool
+	}{
+		{"IPv4", `{"loadBalancer": {"ingress": [{"ip": "127.0.0.1", "ipMode": "VIP"}]}}`, "reached 127.0.0.1", true},
+		{"an address that does not answer", `{"loadBalancer": {"ingress": [{"ip": "127.0.0.1"}]}}`, "does not answer there", false},
+		{"no address", `{"loadBalancer": {}}`, "got no address", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			asked := 0
+			api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked++; asked == 1 || r.URL.Path != "/api/v1/namespaces/purelb-system/services/purelb-test" || r.Header.Get("Authorization") != "Bearer token" {
+					http.Error(w, "later", http.StatusServiceUnavailable)
+					return
+				}
+				fmt.Fprintf(w, "{\"kind\": \"Service\",\n  \"status\": %s}\n", tt.status)
+			}))
+			defer api.Close()
+			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !tt.healthy || r.URL.Path != "/healthz" {
+					http.Error(w, "no", http.StatusInternalServerError)
+				}
+			}))
+			defer service.Close()
+			out, err := runTest(t, api, service)
+			if (err == nil) != strings.HasPrefix(tt.want, "reached") || !strings.Contains(out, tt.want) {
+				t.Errorf("it says %v:\n%s", err, out)
+			}
+		})
+	}
+}
+
+// runTest runs the script of the pod on this machine.
+func runTest(t *testing.T, api, service *httptest.Server) (string, error) {
+	t.Helper()
+	account := t.TempDir()
+	for name, text := range map[string][]byte{
+		"ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}),
+		"token":  []byte("token"),
+	} {
+		if err := os.WriteFile(filepath.Join(account, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, port, err := net.SplitHostPort(service.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := typed[corev1.Pod](t, hooks(t, "test: {seconds: 3}")["Pod"]).Spec.Containers[0]
+	cmd := exec.CommandContext(t.Context(), c.Command[0], append(c.Command[1:], c.Args...)...)
+	cmd.Env = append(os.Environ(), "ACCOUNT="+account, "API="+api.URL, "PORT="+port)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
