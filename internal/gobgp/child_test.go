@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
 )
@@ -25,6 +28,24 @@ type orders struct {
 	State      peering.State
 	Routes     []peering.Route
 	Restarting bool
+	// BFD are the neighbors that it has BFD with.
+	BFD []netip.Addr
+}
+
+// watch has BFD with the neighbors.
+func (o orders) watch(ctx context.Context) error {
+	if len(o.BFD) == 0 {
+		return nil
+	}
+	engine, err := bfd.New(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	var sessions []bfd.Session
+	for _, a := range o.BFD {
+		sessions = append(sessions, bfd.Session{Peer: a, MinTransmit: 300 * time.Millisecond, MinReceive: 300 * time.Millisecond, Multiplier: 30})
+	}
+	return engine.Set(ctx, sessions)
 }
 
 // speak carries out the orders on stdin, and then stops as its last line says.
@@ -50,6 +71,9 @@ func speak() int {
 	problems, err := s.Apply(ctx, o.State, o.Restarting)
 	if err != nil || len(problems) > 0 {
 		return fail(fmt.Errorf("%w %v", err, problems))
+	}
+	if err := o.watch(ctx); err != nil {
+		return fail(err)
 	}
 	fmt.Println("speaking")
 	line, err = in.ReadString('\n')
