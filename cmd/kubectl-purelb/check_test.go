@@ -53,6 +53,9 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 		{"a namespace that refuses the pods", func(w *explain.World, _ *explain.Facts) {
 			w.Namespaces = append(w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "purelb-system", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}}})
 		}, "fault podsecurity", "enforce=privileged"},
+		{"a namespace that may not be read", func(w *explain.World, _ *explain.Facts) {
+			w.Unread = append(w.Unread, explain.NewUnread(explain.KindNamespaces, explain.Forbidden, ""))
+		}, "unknown podsecurity", "missing right to list Namespaces"},
 		{"no definitions", func(_ *explain.World, f *explain.Facts) { f.APIGroups = []string{"apps"} }, "fault definitions", "install the definitions of purelb.io"},
 		{"a program that is not ready", func(w *explain.World, _ *explain.Facts) {
 			w.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "allocator", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}}}

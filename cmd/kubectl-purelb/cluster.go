@@ -107,9 +107,8 @@ func (r *reader) place(ctx context.Context, w *explain.World) error {
 	}
 	w.Uninstalled = fmt.Sprintf("PureLB does not run in namespace %s: there is neither a pod nor a Lease of it (-n says the namespace)", w.Namespace)
 	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.MatchingLabels{"app": "purelb"}, client.Limit(page)); err != nil {
-		return nil // Where else it may be is not worth an error.
-	}
+	// If they cannot be read, it stays unsaid where PureLB is.
+	_ = r.List(ctx, &pods, client.MatchingLabels{"app": "purelb"}, client.Limit(page))
 	others := map[string]bool{}
 	for i := range pods.Items {
 		if container(&pods.Items[i].Spec, "allocator") != nil || container(&pods.Items[i].Spec, "lbnodeagent") != nil {

@@ -138,6 +138,7 @@ func wellWorld(t *testing.T) explain.World {
 	}
 	w.Services = services
 	w.Leases, w.Nodes, w.NodeStatuses = w.Leases[:2], w.Nodes[:2], w.NodeStatuses[:1]
+	w.Unread = nil
 	delete(w.Leases[1].Annotations, lease.AnnotationClaims)
 	var groups []v2.ServiceGroup
 	for _, g := range w.Groups {

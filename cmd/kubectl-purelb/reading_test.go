@@ -248,9 +248,7 @@ func TestListsAreReadByThePage(t *testing.T) {
 func TestTheWrongNamespaceIsNamed(t *testing.T) {
 	f := newFakeServer(t)
 	f.purelb(t)
-	for _, p := range f.objects[pathPods] {
-		f.objects[pathAllPods] = append(f.objects[pathAllPods], p)
-	}
+	f.objects[pathAllPods] = f.objects[pathPods]
 	if out, errs, code := f.ask(t, "status", "-n", "default"); code != exitFailed || !strings.Contains(errs, "PureLB is not in namespace default, but in purelb-system: say -n purelb-system") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}

@@ -17,6 +17,9 @@ type Facts struct {
 	Refused []string
 	// Unsaid is what could not be found out, and why.
 	Unsaid map[string]string
+
+	// all is the World that was given: a view leaves out what no answer depends on.
+	all World
 }
 
 // Proxy is how kube-proxy is configured.
@@ -97,6 +100,7 @@ var probes = []probe{
 // CheckUp looks at a cluster: before PureLB is installed, or after.
 func CheckUp(w World, f Facts, before bool) Checkup {
 	v := newView(w)
+	f.all = w
 	c := Checkup{Findings: []Finding{}}
 	for _, p := range probes {
 		if !before || p.before {
@@ -179,11 +183,10 @@ func checkVersion(_ *view, f Facts) result {
 	return result{}
 }
 
-func checkRights(v *view, f Facts) result {
+func checkRights(_ *view, f Facts) result {
 	var r result
-	for _, u := range v.Unread {
-		switch u.Reason {
-		case Forbidden, Failed:
+	for _, u := range f.all.Unread {
+		if u.hidden() {
 			r.warnings = append(r.warnings, u.String())
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // labelPodSecurity says which pods a namespace admits.
 const labelPodSecurity = "pod-security.kubernetes.io/enforce"
 
-func checkPodSecurity(v *view, _ Facts) result {
-	if why := v.World.unknown(KindNamespaces); why != "" {
+func checkPodSecurity(v *view, f Facts) result {
+	if why := f.all.unknown(KindNamespaces); why != "" {
 		return result{unknown: "which pods namespace " + v.Namespace + " admits is " + why}
 	}
 	for _, ns := range v.Namespaces {
