@@ -64,13 +64,13 @@ func TestANeighborThatAnnouncedTooMuchIsTriedEverMoreSeldom(t *testing.T) {
 		if w.reports.last().Status.Healthy {
 			t.Error("the node is healthy without its neighbor")
 		}
-		for _, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-			pass(pause*time.Minute - 10*time.Second)
+		for _, minutes := range []int{1, 2, 4, 8, 16, 30, 30} {
+			pass(time.Duration(minutes)*time.Minute - 10*time.Second)
 			want(t, "before the pause is over", w.barred(), "")
 			pass(8 * time.Second) // as long as settle before
 			pass(2*time.Second + 2*calm)
 			if got := w.barred(); !strings.HasPrefix(got, "admit 192.0.2.1, bar 192.0.2.1: 2000") {
-				t.Errorf("after %d minutes: %q", pause, got)
+				t.Errorf("after %d minutes: %q", minutes, got)
 			}
 		}
 	})
