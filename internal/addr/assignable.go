@@ -5,12 +5,12 @@ import "net/netip"
 // Special is a block of addresses that no Service can have.
 type Special struct {
 	Prefix netip.Prefix
-	// What says what its addresses are, in the plural.
+	// What names its addresses, in the plural.
 	What string
 }
 
-// specials are the blocks of addresses that no host can have, that a router
-// does not forward, or that cannot be told from those of the other family.
+// specials are blocks whose addresses no host can have, no router forwards, or that
+// stand for addresses of the other family.
 var specials = []Special{
 	{netip.MustParsePrefix("0.0.0.0/8"), `addresses of "this network"`},
 	{netip.MustParsePrefix("127.0.0.0/8"), "loopback addresses"},
@@ -22,10 +22,9 @@ var specials = []Special{
 	{netip.MustParsePrefix("ff00::/8"), "multicast addresses"},
 }
 
-// Assignable reports whether a is an address that a Service can have. A pool
-// offers no other addresses, and no others are read from the status of a
-// Service: so what the allocator gives is what the allocator and the agents
-// read.
+// Assignable reports whether a Service can have a. Pools offer no other addresses,
+// and no others are read from the status of a Service. So the allocator and the
+// agents agree on what a Service can have.
 func Assignable(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" {
 		return false
@@ -35,8 +34,8 @@ func Assignable(a netip.Addr) bool {
 	return !special
 }
 
-// Special returns the first block that r has an address in common with, and
-// that no Service can have an address of.
+// Special returns the first block that r overlaps and from which no Service can
+// have an address.
 func (r Range) Special() (Special, bool) {
 	for _, s := range specials {
 		if r.Overlaps(Range{From: s.Prefix.Addr(), To: Last(s.Prefix)}) {

@@ -7,7 +7,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-func TestAServiceCanHaveOnlyAssignableAddresses(t *testing.T) {
+func TestAssignableAddresses(t *testing.T) {
 	tests := []struct {
 		address string
 		want    bool

@@ -11,10 +11,10 @@ import (
 var errEmptyBlock = errors.New("nothing is written here; write an address, a CIDR such as 192.0.2.0/28," +
 	" or a first and a last address such as 192.0.2.10-192.0.2.20")
 
-// ParseBlock reads addresses that are meant as a whole, written in one of three
-// forms: a single address, a first and a last one as ParseRange reads them, or
-// a CIDR, which means all that its mask covers, whichever of its addresses was
-// written. Its errors are like those of ParseRange.
+// ParseBlock reads a set of addresses in one of three forms: a single address; a
+// first and a last address, as ParseRange reads them; or a CIDR, which means all
+// addresses that its mask covers, even if it does not begin with the first of them.
+// Its errors are like those of ParseRange.
 func ParseBlock(s string) (Range, error) {
 	r, err := block(s)
 	if err != nil {
@@ -40,8 +40,7 @@ func block(s string) (Range, error) {
 	return Range{From: a, To: a}, err
 }
 
-// Merge returns the addresses of all ranges as the fewest ranges that there can
-// be, ascending.
+// Merge returns the same addresses as the smallest number of ranges, ascending.
 func Merge(ranges []Range) []Range {
 	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return a.From.Compare(b.From) })
 	var merged []Range
@@ -57,13 +56,13 @@ func Merge(ranges []Range) []Range {
 	return merged
 }
 
-// reaches reports whether o, which does not begin before r, begins in r or
-// right after it.
+// reaches reports whether o begins in r or right after it. o must not begin before
+// r.
 func (r Range) reaches(o Range) bool {
 	return r.Contains(o.From) || r.To.Next() == o.From
 }
 
-// And returns the addresses that are in r and in o, which overlap.
+// And returns the addresses that are in both r and o, which must overlap.
 func (r Range) And(o Range) Range {
 	if r.From.Less(o.From) {
 		r.From = o.From
@@ -74,8 +73,8 @@ func (r Range) And(o Range) Range {
 	return r
 }
 
-// Without returns the parts of r that are in none of holes, ascending. The
-// holes are as Merge returns them, and may lie outside r.
+// Without returns the parts of r that are in none of holes, ascending. The holes
+// must be as Merge returns them. They may lie outside r.
 func (r Range) Without(holes []Range) iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		from := r.From

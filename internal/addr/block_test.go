@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-func TestABlockIsAnAddressARangeOrAllOfACIDR(t *testing.T) {
+func TestParseBlockReadsThreeForms(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"192.0.2.7", "192.0.2.7-192.0.2.7"},
 		{" 192.0.2.7\t", "192.0.2.7-192.0.2.7"},
@@ -69,7 +69,7 @@ func write(ranges []addr.Range) string {
 	return strings.Join(texts, " ")
 }
 
-func TestMergeLeavesTheFewestRanges(t *testing.T) {
+func TestMergeReturnsTheFewestRanges(t *testing.T) {
 	tests := []struct {
 		name, ranges, want string
 	}{
@@ -96,7 +96,7 @@ func TestMergeLeavesTheFewestRanges(t *testing.T) {
 	}
 }
 
-func TestWithoutIsWhatTheHolesLeave(t *testing.T) {
+func TestWithoutRemovesTheHoles(t *testing.T) {
 	tests := []struct {
 		name, whole, holes, want string
 	}{
@@ -121,7 +121,7 @@ func TestWithoutIsWhatTheHolesLeave(t *testing.T) {
 	}
 }
 
-func TestWhatTwoRangesHaveInCommonIsTheSameFromBothSides(t *testing.T) {
+func TestAndIsSymmetric(t *testing.T) {
 	tests := []struct{ a, b, want string }{
 		{"192.0.2.0/24", "192.0.2.7", "192.0.2.7-192.0.2.7"},
 		{"192.0.2.0/24", "192.0.2.200-192.0.3.9", "192.0.2.200-192.0.2.255"},
@@ -139,7 +139,7 @@ func TestWhatTwoRangesHaveInCommonIsTheSameFromBothSides(t *testing.T) {
 }
 
 // Every address is in one of the holes or in one of the parts that they leave.
-func TestHolesAndWhatTheyLeaveAreTheWhole(t *testing.T) {
+func TestHolesAndRestAreTheWhole(t *testing.T) {
 	whole := blocks(t, "255.255.255.192/26")[0]
 	anAddress := rapid.Custom(func(t *rapid.T) netip.Addr {
 		return addr.NumberOf(whole.From).Plus(rapid.Uint64Range(0, 63).Draw(t, "place")).Addr(addr.V4)

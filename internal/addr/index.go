@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// Index finds values by address. Each value has a range, and no two ranges have an
-// address in common. The zero Index is empty.
+// Index finds values by address. Each value has a range, and the ranges do not
+// overlap. The zero Index is empty.
 type Index[T any] struct{ entries []entry[T] } // sorted
 
 type entry[T any] struct {
@@ -28,8 +28,7 @@ func (x Index[T]) Find(a netip.Addr) (v T, ok bool) {
 	return v, false
 }
 
-// Overlapping returns the value of the last range that has an address in common
-// with r.
+// Overlapping returns the value of the last range that overlaps r.
 func (x Index[T]) Overlapping(r Range) (v T, ok bool) {
 	if i := x.until(r.To); i > 0 && x.entries[i-1].Overlaps(r) {
 		return x.entries[i-1].value, true
@@ -37,7 +36,7 @@ func (x Index[T]) Overlapping(r Range) (v T, ok bool) {
 	return v, false
 }
 
-// until is how many ranges begin at a or before it.
+// until returns how many ranges begin at a or before it.
 func (x Index[T]) until(a netip.Addr) int {
 	return sort.Search(len(x.entries), func(i int) bool { return a.Less(x.entries[i].From) })
 }

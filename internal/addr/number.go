@@ -11,8 +11,8 @@ import (
 // addresses of one family. It does not know its family.
 type Number struct{ Hi, Lo uint64 }
 
-// NumberOf returns a as a Number: an IPv4 address as one of 32 bits, any other
-// as one of 128. A zone is lost.
+// NumberOf returns a as a Number. An IPv4 address is a number of 32 bits, and any
+// other address is one of 128 bits. A zone is dropped.
 func NumberOf(a netip.Addr) Number {
 	if a.Is4() {
 		b := a.As4()
@@ -54,7 +54,7 @@ func (n Number) Minus(m Number) Number {
 	return Number{Hi: hi, Lo: lo}
 }
 
-// Big returns n as a big integer of its own.
+// Big returns a new big integer with the value of n.
 func (n Number) Big() *big.Int {
 	b := new(big.Int).SetUint64(n.Hi)
 	b.Lsh(b, 64)

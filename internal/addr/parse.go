@@ -13,9 +13,9 @@ import (
 //   - a CIDR such as "192.0.2.0/24". Its first address is the one written, so
 //     that "192.0.2.100/24" is 192.0.2.100 to 192.0.2.255;
 //   - the first and the last address, "192.0.2.10-192.0.2.20", with or without
-//     spaces. Then explicit is true: each address is meant as it is named.
+//     spaces. Then explicit is true: the user named each of these addresses.
 //
-// Errors say what is wrong and how to mend it, for the person who wrote s.
+// Errors tell the person who wrote s what is wrong and how to correct it.
 func ParseRange(s string) (r Range, explicit bool, err error) {
 	first, last, explicit := strings.Cut(s, "-")
 	if explicit {
@@ -40,7 +40,7 @@ func ParseCIDR(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// Quote returns s in quotes, cut short where it is too long to be shown whole.
+// Quote returns s in quotes. It cuts off what exceeds a limit.
 func Quote(s string) string {
 	const most = 80
 	if len(s) > most {
@@ -58,7 +58,7 @@ var (
 	errHyphens   = errors.New(`there is more than one "-" here; write the first address, "-" and the last`)
 )
 
-// between is the range from one address to another, both as text.
+// between returns the range between two addresses, both given as text.
 func between(firstText, lastText string) (Range, error) {
 	if err := checkEnds(firstText, lastText); err != nil {
 		return Range{}, err
@@ -80,8 +80,7 @@ func between(firstText, lastText string) (Range, error) {
 	return Range{From: first, To: last}, nil
 }
 
-// checkEnds finds the mistakes that are not in either address of a range, but
-// in what was written around them.
+// checkEnds finds mistakes around the two addresses of a range.
 func checkEnds(first, last string) error {
 	switch {
 	case strings.TrimSpace(first) == "" || strings.TrimSpace(last) == "":
@@ -94,8 +93,8 @@ func checkEnds(first, last string) error {
 	return nil
 }
 
-// covered is the range from the address of a CIDR to the last that its mask
-// covers.
+// covered returns the range from the address of a CIDR to the last address that its
+// mask covers.
 func covered(s string) (Range, error) {
 	switch {
 	case strings.TrimSpace(s) == "":
@@ -130,8 +129,8 @@ func parseCIDR(s string) (netip.Prefix, error) {
 	return netip.PrefixFrom(a, bits), nil
 }
 
-// parseMask reads the length of a mask, without the slash, as "24" or "0" and
-// in no other form.
+// parseMask reads the length of a mask, without the slash: "24" or "0", and no
+// other notation.
 func parseMask(s string, most int) (int, error) {
 	bits, err := strconv.ParseUint(s, 10, 8)
 	switch canonical := strconv.FormatUint(bits, 10); {
@@ -143,7 +142,7 @@ func parseMask(s string, most int) (int, error) {
 	return int(bits), nil
 }
 
-// parseAddr reads an address of the form that Range promises.
+// parseAddr reads an address in the form that Range requires.
 func parseAddr(s string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(s)
 	switch {
@@ -158,8 +157,8 @@ func parseAddr(s string) (netip.Addr, error) {
 	return a, nil
 }
 
-// explain says why s is not an address, starting with the mistakes that people
-// make; cause is what netip says of it.
+// explain says why s is not an address. It looks for common mistakes first; cause
+// is the error of netip.
 func explain(s string, cause error) error {
 	switch {
 	case strings.Contains(s, "/"):
@@ -181,8 +180,7 @@ func isNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// withoutLeadingZeros returns the IPv4 address that s would be without leading
-// zeros.
+// withoutLeadingZeros returns s as an IPv4 address after removing leading zeros.
 func withoutLeadingZeros(s string) (netip.Addr, bool) {
 	fields := strings.Split(s, ".")
 	for i, f := range fields {

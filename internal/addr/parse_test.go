@@ -50,7 +50,7 @@ func TestParseRangeReadsBothForms(t *testing.T) {
 	}
 }
 
-func TestParseRangeSaysWhatIsWrongAndHowToMendIt(t *testing.T) {
+func TestParseRangeErrorsNameTheCure(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", `"": nothing is written here; write a CIDR such as 192.0.2.0/24, or a first and a last address such as 192.0.2.10-192.0.2.20`},
 		{"  ", `"  ": nothing is written here; write a CIDR such as 192.0.2.0/24, or a first and a last address such as 192.0.2.10-192.0.2.20`},
@@ -83,7 +83,7 @@ func TestParseRangeSaysWhatIsWrongAndHowToMendIt(t *testing.T) {
 		{"192.0.2.0/024", `"192.0.2.0/024": the mask "/024" is not written plainly; write /24`},
 		{"192.0.2.0/+24", `"192.0.2.0/+24": "/+24" is not the length of a mask; write a number from /0 to /32`},
 
-		// Addresses that mean something else to somebody else.
+		// Addresses that other programs read in another way.
 		{"192.168.001.010/24", `"192.168.001.010/24": "192.168.001.010" has leading zeros, which some programs read as octal; write 192.168.1.10`},
 		{"192.0.2.01-192.0.2.9", `"192.0.2.01-192.0.2.9": "192.0.2.01" has leading zeros, which some programs read as octal; write 192.0.2.1`},
 		{"::ffff:192.0.2.0/120", `"::ffff:192.0.2.0/120": ::ffff:192.0.2.0 is an IPv4 address in IPv6 form; write 192.0.2.0`},
@@ -131,7 +131,7 @@ func TestParseCIDRSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestErrorsStayShortWhateverWasWritten(t *testing.T) {
+func TestParseErrorsStayShort(t *testing.T) {
 	long := strings.Repeat("1", 100_000)
 	for _, text := range []string{
 		long, long + "-" + long, "192.0.2.0/" + long, "fe80::1%" + long, "192.0.2.1-fe80::1%" + long,

@@ -10,16 +10,16 @@ import (
 	"net/netip"
 )
 
-// Range is the addresses From to To, both included. They are of one family,
-// without a zone and not IPv4-mapped, and From is not above To: ParseRange
-// returns nothing else.
+// Range is the addresses From to To, both included. They are of one family, without
+// a zone and not IPv4-mapped, and From is not above To. ParseRange returns only
+// such ranges.
 type Range struct{ From, To netip.Addr }
 
 // Family is the family of the addresses of r.
 func (r Range) Family() Family { return FamilyOf(r.From) }
 
-// Contains reports whether a is in r. An IPv4-mapped address is looked for as
-// the IPv4 address that it means; an address with a zone is in no range.
+// Contains reports whether a is in r. An IPv4-mapped address counts as the IPv4
+// address that it means. An address with a zone is in no range.
 func (r Range) Contains(a netip.Addr) bool {
 	a = a.Unmap()
 	return a.Zone() == "" && r.From.Compare(a) <= 0 && a.Compare(r.To) <= 0
@@ -36,10 +36,11 @@ func (r Range) Size() *big.Int {
 	return size.Add(size, big.NewInt(1))
 }
 
-// String is r in the form that ParseRange reads as an explicit range.
+// String returns r in the form that ParseRange reads as an explicit range.
 func (r Range) String() string { return r.From.String() + "-" + r.To.String() }
 
-// Last returns the last address of p: of an IPv4 subnet, the broadcast address.
+// Last returns the last address of p. In an IPv4 subnet that is the broadcast
+// address.
 func Last(p netip.Prefix) netip.Addr {
 	family := V6
 	if p.Addr().Is4() {

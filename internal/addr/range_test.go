@@ -43,7 +43,7 @@ func TestRangeSizeIsExact(t *testing.T) {
 	}
 }
 
-func TestRangeContainsBothEndsAndNoOtherFamily(t *testing.T) {
+func TestRangeContainsBothEnds(t *testing.T) {
 	tests := []struct {
 		text, address string
 		want          bool
@@ -72,7 +72,7 @@ func TestRangeContainsBothEndsAndNoOtherFamily(t *testing.T) {
 	}
 }
 
-func TestOverlapIsSeenFromBothSides(t *testing.T) {
+func TestOverlapIsSymmetric(t *testing.T) {
 	tests := []struct {
 		a, b string
 		want bool
@@ -138,8 +138,9 @@ func TestFamilyOf(t *testing.T) {
 	}
 }
 
-// Arithmetic on Numbers agrees with that on big integers, and with netip.
-func TestNumberArithmeticIsThatOfBigIntegers(t *testing.T) {
+// Arithmetic on Numbers gives the same results as that on big integers and as
+// netip.
+func TestNumberArithmeticMatchesBigIntegers(t *testing.T) {
 	modulus := new(big.Int).Lsh(big.NewInt(1), 128)
 	word := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, 1, 1<<63 - 1, 1 << 63, 1<<64 - 1}))
 	number := rapid.Custom(func(t *rapid.T) addr.Number {

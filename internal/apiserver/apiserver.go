@@ -1,6 +1,6 @@
-// Package apiserver is how the programs reach the API server, and get along with
-// one that is away when they start. It knows where the server is, whether it
-// answers and which resources they use, and nothing of what the objects mean.
+// Package apiserver connects the programs to the API server, and lets them start
+// while it is away. It knows where the API server is, whether it answers, and which
+// resources the programs use. It does not know what the objects mean.
 package apiserver
 
 import (
@@ -19,8 +19,8 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// Mapper returns a mapper that knows the resources of the programs, so that a
-// program can be put together without asking the API server.
+// Mapper returns a mapper that knows the resources of the programs. So a program
+// can set up its clients without asking the API server.
 func Mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	add := func(gv schema.GroupVersion, kind, plural, singular string, scope meta.RESTScope) {
@@ -37,9 +37,9 @@ func Mapper() meta.RESTMapper {
 	return m
 }
 
-// Await returns when the API server answers, asking once in every, or when ctx
-// is done. It is for before a watch begins: one that begins while the server is
-// away tries ever more slowly, and may notice its return seconds too late.
+// Await returns when the API server answers, or when ctx is done. It asks once in
+// every. It must run before a watch begins: a watch that begins while the API
+// server is away backs off, and may notice its return seconds too late.
 func Await(ctx context.Context, api discovery.DiscoveryInterface, every time.Duration, log *slog.Logger) {
 	for said := false; ctx.Err() == nil && !answers(ctx, api, every); said = true {
 		if !said {
@@ -49,7 +49,7 @@ func Await(ctx context.Context, api discovery.DiscoveryInterface, every time.Dur
 	}
 }
 
-// answers says whether the API server is there, even if it does not like us.
+// answers reports whether the API server answers, even if it refuses the request.
 func answers(ctx context.Context, api discovery.DiscoveryInterface, limit time.Duration) bool {
 	err := api.RESTClient().Get().AbsPath("/version").Timeout(limit).Do(ctx).Error()
 	return err == nil || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answer is an API server that is not there while it is 0, and has this status
-// otherwise.
+// answer is an API server. If it is 0, the server is away. Otherwise it is the HTTP
+// status of every answer.
 type answer struct{ atomic.Int32 }
 
 func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -30,7 +30,7 @@ func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-func TestNothingIsWatchedBeforeTheAPIServerAnswers(t *testing.T) {
+func TestAwaitReturnsWhenTheAPIServerAnswers(t *testing.T) {
 	for _, status := range []int32{http.StatusOK, http.StatusForbidden, http.StatusUnauthorized} {
 		synctest.Test(t, func(t *testing.T) {
 			server := &answer{}
@@ -58,7 +58,7 @@ func TestNothingIsWatchedBeforeTheAPIServerAnswers(t *testing.T) {
 	}
 }
 
-func TestWithoutTheAPIServerAProgramCanStillEnd(t *testing.T) {
+func TestAwaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: &answer{}, QPS: -1})
 		if err != nil {

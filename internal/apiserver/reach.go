@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// inCluster is where a pod finds the namespace that it is in.
+// inCluster is the file in which a pod finds its namespace.
 const inCluster = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Namespace is the one that this pod is in, and "" outside of a pod.
+// Namespace returns the namespace of this pod, and "" outside of a pod.
 func Namespace() string { return namespaceIn(inCluster) }
 
 func namespaceIn(file string) string {
@@ -27,29 +27,31 @@ func namespaceIn(file string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Config says how the API server is reached: as the file kubeconfig says, or
-// without one, as pods do. There is no rate limit of our own: the API server's
-// priority and fairness knows better. Watches do not fail while it is out of reach:
-// they wait, and log that they do.
+// Config returns the connection to the API server: from the file kubeconfig, or,
+// without one, from the service account of the pod. It sets no client-side rate
+// limit, because the API server has its own priority and fairness limits. While the
+// API server is out of reach, watches do not fail: they wait and log that.
 func Config(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
 	}
 	config.QPS = -1
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return patience{next, log} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return retryingWatch{next, log} })
 	return config, nil
 }
 
-// noticed is how long it takes at most to find out that a connection to the API
-// server is dead, of which silent is without a question whether it is.
+// noticed is the longest time until a client notices that a connection to the API
+// server is dead. silent is how long a connection may be idle before the client
+// checks it.
 const noticed, silent = 15 * time.Second, 10 * time.Second
 
-// ForWrites is config for many small writes at a time: each has a connection to
-// itself (HTTP/1.1), and the next one uses it again. Through one connection for all
-// (HTTP/2) each costs both ends about a fifth more of their time. Where
-// HTTP/2 has pings, the kernel finds out that such a connection is dead; not so one
-// that ends at a proxy, of which the other half is.
+// ForWrites returns config for many small writes in parallel: each write has its
+// own connection (HTTP/1.1), which later writes reuse. With one connection for all
+// of them (HTTP/2), each write costs both ends about a fifth more CPU time. HTTP/2
+// finds dead connections by pings. Here the kernel finds them. If the connection
+// ends at a proxy, the kernel does not notice that the connection behind the proxy
+// is dead.
 func ForWrites(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.NextProtos = []string{"http/1.1"}
@@ -59,11 +61,11 @@ func ForWrites(config *rest.Config) *rest.Config {
 	return config
 }
 
-// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h: for how many milliseconds what
-// was sent may stay unacknowledged.
+// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h: how many milliseconds sent
+// data may stay unacknowledged.
 const tcpUserTimeout = 18
 
-// dialer makes connections of which the kernel finds out that they are dead.
+// dialer makes connections for which the kernel notices that they are dead.
 func dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout:         30 * time.Second,
@@ -78,9 +80,9 @@ func dialer() *net.Dialer {
 	}
 }
 
-// NoticeDeadConnections has client-go find out within 15 seconds that a connection
-// to the API server is dead, where it takes 45 by default. It is told by nothing
-// but the environment, and reads that when a client is made.
+// NoticeDeadConnections makes client-go notice a dead connection to the API server
+// within 15 seconds instead of its default of 45. Client-go reads this setting only
+// from the environment, when it makes a client.
 func NoticeDeadConnections() {
 	for name, after := range map[string]time.Duration{
 		"HTTP2_READ_IDLE_TIMEOUT_SECONDS": silent,

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// write returns the name of a file with text in it.
+// write writes text into a new file and returns its name.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -26,7 +26,7 @@ func write(t *testing.T, text string) string {
 	return name
 }
 
-func TestTheAPIServerIsReachedAsTheFileSaysAndWithoutALimitOfOurOwn(t *testing.T) {
+func TestConfigReadsKubeconfigWithoutRateLimit(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"gitVersion": "v1.36.0"}`))
@@ -49,7 +49,7 @@ func TestTheAPIServerIsReachedAsTheFileSaysAndWithoutALimitOfOurOwn(t *testing.T
 	}
 }
 
-func TestAnAPIServerThatCannotBeFoundIsAnErrorThatSaysWhatToDo(t *testing.T) {
+func TestConfigErrorNamesTheCure(t *testing.T) {
 	_, err := Config("/no/such/file", slog.New(slog.DiscardHandler))
 	if err == nil || !strings.HasPrefix(err.Error(), "find the API server: ") ||
 		!strings.HasSuffix(err.Error(), "/no/such/file: no such file or directory; run in a pod, or say --kubeconfig") {
@@ -57,7 +57,7 @@ func TestAnAPIServerThatCannotBeFoundIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestThePodSaysItsNamespace(t *testing.T) {
+func TestNamespaceOfThePod(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{"in a pod", write(t, "purelb-system\n"), "purelb-system"},
 		{"outside of a pod", "/no/such/file", ""},
@@ -68,7 +68,7 @@ func TestThePodSaysItsNamespace(t *testing.T) {
 	}
 }
 
-func TestDeadConnectionsAreNoticedSoonUnlessTheEnvironmentSaysOtherwise(t *testing.T) {
+func TestDeadConnectionSettingsOfTheEnvironment(t *testing.T) {
 	const idle, ping = "HTTP2_READ_IDLE_TIMEOUT_SECONDS", "HTTP2_PING_TIMEOUT_SECONDS"
 	t.Setenv(idle, "")
 	t.Setenv(ping, "7")
@@ -78,7 +78,7 @@ func TestDeadConnectionsAreNoticedSoonUnlessTheEnvironmentSaysOtherwise(t *testi
 	}
 }
 
-func TestManySmallWritesHaveConnectionsToThemselvesThatDoNotHang(t *testing.T) {
+func TestWritesHaveTheirOwnConnections(t *testing.T) {
 	protocols := make(chan string, 2)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { protocols <- r.Proto }))
 	server.EnableHTTP2 = true

@@ -11,9 +11,9 @@ import (
 // removes it.
 const shortestLifetime = 60
 
-// localDefaults end by themselves, so that a node whose agent is gone for good
-// does not answer for ever. remoteDefaults do not: the addresses are the same
-// on every node, and survive the agent.
+// localDefaults expire, so that a node whose agent is gone for good does not answer
+// for ever. remoteDefaults do not expire: remote addresses are the same on every
+// node, and stay when the agent is gone.
 var (
 	localDefaults  = AddressOptions{Valid: shortestLifetime * time.Second, Preferred: shortestLifetime * time.Second, NoPrefixRoute: true}
 	remoteDefaults = AddressOptions{}
@@ -60,7 +60,7 @@ func (f *findings) preferred(field string, seconds *int32, valid int32) int32 {
 
 func seconds(d time.Duration) int32 { return int32(d / time.Second) }
 
-// garpDefaults claim an address three times within about a second.
+// garpDefaults announce an address three times within about a second.
 var garpDefaults = GARP{
 	Enabled:      true,
 	InitialDelay: 100 * time.Millisecond,
@@ -116,5 +116,5 @@ func (f *findings) duration(field string, text v2.Duration, otherwise time.Durat
 	return d
 }
 
-// or is what p points to, or otherwise when it points to nothing.
+// or returns the value at p, or otherwise if p is nil.
 func or[T any](p *T, otherwise T) T { return *cmp.Or(p, &otherwise) }

@@ -8,17 +8,17 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// reading is a group that is being read.
+// reading is a group while it is being read.
 type reading struct {
 	*findings
 	sg     v2.ServiceGroup
 	group  ipam.Group
 	ranges []written
-	// backend is set if the addresses are managed by one.
+	// backend is set if a backend manages the addresses.
 	backend *Backend
 }
 
-// readGroups accepts what can be accepted of groups.
+// readGroups reads groups and accepts those that are valid.
 func (c *Config) readGroups(groups []v2.ServiceGroup, s scope) {
 	readings := c.readEach(groups, s)
 	admit(readings)
@@ -51,7 +51,7 @@ func (c *Config) addBackend(r *reading) {
 	c.Backends = append(c.Backends, b)
 }
 
-// refusedOf returns the groups that problems take out of use.
+// refusedOf returns the groups that problems refuse.
 func refusedOf(problems []Problem) []ipam.RefusedGroup {
 	var refused []ipam.RefusedGroup
 	for _, p := range problems {
@@ -64,8 +64,8 @@ func refusedOf(problems []Problem) []ipam.RefusedGroup {
 	return refused
 }
 
-// readEach reads each group by itself, the oldest first. It leaves out those of namespaces
-// that do not count.
+// readEach reads each group by itself, the oldest first. It refuses groups in
+// namespaces that do not count.
 func (c *Config) readEach(groups []v2.ServiceGroup, s scope) []*reading {
 	var readings []*reading
 	for _, sg := range slices.SortedStableFunc(slices.Values(groups), byAge) {
@@ -81,7 +81,7 @@ func (c *Config) readEach(groups []v2.ServiceGroup, s scope) []*reading {
 	return readings
 }
 
-// admit refuses those of readings that cannot be used beside others.
+// admit refuses readings that cannot be used together with others.
 func admit(readings []*reading) {
 	var a admission
 	var out []*reading
@@ -92,21 +92,22 @@ func admit(readings []*reading) {
 		}
 		a.add(r.group)
 	}
-	// The refusals name the groups in use when all of these are known. So they do not
-	// depend on the order, which changes as conditions are written.
+	// A refusal names the groups in use, so it must wait until all of these are
+	// known. Otherwise it would depend on the order, which changes as conditions
+	// are written.
 	for _, r := range out {
 		a.compare(r)
 	}
 }
 
-// admission is the groups in use. A further group must have another name, and other
+// admission is the groups in use. A further group must have another name and other
 // addresses.
 type admission struct {
 	groups []ipam.Group
 	taken  addr.Index[inUse]
 }
 
-// inUse is a pool of a group in use, whose name is ref.
+// inUse is a pool of a group in use. ref is the Ref of that group.
 type inUse struct {
 	ipam.Pool
 	ref string
@@ -120,7 +121,7 @@ func (a *admission) add(g ipam.Group) {
 	}
 }
 
-// fits reports whether the group of r can be used beside those in use.
+// fits reports whether the group of r can be used together with those in use.
 func (a *admission) fits(r *reading) bool {
 	return !a.named(r.group.Ref()) && !slices.ContainsFunc(r.ranges, func(w written) bool {
 		_, taken := a.taken.Overlapping(w.Range)
@@ -133,7 +134,7 @@ func (a *admission) named(ref string) bool {
 	return slices.ContainsFunc(a.groups, func(g ipam.Group) bool { return g.Ref() == ref })
 }
 
-// compare refuses r for what keeps it from being used beside the groups in use.
+// compare refuses r for each conflict with the groups in use.
 func (a *admission) compare(r *reading) {
 	if a.named(r.group.Ref()) {
 		r.refuse(ReasonDuplicate, "metadata.name",
@@ -146,9 +147,9 @@ func (a *admission) compare(r *reading) {
 	}
 }
 
-// namesOf returns the names of the objects of all groups, also of those that are refused,
-// so that the meaning of an annotation does not depend on that. The value is the name of
-// the group.
+// namesOf maps the Refs of all groups to the names of their objects. It includes
+// refused groups, so that the meaning of an annotation does not depend on whether a
+// group is refused.
 func namesOf(readings []*reading) map[string]string {
 	names := map[string]string{}
 	for _, r := range readings {

@@ -18,12 +18,12 @@ import (
 // defaultDummy is the name of the dummy interface when none is written.
 const defaultDummy = "kube-lb0"
 
-// defaultInterface is the word for the interface of the default route, and
-// allInterfaces that for every interface that leads to a network. The kernel gives
-// neither name to an interface.
+// defaultInterface means the interface of the default route. allInterfaces means
+// every interface that leads to a network. The kernel gives neither name to an
+// interface.
 const defaultInterface, allInterfaces = "default", "all"
 
-// readAgents sorts agents into those that can be used and those that cannot.
+// readAgents reads agents, and sorts them into usable and broken ones.
 func (c *Config) readAgents(agents []v2.LBNodeAgent, s scope) {
 	for _, a := range agents {
 		f := findingsOf(KindLBNodeAgent, a.ObjectMeta)
@@ -36,9 +36,9 @@ func (c *Config) readAgents(agents []v2.LBNodeAgent, s scope) {
 	slices.SortFunc(c.Broken, precedence)
 }
 
-// precedence orders the agents of a node: one that asks for something before one that
-// does not, an agent for some nodes before one for all, then those of the install
-// namespace, then by name.
+// precedence orders the agents of a node. An agent with spec.local comes before one
+// without it. Then an agent for some nodes comes before one for all nodes, and one
+// of the install namespace before others. The last criterion is the name.
 func precedence(a, b Agent) int {
 	if a.Implied != b.Implied {
 		if a.Implied {
@@ -64,7 +64,7 @@ func precedence(a, b Agent) int {
 func (c *Config) readAgent(f *findings, a v2.LBNodeAgent, outside bool) {
 	selector, ok := f.selector(a.Spec.NodeSelector)
 	if !ok {
-		return // It is not known which nodes it is for.
+		return // without a selector it is unknown which nodes it is for
 	}
 	agent := Agent{
 		Namespace: a.Namespace, Name: a.Name, Outside: outside, UID: a.UID, Generation: a.Generation, Selector: selector,
@@ -82,7 +82,7 @@ func (c *Config) readAgent(f *findings, a v2.LBNodeAgent, outside bool) {
 	c.Agents = append(c.Agents, agent)
 }
 
-// selector returns what selects the nodes; none written selects all.
+// selector returns the node selector. Without s it selects all nodes.
 func (f *findings) selector(s *metav1.LabelSelector) (labels.Selector, bool) {
 	if s == nil {
 		return labels.Everything(), true
@@ -124,9 +124,9 @@ func (f *findings) local(s *v2.InterfaceSpec) (string, *regexp.Regexp) {
 	return text, re
 }
 
-// wholeName compiles an expression so that it matches all of a name or nothing.
-// It is parsed first and wrapped then, as text alone may not be an expression
-// that can be wrapped: think of "a)(b" or of "\Qa".
+// wholeName compiles an expression that matches a whole name or nothing. It parses
+// text before it wraps it, because text such as "a)(b" or "\Qa" must not change the
+// meaning of what surrounds it.
 func wholeName(text string) (*regexp.Regexp, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -135,7 +135,7 @@ func wholeName(text string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?:" + parsed.String() + ")$")
 }
 
-// fault is what is wrong with an expression, without the expression.
+// fault returns the error of an expression without the expression itself.
 func fault(err error) string {
 	if e, ok := errors.AsType[*syntax.Error](err); ok {
 		return e.Code.String()
@@ -156,8 +156,8 @@ func (f *findings) dummy(s *v2.InterfaceSpec) string {
 	return name
 }
 
-// renamed returns the value of a field that has an older name too, and the path
-// of the one that it came from. The newer name wins.
+// renamed returns the value of a field that also has an older name, and the path of
+// the field that the value came from. The newer name takes precedence.
 func (f *findings) renamed(name, value, oldName, oldValue string) (field, result string) {
 	const base = "spec.local."
 	if value == "" {
@@ -189,14 +189,15 @@ func (f *findings) further(names []v2.InterfaceName, dummy string) []string {
 	return result
 }
 
-// validName reports whether the kernel takes name for an interface
+// validName reports whether the kernel accepts name for an interface
 // (dev_valid_name in net/core/dev.c).
 func validName(name string) bool {
 	return name != "" && len(name) < 16 && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r")
 }
 
-// AgentFor returns the Agent in force on a node with these labels: the first that selects
-// it. There is none if no Agent selects the node, or if the first one is broken.
+// AgentFor returns the Agent in force on a node with these labels: the first one
+// that selects the node. There is none if no Agent selects the node, or if the
+// first one is broken.
 func (c Config) AgentFor(node map[string]string) (Agent, bool) {
 	agent, ok := first(c.Agents, node)
 	if broken, bad := first(c.Broken, node); bad && (!ok || precedence(broken, agent) < 0) {
@@ -205,9 +206,10 @@ func (c Config) AgentFor(node map[string]string) (Agent, bool) {
 	return agent, ok
 }
 
-// BrokenFor returns the Agent that would be in force on a node with these labels if it
-// could be used. Only its name and selector are certain. Such a node does not fall back to
-// another Agent, because a typing error must not move its addresses to other interfaces.
+// BrokenFor returns the Agent that would be in force on a node with these labels if
+// it were usable. Only its name and selector are certain. Such a node does not fall
+// back to another Agent, because a typing error must not move its addresses to
+// other interfaces.
 func (c Config) BrokenFor(node map[string]string) (Agent, bool) {
 	broken, bad := first(c.Broken, node)
 	if agent, ok := first(c.Agents, node); ok && bad && precedence(agent, broken) < 0 {

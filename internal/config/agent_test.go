@@ -63,7 +63,7 @@ func TestAgentsOfEveryGeneration(t *testing.T) {
 	}
 }
 
-func TestAgentsThatAreWrong(t *testing.T) {
+func TestInvalidAgents(t *testing.T) {
 	tests := []struct{ name, agents, want string }{
 		{
 			"no local",

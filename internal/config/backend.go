@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Backend says what manages the addresses of a ServiceGroup, and how to reach it. Either
-// External or NetBox is set.
+// Backend says which system manages the addresses of a ServiceGroup, and how to
+// reach it. Either External or NetBox is set.
 type Backend struct {
 	// Group is the Ref of the group.
 	Group    string
@@ -20,7 +20,7 @@ type Backend struct {
 	NetBox   *NetBox
 }
 
-// External is an IPAM server, which serves purelb.ipam.v1.IPAM.
+// External is an IPAM server that serves purelb.ipam.v1.IPAM.
 type External struct {
 	// Provider is the name of the server, for people.
 	Provider string
@@ -28,35 +28,35 @@ type External struct {
 	Socket string
 }
 
-// NetBox says which addresses of a NetBox server a group has.
+// NetBox says which addresses of a NetBox server belong to a group.
 type NetBox struct {
 	URL string
-	// Token is where the API token is. CA is where certificates are that are trusted
-	// beside those of the system; without a name there are none.
+	// Token is the Secret with the API token. CA is the Secret with certificates to
+	// trust in addition to those of the system; it has no name if there are none.
 	Token, CA SecretKey
-	// Reserved takes addresses that are in NetBox with the status "reserved" for Tenant.
-	// Otherwise addresses are made in Parents.
+	// Reserved uses addresses that have the status "reserved" for Tenant in NetBox.
+	// Otherwise PureLB creates addresses in Parents.
 	Reserved bool
 	// Parents are tried in this order. A reserved group has none.
 	Parents []NetBoxParent
-	// Tenant is a slug: that of the reserved addresses, or that which addresses are made
-	// with, "" for none.
+	// Tenant is a slug: the tenant of the reserved addresses, or the tenant of the
+	// addresses that PureLB creates. "" means none.
 	Tenant string
 	// Field is the name of the custom field for the keys of claims.
 	Field string
-	// Status, Role and Tags are those that addresses are made with. Role and Tags are
-	// slugs.
+	// Status, Role and Tags are set on the addresses that PureLB creates. Role and
+	// Tags are slugs.
 	Status, Role string
 	Tags         []string
 }
 
-// NetBoxParent is a prefix or an IP range of NetBox. What is empty is not compared.
+// NetBoxParent is a prefix or an IP range of NetBox. Empty fields are not compared.
 type NetBoxParent struct {
 	// Range says that it is an IP range.
 	Range bool
-	// ID is the id in NetBox. With it nothing else is set.
+	// ID is the id in NetBox. If it is set, no other field is.
 	ID int64
-	// Prefix is that of a prefix, Start the first address of an IP range.
+	// Prefix is the CIDR of a prefix. Start is the first address of an IP range.
 	Prefix netip.Prefix
 	Start  netip.Addr
 	// VRF is a name or a route distinguisher, or "global" for the table without a VRF.
@@ -65,14 +65,14 @@ type NetBoxParent struct {
 	Role, Tag, Tenant, Site string
 }
 
-// SecretKey is a value of a Secret.
+// SecretKey names a value of a Secret.
 type SecretKey struct {
 	Namespace, Name, Key string
 }
 
 const (
 	defaultSocket = "/var/run/purelb/ipam.sock"
-	// longestSocket is the longest path that Linux takes for a Unix socket.
+	// longestSocket is the longest path that Linux accepts for a Unix socket.
 	longestSocket = 107
 )
 
@@ -104,9 +104,9 @@ func (f *findings) announceOfBackend(field, text string) ipam.Announce {
 	return ""
 }
 
-// masks reads the mask that addresses of a backend have on the dummy interface. A mask up
-// to /32 is for IPv4, a longer one for IPv6. Without one, each address has the
-// longest.
+// masks reads the mask that addresses of a backend have on the dummy interface. A
+// mask up to /32 is for IPv4, a longer one for IPv6. Without a mask, each address
+// has the longest one.
 func (f *findings) masks(field string, aggregation v2.NetboxAggregation) map[addr.Family]int {
 	const least = 8
 	if aggregation == "" || aggregation == "default" {

@@ -99,8 +99,8 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// TestBackendsThatAreWrong writes each group as "a".
-func TestBackendsThatAreWrong(t *testing.T) {
+// TestInvalidBackends writes each group as "a".
+func TestInvalidBackends(t *testing.T) {
 	const noServer = "spec.netbox.url: this is not the URL of a NetBox server: write it as https://netbox.example.com/"
 	const notAlone = "spec.netbox.url: this has a user, a query or a fragment: remove it; the token for NetBox is given elsewhere"
 	const noMask = `is not a mask: write one from /8 to /128, or "default" for a route for each address`
@@ -161,8 +161,9 @@ func TestBackendsThatAreWrong(t *testing.T) {
 	}
 }
 
-// TestWhatTwoGroupsHaveInNetBoxIsWarnedOf: addresses stay unique, but no size is right.
-func TestWhatTwoGroupsHaveInNetBoxIsWarnedOf(t *testing.T) {
+// TestSharedNetBoxOriginsAreWarnedOf: addresses stay unique, but the size of each
+// group is wrong.
+func TestSharedNetBoxOriginsAreWarnedOf(t *testing.T) {
 	const too = ` has its addresses from there too, and each of the two counts all of them as its own: give each group a prefix, an IP range or a tenant of its own`
 	tests := []struct{ name, groups, want string }{
 		{

@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// boundary reads which Services a group is for. It returns what it can read, also if
-// there is something that it cannot.
+// boundary reads which Services a group is for. If it cannot read a part, it still
+// returns the rest.
 func (f *findings) boundary(b v2.Boundary) ipam.Boundary {
 	read := ipam.Boundary{
 		NamespaceSelector: f.criterion("spec.namespaceSelector", b.NamespaceSelector),
@@ -39,7 +39,7 @@ func (f *findings) criterion(field string, s *metav1.LabelSelector) labels.Selec
 	return selector
 }
 
-// vain warns of what has no effect in b.
+// vain reports what has no effect in b.
 func (f *findings) vain(b v2.Boundary) {
 	if len(b.Namespaces) == 0 && b.NamespaceSelector == nil {
 		if b.EnforceNamespaces {

@@ -7,10 +7,10 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// pools stands for a range in the tables below.
+// pools is a range for the tables below.
 const pools = `remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}`
 
-func TestWhomAGroupIsFor(t *testing.T) {
+func TestBoundaries(t *testing.T) {
 	const in = "Remote 192.0.2.0-192.0.2.255/24"
 	tests := []struct{ name, group, want string }{
 		{"anybody", `a: {` + pools + `}`, `group a ` + in},
@@ -59,8 +59,8 @@ func TestWhomAGroupIsFor(t *testing.T) {
 	}
 }
 
-// TestAMistakeInAGroupDoesNotOpenItsFence: whatever is wrong beside it.
-func TestAMistakeInAGroupDoesNotOpenItsFence(t *testing.T) {
+// TestMistakeDoesNotOpenTheBoundary holds for any mistake in the group.
+func TestMistakeDoesNotOpenTheBoundary(t *testing.T) {
 	const fence = `, namespaces: [x], namespaceSelector: {matchLabels: {team: a}}, enforceNamespaces: true}`
 	const badFence = `, namespaces: [x], namespaceSelector: {matchExpressions: [{key: a b, operator: Exists}]}, enforceNamespaces: true}`
 	const whole = `fence for x for "team=a" enforced`
@@ -85,7 +85,7 @@ func TestAMistakeInAGroupDoesNotOpenItsFence(t *testing.T) {
 	}
 }
 
-func TestFencesStandInOrderOfAge(t *testing.T) {
+func TestBoundariesAreInOrderOfAge(t *testing.T) {
 	all := groups(t, `
 		c: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25}}, namespaces: [c], enforceNamespaces: true}
 		b: {remote: {}, namespaces: [b], enforceNamespaces: true}

@@ -1,11 +1,11 @@
-// Package config turns the custom resources of a cluster into one validated
-// value and the list of what is wrong with them.
+// Package config turns the custom resources of a cluster into one validated value
+// and a list of what is wrong with them.
 //
-// It knows the ServiceGroups and LBNodeAgents of every generation of the API,
-// their defaults, and how they must fit together, and what the Secret of the
-// agents' gossip holds. It knows nothing of Services, of the API server or of a
-// node's interfaces: what it returns is plain data that the allocator, the node
-// agent and the command line read alike.
+// It knows the ServiceGroups and LBNodeAgents of every generation of the API, their
+// defaults, and how they must fit together. It also knows the contents of the
+// Secret with the gossip keys. It knows nothing of Services, of the API server or
+// of a node's interfaces: it returns plain data for the allocator, the node agent
+// and the command line.
 package config
 
 import (
@@ -18,12 +18,12 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Config is everything that the custom resources say, as far as it is usable.
-// It is immutable once made: readers share it without locking.
+// Config is the usable part of what the custom resources say. It is immutable:
+// readers share it without locking.
 type Config struct {
-	// Groups are the ServiceGroups, those that are refused with the reason.
+	// Groups are the ServiceGroups. Refused ones are there with the reason.
 	Groups ipam.Groups
-	// Backends are those of the usable groups that have one, in the order of the groups.
+	// Backends are the backends of the usable groups, in the order of the groups.
 	Backends []Backend
 	// Agents are the usable LBNodeAgents: those with a node selector first,
 	// then those that match every node, each sorted by namespace and name.
@@ -31,12 +31,13 @@ type Config struct {
 	// Broken are the LBNodeAgents that select nodes but cannot be used, sorted
 	// like Agents. See BrokenFor.
 	Broken []Agent
-	// Problems are what is wrong, one entry per object and cause, in the
-	// order of the objects' kind, namespace and name.
+	// Problems are what is wrong, with one entry for each object and cause. They
+	// are sorted by kind, namespace and name of the object.
 	Problems []Problem
 }
 
-// Agent is an LBNodeAgent: what the node agents that it selects announce on.
+// Agent is an LBNodeAgent: it says on which interfaces the node agents that it
+// selects announce.
 type Agent struct {
 	Namespace, Name string
 	// Outside says that Namespace is not the one that PureLB is installed in.
@@ -45,15 +46,15 @@ type Agent struct {
 	Generation int64
 	// Selector matches the labels of the nodes that this Agent is for.
 	Selector labels.Selector
-	// Implied says that spec.local is missing: the LBNodeAgent asks for nothing, and
-	// a node has the defaults if no other is for it.
+	// Implied says that spec.local is missing. The LBNodeAgent then asks for
+	// nothing: the nodes that no other LBNodeAgent selects use the defaults.
 	Implied bool
-	// Local matches the whole names of the interfaces that carry local
-	// addresses; nil means the interface of the default route of each family, or
-	// with All every interface that leads to a network.
+	// Local matches the whole names of the interfaces that carry local addresses.
+	// Nil means the interface of the default route of each family or, if All is
+	// set, every interface that leads to a network.
 	Local *regexp.Regexp
 	All   bool
-	// LocalText is what Local was written as, or "default" or "all".
+	// LocalText is the text of Local as the user wrote it, or "default" or "all".
 	LocalText string
 	// Interfaces are exact names of further interfaces for local addresses,
 	// in order of preference.
@@ -69,8 +70,8 @@ type Agent struct {
 type AddressOptions struct {
 	// Valid is the lifetime, 0 for ever.
 	Valid time.Duration
-	// Preferred is for how long the address may be chosen as a source: at most
-	// Valid. 0 means for ever when Valid does, otherwise not at all.
+	// Preferred is how long the kernel may choose the address as a source, at most
+	// Valid. If Valid is 0, then 0 means for ever. Otherwise it means never.
 	Preferred time.Duration
 	// NoPrefixRoute keeps the kernel from adding the connected route.
 	NoPrefixRoute bool
@@ -83,7 +84,7 @@ type GARP struct {
 	Enabled bool
 	// InitialDelay is the time from adding the address to the first packet.
 	InitialDelay time.Duration
-	// Count is how many are sent, Interval apart.
+	// Count is the number of packets, Interval apart.
 	Count    int
 	Interval time.Duration
 	// Verify asks before each packet whether the address is still ours.

@@ -17,8 +17,8 @@ import (
 
 const home = "purelb-system"
 
-// meta is of an object that is older the smaller its number is; name may be
-// "namespace/name".
+// meta returns the metadata of an object. A smaller number means an older object.
+// name may be "namespace/name".
 func meta(number int, name string) metav1.ObjectMeta {
 	o := metav1.ObjectMeta{Namespace: home, Name: name, CreationTimestamp: metav1.Unix(int64(number), 0)}
 	if namespace, name, ok := strings.Cut(name, "/"); ok {
@@ -27,8 +27,8 @@ func meta(number int, name string) metav1.ObjectMeta {
 	return o
 }
 
-// groups reads lines of "name: spec", the spec in YAML's flow style, the oldest
-// first.
+// groups reads lines of "name: spec", with the spec in YAML's flow style. The
+// oldest group comes first.
 func groups(t testing.TB, text string) []v2.ServiceGroup {
 	t.Helper()
 	var all []v2.ServiceGroup
@@ -41,7 +41,7 @@ func groups(t testing.TB, text string) []v2.ServiceGroup {
 	return all
 }
 
-// agents is the same for LBNodeAgents.
+// agents reads LBNodeAgents in the same format.
 func agents(t testing.TB, text string) []v2.LBNodeAgent {
 	t.Helper()
 	var all []v2.LBNodeAgent
@@ -61,7 +61,7 @@ func unmarshal(t testing.TB, text string, into any) {
 	}
 }
 
-// lines are those of text that are not empty, without indentation.
+// lines returns the non-empty lines of text, without indentation.
 func lines(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -72,7 +72,7 @@ func lines(text string) []string {
 	return all
 }
 
-// print tells c as text: a line for each group, fence, agent and problem.
+// print prints c: one line for each group, enforced boundary, agent and problem.
 func print(c config.Config) string {
 	var b strings.Builder
 	for _, g := range c.Groups.Usable {
@@ -144,7 +144,7 @@ func boundary(b ipam.Boundary) string {
 	return text + when(b.ByName, " by name")
 }
 
-// when is text, if it is so.
+// when returns text if so is true, and otherwise "".
 func when(so bool, text string) string {
 	if !so {
 		return ""
@@ -180,7 +180,7 @@ func options(o config.AddressOptions) string {
 	return fmt.Sprintf("%s/%s %s", o.Valid, o.Preferred, route)
 }
 
-// same compares what c prints with lines of text.
+// same compares the print of c with want.
 func same(t *testing.T, c config.Config, want string) {
 	t.Helper()
 	if diff := cmp.Diff(lines(want), lines(print(c))); diff != "" {

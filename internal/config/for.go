@@ -8,13 +8,13 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// For reads all ServiceGroups and LBNodeAgents of a cluster. Only those in the namespace
-// that PureLB is installed in count, and those in others, which the operator names. The
-// name Everywhere stands for all namespaces.
+// For reads all ServiceGroups and LBNodeAgents of a cluster. Only those in
+// installNamespace count, and those in others, which the operator names. Everywhere
+// in others means all namespaces.
 //
-// The answer does not depend on the order of the arguments. Groups are accepted by their
-// Standing, and those of the same Standing in the order in which they were created. So
-// neither a new group nor an edited one takes another out of use. Each group is accepted
+// The result does not depend on the order of the arguments. Groups are accepted by
+// Standing, and within one Standing in the order of their creation. So neither a
+// new group nor an edited one puts another group out of use. Each group is accepted
 // or refused as a whole.
 func For(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, installNamespace string, others ...string) Config {
 	c := Config{}
@@ -25,14 +25,14 @@ func For(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, installNamespace str
 	return c
 }
 
-// scope are the namespaces that count.
+// scope has the namespaces that count.
 type scope struct {
 	home   string
 	others []string
 }
 
-// inScope reports whether the object is in a namespace that counts. The impact
-// is what follows where it is not.
+// inScope reports whether the object is in a namespace that counts. If it is not,
+// inScope refuses the object; impact is what follows from that.
 func (f *findings) inScope(o metav1.ObjectMeta, resource, impact string, s scope) bool {
 	if InScope(o.Namespace, s.home, s.others) {
 		return true

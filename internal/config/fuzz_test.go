@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// FuzzFor writes arbitrary text where people do. Nothing may crash, and every
-// object is either in use or has a problem that says why not.
+// FuzzFor puts arbitrary text into the fields that users write. No text may cause a
+// crash, and every object must be in use or have a problem that says why not.
 func FuzzFor(f *testing.F) {
 	f.Add("192.0.2.1-192.0.2.9", "192.0.2.0/24", "default", "name", "eth[0-9]+", "kube-lb0", "100ms", int32(60))
 	f.Add("2001:db8::/64", "2001:db8::/64", "/128", "", "default", "", "", int32(0))

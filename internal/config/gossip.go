@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// gossipKeys is the entry of the Secret with the keys of the agents' gossip: each
-// on a line of its own, in base64. The first encrypts, all decrypt.
+// gossipKeys is the entry of the Secret with the keys of the agents' gossip, one
+// per line, in base64. The first key encrypts, and all keys decrypt.
 const gossipKeys = "key"
 
-// GossipSecret is the data of a Secret with one key.
+// GossipSecret returns the data of a Secret with one key.
 func GossipSecret(key []byte) map[string][]byte {
 	return map[string][]byte{gossipKeys: []byte(base64.StdEncoding.EncodeToString(key))}
 }

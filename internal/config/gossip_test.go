@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestKeysOfTheGossipAreReadALineEach(t *testing.T) {
+func TestGossipKeysAreReadFromLines(t *testing.T) {
 	const a, b = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "AQEBAQEBAQEBAQEBAQEBAQ=="
 	for _, tt := range []struct{ name, text, want string }{
 		{"one key", a, "[32] <nil>"},
@@ -25,7 +25,7 @@ func TestKeysOfTheGossipAreReadALineEach(t *testing.T) {
 	}
 }
 
-func TestTheKeyThatIsWrittenIsTheKeyThatIsRead(t *testing.T) {
+func TestGossipSecretReadsBack(t *testing.T) {
 	const key = "the key of the gossip is secret!"
 	keys, err := GossipKeys(GossipSecret([]byte(key)))
 	if got := fmt.Sprintf("%s %v", keys, err); got != "["+key+"] <nil>" {

@@ -61,8 +61,8 @@ func (f *findings) oneKind(forms []form) {
 		"(or the flat form: subnet and pool), and %s; exactly one must be, so %s", here, cure)
 }
 
-// modes warns of a form with two ways to choose an address. A Service may still turn one
-// of them off.
+// modes warns if a group has two ways to choose an address. A Service may still
+// turn one of them off.
 func (f *findings) modes(form form) {
 	if form.pools.MultiPool && form.pools.BalancePools {
 		f.warn(ReasonAdjusted, form.field+".balancePools", "is mutually exclusive with multiPool, so Services get addresses from this group "+
@@ -70,15 +70,15 @@ func (f *findings) modes(form form) {
 	}
 }
 
-// overlap refuses r, which has addresses in common with other.
+// overlap refuses r, which overlaps other.
 func (f *findings) overlap(r written, other ipam.Pool, of string) {
 	f.refuse(ReasonOverlaps, r.field+".pool", "Pool overlaps with %s. Overlapping ranges: %s here and %s there; "+
 		"change one of them so that each address is in one range only", of, r.Text, other.Text)
 }
 
-// routes warns if the mask of the addresses of r is shorter than that of their subnet: then
-// every node has a route for more than the subnet. A local group has no such routes, as its
-// addresses are on the interfaces of nodes.
+// routes warns if the mask of the addresses of r is shorter than that of their
+// subnet: every node then has a route for more than the subnet. A local group has
+// no such routes, because its addresses are on the interfaces of nodes.
 func (f *findings) routes(r written, announce ipam.Announce) {
 	if announce == ipam.AnnounceLocal || r.Bits >= r.Subnet.Bits() {
 		return

@@ -92,7 +92,7 @@ func TestGroupsOfEveryGeneration(t *testing.T) {
 	}
 }
 
-func TestGroupsThatAreWrong(t *testing.T) {
+func TestInvalidGroups(t *testing.T) {
 	tests := []struct{ name, groups, want string }{
 		{
 			"no kind",

@@ -16,7 +16,7 @@ const twoGroups = `
 	default: {local: {v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.128/25}, {subnet: 192.0.2.0/24, pool: 192.0.2.1-192.0.2.9}], v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::/64"}}}
 	virtual: {name: flat, subnet: 198.51.100.0/24, pool: 198.51.100.0/24, aggregation: /32}`
 
-func TestAGroupIsFoundByNameAndByAlias(t *testing.T) {
+func TestGroupIsFoundByNameAndAlias(t *testing.T) {
 	c := config.For(groups(t, twoGroups), nil, home)
 	for name, want := range map[string]string{"default": "default", "virtual": "virtual", "flat": "virtual", "": "", "other": ""} {
 		g, ok := c.Groups.Group(name)
@@ -32,7 +32,7 @@ func TestAGroupIsFoundByNameAndByAlias(t *testing.T) {
 	}
 }
 
-func TestAGroupIsFoundByAddress(t *testing.T) {
+func TestGroupIsFoundByAddress(t *testing.T) {
 	made := config.For(groups(t, twoGroups), nil, home)
 	byHand := config.Config{Groups: ipam.Groups{Usable: made.Groups.Usable}}
 	tests := []struct{ addr, group, pool string }{
@@ -73,7 +73,7 @@ const someAgents = `
 	y-none: {}
 	x-odd:  {local: {localInterface: "["}}`
 
-func TestANodeUsesTheFirstAgentThatSelectsIt(t *testing.T) {
+func TestNodeUsesTheFirstMatchingAgent(t *testing.T) {
 	node := func(labels ...string) map[string]string {
 		m := map[string]string{}
 		for pair := range slices.Chunk(labels, 2) {
@@ -108,7 +108,7 @@ func TestANodeUsesTheFirstAgentThatSelectsIt(t *testing.T) {
 	}
 }
 
-func TestAnExpressionMatchesWholeNames(t *testing.T) {
+func TestExpressionMatchesWholeNames(t *testing.T) {
 	tests := []struct {
 		expression string
 		yes, no    []string

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// defaultTenant is whose reserved addresses are used, as in earlier versions.
+	// defaultTenant is the tenant whose reserved addresses are used, as in earlier
+	// versions.
 	defaultTenant = "ipam-purelb"
 	// defaultField is the custom field for the keys of claims.
 	defaultField = "purelb_claim"
-	// defaultStatus is that of addresses which are made.
+	// defaultStatus is the status of created addresses.
 	defaultStatus = "active"
 	// modePrefix and modeReserved are the values of spec.netbox.mode.
 	modePrefix, modeReserved = "prefix", "reserved"
@@ -31,7 +32,7 @@ func (r *reading) netbox(spec v2.NetboxSpec) {
 	r.group.Backend = "NetBox"
 	r.group.Masks = r.masks(field+".aggregation", spec.Aggregation)
 	n := r.netBoxOf(field, spec)
-	// The Secret and its key are those of earlier versions.
+	// Earlier versions used the same Secret and key.
 	n.Token = r.secret(spec.TokenSecret, "netbox-client", "user-token")
 	n.CA = r.secret(spec.CASecret, "", "ca.crt")
 	if spec.CASecret != nil && n.CA.Name == "" {
@@ -40,15 +41,15 @@ func (r *reading) netbox(spec v2.NetboxSpec) {
 	r.backend = &Backend{NetBox: &n}
 }
 
-// ReadNetBox reads spec, which is at field, for a program that has no ServiceGroup. It does
-// not read the Secrets, announce and aggregation.
+// ReadNetBox reads spec for a program that has no ServiceGroup. field is the path
+// of spec, for messages. It does not read the Secrets, announce and aggregation.
 func ReadNetBox(field string, spec v2.NetboxSpec) (NetBox, []Problem) {
 	f := &findings{}
 	n := f.netBoxOf(field, spec)
 	return n, f.problems
 }
 
-// netBoxOf reads what spec, which is at field, says of NetBox itself.
+// netBoxOf reads what spec says about NetBox itself. field is the path of spec.
 func (f *findings) netBoxOf(field string, spec v2.NetboxSpec) NetBox {
 	f.url(field+".url", spec.URL)
 	n := NetBox{
@@ -71,7 +72,7 @@ func (f *findings) netBoxOf(field string, spec v2.NetboxSpec) NetBox {
 	return n
 }
 
-// mode refuses a mode that is not known or that the other fields contradict.
+// mode refuses an unknown mode, and a mode that contradicts other fields.
 func (f *findings) mode(field string, spec v2.NetboxSpec) {
 	switch given := len(spec.Parents) > 0; {
 	case !slices.Contains([]string{"", modePrefix, modeReserved}, spec.Mode):
@@ -85,12 +86,12 @@ func (f *findings) mode(field string, spec v2.NetboxSpec) {
 	}
 }
 
-// serverURL is the URL of a server. Its groups are an IPv6 address and a port, if there are
-// any. A path is plain ASCII without escapes.
+// serverURL is the URL of a server. Its groups are an IPv6 address and a port, if
+// there are any. A path is plain ASCII without escapes.
 var serverURL = regexp.MustCompile(`^https?://(?:[0-9A-Za-z._-]+|\[([0-9A-Fa-f:.]+)\])(?::([0-9]+))?(?:/[!$&-~]*)?$`)
 
-// url refuses what is not the URL of a server. It does not quote the URL, which may hold a
-// password.
+// url refuses text that is not the URL of a server. It does not quote the text,
+// which may contain a password.
 func (f *findings) url(field, text string) {
 	parts := serverURL.FindStringSubmatch(text)
 	const cure = "write it as https://netbox.example.com/"
@@ -114,7 +115,7 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// customField refuses what is not the name of a custom field of NetBox.
+// customField refuses a name that no custom field of NetBox can have.
 func (f *findings) customField(field, name string) {
 	for _, word := range strings.Split(name, "_") {
 		if word == "" || strings.ContainsFunc(word, notAlphanumeric) {
@@ -128,7 +129,7 @@ func notAlphanumeric(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// secret reads where a value of a Secret is: in the namespace of the group.
+// secret reads which value of a Secret is meant, in the namespace of the group.
 func (r *reading) secret(written *v2.SecretKey, name, key string) SecretKey {
 	if written != nil {
 		name, key = cmp.Or(written.Name, name), cmp.Or(written.Key, key)
@@ -157,7 +158,7 @@ func (f *findings) parents(field string, written []v2.NetboxParent) []NetBoxPare
 	return parents
 }
 
-// parent reads one of them.
+// parent reads one parent.
 func (f *findings) parent(field string, w v2.NetboxParent) (p NetBoxParent, ok bool) {
 	given := 0
 	for _, so := range []bool{w.PrefixID != 0, w.RangeID != 0, w.Prefix != nil, w.Range != nil} {

@@ -16,12 +16,14 @@ func (c Config) OnNodes(subnets []netip.Prefix, addresses []netip.Addr) Config {
 	return c
 }
 
-// Beside returns c for a cluster that uses these networks itself, for its pods and for the
-// ClusterIPs of Services. PureLB does not hand out their addresses. So Beside warns of a
-// range that overlaps a network, and refuses a group that has a range inside of networks.
+// Beside returns c for a cluster that uses these networks itself, for its pods and
+// for the ClusterIPs of Services. PureLB does not hand out their addresses. So
+// Beside warns of a range that overlaps such a network, and refuses a group with a
+// range that lies inside such networks.
 //
-// The network of each of clusterIPs is not known. Beside refuses a group that has a range
-// with one of them, because more of its addresses may be ClusterIPs.
+// For each of clusterIPs, the network is not known. Beside refuses a group with a
+// range that contains one of them, because more addresses of the range may be
+// ClusterIPs.
 func (c Config) Beside(networks []ipam.Network, clusterIPs []netip.Addr) Config {
 	var problems []Problem
 	for _, g := range c.Groups.Usable {
@@ -68,7 +70,7 @@ func (f *findings) beside(p ipam.Pool, networks []ipam.Network, clusterIPs []net
 
 // leaves reports whether p has addresses outside of networks.
 func leaves(p ipam.Pool, networks []addr.Range) bool {
-	p.Exclude = nil // The operator may hand these out tomorrow.
+	p.Exclude = nil // the operator may end these exclusions at any time
 	for _, r := range p.Usable() {
 		for range r.Without(networks) {
 			return true
@@ -77,7 +79,7 @@ func leaves(p ipam.Pool, networks []addr.Range) bool {
 	return false
 }
 
-// fewOf names the first of names, and how many more there are.
+// fewOf names the first of names, and says how many more there are.
 func fewOf(names []string) string {
 	if n := len(names) - 1; n > 0 {
 		return fmt.Sprintf("%s and %d more", names[0], n)

@@ -10,14 +10,14 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// Standing is the turn of a group when groups are accepted: 0 when it was
-// accepted as it is now, 1 when it was accepted and has been edited since, 2
-// when it is not in use. So no new group and no edit takes a group out of use
-// that works.
+// Standing is the position of a group when groups are accepted. It is 0 if the
+// present generation was accepted, 1 if the group was accepted and edited since,
+// and 2 if the group is not in use. So neither a new group nor an edit puts a
+// working group out of use.
 //
-// It comes from the condition that is written about what For answered, and For
-// answers the same when that is written. A Config that is kept must be made
-// anew also when the Standing of a group changes.
+// Standing comes from the condition that reports the result of For. Writing that
+// condition does not change what For returns. A cached Config must be made again
+// when the Standing of a group changes.
 func Standing(sg v2.ServiceGroup) int {
 	c := meta.FindStatusCondition(sg.Status.Conditions, v2.ConditionAccepted)
 	switch {
@@ -29,10 +29,10 @@ func Standing(sg v2.ServiceGroup) int {
 	return 0
 }
 
-// byStanding orders groups that are sorted by age for their acceptance.
+// byStanding orders groups for acceptance. They must be sorted by age.
 func byStanding(a, b *reading) int { return cmp.Compare(Standing(a.sg), Standing(b.sg)) }
 
-// byAge orders groups by creation, and those of the same second by name.
+// byAge orders groups by creation time, and by name within one second.
 func byAge(a, b v2.ServiceGroup) int {
 	if d := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); d != 0 {
 		return d

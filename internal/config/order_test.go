@@ -13,8 +13,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// judged is groups with the condition that is written about them: they are in
-// use or not as they are now.
+// judged returns groups with the conditions that report the result of For.
 func judged(groups []v2.ServiceGroup) []v2.ServiceGroup {
 	c := config.For(groups, nil, home)
 	groups = slices.Clone(groups)
@@ -30,7 +29,7 @@ func judged(groups []v2.ServiceGroup) []v2.ServiceGroup {
 	return groups
 }
 
-// inUse are the names of the groups that c uses.
+// inUse returns the names of the groups that c uses.
 func inUse(c config.Config) []string {
 	var names []string
 	for _, g := range c.Groups.Usable {
@@ -39,9 +38,9 @@ func inUse(c config.Config) []string {
 	return names
 }
 
-// TestWhatWorksGoesOn: three groups, of which "old" and "young" want the same
+// TestWorkingGroupStaysInUse has three groups. "old" and "young" have the same
 // addresses.
-func TestWhatWorksGoesOn(t *testing.T) {
+func TestWorkingGroupStaysInUse(t *testing.T) {
 	const taken = `{remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25}}}`
 	const free = `{remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}}`
 	const broken = `{remote: {v4pool: {subnet: 192.0.2.0/24, pool: oops}}}`
@@ -75,7 +74,7 @@ func TestWhatWorksGoesOn(t *testing.T) {
 	}
 }
 
-func TestOfOneSecondTheFirstByName(t *testing.T) {
+func TestNameDecidesWithinOneSecond(t *testing.T) {
 	all := groups(t, `
 		b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
 		a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`)
@@ -89,7 +88,7 @@ func TestOfOneSecondTheFirstByName(t *testing.T) {
 	}
 }
 
-func TestStandingIsOfTheConditionAndItsGeneration(t *testing.T) {
+func TestStandingReadsTheCondition(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus, generation int64) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, ObservedGeneration: generation}
 	}
@@ -113,10 +112,9 @@ func TestStandingIsOfTheConditionAndItsGeneration(t *testing.T) {
 	}
 }
 
-// TestNothingThatWorksStops: however many objects are added, and whichever is
-// edited, each other group that was in use stays in use; and to write down what
-// is in use changes nothing.
-func TestNothingThatWorksStops(t *testing.T) {
+// TestNoEditStopsAWorkingGroup adds and edits objects. Every other group in use
+// must stay in use. Writing the conditions must change nothing.
+func TestNoEditStopsAWorkingGroup(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := judged(anyGroups(t))
 		for range rapid.IntRange(1, 5).Draw(t, "changes") {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// origin is where a group of NetBox has its addresses from: a prefix or an IP range, or
-// the reserved addresses of a tenant.
+// origin is the source of the addresses of a NetBox group: a prefix or an IP range,
+// or the reserved addresses of a tenant.
 type origin struct {
 	server, tenant string
 	parent         NetBoxParent
 }
 
-// origins returns those of n, each with its field.
+// origins returns the origins of n, each with its field.
 func (n NetBox) origins() iter.Seq2[string, origin] {
 	return func(yield func(string, origin) bool) {
 		if n.Reserved {
@@ -28,8 +28,9 @@ func (n NetBox) origins() iter.Seq2[string, origin] {
 	}
 }
 
-// serverOf returns the same text for URLs of the same server, as far as they tell. The
-// documents of earlier versions wrote /api at the end of some.
+// serverOf returns the same text for different URLs of the same server, as far as
+// the URLs show that. Documents of earlier versions wrote /api at the end of some
+// URLs.
 func serverOf(url string) string {
 	url = strings.TrimSuffix(strings.TrimSuffix(url, "/"), "/api")
 	scheme, rest, _ := strings.Cut(url, "://")
@@ -37,8 +38,8 @@ func serverOf(url string) string {
 	return scheme + "://" + strings.ToLower(host) + "/" + path
 }
 
-// warnOfSharing warns of each group that has its addresses from where an older one has
-// them from. Readings are sorted by age.
+// warnOfSharing warns of each group that has the same origin as an older group.
+// readings must be sorted by age.
 func warnOfSharing(readings []*reading) {
 	owners := map[origin]string{}
 	for _, r := range readings {

@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// form is one of the ways to write a group, as it was used.
+// form is one notation of a group, with its contents.
 type form struct {
 	name, field string
 	announce    ipam.Announce
@@ -17,8 +17,8 @@ type form struct {
 	single      v2.Single
 	skipIPv6DAD bool
 	withdrawal  v2.Withdrawal
-	// netbox and external are set if the addresses are managed by a backend. Then there
-	// are no pools.
+	// netbox and external are set if a backend manages the addresses. There are no
+	// pools then.
 	netbox   *v2.NetboxSpec
 	external *v2.ExternalSpec
 }
@@ -49,8 +49,8 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 	return forms
 }
 
-// WithdrawsIdle says whether g asks for its addresses to be withdrawn while their Services
-// have no endpoint, whether it can be used or not.
+// WithdrawsIdle reports whether g asks to withdraw its addresses while their
+// Services have no endpoint. It does not matter whether g is usable.
 func WithdrawsIdle(g v2.ServiceGroup) bool {
 	return slices.ContainsFunc(formsOf(g.Spec), func(f form) bool { return f.withdrawal.WithdrawWithoutEndpoints })
 }
@@ -62,17 +62,17 @@ func announceOf(a v2.Announce) ipam.Announce {
 	return ipam.AnnounceLocal
 }
 
-// source is a pool as it was written, and where.
+// source is a pool as the user wrote it, and where.
 type source struct {
 	field string
 	text  v2.AddressPool
-	// family is what the field is for, or 0 when it is for either, and
-	// instead is the field for the other one.
+	// family is the family that the field is for, or 0 if it is for both. instead
+	// is the field for the other family.
 	family  addr.Family
 	instead string
 }
 
-// sources returns what is written in a form, in the order in which it is tried.
+// sources returns the pools of a form, in the order in which they are tried.
 func (f form) sources() []source {
 	var all []source
 	add := func(field string, family addr.Family, instead string, p ...v2.AddressPool) {

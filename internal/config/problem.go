@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Severity tells a problem that takes its object out of use from one that
-// only deserves a look.
+// Severity distinguishes a problem that puts its object out of use from a warning.
 type Severity string
 
 const (
@@ -27,11 +26,11 @@ const (
 	ReasonOverlaps   = "Overlaps"
 	ReasonDuplicate  = "Duplicate"
 	ReasonOutOfScope = "OutOfScope"
-	// ReasonClusterNetwork is of groups with addresses that the cluster uses
-	// itself.
+	// ReasonClusterNetwork is the reason for groups with addresses that the cluster
+	// uses itself.
 	ReasonClusterNetwork = "ClusterNetwork"
-	// ReasonAdjusted is of warnings only: something else is in effect than
-	// what is written.
+	// ReasonAdjusted is only for warnings: something other than the written value
+	// is in effect.
 	ReasonAdjusted = "Adjusted"
 )
 
@@ -41,7 +40,7 @@ const (
 	KindLBNodeAgent  = "LBNodeAgent"
 )
 
-// Problem is one thing that is wrong with one object.
+// Problem is one mistake in one object.
 type Problem struct {
 	Kind            string
 	Namespace, Name string
@@ -49,14 +48,14 @@ type Problem struct {
 	Generation      int64
 	Severity        Severity
 	Reason          string
-	// Field is the path of the field at fault, such as
-	// "spec.local.v4pools[1].pool", or "" when it is the object as a whole.
+	// Field is the path of the wrong field, such as "spec.local.v4pools[1].pool".
+	// It is "" if the problem is about the whole object.
 	Field string
-	// Message says what is wrong and how to mend it.
+	// Message says what is wrong and how to correct it.
 	Message string
 }
 
-// String is the message with the field that it is about.
+// String returns the message after the field that it is about.
 func (p Problem) String() string {
 	if p.Field == "" {
 		return p.Message
@@ -64,9 +63,9 @@ func (p Problem) String() string {
 	return p.Field + ": " + p.Message
 }
 
-// findings collect what is wrong with one object while it is read.
+// findings collects the problems of one object while it is read.
 type findings struct {
-	// about is a Problem with nothing but the object that it is about.
+	// about is a Problem with only the object filled in.
 	about    Problem
 	problems []Problem
 }
@@ -77,12 +76,12 @@ func findingsOf(kind string, o metav1.ObjectMeta) *findings {
 	}}
 }
 
-// refuse takes the object out of use.
+// refuse adds a problem that puts the object out of use.
 func (f *findings) refuse(reason, field, format string, args ...any) {
 	f.add(Refused, reason, field, format, args)
 }
 
-// warn leaves the object in use.
+// warn adds a problem that leaves the object in use.
 func (f *findings) warn(reason, field, format string, args ...any) {
 	f.add(Warning, reason, field, format, args)
 }
@@ -98,7 +97,7 @@ func (f *findings) refused() bool {
 	return slices.ContainsFunc(f.problems, func(p Problem) bool { return p.Severity == Refused })
 }
 
-// byObject is the order of Config.Problems.
+// byObject orders Config.Problems.
 func byObject(a, b Problem) int {
 	return cmp.Or(
 		cmp.Compare(a.Kind, b.Kind),

@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// anyGroups draws groups with ranges out of so few addresses that they often
+// anyGroups draws groups with ranges out of few addresses, so that they often
 // overlap.
 func anyGroups(t *rapid.T) []v2.ServiceGroup {
 	var all []v2.ServiceGroup
@@ -40,9 +40,8 @@ func anyPool(t *rapid.T, format string, subnet v2.Subnet) v2.AddressPool {
 	return v2.AddressPool{Pool: v2.Range(fmt.Sprintf(format+"-"+format, from, to)), Subnet: subnet}
 }
 
-// TestNoAddressIsInTwoGroups: whatever people write, what is accepted does not
-// overlap, is found again by address, and does not depend on the order in which
-// the objects arrive.
+// TestNoAddressIsInTwoGroups: whatever users write, accepted groups do not overlap,
+// are found by address, and do not depend on the order of the objects.
 func TestNoAddressIsInTwoGroups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := anyGroups(t)
@@ -70,9 +69,9 @@ func TestNoAddressIsInTwoGroups(t *testing.T) {
 	})
 }
 
-// TestANewGroupNeverTakesAnOldOneOutOfUse: adding an object changes nothing of
-// what the older ones were accepted with.
-func TestANewGroupNeverTakesAnOldOneOutOfUse(t *testing.T) {
+// TestNewGroupNeverStopsAnOldOne: a new object changes nothing about the older,
+// accepted ones.
+func TestNewGroupNeverStopsAnOldOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := anyGroups(t)
 		before := config.For(groups, nil, home)
@@ -105,7 +104,7 @@ func TestProblemsAreOrderedByObject(t *testing.T) {
 	}
 }
 
-func TestAProblemNamesItsObjectExactly(t *testing.T) {
+func TestProblemNamesItsObject(t *testing.T) {
 	sg := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "a", UID: "u-1", Generation: 7}}
 	sg.Spec.Local = &v2.LocalSpec{Single: v2.Single{Pool: "x", Subnet: "192.0.2.0/24"}}
 	want := []config.Problem{{

@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// written is a pool and where it is written.
+// written is a pool, and where it is written.
 type written struct {
 	ipam.Pool
 	field string
@@ -45,8 +45,9 @@ func (f *findings) rangesOf(form form) []written {
 	return ranges
 }
 
-// pool reads one source. A range is virtual if it is not for the interfaces of nodes and
-// each address has a route of its own. The nodes may still change that: see OnNodes.
+// pool reads one source. A range is virtual if it is not for the interfaces of
+// nodes and each address has a route of its own. The networks of nodes may still
+// change that: see OnNodes.
 func (f *findings) pool(s source, announce ipam.Announce) (ipam.Pool, bool) {
 	p, err := s.parse()
 	if err != nil {
@@ -76,8 +77,8 @@ func (s source) parse() (ipam.Pool, error) {
 	return p, err
 }
 
-// offers reports whether p has addresses to hand out. A pool that excludes all of them is
-// used nevertheless, because Services may hold some.
+// offers reports whether p has addresses to hand out. A pool that excludes all of
+// its addresses is still used, because Services may hold some of them.
 func (f *findings) offers(p ipam.Pool, s source) bool {
 	if len(p.Usable()) > 0 {
 		return true
@@ -94,8 +95,8 @@ func (f *findings) offers(p ipam.Pool, s source) bool {
 	return false
 }
 
-// alone refuses a range in the oldest notation beside others of its family, because nothing
-// says which of them is tried first.
+// alone refuses a range in the oldest notation beside another of its family,
+// because the order of the two is undefined.
 func (f *findings) alone(r written, others []written) {
 	for _, other := range others {
 		if other.Family() == r.Family() {

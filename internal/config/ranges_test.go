@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-func TestWaysToHandOutAddresses(t *testing.T) {
+func TestRangesHandedOut(t *testing.T) {
 	tests := []struct{ name, groups, want string }{
 		{
 			"of every pool",
@@ -67,8 +67,9 @@ func TestWaysToHandOutAddresses(t *testing.T) {
 	}
 }
 
-// TestAWrongExclusionIsFoundByItsPlace: the words are those of package pool.
-func TestAWrongExclusionIsFoundByItsPlace(t *testing.T) {
+// TestWrongExclusionNamesItsField checks the field. Package ipam writes the
+// message.
+func TestWrongExclusionNamesItsField(t *testing.T) {
 	tests := []struct{ group, field string }{
 		{`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25, exclude: [192.0.2.1, oops]}}}`, "spec.remote.v4pool.exclude[1]"},
 		{`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25, exclude: [192.0.2.128]}}}`, "spec.remote.v4pool.exclude[0]"},
@@ -82,7 +83,7 @@ func TestAWrongExclusionIsFoundByItsPlace(t *testing.T) {
 	}
 }
 
-func TestAnAggregationThatDrawsMoreThanItsSubnetIsTold(t *testing.T) {
+func TestAggregationWiderThanSubnetIsWarnedOf(t *testing.T) {
 	const told = ` and puts a route for all of 192.0.0.0/16 on every node: write "default" for the mask of the subnet, or a longer one`
 	tests := []struct{ name, group, want string }{
 		{
@@ -115,9 +116,9 @@ func TestAnAggregationThatDrawsMoreThanItsSubnetIsTold(t *testing.T) {
 	}
 }
 
-// TestARangeOfHostRoutesIsVirtualWhereNoNodeIs: a v1 group says neither local
-// nor remote, so where the nodes are decides, as it does about the interface.
-func TestARangeOfHostRoutesIsVirtualWhereNoNodeIs(t *testing.T) {
+// TestHostRouteRangeIsVirtualWithoutNodes: a v1 group names neither local nor
+// remote. So the networks of the nodes decide, as they do about the interface.
+func TestHostRouteRangeIsVirtualWithoutNodes(t *testing.T) {
 	tests := []struct {
 		name, group, subnets, address string
 		want                          string

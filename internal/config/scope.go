@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Everywhere stands for all namespaces in the list of those that count beside
-// the namespace that PureLB is installed in.
+// Everywhere, in the list of further namespaces that count, stands for all
+// namespaces.
 const Everywhere = "*"
 
 // Namespaces reads the list of namespaces that count, as operators write it:
@@ -33,8 +33,8 @@ func Namespaces(text string) ([]string, error) {
 	return slices.Compact(namespaces), nil
 }
 
-// Watched returns the namespaces whose objects are to be watched so that For has
-// all that count. It is metav1.NamespaceAll alone if all do.
+// Watched returns the namespaces to watch so that For gets all objects that count.
+// It is only metav1.NamespaceAll if all namespaces count.
 func Watched(installNamespace string, others []string) []string {
 	if slices.Contains(others, Everywhere) {
 		return []string{metav1.NamespaceAll}

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-func TestTheListOfNamespacesIsRead(t *testing.T) {
+func TestNamespaceList(t *testing.T) {
 	tests := []struct {
 		text, want, watched, wrong string
 	}{
@@ -41,7 +41,7 @@ func TestTheListOfNamespacesIsRead(t *testing.T) {
 	}
 }
 
-// homes are groups of which the name says the namespace too.
+// homes reads groups whose names contain the namespace.
 func homes(t *testing.T, text string) []v2.ServiceGroup {
 	all := groups(t, text)
 	for i := range all {
@@ -52,7 +52,7 @@ func homes(t *testing.T, text string) []v2.ServiceGroup {
 	return all
 }
 
-func TestGroupsOfOtherNamespacesAreNamedWithTheirNamespace(t *testing.T) {
+func TestOutsideGroupsCarryTheirNamespace(t *testing.T) {
 	c := config.For(homes(t, `
 		web: {remote: {v4pool: {subnet: 10.0.1.0/24, pool: 10.0.1.0/24}}}
 		a/web: {remote: {v4pool: {subnet: 10.0.2.0/24, pool: 10.0.2.0/24}}}
@@ -95,7 +95,7 @@ func TestGroupsOfOtherNamespacesAreNamedWithTheirNamespace(t *testing.T) {
 	}
 }
 
-func TestAllNamespacesCountIfTheOperatorSaysSo(t *testing.T) {
+func TestEverywhereMeansAllNamespaces(t *testing.T) {
 	all := homes(t, `
 		web: {remote: {v4pool: {subnet: 10.0.1.0/24, pool: 10.0.1.0/24}}}
 		a/web: {remote: {v4pool: {subnet: 10.0.2.0/24, pool: 10.0.2.0/24}}}
@@ -118,7 +118,7 @@ func TestAllNamespacesCountIfTheOperatorSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfTheInstallNamespaceComesFirst(t *testing.T) {
+func TestAgentOfTheInstallNamespaceComesFirst(t *testing.T) {
 	all := agents(t, "a: {local: {dummyInterface: near}}\nb: {local: {dummyInterface: far}}")
 	all[1].Namespace = "aaa"
 	for _, tt := range []struct {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Contests remembers from View to View which node has won which address, because to
-// find that out takes a hash for every candidate. It changes how long an answer takes,
-// never the answer. The zero Contests remembers nothing yet.
+// Contests remembers the winner of each address from View to View, because finding
+// it takes one hash per candidate. This changes the speed of an answer, never the
+// answer. The zero Contests is empty.
 //
-// A Contests and its Views belong to one goroutine. What the last View was not asked
-// for is forgotten.
+// One goroutine uses a Contests and its Views. An address that was not looked up in
+// the last View is forgotten.
 type Contests struct{ steady, draining map[netip.Prefix]*arena }
 
-// View returns the View of members. On a nil Contests it is NewView.
+// View returns the View of members. On a nil Contests it is the same as NewView.
 func (c *Contests) View(members []Member) View {
 	v := NewView(members)
 	if c != nil {
@@ -23,35 +23,36 @@ func (c *Contests) View(members []Member) View {
 	return v
 }
 
-// remember makes the arenas of f remember winners, and fills them from those before. It
-// returns the arenas of f.
-func (f field) remember(before map[netip.Prefix]*arena) map[netip.Prefix]*arena {
+// remember makes the arenas of f remember winners, and fills them from the arenas
+// before. It returns the arenas of f.
+func (f candidateSet) remember(before map[netip.Prefix]*arena) map[netip.Prefix]*arena {
 	for network, a := range f.arenas.values {
 		if len(a.nodes) > forgetful {
-			a.won = map[netip.Addr]contest{}
+			a.won = map[netip.Addr]ranking{}
 			a.learn(before[network])
 		}
 	}
 	return f.arenas.values
 }
 
-// forgetful is the number of candidates up to which asking them again costs no more
-// than to remember.
+// forgetful is the number of candidates up to which computing the winner again
+// costs no more than remembering it.
 const forgetful = 16
 
-// arena is where the nodes of one network contend for its addresses.
+// arena is the set of nodes of one network, and the winners of its addresses.
 type arena struct {
 	nodes []string
-	// won are contests in which all nodes took part. It is nil if none is remembered.
-	won map[netip.Addr]contest
-	// earlier are contests of the View before this one. Its nodes were the same but for
-	// those that are gone since, and the newcomers.
-	earlier   map[netip.Addr]contest
+	// won are rankings among all nodes. It is nil if this arena remembers none.
+	won map[netip.Addr]ranking
+	// earlier are rankings of the previous View. Since then, the nodes in gone have
+	// left, and newcomers have come.
+	earlier   map[netip.Addr]ranking
 	gone      map[string]bool
 	newcomers []string
 }
 
-// learn has a know what the arena knows that was there before.
+// learn copies the rankings of before, the arena of the same network in the
+// previous View.
 func (a *arena) learn(before *arena) {
 	if before == nil || before.won == nil {
 		return
@@ -74,15 +75,15 @@ func (a *arena) learn(before *arena) {
 	}
 }
 
-// contest returns the contest for ip among all nodes.
-func (a *arena) contest(ip netip.Addr) contest {
+// ranking returns the ranking for ip among all nodes.
+func (a *arena) ranking(ip netip.Addr) ranking {
 	if c, ok := a.won[ip]; ok {
 		return c
 	}
 	c, known := a.earlier[ip]
 	entrants := a.newcomers
 	if !known || a.gone[c.winner] {
-		c, entrants = contestFor(ip), a.nodes
+		c, entrants = rankingFor(ip), a.nodes
 	}
 	for _, node := range entrants {
 		c.enter(node)

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// manyMembers is more nodes than a Contests asks anew, some of them away.
+// manyMembers has more nodes than forgetful. Some of them are away.
 var manyMembers = rapid.Custom(func(t *rapid.T) (members []election.Member) {
 	for i := range 40 {
 		state := rapid.IntRange(0, 9).Draw(t, "state")
@@ -27,8 +27,8 @@ var manyMembers = rapid.Custom(func(t *rapid.T) (members []election.Member) {
 	return members
 })
 
-// Nodes come and go, and some addresses are not asked for at times.
-func TestWhatIsRememberedOfContestsChangesNoAnswer(t *testing.T) {
+// Nodes come and go, and some addresses are not looked up each time.
+func TestRememberedWinnersChangeNoAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var contests election.Contests
 		addresses := rapid.SliceOfN(anIP, 1, 6).Draw(t, "addresses")
@@ -48,7 +48,7 @@ func TestWhatIsRememberedOfContestsChangesNoAnswer(t *testing.T) {
 	})
 }
 
-func TestNetworksContainWhatOneOfThemDoes(t *testing.T) {
+func TestNetworksContain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []netip.Prefix
 		for range rapid.IntRange(0, 6).Draw(t, "networks") {
@@ -66,8 +66,8 @@ func TestNetworksContainWhatOneOfThemDoes(t *testing.T) {
 	})
 }
 
-// BenchmarkContests finds the winners of 1,000 addresses that no node holds among 5,000
-// nodes of one network, of which another one is away each time.
+// BenchmarkContests finds the winners of 1,000 addresses without a holder among the
+// 5,000 nodes of one network. Each time, another node is away.
 func BenchmarkContests(b *testing.B) {
 	members, addresses := cluster(5000, 1), services(1000, 1)
 	var contests election.Contests

@@ -6,39 +6,39 @@ import "net/netip"
 const (
 	// ReasonHolder: the node has the address and may keep it.
 	ReasonHolder = "holder"
-	// ReasonHash: the node has the lowest hash of the candidates.
+	// ReasonHash: the node has the lowest hash of all candidates.
 	ReasonHash = "hash"
-	// ReasonAffinity: the node has the lowest hash of the preferred ones.
+	// ReasonAffinity: the node has the lowest hash of the preferred candidates.
 	ReasonAffinity = "affinity"
-	// ReasonAffinityFallback: the node is not a preferred one, because none of
-	// those can have the address.
+	// ReasonAffinityFallback: the node is not preferred, but no preferred node can
+	// have the address.
 	ReasonAffinityFallback = "affinityFallback"
-	// ReasonLastResort: the node is draining, and so are all others that can
+	// ReasonLastResort: the node is draining, and so are all other nodes that can
 	// have the address.
 	ReasonLastResort = "lastResort"
 	// ReasonNoCandidates: no eligible member has a subnet with the address.
 	ReasonNoCandidates = "noCandidates"
-	// ReasonNoEndpoints: there are such members, and none of those that the
-	// Preference insists on.
+	// ReasonNoEndpoints: there are candidates, but the Preference is strict and
+	// names none of them.
 	ReasonNoEndpoints = "noEndpoints"
 )
 
-// Choice is the node that announces an address, or "", and why.
+// Choice is the node that announces an address, or "", with the reason.
 type Choice struct{ Node, Reason string }
 
-// Preference is for the nodes that should announce an address, such as those
-// with an endpoint of its Service. The zero Preference is for none.
+// Preference names the nodes that should announce an address, such as those with an
+// endpoint of its Service. The zero value prefers no node.
 type Preference struct {
-	// Nodes are the preferred ones. Nil says that there is no preference, and
-	// empty that there is one, for nodes of which there are none.
+	// Nodes are the preferred nodes. Nil means that there is no preference. Empty
+	// means that there is one, but that no node satisfies it.
 	Nodes map[string]bool
-	// Strict says that no other node is a candidate.
+	// Strict says that only Nodes are candidates.
 	Strict bool
 }
 
 func (p Preference) exists() bool { return p.Strict || p.Nodes != nil }
 
-// reason says why node was chosen.
+// reason returns the reason why node was chosen.
 func (p Preference) reason(node, holder string, draining bool) string {
 	switch {
 	case draining:
@@ -54,19 +54,19 @@ func (p Preference) reason(node, holder string, draining bool) string {
 	}
 }
 
-// Choose returns the node that announces ip, given holder, the node that does
-// so now, or "" when none does.
+// Choose returns the node that announces ip. holder is the node that announces it
+// now, or "".
 //
-// It is one of the best candidates: those that are not draining come before
-// those that are, and among equals in this the preferred ones come before the
-// others. A node that drains is about to go, and its endpoints with it, so what
-// is moved to it would soon move again; a node without an endpoint only costs a
-// hop. As the last ones they are candidates all the same: an address is never
-// taken from the last node that can have it.
+// It chooses one of the best candidates. Nodes that are not draining come before
+// draining ones; within each of these groups, preferred nodes come before others. A
+// draining node is about to go, and its endpoints with it, so an address that moves
+// there would soon move again. A node without an endpoint only costs a hop.
+// Draining nodes remain candidates: an address is never taken from the last node
+// that can have it.
 //
-// Of the best, holder keeps it if it is one of them, and otherwise the Winner
-// has it. So a node that comes back takes nothing from those that stood in for
-// it.
+// If holder is one of the best candidates, it keeps the address. Otherwise the
+// Winner gets it. So a node that comes back takes nothing from the nodes that
+// replaced it.
 func (v View) Choose(ip netip.Addr, holder string, p Preference) Choice {
 	ip = ip.Unmap()
 	if node := v.steady.choose(ip, holder, p); node != "" {
@@ -81,7 +81,7 @@ func (v View) Choose(ip netip.Addr, holder string, p Preference) Choice {
 	return Choice{Reason: ReasonNoCandidates}
 }
 
-// Choose returns what NewView(members).Choose(ip, holder, p) does, for a single
+// Choose returns NewView(members).Choose(ip, holder, p). It is for a single
 // address.
 func Choose(ip netip.Addr, members []Member, holder string, p Preference) Choice {
 	return NewView(members).Choose(ip, holder, p)

@@ -15,7 +15,7 @@ func draining(m election.Member) election.Member {
 	return m
 }
 
-// prefer is a Preference for these nodes, separated by spaces.
+// prefer returns a Preference for these nodes, separated by spaces.
 func prefer(nodes string) election.Preference {
 	p := election.Preference{Nodes: map[string]bool{}}
 	for node := range strings.FieldsSeq(nodes) {
@@ -81,7 +81,7 @@ func TestChooseByPreference(t *testing.T) {
 	}
 }
 
-// aCluster is a few members, each named once, in one or two subnets.
+// aCluster has a few members with different names, in one or two subnets.
 var aCluster = rapid.Custom(func(t *rapid.T) (members []election.Member) {
 	for _, node := range []string{"a", "b", "c", "d", "e", "f"} {
 		if !rapid.Bool().Draw(t, "there") {
@@ -105,7 +105,7 @@ var aPreference = rapid.Custom(func(t *rapid.T) election.Preference {
 	return p
 })
 
-// rankOf is the order of candidates as the definition has it; 0 is no candidate.
+// rankOf returns the rank of a candidate by the definition; 0 means no candidate.
 func rankOf(m election.Member, holder string, p election.Preference, subnet bool) int {
 	switch preferred := p.Nodes[m.Node]; {
 	case m.Unproven && m.Node != holder, !m.Eligible || !subnet || p.Strict && !preferred:
@@ -121,10 +121,10 @@ func rankOf(m election.Member, holder string, p election.Preference, subnet bool
 	}
 }
 
-// Whatever is preferred, and whoever drains: all nodes that know the same choose
-// the same, the best is chosen, it stays where it is best, and as long as there
-// is a candidate somebody is chosen.
-func TestTheBestIsChosenAndKeeps(t *testing.T) {
+// Whatever is preferred, and whichever nodes drain: nodes with the same knowledge
+// choose the same node, the best node is chosen, it stays while it is best, and if
+// there is a candidate, a node is chosen.
+func TestBestNodeIsChosenAndKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members, p, a := aCluster.Draw(t, "members"), aPreference.Draw(t, "preference"), anIP.Draw(t, "ip")
 		holder := rapid.SampledFrom([]string{"", "a", "b", "c", "z"}).Draw(t, "holder")
@@ -151,9 +151,9 @@ func TestTheBestIsChosenAndKeeps(t *testing.T) {
 	})
 }
 
-// Only a better node takes an address from one that lives: one that comes back,
-// and is no better, takes nothing.
-func TestANodeThatComesBackTakesNothing(t *testing.T) {
+// Only a better node takes an address from a live one. A node that comes back and
+// is no better takes nothing.
+func TestReturningNodeTakesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members, p, a := aCluster.Draw(t, "members"), aPreference.Draw(t, "preference"), anIP.Draw(t, "ip")
 		if len(members) == 0 {

@@ -21,8 +21,8 @@ var (
 	workers = []string{"worker1", "worker2", "worker3", "worker4"}
 )
 
-// Agents of earlier versions must come to the same winners.
-func TestWinnerIsThatOfEveryGeneration(t *testing.T) {
+// Agents of earlier versions must find the same winners.
+func TestWinnerMatchesEarlierVersions(t *testing.T) {
 	tests := []struct {
 		candidates []string
 		ip         string
@@ -40,7 +40,7 @@ func TestWinnerIsThatOfEveryGeneration(t *testing.T) {
 		{workers, "fd00::50", "worker4", ""},
 		{workers, "2001:db8::1", "worker4", ""},
 
-		// However the address is written.
+		// The notation of the address does not matter.
 		{workers, "::ffff:192.168.1.101", "worker4", ""},
 		{workers, "::ffff:192.168.1.100", "worker2", ""},
 		{workers, "::ffff:10.0.0.5", "worker1", ""},
@@ -72,7 +72,7 @@ var anIP = rapid.Custom(func(t *rapid.T) netip.Addr {
 	return netip.AddrFrom4([4]byte{192, 0, 2, last})
 })
 
-func TestWinnerDependsOnNoOrder(t *testing.T) {
+func TestWinnerIgnoresTheOrder(t *testing.T) {
 	names := rapid.SliceOfN(rapid.StringMatching(`[a-z][a-z0-9-]{0,12}`), 1, 20)
 	rapid.Check(t, func(t *rapid.T) {
 		a, nodes := anIP.Draw(t, "ip"), names.Draw(t, "nodes")
@@ -83,7 +83,7 @@ func TestWinnerDependsOnNoOrder(t *testing.T) {
 	})
 }
 
-// Only what the lost node announced moves.
+// Only the addresses of the lost node move.
 func TestLosingANodeMovesOnlyItsAddresses(t *testing.T) {
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{0,12}`), 2, 20, rapid.ID[string])
 	rapid.Check(t, func(t *rapid.T) {
@@ -105,7 +105,7 @@ func TestWinnerAllocatesNothingForACandidate(t *testing.T) {
 	}
 }
 
-func TestAllOfAFewNodesSpeakAndAFewOfMany(t *testing.T) {
+func TestAtMostFewNodesSpeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, n := anIP.Draw(t, "ip"), rapid.IntRange(0, 200).Draw(t, "nodes")
 		var nodes []string

@@ -5,47 +5,46 @@ import (
 	"time"
 )
 
-// Liveness decides which members are alive from when this node last saw their
+// Liveness decides which members are alive. It knows when this node last saw their
 // Leases change, by its own clock. It is not safe for concurrent use.
 //
-// Times are all of one clock: this node's, with its monotonic reading. What
-// other machines think the time is plays no part.
+// All times are from this node's clock, with its monotonic reading. The clocks of
+// other machines do not matter.
 //
-// The silence of a Lease counts against its holder only up to our last proof of
-// contact with the API server, because we would not know of a renewal after
-// that; and it counts anew from the end of an interruption of contact, because
-// the holder may have been unable to renew too. So while we are cut off nobody
-// dies, and afterwards everybody gets the time to be heard of.
+// A Lease without a renewal counts against its holder only up to our last proof of
+// contact with the API server: after that proof, we might have missed a renewal. It
+// counts anew after an interruption of contact, because the holder may have been
+// unable to renew too. So while this node is cut off, it declares no node dead.
+// After that, every holder gets the full time to renew.
 type Liveness struct {
 	tolerance time.Duration
 	seen      map[string]seen
-	contact   time.Time // the latest proof of contact
-	lost      time.Time // when contact was last said to be lost
+	contact   time.Time // when the latest proof of contact was
+	lost      time.Time // when contact was last reported lost
 }
 
-// seen is what was seen of one Lease.
+// seen is what this node saw of one Lease.
 type seen struct {
 	version  string
 	duration time.Duration
-	since    time.Time // from when its silence counts
+	since    time.Time // the start of the time without a renewal
 	renewed  time.Time // when it was last seen to change
 }
 
-// NewLiveness returns a Liveness that has seen nothing and had no contact yet.
+// NewLiveness returns a Liveness that has seen no Lease and had no contact yet.
 //
-// Contact counts as interrupted when there is no proof of it for longer than
-// tolerance. A renewal that comes late by as much as that must still be in
-// time, so tolerance and the interval of renewals together are less than the
-// duration of a Lease.
+// Contact counts as interrupted after more than tolerance without a proof. A
+// renewal that is late by tolerance must still be in time. So tolerance and the
+// renewal interval together must be less than the duration of a Lease.
 func NewLiveness(tolerance time.Duration) *Liveness {
 	return &Liveness{tolerance: tolerance, seen: map[string]seen{}}
 }
 
-// Observe notes the Lease of node as it is now, whether it has changed or not:
-// its holder is alive for duration from when its version changes, or is first
-// seen. The version is what nobody but the holder changes, and the holder with
-// each renewal, such as the renewTime as an opaque text; not the
-// resourceVersion, which everybody's edit changes.
+// Observe notes the present Lease of node, whether it has changed or not. Its
+// holder counts as alive for duration after its version changes or is first seen.
+// version must be something that only the holder changes, and that each renewal
+// changes, such as the text of renewTime. resourceVersion is unsuitable, because
+// any client's edit changes it.
 func (l *Liveness) Observe(node, version string, duration time.Duration, now time.Time) {
 	s, ok := l.seen[node]
 	if !ok || s.version != version {
@@ -58,18 +57,17 @@ func (l *Liveness) Observe(node, version string, duration time.Duration, now tim
 	l.seen[node] = s
 }
 
-// Renewed returns when the holder of the Lease of node was last seen to renew it.
-// It is zero for a Lease of which that was not seen: that it differs from what
-// it was before an interruption of contact may be the work of one who has died
-// since.
+// Renewed returns when this node last saw the holder renew its Lease. It is zero if
+// this node never saw a renewal. A difference after an interruption of contact does
+// not count, because the holder may have renewed and then died.
 func (l *Liveness) Renewed(node string) time.Time { return l.seen[node].renewed }
 
-// Forget notes that the Lease of node is gone: its agent has said goodbye.
+// Forget notes that the Lease of node is gone, because its agent has left in order.
 func (l *Liveness) Forget(node string) { delete(l.seen, node) }
 
-// Contact notes a proof that every change of a Lease before at has been
-// observed: a list that was asked for at at and is observed, or our own renewal
-// of at that came back by the watch.
+// Contact notes a proof that every change of a Lease before at was observed. Such a
+// proof is a list that was requested at at, or our own renewal of at that the watch
+// has returned.
 func (l *Liveness) Contact(at time.Time) {
 	if !at.After(l.contact) {
 		return
@@ -85,19 +83,18 @@ func (l *Liveness) Contact(at time.Time) {
 	l.contact = at
 }
 
-// LostContact notes that the API server could not be reached at now. Without
-// being told, Liveness notices by the tolerance.
+// LostContact notes that the API server could not be reached at now. Without this
+// call, Liveness notices it after the tolerance.
 func (l *Liveness) LostContact(now time.Time) { l.lost = now }
 
-// interrupted says whether contact was lost since the last proof of it, given
-// that there is contact at at.
+// interrupted reports whether contact was lost between the last proof and at, when
+// there is contact again.
 func (l *Liveness) interrupted(at time.Time) bool {
 	return !l.contact.After(l.lost) || at.Sub(l.contact) > l.tolerance
 }
 
-// Live returns the members that are alive, sorted. It is trusted while there is
-// contact with the API server. Otherwise nothing may be concluded from who is
-// missing.
+// Live returns the members that are alive, sorted. trusted says that there is
+// contact with the API server. Without contact, a missing member proves nothing.
 func (l *Liveness) Live(now time.Time) (nodes []string, trusted bool) {
 	for node, s := range l.seen {
 		if l.alive(s) {
@@ -108,9 +105,9 @@ func (l *Liveness) Live(now time.Time) (nodes []string, trusted bool) {
 	return nodes, l.contact.After(l.lost) && now.Sub(l.contact) <= l.tolerance
 }
 
-// Next returns the earliest time at which the silence of a member that is alive
-// would be held against it; ok is false when nobody is alive. A proof of contact
-// from then on finds the dead as early as can be.
+// Next returns the earliest time at which the Lease of a live member expires. ok is
+// false if no member is alive. A proof of contact at that time finds the dead as
+// early as possible.
 func (l *Liveness) Next() (at time.Time, ok bool) {
 	for _, s := range l.seen {
 		if end := s.end(); l.alive(s) && (!ok || end.Before(at)) {
@@ -122,5 +119,5 @@ func (l *Liveness) Next() (at time.Time, ok bool) {
 
 func (l *Liveness) alive(s seen) bool { return l.contact.Before(s.end()) }
 
-// end is when the silence of s has lasted too long.
+// end returns when the Lease of s expires without a renewal.
 func (s seen) end() time.Time { return s.since.Add(s.duration) }

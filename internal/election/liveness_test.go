@@ -19,12 +19,12 @@ const (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// at is so many seconds after the start.
+// at returns the time second seconds after the start.
 func at(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
 
-// told is a Liveness that was told of steps, such as "3 see a/7": at second 3
-// the Lease of a was observed with version 7. "0-9 contact" is a proof of
-// contact in every second from 0 to 9.
+// told returns a Liveness after these steps. "3 see a/7" means that the Lease of a
+// was observed with version 7 at second 3. "0-9 contact" means a proof of contact
+// in every second from 0 to 9.
 func told(t *testing.T, steps ...string) *election.Liveness {
 	t.Helper()
 	l := election.NewLiveness(tolerance)
@@ -222,7 +222,7 @@ func TestLiveness(t *testing.T) {
 	}
 }
 
-func TestNextIsWhenSomebodyMayBeFoundDead(t *testing.T) {
+func TestNextIsTheEarliestExpiry(t *testing.T) {
 	tests := []struct {
 		name   string
 		steps  []string
@@ -245,7 +245,7 @@ func TestNextIsWhenSomebodyMayBeFoundDead(t *testing.T) {
 	}
 }
 
-func TestARenewalIsWhatWasSeenToHappen(t *testing.T) {
+func TestOnlyObservedRenewalsCount(t *testing.T) {
 	tests := []struct {
 		name  string
 		steps []string
@@ -270,7 +270,7 @@ func TestARenewalIsWhatWasSeenToHappen(t *testing.T) {
 	}
 }
 
-func TestALeaseHasTheDurationThatItSays(t *testing.T) {
+func TestLeaseDurationIsRead(t *testing.T) {
 	l := election.NewLiveness(tolerance)
 	l.Observe("slow", "1", 30*time.Second, at(0))
 	l.Observe("quick", "1", 5*time.Second, at(0))
@@ -289,8 +289,8 @@ func TestALeaseHasTheDurationThatItSays(t *testing.T) {
 	}
 }
 
-// world is a few agents that renew their Leases every three seconds, or as soon
-// as they can again, while the API server and our way to it come and go.
+// world has a few agents that renew their Leases every three seconds, or later if
+// the API server is away. The API server and this node's way to it come and go.
 type world struct {
 	versions map[string]int
 	renewed  map[string]int  // the second of the last renewal
@@ -322,7 +322,7 @@ func (w world) step(l *election.Liveness, second int) {
 	l.Contact(at(second))
 }
 
-// spells are stretches of seconds in which something is away.
+// spells are intervals in seconds during which something is away.
 func spells(t *rapid.T, what string) func(second int) bool {
 	type spell struct{ from, to int }
 	var all []spell
@@ -335,10 +335,10 @@ func spells(t *rapid.T, what string) func(second int) bool {
 	}
 }
 
-// Whatever goes away for however long, and whatever their clocks say: nobody
-// who lives is ever missing, the dead are missing once they were silent for one
-// duration of contact, and nobody vanishes while there is none.
-func TestTheLivingAreNeverMissingAndTheDeadAre(t *testing.T) {
+// Whatever is away, for however long, and whatever the clocks show: a live node is
+// never missing. A dead node is missing after one duration of contact without a
+// renewal. Without contact, no node disappears.
+func TestLivingStayAndDeadGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world{
 			versions: map[string]int{}, renewed: map[string]int{}, died: map[string]int{}, skew: map[string]int{},

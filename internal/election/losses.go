@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// losses are the peers that gossip lost, and when, beside those that it did not
-// lose. This node itself is not among them. A large split is found in steps. So the peers
-// of which it is not known whether they are heard count as lost until that is known.
+// losses are the times at which gossip lost peers, and how many peers it still
+// hears. This node itself does not count. The detector finds a large split in
+// steps: a peer counts as lost until the detector knows that it is heard.
 type losses struct {
-	heard   int         // who is heard now
+	heard   int         // the number of peers that gossip hears now
 	lost    []time.Time // sorted
-	left    []time.Time // when others said goodbye, sorted
+	left    []time.Time // when peers left in order, sorted
 	contact time.Time
 }
 
@@ -36,12 +36,13 @@ func lossesOf(e Evidence) losses {
 	return l
 }
 
-// believed says whether a node that gossip lost at at is gone for certain,
-// because we are not the one that was cut off then: with this node, more were
-// heard after the losses of that time than were lost. Half of all is enough with
-// a proof of contact with the API server, as when two nodes are all.
+// believed reports whether a node that gossip lost at the time at is gone for
+// certain. It is if this node was not the one that was cut off: more nodes were
+// heard after the losses of that time than were lost, this node included. If the
+// two numbers are equal, as in a cluster of two nodes, a proof of contact with the
+// API server is needed too.
 //
-// Those who were lost, or said goodbye, later than that were heard.
+// A peer that was lost, or left, later than that still counts as heard.
 func (l losses) believed(at time.Time) bool {
 	from, to := at.Add(-Together), at.Add(Together)
 	lost := since(l.lost, from) - after(l.lost, to)
@@ -49,20 +50,20 @@ func (l losses) believed(at time.Time) bool {
 	return present > lost || present == lost && l.contact.After(at)
 }
 
-// since counts which of times, which are sorted, are at or after from.
+// since counts the times at or after from. times must be sorted.
 func since(times []time.Time, from time.Time) int {
 	return len(times) - sort.Search(len(times), func(i int) bool { return !times[i].Before(from) })
 }
 
-// after counts which of times, which are sorted, are after from.
+// after counts the times after from. times must be sorted.
 func after(times []time.Time, from time.Time) int {
 	return len(times) - sort.Search(len(times), func(i int) bool { return times[i].After(from) })
 }
 
-// Loss is how many nodes gossip lost together, and the last time.
+// Loss is how many nodes gossip lost together, and when.
 type Loss struct {
-	// Present are the nodes that are heard, this one included, and Lost those
-	// that were lost together with the last one.
+	// Present is the number of nodes that gossip hears, including this one. Lost is
+	// the number of nodes that it lost together with the last one.
 	Present, Lost int
 	Last          time.Time
 }
@@ -77,13 +78,14 @@ func (e Evidence) LastLoss() Loss {
 	return Loss{Present: 1 + l.heard, Lost: since(l.lost, last.Add(-2*Together)), Last: last}
 }
 
-// Doubtful says that it is not clear whether the lost nodes or those present are
-// cut off. So the nodes of both sides have to show by their Leases that they live.
-// A smaller loss needs no proof. Each restart of an agent is one.
+// Doubtful reports whether it is unclear which side is cut off: the lost nodes, or
+// the nodes that are present. The nodes of both sides must then prove by their
+// Leases that they live. A smaller loss needs no proof. Each restart of an agent is
+// a smaller loss.
 func (l Loss) Doubtful() bool { return l.Lost > 0 && 2*l.Lost >= l.Present }
 
-// Unnoticed says that the lost nodes, if they live, are so many that their own loss
-// is not Doubtful.
+// Unnoticed reports whether the lost nodes, if they live, are so many that from
+// their side the loss is not Doubtful.
 func (l Loss) Unnoticed() bool {
 	return l.Lost > 0 && !Loss{Present: l.Lost, Lost: l.Present}.Doubtful()
 }

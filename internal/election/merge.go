@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// Merge returns what e says of all nodes at now.
+// Merge returns what e says about all nodes at now.
 //
-// Whoever gossip hears is alive. Whoever it lost is gone at once, as long as it
-// still hears most: then the fault is theirs, not ours. When most are lost at
-// once, that may be our own fault, and so the Leases decide on each, as soon as
-// they can; until then the lost stay members, and what they hold stays theirs.
-// A Lease that is renewed later proves that its node lives although gossip does
-// not reach it. Nodes that never gossiped are what their Leases say;
-// one that was not seen to renew its Lease either is no candidate for what it does
-// not hold.
+// A node that gossip hears is alive. A node that gossip lost is gone at once, if
+// gossip still hears most nodes: then the fault is not ours. If gossip lost most
+// nodes at once, the fault may be ours. Then the Leases decide about each node, as
+// soon as they can. Until then the lost nodes stay members, and keep the addresses
+// that they hold. If a node renews its Lease after its loss, it lives, although
+// gossip does not reach it. For a node that never gossiped, its Lease decides. If
+// this node has not seen a renewal of that Lease, the other node is a candidate
+// only for the addresses that it holds.
 //
-// That somebody is wrongly thought gone does no harm by itself: before a node
-// takes an address it asks the segment whether it is answered.
+// If a live node is taken for dead, this alone does no harm: before a node takes an
+// address, it asks the segment whether another machine answers for it.
 func Merge(e Evidence, now time.Time) Peers {
-	c := newCourt(e)
+	c := newTally(e)
 	p := Peers{Own: map[netip.Addr]string{}, MACs: c.macs()}
 	for _, node := range c.nodes() {
 		r := c.record(node)
 		p.Known = append(p.Known, r.Subnets...)
 		for _, a := range r.Own {
 			if _, taken := p.Own[a]; !taken {
-				p.Own[a] = node // of several, the first by name
+				p.Own[a] = node // of several nodes, the first by name
 			}
 		}
-		if c.fate(node) != gone {
+		if c.stateOf(node) != gone {
 			p.Members = append(p.Members, Member{
 				Node: node, Subnets: r.Subnets, Eligible: true, Draining: r.Draining, Reachable: c.hears(node),
 				Unproven: c.unproven(node), Unconfigured: c.leases[node].Unconfigured,
@@ -48,9 +48,9 @@ func Merge(e Evidence, now time.Time) Peers {
 	return p
 }
 
-// macs returns the nodes by their Ethernet addresses. What two nodes claim as theirs belongs
-// to neither: by one of them it may be a lie.
-func (c *court) macs() map[[6]byte]string {
+// macs returns the nodes by their Ethernet addresses. An Ethernet address that two
+// nodes claim belongs to neither, because one of the claims may be a lie.
+func (c *tally) macs() map[[6]byte]string {
 	all, claimed := map[[6]byte]string{}, map[[6]byte]string{}
 	for node, r := range c.leases {
 		for _, mac := range r.MACs {
@@ -64,24 +64,24 @@ func (c *court) macs() map[[6]byte]string {
 	return all
 }
 
-// CutOffAt returns from when this node is cut off if there is no contact with the
-// API server before; ok is false if it is not about to be.
-func (e Evidence) CutOffAt() (at time.Time, ok bool) { return newCourt(e).cutOff() }
+// CutOffAt returns when this node counts as cut off, unless there is contact with
+// the API server before. ok is false if this is not about to happen.
+func (e Evidence) CutOffAt() (at time.Time, ok bool) { return newTally(e).cutOff() }
 
-// court is an Evidence arranged for judging.
-type court struct {
+// tally is an Evidence arranged for decisions.
+type tally struct {
 	Evidence
 	gossip map[string]Gossiped
 	leases map[string]Leased
 	losses
-	// parted is how many of the nodes that gossip remembers are gone. Undecided are nodes
-	// that gossip lost, and that may be gone or not.
+	// parted counts the nodes that gossip remembers and that are gone. undecided
+	// are nodes that gossip lost and that may be gone or not.
 	parted    int
 	undecided []Gossiped
 }
 
-func newCourt(e Evidence) *court {
-	c := &court{Evidence: e, gossip: map[string]Gossiped{}, leases: map[string]Leased{}, losses: lossesOf(e)}
+func newTally(e Evidence) *tally {
+	c := &tally{Evidence: e, gossip: map[string]Gossiped{}, leases: map[string]Leased{}, losses: lossesOf(e)}
 	for _, l := range e.Leases {
 		c.leases[l.Node] = l
 	}
@@ -89,7 +89,7 @@ func newCourt(e Evidence) *court {
 		c.gossip[g.Node] = g
 	}
 	for _, g := range e.Gossip {
-		switch c.fate(g.Node) {
+		switch c.stateOf(g.Node) {
 		case gone:
 			c.parted++
 		case undecided:
@@ -99,29 +99,29 @@ func newCourt(e Evidence) *court {
 	return c
 }
 
-// nodes are all that there is evidence about, sorted.
-func (c *court) nodes() []string {
+// nodes returns all nodes in the evidence, sorted.
+func (c *tally) nodes() []string {
 	all := slices.AppendSeq(slices.Collect(maps.Keys(c.gossip)), maps.Keys(c.leases))
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// hears says whether gossip reaches node.
-func (c *court) hears(node string) bool {
+// hears reports whether gossip reaches node.
+func (c *tally) hears(node string) bool {
 	g, ok := c.gossip[node]
 	return ok && g.State == Alive
 }
 
-// fate is what became of a node.
-type fate int
+// nodeState is the decision about a node.
+type nodeState int
 
 const (
-	alive fate = iota
+	alive nodeState = iota
 	gone
 	undecided
 )
 
-func (c *court) fate(node string) fate {
+func (c *tally) stateOf(node string) nodeState {
 	g, gossiped := c.gossip[node]
 	l := c.leases[node]
 	switch {
@@ -136,25 +136,26 @@ func (c *court) fate(node string) fate {
 	}
 }
 
-// unproven says that only a Lease tells of node, and that this node has seen no renewal of
-// it: node may have been off for long. Where gossip reaches no other node, a Lease that is
-// kept fast is a sign of life, because it does not count for long without a renewal.
-func (c *court) unproven(node string) bool {
+// unproven reports whether only a Lease tells of node, and this node has seen no
+// renewal of that Lease: node may have been off for long. If gossip reaches no
+// other node, a Lease with fast renewals is a sign of life, because without a
+// renewal it does not count for long.
+func (c *tally) unproven(node string) bool {
 	_, gossiped := c.gossip[node]
 	l := c.leases[node]
 	return !gossiped && node != c.Self && l.Renewed.IsZero() && (l.Slow || c.heard > 0)
 }
 
-// renewed says whether node, which gossip does not hear, has renewed its Lease
-// since.
-func (c *court) renewed(node string) bool {
+// renewed reports whether node, which gossip does not hear, has renewed its Lease
+// since gossip lost it.
+func (c *tally) renewed(node string) bool {
 	l := c.leases[node]
 	return l.Alive && l.Renewed.After(c.gossip[node].Since.Add(Late))
 }
 
-// record is what node says, by its latest words. Where it is not known which
-// those are, it is all of them.
-func (c *court) record(node string) Record {
+// record returns the latest Record of node. If it is unclear which one is the
+// latest, it merges them.
+func (c *tally) record(node string) Record {
 	g, gossiped := c.gossip[node]
 	l, leased := c.leases[node]
 	switch {
@@ -165,25 +166,26 @@ func (c *court) record(node string) Record {
 	}
 	r := g.Record
 	r.Own = append(slices.Clip(r.Own), l.Own...)
-	// A node's own addresses are the first that gossip leaves out, so where it
-	// tells of some it tells of all subnets.
+	// Gossip leaves out a node's own addresses first. So if there are some, the
+	// list of subnets is complete.
 	if g.State != Alive || len(g.Own) == 0 {
 		r.Subnets = append(slices.Clip(r.Subnets), l.Subnets...)
 	}
 	return r
 }
 
-// cutOff returns from when this node counts as cut off: it hears fewer nodes, itself
-// included, than are undecided, and for Patience no contact with the API server was proven.
-// With half of all nodes neither side gives up: of two nodes, the one that is left would
-// give up what no other node can have.
-func (c *court) cutOff() (at time.Time, ok bool) {
+// cutOff returns when this node counts as cut off. It does if it hears fewer nodes,
+// itself included, than are undecided, and if there is no proof of contact with the
+// API server for Patience. If exactly half of all nodes are lost, neither side
+// gives up: of two nodes, the remaining one would give up what no other node can
+// have.
+func (c *tally) cutOff() (at time.Time, ok bool) {
 	present, missing := c.heard+1, len(c.undecided)
 	if c.LeasesTrusted || present >= missing {
 		return time.Time{}, false
 	}
 	lost := slices.SortedFunc(slices.Values(c.undecided), func(a, b Gossiped) int { return a.Since.Compare(b.Since) })
-	at = lost[(present+missing)/2].Since // when more were lost than were not
+	at = lost[(present+missing)/2].Since // when more nodes were lost than remained
 	if c.Contact.After(at) {
 		at = c.Contact
 	}

@@ -40,8 +40,9 @@ func has(p election.Peers, node string) bool {
 	return slices.ContainsFunc(p.Members, func(m election.Member) bool { return m.Node == node })
 }
 
-// More signs of life never bury anybody, nor make this node know less.
-func TestMergingIsMonotone(t *testing.T) {
+// More signs of life never make a node count as gone, and never reduce what this
+// node knows.
+func TestMergeIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anEvidence.Draw(t, "evidence")
 		now := at(rapid.IntRange(60, 90).Draw(t, "now"))
@@ -87,9 +88,10 @@ func TestMergingIsMonotone(t *testing.T) {
 	})
 }
 
-// Whoever loses half of the nodes or more, and has nobody else to ask, misses
-// nobody, and gives up what it has if it goes on and more than half are lost.
-func TestAMinorityBuriesNobody(t *testing.T) {
+// A node that loses half of the nodes or more, without contact with the API server,
+// declares none of them dead. If more than half stay lost, it gives up its
+// addresses.
+func TestMinorityDeclaresNoNodeDead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		peers := rapid.IntRange(1, 20).Draw(t, "peers")
 		lost := rapid.IntRange((peers+2)/2, peers).Draw(t, "lost")
@@ -109,7 +111,7 @@ func TestAMinorityBuriesNobody(t *testing.T) {
 }
 
 // The order in which evidence comes does not matter.
-func TestMergingDependsOnNoOrder(t *testing.T) {
+func TestMergeIgnoresTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anEvidence.Draw(t, "evidence")
 		shuffled := e

@@ -14,9 +14,9 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// given is an Evidence of node "me" by words such as "b:dead@7" (since second 7)
-// for gossip and "b:renewed@9", "b:alive" or "b:silent" for Leases. This node
-// itself is heard and has a Lease.
+// given returns an Evidence of node "me". "b:dead@7" describes gossip: b is dead
+// since second 7. "b:renewed@9", "b:alive" and "b:silent" describe Leases. Gossip
+// hears this node, and it has a Lease.
 func given(gossip, leases string, change ...func(*election.Evidence)) election.Evidence {
 	e := election.Evidence{Self: "me", Settled: true}
 	for word := range strings.FieldsSeq(gossip + " me") {
@@ -60,7 +60,7 @@ func contact(second int) func(*election.Evidence) {
 	return func(e *election.Evidence) { e.Contact = at(second) }
 }
 
-// showMerged lists the other members, with what is to be said of all.
+// showMerged lists the other members, and what holds for all of them.
 func showMerged(p election.Peers) string {
 	var words []string
 	for _, m := range p.Members {
@@ -85,12 +85,12 @@ func TestMerge(t *testing.T) {
 		now  int
 		want string
 	}{
-		// Whom gossip hears.
+		// Nodes that gossip hears.
 		{"whom gossip hears is alive", given("b c d", ""), 100, "b c d"},
 		{"also when its Lease is silent", given("b c d", "b:silent", watched), 100, "b c d"},
 		{"and while the API server is away", given("b c d", always, contact(-999)), 100, "b c d"},
 
-		// Whom it lost.
+		// Nodes that gossip lost.
 		{"one of many is gone at once", given("b:dead@100 c d", always, contact(50)), 100, "c d"},
 		{"one of three nodes is gone at once", given("b:dead@100 c", "", contact(50)), 100, "c"},
 		{"several are, as long as more are heard", given("b:dead@100 c:dead@101 d e", "", contact(50)), 101, "d e"},
@@ -108,7 +108,7 @@ func TestMerge(t *testing.T) {
 		{"they were heard when others were lost long before", given("b:dead@10 c:unheard@99 d:unheard@99 e:unheard@99", always, contact(50)), 100, "c d e"},
 		{"a goodbye is no loss", given("b:left@100 c:left@100 d:dead@101 e", ""), 101, "e"},
 
-		// Most at once.
+		// Most nodes at once.
 		{"most at once stay as they were, and nothing is concluded", given("b:dead@100 c:dead@100 d", always, contact(100)), 101, "b c d untrusted"},
 		{"and so do those of whom the loss became known first", given("b:dead@100 c:dead@103 d:dead@107", always, contact(100)), 107, "b c d untrusted"},
 		{"however long ago that was", given("b:dead@100 c:dead@100 d:dead@100", always, contact(9_999)), 10_000, "b c d untrusted"},
@@ -117,7 +117,7 @@ func TestMerge(t *testing.T) {
 		{"who has no Lease is gone too", given("b:dead@100 c:dead@100 d:dead@100", "c:alive", watched, contact(115)), 115, "c"},
 		{"silence means nothing while there is no contact", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:silent d:silent", contact(100)), 104, "b c d untrusted"},
 
-		// Gossip is blocked, not the node dead.
+		// Gossip is blocked, but the node lives.
 		{"a Lease that is renewed later proves life", given("b:dead@100 c d", "b:renewed@103", watched), 104, "b c d"},
 		{"also that of one who said goodbye", given("b:left@100 c d", "b:renewed@103", watched), 104, "b c d"},
 		{"one that is renewed at that time does not: the holder may have died since", given("b:dead@100 c d", "b:renewed@101", watched), 101, "c d"},
@@ -145,7 +145,7 @@ func TestMerge(t *testing.T) {
 			given("b:dead@100 c:dead@100 d:dead@100", "b:renewed@103 c:renewed@104 d:renewed@105", contact(110)), 999, "b c d untrusted"},
 		{"nor after being found again", given("b c d:dead@100", always, contact(99)), 200, "b c"},
 
-		// Beginning.
+		// After a start.
 		{"a node of which the others do not know yet concludes nothing", given("b c", "", watched, newborn), 0, "b c untrusted"},
 		{"nor by gossip alone", given("b c", "", newborn), 0, "b c untrusted"},
 	} {
@@ -157,7 +157,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestANodeKnowsWhenItWillBeCutOff(t *testing.T) {
+func TestCutOffTime(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		is   election.Evidence
@@ -175,9 +175,8 @@ func TestANodeKnowsWhenItWillBeCutOff(t *testing.T) {
 	}
 }
 
-// What nodes say of themselves is believed by its latest source, and is known of
-// the dead too.
-func TestMergeKnowsWhatNodesSaid(t *testing.T) {
+// The latest record of a node counts. Records of dead nodes are known too.
+func TestMergeUsesTheLatestRecord(t *testing.T) {
 	record := func(node, subnet, own string) election.Record {
 		r := election.Record{Node: node, Own: []netip.Addr{ip(own)}}
 		r.Subnets = on(node, subnet).Subnets
@@ -221,8 +220,9 @@ func TestMergeKnowsWhatNodesSaid(t *testing.T) {
 	}
 }
 
-// An agent is asked whether it has an address for which its node answered, and is believed.
-func TestAMACThatTwoNodesClaimBelongsToNone(t *testing.T) {
+// An agent asks the node that has the MAC of an answer whether it holds the
+// address, and believes it.
+func TestMACOfTwoNodesBelongsToNone(t *testing.T) {
 	mac := func(letter byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, letter} }
 	lease := func(node string, letters string) election.Leased {
 		l := election.Leased{Record: election.Record{Node: node}, Alive: true}
@@ -240,8 +240,8 @@ func TestAMACThatTwoNodesClaimBelongsToNone(t *testing.T) {
 	}
 }
 
-// A node that is switched off leaves a Lease that counts for minutes.
-func TestAnOldLeaseMakesNobodyACandidate(t *testing.T) {
+// A node that was switched off leaves a Lease that counts for minutes.
+func TestOldLeaseMakesNoCandidate(t *testing.T) {
 	slow := func(e *election.Evidence) {
 		for i := range e.Leases {
 			e.Leases[i].Slow = true
@@ -273,7 +273,7 @@ func TestAnOldLeaseMakesNobodyACandidate(t *testing.T) {
 	}
 }
 
-func TestMergeTellsWhoDrainsAndWhoCanBeAsked(t *testing.T) {
+func TestMergeReportsDrainingAndReachable(t *testing.T) {
 	e := given("b c:dead@100 d", "b:alive c:renewed@105 e:alive", watched)
 	e.Gossip[0].Draining = true
 	e.Leases[1].Draining = true

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Networks are networks in which many addresses can be looked up.
+// Networks is a set of networks for many lookups of addresses.
 type Networks struct{ all byLength[struct{}] }
 
 // NewNetworks returns all as Networks.
@@ -18,7 +18,7 @@ func NewNetworks(all []netip.Prefix) Networks {
 	return n
 }
 
-// Contains says whether ip is in one of the networks.
+// Contains reports whether ip is in one of the networks.
 func (n Networks) Contains(ip netip.Addr) bool {
 	for range n.all.with(ip.Unmap()) {
 		return true
@@ -26,9 +26,9 @@ func (n Networks) Contains(ip netip.Addr) bool {
 	return false
 }
 
-// byLength holds a value for each of some networks. There may be as many networks as
-// nodes, but few lengths of their masks: so a lookup asks for each length, and does not
-// walk over the networks.
+// byLength holds a value for each network. There may be as many networks as nodes,
+// but few different mask lengths. So a lookup tries each length, and does not walk
+// over the networks.
 type byLength[T any] struct {
 	values  map[netip.Prefix]T
 	lengths []int
@@ -38,7 +38,8 @@ func newByLength[T any](size int) byLength[T] {
 	return byLength[T]{values: make(map[netip.Prefix]T, size)}
 }
 
-// put sets the value of a network, which is masked. An invalid network has none.
+// put sets the value of a network, which must be masked. An invalid network is
+// ignored.
 func (b *byLength[T]) put(network netip.Prefix, value T) {
 	if !network.IsValid() {
 		return

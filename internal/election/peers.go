@@ -2,26 +2,25 @@ package election
 
 import "net/netip"
 
-// Peers is what this node knows of all nodes, itself included, at one moment.
-// It is immutable.
+// Peers is what this node knows of all nodes, itself included, at one moment. It is
+// immutable.
 type Peers struct {
-	// Members are the live ones, sorted by node.
+	// Members are the live nodes, sorted.
 	Members []Member
-	// Known are the subnets of all nodes that are known of, dead or alive,
-	// sorted: an address in one of them is a local address.
+	// Known are the subnets of all known nodes, dead or alive, sorted. An address
+	// in one of them is a local address.
 	Known []netip.Prefix
-	// Own are the addresses that nodes have themselves, dead or alive, with
-	// the node: no other may announce one.
+	// Own maps the own addresses of nodes, dead or alive, to the node. No other
+	// node may announce one.
 	Own map[netip.Addr]string
-	// MACs are the Ethernet addresses of nodes, dead or alive, with the node: they tell
-	// an answer of a node from one of another machine.
+	// MACs maps the Ethernet addresses of nodes, dead or alive, to the node. They
+	// distinguish the answer of a node from that of a foreign machine.
 	MACs map[[6]byte]string
-	// Trusted says that nobody is missing from Members and Known for any
-	// other reason than being gone. When it is false nothing may be
-	// concluded from who is missing: nothing new is taken, and nothing that
-	// is held is given up.
+	// Trusted says that Members and Known lack only nodes that are gone. If it is
+	// false, a missing node proves nothing: this node takes no new address, and
+	// gives none up.
 	Trusted bool
-	// CutOff says that this node is the one that is missing: the others may
-	// take what it holds, so it gives that up.
+	// CutOff says that this node is cut off from the others. The others may take
+	// the addresses that it holds, so it gives them up.
 	CutOff bool
 }

@@ -5,39 +5,39 @@ import (
 	"slices"
 )
 
-// Member is a live node agent, as this node sees it.
+// Member is a live node agent, as seen by this node.
 type Member struct {
 	Node string
-	// Subnets are the networks of the interfaces that the node announces
-	// local addresses on.
+	// Subnets are the networks of the interfaces on which the node announces local
+	// addresses.
 	Subnets []netip.Prefix
-	// Eligible says whether the node may be chosen for an address.
+	// Eligible says that the node may be chosen for an address.
 	Eligible bool
-	// Draining says that the node should be chosen only when there is no
-	// other.
+	// Draining says that the node should be chosen only if there is no other.
 	Draining bool
-	// Unproven says that there is no sign that the node lives, but a Lease that
-	// may be older than its death. The node keeps what it has, and is chosen for
-	// nothing else.
+	// Unproven says that the only sign of life of the node is a Lease that may be
+	// older than its death. The node keeps its addresses, and is chosen for no
+	// others.
 	Unproven bool
-	// Unconfigured says that no LBNodeAgent is in force on the node, so that it announces
-	// nothing.
+	// Unconfigured says that no LBNodeAgent is in force on the node, so that the node
+	// announces nothing.
 	Unconfigured bool
-	// Reachable says that the node can be sent a message.
+	// Reachable says that gossip can send the node a message.
 	Reachable bool
 }
 
-// View is the members as they were at one moment, arranged so that many
-// addresses can be asked for. It gives the same answers always. It is safe for
-// concurrent use, unless it is that of a Contests.
+// View is the members at one moment, arranged for looking up many addresses. Its
+// answers never change. It is safe for concurrent use, unless it belongs to a
+// Contests.
 //
 // The candidates for an address are the eligible members with a subnet that
-// contains it. An unproven one is a candidate only for what it holds.
-type View struct{ steady, draining field }
+// contains it. An unproven member is a candidate only for the addresses that it
+// holds.
+type View struct{ steady, draining candidateSet }
 
 // NewView returns the View of members.
 func NewView(members []Member) View {
-	v := View{newField(), newField()}
+	v := View{newCandidateSet(), newCandidateSet()}
 	for _, m := range members {
 		switch {
 		case !m.Eligible:
@@ -50,24 +50,24 @@ func NewView(members []Member) View {
 	return v
 }
 
-// IsCandidate says whether node may announce ip if it holds it.
+// IsCandidate reports whether node may announce ip if it holds it.
 func (v View) IsCandidate(node string, ip netip.Addr) bool {
 	ip = ip.Unmap()
 	return v.steady.has(node, ip) || v.draining.has(node, ip)
 }
 
-// field is a set of nodes, by their subnets.
-type field struct {
+// candidateSet is a set of nodes, by their subnets.
+type candidateSet struct {
 	subnets  map[string][]netip.Prefix // of each node
-	arenas   byLength[*arena]          // of each subnet, but for those unproven
+	arenas   byLength[*arena]          // of each subnet, without unproven nodes
 	unproven map[string]bool
 }
 
-func newField() field {
-	return field{map[string][]netip.Prefix{}, newByLength[*arena](0), map[string]bool{}}
+func newCandidateSet() candidateSet {
+	return candidateSet{map[string][]netip.Prefix{}, newByLength[*arena](0), map[string]bool{}}
 }
 
-func (f *field) enter(m Member) {
+func (f *candidateSet) enter(m Member) {
 	for _, s := range m.Subnets {
 		if s = s.Masked(); !s.IsValid() {
 			continue
@@ -86,12 +86,12 @@ func (f *field) enter(m Member) {
 	}
 }
 
-func (f field) has(node string, ip netip.Addr) bool {
+func (f candidateSet) has(node string, ip netip.Addr) bool {
 	return slices.ContainsFunc(f.subnets[node], func(s netip.Prefix) bool { return s.Contains(ip) })
 }
 
 // choose returns the best node for ip, or "".
-func (f field) choose(ip netip.Addr, holder string, p Preference) string {
+func (f candidateSet) choose(ip netip.Addr, holder string, p Preference) string {
 	if p.exists() {
 		if node := f.among(p.Nodes, ip, holder); node != "" || p.Strict {
 			return node
@@ -103,12 +103,12 @@ func (f field) choose(ip netip.Addr, holder string, p Preference) string {
 	return f.winner(ip)
 }
 
-// among returns the best of these nodes for ip, or "".
-func (f field) among(nodes map[string]bool, ip netip.Addr, holder string) string {
+// among returns the best of nodes for ip, or "".
+func (f candidateSet) among(nodes map[string]bool, ip netip.Addr, holder string) string {
 	if nodes[holder] && f.has(holder, ip) {
 		return holder
 	}
-	c := contestFor(ip)
+	c := rankingFor(ip)
 	for node, preferred := range nodes {
 		if preferred && !f.unproven[node] && f.has(node, ip) {
 			c.enter(node)
@@ -117,11 +117,11 @@ func (f field) among(nodes map[string]bool, ip netip.Addr, holder string) string
 	return c.winner
 }
 
-// winner returns the Winner of all that have ip, or "".
-func (f field) winner(ip netip.Addr) string {
-	var best contest
+// winner returns the Winner of all nodes that can have ip, or "".
+func (f candidateSet) winner(ip netip.Addr) string {
+	var best ranking
 	for a := range f.arenas.with(ip) {
-		if c := a.contest(ip); best.winner == "" || c.beats(best) {
+		if c := a.ranking(ip); best.winner == "" || c.beats(best) {
 			best = c
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// on is a member that may be chosen, with these subnets.
+// on returns an eligible member with these subnets.
 func on(node string, subnets ...string) election.Member {
 	m := election.Member{Node: node, Eligible: true}
 	for _, s := range subnets {
@@ -150,9 +150,9 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A View answers as the definition does: the holder if it is a candidate, else
-// the winner of all candidates.
-func TestViewAnswersAsItsDefinitionDoes(t *testing.T) {
+// A View answers by the definition: the holder if it is a candidate, otherwise the
+// winner of all candidates.
+func TestViewMatchesItsDefinition(t *testing.T) {
 	aMember := rapid.Custom(func(t *rapid.T) election.Member {
 		m := election.Member{
 			Node:     rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}).Draw(t, "node"),
@@ -199,7 +199,7 @@ func TestViewAnswersAsItsDefinitionDoes(t *testing.T) {
 	})
 }
 
-// cluster is n members on a number of subnets of both families.
+// cluster has n members on a number of subnets of both families.
 func cluster(n, subnets int) []election.Member {
 	var members []election.Member
 	for i := range n {
@@ -209,8 +209,8 @@ func cluster(n, subnets int) []election.Member {
 	return members
 }
 
-// services are n addresses spread over the subnets of a cluster, every second
-// one of the other family.
+// services has n addresses, spread over the subnets of a cluster, with alternating
+// families.
 func services(n, subnets int) (all []netip.Addr) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
@@ -224,9 +224,9 @@ func services(n, subnets int) (all []netip.Addr) {
 	return all
 }
 
-// BenchmarkChoose chooses for 10,000 addresses among 1,000 members: when nobody
-// holds any (a cluster starts), when all are held (nothing happens), and when
-// one node has just died with what it held.
+// BenchmarkChoose chooses for 10,000 addresses among 1,000 members in three cases:
+// no node holds an address (a new cluster), all addresses are held (nothing
+// happens), and one node has just died.
 func BenchmarkChoose(b *testing.B) {
 	for _, subnets := range []int{1, 40, 1000} {
 		members, addresses := cluster(1000, subnets), services(10_000, subnets)

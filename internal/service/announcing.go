@@ -9,9 +9,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Annotations that tell who announces the local addresses of a Service. The
-// value is a list of slots, separated by spaces, each "node,interface,address".
-// Addresses that every node announces have none.
+// Annotations that tell which node announces the local addresses of a Service. The
+// value is a list of slots, separated by spaces, each "node,interface,address". An
+// address that every node announces has no slot.
 const (
 	AnnotationAnnouncingIPv4 = "purelb.io/announcing-IPv4"
 	AnnotationAnnouncingIPv6 = "purelb.io/announcing-IPv6"
@@ -19,7 +19,7 @@ const (
 	AnnotationAnnouncingUnknown = "purelb.io/announcing-unknown"
 )
 
-// AnnotationAnnouncing is the annotation that has the slots of family f.
+// AnnotationAnnouncing returns the annotation with the slots of family f.
 func AnnotationAnnouncing(f addr.Family) string {
 	if f == addr.V6 {
 		return AnnotationAnnouncingIPv6
@@ -33,7 +33,7 @@ type Slot struct {
 	Address         netip.Addr
 }
 
-// String is the slot as it stands in the annotation.
+// String returns the slot as it is written in the annotation.
 func (s Slot) String() string {
 	return s.Node + "," + s.Interface + "," + s.Address.String()
 }
@@ -43,8 +43,8 @@ func (s Slot) compare(t Slot) int {
 	return cmp.Or(s.Address.Compare(t.Address), cmp.Compare(s.Node, t.Node), cmp.Compare(s.Interface, t.Interface))
 }
 
-// ParseSlots reads the value of an announcing annotation. What is not a slot is
-// passed over: older agents wrote entries without an address.
+// ParseSlots reads the value of an announcing annotation. It skips entries that are
+// no slots: older agents wrote entries without an address.
 func ParseSlots(text string) []Slot {
 	var slots []Slot
 	for entry := range strings.FieldsSeq(text) {
@@ -55,8 +55,8 @@ func ParseSlots(text string) []Slot {
 	return slots
 }
 
-// parseSlot splits entry at its first and its last comma: the name of an
-// interface may have commas of its own.
+// parseSlot splits entry at its first and its last comma, because the name of an
+// interface may contain commas.
 func parseSlot(entry string) (Slot, bool) {
 	node, rest, _ := strings.Cut(entry, ",")
 	comma := strings.LastIndexByte(rest, ',')
@@ -70,8 +70,8 @@ func parseSlot(entry string) (Slot, bool) {
 	return Slot{Node: node, Interface: rest[:comma], Address: a.Unmap()}, true
 }
 
-// EncodeSlots writes slots as the annotation has them: sorted, and one for each
-// address. Without slots it is "", and the annotation should not be there.
+// EncodeSlots writes slots for the annotation: sorted, one per address. Without
+// slots it returns "", and the annotation should be removed.
 func EncodeSlots(slots []Slot) string {
 	sorted := slices.Clone(slots)
 	slices.SortFunc(sorted, Slot.compare)
@@ -88,7 +88,7 @@ func SetSlot(slots []Slot, s Slot) []Slot {
 	return append(DropSlot(slots, s.Address), s)
 }
 
-// DropSlot returns slots without those of a.
+// DropSlot returns slots without the slots of a.
 func DropSlot(slots []Slot, a netip.Addr) []Slot {
 	return slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool { return s.Address == a })
 }

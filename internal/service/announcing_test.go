@@ -18,7 +18,7 @@ func slot(node, link, address string) service.Slot {
 
 var compareSlots = cmp.Options{cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()}
 
-func TestParseSlotsReadsWhatIsASlot(t *testing.T) {
+func TestParseSlotsSkipsOtherEntries(t *testing.T) {
 	tests := []struct {
 		name, text string
 		want       []service.Slot
@@ -46,7 +46,7 @@ func TestParseSlotsReadsWhatIsASlot(t *testing.T) {
 	}
 }
 
-func TestEncodeSlotsIsSortedWithOneSlotForEachAddress(t *testing.T) {
+func TestEncodeSlotsWritesOneSlotPerAddress(t *testing.T) {
 	got := service.EncodeSlots([]service.Slot{
 		slot("n2", "eth0", "2001:db8::1"), slot("n2", "eth0", "192.0.2.2"), slot("n1", "eth1", "192.0.2.2"),
 		slot("n1", "eth0", "192.0.2.2"), slot("n3", "eth0", "192.0.2.10"),
@@ -60,7 +60,7 @@ func TestEncodeSlotsIsSortedWithOneSlotForEachAddress(t *testing.T) {
 	}
 }
 
-func TestAHolderReplacesOnlyTheSlotOfItsAddress(t *testing.T) {
+func TestSetSlotReplacesOnlyItsAddress(t *testing.T) {
 	slots := service.ParseSlots("n1,eth0,192.0.2.1 n1,eth0,192.0.2.2 n1,eth0,192.0.2.3")
 	kept := slices.Clone(slots)
 	slots = service.SetSlot(slots, slot("n2", "eth9", "192.0.2.2"))

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// asked returns the addresses that svc asks for, and whether it does so by
+// asked returns the addresses that svc asks for. byField says that svc does so by
 // spec.loadBalancerIP.
 func asked(svc *corev1.Service) (addresses []netip.Addr, byField bool, err error) {
 	if text := annotation(svc, AnnotationAddresses); text != "" {
@@ -32,8 +32,7 @@ func asked(svc *corev1.Service) (addresses []netip.Addr, byField bool, err error
 	return addresses, true, nil
 }
 
-// parseAsked reads addresses, of which there must be one of each family at
-// most.
+// parseAsked reads addresses. It allows at most one of each family.
 func parseAsked(texts []string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	for _, text := range texts {

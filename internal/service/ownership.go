@@ -9,58 +9,58 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Owner says whose a Service is: which controller decides its addresses.
+// Owner says which controller decides about the addresses of a Service.
 type Owner string
 
 const (
-	// Ours: PureLB decides. The status shows nothing but what PureLB gave.
+	// Ours: PureLB decides. The status shows only addresses that PureLB gave.
 	Ours Owner = "ours"
-	// Adopted: PureLB decides. An earlier version gave the addresses, and wrote
-	// no list of them.
+	// Adopted: PureLB decides. An earlier version gave the addresses and wrote no
+	// list of them.
 	Adopted Owner = "adopted"
-	// Contested: PureLB decides, and the status shows addresses that it did not
+	// Contested: PureLB decides, but the status shows addresses that PureLB did not
 	// give.
 	Contested Owner = "contested"
-	// Anothers: another controller decides. PureLB does not write to the Service,
-	// except to take its own annotations and condition off it.
+	// Anothers: another controller decides. PureLB writes to the Service only to
+	// remove its own annotations and condition.
 	Anothers Owner = "another's"
 )
 
-// Ownership is what the allocator and the agents know of a Service before they
-// look at its addresses.
+// Ownership is what the allocator and the agents find out about a Service before
+// they look at its addresses.
 type Ownership struct {
 	Owner Owner
-	// Reason says why the Service is another's; otherwise it is "".
+	// Reason says why another controller decides. Otherwise it is "".
 	Reason string
-	// Vouched are the addresses that PureLB gave, whether the status shows them
-	// or not. Those of a Service that is another's are leftovers.
+	// Vouched are the addresses that PureLB gave, whether the status shows them or
+	// not. If another controller decides now, they are leftovers.
 	Vouched []netip.Addr
-	// Shown are those of Vouched that the status shows, in its order. Agents
-	// announce these and no others. Of a Service that is another's there are none.
+	// Shown are the vouched addresses that the status shows, in its order. Agents
+	// announce only these. It is empty if another controller decides.
 	Shown []netip.Addr
 	// Strange are the other addresses that the status shows.
 	Strange []netip.Addr
 	// Classless says that the Service names no load balancer class.
 	Classless bool
-	// Contesting says that an allocator has restored the status before, and found
-	// it changed each time.
+	// Contesting says that an allocator has restored the status several times, and
+	// that another controller changed it each time.
 	Contesting bool
 }
 
-// ReasonContested is the reason of ConditionAllocated on a Service whose status
-// another controller changes again and again.
+// ReasonContested is the reason of ConditionAllocated if another controller keeps
+// changing the status.
 const ReasonContested = "StatusContested"
 
-// Displaced reports whether a contested Service without a class shows addresses
-// of another controller, and none of ours. An allocator that has not seen how it
-// came to this leaves the Service to the other controller, unless an allocator
-// before it has contested the status already: a restart does not decide a contest.
+// Displaced reports whether a contested Service without a class shows addresses of
+// another controller and none of ours. An allocator that has just started leaves
+// such a Service to the other controller. But if an earlier allocator has already
+// contested the status, the contest goes on: a restart does not decide it.
 func (o Ownership) Displaced() bool {
 	return o.Owner == Contested && o.Classless && len(o.Shown) == 0 && !o.Contesting
 }
 
-// OwnershipOf says whose svc is. byDefault says that new Services without a class
-// are ours.
+// OwnershipOf says which controller decides about svc. byDefault says that new
+// Services without a class are ours.
 //
 // A Service without a class keeps the addresses that PureLB gave it when
 // byDefault is turned off. It becomes another's when another controller changes
@@ -93,8 +93,8 @@ func OwnershipOf(svc *corev1.Service, byDefault bool) Ownership {
 	return o
 }
 
-// left says why svc, which names no class, is left to another controller, or
-// returns "".
+// left returns the reason why svc, which names no class, is left to another
+// controller, or "".
 func (o Ownership) left(svc *corev1.Service, byDefault bool) string {
 	intact := len(o.Shown) > 0 && len(o.Strange) == 0 && listed(svc)
 	given := len(svc.Status.LoadBalancer.Ingress) > 0 && len(o.Shown) == 0
@@ -110,7 +110,7 @@ func (o Ownership) left(svc *corev1.Service, byDefault bool) string {
 // ReasonHeadless is the Reason of a Service without a cluster IP.
 const ReasonHeadless = "headless"
 
-// unfit says why svc can never be ours, or returns "".
+// unfit returns the reason why svc can never be ours, or "".
 func unfit(svc *corev1.Service) string {
 	class := svc.Spec.LoadBalancerClass
 	switch {
@@ -124,10 +124,9 @@ func unfit(svc *corev1.Service) string {
 	return ""
 }
 
-// vouched returns the addresses that PureLB says it gave to svc: by the list that
-// stands beside the brand, or by the condition, as versions without the list say
-// it. A brand without list and condition is of a version before both: it vouches
-// for all that the status shows.
+// vouched returns the addresses that PureLB gave to svc, from the list beside the
+// brand. Versions without the list named them in the condition. Versions before
+// those wrote only the brand: it vouches for all addresses that the status shows.
 func vouched(svc *corev1.Service) []netip.Addr {
 	if list := ParseAddresses(svc.Annotations[AnnotationAllocatedAddresses]); len(list) > 0 {
 		return list
@@ -148,7 +147,7 @@ func listed(svc *corev1.Service) bool {
 		meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated) != nil
 }
 
-// named returns the addresses that the message of our condition begins with.
+// named returns the addresses at the beginning of the message of our condition.
 func named(message string) []netip.Addr {
 	list, ok := strings.CutPrefix(message, assigned(nil))
 	if !ok {
@@ -159,9 +158,9 @@ func named(message string) []netip.Addr {
 	return ParseAddresses(list)
 }
 
-// ParseAddresses reads addresses that are separated by commas, as
-// AnnotationAllocatedAddresses has them. It passes over what is no address that a
-// Service can have, and reads an address once.
+// ParseAddresses reads addresses that are separated by commas, as in
+// AnnotationAllocatedAddresses. It skips addresses that no Service can have, and
+// repetitions.
 func ParseAddresses(text string) []netip.Addr {
 	var addresses []netip.Addr
 	for entry := range strings.SplitSeq(text, ",") {

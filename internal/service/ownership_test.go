@@ -10,17 +10,17 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// said has our condition say message.
+// said sets the message of our condition.
 func said(message string) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue, Message: message}}
 	}
 }
 
-// contesting has our condition say that the status is contested.
+// contesting sets the reason of our condition to StatusContested.
 func contesting(s *corev1.Service) { s.Status.Conditions[0].Reason = service.ReasonContested }
 
-// listing has the brand and the list name these addresses.
+// listing sets the brand and the list of addresses.
 func listing(addresses string) func(*corev1.Service) {
 	return annotated(service.AnnotationAllocatedBy, service.Brand, service.AnnotationAllocatedAddresses, addresses)
 }
@@ -29,7 +29,7 @@ func hostname(s *corev1.Service) {
 	s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
 }
 
-// owned is an Ownership as text.
+// owned prints an Ownership.
 func owned(o service.Ownership) string {
 	text := fmt.Sprintf("%s, shown %v, strange %v", o.Owner, o.Shown, o.Strange)
 	if o.Displaced() {
@@ -55,8 +55,9 @@ func TestOwnership(t *testing.T) {
 	tests := []struct {
 		name string
 		svc  *corev1.Service
-		// byDefault is what OwnershipOf returns when PureLB is the default
-		// announcer, otherwise when it is not; "" is for the same.
+		// byDefault is the result of OwnershipOf if PureLB is the default
+		// announcer, and otherwise is the result if it is not. "" means the same
+		// result.
 		byDefault, otherwise string
 	}{
 		{"without a class", svc(), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},

@@ -14,9 +14,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Patch returns the merge patch of services/status that makes svc say what r
-// says, or nil when it does already. The patch holds for this version of svc
-// only: on any other the API server refuses it.
+// Patch returns the merge patch of services/status that writes r into svc, or nil
+// if svc already shows r. The patch is for this version of svc only: for any other
+// version the API server refuses it.
 func (r Result) Patch(svc *corev1.Service, now time.Time) ([]byte, error) {
 	p := r.conditionPatch(svc, now)
 	p.Metadata.Annotations = changes(svc.Annotations, r.annotations())
@@ -26,9 +26,10 @@ func (r Result) Patch(svc *corev1.Service, now time.Time) ([]byte, error) {
 	return p.bytes(svc)
 }
 
-// ReleasePatch returns the merge patch of services/status that takes our
-// annotations and our condition off svc, which is not ours any more, or nil when
-// there are none. The addresses in the status are the owner's to change.
+// ReleasePatch returns the merge patch of services/status that removes our
+// annotations and our condition from svc, which is not ours any more. It returns
+// nil if there are none. It leaves the addresses in the status to the present
+// owner.
 func ReleasePatch(svc *corev1.Service) ([]byte, error) {
 	p := patch{Status: &status{}}
 	p.Metadata.Annotations = changes(svc.Annotations, without)
@@ -39,7 +40,7 @@ func ReleasePatch(svc *corev1.Service) ([]byte, error) {
 	return p.bytes(svc)
 }
 
-// conditionPatch has the condition of svc say what r says.
+// conditionPatch returns a patch that writes the condition of r into svc.
 func (r Result) conditionPatch(svc *corev1.Service, now time.Time) patch {
 	p := patch{Status: &status{}}
 	conditions := slices.Clone(svc.Status.Conditions)
@@ -55,7 +56,7 @@ func ClusterPolicyPatch(svc *corev1.Service) ([]byte, error) {
 	return patch{Spec: &spec{corev1.ServiceExternalTrafficPolicyCluster}}.bytes(svc)
 }
 
-// without are the annotations of a Service that has no addresses.
+// without has the annotations of a Service without addresses: none of ours.
 var without = map[string]string{
 	AnnotationAllocatedBy:        "",
 	AnnotationAllocatedAddresses: "",
@@ -68,8 +69,8 @@ var without = map[string]string{
 	AnnotationAnnouncingUnknown:  "",
 }
 
-// annotations returns those of our annotations that r decides on; "" is for
-// those that shall not be there.
+// annotations returns those of our annotations that r decides about. "" means that
+// the annotation must be absent.
 func (r Result) annotations() map[string]string {
 	wanted := maps.Clone(without)
 	if r.Reevaluated {
@@ -89,14 +90,14 @@ func (r Result) annotations() map[string]string {
 	delete(wanted, AnnotationAnnouncingUnknown)
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		if slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {
-			delete(wanted, AnnotationAnnouncing(f)) // that is for the agents
+			delete(wanted, AnnotationAnnouncing(f)) // the agents write it
 		}
 	}
 	return wanted
 }
 
-// changes returns what a merge patch must say to make present say wanted: nil
-// deletes.
+// changes returns the merge patch that turns present into wanted. nil deletes an
+// annotation.
 func changes(present, wanted map[string]string) map[string]*string {
 	change := map[string]*string{}
 	for name, value := range wanted {
@@ -132,12 +133,12 @@ type status struct {
 	Conditions   *[]metav1.Condition `json:"conditions,omitempty"`
 }
 
-// loadBalancer without ingress is null, which deletes what is there.
+// loadBalancer without ingress is null, which deletes the present value.
 type loadBalancer struct {
 	Ingress []corev1.LoadBalancerIngress `json:"ingress"`
 }
 
-// bytes returns p for this version of svc, or nil when p changes nothing.
+// bytes returns p for this version of svc, or nil if p changes nothing.
 func (p patch) bytes(svc *corev1.Service) ([]byte, error) {
 	if p.Status != nil && *p.Status == (status{}) {
 		p.Status = nil

@@ -26,7 +26,7 @@ func allocated(addresses ...string) service.Result {
 	}
 }
 
-// says gives a Service what r says.
+// says writes r into a Service.
 func says(t interface{ Fatal(...any) }, s *corev1.Service, r service.Result, at time.Time) *corev1.Service {
 	patch, err := r.Patch(s, at)
 	if err != nil {
@@ -35,7 +35,7 @@ func says(t interface{ Fatal(...any) }, s *corev1.Service, r service.Result, at 
 	return patched(t, s, patch)
 }
 
-// patched is s after a merge patch, as the API server would have it.
+// patched returns s after a merge patch, as the API server would store it.
 func patched(t interface{ Fatal(...any) }, s *corev1.Service, patch []byte) *corev1.Service {
 	if patch == nil {
 		return s
@@ -73,7 +73,7 @@ func TestAnAllocationIsOnePatch(t *testing.T) {
 	}
 }
 
-func TestTheWishToBeLookedAtAnewGoesWithTheAnswer(t *testing.T) {
+func TestReevaluateAnnotationIsRemoved(t *testing.T) {
 	for name, r := range map[string]service.Result{
 		"with addresses": allocated("192.0.2.1"),
 		"refused":        {Reason: "Exhausted", Message: "no available addresses"},
@@ -93,7 +93,7 @@ func TestTheWishToBeLookedAtAnewGoesWithTheAnswer(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenWhenNothingIsNew(t *testing.T) {
+func TestNoPatchWithoutAChange(t *testing.T) {
 	r := allocated("192.0.2.1", "2001:db8::1")
 	s := says(t, svc(), r, now)
 	if patch, err := r.Patch(s, now.Add(time.Hour)); patch != nil || err != nil {
@@ -105,7 +105,7 @@ func TestNothingIsWrittenWhenNothingIsNew(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOursStays(t *testing.T) {
+func TestForeignDataStays(t *testing.T) {
 	other := metav1.Condition{Type: "example.com/Fine", Status: "True", Reason: "Fine", LastTransitionTime: created}
 	s := svc(annotated("example.com/a", "b", service.AnnotationGroup, "blue", service.AnnotationAnnouncingIPv4, "n1,eth0,192.0.2.1"))
 	s.Status.Conditions = []metav1.Condition{other}
@@ -164,7 +164,7 @@ func TestEntriesOfOtherControllersStay(t *testing.T) {
 	}
 }
 
-func TestAFamilyThatIsDroppedTakesItsSlotsAlong(t *testing.T) {
+func TestDroppedFamilyLosesItsSlots(t *testing.T) {
 	s := says(t, svc(), allocated("192.0.2.1", "2001:db8::1"), now)
 	s.Annotations[service.AnnotationAnnouncingIPv6] = "n1,eth0,2001:db8::1"
 	s.Annotations[service.AnnotationAnnouncingIPv4] = "n1,eth0,192.0.2.1"
@@ -182,7 +182,7 @@ func TestAServiceWithoutAddressesHasNoBrand(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfTransitionIsThatOfTheStatus(t *testing.T) {
+func TestTransitionTimeFollowsTheStatus(t *testing.T) {
 	refused := service.Result{Reason: "Exhausted", Message: "none left"}
 	s := says(t, svc(), refused, now)
 	refused.Reason, refused.Message = "UnknownPool", "gone"
@@ -196,7 +196,7 @@ func TestTheTimeOfTransitionIsThatOfTheStatus(t *testing.T) {
 	}
 }
 
-func TestReleaseTakesOutAllThatWeWrote(t *testing.T) {
+func TestReleaseRemovesAllOurData(t *testing.T) {
 	s := says(t, svc(annotated("example.com/a", "b", service.AnnotationGroup, "blue")), allocated("192.0.2.1", "2001:db8::1"), now)
 	s.Annotations[service.AnnotationAnnouncingIPv6] = "n1,eth0,2001:db8::1"
 	s.Spec.Type = corev1.ServiceTypeClusterIP
@@ -214,14 +214,14 @@ func TestReleaseTakesOutAllThatWeWrote(t *testing.T) {
 	}
 }
 
-func TestThePolicyPatchIsForThisVersion(t *testing.T) {
+func TestPolicyPatchIsForThisVersion(t *testing.T) {
 	patch, err := service.ClusterPolicyPatch(svc())
 	if want := `{"metadata":{"uid":"uid-1","resourceVersion":"7"},"spec":{"externalTrafficPolicy":"Cluster"}}`; err != nil || string(patch) != want {
 		t.Errorf("got %s, %v, want %s", patch, err, want)
 	}
 }
 
-func TestAServiceSaysWhatItWasGiven(t *testing.T) {
+func TestPatchedServiceReadsBack(t *testing.T) {
 	address := rapid.SampledFrom(addrs("192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"))
 	result := rapid.Custom(func(t *rapid.T) service.Result {
 		return service.Result{

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// recordsOf reads AnnotationIPAMRecord of svc. What it cannot read is left out: people may
-// have written it.
+// recordsOf reads AnnotationIPAMRecord of svc. It skips what it cannot read: a
+// person may have written it.
 func recordsOf(svc *corev1.Service) map[netip.Addr]string {
 	var records map[netip.Addr]string
 	for entry := range strings.FieldsSeq(svc.Annotations[AnnotationIPAMRecord]) {
@@ -25,7 +25,8 @@ func recordsOf(svc *corev1.Service) map[netip.Addr]string {
 	return records
 }
 
-// recordText is AnnotationIPAMRecord for records, in the order of the addresses.
+// recordText returns AnnotationIPAMRecord for records, in the order of the
+// addresses.
 func recordText(records map[netip.Addr]string) string {
 	var entries []string
 	for _, a := range slices.SortedFunc(maps.Keys(records), netip.Addr.Compare) {

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Policy says how many of the families that a Service wants it must get.
+// Policy says how many of its families a Service must get.
 type Policy string
 
 const (
@@ -21,66 +21,68 @@ const (
 	All Policy = "all"
 	// Some families are better than none: PreferDualStack.
 	Some Policy = "some"
-	// One family, the first that there is an address of: a Service that says
-	// nothing of families.
+	// One family: the first one that has an address. It is for a Service that names
+	// no families.
 	One Policy = "one"
 )
 
 // Request is what a Service asks for, and what it holds.
 type Request struct {
 	Namespace, Name string
-	// UID tells the Service from others that have had its name.
+	// UID tells the Service from earlier ones of the same name.
 	UID types.UID
-	// Created orders those who wait for the same address.
+	// Created orders the Services that wait for the same address.
 	Created time.Time
 	// Ownership says whose the Service is, and which addresses PureLB gave it.
 	Ownership
-	// Leaving says that the Service is being deleted, so that it keeps what
-	// it has and gets nothing more.
+	// Leaving says that the Service is being deleted. It keeps its addresses and
+	// gets no others.
 	Leaving bool
 
-	// Families are those wanted, in the order that the addresses shall have.
+	// Families are the families that the Service wants, in the order that its
+	// addresses must have.
 	Families []addr.Family
 	Policy   Policy
-	// Group is the ServiceGroup asked for, or "".
+	// Group is the ServiceGroup that the Service names, or "".
 	Group string
-	// Asked are the addresses asked for, of different families. ByField says
-	// that it was by the deprecated spec.loadBalancerIP.
+	// Asked are the addresses that the Service asks for, of different families.
+	// ByField says that it uses the deprecated spec.loadBalancerIP.
 	Asked   []netip.Addr
 	ByField bool
-	// Malformed says what cannot be understood, and how to mend it, or "".
+	// Malformed says what cannot be read, and how to correct it, or "".
 	Malformed string
-	// SharingKey is that of AnnotationSharing, or "".
+	// SharingKey is the value of AnnotationSharing, or "".
 	SharingKey string
-	// Selector is that of the Service, as text that is the same for the same
-	// selector. It is "" for a Service without one, and without SharingKey.
+	// Selector is the selector of the Service, as text; equal selectors have equal
+	// texts. It is "" for a Service without a selector or without SharingKey.
 	Selector string
-	// Ports are those of the Service, sorted, each once.
+	// Ports are the ports of the Service, sorted, without repetitions.
 	Ports []Port
-	// Labels are those of the Service.
+	// Labels are the labels of the Service.
 	Labels map[string]string
 	// Hostname is the DNS name that external-dns gives to the Service, or "".
 	Hostname string
-	// MultiPool is AnnotationMultiPool, or nil: then it is for the group to say.
+	// MultiPool is AnnotationMultiPool. It is nil if the group decides.
 	MultiPool *bool
-	// Reevaluate is AnnotationReevaluate: addresses that the Service would
-	// not get today are to be replaced.
+	// Reevaluate is AnnotationReevaluate: it asks to replace addresses that the
+	// Service would not get today.
 	Reevaluate bool
 
 	// Held are the addresses in the status that the Service has by right: those
-	// that PureLB gave, or all when the Service is another's.
+	// that PureLB gave, or all of them if another controller decides.
 	Held []netip.Addr
-	// From, PoolType and SkipIPv6DAD are the annotations as they stand.
+	// From, PoolType and SkipIPv6DAD are the present annotations.
 	From, PoolType string
 	SkipIPv6DAD    bool
-	// Records are the objects of IPAM systems that hold addresses, as the Service says.
+	// Records are the objects of IPAM systems that hold addresses, from
+	// AnnotationIPAMRecord.
 	Records map[netip.Addr]string
-	// LocalPolicy is externalTrafficPolicy Local, and AllowLocal says that
-	// AnnotationAllowLocal is there.
+	// LocalPolicy says that externalTrafficPolicy is Local. AllowLocal says that
+	// AnnotationAllowLocal is present.
 	LocalPolicy, AllowLocal bool
 }
 
-// Port is one that a Service listens on.
+// Port is a port on which a Service listens.
 type Port struct {
 	// Protocol is TCP, UDP or SCTP.
 	Protocol string
@@ -90,7 +92,7 @@ type Port struct {
 // Key is the name by which a Service is known: "namespace/name".
 func (r Request) Key() string { return r.Namespace + "/" + r.Name }
 
-// Wants reports whether f is one of the families wanted.
+// Wants reports whether the Service wants addresses of family f.
 func (r Request) Wants(f addr.Family) bool {
 	return slices.Contains(r.Families, f)
 }
@@ -152,8 +154,8 @@ func annotation(svc *corev1.Service, name string) string {
 	return strings.TrimSpace(svc.Annotations[name])
 }
 
-// families returns the families that spec wants, and how badly. Without any, it
-// is one address, rather of IPv6.
+// families returns the families that spec wants, and how many of them it needs. If
+// spec names none, it wants one address, preferably IPv6.
 func families(spec corev1.ServiceSpec) ([]addr.Family, Policy) {
 	var wanted []addr.Family
 	for _, f := range spec.IPFamilies {
@@ -174,8 +176,8 @@ func families(spec corev1.ServiceSpec) ([]addr.Family, Policy) {
 	}
 }
 
-// ports are those of a spec as they stand in a Request. A port without a
-// protocol is one of TCP.
+// ports returns the ports of a spec for a Request. A port without a protocol is a
+// TCP port.
 func ports(in []corev1.ServicePort) []Port {
 	var out []Port
 	for _, p := range in {

@@ -17,7 +17,7 @@ import (
 
 var created = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 
-// svc is a Service of type LoadBalancer, called default/web.
+// svc is the Service default/web of type LoadBalancer.
 func svc(change ...func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
@@ -76,7 +76,7 @@ func addrs(texts ...string) []netip.Addr {
 	return all
 }
 
-func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
+func TestReadRequest(t *testing.T) {
 	single, prefer, require := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
 	yes, no := true, false
 	v4, v6 := []addr.Family{addr.V4}, []addr.Family{addr.V6}
@@ -154,7 +154,7 @@ func TestReadTellsWhatAServiceAsksFor(t *testing.T) {
 	}
 }
 
-func TestMalformedRequestsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
+func TestMalformedRequestsNameTheCure(t *testing.T) {
 	annotation := func(value string) *corev1.Service { return svc(annotated(service.AnnotationAddresses, value)) }
 	const mend = "; write one address, or one of each family separated by a comma"
 	tests := []struct {

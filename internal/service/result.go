@@ -13,12 +13,12 @@ import (
 )
 
 // ConditionAllocated is the condition that says whether a Service has all the
-// addresses that it must have, and why not.
+// addresses that it needs. If not, it says why.
 const ConditionAllocated = "purelb.io/Allocated"
 
-// Result is what a Service has: what its status and annotations shall say.
+// Result is the outcome for a Service: what its status and annotations must show.
 type Result struct {
-	// Addresses are in the order that the status shall have.
+	// Addresses are in the order that the status must have.
 	Addresses []netip.Addr
 	// From, PoolType and SkipIPv6DAD are the annotations. Without addresses
 	// they do not matter.
@@ -29,12 +29,12 @@ type Result struct {
 	// Allocated is the status of ConditionAllocated, with Reason and Message.
 	Allocated       bool
 	Reason, Message string
-	// Reevaluated says that AnnotationReevaluate has had its effect and goes.
+	// Reevaluated says that AnnotationReevaluate has had its effect and must be
+	// removed.
 	Reevaluated bool
 }
 
-// condition is what r has to say. The time of the last transition is that of
-// the condition of svc, if that has the same status.
+// condition returns the condition of r.
 func (r Result) condition(svc *corev1.Service, now time.Time) metav1.Condition {
 	c := metav1.Condition{
 		Type:               ConditionAllocated,
@@ -50,7 +50,7 @@ func (r Result) condition(svc *corev1.Service, now time.Time) metav1.Condition {
 	return c
 }
 
-// Having is the message of a condition: which addresses r has, if any, and more.
+// Having returns the message of a condition: the addresses of r, if any, and more.
 func (r Result) Having(more string) string {
 	if len(r.Addresses) == 0 {
 		return more
@@ -73,8 +73,8 @@ func (r Result) And(more string) string {
 	return r.Message + "; " + more
 }
 
-// assigned is how the message of a condition begins that tells of addresses. By
-// that they are known to be ours when the brand is gone.
+// assigned returns the beginning of the message of a condition that names
+// addresses. If the brand is gone, it tells that PureLB gave the addresses.
 func assigned(addresses []netip.Addr) string { return "Assigned " + texts(addresses, ", ") }
 
 // texts writes addresses with separator between them.
@@ -86,8 +86,7 @@ func texts(addresses []netip.Addr, separator string) string {
 	return strings.Join(all, separator)
 }
 
-// Says reports whether the condition of svc has this reason and message, so
-// that they are no news.
+// Says reports whether the condition of svc already has this reason and message.
 func Says(svc *corev1.Service, reason, message string) bool {
 	c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated)
 	if c == nil || c.Reason != reason {
@@ -97,12 +96,11 @@ func Says(svc *corev1.Service, reason, message string) bool {
 	return c.Message == clip(message) || touched && said == clipTo(message, mostBeforeTakeover)
 }
 
-// clip cuts text to a length that a person may read, and that the API server
-// takes.
+// clip cuts text to a length that people can read and that the API server accepts.
 func clip(text string) string { return clipTo(text, mostMessage) }
 
-// mostMessage is how long a message is at most, and mostBeforeTakeover how much of it
-// stays beside the note of a takeover.
+// mostMessage is the maximum length of a message. mostBeforeTakeover is how much of
+// it stays if the note of a takeover is added.
 const mostMessage, mostBeforeTakeover = 4096, 3800
 
 func clipTo(text string, most int) string {
@@ -112,10 +110,11 @@ func clipTo(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// ingress returns what the status of svc shall show: addresses, in this order,
-// and after them the entries of other controllers that have no address, such as a
-// host name. What another controller says of one of addresses, such as its ports,
-// stays. Any other address goes.
+// ingress returns the ingress that the status of svc must show. First come
+// addresses, in this order. Then come the entries of other controllers that have no
+// address, such as host names. If another controller added something to the entry
+// of one of addresses, such as ports, it stays. Entries with any other address are
+// removed.
 func ingress(svc *corev1.Service, addresses []netip.Addr) []corev1.LoadBalancerIngress {
 	present := svc.Status.LoadBalancer.Ingress
 	var in []corev1.LoadBalancerIngress
@@ -138,8 +137,8 @@ func ingress(svc *corev1.Service, addresses []netip.Addr) []corev1.LoadBalancerI
 	return in
 }
 
-// saysIngress reports whether the status of svc shows wanted. That the mode is VIP
-// may go without saying.
+// saysIngress reports whether the status of svc shows wanted. A missing mode counts
+// as VIP.
 func saysIngress(svc *corev1.Service, wanted []corev1.LoadBalancerIngress) bool {
 	return slices.EqualFunc(svc.Status.LoadBalancer.Ingress, wanted, func(is, want corev1.LoadBalancerIngress) bool {
 		if is.IPMode == nil {

@@ -1,10 +1,10 @@
-// Package service reads a Kubernetes Service into what it asks for and what it
-// holds, and writes what it was given back into it.
+// Package service reads from a Kubernetes Service what it asks for and what it
+// holds, and writes into it what it was given.
 //
-// It knows the annotations, the spec and the status of a Service in the
-// spelling of every generation of PureLB. It knows nothing of pools, of who
-// holds which address, or of the API server: a Service comes in as a value, and
-// a change to it goes out as the bytes of a merge patch.
+// It knows the annotations, the spec and the status of a Service in the notation of
+// every generation of PureLB. It knows nothing of pools, of the holders of
+// addresses, or of the API server: a Service comes in as a value, and a change to
+// it goes out as the bytes of a merge patch.
 package service
 
 import (
@@ -25,32 +25,32 @@ const (
 	AnnotationPool = "purelb.io/address-pool"
 	// AnnotationAddresses asks for one address, or one of each family.
 	AnnotationAddresses = "purelb.io/addresses"
-	// AnnotationSharing is a key; Services that have the same one may share
-	// an address.
+	// AnnotationSharing is a key. Services with the same key may share an address.
 	AnnotationSharing = "purelb.io/allow-shared-ip"
-	// AnnotationMultiPool is "true" for one address of every pool of the
-	// group, and anything else for one of each family, whatever the group says.
+	// AnnotationMultiPool is "true" to get one address of every pool of the group.
+	// Any other value gets one address of each family, whatever the group says.
 	AnnotationMultiPool = "purelb.io/multi-pool"
-	// AnnotationReevaluate is "true" to have addresses replaced that the
-	// Service would not get today. It is taken off when that is done.
+	// AnnotationReevaluate is "true" to replace addresses that the Service would
+	// not get today. PureLB removes the annotation after that.
 	AnnotationReevaluate = "purelb.io/re-evaluate"
-	// AnnotationAllowLocal, with any value, leaves the external traffic policy
-	// Local alone, although a local address is on one node only.
+	// AnnotationAllowLocal, with any value, keeps the external traffic policy
+	// Local, although a local address is on one node only.
 	AnnotationAllowLocal = "purelb.io/allow-local"
 
-	// AnnotationHostname is what external-dns reads: the DNS names of the Service,
-	// separated by commas. The other is its name of before.
+	// AnnotationHostname is read by external-dns: the DNS names of the Service,
+	// separated by commas. annotationOldHostname is its older name.
 	AnnotationHostname    = "external-dns.kubernetes.io/hostname"
 	annotationOldHostname = "external-dns.alpha.kubernetes.io/hostname"
 )
 
 // Annotations that PureLB sets.
 const (
-	// AnnotationAllocatedBy is the brand: its value is Brand on Services whose
-	// addresses PureLB allocated, and only those are announced.
+	// AnnotationAllocatedBy is the brand. Its value is Brand on Services whose
+	// addresses PureLB allocated, and only such Services are announced.
 	AnnotationAllocatedBy = "purelb.io/allocated-by"
-	// AnnotationAllocatedAddresses stands beside the brand, and lists the
-	// addresses that PureLB gave, separated by ",". Agents announce no others.
+	// AnnotationAllocatedAddresses lists the addresses that PureLB gave, separated
+	// by ",". It is there whenever the brand is. Agents announce no other
+	// addresses.
 	AnnotationAllocatedAddresses = "purelb.io/allocated-addresses"
 	// AnnotationAllocatedFrom names the groups, separated by ", ".
 	AnnotationAllocatedFrom = "purelb.io/allocated-from"
@@ -58,24 +58,24 @@ const (
 	AnnotationPoolType = "purelb.io/pool-type"
 	// AnnotationSkipIPv6DAD is "true", or absent.
 	AnnotationSkipIPv6DAD = "purelb.io/skip-ipv6-dad"
-	// AnnotationIPAMRecord says which object of an IPAM system holds which address, as
-	// ADDRESS=URL, separated by spaces. Addresses of which the system names no object
-	// are not in it.
+	// AnnotationIPAMRecord says which object of an IPAM system holds which address,
+	// as ADDRESS=URL, separated by spaces. It has no entry for an address if the
+	// system names no object for it.
 	AnnotationIPAMRecord = "purelb.io/ipam-record"
 )
 
 // Brand is the value of AnnotationAllocatedBy.
 const Brand = "PureLB"
 
-// Values of AnnotationPoolType: what the addresses were when they were
+// Values of AnnotationPoolType. They say what the addresses were when they were
 // allocated.
 const (
 	PoolLocal  = "local"
 	PoolRemote = "remote"
 )
 
-// Load balancer classes that are ours: that of the API purelb.io/v1, and that
-// of purelb.io/v2.
+// Load balancer classes of PureLB: the first is that of the API purelb.io/v1, the
+// second that of purelb.io/v2.
 const (
 	ClassV1 = "purelb.io/purelb"
 	ClassV2 = "purelb.io/purelbv2"
@@ -86,14 +86,13 @@ func Branded(svc *corev1.Service) bool {
 	return svc.Annotations[AnnotationAllocatedBy] == Brand
 }
 
-// mostAddresses is how many addresses of a Service are read, which is more than
-// a group has ranges. Who may write a status must not be able to keep everybody
-// busy with it.
+// mostAddresses limits how many addresses of a Service are read. It is more than
+// the ranges of any group. Without it, a client that may write a status could keep
+// all agents busy.
 const mostAddresses = 1024
 
-// Ingress returns the addresses in the status of svc, in its order. Entries
-// with a host name, or with what is no address that a Service can have, are
-// passed over.
+// Ingress returns the addresses in the status of svc, in its order. It skips
+// entries with a host name, and addresses that no Service can have.
 func Ingress(svc *corev1.Service) []netip.Addr {
 	var addresses []netip.Addr
 	all := svc.Status.LoadBalancer.Ingress
@@ -105,7 +104,7 @@ func Ingress(svc *corev1.Service) []netip.Addr {
 	return addresses
 }
 
-// usable reads an address that a Service can have.
+// usable reads an address, and reports whether a Service can have it.
 func usable(text string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(text)
 	return a.Unmap(), err == nil && addr.Assignable(a)
@@ -117,9 +116,9 @@ func LocalPolicy(svc *corev1.Service) bool {
 	return svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// Selector is what selects the pods of svc, if it shares its addresses: text that
-// is the same for the same selector. It is "" for a Service without a selector,
-// whose pods cannot be told from it.
+// Selector returns the selector of the pods of svc, if svc shares its addresses. It
+// is text; equal selectors have equal texts. It is "" for a Service without a
+// selector, because such a Service does not tell its pods.
 func Selector(svc *corev1.Service) string {
 	if svc.Annotations[AnnotationSharing] == "" {
 		return ""

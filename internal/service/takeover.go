@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// takeoverNote is between what a condition says and the time at which a new
-// allocator took over.
+// takeoverNote stands between the earlier message of a condition and the time of a
+// takeover.
 const takeoverNote = "; a new allocator has taken over at "
 
-// TakeoverPatch returns the merge patch of services/status that gives svc another
-// version, whatever it says: beside that, its condition says that a new allocator has
-// taken over at now. Addresses and annotations stay as they are, and so does the
-// reason of the condition, so that nothing is told twice.
+// TakeoverPatch returns the merge patch of services/status that gives svc a new
+// version in any case: its condition then says that a new allocator took over at
+// now. Addresses, annotations and the reason of the condition stay, so that nothing
+// is reported twice.
 func TakeoverPatch(svc *corev1.Service, now time.Time) ([]byte, error) {
 	at := takeoverNote + now.UTC().Format(time.RFC3339Nano)
 	r := Read(svc, true)

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestATakeoverChangesTheVersionAndTellsNothingTwice(t *testing.T) {
+func TestTakeoverChangesOnlyTheVersion(t *testing.T) {
 	tests := []struct{ name, reason, message string }{
 		{"a refusal", "Exhausted", "pool \"default\" exhausted"},
 		{"a long refusal", "Exhausted", strings.Repeat("long ", 2000)},
@@ -42,7 +42,7 @@ func TestATakeoverChangesTheVersionAndTellsNothingTwice(t *testing.T) {
 	}
 }
 
-func TestATakeoverLeavesAddressesOurs(t *testing.T) {
+func TestTakeoverKeepsAddressesOurs(t *testing.T) {
 	tests := []struct {
 		name string
 		svc  *corev1.Service

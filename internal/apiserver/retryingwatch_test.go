@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// server is an API server that cannot be reached until it is up.
+// server is an API server that cannot be reached before it is up.
 type server struct {
 	up    time.Time
 	asked []time.Time
@@ -27,11 +27,11 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody}, nil
 }
 
-// request asks s by way of patience, and returns what that logged, and the status
-// of the answer.
+// request sends a request to s through retryingWatch. It returns the log and the
+// status of the answer.
 func request(ctx context.Context, s *server, method, target string) (string, int, error) {
 	var log strings.Builder
-	p := patience{s, slog.New(slog.NewTextHandler(&log, nil))}
+	p := retryingWatch{s, slog.New(slog.NewTextHandler(&log, nil))}
 	answer, err := p.RoundTrip(httptest.NewRequestWithContext(ctx, method, target, nil))
 	if err != nil {
 		return log.String(), 0, err
@@ -39,7 +39,7 @@ func request(ctx context.Context, s *server, method, target string) (string, int
 	return log.String(), answer.StatusCode, answer.Body.Close()
 }
 
-func TestAWatchWaitsForTheAPIServerAndNoticesItsReturnWithinSeconds(t *testing.T) {
+func TestWatchNoticesTheAPIServersReturn(t *testing.T) {
 	for _, query := range []string{"watch=true", "limit=500&resourceVersion=0"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{up: time.Now().Add(2 * time.Minute)}
@@ -60,7 +60,7 @@ func TestAWatchWaitsForTheAPIServerAndNoticesItsReturnWithinSeconds(t *testing.T
 	}
 }
 
-func TestAWatchThatIsNotWantedAnyMoreEnds(t *testing.T) {
+func TestWaitingWatchEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

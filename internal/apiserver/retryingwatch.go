@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// retryMin and retryMax are between which pauses a watch that does not reach the
-// API server is tried again: as long each time on the average, half as long at
-// least and one and a half times as long at most, so that many that wait do not
-// come back at the same moment.
+// retryMin and retryMax are the shortest and the longest mean pause before a watch
+// tries again to reach the API server. Each pause is between half of the mean and
+// one and a half times the mean, so that many waiting watches do not return at the
+// same moment.
 const retryMin, retryMax = 500 * time.Millisecond, 5 * time.Second
 
-// sayAgain is how often a watch that waits says why.
+// sayAgain is how often a waiting watch logs its reason.
 const sayAgain = time.Minute
 
-// patience has requests for watches, and for the lists that they begin with, wait
-// until the API server is reached. Client-go's reflector, which makes them, doubles
-// its pauses up to a minute, and after an outage of half a minute would learn of
-// changes only a minute after everybody else. What the API server answers, be it
-// a refusal, goes through.
-type patience struct {
+// retryingWatch makes requests for watches, and for the lists that they begin with,
+// wait until the API server is reached. Client-go's reflector sends these requests.
+// Its own back-off doubles up to a minute, so after an outage of half a minute it
+// might learn of changes a minute late. Every answer of the API server passes, even
+// a refusal.
+type retryingWatch struct {
 	next http.RoundTripper
 	log  *slog.Logger
 }
 
 // RoundTrip implements http.RoundTripper.
-func (p patience) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p retryingWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := p.next.RoundTrip(r)
 	if err == nil || !watches(r) || r.Context().Err() != nil {
 		return answer, err
@@ -41,7 +41,7 @@ func (p patience) RoundTrip(r *http.Request) (*http.Response, error) {
 			said = time.Now()
 		}
 		if !wait(r.Context(), pause/2+rand.N(pause)) {
-			// Of some errors of connections a reflector would sleep before it ends.
+			// After some connection errors, a reflector sleeps before it ends.
 			return nil, fmt.Errorf("%w while the API server was out of reach: %s", r.Context().Err(), err.Error())
 		}
 		if answer, err = p.next.RoundTrip(r); err == nil {
@@ -51,15 +51,16 @@ func (p patience) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// watches says whether r is a watch, or a list that says how old it may be, as
-// those do that a watch follows. (The allocator's list of Services must be of now,
-// and says nothing.) They have no body that is spent by sending them.
+// watches reports whether r is a watch, or a list that a watch follows: such a list
+// says how old its answer may be. (The allocator's list of Services must be
+// current, and says nothing.) These requests have no body, so they can be sent
+// again.
 func watches(r *http.Request) bool {
 	q := r.URL.Query()
 	return r.Method == http.MethodGet && (q.Has("watch") || q.Has("resourceVersion"))
 }
 
-// wait waits for d, and returns whether ctx goes on.
+// wait waits for d, and returns false if ctx ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
