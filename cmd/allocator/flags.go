@@ -17,11 +17,11 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// defaultAnnouncer is the value of --default-announcer which makes Services
-// without a load balancer class ours.
+// defaultAnnouncer is the value of --default-announcer that makes Services without a load
+// balancer class ours.
 const defaultAnnouncer = "PureLB"
 
-// flags are what the command line and the environment say.
+// flags are the values from the command line and the environment.
 type flags struct {
 	namespace string
 	// configNamespaces are further namespaces whose objects count.
@@ -40,7 +40,7 @@ type flags struct {
 	level            slog.Level
 }
 
-// parse reads the command line; what it does not say, the environment may.
+// parse reads the command line. The environment gives values for flags that are not set.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
 	var others string
@@ -70,7 +70,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	return f, f.complete(level, others)
 }
 
-// complete fills in what is not said, and tells what is wrong.
+// complete fills in defaults, and returns an error for wrong values.
 func (f *flags) complete(level, others string) error {
 	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
@@ -95,7 +95,7 @@ func (f *flags) complete(level, others string) error {
 	return err
 }
 
-// metricsAddress is where metrics are served, or "" for nowhere.
+// metricsAddress returns the address for /metrics, or "" for none.
 func (f flags) metricsAddress() string {
 	if f.port == 0 {
 		return ""

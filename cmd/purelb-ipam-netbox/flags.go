@@ -10,13 +10,13 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// flags are what the command line and the environment say.
+// flags are the values from the command line and the environment.
 type flags struct {
 	socket, config string
 	level          slog.Level
 }
 
-// parse reads the command line; what it does not say, the environment may.
+// parse reads the command line. The environment gives values for flags that are not set.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
 	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")

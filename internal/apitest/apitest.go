@@ -1,12 +1,11 @@
 // Package apitest gives tests a real Kubernetes API server, with PureLB's
 // custom resource definitions installed.
 //
-// It knows how to start etcd and kube-apiserver on loopback and how to end
-// them, whatever becomes of the test. It knows nothing of what is tested, and
-// is imported by tests only. There are no controllers and no nodes: an object
-// is what its writers make of it.
+// It starts etcd and kube-apiserver on loopback, and ends them however the test ends. It
+// does not know what is tested, and only tests import it. There are no controllers and no
+// nodes: only the test changes objects.
 //
-// One server per test package is the usual way:
+// The usual way is one server per test package:
 //
 //	func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 //
@@ -16,10 +15,10 @@
 //		...
 //	}
 //
-// A test that wants a server of its own calls Start.
+// A test that needs its own server calls Start.
 //
-// The programs come from kubebox, the one binary that the lab is made of too;
-// "make kubebox" builds it. Without it tests fail; they are not skipped.
+// The programs come from kubebox, a single binary that the lab uses too; "make kubebox"
+// builds it. Without it tests fail; they do not skip.
 package apitest
 
 import (
@@ -38,8 +37,8 @@ var shared struct {
 	err    error
 }
 
-// Run runs the tests of a package and then ends the server that Shared may have
-// started. It returns the code to exit with.
+// Run runs the tests of a package, and then ends the server if Shared has started one. It
+// returns the exit code.
 func Run(m *testing.M) int {
 	code := m.Run()
 	shared.Lock()
@@ -54,8 +53,8 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Shared returns the server of this test binary. It starts it at first use; the
-// package's TestMain must call Run, which ends it.
+// Shared returns the server of this test binary, and starts it at first use. The package's
+// TestMain must call Run, which ends the server.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	shared.Lock()
@@ -69,14 +68,14 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// Config returns how to reach the server of this test binary, as administrator
-// and without a client-side rate limit.
+// Config returns the connection to the server of this test binary, as administrator and
+// without a client-side rate limit.
 func Config(t testing.TB) *rest.Config {
 	t.Helper()
 	return rest.CopyConfig(Shared(t).Config)
 }
 
-// Start returns a server of the test's own, which ends with it.
+// Start returns a server for this test alone. It ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := start()

@@ -13,19 +13,18 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// perRequest keeps below the number of operations that etcd takes at once.
+// perRequest is less than the number of operations that etcd accepts in one request.
 const perRequest = 100
 
-// Stored is an object where the API server keeps it, such as
-// services/specs/default/web.
+// Stored is an object under its key in etcd, such as services/specs/default/web.
 type Stored struct {
 	Key    string
 	Object runtime.Object
 }
 
-// Store puts objects into etcd past the API server, which sees them come. It is
-// for many objects of a kind that the API server is slow to create: that of a
-// Service counts all cluster addresses in use, one by one.
+// Store writes objects directly into etcd. The API server sees them through its watch. It
+// is for many objects of a kind that the API server creates slowly: to create a Service, it
+// counts all cluster addresses in use, one by one.
 func (s *Server) Store(all []Stored) error {
 	encoder := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	for some := range slices.Chunk(all, perRequest) {
@@ -52,7 +51,7 @@ func (s *Server) Store(all []Stored) error {
 	return nil
 }
 
-// entry is one of etcd's.
+// entry is an entry of etcd.
 type entry struct {
 	Key   []byte `json:"key"`
 	Value []byte `json:"value,omitempty"`
@@ -61,7 +60,7 @@ type entry struct {
 
 func path(key string) []byte { return []byte("/registry/" + key) }
 
-// Erase removes what has a key that begins with prefix from etcd.
+// Erase removes everything from etcd whose key begins with prefix.
 func (s *Server) Erase(prefix string) error {
 	begin := path(prefix)
 	end := slices.Clone(begin)
@@ -69,7 +68,7 @@ func (s *Server) Erase(prefix string) error {
 	return s.etcd("deleterange", entry{Key: begin, End: end})
 }
 
-// etcd has it do something, through its JSON gateway.
+// etcd sends a request to etcd through its JSON gateway.
 func (s *Server) etcd(what string, argument any) error {
 	body, err := json.Marshal(argument)
 	if err != nil {

@@ -21,16 +21,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Namespace makes a namespace on the server of this test binary and returns its
-// name. It is not removed: without a namespace controller nothing would empty
-// it, and the server does not outlive the tests.
+// Namespace makes a namespace on the server of this test binary and returns its name. It is
+// not removed: there is no namespace controller to empty it, and the server ends with the
+// tests.
 func Namespace(t testing.TB) string {
 	t.Helper()
 	return create(t, metav1.ObjectMeta{GenerateName: "test-"})
 }
 
-// EnsureNamespace makes the namespace of that name on the server of this test
-// binary, if it is not there.
+// EnsureNamespace makes the namespace of this name on the server of this test binary, if it
+// is missing.
 func EnsureNamespace(t testing.TB, name string) {
 	t.Helper()
 	create(t, metav1.ObjectMeta{Name: name})
@@ -54,7 +54,7 @@ func create(t testing.TB, meta metav1.ObjectMeta) string {
 }
 
 // File returns the path of a file of this repository, such as
-// "api/testdata/seeds/assumed.yaml", wherever in it the test runs.
+// "api/testdata/seeds/assumed.yaml". It works in every folder of the repository.
 func File(t testing.TB, name string) string {
 	t.Helper()
 	crds, err := findCRDs()
@@ -100,14 +100,13 @@ func Parse(text []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Kubectl runs kubectl against the server and returns what it printed, with
-// input, if any, as its standard input.
+// Kubectl runs kubectl against the server and returns its output. input, if any, is its
+// standard input.
 func (s *Server) Kubectl(input string, args ...string) (string, error) {
 	return s.run(input, filepath.Join(s.dir, "bin", "kubectl"), args...)
 }
 
-// Shell runs a command line in which kubectl talks to the server, and returns
-// what it printed.
+// Shell runs a command line in which kubectl talks to the server, and returns its output.
 func (s *Server) Shell(line string) (string, error) {
 	return s.run("", "sh", "-e", "-c", line)
 }

@@ -8,11 +8,10 @@ import (
 	"path/filepath"
 )
 
-// wrapper runs one of kubebox's programs and sees to it that it does not
-// outlive the test binary, which go test kills without warning when it runs
-// into its timeout: a watcher beside the program looks every second whether
-// both are still there. $PPID is the test binary, and $$ remains the program's
-// through exec.
+// wrapper runs one program of kubebox and makes sure that it ends with the test binary,
+// which go test kills without warning at its timeout. A watcher checks every second that
+// both the program and the test binary still run. $PPID is the test binary, and $$ remains
+// the program's through exec.
 const wrapper = `#!/bin/sh
 (
 	trap '' INT
@@ -22,7 +21,7 @@ const wrapper = `#!/bin/sh
 exec '%[1]s' %[2]s "$@"
 `
 
-// installPrograms puts the programs of a control plane into bin.
+// installPrograms writes the programs of a control plane into bin.
 func installPrograms(bin string) error {
 	box, err := findKubebox()
 	if err != nil {
@@ -47,8 +46,8 @@ func installPrograms(bin string) error {
 	return nil
 }
 
-// findKubebox returns the path of the kubebox binary: that in PURELB_KUBEBOX,
-// else where the lab's build puts it.
+// findKubebox returns the path of the kubebox binary: the one in PURELB_KUBEBOX, or the one
+// that the lab's build makes.
 func findKubebox() (string, error) {
 	path := os.Getenv("PURELB_KUBEBOX")
 	if path == "" {
@@ -69,8 +68,8 @@ func findKubebox() (string, error) {
 	return path, nil
 }
 
-// findCRDs returns the folder of the custom resource definitions, seen from the
-// folder that the test runs in.
+// findCRDs returns the folder of the custom resource definitions, relative to the folder of
+// the test.
 func findCRDs() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -10,12 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// value is how the API server quotes what it has something against.
+// value is the part of an error in which the API server quotes the wrong value.
 var value = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
 
-// Refusals returns what the API server has against an object that it has refused
-// with err, by field, without the value that it is about; "" when err is nil. The
-// API server has no order for them: they are sorted.
+// Refusals returns the API server's objections in err, by field, without the wrong values.
+// It returns "" if err is nil. The API server does not order them, so Refusals sorts them.
 func Refusals(t testing.TB, err error) string {
 	t.Helper()
 	if err == nil {

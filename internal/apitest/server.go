@@ -19,26 +19,25 @@ import (
 
 // Server is a running etcd and kube-apiserver.
 type Server struct {
-	// Config reaches it as administrator, without a client-side rate limit.
+	// Config is the connection as administrator, without a client-side rate limit.
 	Config *rest.Config
-	// Kubeconfig is the path of a file that says the same to kubectl.
+	// Kubeconfig is the path of a file with the same connection for kubectl.
 	Kubeconfig string
 
 	plane *envtest.ControlPlane
 	dir   string
 }
 
-// serviceNetworks are the ClusterIPs, one range per family, IPv4 first: what a
-// Service without ipFamilies gets.
+// serviceNetworks are the networks of ClusterIPs, one per family. IPv4 comes first: a
+// Service without ipFamilies gets that family.
 const serviceNetworks = "10.96.0.0/16,fd00:10:96::/112"
 
-// patience is how long each step of the start and of the end may take: the machine
-// may be slow, and busy with other tests. The API server alone gives connections
-// that do not end a minute.
+// patience limits each step of the start and of the end. The machine may be slow, and busy
+// with other tests. The API server alone waits a minute for connections that do not end.
 const patience = 3 * time.Minute
 
-// tries is how often the programs are started. Each try has its own ports: one that
-// was free when it was chosen may be in use when the program listens on it.
+// tries is how often the programs are started. Each try uses new ports: a port that was
+// free may be in use by the time the program listens on it.
 const tries = 3
 
 func start() (*Server, error) {
@@ -104,7 +103,7 @@ func (s *Server) startPlane(bin string) error {
 	return errors.Join(errs...)
 }
 
-// controlPlane is an etcd and an API server that keep their files in these folders.
+// controlPlane is an etcd and an API server, with the folders of their files.
 func controlPlane(bin, data, certs string) *envtest.ControlPlane {
 	plane := &envtest.ControlPlane{
 		Etcd: &envtest.Etcd{Path: filepath.Join(bin, "etcd"), DataDir: data, StartTimeout: patience, StopTimeout: patience},
@@ -117,9 +116,8 @@ func controlPlane(bin, data, certs string) *envtest.ControlPlane {
 	return plane
 }
 
-// awaitDefaults returns when the API server has made the namespace default and the
-// Service kubernetes in it, which it does in its own time. From then on it has
-// cluster addresses to give.
+// awaitDefaults returns when the API server has made the namespace default and its Service
+// kubernetes. From then on it can give cluster addresses.
 func awaitDefaults(config *rest.Config) error {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -132,8 +130,8 @@ func awaitDefaults(config *rest.Config) error {
 	return wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, patience, true, there)
 }
 
-// installCRDs installs the definitions in a folder, again if the API server is too
-// busy to take one of them in the time that it gives itself for a request.
+// installCRDs installs the definitions in a folder. It retries if the API server is too
+// busy to accept one of them within its own time limit.
 func installCRDs(config *rest.Config, folder string) error {
 	installed := func(context.Context) (bool, error) {
 		_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{folder}, ErrorIfPathMissing: true, MaxTime: patience})

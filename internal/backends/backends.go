@@ -1,18 +1,18 @@
-// Package backends runs the work with the backends, which manage the addresses of
-// ServiceGroups outside of the cluster: NetBox and IPAM servers. It claims what the ledger
-// wants, releases what the ledger gives up, and compares what both hold. It decides nothing
-// about an address, and knows no Service.
+// Package backends does the work with backends, which manage the addresses of ServiceGroups
+// outside of the cluster: NetBox and IPAM servers. It claims what the ledger wants,
+// releases what the ledger gives up, and compares what both hold. It decides nothing about
+// an address, and knows no Service.
 //
-// Each group has a worker, which is a goroutine. So a backend that is slow or away delays
-// its own group alone, and nothing in the rest of the allocator. The groups on one NetBox
-// server share a client, which sends one request at a time, and a sweep.
+// Each group has a worker, which is a goroutine. So a slow or missing backend delays only
+// its own group, and nothing else in the allocator. The groups on one NetBox server share a
+// client, which sends one request at a time, and a sweep.
 //
 // Read backends.go (who asks for what), worker.go (the loop of a group), tasks.go (what a
 // worker does), pace.go (when it tries again), external.go and netbox.go (the two kinds of
 // backend), server.go and sweep.go (what groups of one NetBox share), state.go (what people
 // see).
 //
-// What is kept here may be lost at any time:
+// The package keeps the following state. All of it may be lost at any time:
 //
 //	pace     how often a task failed in a row: it begins anew
 //	surplus  addresses that a backend holds too many: the next answer or sweep names them
@@ -36,69 +36,72 @@ import (
 	"purelb.io/purelb/internal/netbox"
 )
 
-// Ledger says what is to be asked of backends, and takes the answers. It has all state of
-// claims. Its methods are quick and safe for concurrent use.
+// Ledger says what to ask of backends, and takes the answers. It has all state of claims.
+// Its methods are quick and safe for concurrent use.
 //
-// What it hands out counts as sent until the answer. What failed goes to the end of its queue,
-// and is handed out again when it is asked for: the worker waits before it asks again.
+// What the ledger hands out counts as sent until the answer comes. After a failure it goes
+// to the end of its queue, and is handed out again at the next call: the worker waits
+// before it asks again.
 type Ledger interface {
-	// Wanted returns up to most claims of a group that are to be sent. The claims of one
+	// Wanted returns up to most claims of a group that must be sent. The claims of one
 	// holder (ipam.HolderOf) come together or not at all.
 	Wanted(group string, most int) []ipam.Claim
-	// Answered takes the answers to claims of Wanted, in their order. A claim that was refused
-	// for itself (ipam.KindExhausted, KindTaken, KindInvalid) is not wanted again before
-	// something changed: the worker does not wait then.
+	// Answered takes the answers to claims of Wanted, in their order. If the backend
+	// refused a claim for a reason of the claim itself (ipam.KindExhausted, KindTaken,
+	// KindInvalid), Wanted does not return it before something has changed, so the worker
+	// does not wait.
 	Answered(group string, claims []ipam.Claim, answers []ipam.Answer)
-	// Releasing returns up to most grants of a group that are to be released.
+	// Releasing returns up to most grants of a group that must be released.
 	Releasing(group string, most int) []ipam.Grant
-	// Released takes the outcome for grants of Releasing, in their order. No claim with the
-	// key of a grant may be handed out before its release succeeded.
+	// Released takes the outcome for grants of Releasing, in their order. Until the release
+	// of a grant has succeeded, no claim with its key may be handed out.
 	Released(group string, grants []ipam.Grant, errs []error)
-	// Departed returns up to most keys, one for each holder that has nothing to do with the
-	// group any more. Everything that the backend holds for them is released.
+	// Departed returns up to most keys, one for each holder that has left the group. The
+	// worker releases everything that the backend holds for these holders.
 	Departed(group string, most int) []string
 	// Dismissed takes the outcome for keys of Departed, in their order.
 	Dismissed(group string, keys []string, errs []error)
-	// Holds returns the grants (Key and Address) that the cluster has, by group. It has those of
-	// groups that are gone, too. Complete says that all Services were read.
+	// Holds returns the grants (Key and Address) of the cluster, by group. It includes
+	// groups that are gone. complete says that all Services were read.
 	Holds() (grants map[string][]ipam.Grant, complete bool)
-	// Has reports whether a Service has an address, wherever it is from. Such an address is
+	// Has reports whether a Service has an address, from any source. Such an address is
 	// never released.
 	Has(a netip.Addr) bool
-	// Register asks that grants which the cluster has, and the backend has not, be claimed by
-	// name. They come back from Wanted.
+	// Register asks to claim grants by name that the cluster has but the backend does not.
+	// Wanted then returns them.
 	Register(group string, missing []ipam.Grant)
-	// Orphans tells of grants that the backend has and Holds has not. Those whose key has no
-	// open claim, and which are not held, come back from Releasing. The ledger decides, for
-	// only it sees a claim that is on its way.
+	// Orphans reports grants that the backend has but Holds does not. If the key of a grant
+	// has no open claim and no Service has the address, Releasing then returns it. The
+	// ledger decides this, because only it sees claims that are on their way.
 	Orphans(group string, grants []ipam.Grant)
 }
 
-// ErrNoSecret is the error of Options.Secret for a value that is not there.
+// ErrNoSecret is the error of Options.Secret for a missing value.
 var ErrNoSecret = errors.New("there is no such value")
 
-// Options are what a Manager needs beside the ledger. Those without a default must be set.
+// Options are what a Manager needs besides the ledger. Options without a default must be
+// set.
 type Options struct {
 	// Cluster is the first part of the keys of claims.
 	Cluster string
 	// Secret reads a value of a Secret. It returns ErrNoSecret, wrapped or not, if the
 	// Secret or the value is not there.
 	Secret func(ctx context.Context, key config.SecretKey) ([]byte, error)
-	// Changed is told when the State of a group changed in a way that people see. It is quick
-	// and may call the Manager.
+	// Changed is called when the State of a group has changed in a way that people see. It
+	// is quick and may call the Manager.
 	Changed func(group string)
-	// Log is where the beginning and the end of faults are logged.
+	// Log logs the beginning and the end of faults.
 	Log *slog.Logger
-	// Call is told of each call to an IPAM server, and Exchange of each request to NetBox, for
-	// metrics. Default: nothing.
+	// Call is called for each call to an IPAM server, and Exchange for each request to
+	// NetBox. They are for metrics. Default: nothing.
 	Call     ipamgrpc.Observer
 	Exchange func(netbox.Exchange)
 	// NetBox makes a client. Default: netbox.New.
 	NetBox func(netbox.Config) (*netbox.Client, error)
-	// SweepEvery is how often what NetBox holds is compared. Default: 10 min.
+	// SweepEvery is the interval of sweeps of NetBox. Default: 10 min.
 	SweepEvery time.Duration
-	// Grace is how long an orphan must be seen before it is released. A request that is still
-	// on its way must have ended by then. Default: 15 min.
+	// Grace is how long an orphan must be seen before it is released. It must be longer
+	// than any request may last. Default: 15 min.
 	Grace time.Duration
 	// Random returns a number in [0, 1) for jitter. Default: rand.Float64.
 	Random func() float64
@@ -132,11 +135,12 @@ type Manager struct {
 	all     sync.WaitGroup // the workers and sweeps
 
 	mu sync.Mutex // guards what follows
-	// running is the context of Run; nil when it does not run.
+	// running is the context of Run. It is nil while Run does not run.
 	running context.Context
 	wanted  map[string]config.Backend
 	workers map[string]*worker
-	// ended is closed when the last worker of a group has ended. A group has one at a time.
+	// ended is closed when the last worker of a group has ended. A group has one worker at
+	// a time.
 	ended   map[string]<-chan struct{}
 	servers map[serverID]*server
 }
@@ -155,8 +159,8 @@ func New(ledger Ledger, options Options) *Manager {
 	}
 }
 
-// Set says which groups have which backends. Workers whose backend is the same go on.
-// The worker of a group that changed ends its call first. Set does not wait for it.
+// Set says which groups have which backends. Workers whose backend is unchanged go on. The
+// worker of a changed group first ends its call. Set does not wait for that.
 func (m *Manager) Set(list []config.Backend) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,7 +171,7 @@ func (m *Manager) Set(list []config.Backend) {
 	m.apply()
 }
 
-// Run works until ctx ends. It returns after the calls that are in flight, each of which has a
+// Run works until ctx ends. It returns after the calls in flight; each of them has a
 // deadline. Only the leader runs it.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
@@ -185,7 +189,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return m.sockets.Close()
 }
 
-// apply starts and stops workers so that they are those of wanted.
+// apply starts and stops workers until they match wanted.
 func (m *Manager) apply() {
 	if m.running == nil || m.running.Err() != nil {
 		return
@@ -207,7 +211,7 @@ func (m *Manager) apply() {
 	}
 }
 
-// start starts a worker, which begins when the one before has ended.
+// start starts a worker. It begins when the previous worker of the group has ended.
 func (m *Manager) start(b config.Backend) {
 	ctx, stop := context.WithCancel(m.running)
 	before := m.ended[b.Group]
@@ -231,14 +235,14 @@ func (m *Manager) start(b config.Backend) {
 	})
 }
 
-// stop has a worker end, whose group has no backend any more.
+// stop ends the worker of a group that has no backend any more.
 func (m *Manager) stop(group string, w *worker) {
 	w.stop()
 	delete(m.workers, group)
 	m.states.remove(group)
 }
 
-// open returns the backend that b describes. Nothing is sent yet.
+// open returns the backend that b describes. It sends nothing.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
 		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Cluster, *b.NetBox), state: state}
@@ -259,7 +263,7 @@ func (m *Manager) Poke(group string) {
 // States returns the state of each group, sorted by group. It is for reading only.
 func (m *Manager) States() []State { return m.states.all() }
 
-// join returns the NetBox server of a group, which the caller leaves.
+// join returns the NetBox server of a group. The caller must call leave.
 func (m *Manager) join(n *config.NetBox) *server {
 	id := serverID{url: n.URL, token: n.Token, ca: n.CA}
 	s := m.servers[id]
@@ -274,7 +278,7 @@ func (m *Manager) join(n *config.NetBox) *server {
 	return s
 }
 
-// leave takes a user from a server and ends its sweep behind the last one.
+// leave removes a user from a server. The last one ends the sweep.
 func (m *Manager) leave(s *server, stop context.CancelFunc) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -284,7 +288,7 @@ func (m *Manager) leave(s *server, stop context.CancelFunc) {
 	}
 }
 
-// hold is what the sweep compares of a grant.
+// hold is the part of a grant that the sweep compares.
 type hold struct {
 	key     string
 	address string
@@ -292,7 +296,7 @@ type hold struct {
 
 func holdOf(g ipam.Grant) hold { return hold{g.Key, g.Address.Unmap().String()} }
 
-// holds are those of the cluster, of all groups.
+// holds returns the grants of the cluster, of all groups.
 func (m *Manager) holds() (all map[hold]bool, byGroup map[string][]ipam.Grant, complete bool) {
 	byGroup, complete = m.ledger.Holds()
 	all = map[hold]bool{}

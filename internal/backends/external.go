@@ -9,13 +9,13 @@ import (
 	"purelb.io/purelb/internal/ipamgrpc"
 )
 
-// externalBatch is how many claims a call takes. Eight are on their way at a time.
+// externalBatch is how many claims one call takes. Eight requests run in parallel.
 const externalBatch = 64
 
-// external is the backend of a group whose addresses an IPAM server has.
+// external is the backend of a group with an IPAM server.
 type external struct {
 	*ipamgrpc.Group
-	// fault is why there is no Group.
+	// fault is the reason if there is no Group.
 	fault *ipam.Error
 }
 
@@ -40,8 +40,8 @@ func (x *external) byHolder() bool      { return true }
 func (x *external) nearby() bool        { return true }
 func (x *external) rest() time.Duration { return rest }
 
-// measuring takes only a server that is away for one that does not work: a server may do
-// without Stats.
+// measuring treats only an unreachable server as a fault, because a server need not
+// implement Stats.
 func (x *external) measuring(err error) *ipam.Error {
 	if fault := faultOf(err); fault != nil && fault.Kind == ipam.KindUnavailable {
 		return fault

@@ -9,14 +9,14 @@ import (
 	"purelb.io/purelb/internal/netbox"
 )
 
-// netBoxBatch is how many claims a call takes. NetBox claims them in one request, which
-// keeps all others waiting meanwhile.
+// netBoxBatch is how many claims one call takes. NetBox claims them in one request, and
+// other requests wait until it is done.
 const netBoxBatch = 40
 
 // pageSize is how many addresses one request lists.
 const pageSize = 1000
 
-// netBox is the backend of a group whose addresses NetBox has.
+// netBox is the backend of a group with NetBox.
 type netBox struct {
 	server *server
 	group  netbox.Group
@@ -27,8 +27,8 @@ type netBox struct {
 	stale        bool
 }
 
-// prepare finds the group in NetBox, with the token that the Secret has now. When that fails,
-// the pool of before stays: what still works with it goes on.
+// prepare finds the group in NetBox, with the present token of the Secret. If that fails,
+// the previous pool stays, so that what still works with it goes on.
 func (n *netBox) prepare(ctx context.Context) error {
 	if n.Pool != nil && !n.stale && n.server.current(n.client) {
 		return nil
@@ -48,7 +48,7 @@ func (n *netBox) prepare(ctx context.Context) error {
 	return err
 }
 
-// adopt takes a pool that was just prepared.
+// adopt stores a pool that was just prepared.
 func (n *netBox) adopt(client *netbox.Client, pool *netbox.Pool) {
 	n.client, n.Pool = client, pool
 	facts := pool.Facts()
@@ -67,14 +67,14 @@ func (n *netBox) batch() int   { return netBoxBatch }
 func (n *netBox) nearby() bool { return false }
 func (n *netBox) close()       { n.server.leave(n.group.Name) }
 
-// ReleaseAll does nothing: a claim of NetBox is found by its key, and the sweep finds those of
-// holders that are gone.
+// ReleaseAll does nothing: NetBox finds a claim by its key, and the sweep finds the claims
+// of holders that are gone.
 func (n *netBox) ReleaseAll(context.Context, string) error { return nil }
 func (n *netBox) byHolder() bool                           { return false }
 
 func (n *netBox) measuring(err error) *ipam.Error { return faultOf(err) }
 
-// Capacity counts the addresses, and notes how many requests it takes.
+// Capacity counts the addresses, and notes how many requests that takes.
 func (n *netBox) Capacity(ctx context.Context) (ipam.Capacity, error) {
 	c, err := n.Pool.Capacity(ctx)
 	if err == nil {
@@ -84,7 +84,7 @@ func (n *netBox) Capacity(ctx context.Context) (ipam.Capacity, error) {
 	return c, err
 }
 
-// rest keeps the groups of a server to one request for counting in a minute.
+// rest limits the groups of a server to one counting request per minute.
 func (n *netBox) rest() time.Duration {
 	return max(rest, time.Duration(n.server.cost())*time.Minute)
 }

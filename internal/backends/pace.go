@@ -10,25 +10,25 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// A task that fails is tried again after a time that doubles: from the first to the longest.
-// A person must mend what is misconfigured, which takes longer than a restart.
+// A failed task is tried again after a pause that doubles, from the first to the longest.
+// If a person must correct the configuration, the pauses are longer than for a restart.
 const (
 	firstWait, longestWait     = time.Second, time.Minute
 	firstMending, longestMends = 15 * time.Second, 5 * time.Minute
 )
 
-// pace says when a task that failed is tried again.
+// pace says when a failed task is tried again.
 type pace struct {
-	// fault is why the task failed last; nil when it did not.
+	// fault is why the task failed last, nil if it did not.
 	fault *ipam.Error
-	// failures counts those in a row that are of one sort.
+	// failures counts consecutive failures of one kind.
 	failures int
-	// next is when to try again. From soon on, new work is a reason to try at once.
+	// next is when to try again. After soon, new work makes the worker try at once.
 	next, soon time.Time
 }
 
-// failed notes a failure. The jitter, in [0, 1), takes up to half of the time away, so that
-// those who failed together do not return together.
+// failed notes a failure. jitter, in [0, 1), shortens the pause by up to half, so that
+// tasks that failed together do not retry together.
 func (p *pace) failed(now time.Time, fault *ipam.Error, jitter float64) {
 	if p.fault != nil && (p.fault.Kind == ipam.KindMisconfigured) != (fault.Kind == ipam.KindMisconfigured) {
 		p.failures = 0
@@ -46,23 +46,23 @@ func (p *pace) failed(now time.Time, fault *ipam.Error, jitter float64) {
 
 func (p *pace) succeeded() { *p = pace{} }
 
-// result is what a task did.
+// result is the outcome of a task.
 type result struct {
-	// count is how many things the task worked on. There was nothing to do when it is 0.
+	// count is how many items the task worked on. 0 means that there was nothing to do.
 	count int
 	// decided is how many of them the backend granted, released or refused.
 	decided int
-	// fault is why the others failed; nil when none did.
+	// fault is why the others failed, nil if none did.
 	fault *ipam.Error
 }
 
-// stops says whether the task is to wait. One thing that fails does not keep the others
-// waiting, as long as the backend decides some and does not ask for time.
+// stops reports whether the task must wait. One failed item does not delay the others, if
+// the backend decides about some of them and does not ask for a pause.
 func (r result) stops() bool {
 	return r.fault != nil && (r.decided == 0 || r.fault.RetryAfter > 0)
 }
 
-// severity orders faults: the first kind is what a person should see.
+// severity orders faults: people should see the first kind.
 var severity = []ipam.Kind{ipam.KindMisconfigured, ipam.KindUnknown, ipam.KindUnavailable}
 
 func rank(kind ipam.Kind) int {
@@ -72,7 +72,8 @@ func rank(kind ipam.Kind) int {
 	return len(severity)
 }
 
-// sum makes one result of the errors of a call. What is a fault among them, fault says.
+// sum combines the errors of a call into one result. The function fault says which errors
+// are faults.
 func sum(errs []error, fault func(error) *ipam.Error) result {
 	r := result{count: len(errs)}
 	for _, err := range errs {
@@ -89,7 +90,7 @@ func sum(errs []error, fault func(error) *ipam.Error) result {
 	return r
 }
 
-// rootOf returns err as the error of a backend that is below it; nil for nil.
+// rootOf returns the backend error inside err, nil for nil.
 func rootOf(err error) *ipam.Error {
 	if err == nil {
 		return nil
@@ -97,8 +98,8 @@ func rootOf(err error) *ipam.Error {
 	return root(ipam.AsError(err))
 }
 
-// faultOf returns the error of a backend that does not work; nil for a success, and for the
-// refusal of one claim.
+// faultOf returns the error of a backend that does not work. It returns nil for a success
+// and for the refusal of one claim.
 func faultOf(err error) *ipam.Error {
 	if e := rootOf(err); e != nil && slices.Contains(severity, e.Kind) {
 		return e
@@ -106,8 +107,8 @@ func faultOf(err error) *ipam.Error {
 	return nil
 }
 
-// root returns the error that kept e from being tried, if there is one: all errors of an
-// outage have the same message then.
+// root returns the error that prevented the attempt of e, if there is one. So all errors of
+// an outage have the same message.
 func root(e *ipam.Error) *ipam.Error {
 	var cause *ipam.Error
 	for errors.As(e.Cause, &cause) {
@@ -116,7 +117,7 @@ func root(e *ipam.Error) *ipam.Error {
 	return e
 }
 
-// worse returns the fault that people should see, with the longer time to wait.
+// worse returns the fault that people should see, with the longer pause of the two.
 func worse(a, b *ipam.Error) *ipam.Error {
 	if rank(b.Kind) < rank(a.Kind) {
 		a, b = b, a

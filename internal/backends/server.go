@@ -18,7 +18,7 @@ import (
 // secretTimeout limits the reading of a Secret.
 const secretTimeout = 10 * time.Second
 
-// serverID is what groups have in common that share a client of NetBox.
+// serverID is what groups must have in common to share a client of NetBox.
 type serverID struct {
 	url       string
 	token, ca config.SecretKey
@@ -28,9 +28,9 @@ type serverID struct {
 type server struct {
 	id      serverID
 	manager *Manager
-	// users are the workers that have it; guarded by the manager.
+	// users are the workers of the server; the manager guards it.
 	users int
-	// left is called by each user at its end.
+	// left is called by each user when it ends.
 	left func()
 
 	mu sync.Mutex // guards what follows
@@ -38,7 +38,7 @@ type server struct {
 	client    *netbox.Client
 	token, ca []byte
 	members   map[string]member
-	// costs are how many requests it takes to count the addresses of a group.
+	// costs are how many requests it takes to count the addresses of each group.
 	costs map[string]int
 }
 
@@ -53,8 +53,8 @@ func newServer(id serverID, m *Manager) *server {
 	return &server{id: id, manager: m, members: map[string]member{}, costs: map[string]int{}}
 }
 
-// connect returns a client with the credentials that the Secrets have now. When these are
-// those of the client that is there, it is that one.
+// connect returns a client with the present credentials of the Secrets. It returns the
+// existing client if its credentials are unchanged.
 func (s *server) connect(ctx context.Context) (*netbox.Client, error) {
 	token, ca, err := s.credentials(ctx)
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *server) connect(ctx context.Context) (*netbox.Client, error) {
 	return client, nil
 }
 
-// current says whether a client is the one that groups are to use.
+// current reports whether groups should use this client.
 func (s *server) current(client *netbox.Client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *server) credentials(ctx context.Context) (token, ca []byte, err error) 
 	return token, ca, err
 }
 
-// secret reads a value, which is what should be there.
+// secret reads a value that should exist.
 func (s *server) secret(ctx context.Context, key config.SecretKey, what string) ([]byte, error) {
 	value, err := s.manager.options.Secret(ctx, key)
 	switch {
@@ -141,7 +141,7 @@ func (s *server) cost() int {
 	return sum
 }
 
-// byField returns the groups by the field that they have their keys in, sorted by name.
+// byField returns the groups by the custom field of their keys, sorted by name.
 func (s *server) byField() map[string][]member {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,18 +14,18 @@ import (
 // State is what is known of the backend of a group.
 type State struct {
 	Group string
-	// Capacity is what the backend said last of its addresses. Before it said something,
-	// Backend alone may be set.
+	// Capacity is what the backend last reported about its addresses. Before its first
+	// report, only Backend may be set.
 	ipam.Capacity
-	// Reached is when the backend last did what it was asked for, or refused it for a reason
-	// of the claim; zero for never.
+	// Reached is when the backend last performed a request, or refused it for a reason of
+	// the claim. It is zero if it never did.
 	Reached time.Time
-	// Fault is why the backend does not work; nil when it works.
+	// Fault is why the backend does not work, nil if it works.
 	Fault *Fault
-	// Warnings say what works, but not safely or not wholly, and how to mend it.
+	// Warnings say what works, but not safely or not completely, and how to correct it.
 	Warnings []string
-	// Orphans counts the addresses that the backend holds for this cluster and that nothing
-	// in the cluster has. They are released after some time. Missing counts the opposite.
+	// Orphans counts the addresses that the backend holds for this cluster but that the
+	// cluster does not use. They are released after some time. Missing counts the opposite.
 	Orphans, Missing int
 }
 
@@ -33,11 +33,11 @@ type State struct {
 type Fault struct {
 	Kind    ipam.Kind
 	Message string
-	// Since is when the backend was first seen not to work.
+	// Since is when this process first saw that the backend does not work.
 	Since time.Time
 }
 
-// states are those of all groups.
+// states are the states of all groups.
 type states struct {
 	changed func(group string)
 
@@ -49,13 +49,13 @@ func newStates(changed func(string)) *states {
 	return &states{changed: changed, entries: map[string]*entry{}}
 }
 
-// entry is the state of a group, as one worker sees it.
+// entry is the state of a group, as its worker writes it.
 type entry struct {
 	of *states
 	// state is guarded by the lock of states. What its fields refer to is replaced, never
 	// changed.
 	state State
-	// warnings are those of each part that warns.
+	// warnings are the warnings of each part.
 	warnings map[string][]string
 }
 
@@ -85,7 +85,7 @@ func (s *states) all() []State {
 	return list
 }
 
-// update changes the state, and tells if people see the difference.
+// update changes the state, and reports whether people see a difference.
 func (e *entry) update(change func(*State)) {
 	e.of.mu.Lock()
 	before := e.state
@@ -110,10 +110,10 @@ func (e *entry) warn(part string, warnings ...string) {
 	})
 }
 
-// reached notes that the backend works on what it is asked for.
+// reached notes that the backend performs requests.
 func (e *entry) reached(now time.Time) { e.update(func(s *State) { s.Reached = now }) }
 
-// away says that the backend does not answer.
+// away notes that the backend does not answer.
 func (e *entry) away() bool {
 	e.of.mu.Lock()
 	defer e.of.mu.Unlock()
@@ -121,8 +121,8 @@ func (e *entry) away() bool {
 	return fault != nil && fault.Kind != ipam.KindMisconfigured
 }
 
-// fail notes why the backend does not work; nil when it does. It returns the fault that
-// began or ended with it; nil when there is no such change.
+// fail notes why the backend does not work, or nil if it works. It returns the fault that
+// begins or ends with that, nil if nothing changes.
 func (e *entry) fail(now time.Time, err *ipam.Error) (began, ended *Fault) {
 	e.update(func(s *State) {
 		was := s.Fault
@@ -141,7 +141,7 @@ func (e *entry) fail(now time.Time, err *ipam.Error) (began, ended *Fault) {
 	return began, ended
 }
 
-// measured notes what the backend says of its addresses.
+// measured notes the capacity that the backend reports.
 func (e *entry) measured(c ipam.Capacity) {
 	e.update(func(s *State) {
 		c.Backend = cmp.Or(c.Backend, s.Backend)

@@ -14,16 +14,17 @@ const (
 	// firstSweep is the time before the first sweep of a server. Claims come first.
 	firstSweep = time.Minute
 	sweepEvery = 10 * time.Minute
-	// grace is longer than a request may be on its way to NetBox.
+	// grace is longer than a request to NetBox may last.
 	grace = 15 * time.Minute
 	// pageTime is the time between two sweeps for each page of a list.
 	pageTime = 2 * time.Minute
 )
 
-// sightings are the orphans of a field, with the time of the sweep that saw each first.
+// sightings are the orphans of a custom field, with the time of the sweep that first saw
+// each.
 type sightings map[hold]time.Time
 
-// sweepUntil compares what NetBox holds with what the cluster has, until ctx ends.
+// sweepUntil compares the addresses in NetBox with those of the cluster, until ctx ends.
 func (s *server) sweepUntil(ctx context.Context) {
 	seen := map[string]sightings{}
 	every := s.manager.options.SweepEvery
@@ -46,14 +47,15 @@ func (s *server) sweepUntil(ctx context.Context) {
 	}
 }
 
-// found is what a sweep found. A sweep that failed found nothing.
+// found is the result of a sweep. A failed sweep found nothing.
 type found struct {
 	seen  sightings
 	pages int
 }
 
-// sweep compares the grants of all groups with one field. What the cluster has is read before
-// and after the list, so that what comes or goes meanwhile is on neither side.
+// sweep compares the grants of all groups that use one custom field. It reads the addresses
+// of the cluster before and after the list, so that an address that comes or goes in
+// between counts on neither side.
 func (s *server) sweep(ctx context.Context, members []member, seen sightings) found {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -91,7 +93,7 @@ func (s *server) sweep(ctx context.Context, members []member, seen sightings) fo
 	return found{seen: orphans, pages: 1 + len(grants)/pageSize}
 }
 
-// warnAll replaces the warning of the groups; "" is none.
+// warnAll replaces the warning of the groups; "" means none.
 func warnAll(members []member, warning string) {
 	for _, m := range members {
 		if warning == "" {
@@ -102,13 +104,14 @@ func warnAll(members []member, warning string) {
 	}
 }
 
-// mixed says whether the groups give addresses back in different ways: by removing them, and
-// by making them reserved ones. What is right for an orphan is not known then.
+// mixed reports whether the groups give addresses back in different ways: by deleting them,
+// and by setting them to reserved. It is then unknown which way is right for an orphan.
 func mixed(members []member) bool {
 	return slices.ContainsFunc(members, func(m member) bool { return m.group.Mode != members[0].group.Mode })
 }
 
-// giveOrphans counts the orphans, and gives the ledger those that were seen for long enough.
+// giveOrphans counts the orphans, and gives the ledger those that were seen for long
+// enough.
 func (s *server) giveOrphans(members []member, orphans []ipam.Grant, seen sightings) {
 	count, due := map[string]int{}, map[string][]ipam.Grant{}
 	now, grace := time.Now(), s.manager.options.Grace
@@ -134,8 +137,8 @@ func (s *server) giveOrphans(members []member, orphans []ipam.Grant, seen sighti
 	}
 }
 
-// groupOf returns the group that releases an orphan: the one that has the address in its
-// prefixes, or else the first.
+// groupOf returns the group that releases an orphan: the one whose prefixes contain the
+// address, or the first.
 func groupOf(members []member, g ipam.Grant) string {
 	for _, m := range members {
 		if m.has(g.Address) {
@@ -145,7 +148,7 @@ func groupOf(members []member, g ipam.Grant) string {
 	return members[0].group.Name
 }
 
-// has says whether an address is in the prefixes or ranges of the group.
+// has reports whether an address is in the prefixes or ranges of the group.
 func (m member) has(a netip.Addr) bool {
 	for _, text := range m.pool.Facts().Parents {
 		if r, err := addr.ParseBlock(text); err == nil && r.Contains(a) {
@@ -155,7 +158,7 @@ func (m member) has(a netip.Addr) bool {
 	return false
 }
 
-// register tells the ledger what NetBox lacks.
+// register reports to the ledger which grants NetBox lacks.
 func (s *server) register(members []member, held map[string][]ipam.Grant, still map[hold]bool, listed map[hold]bool) {
 	for _, m := range members {
 		var missing []ipam.Grant

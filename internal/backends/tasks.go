@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// settle is the shortest time between two measurements. After a change people see the
-	// count that soon.
+	// settle is the shortest time between two measurements. After a change, people see the
+	// new count within that time.
 	settle = 30 * time.Second
-	// rest is the time between two measurements when nothing happens.
+	// rest is the time between two measurements if nothing happens.
 	rest = 5 * time.Minute
 )
 
@@ -72,8 +72,8 @@ func (w *worker) claim(ctx context.Context) result {
 	return w.changed(sum(errs, faultOf))
 }
 
-// settle releases the surplus of answers. Claims that were refused for their surplus, and
-// that have none any more, are claimed again.
+// settle releases the surplus of answers. It then claims again what was refused because of
+// a surplus that is gone now.
 func (w *worker) settle(ctx context.Context, claims []ipam.Claim, answers []ipam.Answer) {
 	var again []int
 	for i, a := range answers {
@@ -102,13 +102,13 @@ func (w *worker) settle(ctx context.Context, claims []ipam.Claim, answers []ipam
 	}
 }
 
-// isSurplus says whether something of a key is still to be released.
+// isSurplus reports whether an address of a key must still be released.
 func (w *worker) isSurplus(key string) bool {
 	return slices.ContainsFunc(w.surplus, func(g ipam.Grant) bool { return g.Key == key })
 }
 
-// holdBack takes back a grant whose release may be on its way: the backend may carry it out
-// after the grant. The claim is repeated after the release.
+// holdBack holds back a grant if a release of its address may be on its way: the backend
+// may perform that release after the grant. The claim is repeated after the release.
 func (w *worker) holdBack(claims []ipam.Claim, answers []ipam.Answer) {
 	for i, a := range answers {
 		if a.Err == nil && slices.ContainsFunc(w.surplus, func(g ipam.Grant) bool { return holdOf(g) == holdOf(a.Grant) }) {
@@ -124,15 +124,15 @@ func (w *worker) noteSurplus(g ipam.Grant) {
 	}
 }
 
-// releaseSurplus releases what answers named as surplus, and what could not be released then.
+// releaseSurplus releases the surplus of answers, and what could not be released earlier.
 func (w *worker) releaseSurplus(ctx context.Context) result {
 	call, cancel := deadline(ctx)
 	defer cancel()
 	return w.freeSurplus(call)
 }
 
-// freeSurplus releases what the backend holds too much, unless the cluster has it after all,
-// or a Service has the address under another key.
+// freeSurplus releases surplus addresses. It skips an address that the cluster uses after
+// all, or that a Service has under another key.
 func (w *worker) freeSurplus(ctx context.Context) result {
 	if len(w.surplus) == 0 {
 		return result{}
@@ -157,13 +157,13 @@ func (w *worker) freeSurplus(ctx context.Context) result {
 	return w.changed(sum(errs, rootOf))
 }
 
-// changed notes that the addresses are to be counted again.
+// changed notes that the addresses must be counted again.
 func (w *worker) changed(r result) result {
 	w.dirty = w.dirty || r.count > 0
 	return r
 }
 
-// countAt is when the addresses are to be counted.
+// countAt returns when to count the addresses.
 func (w *worker) countAt() time.Time {
 	if fault := w.measuring().fault; fault != nil {
 		return w.measuring().next

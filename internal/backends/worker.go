@@ -9,29 +9,30 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// callTimeout limits one call of a driver, which may be many requests.
+// callTimeout limits one call of a driver, which may send many requests.
 const callTimeout = 2 * time.Minute
 
 // backend is what a worker needs of a driver. Only the worker calls it.
 type backend interface {
-	// prepare gets ready, if that is to be done. It begins anew after renew.
+	// prepare makes the backend ready, if needed. After renew it begins anew.
 	prepare(ctx context.Context) error
 	renew()
 	// Claim, Release and Capacity are those of ipamtest.Driver.
 	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
 	Release(ctx context.Context, grants []ipam.Grant) []error
 	Capacity(ctx context.Context) (ipam.Capacity, error)
-	// ReleaseAll releases everything of the holder of a key. It is called if byHolder says that
-	// the backend can do that.
+	// ReleaseAll releases everything of the holder of a key. It is called only if byHolder
+	// is true.
 	ReleaseAll(ctx context.Context, key string) error
 	byHolder() bool
-	// batch is how many claims a call takes.
+	// batch is how many claims one call takes.
 	batch() int
-	// nearby says that it costs nothing to ask: the backend is in the same Pod.
+	// nearby says that calls cost nothing: the backend is in the same Pod.
 	nearby() bool
-	// rest is the time between two measurements when nothing happens.
+	// rest is the time between two measurements if nothing happens.
 	rest() time.Duration
-	// measuring judges an error of Capacity: a fault, or nil when claims may work all the same.
+	// measuring judges an error of Capacity. It returns a fault, or nil if claims may still
+	// work.
 	measuring(err error) *ipam.Error
 	close()
 }
@@ -52,18 +53,18 @@ type worker struct {
 	tasks     []*task
 	// renewed is when prepare last began anew.
 	renewed time.Time
-	// quiet is how long the backend asks to be left alone.
+	// quiet is the end of the pause that the backend asked for.
 	quiet time.Time
-	// surplus are grants that the backend holds and that no claim has.
+	// surplus are grants that the backend holds without a claim.
 	surplus []ipam.Grant
-	// measured is when the addresses were last counted, and dirty says that the count
+	// measured is when the addresses were last counted. dirty says that the count has
 	// changed since.
 	measured time.Time
 	dirty    bool
 }
 
-// task is a part of the work, which fails and is repeated for itself: a backend that refuses
-// releases may grant claims.
+// task is a part of the work that fails and is repeated on its own: a backend that refuses
+// releases may still grant claims.
 type task struct {
 	run  func(ctx context.Context) result
 	pace pace
@@ -90,7 +91,7 @@ func newWorker(m *Manager, b config.Backend, backend backend, state *entry) *wor
 	return w
 }
 
-// poke says that there is new work.
+// poke signals new work.
 func (w *worker) poke() {
 	select {
 	case w.poked <- struct{}{}:
@@ -98,7 +99,7 @@ func (w *worker) poke() {
 	}
 }
 
-// run works until ctx ends. The call that is in flight then is the last one.
+// run works until ctx ends. It finishes the call that is then in flight.
 func (w *worker) run(ctx context.Context) {
 	for poked := true; ctx.Err() == nil; {
 		w.work(ctx, poked)
@@ -106,8 +107,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// work runs the tasks that are due, until they find nothing more to do. They take turns,
-// releases first.
+// work runs the tasks that are due until none of them has work. They take turns, releases
+// first.
 func (w *worker) work(ctx context.Context, poked bool) {
 	for more := true; more; poked = false {
 		more = false
@@ -126,7 +127,7 @@ func (w *worker) work(ctx context.Context, poked bool) {
 	}
 }
 
-// due is when a task may run that has something to do.
+// due returns when a task with work may run.
 func (w *worker) due(p pace, poked bool) time.Time {
 	due := p.next
 	if poked && w.backend.nearby() {
@@ -138,8 +139,8 @@ func (w *worker) due(p pace, poked bool) time.Time {
 	return due
 }
 
-// prepare says whether the backend is ready. After a fault that a person must mend it begins
-// anew, for the backend and the Secret may have changed.
+// prepare reports whether the backend is ready. After a fault that a person must correct it
+// begins anew, because the backend and the Secret may have changed.
 func (w *worker) prepare(ctx context.Context, fault *ipam.Error, poked bool) bool {
 	now := time.Now()
 	if now.Before(w.due(w.preparing, poked)) {
@@ -159,13 +160,13 @@ func (w *worker) prepare(ctx context.Context, fault *ipam.Error, poked bool) boo
 	return true
 }
 
-// deadline is the context of a call. It is not the one of the worker, whose end must not leave
-// the outcome of a call unknown.
+// deadline returns the context of a call. It does not end with the worker, because the
+// outcome of the call would then be unknown.
 func deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 }
 
-// judge notes what a task did.
+// judge notes the result of a task.
 func (w *worker) judge(t *task, r result) {
 	if r.decided > 0 {
 		w.answers()
@@ -179,15 +180,15 @@ func (w *worker) judge(t *task, r result) {
 	case r.count > 0:
 		w.healed(&t.pace)
 	case t.pace.fault != nil:
-		// What failed is not to be done any more. So only counting shows whether the
+		// The failed items need not be done any more. So only counting shows whether the
 		// backend works again.
 		t.pace.succeeded()
 		w.measured = time.Time{}
 	}
 }
 
-// answers notes that the backend works on what it is asked for. Tasks that failed because it
-// was away are tried at once.
+// answers notes that the backend performs requests. Tasks that failed because it was away
+// are tried at once.
 func (w *worker) answers() {
 	w.state.reached(time.Now())
 	for _, t := range w.tasks {
@@ -197,7 +198,7 @@ func (w *worker) answers() {
 	}
 }
 
-// healed notes a success. After a failure it lets the other parts that failed try at once.
+// healed notes a success. After a failure, it makes the other failed parts try at once.
 func (w *worker) healed(p *pace) {
 	failed := p.fault != nil
 	p.succeeded()
@@ -235,7 +236,7 @@ func (w *worker) report(ctx context.Context) {
 	}
 }
 
-// wait returns when something is due, or ctx ends. It says whether there is new work.
+// wait returns when something is due or ctx ends. It reports whether there is new work.
 func (w *worker) wait(ctx context.Context) (poked bool) {
 	for {
 		timer := time.NewTimer(time.Until(w.next(poked)))
@@ -252,7 +253,7 @@ func (w *worker) wait(ctx context.Context) (poked bool) {
 	}
 }
 
-// next is when the worker has something to do.
+// next returns when the worker has something to do.
 func (w *worker) next(poked bool) time.Time {
 	if w.preparing.fault != nil {
 		return w.due(w.preparing, poked)

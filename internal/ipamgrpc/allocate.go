@@ -10,21 +10,21 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// holder is the claims of one Service, or of those that share by one key.
+// holder has the claims of one Service, or of the Services that share by one key.
 type holder struct {
 	service    string
 	sharingKey string
 	claims     []numbered
 }
 
-// numbered is a claim and its place in the batch.
+// numbered is a claim and its position in the batch.
 type numbered struct {
 	ipam.Claim
 	index int
 }
 
-// holders sorts claims by their holder (see ipam.HolderOf). The holder of the first claim is
-// the first.
+// holders groups claims by their holder (see ipam.HolderOf), in the order of their first
+// claims.
 func holders(claims []ipam.Claim) []holder {
 	var list []holder
 	place := map[string]int{}
@@ -41,8 +41,8 @@ func holders(claims []ipam.Claim) []holder {
 	return list
 }
 
-// allocate makes the calls for one holder and writes the answers to their places. One call
-// asks for addresses by name or for families, not for both, so it may take two.
+// allocate makes the calls for one holder and stores the answers at their positions. One
+// call asks either for named addresses or for families, so allocate may need two calls.
 func (g *Group) allocate(ctx context.Context, down *outage, h holder, answers []ipam.Answer) {
 	var granted []netip.Addr
 	for _, claims := range h.calls() {
@@ -58,7 +58,7 @@ func (g *Group) allocate(ctx context.Context, down *outage, h holder, answers []
 	}
 }
 
-// calls are the claims of each call: first those for named addresses, then the others.
+// calls returns the claims of each call: first those for named addresses, then the others.
 func (h holder) calls() [][]numbered {
 	var named, free []numbered
 	for _, c := range h.claims {
@@ -71,7 +71,7 @@ func (h holder) calls() [][]numbered {
 	return slices.DeleteFunc([][]numbered{named, free}, func(c []numbered) bool { return len(c) == 0 })
 }
 
-// allocateOnce makes one call. The addresses that were granted before are the holder's, and
+// allocateOnce makes one call. The addresses in granted already belong to the holder, and
 // may be in the answer too.
 func (g *Group) allocateOnce(ctx context.Context, down *outage, h holder, claims []numbered, granted []netip.Addr) []ipam.Answer {
 	if h.service == "" {
@@ -94,7 +94,7 @@ func (g *Group) allocateOnce(ctx context.Context, down *outage, h holder, claims
 	return g.connection.read(claims, granted, texts)
 }
 
-// request asks for what the claims of one call want.
+// request returns the request for the claims of one call.
 func request(claims []numbered) (*ipamv1.AllocateRequest, method) {
 	if claims[0].Address.IsValid() {
 		var ips ipamv1.ExplicitIPs

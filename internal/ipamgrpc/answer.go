@@ -10,15 +10,15 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// mostAddresses is how many an answer may have.
+// mostAddresses is the maximum number of addresses in an answer.
 const mostAddresses = 16
 
-// read makes grants of the addresses that a server answers to the claims of one call. The
-// addresses in granted are known to be the holder's.
+// read turns the addresses in a server's answer into grants for the claims of one call. The
+// addresses in granted already belong to the holder.
 //
-// A claim is granted the one address that fits it. If several fit, the Service may already
-// use any of them, and a choice could take that one away: so none is granted. What is granted
-// to no claim is surplus. An address that no Service can have spoils the whole answer.
+// A claim gets the one address that matches it. If several match, the Service may already
+// use any of them, and a choice could take that one away. So the claim then gets none. An
+// address that no claim gets is surplus. If one address is invalid, the whole answer is.
 func (c *connection) read(claims []numbered, granted []netip.Addr, texts []string) []ipam.Answer {
 	found, problem := parse(texts)
 	if problem != "" {
@@ -43,7 +43,8 @@ func (c *connection) read(claims []numbered, granted []netip.Addr, texts []strin
 	return answers
 }
 
-// parse reads the addresses of an answer, each once, and says what is wrong with them.
+// parse reads the addresses of an answer, without repetitions, and says what is wrong with
+// them.
 func parse(texts []string) (found []netip.Addr, problem string) {
 	if len(texts) > mostAddresses {
 		return nil, fmt.Sprintf("%d addresses, and at most %d are allowed", len(texts), mostAddresses)
@@ -65,7 +66,7 @@ func parse(texts []string) (found []netip.Addr, problem string) {
 	return found, text(strings.Join(problems, "; "))
 }
 
-// fitting are the addresses that could answer a claim.
+// fitting returns the addresses that match a claim.
 func fitting(c ipam.Claim, found []netip.Addr) []netip.Addr {
 	var list []netip.Addr
 	for _, a := range found {
@@ -76,8 +77,8 @@ func fitting(c ipam.Claim, found []netip.Addr) []netip.Addr {
 	return list
 }
 
-// unanswered says why a claim gets nothing of an answer. A server that gave nothing for
-// it and nothing else has no such address.
+// unanswered returns the error for a claim that gets nothing from an answer. If the server
+// gave no address at all, it has no matching one.
 func (c *connection) unanswered(claim ipam.Claim, fitting, surplus []netip.Addr) *ipam.Error {
 	wanted := "an " + claim.Family.String() + " address"
 	if claim.Address.IsValid() {

@@ -9,8 +9,7 @@ import (
 // parallel is how many calls Claim and Release have in flight.
 const parallel = 8
 
-// each calls do for every item, with some of them at the same time, and returns when
-// all are done.
+// each calls do for every item, several of them in parallel, and returns when all are done.
 func each[T any](items []T, do func(T)) {
 	queue := make(chan T)
 	var workers sync.WaitGroup
@@ -28,8 +27,8 @@ func each[T any](items []T, do func(T)) {
 	workers.Wait()
 }
 
-// outage is what the calls of a batch tell each other of a server that is down, so
-// that a thousand claims do not wait for a thousand deadlines.
+// outage lets the calls of a batch tell each other that the server is down, so that a
+// thousand claims do not wait for a thousand deadlines.
 type outage struct {
 	mu    sync.Mutex
 	first *ipam.Error
@@ -45,7 +44,7 @@ func (o *outage) note(fault *ipam.Error) *ipam.Error {
 	return fault
 }
 
-// fault is the one of a call that is not made because another one failed, or nil.
+// fault returns the error for a call that is skipped because another one failed, or nil.
 func (o *outage) fault() *ipam.Error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,23 +24,24 @@ import (
 const (
 	// patience is how long a call may take.
 	patience = 10 * time.Second
-	// longestBackoff is the longest time between two attempts to connect: a server that
-	// comes back is used that soon. To connect to a Unix socket costs nearly nothing.
+	// longestBackoff is the longest pause between two attempts to connect. A server that
+	// comes back is used within that time. Connecting to a Unix socket costs nearly
+	// nothing.
 	longestBackoff = 5 * time.Second
-	// longestAnswer is far more than 16 addresses, or the names of many ranges, need.
+	// longestAnswer is far more than 16 addresses or the names of many ranges need.
 	longestAnswer = 256 << 10
-	// longestHeaders bounds the message of an error, which is in the trailer.
+	// longestHeaders limits the message of an error, which is in the trailer.
 	longestHeaders = 64 << 10
 )
 
-// connection is that to the server on a socket.
+// connection is the connection to the server on a socket.
 type connection struct {
 	*grpc.ClientConn
 	socket string
 	users  int // guarded by Sockets
 	// withTimeout is context.WithTimeout, except in tests.
 	withTimeout func(context.Context, time.Duration) (context.Context, context.CancelFunc)
-	// dialed holds what the last dial ended with.
+	// dialed is the outcome of the last dial.
 	dialed atomic.Pointer[error]
 }
 
@@ -71,15 +72,15 @@ func newConnection(socket string, observe Observer) (*connection, error) {
 	return c, err
 }
 
-// dial connects to the socket, whatever name gRPC has for it.
+// dial connects to the socket, whatever target name gRPC passes.
 func (c *connection) dial(ctx context.Context, _ string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
 	c.dialed.Store(&err)
 	return conn, err
 }
 
-// call makes one call, if the socket is there and no other call of the batch found the server
-// down, and says what its error means.
+// call makes one call and explains its error. It skips the call if there is no socket, or
+// if another call of the batch found the server down.
 func (c *connection) call(ctx context.Context, down *outage, rpc method, do func(context.Context, ipamv1.IPAMClient) error) *ipam.Error {
 	if fault := down.fault(); fault != nil {
 		return fault
@@ -95,7 +96,7 @@ func (c *connection) call(ctx context.Context, down *outage, rpc method, do func
 	case err == nil:
 		return nil
 	case trace.begun.Load() && strings.HasPrefix(status.Convert(err).Message(), "grpc: "):
-		// So gRPC says that it cannot read an answer, by the codes that servers use to refuse.
+		// gRPC reports an unreadable answer by codes that servers also use for refusals.
 		return c.fault(ipam.KindUnknown, err, "answers %s with what cannot be read: %s", rpc, text(status.Convert(err).Message()))
 	case trace.answered.Load():
 		return c.refusal(rpc, status.Convert(err), err)
@@ -105,8 +106,8 @@ func (c *connection) call(ctx context.Context, down *outage, rpc method, do func
 	return down.note(c.unreached(err))
 }
 
-// missing says why no server can listen on the socket. A server that waits for the
-// allocator, or a group that is there before its server, costs no call then.
+// missing returns the reason why no server can listen on the socket. So no call is made
+// while a server is not there yet.
 func (c *connection) missing() *ipam.Error {
 	if c.GetState() == connectivity.Ready {
 		return nil
@@ -123,7 +124,7 @@ func (c *connection) missing() *ipam.Error {
 	return c.unreachable(err)
 }
 
-// unreached says why a call did not leave this process.
+// unreached explains why a call did not leave this process.
 func (c *connection) unreached(err error) *ipam.Error {
 	if dialed := c.dialed.Load(); dialed != nil && *dialed != nil {
 		return c.unreachable(*dialed)
@@ -131,7 +132,7 @@ func (c *connection) unreached(err error) *ipam.Error {
 	return c.fault(ipam.KindUnavailable, err, "cannot be reached: %s", text(status.Convert(err).Message()))
 }
 
-// unreachable says why the socket cannot be used.
+// unreachable explains why the socket cannot be used.
 func (c *connection) unreachable(err error) *ipam.Error {
 	if errors.Is(err, fs.ErrPermission) {
 		return c.fault(ipam.KindMisconfigured, err, "cannot be reached: %s; user %d, as which the allocator runs, needs the right to write to the socket and to search its folders", text(err.Error()), os.Geteuid())
@@ -139,7 +140,7 @@ func (c *connection) unreachable(err error) *ipam.Error {
 	return c.fault(ipam.KindUnavailable, err, "cannot be reached: %s", text(err.Error()))
 }
 
-// fault returns an error whose message begins with the server.
+// fault returns an error whose message begins with the name of the server.
 func (c *connection) fault(kind ipam.Kind, cause error, format string, args ...any) *ipam.Error {
 	return &ipam.Error{Kind: kind, Cause: cause, Message: "the IPAM server on " + c.socket + " " + fmt.Sprintf(format, args...)}
 }

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// method is what was called, as people call it.
+// method is the called method, by its name for people.
 type method string
 
 const (
@@ -21,8 +21,8 @@ const (
 	statistics       method = "Stats"
 )
 
-// refusals are the codes by which a server says that it did nothing. Every other code
-// may come after the work was done.
+// refusals are the codes by which a server says that it did nothing. With any other code,
+// it may have performed the call.
 var refusals = map[codes.Code]ipam.Kind{
 	codes.InvalidArgument:    ipam.KindInvalid,
 	codes.OutOfRange:         ipam.KindInvalid,
@@ -34,11 +34,11 @@ var refusals = map[codes.Code]ipam.Kind{
 	codes.Unavailable:        ipam.KindUnavailable,
 }
 
-// twoReadings is added to ALREADY_EXISTS. Servers were written by either of them.
+// twoReadings is added to ALREADY_EXISTS, because servers use this code with two meanings.
 const twoReadings = "this code is for an address that another Service holds; a server that means " +
 	"that this Service has its addresses already must answer with OK and the addresses"
 
-// refusal says what it means that a server ended a call with an error.
+// refusal explains an error with which a server ended a call.
 func (c *connection) refusal(rpc method, s *status.Status, err error) *ipam.Error {
 	says := text(s.Message())
 	kind, refused := refusals[s.Code()]
@@ -58,11 +58,11 @@ func (c *connection) refusal(rpc method, s *status.Status, err error) *ipam.Erro
 
 func (m method) allocates() bool { return m == allocateFamilies || m == allocateExplicit }
 
-// longestText is how much of a server's text people are shown. Events have room for 1024
+// longestText limits how much of a server's message people see. Events have room for 1024
 // bytes.
 const longestText = 256
 
-// text makes what a server wrote fit for logs, events and conditions.
+// text makes a server's message fit for logs, events and conditions.
 func text(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)

@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Group is the backend of one ServiceGroup. It is safe for concurrent use. Concurrent calls
-// for one Service are the caller's to avoid.
+// Group is the backend of one ServiceGroup. It is safe for concurrent use, but the caller
+// must not make concurrent calls for one Service.
 type Group struct {
 	connection *connection
 	pool       string
@@ -20,14 +20,14 @@ type Group struct {
 	close      func() error
 }
 
-// Close gives up the connection, which stays for the other groups on the socket.
+// Close releases the connection. Other groups on the socket keep it.
 func (g *Group) Close() error { return g.close() }
 
-// Claim answers the claims in their order. Those of one Service should be in one call: they
-// are one allocation of the server.
+// Claim answers the claims in their order. The claims of one Service should be in one call,
+// because they are one allocation on the server.
 //
-// When the server cannot be reached or lets a call hang, Claim does not ask it for the
-// further Services. Their claims are answered with ipam.KindUnavailable.
+// If the server cannot be reached or does not answer, Claim asks it for no further
+// Services. It answers their claims with ipam.KindUnavailable.
 func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 	answers := make([]ipam.Answer, len(claims))
 	var down outage
@@ -35,8 +35,8 @@ func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 	return answers
 }
 
-// Release gives grants back, each by its address, and answers in their order. A grant that the
-// server does not hold for the key any more is no error.
+// Release gives grants back, each by its address, and answers in their order. If the server
+// does not hold a grant for the key any more, that is no error.
 func (g *Group) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	indexes := make([]int, len(grants))
@@ -56,13 +56,15 @@ func (g *Group) releaseGrant(ctx context.Context, down *outage, grant ipam.Grant
 }
 
 // ReleaseAll gives back everything that the server has for the holder of a key (see
-// ipam.HolderOf), of both families. The caller calls it when that Service is gone or has left the group: only
-// then is it certain that nothing stays behind of calls whose answers were lost or wrong.
+// ipam.HolderOf), of both families. The caller calls it when that Service is gone or has
+// left the group. Only then is it certain that no address remains from calls whose answers
+// were lost or wrong.
 func (g *Group) ReleaseAll(ctx context.Context, key string) error {
 	return g.release(ctx, &outage{}, releaseAll, key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
 }
 
-// release makes one call. A server that does not know what is released has nothing of it.
+// release makes one call. If the server does not know the pool or the service, it holds
+// nothing of it.
 func (g *Group) release(ctx context.Context, down *outage, rpc method, key string, r *ipamv1.ReleaseRequest) error {
 	r.Pool, r.Service = g.pool, ipam.HolderOf(key)
 	if r.Service == "" {
@@ -78,7 +80,7 @@ func (g *Group) release(ctx context.Context, down *outage, rpc method, key strin
 	return fault
 }
 
-// Capacity says how many addresses the server has for the group.
+// Capacity returns how many addresses the server has for the group.
 func (g *Group) Capacity(ctx context.Context) (ipam.Capacity, error) {
 	var reply *ipamv1.StatsResponse
 	fault := g.connection.call(ctx, &outage{}, statistics, func(ctx context.Context, client ipamv1.IPAMClient) (err error) {
@@ -100,7 +102,7 @@ func (g *Group) Capacity(ctx context.Context) (ipam.Capacity, error) {
 	return capacity, nil
 }
 
-// mostRanges is how many are shown.
+// mostRanges limits how many ranges are shown.
 const mostRanges = 64
 
 func ranges(shown []string) []string {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// observed tells the observer of each call.
+// observed calls the observer for each call.
 func observed(socket string, observe Observer) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		start := time.Now()
@@ -20,8 +20,8 @@ func observed(socket string, observe Observer) grpc.UnaryClientInterceptor {
 	}
 }
 
-// trace is how far a call got. The code alone does not tell: UNAVAILABLE is what a server
-// says, and also what gRPC says of a server that was never reached and of one that died on the call.
+// trace is how far a call got. The code alone does not tell: UNAVAILABLE may come from the
+// server, but also from gRPC, if the server was never reached or died during the call.
 type trace struct {
 	// sent: the server may have the request.
 	sent atomic.Bool
@@ -38,7 +38,7 @@ func traced(ctx context.Context) (context.Context, *trace) {
 	return context.WithValue(ctx, traceKey{}, t), t
 }
 
-// wireTap notes in the trace of a call what passes on the connection.
+// wireTap records in the trace of a call what passes on the connection.
 type wireTap struct{}
 
 // HandleRPC implements stats.Handler.

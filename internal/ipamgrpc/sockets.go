@@ -1,4 +1,4 @@
-// Package ipamgrpc claims addresses of IPAM servers: programs beside the allocator that
+// Package ipamgrpc claims addresses from IPAM servers: programs beside the allocator that
 // serve purelb.ipam.v1.IPAM on a Unix socket.
 //
 // Read sockets.go (which connections there are), group.go (what the allocator calls),
@@ -22,12 +22,12 @@ import (
 	"time"
 )
 
-// Observer is told of each call: its socket, its full method, the name of its code
-// and how long it took. It must not block.
+// Observer is called for each call with its socket, its full method, the name of its code
+// and its duration. It must not block.
 type Observer func(socket, method, code string, took time.Duration)
 
-// Sockets are the connections to IPAM servers, one for each socket. Groups share them.
-// It is safe for concurrent use.
+// Sockets are the connections to IPAM servers, one for each socket. Groups share them. It
+// is safe for concurrent use.
 type Sockets struct {
 	observe Observer
 
@@ -40,9 +40,9 @@ func NewSockets(observe Observer) *Sockets {
 	return &Sockets{observe: observe, connections: map[string]*connection{}}
 }
 
-// Group returns the backend of a ServiceGroup. The pool is the name of the group on the
-// wire, and the provider the name of the server for people. Nothing is dialed yet. The
-// caller closes it.
+// Group returns the backend of a ServiceGroup. pool is the name of the group in calls, and
+// provider is the name of the server for people. Group dials nothing. The caller must close
+// the backend.
 func (s *Sockets) Group(socket, pool, provider string) (*Group, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Sockets) Group(socket, pool, provider string) (*Group, error) {
 	return g, nil
 }
 
-// leave takes a user from a connection and closes it behind the last one.
+// leave removes a user from a connection. The last one closes it.
 func (s *Sockets) leave(c *connection) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

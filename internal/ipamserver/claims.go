@@ -9,13 +9,13 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// keyOf is the key of a claim in NetBox. A service is a name without parts.
+// keyOf returns the key of a claim in NetBox. A service is a name without parts.
 func keyOf(space, service string, f addr.Family) string {
 	return fmt.Sprintf("%s/%s/v%d", space, service, f)
 }
 
-// claimsOf are the claims of a request: one for each family. It says what is wrong with the
-// request, or "".
+// claimsOf returns the claims of a request: one for each family. It also says what is wrong
+// with the request, or "".
 func claimsOf(space string, r *ipamv1.AllocateRequest) (claims []ipam.Claim, problem string) {
 	if r.GetService() == "" {
 		return nil, "the request names no service"
@@ -49,8 +49,8 @@ func claimsOf(space string, r *ipamv1.AllocateRequest) (claims []ipam.Claim, pro
 	return claims, ""
 }
 
-// grantsOf are what a request gives back. A grant without an address is all that NetBox has
-// for its key.
+// grantsOf returns what a request gives back. A grant without an address means everything
+// that NetBox has for its key.
 func grantsOf(space string, r *ipamv1.ReleaseRequest) (grants []ipam.Grant, problem string) {
 	switch {
 	case r.GetService() == "":

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// outcomes are what the kinds of errors of NetBox are on the wire, the most important ones
-// first: a call that meets several is answered with the first. A call that may have changed
+// outcomes map the kinds of NetBox errors to gRPC codes, the most important kind first. If
+// a call has several errors, the first kind is the answer. A call that may have changed
 // something must never look like one that did nothing.
 var outcomes = []struct {
 	kind ipam.Kind
@@ -24,7 +24,8 @@ var outcomes = []struct {
 	{ipam.KindExhausted, codes.ResourceExhausted},
 }
 
-// rank is the place of a kind in outcomes. What is not there may have changed something.
+// rank returns the position of a kind in outcomes. An unknown kind may have changed
+// something.
 func rank(kind ipam.Kind) int {
 	for i, o := range outcomes {
 		if o.kind == kind {
@@ -34,11 +35,11 @@ func rank(kind ipam.Kind) int {
 	return 0
 }
 
-// refuses says whether an error is the word of NetBox that it has no such address. The others
-// are faults, which pass.
+// refuses reports whether err means that NetBox has no such address. All other errors are
+// faults, which may pass.
 func refuses(kind ipam.Kind) bool { return rank(kind) >= rank(ipam.KindInvalid) }
 
-// worst returns the error that a call is answered with, or nil.
+// worst returns the error for the answer to a call, or nil.
 func worst(errs []error) *ipam.Error {
 	var found []*ipam.Error
 	for _, err := range errs {
@@ -52,5 +53,5 @@ func worst(errs []error) *ipam.Error {
 	return slices.MinFunc(found, func(a, b *ipam.Error) int { return rank(a.Kind) - rank(b.Kind) })
 }
 
-// statusOf is err on the wire.
+// statusOf returns err as a gRPC status.
 func statusOf(err *ipam.Error) error { return status.Error(outcomes[rank(err.Kind)].code, err.Message) }

@@ -20,18 +20,18 @@ import (
 
 // Config says which pools a server has.
 type Config struct {
-	// Pools are by their name, which is that of the ServiceGroup.
+	// Pools are the pools by name. The name is that of the ServiceGroup.
 	Pools map[string]Pool
 }
 
-// Pool is where the addresses of a pool are.
+// Pool says where the addresses of a pool are.
 type Pool struct {
 	Source Source
 	Group  netbox.Group
 }
 
-// file is the configuration as people write it. The fields of a pool have the names and the
-// meaning that they have in spec.netbox of a ServiceGroup.
+// file is the configuration in the form that people write. The fields of a pool have the
+// names and the meaning of those in spec.netbox of a ServiceGroup.
 type file struct {
 	Cluster string              `json:"cluster"`
 	Pools   map[string]poolText `json:"pools"`
@@ -73,7 +73,7 @@ func inFile(name string, err error) error {
 	return errors.New(name + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+name+": "))
 }
 
-// decode refuses what is no YAML, and fields that are not known.
+// decode refuses text that is not YAML, and unknown fields.
 func decode(text []byte) (file, error) {
 	var f file
 	object, err := yaml.YAMLToJSONStrict(text)
@@ -96,7 +96,7 @@ func decode(text []byte) (file, error) {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// problems are the mistakes that were found.
+// problems collects the mistakes.
 type problems []error
 
 func (p *problems) add(where, format string, args ...any) {
@@ -120,7 +120,7 @@ func (f file) config(problems *problems) Config {
 	return c
 }
 
-// pool reads the pool of a name.
+// pool reads the pool called name.
 func (t poolText) pool(cluster, name string, problems *problems) Pool {
 	where := "pools." + name
 	spec, wrong := config.ReadNetBox(where, v2.NetboxSpec{URL: t.URL, Mode: string(netbox.ModePrefix), Parents: t.Parents,
@@ -145,8 +145,9 @@ func (t poolText) pool(cluster, name string, problems *problems) Pool {
 	return p
 }
 
-// space is what the keys of a pool begin with, before the first slash. The colon keeps them
-// apart from those of an allocator, whose sweep releases what its own Services do not have.
+// space returns the beginning of the keys of a pool, before the first slash. The colon
+// distinguishes them from the keys of an allocator, whose sweep releases addresses that its
+// own Services do not have.
 func space(cluster, pool string) string {
 	return cluster + ":" + strings.ReplaceAll(pool, "/", ":")
 }

@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// locks let one call at a time work on each holder, which has a pool and a service.
+// locks let only one call at a time work on each holder. A holder is a pool and a service.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock
 }
 
-// lock is that of a holder, while there are calls for it.
+// lock is the lock of a holder while there are calls for it.
 type lock struct {
 	free  chan struct{} // has a value while no call works
 	calls int
 }
 
-// take waits for the calls before, as long as ctx lasts. The caller calls done.
+// take waits for earlier calls, as long as ctx lasts. The caller must call done.
 func (l *locks) take(ctx context.Context, holder string) (done func(), err error) {
 	l.mu.Lock()
 	one := l.held[holder]

@@ -17,15 +17,15 @@ type pool struct {
 	log        *slog.Logger
 
 	mu sync.Mutex // guards what follows, also while the group is looked for
-	// client is what ready was prepared with.
+	// client is the client with which ready was prepared.
 	client *netbox.Client
 	ready  *netbox.Pool // nil until it was found
-	// stale says that NetBox refused something, so that the group is looked for anew.
+	// stale says that NetBox refused something, so the group must be looked up again.
 	stale bool
 }
 
-// prepare finds the group in NetBox with the token of now. If that fails, the group as it was
-// found with the same token stays: what still works goes on.
+// prepare finds the group in NetBox with the present token. If that fails, the group that
+// was found with the same token stays, so that what still works goes on.
 func (p *pool) prepare(ctx context.Context) (*netbox.Pool, error) {
 	client, err := p.connection.current()
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *pool) prepare(ctx context.Context) (*netbox.Pool, error) {
 	return ready, nil
 }
 
-// note has the group looked for anew after a refusal that says that NetBox has changed.
+// note marks the group as stale after a refusal that means that NetBox has changed.
 func (p *pool) note(err *ipam.Error) {
 	if err == nil || err.Kind != ipam.KindMisconfigured {
 		return

@@ -16,12 +16,12 @@ import (
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 )
 
-// goodbye is how long calls may go on when the program is to end. Kubernetes kills it after
-// 30 s.
+// goodbye is how long calls may last after the program was asked to end. Kubernetes kills
+// it after 30 s.
 const goodbye = 20 * time.Second
 
-// Serve serves on a socket until ctx is done, and ends the calls that have begun. log is told
-// of calls that fail.
+// Serve serves on a socket until ctx is done, and finishes the calls that have begun. It
+// logs calls that fail.
 func Serve(ctx context.Context, socket string, server ipamv1.IPAMServer, log *slog.Logger) error {
 	listener, err := listen(ctx, socket)
 	if err != nil {
@@ -42,8 +42,8 @@ func Serve(ctx context.Context, socket string, server ipamv1.IPAMServer, log *sl
 	return nil // it was stopped before it began
 }
 
-// listen removes the socket that a killed predecessor left, and lets every user of the pod
-// connect to the new one. The folder says which pods have it.
+// listen removes the socket that a killed predecessor left. Every user of the pod may
+// connect to the new socket; the folder decides which pods have it.
 func listen(ctx context.Context, socket string) (net.Listener, error) {
 	if err := clear(ctx, socket); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func listen(ctx context.Context, socket string) (net.Listener, error) {
 	return listener, nil
 }
 
-// clear removes a socket on which no program listens, and nothing else.
+// clear removes a socket without a listening program, and nothing else.
 func clear(ctx context.Context, socket string) error {
 	info, err := os.Lstat(socket)
 	switch {
@@ -75,7 +75,7 @@ func clear(ctx context.Context, socket string) error {
 	return os.Remove(socket)
 }
 
-// logged tells of calls that fail.
+// logged logs calls that fail.
 func logged(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		reply, err := handle(ctx, request)

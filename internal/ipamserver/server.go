@@ -1,7 +1,8 @@
-// Package ipamserver serves purelb.ipam.v1.IPAM with addresses of NetBox, which internal/netbox
-// claims. It knows nothing of Kubernetes. It keeps no state on disk: what is handed out, NetBox
-// knows by the keys of the claims. A pool and a service have one key for each family, so they
-// never have two addresses of one, whatever becomes of a call, of this program or of NetBox.
+// Package ipamserver serves purelb.ipam.v1.IPAM with addresses of NetBox, which
+// internal/netbox claims. It knows nothing of Kubernetes. It keeps no state on disk: the
+// keys of the claims tell NetBox which addresses are handed out. A pool and a service have
+// one key for each family. So they never have two addresses of one family, whatever happens
+// to a call, to this program or to NetBox.
 //
 // Three things need care:
 //
@@ -31,11 +32,11 @@ import (
 	"purelb.io/purelb/internal/netbox"
 )
 
-// patience limits the work of a call. It is longer than PureLB waits: NetBox finishes what it
-// was asked for, and the repeated call finds it.
+// patience limits the work of a call. It is longer than PureLB waits: NetBox finishes the
+// request, and the repeated call finds the result.
 const patience = time.Minute
 
-// Server answers for pools.
+// Server answers calls for its pools.
 type Server struct {
 	ipamv1.UnimplementedIPAMServer
 	pools   map[string]*pool
@@ -58,8 +59,8 @@ func newServer(c Config, log *slog.Logger, dial func(netbox.Config) (*netbox.Cli
 	return s
 }
 
-// Allocate claims addresses. What NetBox holds for the service already is the answer, and
-// PureLB gives back what it did not ask for.
+// Allocate claims addresses. If NetBox already holds addresses for the service, these are
+// the answer, and PureLB gives back what it did not ask for.
 func (s *Server) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
 	p := s.pools[r.GetPool()]
 	if p == nil {
@@ -89,10 +90,11 @@ func (s *Server) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipam
 	return reply, nil
 }
 
-// allocate claims all or nothing. Fresh says that it claimed something new.
+// allocate claims all addresses or none. fresh says that it claimed something new.
 //
-// It gives back only after a refusal, which comes at once. After a fault it may be late, and
-// another server, beside the allocator that leads now, may have answered with the address.
+// It gives addresses back only after a refusal, which comes at once. After a fault it may
+// be too late: another server, beside the allocator that leads now, may have answered with
+// the address.
 func allocate(ctx context.Context, ready *netbox.Pool, claims []ipam.Claim) (ips []netip.Addr, fresh bool, failure *ipam.Error) {
 	var errs []error
 	var made []ipam.Grant
@@ -121,14 +123,15 @@ func allocate(ctx context.Context, ready *netbox.Pool, claims []ipam.Claim) (ips
 	return nil, false, failure
 }
 
-// halfDone is failure when a part was claimed. PureLB repeats the call then, which finds it.
+// halfDone changes failure if a part was claimed. PureLB then repeats the call, and the
+// repetition finds that part.
 func halfDone(failure *ipam.Error, made ipam.Grant) *ipam.Error {
 	return &ipam.Error{Kind: ipam.KindUnknown, Cause: failure,
 		Message: fmt.Sprintf("%s is claimed, and the rest is not: %s", made.Address, failure.Message)}
 }
 
-// heldInstead are the addresses that NetBox holds for a claim which asks for another one, or
-// which are not of the pool any more.
+// heldInstead returns the addresses that NetBox holds for a claim that asks for another
+// one, and addresses that are no longer in the pool.
 func heldInstead(a ipam.Answer) []netip.Addr {
 	if a.Err == nil || ipam.AsError(a.Err).Kind != ipam.KindInvalid {
 		return nil
@@ -160,7 +163,7 @@ func (s *Server) Release(ctx context.Context, r *ipamv1.ReleaseRequest) (*ipamv1
 	return &ipamv1.ReleaseResponse{}, nil
 }
 
-// Stats counts the addresses of a pool. Those of other users of NetBox are in use, too.
+// Stats counts the addresses of a pool. Addresses of other users of NetBox count as in use.
 func (s *Server) Stats(ctx context.Context, r *ipamv1.StatsRequest) (*ipamv1.StatsResponse, error) {
 	p := s.pools[r.GetPool()]
 	if p == nil {
@@ -186,8 +189,8 @@ func unknownPool(name string) string {
 	return fmt.Sprintf("there is no pool %q: add it to the configuration of purelb-ipam-netbox", name)
 }
 
-// work does what a call asks for, alone for its service. It goes on when PureLB gives the
-// call up: only the answer of NetBox says what was done.
+// work performs a call; no other call for its service runs at the same time. It goes on
+// when PureLB gives the call up, because only the answer of NetBox says what was done.
 func (s *Server) work(ctx context.Context, p *pool, service string, do func(context.Context, *netbox.Pool) *ipam.Error) error {
 	done, err := s.holders.take(ctx, p.group.Name+" "+service)
 	if err != nil {

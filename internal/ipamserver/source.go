@@ -10,17 +10,18 @@ import (
 	"purelb.io/purelb/internal/netbox"
 )
 
-// Source is a NetBox server, and where its token and its certificates are. Pools with the
-// same Source share a client, which sends one request at a time.
+// Source is a NetBox server, with its token and its certificates. Pools with the same
+// Source share a client, which sends one request at a time.
 type Source struct {
 	URL string
 	// TokenFile or TokenEnv has the API token.
 	TokenFile, TokenEnv string
-	// CAFile has certificates that are trusted beside those of the system; "" is for none.
+	// CAFile has certificates to trust in addition to those of the system; "" means none.
 	CAFile string
 }
 
-// problem says what makes s unusable, or "", and the field if it is one alone.
+// problem returns what makes s unusable, or "". If it is a single field, problem also
+// returns that.
 func (s Source) problem() (field, problem string) {
 	if (s.TokenFile == "") == (s.TokenEnv == "") {
 		return "tokenFile", "write either tokenFile, the path of a file with the API token, or tokenEnv, the name of an environment variable with it"
@@ -65,8 +66,8 @@ func (s Source) credentials() (token string, ca []byte, failure *unreadable) {
 	return token, ca, nil
 }
 
-// connection is a client of a Source, which is made anew when the token or the certificates
-// are others.
+// connection is the client of a Source. It is replaced when the token or the certificates
+// change.
 type connection struct {
 	source Source
 	// dial is netbox.New, except in tests.
@@ -78,7 +79,7 @@ type connection struct {
 	ca     []byte
 }
 
-// current returns the client with the credentials of now.
+// current returns the client with the present credentials.
 func (c *connection) current() (*netbox.Client, error) {
 	token, ca, failure := c.source.credentials()
 	if failure != nil {

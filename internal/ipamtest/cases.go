@@ -14,14 +14,14 @@ import (
 
 const cluster = "ipamtest"
 
-// claim is that of a Service in the namespace default.
+// claim returns the claim of a Service in the namespace default.
 func claim(cluster, service string, f addr.Family) ipam.Claim {
 	c := ipam.Claim{Group: "default", Service: "default/" + service, Family: f}
 	c.Key = ipam.KeyOf(cluster, c)
 	return c
 }
 
-// claims are n of different Services.
+// claims returns n claims of different Services.
 func claims(n int, f addr.Family) []ipam.Claim {
 	var list []ipam.Claim
 	for i := range n {
@@ -30,7 +30,7 @@ func claims(n int, f addr.Family) []ipam.Claim {
 	return list
 }
 
-// one claims one address and checks that it is one of the backend.
+// one claims one address, and checks that it is one of the backend.
 func one(ctx context.Context, b Backend, d Driver, c ipam.Claim) (ipam.Grant, error) {
 	answers := d.Claim(ctx, []ipam.Claim{c})
 	if len(answers) != 1 {
@@ -61,7 +61,7 @@ func release(ctx context.Context, d Driver, grants ...ipam.Grant) error {
 	return errors.Join(errs...)
 }
 
-// refused checks that err is a refusal of a kind, and says what is wrong.
+// refused checks that err is a refusal of this kind with a message.
 func refused(err error, kinds ...ipam.Kind) error {
 	if err == nil {
 		return fmt.Errorf("got no error, want one of kind %v", kinds)
@@ -283,7 +283,7 @@ func clusters(ctx context.Context, b Backend) error {
 	return err
 }
 
-// claimConcurrently has each claim made by a driver of its own, all at once.
+// claimConcurrently claims each of claims with its own driver, all at once.
 func claimConcurrently(ctx context.Context, b Backend, list []ipam.Claim) []ipam.Answer {
 	answers := make([]ipam.Answer, len(list))
 	var all sync.WaitGroup
@@ -347,7 +347,7 @@ func capacity(ctx context.Context, b Backend) error {
 	return nil
 }
 
-// counted checks a capacity when n IPv4 addresses are in use. A backend need not know
+// counted checks the capacity while n IPv4 addresses are in use. A backend need not know
 // its sizes.
 func counted(b Backend, got ipam.Capacity, n uint64) error {
 	if !got.Known {

@@ -1,9 +1,8 @@
-// Package ipamtest is the contract test of the backends. It says what every
-// driver must do that claims addresses for the allocator, whatever answers on
-// the other side.
+// Package ipamtest is the contract test of the backends. It says what every driver that
+// claims addresses for the allocator must do, whatever system answers.
 //
-// It knows no protocol: a test of a driver brings the server, and the means to
-// lose an answer of it.
+// It knows no protocol. The test of a driver brings the server, and a way to lose one of
+// its answers.
 package ipamtest
 
 import (
@@ -19,27 +18,26 @@ import (
 type Driver interface {
 	// Claim answers the claims in their order.
 	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
-	// Release gives grants back and answers in their order. Releasing what is not
-	// there any more is no error.
+	// Release gives grants back and answers in their order. Releasing a grant that is gone
+	// is no error.
 	Release(ctx context.Context, grants []ipam.Grant) []error
 	// Capacity says how many addresses the group has and how many are in use.
 	Capacity(ctx context.Context) (ipam.Capacity, error)
 }
 
-// Backend is a server with the addresses of one group. At first all of them are
-// free.
+// Backend is a server with the addresses of one group. At first all of them are free.
 type Backend interface {
-	// Driver returns a new driver for a cluster. It has no memory, as that of an
+	// Driver returns a new driver for a cluster. It has no memory, like the driver of an
 	// allocator that has just started.
 	Driver(cluster string) Driver
-	// Addresses are all those that the server can grant, 4 to 64 in each family.
+	// Addresses are all addresses that the server can grant, 4 to 64 in each family.
 	Addresses(f addr.Family) []netip.Addr
-	// LoseAnswer makes the server carry out the next request that changes something.
-	// The driver does not get the answer.
+	// LoseAnswer makes the server perform the next request that changes something. The
+	// driver does not get the answer.
 	LoseAnswer()
 }
 
-// Contract tests the drivers of a backend. Each case opens a backend of its own.
+// Contract tests the drivers of a backend. Each case opens its own backend.
 func Contract(t *testing.T, open func(t *testing.T) Backend) {
 	for _, c := range contract {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,7 +48,7 @@ func Contract(t *testing.T, open func(t *testing.T) Backend) {
 	}
 }
 
-// contract lists what is promised.
+// contract lists the promises.
 var contract = []struct {
 	name  string
 	check func(ctx context.Context, b Backend) error
