@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// largestBatch is how many addresses one request asks for. NetBox makes about 22 a
-	// second (4.4) or 100 (4.6), and keeps all other claims waiting meanwhile.
+	// largestBatch is how many addresses one request asks for. NetBox creates about 22
+	// addresses per second (4.4) or 100 (4.6), and other claims wait until it is done.
 	largestBatch = 40
-	// mostRounds limits how often a batch is sent without any progress, when other
-	// clients take what was free a moment ago.
+	// mostRounds limits how often a batch is sent without progress. There is none if
+	// other clients take addresses that were free a moment ago.
 	mostRounds = 4
 )
 
-// makeFree makes addresses in one parent after the other. Claims for which no address is
-// left keep waiting.
+// makeFree creates addresses in one parent after the other. Claims for which no address
+// is left stay without an answer.
 func (p *Pool) makeFree(ctx context.Context, b *board, f addr.Family, waiting []ipam.Claim) {
 	for _, in := range p.parentsOf(f) {
 		for n := 0; len(waiting) > 0 && b.stop == nil; waiting = waiting[n:] {
@@ -36,7 +36,7 @@ func (p *Pool) makeFree(ctx context.Context, b *board, f addr.Family, waiting []
 	}
 }
 
-// makeBatch makes one address for each claim. When the parent is full it returns the
+// makeBatch creates one address for each claim. If the parent is full, it returns the
 // claims that got none, and true.
 func (p *Pool) makeBatch(ctx context.Context, b *board, in parent, batch []ipam.Claim) ([]ipam.Claim, bool) {
 	for range mostRounds {
@@ -74,7 +74,8 @@ func (p *Pool) makeBatch(ctx context.Context, b *board, in parent, batch []ipam.
 	return nil, false
 }
 
-// makeParts makes a batch in two parts: NetBox makes all of a list, or nothing.
+// makeParts creates a batch in two parts, because NetBox creates all addresses of a
+// list or none.
 func (p *Pool) makeParts(ctx context.Context, b *board, in parent, batch []ipam.Claim, first int) ([]ipam.Claim, bool) {
 	left, full := p.makeBatch(ctx, b, in, batch[:first])
 	if full {
@@ -86,8 +87,8 @@ func (p *Pool) makeParts(ctx context.Context, b *board, in parent, batch []ipam.
 	return p.makeBatch(ctx, b, in, batch[first:])
 }
 
-// make sends one claiming request. An error is for all claims, which have no answer
-// then.
+// make sends one claiming request. If it returns an error, none of the claims has an
+// answer, and the error is for all of them.
 func (p *Pool) make(ctx context.Context, b *board, in parent, batch []ipam.Claim) error {
 	what := p.claiming(in, batch)
 	var raw json.RawMessage
@@ -102,7 +103,8 @@ func (p *Pool) make(ctx context.Context, b *board, in parent, batch []ipam.Claim
 	return p.verify(ctx, b, what, in, batch, made)
 }
 
-// claiming is the request for a batch: an object for one address, a list for several.
+// claiming returns the request for a batch: an object for one address, a list for
+// several.
 func (p *Pool) claiming(in parent, batch []ipam.Claim) call {
 	what := call{name: "claim", method: http.MethodPost, path: fmt.Sprintf("%s%d/available-ips/", in.kind.path(), in.id),
 		claims: len(batch), what: fmt.Sprintf("claim %s of the %s", addresses(len(batch)), in)}
@@ -125,7 +127,7 @@ func addresses(n int) string {
 	return fmt.Sprintf("%d addresses", n)
 }
 
-// body is the address that NetBox is to make for c.
+// body describes the address that NetBox must create for c.
 func (p *Pool) body(c ipam.Claim) map[string]any {
 	body := map[string]any{"status": p.group.Status, "description": description(c.Service)}
 	p.key.write(body, c.Key)
@@ -144,7 +146,7 @@ func (p *Pool) body(c ipam.Claim) map[string]any {
 	return body
 }
 
-// description cuts a text to what NetBox takes.
+// description cuts a text to the length that NetBox accepts.
 func description(text string) string {
 	if runes := []rune(text); len(runes) > 200 {
 		return string(runes[:200])
@@ -152,9 +154,9 @@ func description(text string) string {
 	return text
 }
 
-// sortOut answers the claims that NetBox complained of, and returns the others. A key that
-// is not unique has an address already: a request that got no answer made it, or another
-// allocator.
+// sortOut answers the claims that NetBox refused, and returns the others. If a key is
+// not unique, there is already an address with it: a request without an answer created
+// it, or another allocator did.
 func (p *Pool) sortOut(ctx context.Context, b *board, in parent, batch []ipam.Claim, said complaints) []ipam.Claim {
 	what := p.claiming(in, batch)
 	var good, held []ipam.Claim
@@ -209,7 +211,7 @@ func (p *Pool) lookAgain(ctx context.Context, b *board, held []ipam.Claim) {
 	}
 }
 
-// free says how many addresses of a parent are free, up to most.
+// free returns how many addresses of a parent are free, up to most.
 func (p *Pool) free(ctx context.Context, in parent, most int) (int, error) {
 	what := call{name: "free", method: http.MethodGet, path: fmt.Sprintf("%s%d/available-ips/", in.kind.path(), in.id),
 		query: url.Values{"limit": {strconv.Itoa(most)}}, what: fmt.Sprintf("look for free addresses of the %s", in)}

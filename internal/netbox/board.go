@@ -8,12 +8,12 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// board has the answers to the claims of one call. A key that is claimed twice in a call
-// is claimed once: NetBox does not notice it in a list.
+// board has the answers to the claims of one call. If a key occurs twice in a call, it
+// is claimed once: in a list, NetBox does not notice the repetition.
 type board struct {
 	claims  []ipam.Claim
 	answers map[string]ipam.Answer
-	// stop is why nothing more is sent to NetBox.
+	// stop is the reason why nothing more is sent to NetBox.
 	stop *ipam.Error
 }
 
@@ -30,7 +30,7 @@ func newBoard(claims []ipam.Claim) *board {
 	return b
 }
 
-// waiting are the claims without an answer that which selects.
+// waiting returns the claims without an answer for which which returns true.
 func (b *board) waiting(which func(ipam.Claim) bool) []ipam.Claim {
 	var list []ipam.Claim
 	for _, c := range b.claims {
@@ -50,12 +50,12 @@ func unnamed(f addr.Family) func(ipam.Claim) bool {
 	return func(c ipam.Claim) bool { return c.Family == f && !namedClaim(c) }
 }
 
-// grant answers c with an address that was made for it just now.
+// grant answers c with an address that was just created for it.
 func (b *board) grant(c ipam.Claim, g ipam.Grant) {
 	b.answers[c.Key] = ipam.Answer{Grant: g, New: true}
 }
 
-// fail answers claims with an error. After an error that others would get, too, nothing
+// fail answers claims with an error. If other claims would get the same error, nothing
 // more is sent.
 func (b *board) fail(claims []ipam.Claim, err error) {
 	for _, c := range claims {
@@ -67,7 +67,7 @@ func (b *board) fail(claims []ipam.Claim, err error) {
 	}
 }
 
-// failRest answers claims that were not sent, because of an earlier error.
+// failRest answers the claims that were not sent because of an earlier error.
 func (b *board) failRest(claims []ipam.Claim) {
 	if b.stop == nil {
 		return

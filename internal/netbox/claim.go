@@ -10,10 +10,10 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Claim claims addresses. Each answer is a grant or an *ipam.Error. When NetBox holds
-// another address for the claim than it asks for, or an address that another user of NetBox
-// has, too, the answer is an error. Its surplus is that address, which is to be released
-// first.
+// Claim claims addresses. Each answer is a grant or an *ipam.Error. It is an error if
+// NetBox holds another address for the claim than the requested one, or an address that
+// another user of NetBox has too. The surplus of such an answer is that address, which
+// must be released first.
 func (p *Pool) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 	b := newBoard(claims)
 	done, err := p.startTaking(ctx)
@@ -43,7 +43,7 @@ func (p *Pool) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 	return b.list(claims)
 }
 
-// problem says why c can never be granted, or "".
+// problem returns why c can never be granted, or "".
 func (p *Pool) problem(c ipam.Claim) string {
 	if problem := p.key.problem(c.Key); problem != "" {
 		return problem
@@ -57,7 +57,7 @@ func (p *Pool) problem(c ipam.Claim) string {
 	return ""
 }
 
-// look answers the claims that NetBox has an address for.
+// look answers the claims for which NetBox already has an address.
 func (p *Pool) look(ctx context.Context, b *board, claims []ipam.Claim) {
 	if len(claims) == 0 {
 		return
@@ -74,8 +74,9 @@ func (p *Pool) look(ctx context.Context, b *board, claims []ipam.Claim) {
 	}
 }
 
-// answerHeld answers a claim that NetBox has addresses for: one, unless the field is not
-// unique. Then it is the one that c asks for, or the first.
+// answerHeld answers a claim for which NetBox has addresses. There is only one, unless
+// the field is not unique. If there are several, it answers with the one that c asks
+// for, or with the first.
 func (p *Pool) answerHeld(ctx context.Context, b *board, c ipam.Claim, held []address) {
 	best := held[0]
 	for _, a := range held {
@@ -107,7 +108,7 @@ func (p *Pool) answerHeld(ctx context.Context, b *board, c ipam.Claim, held []ad
 	b.answers[c.Key] = answer
 }
 
-// has says whether a is an address of the pool.
+// has reports whether a is an address of the pool.
 func (p *Pool) has(f addr.Family, a address) bool {
 	if addr.FamilyOf(a.ip()) != f {
 		return false
@@ -119,7 +120,7 @@ func (p *Pool) has(f addr.Family, a address) bool {
 	return ok
 }
 
-// parentOf is the prefix or range that a lies in.
+// parentOf returns the prefix or range that contains a.
 func (p *Pool) parentOf(a address) (parent, bool) {
 	i := slices.IndexFunc(p.parents, func(in parent) bool { return in.has(a) })
 	if i < 0 {
@@ -128,12 +129,12 @@ func (p *Pool) parentOf(a address) (parent, bool) {
 	return p.parents[i], true
 }
 
-// has says whether a lies in the prefix or range.
+// has reports whether the prefix or range contains a.
 func (p parent) has(a address) bool {
 	return a.ip().IsValid() && p.span.Contains(a.ip()) && sameID(p.vrf, a.VRF)
 }
 
-// grant is what the caller gets for an address.
+// grant returns the grant for an address.
 func (p *Pool) grant(key string, a address) ipam.Grant {
 	g := ipam.Grant{Key: key, Address: a.ip(), Object: p.object(a.ID), Created: a.created()}
 	if prefix, err := a.prefix(); err == nil {
@@ -142,12 +143,12 @@ func (p *Pool) grant(key string, a address) ipam.Grant {
 	return g
 }
 
-// object is the page of an address for people.
+// object returns the page of an address, for people.
 func (p *Pool) object(id int64) string {
 	return p.client.base + "ipam/ip-addresses/" + strconv.FormatInt(id, 10) + "/"
 }
 
-// claimFree claims addresses of a family that NetBox chooses.
+// claimFree claims addresses of a family. NetBox chooses them.
 func (p *Pool) claimFree(ctx context.Context, b *board, f addr.Family) {
 	waiting := b.waiting(unnamed(f))
 	if len(waiting) == 0 {

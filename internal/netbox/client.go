@@ -16,44 +16,46 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// largestReply limits what is read of a reply. A page of 1,000 addresses has 1 MB.
+// largestReply limits how much of a reply is read. A page of 1,000 addresses has 1 MB.
 const largestReply = 16 << 20
 
-// Client talks to one NetBox server, one request at a time: the server has one lock for
-// all claims, and requests that wait for it keep others from being served.
+// Client talks to one NetBox server, with one request at a time. The server has one
+// lock for all claims, and requests that wait for it keep other requests from being
+// served.
 type Client struct {
 	cfg                 Config
 	base, authorization string
 	http                *http.Client
 	turn                *turn
-	// taking lets one group at a time look for a reserved address and take it: NetBox
-	// before 4.6 has nothing that keeps two from taking the same one.
+	// taking lets only one group at a time look for a reserved address and take it.
+	// Before 4.6, NetBox does not keep two clients from taking the same address.
 	taking chan struct{}
-	// failures counts those in a row.
+	// failures counts consecutive failures.
 	failures atomic.Int32
 }
 
 // call is a request to NetBox.
 type call struct {
-	// name is the call's in metrics.
+	// name is the name of the call in metrics.
 	name   string
 	method string
-	// path is below api/ and ends in a slash: without it NetBox redirects.
+	// path is the path below api/. It ends in a slash: without it NetBox redirects.
 	path  string
 	query url.Values
 	body  any
 	// claims is how many addresses the call asks for.
 	claims int
-	// ifMatch is the ETag that the object must still have; "" for any.
+	// ifMatch is the ETag that the object must still have; "" means any.
 	ifMatch string
-	// what says for people what is tried, on what: "claim 2 addresses of prefix 192.0.2.0/24".
+	// what tells people what the call tries, and on what: "claim 2 addresses of prefix
+	// 192.0.2.0/24".
 	what string
 }
 
-// writes says whether c may change something.
+// writes reports whether c may change something.
 func (c call) writes() bool { return c.method != http.MethodGet }
 
-// reply is what NetBox answered.
+// reply is the answer of NetBox.
 type reply struct {
 	status int
 	header http.Header
@@ -85,13 +87,13 @@ func (c *Client) do(ctx context.Context, what call, out any) (reply, error) {
 	return r, c.report(failure)
 }
 
-// about says what was tried, and where, before what happened.
+// about returns what was tried, and where, for the beginning of an error.
 func (c *Client) about(what call, happened string) string {
 	return fmt.Sprintf("%s in NetBox at %s: %s", what.what, c.base, happened)
 }
 
-// report gives an error the time after which to try again, and takes the token out of
-// it, which a server may echo.
+// report sets the time after which to try again, and removes the token from the error,
+// because a server may echo it.
 func (c *Client) report(e *ipam.Error) *ipam.Error {
 	if e.Kind == ipam.KindUnavailable || e.Kind == ipam.KindUnknown {
 		e.RetryAfter = max(e.RetryAfter, backoff(int(c.failures.Add(1)), c.cfg.Random()))
@@ -112,7 +114,7 @@ func (c *Client) observe(what call, r reply, failure *ipam.Error, took time.Dura
 	c.cfg.Observe(e)
 }
 
-// exchange sends what and reads the whole reply.
+// exchange sends the request and reads the whole reply.
 func (c *Client) exchange(ctx context.Context, what call) (reply, *ipam.Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
@@ -136,8 +138,8 @@ func (c *Client) exchange(ctx context.Context, what call) (reply, *ipam.Error) {
 	return r, nil
 }
 
-// request makes the HTTP request. A body has a length, for NetBox ignores a chunked one
-// and claims an address without a key.
+// request makes the HTTP request. A body has a length, because NetBox ignores a chunked
+// body and then claims an address without a key.
 func (c *Client) request(ctx context.Context, what call) (*http.Request, error) {
 	target := c.base + "api/" + what.path
 	if len(what.query) > 0 {
@@ -167,7 +169,7 @@ func (c *Client) request(ctx context.Context, what call) (*http.Request, error) 
 	return req, nil
 }
 
-// decode reads a reply. One that cannot be read does not say what was done.
+// decode reads a reply. If it cannot, the outcome of the request is unknown.
 func decode(what call, r reply, out any) *ipam.Error {
 	err := json.Unmarshal(r.body, out)
 	if err == nil {
@@ -180,8 +182,8 @@ func decode(what call, r reply, out any) *ipam.Error {
 	}
 }
 
-// outcome is the kind of an error that does not say whether the request was carried
-// out: reading changes nothing.
+// outcome returns the kind of an error that does not tell whether the request was
+// performed. A request that only reads changes nothing.
 func outcome(what call, read ipam.Kind) ipam.Kind {
 	if what.writes() {
 		return ipam.KindUnknown

@@ -10,10 +10,10 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// mostObjects is more than any request has.
+// mostObjects is more than the number of objects in any request.
 const mostObjects = 1e6
 
-// complaint is what NetBox says is wrong with a field.
+// complaint is an objection of NetBox to a field.
 type complaint struct{ field, text string }
 
 func (c complaint) String() string {
@@ -23,23 +23,25 @@ func (c complaint) String() string {
 	return c.field + ": " + c.text
 }
 
-// notUnique says whether the complaint is that another address has the key.
+// notUnique reports whether another address has the key.
 func (c complaint) notUnique() bool { return strings.Contains(c.text, "must have a unique value") }
 
-// duplicate says whether the complaint is that the address is there already.
+// duplicate reports whether the address already exists.
 func (c complaint) duplicate() bool { return strings.Contains(c.text, "Duplicate IP address") }
 
-// complaints are those of a 400. NetBox writes them for the request, or for each object
-// of it, and sometimes as a list for a single object.
+// complaints are the objections in a 400. NetBox writes them for the request, or for
+// each object in it, and sometimes as a list for a single object.
 type complaints struct {
 	whole []complaint
-	// each has those of the objects by their place in the request.
+	// each has the objections to each object, by its position in the request.
 	each map[int][]complaint
-	// size is how many objects the reply has; 0 when it lists only those that are wrong.
+	// size is how many objects the reply has. It is 0 if the reply lists only the wrong
+	// ones.
 	size int
 }
 
-// tellApart says whether the complaints name the objects of a request with n of them.
+// tellApart reports whether the complaints name the objects of a request with n
+// objects.
 func (l complaints) tellApart(n int) bool {
 	if len(l.whole) > 0 || len(l.each) == 0 {
 		return false
@@ -78,10 +80,11 @@ func (l complaints) String() string {
 	return "(" + strings.Join(texts, "; ") + ")"
 }
 
-// groupFields are those that the group gives, not the Service.
+// groupFields are the fields that come from the group, not from the Service.
 var groupFields = []string{"tenant", "tags", "vrf", "role", "status", "custom_fields", "prefix_length", "vrf_id", "site", "tag"}
 
-// kind is that of the error: what the group gives wrongly is misconfigured.
+// kind returns the kind of the error. A wrong field of the group means that the group
+// is misconfigured.
 func (l complaints) kind() ipam.Kind {
 	for _, c := range l.all() {
 		field, _, _ := strings.Cut(c.field, ".")
@@ -110,7 +113,7 @@ func (l complaints) cure() string {
 	}
 }
 
-// readComplaints reads the body of a 400 in each of its shapes.
+// readComplaints reads the body of a 400 in each of its forms.
 func readComplaints(body []byte) complaints {
 	var said any
 	if err := json.Unmarshal(body, &said); err != nil {
@@ -129,7 +132,7 @@ func readComplaints(body []byte) complaints {
 	}
 }
 
-// readList reads a list with an entry for each object, empty where it is right.
+// readList reads a list with one entry per object, empty if the object is right.
 func readList(list []any) complaints {
 	l := complaints{each: map[int][]complaint{}, size: len(list)}
 	for i, entry := range list {
@@ -145,7 +148,7 @@ func readList(list []any) complaints {
 	return l
 }
 
-// readIndexed reads the shape of NetBox 4.7: a list of those that are wrong.
+// readIndexed reads the form of NetBox 4.7: a list of the wrong objects.
 func readIndexed(list []any) complaints {
 	l := complaints{each: map[int][]complaint{}}
 	for _, entry := range list {

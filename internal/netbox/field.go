@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// findField checks the custom field for keys, or makes it.
+// findField checks the custom field for keys, or creates it.
 func (p *Pool) findField(ctx context.Context) error {
 	p.key = keyField{name: p.group.Field}
 	var found page[customField]
@@ -39,8 +39,8 @@ func fieldNamed(found page[customField], name string) (customField, bool) {
 	return (*found.Results)[i], true
 }
 
-// trustField goes on without the right to view custom fields. A token that may not view
-// anything is refused here.
+// trustField goes on without the permission to view custom fields. It refuses a token
+// that may view nothing.
 func (p *Pool) trustField(ctx context.Context, cause error) error {
 	probe := call{name: "prepare", path: "ipam/ip-addresses/", method: http.MethodGet,
 		query: url.Values{"limit": {"1"}, "fields": {addressFields}}, what: "look at one IP address"}
@@ -59,7 +59,7 @@ func (p *Pool) trustField(ctx context.Context, cause error) error {
 	return nil
 }
 
-// useField checks what the field is like.
+// useField checks the properties of the field.
 func (p *Pool) useField(f customField) error {
 	types := slices.Concat(f.ObjectTypes, f.ContentTypes)
 	switch {
@@ -76,7 +76,7 @@ func (p *Pool) useField(f customField) error {
 	return nil
 }
 
-// makeField makes the field, if the token may.
+// makeField creates the field if the token may.
 func (p *Pool) makeField(ctx context.Context) error {
 	makeIt := call{name: "prepare", method: http.MethodPost, path: "extras/custom-fields/", what: "make the custom field " + p.group.Field,
 		body: map[string]any{
@@ -94,8 +94,8 @@ func (p *Pool) makeField(ctx context.Context) error {
 	return p.useField(made)
 }
 
-// withoutField refuses, or stores keys as descriptions: earlier versions took reserved
-// addresses without any custom field.
+// withoutField refuses, or stores keys as descriptions: earlier versions used reserved
+// addresses without a custom field.
 func (p *Pool) withoutField(cause error) error {
 	how := fmt.Sprintf("in NetBox make a custom field %s for IP addresses (object type ipam.ipaddress), type text, unique, filter logic exact, or let the token's user add extras.customfield", p.group.Field)
 	if p.group.Mode == ModeReserved {

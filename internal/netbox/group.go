@@ -12,42 +12,44 @@ import (
 type Mode string
 
 const (
-	// ModePrefix makes addresses in prefixes and IP ranges, and removes them.
+	// ModePrefix creates addresses in prefixes and IP ranges, and deletes them.
 	ModePrefix Mode = "prefix"
-	// ModeReserved takes addresses that are there with the status "reserved" and gives
-	// them back by that status.
+	// ModeReserved takes existing addresses with the status "reserved", and gives them
+	// back by setting that status.
 	ModeReserved Mode = "reserved"
 )
 
 const (
 	// DefaultField is the custom field for the keys of claims.
 	DefaultField = "purelb_claim"
-	// DefaultTenant is whose reserved addresses are used, as in earlier versions.
+	// DefaultTenant is the tenant whose reserved addresses are used, as in earlier
+	// versions.
 	DefaultTenant = "ipam-purelb"
 )
 
 // Group says which addresses of a server a pool has.
 type Group struct {
-	// Name is that of the ServiceGroup.
+	// Name is the name of the ServiceGroup.
 	Name string
 	// Cluster is the part of the keys before the first slash.
 	Cluster string
 	Mode    Mode
-	// Parents are what addresses are made in, in this order. Only for ModePrefix.
+	// Parents are the places in which addresses are created, in this order. Only for
+	// ModePrefix.
 	Parents []Parent
-	// Tenant is the slug of the tenant: with ModeReserved of the addresses that are taken
-	// (default: DefaultTenant), with ModePrefix of those that are made.
+	// Tenant is the slug of the tenant. With ModeReserved it selects the addresses to
+	// take (default: DefaultTenant). With ModePrefix it is set on created addresses.
 	Tenant string
 	// Field is the name of the custom field for keys. Default: DefaultField.
 	Field string
-	// Status is that of addresses which are made. Default: "active".
+	// Status is set on created addresses. Default: "active".
 	Status string
-	// Role and Tags (slugs) are those of addresses that are made.
+	// Role and Tags (slugs) are set on created addresses.
 	Role string
 	Tags []string
 }
 
-// GroupOf returns the group of a name, as n says, with the keys of a cluster.
+// GroupOf returns the group called name, from n, with the keys of a cluster.
 func GroupOf(name, cluster string, n config.NetBox) Group {
 	g := Group{
 		Name: name, Cluster: cluster, Mode: ModePrefix,
@@ -80,7 +82,7 @@ func (g Group) withDefaults() Group {
 	return g
 }
 
-// problem says what makes g unusable, or "".
+// problem returns what makes g unusable, or "".
 func (g Group) problem() string {
 	if g.Cluster == "" || strings.ContainsAny(g.Cluster, "/ \t\n") {
 		return fmt.Sprintf("the name of the cluster, %q, is empty or has a slash or a blank", g.Cluster)
@@ -113,7 +115,7 @@ func notInFieldName(r rune) bool {
 	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// exempt says whether NetBox allows an address twice for a role.
+// exempt reports whether NetBox allows an address twice for a role.
 func exempt(role string) bool {
 	return slices.Contains([]string{"vip", "anycast", "vrrp", "hsrp", "glbp", "carp"}, role)
 }

@@ -24,7 +24,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("HTTP %d", r.status) }
 
-// refused returns how NetBox refused; status 0 when err is not its refusal.
+// refused returns the refusal of NetBox in err. Its status is 0 if err is not a refusal
+// of NetBox.
 func refused(err error) refusal {
 	var r *refusal
 	if errors.As(err, &r) {
@@ -33,8 +34,8 @@ func refused(err error) refusal {
 	return refusal{}
 }
 
-// broken judges a request without a whole reply. Only a connection that was never made
-// proves that NetBox did not get the request.
+// broken judges a request without a complete reply. Only a connection that was never
+// made proves that NetBox did not get the request.
 func broken(what call, err error) *ipam.Error {
 	var (
 		op   *net.OpError
@@ -65,8 +66,7 @@ func broken(what call, err error) *ipam.Error {
 	}
 }
 
-// judge says what a reply means. It returns nil for a success with JSON, or without a
-// body.
+// judge explains a reply. It returns nil for a success with JSON, or without a body.
 func judge(what call, r reply, now time.Time) *ipam.Error {
 	isJSON := r.isJSON()
 	text := r.detail()
@@ -97,8 +97,8 @@ func judge(what call, r reply, now time.Time) *ipam.Error {
 	}
 }
 
-// judgeFailure judges a 5xx. NetBox may have committed before it failed. Only a database
-// that refuses writes proves that nothing was done.
+// judgeFailure judges a 5xx. NetBox may have committed before it failed. Only a
+// database that refuses writes proves that nothing was done.
 func judgeFailure(what call, text string, say func(ipam.Kind, string, ...any) *ipam.Error) *ipam.Error {
 	lower := strings.ToLower(text)
 	if strings.Contains(lower, "maintenance mode") || strings.Contains(lower, "read-only transaction") {
@@ -137,8 +137,8 @@ func judgeStatus(what call, r reply, text string, isJSON bool, say func(ipam.Kin
 	}
 }
 
-// cures403 are what to do by what the 403 says. NetBox answers each of them with the
-// same status.
+// cures403 tell what to do about a 403, by its text. NetBox uses this status for all of
+// these causes.
 var cures403 = []struct{ says, cure string }{
 	{"expired", "the token has expired: make a new one in NetBox and put it into the Secret"},
 	{"disabled", "the token is disabled: enable it in NetBox"},
@@ -177,8 +177,8 @@ func (r reply) isJSON() bool {
 	return kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
-// detail is what NetBox says of an error, in brackets; "" when it says nothing. A page of
-// HTML says nothing.
+// detail returns NetBox's message about an error, in brackets, or "" if there is none.
+// A page of HTML has none.
 func (r reply) detail() string {
 	if !r.isJSON() || r.status < 300 {
 		return ""
@@ -200,7 +200,7 @@ func (r reply) detail() string {
 	return "(" + short(text) + ")"
 }
 
-// short cuts a text that comes from outside, and takes line breaks out of it.
+// short cuts a text from outside, and removes its line breaks.
 func short(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > 200 {

@@ -11,15 +11,15 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// longestQuery limits the filter for keys. gunicorn takes 4,094 bytes for the whole first
-// line of a request.
+// longestQuery limits the filter for keys. gunicorn accepts 4,094 bytes for the whole
+// first line of a request.
 const longestQuery = 2500
 
-// keyField is where NetBox has the key of a claim: a custom field, or the description
-// when the name is "".
+// keyField is where NetBox stores the key of a claim: in the custom field of this name,
+// or in the description if the name is "".
 type keyField struct{ name string }
 
-// filter is the name of NetBox's filter for keys.
+// filter returns the name of NetBox's filter for keys.
 func (k keyField) filter() string {
 	if k.name == "" {
 		return "description"
@@ -27,8 +27,8 @@ func (k keyField) filter() string {
 	return "cf_" + k.name
 }
 
-// of returns the key of a, "" for none. It reports false when the reply does not have the
-// field at all: then NetBox does not know it, and ignores the filter for it.
+// of returns the key of a, or "". It returns false if the reply lacks the field: NetBox
+// then does not know the field, and ignores the filter for it.
 func (k keyField) of(a address) (string, bool) {
 	if k.name == "" {
 		return a.Description, true
@@ -50,7 +50,7 @@ func (k keyField) write(body map[string]any, key string) {
 	}
 }
 
-// problem says why NetBox cannot hold a key, or "".
+// problem returns why NetBox cannot store a key, or "".
 func (k keyField) problem(key string) string {
 	switch {
 	case key == "":
@@ -63,7 +63,7 @@ func (k keyField) problem(key string) string {
 	return ""
 }
 
-// requests cuts keys into parts that fit into a URL.
+// requests divides keys into parts that fit into a URL.
 func (k keyField) requests(keys []string) [][]string {
 	var parts [][]string
 	length := longestQuery
@@ -101,13 +101,13 @@ func (p *Pool) find(ctx context.Context, keys []string) (map[string][]address, e
 	return found, nil
 }
 
-// containsFold is what NetBox compares when the field's filter logic is loose.
+// containsFold compares as NetBox does if the field's filter logic is loose.
 func containsFold(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// filterIgnored is the error for a list of what was not asked for. NetBox ignores a
-// filter that it does not know, such as that for a custom field which was deleted.
+// filterIgnored is the error for a list with entries that were not asked for. NetBox
+// ignores unknown filters, such as that for a deleted custom field.
 func (p *Pool) filterIgnored(what call) *ipam.Error {
 	return p.client.report(misconfigured("%s", p.client.about(what, fmt.Sprintf(
 		"the filter %s was ignored, so nothing is known: the custom field is not there any more, or the token may not see it; make it again for IP addresses (type text, unique, filter logic exact)", p.key.filter()))))

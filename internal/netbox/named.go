@@ -37,8 +37,8 @@ func (p *Pool) claimNamed(ctx context.Context, b *board, c ipam.Claim) {
 	}
 }
 
-// parentFor is the prefix or range with the address of c. NetBox does not check it: it
-// makes any address, even that of the network.
+// parentFor returns the prefix or range that contains the address of c. NetBox does not
+// check that: it creates any address, even that of the network.
 func (p *Pool) parentFor(c ipam.Claim) (parent, *ipam.Error) {
 	invalid := func(format string, args ...any) *ipam.Error {
 		return &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf(format, args...)}
@@ -57,7 +57,7 @@ func (p *Pool) parentFor(c ipam.Claim) (parent, *ipam.Error) {
 	return parent{}, invalid("%s is not an address of the group %s (%s): ask for one of the group", c.Address, p.group.Name, names(p.parents))
 }
 
-// holders are all addresses that NetBox has with this number, of any mask, lowest id
+// holders returns all addresses in NetBox with this number, with any mask, lowest id
 // first.
 func (p *Pool) holders(ctx context.Context, ip netip.Addr, in parent) ([]address, error) {
 	vrf := "null"
@@ -78,8 +78,8 @@ func (p *Pool) holders(ctx context.Context, ip netip.Addr, in parent) ([]address
 	return found, nil
 }
 
-// isOf says whether an address has the key of c. A request that NetBox finished after the
-// look for the key may have made it.
+// isOf reports whether an address has the key of c. A request that NetBox finished
+// after the look for the key may have created it.
 func (p *Pool) isOf(a address, c ipam.Claim) bool {
 	key, _ := p.key.of(a)
 	return key == c.Key
@@ -95,8 +95,9 @@ func (p *Pool) taken(c ipam.Claim, holder address) *ipam.Error {
 	return &ipam.Error{Kind: ipam.KindTaken, Message: fmt.Sprintf("NetBox holds %s for %s (%s): ask for another address, or release it there", c.Address, text, p.object(holder.ID))}
 }
 
-// makeNamed makes the address, and gives it back if another one was made before: with
-// some roles, and in a VRF that does not enforce it, NetBox makes an address twice.
+// makeNamed creates the address. If another one with the same number was created
+// before, makeNamed gives the new one back: with some roles, and in a VRF without
+// unique space, NetBox creates an address twice.
 func (p *Pool) makeNamed(ctx context.Context, b *board, c ipam.Claim, in parent) {
 	only := []ipam.Claim{c}
 	made, err := p.postNamed(ctx, c, in)
@@ -156,8 +157,8 @@ func (p *Pool) postNamed(ctx context.Context, c ipam.Claim, in parent) (address,
 	return a, nil
 }
 
-// challenge refuses an address that another user of NetBox had before. NetBox numbers addresses in
-// the order in which they were made, so all see the same winner.
+// challenge refuses an address that another user of NetBox had before. NetBox numbers
+// addresses in the order of their creation, so all clients see the same winner.
 func (p *Pool) challenge(ctx context.Context, c ipam.Claim, in parent, ours address) *ipam.Error {
 	holders, err := p.holders(ctx, c.Address, in)
 	switch {
@@ -169,7 +170,8 @@ func (p *Pool) challenge(ctx context.Context, c ipam.Claim, in parent, ours addr
 	return nil
 }
 
-// asUnknown is the error of a look after something was done: what it was is not known.
+// asUnknown returns the error of a look that came after a change. The outcome of the
+// change is unknown.
 func asUnknown(err error) *ipam.Error {
 	e := &ipam.Error{Kind: ipam.KindUnknown, Message: err.Error(), Cause: err}
 	if below, ok := err.(*ipam.Error); ok { //nolint:errorlint // the driver's own errors are not wrapped

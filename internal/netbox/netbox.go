@@ -1,21 +1,21 @@
-// Package netbox is the driver of NetBox, which holds addresses for groups of
-// Services. It knows NetBox's REST API from 3.6.4 on, and two ways of having
-// addresses there: made in a prefix or IP range (ModePrefix), or made beforehand
-// with the status "reserved" (ModeReserved).
+// Package netbox is the driver for NetBox, which manages addresses for groups of
+// Services. It knows NetBox's REST API from 3.6.4 on, and two ways to get addresses:
+// creating them in a prefix or IP range (ModePrefix), or taking addresses that an
+// operator has created with the status "reserved" (ModeReserved).
 //
-// A Client is a server with a token. Several groups share it, for it sends one
-// request at a time. A Pool is a group of addresses on it, made by Client.Prepare,
-// and has no state that a claim changes: NetBox knows what is claimed.
+// A Client is a server with a token. Several groups share it, because it sends one
+// request at a time. A Pool is a group of addresses on it. Client.Prepare makes it. A
+// claim does not change its state: NetBox stores what is claimed.
 //
-// A claim is found by its key, which NetBox keeps in a custom field with unique
-// values. So a claim is safe to repeat, whatever happened to it:
+// A claim is found by its key, which NetBox stores in a custom field with unique
+// values. So a claim can be repeated, whatever happened to it:
 //
 //	look for the key    found: it is granted
 //	claim on the server NetBox chooses the address and stores the key with it
 //	no answer           unknown: the caller repeats the claim, and looks first
 //
 // NetBox finishes a request whose client has gone, and may commit a request that it
-// answers with an error. Only what an answer proves counts here.
+// answers with an error. So this package relies only on what an answer proves.
 //
 // Read client.go (one request), judge.go (what a reply means), prepare.go, claim.go,
 // allocate.go, named.go, reserved.go, release.go and report.go, in this order.
@@ -36,10 +36,10 @@ import (
 
 const (
 	// defaultTimeout is how long one request may take. The first request of each worker
-	// of NetBox takes 5 s, and a request waits while others are served.
+	// process of NetBox takes 5 s, and a request waits while others are served.
 	defaultTimeout = 20 * time.Second
-	// defaultRate is how many requests a second are sent. NetBox has no limit of its own,
-	// and answers a fast server's claims about as fast.
+	// defaultRate is how many requests are sent per second. NetBox has no limit of its
+	// own. A fast server answers claims at about this rate.
 	defaultRate = 20
 	// idleTimeout is shorter than that of gunicorn, NetBox's usual server, which closes
 	// idle connections after 2 s.
@@ -48,33 +48,34 @@ const (
 
 // Config is a NetBox server and how to talk to it.
 type Config struct {
-	// URL is the server's, such as "https://netbox.example.com/".
+	// URL is the URL of the server, such as "https://netbox.example.com/".
 	URL string
 	// Token is an API token of version 1 or 2.
 	Token string
-	// CA holds certificates in PEM that are trusted beside those of the system.
+	// CA has certificates in PEM to trust in addition to those of the system.
 	CA []byte
 	// Timeout limits one request. Default: 20 s.
 	Timeout time.Duration
-	// Rate is how many requests a second are sent at most. Default: 20.
+	// Rate is the maximum number of requests per second. Default: 20.
 	Rate int
-	// Transport carries requests. Default: TCP, by the proxy that the environment names.
+	// Transport carries requests. Default: TCP, through the proxy in the environment.
 	Transport http.RoundTripper
 	// Random returns a number in [0, 1) for the jitter of RetryAfter. Default: rand.Float64.
 	Random func() float64
-	// Observe gets each request and its outcome. Default: nothing.
+	// Observe is called with each request and its outcome. Default: nothing.
 	Observe func(Exchange)
 }
 
 // Exchange is one request and its outcome, for metrics.
 type Exchange struct {
-	// Call is what the request was for: "status", "look", "claim", "release" and so on.
+	// Call is the purpose of the request: "status", "look", "claim", "release" and so
+	// on.
 	Call string
 	// Claims is how many addresses the request asked for.
 	Claims int
-	// Status is that of the reply, 0 when there was none.
+	// Status is the HTTP status of the reply, 0 if there was none.
 	Status int
-	// Kind is that of the error; "" when there was none.
+	// Kind is the kind of the error, "" if there was none.
 	Kind ipam.Kind
 	// Duration is the time from sending to the whole reply.
 	Duration time.Duration
@@ -114,12 +115,12 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// stopAtRedirect hands a redirect to the caller: a token must not go where a redirect
-// leads, and a POST would become a GET, which claims nothing and succeeds.
+// stopAtRedirect returns a redirect to the caller. The token must not go to the target
+// of a redirect. And a POST would become a GET, which claims nothing and succeeds.
 func stopAtRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// baseURL returns raw with a slash at its end. Documents of earlier versions wrote the
-// URL with "/api" at the end, too.
+// baseURL returns raw with a slash at its end. Documents of earlier versions also wrote
+// the URL with "/api" at the end.
 func baseURL(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -133,7 +134,7 @@ func baseURL(raw string) (string, error) {
 	return u.String(), nil
 }
 
-// redactURL returns raw without what may be a secret.
+// redactURL returns raw without parts that may be secret.
 func redactURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -143,8 +144,8 @@ func redactURL(raw string) string {
 	return u.String()
 }
 
-// authorization returns the header for a token. The prefix nbt_ is that of tokens of
-// version 2, which NetBox knows from 4.5 on.
+// authorization returns the header for a token. Tokens of version 2 have the prefix
+// nbt_; NetBox knows them from 4.5 on.
 func authorization(token string) (string, error) {
 	token = strings.TrimSpace(token)
 	if token == "" {
@@ -159,7 +160,7 @@ func authorization(token string) (string, error) {
 	return "Token " + token, nil
 }
 
-// transport returns one that trusts ca beside the system.
+// transport returns a transport that trusts ca in addition to the system.
 func transport(ca []byte) (http.RoundTripper, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.IdleConnTimeout = idleTimeout

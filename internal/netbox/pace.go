@@ -16,7 +16,7 @@ const (
 	longestAsked = 10 * time.Minute
 )
 
-// turn lets one request at a time pass, and not more than one in each gap of time.
+// turn lets only one request at a time pass, and at most one per gap.
 type turn struct {
 	gap  time.Duration
 	free chan time.Time // holds when the next request may be sent
@@ -28,7 +28,7 @@ func newTurn(gap time.Duration) *turn {
 	return t
 }
 
-// wait returns when it is the caller's turn. The caller calls done afterwards.
+// wait returns when it is the caller's turn. The caller must call done after that.
 func (t *turn) wait(ctx context.Context) error {
 	var next time.Time
 	select {
@@ -49,15 +49,15 @@ func (t *turn) wait(ctx context.Context) error {
 
 func (t *turn) done(sent time.Time) { t.free <- sent.Add(t.gap) }
 
-// backoff is how long to leave a server alone after some failures in a row. It doubles
-// with each. The jitter, in [0, 1), takes up to half of it away, so that allocators that
-// failed together do not return together.
+// backoff returns the pause after consecutive failures. It doubles with each failure.
+// jitter, in [0, 1), shortens it by up to half, so that allocators that failed together
+// do not return together.
 func backoff(failures int, jitter float64) time.Duration {
 	wait := float64(firstWait) * math.Pow(2, float64(min(failures, 16)-1))
 	return time.Duration(min(wait, float64(longestWait)) * (1 - jitter/2))
 }
 
-// retryAfter reads the header Retry-After, in seconds or as a date. Proxies before
+// retryAfter reads the header Retry-After, in seconds or as a date. Proxies in front of
 // NetBox send it.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")

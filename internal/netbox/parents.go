@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// ParentKind is what addresses are made in.
+// ParentKind is the kind of place in which addresses are created.
 type ParentKind string
 
 const (
@@ -21,23 +21,24 @@ const (
 	Range ParentKind = "range"
 )
 
-// Parent says which prefix or IP range of NetBox a group has: by its id, or by what
-// describes it. What is empty is not compared.
+// Parent names a prefix or IP range of NetBox for a group: by its id, or by a
+// description. Empty fields are not compared.
 type Parent struct {
 	Kind ParentKind
-	// ID is the id in NetBox. With it nothing else is needed.
+	// ID is the id in NetBox. If it is set, no other field is needed.
 	ID int64
-	// Prefix is that of a prefix: "192.0.2.0/24".
+	// Prefix is the CIDR of a prefix: "192.0.2.0/24".
 	Prefix netip.Prefix
 	// Start is the first address of a range.
 	Start netip.Addr
-	// VRF is the name or the route distinguisher; GlobalVRF is the table without a VRF.
+	// VRF is the name or the route distinguisher; GlobalVRF means the table without a
+	// VRF.
 	VRF string
 	// Role, Tag, Tenant and Site are slugs. A range has no site.
 	Role, Tag, Tenant, Site string
 }
 
-// GlobalVRF stands for the global table.
+// GlobalVRF means the global table.
 const GlobalVRF = "global"
 
 func (p Parent) String() string {
@@ -64,7 +65,7 @@ func (p Parent) String() string {
 	return string(p.Kind) + " with " + strings.Join(parts, ", ")
 }
 
-// problem says what makes p unusable, or "".
+// problem returns what makes p unusable, or "".
 func (p Parent) problem() string {
 	switch {
 	case p.Kind != Prefix && p.Kind != Range:
@@ -85,7 +86,7 @@ func (p Parent) problem() string {
 	return ""
 }
 
-// path is where NetBox has the parents of this kind.
+// path returns the API path for parents of this kind.
 func (k ParentKind) path() string {
 	if k == Range {
 		return "ipam/ip-ranges/"
@@ -93,8 +94,8 @@ func (k ParentKind) path() string {
 	return "ipam/prefixes/"
 }
 
-// query is the filter for p. VRFs are compared here, for NetBox filters only by their
-// ids.
+// query returns the filter for p. matches compares VRFs later, because NetBox filters
+// only by their ids.
 func (p Parent) query() url.Values {
 	q := url.Values{}
 	set := func(name, value string) {
@@ -115,7 +116,7 @@ func (p Parent) query() url.Values {
 	return q
 }
 
-// matches says whether b is one that p describes. A server may ignore a filter.
+// matches reports whether p describes b. A server may ignore a filter.
 func (p Parent) matches(b block) bool {
 	return p.matchesVRF(b.VRF) &&
 		(p.Role == "" || b.Role != nil && b.Role.Slug == p.Role) &&
@@ -137,8 +138,8 @@ func (p Parent) matchesVRF(vrf *reference) bool {
 	}
 }
 
-// matchesSite compares the site. A prefix in a location of the site matches NetBox's
-// filter, too, but does not say which site that is.
+// matchesSite compares the site. NetBox's filter also returns a prefix in a location of
+// the site, but such a prefix does not say which site that is.
 func (p Parent) matchesSite(b block) bool {
 	if b.ScopeType == "dcim.site" || b.ScopeType == "" && b.Scope != nil {
 		return b.Scope != nil && b.Scope.Slug == p.Site
@@ -154,7 +155,7 @@ func (b block) start() netip.Addr {
 	return start.Addr()
 }
 
-// parent is a prefix or IP range that was found.
+// parent is a prefix or IP range that was found in NetBox.
 type parent struct {
 	kind   ParentKind
 	id     int64
@@ -162,11 +163,11 @@ type parent struct {
 	bits   int
 	span   addr.Range
 	isPool bool
-	// populated is a range whose addresses NetBox counts as taken.
+	// populated says that NetBox counts all addresses of the range as taken.
 	populated bool
 }
 
-// readParent reads what NetBox sent.
+// readParent reads an object that NetBox sent.
 func readParent(kind ParentKind, b block) (parent, error) {
 	p := parent{kind: kind, id: b.ID, vrf: b.VRF, isPool: b.IsPool, populated: b.Populated}
 	if kind == Prefix {
@@ -195,7 +196,7 @@ func (p parent) String() string {
 	return fmt.Sprintf("%s %s (id %d, %s)", p.kind, p.notation(), p.id, vrfName(p.vrf))
 }
 
-// notation is how people write what p covers.
+// notation returns p in the form that people write.
 func (p parent) notation() string {
 	if p.kind == Prefix {
 		return netip.PrefixFrom(p.span.From, p.bits).String()
@@ -210,10 +211,10 @@ func vrfName(vrf *reference) string {
 	return "VRF " + vrf.Name
 }
 
-// family is that of the addresses.
+// family returns the family of the addresses.
 func (p parent) family() addr.Family { return p.span.Family() }
 
-// usable are the addresses that NetBox gives from p: it leaves out the network and the
+// usable returns the addresses that NetBox gives from p. It omits the network and the
 // broadcast address of a prefix, unless the prefix is a pool.
 func (p parent) usable() addr.Range {
 	r := p.span
@@ -228,8 +229,8 @@ func (p parent) usable() addr.Range {
 	return r
 }
 
-// choose returns the parents that description names: one of each family. More than one
-// of a family is refused, with the list.
+// choose returns the parents that a description names: one of each family. If there are
+// several of one family, choose refuses them, with the list.
 func choose(description Parent, found []block) ([]parent, *ipam.Error) {
 	var matching []parent
 	for _, b := range found {

@@ -10,39 +10,39 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Pool is a group whose place in NetBox is known. It is safe for concurrent use.
+// Pool is a group whose objects were found in NetBox. It is safe for concurrent use.
 type Pool struct {
 	client *Client
 	group  Group
 	facts  Facts
 	key    keyField
-	// etags says that NetBox compares ETags: from 4.6 on.
+	// etags says that NetBox compares ETags, which it does from 4.6 on.
 	etags   bool
 	parents []parent
-	// tenant and tags are how NetBox wants them in a request.
+	// tenant and tags are in the form of a NetBox request.
 	tenant any
 	tags   []any
 }
 
-// Facts are what Prepare found.
+// Facts are the findings of Prepare.
 type Facts struct {
-	// Version is that of the server.
+	// Version is the version of the server.
 	Version string
 	// Parents are the prefixes and ranges, for people.
 	Parents []string
-	// Repeats says that NetBox may hold two addresses for one key: it does not keep the
-	// values of the field unique.
+	// Repeats says that NetBox may hold two addresses for one key, because it does not
+	// keep the values of the field unique.
 	Repeats bool
-	// Warnings say what works, but not safely, and how to mend it.
+	// Warnings say what works, but not safely, and how to correct it.
 	Warnings []string
 }
 
-// Facts returns what Prepare found.
+// Facts returns the findings of Prepare.
 func (p *Pool) Facts() Facts { return p.facts }
 
-// Prepare finds what g names in NetBox, and makes the custom field if it is not there
-// and the token may. It is to be repeated when a claim is refused as misconfigured, for
-// NetBox may have changed.
+// Prepare finds the objects that g names in NetBox. It creates the custom field if that
+// is missing and the token may. Call it again when a claim is refused as misconfigured,
+// because NetBox may have changed.
 func (c *Client) Prepare(ctx context.Context, g Group) (*Pool, error) {
 	g = g.withDefaults()
 	if problem := g.problem(); problem != "" {
@@ -61,7 +61,7 @@ func (c *Client) Prepare(ctx context.Context, g Group) (*Pool, error) {
 	return p, nil
 }
 
-// findVersion asks for the version, which any valid token may know.
+// findVersion asks for the version. Any valid token may read it.
 func (p *Pool) findVersion(ctx context.Context) error {
 	var status struct {
 		Version string `json:"netbox-version"`
@@ -106,7 +106,7 @@ func (p *Pool) warn(format string, args ...any) {
 	p.facts.Warnings = append(p.facts.Warnings, fmt.Sprintf(format, args...))
 }
 
-// findTenant resolves the tenant to its id.
+// findTenant finds the id of the tenant.
 func (p *Pool) findTenant(ctx context.Context) error {
 	if p.group.Tenant == "" {
 		return nil
@@ -127,8 +127,8 @@ func (p *Pool) findTags(ctx context.Context) error {
 	return nil
 }
 
-// resolve returns the id for a slug. Without the right to view such objects the slug is
-// used, which NetBox before 4.6.6 takes.
+// resolve returns the id for a slug. Without the permission to view such objects it
+// returns the slug, which NetBox accepts before 4.6.6.
 func (p *Pool) resolve(ctx context.Context, kind, path, slug string) (any, error) {
 	what := call{name: "prepare", method: http.MethodGet, path: path, query: url.Values{"slug": {slug}}, what: fmt.Sprintf("look for the %s %s", kind, slug)}
 	var found page[reference]
@@ -168,7 +168,7 @@ func (p *Pool) findParents(ctx context.Context) error {
 	return nil
 }
 
-// addParent adds one that is not there yet.
+// addParent adds a parent that is not in the list yet.
 func (p *Pool) addParent(one parent) {
 	if slices.ContainsFunc(p.parents, func(other parent) bool { return other.kind == one.kind && other.id == one.id }) {
 		return
@@ -195,5 +195,5 @@ func (p *Pool) findBlocks(ctx context.Context, description Parent) ([]block, err
 	return []block{one}, err
 }
 
-// parentsOf are those of a family, in the order of the group.
+// parentsOf returns the parents of a family, in the order of the group.
 func (p *Pool) parentsOf(f addr.Family) []parent { return ofFamily(p.parents, f) }

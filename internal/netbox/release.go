@@ -8,10 +8,10 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Release gives grants back. It looks for their keys first, and removes only an address
-// that has both the key and the number of the grant: so a grant of the past does no
-// harm, and what lacks a key is never touched. A grant without an address is everything that
-// has its key.
+// Release gives grants back. It first looks for their keys, and removes only an address
+// that has both the key and the number of the grant. So an outdated grant does no harm,
+// and Release never touches an address without a key. A grant without an address means
+// everything that has its key.
 func (p *Pool) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	var keys []string
@@ -41,7 +41,7 @@ func (p *Pool) Release(ctx context.Context, grants []ipam.Grant) []error {
 	return errs
 }
 
-// stopsReleases says whether the other releases would fail, too.
+// stopsReleases reports whether the other releases would fail too.
 func stopsReleases(err error) bool {
 	if err == nil {
 		return false
@@ -50,8 +50,8 @@ func stopsReleases(err error) bool {
 	return ok && (e.Kind == ipam.KindUnavailable || e.Kind == ipam.KindUnknown)
 }
 
-// releaseAll releases each address that is held for g. There is one, unless the field is
-// not unique.
+// releaseAll releases each address that NetBox holds for g. There is one, unless the
+// field is not unique.
 func (p *Pool) releaseAll(ctx context.Context, g ipam.Grant, held []address) error {
 	for _, a := range held {
 		if g.Address.IsValid() && a.ip() != g.Address.Unmap() {
@@ -71,7 +71,7 @@ func (p *Pool) releaseOne(ctx context.Context, g ipam.Grant, a address) error {
 	return p.remove(ctx, a.ID, g.Key)
 }
 
-// remove deletes the address with this id, whose key was compared.
+// remove deletes the address with this id. The caller has compared its key.
 func (p *Pool) remove(ctx context.Context, id int64, key string) error {
 	what := call{name: "release", method: http.MethodDelete, path: fmt.Sprintf("ipam/ip-addresses/%d/", id),
 		what: fmt.Sprintf("release the address %s", p.object(id))}
@@ -79,7 +79,7 @@ func (p *Pool) remove(ctx context.Context, id int64, key string) error {
 	if refused(err).status != http.StatusNotFound {
 		return err
 	}
-	// The address is gone, or it may not be deleted.
+	// The address is gone, or the token may not delete it.
 	now, _, look := p.read(ctx, id)
 	if refused(look).status == http.StatusNotFound {
 		return nil

@@ -14,9 +14,9 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Grants returns all that NetBox holds for the cluster, of every group that keeps its
-// keys in the same field. A partial answer is an error: the sweep releases what nothing
-// in the cluster wants, and must not trust a list that is not one of claims.
+// Grants returns everything that NetBox holds for the cluster, for all groups that use
+// the same custom field. A partial answer is an error: the sweep releases what the
+// cluster does not use, so it must not trust a list of something else.
 func (p *Pool) Grants(ctx context.Context) ([]ipam.Grant, error) {
 	prefix := ipam.KeyPrefix(p.group.Cluster)
 	what := call{name: "sweep", path: "ipam/ip-addresses/", query: fields(addressFields), what: "list the claims of the cluster " + p.group.Cluster}
@@ -38,13 +38,13 @@ func (p *Pool) Grants(ctx context.Context) ([]ipam.Grant, error) {
 	return grants, nil
 }
 
-// hasPrefixFold is what NetBox compares.
+// hasPrefixFold compares as NetBox does.
 func hasPrefixFold(text, prefix string) bool {
 	return strings.HasPrefix(strings.ToLower(text), strings.ToLower(prefix))
 }
 
-// Capacity counts the addresses of the group. Those of other users of NetBox are in use,
-// too.
+// Capacity counts the addresses of the group. Addresses of other users of NetBox count
+// as in use.
 func (p *Pool) Capacity(ctx context.Context) (ipam.Capacity, error) {
 	c := ipam.Capacity{
 		Backend: "NetBox " + p.facts.Version,
@@ -68,7 +68,8 @@ func (p *Pool) Capacity(ctx context.Context) (ipam.Capacity, error) {
 	return c, nil
 }
 
-// size is how many addresses NetBox can give from p, at most the largest number.
+// size returns how many addresses NetBox can give from p, limited to the largest
+// number.
 func (p parent) size() uint64 {
 	if p.populated {
 		return 0
@@ -80,7 +81,7 @@ func (p parent) size() uint64 {
 	return size.Uint64()
 }
 
-// add adds, and stays at the largest number.
+// add adds two numbers, limited to the largest number.
 func add(a, b uint64) uint64 {
 	if a+b < a {
 		return ^uint64(0)
@@ -88,8 +89,8 @@ func add(a, b uint64) uint64 {
 	return a + b
 }
 
-// used counts the addresses in a parent. Of a range NetBox cannot count them, so they are
-// listed.
+// used counts the addresses in a parent. NetBox cannot count the addresses of a range,
+// so used lists them.
 func (p *Pool) used(ctx context.Context, in parent) (uint64, error) {
 	query := url.Values{"parent": {in.cover()}, "vrf_id": {"null"}, "fields": {"id,address"}}
 	if in.vrf != nil {
@@ -118,8 +119,8 @@ func (p *Pool) used(ctx context.Context, in parent) (uint64, error) {
 	return uint64(len(distinct)), err
 }
 
-// cover is the smallest prefix of two addresses or more with all of p: whether NetBox
-// finds an address in a prefix of one is not known.
+// cover returns the smallest prefix, of at least two addresses, that contains all of p.
+// Whether NetBox finds an address in a prefix of one address is not known.
 func (p parent) cover() string {
 	for bits := p.family().Bits() - 1; ; bits-- {
 		prefix, err := p.span.From.Prefix(bits)
@@ -129,8 +130,8 @@ func (p parent) cover() string {
 	}
 }
 
-// countReserved counts the tenant's addresses that are free or claimed. Others of the
-// tenant are not of the group.
+// countReserved counts the tenant's addresses that are free or claimed. Other addresses
+// of the tenant are not in the group.
 func (p *Pool) countReserved(ctx context.Context, c *ipam.Capacity) error {
 	found, err := p.reserved(ctx, url.Values{"status": {"reserved", "active"}})
 	if err != nil {
@@ -151,8 +152,8 @@ func (p *Pool) countReserved(ctx context.Context, c *ipam.Capacity) error {
 	return nil
 }
 
-// claimed says whether a key is one of a claim, of any cluster. A description is one
-// only in its form.
+// claimed reports whether text is the key of a claim, of any cluster. A description is
+// a key only if it has the form of one.
 func (p *Pool) claimed(key string) bool {
 	return key != "" && (p.key.name != "" || ipam.HolderOf(key) != "" && (strings.HasSuffix(key, "/v4") || strings.HasSuffix(key, "/v6")))
 }

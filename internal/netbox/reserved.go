@@ -88,14 +88,14 @@ func (p *Pool) reserved(ctx context.Context, query url.Values) ([]address, error
 	return found, nil
 }
 
-// isFree says whether a can be taken: it is reserved, and has no key.
+// isFree reports whether a can be taken: it is reserved and has no key.
 func (p *Pool) isFree(a address) bool {
 	key, known := p.key.of(a)
 	return known && key == "" && a.Status.Value == "reserved" && a.ip().IsValid()
 }
 
-// take makes the reserved address a that of c. It reports false when another client was
-// faster, and c has no answer then.
+// take takes the reserved address a for c. It returns false, and leaves c without an
+// answer, if another client was faster.
 func (p *Pool) take(ctx context.Context, b *board, c ipam.Claim, a address) bool {
 	only := []ipam.Claim{c}
 	now, etag, err := p.read(ctx, a.ID)
@@ -121,7 +121,7 @@ func (p *Pool) take(ctx context.Context, b *board, c ipam.Claim, a address) bool
 	return p.patch(ctx, b, c, what, a)
 }
 
-// ifMatch is the condition of a change: none before NetBox 4.6.
+// ifMatch returns the condition of a change. Before NetBox 4.6 there is none.
 func (p *Pool) ifMatch(etag string) string {
 	if !p.etags {
 		return ""
@@ -129,7 +129,7 @@ func (p *Pool) ifMatch(etag string) string {
 	return etag
 }
 
-// patch sends the change that takes a, and checks that it was made.
+// patch sends the change that takes a, and checks that NetBox has made it.
 func (p *Pool) patch(ctx context.Context, b *board, c ipam.Claim, what call, a address) bool {
 	only := []ipam.Claim{c}
 	var taken address
@@ -142,7 +142,7 @@ func (p *Pool) patch(ctx context.Context, b *board, c ipam.Claim, what call, a a
 		p.lookAgain(ctx, b, only)
 		return true
 	case err == nil && what.ifMatch == "":
-		// Without ETags the last change wins: look whose it is.
+		// Without ETags the last change wins, so read again which key the address has.
 		if taken, _, err = p.read(ctx, a.ID); err != nil {
 			err = asUnknown(err)
 		} else if key, _ := p.key.of(taken); key != c.Key {
@@ -161,8 +161,8 @@ func (p *Pool) patch(ctx context.Context, b *board, c ipam.Claim, what call, a a
 	return true
 }
 
-// restore makes the address a reserved one again. When another client changes it in
-// between, restore looks again.
+// restore sets the address to reserved again. If another client changes it in between,
+// restore reads it again.
 func (p *Pool) restore(ctx context.Context, g ipam.Grant, a address) error {
 	var err error
 	for range mostRounds {

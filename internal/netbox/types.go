@@ -15,10 +15,10 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// pageSize is how many objects are asked for at a time. Servers may send fewer.
+// pageSize is how many objects one request asks for. Servers may send fewer.
 const pageSize = 1000
 
-// address is an IP address as NetBox holds it.
+// address is an IP address in NetBox.
 type address struct {
 	ID           int64          `json:"id"`
 	Address      string         `json:"address"`
@@ -30,10 +30,10 @@ type address struct {
 	Created      string         `json:"created"`
 }
 
-// addressFields are those that are asked for.
+// addressFields are the fields that requests ask for.
 const addressFields = "id,address,vrf,tenant,status,description,custom_fields,created"
 
-// block is a prefix or an IP range as NetBox holds it.
+// block is a prefix or an IP range in NetBox.
 type block struct {
 	ID        int64       `json:"id"`
 	Prefix    string      `json:"prefix"`
@@ -45,7 +45,7 @@ type block struct {
 	Tags      []reference `json:"tags"`
 	IsPool    bool        `json:"is_pool"`
 	Populated bool        `json:"mark_populated"`
-	// Site is that of NetBox before 4.2, which has a scope instead.
+	// Site is the field of NetBox before 4.2. Later versions have a scope instead.
 	Site      *reference `json:"site"`
 	ScopeType string     `json:"scope_type"`
 	Scope     *reference `json:"scope"`
@@ -61,7 +61,7 @@ type customField struct {
 	ContentTypes []string `json:"content_types"` // before 4.0
 }
 
-// reference is what an object says of another one.
+// reference is a reference from one object to another.
 type reference struct {
 	ID   int64  `json:"id"`
 	Name string `json:"name"`
@@ -69,7 +69,7 @@ type reference struct {
 	RD   string `json:"rd"`
 }
 
-// choice is a value with a label, or the value alone.
+// choice is a value with a label, or only the value.
 type choice struct{ Value string }
 
 func (c *choice) UnmarshalJSON(text []byte) error {
