@@ -60,7 +60,7 @@ func help(context.Context, []string) error {
 	return w.Flush()
 }
 
-// usage is the error of a command that was called wrongly.
+// usage is the error for a wrong command line.
 func usage(name string) error {
 	c, _ := find(commands, name)
 	return fmt.Errorf("usage: lab %s %s", name, c.args)
@@ -97,8 +97,8 @@ func execute(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// A signal is for the command, which gets it from the terminal too; it
-	// decides, and the lab waits for it.
+	// The terminal also sends the signal to the command. The command decides what
+	// to do, and the lab waits for it.
 	cmd, err := c.Command(context.WithoutCancel(ctx), args[0], args[1:]...)
 	if err != nil {
 		return err

@@ -27,21 +27,21 @@ import (
 	"purelb.io/purelb/lab/probe"
 )
 
-// Token is the API token that NetBox takes.
+// Token is the API token that NetBox accepts.
 const Token = "0123456789abcdef0123456789abcdef01234567"
 
 // NetBox is a server on the machine outside of the cluster.
 type NetBox struct {
-	// URL is the server's, as pods and the client reach it.
+	// URL is the URL of the server, for pods and for the client.
 	URL     string
 	control netip.AddrPort
 	http    *http.Client
 }
 
-// StartNetBox builds NetBox from the source tree at root and runs it on a port, with these
-// flags of fakenetbox. It serves until Stop, also after this program has ended, and at the
-// longest as long as the lab is up. One that runs on the port goes on if keep is true, and
-// else is ended first.
+// StartNetBox builds NetBox from the source tree at root and runs it on a port,
+// with these flags of fakenetbox. It serves until Stop or until the lab ends, even
+// after this program has ended. If a NetBox already runs on the port, it goes on if
+// keep is true, and is ended first otherwise.
 func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint16, keep bool, flags ...string) (*NetBox, error) {
 	m, err := c.Machine(cluster.Client)
 	if err != nil {
@@ -92,7 +92,7 @@ func compile(ctx context.Context, root, pkg, file string) error {
 	return os.Rename(file+".new", file)
 }
 
-// inside is a client in the network namespace at path.
+// inside returns a client in the network namespace at path.
 func inside(path string) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = probe.In(path, func() error {
@@ -110,7 +110,7 @@ func (n *NetBox) runs(ctx context.Context) bool {
 	return err == nil
 }
 
-// Stop ends NetBox. What it holds is gone.
+// Stop ends NetBox. Its data is lost.
 func (n *NetBox) Stop(ctx context.Context) error {
 	if err := n.Order(ctx, "exit", nil); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (n *NetBox) Stop(ctx context.Context) error {
 	return kube.Until(ctx, func() (string, bool) { return "NetBox still runs", !n.runs(ctx) })
 }
 
-// Address is one that NetBox holds.
+// Address is an address in NetBox.
 type Address struct {
 	ID          int64
 	Address     netip.Prefix
@@ -128,18 +128,19 @@ type Address struct {
 	URL         string
 }
 
-// Addresses are those that NetBox holds, by number.
+// Addresses returns the addresses in NetBox, by number.
 func (n *NetBox) Addresses(ctx context.Context) (list []Address, err error) {
 	return list, n.ask(ctx, http.MethodGet, "addresses", nil, &list)
 }
 
-// Requests is how often each call was made: "POST /api/ipam/ip-ranges/{id}/available-ips/".
-// It is an error if NetBox was asked what its schema does not know.
+// Requests returns how often each call was made: "POST
+// /api/ipam/ip-ranges/{id}/available-ips/". It returns an error if NetBox got a
+// request that is not in its schema.
 func (n *NetBox) Requests(ctx context.Context) (counts map[string]int, err error) {
 	return counts, n.ask(ctx, http.MethodGet, "requests", nil, &counts)
 }
 
-// Stopped waits until a request is held, and returns those that are.
+// Stopped waits until a request is held, and returns the held requests.
 func (n *NetBox) Stopped(ctx context.Context) (held []string, err error) {
 	return held, n.ask(ctx, http.MethodGet, "stopped", nil, &held)
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// node is the one with the volume of the IPAM server, and folder where it is there: on
-	// the node's disk.
+	// node is the node with the volume of the IPAM server. folder is the place of
+	// the volume on the node's disk.
 	node   = "node-1"
 	folder = "/var/lib/kubelet/ipam-state"
 	claim  = "ipam-state"
@@ -114,14 +114,14 @@ func (s *Server) Book(ctx context.Context) (map[netip.Addr]string, error) {
 	return book, nil
 }
 
-// Lock keeps the IPAM server from writing into its book, so that it refuses all calls that
-// change something. Unlock lets it.
+// Lock keeps the IPAM server from writing into its book, so that it refuses all
+// calls that change something. Unlock ends that.
 func (s *Server) Lock(ctx context.Context) error {
 	_, err := s.cluster.Exec(ctx, node, "chmod", "a-w", folder)
 	return err
 }
 
-// Unlock ends what Lock began.
+// Unlock ends the effect of Lock.
 func (s *Server) Unlock(ctx context.Context) error {
 	_, err := s.cluster.Exec(ctx, node, "chmod", "ug+w", folder)
 	return err

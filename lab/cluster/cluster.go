@@ -1,6 +1,6 @@
-// Package cluster is the running lab in the hands of a test or a demo: run a
-// command in a machine, cut a node's power, pull a cable, stop the API server.
-// Building the lab up and taking it down is not done here.
+// Package cluster lets a test or a demo control the running lab: run a command in a
+// machine, cut a node's power, pull a cable, stop the API server. It does not build
+// the lab up or take it down.
 package cluster
 
 import (
@@ -28,10 +28,10 @@ const (
 // Machine is one computer of the lab: its name, interfaces and addresses.
 type Machine = topology.Machine
 
-// Program is how a program of a machine does.
+// Program is the state of a program of a machine.
 type Program = machine.Status
 
-// ErrDown means that there is no lab, or half of one.
+// ErrDown means that there is no lab, or only a part of one.
 var ErrDown = errors.New("the lab is not up: run `make up`, or `go -C lab run . up`")
 
 // Cluster is a lab.
@@ -52,7 +52,7 @@ func Open() (*Cluster, error) {
 	return c, nil
 }
 
-// Recorded returns the lab of a state directory, however well it is.
+// Recorded returns the lab of a state directory, even if it does not work.
 func Recorded(dir state.Dir) (*Cluster, error) {
 	rec, err := dir.Lab()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,13 +125,13 @@ func (c *Cluster) SetRoute(machine string, to netip.Prefix, via ...netip.Addr) e
 	return c.net().SetRoute(machine, to, via...)
 }
 
-// DeleteRoute takes a route away. It is no error if there is none.
+// DeleteRoute removes a route. It is no error if there is none.
 func (c *Cluster) DeleteRoute(machine string, to netip.Prefix) error {
 	return c.net().DeleteRoute(machine, to)
 }
 
-// SetPort pulls the cable of a machine's interface out of the switch, or
-// pushes it in.
+// SetPort pulls the cable of a machine's interface out of the switch, or plugs it
+// in.
 func (c *Cluster) SetPort(machine, nic string, up bool) error {
 	return c.net().SetPort(machine, nic, up)
 }

@@ -19,13 +19,13 @@ func (c *Cluster) Running(machine string) bool {
 	return err == nil && p.Alive()
 }
 
-// Since is when a machine that has power got it.
+// Since returns when a running machine got its power.
 func (c *Cluster) Since(machine string) (time.Time, bool) {
 	at, err := c.Spec.State.Since(machine)
 	return at, err == nil && c.Running(machine)
 }
 
-// Problems returns what is wrong with the lab; nothing when all is well.
+// Problems returns what is wrong with the lab. It is empty if all is well.
 func (c *Cluster) Problems(ctx context.Context) []string {
 	var found []string
 	if !c.Record.Up {
@@ -63,8 +63,8 @@ func (c *Cluster) apiProblems(ctx context.Context) []string {
 	return nil
 }
 
-// NodesReady returns nil when the API server answers and every node is ready.
-// What a node said before its power was cut does not count.
+// NodesReady returns nil when the API server answers and every node is ready. A
+// status from before the last power cut of a node does not count.
 func (c *Cluster) NodesReady(ctx context.Context) error {
 	api, err := c.API()
 	if err != nil {
@@ -104,13 +104,13 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 	return poll(ctx, 50*time.Millisecond, func() error { return c.NodesReady(ctx) })
 }
 
-// final is an error that waiting does not mend.
+// final is an error that does not go away with waiting.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// poll calls f until it returns nil. When the context ends first, the error is
-// the last of f's.
+// poll calls f until it returns nil. If the context ends first, poll returns the
+// last error of f.
 func poll(ctx context.Context, every time.Duration, f func() error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

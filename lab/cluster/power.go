@@ -14,8 +14,8 @@ import (
 	"purelb.io/purelb/lab/internal/state"
 )
 
-// Crash cuts a machine's power: its ports go dark, and in the same moment all
-// of its processes are gone, and its kernel's addresses and routes with them.
+// Crash cuts a machine's power. In the same moment its ports go down, and all of
+// its processes, and the addresses and routes of its kernel, are gone.
 func (c *Cluster) Crash(name string) error {
 	m, err := c.Machine(name)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Cluster) Crash(name string) error {
 	return errors.Join(append(errs, c.remove(m))...)
 }
 
-// remove ends what is left of a machine. What is on its disks stays.
+// remove ends what is left of a machine. Its disks stay.
 func (c *Cluster) remove(m Machine) error {
 	p, err := c.Spec.State.Process(m.Name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,7 @@ func (c *Cluster) remove(m Machine) error {
 }
 
 // Boot gives a machine power again, and returns when its programs have been
-// started. A machine that runs is left alone.
+// started. It does nothing if the machine runs.
 func (c *Cluster) Boot(ctx context.Context, name string) error {
 	m, err := c.Machine(name)
 	if err != nil {

@@ -26,9 +26,9 @@ func (c *Cluster) StartAll(ctx context.Context, name string) error {
 	return nil
 }
 
-// Start starts a program of a machine, such as kube-apiserver on the control
-// plane, and waits until it serves, where that can be seen. A program that
-// runs is left alone.
+// Start starts a program of a machine, such as kube-apiserver on the control plane.
+// If that can be seen, it waits until the program serves. It does nothing if the
+// program runs.
 func (c *Cluster) Start(ctx context.Context, name, program string) error {
 	m, err := c.Machine(name)
 	if err != nil {
@@ -64,16 +64,16 @@ func (c *Cluster) started(ctx context.Context, name string, p machine.Program) e
 	return err
 }
 
-// Signal sends a signal to a program: SIGKILL and SIGTERM end it, SIGSTOP and
-// SIGCONT make it hang for a while. Nothing starts it again but Start.
+// Signal sends a signal to a program. SIGKILL and SIGTERM end it; SIGSTOP and
+// SIGCONT stop it for a while. Only Start starts it again.
 func (c *Cluster) Signal(machine, program string, sig syscall.Signal) error {
 	return c.orders(machine).Signal(program, sig)
 }
 
-// Programs returns how the programs of a machine do.
+// Programs returns the state of the programs of a machine.
 func (c *Cluster) Programs(machine string) ([]Program, error) { return c.orders(machine).List() }
 
-// Program returns how one program of a machine does.
+// Program returns the state of one program of a machine.
 func (c *Cluster) Program(machine, program string) (Program, error) {
 	all, err := c.Programs(machine)
 	if err != nil {

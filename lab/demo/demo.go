@@ -18,14 +18,14 @@ import (
 	"purelb.io/purelb/lab/router"
 )
 
-// Manifests is what the demonstration applies.
+// Manifests are the manifests that the demonstration applies.
 //
 //go:embed demo.yaml
 var Manifests string
 
 const namespace = "demo"
 
-// service is one of Manifests.
+// service is one Service of Manifests.
 type service struct {
 	name string
 	// remote says that every node announces its addresses.
@@ -34,7 +34,7 @@ type service struct {
 	from string
 }
 
-// services are those of Manifests, in the order of the table.
+// services are the Services of Manifests, in the order of the table.
 var services = []service{
 	{"web-local", false, "ServiceGroup default, spec.local"},
 	{"web-remote", true, "ServiceGroup virtual, spec.remote"},
@@ -42,7 +42,8 @@ var services = []service{
 	{"web-external", false, "ServiceGroup external, spec.external"},
 }
 
-// row is one line of the table: an address, who carries it, what came back.
+// row is one line of the table: an address, the nodes that carry it, and the
+// answer.
 type row struct {
 	service
 	address   netip.Addr
@@ -57,10 +58,10 @@ type demo struct {
 	out  io.Writer
 }
 
-// Run starts the IPAM backends, installs PureLB from the tree into the cluster, applies
-// the manifests, fetches from every address of their Services as the client outside,
-// and prints what it found. It fails when an address does not answer, and leaves
-// everything in place.
+// Run starts the IPAM backends, installs PureLB from the tree into the cluster, and
+// applies the manifests. It fetches from every address of their Services as the
+// client outside, and prints the results. It fails if an address does not answer,
+// and leaves everything in place.
 func Run(ctx context.Context, c *cluster.Cluster, tree product.Tree, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -158,8 +159,8 @@ func (d demo) carriers(a netip.Addr) ([]string, error) {
 	return by, nil
 }
 
-// showRoutes waits until the router has learned by BGP, from every node, how to
-// reach the remote addresses, and prints what its kernel does with them.
+// showRoutes waits until the router has learned routes to the remote addresses by
+// BGP from every node. It prints the routes of the router's kernel.
 func (d demo) showRoutes(ctx context.Context, rows []row) error {
 	fmt.Fprintln(d.out, "\nThe router has learned by BGP how to reach the remote addresses, and spreads packets over all next hops:")
 	for _, r := range rows {
@@ -182,8 +183,8 @@ func (d demo) showRoutes(ctx context.Context, rows []row) error {
 	return nil
 }
 
-// visit fetches from every address with curl in the client machine, and
-// returns how many did not answer within their time.
+// visit fetches from every address with curl in the client machine. It returns how
+// many addresses did not answer in time.
 func (d demo) visit(ctx context.Context, rows []row) (silent int) {
 	for i := range rows {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

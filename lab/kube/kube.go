@@ -1,5 +1,5 @@
-// Package kube is what the demonstration and the end-to-end tests ask of the
-// lab's API server: apply documents, wait for what must become true, read back.
+// Package kube has the requests of the demonstration and of the end-to-end tests to
+// the lab's API server: apply documents, wait for a condition, read back.
 package kube
 
 import (
@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Owner is the field manager of everything that Apply writes.
+// Owner is the field manager of all writes of Apply.
 const Owner = "purelb-lab"
 
 // Client talks to the lab's API server. It is safe for concurrent use.
@@ -29,7 +29,7 @@ type Client struct {
 	client.Client
 }
 
-// A client that logs to nobody complains of that, with a stack, after half a minute.
+// A client without a log complains about that, with a stack, after half a minute.
 func init() { log.SetLogger(log.Log.WithSink(log.NullLogSink{})) }
 
 // New returns a client for the cluster of a kubeconfig file.
@@ -65,7 +65,7 @@ func Parse(documents string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Apply brings the objects of YAML documents into being, or into that state.
+// Apply creates the objects of YAML documents, or updates them.
 func (c *Client) Apply(ctx context.Context, documents string) error {
 	objects, err := Parse(documents)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Client) established(ctx context.Context, o *unstructured.Unstructured) 
 	return o.GetName() + " is not served yet", false
 }
 
-// Remove deletes the objects of YAML documents. What is not there is no error.
+// Remove deletes the objects of YAML documents. A missing object is no error.
 func (c *Client) Remove(ctx context.Context, documents string) error {
 	objects, err := Parse(documents)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *Client) Pods(ctx context.Context, namespace string, labels client.Match
 	return list.Items, nil
 }
 
-// Gone waits until an object is not there any more.
+// Gone waits until an object does not exist any more.
 func (c *Client) Gone(ctx context.Context, o client.Object) error {
 	return Until(ctx, func() (string, bool) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
@@ -193,8 +193,8 @@ func (c *Client) Gone(ctx context.Context, o client.Object) error {
 	})
 }
 
-// Until asks again and again, until the condition is true. When the context
-// ends first, the error carries the last state that the condition described.
+// Until checks the condition again and again until it is true. If the context ends
+// first, the error has the last state that the condition described.
 func Until(ctx context.Context, condition func() (state string, ok bool)) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/lab/internal/build"
 )
 
-// Name is that of all objects of the controller, of its pods' label "app", and
+// Name is the name of all objects of the controller, of its pods' label "app", and
 // of its field manager.
 const Name = "otherlb"
 

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Line is one long-lived TCP connection to a service that sends every line back.
-// It says numbered lines, and notes when each returns.
+// Line is one long-lived TCP connection to a service that sends every line back. It
+// sends numbered lines, and records when each returns.
 type Line struct {
-	// Server is how the other end greeted.
+	// Server is the greeting of the other end.
 	Server string
 
 	conn              net.Conn
@@ -31,10 +31,10 @@ type Line struct {
 	broken   error
 }
 
-// Talk is what became of a Line.
+// Talk is the result of a Line.
 type Talk struct {
 	Said, Returned int
-	// LongestWait is the longest time for which a line was under way.
+	// LongestWait is the longest time until a line returned.
 	LongestWait time.Duration
 	// Broken is why the connection ended before its time, or nil.
 	Broken error
@@ -48,8 +48,8 @@ func (t Talk) String() string {
 	return s
 }
 
-// Dial opens a connection to target from the network namespace at path, and says
-// a line there in every interval, until Stop.
+// Dial opens a connection to target from the network namespace at path, and sends
+// one line in every interval, until Stop.
 func Dial(ctx context.Context, path string, target netip.AddrPort, interval time.Duration) (*Line, error) {
 	l := &Line{}
 	err := In(path, func() (err error) {
@@ -72,14 +72,15 @@ func Dial(ctx context.Context, path string, target netip.AddrPort, interval time
 	return l, nil
 }
 
-// Returned is how many lines came back so far.
+// Returned returns how many lines have come back so far.
 func (l *Line) Returned() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.returned
 }
 
-// Stop waits for what is under way, up to limit, and returns what was seen.
+// Stop waits up to limit for lines that are still on their way, and returns the
+// result.
 func (l *Line) Stop(limit time.Duration) Talk {
 	l.cancel()
 	l.saying.Wait()
@@ -97,7 +98,7 @@ func (l *Line) Stop(limit time.Duration) Talk {
 	return t
 }
 
-// quiet says whether nothing is under way any more.
+// quiet reports whether all lines have returned.
 func (l *Line) quiet() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +151,7 @@ func (l *Line) note(n int) {
 	l.returned++
 }
 
-// end notes why the connection ended, unless that was Stop.
+// end records why the connection ended, unless Stop has ended it.
 func (l *Line) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package probe watches a service from outside: it asks every few milliseconds
-// from one of the lab's machines, and counts what was answered.
+// Package probe watches a service from outside: every few milliseconds it sends a
+// question from one of the lab's machines, and counts the answers.
 package probe
 
 import (
@@ -51,12 +51,12 @@ func In(path string, f func() error) error {
 	return err
 }
 
-// patience is how long a busy machine may take to answer. It is no promise: what is
-// lost on the way is asked again by TCP, and what nobody answers is waited for that long.
+// patience is how long a busy machine may take to answer. It is no promise: TCP
+// repeats lost packets, and a question without an answer ends after that time.
 const patience = 10 * time.Second
 
-// Get asks a web server from the network namespace at path, on a connection of
-// its own, and returns the body of the answer.
+// Get sends a request to a web server from the network namespace at path, on its
+// own connection, and returns the body of the answer.
 func Get(ctx context.Context, path string, target netip.AddrPort) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -85,8 +85,8 @@ func Get(ctx context.Context, path string, target netip.AddrPort) (string, error
 	return strings.TrimSpace(string(body)), err
 }
 
-// Probe sends numbered datagrams to a UDP echo service and notes which come
-// back.
+// Probe sends numbered datagrams to a UDP echo service, and records which of them
+// come back.
 type Probe struct {
 	conn               net.Conn
 	cancel             context.CancelFunc
@@ -97,15 +97,15 @@ type Probe struct {
 	answered []bool
 }
 
-// Result is what a Probe saw.
+// Result is what a Probe has measured.
 type Result struct {
 	Sent, Answered int
-	// LongestGap is the longest time from a datagram that was not answered to
-	// the next one that was (or to the end).
+	// LongestGap is the longest time from a datagram without an answer to the next
+	// one with an answer, or to the end.
 	LongestGap time.Duration
 }
 
-// Lost is how many datagrams were not answered.
+// Lost is how many datagrams got no answer.
 func (r Result) Lost() int { return r.Sent - r.Answered }
 
 func (r Result) String() string {
@@ -133,8 +133,8 @@ func Start(ctx context.Context, path string, target netip.AddrPort, interval tim
 	return p, nil
 }
 
-// deepen gives a socket room for the answers that come while this process is held up.
-// Otherwise the kernel drops them, and they count as lost.
+// deepen gives a socket room for the answers that come while this process does not
+// run. Otherwise the kernel drops them, and they count as lost.
 func deepen(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -147,8 +147,9 @@ func deepen(conn *net.UDPConn) error {
 	return errors.Join(err, refused)
 }
 
-// Stop waits for late answers and returns what was seen. It waits until the last
-// datagram is answered, and half a second more if an earlier one is not.
+// Stop waits for late answers and returns the result. It waits for the answer to
+// the last datagram. If an earlier datagram has no answer, it waits half a second
+// more.
 func (p *Probe) Stop() Result {
 	p.cancel()
 	p.sending.Wait()
@@ -163,14 +164,14 @@ func (p *Probe) Stop() Result {
 	return p.result(time.Now())
 }
 
-// settled says whether the last datagram was answered.
+// settled reports whether the last datagram has its answer.
 func (p *Probe) settled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.answered) == 0 || p.answered[len(p.answered)-1]
 }
 
-// Sent is how many datagrams were sent so far.
+// Sent returns how many datagrams were sent so far.
 func (p *Probe) Sent() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

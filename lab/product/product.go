@@ -46,13 +46,13 @@ type Tree struct {
 	Root string
 	// Log receives the output of the build and of Helm.
 	Log io.Writer
-	// Changed are files, by their path from Root, that are built with another text than
-	// they have.
+	// Changed are files, by their path from Root, that are built with a changed
+	// text.
 	Changed map[string]string
 }
 
-// Change has a file of the tree built with another text: old, which it must have once,
-// is replaced. The file itself stays.
+// Change makes Build use a changed text of a file: old, which must occur once, is
+// replaced. The file itself stays.
 func (t *Tree) Change(file, old, text string) error {
 	if t.Changed == nil {
 		t.Changed = map[string]string{}

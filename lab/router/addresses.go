@@ -19,8 +19,8 @@ type AddressWatch struct {
 	err  error
 }
 
-// FollowAddresses begins to follow the addresses of the network namespace at path,
-// with those that it has now.
+// FollowAddresses starts to follow the addresses of the network namespace at path,
+// beginning with the present ones.
 func FollowAddresses(path string) (*AddressWatch, error) {
 	ns, err := netns.GetFromPath(path)
 	if err != nil {
@@ -57,9 +57,9 @@ func (w *AddressWatch) record(u netlink.AddrUpdate) {
 	}
 }
 
-// Seen returns the addresses that an interface has carried until now. Where the
-// kernel's messages got lost that is an error: not seen is not the same as not
-// there.
+// Seen returns the addresses that an interface has carried so far. If messages of
+// the kernel were lost, it returns an error, because an address may have been
+// missed.
 func (w *AddressWatch) Seen() ([]netip.Addr, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package router reads which routes the lab's router has learned by BGP, follows
-// how they change, and reads which addresses nodes carry. It asks the kernels of
-// the machines, which is what packets are sent by, and no other program.
+// their changes, and reads which addresses nodes carry. It asks the kernels of the
+// machines, because these decide where packets go.
 package router
 
 import (
@@ -51,7 +51,7 @@ func Learned(path string) ([]Route, error) {
 	return routes, nil
 }
 
-// list asks again where a change interrupts the answer.
+// list repeats the dump if a change interrupts it.
 func list(handle *netlink.Handle) (found []netlink.Route, err error) {
 	for range 100 {
 		found, err = handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: unix.RTPROT_BGP}, netlink.RT_FILTER_PROTOCOL)
@@ -62,8 +62,8 @@ func list(handle *netlink.Handle) (found []netlink.Route, err error) {
 	return found, err
 }
 
-// To returns the learned route to exactly this prefix; without next hops when
-// there is none.
+// To returns the learned route to exactly this prefix. If there is none, the result
+// has no next hops.
 func To(path string, p netip.Prefix) (Route, error) {
 	routes, err := Learned(path)
 	if err != nil {
@@ -78,8 +78,7 @@ func To(path string, p netip.Prefix) (Route, error) {
 }
 
 // Carried returns the prefixes of the addresses on an interface of the network
-// namespace at path, without link-local ones. An interface that is not there
-// carries none.
+// namespace at path, without link-local ones. A missing interface carries none.
 func Carried(path, link string) ([]netip.Prefix, error) {
 	handle, err := open(path)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // Event is a change of a learned route.
 type Event struct {
 	At time.Time
-	// Gone says that the route was taken away; otherwise it was added, or got
-	// these next hops.
+	// Gone says that the route was removed. Otherwise it was added, or has these
+	// next hops now.
 	Gone  bool
 	Route Route
 }
@@ -36,7 +36,7 @@ type Watch struct {
 	err    error
 }
 
-// Follow begins to follow the routes that the network namespace at path learns.
+// Follow starts to follow the routes that the network namespace at path learns.
 func Follow(path string) (*Watch, error) {
 	ns, err := netns.GetFromPath(path)
 	if err != nil {
@@ -76,8 +76,8 @@ func (w *Watch) record(u netlink.RouteUpdate) {
 	w.events = append(w.events, e)
 }
 
-// Events returns what happened until now. Where the kernel's messages got lost
-// that is an error: not seen is not the same as not happened.
+// Events returns what has happened so far. If messages of the kernel were lost, it
+// returns an error, because an event may have been missed.
 func (w *Watch) Events() ([]Event, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,9 +21,10 @@ const (
 	neighborAdvertisement = 136
 )
 
-// question is a frame in which from asks its segment who has a: an ARP request,
-// or a Neighbor Solicitation. It names from as the one who asks, as a host does
-// that wants to send something: without, it would be a claim (RFC 5227).
+// question returns a frame in which from asks its segment which station has a: an
+// ARP request, or a Neighbor Solicitation. It has from as the sender, as a host
+// does that wants to send something. Without a sender it would be a probe before a
+// claim (RFC 5227).
 func question(from topology.NIC, a netip.Addr) []byte {
 	if a.Is4() {
 		return arpRequest(from, a)
@@ -77,8 +78,8 @@ func checksum(source, destination [16]byte, body []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// answer reads a frame as the answer to a question of to: which address it is
-// about, and who has it.
+// answer reads a frame as the answer to a question of to. It returns the address in
+// question and the station that has it.
 func answer(f []byte, to topology.NIC) (a netip.Addr, mac MAC, ok bool) {
 	const arpSize, sourceIn, targetIn = 14 + 28, 14 + 14, 14 + 24
 	if len(f) < arpSize || MAC(f) != MAC(to.MAC()) {
@@ -99,8 +100,8 @@ func answer(f []byte, to topology.NIC) (a netip.Addr, mac MAC, ok bool) {
 	return a, mac, false
 }
 
-// source reads the source of an IP packet, and who put it on this segment.
-// Neighbor Discovery is no traffic.
+// source reads the source of an IP packet, and the station that sent it on this
+// segment. Neighbor Discovery does not count as traffic.
 func source(f []byte) (a netip.Addr, mac MAC, ok bool) {
 	if len(f) < 14+40 {
 		return a, mac, false

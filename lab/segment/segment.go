@@ -1,10 +1,10 @@
-// Package segment is a station of its own on one of the lab's Ethernet segments.
-// It asks every few milliseconds who has an address, as any neighbour may, and
-// notes which hardware addresses answer; and it reads along what passes to the
-// router, to note from which of them the traffic of an address comes.
+// Package segment is a station on one of the lab's Ethernet segments. Every few
+// milliseconds it asks which station has an address, as any neighbor may, and
+// records which hardware addresses answer. It also reads the traffic to the router,
+// and records the hardware addresses from which the traffic of an address comes.
 //
-// It belongs to none of the machines that it watches, and none learns anything
-// from its questions but that it is there.
+// It belongs to none of the machines that it watches. From its questions they learn
+// only that it exists.
 package segment
 
 import (
@@ -22,8 +22,8 @@ import (
 
 const (
 	name = "station"
-	// number is that of the station in its subnet, which no machine and no
-	// pool of a test has.
+	// number is the number of the station in its subnet. No machine and no pool of
+	// a test has it.
 	number = 98
 	// every is the time between two questions for one address.
 	every = 20 * time.Millisecond
@@ -43,8 +43,8 @@ type Watch struct {
 	broken  error
 }
 
-// Start plugs a station into the segment of the addresses, and has it watch them
-// until Stop. There is one station at a time.
+// Start connects a station to the segment of the addresses, and watches them until
+// Stop. There is one station at a time.
 func Start(ctx context.Context, c *cluster.Cluster, addresses ...netip.Addr) (*Watch, error) {
 	s, err := segmentOf(addresses)
 	if err != nil {
@@ -105,7 +105,7 @@ func (w *Watch) Stop() error {
 	return w.broken
 }
 
-// Story returns what was seen of an address since a time.
+// Story returns what the station has seen of an address since a time.
 func (w *Watch) Story(a netip.Addr, from time.Time) Story {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *Watch) name(mac MAC) string {
 	return mac.String()
 }
 
-// unplug removes the station, which is there perhaps.
+// unplug removes the station if it exists.
 func (w *Watch) unplug() {
 	_ = w.net.Unplug(name, []topology.NIC{w.nic})
 	_ = w.net.Delete(name)

@@ -20,7 +20,7 @@ type socket struct {
 	metadata [256]byte
 }
 
-// patience is how long receive waits, so that its caller can look up.
+// patience is how long receive waits before its caller can check something else.
 const patience = 200 * time.Millisecond
 
 // listen opens a socket on an interface of the network namespace at path.
@@ -66,7 +66,7 @@ func (s *socket) send(frame []byte) error {
 	return err
 }
 
-// receive returns the next frame, or none after a while without.
+// receive returns the next frame, or none if none came for a while.
 func (s *socket) receive() (at time.Time, frame []byte, err error) {
 	n, more, _, _, err := unix.Recvmsg(s.fd, s.frame[:], s.metadata[:], 0)
 	switch {
@@ -78,7 +78,7 @@ func (s *socket) receive() (at time.Time, frame []byte, err error) {
 	return seen(s.metadata[:more]), s.frame[:n], nil
 }
 
-// seen is when the kernel saw a frame.
+// seen returns when the kernel saw a frame.
 func seen(metadata []byte) time.Time {
 	messages, _ := unix.ParseSocketControlMessage(metadata)
 	for _, m := range messages {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Story is what a station saw of one address, in order.
+// Story is what a station has seen of one address, in order.
 type Story struct {
 	Rounds  []Round
 	Traffic []Run
-	// Name is what to call the owner of a hardware address.
+	// Name returns a name for the owner of a hardware address.
 	Name func(MAC) string
 }
 
-// Round is a question and who answered it.
+// Round is a question, with the stations that answered it.
 type Round struct {
 	At   time.Time
 	MACs []MAC // sorted, each once
 }
 
-// Run is traffic from one hardware address, with no other between.
+// Run is uninterrupted traffic from one hardware address.
 type Run struct {
 	MAC         MAC
 	First, Last time.Time
@@ -30,7 +30,7 @@ type Run struct {
 
 func (s *Story) asked(at time.Time) { s.Rounds = append(s.Rounds, Round{At: at}) }
 
-// answered notes an answer: to the last question that was asked before.
+// answered records an answer. It counts for the last question before it.
 func (s *Story) answered(at time.Time, mac MAC) {
 	i := len(s.Rounds) - 1
 	for i > 0 && s.Rounds[i].At.After(at) {
@@ -54,26 +54,27 @@ func (s *Story) sent(at time.Time, mac MAC) {
 	s.Traffic = append(s.Traffic, Run{mac, at, at, 1})
 }
 
-// Since is the part of the story that begins at a time.
+// Since returns the part of the story that begins at a time.
 func (s Story) Since(from time.Time) Story {
 	i, _ := slices.BinarySearchFunc(s.Rounds, from, func(r Round, t time.Time) int { return r.At.Compare(t) })
 	j, _ := slices.BinarySearchFunc(s.Traffic, from, func(r Run, t time.Time) int { return r.Last.Compare(t) })
 	return Story{s.Rounds[i:], s.Traffic[j:], s.Name}
 }
 
-// Silence is the longest time for which nobody answered.
+// Silence returns the longest time without an answer.
 func (s Story) Silence() time.Duration {
 	return s.longest(func(r Round) bool { return len(r.MACs) == 0 })
 }
 
-// Twofold is the longest time for which several answered.
+// Twofold returns the longest time with several answers.
 func (s Story) Twofold() time.Duration {
 	return s.longest(func(r Round) bool { return len(r.MACs) > 1 })
 }
 
-// longest is the longest time from a question of a kind to the next one that is
-// not, or to the last. The last one of all may be answered yet. Of the time in which
-// the station was held up, and asked nothing, it tells nothing.
+// longest returns the longest time from a question of a kind to the next one that
+// is not of this kind, or to the last question. The last question may still get an
+// answer, so it does not count. Time in which the station did not run, and asked
+// nothing, does not count either.
 func (s Story) longest(kind func(Round) bool) (longest time.Duration) {
 	var lasts time.Duration
 	for i := range s.Rounds[:max(0, len(s.Rounds)-1)] {
@@ -87,9 +88,9 @@ func (s Story) longest(kind func(Round) bool) (longest time.Duration) {
 	return longest
 }
 
-// Alone returns who answered every question since a time, and nobody else; ok is
-// false if there is no such one. A question of which nothing was heard at all is
-// overlooked if both its neighbours were answered: frames get lost.
+// Alone returns the station that was the only one to answer every question since a
+// time. ok is false if there is none. A question without any answer is ignored if
+// the questions before and after it were answered, because frames get lost.
 func (s Story) Alone(from time.Time) (mac MAC, ok bool) {
 	rounds := s.Since(from).Rounds
 	if len(rounds) > 0 {
@@ -109,9 +110,9 @@ func (s Story) Alone(from time.Time) (mac MAC, ok bool) {
 	return mac, ok
 }
 
-// Returns is how often somebody answered alone again after somebody else had. The
-// traffic tells less: a server repeats what it has said on a connection that was
-// cut, and that goes the old way.
+// Returns returns how often a station answered alone again after another station
+// had. The traffic is less reliable: a server repeats its data on a connection that
+// was cut, and that takes the old path.
 func (s Story) Returns() (n int) {
 	var now MAC
 	before := map[MAC]bool{}
@@ -128,7 +129,7 @@ func (s Story) Returns() (n int) {
 	return n
 }
 
-// String tells who answered when, and where the traffic came from.
+// String returns which stations answered when, and where the traffic came from.
 func (s Story) String() string {
 	var b strings.Builder
 	for i := 0; i < len(s.Rounds); {
@@ -152,7 +153,7 @@ func (s Story) String() string {
 	return b.String()
 }
 
-// maxRuns is how much of the traffic is told.
+// maxRuns limits how much of the traffic String shows.
 const maxRuns = 20
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000") }

@@ -1,5 +1,5 @@
-// Echo answers whoever asks with who was asked: the pod, its node, and both
-// addresses as the pod sees them. Tests reach it through Services.
+// Echo answers each request with the pod that got it, its node, and both addresses
+// as the pod sees them. Tests reach it through Services.
 //
 //	:8080  HTTP, one line a request
 //	:8081  TCP, a line of greeting, then every line comes back; for connections that last
@@ -76,8 +76,8 @@ func serveUDP(addr string) error {
 	if err != nil {
 		return err
 	}
-	// What comes while this process is held up is to wait. The kernel grants as much
-	// of it as rmem_max allows.
+	// Data that comes while this process does not run must wait. The kernel grants
+	// at most rmem_max for it.
 	if err := conn.(*net.UDPConn).SetReadBuffer(4 << 20); err != nil {
 		return err
 	}

@@ -65,21 +65,21 @@ func shown(svc *corev1.Service) (out addresses) {
 	return out
 }
 
-// book is which Service holds which addresses.
+// book says which Service holds which addresses.
 type book map[types.NamespacedName]addresses
 
 func keyOf(svc *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }
 
-// release lets go what a Service holds, and reports whether that was anything.
+// release frees what a Service holds, and reports whether there was anything.
 func (b book) release(key types.NamespacedName) bool {
 	_, held := b[key]
 	delete(b, key)
 	return held
 }
 
-// adopt books what svc shows, if all of that is in the ranges and free.
+// adopt books what svc shows, if all of it is in the ranges and free.
 func (b book) adopt(svc *corev1.Service, r ranges) {
 	if has := shown(svc); len(b[keyOf(svc)]) == 0 && b.allows(svc, has, r) {
 		b[keyOf(svc)] = has
@@ -104,9 +104,9 @@ func (b book) taken(a netip.Addr, key types.NamespacedName) bool {
 	return false
 }
 
-// assign decides which addresses svc has from now on: what it shows if the ranges
-// allow that, and otherwise the lowest free address of each family. It returns
-// none, and why, when there is not one of each.
+// assign decides which addresses svc gets: those that it shows if the ranges allow
+// them, and otherwise the lowest free address of each family. If a family has no
+// free address, it returns none, with the reason.
 func (b book) assign(svc *corev1.Service, r ranges) (addresses, error) {
 	key, has := keyOf(svc), shown(svc)
 	if b.allows(svc, has, r) {
@@ -132,7 +132,7 @@ func (b book) assign(svc *corev1.Service, r ranges) (addresses, error) {
 	return out, nil
 }
 
-// lowest is the lowest address of a family that nobody holds.
+// lowest returns the lowest free address of a family.
 func (b book) lowest(family corev1.IPFamily, r ranges) (netip.Addr, error) {
 	for _, in := range r {
 		if in.first.Is4() != (family == corev1.IPv4Protocol) {

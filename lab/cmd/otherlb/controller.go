@@ -32,8 +32,8 @@ type controller struct {
 	configs  cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	book     book
-	// settled becomes true when every Service that there was at the start has
-	// been looked at.
+	// settled becomes true when the controller has looked at every Service that
+	// existed at the start.
 	settled atomic.Bool
 }
 
@@ -76,7 +76,7 @@ func (c *controller) run(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP is the readiness probe: ready is a controller that has looked at
+// ServeHTTP is the readiness probe. The controller is ready when it has looked at
 // every Service.
 func (c *controller) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if !c.settled.Load() {
@@ -133,7 +133,8 @@ func (c *controller) work(ctx context.Context) bool {
 	return true
 }
 
-// reconcile makes the status of one Service what this controller wants it to be.
+// reconcile brings the status of one Service into the state that this controller
+// wants.
 func (c *controller) reconcile(ctx context.Context, key types.NamespacedName) error {
 	object, exists, err := c.services.GetIndexer().GetByKey(key.String())
 	if err != nil {
@@ -168,7 +169,7 @@ func (c *controller) reconcile(ctx context.Context, key types.NamespacedName) er
 	return c.write(ctx, svc.DeepCopy(), want)
 }
 
-// ranges are those of the ConfigMap as it is now.
+// ranges returns the present ranges of the ConfigMap.
 func (c *controller) ranges() (ranges, error) {
 	object, exists, err := c.configs.GetIndexer().GetByKey(c.config.String())
 	if err != nil || !exists {

@@ -11,7 +11,7 @@
 //   - It looks again at each change of a Service or of its ranges.
 //
 // Its ranges are in a ConfigMap. Without the ConfigMap it has none. It announces
-// nothing: what a node carries was put there by somebody else.
+// nothing: other programs put addresses on nodes.
 //
 // It counts its writes to a Service in the annotation otherlb.lab/writes of that
 // Service, so that a test that watches Services can tell its writes from others,

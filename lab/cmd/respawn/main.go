@@ -2,9 +2,9 @@
 //
 //	respawn PROGRAM ARGUMENT...
 //
-// A kubelet waits for longer with each time that a container has ended. Tests that kill a
-// program many times put it into a container with respawn. For the program it is all the
-// same: it has the pod, the addresses and the volumes that it had.
+// A kubelet waits longer with each end of a container. Tests that kill a program
+// many times put it into a container with respawn. The program notices no
+// difference: its pod, addresses and volumes stay.
 package main
 
 import (
@@ -31,7 +31,8 @@ func main() {
 	}
 }
 
-// run runs the program once, and passes signals on to it. It says whether it was killed.
+// run runs the program once, and passes signals on to it. It reports whether the
+// program was killed.
 func run(argv []string, ends <-chan os.Signal) (code int, killed bool) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

@@ -17,7 +17,7 @@ type client struct {
 	pki.Subject
 }
 
-// keys makes the certificates and kubeconfigs of everybody.
+// keys makes all certificates and kubeconfigs.
 func keys(c *cluster.Cluster) error {
 	dir := c.Spec.State.PKI()
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -134,7 +134,7 @@ func images(c *cluster.Cluster) error {
 	return nil
 }
 
-// usualPort is the host's way to the API server, unless somebody has it.
+// usualPort is the host's way to the API server, unless another program uses it.
 const usualPort = 16443
 
 func freePort() (int, error) {

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/lab/cluster"
 )
 
-// Status prints how every machine does, and returns whether all is well.
+// Status prints the state of every machine, and returns whether all is well.
 func Status(ctx context.Context, c *cluster.Cluster, out io.Writer) (well bool, err error) {
 	ready := readyNodes(ctx, c)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -16,7 +16,8 @@ import (
 	"purelb.io/purelb/lab/internal/state"
 )
 
-// startLimit is far more than a start takes; what hangs shall say so.
+// startLimit is far more than a start takes. After it, a start that hangs is
+// reported.
 const startLimit = 3 * time.Minute
 
 // Options are the choices that `lab up` has.

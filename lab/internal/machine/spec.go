@@ -1,7 +1,7 @@
 // Package machine makes computers out of namespaces. A machine is a network
-// namespace with a first process in namespaces of its own, which mounts what a
-// computer has, starts programs when told to, and takes all of them with it
-// when it is killed. What the programs are, the package does not know.
+// namespace with a first process in namespaces of its own. That process mounts what
+// a computer has, starts programs on request, and ends all of them when it is
+// killed. The package does not know what the programs are.
 package machine
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Spec is all that a machine needs to know of itself. It is kept in a file, so
-// that the machine can be started again as it was.
+// Spec is all that a machine needs to know of itself. It is stored in a file, so
+// that the machine can be started again unchanged.
 type Spec struct {
 	Name     string
 	Group    string            // control group that holds the machines' own

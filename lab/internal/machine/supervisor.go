@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Status is how a program does.
+// Status is the state of a program.
 type Status struct {
 	Name    string
 	Running bool
@@ -25,7 +25,7 @@ type Status struct {
 	At      time.Time
 }
 
-// Healthy tells whether the program is as it should be.
+// Healthy reports whether the program is in its expected state.
 func (s Status) Healthy() bool { return s.Running || s.Once && s.Ended == "exit 0" }
 
 // Signal asks for a signal to be sent to a program.
@@ -34,8 +34,8 @@ type Signal struct {
 	Signal  int
 }
 
-// supervisor starts programs and knows which of them run. It restarts none: in
-// a lab a program is down because somebody wants it so, or wants to know.
+// supervisor starts programs and knows which of them run. It restarts none: if a
+// program of the lab is down, a test wants it so, or wants to know.
 type supervisor struct {
 	spec Spec
 
@@ -163,7 +163,7 @@ func (s *supervisor) list() []Status {
 	return slices.Clip(all)
 }
 
-// orders is what can be asked of a machine through its socket.
+// orders are the requests that a machine accepts through its socket.
 type orders struct{ s *supervisor }
 
 // Start starts a program; one that runs is left alone.

@@ -37,7 +37,8 @@ var probes = []probe{
 // kernel runs the probes on a thread that ends with them.
 func kernel(scratch string) []error {
 	if !exists(bridgeSettings) {
-		// Nothing asks the kernel for it by itself. Should it fail, a probe tells.
+		// No program asks the kernel for it by itself. If it fails, a probe reports
+		// that.
 		_ = exec.Command("/sbin/modprobe", "br_netfilter").Run()
 	}
 	done := make(chan []error)

@@ -45,9 +45,9 @@ func Missing() []string {
 	return pkgs
 }
 
-// Check returns all that keeps the lab from running here, as one error for a
-// person. It makes and removes the directory scratch, which is to be on the
-// disk where the lab will be.
+// Check returns everything that keeps the lab from running here, as one error for a
+// person. It makes and removes the directory scratch, which must be on the disk of
+// the lab.
 func Check(scratch string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the lab makes network namespaces and mounts: run it as root")

@@ -1,6 +1,6 @@
-// Package state is where the lab keeps what must outlive the command that made
-// it: a directory, the lock on it, and the record of which processes are the
-// lab's. It does not know what those processes do.
+// Package state is where the lab stores what must outlive the command that made it:
+// a directory, the lock on it, and the record of the lab's processes. It does not
+// know what those processes do.
 package state
 
 import (
@@ -63,7 +63,7 @@ func (d Dir) Images() string { return d.path("images") }
 // Etcd is etcd's data directory.
 func (d Dir) Etcd() string { return d.path("etcd") }
 
-// Probe is where the host is tried out before there is a lab.
+// Probe is where the lab tests the host before it starts.
 func (d Dir) Probe() string { return string(d) + ".probe" }
 
 // Machine is the directory of one machine.
@@ -93,7 +93,7 @@ func (d Dir) Exists() bool {
 	return err == nil
 }
 
-// Lab is what is remembered of the lab as a whole.
+// Lab is the record of the lab as a whole.
 type Lab struct {
 	Nodes int    // how many nodes
 	Port  int    // of the API server on the host's loopback
