@@ -23,7 +23,7 @@ const (
 	oneParent   = "exactly one of prefixID, rangeID, prefix and range must be given"
 	namespace   = "namespaces must hold names of namespaces: lower-case letters, digits and '-'; for patterns use namespaceSelector"
 	exclusion   = "exclude must hold ranges such as 192.168.1.100-192.168.1.110, CIDRs such as 192.168.1.128/28 or single addresses such as 192.168.1.5"
-	noFence     = "spec: enforceNamespaces needs namespaces or namespaceSelector: say which namespaces the fence is around"
+	noFence     = "spec: enforceNamespaces needs namespaces or namespaceSelector: name the namespaces that it is for"
 	noDefault   = "spec: namespaceDefault needs namespaces or namespaceSelector: say for which namespaces this is the group of choice"
 	community   = "communities must hold two numbers of 0 to 65535 each, such as 65000:100; for an AS above 65535 use largeCommunities"
 	largeOne    = "largeCommunities must hold three numbers of 0 to 4294967295 each, such as 4200000000:1:100"
@@ -130,7 +130,7 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		{"external without a place", "{external: {provider: acme}}", "spec.external.announce: Required value"},
 		{"external by a relative path", "{external: {provider: acme, announce: local, socket: ipam.sock}}", "spec.external.socket: socket must be an absolute path, such as /var/run/purelb/ipam.sock"},
 
-		{"a fence around nothing", "{remote: {v4pool: POOL}, enforceNamespaces: true}", noFence},
+		{"enforceNamespaces without namespaces", "{remote: {v4pool: POOL}, enforceNamespaces: true}", noFence},
 		{"a fence around Services", "{remote: {v4pool: POOL}, enforceNamespaces: true, namespaces: [], serviceSelector: {}}", noFence},
 		{"the default of nothing", "{remote: {v4pool: POOL}, namespaceDefault: true, namespaces: []}", noDefault},
 		{"the default of Services", "{remote: {v4pool: POOL}, namespaceDefault: true, serviceSelector: {}}", noDefault},

@@ -91,8 +91,8 @@ var badGroups = []badGroup{
 		`refused: spec.local.v4pools[0].aggregation: Invalid value: "32": aggregation must be default (the mask of the subnet) or a mask with its slash, /8 to /32 for IPv4 and /8 to /128 for IPv6`,
 	},
 	{
-		"a fence around nothing", "bad", "{enforceNamespaces: true, remote: {v4pool: {pool: 10.1.0.0/24, subnet: 10.1.0.0/24}}}",
-		"refused: spec: Invalid value: enforceNamespaces needs namespaces or namespaceSelector: say which namespaces the fence is around",
+		"enforceNamespaces without namespaces", "bad", "{enforceNamespaces: true, remote: {v4pool: {pool: 10.1.0.0/24, subnet: 10.1.0.0/24}}}",
+		"refused: spec: Invalid value: enforceNamespaces needs namespaces or namespaceSelector: name the namespaces that it is for",
 	},
 	{
 		"a pattern of namespaces", "bad", "{namespaces: ['team-*'], remote: {v4pool: {pool: 10.1.0.0/24, subnet: 10.1.0.0/24}}}",

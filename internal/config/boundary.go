@@ -43,7 +43,7 @@ func (f *findings) criterion(field string, s *metav1.LabelSelector) labels.Selec
 func (f *findings) vain(b v2.Boundary) {
 	if len(b.Namespaces) == 0 && b.NamespaceSelector == nil {
 		if b.EnforceNamespaces {
-			f.refuse(ReasonParseError, "spec.enforceNamespaces", "is a fence around nothing, because the group is for no namespace: "+
+			f.refuse(ReasonParseError, "spec.enforceNamespaces", "has no effect, because the group is for no namespace: "+
 				"add namespaces or namespaceSelector, or remove it")
 		}
 		if b.NamespaceDefault {

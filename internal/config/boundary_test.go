@@ -40,9 +40,9 @@ func TestBoundaries(t *testing.T) {
 			`Refused ParseError a: spec.serviceSelector: values[0][tier]: Invalid value: "a b": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?'): correct it, or remove it to choose without`,
 		},
 		{
-			"a fence around nothing", `a: {` + pools + `, enforceNamespaces: true, namespaceDefault: true}`,
+			"enforceNamespaces without namespaces", `a: {` + pools + `, enforceNamespaces: true, namespaceDefault: true}`,
 			`fence enforced default
-			 Refused ParseError a: spec.enforceNamespaces: is a fence around nothing, because the group is for no namespace: add namespaces or namespaceSelector, or remove it
+			 Refused ParseError a: spec.enforceNamespaces: has no effect, because the group is for no namespace: add namespaces or namespaceSelector, or remove it
 			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because the group is for no namespace: add namespaces or namespaceSelector, or remove it`,
 		},
 		{

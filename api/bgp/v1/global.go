@@ -1,70 +1,70 @@
 package v1
 
-// Global is what concerns a node as a whole.
+// Global has the settings of a node as a whole.
 type Global struct {
-	// asn is the number of the autonomous system of the nodes, 1 to 4294967295
-	// without 23456 (RFC 6793). With another value nothing of the
-	// configuration takes effect. A change ends all sessions and begins them
-	// anew.
+	// asn is the number of the nodes' autonomous system, 1 to 4294967295 without
+	// 23456 (RFC 6793). With another value nothing of the configuration takes
+	// effect. A change restarts all sessions.
 	// +required
 	ASN int64 `json:"asn"`
 
-	// routerID is the node's identifier in BGP, which every node needs for
-	// itself: an IPv4 address; "${NODE_IP}" or "${NODE_IPV4}" for the node's
-	// first internal IPv4 address; "${NODE_EXTERNAL_IP}" for its first external
-	// one; or "${node.annotations['key']}" for the value of an annotation of
-	// the node. Default: the first internal IPv4 address, and on nodes without
-	// one an address of routerIDPool by the hash of the node's name. Where it
-	// does not lead to an IPv4 address that can be used, the node does not
-	// speak BGP. A change ends all sessions and begins them anew.
+	// routerID is the node's identifier in BGP. Each node needs its own. It is an
+	// IPv4 address; "${NODE_IP}" or "${NODE_IPV4}" for the node's first internal
+	// IPv4 address; "${NODE_EXTERNAL_IP}" for its first external one; or
+	// "${node.annotations['key']}" for the value of an annotation of the node.
+	// Default: the first internal IPv4 address or, on nodes without one, an
+	// address of routerIDPool chosen by the hash of the node's name. If it does
+	// not yield a usable IPv4 address, the node does not speak BGP. A change
+	// restarts all sessions.
 	// +optional
 	RouterID string `json:"routerID,omitempty"`
 
-	// routerIDPool is the IPv4 network, /24 or larger, that the identifiers of
-	// nodes without an IPv4 address are from. Default: "10.255.0.0/16".
+	// routerIDPool is the IPv4 network, /24 or larger, for the identifiers of
+	// nodes without an IPv4 address. Default: "10.255.0.0/16".
 	// +optional
 	RouterIDPool string `json:"routerIDPool,omitempty"`
 
-	// listenPort is the TCP port where neighbors are listened for; -1 is
-	// nowhere, so that the node only connects. Default (0): 179.
+	// listenPort is the TCP port on which the node listens for neighbors. With -1
+	// the node does not listen and only connects. Default (0): 179.
 	// +optional
 	ListenPort int32 `json:"listenPort,omitempty"`
 
-	// listenAddresses are the node's addresses where neighbors are listened
-	// for. One that is not an address is left out, and one that the node does
-	// not have, until it has it; the BGPNodeStatus says so. On a node that has
-	// none of them, what ran before runs on, or nothing. A change ends all
-	// sessions and begins them anew. Default: all addresses of the node.
+	// listenAddresses are the node's addresses on which it listens for neighbors.
+	// An entry that is not an address is ignored. An address that the node does
+	// not have is ignored until the node has it; the BGPNodeStatus says so. On a
+	// node that has none of these addresses, the previous configuration stays in
+	// effect, or nothing runs. A change restarts all sessions. Default: all
+	// addresses of the node.
 	// +listType=atomic
 	// +optional
 	ListenAddresses []string `json:"listenAddresses,omitempty"`
 
-	// families are the address families that are exchanged: ipv4-unicast and
-	// ipv6-unicast. Others are not supported and reported. Default: both.
+	// families are the address families to exchange: ipv4-unicast and
+	// ipv6-unicast. Other families are not supported, and are reported. Default:
+	// both.
 	// +listType=atomic
 	// +optional
 	Families []string `json:"families,omitempty"`
 
-	// useMultiplePaths uses all paths to a destination that are equally good,
-	// and not just one of them, for what netlinkExport puts into routing
-	// tables. Default: false.
+	// useMultiplePaths makes netlinkExport put all equally good paths to a
+	// destination into routing tables, instead of one. Default: false.
 	// +optional
 	UseMultiplePaths bool `json:"useMultiplePaths,omitempty"`
 
-	// allowTransit passes on to neighbors what was learned from other
-	// neighbors. Nodes are not routers: without it they announce only what is
-	// their own (and to route reflector clients what they learned from
-	// neighbors in their own AS). Default: false.
+	// allowTransit passes routes that the node has learned from a neighbor on to
+	// other neighbors. Nodes are not routers: without it they announce only their
+	// own routes (and, to route reflector clients, routes from neighbors in their
+	// own AS). Default: false.
 	// +optional
 	AllowTransit bool `json:"allowTransit,omitempty"`
 
-	// routeSelectionOptions change how the best of several paths is found.
+	// routeSelectionOptions change how the best of several paths is chosen.
 	// +optional
 	RouteSelectionOptions *RouteSelectionOptions `json:"routeSelectionOptions,omitempty"`
 
-	// defaultRouteDistance is not supported: there are no administrative
-	// distances here. It is reported when it is set; use the metric of the
-	// rules of netlinkExport.
+	// defaultRouteDistance is not supported, because PureLB has no administrative
+	// distances. It is reported if it is set; use the metric of the rules of
+	// netlinkExport.
 	// +optional
 	DefaultRouteDistance *DefaultRouteDistance `json:"defaultRouteDistance,omitempty"`
 
@@ -73,22 +73,23 @@ type Global struct {
 	// +optional
 	Confederation *Confederation `json:"confederation,omitempty"`
 
-	// gracefulRestart is the default of all neighbors and peer groups, field by
-	// field.
+	// gracefulRestart has the defaults for all neighbors and peer groups, field
+	// by field.
 	// +optional
 	GracefulRestart *GracefulRestart `json:"gracefulRestart,omitempty"`
 
-	// applyPolicy names the policies for all neighbors. They come after those
-	// that a neighbor has itself, for what these have not decided. While it
-	// names a policy that does not exist or is not well, nothing of the
-	// configuration takes effect: nothing is announced without its policy.
+	// applyPolicy names the policies for all neighbors. They come after the
+	// policies of a neighbor, for routes about which these have not decided.
+	// While it names a policy that is missing or wrong, nothing of the
+	// configuration takes effect, so that no route is announced without its
+	// policy.
 	// +optional
 	ApplyPolicy *ApplyPolicy `json:"applyPolicy,omitempty"`
 
-	// bindToDevice is the interface or VRF device that all sessions are bound
-	// to, but for those with a bindInterface. BFD is not bound to it. On a node
-	// that does not have it, what ran before runs on, or nothing. A change ends
-	// all sessions and begins them anew. Default: none.
+	// bindToDevice is the interface or VRF device to which all sessions are
+	// bound, except those with a bindInterface. BFD is not bound to it. On a node
+	// without this device, the previous configuration stays in effect, or nothing
+	// runs. A change restarts all sessions. Default: none.
 	// +optional
 	BindToDevice string `json:"bindToDevice,omitempty"`
 
@@ -97,15 +98,15 @@ type Global struct {
 	NodeStatus *NodeStatusOptions `json:"nodeStatus,omitempty"`
 }
 
-// RouteSelectionOptions change how the best of several paths is found.
+// RouteSelectionOptions change how the best of several paths is chosen.
 type RouteSelectionOptions struct {
-	// alwaysCompareMed compares the MED also of paths from different
-	// autonomous systems. Default: false.
+	// alwaysCompareMed also compares the MED of paths from different autonomous
+	// systems. Default: false.
 	// +optional
 	AlwaysCompareMED bool `json:"alwaysCompareMed,omitempty"`
 
-	// advertiseInactiveRoutes is not supported: which routes are announced does
-	// not depend on routing tables. It is reported when it is true.
+	// advertiseInactiveRoutes is not supported: announcements do not depend on
+	// routing tables. It is reported if it is true.
 	// +optional
 	AdvertiseInactiveRoutes bool `json:"advertiseInactiveRoutes,omitempty"`
 }
@@ -123,19 +124,19 @@ type DefaultRouteDistance struct {
 
 // Confederation makes several autonomous systems look like one from outside.
 type Confederation struct {
-	// enabled switches the confederation on. Default: false, and then the other
-	// fields are not in effect.
+	// enabled switches the confederation on. Default: false; the other fields
+	// then have no effect.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
 	// identifier is the number of the autonomous system that the confederation
-	// is from outside. Without a valid one nothing of the configuration takes
-	// effect.
+	// shows to the outside. Without a valid number, nothing of the configuration
+	// takes effect.
 	// +optional
 	Identifier int64 `json:"identifier,omitempty"`
 
-	// memberAsList are the numbers of the autonomous systems that the
-	// confederation consists of.
+	// memberAsList are the numbers of the autonomous systems in the
+	// confederation.
 	// +listType=atomic
 	// +optional
 	MemberASList []int64 `json:"memberAsList,omitempty"`
@@ -147,8 +148,8 @@ type NodeStatusOptions struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// heartbeatSeconds is how often it is written when nothing changes.
-	// Changes are written within two seconds. Default: 60.
+	// heartbeatSeconds is the interval of writes if nothing changes. Changes are
+	// written within two seconds. Default: 60.
 	// +kubebuilder:validation:Minimum=10
 	// +optional
 	HeartbeatSeconds int32 `json:"heartbeatSeconds,omitempty"`

@@ -10,27 +10,26 @@ type Neighbor struct {
 	// +required
 	Config NeighborConfig `json:"config"`
 
-	// nodeSelector selects the nodes that peer with the neighbor by their
-	// labels. It follows changes of labels at once. Default: all nodes. With a
-	// malformed one the neighbor is left out.
+	// nodeSelector selects the nodes that peer with the neighbor, by their
+	// labels. It follows changes of labels at once. Default: all nodes. If it is
+	// malformed, the neighbor is left out.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
 	SessionOptions `json:",inline"`
 }
 
-// PeerGroup is what several neighbors have in common. What a neighbor says
-// itself is used before what its group says, field by field; of afiSafis and of
-// the policies of one direction all or nothing.
+// PeerGroup has common settings of several neighbors. A field of the neighbor
+// takes precedence over the same field of its group. For afiSafis, and for the
+// policies of one direction, the neighbor's whole list takes precedence.
 type PeerGroup struct {
-	// config says what the group is called, and what its neighbors have in
-	// common.
+	// config has the name of the group and the common settings of its neighbors.
 	// +required
 	Config PeerGroupConfig `json:"config"`
 
 	// nodeSelector selects the nodes on which the group's neighbors are in use.
-	// Default: all nodes. With a malformed one the group is left out, and its
-	// neighbors with it.
+	// Default: all nodes. If it is malformed, the group and its neighbors are
+	// left out.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
@@ -40,22 +39,22 @@ type PeerGroup struct {
 // NeighborConfig says who a neighbor is: exactly one of neighborAddress and
 // neighborInterface.
 type NeighborConfig struct {
-	// neighborAddress is the neighbor's IP address. A link-local one has the
+	// neighborAddress is the neighbor's IP address. A link-local address has its
 	// interface behind it, such as "fe80::1%eth1". Two neighbors of a node must
-	// not have the same; the second is left out. An address of the node itself
-	// is passed over, so that the nodes of a full mesh can share one list.
+	// not have the same address; the second is left out. An address of the node
+	// itself is skipped, so that the nodes of a full mesh can share one list.
 	// +optional
 	NeighborAddress string `json:"neighborAddress,omitempty"`
 
-	// neighborInterface is the interface behind which the one router is that
-	// the node peers with, by its link-local address (an unnumbered session).
-	// The node sends Router Advertisements there, because routers wait for
+	// neighborInterface is an interface with one router behind it. The node peers
+	// with this router by its link-local address (an unnumbered session). The
+	// node sends Router Advertisements on the interface, because routers wait for
 	// them.
 	// +optional
 	NeighborInterface string `json:"neighborInterface,omitempty"`
 
-	// peerGroup is the name of the peer group that gives what is not said here.
-	// Where there is none of that name, the neighbor is left out.
+	// peerGroup is the name of the peer group with the settings that this
+	// neighbor lacks. If there is no such group, the neighbor is left out.
 	// +optional
 	PeerGroup string `json:"peerGroup,omitempty"`
 
@@ -63,51 +62,51 @@ type NeighborConfig struct {
 	// +optional
 	AdminDown bool `json:"adminDown,omitempty"`
 
-	// vrf is the name of one of vrfs that the neighbor is in. Default: none.
+	// vrf is the name of the VRF, one of vrfs, that the neighbor is in. Default:
+	// none.
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 
 	PeerConfig `json:",inline"`
 }
 
-// PeerGroupConfig says what a group is called, and what its neighbors have in
-// common.
+// PeerGroupConfig has the name of a group and the common settings of its
+// neighbors.
 type PeerGroupConfig struct {
-	// peerGroupName is what neighbors and dynamicNeighbors call the group. It
-	// must be the only one of its name; a second one is not in effect.
+	// peerGroupName is the name by which neighbors and dynamicNeighbors refer to
+	// the group. It must be unique; a second group of this name is not in effect.
 	// +required
 	PeerGroupName string `json:"peerGroupName"`
 
 	PeerConfig `json:",inline"`
 }
 
-// PeerConfig is who is at both ends of a session, and how they know each other.
+// PeerConfig has the two ends of a session, and how they authenticate.
 type PeerConfig struct {
-	// peerAsn is the number of the neighbor's autonomous system. It must be
-	// here or in the peer group; without one the neighbor is left out.
+	// peerAsn is the number of the neighbor's autonomous system. It must be set
+	// here or in the peer group; otherwise the neighbor is left out.
 	// +optional
 	PeerASN int64 `json:"peerAsn,omitempty"`
 
-	// localAsn is the number of the autonomous system that the node belongs to
-	// in the eyes of the neighbor. Default: global.asn.
+	// localAsn is the number of the node's autonomous system in sessions with
+	// this neighbor. Default: global.asn.
 	// +optional
 	LocalASN int64 `json:"localAsn,omitempty"`
 
-	// description is for people, and shown in BGPNodeStatus.
+	// description is for people. BGPNodeStatus shows it.
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// authPassword is the key of TCP-MD5 (RFC 2385), 1 to 80 bytes. Everybody
-	// who may read this object can read it: use authPasswordSecretRef, which
-	// is used when both are given. Default: none, the session is not
-	// authenticated.
+	// authPassword is the key of TCP-MD5 (RFC 2385), 1 to 80 bytes. Anyone with
+	// the right to read this object can read it, so use authPasswordSecretRef,
+	// which takes precedence. Default: none, the session is not authenticated.
 	// +optional
 	AuthPassword string `json:"authPassword,omitempty"`
 
 	// authPasswordSecretRef names the key of a Secret, in the namespace of this
-	// object, whose value is the key of TCP-MD5, 1 to 80 bytes. A new value is
-	// used at once, and ends the session. Where it cannot be read the neighbor
-	// is left out: there is no session without it.
+	// object, whose value is the key of TCP-MD5, 1 to 80 bytes. A new value takes
+	// effect at once and ends the session. If it cannot be read, the neighbor is
+	// left out: there is no session without it.
 	// +optional
 	AuthPasswordSecretRef *SecretKeyRef `json:"authPasswordSecretRef,omitempty"`
 }
@@ -122,22 +121,22 @@ type SecretKeyRef struct {
 	// +required
 	Key string `json:"key"`
 
-	// optional accepts that the Secret or its key is not there, and has a
-	// session without authentication then. Default: false.
+	// optional allows a session without authentication if the Secret or its key
+	// is missing. Default: false.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
 }
 
-// DynamicNeighbor is a network from which neighbors are accepted without being
-// named.
+// DynamicNeighbor is a network from which nodes accept neighbors that the
+// configuration does not name.
 type DynamicNeighbor struct {
-	// prefix is the network, such as "192.0.2.0/24". One of spec.neighbors that
-	// is left out for a mistake is not accepted from it.
+	// prefix is the network, such as "192.0.2.0/24". If one of spec.neighbors is
+	// left out because of a mistake, it is not accepted from this network either.
 	// +required
 	Prefix string `json:"prefix"`
 
-	// peerGroup is the name of the group that the neighbors belong to, which
-	// must give their peerAsn.
+	// peerGroup is the name of the group of these neighbors. It must set their
+	// peerAsn.
 	// +required
 	PeerGroup string `json:"peerGroup"`
 }

@@ -1,15 +1,15 @@
 package v1
 
-// NetlinkImport says which addresses of a node are announced: the networks of
-// those on some interfaces, by the masks that the addresses have there.
+// NetlinkImport says which addresses of a node are announced: the networks of the
+// addresses on some interfaces, with the masks that the addresses have there.
 type NetlinkImport struct {
-	// enabled switches it on. Default: false, and then the other fields are not
-	// in effect.
+	// enabled switches the import on. Default: false; the other fields then have
+	// no effect.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// vrf is the name of one of vrfs that the addresses are announced in.
-	// Default: none.
+	// vrf is the name of the VRF, one of vrfs, in which the addresses are
+	// announced. Default: none.
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 
@@ -20,28 +20,27 @@ type NetlinkImport struct {
 	InterfaceList []string `json:"interfaceList,omitempty"`
 }
 
-// NetlinkExport says which routes that were learned go into the routing tables
-// of a node.
+// NetlinkExport says which learned routes go into the routing tables of a node.
 type NetlinkExport struct {
-	// enabled switches it on. Default: false, and then the other fields are not
-	// in effect.
+	// enabled switches the export on. Default: false; the other fields then have
+	// no effect.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// dampeningInterval is for how many milliseconds changes are collected
-	// before they go into the tables, at most 60000. Default (0): 100.
+	// dampeningInterval is how many milliseconds the node collects changes before
+	// it writes them into the tables, at most 60000. Default (0): 100.
 	// +optional
 	DampeningInterval int32 `json:"dampeningInterval,omitempty"`
 
-	// routeProtocol is the number that marks the routes as ours in the tables
-	// (see /etc/iproute2/rt_protos), 5 to 255. Nothing is exported into a table
-	// in which another program has routes with this number. Default (0): 186,
+	// routeProtocol is the number that marks PureLB's routes in the tables (see
+	// /etc/iproute2/rt_protos), 5 to 255. If another program has routes with this
+	// number in a table, nothing is exported into that table. Default (0): 186,
 	// "bgp".
 	// +optional
 	RouteProtocol int32 `json:"routeProtocol,omitempty"`
 
-	// rules say which routes go where. A route that meets several goes to
-	// several places. Without a rule nothing is put anywhere.
+	// rules say which routes go into which tables. A route that matches several
+	// rules goes into several tables. Without a rule, no route goes anywhere.
 	// +listType=atomic
 	// +optional
 	Rules []ExportRule `json:"rules,omitempty"`
@@ -49,13 +48,13 @@ type NetlinkExport struct {
 
 // ExportRule says which routes go into a routing table.
 type ExportRule struct {
-	// name is for people, and must be the only one of its name.
+	// name is for people. It must be unique.
 	// +required
 	Name string `json:"name"`
 
-	// communityList are communities such as "64512:100"; routes that have one
-	// of them, or of largeCommunityList, meet the rule. A rule with a malformed
-	// one is not in use. Default: all routes.
+	// communityList are communities such as "64512:100". A route matches the rule
+	// if it has one of them or of largeCommunityList. A rule with a malformed
+	// community is not in use. Default: all routes.
 	// +listType=atomic
 	// +optional
 	CommunityList []string `json:"communityList,omitempty"`
@@ -65,7 +64,7 @@ type ExportRule struct {
 	// +optional
 	LargeCommunityList []string `json:"largeCommunityList,omitempty"`
 
-	// vrf is the Linux VRF device whose table the routes go into. Default: that
+	// vrf is the Linux VRF device whose table gets the routes. Default: the table
 	// of tableId.
 	// +optional
 	VRF string `json:"vrf,omitempty"`
@@ -74,13 +73,13 @@ type ExportRule struct {
 	// +optional
 	TableID int64 `json:"tableId,omitempty"`
 
-	// metric is the metric of the routes: of several to one destination the
-	// kernel uses that with the lowest. Default (0): 20.
+	// metric is the metric of the routes. Of several routes to one destination,
+	// the kernel uses the one with the lowest metric. Default (0): 20.
 	// +optional
 	Metric int64 `json:"metric,omitempty"`
 
-	// validateNexthop leaves out routes whose next hop cannot be reached.
-	// Default: true.
+	// validateNexthop skips routes whose next hop cannot be reached. Default:
+	// true.
 	// +optional
 	ValidateNexthop *bool `json:"validateNexthop,omitempty"`
 
@@ -90,10 +89,10 @@ type ExportRule struct {
 	AllowDefaultRoute bool `json:"allowDefaultRoute,omitempty"`
 }
 
-// VRF is a routing table of its own.
+// VRF is a separate routing table.
 type VRF struct {
-	// name is what neighbors and netlinkImport call it. It must be the only one
-	// of its name; a second one is not in effect.
+	// name is the name by which neighbors and netlinkImport refer to the VRF. It
+	// must be unique; a second VRF of this name is not in effect.
 	// +required
 	Name string `json:"name"`
 
@@ -101,21 +100,21 @@ type VRF struct {
 	// +optional
 	RD string `json:"rd,omitempty"`
 
-	// importRt are the route targets of routes that come into it.
+	// importRt are the route targets of the routes that it imports.
 	// +listType=atomic
 	// +optional
 	ImportRT []string `json:"importRt,omitempty"`
 
-	// exportRt are the route targets that its routes get.
+	// exportRt are the route targets that it sets on its routes.
 	// +listType=atomic
 	// +optional
 	ExportRT []string `json:"exportRt,omitempty"`
 
-	// netlinkImport says which addresses of the node are announced in it.
+	// netlinkImport says which addresses of the node are announced in the VRF.
 	// +optional
 	NetlinkImport *VRFImport `json:"netlinkImport,omitempty"`
 
-	// netlinkExport says into which routing table its routes go.
+	// netlinkExport says which routing table gets its routes.
 	// +optional
 	NetlinkExport *VRFExport `json:"netlinkExport,omitempty"`
 }
@@ -126,25 +125,25 @@ type VRFImport struct {
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// interfaceList are names of interfaces, or patterns of them such as
-	// "eth*". Without one nothing is announced.
+	// interfaceList are names of interfaces, or patterns of them such as "eth*".
+	// Without an entry nothing is announced.
 	// +listType=atomic
 	// +optional
 	InterfaceList []string `json:"interfaceList,omitempty"`
 }
 
-// VRFExport says into which routing table the routes of a VRF go.
+// VRFExport says which routing table gets the routes of a VRF.
 type VRFExport struct {
 	// enabled switches it on. Default: false.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// linuxVrf is the Linux VRF device whose table the routes go into. Default:
-	// that of linuxTableId, or without it that of the name of the VRF.
+	// linuxVrf is the Linux VRF device whose table gets the routes. Default: the
+	// table of linuxTableId or, without it, the device with the name of the VRF.
 	// +optional
 	LinuxVRF string `json:"linuxVrf,omitempty"`
 
-	// linuxTableId is the number of the routing table. Default (0): that of
+	// linuxTableId is the number of the routing table. Default (0): the table of
 	// linuxVrf.
 	// +optional
 	LinuxTableID int64 `json:"linuxTableId,omitempty"`
@@ -153,13 +152,13 @@ type VRFExport struct {
 	// +optional
 	Metric int64 `json:"metric,omitempty"`
 
-	// validateNexthop leaves out routes whose next hop cannot be reached.
-	// Default: true.
+	// validateNexthop skips routes whose next hop cannot be reached. Default:
+	// true.
 	// +optional
 	ValidateNexthop *bool `json:"validateNexthop,omitempty"`
 
-	// communityList are communities such as "64512:100"; routes that have one
-	// of them, or of largeCommunityList, go into the table. Default: all.
+	// communityList are communities such as "64512:100". A route goes into the
+	// table if it has one of them or of largeCommunityList. Default: all routes.
 	// +listType=atomic
 	// +optional
 	CommunityList []string `json:"communityList,omitempty"`

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BGPNodeStatus is what became of the BGPConfiguration on the node of its name.
-// The node writes it whenever something changes, and else as a heartbeat.
+// BGPNodeStatus reports the state of BGP on the node of the same name. The node
+// writes it when something changes, and otherwise as a heartbeat.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -54,7 +54,7 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	RouterID string `json:"routerID,omitempty"`
 
-	// routerIDSource is where routerID is from: "explicit", "template",
+	// routerIDSource is the source of routerID: "explicit", "template",
 	// "node-ipv4" or "hash-from-node-name".
 	// +optional
 	RouterIDSource string `json:"routerIDSource,omitempty"`
@@ -67,26 +67,26 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
-	// heartbeatSeconds is how often it is written when nothing changes. After
-	// three times this without a write, the speaker of the node is gone.
+	// heartbeatSeconds is the interval of writes if nothing changes. If there is
+	// no write for three times as long, the speaker of the node is gone.
 	// +optional
 	HeartbeatSeconds int32 `json:"heartbeatSeconds,omitempty"`
 
 	// neighborCount is how many neighbors the node should have a session with,
-	// and, of those that come by themselves, has.
+	// plus the dynamic neighbors that it has one with.
 	// +required
 	NeighborCount int32 `json:"neighborCount"`
 
-	// healthy says whether all is as it should be: every neighbor that is not
-	// held down on purpose is Established, every imported address is announced,
-	// every exported route is in its table, and nothing that is meant for the
-	// node is left out of it.
+	// healthy says whether everything works: every neighbor that is not shut down
+	// on purpose is Established, every imported address is announced, every
+	// exported route is in its table, and everything that the configuration has
+	// for the node is in effect.
 	// +optional
 	Healthy bool `json:"healthy"`
 
-	// conditions hold the types Ready (as healthy, with the reasons why not),
-	// Configured (what of the BGPConfiguration is not in effect on the node) and
-	// RouterIDResolved.
+	// conditions have the types Ready (the same as healthy, with the reasons),
+	// Configured (which part of the BGPConfiguration is not in effect on the
+	// node) and RouterIDResolved.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -97,7 +97,7 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	Neighbors []NodeNeighbor `json:"neighbors,omitempty"`
 
-	// netlinkImport is what the node announces of itself.
+	// netlinkImport is what the node announces of its own addresses.
 	// +optional
 	NetlinkImport *NodeImport `json:"netlinkImport,omitempty"`
 
@@ -105,7 +105,7 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	RIB *NodeRIB `json:"rib,omitempty"`
 
-	// netlinkExport is what the node put into its routing tables.
+	// netlinkExport is what the node has put into its routing tables.
 	// +optional
 	NetlinkExport *NodeExport `json:"netlinkExport,omitempty"`
 
@@ -117,8 +117,8 @@ type BGPNodeStatusStatus struct {
 
 // NodeNeighbor is a session of a node.
 type NodeNeighbor struct {
-	// address is the neighbor's address, or "%" and the interface of an
-	// unnumbered one whose address is not known yet.
+	// address is the neighbor's address. For an unnumbered neighbor whose address
+	// is not known yet, it is "%" and the interface.
 	// +required
 	Address string `json:"address"`
 
@@ -126,7 +126,7 @@ type NodeNeighbor struct {
 	// +optional
 	Interface string `json:"interface,omitempty"`
 
-	// dynamic is true of a neighbor that came by itself.
+	// dynamic is true for a neighbor that the configuration does not name.
 	// +optional
 	Dynamic bool `json:"dynamic,omitempty"`
 
@@ -142,11 +142,11 @@ type NodeNeighbor struct {
 	// +required
 	State string `json:"state"`
 
-	// stateSince is since when the state is what it is.
+	// stateSince is the time since which the session has had this state.
 	// +optional
 	StateSince *metav1.Time `json:"stateSince,omitempty"`
 
-	// sessionUpSince is since when the session is Established.
+	// sessionUpSince is the time since which the session has been Established.
 	// +optional
 	SessionUpSince *metav1.Time `json:"sessionUpSince,omitempty"`
 
@@ -158,22 +158,22 @@ type NodeNeighbor struct {
 	// +required
 	PrefixesReceived int64 `json:"prefixesReceived"`
 
-	// description is that of the configuration.
+	// description is the description in the configuration.
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// lastError is why there is no session: what the neighbor said, what is
-	// wrong with the configuration, or for how long nothing has changed.
+	// lastError is why there is no session: the message of the neighbor, a
+	// mistake in the configuration, or how long nothing has changed.
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 
-	// bfd is the state of the BFD session with the neighbor, if there is to be
-	// one: Up, Init, Down or AdminDown.
+	// bfd is the state of the BFD session with the neighbor, if BFD is enabled:
+	// Up, Init, Down or AdminDown.
 	// +optional
 	BFD string `json:"bfd,omitempty"`
 }
 
-// NodeImport is what a node announces of itself.
+// NodeImport is what a node announces of its own addresses.
 type NodeImport struct {
 	// enabled says whether addresses are imported.
 	// +required
@@ -183,7 +183,7 @@ type NodeImport struct {
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 
-	// interfaces are those whose addresses are imported.
+	// interfaces are the interfaces whose addresses are imported.
 	// +listType=atomic
 	// +optional
 	Interfaces []NodeInterface `json:"interfaces,omitempty"`
@@ -204,12 +204,12 @@ type NodeImport struct {
 
 // NodeInterface is an interface whose addresses are imported.
 type NodeInterface struct {
-	// name is its name, or the name or pattern that is asked for when there is
-	// none such.
+	// name is the name of the interface. If no interface matches, it is the
+	// configured name or pattern.
 	// +required
 	Name string `json:"name"`
 
-	// exists says whether there is one.
+	// exists says whether the interface exists.
 	// +required
 	Exists bool `json:"exists"`
 
@@ -224,7 +224,7 @@ type ImportedAddress struct {
 	// +required
 	Address string `json:"address"`
 
-	// interface is where it is.
+	// interface is the interface of the address.
 	// +required
 	Interface string `json:"interface"`
 
@@ -235,7 +235,7 @@ type ImportedAddress struct {
 
 // NodeRIB is what a node announces and what it learned.
 type NodeRIB struct {
-	// localRoutes are what the node announces of itself, at most 500.
+	// localRoutes are the routes of the node itself, at most 500.
 	// +listType=atomic
 	// +optional
 	LocalRoutes []RIBRoute `json:"localRoutes,omitempty"`
@@ -260,15 +260,15 @@ type NodeRIB struct {
 
 // RIBRoute is a route that is announced or was learned.
 type RIBRoute struct {
-	// prefix is where it leads.
+	// prefix is the destination of the route.
 	// +required
 	Prefix string `json:"prefix"`
 
-	// nextHop is by way of whom; "0.0.0.0" or "::" is the node itself.
+	// nextHop is the next hop; "0.0.0.0" or "::" means the node itself.
 	// +required
 	NextHop string `json:"nextHop"`
 
-	// fromPeer is the neighbor that it was learned from.
+	// fromPeer is the neighbor that announced it.
 	// +optional
 	FromPeer string `json:"fromPeer,omitempty"`
 
@@ -284,7 +284,7 @@ type RIBRoute struct {
 	Communities []string `json:"communities,omitempty"`
 }
 
-// NodeExport is what a node put into its routing tables.
+// NodeExport is what a node has put into its routing tables.
 type NodeExport struct {
 	// enabled says whether routes are exported.
 	// +required
@@ -294,11 +294,11 @@ type NodeExport struct {
 	// +required
 	Protocol int32 `json:"protocol"`
 
-	// dampeningInterval is for how many milliseconds changes are collected.
+	// dampeningInterval is how many milliseconds changes are collected.
 	// +optional
 	DampeningInterval int32 `json:"dampeningInterval,omitempty"`
 
-	// rules are those in use.
+	// rules are the rules in use.
 	// +listType=atomic
 	// +optional
 	Rules []NodeExportRule `json:"rules,omitempty"`
@@ -332,9 +332,9 @@ type NodeExportRule struct {
 	TableID int64 `json:"tableID"`
 }
 
-// ExportedRoute is a route that is to be in a routing table.
+// ExportedRoute is a route that should be in a routing table.
 type ExportedRoute struct {
-	// prefix is where it leads.
+	// prefix is the destination of the route.
 	// +required
 	Prefix string `json:"prefix"`
 
@@ -346,11 +346,11 @@ type ExportedRoute struct {
 	// +required
 	Metric int64 `json:"metric"`
 
-	// installed says whether it is there.
+	// installed says whether the route is in the table.
 	// +required
 	Installed bool `json:"installed"`
 
-	// reason is why not.
+	// reason says why it is not.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }

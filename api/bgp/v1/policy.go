@@ -2,92 +2,93 @@ package v1
 
 // ApplyPolicy names policies, by direction.
 type ApplyPolicy struct {
-	// importPolicy is for what neighbors announce.
+	// importPolicy is for routes from neighbors.
 	// +optional
 	ImportPolicy *PolicyAssignment `json:"importPolicy,omitempty"`
 
-	// exportPolicy is for what is announced to neighbors.
+	// exportPolicy is for routes to neighbors.
 	// +optional
 	ExportPolicy *PolicyAssignment `json:"exportPolicy,omitempty"`
 }
 
-// PolicyAssignment is a list of policies, and what becomes of the rest.
+// PolicyAssignment is a list of policies, with a default for routes about which
+// none of them decides.
 type PolicyAssignment struct {
 	// name is for people.
 	// +optional
 	Name string `json:"name,omitempty"`
 
 	// policies are names of policyDefinitions, in the order in which they are
-	// asked. The first statement that accepts or rejects a route decides.
+	// applied. The first statement that accepts or rejects a route decides.
 	// +listType=atomic
 	// +optional
 	Policies []string `json:"policies,omitempty"`
 
-	// defaultAction decides what no statement has decided: "accept" or
-	// "reject". Default: of a neighbor, what the policies of global say; of
-	// global, "accept".
+	// defaultAction decides if no statement has decided: "accept" or "reject".
+	// Default: for a neighbor, the policies of global; for global, "accept".
 	// +optional
 	DefaultAction string `json:"defaultAction,omitempty"`
 }
 
-// PolicyDefinition is a policy: statements that are asked one after the other.
-// One with a mistake is not in use, and neither is what refers to it.
+// PolicyDefinition is a policy: a list of statements that are applied in order. A
+// policy with a mistake is not in use, and neither is anything that refers to it.
 type PolicyDefinition struct {
-	// name is what applyPolicy calls the policy. It must be the only one of its
-	// name; a second one is not in use.
+	// name is the name by which applyPolicy refers to the policy. It must be
+	// unique; a second policy of this name is not in use.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// statements are asked one after the other until one decides.
+	// statements are applied in order until one decides.
 	// +listType=atomic
 	// +optional
 	Statements []Statement `json:"statements,omitempty"`
 }
 
-// Statement does something to routes that meet its conditions.
+// Statement changes routes that meet its conditions, or decides about them.
 type Statement struct {
-	// name is for people, and shown by tools. It must be the only one of its
-	// name in the policy. Default: its place in the policy.
+	// name is for people, and tools show it. It must be unique in the policy.
+	// Default: the position in the policy.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// conditions must all hold. Default: none, the statement is for all routes.
+	// conditions must all hold. Default: none, so that the statement is for all
+	// routes.
 	// +optional
 	Conditions Conditions `json:"conditions,omitzero"`
 
-	// actions are what is done.
+	// actions are applied to the route.
 	// +optional
 	Actions Actions `json:"actions,omitzero"`
 }
 
 // Conditions of a statement.
 type Conditions struct {
-	// prefixSet holds for routes whose prefix is in a set of type prefix.
+	// prefixSet holds if the prefix of the route is in a set of type prefix.
 	// +optional
 	PrefixSet *MatchSet `json:"prefixSet,omitempty"`
 
-	// neighborSet holds for neighbors whose address is in a set of type
-	// neighbor: when importing the one that the route is from, when exporting
-	// the one that it is for.
+	// neighborSet holds if the address of the neighbor is in a set of type
+	// neighbor. On import this is the neighbor that the route comes from, on
+	// export the one that it goes to.
 	// +optional
 	NeighborSet *MatchSet `json:"neighborSet,omitempty"`
 
-	// asPathSet holds for routes whose AS path is in a set of type as-path.
+	// asPathSet holds if the AS path of the route is in a set of type as-path.
 	// +optional
 	ASPathSet *MatchSet `json:"asPathSet,omitempty"`
 
-	// communitySet holds for routes with communities of a set of type
+	// communitySet holds if the communities of the route match a set of type
 	// community.
 	// +optional
 	CommunitySet *MatchSet `json:"communitySet,omitempty"`
 
-	// largeCommunitySet holds for routes with large communities of a set of
-	// type large-community.
+	// largeCommunitySet holds if the large communities of the route match a set
+	// of type large-community.
 	// +optional
 	LargeCommunitySet *MatchSet `json:"largeCommunitySet,omitempty"`
 
-	// rpkiResult is not supported, as there is no validator to ask. A policy
-	// with it is not in use.
+	// rpkiResult is not supported, because there is no validator. A policy with
+	// it is not in use.
 	// +optional
 	RPKIResult string `json:"rpkiResult,omitempty"`
 }
@@ -98,16 +99,17 @@ type MatchSet struct {
 	// +required
 	Name string `json:"name"`
 
-	// match says how much of the set must be met: "any" member, "all" (not of
-	// prefixes and neighbors), or, by "invert", none. Default: "any".
+	// match says which part of the set must match: "any" member, "all" members
+	// (not for prefixes and neighbors), or none of them ("invert"). Default:
+	// "any".
 	// +optional
 	Match string `json:"match,omitempty"`
 }
 
-// Actions are what a statement does.
+// Actions are applied by a statement.
 type Actions struct {
-	// routeAction ends the walk through the policies: "accept" or "reject".
-	// Default: none, the next statement is asked.
+	// routeAction decides about the route and ends the policies: "accept" or
+	// "reject". Default: none, the next statement follows.
 	// +optional
 	RouteAction string `json:"routeAction,omitempty"`
 
@@ -127,9 +129,9 @@ type Actions struct {
 	// +optional
 	ASPrepend *ASPrepend `json:"asPrepend,omitempty"`
 
-	// localPref sets the local preference, 1 to 4294967295; 0 cannot be set,
-	// and a policy with it is not in use. It is told to neighbors in the node's
-	// own autonomous system only.
+	// localPref sets the local preference, 1 to 4294967295. 0 cannot be set, and
+	// a policy with it is not in use. The local preference is announced only to
+	// neighbors in the node's own autonomous system.
 	// +optional
 	LocalPref *int64 `json:"localPref,omitempty"`
 }
@@ -141,8 +143,8 @@ type CommunityAction struct {
 	Type string `json:"type,omitempty"`
 
 	// communities are two numbers from 0 to 65535, such as "64512:100", or
-	// well-known names such as "no-export". To "replace" without any takes all
-	// of the route's away.
+	// well-known names such as "no-export". "replace" without any removes all
+	// communities of the route.
 	// +listType=atomic
 	// +optional
 	Communities []string `json:"communities,omitempty"`
@@ -155,8 +157,8 @@ type LargeCommunityAction struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// communities are three numbers from 0 to 4294967295, such as
-	// "64512:100:1". To "replace" without any takes all of the route's away.
+	// communities are three numbers from 0 to 4294967295, such as "64512:100:1".
+	// "replace" without any removes all large communities of the route.
 	// +listType=atomic
 	// +optional
 	Communities []string `json:"communities,omitempty"`
@@ -169,8 +171,8 @@ type MEDAction struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// value is the MED from 0 to 4294967295, or what is added to it, from
-	// -4294967295 to 4294967295 but not 0.
+	// value is the MED, from 0 to 4294967295. With "mod", it is the number to
+	// add, from -4294967295 to 4294967295 but not 0.
 	// +optional
 	Value int64 `json:"value,omitempty"`
 }
@@ -181,12 +183,12 @@ type ASPrepend struct {
 	// +optional
 	ASN int64 `json:"asn,omitempty"`
 
-	// repeat is how often it is put there, 1 to 255. Default (0): 1.
+	// repeat is how often the number is put in front, 1 to 255. Default (0): 1.
 	// +optional
 	Repeat int32 `json:"repeat,omitempty"`
 }
 
-// DefinedSet is something that policies refer to by name. One with a mistake is
+// DefinedSet is a set to which policies refer by name. A set with a mistake is
 // not in use, and neither are policies that refer to it.
 type DefinedSet struct {
 	// type is what the set consists of: "prefix", "neighbor", "as-path",
@@ -194,8 +196,8 @@ type DefinedSet struct {
 	// +required
 	Type string `json:"type"`
 
-	// name is what policies call the set. It must be the only one of its name
-	// and type; a second one is not in use.
+	// name is the name by which policies refer to the set. It must be unique
+	// within its type; a second set is not in use.
 	// +required
 	Name string `json:"name"`
 
@@ -206,7 +208,8 @@ type DefinedSet struct {
 	// +optional
 	List []string `json:"list,omitempty"`
 
-	// prefixes are those of a set of type prefix, all of one address family.
+	// prefixes are the members of a set of type prefix, all of one address
+	// family.
 	// +listType=atomic
 	// +optional
 	Prefixes []PrefixMatch `json:"prefixes,omitempty"`
@@ -218,13 +221,13 @@ type PrefixMatch struct {
 	// +optional
 	IPPrefix string `json:"ipPrefix,omitempty"`
 
-	// maskLengthMin is the shortest mask that matches. Default (0): that of
+	// maskLengthMin is the shortest mask that matches. Default (0): the mask of
 	// ipPrefix.
 	// +optional
 	MaskLengthMin int32 `json:"maskLengthMin,omitempty"`
 
-	// maskLengthMax is the longest mask that matches. Default (0):
-	// maskLengthMin, or without it that of ipPrefix.
+	// maskLengthMax is the longest mask that matches. Default (0): maskLengthMin
+	// or, without it, the mask of ipPrefix.
 	// +optional
 	MaskLengthMax int32 `json:"maskLengthMax,omitempty"`
 }

@@ -1,27 +1,27 @@
 package v1
 
-// SessionOptions are how sessions with a neighbor, or with those of a peer
-// group, are made.
+// SessionOptions are options of the sessions with a neighbor, or with the
+// neighbors of a peer group.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.ttlSecurity) || !has(self.ebgpMultihop) || !has(self.ebgpMultihop.enabled) || !self.ebgpMultihop.enabled || (has(self.ttlSecurity.enabled) && !self.ttlSecurity.enabled)",message="ttlSecurity and ebgpMultihop exclude each other: a neighbor is either on the same link or it is not"
 type SessionOptions struct {
-	// afiSafis are the address families that are exchanged. Default: those of
+	// afiSafis are the address families to exchange. Default: those of
 	// global.families.
 	// +listType=atomic
 	// +optional
 	AFISAFIs []AFISAFI `json:"afiSafis,omitempty"`
 
-	// applyPolicy names the policies for this neighbor. They come before those
-	// of global. A neighbor that names one that does not exist or is not well
-	// is left out: nothing is announced without its policy.
+	// applyPolicy names the policies for this neighbor. They come before those of
+	// global. A neighbor that names a missing or wrong policy is left out, so
+	// that no route is announced without its policy.
 	// +optional
 	ApplyPolicy *ApplyPolicy `json:"applyPolicy,omitempty"`
 
-	// timers are those of the session.
+	// timers are the timers of the session.
 	// +optional
 	Timers *Timers `json:"timers,omitempty"`
 
-	// transport is how the session's connection is made.
+	// transport says how the connection of the session is made.
 	// +optional
 	Transport *Transport `json:"transport,omitempty"`
 
@@ -33,26 +33,26 @@ type SessionOptions struct {
 	// +optional
 	RouteReflector *RouteReflector `json:"routeReflector,omitempty"`
 
-	// ebgpMultihop accepts a neighbor in another autonomous system that is not
-	// on the same link. It and ttlSecurity exclude each other.
+	// ebgpMultihop accepts a neighbor in another autonomous system that is not on
+	// the same link. It excludes ttlSecurity.
 	// +optional
 	EBGPMultihop *EBGPMultihop `json:"ebgpMultihop,omitempty"`
 
 	// ttlSecurity accepts only packets that cannot be from far away (RFC 5082).
-	// The neighbor must do the same. It and ebgpMultihop exclude each other.
+	// The neighbor must use it too. It excludes ebgpMultihop.
 	// +optional
 	TTLSecurity *TTLSecurity `json:"ttlSecurity,omitempty"`
 
-	// bfd finds out within a second that the neighbor, or the way to it, is
-	// gone (RFC 5882). The neighbor must do the same, on the same link.
+	// bfd notices within a second that the neighbor, or the path to it, is gone
+	// (RFC 5882). The neighbor must use it too, on the same link.
 	// +optional
 	BFD *BFD `json:"bfd,omitempty"`
 }
 
 // AFISAFI is an address family, and how its routes are exchanged.
 type AFISAFI struct {
-	// family is ipv4-unicast or ipv6-unicast. Others are not supported and
-	// reported.
+	// family is ipv4-unicast or ipv6-unicast. Other families are not supported,
+	// and are reported.
 	// +required
 	Family string `json:"family"`
 
@@ -60,8 +60,8 @@ type AFISAFI struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// prefixLimit ends the session when the neighbor announces too much. Without
-	// it, too much is more than 100000 prefixes.
+	// prefixLimit ends the session if the neighbor announces too many prefixes. The
+	// default limit is 100000 prefixes.
 	// +optional
 	PrefixLimit *PrefixLimit `json:"prefixLimit,omitempty"`
 
@@ -70,18 +70,18 @@ type AFISAFI struct {
 	AddPaths *AddPaths `json:"addPaths,omitempty"`
 }
 
-// PrefixLimit ends the session when the neighbor announces too much. The session
-// begins again after 1, 2, 4, 8, 16 and then every 30 minutes, or when the limit is
-// changed. Routes of the nodes' own AS, which routers send back to them, do not
-// count.
+// PrefixLimit ends the session if the neighbor announces too many prefixes. The
+// session begins again after 1, 2, 4, 8, 16 and then every 30 minutes, or when the
+// limit is changed. Routes of the nodes' own AS, which routers send back to the
+// nodes, do not count.
 type PrefixLimit struct {
-	// maxPrefixes is how many prefixes the neighbor may announce. 0 is no
-	// limit, and then a router that announces too much takes all memory.
+	// maxPrefixes is how many prefixes the neighbor may announce. 0 means no
+	// limit; then a router that announces too many prefixes takes all memory.
 	// +required
 	MaxPrefixes int32 `json:"maxPrefixes"`
 
-	// shutdownThresholdPct is the part of maxPrefixes, in percent from 1 to
-	// 100, from which on a warning is logged. Default (0): no warning.
+	// shutdownThresholdPct is a percentage of maxPrefixes, from 1 to 100. From
+	// there on a warning is logged. Default (0): no warning.
 	// +optional
 	ShutdownThresholdPct int32 `json:"shutdownThresholdPct,omitempty"`
 }
@@ -98,7 +98,7 @@ type AddPaths struct {
 	SendMax int32 `json:"sendMax,omitempty"`
 }
 
-// Timers are those of a session.
+// Timers has the timers of a session.
 type Timers struct {
 	// config holds the timers.
 	// +optional
@@ -107,34 +107,33 @@ type Timers struct {
 
 // TimersConfig are the timers of a session, in seconds; 0 is the default.
 type TimersConfig struct {
-	// connectRetry is how long to wait before connecting again to a neighbor
-	// that did not answer, 1 to 65535. Default: 10.
+	// connectRetry is the pause before the node connects again to a neighbor that
+	// did not answer, 1 to 65535. Default: 10.
 	// +optional
 	ConnectRetry int64 `json:"connectRetry,omitempty"`
 
-	// holdTime is after how long a session without a sign of life ends, 3 to
-	// 65535. The lesser of both sides' is used. Default: 90.
+	// holdTime is how long a session lasts without a sign of life, 3 to 65535.
+	// The lower value of both sides is used. Default: 90.
 	// +optional
 	HoldTime int64 `json:"holdTime,omitempty"`
 
-	// keepaliveInterval is how often signs of life are sent; less than
+	// keepaliveInterval is the interval of keepalives; it must be less than
 	// holdTime. Default: a third of holdTime.
 	// +optional
 	KeepaliveInterval int64 `json:"keepaliveInterval,omitempty"`
 
 	// minimumAdvertisementInterval is not supported: changes are announced at
-	// once. It is reported when it is set.
+	// once. It is reported if it is set.
 	// +optional
 	MinimumAdvertisementInterval int64 `json:"minimumAdvertisementInterval,omitempty"`
 }
 
-// Transport is how the connection of a session is made.
+// Transport says how the connection of a session is made.
 type Transport struct {
-	// localAddress is the node's address that the session is from. Since it
-	// differs from node to node, it is useful with a nodeSelector. It must be of
-	// the address family of the session, which is IPv6 for a
-	// neighborInterface; otherwise the neighbor is left out. Default: what the
-	// routing table says.
+	// localAddress is the node's address for the session. It differs from node to
+	// node, so use it with a nodeSelector. It must be of the address family of
+	// the session, which is IPv6 for a neighborInterface; otherwise the neighbor
+	// is left out. Default: the address from the routing table.
 	// +optional
 	LocalAddress string `json:"localAddress,omitempty"`
 
@@ -156,32 +155,31 @@ type Transport struct {
 
 // GracefulRestart keeps routes while one side restarts.
 type GracefulRestart struct {
-	// enabled switches it on, for every address family. Default: false, and
-	// then the other fields are not in effect.
+	// enabled switches it on, for every address family. Default: false; the other
+	// fields then have no effect.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// restartTime is for how many seconds the neighbor keeps the node's routes
-	// while the speaker restarts, 1 to 4095. Default: 120.
+	// restartTime is how many seconds the neighbor keeps the node's routes while
+	// the speaker restarts, 1 to 4095. Default: 120.
 	// +optional
 	RestartTime int32 `json:"restartTime,omitempty"`
 
-	// helperOnly keeps the neighbor's routes while it restarts, and does not
-	// ask the neighbor to do the same. Default: false.
+	// helperOnly keeps the neighbor's routes while it restarts, but does not ask
+	// the neighbor to do the same. Default: false.
 	// +optional
 	HelperOnly *bool `json:"helperOnly,omitempty"`
 
-	// deferralTime is for how many seconds, after the speaker has restarted, it
-	// waits for all neighbors before it announces anything to any of them. A
-	// router that is down costs the others this time. Default: 5.
+	// deferralTime is how many seconds a restarted speaker waits for all
+	// neighbors before it announces anything to any of them. A router that is
+	// down costs the other routers this time. Default: 5.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
 	// +optional
 	DeferralTime int32 `json:"deferralTime,omitempty"`
 
-	// longLivedRestartTime is for how many seconds beyond restartTime the
-	// neighbor keeps the routes as a last resort (RFC 9494). Default: 0, not at
-	// all.
+	// longLivedRestartTime is how many seconds beyond restartTime the neighbor
+	// keeps the routes as a last resort (RFC 9494). Default: 0, not at all.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=16777215
 	// +optional
@@ -190,13 +188,13 @@ type GracefulRestart struct {
 
 // RouteReflector makes the node a route reflector.
 type RouteReflector struct {
-	// routeReflectorClient says that the neighbor, in the node's own autonomous
-	// system, gets what others in it announce. Default: false.
+	// routeReflectorClient makes the neighbor, which is in the node's own
+	// autonomous system, get what other neighbors in it announce. Default: false.
 	// +optional
 	RouteReflectorClient *bool `json:"routeReflectorClient,omitempty"`
 
-	// routeReflectorClusterId is an IPv4 address that the reflectors of one
-	// cluster have in common. It is not in effect without routeReflectorClient.
+	// routeReflectorClusterId is an IPv4 address that is the same for all
+	// reflectors of one cluster. Without routeReflectorClient it has no effect.
 	// Default: the router ID.
 	// +optional
 	RouteReflectorClusterID string `json:"routeReflectorClusterId,omitempty"`
@@ -208,8 +206,8 @@ type EBGPMultihop struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// multihopTtl is how far away the neighbor may be, as the TTL of packets, 1
-	// to 255. Default (0): 255.
+	// multihopTtl is the largest distance of the neighbor, as the TTL of packets,
+	// 1 to 255. Default (0): 255.
 	// +optional
 	MultihopTTL int32 `json:"multihopTtl,omitempty"`
 }
@@ -220,16 +218,17 @@ type TTLSecurity struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// ttlMin is the least TTL of packets that are accepted: 255 is from the
-	// same link, 254 from one router further. Default: 255.
+	// ttlMin is the lowest TTL of packets that are accepted: 255 is from the same
+	// link, 254 from one router further. Default: 255.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=255
 	// +optional
 	TTLMin int32 `json:"ttlMin,omitempty"`
 }
 
-// BFD are the timers that the node offers the neighbor; what is used is the
-// slower of what one side sends and the other accepts.
+// BFD has the timers that the node offers the neighbor. In each direction the
+// slower one is used: the sender's transmit interval or the receiver's receive
+// interval.
 type BFD struct {
 	// enabled switches it on. Default: true.
 	// +optional
@@ -243,15 +242,15 @@ type BFD struct {
 	MinReceiveIntervalMilliseconds int32 `json:"minReceiveIntervalMilliseconds,omitempty"`
 
 	// minTransmitIntervalMilliseconds is how fast the node sends. A container
-	// with a CPU limit can be halted for tens of milliseconds; below 300 give
-	// it none. Default: 300.
+	// with a CPU limit may be paused for tens of milliseconds, so set no CPU
+	// limit if the value is below 300. Default: 300.
 	// +kubebuilder:validation:Minimum=50
 	// +kubebuilder:validation:Maximum=60000
 	// +optional
 	MinTransmitIntervalMilliseconds int32 `json:"minTransmitIntervalMilliseconds,omitempty"`
 
-	// detectionMultiplier is how many packets in a row may be missing. Default:
-	// 3.
+	// detectionMultiplier is how many consecutive packets may be missing.
+	// Default: 3.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=255
 	// +optional

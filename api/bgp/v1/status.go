@@ -6,33 +6,34 @@ import (
 
 // Types of conditions.
 const (
-	// ConditionReady of a BGPConfiguration says whether all of it is in effect;
-	// of a BGPNodeStatus, whether all that is wanted of the node works.
+	// ConditionReady of a BGPConfiguration says whether all of it is in effect.
+	// ConditionReady of a BGPNodeStatus says whether everything that the node
+	// should do works.
 	ConditionReady = "Ready"
 	// ConditionRouterIDResolved says whether there is a router ID.
 	ConditionRouterIDResolved = "RouterIDResolved"
-	// ConditionConfigured of a BGPNodeStatus says whether the configuration is
-	// in effect on the node; its message lists what is not, by field.
+	// ConditionConfigured of a BGPNodeStatus says whether the configuration is in
+	// effect on the node. Its message lists what is not, by field.
 	ConditionConfigured = "Configured"
 )
 
-// BGPConfigurationStatus is what is true of a BGPConfiguration on every node.
+// BGPConfigurationStatus is what holds for a BGPConfiguration on every node.
 type BGPConfigurationStatus struct {
-	// observedGeneration is the generation of the object that this is about.
+	// observedGeneration is the generation of the object that this status is
+	// about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions hold the types Ready (False with the reason
-	// ConfigurationInvalid when something is wrong with the configuration
-	// itself; the message says what, by field) and RouterIDResolved (False with
-	// the reason ResolutionFailed when global.routerID cannot lead to one on any
-	// node).
+	// conditions have the types Ready and RouterIDResolved. Ready is False with
+	// the reason ConfigurationInvalid if the configuration itself is wrong; the
+	// message says what, by field. RouterIDResolved is False with the reason
+	// ResolutionFailed if global.routerID cannot yield a router ID on any node.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// lastReconcileTime is when this was last found to be different from before.
+	// lastReconcileTime is when this status last changed.
 	// +optional
 	LastReconcileTime *metav1.Time `json:"lastReconcileTime,omitempty"`
 
@@ -45,7 +46,7 @@ type BGPConfigurationStatus struct {
 	// +optional
 	EstablishedNeighbors int32 `json:"establishedNeighbors,omitempty"`
 
-	// message is that of the condition Ready.
+	// message is the message of the condition Ready.
 	// +optional
 	Message string `json:"message,omitempty"`
 

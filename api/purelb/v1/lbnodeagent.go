@@ -8,11 +8,11 @@ import (
 
 // LBNodeAgent says on which interfaces nodes announce addresses, and how.
 //
-// A node uses one LBNodeAgent: the first that selects it, those with a
-// nodeSelector before those without, each by namespace and name; those without
-// spec.local come last. Only
-// LBNodeAgents in the namespace that PureLB is installed in are used, and after
-// them those in the namespaces that its operator names (configNamespaces).
+// A node uses the first LBNodeAgent that selects it. LBNodeAgents with a
+// nodeSelector come before those without one, and those without spec.local come
+// last; then namespace and name decide. Only LBNodeAgents in the namespace that
+// PureLB is installed in count and, after them, those in the namespaces that the
+// operator names (configNamespaces).
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -31,7 +31,8 @@ type LBNodeAgent struct {
 	// +required
 	Spec v2.LBNodeAgentSpec `json:"spec"`
 
-	// status is what PureLB makes of it. Written by the allocator only.
+	// status is what PureLB reports about the object. Only the allocator writes
+	// it.
 	// +optional
 	Status v2.LBNodeAgentStatus `json:"status,omitzero"`
 }

@@ -6,15 +6,16 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// ServiceGroup is a set of addresses for Services of type LoadBalancer, with
-// the way in which they are announced. A Service names the group it wants with
-// the annotation "purelb.io/service-group"; one that names none gets its
-// address from the group called "default".
+// ServiceGroup is a set of addresses for Services of type LoadBalancer. It also
+// says how they are announced. A Service names its group with the annotation
+// "purelb.io/service-group". A Service that names none gets its address from the
+// group called "default".
 //
-// Only ServiceGroups in the namespace that PureLB is installed in are used, and
-// those in the namespaces that its operator names (configNamespaces). The
-// condition Accepted says whether this one is, and if not, why and what to do.
-// Changing or deleting a group never takes an address away from a Service.
+// Only ServiceGroups in the namespace that PureLB is installed in count, and
+// those in the namespaces that the operator names (configNamespaces). The
+// condition Accepted says whether this group is in use. If not, it says why and
+// what to do. Changing or deleting a group never takes an address away from a
+// Service.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -37,11 +38,12 @@ type ServiceGroup struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the group should be.
+	// spec describes the group.
 	// +required
 	Spec ServiceGroupSpec `json:"spec"`
 
-	// status is what PureLB makes of it. Written by the allocator only.
+	// status is what PureLB reports about the group. Only the allocator writes
+	// it.
 	// +optional
 	Status v2.ServiceGroupStatus `json:"status,omitzero"`
 }
@@ -61,15 +63,15 @@ type ServiceGroupList struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.local), has(self.remote), has(self.netbox), has(self.external), has(self.subnet) || has(self.pool)].filter(given, given).size() == 1",message="exactly one of local, remote, netbox or external must be specified (or the flat form: subnet and pool)"
 type ServiceGroupSpec struct {
-	// local is for addresses of a network that nodes are connected to. Each
-	// address is on the interface of one node of its subnet at a time; when
-	// that node fails, another one takes over.
+	// local is for addresses of a network that nodes are connected to. One node
+	// of the subnet has each address on its interface. If that node fails,
+	// another node takes over.
 	// +optional
 	Local *LocalSpec `json:"local,omitempty"`
 
-	// remote is for addresses of a network of their own, which routers learn
-	// by a routing protocol. Each address is on the dummy interface
-	// (kube-lb0) of every node.
+	// remote is for addresses of a network of their own, which routers learn by a
+	// routing protocol. Every node has each address on the dummy interface
+	// (kube-lb0).
 	// +optional
 	Remote *v2.RemoteSpec `json:"remote,omitempty"`
 
@@ -78,14 +80,14 @@ type ServiceGroupSpec struct {
 	Netbox *v2.NetboxSpec `json:"netbox,omitempty"`
 
 	// external is for addresses that another program manages: an IPAM server,
-	// which the allocator asks by gRPC.
+	// which the allocator calls by gRPC.
 	// +optional
 	External *v2.ExternalSpec `json:"external,omitempty"`
 
-	// bgp is what the routes to addresses of this group say of themselves to
-	// routers. Addresses that are local to a node have no route, and none of
-	// this. With netbox and external it is not in effect: annotate the Services.
-	// Default: nothing beyond where they lead.
+	// bgp are BGP attributes of the routes to addresses of this group. Addresses
+	// that are local to a node have no route, so it has no effect on them. With
+	// netbox and external it has no effect: annotate the Services instead.
+	// Default: none.
 	// +optional
 	BGP *v2.RouteAttributes `json:"bgp,omitempty"`
 
@@ -100,11 +102,11 @@ type LocalSpec struct {
 	v2.Pools  `json:",inline"`
 	v2.Single `json:",inline"`
 
-	// announce says what becomes of an address that is in no node's subnet.
-	// "local": it is announced nowhere. "auto": it is announced like a remote
-	// one, on the dummy interface of every node. Default: "local" in
-	// purelb.io/v2, "auto" in purelb.io/v1, where there was no other way to
-	// write a remote group.
+	// announce says what happens to an address that is in no node's subnet.
+	// "local": it is not announced. "auto": it is announced like a remote
+	// address, on the dummy interface of every node. Default: "local" in
+	// purelb.io/v2, "auto" in purelb.io/v1, which had no other way to write a
+	// remote group.
 	// +kubebuilder:default=auto
 	// +optional
 	Announce v2.Announce `json:"announce,omitempty"`

@@ -1,36 +1,36 @@
 package v2
 
-// RouteAttributes are what the routes to the addresses of a group say of
-// themselves to routers, beside where they lead. They have an effect on
-// addresses that the BGP speaker announces: those on the dummy interface.
+// RouteAttributes are BGP attributes of the routes to the addresses of a group.
+// They affect addresses that the BGP speaker announces: those on the dummy
+// interface.
 //
-// A Service has the last word on each of them by its annotations. Where one
-// route leads to addresses of several Services, because it is as wide as the
-// subnet, it says what belongs to the lowest of them that says anything.
+// The annotations of a Service take precedence over each of them. If one route
+// covers addresses of several Services, because it is as wide as the subnet, it
+// has the attributes of the Service with the lowest address that sets any.
 type RouteAttributes struct {
-	// communities are BGP communities (RFC 1997), such as 65000:100, that
-	// routers can tell the routes of this group by. Default: none.
+	// communities are BGP communities (RFC 1997), such as 65000:100, by which
+	// routers can recognize the routes of this group. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
 	Communities []Community `json:"communities,omitempty"`
 
-	// largeCommunities are the same with three numbers of 32 bits (RFC 8092),
-	// such as 4200000000:1:100. Default: none.
+	// largeCommunities are large communities, with three numbers of 32 bits (RFC
+	// 8092), such as 4200000000:1:100. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
 	LargeCommunities []LargeCommunity `json:"largeCommunities,omitempty"`
 
-	// med is the multi-exit discriminator: of two ways into the same
-	// neighbouring AS routers take the one with the lower number. Default:
-	// none, which most routers take for 0.
+	// med is the multi-exit discriminator: of two paths into the same neighboring
+	// AS, routers take the one with the lower number. Default: none, which most
+	// routers treat as 0.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4294967295
 	// +optional
 	MED *int64 `json:"med,omitempty"`
 
-	// localPreference is told to neighbours of the same AS only: they prefer
+	// localPreference is announced only to neighbors of the same AS: they prefer
 	// the route with the higher number. Default: 100.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4294967295

@@ -1,12 +1,12 @@
-// Package v2 is the current form of PureLB's custom resources: ServiceGroup,
-// where the addresses of Services come from, and LBNodeAgent, how nodes
-// announce them. It is the form in which the API server stores them.
+// Package v2 is the current version of PureLB's custom resources: ServiceGroup,
+// with the addresses for Services, and LBNodeAgent, which says how nodes announce
+// them. The API server stores objects in this version.
 //
-// The comment of a field is its manual. A field that an older generation of the
-// API called by another name is here under both names, so that an object read
-// and written by way of either version loses nothing; package v1 differs from
-// this one in a default only. What the values mean together, and the defaults
-// that the schema leaves open, is the business of internal/config.
+// The comment of a field is its manual. If an older generation of the API had
+// another name for a field, the field is here under both names, so that an object
+// that is read and written in either version loses nothing. Package v1 differs
+// from this package only in one default. internal/config decides what the values
+// mean together, and sets the defaults that the schema leaves open.
 //
 // +kubebuilder:object:generate=true
 // +groupName=purelb.io

@@ -7,73 +7,74 @@ package v2
 // +kubebuilder:validation:XValidation:rule="(has(self.parents) && size(self.parents) > 0) || (has(self.mode) && self.mode == 'prefix') || !(has(self.status) || has(self.role) || has(self.tags))",message="status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents"
 type NetboxSpec struct {
 	// url is the base URL of the NetBox server, such as
-	// "https://netbox.example.com/". A proxy is taken from the environment of
-	// the allocator.
+	// "https://netbox.example.com/". The allocator takes a proxy from its
+	// environment.
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^\\\\s/]+')",message="url must be the base URL of the NetBox server, such as https://netbox.example.com/"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[@?#]')",message="url must have no user, query or fragment: the token for NetBox is in a Secret, see tokenSecret"
 	// +required
 	URL string `json:"url"`
 
-	// mode says where the addresses come from. "prefix": PureLB makes them in
-	// the prefixes and IP ranges that parents names, and removes them. "reserved":
-	// they are in NetBox with the status reserved for the tenant; PureLB sets
+	// mode says where the addresses come from. "prefix": PureLB creates and
+	// deletes addresses in the prefixes and IP ranges of parents. "reserved":
+	// NetBox has addresses with the status reserved for the tenant; PureLB sets
 	// the status to active, and back. Default: "prefix" if there are parents,
 	// otherwise "reserved", as in earlier versions.
 	// +kubebuilder:validation:Enum=reserved;prefix
 	// +optional
 	Mode string `json:"mode,omitempty"`
 
-	// parents are the prefixes and IP ranges of NetBox that addresses are made
-	// in. They are tried in this order. An IP range is better than a prefix:
-	// NetBox gives addresses of a prefix without regard to the prefixes inside
-	// it. Each must be in one ServiceGroup only. Default: none.
+	// parents are the prefixes and IP ranges of NetBox in which PureLB creates
+	// addresses, in this order. An IP range is better than a prefix: in a prefix,
+	// NetBox gives addresses without regard to the prefixes inside it. Each
+	// parent must be in one ServiceGroup only. Default: none.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	// +optional
 	Parents []NetboxParent `json:"parents,omitempty"`
 
-	// tenant is the slug of a tenant of NetBox. In mode reserved it is that of
-	// the addresses that are used; default: "ipam-purelb". In mode prefix
-	// addresses are made with it; default: none.
+	// tenant is the slug of a tenant of NetBox. In mode reserved, PureLB uses the
+	// addresses of this tenant; default: "ipam-purelb". In mode prefix, PureLB
+	// sets it on the addresses that it creates; default: none.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Tenant string `json:"tenant,omitempty"`
 
-	// field is the name of the custom field of IP addresses in which NetBox has
-	// the key of the claim, which says what holds the address: the cluster, the
-	// Service and the family. PureLB makes the field if its token may. Default:
-	// "purelb_claim".
+	// field is the name of the custom field in which IP addresses of NetBox have
+	// the key of the claim. The key names the holder of the address: the cluster,
+	// the Service and the family. PureLB creates the field if its token has the
+	// permission. Default: "purelb_claim".
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]+(_[A-Za-z0-9]+)*$')",message="field must be the name of a custom field: letters, digits and single underscores"
 	// +optional
 	Field string `json:"field,omitempty"`
 
-	// status is the status of addresses that are made. Default: "active".
+	// status is set on the addresses that PureLB creates. Default: "active".
 	// +optional
 	Status NetboxSlug `json:"status,omitempty"`
 
-	// role is the role of addresses that are made, such as "vip". Default: none.
+	// role is set on the addresses that PureLB creates, such as "vip". Default:
+	// none.
 	// +optional
 	Role NetboxSlug `json:"role,omitempty"`
 
-	// tags are slugs of tags of addresses that are made. The tags must be in
-	// NetBox. Default: none.
+	// tags are slugs of tags that are set on the addresses that PureLB creates.
+	// The tags must exist in NetBox. Default: none.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	// +optional
 	Tags []NetboxSlug `json:"tags,omitempty"`
 
-	// tokenSecret is the value of a Secret that holds the API token, of version
-	// 1 or 2. The Secret is in the namespace of the ServiceGroup, and the chart
-	// value allocator.netbox.secrets lists its name. Default: the name
+	// tokenSecret names the value of a Secret with the API token, of version 1 or
+	// 2. The Secret is in the namespace of the ServiceGroup, and the chart value
+	// allocator.netbox.secrets must list its name. Default: the name
 	// "netbox-client" and the key "user-token".
 	// +optional
 	TokenSecret *SecretKey `json:"tokenSecret,omitempty"`
 
-	// caSecret is the value of a Secret that holds certificates in PEM, which
-	// are trusted beside those of the system. It is found like tokenSecret. The
-	// default of its key is "ca.crt". Default: none.
+	// caSecret names the value of a Secret with certificates in PEM that PureLB
+	// trusts in addition to those of the system. PureLB finds it like
+	// tokenSecret. The default of its key is "ca.crt". Default: none.
 	// +kubebuilder:validation:XValidation:rule="has(self.name)",message="caSecret must name the Secret that has the certificates"
 	// +optional
 	CASecret *SecretKey `json:"caSecret,omitempty"`
@@ -85,20 +86,21 @@ type NetboxSpec struct {
 	// +optional
 	Announce string `json:"announce,omitempty"`
 
-	// aggregation is the mask with which addresses are put on the dummy
-	// interface: "default" is a route for each address, /32 and /128. The mask
-	// that NetBox has for an address has no effect, because it is usually that
-	// of a whole subnet. "/8" to "/32" are for IPv4, "/33" to "/128" for
-	// IPv6; addresses of the other family have a route each. Default: "default".
+	// aggregation is the mask of the addresses on the dummy interface: "default"
+	// means a route for each address, /32 and /128. The mask of an address in
+	// NetBox has no effect, because it is usually the mask of a whole subnet.
+	// "/8" to "/32" are for IPv4, "/33" to "/128" for IPv6; each address of the
+	// other family then has its own route. Default: "default".
 	// +optional
 	Aggregation NetboxAggregation `json:"aggregation,omitempty"`
 
 	Withdrawal `json:",inline"`
 }
 
-// NetboxParent is a prefix or an IP range of NetBox: by its id, or by what
-// describes it. A description must fit one of NetBox, or one of each family:
-// otherwise the group gives no addresses, and its conditions list those that fit.
+// NetboxParent is a prefix or an IP range of NetBox, by its id or by a
+// description. A description must match one object of NetBox, or one of each
+// family. Otherwise the group gives no addresses, and its conditions list the
+// matching objects.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.prefixID), has(self.rangeID), has(self.prefix), has(self.range)].filter(given, given).size() == 1",message="exactly one of prefixID, rangeID, prefix and range must be given"
 type NetboxParent struct {
@@ -121,7 +123,8 @@ type NetboxParent struct {
 	Range *NetboxRange `json:"range,omitempty"`
 }
 
-// NetboxPrefix describes a prefix of NetBox. What is left out is not compared.
+// NetboxPrefix describes a prefix of NetBox. Fields that are left out are not
+// compared.
 //
 // +kubebuilder:validation:MinProperties=1
 type NetboxPrefix struct {
@@ -138,7 +141,8 @@ type NetboxPrefix struct {
 	Site NetboxSlug `json:"site,omitempty"`
 }
 
-// NetboxRange describes an IP range of NetBox. What is left out is not compared.
+// NetboxRange describes an IP range of NetBox. Fields that are left out are not
+// compared.
 //
 // +kubebuilder:validation:MinProperties=1
 type NetboxRange struct {
@@ -151,7 +155,7 @@ type NetboxRange struct {
 	NetboxTraits `json:",inline"`
 }
 
-// NetboxTraits are what prefixes and IP ranges of NetBox can be described by.
+// NetboxTraits describe prefixes and IP ranges of NetBox.
 type NetboxTraits struct {
 	// vrf is the name or the route distinguisher of a VRF, or "global" for the
 	// table without a VRF.
@@ -172,7 +176,7 @@ type NetboxTraits struct {
 	Tenant NetboxSlug `json:"tenant,omitempty"`
 }
 
-// NetboxSlug is how NetBox names an object in URLs.
+// NetboxSlug is the name of an object in the URLs of NetBox.
 //
 // +kubebuilder:validation:MaxLength=100
 // +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_]+$')",message="this must be the slug that NetBox has for it: letters, digits, '-' and '_'"
@@ -184,7 +188,7 @@ type NetboxSlug string
 // +kubebuilder:validation:XValidation:rule="self.matches('^(default|/([89]|[1-9][0-9]|1[01][0-9]|12[0-8]))?$')",message="aggregation must be default (a route for each address) or a mask with its slash: /8 to /32 for IPv4, /33 to /128 for IPv6"
 type NetboxAggregation string
 
-// SecretKey is a value of a Secret.
+// SecretKey names a value of a Secret.
 type SecretKey struct {
 	// name is the name of the Secret.
 	// +kubebuilder:validation:MaxLength=253
@@ -202,8 +206,8 @@ type SecretKey struct {
 // ExternalSpec is a group of addresses that another program manages: an IPAM
 // server in the pod of the allocator.
 type ExternalSpec struct {
-	// provider is the name of that program, for people: it is shown in the
-	// group's status.
+	// provider is the name of that program, for people. The group's status shows
+	// it.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="provider must name the program that hands out the addresses"
 	// +required

@@ -6,11 +6,11 @@ import (
 
 // LBNodeAgent says on which interfaces nodes announce addresses, and how.
 //
-// A node uses one LBNodeAgent: the first that selects it, those with a
-// nodeSelector before those without, each by namespace and name; those without
-// spec.local come last. Only
-// LBNodeAgents in the namespace that PureLB is installed in are used, and after
-// them those in the namespaces that its operator names (configNamespaces).
+// A node uses the first LBNodeAgent that selects it. LBNodeAgents with a
+// nodeSelector come before those without one, and those without spec.local come
+// last; then namespace and name decide. Only LBNodeAgents in the namespace that
+// PureLB is installed in count and, after them, those in the namespaces that the
+// operator names (configNamespaces).
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -30,7 +30,8 @@ type LBNodeAgent struct {
 	// +required
 	Spec LBNodeAgentSpec `json:"spec"`
 
-	// status is what PureLB makes of it. Written by the allocator only.
+	// status is what PureLB reports about the object. Only the allocator writes
+	// it.
 	// +optional
 	Status LBNodeAgentStatus `json:"status,omitzero"`
 }
@@ -47,14 +48,14 @@ type LBNodeAgentList struct {
 
 // LBNodeAgentSpec is what the agents of the selected nodes should do.
 type LBNodeAgentSpec struct {
-	// nodeSelector selects nodes by their labels. Default: all nodes. When it
-	// is malformed, the LBNodeAgent is not accepted.
+	// nodeSelector selects nodes by their labels. Default: all nodes. If it is
+	// malformed, the LBNodeAgent is not accepted.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
-	// local configures the interfaces. "local: {}" means all of the defaults. An
-	// LBNodeAgent without local asks for nothing: it comes after all that have it,
-	// and a node for which there is no other uses the defaults.
+	// local configures the interfaces. "local: {}" means all defaults. An
+	// LBNodeAgent without local asks for nothing: it comes after all LBNodeAgents
+	// with local, and its nodes use the defaults.
 	// +optional
 	Local *InterfaceSpec `json:"local,omitempty"`
 }
@@ -64,55 +65,54 @@ type LBNodeAgentSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.interfaces) || !((has(self.dummyInterface) ? self.dummyInterface : has(self.extlbint) ? self.extlbint : 'kube-lb0') in self.interfaces)",message="interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never"
 type InterfaceSpec struct {
-	// localInterface says which interfaces carry local addresses: "default" is
+	// localInterface says which interfaces carry local addresses. "default" is
 	// the interface of the default route (of each IP family). "all" is every
-	// interface with a network that other machines are on: those of the default
-	// route first, then by name network cards, bonds, VLANs and the like. A
-	// bridge or a tunnel may be the network of pods: it counts only if it has the
-	// default route, or is named in interfaces. Anything else is a
+	// interface that leads to a network of other machines: first those of the
+	// default route, then, by name, network cards, bonds, VLANs and the like. A
+	// bridge or a tunnel may belong to the pod network, so it counts only if it
+	// has the default route or is named in interfaces. Any other text is a
 	// regular expression (Go syntax) that must match the whole name of an
-	// interface, such as "eth1" or "en(p3|p4)s0". Default: "default". A
-	// malformed expression takes the LBNodeAgent out of use; one that matches
-	// no interface of a node is reported in the condition Announcing.
+	// interface, such as "eth1" or "en(p3|p4)s0". Default: "default". With a
+	// malformed expression, the LBNodeAgent is not used. If an expression matches
+	// no interface of a node, the condition Announcing reports it.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	LocalInterface string `json:"localInterface,omitempty"`
 
-	// localint is the name of localInterface in purelb.io/v1. When both are
-	// set, localInterface is used.
+	// localint is the name of localInterface in purelb.io/v1. If both are set,
+	// localInterface is used.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	LocalInt string `json:"localint,omitempty"`
 
-	// dummyInterface is the name of the interface that carries remote
-	// addresses. The agent creates it where it is missing, and uses one that is
-	// there as it is. Default: "kube-lb0".
+	// dummyInterface is the name of the interface that carries remote addresses.
+	// The agent creates it if it is missing, and uses an existing one unchanged.
+	// Default: "kube-lb0".
 	// +optional
 	DummyInterface InterfaceName `json:"dummyInterface,omitempty"`
 
-	// extlbint is the name of dummyInterface in purelb.io/v1. When both are
-	// set, dummyInterface is used.
+	// extlbint is the name of dummyInterface in purelb.io/v1. If both are set,
+	// dummyInterface is used.
 	// +optional
 	ExtLBInt InterfaceName `json:"extlbint,omitempty"`
 
 	// interfaces are exact names of further interfaces for local addresses, in
-	// order of preference. They count after localInterface, and a node that
-	// does not have one of them goes on to the next. Default: none.
+	// order of preference. They come after localInterface. A node skips those
+	// that it does not have. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self.exists_one(other, other == name))",message="interfaces must not hold the same name twice"
 	// +listType=atomic
 	// +optional
 	Interfaces []InterfaceName `json:"interfaces,omitempty"`
 
-	// sendgarp is purelb.io/v1's way to switch gratuitous ARP on (true) and off
-	// (false). garpConfig, when set, is used instead. Default: true.
+	// sendgarp switches gratuitous ARP on (true) or off (false) in purelb.io/v1.
+	// If garpConfig is set, sendgarp has no effect. Default: true.
 	// +optional
 	SendGARP *bool `json:"sendgarp,omitempty"`
 
-	// garpConfig says how nodes and routers of the segment are told of the
-	// node that a local address is on: by gratuitous ARP (IPv4) and unsolicited
-	// Neighbor Advertisements (IPv6). Default: on, with the defaults of its
-	// fields.
+	// garpConfig says how a node announces a local address to the nodes and
+	// routers of the segment: by gratuitous ARP (IPv4) and unsolicited Neighbor
+	// Advertisements (IPv6). Default: on, with the defaults of its fields.
 	// +optional
 	GARPConfig *GARPConfig `json:"garpConfig,omitempty"`
 
@@ -124,8 +124,8 @@ type InterfaceSpec struct {
 // GARPConfig is the schedule of gratuitous ARP and unsolicited Neighbor
 // Advertisements after a node has taken an address.
 type GARPConfig struct {
-	// enabled false sends none at all; routers then keep sending to a failed
-	// node until their neighbor entries time out. Default: true.
+	// enabled false sends no packets. Routers then keep sending to a failed node
+	// until their neighbor entries time out. Default: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
@@ -134,7 +134,7 @@ type GARPConfig struct {
 	// +optional
 	InitialDelay Duration `json:"initialDelay,omitempty"`
 
-	// count is how many times to send. Default: 3.
+	// count is the number of packets. Default: 3.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	// +optional
@@ -145,46 +145,46 @@ type GARPConfig struct {
 	// +optional
 	Interval Duration `json:"interval,omitempty"`
 
-	// verifyBeforeSend asks before each packet whether the address is still
-	// this node's. Default: true.
+	// verifyBeforeSend makes the node check before each packet that it still has
+	// the address. Default: true.
 	// +optional
 	VerifyBeforeSend *bool `json:"verifyBeforeSend,omitempty"`
 }
 
-// AddressConfig are the attributes of addresses, by where they are.
+// AddressConfig are the attributes of addresses, by interface.
 type AddressConfig struct {
 	// localInterface is for local addresses. Defaults: validLifetime 60,
-	// preferredLifetime that of validLifetime, noPrefixRoute true. For IPv6 the
-	// preferredLifetime is always 0, so that nodes do not take a Service's
-	// address for their own connections.
+	// preferredLifetime equal to validLifetime, noPrefixRoute true. For IPv6 the
+	// preferredLifetime is always 0, so that nodes do not use a Service's address
+	// for their own connections.
 	// +optional
 	LocalInterface *AddressAttributes `json:"localInterface,omitempty"`
 
 	// dummyInterface is for remote addresses. Defaults: validLifetime 0 (for
-	// ever), preferredLifetime that of validLifetime, noPrefixRoute false.
+	// ever), preferredLifetime equal to validLifetime, noPrefixRoute false.
 	// +optional
 	DummyInterface *AddressAttributes `json:"dummyInterface,omitempty"`
 }
 
-// AddressAttributes are what the kernel keeps with an address.
+// AddressAttributes are attributes of an address in the kernel.
 type AddressAttributes struct {
-	// validLifetime is after how many seconds the kernel removes an address
-	// that the agent has ceased to refresh, so that a node whose agent is gone
+	// validLifetime is the time in seconds after which the kernel removes an
+	// address that the agent no longer refreshes. So a node whose agent is gone
 	// for good does not answer for ever. 0 means never; 1 to 59 count as 60.
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="validLifetime must not be negative: it is in seconds, 0 for ever, otherwise 60 or more"
 	// +optional
 	ValidLifetime *int32 `json:"validLifetime,omitempty"`
 
-	// preferredLifetime is for how many seconds the kernel may choose the
-	// address as the source of new connections. More than validLifetime counts
-	// as validLifetime; 0 beside a finite validLifetime means not at all.
-	// Default: that of validLifetime.
+	// preferredLifetime is how many seconds the kernel may choose the address as
+	// the source of new connections. More than validLifetime counts as
+	// validLifetime. If validLifetime is finite, 0 means never. Default: the
+	// value of validLifetime.
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="preferredLifetime must not be negative: it is in seconds, and at most validLifetime"
 	// +optional
 	PreferredLifetime *int32 `json:"preferredLifetime,omitempty"`
 
-	// noPrefixRoute keeps the kernel from adding a route to the address's
-	// network by this interface.
+	// noPrefixRoute keeps the kernel from adding a route to the address's network
+	// through this interface.
 	// +optional
 	NoPrefixRoute *bool `json:"noPrefixRoute,omitempty"`
 }

@@ -1,51 +1,52 @@
 package v2
 
-// Pools are the ranges of a group that PureLB allocates from by itself. A
-// Service gets one address per IP family that it asks for, the lowest free one
-// of the first range that has any: the ranges of the lists in their order, then
-// the single one. No two ranges of a cluster may overlap.
+// Pools are the ranges of a group from which PureLB allocates by itself. For each
+// IP family that it asks for, a Service gets the lowest free address of the first
+// range that has one. The ranges of the lists come first, in their order, then
+// the single range. No two ranges of a cluster may overlap.
 type Pools struct {
-	// v4pool is a range of IPv4 addresses, tried after v4pools.
+	// v4pool is a range of IPv4 addresses. It comes after v4pools.
 	// +optional
 	V4Pool *AddressPool `json:"v4pool,omitempty"`
 
-	// v6pool is a range of IPv6 addresses, tried after v6pools.
+	// v6pool is a range of IPv6 addresses. It comes after v6pools.
 	// +optional
 	V6Pool *AddressPool `json:"v6pool,omitempty"`
 
-	// v4pools are ranges of IPv4 addresses, in the order in which they are
-	// tried.
+	// v4pools are ranges of IPv4 addresses, in the order in which PureLB tries
+	// them.
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	// +optional
 	V4Pools []AddressPool `json:"v4pools,omitempty"`
 
-	// v6pools are ranges of IPv6 addresses, in the order in which they are
-	// tried.
+	// v6pools are ranges of IPv6 addresses, in the order in which PureLB tries
+	// them.
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	// +optional
 	V6Pools []AddressPool `json:"v6pools,omitempty"`
 
-	// multiPool gives a Service one address of every range of the families
-	// that it asks for, instead of one per family. Of a local group, ranges
-	// whose subnet no node is in are left out until a node is. Default: false.
-	// The annotation "purelb.io/multi-pool: false" of a Service turns it off.
+	// multiPool gives a Service one address of every range of its families,
+	// instead of one per family. In a local group, PureLB skips a range while no
+	// node is in its subnet. Default: false. The annotation
+	// "purelb.io/multi-pool: false" of a Service turns it off.
 	// +optional
 	MultiPool bool `json:"multiPool,omitempty"`
 
 	// allowMultiPool lets a Service ask for one address of every range by its
-	// annotation "purelb.io/multi-pool: true". Without it, and without
+	// annotation "purelb.io/multi-pool: true". Without allowMultiPool and
 	// multiPool, such a Service gets one address per family, and its condition
-	// says so. Services that have several addresses keep them. Default: false.
+	// says so. Services that already have several addresses keep them. Default:
+	// false.
 	// +optional
 	AllowMultiPool bool `json:"allowMultiPool,omitempty"`
 
 	// balancePools takes an address from the range with the fewest addresses in
-	// use instead of the first range that has a free one. Default: false.
-	// Cannot be combined with multiPool: no Service gets an address from a
-	// group with both, unless its annotation "purelb.io/multi-pool" turns
-	// multiPool off; the condition Accepted says so.
+	// use, instead of the first range with a free one. Default: false. It cannot
+	// be combined with multiPool: a Service gets no address from a group with
+	// both, unless its annotation "purelb.io/multi-pool" turns multiPool off. The
+	// condition Accepted says so.
 	// +optional
 	BalancePools bool `json:"balancePools,omitempty"`
 }
@@ -55,82 +56,83 @@ type Pools struct {
 // +kubebuilder:validation:XValidation:rule="!(self.pool.contains(':') && self.subnet.contains('.') && !self.subnet.contains(':') || self.subnet.contains(':') && self.pool.contains('.') && !self.pool.contains(':'))",message="pool and subnet must be of one family"
 // +kubebuilder:validation:XValidation:rule="!self.subnet.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}/([0-9]|[12][0-9]|3[0-2]) *$') || !self.pool.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}(/([0-9]|[12][0-9]|3[0-2])| *- *([0-9]{1,3}[.]){3}[0-9]{1,3}) *$') || (self.pool + ' ' + self.subnet).matches('25[6-9]|2[6-9][0-9]|[3-9][0-9][0-9]') || [[self.subnet.trim().split('/', 2)[0].split('.', 4), self.pool.split('-', 2)[0].trim().split('/', 2)[0].split('.', 4), self.pool.substring(self.pool.indexOf('-') + 1).trim().split('/', 2)[0].split('.', 4)]].all(a, [[((int(a[0][0]) * 256 + int(a[0][1])) * 256 + int(a[0][2])) * 256 + int(a[0][3]), ((int(a[1][0]) * 256 + int(a[1][1])) * 256 + int(a[1][2])) * 256 + int(a[1][3]), ((int(a[2][0]) * 256 + int(a[2][1])) * 256 + int(a[2][2])) * 256 + int(a[2][3])]].all(n, [[4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1]].all(size, [[size[int(self.subnet.trim().split('/', 2)[1])], size[self.pool.contains('/') ? int(self.pool.trim().split('/', 2)[1]) : 32]]].all(s, n[1] / s[0] == n[0] / s[0] && (n[2] / s[1] * s[1] + s[1] - 1) / s[0] == n[0] / s[0]))))",message="pool must lie inside subnet: make the range smaller or the subnet larger"
 type AddressPool struct {
-	// pool is the range: either first and last address, as in
-	// "192.168.1.100-192.168.1.150", or a CIDR, as in "2001:db8::100/120",
-	// which runs from the address as written to the last one of the CIDR.
-	// Network, broadcast and IPv6 subnet-router anycast addresses of the subnet
-	// are not handed out unless the range is written as first and last address,
-	// or the range is virtual: aggregation is /32 or /128, the group is not
-	// local, and no node is in the subnet.
-	// It must lie inside the subnet: the API server refuses an IPv4 range that
-	// does not, and a group with such an IPv6 range is not accepted.
+	// pool is the range: either the first and the last address, as in
+	// "192.168.1.100-192.168.1.150", or a CIDR, as in "2001:db8::100/120", which
+	// begins with the address as written and ends with the last address of the
+	// CIDR. PureLB does not hand out the network, broadcast and IPv6
+	// subnet-router anycast addresses of the subnet, except in two cases: the
+	// range is written as first and last address; or the range is virtual, which
+	// means that aggregation is /32 or /128, the group is not local, and no node
+	// is in the subnet. The range must lie inside the subnet. The API server
+	// refuses an IPv4 range that does not, and a group with such an IPv6 range is
+	// not accepted.
 	// +required
 	Pool Range `json:"pool"`
 
-	// subnet is the network that the addresses belong to, as a CIDR. Addresses
-	// of a subnet that a node is connected to are local to that node.
+	// subnet is the network of the addresses, as a CIDR. If a node is connected
+	// to this network, the addresses are local to that node.
 	// +required
 	Subnet Subnet `json:"subnet"`
 
-	// aggregation is the mask with which addresses are put on the dummy
-	// interface, and so what routers learn: "default" is the mask of the
-	// subnet, "/32" (IPv4) or "/128" (IPv6) a route for each address. Where an
-	// address is local this has no effect: it gets the mask of the node's
-	// interface. Default: "default".
+	// aggregation is the mask of the addresses on the dummy interface, and so of
+	// the routes that routers learn. "default" is the mask of the subnet; "/32"
+	// (IPv4) or "/128" (IPv6) gives each address its own route. It has no effect
+	// on local addresses: these get the mask of the node's interface. Default:
+	// "default".
 	// +optional
 	Aggregation Aggregation `json:"aggregation,omitempty"`
 
-	// exclude are addresses of pool that are never handed out: each a range, a
-	// CIDR (all of it, from its first address to its last) or a single address.
-	// They must lie inside pool; otherwise the group is not accepted. A Service
-	// that has one keeps it. Default: none.
+	// exclude are addresses of pool that PureLB never hands out: each entry is a
+	// range, a CIDR (all of it, from its first address to its last) or a single
+	// address. They must lie inside pool; otherwise the group is not accepted. A
+	// Service that already has one keeps it. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
 	Exclude []Exclusion `json:"exclude,omitempty"`
 
-	// drain hands out no more addresses of this range, so that it can be
-	// removed when the last Service has let go of its own; Services keep those
-	// that they have. Default: false.
+	// drain stops handing out addresses of this range, so that you can remove the
+	// range when no Service has an address of it any more. Services keep their
+	// addresses. Default: false.
 	// +optional
 	Drain bool `json:"drain,omitempty"`
 }
 
-// Single is the oldest way to write the range of a local group. Its family is
-// that of the addresses, and it cannot be combined with another range of that
-// family. New groups use v4pool and v6pool.
+// Single is the oldest notation for the range of a local group. Its family is the
+// family of its addresses. The group cannot have another range of that family.
+// New groups use v4pool and v6pool.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.subnet) == has(self.pool)",message="subnet and pool belong together: give both or none"
 // +kubebuilder:validation:XValidation:rule="!has(self.aggregation) || has(self.pool)",message="aggregation at this level belongs to subnet and pool beside it: give them too, or put it into the range that it is meant for"
 // +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.subnet) || !(self.pool.contains(':') && self.subnet.contains('.') && !self.subnet.contains(':') || self.subnet.contains(':') && self.pool.contains('.') && !self.pool.contains(':'))",message="pool and subnet must be of one family"
 // +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.subnet) || !self.subnet.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}/([0-9]|[12][0-9]|3[0-2]) *$') || !self.pool.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}(/([0-9]|[12][0-9]|3[0-2])| *- *([0-9]{1,3}[.]){3}[0-9]{1,3}) *$') || (self.pool + ' ' + self.subnet).matches('25[6-9]|2[6-9][0-9]|[3-9][0-9][0-9]') || [[self.subnet.trim().split('/', 2)[0].split('.', 4), self.pool.split('-', 2)[0].trim().split('/', 2)[0].split('.', 4), self.pool.substring(self.pool.indexOf('-') + 1).trim().split('/', 2)[0].split('.', 4)]].all(a, [[((int(a[0][0]) * 256 + int(a[0][1])) * 256 + int(a[0][2])) * 256 + int(a[0][3]), ((int(a[1][0]) * 256 + int(a[1][1])) * 256 + int(a[1][2])) * 256 + int(a[1][3]), ((int(a[2][0]) * 256 + int(a[2][1])) * 256 + int(a[2][2])) * 256 + int(a[2][3])]].all(n, [[4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1]].all(size, [[size[int(self.subnet.trim().split('/', 2)[1])], size[self.pool.contains('/') ? int(self.pool.trim().split('/', 2)[1]) : 32]]].all(s, n[1] / s[0] == n[0] / s[0] && (n[2] / s[1] * s[1] + s[1] - 1) / s[0] == n[0] / s[0]))))",message="pool must lie inside subnet: make the range smaller or the subnet larger"
 type Single struct {
-	// pool is a range of addresses, in the same notation as that of v4pool.
-	// Required with subnet.
+	// pool is a range of addresses, in the notation of v4pool. Required with
+	// subnet.
 	// +optional
 	Pool Range `json:"pool,omitempty"`
 
-	// subnet is the network that the addresses of pool belong to, as a CIDR.
-	// Required with pool.
+	// subnet is the network of the addresses of pool, as a CIDR. Required with
+	// pool.
 	// +optional
 	Subnet Subnet `json:"subnet,omitempty"`
 
-	// aggregation is the mask with which addresses are put on the dummy
-	// interface, in the same notation as that of v4pool. Default: "default".
+	// aggregation is the mask of the addresses on the dummy interface, in the
+	// notation of v4pool. Default: "default".
 	// +optional
 	Aggregation Aggregation `json:"aggregation,omitempty"`
 }
 
-// FlatForm is the way in which the first generation wrote a group, without
-// local: name, subnet, pool and aggregation directly in spec. Its addresses
-// are announced like those of a local group with announce "auto".
+// FlatForm is the notation of the first generation for a group, without local:
+// name, subnet, pool and aggregation directly in spec. Its addresses are
+// announced like those of a local group with announce "auto".
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.name) || has(self.pool)",message="name belongs to the flat form: give subnet and pool beside it, or remove it (a group is called by its metadata.name)"
 type FlatForm struct {
-	// name is a second name for the group, by which annotations of Services
-	// can call it, and which "purelb.io/allocated-from" shows. It must not be
-	// the name of another group: otherwise it is not in effect, and the
-	// condition Accepted says so. Default: none.
+	// name is an additional name of the group. Annotations of Services can use
+	// it, and "purelb.io/allocated-from" shows it. It must not be the name of
+	// another group: otherwise it has no effect, and the condition Accepted says
+	// so. Default: none.
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s,]+$')",message="name must be one word without spaces and commas, such as localaddrange"
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -139,27 +141,28 @@ type FlatForm struct {
 	Single `json:",inline"`
 }
 
-// LocalOptions are what can be set for local addresses only.
+// LocalOptions are options for local addresses only.
 type LocalOptions struct {
-	// skipIPv6DAD adds IPv6 addresses without duplicate address detection:
-	// they work about a second earlier, and an address that some other host
-	// uses already is not noticed. Default: false.
+	// skipIPv6DAD adds IPv6 addresses without duplicate address detection. They
+	// work about a second earlier, but PureLB does not notice an address that
+	// another host already uses. Default: false.
 	// +optional
 	SkipIPv6DAD bool `json:"skipIPv6DAD,omitempty"`
 }
 
-// The rules of these types do without the functions ip and cidr of CEL: an API server
-// of Kubernetes 1.30 refuses a CRD with them, because it takes only what 1.29 knows.
-// So IPv4 addresses are compared as numbers that are read off their texts, and the
-// order of IPv6 addresses is left to the allocator. Exclusions have few rules, because
-// the server limits what all rules together may cost.
+// The rules of these types do not use the functions ip and cidr of CEL: an API
+// server of Kubernetes 1.30 refuses a CRD with them, because it accepts only what
+// 1.29 knows. So IPv4 addresses are compared as numbers that are parsed from
+// their text, and the allocator checks the order of IPv6 addresses. Exclusions
+// have few rules, because the API server limits the cost of all rules together.
 //
-// CEL has no variables. A rule that needs one says [VALUE].all(name, ...). In the rule
-// that pool must lie inside subnet, a are three addresses: that of the subnet, the
-// first of the pool, and the one after its '-' or before its '/'; n are these as
-// numbers; size has how many addresses each mask leaves; s are the sizes of the subnet
-// and of the block at the end of the pool, which is one address after a '-'. The rule
-// passes over a number above 255, of which the allocator has more to say.
+// CEL has no variables. A rule that needs one uses [VALUE].all(name, ...). In the
+// rule that pool must lie inside subnet, a are three addresses: that of the
+// subnet, the first of the pool, and the one after its '-' or before its '/'. n
+// are these as numbers. size has the number of addresses of each mask. s are the
+// sizes of the subnet and of the block at the end of the pool, which is one
+// address after a '-'. The rule ignores a number above 255, for which the
+// allocator has a better message.
 
 // Range is a range of addresses: "from-to" or a CIDR.
 //
