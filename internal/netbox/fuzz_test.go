@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// FuzzReplies reads what a server may send. Nothing of it stops the driver, an error says
-// what happened, and only a success with JSON is none.
+// FuzzReplies feeds the driver any reply of a server. No reply makes it panic. Each error
+// says what happened. Only a success with JSON gives no error.
 func FuzzReplies(f *testing.F) {
 	f.Add(200, "application/json", []byte(`{"count":1,"next":null,"results":[{"id":1,"address":"192.0.2.1/28","custom_fields":{"purelb_claim":"a/b/c/default/v4"}}]}`))
 	f.Add(201, "application/json", []byte(`[{"id":1,"address":"2001:db8::1/64","status":{"value":"active"}}]`))

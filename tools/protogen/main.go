@@ -1,6 +1,5 @@
-// Command protogen generates Go code from .proto files with nothing but Go: it
-// compiles them itself and runs the plugins that tools/go.mod pins. There is no
-// protoc.
+// Command protogen generates Go code from .proto files without protoc: it
+// compiles the files itself, and runs the plugins that tools/go.mod pins.
 //
 //	protogen FOLDER FILE...
 //
@@ -47,7 +46,8 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// compile returns what protoc would tell a plugin of the files. They import no others.
+// compile returns the request that protoc would send to a plugin. The files import
+// no other files.
 func compile(ctx context.Context, folder string, files []string) ([]byte, error) {
 	compiler := protocompile.Compiler{
 		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{folder}},

@@ -125,7 +125,7 @@ func (s *Server) SetToken(secret string, t Token) {
 }
 
 // Hold takes the lock of NetBox until the returned function is called, which may be called
-// more than once. Changes of addresses wait, for ever.
+// more than once. Until then, changes of addresses wait, without a timeout.
 func (s *Server) Hold() (release func()) {
 	<-s.lock
 	return sync.OnceFunc(func() { s.lock <- struct{}{} })
@@ -145,14 +145,15 @@ func (s *Server) MostInFlight() int {
 	return s.journal.most
 }
 
-// Complaints are what a strict server refused, for the schema does not know it.
+// Complaints returns the parameters and fields that a strict server refused, because the
+// schema does not know them.
 func (s *Server) Complaints() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.journal.complaint)
 }
 
-// ServeHTTP answers a request. What it does is done also if the client goes away
+// ServeHTTP answers a request. It completes the request even if the client goes away
 // meanwhile.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := s.faultOf(r)
@@ -183,8 +184,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(result.Body.Bytes())
 }
 
-// SetFault has a function say what goes wrong with each request; nil for nothing. The
-// function is called for one request at a time.
+// SetFault sets the function that chooses the fault of each request; nil means no faults.
+// The server calls the function for one request at a time.
 func (s *Server) SetFault(fault func(r *http.Request) Fault) {
 	s.faults.Lock()
 	defer s.faults.Unlock()
@@ -216,7 +217,7 @@ func (s *Server) end(n, status int) {
 	s.journal.requests[n].Status = status
 }
 
-// work takes the time that a request takes.
+// work waits for the Latency of a request.
 func (s *Server) work(r *http.Request, objects int) {
 	if s.Latency != nil {
 		<-time.After(s.Latency(r, objects))

@@ -15,8 +15,8 @@ import (
 // interval is how often a long step says that it is still alive.
 const interval = 10 * time.Second
 
-// step runs a command and reports on it: nothing when it is quick, a line now
-// and then when it is not, everything it said when it fails.
+// step runs a command and reports on it: nothing if it is quick, a line every interval
+// if it is slow, and all of its output if it fails.
 func step(ctx context.Context, out io.Writer, what string, cmd *exec.Cmd) error {
 	said := &transcript{}
 	cmd.Stdout, cmd.Stderr = said, said
@@ -49,8 +49,8 @@ func step(ctx context.Context, out io.Writer, what string, cmd *exec.Cmd) error 
 	}
 }
 
-// transcript keeps what a command says. The go command names a package per
-// line as it is compiled.
+// transcript keeps the output of a command. The go command prints one line for each
+// package that it compiles.
 type transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer
