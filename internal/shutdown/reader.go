@@ -87,7 +87,7 @@ func (r *Reader) watch(ctx context.Context, name string) {
 			r.note(ctx, !set.DeletionTimestamp.IsZero() || !r.owns(ctx, set))
 		}
 	}
-	_, watch := cache.NewInformerWithOptions(cache.InformerOptions{
+	store, watch := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(r.Apps, "daemonsets", r.Namespace, fields.OneTermEqualSelector("metadata.name", name)),
 		ObjectType:    &appsv1.DaemonSet{},
 		Handler: cache.ResourceEventHandlerFuncs{
@@ -96,6 +96,11 @@ func (r *Reader) watch(ctx context.Context, name string) {
 			DeleteFunc: func(any) { r.note(ctx, true) },
 		},
 	})
+	go func() { // it may be gone before the watch begins
+		if cache.WaitForCacheSync(ctx.Done(), watch.HasSynced) && len(store.List()) == 0 {
+			r.note(ctx, true)
+		}
+	}()
 	watch.RunWithContext(ctx)
 }
 
