@@ -37,7 +37,10 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 		return later, nil
 	}
 	s.forget(name, "")
-	return reconcile.Result{}, s.release(ctx, now)
+	if err := s.release(ctx, now); err != nil {
+		return s.wait(name.String(), err)
+	}
+	return reconcile.Result{}, nil
 }
 
 // renew begins anew with svc, which is in the cache, if it has replaced an older Service of
@@ -100,7 +103,7 @@ func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r 
 		return reconcile.Result{RequeueAfter: t.wait}, nil
 	}
 	if err := s.status(ctx, svc, m, patch); err != nil {
-		return s.wait(r, err)
+		return s.wait(r.Key(), err)
 	}
 	m.contest = m.contest.after(content, now)
 	s.log.Info("leftToAnother", "service", r.Key(), "reason", r.Reason)

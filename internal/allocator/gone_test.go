@@ -87,3 +87,20 @@ func TestDeletedServiceIsNotInDoubt(t *testing.T) {
 		})
 	}
 }
+
+func TestReleaseIsRepeatedAfterConflict(t *testing.T) {
+	cluster := plain(func(svc *corev1.Service) {
+		svc.Spec.Type, svc.Annotations[service.AnnotationAllocatedBy] = corev1.ServiceTypeClusterIP, "PureLB"
+	})
+	p := &fakeWriter{svc: cluster.DeepCopy()}
+	p.svc.ResourceVersion = "2" // another program wrote it after it was read
+	loop := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(nothing{}, reader{svc: cluster}, p)
+	if result, err := loop.Reconcile(t.Context(), named(cluster)); err != nil || result != later {
+		t.Errorf("after the conflict: %+v, %v; want another try", result, err)
+	}
+	loop.live = reader{svc: p.svc}
+	result, err := loop.Reconcile(t.Context(), named(cluster))
+	if err != nil || result.RequeueAfter > 0 || p.svc.Annotations[service.AnnotationAllocatedBy] != "" {
+		t.Errorf("after the second try: %+v, %v, annotations %v", result, err, p.svc.Annotations)
+	}
+}

@@ -93,7 +93,7 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r 
 	if d.ClusterPolicy {
 		switch reset, err := s.resetPolicy(ctx, svc, m, r, d); {
 		case err != nil:
-			return s.wait(r, err)
+			return s.wait(r.Key(), err)
 		case reset:
 			return reconcile.Result{}, nil
 		}
@@ -102,7 +102,7 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r 
 	settle := func() { s.allocations.settle(owner(r), d.Result.Addresses) }
 	switch wrote, wait, err := s.put(ctx, svc, m, r, d); {
 	case err != nil:
-		return s.wait(r, s.complain(svc, m, d, err))
+		return s.wait(r.Key(), s.complain(svc, m, d, err))
 	case wait > 0:
 		return reconcile.Result{RequeueAfter: wait}, nil
 	case !wrote:
@@ -180,9 +180,9 @@ func (s *services) status(ctx context.Context, svc *corev1.Service, m *memory, p
 // wait returns later after a conflict, and err after any other error. After a conflict the
 // cache will get a newer version of the Service, and the store keeps the chosen addresses
 // until then.
-func (s *services) wait(r service.Request, err error) (reconcile.Result, error) {
+func (s *services) wait(name string, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		s.log.Debug("conflict", "service", r.Key())
+		s.log.Debug("conflict", "service", name)
 		return later, nil
 	}
 	return reconcile.Result{}, err
