@@ -147,15 +147,20 @@ func (m *Membership) seeds(ctx context.Context) ([]netip.AddrPort, error) {
 	return m.leases.Seeds(ctx)
 }
 
-// ready waits until the API server answers, and says whether ctx lasts longer.
+// ready waits until the API server answers or ctx is done. It reports whether the API
+// server answered, even if ctx is done by then.
 func (m *Membership) ready(ctx context.Context) bool {
 	if m.Ready == nil {
 		return true
 	}
 	select {
 	case <-m.Ready:
-		return true
 	case <-ctx.Done():
+	}
+	select {
+	case <-m.Ready:
+		return true
+	default:
 		return false
 	}
 }
