@@ -42,3 +42,11 @@ func TestANeighborWithoutTheBFDThatIsConfiguredIsNotHealthy(t *testing.T) {
 		})
 	}
 }
+
+func TestNoNeighborIsMissedWithoutAConfiguration(t *testing.T) {
+	r := report(t, `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}, {config: {neighborAddress: nonsense, peerAsn: 64513}}]}`)
+	r.Neighbors, r.Unconfigured = nil, true
+	if all := r.Healthy(); len(all) > 0 {
+		t.Errorf("neighbors that nobody wants are told of: %v", all)
+	}
+}

@@ -163,7 +163,11 @@ func (in Report) amiss(p Peer, n NeighborStatus) string {
 const bfdUp = "Up"
 
 // Healthy says of each neighbor that this node should have whether all is well with it.
+// Without a BGPConfiguration it should have none, whatever was decided before.
 func (in Report) Healthy() map[string]bool {
+	if in.Unconfigured {
+		return nil
+	}
 	found := make(map[string]NeighborStatus, len(in.Neighbors))
 	for _, n := range in.Neighbors {
 		found[n.Name()] = n
