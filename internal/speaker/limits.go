@@ -3,6 +3,7 @@ package speaker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
@@ -41,6 +42,9 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 	found := map[string]bool{}
 	for _, n := range there {
 		name := n.Name()
+		if heldDown(state, name) {
+			continue // and forgotten: to admit it would end what the configuration wants
+		}
 		found[name] = true
 		p, known := ps[name]
 		limits, _ := limitsOf(state, n)
@@ -72,6 +76,11 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 		}
 	}
 	return bar, admit, due
+}
+
+// heldDown says whether there is to be no session with a neighbor.
+func heldDown(state peering.State, name string) bool {
+	return slices.ContainsFunc(state.Peers, func(p peering.Peer) bool { return p.AdminDown && p.Name() == name })
 }
 
 // limitsOf are how many prefixes a neighbor may announce, by family.

@@ -106,6 +106,20 @@ func TestANeighborThatKeepsToItsLimitIsForgiven(t *testing.T) {
 	}
 }
 
+func TestANeighborThatIsHeldDownMeanwhileIsNotAdmitted(t *testing.T) {
+	inWorld(t, limited, nil, func(w *world) {
+		w.server.change(announcing(2000, 2000))
+		settle()
+		if got := w.barred(); !strings.HasPrefix(got, "bar 192.0.2.1") {
+			t.Fatalf("at first: %q", got)
+		}
+		w.edit(strings.Replace(limited, "peerAsn: 65001", "peerAsn: 65001, adminDown: true", 1))
+		w.server.change(func(*fakeServer) {}) // the neighbors are read again
+		pass(2 * lastPenalty)
+		want(t, "what is done about a neighbor that is to be down", w.barred(), "")
+	})
+}
+
 func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 	inWorld(t, strings.Replace(limited, "1000}", "1000, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
 		w.server.change(announcing(800, 800))
