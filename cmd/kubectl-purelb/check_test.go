@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,6 +116,43 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 		if !strings.Contains(string(manual), "\n### check "+f.Check+"\n") {
 			t.Errorf("the manual has no section on the check %s", f.Check)
 		}
+	}
+}
+
+// The chart of a release names images by their digests, and each program has its own.
+func TestVersionsAreTheTags(t *testing.T) {
+	const registry = "registry.example.com:5000/purelb/"
+	for _, tt := range []struct {
+		name       string
+		image      func(pod int, program string) string
+		consistent bool
+	}{
+		{"one release by digests", func(_ int, program string) string {
+			return fmt.Sprintf("%s%s:1.0.0@sha256:%x", registry, program, sha256.Sum256([]byte(program)))
+		}, true},
+		{"digests alone", func(_ int, program string) string {
+			return fmt.Sprintf("%s%s@sha256:%x", registry, program, sha256.Sum256([]byte(program)))
+		}, true},
+		{"an agent that was not upgraded", func(pod int, program string) string {
+			return registry + program + map[bool]string{true: ":0.9.0", false: ":1.0.0"}[pod == 1]
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := wellWorld(t)
+			for i := range w.Pods {
+				for _, list := range [][]corev1.Container{w.Pods[i].Spec.InitContainers, w.Pods[i].Spec.Containers} {
+					for j := range list {
+						list[j].Image = tt.image(i, list[j].Name)
+					}
+				}
+			}
+			if v := explain.Versions(w, ""); *v.Consistent != tt.consistent {
+				t.Errorf("of one version: %t, want %t: %+v", *v.Consistent, tt.consistent, *v.Components)
+			}
+			if found := checks(explain.CheckUp(w, fine(), false)); slices.Contains(found, "warning versions") == tt.consistent {
+				t.Errorf("it finds %q", found)
+			}
+		})
 	}
 }
 

@@ -108,15 +108,24 @@ func Versions(w World, plugin string) Version {
 		return v
 	}
 	all := components(w.Pods)
+	tags := slices.Concat(tagsOf(all.Allocator.Image), tagsOf(all.LBNodeAgent.Image), tagsOf(all.K8gobgp.Image))
+	slices.Sort(tags)
+	consistent := len(slices.Compact(tags)) <= 1
+	v.Components, v.Consistent = &all, &consistent
+	return v
+}
+
+// tagsOf returns the tags of images, a list with commas. A digest says nothing of the
+// version: it is of one program.
+func tagsOf(images string) []string {
 	var tags []string
-	for _, c := range []Component{all.Allocator, all.LBNodeAgent, all.K8gobgp} {
-		if tag := c.Image[strings.LastIndexByte(c.Image, ':')+1:]; c.Pods > 0 && !slices.Contains(tags, tag) {
+	for image := range strings.SplitSeq(images, ", ") {
+		image, _, _ = strings.Cut(image, "@")
+		if _, tag, tagged := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":"); tagged {
 			tags = append(tags, tag)
 		}
 	}
-	consistent := len(tags) <= 1
-	v.Components, v.Consistent = &all, &consistent
-	return v
+	return tags
 }
 
 // Tables shows v.
