@@ -112,3 +112,23 @@ func runTest(t *testing.T, api, service *httptest.Server) (string, error) {
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
+
+// "make manifests" is for kubectl, which would keep the Service of the test and its address.
+func TestTheManifestsHaveNoTest(t *testing.T) {
+	recipe, err := exec.Command("make", "--no-print-directory", "--dry-run", "-C", "../..", "manifests").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, args, found := strings.Cut(string(recipe), " helm template purelb charts/purelb ")
+	args, _, redirected := strings.Cut(args, " >> ")
+	if !found || !redirected {
+		t.Fatalf("the recipe renders no chart:\n%s", recipe)
+	}
+	out, _, err := helm(t, append([]string{"template", "purelb", "."}, strings.Fields(args)...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out, "kind: DaemonSet") || strings.Contains(out, "helm.sh/hook") {
+		t.Errorf("the manifests have objects of the test, or no agents:\n%s", out)
+	}
+}

@@ -100,6 +100,9 @@ func (l *loader) object(place explain.Origin, text []byte) {
 		}
 		return
 	}
+	if strings.HasPrefix(h.Metadata.Annotations["helm.sh/hook"], "test") {
+		return // "helm test" makes it for a moment, and an installation does not.
+	}
 	read, known := kinds[groupOf(h.APIVersion)+h.Kind]
 	if !known || !served(h.APIVersion) {
 		l.unknown(place, h)

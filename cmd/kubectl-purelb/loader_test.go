@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -152,5 +154,28 @@ func TestVersionsDifferInTheirDefault(t *testing.T) {
 	}
 	if got := w.Groups[1].Spec.Local.Announce; got != v2.AnnounceLocal {
 		t.Errorf("v2 is %s", got)
+	}
+}
+
+// "helm template" also prints what "helm test" makes: a pod and a Service of PureLB.
+func TestAHelmTestIsNotInstalled(t *testing.T) {
+	const rendered = `apiVersion: v1
+kind: Pod
+metadata: {name: purelb-test, namespace: default, labels: {app: purelb}, annotations: {helm.sh/hook: test}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: purelb-test, namespace: default, annotations: {helm.sh/hook: test}}
+spec: {type: LoadBalancer, loadBalancerClass: purelb.io/purelb}
+---
+apiVersion: purelb.io/v2
+kind: LBNodeAgent
+metadata: {name: default, namespace: purelb-system}
+spec: {local: {localInterface: default}}
+`
+	var out bytes.Buffer
+	code := run(t.Context(), []string{"validate", "--strict", "-f", "-"}, strings.NewReader(rendered), &out, &out)
+	if code != exitFine || !strings.Contains(out.String(), "LBNodeAgent purelb-system/default is in order") || strings.Contains(out.String(), "purelb-test") {
+		t.Errorf("exit code %d:\n%s", code, out.String())
 	}
 }

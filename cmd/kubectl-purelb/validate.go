@@ -31,7 +31,7 @@ would not change. Nothing is applied.`,
   kubectl purelb validate -f servicegroups.yaml --against-cluster
 
   # what a chart makes, in a pipeline
-  helm template purelb charts/purelb | kubectl purelb validate --strict -f -`,
+  helm template purelb charts/purelb --namespace purelb-system | kubectl purelb validate --strict -f -`,
 		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
 			v := explain.Validate(w)
 			return v, v.Fail > 0 || strict && v.Warn > 0, nil
