@@ -119,6 +119,45 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 	}
 }
 
+// What cannot be read is not fine.
+func TestACheckOfUnreadObjectsIsUnknown(t *testing.T) {
+	for _, tt := range []struct {
+		kinds []string
+		want  string
+	}{
+		{[]string{explain.KindNodeStatuses, explain.KindConfigurations}, "unknown routers"},
+		{[]string{explain.KindNodeStatuses}, "unknown routers"},
+		{[]string{explain.KindNodes}, "unknown nodes"},
+		{[]string{explain.KindAgents}, "unknown nodes"},
+	} {
+		w := wellWorld(t)
+		for _, kind := range tt.kinds {
+			w.Unread = append(w.Unread, explain.NewUnread(kind, explain.Forbidden, ""))
+			switch kind {
+			case explain.KindNodeStatuses:
+				w.NodeStatuses = nil
+			case explain.KindConfigurations:
+				w.Configurations = nil
+			case explain.KindNodes:
+				w.Nodes = nil
+			case explain.KindAgents:
+				w.Agents = nil
+			}
+		}
+		if c := explain.CheckUp(w, fine(), false); !slices.Contains(checks(c), tt.want) {
+			t.Errorf("without the right to list %q it finds %q, and not %q", tt.kinds, checks(c), tt.want)
+		}
+	}
+}
+
+func TestABGPConfigurationWithoutSpeakersIsNotFine(t *testing.T) {
+	w := wellWorld(t)
+	w.NodeStatuses = nil
+	if c := explain.CheckUp(w, fine(), false); !slices.Contains(checks(c), "warning routers") {
+		t.Errorf("it finds %q", checks(c))
+	}
+}
+
 // The chart of a release names images by their digests, and each program has its own.
 func TestVersionsAreTheTags(t *testing.T) {
 	const registry = "registry.example.com:5000/purelb/"

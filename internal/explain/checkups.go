@@ -124,7 +124,11 @@ func checkNodes(v *view, _ Facts) result {
 	if why := v.unknown(KindLeases); why != "" {
 		return result{unknown: "which nodes can announce is " + why}
 	}
-	return result{faults: v.election("").Problems}
+	r := result{faults: v.election("").Problems}
+	if why := v.unknown(KindNodes, KindAgents); why != "" {
+		r.unknown = "whether all nodes can announce is " + why
+	}
+	return r
 }
 
 // skew is how far a clock may be ahead before it is a problem.
@@ -194,8 +198,16 @@ func checkWire(v *view, _ Facts) result {
 }
 
 func checkRouters(v *view, _ Facts) result {
-	if len(v.NodeStatuses) == 0 && len(v.Configurations) == 0 {
+	for _, u := range v.unread(KindNodeStatuses, KindConfigurations) {
+		if u.hidden() {
+			return result{unknown: "whether all BGP sessions are established is unknown " + u.because()}
+		}
+	}
+	switch {
+	case len(v.NodeStatuses) == 0 && len(v.Configurations) == 0:
 		return result{} // The cluster does not speak BGP.
+	case len(v.NodeStatuses) == 0:
+		return result{warnings: []string{"there is a BGPConfiguration, and no node reports a BGP session: the value gobgp.enabled of the chart must be true, and the containers k8gobgp must run"}}
 	}
 	s, err := SessionsOf(v.World, "")
 	if err != nil {
