@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +19,12 @@ const redacted = "REDACTED"
 // redactor takes out of a report what is nobody else's business: passwords, tokens, and
 // what people wrote for other programs than PureLB. What it knows to be secret it takes out
 // of texts too, wherever it stands.
-type redactor struct{ secrets []string }
+type redactor struct {
+	secrets []string
+	// names are those of objects in the report. They are no secrets: without them the
+	// report answers nothing.
+	names map[string]bool
+}
 
 // know notes that text is secret. Very short ones would be found everywhere.
 func (r *redactor) know(text string) {
@@ -48,6 +54,7 @@ func (r *redactor) text(text string) string {
 
 // world takes secrets out of the objects of w, and what no answer is made of.
 func (r *redactor) world(w *explain.World) {
+	r.names = namesIn(*w)
 	for i := range w.Configurations {
 		spec := &w.Configurations[i].Spec
 		for j := range spec.Neighbors {
@@ -66,7 +73,7 @@ func (r *redactor) world(w *explain.World) {
 		for j := range w.Pods[i].Spec.Containers {
 			r.container(&w.Pods[i].Spec.Containers[j])
 		}
-		w.Pods[i].Spec.Volumes = nil
+		w.Pods[i].Spec.Volumes, w.Pods[i].Spec.EphemeralContainers = nil, nil
 	}
 	for i := range w.Nodes {
 		r.meta(&w.Nodes[i].ObjectMeta)
@@ -96,6 +103,23 @@ func (r *redactor) world(w *explain.World) {
 	for i := range w.Networks {
 		r.meta(&w.Networks[i].ObjectMeta)
 	}
+	// One secret may begin like another.
+	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
+}
+
+// namesIn are the names of nodes, Services and namespaces in w.
+func namesIn(w explain.World) map[string]bool {
+	names := map[string]bool{w.Namespace: true}
+	for _, o := range w.Nodes {
+		names[o.Name] = true
+	}
+	for _, o := range w.Services {
+		names[o.Name], names[o.Namespace] = true, true
+	}
+	for _, o := range w.Namespaces {
+		names[o.Name] = true
+	}
+	return names
 }
 
 func (r *redactor) password(c *bgpv1.PeerConfig) {
@@ -159,17 +183,27 @@ func (r *redactor) tree(o any, field string) any {
 	return o
 }
 
-// container takes out the values of the environment that PureLB does not know.
+// secretFlag matches a flag whose value is the next argument.
+var secretFlag = regexp.MustCompile(`(?i)^-.*(password|passwd|secret|token|key|credentials?)$`)
+
+// container takes out the values of the environment that PureLB does not know, and what
+// other programs than PureLB are told.
 func (r *redactor) container(c *corev1.Container) {
+	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe, c.Lifecycle = nil, nil, nil, nil
 	for i := range c.Env {
 		ours := c.Env[i].Name == "DEFAULT_ANNOUNCER" || strings.HasPrefix(c.Env[i].Name, "PURELB_")
 		if !ours && c.Env[i].Value != "" {
-			r.know(c.Env[i].Value)
+			if _, err := netip.ParseAddr(c.Env[i].Value); err != nil && !r.names[c.Env[i].Value] {
+				r.know(c.Env[i].Value)
+			}
 			c.Env[i].Value = redacted
 		}
 	}
 	for _, list := range [][]string{c.Args, c.Command} {
 		for i := range list {
+			if i+1 < len(list) && secretFlag.MatchString(list[i]) {
+				list[i+1] = redacted
+			}
 			list[i] = r.text(list[i])
 		}
 	}

@@ -169,7 +169,7 @@ func sourcesOf(c kubernetes.Interface, p *corev1.Pod) []source {
 			return pods.GetLogs(p.Name, &corev1.PodLogOptions{Container: one.Name, TailLines: new(int64(lastLines)), Timestamps: true}).DoRaw(ctx)
 		}})
 		for _, port := range one.Ports {
-			if port.Name != "monitoring" {
+			if !strings.HasSuffix(port.Name, "monitoring") { // That of the speaker is bgp-monitoring.
 				continue
 			}
 			for _, page := range []string{"state", "metrics"} {

@@ -40,7 +40,9 @@ func withSecrets(t *testing.T) (w explain.World, logs map[string]string, n int) 
 	pod := &w.Pods[0].Spec.Containers[0]
 	pod.Env = append(pod.Env, corev1.EnvVar{Name: "IPAM_KEY", Value: secret()})
 	env := pod.Env[len(pod.Env)-1].Value
-	pod.Args = []string{"--netbox-token=" + secret()}
+	pod.Args = []string{"--netbox-token=" + secret(), "--api-key", secret()}
+	pod.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{HTTPHeaders: []corev1.HTTPHeader{{Name: "X-Auth", Value: secret()}}}}}
+	w.Pods[0].Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Env: []corev1.EnvVar{{Name: "IPAM_KEY", Value: secret()}}}}}
 	pod.Ports = []corev1.ContainerPort{{Name: "monitoring", ContainerPort: 7472}}
 	w.Pods[0].Spec.Volumes = []corev1.Volume{{Name: secret()}}
 	const at = "/api/v1/namespaces/purelb-system/pods/allocator-1"
@@ -96,7 +98,14 @@ func around(text, what string) string {
 // The answers from a report are those from the cluster.
 func TestAReportAnswersAsTheCluster(t *testing.T) {
 	f := newFakeServer(t)
-	f.has(t, recorded(t))
+	w := recorded(t)
+	// Where the API server is, and names of objects, are no secrets. 192.168.10.20 is also how
+	// addresses of Services begin.
+	pod := &w.Pods[0].Spec.Containers[0]
+	for variable, value := range map[string]string{"KUBERNETES_SERVICE_HOST": "192.168.10.20", "NAMESPACE": "purelb-system", "TEAM": "default"} {
+		pod.Env = append(pod.Env, corev1.EnvVar{Name: variable, Value: value})
+	}
+	f.has(t, w)
 	name := filepath.Join(t.TempDir(), "report.tar.gz")
 	if out, errs, code := f.ask(t, "report", name); code != exitFine {
 		t.Fatalf("exit code %d: %s%s", code, out, errs)
