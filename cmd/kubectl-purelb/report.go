@@ -60,7 +60,7 @@ func (o *options) runOn(cmd *cobra.Command, name string, args []string) error {
 	}
 	inner := &options{in: o.in, out: o.out, errs: o.errs, archive: name}
 	root := newRoot(inner)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{"--output", o.output}, args...)) // It may stand before report, too.
 	root.SetIn(o.in)
 	root.SetOut(o.out)
 	root.SetErr(o.errs)
@@ -69,6 +69,9 @@ func (o *options) runOn(cmd *cobra.Command, name string, args []string) error {
 
 // report collects a report into a file of that name, or of one with the time.
 func (o *options) report(ctx context.Context, name string) error {
+	if o.archive != "" || len(o.files) > 0 {
+		return errors.New("report collects from a cluster, and neither from an archive nor from files")
+	}
 	r, err := o.newReader()
 	if err != nil {
 		return err

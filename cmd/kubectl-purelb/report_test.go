@@ -118,9 +118,29 @@ func TestAReportAnswersAsTheCluster(t *testing.T) {
 			t.Errorf("%s: from the report, exit code %d:\n%s\nfrom the cluster, exit code %d:\n%s%s", command, opened, out.String(), code, live, errs)
 		}
 	}
+	openedAlone(t, name)
 	var out bytes.Buffer
 	if code := run(t.Context(), []string{"report", "--open", "testdata/cluster.yaml", "status"}, strings.NewReader(""), &out, &out); code != exitFailed || !strings.Contains(out.String(), "is no report of this plugin") {
 		t.Errorf("exit code %d: %s", code, out.String())
+	}
+}
+
+// openedAlone checks that a command on an archive asks no cluster: the one that kubectl
+// would ask is another.
+func openedAlone(t *testing.T, name string) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", "/dev/null")
+	const group = "apiVersion: purelb.io/v2\nkind: ServiceGroup\nmetadata: {name: more, namespace: purelb-system}\nspec: {remote: {v4pools: [{pool: 203.0.113.7/32, subnet: 203.0.113.0/24}]}}\n"
+	for _, tt := range []struct{ args, want string }{
+		{"report --open " + name + " validate -f - --against-cluster", `Pool overlaps with already defined pool "far"`},
+		{"report --open " + name + " report " + filepath.Join(t.TempDir(), "other.tar.gz"), "report collects from a cluster"},
+		{"-o json report --open " + name + " version", `"plugin":`},
+	} {
+		var out bytes.Buffer
+		run(t.Context(), strings.Fields(tt.args), strings.NewReader(group), &out, &out)
+		if !strings.Contains(out.String(), tt.want) {
+			t.Errorf("%s does not say %q:\n%s", tt.args, tt.want, out.String())
+		}
 	}
 }
 

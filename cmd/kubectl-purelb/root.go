@@ -71,6 +71,11 @@ func (o *options) world(ctx context.Context) (explain.World, error) {
 	if len(o.files) > 0 {
 		return o.readFiles()
 	}
+	return o.clusterWorld(ctx)
+}
+
+// clusterWorld reads the cluster, or the archive in its place.
+func (o *options) clusterWorld(ctx context.Context) (explain.World, error) {
 	if o.archive != "" {
 		return o.openArchive(o.archive)
 	}

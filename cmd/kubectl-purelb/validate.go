@@ -61,11 +61,7 @@ func (o *options) against(ctx context.Context) (explain.Validation, error) {
 	if err != nil {
 		return explain.Validation{}, err
 	}
-	r, err := o.newReader()
-	if err != nil {
-		return explain.Validation{}, err
-	}
-	live, err := r.read(ctx)
+	live, err := o.clusterWorld(ctx)
 	if err != nil {
 		return explain.Validation{}, err
 	}
