@@ -62,7 +62,8 @@ type Tree struct {
 	Revision string // the commit
 	// Time is when the commit was made. It is the only time in a release.
 	Time time.Time
-	// Dirty says that the tree has changes that are not committed.
+	// Dirty says that the tree has changes that are not committed. A file that git does not
+	// know is one: Go compiles it, and Helm packs it.
 	Dirty bool
 }
 
@@ -96,7 +97,7 @@ func Read(ctx context.Context, root, version string) (Tree, error) {
 	}
 	t.Time = time.Unix(seconds, 0).UTC()
 	if os.Getenv("PURELB_REVISION") == "" {
-		changes, err := t.git(ctx, "status", "--porcelain", "--untracked-files=no")
+		changes, err := t.git(ctx, "status", "--porcelain")
 		if err != nil {
 			return Tree{}, err
 		}
