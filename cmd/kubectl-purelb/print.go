@@ -6,6 +6,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
@@ -93,6 +94,9 @@ func printTable(to io.Writer, t explain.Table) error {
 		columns := &strings.Builder{}
 		w := printers.GetNewTabWriter(columns)
 		for _, row := range append([][]string{t.Head}, t.Rows...) {
+			for i, cell := range row {
+				row[i] = plain(cell)
+			}
 			fmt.Fprintln(w, strings.Join(row, "\t"))
 		}
 		if err := w.Flush(); err != nil {
@@ -103,7 +107,21 @@ func printTable(to io.Writer, t explain.Table) error {
 		}
 	}
 	for _, line := range t.Lines {
-		fmt.Fprintln(to, line)
+		fmt.Fprintln(to, plain(line))
 	}
 	return nil
+}
+
+// plain returns text without control characters. Some of it is what users wrote into
+// annotations, and that must neither steer a terminal nor forge lines.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/service"
+)
+
+// Whoever may write a Service must not steer the terminal of an operator.
+func TestAnnotationsDoNotSteerTheTerminal(t *testing.T) {
+	w := changed(t, "api", func(svc *corev1.Service) {
+		svc.Annotations[service.AnnotationSharing] = "edge\x1b]0;title\a\r\nforged\tline\u009b2J"
+	})
+	for name, a := range map[string]func() (answer, error){
+		"services": func() (answer, error) { return explain.ServicesOf(w, explain.Filter{}) },
+		"inspect":  func() (answer, error) { i, _, err := explain.Inspect(w, "default/api"); return i, err },
+	} {
+		said, err := a()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := printTables(&out, said.Tables()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "edge") || strings.ContainsAny(out.String(), "\x1b\a\r\t\u009b") || strings.Contains(out.String(), "\nforged") {
+			t.Errorf("%s prints %q", name, out.String())
+		}
+	}
+}
