@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
 )
 
@@ -96,6 +97,39 @@ func TestClaimsOfHeldAddressesAreReported(t *testing.T) {
 		want(t, "reported", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 		pass(12 * time.Minute)
 		want(t, "reported after twelve minutes without a claim", w.peers.reports(), "[]")
+	})
+}
+
+// The MACs of a node are known by its Lease, and that goes with its agent. The allocator must
+// not take the node for a machine outside the cluster then.
+func TestTheReportNamesANodeAfterItHasLeft(t *testing.T) {
+	holdingBoth(t, true, func(w *world) {
+		macs := func(nodes map[[6]byte]string) {
+			w.peers.change(func(p *election.Peers) { p.MACs = nodes })
+			settle()
+		}
+		macs(map[[6]byte]string{someMAC: "node-b"})
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		settle()
+		const named = "[192.0.2.9=02:00:00:00:00:07=node-b]"
+		want(t, "reported", w.peers.reports(), named)
+		macs(nil)
+		pass(time.Minute)
+		want(t, "reported when the node has left", w.peers.reports(), named)
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		settle()
+		want(t, "reported when the machine is heard again", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+	})
+}
+
+func TestAMachineOutsideTheClusterIsReportedBeforeANode(t *testing.T) {
+	holdingBoth(t, true, func(w *world) {
+		w.peers.change(func(p *election.Peers) { p.MACs = map[[6]byte]string{{2, 0, 0, 0, 0, 3}: "node-b"} })
+		settle()
+		w.kernel.heard <- heard("192.0.2.9", 3)
+		w.kernel.heard <- heard("192.0.2.9", 7)
+		settle()
+		want(t, "reported", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 	})
 }
 

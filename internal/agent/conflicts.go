@@ -45,7 +45,9 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bo
 		one.Defended = now
 		a.send(ctx, h.Addr, h.Link)
 	}
-	return a.conflicts.Note(now, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)
+	news := a.conflicts.Note(now, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)
+	a.conflicts.Identify(now, a.Peers.Peers().MACs)
+	return news
 }
 
 // noteConflicts notes the addresses that other machines answer for longer than they should,
@@ -54,6 +56,7 @@ func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Pl
 	a.conflicts.Forget(now)
 	next = a.askClaimants(now)
 	next.next = announce.Sooner(next.next, a.conflicts.NoteContests(now, plan, done.contests))
+	a.conflicts.Identify(now, seen.Peers.MACs)
 	if !seen.sure() {
 		return next
 	}
@@ -101,7 +104,7 @@ func (a *Agent) inheritConflicts(o *observation) {
 		return // it is not known yet on which links to ask
 	}
 	for _, h := range a.Peers.Inherited() {
-		a.conflicts.Inherit(announce.Rival{IP: h.Addr, MAC: h.MAC}, announce.HomeOf(h.Addr, *o.Agent, o.Node, o.adopt), h.At)
+		a.conflicts.Inherit(announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Node, announce.HomeOf(h.Addr, *o.Agent, o.Node, o.adopt), h.At)
 	}
 }
 
@@ -109,7 +112,7 @@ func (a *Agent) inheritConflicts(o *observation) {
 func claimsOf(conflicts announce.Conflicts, held map[netip.Addr]string) []lease.Claim {
 	var claims []lease.Claim
 	for _, who := range first(conflicts.Claims(held), lease.MaxClaims) {
-		claims = append(claims, lease.Claim{Addr: who.IP, MAC: who.MAC})
+		claims = append(claims, lease.Claim{Addr: who.IP, MAC: who.MAC, Node: conflicts[who].Node})
 	}
 	return claims
 }

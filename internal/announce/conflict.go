@@ -25,11 +25,15 @@ type Conflict struct {
 	Link string
 	// Here says that this node had the address too.
 	Here bool
-	// Heard is when the machine was heard last.
+	// Heard is when the machine was heard last, and Node the node of the cluster that it
+	// was then, or "".
 	Heard time.Time
+	Node  string
 	// reported is when the conflict was reported last, zero if it is to be reported now.
 	// asked is when the agent asked last whether the machine is still there.
 	reported, asked time.Time
+	// identified is when Node was known last.
+	identified time.Time
 }
 
 const (
@@ -66,11 +70,25 @@ func (c Conflicts) Note(now time.Time, who Rival, link string, here bool) bool {
 	return quiet
 }
 
+// Identify notes which of the machines are nodes of the cluster, by the MACs of all nodes.
+// The MACs of a node are known as long as it has a Lease. A machine that was a node when it
+// was heard last stays that node.
+func (c Conflicts) Identify(now time.Time, nodes map[[6]byte]string) {
+	for who, one := range c {
+		if node, known := nodes[who.MAC]; known {
+			one.Node, one.identified = node, now
+		} else if one.Heard.After(one.identified) {
+			one.Node = ""
+		}
+	}
+}
+
 // Inherit notes machine who, which the agent before this one heard at heard and has reported.
-// Link is where the address belongs, or "" where it belongs nowhere: then nobody can be asked.
-func (c Conflicts) Inherit(who Rival, link string, heard time.Time) {
+// Node is the node that the machine was then, or "". Link is where the address belongs, or ""
+// where it belongs nowhere: then nobody can be asked.
+func (c Conflicts) Inherit(who Rival, node, link string, heard time.Time) {
 	if c[who] == nil && len(c) < maxRivals {
-		c[who] = &Conflict{Link: link, Heard: heard, reported: heard}
+		c[who] = &Conflict{Link: link, Heard: heard, Node: node, reported: heard, identified: heard}
 	}
 }
 
@@ -145,13 +163,14 @@ func (c Conflicts) Rivals(is func(Rival, *Conflict) bool) []Rival {
 }
 
 // Claims returns which machine claims or answers for which address: of each address the
-// first machine, in order. What was answered for and is held here by now belongs to no
-// other machine any more.
+// first machine, in order, and of the nodes of the cluster one only if no other machine does.
+// What was answered for and is held here by now belongs to no other machine any more.
 //
 // The allocator hands out none of these addresses. After a Service got another address
 // nothing else would make the agent ask for the first, see Recheck.
 func (c Conflicts) Claims(held map[netip.Addr]string) []Rival {
 	all := c.Rivals(func(who Rival, one *Conflict) bool { return one.Here || held[who.IP] == "" })
+	slices.SortStableFunc(all, func(a, b Rival) int { return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(c[a].Node, c[b].Node)) })
 	return slices.CompactFunc(all, func(a, b Rival) bool { return a.IP == b.IP })
 }
 

@@ -117,7 +117,8 @@ func PodCIDRs(n *corev1.Node) []string {
 // as an agent reports it. The agent remembers for 10 minutes, and asks again.
 //
 // Nodes of the cluster may answer for addresses of Services too (kube-proxy with
-// IPVS). They are told by their MACs. While the agent of some node does not tell
+// IPVS). The report names the node, as its Lease may be gone by now. A node that the
+// reporting agent did not know yet is told by its MACs. While the agent of some node does not tell
 // these, because it is of an earlier version, any machine may be that node, and
 // nothing is in quarantine.
 func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
@@ -128,7 +129,7 @@ func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
 	machines, first := map[netip.Addr]lease.MAC{}, nodeOf{}
 	for _, l := range leases {
 		for _, c := range lease.Claims(&l) {
-			if nodes[c.MAC] {
+			if nodes[c.MAC] || c.Node != "" {
 				continue
 			}
 			first.note(c.Addr, lease.Node(&l))

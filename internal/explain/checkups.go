@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -186,7 +187,7 @@ func checkWire(v *view, _ Facts) result {
 	for i := range v.Leases {
 		for _, c := range lease.Claims(&v.Leases[i]) {
 			text := fmt.Sprintf("%s is answered by another machine, %s, as node %s reports", c.Addr, c.MAC, lease.Node(&v.Leases[i]))
-			if node := nodes[c.MAC]; node != "" {
+			if node := cmp.Or(nodes[c.MAC], c.Node); node != "" {
 				text = fmt.Sprintf("%s is answered by node %s, which does not announce it, as node %s reports: set arp_ignore=1 and arp_announce=2 there, and strictARP with IPVS", c.Addr, node, lease.Node(&v.Leases[i]))
 			}
 			if !slices.Contains(r.faults, text) {

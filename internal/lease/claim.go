@@ -20,10 +20,20 @@ func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 type Claim struct {
 	Addr netip.Addr
 	MAC  MAC
+	// Node is the node of the cluster that the machine was when it was heard last, or "".
+	// The Lease that tells the MACs of that node may be gone since.
+	Node string
 }
 
-// String is c as an annotation has it.
-func (c Claim) String() string { return c.Addr.String() + "=" + c.MAC.String() }
+// String is c as an annotation has it. Releases that know no Node pass over a Claim of a
+// node, which means nothing to them.
+func (c Claim) String() string {
+	text := c.Addr.String() + "=" + c.MAC.String()
+	if c.Node != "" {
+		text += "=" + c.Node
+	}
+	return text
+}
 
 // MACs returns the Ethernet addresses that o says its node answers by. It says
 // nothing of them if its agent is of an earlier version.
@@ -42,11 +52,12 @@ func MACs(o *coordinationv1.Lease) (macs []MAC, said bool) {
 func Claims(o *coordinationv1.Lease) []Claim {
 	var claims []Claim
 	for part := range strings.SplitSeq(o.Annotations[AnnotationClaims], ",") {
-		address, mac, _ := strings.Cut(strings.TrimSpace(part), "=")
+		address, machine, _ := strings.Cut(strings.TrimSpace(part), "=")
+		mac, node, _ := strings.Cut(machine, "=")
 		a, err := netip.ParseAddr(address)
 		m, ok := parseMAC(mac)
 		if err == nil && ok && len(claims) < MaxClaims {
-			claims = append(claims, Claim{a.Unmap().WithZone(""), m})
+			claims = append(claims, Claim{a.Unmap().WithZone(""), m, node})
 		}
 	}
 	return claims
@@ -88,7 +99,7 @@ func (i *inheritance) read(o *coordinationv1.Lease, self string, now time.Time) 
 	}
 	i.claims = slices.DeleteFunc(i.claims, func(h Heard) bool { return !h.counts(now) })
 	for _, c := range Claims(o) {
-		i.claims = slices.DeleteFunc(i.claims, func(h Heard) bool { return h.Claim == c })
+		i.claims = slices.DeleteFunc(i.claims, func(h Heard) bool { return h.Addr == c.Addr && h.MAC == c.MAC })
 		if h := (Heard{c, at}); h.counts(now) && len(i.claims) < 2*MaxClaims {
 			i.claims, i.taken = append(i.claims, h), false
 		}

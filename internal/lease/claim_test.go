@@ -37,7 +37,7 @@ func (s *stored) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.Upd
 }
 
 func claim(ip string, mac byte) Claim {
-	return Claim{netip.MustParseAddr(ip), MAC{2, 0, 0, 0, 0, mac}}
+	return Claim{Addr: netip.MustParseAddr(ip), MAC: MAC{2, 0, 0, 0, 0, mac}}
 }
 
 // ofPod is options of the agent with this pod on node-a.

@@ -113,7 +113,7 @@ func TestTheLeaseSaysWhatTheNodeAgentSays(t *testing.T) {
 	own.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
 	own.Gateways = []netip.Addr{netip.MustParseAddr("192.0.2.254"), netip.MustParseAddr("2001:db8::fe")}
 	own.MACs = []MAC{{2, 0, 0, 0, 0, 1}}
-	own.Claims = []Claim{{netip.MustParseAddr("192.0.2.9"), MAC{2, 0, 0, 0, 0, 7}}}
+	own.Claims = []Claim{claim("192.0.2.9", 7)}
 	l.Publish(own)
 	await(t, l, "node-a is known", members("node-a"))
 

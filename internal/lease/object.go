@@ -33,8 +33,8 @@ const (
 	AnnotationMACs = "purelb.io/node-macs"
 	// AnnotationClaims are the addresses that the agent heard other machines
 	// claim or answer for, each with the machine, as comma-separated
-	// "address=MAC"; it is absent when there are none. The machine may be
-	// another node of the cluster.
+	// "address=MAC", or "address=MAC=node" if the machine is another node of
+	// the cluster; it is absent when there are none.
 	AnnotationClaims = "purelb.io/claimed-addresses"
 	// AnnotationInstance is the UID of the pod that renews the Lease.
 	AnnotationInstance = "purelb.io/instance"

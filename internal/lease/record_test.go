@@ -59,9 +59,9 @@ func TestFewGatewaysAreWrittenAndRead(t *testing.T) {
 
 func TestClaimsAreReadAsWritten(t *testing.T) {
 	macs := []MAC{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}
-	claims := []Claim{
-		{netip.MustParseAddr("192.0.2.9"), MAC{2, 0, 0, 0, 0, 7}}, {netip.MustParseAddr("2001:db8::9"), MAC{2, 0, 0, 0, 0, 8}},
-	}
+	ofNode := claim("192.0.2.10", 2)
+	ofNode.Node = "node-b"
+	claims := []Claim{claim("192.0.2.9", 7), claim("2001:db8::9", 8), ofNode}
 	o := written(Record{MACs: macs, Claims: claims})
 	if got, said := MACs(o); !said || !slices.Equal(got, macs) {
 		t.Errorf("read MACs %v, %t", got, said)
@@ -92,7 +92,7 @@ func TestLeasesStaySmall(t *testing.T) {
 	for i := range 1000 {
 		a := netip.MustParseAddr(fmt.Sprintf("2001:db8:ffff:ffff:ffff:ffff:ffff:%x", 0x1000+i))
 		r.Gateways, r.MACs = append(r.Gateways, a), append(r.MACs, MAC{2, 0, 0, 0, 0, byte(i)})
-		r.Claims = append(r.Claims, Claim{a, MAC{2, 0, 0, 0, 0, 7}})
+		r.Claims = append(r.Claims, Claim{Addr: a, MAC: MAC{2, 0, 0, 0, 0, 7}})
 	}
 	o, size := written(r), 0
 	for name, value := range o.Annotations {
