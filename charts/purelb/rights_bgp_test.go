@@ -30,6 +30,8 @@ func (bgpServer) Admit(context.Context, netip.Addr) error { return nil }
 
 func (bgpServer) Down(context.Context, netip.Addr) error { return nil }
 
+func (bgpServer) Ended() int { return 0 }
+
 func (bgpServer) Events() <-chan struct{} { return nil }
 
 func (bgpServer) Stop(context.Context, bool) error { return nil }

@@ -37,6 +37,10 @@ func TestAnAddressToListenAtIsLeftOutUntilTheNodeHasIt(t *testing.T) {
 		}
 	}
 
+	if n := s.Ended(); n != 1 {
+		t.Errorf("%d servers have ended, want the one without these addresses", n)
+	}
+
 	// An address that goes again ends nothing.
 	before := s.engine
 	here.IP("address del 203.0.113.77/32 dev eth0")

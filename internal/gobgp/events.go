@@ -83,6 +83,13 @@ func (e *events) forget() {
 	e.ring()
 }
 
+// ended is how many servers have ended.
+func (e *events) ended() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.server
+}
+
 func (e *events) ring() {
 	select {
 	case e.wake <- struct{}{}:

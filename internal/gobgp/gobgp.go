@@ -147,6 +147,9 @@ func (s *Server) stop(ctx context.Context, graceful bool) error {
 	return e.stop(ctx, graceful)
 }
 
+// Ended is how many servers have ended. Each next one learns all routes anew.
+func (s *Server) Ended() int { return s.events.ended() }
+
 // Down ends the session with a neighbour that is known to be gone, if there is
 // one. It begins anew a second later.
 func (s *Server) Down(_ context.Context, neighbor netip.Addr) error {

@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"time"
@@ -24,11 +25,13 @@ type exports struct {
 	learning
 }
 
-// learning is the time after a start in which neighbors tell again what they have told
-// before. Until it is over, what is in the kernel stays there.
+// learning is the time after the start of a BGP server in which neighbors tell again what
+// they have told before. Until it is over, what is in the kernel stays there.
 type learning struct {
 	since, until time.Time
 	over         bool
+	// servers is how many BGP servers had ended when it began.
+	servers int
 }
 
 // learnLimit is the longest that this takes: neighbors that are slow to come back may
@@ -36,7 +39,16 @@ type learning struct {
 const learnLimit = 3 * time.Minute
 
 // learn begins it.
-func (l *learning) learn(now time.Time) { *l = learning{since: now, until: now.Add(learnLimit)} }
+func (l *learning) learn(now time.Time, servers int) {
+	*l = learning{since: now, until: now.Add(learnLimit), servers: servers}
+}
+
+// learnAnew begins it again when the BGP server is another one.
+func (s *Speaker) learnAnew(now time.Time) {
+	if servers := s.Server.Ended(); servers != s.exports.servers {
+		s.exports.learn(now, servers)
+	}
+}
 
 // heard ends it when all neighbors of state have told everything, or when it has taken
 // too long. Of neighbors that come by themselves nobody knows which are missing.
@@ -83,15 +95,20 @@ func (s *Speaker) export(now time.Time) {
 		return
 	}
 	e.begin()
+	s.learnAnew(now)
 	if s.governing.running {
 		e.heard(now, s.governing.state, s.facts.neighbors)
 	}
-	rules, protocol, keep := e.rules, e.protocol, len(e.rules) > 0 && !e.over
+	rules, protocol, servers, keep := e.rules, e.protocol, e.servers, len(e.rules) > 0 && !e.over
 	s.beside.start(s.life, func(ctx context.Context) note {
 		began := time.Now()
-		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, keep)
+		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, servers, keep)
 		return func(ctx context.Context, now time.Time) {
 			e.ended(now, now.Sub(began))
+			if errors.Is(err, errAnotherServer) {
+				e.wish(now)
+				return
+			}
 			s.exportedRoutes(ctx, now, done, err)
 			if keep {
 				e.later(e.until)

@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,9 +11,12 @@ import (
 	"purelb.io/purelb/internal/routing"
 )
 
-// program makes the kernel have what the rules say. With keep, nothing that was there
-// before is removed.
-func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, keep bool) (done exported, err error) {
+// errAnotherServer is of routes that may not be all: the BGP server ended meanwhile.
+var errAnotherServer = errors.New("the BGP server is another one")
+
+// program makes the kernel have what the rules say, if no more than servers have ended.
+// With keep, nothing that was there before is removed.
+func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol, servers int, keep bool) (done exported, err error) {
 	if done.tableOf, done.failure, err = tablesOf(ctx, kernel, rules); err != nil {
 		return done, err
 	}
@@ -20,6 +24,9 @@ func program(ctx context.Context, server Server, kernel Kernel, rules []peering.
 		learned, err := server.Learned(ctx)
 		if err != nil {
 			return done, err
+		}
+		if server.Ended() != servers {
+			return done, errAnotherServer
 		}
 		done.routes = exportable(rules, protocol, learned, done.tableOf)
 	}

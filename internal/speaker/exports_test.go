@@ -101,6 +101,40 @@ func TestAnotherASRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.
 	})
 }
 
+// learned has two routers that have told everything.
+func learned(w *world) {
+	learn(w)
+	complete("192.0.2.1")(w.server)
+	complete("192.0.2.2")(w.server)
+}
+
+// The first VRF needs another BGP server, and so does an address to listen at that comes.
+func TestAnotherBGPServerRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T) {
+	inWorld(t, twoRouters, learned, func(w *world) {
+		was := w.kernel.String()
+		w.server.change(func(s *fakeServer) {
+			s.ended++
+			s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{}
+		})
+		pass(time.Minute)
+		want(t, "while the sessions begin anew", w.kernel.String(), was)
+		w.server.change(complete("192.0.2.1"))
+		w.server.change(complete("192.0.2.2"))
+		settle()
+		want(t, "when all is told", w.kernel.String(), "")
+	})
+}
+
+func TestABGPServerThatCannotBeHadKeepsNoRouteThatIsWithdrawn(t *testing.T) {
+	inWorld(t, twoRouters, learned, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.err = errFake })
+		w.edit(strings.Replace(twoRouters, "asn: 65000", "asn: 65000, bindToDevice: eth9", 1))
+		w.server.change(func(s *fakeServer) { s.learned = nil })
+		pass(2 * learnLimit)
+		want(t, "routes", w.kernel.String(), "")
+	})
+}
+
 func TestWhatAnEarlierProcessPutIntoTheKernelStaysWhenTheRulesChangeMeanwhile(t *testing.T) {
 	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
 		left := w.kernel.String()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +38,9 @@ type fakeServer struct {
 	// barred is who was barred and admitted.
 	barred  []string
 	stopped string
-	events  chan struct{}
+	// ended is how many servers have ended, as by another Global.
+	ended  int
+	events chan struct{}
 }
 
 func newFakeServer() *fakeServer {
@@ -56,6 +59,10 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 	}
 	if !s.running {
 		s.began = fmt.Sprintf("began with %d routes, restarting %v", len(s.routes), restarting)
+	}
+	if s.running && !reflect.DeepEqual(s.state.Global, wanted.Global) {
+		s.ended++
+		poke(s.events)
 	}
 	s.state, s.running, s.stopped = wanted, true, ""
 	return s.refuse, nil
@@ -121,6 +128,12 @@ func (s *fakeServer) Learned(context.Context) ([]peering.LearnedRoute, error) {
 	s.mu.Unlock()
 	time.Sleep(slow)
 	return learned, nil
+}
+
+func (s *fakeServer) Ended() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
 }
 
 func (s *fakeServer) Down(_ context.Context, neighbor netip.Addr) error {

@@ -151,9 +151,6 @@ func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d p
 	}
 	s.follow(s.life, d, in.Dummy)
 	s.advertise(s.life, d.State)
-	if g.running && !reflect.DeepEqual(g.state.Global, d.State.Global) {
-		s.exports.learn(now) // the sessions begin anew
-	}
 	s.exports.rule(now, d)
 	g.waiting = true
 	g.next = application{in, d}

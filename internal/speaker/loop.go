@@ -17,7 +17,7 @@ func (s *Speaker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.exports.learn(time.Now())
+	s.exports.learn(time.Now(), s.Server.Ended())
 	w := waits{kernel: kernel, start: time.After(patience)}
 	s.observe(life, time.Now())
 	for ctx.Err() == nil && s.fatal == nil {
@@ -100,6 +100,7 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 		s.turn(func(now time.Time) { s.observe(s.life, now) })
 	case <-s.Server.Events():
 		s.turn(func(now time.Time) {
+			s.learnAnew(now)
 			s.facts.wish(now)
 			s.exports.wish(now)
 		})

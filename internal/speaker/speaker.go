@@ -45,6 +45,8 @@ type Server interface {
 	// neighbours.
 	Neighbors(ctx context.Context) ([]peering.NeighborStatus, error)
 	Learned(ctx context.Context) ([]peering.LearnedRoute, error)
+	// Ended is how many BGP servers have ended. Each next one learns all routes anew.
+	Ended() int
 	// Down ends the session with a neighbour, if there is one.
 	Down(ctx context.Context, neighbor netip.Addr) error
 	// Bar ends the session with a neighbor and keeps it away until Admit.
