@@ -28,8 +28,8 @@ type hearing struct {
 	// that they watch. The ring of today is one from established on.
 	base        Ring
 	established uint64
-	// suspects are the peers that were suspected and not heard since, and heard is the
-	// tick in which each peer was heard last.
+	// suspects are the peers that were suspected, and were neither heard nor found alive by
+	// membership since. heard is the tick in which each peer was heard last.
 	suspects map[PeerID]bool
 	heard    map[PeerID]uint64
 	// began is the tick of the first suspicion of those that came together, or one after
@@ -49,6 +49,13 @@ func (h *hearing) change(before, after Ring, peers map[PeerID]Peer, grace int) {
 		return
 	}
 	h.established = h.tick + uint64(grace+MissLimit) + 2
+	for _, p := range after {
+		// Membership takes it for alive again. No heartbeat may ever say so: this process
+		// hears only the peers that it watches.
+		if i, known := before.index(p.ID); known && p.Alive && !before[i].Alive {
+			delete(h.suspects, p.ID)
+		}
+	}
 	gone := func(id PeerID) bool { _, known := peers[id]; return !known }
 	maps.DeleteFunc(h.suspects, func(id PeerID, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(h.unheard, func(id PeerID, _ bool) bool { return gone(id) })

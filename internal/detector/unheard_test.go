@@ -2,6 +2,7 @@ package detector
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -74,6 +75,29 @@ func TestWhatIsBehindACutIsUnheard(t *testing.T) {
 	want(t, "that h suspects d does not mean that d is heard", p.unheardBy(), "djklm")
 	p.ticks(2*unheardTicks, "b h i")
 	want(t, "after a long time without news", p.unheardBy(), "")
+}
+
+// This process heard no peer for a second, and suspected all. Those that it does not watch
+// send it nothing when it is back: that they live it knows from membership.
+func TestAnOutageLeavesNoDoubtBehind(t *testing.T) {
+	p := established(t, sixteen, "n o p")
+	p.ticks(MissLimit+2, "")
+	p.peersAre("a b c d e f g h i j k l m n? o? p?")
+	got := p.ticks(2*MissLimit, "")
+	if !strings.Contains(got, "missed f") {
+		t.Fatalf("not all peers are suspected: %s", got)
+	}
+	p.peersAre("a b? c? d? e? f? g? h? i? j? k? l? m? n? o? p?")
+	p.ticks(MissLimit, "b c d n o p")
+	p.peersAre(sixteen)
+	p.ticks(2*unheardTicks, "n o p")
+	want(t, "long after", p.unheardBy(), "")
+	p.says("d", "c!")
+	p.tick("n o p")
+	want(t, "one is suspected that was heard since", p.unheardBy(), "c")
+	p.says("i", "f!")
+	p.tick("n o p")
+	want(t, "and one that was not", p.unheardBy(), "cf")
 }
 
 // A peer whose watchers all died with others tells that it lives.
