@@ -22,7 +22,7 @@ import (
 // address, it asks the segment whether another machine answers for it.
 func Merge(e Evidence, now time.Time) Peers {
 	c := newTally(e)
-	p := Peers{Own: map[netip.Addr]string{}, MACs: c.macs()}
+	p := Peers{Own: map[netip.Addr]string{}, MACs: c.macs(now)}
 	for _, node := range c.nodes() {
 		r := c.record(node)
 		p.Known = append(p.Known, r.Subnets...)
@@ -48,20 +48,51 @@ func Merge(e Evidence, now time.Time) Peers {
 	return p
 }
 
+// macsOutlive is for how long the Ethernet addresses of a node that is gone are not those
+// of a live node that claims them too: the kernel of a node whose agent is gone may still
+// answer. Later they are: a machine that joined again by another name leaves a Lease behind
+// until its old Node is deleted.
+const macsOutlive = 10 * time.Minute
+
+// nobody is the node of an Ethernet address that two nodes claim.
+const nobody = ""
+
 // macs returns the nodes by their Ethernet addresses. An Ethernet address that two
 // nodes claim belongs to neither, because one of the claims may be a lie.
-func (c *tally) macs() map[[6]byte]string {
-	all, claimed := map[[6]byte]string{}, map[[6]byte]string{}
-	for node, r := range c.leases {
-		for _, mac := range r.MACs {
-			if other, twice := claimed[mac]; twice && other != node {
-				delete(all, mac)
-				continue
+func (c *tally) macs(now time.Time) map[[6]byte]string {
+	all := c.macsOf(func(node string) bool { return !c.longGone(node, now) })
+	for mac, node := range c.macsOf(func(node string) bool { return c.longGone(node, now) }) {
+		if _, claimed := all[mac]; !claimed {
+			all[mac] = node
+		}
+	}
+	maps.DeleteFunc(all, func(_ [6]byte, node string) bool { return node == nobody })
+	return all
+}
+
+// macsOf returns the nodes that count by their Ethernet addresses, and nobody where two of
+// them claim one.
+func (c *tally) macsOf(counts func(node string) bool) map[[6]byte]string {
+	all := map[[6]byte]string{}
+	for node, l := range c.leases {
+		if !counts(node) {
+			continue
+		}
+		for _, mac := range l.MACs {
+			if other, twice := all[mac]; twice && other != node {
+				all[mac] = nobody
+			} else {
+				all[mac] = node
 			}
-			claimed[mac], all[mac] = node, node
 		}
 	}
 	return all
+}
+
+// longGone reports whether node is gone, and gave no sign of life for macsOutlive.
+func (c *tally) longGone(node string, now time.Time) bool {
+	since, renewed := c.gossip[node].Since, c.leases[node].Renewed
+	return c.stateOf(node) == gone && now.Sub(since) > macsOutlive && now.Sub(renewed) > macsOutlive
 }
 
 // CutOffAt returns when this node counts as cut off, unless there is contact with

@@ -240,6 +240,34 @@ func TestMACOfTwoNodesBelongsToNone(t *testing.T) {
 	}
 }
 
+// A machine that joins again by another name has the same MAC as its old Lease says.
+func TestMACOfANodeLongGoneBelongsToTheLiveOne(t *testing.T) {
+	shared, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 2}
+	renamed := election.Leased{Record: election.Record{Node: "renamed", MACs: [][6]byte{shared}}, Alive: true}
+	for _, tt := range []struct {
+		name   string
+		gossip []election.Gossiped
+		old    election.Leased
+		now    int
+		want   map[[6]byte]string
+	}{
+		{"gone for a minute, by its Lease", nil, election.Leased{Renewed: at(100)}, 160, map[[6]byte]string{other: "old"}},
+		{"gone for long", nil, election.Leased{Renewed: at(100)}, 800, map[[6]byte]string{shared: "renamed", other: "old"}},
+		{"never seen alive", nil, election.Leased{}, 160, map[[6]byte]string{shared: "renamed", other: "old"}},
+		{"gone for a minute, by gossip", []election.Gossiped{{Record: election.Record{Node: "old"}, State: election.Left, Since: at(100)}},
+			election.Leased{}, 160, map[[6]byte]string{other: "old"}},
+		{"it lives", nil, election.Leased{Alive: true}, 800, map[[6]byte]string{other: "old"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.old.Record = election.Record{Node: "old", MACs: [][6]byte{shared, other}}
+			e := election.Evidence{Self: "me", LeasesTrusted: true, Gossip: tt.gossip, Leases: []election.Leased{tt.old, renamed}}
+			if diff := cmp.Diff(tt.want, election.Merge(e, at(tt.now)).MACs); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
 // A node that was switched off leaves a Lease that counts for minutes.
 func TestOldLeaseMakesNoCandidate(t *testing.T) {
 	slow := func(e *election.Evidence) {
