@@ -80,7 +80,7 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 		if len(going.Waiting) == 0 {
 			return err
 		}
-		a.wait(ctx, nil, nil, time.Until(going.Next))
+		a.wait(tasks, nil, nil, time.Until(going.Next))
 	}
 	return errors.Join(err, ctx.Err())
 }
