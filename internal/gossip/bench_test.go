@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// mostDetect is within what time 99 of 100 are to see a node dead, in clusters of
-// any size. With the question to the segment, failover then takes under a second.
+// mostDetect is the time within which 99 of 100 deaths must be detected, in a cluster of
+// any size. With the question to the segment after it, a failover then takes less than a
+// second.
 const mostDetect = 500 * time.Millisecond
 
-// BenchmarkDetect measures, for clusters of several sizes, after what time the
-// others see a node dead that lost its power, and what gossip costs while nothing
-// happens. The members are real ones, but the network is in memory and the time
-// is that of a bubble: a thousand of them are more than two cores can run in real
-// time, and what is measured is the protocol, not this machine.
+// BenchmarkDetect measures, for clusters of several sizes, how long the other members need
+// to detect a node that lost its power, and the traffic of an idle cluster. The members are
+// real, but the network is in memory and the time is that of a bubble. Two cores cannot run
+// a thousand members in real time, and the benchmark measures the protocol, not the
+// machine.
 func BenchmarkDetect(b *testing.B) {
-	// The last one prints RESULT gossip_1000_detect_p99_ms, which has the limit.
+	// The last size prints RESULT gossip_1000_detect_p99_ms, which has a limit.
 	for _, size := range []struct{ nodes, kills, machines, clusters int }{{3, 1, 1, 30}, {5, 3, 1, 10}, {100, 5, 1, 1}, {1000, 1, 10, 1}} {
 		b.Run(strconv.Itoa(size.nodes), func(b *testing.B) {
 			for b.Loop() {
@@ -33,12 +34,12 @@ func BenchmarkDetect(b *testing.B) {
 	}
 }
 
-// detection is what was measured in clusters of some size.
+// detection is the result for clusters of one size.
 type detection struct {
 	nodes          int
-	times          []time.Duration // until one saw another dead
-	wrong          int             // how often that one was not dead
-	bytes, packets uint64          // that one sends in a second while nothing happens
+	times          []time.Duration // how long each survivor needed to detect a death
+	wrong          int             // how often a survivor saw a living node dead
+	bytes, packets uint64          // what one member sends in a second in an idle cluster
 }
 
 func (d *detection) measure(b *testing.B, kills, machines int) {
@@ -75,7 +76,7 @@ func (d *detection) report(b *testing.B) {
 	}
 }
 
-// inBubble runs f as a test, which alone may have a bubble, from a benchmark.
+// inBubble runs f in a bubble. Only a test may have a bubble, so it runs f as a test.
 func inBubble(b *testing.B, f func(*testing.T)) {
 	b.Helper()
 	all := func(string, string) (bool, error) { return true, nil }

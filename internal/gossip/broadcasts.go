@@ -10,41 +10,40 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// pendingBroadcasts is whether there is something that some members know and others do
-// not yet.
+// pendingBroadcasts records whether there are broadcasts that some members may not have
+// received yet.
 //
-// The library has rounds in which it passes broadcasts on. It makes them all day, as it
-// does not look first whether there is anything. Each round wakes the process up, and an
-// idle agent costs little else. But the library also adds broadcasts to every ping and
-// answer. So its rounds are off. When a packet with broadcasts is seen, this process makes
-// rounds of its own, until there are none any more.
+// The library sends broadcasts in regular rounds, even when it has none. Each round wakes
+// the process up, and an idle agent has few other costs. The library also adds broadcasts
+// to every ping and every answer. So the rounds of the library are off. When this process
+// sees a packet with broadcasts, it runs rounds of its own until it sees no more of them.
 type pendingBroadcasts struct {
-	fresh atomic.Bool   // there were some since the last round
-	first chan struct{} // there are some again
+	fresh atomic.Bool   // this process saw broadcasts since the last round
+	first chan struct{} // signals that this process saw broadcasts
 }
 
 func newPendingBroadcasts() pendingBroadcasts {
 	return pendingBroadcasts{first: make(chan struct{}, 1)}
 }
 
-// compound is the first byte of a packet with more in it than a ping or an answer, in
-// the format of the library.
+// compound is the first byte of a packet that contains more than one message, in the format
+// of the library. Such a packet carries broadcasts beside a ping or an answer.
 const compound = 7
 
-// look sees the plain text of every packet that comes or goes.
+// look reads the plain text of every packet that this process sends or receives.
 func (p *pendingBroadcasts) look(packet []byte) {
 	if len(packet) > 0 && packet[0] == compound {
 		p.note()
 	}
 }
 
-// note says that there are broadcasts.
+// note records that there are broadcasts.
 func (p *pendingBroadcasts) note() {
 	p.fresh.Store(true)
 	poke(p.first)
 }
 
-// broadcast passes broadcasts on until ctx is done.
+// broadcast runs rounds of broadcasts until ctx is done.
 func (g *Gossip) broadcast(ctx context.Context, list *memberlist.Memberlist) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -54,7 +53,7 @@ func (g *Gossip) broadcast(ctx context.Context, list *memberlist.Memberlist) {
 			return
 		case <-g.pending.first:
 		}
-		// The library may not have understood yet what was just seen.
+		// The library may not have processed the packet yet.
 		for wait := g.opt.Timing.Spread / 4; g.pending.fresh.Swap(false); wait = g.opt.Timing.Spread {
 			select {
 			case <-ctx.Done():
@@ -66,8 +65,8 @@ func (g *Gossip) broadcast(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// round pings some members, which thereby get the broadcasts of this process and answer
-// with theirs. A member that does not answer does not matter.
+// round pings some members. Each ping carries broadcasts of this process, and each answer
+// carries broadcasts of the member. A member that does not answer does not matter.
 func (g *Gossip) round(list *memberlist.Memberlist, asking *sync.WaitGroup) {
 	g.mu.Lock()
 	others := g.table.some(listeners, g.self)

@@ -28,13 +28,13 @@ type agent struct {
 	got  []string
 }
 
-// cluster is agents in an ether. It is used in a bubble, where time passes when
-// nobody has anything to do.
+// cluster is a set of agents in an ether. It runs in a bubble, where time passes when all
+// goroutines wait.
 type cluster struct {
 	t     *testing.T
 	ether *ether
 	wg    sync.WaitGroup
-	// agents are read by those that are looking for seeds meanwhile.
+	// mu guards agents, because Seeds of the agents reads them meanwhile.
 	mu     sync.Mutex
 	agents []*agent
 }
@@ -43,7 +43,7 @@ func inCluster(t *testing.T, n int, f func(*cluster)) {
 	synctest.Test(t, func(t *testing.T) { inClusterOf(t, n, f) })
 }
 
-// inClusterOf is inCluster in a bubble that is there already.
+// inClusterOf is inCluster for callers that are in a bubble already.
 func inClusterOf(t *testing.T, n int, f func(*cluster)) {
 	c := &cluster{t: t, ether: newEther()}
 	for i := range n {
@@ -60,7 +60,7 @@ func (c *cluster) end() {
 		a.stop()
 	}
 	c.wg.Wait()
-	// What the library has begun ends by itself, some after a time limit.
+	// Goroutines of the library end by themselves, some after a timeout.
 	time.Sleep(time.Minute)
 }
 
@@ -129,7 +129,7 @@ func (a *agent) watch(ctx context.Context) {
 	}
 }
 
-// saw returns when a first saw node in state.
+// saw returns the time at which a first saw node in state.
 func (a *agent) saw(node string, state State) (time.Time, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,7 +137,7 @@ func (a *agent) saw(node string, state State) (time.Time, bool) {
 	return at, ok
 }
 
-// ringOf is the ring as a knows it.
+// ringOf returns the ring that a knows.
 func (a *agent) ringOf() detector.Ring {
 	a.Gossip.mu.Lock()
 	defer a.Gossip.mu.Unlock()
@@ -145,12 +145,12 @@ func (a *agent) ringOf() detector.Ring {
 	return r
 }
 
-// at returns the agent of a peer.
+// at returns the agent that runs the peer.
 func (c *cluster) at(p detector.Peer) *agent {
 	return c.agents[slices.IndexFunc(c.agents, func(a *agent) bool { return a.self.peerID() == p.ID })]
 }
 
-// view is what a knows, in a form to compare: the nodes with their states.
+// view returns what a knows as text: the nodes with their states.
 func (a *agent) view() string {
 	var all []string
 	for _, m := range a.Members() {
@@ -165,7 +165,7 @@ func (c *cluster) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// powerOff takes agent i away, as if its machine had lost its power.
+// powerOff stops agent i as if its machine had lost its power.
 func (c *cluster) powerOff(i int) *agent {
 	a := c.agents[i]
 	a.port.powerOff()
@@ -176,7 +176,7 @@ func (c *cluster) powerOff(i int) *agent {
 	return a
 }
 
-// expect fails unless every agent sees view.
+// expect fails unless every agent has this view.
 func (c *cluster) expect(when, view string) {
 	c.t.Helper()
 	for _, a := range c.agents {

@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// detect runs the failure detector until ctx is done: it sends heartbeats, receives those
-// of others, and hands the library the packets that are for it.
+// detect runs the failure detector until ctx is done. It sends heartbeats, receives those
+// of the peers, and gives all other packets to the library.
 func (g *Gossip) detect(ctx context.Context, transport *sealed) {
 	d, self := detector.New(g.self.peerID(), g.opt.Timing.Beat), g.self.peerID()
 	var peers map[detector.PeerID]identity
@@ -40,21 +40,23 @@ func (g *Gossip) detect(ctx context.Context, transport *sealed) {
 	}
 }
 
-// running notes that this process runs.
+// running tells the stall guard that this process runs.
 func (g *Gossip) running(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stalls.Running(now)
 }
 
-// fresh reports whether a message that is received at now has not waited for long.
+// fresh reports whether a message that this process receives at now has not waited for
+// long.
 func (g *Gossip) fresh(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.stalls.Fresh(now)
 }
 
-// ring returns the peers that send heartbeats, if that has changed.
+// ring returns the peers that send heartbeats. moved reports whether they changed since the
+// last call.
 func (g *Gossip) ring() (r detector.Ring, ids map[detector.PeerID]identity, moved bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +68,7 @@ func (g *Gossip) ring() (r detector.Ring, ids map[detector.PeerID]identity, move
 	return r, ids, true
 }
 
-// ring returns the processes that promise heartbeats in a version that this one
+// ring returns the processes that promise heartbeats in a version that this process
 // understands.
 func (t *table) ring() (detector.Ring, map[detector.PeerID]identity) {
 	var peers []detector.Peer
@@ -82,7 +84,8 @@ func (t *table) ring() (detector.Ring, map[detector.PeerID]identity) {
 	return detector.NewRing(peers), ids
 }
 
-// take notes which peers were heard and which are suspected.
+// take applies what the detector found: the peers that were heard, the suspected peers and
+// the unheard peers.
 func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, now time.Time) {
 	g.counts.missed.Add(uint64(a.Missed))
 	g.counts.accused.Add(uint64(a.Accused))

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// kill takes the power from some machines at once, several times, and returns
-// after what time each survivor saw each of them dead, sorted, and how often
-// somebody was seen dead who was not.
+// kill takes the power from some machines at once, several times. It returns the sorted
+// times that each survivor needed to see each death, and how often a survivor saw a living
+// node dead.
 func kill(c *cluster, times, machines int) (after []time.Duration, wrong int) {
 	for range times {
 		at := time.Now()
@@ -31,7 +31,7 @@ func kill(c *cluster, times, machines int) (after []time.Duration, wrong int) {
 	return after, c.wronged()
 }
 
-// wronged returns how often an agent that lives was seen dead.
+// wronged returns how often a living agent was seen dead.
 func (c *cluster) wronged() (n int) {
 	for _, a := range c.agents {
 		for _, b := range c.agents {
@@ -47,8 +47,7 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[min(len(sorted)-1, len(sorted)*p/100)]
 }
 
-// The time in these tests is that of the bubble: it does not depend on the
-// machine.
+// These tests use the time of the bubble, which does not depend on the machine.
 func TestADeadNodeIsSeenWithinAFractionOfASecond(t *testing.T) {
 	for _, tt := range []struct {
 		nodes, kills, clusters int

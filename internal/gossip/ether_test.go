@@ -12,17 +12,17 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// ether is a network in memory. It can lose the power of a machine, hold one
-// still for a while, and cut machines from each other. Like a real network it
-// says nothing when a packet is lost.
+// ether is a network in memory. It can turn a machine off, hold a machine still for a
+// while, and cut machines from each other. Like a real network it does not report lost
+// packets.
 type ether struct {
 	latency time.Duration
 	mu      sync.Mutex
 	ports   map[string]*port
-	// side is on which side of a cut a port is. All are on side 0 at first.
+	// side is the side of a cut on which a port is. All ports are on side 0 at first.
 	side map[*port]int
-	// lost is how many of a hundred packets are lost, and deaf says who does not
-	// hear whom.
+	// lost is the percentage of packets that are lost. deaf contains the pairs of a sender
+	// and a receiver that does not hear it.
 	lost int
 	deaf map[[2]*port]bool
 }
@@ -31,16 +31,16 @@ func newEther() *ether {
 	return &ether{latency: 200 * time.Microsecond, ports: map[string]*port{}, side: map[*port]int{}, deaf: map[[2]*port]bool{}}
 }
 
-// port is the place of one machine in the ether: the transport of its gossip.
+// port is the connection of one machine to the ether: the transport of its gossip.
 type port struct {
 	ether   *ether
 	addr    netip.AddrPort
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 
-	// Under the lock of the ether:
+	// The lock of the ether guards these fields.
 	off   bool
-	awake time.Time // until when it is held still
+	awake time.Time // the machine is held still until then
 	tap   func(to *port, packet []byte)
 	drop  func(packet []byte) bool
 }
@@ -57,28 +57,28 @@ func (e *ether) port(i int) *port {
 	return p
 }
 
-// set changes something about a port.
+// set changes the port under the lock of the ether.
 func (p *port) set(change func()) {
 	p.ether.mu.Lock()
 	defer p.ether.mu.Unlock()
 	change()
 }
 
-// lose has so many of a hundred packets be lost.
+// lose makes the ether lose this percentage of the packets.
 func (e *ether) lose(percent int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lost = percent
 }
 
-// mute has to not get the packets of from.
+// mute drops all packets from one port to the other.
 func (e *ether) mute(from, to *port) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.deaf[[2]*port{from, to}] = true
 }
 
-// fails says whether a packet is lost on its way.
+// fails reports whether the ether loses a packet on its way.
 func (p *port) fails(packet []byte, addr string) bool {
 	p.ether.mu.Lock()
 	defer p.ether.mu.Unlock()
@@ -89,8 +89,7 @@ func (p *port) powerOff()            { p.set(func() { p.off = true }) }
 func (p *port) hold(d time.Duration) { p.set(func() { p.awake = time.Now().Add(d) }) }
 func (p *port) putOnSide(side int)   { p.set(func() { p.ether.side[p] = side }) }
 
-// way returns the port at addr and how long it takes to get there, or nil when
-// nothing gets there.
+// way returns the port at addr and the delay to it, or nil if nothing reaches it.
 func (p *port) way(addr string) (to *port, delay time.Duration) {
 	p.ether.mu.Lock()
 	defer p.ether.mu.Unlock()
@@ -125,7 +124,7 @@ func (p *port) cast(packet []byte, addr string) {
 	}
 }
 
-// overhear lets the tap hear a packet, one at a time.
+// overhear shows a packet to the tap, one packet at a time.
 func (p *port) overhear(to *port, packet []byte) {
 	p.ether.mu.Lock()
 	defer p.ether.mu.Unlock()
@@ -134,7 +133,7 @@ func (p *port) overhear(to *port, packet []byte) {
 	}
 }
 
-// rest waits in the time of the bubble.
+// rest sleeps in the time of the bubble.
 func (p *port) rest(d time.Duration) { time.Sleep(d) }
 
 func (p *port) poll(hand func([]byte, netip.AddrPort)) {

@@ -9,29 +9,30 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delegate is Gossip as the library calls it: with the library's lock held.
+// delegate implements the callbacks of the library. The library holds its own lock while it
+// calls NotifyAlive, NotifyJoin, NotifyUpdate and NotifyLeave.
 type delegate Gossip
 
-// NodeMeta returns what the others are told of this node.
+// NodeMeta returns the encoded record that this node announces.
 func (d *delegate) NodeMeta(int) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.meta
 }
 
-// NotifyMsg gets what another has Sent.
+// NotifyMsg receives a message that another agent sent with Send.
 func (d *delegate) NotifyMsg(envelope []byte) { (*Gossip)(d).receive(envelope) }
 
-// GetBroadcasts returns nothing: what we tell everybody is in the record.
+// GetBroadcasts returns nothing: the record carries all that this node tells every member.
 func (d *delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState returns nothing: all that is compared is in the records.
+// LocalState returns nothing: the records carry all state that members compare.
 func (d *delegate) LocalState(bool) []byte { return nil }
 
-// MergeRemoteState ignores what LocalState does not send.
+// MergeRemoteState does nothing: LocalState sends nothing.
 func (d *delegate) MergeRemoteState([]byte, bool) {}
 
-// NotifyAlive refuses members that are no node agents.
+// NotifyAlive refuses members that are not node agents.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if _, err := parseIdentity(n.Name); err != nil {
 		d.counts.badRecord.Add(1)
@@ -44,15 +45,15 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyJoin gets a member that is alive and was not.
+// NotifyJoin receives a member that is alive now and was not before.
 func (d *delegate) NotifyJoin(n *memberlist.Node) {
 	(*Gossip)(d).heard(n)
 }
 
-// NotifyUpdate gets a member that says something new.
+// NotifyUpdate receives a member whose record changed.
 func (d *delegate) NotifyUpdate(n *memberlist.Node) { (*Gossip)(d).heard(n) }
 
-// NotifyLeave gets a member that is not alive any more.
+// NotifyLeave receives a member that is not alive any more.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	(*Gossip)(d).lost(n)
 }
@@ -60,7 +61,7 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 func (g *Gossip) heard(n *memberlist.Node) {
 	id, err := parseIdentity(n.Name)
 	if err != nil {
-		return // NotifyAlive has refused it
+		return // NotifyAlive has already refused such a name
 	}
 	addr, _ := netip.AddrFromSlice(n.Addr)
 	says := g.read(id, n.Meta)
@@ -71,8 +72,9 @@ func (g *Gossip) heard(n *memberlist.Node) {
 	g.slowLibrary()
 }
 
-// read returns what id says. What is not understood still proves that it lives: what
-// it says is in its Lease, and its death is found by the library.
+// read decodes the record of id. A record that this process cannot decode still proves that
+// id is alive. The Lease of the node then provides the contents, and the library detects
+// the death of the process.
 func (g *Gossip) read(id identity, meta []byte) said {
 	says, err := decode(meta)
 	switch {
@@ -90,7 +92,7 @@ func (g *Gossip) read(id identity, meta []byte) said {
 	return says
 }
 
-// lost notes that the library does not hear n any more.
+// lost records that the library does not hear n any more.
 func (g *Gossip) lost(n *memberlist.Node) {
 	id, err := parseIdentity(n.Name)
 	if err != nil || id == g.self {
@@ -105,7 +107,7 @@ func (g *Gossip) lost(n *memberlist.Node) {
 	poke(g.shifted)
 }
 
-// update changes the table, and tells what that changes of node.
+// update applies change to the table, and logs and signals what changed about node.
 func (g *Gossip) update(node string, change func(now time.Time) bool) {
 	g.mu.Lock()
 	old, known := g.table.nodes[node]
@@ -123,13 +125,13 @@ func (g *Gossip) update(node string, change func(now time.Time) bool) {
 	g.shift()
 }
 
-// shift tells that Members has changed.
+// shift signals that Members changed.
 func (g *Gossip) shift() {
 	poke(g.changed)
 	poke(g.shifted)
 }
 
-// tell logs and counts that m has come or gone.
+// tell logs the new state of m, and counts m if it is dead.
 func (g *Gossip) tell(m Member) {
 	if m.State == Dead {
 		g.counts.losses.Add(1)
@@ -137,5 +139,5 @@ func (g *Gossip) tell(m Member) {
 	g.opt.Log.Info("peer is "+m.State.String(), "node", m.Node, "peer", m.Address)
 }
 
-// errAway is for what needs Run to run.
+// errAway is the error of calls that need a running Run.
 var errAway = errors.New("gossip does not run")

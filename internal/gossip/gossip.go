@@ -1,22 +1,24 @@
-// Package gossip tells the node agents of a cluster of each other: which agents live,
-// what each says of its node, and the messages that one sends to another. It works
-// without the API server, and notices in a fraction of a second that an agent is gone.
+// Package gossip connects the node agents of a cluster. It tells each agent which other
+// agents are alive and what each announces about its node, and it carries messages between
+// two agents. It works without the API server, and notices in a fraction of a second that
+// an agent is gone.
 //
-// Membership is the library's (memberlist), suspicions are package detector's. This
-// package joins both in one table, and carries their packets, sealed or signed with the
-// keys. It decides nothing: what the silence of one agent, or of most, means for an
-// address is package election's. It knows nothing of Services or Leases, and does not
-// look into the messages.
+// The library (memberlist) provides the membership, and package detector the suspicions.
+// This package joins both in one table, and carries their packets, sealed or signed with
+// the keys. It decides nothing: package election decides what the silence of one agent, or
+// of most agents, means for an address. This package knows nothing of Services or Leases,
+// and does not read the contents of the messages.
 //
-// Every process is a member of its own, named by its node and its instance. So an agent
-// that restarts need not refute what was said of the process before it. Of two agents of
-// one node neither makes the other flap: the node is alive while one of them is, and says
-// what the newer one says.
+// Every process is a member of its own. Its name consists of its node and its instance. So
+// an agent that restarts does not have to refute a suspicion of the process before it. Two
+// agents on one node do not make each other flap: the node is alive while one of them is
+// alive, and the record of the newer living one counts.
 //
-// To read: run.go starts the parts. detect.go runs the detector, events.go hears from the
-// library, table.go and suspicion.go join both, join.go finds lost members. On the wire
-// are record.go, heartbeat.go and message.go, sealed by seal.go and stream.go, carried by
-// transport.go and network.go. version.go says which versions of them there are.
+// To read: run.go starts the parts. detect.go runs the detector, events.go handles the
+// callbacks of the library, table.go and suspicion.go join both, and join.go finds lost
+// members. record.go, heartbeat.go and message.go define the formats on the wire. seal.go
+// and stream.go encrypt, transport.go and network.go send and receive. version.go lists the
+// versions of the formats.
 package gossip
 
 import (
@@ -37,35 +39,36 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// Options are what the gossip of a node agent needs.
+// Options configure the gossip of a node agent.
 type Options struct {
 	// Node is the name of this node.
 	Node string
-	// Bind is the address of this node that the others reach, and the port,
-	// for UDP and TCP.
+	// Bind is the address of this node at which the other agents reach it, and the port for
+	// UDP and TCP.
 	Bind netip.AddrPort
-	// Keys are AES keys of 16, 24 or 32 bytes, one at least. The first
-	// encrypts, all decrypt.
+	// Keys are AES keys of 16, 24 or 32 bytes. At least one is required. The first key
+	// encrypts; every key decrypts.
 	Keys [][]byte
-	// Seeds, if set, says where others may be. It is asked at the start, and
-	// again, ever more rarely, while fewer are seen than it named, or none.
+	// Seeds, if set, returns addresses at which other agents may be. Gossip calls it at the
+	// start. It calls it again, at growing intervals, while it sees no other member, or
+	// while an address of Seeds or of a dead member has no living member.
 	Seeds func(context.Context) ([]netip.AddrPort, error)
-	// Timing is how fast things go. The zero value is right.
+	// Timing is the set of intervals. The zero value is right.
 	Timing Timing
-	// Patience is after how long a silent process counts as dead, DefaultPatience
-	// to MaxPatience; 0 is DefaultPatience.
+	// Patience is how long a process is silent before it counts as dead, from
+	// DefaultPatience to MaxPatience. 0 is DefaultPatience.
 	Patience time.Duration
-	// Receive, if set, gets the messages that others Send, just now: those that
-	// this process has slept through are dropped. It may be called by several
-	// goroutines at once and must not block long.
+	// Receive, if set, is called with each message that another agent Sends. Messages that
+	// waited while this process stood still are dropped. Several goroutines may call
+	// Receive at once, and it must not block for long.
 	Receive func(from string, message []byte)
 	Log     *slog.Logger
 
-	carrier  carrier // takes the place of the network
-	versions span    // takes the place of what this build understands
+	carrier  carrier // replaces the network in tests
+	versions span    // replaces the supported versions in tests
 }
 
-// Validate tells what is wrong with the options.
+// Validate reports what is wrong with the options.
 func (o Options) Validate() error {
 	switch {
 	case o.Node == "" || strings.ContainsAny(o.Node, "#/"):
@@ -89,20 +92,20 @@ type Gossip struct {
 	counts    counters
 	strangers *strangers
 	pending   pendingBroadcasts
-	// changed tells the reader of Members that there is something new, published
-	// tells Run that there is something to spread, and suspected that a process is
-	// said to be dead. Shifted tells the joiner that a member may be missing.
+	// changed tells the reader of Members that Members changed. published tells Run that
+	// there is a new record to spread. suspected tells Run that there is a new suspicion.
+	// shifted tells the joiner that a member may be missing.
 	changed, published, suspected, shifted chan struct{}
 	sent                                   atomic.Uint64 // the number of the last message
 
-	// talk is held while list is used, so that it is not shut down meanwhile.
+	// A caller of list holds talk, so that Run does not shut list down meanwhile.
 	talk sync.RWMutex
 	list *memberlist.Memberlist // nil while Run does not run
-	// library is what the library was told. See slowLibrary.
+	// library is the configuration that the library reads. See slowLibrary.
 	library *memberlist.Config
 
-	// The library calls us with its own lock held, so nothing of it may be
-	// called with mu held.
+	// The library holds its own lock while it calls this package. So no code may call the
+	// library with mu held.
 	mu      sync.Mutex
 	meta    []byte
 	table   table
@@ -110,7 +113,7 @@ type Gossip struct {
 	stalls  detector.StallGuard
 }
 
-// New returns the gossip of opt. Nothing happens before Run.
+// New returns the gossip of opt. It starts nothing: Run does.
 func New(opt Options) (*Gossip, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -136,27 +139,26 @@ func New(opt Options) (*Gossip, error) {
 	return g, g.SetKeys(opt.Keys)
 }
 
-// newInstance returns the number of this process. Of two agents of one node the
-// newer has the higher one: both have their clock from the same machine. Should
-// that clock have been set back, the older one speaks for the node until it ends.
+// newInstance returns the number of this process. Of two agents of one node the newer has
+// the higher number, because both read the clock of the same machine. If that clock was set
+// back meanwhile, the older agent speaks for the node until it ends.
 func newInstance() uint64 {
 	const random = 20
 	return uint64(time.Now().UnixMilli())<<random | rand.Uint64N(1<<random)
 }
 
-// SetKeys changes the keys, also while running. To rotate, first give every
-// agent the new key as the second, then as the first, then take the old one
-// away.
+// SetKeys changes the keys, also while Run runs. To rotate a key, give every agent the new
+// key as its second, then as its first, and then remove the old key.
 func (g *Gossip) SetKeys(keys [][]byte) error { return g.keys.set(keys) }
 
-// Publish says what the others are told of this node from now on, until Leave.
+// Publish sets the record that this node announces. After Leave it has no effect.
 func (g *Gossip) Publish(r Record) {
 	if g.replace(r.encode(g.versions, g.opt.Patience)) {
 		poke(g.published)
 	}
 }
 
-// replace changes what the others are told, and reports whether it did.
+// replace sets the encoded record that this node announces, and reports whether it changed.
 func (g *Gossip) replace(meta []byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,22 +169,22 @@ func (g *Gossip) replace(meta []byte) bool {
 	return true
 }
 
-// Members returns what is known of all nodes, this one included, sorted by
-// node. The answer is shared: it must not be changed.
+// Members returns the known state of all nodes, this one included, sorted by node. Callers
+// share the result and must not change it.
 func (g *Gossip) Members() []Member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.table.members()
 }
 
-// Accused returns how often peers suspected this process and it refuted. A process that
-// is suspected again and again may hear the others while they do not hear it.
+// Accused returns how often a peer suspected this process and this process refuted it. If
+// the count keeps growing, this process may hear the peers while they do not hear it.
 func (g *Gossip) Accused() uint64 { return g.counts.accused.Load() }
 
-// Changed delivers when Members or Accused has changed.
+// Changed signals that Members or Accused changed.
 func (g *Gossip) Changed() <-chan struct{} { return g.changed }
 
-// poke leaves a signal in c unless one is waiting there already.
+// poke sends a signal to c, unless a signal is already waiting there.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -2,37 +2,38 @@ package gossip
 
 import "sync/atomic"
 
-// Health counts what happened since New, for metrics.
+// Health is a set of counters that start at New, for metrics.
 type Health struct {
-	// BadKey are packets and streams that none of our keys opens, BadFormat
-	// those that are no gossip at all, Replayed those that were there before.
+	// BadKey counts packets and streams that none of our keys opens. BadFormat counts
+	// packets and streams that are not gossip. Replayed counts packets that this process
+	// received before.
 	BadKey, BadFormat, Replayed uint64
-	// BadVersion are records, packets, streams and messages of a version that
-	// this process does not understand, and OtherProcess what was signed for
-	// another process, mostly the one before at this address.
+	// BadVersion counts records, packets, streams and messages of a version that this
+	// process does not understand. OtherProcess counts heartbeats that were signed for
+	// another process, usually the previous process at this address.
 	BadVersion, OtherProcess uint64
-	// BadRecord are members that said what we do not understand.
+	// BadRecord counts members whose name, address or record is malformed.
 	BadRecord uint64
-	// StaleMessages are messages that came twice, for an earlier process, or
-	// while this one stood still.
+	// StaleMessages counts messages that arrived twice, that were meant for an earlier
+	// process, or that waited while this process stood still.
 	StaleMessages uint64
-	// RefusedStreams are connections beyond what we serve at once.
+	// RefusedStreams counts connections beyond the limit of concurrent streams.
 	RefusedStreams uint64
-	// Joins are the members that were reached on purpose, JoinFailures the
-	// attempts without success, SeedFailures the times when Seeds could not
-	// say where others are.
+	// Joins counts the attempts of the joiner that reached a member, and JoinFailures the
+	// attempts that did not. SeedFailures counts the calls of Seeds that failed.
 	Joins, JoinFailures, SeedFailures uint64
-	// SendFailures are messages that could not be delivered.
+	// SendFailures counts messages that this process could not deliver.
 	SendFailures uint64
-	// Losses are the processes that fell silent, and Stalls the times when
-	// this one did not run when it should have.
+	// Losses counts the nodes that became dead. Stalls counts the times when this process
+	// did not run when it should have.
 	Losses, Stalls uint64
-	// Missed are the peers whose heartbeats this process missed, and Accused the
-	// times when peers suspected this process and it refuted.
+	// Missed counts the peers whose heartbeats this process missed. Accused counts how
+	// often a peer suspected this process and this process refuted it.
 	Missed, Accused uint64
-	// What went over the network, without the headers of UDP, TCP and IP.
+	// The traffic on the network, without the headers of UDP, TCP and IP.
 	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
-	// Score is how badly this process keeps up, 0 is well.
+	// Score is the health score of the library. 0 is healthy, and a higher score means that
+	// this process keeps up worse.
 	Score int
 }
 
@@ -44,7 +45,7 @@ type counters struct {
 	packetsIn, packetsOut, bytesIn, bytesOut                              atomic.Uint64
 }
 
-// Health returns the counts as they are now.
+// Health returns the current counts.
 func (g *Gossip) Health() Health {
 	c := &g.counts
 	h := Health{

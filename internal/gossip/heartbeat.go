@@ -9,23 +9,24 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// Heartbeats are signed and not encrypted. Which peer lives is no secret, and heartbeats
-// are so many that in a large cluster AES-GCM with random nonces would use a key up, by
-// NIST SP 800-38D, within days. They are signed for their receiver, so that no one can send
-// them to another process, or to the next one at that address.
+// Heartbeats are signed but not encrypted. It is no secret which peer is alive. In a large
+// cluster there are so many heartbeats that AES-GCM with random nonces would use a key up
+// within days, by NIST SP 800-38D. The signature covers the receiver, so nobody can send a
+// recorded heartbeat to another process, or to the next process at the same address.
 
-// peerID returns i as the failure detector names it.
+// peerID returns the ID of i in the failure detector.
 func (i identity) peerID() detector.PeerID {
 	sum := sha256.Sum256([]byte(i.String()))
 	return detector.PeerID(binary.BigEndian.Uint64(sum[:]))
 }
 
-// A heartbeat is sent as its format, whether it is a suspicion, in version 2 the first two
-// bytes of the receiver's ID, then the sender, the number, the peer that it is about, and
-// the first 16 bytes of the HMAC-SHA256 of all that and of the receiver's ID.
+// A heartbeat on the wire consists of the format, one byte that says whether it is a
+// suspicion, the first two bytes of the receiver's ID (version 2 only), the sender, the
+// number, the peer that it is about, and a tag. The tag is the first 16 bytes of the
+// HMAC-SHA256 of all these fields and the receiver's ID.
 //
-// The receiver is named in clear so that what is meant for the process before, at the
-// same address, is not taken for a packet with a foreign key.
+// The receiver is named in clear text. So a heartbeat for the previous process at the same
+// address does not look like a packet with a foreign key.
 const (
 	heartbeatFormat1 = 2
 	heartbeatFormat2 = 3
@@ -34,7 +35,7 @@ const (
 	heartbeatSize2   = 2 + heartbeatSize1
 )
 
-// heartbeatContext is what the keys of heartbeats are derived for.
+// heartbeatContext is the context from which the keys of heartbeats are derived.
 const heartbeatContext = "purelb gossip word"
 
 var (
@@ -42,7 +43,7 @@ var (
 	errOtherProcess = errors.New("meant for another process")
 )
 
-// sign returns h as it is sent to a peer that understands version.
+// sign encodes and signs h for a peer that understands version.
 func (k *keyring) sign(h detector.Heartbeat, to detector.PeerID, version byte) []byte {
 	buf := make([]byte, 0, heartbeatSize2)
 	buf = append(buf, heartbeatFormat1, 0)
@@ -59,10 +60,10 @@ func (k *keyring) sign(h detector.Heartbeat, to detector.PeerID, version byte) [
 	return append(buf, (*k.keys.Load())[0].tag(buf, to)...)
 }
 
-// verify returns the heartbeat of a packet that was sent to this process, and counts why
-// there is none.
+// verify returns the heartbeat in a packet that was sent to this process. It counts the
+// reason if it refuses the packet.
 func (k *keyring) verify(packet []byte, self detector.PeerID) (detector.Heartbeat, error) {
-	fields := 2 // where the fields begin that all versions have
+	fields := 2 // the offset of the fields that all versions have
 	switch {
 	case len(packet) == heartbeatSize1 && packet[0] == heartbeatFormat1 && packet[1] <= 1:
 	case len(packet) == heartbeatSize2 && packet[0] == heartbeatFormat2 && packet[1] <= 1:
@@ -90,7 +91,7 @@ func (k *keyring) verify(packet []byte, self detector.PeerID) (detector.Heartbea
 	return detector.Heartbeat{}, errHeartbeat
 }
 
-// hint is the first two bytes of id.
+// hint returns the first two bytes of id.
 func hint(id detector.PeerID) uint16 { return uint16(id >> 48) }
 
 func (k key) tag(body []byte, to detector.PeerID) []byte {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// identity is a process: what a member of the library is named by.
+// identity identifies a process. It is the name of a member in the library.
 type identity struct {
 	node     string
 	instance uint64

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// tries is how many addresses are tried in one round.
+	// tries is how many addresses one round tries.
 	tries = 3
-	// seekers is how many members of a cluster look for missing members in
-	// one round. One that finds them is enough, and a dead node should not be
-	// called by a thousand others every second.
+	// seekers is about how many members of a cluster look for missing members in one round.
+	// One member that finds them is enough, and a thousand members should not call a dead
+	// node every second.
 	seekers = 4
-	// roundsMax is the most rounds until Seeds is asked again.
+	// roundsMax is the largest number of rounds between two calls of Seeds.
 	roundsMax = 64
 )
 
@@ -25,16 +25,16 @@ const (
 type joiner struct {
 	g     *Gossip
 	list  *memberlist.Memberlist
-	named []netip.AddrPort // what Seeds said last
+	named []netip.AddrPort // the last result of Seeds
 	asked bool
-	// rounds is how many rounds to wait until Seeds is asked again, and wait
-	// how many of them are left.
+	// rounds is the number of rounds between two calls of Seeds. wait is how many of them
+	// remain until the next call.
 	rounds, wait int
 }
 
-// join looks for members that are missing until ctx is done. Two halves of a
-// cluster that were cut from each other find together again only by this: the
-// library does not talk to the dead for long.
+// join looks for missing members until ctx is done. Only this reunites two halves of a
+// cluster after a network split, because the library does not talk to dead members for
+// long.
 func (g *Gossip) join(ctx context.Context, list *memberlist.Memberlist) {
 	j := joiner{g: g, list: list}
 	for {
@@ -45,7 +45,7 @@ func (g *Gossip) join(ctx context.Context, list *memberlist.Memberlist) {
 			case <-g.shifted:
 			}
 		}
-		// Agents that start together should not go on together.
+		// Agents that start together should not run their rounds together.
 		pause := g.opt.Timing.Rejoin
 		pause = pause*3/4 + rand.N(pause/2+1)
 		select {
@@ -56,7 +56,7 @@ func (g *Gossip) join(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// round looks for some of the missing members, and reports whether none is missing. Then
+// round looks for some of the missing members. It reports whether none is missing: then
 // there is nothing to do until a member comes or goes.
 func (j *joiner) round(ctx context.Context) (all bool) {
 	alive := j.list.NumMembers()
@@ -81,7 +81,7 @@ func (j *joiner) round(ctx context.Context) (all bool) {
 	return false
 }
 
-// ask asks Seeds if it is time, and says whether there is an answer.
+// ask calls Seeds when a call is due, and reports whether it returned addresses.
 func (j *joiner) ask(ctx context.Context) bool {
 	if j.wait > 0 {
 		j.wait--
@@ -105,7 +105,7 @@ func (j *joiner) ask(ctx context.Context) bool {
 	return true
 }
 
-// call exchanges all that is known with whoever is at peer.
+// call exchanges the whole state with the process at peer.
 func (j *joiner) call(peer netip.AddrPort) {
 	if _, err := j.list.Join([]string{peer.String()}); err != nil {
 		j.g.counts.joinFailures.Add(1)
@@ -115,8 +115,8 @@ func (j *joiner) call(peer netip.AddrPort) {
 	j.g.counts.joins.Add(1)
 }
 
-// missing returns the addresses that have no living member, but should: one was there, or
-// named says so.
+// missing returns the addresses that should have a living member and have none: those of
+// dead members, and those in named.
 func (g *Gossip) missing(named []netip.AddrPort) []netip.AddrPort {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,7 +135,7 @@ func (g *Gossip) missing(named []netip.AddrPort) []netip.AddrPort {
 	}
 	return slices.DeleteFunc(candidates, func(a netip.AddrPort) bool {
 		seen := there[a]
-		there[a] = true // each once
+		there[a] = true // return each address once
 		return seen
 	})
 }

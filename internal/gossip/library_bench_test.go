@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// BenchmarkLibraryAlone measures what BenchmarkDetect does, and how many agents that live
-// are seen dead when packets are lost or agents stand still, for the library's own failure
-// detector beside ours. Without ours a packet wakes its receiver up, so it is read after five
-// milliseconds. A suspicion waits as long for a refutation as ours, or longer where the
-// library waits longer by itself.
+// BenchmarkLibraryAlone runs the scenes of BenchmarkDetect with the library's own failure
+// detector and with ours. It also counts the living agents that are seen dead when packets
+// are lost or agents stand still. Without our detector a packet wakes its receiver up, so
+// the receiver reads it after five milliseconds. A suspicion waits for a refutation as long
+// as ours, or longer where the library itself waits longer.
 func BenchmarkLibraryAlone(b *testing.B) {
 	for _, nodes := range []int{4, 100} {
 		for _, probe := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 150 * time.Millisecond} {
@@ -25,8 +25,8 @@ func BenchmarkLibraryAlone(b *testing.B) {
 	}
 }
 
-// libraryAlone measures clusters of nodes with the library's detector, or with ours when
-// probe is 0.
+// libraryAlone measures clusters of nodes with the library's detector, or with our detector
+// if probe is 0.
 func libraryAlone(b *testing.B, nodes int, probe time.Duration) {
 	b.Helper()
 	kills := min(nodes/2, 5)
@@ -64,7 +64,7 @@ func libraryAlone(b *testing.B, nodes int, probe time.Duration) {
 	}
 }
 
-// kills measures an idle second, and then deaths.
+// kills measures one idle second and then several deaths.
 func (d *detection) kills(c *cluster, kills int) {
 	last := c.agents[len(c.agents)-1]
 	before := last.Health().PacketsOut
@@ -74,8 +74,8 @@ func (d *detection) kills(c *cluster, kills int) {
 	d.times, d.wrong = append(d.times, times...), d.wrong+wrong
 }
 
-// inClusterAlone is inClusterOf with agents that promise no heartbeats, so that only the
-// library's probes find the dead.
+// inClusterAlone is inClusterOf with agents that promise no heartbeats, so only the
+// library's probes detect a death.
 func inClusterAlone(t *testing.T, nodes int, probe time.Duration, f func(*cluster)) {
 	c := &cluster{t: t, ether: newEther()}
 	for i := range nodes {

@@ -12,20 +12,21 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// MaxMessage is the most bytes of a message.
+// MaxMessage is the largest size of a message in bytes.
 const MaxMessage = 1 << 20
 
-// A message is sent as the version, the instance that it is for, its number, and
-// the name of the process that it is from with its length in two bytes.
+// A message on the wire consists of the version, the instance of the receiver, the number
+// of the message, the length of the sender's name in two bytes, the sender's name, and the
+// body.
 const (
 	messageVersion = 1
 	messageHeader  = 1 + 8 + 8 + 2
-	// senders is how many senders of messages are remembered.
+	// senders is how many senders of messages this process remembers.
 	senders = 16384
 )
 
-// Send delivers message to the agent of node: when it returns nil, the network
-// has taken all of it, but only an answer tells that it was read.
+// Send delivers message to the agent of node. When it returns nil, the network has accepted
+// the whole message. Only an answer proves that the agent read it.
 func (g *Gossip) Send(ctx context.Context, node string, message []byte) error {
 	err := g.send(ctx, node, message)
 	if err != nil {
@@ -59,7 +60,7 @@ func (g *Gossip) send(ctx context.Context, node string, message []byte) error {
 	}
 }
 
-// deliver ends by itself in the time for one exchange.
+// deliver ends by itself: Timing.Stream limits the dial, and then the transfer.
 func (g *Gossip) deliver(to Member, message []byte) error {
 	g.talk.RLock()
 	list := g.list
@@ -84,9 +85,8 @@ func (g *Gossip) envelope(to uint64, message []byte) []byte {
 	return append(append(buf, name...), message...)
 }
 
-// receive hands on a message that is for this process, the first time it comes. So a
-// recorded message is of no use. A message that waited while this process stood still is
-// dropped.
+// receive passes on each message for this process once. So replaying a recorded message has
+// no effect. It drops a message that waited while this process stood still.
 func (g *Gossip) receive(envelope []byte) {
 	if len(envelope) > 0 && later(envelope[0], messageVersion) {
 		g.strangers.noteNode("unknown", "message", envelope[0])
@@ -113,8 +113,7 @@ func (g *Gossip) receive(envelope []byte) {
 	}
 }
 
-// first reports whether the message of from with this number is received for the first
-// time.
+// first reports whether this is the first message of from with this number.
 func (g *Gossip) first(from identity, number uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

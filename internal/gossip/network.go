@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// buffer is asked of the kernel for packets that wait for us, and for those
-	// that we send at once, in bytes: a flood of a hundred thousand in a second
-	// should not cost a heartbeat. Without CAP_NET_ADMIN it may give less.
+	// buffer is the size in bytes of the kernel buffers for received and for sent packets
+	// that this process asks for. A flood of a hundred thousand packets in a second should
+	// not cost a heartbeat. Without CAP_NET_ADMIN the kernel may give less.
 	buffer = 8 << 20
-	// handful is how many packets are taken at once, at most.
+	// handful is the largest number of packets that one poll reads.
 	handful = 16384
-	// pauseAfter is how long to wait after an error that may last.
+	// pauseAfter is the pause after an error that may persist.
 	pauseAfter = 20 * time.Millisecond
 )
 
-// network is the UDP and the TCP port of this node. What comes by UDP waits in the
-// kernel until it is polled, and wakes no thread up.
+// network is the UDP port and the TCP port of this node. UDP packets wait in the kernel
+// until poll reads them, and wake no thread up.
 type network struct {
 	bind    netip.AddrPort
 	tcp     *net.TCPListener
@@ -36,10 +36,10 @@ type network struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	// using is held while udp is used, so that it is not closed meanwhile.
+	// A user of udp holds using, so that Shutdown does not close udp meanwhile.
 	using sync.RWMutex
 	udp   int // the socket
-	// buf is of poll.
+	// buf is the read buffer of poll.
 	buf []byte
 }
 
@@ -61,7 +61,7 @@ func listen(bind netip.AddrPort, counts *counters) (*network, error) {
 	n := &network{
 		bind: bind, udp: udp, tcp: tcp, counts: counts,
 		streams: make(chan net.Conn),
-		// One byte more than anybody sends shows what is too long.
+		// The extra byte shows packets that are longer than any peer sends.
 		buf: make([]byte, datagram+1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -69,8 +69,8 @@ func listen(bind netip.AddrPort, counts *counters) (*network, error) {
 	return n, nil
 }
 
-// listenUDP opens a port that the runtime does not wait for: what comes to one of
-// its own wakes a thread.
+// listenUDP opens a socket that the Go runtime does not poll. A packet on a socket of the
+// runtime wakes a thread up.
 func listenUDP(bind netip.AddrPort) (fd int, err error) {
 	domain := syscall.AF_INET
 	if bind.Addr().Is6() {
@@ -82,7 +82,7 @@ func listenUDP(bind netip.AddrPort) (fd int, err error) {
 	}
 	for force, ask := range map[int]int{syscall.SO_RCVBUFFORCE: syscall.SO_RCVBUF, syscall.SO_SNDBUFFORCE: syscall.SO_SNDBUF} {
 		if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, force, buffer) != nil {
-			_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, ask, buffer) // what the kernel gives must do
+			_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, ask, buffer) // a smaller buffer has to do
 		}
 	}
 	if err := syscall.Bind(fd, sockaddr(bind)); err != nil {
@@ -92,9 +92,9 @@ func listenUDP(bind netip.AddrPort) (fd int, err error) {
 	return fd, nil
 }
 
-// rest waits in the kernel. A timer of the runtime wakes a thread to find what is
-// due, that one another to look for work, and a third watches both: twice the cost,
-// and an idle agent has no other.
+// rest sleeps in the kernel. A timer of the Go runtime wakes up one thread to find the
+// timers that are due, a second to look for work, and a third to watch both. That costs
+// twice as much, and an idle agent has no other cost.
 func (n *network) rest(d time.Duration) {
 	for left := syscall.NsecToTimespec(d.Nanoseconds()); ; {
 		if err := syscall.Nanosleep(&left, &left); !errors.Is(err, syscall.EINTR) {
@@ -103,7 +103,7 @@ func (n *network) rest(d time.Duration) {
 	}
 }
 
-// poll hands over what has come. What a packet is in is used for the next one.
+// poll passes each waiting packet to hand. The next packet overwrites the same buffer.
 func (n *network) poll(hand func(packet []byte, from netip.AddrPort)) {
 	n.using.RLock()
 	defer n.using.RUnlock()
@@ -116,7 +116,7 @@ func (n *network) poll(hand func(packet []byte, from netip.AddrPort)) {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil:
-			return // nothing there, or nothing to be had
+			return // no packet is waiting, or the socket failed
 		case size > datagram:
 			n.counts.badFormat.Add(1)
 			continue
@@ -125,7 +125,7 @@ func (n *network) poll(hand func(packet []byte, from netip.AddrPort)) {
 	}
 }
 
-// addrPort and sockaddr are the same, ours and the kernel's.
+// addrPort and sockaddr convert between netip.AddrPort and the type of the kernel.
 func addrPort(a syscall.Sockaddr) netip.AddrPort {
 	switch a := a.(type) {
 	case *syscall.SockaddrInet4:
@@ -161,7 +161,8 @@ func (n *network) accept() {
 	}
 }
 
-// ended says whether err is the end, and otherwise waits a little.
+// ended reports whether err means that the listener is closed. Otherwise it waits for
+// pauseAfter.
 func (n *network) ended(err error) bool {
 	if errors.Is(err, net.ErrClosed) {
 		return true
@@ -174,7 +175,7 @@ func (n *network) ended(err error) bool {
 	}
 }
 
-// FinalAdvertiseAddr is the address that we listen on.
+// FinalAdvertiseAddr returns the address on which this process listens.
 func (n *network) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return n.bind.Addr().AsSlice(), int(n.bind.Port()), nil
 }
@@ -188,7 +189,7 @@ func (n *network) WriteTo(packet []byte, addr string) (time.Time, error) {
 	return time.Now(), n.send(packet, netip.AddrPortFrom(to.Addr().Unmap(), to.Port()))
 }
 
-// send sends a packet, if there is room for it.
+// send sends a packet if the kernel has room for it.
 func (n *network) send(packet []byte, to netip.AddrPort) error {
 	n.using.RLock()
 	defer n.using.RUnlock()
@@ -200,23 +201,23 @@ func (n *network) send(packet []byte, to netip.AddrPort) error {
 	}
 	err := syscall.Sendto(n.udp, packet, 0, sockaddr(to))
 	if err == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOBUFS) {
-		return nil // or lost on the first step
+		return nil // a full buffer loses the packet, like the network may
 	}
-	// By this type and this text the library learns that the packet did not reach
-	// its receiver, and asks other members to try.
+	// The library recognizes by this type and this text that the packet did not reach its
+	// receiver. Then it asks other members to probe that receiver.
 	return &net.OpError{Op: "write", Net: "udp", Addr: net.UDPAddrFromAddrPort(to), Err: os.NewSyscallError("sendto", err)}
 }
 
-// DialTimeout opens a stream, from the address that the others know us by.
+// DialTimeout opens a stream from the address under which the other agents know this one.
 func (n *network) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{Timeout: timeout, LocalAddr: &net.TCPAddr{IP: n.bind.Addr().AsSlice()}}
 	return d.DialContext(n.ctx, "tcp", addr)
 }
 
-// PacketCh delivers nothing: see poll.
+// PacketCh delivers nothing: poll reads the packets.
 func (n *network) PacketCh() <-chan *memberlist.Packet { return nil }
 
-// StreamCh delivers streams.
+// StreamCh delivers the streams that other agents open.
 func (n *network) StreamCh() <-chan net.Conn { return n.streams }
 
 // Shutdown closes both ports.

@@ -21,7 +21,7 @@ type real struct {
 	stop func()
 }
 
-// loopback returns an address of this machine that probably nobody else uses.
+// loopback returns an address of this machine that probably no other test uses.
 func loopback() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(1 + rand.IntN(250))}), uint16(10000+rand.IntN(20000)))
 }
@@ -45,8 +45,8 @@ func unused(t *testing.T) netip.AddrPort {
 	}
 }
 
-// patiently are times of gossip for a machine that may stand still for seconds: no
-// node is taken for dead because of that, and each goodbye is waited for.
+// patiently is the Timing for a machine that may stand still for seconds: it does not
+// declare such a node dead, and it waits for each goodbye.
 var patiently = Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
 func startReal(t *testing.T, node string, bind netip.AddrPort, seeds ...netip.AddrPort) *real {
@@ -75,7 +75,7 @@ func startReal(t *testing.T, node string, bind netip.AddrPort, seeds ...netip.Ad
 	return r
 }
 
-// await waits until r sees view.
+// await waits until r has this view.
 func (r *real) await(t *testing.T, view string) {
 	t.Helper()
 	a := &agent{Gossip: r.Gossip}
@@ -116,8 +116,8 @@ func TestAgentsMeetOnTheNetwork(t *testing.T) {
 	}
 }
 
-// tell returns what to receives of a message of from. One that comes while to stands
-// still is dropped, so it is sent until one is received.
+// tell returns the first message of from that to receives. It sends again until one
+// arrives, because to drops a message that arrives while it stands still.
 func tell(t *testing.T, from, to *real, message string) (got string) {
 	t.Helper()
 	eventually(t, "a message is received", func() bool {
@@ -134,7 +134,7 @@ func tell(t *testing.T, from, to *real, message string) (got string) {
 	return got
 }
 
-// eventually waits for what happens in its own time.
+// eventually waits until the condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -149,7 +149,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// harass sends what is no gossip to at, by UDP and TCP.
+// harass sends bytes that are not gossip to at, by UDP and TCP.
 func harass(t *testing.T, at netip.AddrPort) {
 	t.Helper()
 	for _, network := range []string{"udp", "tcp"} {
@@ -162,7 +162,7 @@ func harass(t *testing.T, at netip.AddrPort) {
 			for i := range junk {
 				junk[i] = byte(rand.IntN(256))
 			}
-			_, _ = conn.Write(junk) // it may hang up before the end
+			_, _ = conn.Write(junk) // the receiver may close the connection early
 			_ = conn.Close()
 		}
 	}
@@ -208,7 +208,7 @@ func TestNothingRunsWhenRunHasEnded(t *testing.T) {
 	a.await(t, "a alive, b alive")
 	a.stop()
 	b.stop()
-	// The library does not tell when it is done.
+	// The library does not report when it has ended.
 	buf := make([]byte, 1<<20)
 	eventually(t, "nothing runs", func() bool {
 		stacks := string(buf[:runtime.Stack(buf, true)])
@@ -216,10 +216,10 @@ func TestNothingRunsWhenRunHasEnded(t *testing.T) {
 	})
 }
 
-// flood is how many packets come from one look to the next at 30,000 in a second.
+// flood is the number of packets between two polls at 30,000 packets in a second.
 const flood = 1920
 
-// By default the kernel has room for less than 300 of them.
+// The default buffer of the kernel has room for less than 300 of them.
 func TestTheKernelKeepsAFloodUntilTheNextLook(t *testing.T) {
 	at := loopback()
 	n, err := listen(at, &counters{})
@@ -233,7 +233,7 @@ func TestTheKernelKeepsAFloodUntilTheNextLook(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	for i := range flood {
-		_, _ = conn.Write(make([]byte, heartbeatSize1)) // what does not fit is lost
+		_, _ = conn.Write(make([]byte, heartbeatSize1)) // a packet that does not fit is lost
 		if i%300 == 0 {
 			time.Sleep(10 * time.Millisecond) // the queue to a port on loopback is short
 		}

@@ -83,7 +83,7 @@ func TestWhoLooksForTheMissingSleepsUntilSomebodyMayBe(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		asleep := func() (n int) {
 			for _, a := range c.agents {
-				poke(a.shifted) // is taken at once by who waits for it
+				poke(a.shifted) // the joiner reads it at once if it waits
 			}
 			synctest.Wait()
 			for _, a := range c.agents {

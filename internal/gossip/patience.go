@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// Patience is after how long, about, a process that is not heard counts as dead. It is one
-// setting for clusters whose nodes pause, as for a snapshot or a live migration: a pause
-// that is clearly shorter moves nothing. Each process publishes its own patience, and all
-// use the longest of those that live, so that they agree while the setting changes.
+// Patience is about how long a process is silent before it counts as dead. An administrator
+// raises it for nodes that pause, for example for a snapshot or a live migration: then a
+// pause that is clearly shorter moves no address. Each process publishes its own patience.
+// All use the longest patience of the living processes, so they agree while the setting
+// changes.
 const (
 	DefaultPatience = 400 * time.Millisecond
 	MaxPatience     = 5 * time.Second
 )
 
-// Patience is published in one byte, in this unit.
+// A record carries the patience in one byte, in this unit.
 const patienceUnit = 100 * time.Millisecond
 
-// ValidPatience tells what is wrong with d as a patience. Zero is the default.
+// ValidPatience reports what is wrong with d as a patience. Zero means the default.
 func ValidPatience(d time.Duration) error {
 	if d != 0 && (d < DefaultPatience || d > MaxPatience || d%patienceUnit != 0) {
 		return fmt.Errorf("the patience of gossip is %v; say %v to %v, in steps of %v", d, DefaultPatience, MaxPatience, patienceUnit)
@@ -26,8 +27,8 @@ func ValidPatience(d time.Duration) error {
 	return nil
 }
 
-// readPatience returns the patience that a byte of a record says. A value out of range
-// counts as the nearest: no member can make the others wait for longer than MaxPatience.
+// readPatience decodes the patience byte of a record. It moves a value out of range to the
+// nearest limit, so no member can make the others wait for longer than MaxPatience.
 func readPatience(b byte) time.Duration {
 	return min(max(time.Duration(b)*patienceUnit, DefaultPatience), MaxPatience)
 }
@@ -39,18 +40,18 @@ func (g *Gossip) Patience() time.Duration {
 	return g.patience()
 }
 
-// patience is Patience, with mu held.
+// patience is Patience for callers that hold mu.
 func (g *Gossip) patience() time.Duration { return max(g.opt.Patience, g.table.patience) }
 
-// suspicionTime is how long a suspicion waits for a refutation. Together with the missed
-// heartbeats before it that makes the patience. The caller holds mu.
+// suspicionTime is how long a suspicion waits for a refutation. The missed heartbeats
+// before it and this time add up to the patience. The caller holds mu.
 func (g *Gossip) suspicionTime() time.Duration {
 	return g.opt.Timing.Silence + g.patience() - DefaultPatience
 }
 
-// slowLibrary makes the library's own suspicions last for longer by as much as the patience
-// in force is longer than DefaultPatience. Only the library's callbacks may call it: they
-// run with the lock held under which the library reads this.
+// slowLibrary prolongs the library's own suspicions by the difference between the patience
+// in force and DefaultPatience. Only the library's callbacks may call it: they run with the
+// lock held under which the library reads SuspicionMult.
 func (g *Gossip) slowLibrary() {
 	g.mu.Lock()
 	longer, nodes := g.patience()-DefaultPatience, len(g.table.nodes)
@@ -58,15 +59,15 @@ func (g *Gossip) slowLibrary() {
 	g.library.SuspicionMult = libraryMult(longer, nodes, g.opt.Timing.Probe)
 }
 
-// libraryMult returns the least SuspicionMult with which a suspicion of the library lasts
-// for longer by longer. In a cluster of so many nodes the library takes it times
-// the decimal logarithm of their number, and times a Probe.
+// libraryMult returns the smallest SuspicionMult that prolongs a suspicion of the library
+// by longer. The duration of such a suspicion is SuspicionMult, times the decimal logarithm
+// of the number of nodes (at least 1), times probe.
 func libraryMult(longer time.Duration, nodes int, probe time.Duration) int {
 	each := max(1, math.Log10(float64(max(nodes, 1)))) * probe.Seconds()
 	return suspicion + int(math.Ceil(longer.Seconds()/each))
 }
 
-// longestPatience brings the patience of the living processes up to date.
+// longestPatience sets t.patience to the longest patience of the living processes.
 func (t *table) longestPatience() {
 	t.patience = 0
 	for _, all := range t.processes {

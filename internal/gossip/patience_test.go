@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// inPatientCluster is a cluster of n agents, of which the first has this patience.
+// inPatientCluster runs a cluster of n agents. The first agent has this patience.
 func inPatientCluster(t *testing.T, n int, patience time.Duration, f func(*cluster)) {
 	inCluster(t, 0, func(c *cluster) {
 		for i := range n {
@@ -113,8 +113,8 @@ func TestAllUseTheLongestPatienceOfThoseThatLive(t *testing.T) {
 	})
 }
 
-// The time is what memberlist 0.7.0 makes of SuspicionMult. It rounds the logarithm to
-// thousandths.
+// The expected time is the one that memberlist 0.7.0 computes from SuspicionMult. It rounds
+// the logarithm to thousandths.
 func TestTheLibraryIsPatientInClustersOfAnySize(t *testing.T) {
 	probe := (Timing{}).withDefaults().Probe
 	for _, nodes := range []int{0, 1, 3, 10, 100, 1000, 5000} {

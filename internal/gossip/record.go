@@ -11,29 +11,29 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Record is what a node agent tells the others of its node.
+// Record is what a node agent announces about its node.
 type Record struct {
-	// Subnets are those of the node's links that may carry local addresses.
+	// Subnets are the subnets of the node's links that may carry local addresses.
 	Subnets []netip.Prefix
-	// Own are the addresses that the node has itself.
+	// Own are the node's own addresses.
 	Own []netip.Addr
-	// Draining says that the node should rather not be chosen.
+	// Draining asks the election to prefer other nodes.
 	Draining bool
-	// Truncated says that Subnets or Own are not complete, because they did
-	// not fit or could not be read: the node's Lease has them all.
+	// Truncated means that Subnets or Own are incomplete, because they did not fit or could
+	// not be read. The Lease of the node has all of them.
 	Truncated bool
-	// Digest stands for what the node's Lease says: it changes with that. Others are
-	// told of it where the record is truncated. 0 is none.
+	// Digest is a digest of the Lease of the node, and changes with the Lease. Only a
+	// truncated record carries it on the wire. 0 means none.
 	Digest uint64
 }
 
-// A record is sent as its version, its flags, and two lists, each a count in one
-// byte and then the entries: for a prefix the family (4 or 6), the bits and as
-// many bytes as have some of them, for an address the family and its bytes. Version 1 of
-// the protocol ends there. Now follow the lowest and the highest version of the protocol
-// that the process understands, and its patience in tenths of a second. If the flags say
-// so, the digest of its Lease follows in eight bytes. What follows is for later versions to
-// add, and is not looked at.
+// A record on the wire consists of its version, its flags, and two lists. A list is a count
+// in one byte, followed by the entries. A prefix is its family (4 or 6), its number of
+// bits, and the bytes that hold those bits. An address is its family and its bytes. A
+// record of protocol version 1 ends here. Later versions add the lowest and the highest
+// protocol version that the process understands, and its patience in tenths of a second. If
+// the flags say so, the digest of the Lease follows in eight bytes. A reader ignores the
+// rest, so later versions can append to it.
 const (
 	recordVersion = 1
 
@@ -43,18 +43,18 @@ const (
 	flagBeats     = 1 << 3
 	flagDigest    = 1 << 4
 
-	flagsAt = 1 // the place of the flags
+	flagsAt = 1 // the offset of the flags
 )
 
 var errRecord = errors.New("malformed record")
 
-// errLaterRecord is a record of which this process cannot even read the beginning.
+// errLaterRecord means that this process cannot read even the beginning of a record.
 var errLaterRecord = errors.New("record of a later version")
 
-// encode returns r of a process with these versions and this patience, in as many bytes as
-// may be sent, in the same for equal sets.
-// What does not fit is left out, first of all the node's own addresses: with a subnet
-// all of those are left out.
+// encode returns the record of a process with these versions and this patience. Equal sets
+// give equal bytes. The result fits into the size that the library sends: encode leaves out
+// the subnets and the own addresses that do not fit. If it leaves out a subnet, it leaves
+// out all own addresses.
 func (r Record) encode(versions span, patience time.Duration) []byte {
 	if versions == unstated {
 		return r.encodeBefore(nil)
@@ -69,14 +69,14 @@ func (r Record) encode(versions span, patience time.Duration) []byte {
 	return buf
 }
 
-// encodeBefore returns what all versions begin with, followed by end.
+// encodeBefore returns the part that all versions have, followed by end.
 func (r Record) encodeBefore(end []byte) []byte {
 	buf := []byte{recordVersion, flagBeats, 0}
 	if r.Draining {
 		buf[flagsAt] |= flagDraining
 	}
 	count := len(buf) - 1
-	// The byte that is left free for now is the count of addresses.
+	// The reserved byte is for the count of addresses.
 	room := memberlist.MetaMaxSize - len(end) - 1
 	subnets := sorted(r.Subnets, func(p netip.Prefix) netip.Prefix {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()).Masked()
@@ -85,7 +85,7 @@ func (r Record) encodeBefore(end []byte) []byte {
 
 	buf = append(buf, 0)
 	own := sorted(r.Own, func(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }, netip.Addr.Compare)
-	// A reader that finds an address of the node takes the subnets for complete.
+	// A reader that finds an own address concludes that the subnets are complete.
 	all := false
 	if whole {
 		buf, all = appendEntries(buf, len(buf)-1, room+1, own, appendAddr)
@@ -96,7 +96,8 @@ func (r Record) encodeBefore(end []byte) []byte {
 	return append(buf, end...)
 }
 
-// sorted returns the valid ones of list in their plain form, each once.
+// sorted returns the valid elements of list in their plain form, sorted and without
+// duplicates.
 func sorted[E interface {
 	comparable
 	IsValid() bool
@@ -111,8 +112,8 @@ func sorted[E interface {
 	return slices.Compact(valid)
 }
 
-// appendEntries appends entries while there is room, counts them in the byte at
-// count, and says whether all are in.
+// appendEntries appends entries while there is room, and counts them in the byte at index
+// count. It reports whether it appended all of them.
 func appendEntries[E any](buf []byte, count, room int, entries []E, add func([]byte, E) []byte) ([]byte, bool) {
 	for _, e := range entries {
 		longer := add(buf, e)
@@ -141,17 +142,17 @@ func family(a netip.Addr) byte {
 	return 6
 }
 
-// said is what a process says: the Record of its node, whether it says goodbye, whether
-// it promises heartbeats, the versions that it understands and its patience.
+// said is a decoded record: the Record of the node, whether the process is leaving, whether
+// it promises heartbeats, the versions that it understands, and its patience.
 type said struct {
 	Record
 	leaving, beats bool
 	versions       span
 	patience       time.Duration
-	version        byte // the highest that this process understands too, 0 is none
+	version        byte // the highest version that this process understands too; 0 means none
 }
 
-// decode reads what encode wrote.
+// decode decodes the result of encode.
 func decode(buf []byte) (r said, err error) {
 	if len(buf) < 2 {
 		return said{}, fmt.Errorf("%w: %d bytes", errRecord, len(buf))
@@ -187,8 +188,8 @@ func decode(buf []byte) (r said, err error) {
 	return r, nil
 }
 
-// reader takes apart what is left of a record. Once something was wrong it is bad
-// and returns nothing of use.
+// reader decodes the rest of a record. After the first error bad is true, and the results
+// have no meaning.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -213,7 +214,7 @@ func (r *reader) prefix() netip.Prefix {
 	return netip.PrefixFrom(a, bits).Masked()
 }
 
-// addr reads as many bytes of an address as have some of its first bits.
+// addr reads the bytes that hold the first bits of an address.
 func (r *reader) addr(kind byte, bits int) netip.Addr {
 	size := map[byte]int{4: 4, 6: 16}[kind]
 	n := min((bits+7)/8, size)

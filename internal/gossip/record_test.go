@@ -23,7 +23,7 @@ func addrs(list ...string) (all []netip.Addr) {
 	return all
 }
 
-// show is what r says, and how long that is on the wire.
+// show returns the contents of r, and its length on the wire.
 func show(r Record) string {
 	return fmt.Sprintf("subnets %v, own %v, draining %t, truncated %t", r.Subnets, r.Own, r.Draining, r.Truncated)
 }
@@ -79,7 +79,8 @@ func TestWhatDoesNotFitIsCutAndSaysSo(t *testing.T) {
 	}
 }
 
-// Where not all fits, others have to know when the Lease of the node says something else.
+// If the record is truncated, the other nodes must learn when the Lease of the node
+// changes.
 func TestOnlyATruncatedRecordHasTheDigestOfTheLease(t *testing.T) {
 	r := Record{Own: addrs("192.0.2.1"), Digest: 7}
 	for i := range 120 {
@@ -100,8 +101,8 @@ func TestOnlyATruncatedRecordHasTheDigestOfTheLease(t *testing.T) {
 	}
 }
 
-// The Lease of the node is asked for subnets only where gossip tells of none of the
-// node's own addresses.
+// Readers ask the Lease for subnets only if the record has none of the node's own
+// addresses.
 func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
 	r := Record{Own: addrs("192.0.2.1")}
 	for i := range 34 {
@@ -149,7 +150,7 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was understood is said again in our form, in which it stays.
+		// A record that was decoded must keep its form when it is encoded again.
 		plain, err := decode(first.encode(supported, DefaultPatience))
 		if err != nil {
 			t.Fatalf("%v: %s", err, show(first.Record))

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Run gossips until ctx is done, and says no goodbye: see Leave. It may run once.
+// Run runs gossip until ctx is done. It may run once. It does not say goodbye: Leave does.
 func (g *Gossip) Run(ctx context.Context) error {
 	carrier, err := g.carrier(ctx)
 	if carrier == nil {
@@ -37,8 +37,8 @@ func (g *Gossip) Run(ctx context.Context) error {
 	return nil
 }
 
-// carrier opens the network. The agent before us on this node may not have left
-// the port yet, so it waits for that; ending meanwhile is no error.
+// carrier opens the network. It waits while the previous agent of this node still uses the
+// port, or while the node lacks the address. If ctx ends meanwhile, that is no error.
 func (g *Gossip) carrier(ctx context.Context) (carrier, error) {
 	if g.opt.carrier != nil {
 		return g.opt.carrier, nil
@@ -62,8 +62,8 @@ func (g *Gossip) carrier(ctx context.Context) (carrier, error) {
 	}
 }
 
-// live looks after the list until ctx is done: it spreads what is published, and
-// believes the suspicions that nothing refutes in time.
+// live spreads each published record, and believes the suspicions that nobody refutes in
+// time, until ctx is done.
 func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -81,11 +81,11 @@ func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// spread tells the others what NodeMeta returns now, and waits at most for limit
-// until that has been sent: that it could not be waited for is no failure.
+// spread sends the current result of NodeMeta to the other members, and waits for at most
+// limit. A timeout is no failure.
 func spread(list *memberlist.Memberlist, limit time.Duration) { _ = list.UpdateNode(limit) }
 
-// settle believes the suspicions that are due, and returns when to do so again.
+// settle believes the suspicions that are due, and returns when to call it again.
 func (g *Gossip) settle(now time.Time) (next time.Time) {
 	g.mu.Lock()
 	s := g.table.settle(now)
@@ -104,18 +104,18 @@ func (g *Gossip) settle(now time.Time) (next time.Time) {
 	return s.next
 }
 
-// stop ends the list, once it is not in use.
+// stop shuts the library down when no caller uses list any more.
 func (g *Gossip) stop(list *memberlist.Memberlist) {
 	g.talk.Lock()
 	g.list = nil
 	g.talk.Unlock()
-	// It only says that it could not close what it has closed before.
+	// Shutdown only returns the error of closing a port twice.
 	_ = list.Shutdown()
 }
 
-// Leave says goodbye: the others see this node's agent as Left, at once. Nothing
-// that is published afterwards is told. It returns when enough of the others
-// have been told to tell the rest, or when ctx is done.
+// Leave says goodbye: the other agents see this node as Left at once. A record that is
+// published later has no effect. Leave returns when enough members know of it to tell the
+// rest, or when ctx is done.
 func (g *Gossip) Leave(ctx context.Context) error {
 	g.talk.RLock()
 	list := g.list

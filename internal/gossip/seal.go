@@ -11,18 +11,18 @@ import (
 	"sync/atomic"
 )
 
-// What goes over the network is sealed here, by AES-GCM with a random nonce, and
-// nothing reaches the library that one of our keys does not open. The library
-// could encrypt too. But in its format the version, which is not authenticated,
-// chooses how the plain text is unpadded: a recorded packet with that byte
-// changed makes it panic, without any key.
+// This file encrypts all packets and streams of the library by AES-GCM with a random nonce.
+// Nothing reaches the library unless one of our keys opens it. The library can encrypt too.
+// But in its format the version byte is not authenticated and chooses how the plain text is
+// unpadded. A recorded packet with a changed version byte makes the library panic, and an
+// attacker needs no key for that.
 const (
 	sealVersion = 1
 	nonceSize   = 12
 	sealSize    = nonceSize + 16 // the nonce and the tag
-	// packetOverhead is by how much a packet grows.
+	// packetOverhead is the number of bytes that sealing adds to a packet.
 	packetOverhead = 1 + sealSize
-	// recent is how many nonces are remembered, at least.
+	// recent is the least number of nonces that this process remembers.
 	recent = 1024
 )
 
@@ -32,16 +32,16 @@ var (
 	errReplayed   = errors.New("was there before")
 )
 
-// keyring is the keys. It is safe for concurrent use.
+// keyring holds the keys. It is safe for concurrent use.
 type keyring struct {
 	keys   atomic.Pointer[[]key]
 	nonces nonces
 	counts *counters
-	// strangers are told of what is of a later version.
+	// strangers counts packets and streams of a later version.
 	strangers *strangers
 }
 
-// key is one key: what seals with it, and what heartbeats are signed with.
+// key is one key: the cipher that seals, and the secret that signs heartbeats.
 type key struct {
 	cipher.AEAD
 	heartbeats []byte
@@ -83,12 +83,13 @@ func (k *keyring) set(keys [][]byte) error {
 	return nil
 }
 
-// seal appends plain to dst, sealed by the first key for context.
+// seal appends plain to dst, sealed for context with the first key.
 func (k *keyring) seal(dst, plain, context []byte) []byte {
 	return (*k.keys.Load())[0].Seal(dst, nil, plain, context)
 }
 
-// open returns what was sealed for context, and counts why it does not.
+// open returns the plain text of what was sealed for context. It counts the reason if it
+// refuses.
 func (k *keyring) open(sealed, context []byte) ([]byte, error) {
 	if len(sealed) < sealSize {
 		k.counts.badFormat.Add(1)
@@ -123,10 +124,9 @@ func (k *keyring) openPacket(packet []byte) ([]byte, error) {
 	return k.open(packet[1:], packetContext)
 }
 
-// nonces remembers the latest, in two halves of which the older is dropped when
-// the younger is full. What is repeated later than that says what its sender has
-// said long since: the incarnations of the library and the numbers of messages
-// take care of it.
+// nonces remembers the latest nonces in two halves. When the younger half is full, the
+// older half is dropped. A packet that is replayed later has no effect: the incarnations of
+// the library and the numbers of messages show that it is old.
 type nonces struct {
 	mu         sync.Mutex
 	young, old map[[nonceSize]byte]struct{}

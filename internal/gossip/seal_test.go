@@ -101,7 +101,7 @@ func TestKeysAreRotatedWithoutAGap(t *testing.T) {
 	exchange("after keys that are none")
 }
 
-// talk returns what was read of what write wrote, and why it ended.
+// talk returns the bytes that read got from write, and the error that ended it.
 func talk(t *testing.T, in, out *keyring, write func(*stream, net.Conn)) (string, error) {
 	t.Helper()
 	here, there := net.Pipe()
@@ -120,7 +120,7 @@ func TestAStreamCarriesWhatIsSealedAndNothingElse(t *testing.T) {
 	say := func(words ...string) func(*stream, net.Conn) {
 		return func(s *stream, _ net.Conn) {
 			for _, w := range words {
-				_, _ = io.WriteString(s, w) // that the reader went away is its affair
+				_, _ = io.WriteString(s, w) // the reader may have closed the connection
 			}
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// Of three watchers one at least hears a node, or is heard by it, nearly always.
+// Nearly always at least one of three watchers hears a node, or the node hears that
+// watcher.
 func TestANetworkThatLosesPacketsLosesNoNode(t *testing.T) {
 	inCluster(t, 6, func(c *cluster) {
 		c.pass(5 * time.Second)
@@ -121,7 +122,7 @@ func TestWhoDiesTogetherWithAllItsWatchersIsFoundToo(t *testing.T) {
 	})
 }
 
-// It may be of a version that does not beat.
+// Its version may have no heartbeats.
 func TestWhoPromisesNoBeatsIsNotMissed(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		quiet := c.start("node-003", 3, nil)
@@ -163,8 +164,8 @@ func TestTheBeatsOfTheDeadAreNotBelievedTwice(t *testing.T) {
 	})
 }
 
-// A node that hears the others while they do not hear it learns of that: its Lease has to
-// tell that it lives.
+// A node that hears the other nodes while they do not hear it must learn of that: its Lease
+// has to prove that it lives.
 func TestWhoIsNotHeardLearnsThatItIsAccused(t *testing.T) {
 	inCluster(t, 6, func(c *cluster) {
 		c.pass(5 * time.Second)

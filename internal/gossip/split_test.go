@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// heardOf returns how many nodes a hears, itself included, and how many it lost or does not
-// know of.
+// heardOf returns how many nodes a hears, itself included, and how many nodes it lost or
+// does not know.
 func heardOf(a *agent) (heard, dead, unknown int) {
 	for _, m := range a.Members() {
 		switch {
@@ -22,10 +22,10 @@ func heardOf(a *agent) (heard, dead, unknown int) {
 	return heard, dead, unknown
 }
 
-// Each side of a split finds the other in steps: at first only the nodes whose watchers are
-// on its own side. The smaller side may not take itself for the larger one meanwhile, and the
-// larger one may not doubt for long what it lost. It takes 100 ms to ask the segment for an
-// address, so a shorter mistake moves none.
+// Each side of a split detects the loss of the other side in steps: first only the nodes
+// whose watchers are on its own side. Meanwhile the smaller side must not take itself for
+// the larger one, and the larger side must not doubt its losses for long. It takes 100 ms
+// to ask the segment for an address, so a shorter mistake moves no address.
 func TestTheSmallerSideOfASplitKnowsItFromTheFirstLoss(t *testing.T) {
 	const nodes = 60
 	for _, tt := range []struct {

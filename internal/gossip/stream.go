@@ -9,33 +9,33 @@ import (
 	"sync"
 )
 
-// A stream is a sequence of records: the version in one byte and the length in
-// three, then that many sealed bytes. Of a sender without a key no more than one record
-// is read.
+// A stream is a sequence of records. A record is the version in one byte, the length in
+// three bytes, and that many sealed bytes. If the sender has no key, this process reads
+// only one record.
 const (
 	recordHeader = 4
-	recordMax    = 64 << 10 // plain
+	recordMax    = 64 << 10 // bytes of plain text
 )
 
-// The two directions of a stream, so that no record can be sent back.
+// The direction is part of each seal, so nobody can send a record back to its sender.
 const (
 	fromCaller   = 'c'
 	fromListener = 'l'
 )
 
-// stream seals what is written to a connection and opens what is read. Like the
-// library it is used by one goroutine at a time.
+// stream seals what is written to a connection and opens what is read from it. One
+// goroutine at a time uses it, as the library does.
 type stream struct {
 	net.Conn
 	keys     *keyring
 	in, out  place
-	rest     []byte // opened and not read yet
-	bad      error  // why nothing more is read or written
+	rest     []byte // opened but not read yet
+	bad      error  // the error that ended reading or writing
 	released sync.Once
 	release  func()
 }
 
-// place is what a record is sealed for: its direction and which one it is.
+// place is the position for which a record is sealed: its direction and its number.
 type place struct {
 	direction byte
 	next      uint64
@@ -88,7 +88,8 @@ func (s *stream) record() ([]byte, error) {
 	return s.keys.open(sealed, s.in.take())
 }
 
-// peer is the address of the other end, without the port, which changes each time.
+// peer returns the address of the other end without the port, because each connection has
+// another port.
 func (s *stream) peer() string {
 	host, _, err := net.SplitHostPort(s.RemoteAddr().String())
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *stream) peer() string {
 	return host
 }
 
-// Write writes nothing to a peer that has shown that it has no key.
+// Write writes nothing after the peer has shown that it has no key.
 func (s *stream) Write(p []byte) (int, error) {
 	if s.bad != nil && !errors.Is(s.bad, io.EOF) {
 		return 0, s.bad

@@ -7,12 +7,13 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// suspicionTTL is for how long the silence of a process is believed that the library
-// takes for alive all the while. A watcher that misses it says so again in less.
+// suspicionTTL is how long a process counts as dead because of missed heartbeats alone,
+// while the library still takes it for alive. A watcher that still misses the heartbeats
+// repeats its suspicion within this time (detector.Renewal).
 const suspicionTTL = 5 * time.Second
 
-// suspect notes that some process misses the heartbeats of id, whose death is believed at
-// until unless it is heard before.
+// suspect records that a watcher misses the heartbeats of id. The table believes at until
+// that id is dead, unless a process hears id before.
 func (t *table) suspect(id identity, until, now time.Time) {
 	p := t.process(id)
 	switch {
@@ -24,8 +25,8 @@ func (t *table) suspect(id identity, until, now time.Time) {
 	}
 }
 
-// refute notes that id is heard, and reports whether that changes what is known of its
-// node.
+// refute records that a process heard id. It reports whether that changed the known state
+// of the node.
 func (t *table) refute(id identity, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
@@ -40,7 +41,7 @@ func (t *table) refute(id identity, now time.Time) bool {
 	return t.judge(id.node, now)
 }
 
-// believe takes id for dead. The suspicion is confirmed if it is the library's too.
+// believe declares id dead. confirmed means that the library suspects id too.
 func (t *table) believe(id identity, confirmed bool, now time.Time) bool {
 	p := t.process(id)
 	if confirmed || p == nil {
@@ -50,13 +51,12 @@ func (t *table) believe(id identity, confirmed bool, now time.Time) bool {
 	return t.judge(id.node, now)
 }
 
-// doubted reports whether a process was lost since some are unheard: what is lost together
-// may be lost by a fault on this side. That a process is unheard while no other is lost
-// means nothing.
+// doubted reports whether a process was declared dead since processes became unheard. Then
+// a fault on this side may be the cause of both. Unheard processes alone mean nothing.
 func (t *table) doubted() bool { return t.unheard > 0 && !t.lost.Before(t.unheardSince) }
 
-// mark notes which processes are unheard now, and reports whether that changed what is known
-// of any node.
+// mark records which processes are unheard now. It reports whether that changed the known
+// state of a node.
 func (t *table) mark(unheard map[identity]bool, now time.Time) (changed bool) {
 	if len(unheard) == 0 && t.unheard == 0 {
 		return false
@@ -78,7 +78,7 @@ func (t *table) mark(unheard map[identity]bool, now time.Time) (changed bool) {
 	return t.judgeAll(now)
 }
 
-// judgeAll brings what is known of all nodes up to date.
+// judgeAll updates the state of all nodes.
 func (t *table) judgeAll(now time.Time) (changed bool) {
 	for node := range t.processes {
 		changed = t.judge(node, now) || changed
@@ -86,20 +86,19 @@ func (t *table) judgeAll(now time.Time) (changed bool) {
 	return changed
 }
 
-// settled is what settle has done.
+// settled is the result of settle.
 type settled struct {
-	// changed are the nodes of which it changed what is known, late is how many
-	// suspicions were postponed, and next is when there is more to do, zero for
-	// never.
+	// changed are the nodes whose state changed. late is the number of suspicions that were
+	// postponed. next is when settle has to run again; zero means never.
 	changed []Member
 	late    int
 	next    time.Time
-	// doubts says that other nodes became unheard by that.
+	// doubts reports whether Unheard changed for other nodes.
 	doubts bool
 }
 
-// settle believes the suspicions that were not refuted in time, and ends the silence of
-// processes that the library has heard all the while.
+// settle believes the suspicions that nobody refuted in time. It makes processes alive
+// again whose suspicionTTL is over and that the library still hears.
 func (t *table) settle(now time.Time) settled {
 	e := t.suspicions.Expire(now)
 	s := settled{late: e.Late, next: e.Next}
@@ -112,7 +111,7 @@ func (t *table) settle(now time.Time) settled {
 		s.doubts = t.judgeAll(now)
 	}
 	for _, all := range t.processes {
-		for _, p := range slices.Clone(all) { // to judge one may forget others
+		for _, p := range slices.Clone(all) { // judge may delete processes from the list
 			switch {
 			case p.silentUntil.IsZero():
 			case now.Before(p.silentUntil):

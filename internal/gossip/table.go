@@ -12,53 +12,55 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// State is whether a node agent is there.
+// State is whether a node agent is alive.
 type State int
 
 // The states of a member.
 const (
 	Alive State = iota
-	Dead        // it fell silent
+	Dead        // it became silent
 	Left        // it said goodbye
 )
 
 func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] }
 
-// Member is what is known of the agent of a node.
+// Member is the known state of the agent of a node.
 type Member struct {
 	Node string
-	// Instance is the process, the newest of the node's that is alive.
+	// Instance is the process that speaks for the node: the newest living one, or else the
+	// newest.
 	Instance uint64
-	// Address is where it gossips.
+	// Address is the address at which it gossips.
 	Address netip.AddrPort
-	// Record is what it said last.
+	// Record is the last record that it announced.
 	Record Record
 	State  State
-	// Since is when this node saw State begin, by its own clock.
+	// Since is when this node saw State begin, by the clock of this node.
 	Since time.Time
-	// Unheard is zero, unless the member is Alive and this process does not know
-	// whether anybody hears it: then it is since when. Others were lost at the same
-	// time, and perhaps the fault is on this side.
+	// Unheard is when this process stopped knowing whether any peer hears the member. It is
+	// zero unless the member is Alive. Other processes were lost at the same time, so the
+	// fault may be on this side.
 	Unheard time.Time
 }
 
-// process is what is known of one agent.
+// process is the known state of one agent process.
 type process struct {
 	id      identity
 	peerID  detector.PeerID
 	address netip.AddrPort
 	record  Record
-	// patience is the process' own.
+	// patience is the patience that the process publishes.
 	patience time.Duration
-	// version is the highest that it and this process understand, 0 is none.
+	// version is the highest version that both it and this process understand; 0 means
+	// none.
 	version byte
-	// leaving says that it has said goodbye, gone that the library takes it for
-	// dead, and beats that it promises heartbeats.
+	// leaving means that it said goodbye. gone means that the library takes it for dead.
+	// beats means that it promises heartbeats.
 	leaving, gone, beats bool
-	// silentUntil is until when the missed heartbeats make it dead: by then the
-	// library knows better. It is zero while none are missed.
+	// silentUntil is when a death by missed heartbeats ends, because the library knows
+	// better by then. It is zero while no such death is in force.
 	silentUntil time.Time
-	// unheard is since when the detector does not know whether it is heard, or zero.
+	// unheard is when the detector stopped knowing whether a peer hears it, or zero.
 	unheard time.Time
 }
 
@@ -72,21 +74,23 @@ func (p *process) state() State {
 	return Alive
 }
 
-// table is what is known of the processes, and of the nodes because of them. It
-// is not safe for concurrent use.
+// table is the known state of the processes, and the state of the nodes that follows from
+// it. It is not safe for concurrent use.
 type table struct {
 	processes map[string][]*process // by node
 	nodes     map[string]Member
-	// suspicions are of the processes said to be dead.
+	// suspicions are the suspected processes.
 	suspicions detector.Suspicions[identity]
-	shown      []Member // what members last returned; nil after a change
-	// patience is the longest of all living processes, or longer until settle.
+	shown      []Member // the last result of members; nil after a change
+	// patience is the longest of all living processes. It may be too long until the next
+	// settle.
 	patience time.Duration
-	// unheard is how many processes are unheard, since when, and lost is when a
-	// silent process was last taken for dead.
+	// unheard is the number of unheard processes, and unheardSince is when the first of
+	// them became unheard. lost is the last time at which missed heartbeats declared a
+	// process dead.
 	unheard            int
 	unheardSince, lost time.Time
-	// moved says that the ring is not what it was.
+	// moved means that the ring of heartbeats has to be rebuilt.
 	moved bool
 }
 
@@ -94,8 +98,8 @@ func newTable() table {
 	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, suspicions: detector.NewSuspicions[identity]()}
 }
 
-// hear notes that the library heard id, and what id said. It reports whether that changed
-// what is known of its node.
+// hear records that the library heard id with the record s. It reports whether that changed
+// the known state of the node.
 func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
@@ -109,8 +113,8 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 	return t.judge(id.node, now)
 }
 
-// lose notes that the library takes id for dead, which is believed at until unless the
-// library hears it before.
+// lose records that the library takes id for dead. The table believes it at until, unless
+// the library hears id before. It believes it at once if id said goodbye.
 func (t *table) lose(id identity, until, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
@@ -126,7 +130,7 @@ func (t *table) lose(id identity, until, now time.Time) bool {
 	return t.judge(id.node, now)
 }
 
-// some returns n of the other living processes, by chance.
+// some returns up to n other living processes, chosen at random.
 func (t *table) some(n int, self identity) (chosen []process) {
 	seen := 0
 	for _, all := range t.processes {
@@ -154,8 +158,7 @@ func (t *table) process(id identity) *process {
 	return nil
 }
 
-// judge brings what is known of node up to date with its processes, and reports whether
-// that changed it.
+// judge computes the state of node from its processes, and reports whether it changed.
 func (t *table) judge(node string, now time.Time) bool {
 	best := slices.MaxFunc(t.processes[node], preference)
 	m := Member{
@@ -169,7 +172,7 @@ func (t *table) judge(node string, now time.Time) bool {
 	if known && old.State == m.State {
 		m.Since = old.Since
 	}
-	// Of those that are gone one is enough to remember.
+	// Of the processes that are gone, one is enough.
 	t.processes[node] = slices.DeleteFunc(t.processes[node], func(p *process) bool {
 		return p != best && p.state() != Alive && p.gone
 	})
@@ -181,7 +184,7 @@ func (t *table) judge(node string, now time.Time) bool {
 	return true
 }
 
-// preference orders the processes of a node: the greatest speaks for it.
+// preference orders the processes of a node. The greatest process speaks for the node.
 func preference(a, b *process) int {
 	if a.state() == Alive || b.state() == Alive {
 		if c := cmp.Compare(b.state(), a.state()); c != 0 {
@@ -198,8 +201,8 @@ func same(a, b Member) bool {
 }
 
 // forget drops the nodes that have been dead or away since before, and reports whether
-// there were any. It keeps a process that the library takes for alive, as the library will
-// not report that one again.
+// there were any. It keeps a process that the library takes for alive, because the library
+// will not report that process again.
 func (t *table) forget(before time.Time) bool {
 	n := len(t.nodes)
 	for node, m := range t.nodes {

@@ -12,7 +12,7 @@ import (
 
 var epoch = time.Unix(1000, 0)
 
-// print is t as text, with the seconds since epoch.
+// print returns t as text, with times in seconds since epoch.
 func (t *table) print() string {
 	var all []string
 	for _, m := range t.members() {

@@ -10,45 +10,43 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Timing is how fast things go. What is zero has its default.
+// Timing is the set of intervals. A zero field has its default.
 //
-// A process sends a heartbeat to three others at each Beat. One that misses three in a
-// row suspects the process and tells all. They believe it after Silence, unless the
-// suspected process refutes it or another vouches for it. With the defaults that takes
-// under 0.5 s, however large the cluster.
+// A process sends a heartbeat to its three watchers at each Beat. A watcher that misses
+// three heartbeats in a row suspects the process and tells all members. They believe the
+// suspicion after Silence, unless the suspected process refutes it or another watcher
+// vouches for that process. With the defaults that takes under 0.5 s in a cluster of any
+// size.
 //
-// A process that lives but does not run is not suspected for 128 ms, which is more than
-// the 100 ms for which the kernel stops a container that has used up its share of the CPU. Then it has
-// Silence to wake up and refute.
+// A process that is alive but does not run is not suspected for 128 ms. That is longer than
+// the 100 ms for which the kernel stops a container that has used up its share of the CPU.
+// Then the process has Silence to wake up and refute.
 type Timing struct {
-	// Beat is the time from one heartbeat to the next, 64 ms, and from one look at
-	// what has come to the next. An idle agent spends most of its CPU on waking
-	// up for these, so nothing else wakes it: neither a packet that comes, nor
-	// an answer that is waited for.
+	// Beat is the time between two heartbeats, 64 ms. It is also the time between two polls
+	// of the received packets. These wake-ups cost most of an idle agent's CPU, so no
+	// packet and no answer wakes the agent up.
 	Beat time.Duration
-	// Silence is how long a suspicion waits for a refutation, 150 ms, and for as
-	// much longer as the patience is longer than DefaultPatience. The suspected
-	// process may need one Beat to read of it, and the others another to read the
-	// refutation.
+	// Silence is how long a suspicion waits for a refutation, 150 ms. A patience longer
+	// than DefaultPatience adds the difference. The suspected process may need one Beat to
+	// read the suspicion, and the others another Beat to read the refutation.
 	Silence time.Duration
-	// Probe is the time from one probe of the library to the next, 1 s. Probes
-	// find the dead that have no watcher left.
+	// Probe is the time between two probes of the library, 1 s. Probes detect dead
+	// processes that have no watcher left.
 	Probe time.Duration
-	// Answer is how long an answer to a probe may take before others are asked
-	// for help, half of Probe.
+	// Answer is how long the library waits for the answer to a probe before it asks other
+	// members for help, half of Probe.
 	Answer time.Duration
-	// Spread is the time from one round of broadcasts to the next while there are
-	// some, 20 ms.
+	// Spread is the time between two rounds of broadcasts while there are broadcasts, 20
+	// ms.
 	Spread time.Duration
-	// Sync is the time from one comparison of all that is known with one
-	// other member to the next, 30 s; in large clusters longer.
+	// Sync is the time between two exchanges of the whole state with one other member, 30
+	// s. It is longer in large clusters.
 	Sync time.Duration
 	// Stream limits one exchange over TCP, 2 s.
 	Stream time.Duration
-	// Rejoin is the time from one attempt to reach missing members to the next,
-	// 1 s.
+	// Rejoin is the time between two attempts to reach missing members, 1 s.
 	Rejoin time.Duration
-	// Memory is how long members that died or left are remembered, 1 h.
+	// Memory is how long a dead or departed member is remembered, 1 h.
 	Memory time.Duration
 }
 
@@ -71,25 +69,24 @@ func (t Timing) withDefaults() Timing {
 }
 
 const (
-	// datagram is what fits into one UDP packet on any IPv6 link: its least
-	// MTU without the headers of IPv6 and UDP.
+	// datagram is the largest UDP payload that fits on any IPv6 link: its smallest MTU
+	// without the headers of IPv6 and UDP.
 	datagram = 1280 - 40 - 8
-	// helpers are asked to probe a member that does not answer this process.
+	// helpers is how many members probe a member that does not answer this process.
 	helpers = 3
-	// suspicion is for how many Probes, times the decimal logarithm of the
-	// number of nodes, the library waits before it believes that a member is
-	// dead. As that grows with the cluster it is as short as can be, and this
-	// package waits for the rest.
+	// suspicion is how many Probes, times the decimal logarithm of the number of nodes, the
+	// library waits before it believes that a member is dead. That time grows with the
+	// cluster, so suspicion is as small as possible. This package waits for the rest.
 	suspicion = 1
-	// listeners are sent broadcasts at each Spread.
+	// listeners is how many members each round of broadcasts reaches.
 	listeners = 4
-	// retransmits is how often, times the decimal digits of the number of
-	// nodes, each member passes a broadcast on. With half of it, in a cluster of
-	// four, one in 50 nodes does not learn in time of what it must refute.
+	// retransmits is how often, times the decimal digits of the number of nodes, each
+	// member passes a broadcast on. With half of it, in a cluster of four, one in 50 nodes
+	// does not learn in time of a suspicion that it must refute.
 	retransmits = 8
 )
 
-// config is what the library is told.
+// config returns the configuration of the library.
 func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	t := g.opt.Timing
 	c := memberlist.DefaultLANConfig()
@@ -100,16 +97,16 @@ func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	c.RetransmitMult = retransmits
 	c.IndirectChecks = helpers
 	c.SuspicionMult = suspicion
-	// Confirmations of others do not shorten a suspicion: they cannot tell a dead
-	// node from one that stands still for a moment either.
+	// Confirmations by other members do not shorten a suspicion: they cannot tell a dead
+	// node from a node that stands still for a moment either.
 	c.SuspicionMaxTimeoutMult = 1
 	c.ProbeInterval, c.ProbeTimeout = t.Probe, t.Answer
-	// A process too busy to read answers waits longer for them, but not so long
-	// that it finds the next death late.
+	// A process that is too busy to read answers waits longer for them. The limit keeps it
+	// from detecting the next death late.
 	c.AwarenessMaxMultiplier = 3
 	c.GossipInterval = 0 // see pendingBroadcasts
 	c.PushPullInterval = t.Sync
-	// Compressing what is this short costs more than it saves.
+	// Compressing such short packets costs more than it saves.
 	c.EnableCompression = false
 	c.UDPBufferSize = datagram - packetOverhead
 	c.HandoffQueueDepth = 4096
@@ -118,8 +115,8 @@ func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	return c
 }
 
-// logger passes on what the library logs, at the level of details: this package logs
-// what matters of it.
+// logger passes the log of the library on at the debug level. This package itself logs what
+// matters.
 func (g *Gossip) logger() *log.Logger {
 	if !g.opt.Log.Enabled(context.Background(), slog.LevelDebug) {
 		return log.New(io.Discard, "", 0)

@@ -12,30 +12,29 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// served is how many streams of others are served at once.
+// served is how many incoming streams this process serves at once.
 const served = 256
 
-// carrier is what gossip goes over.
+// carrier sends and receives the packets and streams of gossip.
 type carrier interface {
 	memberlist.Transport
-	// poll hands over the packets that have come. What a packet is in is used
-	// for the next one.
+	// poll passes each received packet to hand. The next packet overwrites the same buffer.
 	poll(hand func(packet []byte, from netip.AddrPort))
-	// send sends a packet. That it is lost is no error.
+	// send sends a packet. A lost packet is no error.
 	send(packet []byte, to netip.AddrPort) error
-	// rest waits.
+	// rest sleeps for d.
 	rest(d time.Duration)
 }
 
-// sealed is a transport that carries only what is sealed.
+// sealed is a transport that encrypts all that it carries.
 type sealed struct {
 	carrier carrier
-	look    func(packet []byte) // is shown the plain text of every packet
+	look    func(packet []byte) // called with the plain text of every packet
 	keys    *keyring
 	counts  *counters
 	packets chan *memberlist.Packet
 	streams chan net.Conn
-	places  chan struct{} // one for each stream that is served
+	places  chan struct{} // one element for each stream being served
 	done    chan struct{}
 	once    sync.Once
 	wg      sync.WaitGroup
@@ -55,8 +54,8 @@ func newSealed(c carrier, k *keyring, counts *counters, look func([]byte)) *seal
 	return s
 }
 
-// poll takes the packets that have come: it hands over the heartbeats for this process, and
-// gives the library the rest.
+// poll reads the received packets. It passes the heartbeats for this process to hand, and
+// the other packets to the library.
 func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
 	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
 		s.counts.packetsIn.Add(1)
@@ -86,7 +85,7 @@ func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
 	}
 }
 
-// say sends a heartbeat. Like all packets it may be lost.
+// say sends a heartbeat. The network may lose it, like any packet.
 func (s *sealed) say(out detector.Outgoing) {
 	packet := s.keys.sign(out.Heartbeat, out.To.ID, out.To.Version)
 	s.counts.packetsOut.Add(1)
@@ -121,13 +120,13 @@ func (s *sealed) openStream(conn net.Conn) {
 	}
 }
 
-// FinalAdvertiseAddr is where the carrier is reached.
+// FinalAdvertiseAddr returns the address at which other agents reach the carrier.
 func (s *sealed) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
 	return s.carrier.FinalAdvertiseAddr(ip, port)
 }
 
-// WriteTo sends a packet. It returns the error of the carrier as it is, from
-// which the library learns on which side the fault lies.
+// WriteTo sends a packet. It returns the error of the carrier unchanged, because the
+// library reads from it on which side the fault is.
 func (s *sealed) WriteTo(plain []byte, addr string) (time.Time, error) {
 	s.look(plain)
 	packet := s.keys.sealPacket(plain)
@@ -136,16 +135,16 @@ func (s *sealed) WriteTo(plain []byte, addr string) (time.Time, error) {
 	return s.carrier.WriteTo(packet, addr)
 }
 
-// WriteToAddress sends a packet. It goes by the address alone: the name of a
-// member says nothing to a carrier.
+// WriteToAddress sends a packet by the address alone: a carrier does not know the names of
+// members.
 func (s *sealed) WriteToAddress(plain []byte, addr memberlist.Address) (time.Time, error) {
 	return s.WriteTo(plain, addr.Addr)
 }
 
-// DialTimeout opens a stream, which must be done within timeout too.
+// DialTimeout opens a stream. All reads and writes on it must end within timeout too.
 func (s *sealed) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	if timeout <= 0 {
-		return nil, os.ErrDeadlineExceeded // to a dialer, 0 is no limit
+		return nil, os.ErrDeadlineExceeded // a dialer takes 0 for no limit
 	}
 	conn, err := s.carrier.DialTimeout(addr, timeout)
 	if err != nil {
@@ -158,15 +157,15 @@ func (s *sealed) DialTimeout(addr string, timeout time.Duration) (net.Conn, erro
 	return newStream(conn, s.keys, fromListener, fromCaller, func() {}), nil
 }
 
-// DialAddressTimeout opens a stream, by the address alone.
+// DialAddressTimeout opens a stream by the address alone.
 func (s *sealed) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	return s.DialTimeout(addr.Addr, timeout)
 }
 
-// PacketCh delivers packets that were sealed.
+// PacketCh delivers the plain text of packets that were sealed.
 func (s *sealed) PacketCh() <-chan *memberlist.Packet { return s.packets }
 
-// StreamCh delivers streams of which only what is sealed can be read.
+// StreamCh delivers streams that read and write sealed records only.
 func (s *sealed) StreamCh() <-chan net.Conn { return s.streams }
 
 // Shutdown closes the carrier.

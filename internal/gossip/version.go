@@ -6,23 +6,24 @@ import (
 	"sync/atomic"
 )
 
-// span is the range of versions of the gossip protocol that a process understands.
-// Each record tells the span of its sender, and a process sends to each peer in the
-// highest version that both understand. So a new version comes in two releases: the
-// first understands it, and sends it to peers that do; the second may drop the oldest.
+// span is the range of versions of the gossip protocol that a process understands. Each
+// record carries the span of its sender. A process sends to each peer in the highest
+// version that both understand. So a new version needs two releases. The first release
+// understands it, and sends it to peers that understand it. The second may drop the oldest
+// version.
 //
 //	version  packet  stream  heartbeat  record                message
 //	1        1       1       2          1                     1
 //	2        1       1       3          1, followed by a span 1
 //
-// The columns are the first bytes of each format. A packet and a heartbeat share the
-// port, so no format of one has the first byte of the other.
+// The columns show the first byte of each format. A packet and a heartbeat share the port,
+// so their formats have no first byte in common.
 type span struct{ min, max byte }
 
-// supported is what this build understands.
+// supported is the span of this build.
 var supported = span{1, 2}
 
-// unstated is the span of a record that states none.
+// unstated is the span of a record that carries none.
 var unstated = span{1, 1}
 
 // common returns the highest version that s and other share, or 0.
@@ -33,20 +34,20 @@ func (s span) common(other span) byte {
 	return 0
 }
 
-// First bytes above those in use and below laterFormats are reserved for later versions.
-// What begins with another byte is no gossip.
+// First bytes above those in use and below laterFormats are reserved for later versions. A
+// packet that begins with another byte is not gossip.
 const laterFormats = 16
 
-// later reports whether format is the first byte of a packet or stream of a later
-// version, where this build knows those up to newest.
+// later reports whether format is the first byte of a later version. newest is the highest
+// first byte that this build knows.
 func later(format, newest byte) bool { return format > newest && format < laterFormats }
 
-// strangers counts what comes in a version that this process does not understand, and
-// logs it once for each sender. A node counts as one sender, whatever its process or its
-// port. Only some senders are remembered.
+// strangers counts records, packets, streams and messages in a version that this process
+// does not understand. It logs the first one of each sender. A node is one sender, whatever
+// its process or its port. strangers remembers a limited number of senders.
 //
-// Nothing proves the address of a packet, so packets with invented addresses may use up
-// the places for addresses. The nodes, which have a key, have places of their own.
+// Nothing proves the source address of a packet, so forged packets may use up all entries
+// for addresses. Nodes have a key, and have entries of their own.
 type strangers struct {
 	log              *slog.Logger
 	count            atomic.Uint64
@@ -54,18 +55,18 @@ type strangers struct {
 	nodes, addresses map[string]bool
 }
 
-// strangersMax is how many nodes, and how many addresses, are remembered and logged.
+// strangersMax is the limit for remembered nodes, and also for remembered addresses.
 const strangersMax = 64
 
 func newStrangers(log *slog.Logger) *strangers {
 	return &strangers{log: log, nodes: map[string]bool{}, addresses: map[string]bool{}}
 }
 
-// noteNode counts something that the agent of node said, with a key, in a version unknown
-// to this process.
+// noteNode counts an authenticated record or message of node in a version unknown to this
+// process.
 func (s *strangers) noteNode(node, what string, version byte) { s.note(s.nodes, node, what, version) }
 
-// noteAddress counts something that came from address in a version unknown to this process.
+// noteAddress counts a packet or stream from address in a version unknown to this process.
 func (s *strangers) noteAddress(address, what string, version byte) {
 	s.note(s.addresses, address, what, version)
 }

@@ -22,8 +22,8 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// golden is the exact bytes of each format, with testKey, by name. A file is for one
-// version of the protocol, and does not change once a release speaks it.
+// golden returns the exact bytes of each format by name, with testKey. There is one file
+// for each version of the protocol. It does not change after a release speaks that version.
 func golden(t *testing.T, version byte) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("testdata/version-%d.txt", version))
@@ -58,7 +58,7 @@ var (
 
 const goldenDigest = 0x0102030405060708
 
-// spans is what a process says that speaks version and nothing newer.
+// spans is the span that a process announces if it speaks this version and no newer one.
 var spans = map[byte]span{1: unstated, 2: supported}
 
 func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
@@ -92,7 +92,7 @@ func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
 	}
 }
 
-// written is what a caller writes to a stream of text.
+// written returns the bytes that a caller writes to a stream for text.
 func written(t *testing.T, text string) []byte {
 	t.Helper()
 	here, there := net.Pipe()
@@ -107,8 +107,8 @@ func written(t *testing.T, text string) []byte {
 	return got
 }
 
-// withNonce opens what was sealed after so many bytes, by AES-GCM of the standard
-// library alone, and returns it sealed again with the nonce 0, 1, 2 and so on.
+// withNonce opens what was sealed after the header, with only the AES-GCM of the standard
+// library. It returns the text sealed again with the nonce 0, 1, 2 and so on.
 func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
 	t.Helper()
 	block, err := aes.NewCipher(testKey)
@@ -166,7 +166,7 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 	}
 }
 
-// readAsVersion1 reads a packet by the rules of version 1, which knows no other.
+// readAsVersion1 reads a packet by the rules of version 1, which knows no other version.
 func readAsVersion1(packet []byte, to identity) error {
 	switch {
 	case len(packet) > 0 && packet[0] == 1:
@@ -197,8 +197,8 @@ func readAsVersion1(packet []byte, to identity) error {
 	return fmt.Errorf("%d bytes are not of version 1: %x", len(packet), packet)
 }
 
-// recordAsVersion1 reads the beginning of a record by the rules of version 1: its
-// flags, and where the lists end that it knows.
+// recordAsVersion1 reads the beginning of a record by the rules of version 1. It returns
+// the flags, and the end of the lists that version 1 knows.
 func recordAsVersion1(meta []byte) (flags byte, end int, err error) {
 	if len(meta) < 4 || meta[0] != 1 {
 		return 0, 0, fmt.Errorf("no record of version 1: %x", meta)
@@ -225,8 +225,8 @@ func TestARecordOfTodayIsReadByTheVersionBefore(t *testing.T) {
 	}
 }
 
-// A record that was cut off must not pass for one that says less. Only where version 1 ends
-// is the rest a whole record, of a process that knows no other version.
+// A record that was cut off must not pass for one with less content. Only the part that
+// version 1 knows is a whole record too: one of a process that knows no other version.
 func TestARecordThatWasCutOffIsAnError(t *testing.T) {
 	for name, r := range map[string]Record{
 		"record-empty": {}, "record-full": goldenRecords["record-full"], "record-digest": {Truncated: true, Digest: goldenDigest},
@@ -273,7 +273,7 @@ func TestAgentsOfTwoNeighbouringVersionsUnderstandEachOther(t *testing.T) {
 				t.Errorf("%s received %q", way[1].self.node, way[1].got)
 			}
 		}
-		for _, victim := range []int{1, 3} { // node-001 of today, node-004 of the version before
+		for _, victim := range []int{1, 3} { // node-001 has the current version, node-004 the previous one
 			at := time.Now()
 			dead := c.powerOff(victim)
 			c.pass(time.Second)
@@ -368,8 +368,8 @@ func TestTheVersionThatTwoShareIsTheHighest(t *testing.T) {
 	}
 }
 
-// A peer that restarts again and again is one peer, and addresses that nothing proves leave
-// room for the nodes.
+// A peer that restarts again and again counts as one peer. Forged addresses leave room for
+// the nodes.
 func TestNoSenderKeepsOthersOutOfTheLog(t *testing.T) {
 	var log bytes.Buffer
 	g := lone(t, "node-a", nil)
