@@ -1,16 +1,17 @@
 // Package detector finds out which peers a process does not hear any more. It is a failure
-// detector in the words of SWIM (Das, Gupta and Motivala, 2002) and Lifeguard (Dadgar,
-// Phillips and Currey, 2018), but with heartbeats on a ring in place of probes.
+// detector in the terms of SWIM (Das, Gupta and Motivala, 2002) and Lifeguard (Dadgar,
+// Phillips and Currey, 2018), but with heartbeats on a ring instead of probes.
 //
-// The peers form a Ring, which all of them compute alike. In each interval a process sends
-// a heartbeat to the three peers after it, its watchers, and counts the intervals in which it
-// did not hear the three before it. A peer that misses the limit is suspected, and the
-// watcher tells all. The suspected peer refutes; a peer that hears it vouches for it. The
-// Suspicions that nothing refutes in time are believed.
+// The peers form a Ring, which every peer computes in the same way. In each interval a
+// process sends a heartbeat to the next peers on the ring, its watchers. It also counts the
+// intervals in which it did not hear the peers that it watches. When a peer reaches its
+// miss limit, the watcher suspects it and tells all peers. The suspected peer refutes the
+// suspicion, and another watcher that hears it vouches for it. The peers believe a
+// suspicion that nobody refutes in time.
 //
-// The package does no I/O, reads no clock and starts nothing: the caller passes in what was
-// received and what time it is, and carries out the Actions that it gets. Who is a member,
-// how a peer is reached and how heartbeats are signed is the caller's.
+// The package does no I/O, reads no clock and starts no goroutine. The caller passes in the
+// received heartbeats and the time, and carries out the Actions. The caller also decides
+// who is a member, how to reach a peer and how to sign heartbeats.
 //
 // To read: ring.go, detector.go, receive.go, unheard.go, suspicion.go.
 package detector
@@ -18,70 +19,77 @@ package detector
 import "time"
 
 const (
-	// A peer that misses MissLimit heartbeats in a row is suspected.
+	// MissLimit is the number of heartbeats in a row that a watcher must miss to suspect a
+	// peer.
 	MissLimit = 3
-	// missLimitMax limits the doubling for a peer that only others hear.
+	// missLimitMax is the upper bound for the doubled miss limit of a peer that only others
+	// hear.
 	missLimitMax = 200
-	// Repeats is how often a message is sent that must not be lost.
+	// Repeats is how often a process sends a message that must not be lost.
 	Repeats = 3
-	// Introduction is how long a peer may need to learn that this process watches it
-	// now, or that it does not watch it any more.
+	// Introduction is how long a peer may need to learn that this process watches it now,
+	// or that this process does not watch it any more.
 	Introduction = 2 * time.Second
-	// Renewal is the time after which a suspicion is told again, if membership still
+	// Renewal is the time after which a watcher repeats a suspicion, if membership still
 	// takes the peer for alive.
 	Renewal = 2 * time.Second
 )
 
-// Heartbeat is what a process says of a peer: that it lives or, with Suspect, that it is not
-// heard. About its sender it is a heartbeat in the narrow sense.
+// Heartbeat is a message about a peer: the peer is alive or, with Suspect, the sender does
+// not hear it. If From equals About, it is a heartbeat in the narrow sense.
 type Heartbeat struct {
 	Suspect     bool
 	From, About PeerID
-	// Number grows with each heartbeat of a process. Each number counts once.
+	// Number grows with each heartbeat that a process sends. A receiver counts each number
+	// once.
 	Number uint64
 }
 
-// Outgoing is a heartbeat and the peer that it is for.
+// Outgoing is a heartbeat and its receiver.
 type Outgoing struct {
 	To        Peer
 	Heartbeat Heartbeat
 }
 
-// Actions are what the caller has to do.
+// Actions are the result of Receive and Tick, which the caller has to carry out.
 type Actions struct {
 	Send []Outgoing
-	// Suspected are the peers to suspect, and Heard those whose suspicion is refuted.
+	// Suspected are the peers to suspect. Heard are the peers that this process or a
+	// vouching peer heard, which refutes a suspicion.
 	Suspected, Heard []PeerID
-	// Unheard are the peers of which it is not known whether anybody hears them that
-	// this process hears. They may be on the other side of a cut.
+	// Unheard are the peers of which this process knows neither that it hears them nor that
+	// another peer which it hears does. They may be on the other side of a cut.
 	Unheard []PeerID
-	// Missed is how many peers fell silent for this process, Accused how often it was
-	// suspected itself, and Replayed how many heartbeats were received before.
+	// Missed is the number of peers that became silent for this process. Accused is the
+	// number of times a peer suspected this process. Replayed is the number of heartbeats
+	// that this process had received before.
 	Missed, Accused, Replayed int
 }
 
-// Detector is the detector of one process. It is not safe for concurrent use.
+// Detector is the failure detector of one process. It is not safe for concurrent use.
 //
-// It counts time in its own calls of Tick, not by a clock. So a process that stands still
-// does not take its own silence for that of its peers.
+// It measures the silence of peers in calls of Tick, not by a clock. So a process that
+// stood still does not take its own pause for the silence of its peers.
 type Detector struct {
 	self     PeerID
 	interval time.Duration
 	number   uint64 // of the last heartbeat sent
 	ring     Ring
 	peers    map[PeerID]Peer
-	// targets are the watchers of this process. Former ones may not know yet that
-	// they need not watch, and get heartbeats until a given time.
+	// targets are the watchers of this process. former are earlier watchers. They may not
+	// know yet that they need not watch this process, so it sends them heartbeats for a
+	// while.
 	targets []Peer
 	former  map[PeerID]formerWatcher
 	watched map[PeerID]*peerHealth
 	windows map[PeerID]*Window
-	// refutations is in how many more ticks this process tells all that it lives.
+	// refutations is the number of further ticks in which this process tells all peers that
+	// it is alive.
 	refutations int
 	hearing     hearing
-	// quiet is for how many ticks no peer was heard.
+	// quiet is the number of ticks in a row in which this process heard no peer.
 	quiet int
-	// alone says that all watchers of this process are suspected.
+	// alone means that all watchers of this process are suspected or unheard.
 	alone bool
 }
 
@@ -90,25 +98,26 @@ type formerWatcher struct {
 	until time.Time
 }
 
-// peerHealth is what is known of a watched peer.
+// peerHealth is the state of a watched peer.
 type peerHealth struct {
-	// heard says that it was heard since the last tick. Missed is for how many ticks
-	// it was not, negative while it may not know of this process, and missLimit is
-	// the number of them that makes a suspicion.
+	// heard means that this process heard the peer since the last tick. missed is the
+	// number of ticks in a row in which it did not. It is negative while the peer may not
+	// know yet that this process watches it. missLimit is the number of missed ticks that
+	// makes a suspicion.
 	heard             bool
 	missed, missLimit int
-	// vouched says that this process has vouched for it since the last tick.
+	// vouched means that this process has vouched for the peer since the last tick.
 	vouched bool
-	// told is how often the others were told of the suspicion, and tellAgain when to
+	// told is how often this process told the others of the suspicion. tellAgain is when to
 	// tell them next.
 	told      int
 	tellAgain time.Time
 }
 
-// suspected reports whether h has missed so many heartbeats.
+// suspected reports whether the peer has missed as many heartbeats as its limit.
 func (h *peerHealth) suspected() bool { return h.missed >= h.missLimit }
 
-// New returns the detector of self, whose Tick is called once in each interval.
+// New returns the detector of self. The caller must call Tick once in each interval.
 func New(self PeerID, interval time.Duration) *Detector {
 	return &Detector{
 		self: self, interval: interval, peers: map[PeerID]Peer{}, former: map[PeerID]formerWatcher{},
@@ -116,8 +125,8 @@ func New(self PeerID, interval time.Duration) *Detector {
 	}
 }
 
-// SetRing changes the peers. After a peer came, the others learn of it within the
-// Introduction. That a peer is gone all learn at the same time.
+// SetRing changes the peers. All peers learn of a new peer within Introduction. They learn of
+// the loss of a peer at the same time.
 func (d *Detector) SetRing(r Ring, now time.Time) {
 	peers, grace := make(map[PeerID]Peer, len(r)), MissLimit
 	for _, p := range r {
@@ -147,8 +156,8 @@ func (d *Detector) SetRing(r Ring, now time.Time) {
 	d.watched = watched
 }
 
-// Tick ends an interval, after all that was received in it was passed to Receive. It sends
-// heartbeats and notices who was not heard.
+// Tick ends an interval. The caller must first pass all heartbeats received in the interval
+// to Receive. Tick sends heartbeats and detects the peers that were not heard.
 func (d *Detector) Tick(now time.Time, a *Actions) {
 	for _, p := range d.targets {
 		a.Send = append(a.Send, Outgoing{p, d.next(false, d.self)})
@@ -162,7 +171,7 @@ func (d *Detector) Tick(now time.Time, a *Actions) {
 	}
 	if d.refutations > 0 {
 		d.refutations--
-		// The next one may come too late, so this one is sent twice.
+		// A refutation in the next tick may come too late, so this tick sends it twice.
 		d.tellAll(false, d.self, a)
 		d.tellAll(false, d.self, a)
 	}
@@ -187,8 +196,8 @@ func (d *Detector) Tick(now time.Time, a *Actions) {
 	}
 }
 
-// speakUp tells all that this process lives when none of its watchers is heard: then no
-// peer is left whose silence about it would say so.
+// speakUp tells all peers that this process is alive when none of its watchers is heard.
+// Then no peer is left that would notice its silence.
 func (d *Detector) speakUp(a *Actions) {
 	before := d.alone
 	d.alone = d.hearing.unwatched(d.targets)
@@ -199,9 +208,8 @@ func (d *Detector) speakUp(a *Actions) {
 }
 
 // suspect suspects the watched peers that have missed too many heartbeats, and tells the
-// others. When all of them have, and nothing is heard of any other peer, the fault is
-// more likely on this side. Then there is no one to tell, and soon the peers that this process
-// does not watch count as suspected too.
+// others. If this process hears no peer at all, the fault is probably on its own side. Then
+// it tells nobody, and soon suspects the peers that it does not watch too.
 func (d *Detector) suspect(now time.Time, a *Actions) {
 	isolated, before := d.isolated(), len(a.Suspected)
 	for id, h := range d.watched {
@@ -228,8 +236,7 @@ func (d *Detector) suspect(now time.Time, a *Actions) {
 	}
 }
 
-// isolated reports whether this process watches as many peers as it should and hears none, nor
-// any other peer.
+// isolated reports whether this process watches enough peers and hears no peer at all.
 func (d *Detector) isolated() bool {
 	if d.quiet < MissLimit {
 		return false
@@ -242,10 +249,11 @@ func (d *Detector) isolated() bool {
 	return len(d.watched) >= Watchers
 }
 
-// tellAll sends to all living peers, and to the peer in question, whether it lives. That
-// this process lives it also tells the peers that are believed dead, as these may believe
-// the same of it. It begins with the next peer on the ring: if the end of a burst is lost,
-// then each sender loses another end.
+// tellAll sends all living peers, and the peer in question, the message that the peer is
+// alive or suspected. When this process says that it is alive itself, it also tells the
+// peers that are believed dead, because they may believe the same of it. It begins with the
+// next peer on the ring. So when the ends of bursts are lost, the bursts of different
+// senders lose messages to different peers.
 func (d *Detector) tellAll(suspect bool, about PeerID, a *Actions) {
 	heartbeat := d.next(suspect, about)
 	start, _ := d.ring.index(d.self)
@@ -257,7 +265,7 @@ func (d *Detector) tellAll(suspect bool, about PeerID, a *Actions) {
 	}
 }
 
-// next returns the next heartbeat of this process.
+// next returns a new heartbeat with the next number.
 func (d *Detector) next(suspect bool, about PeerID) Heartbeat {
 	d.number++
 	return Heartbeat{Suspect: suspect, From: d.self, About: about, Number: d.number}

@@ -9,7 +9,7 @@ import (
 
 const testInterval = 64 * time.Millisecond
 
-// subject is a detector whose time is counted in ticks.
+// subject is a detector that counts time in ticks.
 type subject struct {
 	*Detector
 	t        *testing.T
@@ -19,7 +19,7 @@ type subject struct {
 	replayed int
 }
 
-// newSubject is the detector of a on a ring of peers of one letter.
+// newSubject returns the detector of a on a ring of peers with one-letter names.
 func newSubject(t *testing.T, peers string) *subject {
 	p := &subject{t: t, now: time.Unix(1000, 0), numbers: map[PeerID]uint64{}, Detector: New('a', testInterval)}
 	p.peersAre(peers)
@@ -28,7 +28,7 @@ func newSubject(t *testing.T, peers string) *subject {
 
 func (p *subject) peersAre(peers string) { p.SetRing(ringOf(peers), p.now) }
 
-// says receives heartbeats of a peer about others: "x" lives, "x!" is suspected.
+// says receives heartbeats of a peer about others: "x" is alive, "x!" is suspected.
 func (p *subject) says(from string, about ...string) {
 	for _, a := range about {
 		id := PeerID(from[0])
@@ -38,8 +38,8 @@ func (p *subject) says(from string, about ...string) {
 	}
 }
 
-// ticks makes n ticks, before each of which those peers send a heartbeat, and returns the
-// actions of the last one.
+// ticks runs n ticks. Before each tick those peers send a heartbeat. It returns the actions
+// of the last tick.
 func (p *subject) ticks(n int, heard string) string {
 	for range n - 1 {
 		p.tick(heard)
@@ -69,7 +69,7 @@ func (p *subject) tick(heard string) string {
 	return strings.Join(all, ", ")
 }
 
-// introduced is in how many ticks a new peer is not suspected.
+// introduced is the number of ticks for which a new peer is not suspected.
 func (p *subject) introduced() int { return int(Introduction / p.interval) }
 
 func TestHeartbeatsGoToTheWatchers(t *testing.T) {
@@ -212,7 +212,7 @@ func TestAHeartbeatCountsOnceAndOfPeersOnly(t *testing.T) {
 	}
 	p.says("x", "a!", "c!", "x")
 	p.says("c", "x!")
-	p.says("a", "d!") // our own, sent back
+	p.says("a", "d!") // a heartbeat of a itself, sent back
 	if got := p.ticks(1, "c d"); strings.Contains(got, "missed c") || strings.Contains(got, "missed d") || strings.Contains(got, "x") {
 		t.Errorf("a process that is no peer is believed: %s", got)
 	}

@@ -2,11 +2,12 @@ package detector
 
 import "maps"
 
-// senders is how many senders of heartbeats are remembered.
+// senders is how many senders of heartbeats the detector remembers.
 const senders = 16384
 
-// Receive takes a heartbeat of a peer. Whatever a peer says, it lives. A process may be
-// suspected by a peer that it does not know yet, because others know that peer.
+// Receive processes a heartbeat. Its sender is alive, whatever the heartbeat says. A peer
+// that this process does not know yet may suspect this process, because other peers know
+// that peer.
 func (d *Detector) Receive(h Heartbeat, a *Actions) {
 	if h.From == d.self {
 		return
@@ -37,7 +38,7 @@ func (d *Detector) Receive(h Heartbeat, a *Actions) {
 	}
 }
 
-// first reports whether h is received for the first time.
+// first reports whether h arrives for the first time.
 func (d *Detector) first(h Heartbeat) bool {
 	w := d.windows[h.From]
 	if w == nil {
@@ -50,7 +51,7 @@ func (d *Detector) first(h Heartbeat) bool {
 	return w.First(h.Number)
 }
 
-// heard notes that p was heard. If it was suspected, the others have to know.
+// heard records that p was heard. If p was suspected, heard tells all peers.
 func (d *Detector) heard(p Peer, a *Actions) {
 	a.Heard = append(a.Heard, p.ID)
 	h := d.watched[p.ID]
@@ -64,16 +65,17 @@ func (d *Detector) heard(p Peer, a *Actions) {
 	}
 	d.tellAll(false, p.ID, a)
 	if !p.Alive {
-		// What kept its heartbeats from this process probably kept ours from it, and
-		// perhaps from other peers beside it.
+		// The fault that kept p's heartbeats from this process probably kept the heartbeats
+		// of this process from p and perhaps from other peers.
 		d.refutations = max(d.refutations, 1)
 		p.Alive = true
 		d.peers[p.ID] = p
 	}
 }
 
-// vouch tells all, once in an interval, that this process hears a suspected peer. Perhaps
-// it alone does, because nothing gets from the accuser to the suspected peer.
+// vouch tells all peers, at most once in an interval, that this process hears a suspected
+// peer. Perhaps no other peer can, because no packet gets from the accuser to the suspected
+// peer.
 func (d *Detector) vouch(p Peer, h *peerHealth, a *Actions) {
 	if !h.vouched {
 		h.vouched = true
@@ -81,8 +83,8 @@ func (d *Detector) vouch(p Peer, h *peerHealth, a *Actions) {
 	}
 }
 
-// vouchedFor notes that another peer hears p. If p is silent to this process, its miss
-// limit is doubled: the next suspicion would be refuted in the same way.
+// vouchedFor records that another peer hears p. If p is silent to this process, vouchedFor
+// doubles its miss limit: the next suspicion would be refuted in the same way.
 func (d *Detector) vouchedFor(p Peer, h *peerHealth, a *Actions) {
 	a.Heard = append(a.Heard, p.ID)
 	if h != nil && h.suspected() {

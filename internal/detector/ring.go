@@ -7,37 +7,37 @@ import (
 )
 
 const (
-	// Watchers is how many peers watch a process. There are three, so that its death
-	// is noticed even if two of them die with it.
+	// Watchers is how many living peers watch a process. With three of them, its death is
+	// detected even if two of them die with it.
 	Watchers = 3
-	// Reach is how many peers a process goes round the ring at most to find its
-	// watchers. If most of a large cluster is gone, membership has to find the rest:
-	// otherwise the peers that are left would be busy with those that are not.
+	// Reach is the largest number of peers that a process passes on the ring to find its
+	// watchers. If most of a large cluster is gone, membership has to detect the other
+	// deaths. Otherwise the living peers would be busy with the dead ones.
 	Reach = 4 * Watchers
 )
 
-// PeerID is the identity of a process in eight bytes. IDs follow no rack and no time of
-// starting, so neighbors on the ring seldom fail together.
+// PeerID identifies a process in eight bytes. IDs do not depend on the rack or on the start
+// time, so neighbors on the ring seldom fail together.
 type PeerID uint64
 
 // Peer is a process on the ring.
 type Peer struct {
 	ID PeerID
-	// Address and Version are for the caller, which sends to the peer. The detector
-	// does not look at them.
+	// Address and Version are for the caller, which sends to the peer. The detector does
+	// not read them.
 	Address netip.AddrPort
 	Version byte
-	// Alive reports whether the peer is believed to live. A peer that is not stays on
-	// the ring as long as membership has it.
+	// Alive reports whether the peer is believed alive. A dead peer stays on the ring until
+	// membership removes it.
 	Alive bool
 }
 
-// Ring is the peers in the order of their IDs, which is the same for all of them. A
-// process is watched by the next peers on the ring. A peer that is believed dead does not
-// count as a watcher, but has watchers: if it lives after all, they notice.
+// Ring is the list of peers, sorted by ID, so it is the same for all peers. The next peers
+// on the ring watch a process. A peer that is believed dead does not count as a watcher,
+// but other peers watch it: they notice if it is alive after all.
 type Ring []Peer
 
-// NewRing returns the ring of peers, which it sorts.
+// NewRing sorts peers and returns their ring.
 func NewRing(peers []Peer) Ring {
 	slices.SortFunc(peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
 	return peers
@@ -49,13 +49,13 @@ func (r Ring) WatchersOf(id PeerID) []Peer { return r.walk(id, 1) }
 // WatchedBy returns the peers that id watches.
 func (r Ring) WatchedBy(id PeerID) []Peer { return r.walk(id, -1) }
 
-// index returns the place of id on the ring.
+// index returns the index of id on the ring.
 func (r Ring) index(id PeerID) (i int, found bool) {
 	return slices.BinarySearchFunc(r, id, func(p Peer, id PeerID) int { return cmp.Compare(p.ID, id) })
 }
 
-// walk goes round from id until it has met as many living peers as watch, or Reach peers,
-// and returns all that it has met.
+// walk goes round the ring from id until it has passed Watchers living peers or Reach
+// peers. It returns all peers that it passed.
 func (r Ring) walk(id PeerID, step int) (met []Peer) {
 	start, found := r.index(id)
 	if !found {
@@ -67,7 +67,7 @@ func (r Ring) walk(id PeerID, step int) (met []Peer) {
 	return met
 }
 
-// places is walk by the places on the ring.
+// places is walk with indexes instead of peers.
 func (r Ring) places(start, step int) (met []int) {
 	for alive, n := 0, 1; n < len(r) && n <= Reach && alive < Watchers; n++ {
 		next := ((start+n*step)%len(r) + len(r)) % len(r)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// names are the peers by one letter each, those that are believed dead with a "?".
+// names returns the one-letter names of the peers, with a "?" for each peer that is
+// believed dead.
 func names(peers []Peer) string {
 	var all []string
 	for _, p := range peers {
@@ -20,7 +21,7 @@ func names(peers []Peer) string {
 	return strings.Join(all, " ")
 }
 
-// ringOf is a ring of peers of one letter in the order of the alphabet.
+// ringOf returns a ring of peers with one-letter names in alphabetical order.
 func ringOf(names string) Ring {
 	var peers []Peer
 	for _, n := range strings.Fields(names) {

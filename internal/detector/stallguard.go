@@ -2,28 +2,28 @@ package detector
 
 import "time"
 
-// StallGuard knows whether this process has run without a longer pause. It is not safe
-// for concurrent use.
+// StallGuard knows whether this process ran without a long pause. It is not safe for
+// concurrent use.
 //
-// While a process stands still, the kernel keeps what others send to it. When the process
-// runs again, nothing tells how old a waiting message is, and another node may have done
-// long ago what it asks for. So the caller takes no message until all that was waiting
-// has been read. The senders expect that some messages stay unanswered.
+// While a process stands still, the kernel keeps the packets that it receives. When the
+// process runs again, it cannot know how old a waiting message is, and another node may
+// long have done what the message asks for. So the caller drops messages until all waiting
+// ones are read. Senders expect that some messages stay unanswered.
 type StallGuard struct {
-	// last is when the last sign of running was, and resumed when the last one
-	// after a stall was.
+	// last is the time of the last call of Running. resumed is the time of the first call
+	// after the last stall.
 	last, resumed time.Time
 }
 
 const (
-	// stallMin is the shortest pause between two signs that is a stall. A process
-	// that runs badly has shorter ones.
+	// stallMin is the shortest pause between two calls of Running that is a stall. A
+	// process on a busy machine has shorter pauses.
 	stallMin = 500 * time.Millisecond
-	// stallDrain is how long reading what was waiting may take.
+	// stallDrain is how long a process may need to read the waiting packets.
 	stallDrain = time.Second
 )
 
-// Running notes that the process runs at now.
+// Running records that the process runs at now.
 func (g *StallGuard) Running(now time.Time) {
 	if !g.last.IsZero() && now.Sub(g.last) > stallMin {
 		g.resumed = now
@@ -31,8 +31,8 @@ func (g *StallGuard) Running(now time.Time) {
 	g.last = now
 }
 
-// Fresh reports whether a message that is received at now has not waited for long.
-// Receiving it is a sign of running too, perhaps the first after a stall.
+// Fresh reports whether a message received at now has not waited for long. Receiving the
+// message also proves that the process runs, perhaps for the first time after a stall.
 func (g *StallGuard) Fresh(now time.Time) bool {
 	g.Running(now)
 	return g.resumed.IsZero() || now.Sub(g.resumed) >= stallDrain

@@ -3,27 +3,28 @@ package detector
 import "time"
 
 const (
-	// MaxLate is how late a suspicion may be believed without more ado. A process that
-	// is later has not run, so it has not read a refutation either.
+	// MaxLate is the largest delay after which this process believes a suspicion at once. A
+	// process with a longer delay did not run, so it has not read a refutation either.
 	MaxLate = 50 * time.Millisecond
-	// lateGrace is how long such a process then reads what was waiting.
+	// lateGrace is how long such a process reads waiting packets before it believes the
+	// suspicion.
 	lateGrace = 100 * time.Millisecond
 )
 
-// Suspicions are the processes, named by K, that are said to be dead and have not refuted
-// it yet. They are not safe for concurrent use.
+// Suspicions are the suspected processes, identified by K, that have not refuted their
+// suspicion. It is not safe for concurrent use.
 type Suspicions[K comparable] struct {
 	pending map[K]suspicion
 }
 
 // suspicion is the claim that a process is dead.
 type suspicion struct {
-	// until is when it is believed.
+	// until is when this process believes it.
 	until time.Time
-	// confirmed says that membership makes the claim too, and not only the watchers
-	// that miss heartbeats.
+	// confirmed means that membership claims the death too, not only the watchers that miss
+	// heartbeats.
 	confirmed bool
-	// late says that this process did not run when it should have believed it.
+	// late means that this process did not run when it should have believed the suspicion.
 	late bool
 }
 
@@ -32,8 +33,8 @@ func NewSuspicions[K comparable]() Suspicions[K] {
 	return Suspicions[K]{pending: map[K]suspicion{}}
 }
 
-// Suspect adds the suspicion that id is dead, which is believed at until unless it is
-// refuted. Of several for one process the earliest counts.
+// Suspect adds the suspicion that id is dead. It is believed at until unless it is refuted
+// before. If there are several suspicions of one process, the earliest until counts.
 func (s Suspicions[K]) Suspect(id K, until time.Time, confirmed bool) {
 	n := suspicion{until: until, confirmed: confirmed}
 	if old, ok := s.pending[id]; ok {
@@ -45,7 +46,7 @@ func (s Suspicions[K]) Suspect(id K, until time.Time, confirmed bool) {
 	s.pending[id] = n
 }
 
-// Refute drops the suspicion of id because a heartbeat was received. That refutes the
+// Refute drops the suspicion of id because a heartbeat arrived. A heartbeat refutes the
 // watchers, but not membership.
 func (s Suspicions[K]) Refute(id K) {
 	if !s.pending[id].confirmed {
@@ -53,8 +54,8 @@ func (s Suspicions[K]) Refute(id K) {
 	}
 }
 
-// RefuteConfirmed drops the suspicion of id if membership made it, which has heard of id
-// again.
+// RefuteConfirmed drops the suspicion of id if membership confirmed it, because membership
+// has heard of id again.
 func (s Suspicions[K]) RefuteConfirmed(id K) {
 	if s.pending[id].confirmed {
 		delete(s.pending, id)
@@ -64,19 +65,20 @@ func (s Suspicions[K]) RefuteConfirmed(id K) {
 // Drop forgets the suspicion of id.
 func (s Suspicions[K]) Drop(id K) { delete(s.pending, id) }
 
-// Expired is what time has decided.
+// Expired is the result of Expire.
 type Expired[K comparable] struct {
-	// Dead are the processes that have not refuted in time. The value says whether
-	// membership has confirmed it.
+	// Dead are the processes that did not refute in time. The value says whether membership
+	// confirmed the suspicion.
 	Dead map[K]bool
-	// Late is how many suspicions were postponed because this process did not run.
+	// Late is the number of suspicions that were postponed because this process did not
+	// run.
 	Late int
-	// Next is when the next suspicion is due, zero for none.
+	// Next is when the next suspicion is due. Zero means that none is left.
 	Next time.Time
 }
 
-// Expire removes the suspicions that are to be believed at now and returns them. A
-// suspicion that this process should have believed long ago is postponed once.
+// Expire removes and returns the suspicions that are due at now. It postpones a suspicion
+// once if this process should have believed it long ago.
 func (s Suspicions[K]) Expire(now time.Time) Expired[K] {
 	e := Expired[K]{Dead: map[K]bool{}}
 	for id, x := range s.pending {
@@ -96,7 +98,7 @@ func (s Suspicions[K]) Expire(now time.Time) Expired[K] {
 	return e
 }
 
-// Earliest returns the earlier of two times, where zero is never.
+// Earliest returns the earlier of two times. A zero time means never.
 func Earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

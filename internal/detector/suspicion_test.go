@@ -8,7 +8,7 @@ import (
 
 var epoch = time.Unix(1000, 0)
 
-// after is ms milliseconds after epoch.
+// after returns the time ms milliseconds after epoch.
 func after(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
 
 func TestASuspicionIsBelievedUnlessItIsRefutedInTime(t *testing.T) {

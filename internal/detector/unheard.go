@@ -6,34 +6,36 @@ import (
 )
 
 // When a network is cut in two, the watchers on this side suspect the peers of the other
-// side that they watch. The rest of the other side is watched by its own side. Nothing is
-// heard of it here, no suspicion either, until the ring has closed over the suspected peers
-// and they have new watchers. So a suspicion raises the question who is heard at all.
+// side that they watch. Peers of the other side watch the rest. This side hears neither
+// those peers nor a suspicion of them, until the ring has closed over the suspected peers
+// and new watchers have watched them. So a suspicion raises the question which peers
+// anybody on this side hears.
 //
-// A peer is heard if this process received something from it since the suspicions began,
-// or if a peer that is heard watches it and does not suspect it. All others are unheard.
+// A peer is heard if this process received something from it since the suspicions began, or
+// if a heard peer watches it and does not suspect it. All other peers are unheard.
 const (
-	// together is how many ticks apart suspicions of one cause are at most: the
+	// together is the largest number of ticks between suspicions that have one cause. The
 	// watchers of different peers do not tick at the same moment.
 	together = MissLimit + 2
-	// unheardTicks is for how many ticks after the last suspicion peers stay unheard
-	// of which nothing new is known.
+	// unheardTicks is the number of ticks after the last suspicion for which peers stay
+	// unheard without new information.
 	unheardTicks = 256
 )
 
-// hearing is what a process knows of who is heard.
+// hearing computes which peers are heard.
 type hearing struct {
 	tick uint64
-	// base is the last ring of which all watchers have had the time to miss the peers
-	// that they watch. The ring of today is one from established on.
+	// base is the last ring whose watchers all have had the time to miss the peers that
+	// they watch. From tick established on, the current ring is such a ring.
 	base        Ring
 	established uint64
 	// suspects are the peers that were suspected, and were neither heard nor found alive by
 	// membership since. heard is the tick in which each peer was heard last.
 	suspects map[PeerID]bool
 	heard    map[PeerID]uint64
-	// began is the tick of the first suspicion of those that came together, or one after
-	// the other as the ring closed over the suspected. latest is that of the last one.
+	// began is the tick of the first suspicion of the current group. A group is suspicions
+	// that came together, or one after the other while the ring closed over the suspected
+	// peers. latest is the tick of the last suspicion.
 	began, latest uint64
 	unheard       map[PeerID]bool
 }
@@ -42,8 +44,7 @@ func newHearing() hearing {
 	return hearing{suspects: map[PeerID]bool{}, heard: map[PeerID]uint64{}, unheard: map[PeerID]bool{}}
 }
 
-// change notes that the ring is another one, where new watchers take so many ticks to miss
-// a peer.
+// change records a new ring. Its new watchers take grace ticks more to miss a peer.
 func (h *hearing) change(before, after Ring, peers map[PeerID]Peer, grace int) {
 	if slices.EqualFunc(before, after, func(a, b Peer) bool { return a.ID == b.ID && a.Alive == b.Alive }) {
 		return
@@ -63,7 +64,7 @@ func (h *hearing) change(before, after Ring, peers map[PeerID]Peer, grace int) {
 	h.base = slices.DeleteFunc(slices.Clone(h.base), func(p Peer) bool { return gone(p.ID) })
 }
 
-// note takes in what an interval told.
+// note records the suspected and the heard peers of one interval.
 func (h *hearing) note(suspected, heard []PeerID, ring Ring) {
 	h.tick++
 	if h.tick >= h.established {
@@ -85,14 +86,14 @@ func (h *hearing) note(suspected, heard []PeerID, ring Ring) {
 	}
 }
 
-// spoke reports whether id was heard after the fault. The fault is older than the first
-// suspicion by more than a tick.
+// spoke reports whether id was heard after the fault. The fault began more than a tick
+// before the first suspicion.
 func (h *hearing) spoke(id PeerID) bool {
 	at, heard := h.heard[id]
 	return heard && at+1 >= h.began
 }
 
-// judge brings unheard up to date, as self knows the peers.
+// judge updates unheard, as self knows the peers.
 func (h *hearing) judge(self PeerID, peers map[PeerID]Peer) {
 	age := h.tick - h.latest
 	switch {
@@ -100,7 +101,7 @@ func (h *hearing) judge(self PeerID, peers map[PeerID]Peer) {
 		clear(h.unheard)
 		return
 	case len(h.unheard) == 0 && age > 2*together:
-		return // nothing has changed since
+		return // nothing has changed
 	}
 	direct, reached := h.reached(self, peers)
 	for i, p := range h.base {
@@ -110,14 +111,14 @@ func (h *hearing) judge(self PeerID, peers map[PeerID]Peer) {
 		case h.suspects[p.ID] || !reached[i]:
 			h.unheard[p.ID] = true
 		case direct[i] || h.tick-h.began > together:
-			// Before that, its watcher may be about to suspect it.
+			// Before that, the watcher of the peer may be about to suspect it.
 			delete(h.unheard, p.ID)
 		}
 	}
 }
 
-// reached returns, by their places in base, the peers that are heard, and which of them
-// this process hears itself.
+// reached returns, by index in base, the peers that this process hears itself, and all
+// peers that are heard.
 func (h *hearing) reached(self PeerID, peers map[PeerID]Peer) (direct, reached []bool) {
 	direct, reached = make([]bool, len(h.base)), make([]bool, len(h.base))
 	var queue []int

@@ -6,14 +6,15 @@ import (
 	"testing"
 )
 
-// established is a detector of a on a ring of peers that have beaten for long.
+// established returns the detector of a on a ring of peers that have sent heartbeats for
+// long.
 func established(t *testing.T, peers, watched string) *subject {
 	p := newSubject(t, peers)
 	p.ticks(p.introduced()+20, watched)
 	return p
 }
 
-// unheardBy is which peers are unheard to p.
+// unheardBy returns the peers that are unheard for p.
 func (p *subject) unheardBy() string {
 	var all []byte
 	for id := range p.hearing.unheard {
@@ -53,7 +54,7 @@ func TestARackThatLosesItsPowerLeavesTheOthersHeard(t *testing.T) {
 	want(t, "three are suspected", p.unheardBy(), "eij")
 }
 
-// On this side are a, b, h and i. Each of the others that one of them watches is suspected.
+// a, b, h and i are on this side. Every other peer that one of them watches is suspected.
 func TestWhatIsBehindACutIsUnheard(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	p.ticks(MissLimit-1, "")

@@ -1,13 +1,13 @@
 package detector
 
-// Window remembers which of the last 64 numbers of a sender were received. An older
-// number counts as received. The zero value has received nothing.
+// Window records which of the last 64 numbers of a sender were received. Older numbers
+// count as received. In the zero value no number was received.
 type Window struct {
 	top  uint64
 	mask uint64 // bit i is for top-i
 }
 
-// First reports whether number is received for the first time.
+// First reports whether number arrives for the first time.
 func (w *Window) First(number uint64) bool {
 	if number > w.top {
 		w.mask = w.mask<<(number-w.top) | 1 // a shift by 64 or more leaves 0
