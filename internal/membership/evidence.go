@@ -9,7 +9,8 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// evidence is all that is known of the others. The caller holds mu.
+// evidence returns what gossip and the Leases say about the other nodes. The caller holds
+// mu.
 func (m *Membership) evidence(view lease.View) election.Evidence {
 	e := election.Evidence{
 		Self: m.Lease.Node, Leases: view.Leases, LeasesTrusted: view.Trusted, Contact: view.Contact, Settled: view.Settled,
@@ -31,8 +32,8 @@ func (m *Membership) evidence(view lease.View) election.Evidence {
 	return e
 }
 
-// told are the digests of the Leases of nodes that have not told everything by gossip. The
-// caller holds mu.
+// told returns the Lease digests of the nodes whose gossip record is truncated. The caller
+// holds mu.
 func (m *Membership) told() map[string]uint64 {
 	if m.gossip == nil {
 		return nil
@@ -50,7 +51,7 @@ var states = map[gossip.State]election.State{
 	gossip.Alive: election.Alive, gossip.Dead: election.Dead, gossip.Left: election.Left,
 }
 
-// samePeers says whether a and b lead to the same decisions.
+// samePeers reports whether a and b lead to the same decisions.
 func samePeers(a, b election.Peers) bool {
 	return a.Trusted == b.Trusted && a.CutOff == b.CutOff && slices.Equal(a.Known, b.Known) && maps.Equal(a.Own, b.Own) &&
 		maps.Equal(a.MACs, b.MACs) &&

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// retryGossip is the pause after gossip could not be started.
+	// retryGossip is the pause after gossip ended or could not start.
 	retryGossip = 10 * time.Second
-	// checkKeys is how often we look whether others use keys that we have not.
+	// checkKeys is the interval at which the agent looks for packets with foreign keys.
 	checkKeys = time.Minute
 )
 
-// expectGossip notes that gossip is expected to find the others from now on.
+// expectGossip starts the time that gossip has to find the other nodes.
 func (m *Membership) expectGossip(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mode.began = now
 }
 
-// relyOnLeases notes that Leases alone must do.
+// relyOnLeases records that there is no gossip, so that the Leases alone count.
 func (m *Membership) relyOnLeases() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,7 +30,7 @@ func (m *Membership) relyOnLeases() {
 	signal(m.wake)
 }
 
-// talk gossips with the keys of the Secret until ctx is done.
+// talk runs gossip with the keys of the Secret until ctx is done.
 func (m *Membership) talk(ctx context.Context) error {
 	ring := newKeyring()
 	var wg sync.WaitGroup
@@ -43,9 +43,9 @@ func (m *Membership) talk(ctx context.Context) error {
 	return m.watchKeys(ctx, ring)
 }
 
-// gossipWith gossips from when there are keys until ctx is done. It waits for the
-// first record: an empty one would tell the others that the node has no subnets. While the
-// API server is away that is what it has to tell.
+// gossipWith runs gossip until ctx is done. It starts when there are keys and a record,
+// because an empty record would tell the others that the node has no subnets. While the API
+// server is away it starts without a record.
 func (m *Membership) gossipWith(ctx context.Context, ring *keyring) {
 	select {
 	case <-ctx.Done():
@@ -83,7 +83,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// gossipOnce gossips until ctx is done or it fails.
+// gossipOnce runs gossip until ctx is done or gossip fails.
 func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
 	g, err := gossip.New(gossip.Options{
 		Node: m.Lease.Node, Bind: m.Bind, Keys: ring.keys(), Patience: m.Patience,
@@ -102,7 +102,7 @@ func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
 	return g.Run(ctx)
 }
 
-// beginGossip makes g a source.
+// beginGossip makes g the gossip that Membership reads.
 func (m *Membership) beginGossip(g *gossip.Gossip) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +120,7 @@ func (m *Membership) endGossip() {
 	signal(m.wake)
 }
 
-// tend passes on what happens to g and its keys until ctx is done.
+// tend reacts to changes of g and of the keys until ctx is done.
 func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) {
 	tick := time.NewTicker(checkKeys)
 	defer tick.Stop()
@@ -148,16 +148,16 @@ func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) 
 	}
 }
 
-// foreignKeys judges how many packets came in that no key of ours opens. After a
-// restart some come that are signed for the process before, for some seconds. With
-// a foreign key they come all the time.
+// foreignKeys decides from the number of packets that no key of ours opens whether other
+// agents use a foreign key. For some seconds after a restart, some packets that were signed
+// for the previous process arrive. With a foreign key they arrive all the time.
 type foreignKeys struct {
 	before           uint64
 	growing, foreign bool
 }
 
-// news notes how many there have been until now, and says whether foreign keys are
-// seen that were not seen the last time.
+// news takes the current total of such packets. It reports whether it sees foreign keys now
+// and did not the last time.
 func (k *foreignKeys) news(packets uint64) bool {
 	grows, was := packets > k.before, k.foreign
 	k.foreign = grows && k.growing

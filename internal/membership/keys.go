@@ -16,9 +16,9 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// keyring is the keys that were last found.
+// keyring holds the keys that were found last.
 type keyring struct {
-	// filled is closed when there are keys, changed signals others.
+	// filled is closed when there are keys. changed signals new keys.
 	filled, changed chan struct{}
 
 	mu   sync.Mutex
@@ -35,7 +35,7 @@ func (r *keyring) keys() [][]byte {
 	return r.list
 }
 
-// offer puts keys unless there are some.
+// offer stores keys unless the ring has keys already.
 func (r *keyring) offer(keys [][]byte) {
 	if r.keys() == nil {
 		r.put(keys)
@@ -52,8 +52,8 @@ func (r *keyring) put(keys [][]byte) {
 	signal(r.changed)
 }
 
-// watchKeys fills ring from the Secret until ctx is done. Keys that are in use
-// stay in use when the Secret is gone or makes no sense.
+// watchKeys fills ring from the Secret until ctx is done. When the Secret is deleted or
+// invalid, the current keys stay in use.
 func (m *Membership) watchKeys(ctx context.Context, ring *keyring) error {
 	w := &keyWatch{Membership: m, ring: ring}
 	informer, err := w.informer(ctx)
@@ -70,7 +70,7 @@ func (m *Membership) watchKeys(ctx context.Context, ring *keyring) error {
 	return nil
 }
 
-// keyWatch watches the Secret, and says once what is wrong with it.
+// keyWatch watches the Secret, and logs each problem with it once.
 type keyWatch struct {
 	*Membership
 	ring *keyring
@@ -100,7 +100,7 @@ func (w *keyWatch) informer(ctx context.Context) (cache.SharedIndexInformer, err
 		return nil, err
 	}
 	return informer, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if !w.has() { // otherwise it is an interruption, which ends by itself
+		if !w.has() { // with keys, it is an interruption that ends by itself
 			w.without(ctx, err)
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)
@@ -109,7 +109,7 @@ func (w *keyWatch) informer(ctx context.Context) (cache.SharedIndexInformer, err
 
 func (w *keyWatch) has() bool { return w.ring.keys() != nil }
 
-// found takes the keys of a Secret.
+// found stores the keys of a Secret.
 func (w *keyWatch) found(ctx context.Context, o any) {
 	secret, ok := o.(*corev1.Secret)
 	if !ok {
@@ -124,7 +124,8 @@ func (w *keyWatch) found(ctx context.Context, o any) {
 	w.ring.put(keys)
 }
 
-// without notes why there are no keys. Without any from before, Leases must do.
+// without records why there are no keys. If there were none before either, the Leases alone
+// count.
 func (w *keyWatch) without(ctx context.Context, err error) {
 	w.say(ctx, err.Error())
 	if !w.has() {
@@ -132,7 +133,7 @@ func (w *keyWatch) without(ctx context.Context, err error) {
 	}
 }
 
-// say logs what is wrong, unless it is what was wrong before.
+// say logs problem unless it is the problem that it logged last.
 func (w *keyWatch) say(ctx context.Context, problem string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,21 +1,21 @@
-// Package membership tells the agent which nodes live and what each says of
-// itself. Two sources tell it: gossip, within a moment, and Leases, of what
-// gossip cannot know. Package election merges them. Membership also carries
-// messages from one agent to another.
+// Package membership tells the agent which nodes are alive and what each announces about
+// itself. It has two sources. Gossip detects changes within a moment. Leases provide what
+// gossip cannot know. Package election merges both. Membership also carries messages
+// between two agents.
 //
 // It knows nothing of Services or addresses, and decides nothing about them.
 //
-// What Membership holds between two looks at the sources, and why it may:
+// The state that Membership keeps between two reads of its sources, and why it may:
 //
-//	record  what the agent published last; a gossip that starts later needs it
-//	peers   the merged answer, so that a reader gets all of one moment
-//	mode    when gossip began, and when it was last in doubt which nodes are cut
-//	        off: how Leases are to be kept depends on how long ago that was
+//	record  the record that the agent published last; gossip that starts later needs it
+//	peers   the merged result, so that a reader gets one consistent moment
+//	mode    when gossip began, and when it was last unclear which nodes are cut off:
+//	        the way to keep Leases depends on how long ago that was
 //
-// These belong to mu. Run starts three goroutines: one keeps the Leases (package
-// lease), one keeps the merged answer up to date, and one gossips, with the keys
-// that a fourth reads from the Secret. Publish and the goroutine of the merged
-// answer both merge, each with mu held.
+// mu guards this state. Run starts three goroutines. The first keeps the Leases (package
+// lease). The second keeps the merged result up to date. The third reads the keys from the
+// Secret, and starts gossip with them. Publish and the second goroutine both merge, each
+// with mu held.
 package membership
 
 import (
@@ -34,69 +34,70 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// Gossiping says how agents gossip.
+// Gossiping configures the gossip of the agents.
 type Gossiping struct {
-	// Bind is the address of this node that the others reach, and the port.
-	// The zero value turns gossip off: Leases alone tell which nodes live.
+	// Bind is the address and the port of this node at which the others reach it. The zero
+	// value turns gossip off: then the Leases alone decide which nodes are alive.
 	Bind netip.AddrPort
 	// Secret is the name of the Secret with the keys, in the install
 	// namespace.
 	Secret string
-	// Patience is after how long a silent node counts as dead; 0 is
-	// gossip.DefaultPatience. All agents use the longest that any of them has.
+	// Patience is how long a node is silent before it counts as dead. 0 means
+	// gossip.DefaultPatience. All agents use the longest patience of any agent.
 	Patience time.Duration
-	// Memory is the file in which the agent keeps its keys and where others gossip, for
-	// a restart while the API server is away. Without it, it keeps nothing.
+	// Memory is the file in which the agent keeps its keys and the gossip addresses of
+	// others, for a restart while the API server is away. If it is empty, the agent keeps
+	// nothing.
 	Memory string
 }
 
-// Validate tells what is wrong with g.
+// Validate reports what is wrong with g.
 func (g Gossiping) Validate() error { return gossip.ValidPatience(g.Patience) }
 
-// Options are what the membership of a node agent needs.
+// Options configure the membership of a node agent.
 type Options struct {
 	Gossiping
-	// Lease says how this node's Lease is kept, and names the node. Gossip and Log
-	// are filled in.
+	// Lease configures this node's Lease, and names the node. New fills in Gossip and Log.
 	Lease lease.Options
-	// Secrets is for the Secrets of the install namespace.
+	// Secrets reads the Secrets of the install namespace.
 	Secrets typedcorev1.SecretInterface
 	Log     *slog.Logger
-	// Ready, if set, is closed when the API server answers for the first time. What asks
-	// it begins then.
+	// Ready, if set, is closed when the API server answers for the first time. Membership
+	// sends it no request before that.
 	Ready <-chan struct{}
 
-	// timing is how fast gossip is, joining how long it may take to find the others, and
-	// early how long to wait for the API server. The zero values are right.
+	// timing is the timing of gossip. joining is how long gossip may take to find the
+	// others. early is how long to wait for the API server. The zero values are right.
 	timing         gossip.Timing
 	joining, early time.Duration
 }
 
-// Membership is what this node knows of all nodes. It is safe for concurrent use.
+// Membership is the state of all nodes as this node knows it. It is safe for concurrent
+// use.
 type Membership struct {
 	Options
 	leases *lease.Leases
 
-	// changed tells the reader of Peers that there is something new, wake
-	// that the sources are to be merged again.
+	// changed tells the reader of Peers that Peers changed. wake tells follow to merge the
+	// sources again.
 	changed, wake           chan struct{}
 	inbox                   chan Message
 	published               chan struct{} // closed when there is a record
-	recollect               chan struct{} // closed when to gossip with what is remembered
+	recollect               chan struct{} // closed when gossip has to start from the remembered keys
 	sent, received, dropped atomic.Uint64
 
 	mu     sync.Mutex
-	gossip *gossip.Gossip // nil while there is none
-	record *lease.Record  // what we publish; nil until we are told
+	gossip *gossip.Gossip // nil while gossip does not run
+	record *lease.Record  // the published record; nil before the first Publish
 	left   bool
 	mode   leaseMode
 	peers  election.Peers
-	seeded []netip.AddrPort // where others gossiped when the agent before this one ran
+	seeded []netip.AddrPort // the gossip addresses that the previous agent remembered
 
-	kept memory // what the file has; it belongs to the goroutine that tends gossip
+	kept memory // the contents of the file; belongs to the goroutine of tend
 }
 
-// New returns the membership of opt. Nothing happens before Run.
+// New returns the membership of opt. It starts nothing: Run does.
 func New(opt Options) *Membership {
 	opt.Lease.Gossip, opt.Lease.Log = opt.Bind, opt.Log
 	if opt.joining == 0 {
@@ -111,12 +112,12 @@ func New(opt Options) *Membership {
 		published: make(chan struct{}), recollect: make(chan struct{}), mode: leaseMode{limit: opt.joining, alone: !opt.Bind.IsValid()},
 	}
 	if !m.mode.alone {
-		m.leases.Keep(lease.Keeping{}) // until it is known whether gossip works
+		m.leases.Keep(lease.Keeping{}) // until it is clear whether gossip works
 	}
 	return m
 }
 
-// Run gathers what is known of the others until ctx is done.
+// Run reads both sources until ctx is done.
 func (m *Membership) Run(ctx context.Context) error {
 	parts := []func(context.Context) error{m.keepLeases, m.follow}
 	if m.Bind.IsValid() {
@@ -125,17 +126,17 @@ func (m *Membership) Run(ctx context.Context) error {
 	return process.Together(ctx, parts...)
 }
 
-// keepLeases keeps and reads Leases from when the API server answers. If it were late to
-// notice that, the others would take this node for dead.
+// keepLeases keeps and reads Leases from the moment when the API server answers. If it
+// noticed that moment late, the others would take this node for dead.
 func (m *Membership) keepLeases(ctx context.Context) error {
 	if !m.ready(ctx) {
 		return nil
 	}
-	m.expectGossip(time.Now()) // there are no keys before, unless they are remembered
+	m.expectGossip(time.Now()) // without remembered keys, gossip has no keys before
 	return m.leases.Run(ctx)
 }
 
-// follow brings Peers up to date whenever something may have changed.
+// follow updates Peers when a source changes or when time changes the result.
 func (m *Membership) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		timer := time.NewTimer(time.Until(m.update()))
@@ -150,7 +151,7 @@ func (m *Membership) follow(ctx context.Context) error {
 	return nil
 }
 
-// update brings Peers up to date, and returns when time alone may change it.
+// update merges the sources into Peers. It returns when time alone may change the result.
 func (m *Membership) update() (next time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,8 +159,8 @@ func (m *Membership) update() (next time.Time) {
 	return m.merge(m.evidence(view), view.Listed, time.Now())
 }
 
-// merge brings Peers and the way in which Leases are kept up to date with e, and
-// returns when time alone may change them. The caller holds mu.
+// merge sets Peers and the way to keep Leases from e. It returns when time alone may change
+// them. The caller holds mu.
 func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (next time.Time) {
 	p := election.Merge(e, now)
 	if m.gossip != nil {
@@ -182,14 +183,14 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 	return next
 }
 
-// Publish says what the others are told of this node from now on.
+// Publish sets the record that this node announces.
 func (m *Membership) Publish(r lease.Record) {
 	if m.publish(r) {
-		m.update() // what it says counts from now on
+		m.update() // our own record changes the merged result
 	}
 }
 
-// publish says whether r is news.
+// publish stores and announces r, and reports whether r differs from the record before.
 func (m *Membership) publish(r lease.Record) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,26 +208,26 @@ func (m *Membership) publish(r lease.Record) bool {
 	return true
 }
 
-// gossiped is what gossip tells of r.
+// gossiped returns the part of r that gossip carries.
 func gossiped(r lease.Record) gossip.Record {
 	return gossip.Record{Subnets: r.Subnets, Own: r.Addresses, Draining: r.Draining != "", Digest: r.Digest()}
 }
 
-// Peers returns what is known of all nodes.
+// Peers returns the merged state of all nodes.
 func (m *Membership) Peers() election.Peers {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.peers
 }
 
-// Inherited returns, once, what agents of this node before this one heard of other
-// machines. Whoever takes the claims has to Publish them.
+// Inherited returns the claims of other machines that earlier agents of this node heard. It
+// returns each claim once. The caller must Publish the claims that it takes.
 func (m *Membership) Inherited() []lease.Heard { return m.leases.Inherited() }
 
-// Changed signals that Peers returns something else.
+// Changed signals that Peers changed.
 func (m *Membership) Changed() <-chan struct{} { return m.changed }
 
-// signal leaves a signal in c unless one is waiting there already.
+// signal sends a signal to c, unless a signal is already waiting there.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

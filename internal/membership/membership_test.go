@@ -31,8 +31,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// cluster is agents on loopback addresses, with a namespace of a real API server and
-// the Secret "shared" in it. Gossip may take joining to find the others.
+// cluster is a set of agents on loopback addresses. They share a namespace of a real API
+// server and the Secret "shared" in it. Gossip may take joining to find the other agents.
 type cluster struct {
 	t         *testing.T
 	core      kubernetes.Interface
@@ -40,8 +40,8 @@ type cluster struct {
 	joining   time.Duration
 }
 
-// patiently are times of gossip for a machine that may stand still for seconds: no
-// node is taken for dead because of that.
+// patiently is the gossip timing for a machine that may stand still for seconds: it does
+// not declare such a node dead.
 var patiently = gossip.Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
 func newCluster(t *testing.T) cluster {
@@ -54,14 +54,14 @@ func newCluster(t *testing.T) cluster {
 	return c
 }
 
-// place is where the agent of node number n gossips: an address of this process
-// alone, where no connection of another has taken the port.
+// place is the gossip address of the agent of node n. No other process uses it, so no
+// connection occupies its port.
 func place(n int) netip.AddrPort {
 	pid := os.Getpid()
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + pid>>8%250), byte(pid), byte(n)}), 7934)
 }
 
-// secret writes a Secret with these keys, each 32 times the same byte.
+// secret writes a Secret with these keys. Each key is 32 times the same byte.
 func (c cluster) secret(name string, keys ...byte) {
 	c.t.Helper()
 	var lines []string
@@ -84,10 +84,10 @@ type member struct {
 	*Membership
 	t       *testing.T
 	watches *atomic.Int32
-	stop    func() // as when the power fails
+	stop    func() // stops the agent without a goodbye, as a power failure does
 }
 
-// join starts the agent of node number n, which gossips with the keys of secret.
+// join starts the agent of node n, which gossips with the keys of secret.
 func (c cluster) join(n int, secret string) *member { return c.joinAs(n, secret, func(*Options) {}) }
 
 // joinAs is join with changed options.
@@ -104,7 +104,7 @@ func (c cluster) joinAs(n int, secret string, change func(*Options)) *member {
 	return m
 }
 
-// lease is how the agent of node keeps its Lease.
+// lease returns the Lease options of the agent of node.
 func (c cluster) lease(node string) lease.Options {
 	return lease.Options{
 		Client: counting{c.core.CoordinationV1().Leases(c.namespace), &atomic.Int32{}}, Node: node, Instance: "pod-of-" + node,
@@ -112,7 +112,7 @@ func (c cluster) lease(node string) lease.Options {
 	}
 }
 
-// run runs m until the test ends or the member is stopped.
+// run runs m until the test ends or the test stops it.
 func (c cluster) run(m *Membership) *member {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -129,7 +129,7 @@ func (c cluster) run(m *Membership) *member {
 	return &member{m, c.t, client.watches, stop}
 }
 
-// counting counts the watches that begin.
+// counting counts the watches that the agent starts.
 type counting struct {
 	coordination.LeaseInterface
 	watches *atomic.Int32
@@ -140,7 +140,7 @@ func (c counting) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	return c.LeaseInterface.Watch(ctx, o)
 }
 
-// sees waits until m sees these nodes, those that it cannot send to with a "?".
+// sees waits until m has these nodes, with a "?" after each node that it cannot send to.
 func (m *member) sees(nodes string) {
 	m.t.Helper()
 	limit := time.After(time.Minute)
@@ -280,8 +280,8 @@ func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
 	d, e := c.join(3, "other"), c.join(4, "none")
 	d.sees("node-3 node-4?")
 	e.sees("node-3? node-4?")
-	// Who comes later finds the Leases of those whom gossip does not reach, and
-	// watches them. (Who was there before them would list them in minutes.)
+	// An agent that starts later finds the Leases of the nodes that gossip does not reach,
+	// and watches them. An agent that was there before them would list them after minutes.
 	a, b := c.join(1, "shared"), c.join(2, "shared")
 	for _, f := range []*member{a, b} {
 		f.sees("node-1 node-2 node-3? node-4?")
@@ -292,7 +292,8 @@ func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
 		t.Error("a message left without gossip")
 	}
 
-	// The key changes while all run: everybody decrypts both before one encrypts with it.
+	// The key changes while all agents run: each decrypts with both keys before one
+	// encrypts with the new key.
 	c.secret("shared", 1, 2)
 	c.secret("other", 2, 1)
 	c.secret("none", 2, 1)
@@ -301,8 +302,8 @@ func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
 	}
 }
 
-// exchange sends message from a to b until b has read one, and returns what b read:
-// what comes while b stands still is dropped.
+// exchange sends message from a to b until b has read one, and returns what b read. b drops
+// messages that arrive while it stands still.
 func exchange(t *testing.T, a, b *member, message string) string {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {

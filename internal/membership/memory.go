@@ -17,20 +17,21 @@ import (
 )
 
 const (
-	// memoryVersion is of the format of the file. Another one is not read.
+	// memoryVersion is the format version of the file. The agent does not read another
+	// version.
 	memoryVersion = 1
-	// maxRemembered is how many peers are remembered. One that lives is enough.
+	// maxRemembered is how many peers the file holds. One living peer is enough.
 	maxRemembered = 64
-	// early is how long an agent waits for the API server until it gossips with what it
-	// remembers. Where the server answers, the agent knows its networks sooner, and
-	// tells them from the first moment.
+	// early is how long an agent waits for the API server before it starts gossip from the
+	// file. If the server answers, the agent soon knows its networks, and announces them
+	// from the start.
 	early = 3 * time.Second
 )
 
-// memory is what an agent keeps in a file so that it can gossip again after a restart
-// while the API server is away: the keys, and where others gossip. What it said of its node
-// is not in it. It cannot take an address before it has read the Services, so until then it
-// is to be heard, and to be a candidate for nothing.
+// memory is the content of the file that lets an agent gossip after a restart while the API
+// server is away: the keys, and the gossip addresses of others. It does not contain the
+// record of the node. The agent cannot take an address before it has read the Services.
+// Until then the others should hear it, but not make it a candidate.
 type memory struct {
 	Version int
 	Node    string
@@ -38,8 +39,8 @@ type memory struct {
 	Peers   []netip.AddrPort
 }
 
-// recall reads what the agent before this one on node remembered, from the file at path.
-// Without a file that is nothing, and no error.
+// recall reads the file at path that the previous agent on node wrote. A missing file gives
+// the zero memory and no error.
 func recall(path, node string) (memory, error) {
 	if path == "" {
 		return memory{}, nil
@@ -52,7 +53,7 @@ func recall(path, node string) (memory, error) {
 		return memory{}, fmt.Errorf("read how to gossip: %w", err)
 	}
 	var m memory
-	switch { // the text is not shown: it has the keys
+	switch { // errors must not show the text, because it contains the keys
 	case json.Unmarshal(text, &m) != nil:
 		return memory{}, fmt.Errorf("read how to gossip: %s is damaged", path)
 	case m.Version != memoryVersion:
@@ -63,8 +64,8 @@ func recall(path, node string) (memory, error) {
 	return m, nil
 }
 
-// remember writes m to a file that only the user of this process can read, whole or not
-// at all.
+// remember writes m to a file that only the user of this process can read. It writes the
+// whole file or nothing.
 func (m memory) remember(path string) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -74,7 +75,7 @@ func (m memory) remember(path string) error {
 	if err != nil {
 		return fmt.Errorf("keep how to gossip: %w", err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // if it was not renamed
+	defer func() { _ = os.Remove(file.Name()) }() // if the rename did not happen
 	_, err = file.Write(text)
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
@@ -85,8 +86,8 @@ func (m memory) remember(path string) error {
 	return nil
 }
 
-// keep remembers the keys and the peers of now, unless they are remembered. Of peers that
-// come and go it is enough to know some.
+// keep writes the current keys and peers to the file, unless the file is still good. While
+// peers come and go, it is enough that the file has some living ones.
 func (m *Membership) keep(ctx context.Context, g *gossip.Gossip, ring *keyring) {
 	if m.Memory == "" {
 		return
@@ -109,11 +110,11 @@ func (m *Membership) keep(ctx context.Context, g *gossip.Gossip, ring *keyring) 
 	if err := now.remember(m.Memory); err != nil {
 		m.Log.WarnContext(ctx, "gossipNotRemembered", "node", m.Lease.Node, "error", err)
 	}
-	m.kept = now // after an error, what changes next is tried again
+	m.kept = now // after an error, the next change tries again
 }
 
-// recalled fills ring with the keys that the agent before this one used, if the API server
-// does not answer for a while. It returns at the latest when ctx is done.
+// recalled fills ring with the keys of the previous agent if the API server does not answer
+// within early. It returns at the latest when ctx is done.
 func (m *Membership) recalled(ctx context.Context, ring *keyring) {
 	was, err := recall(m.Memory, m.Lease.Node)
 	if err != nil {
@@ -135,8 +136,8 @@ func (m *Membership) recalled(ctx context.Context, ring *keyring) {
 	}
 }
 
-// seeds returns where others gossip: as their Leases say, and as the agent before this one
-// found them until Leases were read.
+// seeds returns the gossip addresses of other agents: those in the Leases, or until Leases
+// were read those in the file.
 func (m *Membership) seeds(ctx context.Context) ([]netip.AddrPort, error) {
 	m.mu.Lock()
 	seeded := m.seeded

@@ -22,7 +22,7 @@ var remembered = memory{memoryVersion, "node-1", [][]byte{[]byte("a secret of 16
 
 func TestWhatIsRememberedIsReadByTheNextAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gossip.json")
-	for range 2 { // also over a file from before
+	for range 2 { // the second time the file exists already
 		if err := remembered.remember(path); err != nil {
 			t.Fatal(err)
 		}
@@ -65,8 +65,8 @@ func TestAMemoryThatCannotBeUsedSaysWhyAndShowsNoKey(t *testing.T) {
 	}
 }
 
-// The agent of node-2 restarts while the API server is away. The others hear it again, and
-// do not take it for a candidate until it has said what it has.
+// The agent of node-2 restarts while the API server is away. The others hear it again, but
+// do not make it a candidate until it has announced a record.
 func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
 	c := newCluster(t)
 	c.joining = time.Minute
@@ -127,8 +127,8 @@ func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
 	}
 }
 
-// After an outage all agents that were restarted meanwhile would list and watch all Leases,
-// had they waited for gossip all the time.
+// After an outage, all agents that restarted meanwhile would list and watch all Leases if
+// their wait for gossip had counted from their start.
 func TestTheTimeForGossipBeginsWhenTheAPIServerAnswers(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()

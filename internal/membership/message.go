@@ -8,18 +8,18 @@ import (
 	"purelb.io/purelb/internal/gossip"
 )
 
-// Message is a message of the agent of another node.
+// Message is a message from the agent of another node.
 type Message struct {
 	From string
 	Body []byte
-	// Received is when it came: what it says may not be true for long.
+	// Received is when the message arrived. Its content may not be true for long.
 	Received time.Time
 }
 
-// inboxSize is how many messages wait to be read until more are dropped.
+// inboxSize is how many messages wait for the reader. More messages are dropped.
 const inboxSize = 256
 
-// errNoGossip is why nothing can be sent.
+// errNoGossip is the error of Send while gossip does not run.
 var errNoGossip = errors.New("gossip does not run")
 
 // Send delivers message to the agent of node.
@@ -35,18 +35,18 @@ func (m *Membership) Send(ctx context.Context, node string, message []byte) erro
 	return nil
 }
 
-// gossiping is the gossip that runs, or nil.
+// gossiping returns the running gossip, or nil.
 func (m *Membership) gossiping() *gossip.Gossip {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.gossip
 }
 
-// Received delivers what the agents of other nodes Send.
+// Received delivers the messages that other agents sent with Send.
 func (m *Membership) Received() <-chan Message { return m.inbox }
 
-// receive takes a message, unless too many wait: messages are requests, and a
-// sender that has no answer asks again or goes on without one.
+// receive puts a message into the inbox, unless it is full. Messages are requests: a sender
+// without an answer asks again or goes on without one.
 func (m *Membership) receive(from string, message []byte) {
 	select {
 	case m.inbox <- Message{From: from, Body: message, Received: time.Now()}:
@@ -56,7 +56,7 @@ func (m *Membership) receive(from string, message []byte) {
 	}
 }
 
-// Leave says goodbye for good, by gossip and by Lease at the same time.
+// Leave says goodbye for good, by gossip and by the Lease at the same time.
 func (m *Membership) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	m.left = true

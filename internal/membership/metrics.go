@@ -79,7 +79,7 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	gauge(describeUnhealthy, float64(h.Score))
 }
 
-// oneIf is the value of a gauge that says whether something is so.
+// oneIf returns the value of a boolean gauge.
 func oneIf(b bool) float64 {
 	if b {
 		return 1

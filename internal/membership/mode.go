@@ -9,49 +9,49 @@ import (
 )
 
 const (
-	// joining is how long gossip may take to find the others before Leases
-	// are watched instead.
+	// joining is how long gossip may take to find the other nodes. After that the agent
+	// watches Leases instead.
 	joining = 3 * time.Second
-	// linger is how long Leases are watched after the need for it is gone:
-	// longer than a Lease that is kept fast counts, so that a need that comes
-	// and goes does not list all Leases again and again.
+	// linger is how long the agent goes on to watch Leases after it needs to. It is longer
+	// than a fast Lease counts. So a need that comes and goes does not make the agent list
+	// all Leases again and again.
 	linger = 30 * time.Second
-	// burst is how long our Lease is kept fast after a doubtful loss. If the lost
-	// nodes live and only gossip does not reach them, they have lost us too, and
-	// find out by our Lease that we live.
+	// burst is how long our Lease is kept fast after a doubtful loss. If the lost nodes are
+	// alive and only gossip does not reach them, they have lost us too. Our Lease then
+	// proves to them that this node is alive.
 	burst = 30 * time.Second
-	// idle is the most time without a look at the sources.
+	// idle is the longest time without a read of the sources.
 	idle = time.Hour
 )
 
-// leaseMode decides how Leases are kept.
+// leaseMode decides how the agent keeps Leases.
 type leaseMode struct {
-	// limit is how long gossip may take to find the others: joining.
+	// limit is how long gossip may take to find the other nodes: joining.
 	limit time.Duration
-	// alone says that there is no gossip to wait for, and began is from when
-	// there is otherwise; zero until then.
+	// alone means that there is no gossip to wait for. Otherwise began is when gossip could
+	// begin, or zero before that.
 	alone bool
 	began time.Time
 	// loss is the time of the last doubtful loss. doubted is when there was last a sign
 	// that others may take this node for dead: a lost node renewed its Lease fast, or
 	// peers accused this node. needed is when a watch was last needed.
 	loss, doubted, needed time.Time
-	// accusations is how often peers had accused this node when it was last decided.
+	// accusations is how often peers had accused this node at the last decision.
 	accusations uint64
-	// hears says that gossip reached a node, watches that Leases are
-	// watched, when it was last decided.
+	// hears means that gossip heard another node at the last decision. watches means that
+	// the agent then watched Leases.
 	hears, watches bool
 }
 
-// decide returns how Leases are to be kept. Where gossip reaches all nodes there
-// is no need to watch. A node that it lost for certain needs no watch either: a
-// thousand agents would begin one at the same moment. They list now and then
-// until it is clear whether the node lives and only does not gossip.
+// decide returns how the agent has to keep Leases. If gossip reaches all nodes, it need not
+// watch. A node that gossip certainly lost needs no watch either, because a thousand agents
+// would begin a watch at the same moment. They list now and then, until it is clear whether
+// the node is alive and only does not gossip.
 //
-// Our Lease is kept fast for those who watch, and for nodes that may have lost us:
-// after a doubtful loss, when a lost node keeps its Lease fast, as a node does
-// that has lost most others, and when peers accused this node. Prove says that a proof of contact is due, because
-// of a doubtful loss that is new.
+// The agent keeps its Lease fast for agents that watch, and for nodes that may have lost
+// this one. That is so after a doubtful loss, when peers accused this node, and when a lost
+// node keeps its Lease fast, as a node does that has lost most others. prove reports that a
+// proof of contact is due, because of a new doubtful loss.
 func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (keeping lease.Keeping, prove bool) {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
@@ -74,8 +74,8 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	return lease.Keeping{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
 }
 
-// accused notes how often peers have accused this node since gossip began. They may hear
-// nothing that this node sends.
+// accused takes the number of accusations by peers since gossip began. Peers that accuse
+// this node may not hear it.
 func (k *leaseMode) accused(times uint64, now time.Time) {
 	if times > k.accusations {
 		k.doubted = now
@@ -83,7 +83,7 @@ func (k *leaseMode) accused(times uint64, now time.Time) {
 	k.accusations = times
 }
 
-// doubtsUs says whether one of the lost nodes keeps its Lease fast.
+// doubtsUs reports whether a lost node keeps its Lease fast.
 func doubtsUs(e election.Evidence, lost map[string]time.Time) bool {
 	return slices.ContainsFunc(e.Leases, func(l election.Leased) bool {
 		_, gone := lost[l.Node]
@@ -91,7 +91,7 @@ func doubtsUs(e election.Evidence, lost map[string]time.Time) bool {
 	})
 }
 
-// unproven returns the nodes of which nothing but an old Lease tells, sorted.
+// unproven returns, sorted, the nodes that are known only from an old Lease.
 func unproven(p election.Peers) (nodes []string) {
 	for _, m := range p.Members {
 		if m.Unproven {
@@ -102,13 +102,13 @@ func unproven(p election.Peers) (nodes []string) {
 	return nodes
 }
 
-// survey counts the other nodes that gossip hears, says whether a node may live
-// that it does not hear, and returns which of those whose Leases count still it
-// lost, and when.
+// survey counts the other nodes that gossip hears. It reports whether a node that gossip
+// does not hear may be alive. It also returns the nodes that gossip lost while their Leases
+// still count, and when.
 //
-// If gossip hears others, a slow Lease that was not seen to be renewed is most
-// likely of a node that is off: a node that lives and hears no other keeps its
-// Lease fast. A list when the Lease runs out tells.
+// If gossip hears other nodes, a slow Lease that was never seen to be renewed most likely
+// belongs to a node that is off. A living node that hears no other node keeps its Lease
+// fast. A list decides when the Lease expires.
 func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lost map[string]time.Time) {
 	gossiped := map[string]election.Gossiped{}
 	for _, g := range e.Gossip {
@@ -136,7 +136,7 @@ func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lo
 	return others, unheard, lost
 }
 
-// next returns when time alone changes what decide returns.
+// next returns when time alone changes the result of decide.
 func (k *leaseMode) next(now time.Time) time.Time {
 	next := now.Add(idle)
 	for _, at := range []time.Time{k.began.Add(k.limit), k.needed.Add(linger), k.loss.Add(burst), k.doubted.Add(burst)} {

@@ -12,9 +12,9 @@ import (
 // start is when gossip began.
 var start = time.Unix(1000, 0)
 
-// scene is evidence of node-a about others, each written as its name with what
-// gossip says of it (alive, dead, or nothing) and what its Lease says (kept or
-// silent, slow for one that is kept and counts for minutes, or nothing).
+// scene is the evidence of node-a. Each entry is another node, its state in gossip (alive,
+// dead, or nothing), and its Lease: kept, silent, slow (kept, but counting for minutes), or
+// nothing.
 type scene []struct{ node, gossip, lease string }
 
 func (s scene) evidence(settled bool) election.Evidence {
@@ -79,7 +79,7 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 	}
 }
 
-// Peers may hear nothing that this node sends, while it hears them all.
+// Peers may not hear this node while it hears them all.
 func TestANodeThatIsAccusedKeepsItsLeaseFast(t *testing.T) {
 	e := scene{{"node-b", "alive", "slow"}, {"node-c", "alive", "slow"}}.evidence(true)
 	k, now := leaseMode{limit: joining, began: start}, start.Add(time.Minute)

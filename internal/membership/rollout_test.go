@@ -16,15 +16,15 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// A rollout restarts the agent of one node every restartEvery. The others miss it
-// for missing.
+// A rollout restarts the agent of one node every restartEvery. The other nodes miss that
+// agent for the time missing.
 const restartEvery, missing = 5 * time.Second, 2 * time.Second
 
-// TestRolloutAddsNoLeaseWrites counts in virtual time how often one node writes its
-// Lease while the agents of the other nodes restart, and while all is quiet.
+// TestRolloutAddsNoLeaseWrites counts, in virtual time, how often one node writes its Lease
+// while the agents of other nodes restart, and while all is quiet.
 func TestRolloutAddsNoLeaseWrites(t *testing.T) {
 	for _, nodes := range []int{4, 100, 5000} {
-		const restarts = 20 // of a large rollout, a part
+		const restarts = 20 // a part of a large rollout
 		var quiet, rollout int
 		synctest.Test(t, func(t *testing.T) { quiet = newWriter(t, nodes).writesDuring(restarts, func(int) string { return "" }) })
 		synctest.Test(t, func(t *testing.T) {
@@ -39,8 +39,8 @@ func TestRolloutAddsNoLeaseWrites(t *testing.T) {
 
 func peerName(i int) string { return fmt.Sprint("node-", i) }
 
-// writer is the membership of one node of many. What gossip tells it is a part of
-// the test.
+// writer is the membership of one node in a large cluster. The test provides what gossip
+// tells it.
 type writer struct {
 	*Membership
 	nodes  int
@@ -70,7 +70,7 @@ func newWriter(t *testing.T, nodes int) *writer {
 	return w
 }
 
-// tell has gossip hear all nodes but one.
+// tell reports all nodes but lost as alive in gossip.
 func (w *writer) tell(lost string) {
 	e := election.Evidence{Self: peerName(0), Settled: true}
 	for i := range w.nodes {
@@ -86,7 +86,7 @@ func (w *writer) tell(lost string) {
 	w.merge(e, true, time.Now())
 }
 
-// writesDuring counts the writes while so many nodes restart, one after the other.
+// writesDuring counts the writes while that many nodes restart one after another.
 func (w *writer) writesDuring(restarts int, which func(i int) string) int {
 	for i := range restarts {
 		w.tell(which(i))
@@ -98,14 +98,14 @@ func (w *writer) writesDuring(restarts int, which func(i int) string) int {
 	return w.client.writes
 }
 
-// countingClient is an API server that has one Lease, and counts the writes of it.
+// countingClient is an API server with one Lease. It counts the writes to that Lease.
 type countingClient struct {
 	coordination.LeaseInterface
 	stored coordinationv1.Lease
 	writes int
 }
 
-// answering is how long each request takes.
+// answering is the duration of each request.
 const answering = time.Millisecond
 
 func (c *countingClient) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {

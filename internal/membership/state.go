@@ -2,19 +2,18 @@ package membership
 
 import "time"
 
-// maxShown is how many nodes are shown: the first of thousands explain as much as
-// all.
+// maxShown is how many nodes State shows. The first thousand explain as much as all.
 const maxShown = 1000
 
-// nodeState is what one source says of a node.
+// nodeState is the state of a node in one source.
 type nodeState struct {
 	Node  string    `json:"node"`
 	State string    `json:"state"`
 	Since time.Time `json:"since"`
 }
 
-// State returns what shows what gossip and Leases tell, each by itself: for people
-// who look for a mistake.
+// State returns functions that show the state of gossip and of the Leases separately, for
+// debugging.
 func (m *Membership) State() map[string]func() any {
 	return map[string]func() any{"gossip": m.gossipState, "leases": m.leaseState}
 }
@@ -45,5 +44,5 @@ func (m *Membership) leaseState() any {
 	return map[string]any{"trusted": view.Trusted, "settled": view.Settled, "contact": view.Contact, "nodes": nodes}
 }
 
-// first returns those of all that are shown.
+// first returns the elements that State shows.
 func first[T any](all []T) []T { return all[:min(len(all), maxShown)] }
