@@ -13,10 +13,10 @@ import (
 // MAC is an Ethernet address.
 type MAC [6]byte
 
-// String is m as 02:00:00:00:00:01.
+// String returns m in the form 02:00:00:00:00:01.
 func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 
-// Claim is an address that the machine with that MAC claims or answers for.
+// Claim is an address, and the MAC of a machine that claims it or answers for it.
 type Claim struct {
 	Addr netip.Addr
 	MAC  MAC
@@ -35,8 +35,8 @@ func (c Claim) String() string {
 	return text
 }
 
-// MACs returns the Ethernet addresses that o says its node answers by. It says
-// nothing of them if its agent is of an earlier version.
+// MACs returns the Ethernet addresses in o by which its node answers. said is false if the
+// agent is of an earlier version, which does not write them.
 func MACs(o *coordinationv1.Lease) (macs []MAC, said bool) {
 	text, said := o.Annotations[AnnotationMACs]
 	for part := range strings.SplitSeq(text, ",") {
@@ -47,8 +47,7 @@ func MACs(o *coordinationv1.Lease) (macs []MAC, said bool) {
 	return macs, said
 }
 
-// Claims returns what o says was heard of other machines. What cannot be read is
-// passed over.
+// Claims returns the claims of other machines in o. It skips entries that it cannot parse.
 func Claims(o *coordinationv1.Lease) []Claim {
 	var claims []Claim
 	for part := range strings.SplitSeq(o.Annotations[AnnotationClaims], ",") {
@@ -63,31 +62,31 @@ func Claims(o *coordinationv1.Lease) []Claim {
 	return claims
 }
 
-// Heard is a Claim, and when the machine was heard last.
+// Heard is a Claim, and the time at which the machine was last heard.
 type Heard struct {
 	Claim
 	At time.Time
 }
 
-// inheritedFor is how long claims count that the agent before this one on the node
-// has written last. The allocator hands out none of these addresses, so it must not
-// take a restart of the agent for news that they are free.
+// inheritedFor is how long the claims of an earlier agent of the node count after its last
+// write. The allocator hands out none of these addresses. So a restart of the agent must
+// not make them look free.
 const inheritedFor = 10 * time.Minute
 
-// inheritance is what other agents of this node, before this one or beside it during a
-// rollout, heard of other machines. It counts until this agent goes on with it: then
-// what it publishes has these claims, as long as they count.
+// inheritance holds the claims that other agents of this node wrote, before this agent or
+// beside it during a rollout. The agent publishes them with its own claims while they
+// count. After the agent has taken them over, its own record contains them.
 type inheritance struct {
-	// written says that a write of this agent has succeeded. What our Lease says of
-	// this pod from then on is from this agent itself.
+	// written means that a write of this agent has succeeded. From then on, this agent
+	// wrote what our Lease says under its pod UID.
 	written bool
 	claims  []Heard
-	// taken says that this agent has the claims, and will publish them.
+	// taken means that this agent has taken the claims, and will publish them.
 	taken bool
 }
 
-// read takes over the claims of o, our Lease as it was found. The agent that wrote them
-// used the clock of this machine, so a time in the future means that the clock was set
+// read takes the claims from o, our Lease before this write. The agent that wrote them used
+// the clock of this machine. So a renewal time in the future means that the clock was set
 // back.
 func (i *inheritance) read(o *coordinationv1.Lease, self string, now time.Time) {
 	if o.Spec.RenewTime == nil || i.written && o.Annotations[AnnotationInstance] == self {
@@ -108,7 +107,7 @@ func (i *inheritance) read(o *coordinationv1.Lease, self string, now time.Time) 
 
 func (h Heard) counts(now time.Time) bool { return now.Before(h.At.Add(inheritedFor)) }
 
-// with returns claims, and those inherited of other addresses while they count.
+// with returns claims, plus the inherited claims of other addresses that still count.
 func (i *inheritance) with(claims []Claim, now time.Time) []Claim {
 	all := slices.Clone(claims)
 	for _, old := range i.claims {
@@ -119,8 +118,8 @@ func (i *inheritance) with(claims []Claim, now time.Time) []Claim {
 	return all
 }
 
-// Inherited returns what agents of this node before this one heard of other machines, once
-// that is known, and each claim once. Whoever takes the claims has to Publish them.
+// Inherited returns the claims that earlier agents of this node wrote, after the Lease was
+// read. It returns each claim once. The caller must Publish the claims that it takes.
 func (l *Leases) Inherited() []Heard {
 	l.mu.Lock()
 	defer l.mu.Unlock()

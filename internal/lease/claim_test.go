@@ -16,8 +16,8 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// stored is an API server that has the Lease of node-a. Beside, if set, is what another
-// agent writes just before the next write.
+// stored is an API server with the Lease of node-a. beside, if set, is what another agent
+// writes just before the next write.
 type stored struct {
 	coordination.LeaseInterface
 	o, beside *coordinationv1.Lease
@@ -40,7 +40,7 @@ func claim(ip string, mac byte) Claim {
 	return Claim{Addr: netip.MustParseAddr(ip), MAC: MAC{2, 0, 0, 0, 0, mac}}
 }
 
-// ofPod is options of the agent with this pod on node-a.
+// ofPod returns the options of the agent on node-a with this pod.
 func ofPod(s *stored, pod string) Options {
 	return Options{
 		Client: s, Node: "node-a", Instance: pod,
@@ -48,12 +48,12 @@ func ofPod(s *stored, pod string) Options {
 	}
 }
 
-// TestRestartKeepsClaims: the allocator may hand out an address as soon as no Lease
-// reports that another machine has it.
+// The allocator may hand out an address as soon as no Lease reports that another machine
+// has it.
 func TestRestartKeepsClaims(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
-		away, after time.Duration // from the last write of the agent before to the start, and from that to the write
+		away, after time.Duration // from the last write of the previous agent to the start of this one, and from then to the write
 		want        string
 	}{
 		{"at once", time.Second, 0, "192.0.2.9=02:00:00:00:00:08,192.0.2.10=02:00:00:00:00:07"},
@@ -84,10 +84,10 @@ func TestRestartKeepsClaims(t *testing.T) {
 	}
 }
 
-// During a rollout two agents of a node may write its Lease in turn.
+// During a rollout, two agents of a node may write its Lease in turn.
 func TestConflictKeepsClaims(t *testing.T) {
 	for _, tt := range []struct {
-		name, beside string // who writes between the two writes of pod-2
+		name, beside string // writes between the two writes of pod-2
 		want         string
 	}{
 		{"another agent", "pod-1", "192.0.2.9=02:00:00:00:00:08,192.0.2.11=02:00:00:00:00:07"},
@@ -113,7 +113,7 @@ func TestInheritedClaimsCountUntilTheyArePublished(t *testing.T) {
 		written := time.Now().Truncate(time.Microsecond)
 		New(ofPod(s, "pod-1")).write(s.o, Record{Claims: []Claim{claim("192.0.2.9", 7)}}, 10*time.Second, written)
 		time.Sleep(time.Minute)
-		l := New(ofPod(s, "pod-1")) // the container was restarted
+		l := New(ofPod(s, "pod-1")) // the container restarted
 		if got := l.Inherited(); got != nil {
 			t.Errorf("before the Lease is read, inherited are %v", got)
 		}

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// round is the time between two lists when all is well. Beside what
-	// gossip tells, they find those who do not gossip.
+	// round is the pause between two lists when all is well. They find the nodes that do
+	// not gossip.
 	round = 5 * time.Minute
-	// hurry is the time between two lists while somebody is lost, and
-	// hurryEach is added for each node there is: so the lists of all nodes
-	// together do not grow faster than their number.
+	// hurry is the pause between two lists while a node is lost. hurryEach is added for
+	// each known node, so that the lists of all nodes together do not grow faster than
+	// their number.
 	hurry, hurryEach = 5 * time.Second, 30 * time.Millisecond
-	// Agents that start together should not go on together: each multiplies its
-	// pauses with a number from minSpread to maxSpread.
+	// Agents that start together should not list together. Each agent multiplies its pauses
+	// by a random number from minSpread to maxSpread.
 	minSpread, maxSpread = 0.75, 1.25
 )
 
@@ -37,7 +37,7 @@ func (l *Leases) follow(ctx context.Context) error {
 	return nil
 }
 
-// glance lists the Leases now and then, as long as they are not to be watched.
+// glance lists the Leases from time to time while the agent need not watch them.
 func (l *Leases) glance(ctx context.Context) {
 	l.update(func(t *table) bool {
 		if t.watching {
@@ -62,12 +62,12 @@ func (l *Leases) glance(ctx context.Context) {
 			pause = min(pause, wait)
 		}
 		l.wait(ctx, pause)
-		poke(l.changed) // we may be settled by now
+		poke(l.changed) // we may be settled now
 	}
 }
 
-// untilNext is how long nothing is to be done. Spread is what the time between
-// two lists is multiplied with.
+// untilNext returns the time until the next list or the next change of the table. The pause
+// between two lists is multiplied by spread.
 func (l *Leases) untilNext(spread float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *Leases) untilNext(spread float64) time.Duration {
 	return 0
 }
 
-// list lists the Leases, and says whether there was an answer.
+// list lists the Leases, and reports whether the API server answered.
 func (l *Leases) list(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, l.opt.RenewDeadline)
 	defer cancel()
@@ -98,7 +98,7 @@ func (l *Leases) list(ctx context.Context) bool {
 			close(l.listed)
 		}
 		if !ours && !t.taken.IsZero() {
-			poke(l.renew) // somebody has deleted it
+			poke(l.renew) // it was deleted
 		}
 		t.list(all.Items, at)
 		return true
@@ -106,8 +106,8 @@ func (l *Leases) list(ctx context.Context) bool {
 	return true
 }
 
-// wait waits for d or until something else is to be done, and says whether ctx
-// lasts longer than that.
+// wait waits for d, or until there is something to read. It reports false if ctx ends
+// first.
 func (l *Leases) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

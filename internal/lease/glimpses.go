@@ -10,27 +10,25 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// glimpses are what is known of Leases that are not watched, from how they were
-// each time that they were looked at.
+// glimpses records what each list shows of the Leases while they are not watched.
 type glimpses struct {
 	last map[string]glimpse
-	// renewed is since when a Lease was certainly renewed once more, and
-	// silent are those of which it is known that nobody renews them.
+	// renewed is, for each Lease that was seen to change, a time after which it was
+	// renewed. silent are the nodes whose Leases nobody renews.
 	renewed map[string]time.Time
 	silent  map[string]bool
-	// lost are the nodes whose silence was noticed in another way, and when.
-	// Stale are the versions of their Leases that may be from before that: a
-	// watch shows first what was written while nothing was watched, and shows
-	// a renewal a moment after it was written.
+	// lost are the nodes that gossip lost, and when. stale are the versions of their Leases
+	// that may be from before the loss. A watch first shows versions that were written
+	// before it began, and it shows each renewal a moment after it was written.
 	lost  map[string]time.Time
 	stale map[string]string
 	// unnoticed is Keeping.Unnoticed.
 	unnoticed bool
-	// unproven are the nodes of which nothing but their Lease tells.
+	// unproven are the nodes that are known only from an old Lease.
 	unproven []string
 }
 
-// glimpse is a version of a Lease, and when it was seen first and last.
+// glimpse is a version of a Lease, and when it was first and last seen.
 type glimpse struct {
 	version     string
 	first, last time.Time
@@ -42,7 +40,7 @@ func newGlimpses() glimpses {
 	}
 }
 
-// glimpse notes that the Lease of node was version at at.
+// glimpse records that the Lease of node had this version at at.
 func (g *glimpses) glimpse(node, version string, at time.Time, watched bool) {
 	old, known := g.last[node]
 	if known && old.version == version {
@@ -64,8 +62,8 @@ func (g *glimpses) forget(node string) {
 	delete(g.stale, node)
 }
 
-// list notes that all is what Leases there are, as an answer to what was asked
-// at at.
+// list records all as the complete list of Leases, which the API server returned to a
+// request sent at at.
 func (t *table) list(all []coordinationv1.Lease, at time.Time) {
 	there := map[string]bool{}
 	for i := range all {
@@ -96,8 +94,8 @@ func (t *table) list(all []coordinationv1.Lease, at time.Time) {
 	}
 }
 
-// nextList is when Leases that were listed are to be listed again, if that has
-// to wait for anything. All nodes list, so the pause grows with their number.
+// nextList returns when to list the Leases again. All nodes list them, so the pause grows
+// with the number of nodes.
 func (t *table) nextList(spread float64) time.Time {
 	from, pause := t.listed, round
 	short := t.soon()
@@ -111,7 +109,7 @@ func (t *table) nextList(spread float64) time.Time {
 		if !ok || t.silent[node] {
 			continue
 		}
-		// When it would be found silent.
+		// Then the node would be found silent.
 		if at := later(t.listed, g.first.Add(t.said[node].duration)).Add(time.Duration(float64(short) * spread)); at.Before(next) {
 			next = at
 		}
@@ -119,11 +117,11 @@ func (t *table) nextList(spread float64) time.Time {
 	return next
 }
 
-// soon is the pause between two lists while a node is lost.
+// soon returns the pause between two lists while a node is lost.
 func (t *table) soon() time.Duration { return hurry + hurryEach*time.Duration(len(t.said)) }
 
-// lose notes which nodes are lost now. Those of which that is news have the time
-// to be heard of.
+// lose records which nodes are lost now. During a watch, a newly lost node with a slow
+// Lease gets a shorter term to renew it.
 func (t *table) lose(lost map[string]time.Time, now time.Time) {
 	before := t.lost
 	t.lost = lost
@@ -140,8 +138,8 @@ func (t *table) lose(lost map[string]time.Time, now time.Time) {
 	}
 }
 
-// beginWatch notes that a watch begins. Everybody who is not known to be silent
-// has the time to be heard of.
+// beginWatch records that a watch begins. Every node that is not known to be silent gets
+// its full term to renew its Lease.
 func (t *table) beginWatch() {
 	t.watching, t.synced = true, false
 	for node := range t.said {
@@ -153,7 +151,7 @@ func (t *table) beginWatch() {
 	clear(t.stale)
 }
 
-// endWatch notes that the watch is over. What it has found out stays known.
+// endWatch records that the watch ended. It keeps which nodes the watch found silent.
 func (t *table) endWatch(now time.Time) {
 	if nodes, trusted := t.live.Live(now); t.synced && trusted {
 		live := map[string]bool{}

@@ -12,14 +12,14 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// slowTable is that of node-a, which does not watch.
+// slowTable returns the table of node-a, which does not watch.
 func slowTable() *table {
 	t := theTable()
 	t.endWatch(at(0))
 	return t
 }
 
-// slow is the Lease of node, renewed at a time, which counts for three minutes.
+// slow returns a Lease of node that was renewed at this time and counts for three minutes.
 func slow(node string, renewed float64) coordinationv1.Lease {
 	o := leaseOf(node, at(renewed), "192.0.2.0/24")
 	seconds := int32(180)
@@ -27,7 +27,7 @@ func slow(node string, renewed float64) coordinationv1.Lease {
 	return *o
 }
 
-// about says what t knows of node-b at a time.
+// about returns the state of node-b in t at a time.
 func about(t *table, now float64) string {
 	for _, l := range t.view(at(now)).Leases {
 		if l.Node == "node-b" {
@@ -57,12 +57,12 @@ func TestALeaseThatIsNotWatchedCountsUntilItIsFoundSilent(t *testing.T) {
 	table.lost = map[string]time.Time{"node-b": at(310)}
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(315))
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(320))
-	says(t, table, 320, "alive true, renewed never") // it has as long as a Lease that is kept fast
+	says(t, table, 320, "alive true, renewed never") // the Lease of a lost node counts as long as a fast one
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(321))
 	says(t, table, 321, "alive false, renewed never")
 
 	table.list([]coordinationv1.Lease{slow("node-b", 330)}, at(331))
-	says(t, table, 331, "alive true, renewed after 5m21s") // no earlier than it was seen last
+	says(t, table, 331, "alive true, renewed after 5m21s") // not before it was last seen
 	table.list(nil, at(400))
 	says(t, table, 400, "gone")
 }
@@ -99,7 +99,7 @@ func TestAWatchGivesTheLostAsLongAsAFastLeaseLasts(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		lost  bool
-		first float64 // the renewal that the watch shows first; the list before it showed that of -60
+		first float64 // the renewal that the watch shows first; the list before it showed the one of -60
 		show  func(*table)
 		want  string
 	}{
@@ -143,8 +143,8 @@ func TestWhoIsLostDuringAWatchHasAsLongAsAFastLeaseLasts(t *testing.T) {
 	says(t, table, 67, "alive false, renewed never")
 }
 
-// Nodes that lost only few keep their Leases slowly, until a list shows them a lost
-// one that keeps its own fast.
+// Nodes that lost only a few nodes keep their Leases slow, until a list shows them that a
+// lost node keeps its Lease fast.
 func TestUnnoticedLossHasTheTimeOfAList(t *testing.T) {
 	for _, tt := range []struct {
 		nodes int
@@ -169,7 +169,7 @@ func TestUnnoticedLossHasTheTimeOfAList(t *testing.T) {
 	}
 }
 
-// The API server tells of a renewal a moment later than gossip of a loss.
+// The API server shows a renewal a moment after gossip reports the loss.
 func TestALateRenewalOfTheLostHasAsLongAsAFastLeaseLasts(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -213,7 +213,7 @@ func TestWhoDiedDuringAWatchStaysDeadAfterIt(t *testing.T) {
 func TestWithoutAWatchWeAreSettledWhenAListFollowsOurLease(t *testing.T) {
 	for _, tt := range []struct {
 		create bool
-		after  float64 // the list
+		after  float64 // the time of the list
 	}{{false, 2}, {true, 4}} {
 		table := slowTable()
 		table.list(nil, at(0))

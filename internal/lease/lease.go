@@ -1,20 +1,20 @@
-// Package lease publishes this node's Lease, purelb-node-<node>, and reads those
-// of the other nodes: who is there, with which subnets.
+// Package lease publishes this node's Lease, purelb-node-<node>, and reads the Leases of
+// the other nodes: which nodes are alive, and which subnets they have.
 //
-// It knows the Lease as an object, and when this node saw each one change. It
-// never compares the clocks of two machines (see election.Liveness). It knows
-// nothing of Services or of interfaces, and decides nothing: who announces what
-// is package election's.
+// It knows the Lease as an object, and the times at which this node saw each Lease change.
+// It never compares the clocks of two machines (see election.Liveness). It knows nothing of
+// Services or of interfaces. It decides nothing: package election decides which node
+// announces an address.
 //
-// There are two ways to keep Leases, see Keeping. Where something else tells who
-// lives they are renewed slowly and listed now and then; otherwise they are
-// renewed fast and watched.
+// There are two ways to keep Leases (see Keeping). If gossip tells which nodes are alive,
+// agents renew their Leases slowly and list them from time to time. Otherwise they renew
+// them fast and watch them.
 //
-// A node agent that stops, whether it restarts, is rolled out anew or crashes,
-// leaves its Lease and its addresses in place: the next agent on the node
-// adopts both, and no connection is cut. If none comes, the Lease expires for
-// the others, and the local addresses for the kernel. Only an agent that leaves
-// for good takes its Lease away, with Delete.
+// A node agent that stops leaves its Lease and its addresses in place, whether it restarts,
+// is rolled out or crashes. The next agent on the node adopts both, and no connection
+// breaks. If no agent follows, the Lease expires for the other nodes, and the kernel
+// removes the local addresses. Only an agent that leaves for good deletes its Lease, with
+// Delete.
 package lease
 
 import (
@@ -27,53 +27,53 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// Keeping is how Leases are kept. New keeps them watched and fast.
+// Keeping is how the agent keeps Leases. New starts with watched and fast Leases.
 type Keeping struct {
-	// Watch has the Leases of the others watched. Without it they are listed
-	// every few minutes.
+	// Watch makes the agent watch the Leases of other nodes. Without it the agent lists
+	// them every few minutes.
 	Watch bool
-	// Fast has our own renewed for those who watch.
+	// Fast makes the agent renew its own Lease as often as agents that watch need.
 	Fast bool
-	// Lost are nodes whose silence was noticed in another way, and when. If
-	// they live they keep their Lease fast from then on, and one that is not
-	// renewed soon is of nobody. Without a watch they are looked at more often.
+	// Lost are the nodes that gossip lost, and when. A lost node that is alive keeps its
+	// Lease fast from then on. If its Lease is not renewed soon, the node is dead. Without
+	// a watch, the agent lists the Leases more often while a node is lost.
 	Lost map[string]time.Time
-	// Unnoticed is election.Loss.Unnoticed of the lost ones. If they live, they keep
-	// their Leases fast only when a list has told them that we keep ours fast.
+	// Unnoticed is election.Loss.Unnoticed of the lost nodes. If they are alive, they keep
+	// their Leases fast only after a list has shown them that this agent keeps its Lease
+	// fast.
 	Unnoticed bool
-	// Told are the Digests of what the Leases of some nodes say by now. Where a Lease
-	// that is not watched was seen to say something else, it is read.
+	// Told are the current Lease digests of some nodes, from gossip. If a Lease that is not
+	// watched has another digest, the agent reads that Lease.
 	Told map[string]uint64
-	// Unproven are nodes of which nothing but an old Lease tells. One that is not
-	// renewed for as long as it says is of nobody.
+	// Unproven are nodes that are known only from an old Lease. If that Lease is not
+	// renewed within its duration, the node is dead.
 	Unproven []string
 }
 
-// Leases are the Leases of all nodes, as this node sees them.
+// Leases are the Leases of all nodes, as this node knows them.
 type Leases struct {
 	opt Options
-	// changed tells the reader of View that there is something new, renew
-	// tells the publisher not to wait for the next renewal, look tells the
-	// reader of Leases that it should read them in another way, or now.
+	// changed tells the reader of View that it changed. renew tells the publisher to renew
+	// our Lease now. look tells the reader of Leases to read them now or in another way.
 	changed, renew, look chan struct{}
 	// listed is closed when the Leases were listed for the first time.
 	listed chan struct{}
 
-	// writing is held by who writes our Lease.
+	// The writer of our Lease holds writing.
 	writing chan struct{}
-	// object is our Lease as the API server last had it, and left says that we have
-	// taken it away for good. They belong to who holds writing.
+	// object is our Lease as the API server last returned it. left means that Delete was
+	// called. The holder of writing owns both.
 	object *coordinationv1.Lease
 	left   bool
 
 	mu        sync.Mutex
-	record    *Record // what we publish; nil until we are told
+	record    *Record // the published record; nil before the first Publish
 	inherited inheritance
 	keeping   Keeping
 	table     *table
 }
 
-// New returns the Leases of opt, which must be valid. Nothing happens before Run.
+// New returns the Leases of opt, which must be valid. It starts nothing: Run does.
 func New(opt Options) *Leases {
 	return &Leases{
 		opt:     opt,
@@ -95,27 +95,27 @@ func (l *Leases) Run(ctx context.Context) error {
 	return l.follow(ctx)
 }
 
-// Publish says what the Lease of this node tells from now on. There is no Lease
-// before the first call.
+// Publish sets the record that the Lease of this node announces. Before the first call the
+// agent writes no Lease.
 func (l *Leases) Publish(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inherited.taken {
-		l.inherited.claims = nil // r has those that count still
+		l.inherited.claims = nil // r contains those that still count
 	}
 	if l.record != nil && l.record.Equal(r) {
 		return
 	}
 	if l.record != nil && len(l.record.Subnets) == 0 && len(r.Subnets) > 0 {
 		l.table.unsettle(time.Now())
-		// When it is settled again is to be told whatever the API server does.
+		// Readers must learn when it is settled again, even without the API server.
 		time.AfterFunc(l.table.settle, func() { poke(l.changed) })
 	}
 	l.record = &r
 	poke(l.renew)
 }
 
-// Keep says how Leases are kept from now on.
+// Keep sets how the agent keeps Leases.
 func (l *Leases) Keep(k Keeping) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +132,7 @@ func (l *Leases) Keep(k Keeping) {
 	l.table.unproven = k.Unproven
 }
 
-// Prove has our Lease renewed at once, as a proof of contact.
+// Prove makes the publisher renew our Lease now, as a proof of contact.
 func (l *Leases) Prove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,14 +141,14 @@ func (l *Leases) Prove() {
 	}
 }
 
-// View returns what is known of the nodes now.
+// View returns the current state of the nodes.
 func (l *Leases) View() View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.table.view(time.Now())
 }
 
-// Seeds returns where the others gossip, once that is known.
+// Seeds returns the gossip addresses of other nodes, after the first list.
 func (l *Leases) Seeds(ctx context.Context) ([]netip.AddrPort, error) {
 	select {
 	case <-l.listed:
@@ -160,11 +160,11 @@ func (l *Leases) Seeds(ctx context.Context) ([]netip.AddrPort, error) {
 	return l.table.seeds(), nil
 }
 
-// Changed delivers when View may have changed.
+// Changed signals that View may have changed.
 func (l *Leases) Changed() <-chan struct{} { return l.changed }
 
-// update changes the table, and signals if that may change what is known of the
-// nodes.
+// update applies change to the table. It signals readers if change reports that the known
+// state may have changed.
 func (l *Leases) update(change func(*table) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,14 +173,14 @@ func (l *Leases) update(change func(*table) bool) {
 	}
 }
 
-// now returns how Leases are kept now.
+// now returns how the agent currently keeps Leases.
 func (l *Leases) now() Keeping {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.keeping
 }
 
-// poke leaves a signal in c unless one is waiting there already.
+// poke sends a signal to c, unless a signal is already waiting there.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

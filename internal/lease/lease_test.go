@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// api is the Leases of a fresh namespace of a real API server.
+// api returns the Leases of a fresh namespace of a real API server.
 func api(t *testing.T) coordination.LeaseInterface {
 	clients, err := kubernetes.NewForConfig(apitest.Config(t))
 	if err != nil {
@@ -64,17 +64,17 @@ func start(t *testing.T, client coordination.LeaseInterface, node string, durati
 	return l, stop
 }
 
-// Peers is what follows from what l knows, if nothing else is known.
+// Peers returns the election's result from l alone.
 func (l *Leases) Peers() election.Peers { return l.peersAt(time.Now()) }
 
-// peersAt is what follows at now from what l knows.
+// peersAt returns the election's result from l alone, at now.
 func (l *Leases) peersAt(now time.Time) election.Peers {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.table.peers(now)
 }
 
-// await waits until what l knows is as wanted.
+// await waits until the election's result from l is as wanted.
 func await(t *testing.T, l *Leases, what string, wanted func(election.Peers) bool) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
@@ -188,8 +188,8 @@ func TestNodesSeeEachOtherComeFallSilentAndSayGoodbye(t *testing.T) {
 	}
 }
 
-// late is an API server that executes a renewal, which its client has given up, right
-// after the next Get.
+// late is an API server that executes a renewal right after the next Get, when its client
+// has given it up.
 type late struct {
 	coordination.LeaseInterface
 	renewals *atomic.Int32
@@ -227,13 +227,13 @@ func TestANodeThatFindsItsNetworksAgainTrustsNothingAtFirst(t *testing.T) {
 	await(t, l, "node-a is known", members("node-a"))
 	before := time.Now()
 	l.Publish(record("192.0.2.0/24"))
-	if l.peersAt(before).Trusted { // it may be settled again by now, if this test stood still
+	if l.peersAt(before).Trusted { // if this test stood still, it may be settled again by now
 		t.Error("trusted before the others can know")
 	}
 	await(t, l, "node-a is known with its network", func(p election.Peers) bool { return p.Trusted && len(p.Known) == 1 })
 }
 
-// away is an API server that is away, or that only does not answer.
+// away is an API server that refuses requests or does not answer them.
 type away struct {
 	coordination.LeaseInterface
 	hangs bool
@@ -285,7 +285,7 @@ func TestANodeThatFindsItsNetworksAgainIsSettledSoonWhileTheAPIServerIsAway(t *t
 	}
 }
 
-// full is an API server that takes no new Lease while it is off.
+// full is an API server that accepts no new Lease while off is set.
 type full struct {
 	coordination.LeaseInterface
 	off atomic.Bool
@@ -304,7 +304,7 @@ func TestADeletedLeaseIsWrittenAgain(t *testing.T) {
 	l.Publish(record("192.0.2.0/24"))
 	await(t, l, "node-a is known", members("node-a"))
 
-	// It is gone until this test has seen what follows from that.
+	// No Lease can be written until this test has seen the effects of the deletion.
 	server.off.Store(true)
 	if err := server.Delete(t.Context(), Prefix+"node-a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestDeleteLeavesTheLeaseOfAnotherInstance(t *testing.T) {
 	await(t, l, "node-a is known", members("node-a"))
 	stop()
 
-	// By a patch, which no renewal conflicts with that was on its way at the end.
+	// A patch cannot conflict with a renewal that was still on its way at the end.
 	belongsTo := func(pod string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, AnnotationInstance, pod)
@@ -347,7 +347,7 @@ func TestDeleteLeavesTheLeaseOfAnotherInstance(t *testing.T) {
 	}
 }
 
-// cut is a connection to the API server that can be cut for writes.
+// cut is an API server that can refuse writes.
 type cut struct {
 	coordination.LeaseInterface
 	off atomic.Bool
@@ -369,11 +369,11 @@ func TestWithoutContactNothingIsTrustedAndNobodyIsDead(t *testing.T) {
 	b.Publish(record("198.51.100.0/24"))
 	await(t, a, "both are there", members("node-a", "node-b"))
 
-	// Nobody dies from now on, so node-b is heard once more whatever was before.
+	// Contact is lost from now on, so node-b counts as alive whatever was before.
 	line.off.Store(true)
 	await(t, a, "nothing is trusted, and both are there", func(p election.Peers) bool { return !p.Trusted && len(p.Members) == 2 })
 	stopB()
-	time.Sleep(4 * time.Second) // twice as long as the Lease of node-b counts
+	time.Sleep(4 * time.Second) // twice the duration of node-b's Lease
 	if got := len(a.Peers().Members); got != 2 {
 		t.Errorf("%d members while cut off, want 2", got)
 	}
@@ -381,11 +381,11 @@ func TestWithoutContactNothingIsTrustedAndNobodyIsDead(t *testing.T) {
 	await(t, a, "node-b is dead", members("node-a"))
 }
 
-// hung is an API server that takes new Leases, and never answers who renews one.
+// hung is an API server that accepts new Leases, and never answers a renewal.
 type hung struct{ coordination.LeaseInterface }
 
 func (hung) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
-	time.Sleep(time.Millisecond) // in the time of the bubble: an answer takes some
+	time.Sleep(time.Millisecond) // in the time of the bubble, an answer takes some time
 	return &coordinationv1.LeaseList{}, nil
 }
 

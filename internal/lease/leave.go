@@ -8,16 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Delete removes our Lease, so that the others need not wait for it to expire:
-// for an agent that leaves for good and has withdrawn its addresses. It is not
-// written again. A Lease that another instance on this node has taken over stays.
+// Delete deletes our Lease, so that the other nodes need not wait until it expires. It is
+// for an agent that leaves for good and has withdrawn its addresses. The agent does not
+// write the Lease again. Delete keeps a Lease that another agent on this node has taken
+// over.
 func (l *Leases) Delete(ctx context.Context) error {
 	release, err := l.hold(ctx)
 	if err == nil {
 		defer release()
 		l.left = true
 		err = l.remove(ctx)
-		for apierrors.IsConflict(err) { // with a renewal of ours that was given up, but not by the server
+		for apierrors.IsConflict(err) { // a renewal that we gave up may still have reached the server
 			err = l.remove(ctx)
 		}
 	}

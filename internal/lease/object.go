@@ -13,23 +13,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Prefix is what the name of the Lease of a node begins with.
+// Prefix is the prefix of the names of node Leases.
 const Prefix = "purelb-node-"
 
 // Annotations of a Lease.
 const (
-	// AnnotationSubnets are the networks that the node can announce local
-	// addresses of, as comma-separated CIDRs.
+	// AnnotationSubnets are the networks from which the node can announce local addresses,
+	// as comma-separated CIDRs.
 	AnnotationSubnets = "purelb.io/subnets"
-	// AnnotationAddresses are the addresses that the node has itself, comma
-	// separated. No Service may have one of them, on whichever node.
+	// AnnotationAddresses are the node's own addresses, separated by commas. No Service may
+	// have one of them, on any node.
 	AnnotationAddresses = "purelb.io/node-addresses"
-	// AnnotationGateways are the routers that the default routes of the node
-	// lead to, comma separated; it is absent when there are none, and agents of
-	// earlier versions do not write it. No Service may have one of them.
+	// AnnotationGateways are the routers of the node's default routes, separated by commas.
+	// It is absent if there are none, and agents of earlier versions do not write it. No
+	// Service may have one of them.
 	AnnotationGateways = "purelb.io/gateways"
-	// AnnotationMACs are the Ethernet addresses by which the node answers, comma
-	// separated. Agents of earlier versions do not write it.
+	// AnnotationMACs are the Ethernet addresses by which the node answers, separated by
+	// commas. Agents of earlier versions do not write it.
 	AnnotationMACs = "purelb.io/node-macs"
 	// AnnotationClaims are the addresses that the agent heard other machines
 	// claim or answer for, each with the machine, as comma-separated
@@ -40,59 +40,56 @@ const (
 	AnnotationInstance = "purelb.io/instance"
 	// AnnotationAgent is the LBNodeAgent in force, "namespace/name".
 	AnnotationAgent = "purelb.io/lbnodeagent"
-	// AnnotationProblem says why the node announces nothing or less than it
-	// should; it is absent when all is well.
+	// AnnotationProblem says why the node announces nothing, or less than it should. It is
+	// absent if all is well.
 	AnnotationProblem = "purelb.io/problem"
-	// AnnotationDraining says why the node should be chosen only when there
-	// is no other; it is absent when there is no reason.
+	// AnnotationDraining says why other nodes should be preferred to this one. It is absent
+	// if there is no reason.
 	AnnotationDraining = "purelb.io/draining"
-	// AnnotationGossip is where the node gossips, "address:port"; it is
-	// absent where it does not.
+	// AnnotationGossip is the gossip address of the node, "address:port". It is absent if
+	// the node does not gossip.
 	AnnotationGossip = "purelb.io/gossip"
 )
 
 // Selector selects the Leases of node agents.
 const Selector = "app.kubernetes.io/name=purelb,app.kubernetes.io/component=lbnodeagent"
 
-// These are how many networks, addresses, gateways and MACs of one Lease are read,
-// whoever wrote it. Of gateways and MACs no more are written.
+// These limits apply when a Lease is read, whoever wrote it. The limits for gateways and
+// MACs also apply when a Lease is written.
 const maxSubnets, maxAddresses, maxGateways, maxMACs = 256, 1024, 64, 64
 
-// MaxClaims is how many claims of one Lease are written and read.
+// MaxClaims is the largest number of claims that one Lease may carry.
 const MaxClaims = 64
 
-// Record is what a node agent says of its node.
+// Record is what a node agent announces about its node.
 type Record struct {
 	// NodeUID is the UID of the Node, which owns the Lease.
 	NodeUID types.UID
 	Subnets []netip.Prefix
-	// Addresses are the node's own.
+	// Addresses are the node's own addresses.
 	Addresses []netip.Addr
-	// Gateways are the routers of its default routes. Only the first 64 are
-	// written.
+	// Gateways are the routers of its default routes. The Lease carries only the first 64.
 	Gateways []netip.Addr
-	// MACs are the Ethernet addresses of the node, and Claims what was heard of
-	// other machines. Only the first 64 of each are written.
+	// MACs are the Ethernet addresses of the node. Claims are the claims that it heard from
+	// other machines. The Lease carries only the first 64 of each.
 	MACs   []MAC
 	Claims []Claim
 	// Agent is the LBNodeAgent in force, "namespace/name", or "".
 	Agent string
-	// Problem is what keeps the node from announcing, or "".
+	// Problem is the reason why the node announces nothing or too little, or "".
 	Problem string
-	// Draining is why the node should be chosen only when there is no other,
-	// or "".
+	// Draining is the reason to prefer other nodes, or "".
 	Draining string
 }
 
-// Equal says whether r and s have the same text.
+// Equal reports whether r and s have the same contents.
 func (r Record) Equal(s Record) bool {
 	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && r.Draining == s.Draining &&
 		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses) &&
 		slices.Equal(r.Gateways, s.Gateways) && slices.Equal(r.MACs, s.MACs) && slices.Equal(r.Claims, s.Claims)
 }
 
-// write writes what this node says, that it says it now and for how long it
-// counts, into o.
+// write writes r into o, with the renewal time now and this duration.
 func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration, now time.Time) {
 	o.Name = Prefix + l.opt.Node
 	o.Labels = merged(o.Labels, map[string]string{
@@ -128,7 +125,7 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 	}
 }
 
-// whereOf returns the text of a place, "" for none.
+// whereOf returns the text of an address, or "" if it is not valid.
 func whereOf(place netip.AddrPort) string {
 	if !place.IsValid() {
 		return ""
@@ -136,7 +133,7 @@ func whereOf(place netip.AddrPort) string {
 	return place.String()
 }
 
-// merged returns the entries of both, those of b where they differ.
+// merged returns the entries of both maps. Where they differ, it takes those of b.
 func merged(a, b map[string]string) map[string]string {
 	m := maps.Clone(a)
 	if m == nil {
@@ -146,13 +143,13 @@ func merged(a, b map[string]string) map[string]string {
 	return m
 }
 
-// nodeOf returns the node that o is the Lease of.
+// nodeOf returns the node to which the Lease o belongs.
 func nodeOf(o *coordinationv1.Lease) (node string, ok bool) {
 	node, ok = strings.CutPrefix(o.Name, Prefix)
 	return node, ok && node != ""
 }
 
-// versionOf returns what only the holder of o changes, with each renewal.
+// versionOf returns the renewal time of o, which only its holder changes.
 func versionOf(o *coordinationv1.Lease) string {
 	if o.Spec.RenewTime == nil {
 		return ""
@@ -160,7 +157,7 @@ func versionOf(o *coordinationv1.Lease) string {
 	return o.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
 }
 
-// durationOf returns how long o counts, or or when it does not say.
+// durationOf returns the duration of o, or the default if o has none.
 func durationOf(o *coordinationv1.Lease, or time.Duration) time.Duration {
 	if s := o.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
 		return time.Duration(*s) * time.Second
@@ -168,7 +165,7 @@ func durationOf(o *coordinationv1.Lease, or time.Duration) time.Duration {
 	return or
 }
 
-// join writes values as an annotation has them.
+// join writes values in the form of an annotation.
 func join[T fmt.Stringer](values []T) string {
 	texts := make([]string, len(values))
 	for i, v := range values {
@@ -177,8 +174,8 @@ func join[T fmt.Stringer](values []T) string {
 	return strings.Join(texts, ",")
 }
 
-// parseSubnets reads the annotation. What is not a CIDR is passed over: one bad
-// entry must not take the node's other networks away.
+// parseSubnets parses the annotation. It skips entries that are not CIDRs, because one bad
+// entry must not take the other networks from the node.
 func parseSubnets(text string) []netip.Prefix {
 	var subnets []netip.Prefix
 	for part := range strings.SplitSeq(text, ",") {
@@ -189,7 +186,7 @@ func parseSubnets(text string) []netip.Prefix {
 	return subnets
 }
 
-// parseAddresses reads at most most addresses of an annotation in the same way.
+// parseAddresses parses up to most addresses of an annotation in the same way.
 func parseAddresses(text string, most int) []netip.Addr {
 	var addresses []netip.Addr
 	for part := range strings.SplitSeq(text, ",") {

@@ -9,27 +9,26 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// Options are what the Leases of a node agent need. All but Gossip and Renewed
-// are required.
+// Options configure the Leases of a node agent. All but Gossip and Renewed are required.
 type Options struct {
-	// Client is for the Leases of the install namespace.
+	// Client accesses the Leases of the install namespace.
 	Client coordination.LeaseInterface
-	// Node is the name of this node, Instance the UID of this agent's pod.
+	// Node is the name of this node. Instance is the UID of this agent's pod.
 	Node, Instance string
-	// Gossip is where this node gossips; the zero value if it does not.
+	// Gossip is the gossip address of this node, or the zero value if it does not gossip.
 	Gossip netip.AddrPort
-	// Duration is how long a Lease that is kept fast counts after it was last
-	// seen to change. It is renewed three times as often.
+	// Duration is how long a fast Lease counts after its last change was seen. The agent
+	// renews it three times in that time.
 	Duration time.Duration
-	// RenewDeadline limits one attempt to renew, and RetryPeriod is the
-	// pause after one that failed.
+	// RenewDeadline limits one attempt to renew. RetryPeriod is the pause after a failed
+	// attempt.
 	RenewDeadline, RetryPeriod time.Duration
 	Log                        *slog.Logger
-	// Renewed, if set, is told the outcome of every attempt to renew.
+	// Renewed, if set, is called with the result of every attempt to renew.
 	Renewed func(error)
 }
 
-// Validate tells what is wrong with the durations.
+// Validate reports what is wrong with the durations.
 func (o Options) Validate() error {
 	switch {
 	case o.Duration < time.Second:
@@ -42,11 +41,11 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// slowDuration is how long a Lease that is kept slowly counts. Like the others it
-// is renewed three times as often.
+// slowDuration is how long a slow Lease counts. The agent renews it three times in that
+// time too.
 const slowDuration = 3 * time.Minute
 
-// silence is how long we believe to be in contact without proof of it. A peer's
-// Lease that is renewed in time has two thirds of its duration left, so nobody
-// alive runs out of it before we know that we are cut off.
+// silence is how long this node assumes contact with the API server without proof. A peer
+// that renews its Lease in time always has two thirds of the duration left. So no living
+// peer expires before this node knows that it is cut off.
 func (o Options) silence() time.Duration { return o.Duration / 2 }

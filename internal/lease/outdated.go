@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// writtenAfter is how long after gossip told of it a node may need to write its Lease.
+	// writtenAfter is how long a node may need to write its Lease after gossip announced
+	// the change.
 	writtenAfter = time.Second
-	// fetchEach is for how long, for each node there is, the nodes spread their reads of
-	// one Lease.
+	// fetchEach, times the number of nodes, is the time over which the nodes spread their
+	// reads of one changed Lease.
 	fetchEach = time.Millisecond
 )
 
-// Digest is a number for the networks and addresses that r names: where one of them
-// changes, it does too. It is never 0.
+// Digest returns a number that changes when the networks or addresses of r change. It is
+// never 0.
 func (r Record) Digest() uint64 { return digest(join(r.Subnets), join(r.Addresses)) }
 
-// digest is Record.Digest by the annotations of a Lease.
+// digest computes Record.Digest from the annotations of a Lease.
 func digest(subnets, addresses string) uint64 {
 	sum := sha256.Sum256([]byte(subnets + "\n" + addresses))
 	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }
 
-// fetch is what is to be done about a Lease that is known to say something else by now.
+// fetch is the next read of a Lease that has changed according to gossip.
 type fetch struct {
-	told  uint64 // the digest of what it says
+	told  uint64 // the digest that gossip announced
 	at    time.Time
-	pause time.Duration // to the time after at
+	pause time.Duration // from at to the read after it
 }
 
-// tell notes the digests that gossip tells of the Leases of nodes, and says whether
-// there are new ones.
+// tell records the Lease digests from gossip, and reports whether one is new.
 func (t *table) tell(told map[string]uint64, now time.Time) (news bool) {
 	for node := range t.fetches {
 		if told[node] != t.fetches[node].told {
@@ -54,7 +54,8 @@ func (t *table) tell(told map[string]uint64, now time.Time) (news bool) {
 	return news
 }
 
-// outdated returns the node whose Lease is to be read first, and when; "" if there is none.
+// outdated returns the node whose Lease must be read next, and when. node is "" if there is
+// none.
 func (t *table) outdated() (node string, at time.Time) {
 	for n, f := range t.fetches {
 		if t.said[n].digest == f.told {
@@ -68,8 +69,8 @@ func (t *table) outdated() (node string, at time.Time) {
 	return node, at
 }
 
-// fetched notes that the Lease of node was read at now. If it still says what it said, it
-// is read again, ever more seldom.
+// fetched records that the Lease of node was read at now. If the Lease has not changed, it
+// is read again, at growing intervals.
 func (t *table) fetched(node string, now time.Time) {
 	f, ok := t.fetches[node]
 	if !ok {
@@ -80,8 +81,7 @@ func (t *table) fetched(node string, now time.Time) {
 	t.fetches[node] = f
 }
 
-// untilOutdated returns the node whose Lease is to be read first, and how long that has to
-// wait.
+// untilOutdated returns the node whose Lease must be read next, and the time until then.
 func (l *Leases) untilOutdated() (node string, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +89,8 @@ func (l *Leases) untilOutdated() (node string, wait time.Duration) {
 	return node, time.Until(at)
 }
 
-// fetch reads the Lease of node. All Leases are listed every few minutes: too late where a
-// network of the node is gone, and others are to take the addresses there.
+// fetch reads the Lease of node. The regular lists come every few minutes. That is too late
+// if a network of the node is gone, and other nodes have to take over its addresses.
 func (l *Leases) fetch(ctx context.Context, node string) {
 	ctx, cancel := context.WithTimeout(ctx, l.opt.RenewDeadline)
 	defer cancel()

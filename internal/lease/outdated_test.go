@@ -26,8 +26,8 @@ func TestADigestTellsNetworksAndAddressesApart(t *testing.T) {
 	}
 }
 
-// A network of node-b is gone, which its gossip has no room to say. Without a watch all
-// Leases are listed in minutes.
+// A network of node-b is gone, and its gossip record has no room to say so. Without a
+// watch, all Leases are listed only after minutes.
 func TestALeaseThatSaysSomethingElseByNowIsRead(t *testing.T) {
 	client := api(t)
 	other, _ := start(t, client, "node-b", 30*time.Second)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// breath is the least time from one renewal to the next: a second, unless Leases
-// are so short that they need more.
+// breath returns the shortest pause between two renewals: a second, unless short Leases
+// need less.
 func (l *Leases) breath() time.Duration { return min(time.Second, l.opt.Duration/10) }
 
 // publish renews our Lease from the first Publish until ctx is done.
@@ -40,7 +40,7 @@ func (l *Leases) publish(ctx context.Context) {
 	}
 }
 
-// pause is how long to wait from an attempt that ended with err to the next one.
+// pause returns how long to wait after an attempt that ended with err.
 func (l *Leases) pause(err error) time.Duration {
 	if err != nil {
 		return l.opt.RetryPeriod
@@ -48,7 +48,7 @@ func (l *Leases) pause(err error) time.Duration {
 	return l.duration() / 3
 }
 
-// duration is how long our Lease counts, as it is kept now.
+// duration returns how long our Lease counts, as it is kept now.
 func (l *Leases) duration() time.Duration {
 	if l.now().Fast {
 		return l.opt.Duration
@@ -56,7 +56,7 @@ func (l *Leases) duration() time.Duration {
 	return max(slowDuration, l.opt.Duration)
 }
 
-// sleep waits for d, and says whether ctx lasts longer than that.
+// sleep waits for d, and reports false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -68,7 +68,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// report tells the outcome of an attempt to renew, and logs what changed.
+// report passes the result of an attempt to Renewed, and logs when it changes.
 func (l *Leases) report(err, last error) {
 	if l.opt.Renewed != nil {
 		l.opt.Renewed(err)
@@ -81,7 +81,7 @@ func (l *Leases) report(err, last error) {
 	}
 }
 
-// renewNow writes our Lease once, unless it was taken away for good.
+// renewNow writes our Lease once, unless Delete was called.
 func (l *Leases) renewNow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.opt.RenewDeadline)
 	defer cancel()
@@ -95,7 +95,7 @@ func (l *Leases) renewNow(ctx context.Context) error {
 	}
 	err = l.put(ctx)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
-		l.object = nil // somebody else wrote it: look again
+		l.object = nil // another writer changed it: read it again
 		err = l.put(ctx)
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (l *Leases) renewNow(ctx context.Context) error {
 	return nil
 }
 
-// hold waits until nobody else writes our Lease.
+// hold waits until it is the only writer of our Lease.
 func (l *Leases) hold(ctx context.Context) (release func(), err error) {
 	select {
 	case l.writing <- struct{}{}:
@@ -120,7 +120,8 @@ func (l *Leases) put(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The API server keeps microseconds, and the echo must equal what was sent.
+	// The API server stores microseconds, and the version that the watch returns must equal
+	// what was sent.
 	now := time.Now()
 	l.write(o, l.said(o, now), l.duration(), now.Truncate(time.Microsecond))
 	version := versionOf(o)
@@ -138,7 +139,7 @@ func (l *Leases) put(ctx context.Context) error {
 	return nil
 }
 
-// said returns what we publish at now, where o is our Lease as it was found.
+// said returns the record to publish at now. o is our Lease before the write.
 func (l *Leases) said(o *coordinationv1.Lease, now time.Time) Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +149,7 @@ func (l *Leases) said(o *coordinationv1.Lease, now time.Time) Record {
 	return r
 }
 
-// current returns a copy of our Lease to write into, an empty one if there is none.
+// current returns a copy of our Lease to write into, or an empty Lease if there is none.
 func (l *Leases) current(ctx context.Context) (*coordinationv1.Lease, error) {
 	if l.object != nil {
 		return l.object.DeepCopy(), nil
@@ -160,15 +161,15 @@ func (l *Leases) current(ctx context.Context) (*coordinationv1.Lease, error) {
 	return o, err
 }
 
-// send notes a renewal before it is on its way, since the watch may be quicker
-// than the answer.
+// send records a renewal before it is sent, because the watch may be faster than the
+// answer.
 func (l *Leases) send(o *coordinationv1.Lease, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.table.send(versionOf(o), o.ResourceVersion == "", now)
 }
 
-// acknowledged notes that the API server has taken a renewal.
+// acknowledged records that the API server accepted a renewal.
 func (l *Leases) acknowledged(version string) {
 	l.update(func(t *table) bool {
 		l.inherited.written = true

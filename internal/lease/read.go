@@ -6,29 +6,28 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// Node returns the name of the node that o is of.
+// Node returns the name of the node to which o belongs.
 func Node(o *coordinationv1.Lease) string {
 	node, _ := nodeOf(o)
 	return node
 }
 
-// Subnets returns the networks that o names.
+// Subnets returns the networks in o.
 func Subnets(o *coordinationv1.Lease) []netip.Prefix {
 	return parseSubnets(o.Annotations[AnnotationSubnets])
 }
 
-// Addresses returns the addresses that o says its node has itself.
+// Addresses returns the node's own addresses in o.
 func Addresses(o *coordinationv1.Lease) []netip.Addr {
 	return parseAddresses(o.Annotations[AnnotationAddresses], maxAddresses)
 }
 
-// Gateways returns the routers that o says the default routes of its node lead to.
+// Gateways returns the routers of the node's default routes in o.
 func Gateways(o *coordinationv1.Lease) []netip.Addr {
 	return parseAddresses(o.Annotations[AnnotationGateways], maxGateways)
 }
 
-// Gossip returns where o says that its node gossips; the zero value if it does
-// not.
+// Gossip returns the gossip address in o, or the zero value if the node does not gossip.
 func Gossip(o *coordinationv1.Lease) netip.AddrPort {
 	place, err := netip.ParseAddrPort(o.Annotations[AnnotationGossip])
 	if err != nil || place.Port() == 0 {
@@ -37,6 +36,5 @@ func Gossip(o *coordinationv1.Lease) netip.AddrPort {
 	return netip.AddrPortFrom(place.Addr().Unmap().WithZone(""), place.Port())
 }
 
-// Draining says whether o asks for its node to be chosen only when there is no
-// other.
+// Draining reports whether o asks the election to prefer other nodes.
 func Draining(o *coordinationv1.Lease) bool { return o.Annotations[AnnotationDraining] != "" }

@@ -11,14 +11,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// written is the Lease that says r.
+// written returns the Lease that carries r.
 func written(r Record) *coordinationv1.Lease {
 	o := &coordinationv1.Lease{}
 	New(Options{Node: "node-a", Duration: 10 * time.Second}).write(o, r, 10*time.Second, at(0))
 	return o
 }
 
-// many are n addresses.
+// many returns n addresses.
 func many(n int) []netip.Addr {
 	var all []netip.Addr
 	for i := range n {
@@ -86,7 +86,7 @@ func TestClaimsAreReadAsWritten(t *testing.T) {
 	}
 }
 
-// The API server takes annotations of 256 KiB for an object.
+// The API server accepts annotations of up to 256 KiB for an object.
 func TestLeasesStaySmall(t *testing.T) {
 	r := Record{}
 	for i := range 1000 {

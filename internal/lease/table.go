@@ -9,32 +9,31 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// table is what was seen of all Leases. It is not safe for concurrent use.
+// table is what this node has seen of all Leases. It is not safe for concurrent use.
 type table struct {
 	self     string
 	duration time.Duration
 	silence  time.Duration
-	// said is what all Leases say that exist, by node.
+	// said is the content of all existing Leases, by node.
 	said map[string]said
-	// live is who lives, by the watch that is on or was the last one, and
-	// synced says that this watch has shown all Leases. Listed is when they
-	// were listed last.
+	// live decides which nodes are alive, from the current watch or the last one. synced
+	// means that this watch has shown all Leases. listed is when they were last listed.
 	live             *election.Liveness
 	watching, synced bool
 	listed           time.Time
 	glimpses
-	// fetches are the Leases that are to be read, by node.
+	// fetches are the Leases to read, by node.
 	fetches map[string]fetch
-	// sent are our renewals that have not come back by the watch, by version,
-	// with the time at which each was sent. Taken is when the latest was sent
-	// that the API server has, zero if it does not say all that it must;
-	// contact is the same, but never taken back.
+	// sent are our renewals that the watch has not shown yet: the time of sending by
+	// version. taken is when the latest renewal was sent that the API server accepted. It
+	// is zero if that renewal does not contain all that it must. contact is the latest time
+	// of a request that the API server answered.
 	sent                     map[string]time.Time
 	lastSent, taken, contact time.Time
-	// settled is from when the others know of us, and of our networks; zero
-	// until our Lease came back. A node that nobody knew of waits for settle
-	// before it takes anything, so that nodes that start together see each
-	// other first; settling is what this one waits.
+	// settled is the time from which the other nodes know of this node and its networks. It
+	// is zero until our Lease came back. A node that no other node knows waits for settle
+	// before it takes an address, so that nodes that start together see each other first.
+	// settling is how long this node waits.
 	settled          time.Time
 	settle, settling time.Duration
 }
@@ -54,9 +53,9 @@ func newTable(opt Options) *table {
 	}
 }
 
-// observe notes the Lease o as it was at now or later, and says whether that may
-// change what is known of the nodes. Most renewals do not, and with a thousand
-// nodes there are hundreds in a second.
+// observe records the Lease o as it was at now or later. It reports whether that may change
+// the known state of the nodes. Most renewals do not, and with a thousand nodes there are
+// hundreds in a second.
 func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
 	node, ok := nodeOf(o)
 	if !ok {
@@ -79,9 +78,9 @@ func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
 	return !seen || !before.equal(t.said[node]) || node == t.self
 }
 
-// term is how long version of the Lease of node counts. One of a node that is lost
-// counts shorter than it says until a renewal after the loss is seen: if the node
-// lives, that is within reply.
+// term returns how long version of the Lease of node counts. The Lease of a lost node
+// counts for a shorter time until a renewal after the loss is seen. If the node is alive,
+// that takes no longer than reply.
 func (t *table) term(node, version string) time.Duration {
 	duration := t.said[node].duration
 	if stale, ok := t.stale[node]; ok && stale == version {
@@ -90,8 +89,8 @@ func (t *table) term(node, version string) time.Duration {
 	return duration
 }
 
-// reply is how long a lost node that lives may take until we see it renew its
-// Lease.
+// reply returns how long it may take until a lost node that is alive renews its Lease and
+// this node sees it.
 func (t *table) reply() time.Duration {
 	if !t.unnoticed {
 		return t.duration
@@ -99,9 +98,8 @@ func (t *table) reply() time.Duration {
 	return max(t.duration, t.duration/3+time.Duration(maxSpread*float64(t.soon())))
 }
 
-// echo notes that our renewal version came back by the watch: proof that our
-// writes and the watch both work, and that the watch has shown us everything
-// before it.
+// echo records that the watch showed our renewal version. That proves that our writes and
+// the watch both work, and that the watch has shown everything before the renewal.
 func (t *table) echo(version string, now time.Time) {
 	at, ok := t.sent[version]
 	if !ok {
@@ -112,14 +110,15 @@ func (t *table) echo(version string, now time.Time) {
 	t.settleFrom(now)
 }
 
-// settleFrom notes that at now the others can know of us, and we know of them.
+// settleFrom records that from now on the other nodes can know of this node, and this node
+// of them.
 func (t *table) settleFrom(now time.Time) {
 	if t.settled.IsZero() {
 		t.settled = now.Add(t.settling)
 	}
 }
 
-// send notes that version is on its way at now, the first one ever if create.
+// send records that version is sent at now. create means that it creates the Lease.
 func (t *table) send(version string, create bool, now time.Time) {
 	maps.DeleteFunc(t.sent, func(_ string, at time.Time) bool { return now.Sub(at) > 3*t.duration })
 	t.sent[version], t.lastSent = now, now
@@ -128,31 +127,31 @@ func (t *table) send(version string, create bool, now time.Time) {
 	}
 }
 
-// acknowledge notes that the API server has taken version.
+// acknowledge records that the API server accepted version.
 func (t *table) acknowledge(version string) {
 	at, ok := t.sent[version]
 	if !ok {
-		return // it came back by the watch already, or says less than it must now
+		return // the watch already showed it, or it lacks what it must contain now
 	}
 	t.taken = at
 	t.prove(at)
-	if !t.watching { // nothing comes back
+	if !t.watching { // no watch will show it
 		maps.DeleteFunc(t.sent, func(_ string, other time.Time) bool { return !other.After(at) })
 	}
 }
 
-// prove notes that the API server has answered what was asked at at.
+// prove records that the API server answered a request sent at at.
 func (t *table) prove(at time.Time) {
 	if at.After(t.contact) {
 		t.contact = at
 	}
 }
 
-// unlisted says whether a list is all that is missing for us to be settled.
+// unlisted reports whether only a list is missing for this node to be settled.
 func (t *table) unlisted() bool { return !t.watching && t.settled.IsZero() && !t.taken.IsZero() }
 
-// forget notes that the Lease o is gone. If it is ours, somebody deleted it: the
-// others may take over what we hold, so nothing counts until they know of us again.
+// forget records that the Lease o is gone. If it is ours, it was deleted: the other nodes
+// may take over our addresses. So this node is not settled until they know of it again.
 func (t *table) forget(o *coordinationv1.Lease) {
 	if node, ok := nodeOf(o); ok {
 		t.drop(node)
@@ -168,14 +167,14 @@ func (t *table) drop(node string) {
 	}
 }
 
-// unsettle notes that from now on this node has networks of which the others do
-// not know: it waits until they can, as one that is new does, so that nodes of
-// which a mistake is mended at the same moment take nothing from each other.
+// unsettle records that this node now has networks of which the other nodes do not know. It
+// waits until they can know, like a new node. So when a mistake is corrected on several
+// nodes at once, they do not take addresses from each other.
 //
-// One that was settled does not wait for the API server: that may be away for
-// hours after a cable was out for a moment, while gossip tells the others within
-// milliseconds. Should one of them hear of it too late, the segment has the last
-// word: it is asked before anything is taken.
+// A node that was settled does not wait for the API server. The server may be away for
+// hours after a cable was out for a moment, while gossip tells the other nodes within
+// milliseconds. If one of them learns of it too late, the segment decides: an agent asks it
+// before it takes an address.
 func (t *table) unsettle(now time.Time) {
 	clear(t.sent)
 	t.taken, t.settling = time.Time{}, t.settle
@@ -184,8 +183,8 @@ func (t *table) unsettle(now time.Time) {
 	}
 }
 
-// overdue says whether a renewal is due before its time, because somebody's
-// silence waits for a proof of contact to count.
+// overdue reports whether a renewal is due early, because another node's silence counts
+// only after a proof of contact.
 func (t *table) overdue(now time.Time) bool {
 	at, ok := t.live.Next()
 	return ok && !now.Before(at) && !t.lastSent.IsZero() && t.lastSent.Before(at)

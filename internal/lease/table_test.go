@@ -12,13 +12,13 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// at is the time so many seconds after the start.
+// at returns the time so many seconds after the start.
 func at(seconds float64) time.Time {
 	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// leaseOf is the Lease of node, renewed at a time of its own clock, which is a
-// year off.
+// leaseOf returns a Lease of node, renewed at a time of the node's clock, which is a year
+// off.
 func leaseOf(node string, renewed time.Time, subnets string) *coordinationv1.Lease {
 	seconds := int32(10)
 	return &coordinationv1.Lease{
@@ -30,21 +30,21 @@ func leaseOf(node string, renewed time.Time, subnets string) *coordinationv1.Lea
 	}
 }
 
-// theTable is that of node-a, with a Lease of ten seconds.
+// theTable returns the table of node-a, whose Lease counts for ten seconds.
 func theTable() *table {
 	t := newTable(Options{Node: "node-a", Duration: 10 * time.Second, RetryPeriod: 2 * time.Second})
 	t.synced = true
 	return t
 }
 
-// renewed has node-a renew its Lease at a time and see it come back at once.
+// renewed makes node-a renew its Lease, and the watch show it at once.
 func renewed(t *table, now time.Time, create bool) {
 	o := leaseOf("node-a", now, "192.0.2.0/24,2001:db8::/64")
 	t.send(versionOf(o), create, now)
 	t.observe(o, now)
 }
 
-// peers is what follows from what t knows, if nothing else is known.
+// peers returns the election's result from t alone.
 func (t *table) peers(now time.Time) election.Peers { return t.view(now).peers(t.self, now) }
 
 func (v View) peers(self string, now time.Time) election.Peers {
@@ -118,7 +118,7 @@ func TestSubnetsOfTheDeadAreKnownUntilTheLeaseIsGone(t *testing.T) {
 	o := leaseOf("node-b", at(0), "198.51.100.0/24")
 	table.observe(o, at(0))
 	renewed(table, at(0), false)
-	renewed(table, at(11), false) // after a gap, node-b gets a full duration again
+	renewed(table, at(11), false) // after the gap, node-b gets a full duration again
 	renewed(table, at(16), false)
 	renewed(table, at(21), false)
 	expect(t, table.peers(at(21)), "node-a[192.0.2.0/24 2001:db8::/64] known[192.0.2.0/24 198.51.100.0/24 2001:db8::/64] trusted=true")
@@ -174,7 +174,7 @@ func TestANodeThatFindsItsNetworksAgainWaitsUntilTheOthersCanKnow(t *testing.T) 
 	for _, tt := range []struct {
 		after float64
 		want  bool
-	}{{1, false}, {2.9, false}, {3, true}, {3600, true}} { // the API server may be away all the while
+	}{{1, false}, {2.9, false}, {3, true}, {3600, true}} { // the API server may be away all the time
 		if got := table.view(at(tt.after)).Settled; got != tt.want {
 			t.Errorf("settled after %v s: %t, want %t", tt.after, got, tt.want)
 		}

@@ -11,24 +11,24 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// View is what the Leases say of the nodes, at one moment.
+// View is the state of the nodes by their Leases, at one moment.
 type View struct {
-	// Leases are all that are known, sorted by node. While they are not
-	// watched, one counts as alive unless it was found silent.
+	// Leases are all known Leases, sorted by node. While they are not watched, a Lease
+	// counts as alive unless it was found silent.
 	Leases []election.Leased
-	// Trusted says that Leases are watched now, and that there is contact
-	// with the API server: one that is silent, or not there, is of nobody.
+	// Trusted means that Leases are watched now, and that there is contact with the API
+	// server. Then a node whose Lease is silent or missing is dead.
 	Trusted bool
-	// Contact is when we last asked the API server something that it answered.
+	// Contact is the latest time of a request that the API server answered.
 	Contact time.Time
-	// Settled says that the others have had the time to learn of this node,
-	// and it of them.
+	// Settled means that the other nodes have had time to learn of this node, and this node
+	// of them.
 	Settled bool
-	// Listed says that the Leases have been seen once.
+	// Listed means that the Leases have been listed once.
 	Listed bool
 }
 
-// said is what the Lease of a node says.
+// said is the content of the Lease of a node.
 type said struct {
 	election.Record
 	gossip       netip.AddrPort
@@ -37,7 +37,7 @@ type said struct {
 	digest       uint64
 }
 
-// read reads o, which counts for duration if it does not say how long.
+// read parses o. duration is the default if o has none.
 func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
 	r := election.Record{Node: node, Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)}
 	macs, _ := MACs(o)
@@ -51,13 +51,14 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
 	}
 }
 
-// equal says whether s and o say the same of their node.
+// equal reports whether s and o have the same content, apart from their durations and
+// digests.
 func (s said) equal(o said) bool {
 	return s.gossip == o.gossip && s.unconfigured == o.unconfigured && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own) &&
 		slices.Equal(s.MACs, o.MACs)
 }
 
-// view returns what is known at now.
+// view returns the known state at now.
 func (t *table) view(now time.Time) View {
 	nodes, trusted := t.live.Live(now)
 	v := View{
@@ -84,7 +85,7 @@ func (t *table) view(now time.Time) View {
 	return v
 }
 
-// seeds returns where the others gossip.
+// seeds returns the gossip addresses of other nodes.
 func (t *table) seeds() []netip.AddrPort {
 	var seeds []netip.AddrPort
 	for node, s := range t.said {

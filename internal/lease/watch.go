@@ -13,12 +13,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watch watches the Leases as long as that is how they are kept, or until ctx is
-// done.
+// watch watches the Leases until Keeping.Watch is false or ctx is done.
 func (l *Leases) watch(ctx context.Context) error {
 	l.update(func(t *table) bool { t.beginWatch(); return true })
-	// A watch that begins while the API server is away tries ever more
-	// slowly, and may notice its return seconds too late.
+	// A watch that begins while the API server is away retries at growing intervals, and
+	// may notice its return seconds too late. So it begins only after a list succeeded.
 	for !l.list(ctx) {
 		if !l.wait(ctx, l.opt.RetryPeriod) || !l.now().Watch {
 			return nil
@@ -43,7 +42,7 @@ func (l *Leases) watch(ctx context.Context) error {
 	return nil
 }
 
-// tick notes what time alone changes: a member fell silent, contact is lost.
+// tick applies what time alone changes: a member became silent, or contact is lost.
 func (l *Leases) tick() {
 	l.update(func(t *table) bool {
 		if t.overdue(time.Now()) {
@@ -53,8 +52,8 @@ func (l *Leases) tick() {
 	})
 }
 
-// informer returns the watch of all Leases, which feeds the table, and whether
-// the first list has been fed to it.
+// informer returns the watch of all Leases, which updates the table, and a function that
+// reports whether the first list has reached the table.
 func (l *Leases) informer() (cache.SharedIndexInformer, cache.InformerSynced, error) {
 	client := l.opt.Client
 	lw := &cache.ListWatch{
@@ -82,7 +81,7 @@ func (l *Leases) informer() (cache.SharedIndexInformer, cache.InformerSynced, er
 	return i, handler.HasSynced, nil
 }
 
-// slim drops what is not needed from a Lease before it is cached.
+// slim drops unused fields from a Lease before it is cached.
 func slim(o any) (any, error) {
 	if lease, ok := o.(*coordinationv1.Lease); ok {
 		lease.ManagedFields, lease.OwnerReferences, lease.Labels = nil, nil, nil
@@ -90,14 +89,15 @@ func slim(o any) (any, error) {
 	return o, nil
 }
 
-// seen notes a Lease that is there.
+// seen records a Lease that exists.
 func (l *Leases) seen(o any) {
 	if lease, ok := o.(*coordinationv1.Lease); ok {
 		l.update(func(t *table) bool { return t.observe(lease, time.Now()) })
 	}
 }
 
-// gone notes a Lease that is not there any more. Ours is written again at once.
+// gone records a Lease that was deleted. If it is ours, the publisher writes it again at
+// once.
 func (l *Leases) gone(o any) {
 	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
