@@ -19,31 +19,31 @@ const (
 	eternal = math.MaxUint32
 )
 
-// holding is an address that a link has.
+// holding is an address on a link.
 type holding struct {
 	link   int
 	prefix netip.Prefix
 	flags  uint32
-	// service says that it is the address of a service.
+	// service means that it is the address of a service.
 	service bool
-	// lasting addresses do not run out.
+	// lasting means that its lifetime does not end.
 	lasting bool
 }
 
-// usable says whether the kernel answers for the address: nobody else has it,
-// as far as is known (RFC 4862).
+// usable reports whether the kernel answers for the address. It does not while duplicate
+// address detection runs, or after that has failed (RFC 4862).
 func (h holding) usable() bool {
 	const unsure = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
 	return h.flags&unsure == 0
 }
 
-// global says whether the address means anything beyond this node and its links.
+// global reports whether the address is valid beyond this node and its links.
 func (h holding) global() bool {
 	a := h.prefix.Addr()
 	return a.IsGlobalUnicast() && !a.Is4In6()
 }
 
-// addresses returns the addresses of a link, or of all when it is 0.
+// addresses returns the addresses of a link, or of all links if link is 0.
 func (k *Kernel) addresses(ctx context.Context, tries, link int) ([]holding, error) {
 	var all []holding
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
@@ -51,8 +51,8 @@ func (k *Kernel) addresses(ctx context.Context, tries, link int) ([]holding, err
 		body[0] = family
 		native.PutUint32(body[4:], uint32(link))
 		some, err := rtnetlink.Dump(ctx, k.route, tries, rtnetlink.NewRequest(unix.RTM_GETADDR, 0, body), func(body []byte) (holding, bool, error) {
-			// Kernels without strict checks answer for all links, those without
-			// IPv6 for all families.
+			// Kernels without strict checks answer for all links. Kernels without IPv6
+			// answer for all families.
 			h, err := parseHolding(body)
 			return h, err == nil && body[0] == family && (link == 0 || h.link == link), err
 		})
@@ -64,7 +64,7 @@ func (k *Kernel) addresses(ctx context.Context, tries, link int) ([]holding, err
 	return all, nil
 }
 
-// parseHolding reads the body of a RTM_NEWADDR or RTM_DELADDR.
+// parseHolding parses the body of an RTM_NEWADDR or RTM_DELADDR.
 func parseHolding(body []byte) (holding, error) {
 	if len(body) < unix.SizeofIfAddrmsg {
 		return holding{}, fmt.Errorf("address message of %d bytes: %w", len(body), unix.EBADMSG)
@@ -86,7 +86,7 @@ func parseHolding(body []byte) (holding, error) {
 		}
 	}
 	if !local.IsValid() {
-		local = other // which is the peer's, where there is one
+		local = other // the address of the peer, if there is a peer
 	}
 	h.prefix = netip.PrefixFrom(local, int(body[1]))
 	if !h.prefix.IsValid() {

@@ -15,27 +15,26 @@ import (
 )
 
 const (
-	// advertiseLeast and advertiseMost are the time between two advertisements
-	// that nobody asked for. FRR, which looks for neighbours by them, repeats
-	// its own as often.
+	// advertiseLeast and advertiseMost bound the time between two unsolicited
+	// advertisements. FRR detects neighbors by them, and repeats its own as often.
 	advertiseLeast, advertiseMost = 7500 * time.Millisecond, 10 * time.Second
-	// advertiseApart is MIN_DELAY_BETWEEN_RAS of RFC 4861 section 10: what all
-	// nodes hear must not come more often.
+	// advertiseApart is MIN_DELAY_BETWEEN_RAS of RFC 4861 section 10: the shortest time
+	// between two advertisements to all nodes.
 	advertiseApart = 3 * time.Second
-	// advertiseLook is how often the link is looked at.
+	// advertiseLook is how often the agent checks the link.
 	advertiseLook = time.Second
-	// advertiseAgain is the pause before a link is tried again that cannot be
-	// advertised on, be it that it is not there.
+	// advertiseAgain is the pause before the next attempt on a link on which advertising
+	// failed, for example because it does not exist.
 	advertiseAgain = 200 * time.Millisecond
 )
 
-// Advertise sends Router Advertisements (RFC 4861) on an interface until ctx is
-// done, so that a router on an unnumbered link finds out the address of this
-// node: at once, then every ten seconds at most, and to whoever solicits one.
-// They do not make this node a default router, and say nothing else.
+// Advertise sends Router Advertisements (RFC 4861) on an interface until ctx is done. From
+// them a router on an unnumbered link learns the address of this node. It sends one at
+// once, then at least one every ten seconds, and one in answer to each solicitation. They
+// do not make this node a default router, and carry no other information.
 //
-// The interface may come and go meanwhile. The error is one that waiting does
-// not mend.
+// The interface may disappear and come back meanwhile. Advertise returns only errors that
+// waiting does not solve.
 func (k *Kernel) Advertise(ctx context.Context, name string) error {
 	said := ""
 	for {
@@ -51,7 +50,7 @@ func (k *Kernel) Advertise(ctx context.Context, name string) error {
 	}
 }
 
-// advertiseOn advertises until that fails.
+// advertiseOn advertises until an error.
 func (k *Kernel) advertiseOn(ctx context.Context, name string) error {
 	l, ok, err := k.link(ctx, name)
 	if err != nil {
@@ -82,8 +81,8 @@ func (k *Kernel) advertiseOn(ctx context.Context, name string) error {
 	}
 }
 
-// unchanged says whether the link and its addresses are what they were when c was
-// opened. A socket does not tell when its link is gone.
+// unchanged returns an error if the link or its link-local address changed after c was
+// opened. A socket does not report that its link is gone.
 func (k *Kernel) unchanged(ctx context.Context, c *icmp) error {
 	l, ok, err := k.link(ctx, c.link.name)
 	if err != nil {
@@ -102,7 +101,7 @@ func (k *Kernel) unchanged(ctx context.Context, c *icmp) error {
 	return nil
 }
 
-// answer hears solicitations until then, or until an advertisement is due.
+// answer receives solicitations until the deadline, or until an advertisement is due.
 func (c *icmp) answer(s *schedule, until time.Time) error {
 	if s.next.Before(until) {
 		until = s.next
@@ -115,13 +114,13 @@ func (c *icmp) answer(s *schedule, until time.Time) error {
 		return fmt.Errorf("hear router solicitations: %w", err)
 	}
 	if solicits(message, from, hopLimit) && s.solicited(from) {
-		// What cannot be sent to one is not the end: the others wait for theirs.
+		// An error on the way to one router must not stop the advertisements to the others.
 		_ = c.send(from, advertisement(c.link.mac))
 	}
 	return nil
 }
 
-// schedule is when advertisements are sent to all nodes.
+// schedule is the time of the last and of the next advertisement to all nodes.
 type schedule struct {
 	last, next time.Time
 }
@@ -130,8 +129,8 @@ func (s *schedule) sent(now time.Time, pause time.Duration) {
 	s.last, s.next = now, now.Add(pause)
 }
 
-// solicited says whether to answer to from alone. Who has no address yet hears
-// what all hear, sooner than it would have come.
+// solicited reports whether to answer the sender alone. If the sender has no address yet,
+// the next advertisement to all nodes is sent earlier instead.
 func (s *schedule) solicited(from netip.Addr) bool {
 	if from.IsValid() && !from.IsUnspecified() {
 		return true
@@ -142,7 +141,7 @@ func (s *schedule) solicited(from netip.Addr) bool {
 	return false
 }
 
-// wait is false when ctx is done before.
+// wait waits for d. It reports false if ctx ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -9,13 +9,13 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// calm is the pause after a signal, in which what happens becomes one more.
+// calm is the pause after a signal. All changes during the pause cause one more signal.
 const calm = 50 * time.Millisecond
 
-// Changes signals that something changed of what Egress, Program and
-// LinkLocalNeighbor go by: links, routes, and addresses that are not those of
-// services. Signals that nobody took yet become one, and there may be more than
-// changes. The channel is closed when ctx is done.
+// Changes signals changes on which the results of Egress, Program and LinkLocalNeighbor
+// depend: links, routes, and addresses other than those of services. Several signals that
+// the reader has not received become one. There may be more signals than changes. The
+// channel is closed when ctx is done.
 func (k *Kernel) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return rtnetlink.Watch{
 		Groups: []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
@@ -26,9 +26,9 @@ func (k *Kernel) Changes(ctx context.Context) (<-chan struct{}, error) {
 	}.Signals(ctx)
 }
 
-// matters says whether a message tells of something that the way to others may
-// depend on. The addresses of services are no part of it, nor are the routes that
-// the kernel makes by itself: they follow from links and addresses.
+// matters reports whether a message is about something that the route to another host may
+// depend on. It ignores the addresses of services. It also ignores the routes that the
+// kernel adds by itself, because they follow from links and addresses.
 func matters(h rtnetlink.Header, body []byte) bool {
 	switch h.Kind {
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:

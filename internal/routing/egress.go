@@ -15,14 +15,14 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// Egress returns the interface by which packets to neighbor leave this node, and
-// its global addresses, best first; false when none does. With a device the
-// answer is that of the device: the interface, or the VRF.
+// Egress returns the interface through which packets to neighbor leave this node, and its
+// global addresses, best first. It returns false if there is no such interface. With a
+// device, an interface or a VRF, it returns the route through that device.
 //
-// The addresses are those that a neighbour may send to: neither tentative, nor
-// deprecated, nor temporary, nor of services. Of each family the kernel's own
-// choice for the neighbour comes first, and then in an order that does not depend
-// on when they were added.
+// The addresses are those to which a neighbor may send. Tentative, deprecated and temporary
+// addresses, and the addresses of services, are excluded. In each family, the source
+// address that the kernel chooses for the neighbor comes first. The order of the others
+// does not depend on when they were added.
 func (k *Kernel) Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error) {
 	w, ok, err := k.wayTo(ctx, neighbor, device)
 	if !ok || err != nil {
@@ -39,13 +39,13 @@ func (k *Kernel) Egress(ctx context.Context, neighbor netip.Addr, device string)
 	return peering.Egress{Interface: l.name, Addresses: nextHops(holdings, w.source)}, true, nil
 }
 
-// nextHops returns what neighbours may send to, with source first.
+// nextHops returns the addresses to which neighbors may send, with source first.
 func nextHops(all []holding, source netip.Addr) []netip.Addr {
 	var fit []holding
 	for _, h := range all {
 		passing := uint32(unix.IFA_F_DEPRECATED)
 		if h.prefix.Addr().Is6() {
-			passing |= unix.IFA_F_TEMPORARY // the bit that is IFA_F_SECONDARY of IPv4
+			passing |= unix.IFA_F_TEMPORARY // the same bit as IFA_F_SECONDARY of IPv4
 		}
 		if h.usable() && h.global() && !h.service && h.flags&passing == 0 {
 			fit = append(fit, h)
@@ -69,7 +69,7 @@ func nextHops(all []holding, source netip.Addr) []netip.Addr {
 	return addrs
 }
 
-// first sorts what is so before what is not.
+// first compares two booleans: true sorts before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -80,7 +80,7 @@ func first(a, b bool) int {
 	return 1
 }
 
-// way is how the kernel sends a packet to an address.
+// way is the kernel's route to an address.
 type way struct {
 	link int
 	// gateway is the zero Addr when the address is on the link itself.
@@ -90,8 +90,8 @@ type way struct {
 	kind uint8
 }
 
-// wayTo asks the kernel for the way to an address. A zone or a device says by
-// which interface, or in which VRF.
+// wayTo asks the kernel for the route to an address. A zone or a device selects the
+// interface or the VRF.
 func (k *Kernel) wayTo(ctx context.Context, to netip.Addr, device string) (w way, ok bool, err error) {
 	through := 0
 	if zone := to.Zone(); zone != "" {
@@ -105,12 +105,12 @@ func (k *Kernel) wayTo(ctx context.Context, to netip.Addr, device string) (w way
 		through = l.index
 	}
 	if !to.IsValid() || to.IsLinkLocalUnicast() && to.Is6() && through == 0 {
-		return way{}, false, nil // the same on every link
+		return way{}, false, nil // the same address exists on every link
 	}
 	return k.routeTo(ctx, to, through)
 }
 
-// device returns the link of that name, or with that index.
+// device returns the link with this name or index.
 func (k *Kernel) device(ctx context.Context, name string) (link, bool, error) {
 	if index, err := strconv.Atoi(name); err == nil {
 		return k.linkAt(ctx, index)
@@ -118,8 +118,8 @@ func (k *Kernel) device(ctx context.Context, name string) (link, bool, error) {
 	return k.link(ctx, name)
 }
 
-// routeTo asks for the way to an address by the link with that index, or by any
-// when it is 0.
+// routeTo asks for the route to an address through the link with this index, or through any
+// link if the index is 0.
 func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (way, bool, error) {
 	body, err := k.route.Ask(ctx, wayRequest(to, through, 0))
 	if leadsNowhere(err) {
@@ -138,7 +138,7 @@ func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (way, 
 	return way{link: r.hops[0].link, gateway: r.hops[0].gateway, source: r.source, kind: r.kind}, true, nil
 }
 
-// wayRequest asks for a route, with flags such as RTM_F_FIB_MATCH.
+// wayRequest returns a request for a route, with flags such as RTM_F_FIB_MATCH.
 func wayRequest(to netip.Addr, through int, flags uint32) *rtnetlink.Request {
 	body := make([]byte, unix.SizeofRtMsg)
 	body[0], body[1] = rtnetlink.Family(to), uint8(to.BitLen())
@@ -151,9 +151,9 @@ func wayRequest(to netip.Addr, through int, flags uint32) *rtnetlink.Request {
 	return req
 }
 
-// leadsNowhere says whether the kernel answered that there is no way: no route,
-// an unreachable, prohibited or blackhole one, a link that is down or gone, or no
-// such family on this node.
+// leadsNowhere reports whether the kernel answered that there is no route: the route is
+// missing, unreachable, prohibited or a blackhole, the link is down or gone, or the node
+// lacks the address family.
 func leadsNowhere(err error) bool {
 	for _, no := range []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES, unix.EINVAL, unix.ENODEV, unix.ENETDOWN, unix.ESRCH, unix.EAFNOSUPPORT, unix.EOPNOTSUPP} {
 		if errors.Is(err, no) {

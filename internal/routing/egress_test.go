@@ -125,7 +125,7 @@ func TestNextHopsAreInAnOrderOfTheirOwn(t *testing.T) {
 	equal(t, nextHops(all, addr("192.0.2.3")), addrs("192.0.2.3", "192.0.2.2", "2001:db8::8", "2001:db8::2", "2001:db8::9", "192.0.2.1"))
 }
 
-// service puts the address of a service on a link.
+// service adds the address of a service to a link.
 func (s space) service(t testing.TB, name, prefix string) {
 	t.Helper()
 	k := s.kernel(t)
@@ -145,7 +145,7 @@ func (s space) service(t testing.TB, name, prefix string) {
 	}
 }
 
-// quiet takes the signals of what is over, until none comes for a while.
+// quiet receives signals of earlier changes, until none arrives for a while.
 func quiet(changed <-chan struct{}) {
 	for {
 		select {
@@ -233,7 +233,7 @@ func TestManyChangesAreFewSignals(t *testing.T) {
 	s.batch(t, lines("addr add %s dev kube-lb0", block("198.18.0.1", 1000)))
 	most := 3 + int(time.Since(start)/calm)
 	eventually(t, "a signal", func() bool { return signals.Load() > 0 })
-	time.Sleep(time.Second) // if there were too many, they would come now
+	time.Sleep(time.Second) // superfluous signals would arrive now
 	if n := int(signals.Load()); n > most {
 		t.Errorf("%d signals, want 1 to %d", n, most)
 	}

@@ -20,11 +20,9 @@ const (
 	echoRequest         = 128
 	echoReply           = 129
 
-	// sourceLinkLayer is the option that says the sender's MAC (RFC 4861
-	// section 4.6.1).
+	// sourceLinkLayer is the option with the MAC of the sender (RFC 4861 section 4.6.1).
 	sourceLinkLayer = 1
-	// ownSegment is the hop limit by which the receiver knows that no router
-	// was on the way.
+	// ownSegment is the hop limit that proves that no router forwarded the packet.
 	ownSegment = 255
 )
 
@@ -33,8 +31,8 @@ var (
 	allRouters = netip.MustParseAddr("ff02::2")
 )
 
-// icmp is a socket for the ICMPv6 of one link. It speaks from a link-local
-// address, as Neighbor Discovery does among routers.
+// icmp is a socket for the ICMPv6 of one link. It sends from a link-local address, as
+// Neighbor Discovery between routers does.
 type icmp struct {
 	link   link
 	source netip.Addr
@@ -47,7 +45,7 @@ var (
 	errNoAddress = errors.New("the interface has no link-local address yet")
 )
 
-// openICMP opens a socket that hears these types of messages, also those to the
+// openICMP opens a socket that receives these types of messages, including those to the
 // group of all routers.
 func (k *Kernel) openICMP(ctx context.Context, l link, types ...ipv6.ICMPType) (*icmp, error) {
 	source, ok, err := k.linkLocal(ctx, l.index)
@@ -57,8 +55,7 @@ func (k *Kernel) openICMP(ctx context.Context, l link, types ...ipv6.ICMPType) (
 	if !ok {
 		return nil, errNoAddress
 	}
-	// Bound to the link, the socket needs no zones: they are names, and names
-	// change.
+	// A socket that is bound to the link needs no zones. Zones are names, and names change.
 	bound := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
 		return errors.Join(raw.Control(func(fd uintptr) {
@@ -76,7 +73,8 @@ func (k *Kernel) openICMP(ctx context.Context, l link, types ...ipv6.ICMPType) (
 	return c, nil
 }
 
-// linkLocal returns the address that a link has for itself, the lowest of several.
+// linkLocal returns the usable link-local address of a link, the lowest if there are
+// several.
 func (k *Kernel) linkLocal(ctx context.Context, index int) (best netip.Addr, ok bool, err error) {
 	holdings, err := k.addresses(ctx, patience, index)
 	for _, h := range holdings {
@@ -115,8 +113,8 @@ func (c *icmp) send(to netip.Addr, message []byte) error {
 	return err
 }
 
-// receive returns the next message until then, which is valid until the next
-// call.
+// receive returns the next message that arrives before the deadline. The message is valid
+// until the next call.
 func (c *icmp) receive(until time.Time) (message []byte, from netip.Addr, hopLimit int, err error) {
 	if err := c.conn.SetReadDeadline(until); err != nil {
 		return nil, netip.Addr{}, 0, err
@@ -134,21 +132,21 @@ func (c *icmp) receive(until time.Time) (message []byte, from netip.Addr, hopLim
 	return c.buf[:n], from, hopLimit, nil
 }
 
-// advertisement is a Router Advertisement (RFC 4861 section 4.2) of a router that
-// is nobody's default: its lifetime is 0, as all else that it leaves open.
+// advertisement returns a Router Advertisement (RFC 4861 section 4.2) of a router that is
+// not a default router: its lifetime and all other fields are 0.
 func advertisement(mac []byte) []byte {
 	return withSource([]byte{routerAdvertisement, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, mac)
 }
 
-// solicitation is a Router Solicitation (RFC 4861 section 4.1).
+// solicitation returns a Router Solicitation (RFC 4861 section 4.1).
 func solicitation(mac []byte) []byte {
 	return withSource([]byte{routerSolicitation, 0, 0, 0, 0, 0, 0, 0}, mac)
 }
 
-// echo is an Echo Request (RFC 4443 section 4.1).
+// echo returns an Echo Request (RFC 4443 section 4.1).
 func echo() []byte { return []byte{echoRequest, 0, 0, 0, 0, 0, 0, 1} }
 
-// withSource adds the sender's MAC, where it has one.
+// withSource appends the MAC of the sender, if it has one.
 func withSource(message, mac []byte) []byte {
 	if len(mac) != 6 {
 		return message
@@ -156,8 +154,8 @@ func withSource(message, mac []byte) []byte {
 	return append(append(message, sourceLinkLayer, 1), mac...)
 }
 
-// solicits says whether a message is a Router Solicitation that is to be answered
-// (RFC 4861 section 6.1.1).
+// solicits reports whether a message is a valid Router Solicitation (RFC 4861 section
+// 6.1.1).
 func solicits(message []byte, from netip.Addr, hopLimit int) bool {
 	if len(message) < 8 || message[0] != routerSolicitation || message[1] != 0 || hopLimit != ownSegment {
 		return false

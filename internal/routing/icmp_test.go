@@ -79,7 +79,7 @@ func TestWhenToAdvertise(t *testing.T) {
 	}
 }
 
-// wiretap receives the packets of ICMPv6 that come to eth0 of a space.
+// wiretap receives the ICMPv6 packets that arrive at eth0 of a space.
 type wiretap struct{ fd int }
 
 func (s space) tap(t testing.TB, link string) (w wiretap) {
@@ -100,14 +100,14 @@ func (s space) tap(t testing.TB, link string) (w wiretap) {
 	return w
 }
 
-// next returns the next message of that type, as text: where it is from and for,
-// its hop limit and what it says.
+// next returns the next message of that type as text: its source and destination, its hop
+// limit and its contents.
 func (w wiretap) next(t testing.TB, kind byte) string {
 	t.Helper()
 	buf := make([]byte, 2048)
 	for {
 		n, at, err := unix.Recvfrom(w.fd, buf, 0)
-		if errors.Is(err, unix.EINTR) { // the kernel restarts no call that has a time limit
+		if errors.Is(err, unix.EINTR) { // the kernel does not restart calls with a timeout
 			continue
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func (w wiretap) next(t testing.TB, kind byte) string {
 		if len(b) < 44 || b[6] != unix.IPPROTO_ICMPV6 || b[40] != kind {
 			continue
 		}
-		// The checksum is the kernel's.
+		// The kernel computes the checksum.
 		return fmt.Sprintf("%s > %s hop limit %d: %x %x", netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40])), b[7], b[40:42], b[44:])
 	}
 }
@@ -138,7 +138,7 @@ func TestAdvertisementsAreHeardAtTheOtherEnd(t *testing.T) {
 	t.Parallel()
 	s, router := newSpace(t), newSpace(t)
 	w := router.tap(t, "eth0")
-	s.advertise(t, s.kernel(t), "eth7") // which is not there yet
+	s.advertise(t, s.kernel(t), "eth7") // it does not exist yet
 	s.connect(t, router, "eth7", "eth0")
 	s.ip(t, "link set eth7 address 02:00:00:00:00:01")
 	says := func() string {
@@ -180,12 +180,13 @@ func TestASolicitationIsAnsweredAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What all hear comes every ten seconds too, and only who asks hears it alone.
+	// An advertisement to all nodes comes every ten seconds too. Only the answer to a
+	// solicitation has one receiver.
 	want := fmt.Sprintf("%s > %s hop limit 255: 8600 ", from, to)
 	eventually(t, "an answer "+want, func() bool { return strings.HasPrefix(w.next(t, routerAdvertisement), want) })
 }
 
-// neighborOf asks for the neighbour until there is one.
+// neighborOf calls LinkLocalNeighbor until it returns one.
 func (s space) neighborOf(t testing.TB, k *Kernel, link string) (found netip.Addr) {
 	t.Helper()
 	eventually(t, "a neighbour", func() bool {
@@ -244,7 +245,7 @@ func TestANeighbourThatIsReplacedIsForgotten(t *testing.T) {
 		addr add fe80::99/64 dev eth0 nodad`)
 	eventually(t, "the new one is found", func() (found bool) {
 		s.do(func() {
-			// Between the two it may be an error.
+			// Between the two it may return an error.
 			n, ok, _ := k.LinkLocalNeighbor(t.Context(), "eth0")
 			found = ok && n == addr("fe80::99%eth0")
 		})

@@ -14,32 +14,30 @@ import (
 )
 
 const (
-	// listAgain is the least time between two readings of everything.
+	// listAgain is the shortest pause between two full reads.
 	listAgain = 50 * time.Millisecond
-	// gather is the pause between two calls when changes come one after
-	// another, so that thousands of them are not as many calls.
+	// gather is the pause between two calls of change while many changes arrive, so that
+	// thousands of changes do not cause thousands of calls.
 	gather = time.Millisecond
 )
 
-// Import follows the addresses of the interfaces that match one of patterns
-// (path.Match), until ctx is done or the kernel cannot be understood. It calls
-// change with what has come and gone since the last call: at once when something
-// happens, and within a millisecond or two when more and more does. The first call is the complete
-// list, even when that is empty; an error before it changes nothing.
+// Import follows the addresses of the interfaces that match one of patterns (path.Match),
+// until ctx is done or an error that it cannot repair. It calls change with the addresses
+// that came and went since the last call. It does so at once after a change, and within a
+// millisecond or two while many changes arrive. The first call carries the complete list,
+// even if that is empty. If Import fails before it, it has reported nothing.
 //
-// An address counts when it is of use to others: it is not tentative, not of the
-// link or of the host alone, and its interface is up. A VRF is for the caller to
-// say.
+// Import reports an address if other hosts can use it: it is not tentative, its scope is
+// neither the link nor the host, and its interface is up. The caller sets the VRF.
 //
-// The interfaces need not exist. What is said about them is followed message by
-// message; everything is read again every minute, when a message was lost, and
-// when one of the interfaces has come, gone, or changed its name or state.
+// The interfaces need not exist. Import follows the messages of the kernel. It reads
+// everything again every minute, when a message was lost, and when one of the interfaces
+// came, went, or changed its name or state.
 func (k *Kernel) Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error {
 	if err := checkPatterns(patterns); err != nil {
 		return err
 	}
-	// First the subscription, then the list: nothing happens in between that
-	// is in neither.
+	// The subscription comes before the list, so that no change between them is missed.
 	sub, err := rtnetlink.Subscribe(k.buffer, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
 		return err
@@ -54,7 +52,7 @@ func (k *Kernel) Import(ctx context.Context, patterns []string, change func(come
 	return ended(ctx, k.follow(ctx, sub, v, change))
 }
 
-// ended is err, or nil when ctx is done: then that is why.
+// ended returns err, or nil if ctx is done, because then that is the cause.
 func ended(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -64,8 +62,8 @@ func ended(ctx context.Context, err error) error {
 	}
 }
 
-// follow keeps v up to date. It reads everything when v is stale, though not more
-// often than makes sense, and when it is due.
+// follow keeps v up to date. It reads everything when v is stale, at most once in
+// listAgain, and when the regular read is due.
 func (k *Kernel) follow(ctx context.Context, sub *rtnetlink.Subscription, v *view, change func(come, gone []peering.Imported)) error {
 	due, soonest := time.Now().Add(k.every), time.Now()
 	var told time.Time
@@ -84,8 +82,8 @@ func (k *Kernel) follow(ctx context.Context, sub *rtnetlink.Subscription, v *vie
 		now := time.Now()
 		v.stale = v.stale || lost || !now.Before(due)
 		if v.stale && !now.Before(soonest) {
-			// While addresses keep changing it may take several attempts. In
-			// between the changes are followed.
+			// While addresses keep changing, a full read may need several attempts. Between
+			// the attempts, follow processes the messages.
 			if err := k.look(ctx, 1, v); err != nil && !errors.Is(err, rtnetlink.ErrInterrupted) {
 				return err
 			}
@@ -101,8 +99,8 @@ func (k *Kernel) follow(ctx context.Context, sub *rtnetlink.Subscription, v *vie
 	}
 }
 
-// look reads all addresses, and then the links, so that every address has its
-// link, unless both are gone meanwhile.
+// look reads all addresses and then all links. So every address has its link, unless both
+// went away meanwhile.
 func (k *Kernel) look(ctx context.Context, tries int, v *view) error {
 	addresses, err := k.addresses(ctx, tries, 0)
 	if err != nil {

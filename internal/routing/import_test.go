@@ -15,8 +15,8 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// dummy is a link like kube-lb0: it leads nowhere, and has no duplicates to look
-// for. This needs no module that kernels leave out.
+// dummy is a link like kube-lb0: it leads nowhere, and needs no duplicate address
+// detection. A bridge needs no optional kernel module.
 const dummy = `link add kube-lb0 type bridge
 	link set kube-lb0 up`
 
@@ -141,10 +141,10 @@ func TestWhatTheKernelHadToDropIsFoundAgain(t *testing.T) {
 	s.ip(t, dummy+`
 		addr add 192.0.2.1/32 dev kube-lb0`)
 	k := s.kernel(t)
-	k.buffer = 1 // which the kernel makes the least that there is
+	k.buffer = 1 // the kernel raises it to its minimum
 	l := s.listen(t, k, "kube-lb0")
 
-	l.gate.Lock() // while Import waits in its call, nobody reads
+	l.gate.Lock() // while Import waits in change, it reads nothing
 	s.ip(t, "addr add 192.0.2.2/32 dev kube-lb0")
 	s.batch(t, lines("addr add %s dev kube-lb0", block("198.18.0.1", 1000)))
 	l.gate.Unlock()
@@ -165,7 +165,7 @@ func TestEverythingIsListedAgainWhenItIsDue(t *testing.T) {
 	k.every = 20 * time.Millisecond
 	l := newListener()
 	s.begin(t, func(ctx context.Context) {
-		deaf, err := rtnetlink.Subscribe(0) // to nothing
+		deaf, err := rtnetlink.Subscribe(0) // a member of no group
 		if err != nil {
 			t.Error(err)
 			return
@@ -209,9 +209,9 @@ func TestInterfacesSayWhatThereIs(t *testing.T) {
 	})
 }
 
-// oneOnTop measures how long after the kernel has an address Import tells of it,
-// when n others are there, and what the process and the kernel pay for it to come
-// and go.
+// oneOnTop measures the delay from a new address in the kernel to the call of change, with
+// n other addresses, and the CPU time of the process and the kernel for adding and removing
+// it.
 func oneOnTop(b *testing.B, n int) {
 	s := newSpace(b)
 	s.ip(b, dummy)
@@ -242,7 +242,7 @@ func oneOnTop(b *testing.B, n int) {
 	var after []time.Duration
 	before := cpu()
 	for b.Loop() {
-		time.Sleep(3 * gather) // one that comes alone
+		time.Sleep(3 * gather) // so that it arrives alone
 		after = append(after, change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL))
 		change(unix.RTM_DELADDR, 0)
 	}
@@ -252,14 +252,14 @@ func oneOnTop(b *testing.B, n int) {
 	b.ReportMetric(float64(after[len(after)*99/100].Microseconds()), "told-p99-µs")
 }
 
-// cpu is what this process has used.
+// cpu returns the CPU time that this process has used.
 func cpu() time.Duration {
 	var usage unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage)
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkTenThousandCome is what following 10,000 addresses costs that iproute2
+// BenchmarkTenThousandCome measures the cost of following 10,000 addresses that iproute2
 // adds one by one.
 func BenchmarkTenThousandCome(b *testing.B) {
 	prefixes := block("198.18.0.1", 10_000)
@@ -278,7 +278,7 @@ func BenchmarkTenThousandCome(b *testing.B) {
 func BenchmarkOneAddressOnTopOf0(b *testing.B)   { oneOnTop(b, 0) }
 func BenchmarkOneAddressOnTopOf10k(b *testing.B) { oneOnTop(b, 10_000) }
 
-// BenchmarkLookAt10k is what the full list of every minute costs.
+// BenchmarkLookAt10k measures the cost of the full read every minute.
 func BenchmarkLookAt10k(b *testing.B) {
 	s := newSpace(b)
 	s.ip(b, dummy)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// skipStats is RTEXT_FILTER_SKIP_STATS: counters are most of a link's
-	// message, and nobody here reads them.
+	// skipStats is RTEXT_FILTER_SKIP_STATS. Counters are most of a link's message, and this
+	// package does not read them.
 	skipStats = 1 << 3
 	// vrfTable is IFLA_VRF_TABLE of linux/if_link.h.
 	vrfTable = 1
@@ -27,21 +27,21 @@ type link struct {
 	index int
 	name  string
 	up    bool
-	// mac is its Ethernet address, empty where it has none.
+	// mac is its Ethernet address, or empty if it has none.
 	mac []byte
 	// table is the routing table of a VRF device, 0 for other links.
 	table uint32
 }
 
-// InterfaceStatus is what there is of an interface that is to be imported from.
+// InterfaceStatus is the state of an interface whose addresses are imported.
 type InterfaceStatus struct {
-	// Name is that of the interface, or the pattern that matches none.
+	// Name is the name of the interface, or a pattern that matches no interface.
 	Name       string
 	Exists, Up bool
 }
 
-// Interfaces returns the interfaces that match patterns, by name, and the
-// patterns that none matches.
+// Interfaces returns the interfaces that match patterns, sorted by name, and the patterns
+// that match no interface.
 func (k *Kernel) Interfaces(ctx context.Context, patterns []string) ([]InterfaceStatus, error) {
 	if err := checkPatterns(patterns); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func interfaces(links []link, patterns []string) []InterfaceStatus {
 	return slices.Compact(all)
 }
 
-// checkPatterns says which pattern is none.
+// checkPatterns returns an error for a malformed pattern.
 func checkPatterns(patterns []string) error {
 	for _, pattern := range patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -81,8 +81,8 @@ func checkPatterns(patterns []string) error {
 	return nil
 }
 
-// matches says whether one of patterns is for name. They are known to be
-// patterns.
+// matches reports whether one of patterns matches name. The patterns are known to be
+// well-formed.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, _ := path.Match(pattern, name)
@@ -90,8 +90,7 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// VRFTable returns the routing table of a VRF device of the kernel, and false
-// when there is no such device.
+// VRFTable returns the routing table of a VRF device, or false if there is no such device.
 func (k *Kernel) VRFTable(ctx context.Context, name string) (uint32, bool, error) {
 	l, ok, err := k.link(ctx, name)
 	return l.table, ok && l.table != 0, err
@@ -112,7 +111,7 @@ func (k *Kernel) links(ctx context.Context, tries int) ([]link, error) {
 	})
 }
 
-// link returns the link of that name, and false when there is none.
+// link returns the link with this name, or false if there is none.
 func (k *Kernel) link(ctx context.Context, name string) (link, bool, error) {
 	if name == "" || len(name) >= unix.IFNAMSIZ || strings.Contains(name, "\x00") {
 		return link{}, false, nil
@@ -138,7 +137,7 @@ func (k *Kernel) askLink(ctx context.Context, req *rtnetlink.Request) (link, boo
 	return l, err == nil, err
 }
 
-// parseLink reads the body of a RTM_NEWLINK.
+// parseLink parses the body of an RTM_NEWLINK.
 func parseLink(body []byte) (link, error) {
 	if len(body) < unix.SizeofIfInfomsg {
 		return link{}, fmt.Errorf("link message of %d bytes: %w", len(body), unix.EBADMSG)

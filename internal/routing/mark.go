@@ -13,22 +13,23 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// markTable is the routing table of the marks. No rule leads to it, so nothing is ever
-// sent by it. Its number is "pulb".
+// markTable is the routing table of the marks. No rule points to it, so the kernel never
+// routes a packet by it. Its number is "pulb".
 const markTable = 0x70756c62
 
 const (
-	// protocolShift is where in the metric of a mark the protocol is.
+	// protocolShift is the position of the protocol in the metric of a mark.
 	protocolShift = 24
-	// mostMarked is above the largest metric of a default route that a mark can say.
+	// mostMarked is the mask for the part of a mark's metric that encodes the metric of the
+	// default routes. That part can encode default metrics below mostMarked.
 	mostMarked = 1<<protocolShift - 1
 )
 
-// markOf is the route that marks a realm as used by this program. Its prefix is the
-// number of the realm's table. The upper eight bits of its metric are the realm's
-// protocol. The others are 0, or one more than the metric of the default routes that
-// belong to the realm. Where they have no room for that, a later process does not know
-// the default routes for ours, and leaves them.
+// markOf returns the route that marks a realm as used by this program. Its prefix is the
+// number of the realm's table. The upper eight bits of its metric are the realm's protocol.
+// The other bits are 0, or one more than the metric of the realm's default routes. If that
+// metric does not fit, a later process does not recognize the default routes as ours, and
+// leaves them in place.
 func markOf(r Realm) route {
 	var table [4]byte
 	binary.BigEndian.PutUint32(table[:], mainTable(r.Table))
@@ -43,7 +44,7 @@ func markOf(r Realm) route {
 	return mark
 }
 
-// realmOf is the realm that a mark is of.
+// realmOf returns the realm that a mark belongs to.
 func realmOf(mark route) (Realm, bool) {
 	if mark.kind != unix.RTN_THROW || !mark.prefix.Addr().Is4() || mark.prefix.Bits() != 32 {
 		return Realm{}, false
@@ -56,7 +57,7 @@ func realmOf(mark route) (Realm, bool) {
 	return r, true
 }
 
-// marked are the realms that were used since the kernel started.
+// marked returns the realms that this program has used since the kernel started.
 func (k *Kernel) marked(ctx context.Context) (realms, error) {
 	all, err := k.routes(ctx, markTable)
 	if err != nil {
@@ -71,12 +72,12 @@ func (k *Kernel) marked(ctx context.Context) (realms, error) {
 	return out, nil
 }
 
-// mark marks the realms of mine that are not among marked.
+// mark adds the marks of those realms in mine that have none.
 func (k *Kernel) mark(ctx context.Context, mine, marked realms) error {
 	return k.changeMarks(ctx, create, mine.without(marked))
 }
 
-// unmark takes the marks away of realms that are not mine any more.
+// unmark removes the marks of the realms that are not in mine.
 func (k *Kernel) unmark(ctx context.Context, mine, marked realms) error {
 	return k.changeMarks(ctx, remove, marked.without(mine))
 }
@@ -95,8 +96,8 @@ func (k *Kernel) changeMarks(ctx context.Context, do action, these realms) error
 	return errors.Join(errs...)
 }
 
-// withoutForeign leaves out of what is wanted the realms in which there are routes of
-// another program. Those are a problem each, and so is every route that is wanted there.
+// withoutForeign removes from w the realms that contain routes of another program. It
+// returns a problem for each of them, and for every wanted route in them.
 func withoutForeign(w Wanted, marked realms, found []route) (mine realms, wanted []Route, problems []Problem) {
 	for _, r := range w.Own {
 		p := foreignIn(r, marked, found)
@@ -117,7 +118,7 @@ func withoutForeign(w Wanted, marked realms, found []route) (mine realms, wanted
 	return mine, wanted, problems
 }
 
-// foreignIn counts the routes in a realm that were there before it was marked.
+// foreignIn counts the routes in a realm that were there before the realm was marked.
 func foreignIn(r Realm, marked realms, found []route) Problem {
 	var p Problem
 	for _, f := range found {
@@ -135,10 +136,10 @@ func foreignIn(r Realm, marked realms, found []route) Problem {
 	return p
 }
 
-// joined are those of both, once each.
+// joined returns the union of both.
 func joined(a, b realms) realms { return append(slices.Clone(a), b.without(a)...) }
 
-// without are those that are not among others.
+// without returns the realms of rs that are not in others.
 func (rs realms) without(others realms) (left realms) {
 	for _, r := range rs {
 		if !slices.ContainsFunc(others, r.is) {
@@ -148,10 +149,10 @@ func (rs realms) without(others realms) (left realms) {
 	return left
 }
 
-// is says whether both have the same mark.
+// is reports whether both realms have the same mark.
 func (r Realm) is(other Realm) bool { return markOf(r).place == markOf(other).place }
 
-// use says whether one of rs has the protocol and the table of a route.
+// use reports whether one of rs has the protocol and the table of the route.
 func (rs realms) use(it route) bool {
 	return slices.ContainsFunc(rs, func(r Realm) bool {
 		return r.Protocol == int(it.protocol) && mainTable(r.Table) == it.table

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// provokeFor is how long answers are waited for, by routers first and then
-	// by all nodes.
+	// provokeFor is how long to wait for answers, first of routers and then of all nodes.
 	provokeFor = 250 * time.Millisecond
-	// resolveEvery is how often the neighbour table is read meanwhile.
+	// resolveEvery is how often the neighbor table is read meanwhile.
 	resolveEvery = 20 * time.Millisecond
 )
 
-// neighbor is an entry of the neighbour table.
+// neighbor is an entry of the neighbor table.
 type neighbor struct {
 	link   int
 	addr   netip.Addr
@@ -31,15 +30,15 @@ type neighbor struct {
 	router bool
 }
 
-// LinkLocalNeighbor returns the link-local address of the one neighbour on an
-// unnumbered link, with its zone, and false when there is none yet. Among several
-// it is the one that is a router, or the one that was heard of lately; when that
-// does not decide it, it is an error.
+// LinkLocalNeighbor returns the link-local address, with its zone, of the one neighbor on
+// an unnumbered link. It returns false if there is none yet. If there are several
+// neighbors, it returns the one that is a router, or else the one that was heard lately. If
+// that leaves several, it is an error.
 //
-// When nobody is known, it asks for routers, then for anybody, and waits half a
-// second at most. Whoever answers is in the kernel's neighbour table then. One
-// that has long been silent is returned, and the kernel is made to find out
-// whether it is still there, and whether another is: a later call knows.
+// If it knows no neighbor, it sends requests to routers and then to all nodes, and waits
+// for at most half a second. The kernel then has every node that answers in its neighbor
+// table. If the neighbor has long been silent, the function returns it, and makes the
+// kernel check whether it or another neighbor is there. A later call returns the result.
 func (k *Kernel) LinkLocalNeighbor(ctx context.Context, name string) (netip.Addr, bool, error) {
 	l, ok, err := k.link(ctx, name)
 	if err != nil || !ok || !l.up {
@@ -66,18 +65,17 @@ func (k *Kernel) LinkLocalNeighbor(ctx context.Context, name string) (netip.Addr
 	}
 }
 
-// likely narrows neighbours down to those that may be the router.
+// likely reduces neighbors to those that may be the router.
 func likely(all []neighbor) []neighbor {
 	return prefer(routers(all), func(n neighbor) bool { return !n.silent() })
 }
 
-// routers returns the neighbours that say that they are routers, or all when none
-// does.
+// routers returns the neighbors that announce themselves as routers, or all if none does.
 func routers(all []neighbor) []neighbor {
 	return prefer(all, func(n neighbor) bool { return n.router })
 }
 
-// prefer returns those of all that are better, or all when none is.
+// prefer returns the better neighbors, or all if none is better.
 func prefer(all []neighbor, better func(neighbor) bool) []neighbor {
 	some := slices.DeleteFunc(slices.Clone(all), func(n neighbor) bool { return !better(n) })
 	if len(some) == 0 {
@@ -86,8 +84,8 @@ func prefer(all []neighbor, better func(neighbor) bool) []neighbor {
 	return some
 }
 
-// provoke makes routers, or all nodes, say that they are there, and makes the
-// kernel look for those who do. It returns the neighbours that are known then.
+// provoke asks routers, or all nodes, to answer, and makes the kernel resolve those that
+// do. It returns the neighbors that are known then.
 func (k *Kernel) provoke(ctx context.Context, l link, group netip.Addr, known []neighbor) ([]neighbor, error) {
 	c, err := k.openICMP(ctx, l, ipv6.ICMPTypeEchoReply, ipv6.ICMPTypeRouterAdvertisement)
 	if errors.Is(err, errNoAddress) {
@@ -97,14 +95,14 @@ func (k *Kernel) provoke(ctx context.Context, l link, group netip.Addr, known []
 		return nil, err
 	}
 	defer c.close()
-	// What is known may be out of date: sending to it has the kernel find out.
+	// The known entries may be out of date. A packet to them makes the kernel check them.
 	for _, n := range known {
 		_ = c.send(n.addr, echo())
 	}
-	// Not every router answers to both.
+	// Not every router answers both messages.
 	err = errors.Join(c.send(group, solicitation(l.mac)), c.send(group, echo()))
 	for deadline := time.Now().Add(provokeFor); err == nil && time.Now().Before(deadline); {
-		// Where there is one, there may be another that is slower.
+		// If there is one neighbor, there may be a slower second one.
 		if known, err = k.neighbors(ctx, l.index); err != nil || len(known) == 1 && !known[0].silent() {
 			return known, err
 		}
@@ -113,7 +111,7 @@ func (k *Kernel) provoke(ctx context.Context, l link, group netip.Addr, known []
 	return known, err
 }
 
-// greet sends to whoever says something until then.
+// greet sends an Echo Request to the sender of the next message.
 func (c *icmp) greet(until time.Time) error {
 	_, from, _, err := c.receive(until)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -125,8 +123,8 @@ func (c *icmp) greet(until time.Time) error {
 	return err
 }
 
-// neighbors returns the link-local neighbours on a link that can be reached, as
-// far as the kernel knows.
+// neighbors returns the link-local neighbors on a link that are reachable, as far as the
+// kernel knows.
 func (k *Kernel) neighbors(ctx context.Context, link int) ([]neighbor, error) {
 	body := make([]byte, unix.SizeofNdMsg)
 	body[0] = unix.AF_INET6
@@ -142,7 +140,8 @@ func (k *Kernel) neighbors(ctx context.Context, link int) ([]neighbor, error) {
 	return all, nil
 }
 
-// silent says that nothing was heard of n for a while, and nothing sent to it.
+// silent reports whether the kernel has not heard of n for a while, and has not sent to it
+// either.
 func (n neighbor) silent() bool { return n.state&unix.NUD_STALE != 0 }
 
 func (n neighbor) reachable() bool {
@@ -150,7 +149,7 @@ func (n neighbor) reachable() bool {
 	return n.state&known != 0 && n.addr.IsLinkLocalUnicast()
 }
 
-// parseNeighbor reads the body of a RTM_NEWNEIGH.
+// parseNeighbor parses the body of an RTM_NEWNEIGH.
 func parseNeighbor(body []byte) (neighbor, error) {
 	if len(body) < unix.SizeofNdMsg {
 		return neighbor{}, fmt.Errorf("neighbor message of %d bytes: %w", len(body), unix.EBADMSG)

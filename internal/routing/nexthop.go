@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// targets returns the routes in own that wanted asks for, and the problems of those
-// that cannot be asked for. A next hop that is not on a link of this node is
-// reached by the gateway that leads there.
+// targets returns the kernel routes for wanted that are in own, and a problem for each
+// wanted route that is impossible or incomplete. If a next hop is not on a link of this
+// node, its gateway is the one that leads to it.
 func (k *Kernel) targets(ctx context.Context, wanted []Route, own realms) ([]route, []Problem, error) {
 	r := resolver{kernel: k, own: own, answers: make(map[question]answer)}
 	if err := r.findVRFs(ctx, wanted); err != nil {
@@ -41,7 +41,7 @@ func (k *Kernel) targets(ctx context.Context, wanted []Route, own realms) ([]rou
 		if len(t.hops) == 0 {
 			continue
 		}
-		// Several rules may ask for one route; then it has the next hops of all.
+		// Several rules may want the same route. It then gets the next hops of all of them.
 		if i, double := at[t.place]; double {
 			all[i].hops = sortedHops(append(all[i].hops, t.hops...))
 			continue
@@ -52,7 +52,7 @@ func (k *Kernel) targets(ctx context.Context, wanted []Route, own realms) ([]rou
 	return all, problems, nil
 }
 
-// target is the route in the kernel, without its hops.
+// target returns the kernel route of w without its hops.
 func (w Route) target() route {
 	return route{
 		place:    place{table: mainTable(w.Table), prefix: w.Prefix.Masked(), metric: metricFor(w.Prefix, w.Metric)},
@@ -61,7 +61,7 @@ func (w Route) target() route {
 	}
 }
 
-// outside is why a route is not made that is in no realm.
+// outside returns why a route outside all realms is refused.
 func (r route) outside() error {
 	if r.prefix.Bits() == 0 {
 		return ErrDefaultRoute
@@ -69,7 +69,7 @@ func (r route) outside() error {
 	return fmt.Errorf("protocol %d in table %d is not ours", r.protocol, r.table)
 }
 
-// check says what is wrong with w by itself.
+// check reports what is wrong with w by itself.
 func (w Route) check() error {
 	switch {
 	case !w.Prefix.IsValid():
@@ -82,11 +82,11 @@ func (w Route) check() error {
 	return nil
 }
 
-// resolver finds the hops of next hops, and asks for each only once.
+// resolver resolves next hops to hops, and asks the kernel only once for each.
 type resolver struct {
 	kernel *Kernel
 	own    realms
-	// vrfs are the VRF devices by their tables.
+	// vrfs are the indexes of the VRF devices, by table.
 	vrfs    map[uint32]int
 	answers map[question]answer
 }
@@ -102,8 +102,8 @@ type answer struct {
 	err error
 }
 
-// findVRFs looks for VRF devices when a route is for another table than the main
-// one: its next hops are those of the VRF, if the table is one's.
+// findVRFs reads the VRF devices if a route is for a table other than the main table. If
+// that table belongs to a VRF, the next hops are resolved in the VRF.
 func (r *resolver) findVRFs(ctx context.Context, wanted []Route) error {
 	if !slices.ContainsFunc(wanted, func(w Route) bool { return mainTable(w.Table) != unix.RT_TABLE_MAIN }) {
 		return nil
@@ -121,8 +121,8 @@ func (r *resolver) findVRFs(ctx context.Context, wanted []Route) error {
 	return nil
 }
 
-// hops returns where the next hops of w lead to, and what is wrong with those
-// that lead nowhere. It fails only when the kernel cannot be asked.
+// hops returns the hops for the next hops of w, and an error for those that have no route.
+// failed is set only if the kernel could not be asked.
 func (r *resolver) hops(ctx context.Context, w Route) (hops []hop, wrong, failed error) {
 	for _, n := range w.NextHops {
 		q := question{n, r.vrfs[mainTable(w.Table)], w.ValidateNextHop}
@@ -152,7 +152,7 @@ func sortedHops(hops []hop) []hop {
 	return slices.Compact(hops)
 }
 
-// resolve finds the way to a next hop.
+// resolve returns the hop for a next hop.
 func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
 	to := q.nextHop
 	if !to.IsValid() || to.IsUnspecified() || to.Is4In6() || to.IsMulticast() || to.IsLoopback() {
@@ -185,7 +185,7 @@ func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
 	return answer{hop: hop{gateway: to}}, nil
 }
 
-// resolveOnLink finds the interface of a link-local next hop.
+// resolveOnLink returns the hop for a link-local next hop.
 func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, error) {
 	if to.Zone() == "" {
 		return answer{err: fmt.Errorf("next hop %s has no interface", to)}, nil
@@ -200,13 +200,13 @@ func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, er
 	return answer{hop: hop{to.WithZone(""), l.index}}, nil
 }
 
-// learned says whether the way to an address is a route of ours. A next
-// hop is not reached by what was learned: that could be the very route that it is
-// the next hop of, and would then hold itself.
+// learned reports whether the route to an address is one of ours. A learned route must not
+// lead to a next hop: it could be the very route that uses this next hop, and would then
+// keep itself alive.
 func (r *resolver) learned(ctx context.Context, to netip.Addr, vrf int) (bool, error) {
 	body, err := r.kernel.route.Ask(ctx, wayRequest(to, vrf, unix.RTM_F_FIB_MATCH))
 	if leadsNowhere(err) {
-		return true, nil // gone in between
+		return true, nil // the route has gone meanwhile
 	}
 	if err != nil {
 		return false, fmt.Errorf("ask for the route to %s: %w", to, err)

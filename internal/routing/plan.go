@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// action is something to do with a route.
+// action is a change of a route.
 type action string
 
 const (
@@ -18,7 +18,7 @@ const (
 	remove  action = "remove"
 )
 
-// step is one action.
+// step is one action on one route.
 type step struct {
 	do    action
 	route route
@@ -27,7 +27,8 @@ type step struct {
 func (s step) request() *rtnetlink.Request {
 	switch s.do {
 	case create:
-		// Without EXCL an IPv6 route would join another's as one more next hop.
+		// Without EXCL, the kernel would add an IPv6 route to an existing route as one more
+		// next hop.
 		return s.route.request(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	case replace:
 		return s.route.request(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE)
@@ -36,18 +37,16 @@ func (s step) request() *rtnetlink.Request {
 	}
 }
 
-// plan is what makes the found routes be the wanted ones.
+// plan is the change from the found routes to the wanted routes.
 type plan struct {
-	// steps are in order: what is created and replaced comes before what is
-	// removed.
+	// steps are in order: additions and replacements come before removals.
 	steps []step
-	// occupied are wanted routes whose place another's has.
+	// occupied are the wanted routes whose place has the route of another program.
 	occupied []route
 }
 
-// difference returns what makes the routes in own be wanted. One that has another
-// protocol of ours than wanted is replaced where it is, so that there is always
-// one.
+// difference returns the steps that turn the routes in own into wanted. A route of ours
+// with another protocol than wanted is replaced in place, so that there is always a route.
 func difference(wanted, found []route, own realms) plan {
 	ours := make(map[place][]route)
 	others := make(map[place]bool)
@@ -64,11 +63,11 @@ func difference(wanted, found []route, own realms) plan {
 		switch {
 		case others[w.place]:
 			p.occupied = append(p.occupied, w)
-			continue // and if one of ours is there too, it goes
+			continue // if our route is there too, it is removed
 		case len(is) == 0:
 			p.steps = append(p.steps, step{create, w})
 		case len(is) > 1:
-			// Replacing changes one of several; the rest have to go.
+			// A replacement changes only one of several routes. The others must be removed.
 			for _, f := range is[1:] {
 				p.steps = append(p.steps, step{remove, f})
 			}
@@ -82,7 +81,7 @@ func difference(wanted, found []route, own realms) plan {
 	return p
 }
 
-// removals are of what is left, in a defined order.
+// removals returns steps that remove the remaining routes, in a defined order.
 func removals(left map[place][]route) (steps []step) {
 	for _, routes := range left {
 		for _, f := range routes {

@@ -13,36 +13,36 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// Route is a route that was learned and is to be in the kernel.
+// Route is a learned route that the kernel should have.
 type Route struct {
 	Prefix   netip.Prefix
 	Protocol int
-	Table    uint32 // 0: the main table
-	Metric   uint32 // 0: the kernel's choice, which is 1024 for IPv6
-	// NextHops are the neighbours to send to, with equal weights. A link-local
-	// one has its interface as zone.
+	Table    uint32 // 0 means the main table
+	Metric   uint32 // 0 means the kernel's default, which is 1024 for IPv6
+	// NextHops are the neighbors to send to, with equal weights. A link-local next hop has
+	// its interface as zone.
 	NextHops []netip.Addr
-	// ValidateNextHop refuses next hops that the kernel has no way to. Without,
-	// the kernel has to say so itself.
+	// ValidateNextHop refuses next hops to which the kernel has no route. Without it, the
+	// kernel itself has to refuse them.
 	ValidateNextHop bool
 }
 
-// Problem is why a route is not in the kernel as it should be. When it is
-// Installed, only some of its next hops are missing. When something is Left, what
-// was in its place before could not be removed or replaced.
+// Problem says why a route is not in the kernel as wanted. If Installed, only some of its
+// next hops are missing. If Left, the previous route in its place could not be removed or
+// replaced.
 type Problem struct {
 	Prefix    netip.Prefix
 	Table     uint32
 	Metric    uint32
 	Installed bool
 	Left      bool
-	// Foreign is how many routes of another program are in a Realm that is asked
-	// for. Prefix is one of them.
+	// Foreign is the number of routes of another program in a wanted Realm. Prefix is one
+	// of them.
 	Foreign int
 	Err     error
 }
 
-// Errors of routes that are not for the kernel to judge.
+// Errors of routes that this package refuses.
 var (
 	ErrDefaultRoute = errors.New("a default route, which is not asked for")
 	ErrUnreachable  = errors.New("next hop unreachable")
@@ -50,29 +50,29 @@ var (
 	ErrForeign      = errors.New("another program uses this protocol number in this table")
 )
 
-// Wanted are the routes that are to be in the kernel.
+// Wanted is the set of routes that the kernel should have.
 type Wanted struct {
-	// Routes are in Own. What else is in Own is removed.
+	// Routes must be in Own. Program removes the other routes in Own.
 	Routes []Route
 	Own    []Realm
-	// Keep has nothing removed: Routes may not be all yet.
+	// Keep prevents all removals: Routes may not be complete yet.
 	Keep bool
 }
 
-// Program makes the kernel have what is wanted. Only what differs is touched. New
-// routes are made and others replaced, each in one step, before any is removed.
+// Program makes the kernel have the wanted routes, and changes only what differs. It adds
+// new routes and replaces changed routes, each in one step, before it removes any.
 //
-// The realms that Program ever used are marked in the kernel, and the marks live as
-// long as the routes do. So a later process finds the routes of this one, and removes
-// them when it does not want their realm any more. Routes in a realm without a mark are
-// another program's: then Program leaves the realm alone, and that is a problem.
+// Program marks every realm that it uses in the kernel. The marks live as long as the
+// routes do. So a later process finds the routes of this one, and removes them if it does
+// not want their realm any more. Routes in a realm without a mark belong to another
+// program: then Program leaves the realm alone, and reports a problem.
 //
-// Never touched are routes outside of these realms. The kernel keeps its own counsel
-// about several routes in one place: a route that would share its place (table, prefix
-// and metric) with another's is a problem.
+// Program never changes routes outside of these realms. How the kernel chooses between
+// several routes in one place is not defined. So if the place of a wanted route (table,
+// prefix and metric) has the route of another program, that is a problem.
 //
-// Each route that cannot be had, or cannot be removed, is a problem, and the
-// others are programmed. After an error, some of it may be done.
+// Each route that Program cannot add or remove is a problem, and it programs the other
+// routes. After an error, part of the changes may be done.
 func (k *Kernel) Program(ctx context.Context, w Wanted) ([]Problem, error) {
 	for _, r := range w.Own {
 		if err := r.check(); err != nil {
@@ -116,7 +116,7 @@ func (k *Kernel) Program(ctx context.Context, w Wanted) ([]Problem, error) {
 	return problems, err
 }
 
-// found returns what is in the tables of own.
+// found returns the routes in the tables of own.
 func (k *Kernel) found(ctx context.Context, own realms) ([]route, error) {
 	concerned := make(map[uint32]bool)
 	for _, r := range own {
@@ -134,7 +134,7 @@ func (k *Kernel) found(ctx context.Context, own realms) ([]route, error) {
 	return all, nil
 }
 
-// carryOut does what p says.
+// carryOut executes the steps of p.
 func (k *Kernel) carryOut(ctx context.Context, p plan) (problems []Problem) {
 	reqs := make([]*rtnetlink.Request, 0, len(p.steps))
 	for _, s := range p.steps {
@@ -144,7 +144,7 @@ func (k *Kernel) carryOut(ctx context.Context, p plan) (problems []Problem) {
 		s := p.steps[i]
 		switch {
 		case s.do == remove && errors.Is(err, unix.ESRCH):
-			err = nil // gone already
+			err = nil // it is gone already
 		case s.do == create && errors.Is(err, unix.EEXIST):
 			err = ErrOccupied
 		}

@@ -15,7 +15,7 @@ import (
 
 const bgp = 186
 
-// router is a space with two links to neighbours, of which nobody need be there.
+// router returns a space with two links to neighbors, which need not exist.
 func router(t testing.TB) space {
 	t.Helper()
 	s := newSpace(t)
@@ -30,7 +30,7 @@ func router(t testing.TB) space {
 	return s
 }
 
-// learned is a route of the main table.
+// learned returns a route of the main table.
 func learned(prefix string, nextHops ...string) Route {
 	return Route{Prefix: netip.MustParsePrefix(prefix), Protocol: bgp, Metric: 20, NextHops: addrs(nextHops...), ValidateNextHop: true}
 }
@@ -40,8 +40,8 @@ func with(r Route, change func(*Route)) Route {
 	return r
 }
 
-// table shows the routes of a table as iproute2 does, one to a line, without those
-// that the kernel made.
+// table returns the routes of a table in the format of iproute2, one per line, without the
+// routes that the kernel added.
 func (s space) table(t testing.TB, table string) string {
 	t.Helper()
 	var out []string
@@ -66,7 +66,7 @@ func (s space) table(t testing.TB, table string) string {
 	return strings.Join(out, "")
 }
 
-// program has the routes of bgp in the tables, and in those of wanted, be wanted.
+// program programs wanted, in the realms of bgp in the tables and in the tables of wanted.
 func program(t testing.TB, k *Kernel, wanted []Route, tables ...uint32) []Problem {
 	t.Helper()
 	for _, w := range wanted {
@@ -81,7 +81,7 @@ func program(t testing.TB, k *Kernel, wanted []Route, tables ...uint32) []Proble
 	return programIn(t, k, own, wanted...)
 }
 
-// programIn has the routes in own be wanted.
+// programIn programs wanted in the realms of own.
 func programIn(t testing.TB, k *Kernel, own []Realm, wanted ...Route) []Problem {
 	t.Helper()
 	problems, err := k.Program(t.Context(), Wanted{Routes: wanted, Own: own})
@@ -91,7 +91,7 @@ func programIn(t testing.TB, k *Kernel, own []Realm, wanted ...Route) []Problem 
 	return problems
 }
 
-// withDefault is the main table, with default routes of learned.
+// withDefault is the realm of the main table, including the default routes of learned.
 var withDefault = []Realm{{Protocol: bgp, Default: true, DefaultMetric: 20}}
 
 func show(problems []Problem) string {
@@ -183,15 +183,15 @@ func TestOnlyWhatDiffersIsTouched(t *testing.T) {
 	}
 }
 
-// counted is a transport that counts what asks the kernel for a change, and says
-// of dumps that they were interrupted when it is told to.
+// counted is a transport that counts the change requests to the kernel. If interrupted is
+// set, it reports dumps as interrupted.
 type counted struct {
 	rtnetlink.Transport
 	writes      int
 	interrupted bool
 }
 
-// count has k ask by a transport that counts.
+// count makes k use a counted transport.
 func (s space) count(t testing.TB, k *Kernel) *counted {
 	t.Helper()
 	c := &counted{}
@@ -257,7 +257,7 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 func TestWhatACrashLeftBehindIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := router(t)
-	program(t, s.kernel(t), nil, 0, 100) // the process that crashed
+	program(t, s.kernel(t), nil, 0, 100) // stands for the process that crashed
 	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.254 proto 186 metric 20
 		route add 198.51.101.0/24 via 192.0.2.254 proto 186 metric 20
 		route add blackhole 198.51.102.0/24 proto 186
@@ -292,7 +292,7 @@ func TestWhatOthersMadeIsNotTouched(t *testing.T) {
 	theirs := s.table(t, "254")
 	k := s.kernel(t)
 	problems := program(t, k, []Route{
-		learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe"), // in the place of others
+		learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe"), // in the places of other routes
 		learned("0.0.0.0/0", "192.0.3.254"), learned("::/0", "2001:db8:1::fe"),
 	})
 	equal(t, show(problems), "0.0.0.0/0 table 254 metric 20 installed false: "+ErrDefaultRoute.Error()+"\n"+
@@ -301,7 +301,7 @@ func TestWhatOthersMadeIsNotTouched(t *testing.T) {
 		"2001:db8:f::/64 table 254 metric 20 installed false: "+ErrOccupied.Error()+"\n")
 	equal(t, s.table(t, "254"), theirs)
 
-	program(t, k, []Route{learned("198.51.101.0/24", "192.0.2.254")}) // beside another's
+	program(t, k, []Route{learned("198.51.101.0/24", "192.0.2.254")}) // beside the route of another program
 	equal(t, strings.Count(s.table(t, "254"), "198.51.101.0/24"), 2)
 	program(t, k, nil, 0)
 	equal(t, s.table(t, "254"), theirs)
@@ -381,14 +381,14 @@ func TestAnotherProtocolTakesTheRoutesWhereTheyAre(t *testing.T) {
 		wanted[i].Protocol = 200
 	}
 	now := Realm{Protocol: 200, Default: true, DefaultMetric: 20}
-	if _, err := k.Program(t.Context(), Wanted{Own: append(withDefault, now), Keep: true}); err != nil { // marks both
+	if _, err := k.Program(t.Context(), Wanted{Own: append(withDefault, now), Keep: true}); err != nil { // marks both realms
 		t.Fatal(err)
 	}
 	wire := s.count(t, k)
 	if problems := programIn(t, k, append(withDefault, now), wanted...); len(problems) > 0 {
 		t.Error(show(problems))
 	}
-	equal(t, wire.writes, len(wanted)+1) // in one step each
+	equal(t, wire.writes, len(wanted)+1) // each in one step
 	after := strings.Replace(before, "198.51.102.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n", "", 1)
 	equal(t, s.table(t, "254"), strings.ReplaceAll(after, "proto 186", "proto 200"))
 }
@@ -497,8 +497,8 @@ func TestAProtocolThatIsNotADaemonsIsRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkProgram10k is what a look at 10,000 routes costs that are as they
-// should be.
+// BenchmarkProgram10k measures the cost of a call with 10,000 routes that are already as
+// wanted.
 func BenchmarkProgram10k(b *testing.B) {
 	s := router(b)
 	k := s.kernel(b)

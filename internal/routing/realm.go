@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Realm are the routes of a protocol in a table: nobody else is to mark routes
-// with it there. Default routes are only what it says, for another's loss of one
-// may be that of the node.
+// Realm is the set of routes of one protocol number in one table. No other program should
+// use that protocol number in that table. A default route is in the realm only if Default
+// is set: removing the default route of another program could cut the node off.
 type Realm struct {
 	Protocol int
-	Table    uint32 // 0: the main table
-	// Default says that default routes with DefaultMetric belong to it too.
+	Table    uint32 // 0 means the main table
+	// Default means that default routes with DefaultMetric are in the realm too.
 	Default       bool
 	DefaultMetric uint32
 }
 
-// check says what is wrong with r by itself.
+// check reports what is wrong with r by itself.
 func (r Realm) check() error {
 	if r.Protocol <= unix.RTPROT_STATIC || r.Protocol > 255 {
 		return fmt.Errorf("route protocol %d is not one of a routing daemon: 5 to 255", r.Protocol)
@@ -27,7 +27,7 @@ func (r Realm) check() error {
 	return nil
 }
 
-// has says whether a route belongs to r.
+// has reports whether a route is in r.
 func (r Realm) has(it route) bool {
 	if int(it.protocol) != r.Protocol || it.table != mainTable(r.Table) {
 		return false
@@ -35,7 +35,7 @@ func (r Realm) has(it route) bool {
 	return it.prefix.Bits() != 0 || r.Default && it.metric == metricFor(it.prefix, r.DefaultMetric)
 }
 
-// realms are all that is ours.
+// realms is a set of realms.
 type realms []Realm
 
 func (rs realms) has(it route) bool {
@@ -49,10 +49,11 @@ func mainTable(table uint32) uint32 {
 	return table
 }
 
-// defaultMetric6 is IP6_RT_PRIO_USER: what IPv6 makes of no metric.
+// defaultMetric6 is IP6_RT_PRIO_USER: the metric that the kernel gives an IPv6 route
+// without one.
 const defaultMetric6 = 1024
 
-// metricFor is what the kernel makes of a metric.
+// metricFor returns the metric that the kernel stores for metric.
 func metricFor(prefix netip.Prefix, metric uint32) uint32 {
 	if metric == 0 && prefix.Addr().Is6() {
 		return defaultMetric6

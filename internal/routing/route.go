@@ -13,14 +13,15 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// place is what a routing table has one route for.
+// place is the key of a route in the kernel.
 type place struct {
 	table  uint32
 	prefix netip.Prefix
 	metric uint32
 }
 
-// hop is a neighbour to send to. Its gateway has no zone: the link is that.
+// hop is a neighbor to send to. Its gateway has no zone, because link identifies the
+// interface.
 type hop struct {
 	gateway netip.Addr
 	link    int
@@ -39,12 +40,13 @@ type route struct {
 	source   netip.Addr
 }
 
-// same says whether r and other, in one place, are alike in what we say of them.
+// same reports whether two routes in one place are equal in the fields that this package
+// sets.
 func (r route) same(other route) bool {
 	return r.protocol == other.protocol && r.kind == other.kind && slices.Equal(r.hops, other.hops)
 }
 
-// parseRoute reads the body of a RTM_NEWROUTE.
+// parseRoute parses the body of an RTM_NEWROUTE.
 func parseRoute(body []byte) (route, error) {
 	if len(body) < unix.SizeofRtMsg {
 		return route{}, fmt.Errorf("route message of %d bytes: %w", len(body), unix.EBADMSG)
@@ -84,7 +86,7 @@ func parseRoute(body []byte) (route, error) {
 	return r, nil
 }
 
-// parseHops reads an array of struct rtnexthop.
+// parseHops parses an array of struct rtnexthop.
 func parseHops(b []byte) (hops []hop) {
 	for len(b) >= unix.SizeofRtNexthop {
 		size := int(native.Uint16(b))
@@ -106,12 +108,12 @@ func parseHops(b []byte) (hops []hop) {
 	return hops
 }
 
-// via reads a struct rtvia: a gateway of the other family.
+// via parses a struct rtvia: a gateway of the other family.
 func via(value []byte) netip.Addr {
 	return rtnetlink.Address(value[min(2, len(value)):])
 }
 
-// request asks for something to be done with r: RTM_NEWROUTE or RTM_DELROUTE.
+// request returns a request to change r: RTM_NEWROUTE or RTM_DELROUTE.
 func (r route) request(kind, flags uint16) *rtnetlink.Request {
 	body := make([]byte, unix.SizeofRtMsg)
 	body[0], body[1] = rtnetlink.Family(r.prefix.Addr()), uint8(r.prefix.Bits())
@@ -127,7 +129,7 @@ func (r route) request(kind, flags uint16) *rtnetlink.Request {
 	}
 	switch {
 	case kind == unix.RTM_DELROUTE:
-		// The place and the protocol are enough to know it, and all its hops go.
+		// The place and the protocol identify the route. The kernel removes all its hops.
 	case len(r.hops) == 0: // a mark
 	case len(r.hops) == 1:
 		req.Add(r.hops[0].attribute(r.prefix))
@@ -140,8 +142,7 @@ func (r route) request(kind, flags uint16) *rtnetlink.Request {
 	return req
 }
 
-// nextHops writes an array of struct rtnexthop. Their weight is 1, which is
-// written 0.
+// nextHops encodes an array of struct rtnexthop. Their weight is 1, which is encoded as 0.
 func (r route) nextHops() (b []byte) {
 	for _, h := range r.hops {
 		kind, value := h.attribute(r.prefix)
@@ -154,8 +155,8 @@ func (r route) nextHops() (b []byte) {
 	return b
 }
 
-// attribute is the gateway of a route to prefix. One of the other family is a struct
-// rtvia (RFC 8950).
+// attribute returns the gateway attribute of a route to prefix. A gateway of the other
+// family is a struct rtvia (RFC 8950).
 func (h hop) attribute(prefix netip.Prefix) (kind uint16, value []byte) {
 	value = h.gateway.AsSlice()
 	family := rtnetlink.Family(h.gateway)
@@ -174,8 +175,8 @@ func (k *Kernel) routes(ctx context.Context, table uint32) ([]route, error) {
 		req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
 		req.AddNumber(unix.RTA_TABLE, table)
 		some, err := rtnetlink.Dump(ctx, k.route, patience, req, func(body []byte) (route, bool, error) {
-			// Kernels without strict checks answer for all tables, those
-			// without IPv6 for all families.
+			// Kernels without strict checks answer for all tables. Kernels without IPv6
+			// answer for all families.
 			r, err := parseRoute(body)
 			return r, err == nil && body[0] == family && r.table == table, err
 		})

@@ -1,11 +1,10 @@
-// Package routing is what BGP has to do with the routing of this node's kernel:
-// the addresses that are to be announced, the way to a neighbour, the routes
-// that were learned, and what neighbours on an unnumbered link need to find each
-// other.
+// Package routing reads and changes the routing of this node's kernel for BGP: the
+// addresses to announce, the route to a neighbor, the learned routes, and the discovery of
+// neighbors on an unnumbered link.
 //
-// It knows rtnetlink and Neighbor Discovery. It does not know BGP, or which
-// interface, neighbour or route is wanted, or why: it says what is there, and
-// does what it is told. What it says is complete or an error.
+// It knows rtnetlink and Neighbor Discovery. It does not know BGP, and does not know which
+// interface, neighbor or route is wanted, or why. Each result is complete, or there is an
+// error.
 package routing
 
 import (
@@ -20,33 +19,34 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// patience is how often a dump is tried by one who cannot go on without: for half
-// a second in all.
+// patience is the number of attempts at a dump for callers that need its result: half a
+// second in all.
 const patience = 10
 
-// native is the byte order of netlink: the machine's.
+// native is the byte order of netlink: that of the machine.
 var native = binary.NativeEndian
 
-// Kernel is the routing of the network namespace in which it was made and its
-// methods are called. It is safe for concurrent use.
+// Kernel is the routing of a network namespace: the one in which it was made, and in which
+// its methods must be called. It is safe for concurrent use.
 type Kernel struct {
 	log   *slog.Logger
 	route *rtnetlink.Conn
 
-	// every is how often Import lists what it follows.
+	// every is the interval between the full reads of Import.
 	every time.Duration
-	// buffer is the room for what Import has not read yet, in bytes.
+	// buffer is the size in bytes of the kernel buffer for messages that Import has not
+	// read yet.
 	buffer int
 
-	// programming is held while routes are programmed: what was found would
-	// not be so any more.
+	// Program holds programming, so that the routes that it found stay as they are until it
+	// has changed them.
 	programming sync.Mutex
 }
 
 const (
-	// listEvery bounds how long a mistake of the bookkeeping lasts.
+	// listEvery bounds how long an error of the incremental state lasts.
 	listEvery = time.Minute
-	// importBuffer is room for several thousand addresses.
+	// importBuffer has room for several thousand addresses.
 	importBuffer = 4 << 20
 )
 
@@ -65,5 +65,5 @@ func New(log *slog.Logger) (*Kernel, error) {
 	}, nil
 }
 
-// Close releases the socket. Routes that were programmed stay.
+// Close closes the socket. Programmed routes stay.
 func (k *Kernel) Close() error { return k.route.Close() }

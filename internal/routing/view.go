@@ -11,26 +11,25 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// spot is where an address is.
+// spot is an address on a link.
 type spot struct {
 	link   int
 	prefix netip.Prefix
 }
 
-// view is what is known of the links and addresses of the node, and what was
-// told of that. It follows the kernel's messages one by one, so that one address
-// among many costs no more than one.
+// view is the known links and addresses of the node, and what the listener was told of
+// them. It processes the messages of the kernel one by one, so that a change of one address
+// costs the same among many addresses.
 type view struct {
 	patterns []string
 	links    map[int]link
 	// held are the usable global addresses of all links.
 	held map[spot]bool
-	// told are the spots that are known to the listener, and the names that
-	// their links had then.
+	// told are the spots that the listener knows, with the names that their links had then.
 	told map[spot]string
-	// touched are the spots that may differ from what was told.
+	// touched are the spots whose state may differ from told.
 	touched map[spot]bool
-	// stale says that everything has to be read again.
+	// stale means that everything must be read again.
 	stale bool
 }
 
@@ -44,7 +43,7 @@ func newView(patterns []string) *view {
 	}
 }
 
-// see takes what there is instead of all that was known.
+// see replaces all known links and addresses.
 func (v *view) see(links []link, addresses []holding) {
 	for s := range v.held {
 		v.touched[s] = true
@@ -60,7 +59,7 @@ func (v *view) see(links []link, addresses []holding) {
 	v.stale = false
 }
 
-// hear takes a message. One that it does not understand makes the view stale.
+// hear processes a message. A message that it cannot parse makes the view stale.
 func (v *view) hear(h rtnetlink.Header, body []byte) {
 	switch h.Kind {
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
@@ -86,7 +85,7 @@ func (v *view) hearAddress(kind uint16, body []byte) {
 	}
 }
 
-// add also removes: an address may have been found to be somebody else's.
+// add also removes an address: it may have turned out to be a duplicate.
 func (v *view) add(h holding) {
 	s := spot{h.link, h.prefix}
 	if !h.usable() || !h.global() {
@@ -107,7 +106,7 @@ func (v *view) remove(s spot) {
 
 func (v *view) hearLink(kind uint16, body []byte) {
 	if len(body) > 0 && body[0] != unix.AF_UNSPEC {
-		return // about a port of a bridge
+		return // a message about a port of a bridge
 	}
 	l, err := parseLink(body)
 	if err != nil {
@@ -130,15 +129,15 @@ func (v *view) hearLink(kind uint16, body []byte) {
 			v.touched[s] = true
 		}
 	}
-	// IPv6 drops, keeps and checks addresses along with the state of a link, each
-	// kernel in its own way.
+	// When the state of a link changes, IPv6 drops, keeps or checks its addresses, and
+	// kernels differ in that.
 	v.stale = v.stale || matches(v.patterns, before.name) || matches(v.patterns, after.name)
 }
 
-// imports says whether addresses of l are wanted.
+// imports reports whether the addresses of l are imported.
 func (v *view) imports(l link) bool { return l.up && matches(v.patterns, l.name) }
 
-// settle returns the difference to what was told before, and takes it as told.
+// settle returns the difference between the current state and told, and updates told.
 func (v *view) settle() (come, gone []peering.Imported) {
 	for s := range v.touched {
 		was, is := v.told[s], ""

@@ -30,7 +30,7 @@ func addressMessage(index int, prefix string, flags uint32) []byte {
 	return rtnetlink.AppendNumber(body, unix.IFA_FLAGS, flags)
 }
 
-// told shows what settles: what comes with a plus, what goes with a minus.
+// told returns the result of settle as text: a plus for what came, a minus for what went.
 func told(v *view) string {
 	come, gone := v.settle()
 	var words []string
@@ -42,7 +42,7 @@ func told(v *view) string {
 	return strings.Join(words, ", ")
 }
 
-// Messages are followed by themselves, whenever everything is read again.
+// The view processes messages without a full read.
 func TestMessagesAreFollowedOneByOne(t *testing.T) {
 	v := newView([]string{"kube-*"})
 	link := func(kind uint16, name string, up bool) func() {
@@ -92,7 +92,7 @@ func TestMessagesAreFollowedOneByOne(t *testing.T) {
 	}
 }
 
-// What anybody may have written into the kernel must not end the process.
+// Bytes that another process wrote into the kernel must not end this process.
 func FuzzMessages(f *testing.F) {
 	f.Add(linkMessage(7, "kube-lb0", true))
 	f.Add(addressMessage(7, "192.0.2.1/32", 0))

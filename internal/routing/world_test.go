@@ -21,13 +21,13 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// space is a network namespace with a thread of its own in it.
+// space is a network namespace with its own thread.
 type space struct {
 	thread chan func()
 	path   string
 }
 
-// newSpace makes a network namespace, which ends with the test.
+// newSpace makes a network namespace that ends with the test.
 func newSpace(t testing.TB) space {
 	t.Helper()
 	s := space{thread: make(chan func())}
@@ -53,7 +53,7 @@ func newSpace(t testing.TB) space {
 	return s
 }
 
-// do runs f there.
+// do runs f in the namespace.
 func (s space) do(f func()) {
 	done := make(chan struct{})
 	s.thread <- func() {
@@ -63,7 +63,7 @@ func (s space) do(f func()) {
 	<-done
 }
 
-// begin runs f there beside the test, on another thread, until the test ends.
+// begin runs f in the namespace, on another thread beside the test, until the test ends.
 func (s space) begin(t testing.TB, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +89,7 @@ func (s space) begin(t testing.TB, f func(ctx context.Context)) {
 	})
 }
 
-// ip runs iproute2's command there, once per line of script.
+// ip runs iproute2 in the namespace, once per line of script.
 func (s space) ip(t testing.TB, script string) string {
 	t.Helper()
 	var out strings.Builder
@@ -105,7 +105,7 @@ func (s space) ip(t testing.TB, script string) string {
 	return out.String()
 }
 
-// batch has one process of iproute2 do all of lines.
+// batch runs all of lines in one process of iproute2.
 func (s space) batch(t testing.TB, lines []string) {
 	t.Helper()
 	if out, err := s.command(strings.Join(lines, "\n"), "ip", "-batch", "-"); err != nil {
@@ -134,7 +134,7 @@ func (s space) sysctl(t testing.TB, name, value string) {
 	})
 }
 
-// kernel opens the routing there.
+// kernel opens the routing of the namespace.
 func (s space) kernel(t testing.TB) (k *Kernel) {
 	t.Helper()
 	s.do(func() {
@@ -150,7 +150,7 @@ func (s space) kernel(t testing.TB) (k *Kernel) {
 	return k
 }
 
-// connect joins two spaces by a link that is called eth0 here and name there.
+// connect joins two spaces by a link. It is called eth0 here and name in the other space.
 func (s space) connect(t testing.TB, other space, here, there string) {
 	t.Helper()
 	s.ip(t, fmt.Sprintf(`link add %s type veth peer name %s netns %s
@@ -160,16 +160,16 @@ func (s space) connect(t testing.TB, other space, here, there string) {
 	other.isUp(t, there)
 }
 
-// isUp waits until a link carries packets. A carrier is not enough: the kernel
-// gives the link a queue a moment later, and loses what is sent before.
+// isUp waits until a link carries packets. A carrier is not enough: the kernel gives the
+// link a queue a moment later, and loses packets sent before.
 func (s space) isUp(t testing.TB, link string) {
 	t.Helper()
 	eventually(t, link+" is up", func() bool { return strings.Contains(s.ip(t, "link show "+link), "state UP") })
 }
 
-// served waits until the kernel has made the local routes of IPv6 addresses of a link
-// that begin like this. Before, it may not answer for them; and it is the last thing
-// of which it tells when an address comes.
+// served waits until the kernel has made the local routes of the IPv6 addresses of a link
+// that begin with the prefix. Before that, it may not answer for them. It reports these
+// routes last when an address comes.
 func (s space) served(t testing.TB, link string, addresses ...string) {
 	t.Helper()
 	for _, a := range addresses {
@@ -179,7 +179,7 @@ func (s space) served(t testing.TB, link string, addresses ...string) {
 	}
 }
 
-// linkLocal waits until a link has its link-local address, and returns it.
+// linkLocal waits until a link has its link-local address, and returns that address.
 func (s space) linkLocal(t testing.TB, link string) netip.Addr {
 	t.Helper()
 	var found netip.Addr
@@ -195,10 +195,10 @@ func (s space) linkLocal(t testing.TB, link string) netip.Addr {
 	return found
 }
 
-// patient is how long anything is waited for.
+// patient is the longest wait in these tests.
 const patient = time.Minute
 
-// eventually waits for something that the kernel does in its own time.
+// eventually waits for an effect in the kernel.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patient); !is(); {
@@ -209,17 +209,17 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// listener is what Import tells, and what is so by that.
+// listener records the calls of Import and the resulting state.
 type listener struct {
 	mu    sync.Mutex
 	calls int
 	held  map[peering.Imported]bool
 	wrong []string
-	// gate is held by a test that wants Import to wait in its call.
+	// A test holds gate to make Import wait in change.
 	gate sync.Mutex
 }
 
-// listen starts Import there.
+// listen starts Import in the namespace.
 func (s space) listen(t testing.TB, k *Kernel, patterns ...string) *listener {
 	t.Helper()
 	l := newListener()
@@ -277,7 +277,7 @@ func (l *listener) text() string {
 	return strings.Join(append(lines, l.wrong...), ", ")
 }
 
-// expect waits until exactly that is imported.
+// expect waits until exactly these addresses are imported.
 func (l *listener) expect(t testing.TB, want string) {
 	t.Helper()
 	for deadline := time.Now().Add(patient); l.text() != want; {
@@ -288,7 +288,7 @@ func (l *listener) expect(t testing.TB, want string) {
 	}
 }
 
-// block is count addresses from first on.
+// block returns count addresses, starting with first.
 func block(first string, count int) []netip.Prefix {
 	a := netip.MustParseAddr(first)
 	var all []netip.Prefix
@@ -299,7 +299,7 @@ func block(first string, count int) []netip.Prefix {
 	return all
 }
 
-// lines is a command for each of prefixes.
+// lines returns a command for each prefix.
 func lines(format string, prefixes []netip.Prefix) []string {
 	var all []string
 	for _, p := range prefixes {
@@ -308,7 +308,7 @@ func lines(format string, prefixes []netip.Prefix) []string {
 	return all
 }
 
-// equal compares what is so with what should be.
+// equal compares got with want.
 func equal(t testing.TB, got, want any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
