@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AppendAttribute writes an attribute behind b, and keeps that aligned, as
-// everything in a message is. The kind of one that is made of others takes the
-// bit unix.NLA_F_NESTED where the kernel insists on it.
+// AppendAttribute appends an attribute to b, and pads it to the alignment of netlink
+// messages. If the attribute contains attributes, and the kernel insists on it, kind must
+// include the bit unix.NLA_F_NESTED.
 func AppendAttribute(b []byte, kind uint16, value []byte) []byte {
 	b = native.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
 	b = native.AppendUint16(b, kind)
@@ -18,14 +18,13 @@ func AppendAttribute(b []byte, kind uint16, value []byte) []byte {
 	return append(b, make([]byte, Align(len(value))-len(value))...)
 }
 
-// AppendNumber writes a 32-bit attribute behind b.
+// AppendNumber appends a 32-bit attribute to b.
 func AppendNumber(b []byte, kind uint16, value uint32) []byte {
 	return AppendAttribute(b, kind, native.AppendUint32(nil, value))
 }
 
-// Attributes yields the kind and value of each attribute in b, up to the first
-// that is cut short. Kinds come without the bits that say how the value is made.
-// Values are part of b.
+// Attributes yields the kind and the value of each attribute in b, up to the first
+// truncated one. It removes the flag bits from the kinds. The values share memory with b.
 func Attributes(b []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= unix.SizeofRtAttr {
@@ -42,8 +41,8 @@ func Attributes(b []byte) iter.Seq2[uint16, []byte] {
 	}
 }
 
-// Attribute returns the value of the first attribute of that kind in b, nil when
-// there is none.
+// Attribute returns the value of the first attribute of this kind in b, or nil if there is
+// none.
 func Attribute(b []byte, want uint16) []byte {
 	for kind, value := range Attributes(b) {
 		if kind == want {
@@ -53,10 +52,10 @@ func Attribute(b []byte, want uint16) []byte {
 	return nil
 }
 
-// Align rounds n up to the boundary of four bytes on which netlink puts things.
+// Align rounds n up to a multiple of four bytes, the alignment of netlink messages.
 func Align(n int) int { return (n + 3) &^ 3 }
 
-// Number reads a 32-bit attribute; one of another size is 0.
+// Number decodes a 32-bit attribute. It returns 0 if the size is wrong.
 func Number(value []byte) uint32 {
 	if len(value) != 4 {
 		return 0
@@ -64,19 +63,19 @@ func Number(value []byte) uint32 {
 	return native.Uint32(value)
 }
 
-// Text reads a string attribute, up to the zero at its end.
+// Text decodes a string attribute, up to its terminating zero.
 func Text(value []byte) string {
 	s, _, _ := strings.Cut(string(value), "\x00")
 	return s
 }
 
-// Address reads an address attribute; one of another size is the zero Addr.
+// Address decodes an address attribute. It returns the zero Addr if the size is wrong.
 func Address(value []byte) netip.Addr {
 	a, _ := netip.AddrFromSlice(value)
 	return a
 }
 
-// Family is AF_INET or AF_INET6, as a is.
+// Family returns the address family of a: AF_INET or AF_INET6.
 func Family(a netip.Addr) uint8 {
 	if a.Is4() {
 		return unix.AF_INET

@@ -7,23 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batchSize keeps the answers to one batch well inside the default receive
-// buffer, even when every message of it fails.
+// batchSize is the number of requests in one datagram. The answers to that many fit easily
+// into the default receive buffer, even if every request fails.
 const batchSize = 128
 
-// Transport carries netlink datagrams, as a Socket does.
+// Transport carries netlink datagrams. Socket implements it.
 type Transport interface {
 	Send(msg []byte) error
-	// Receive reads one datagram of the kernel into buf, and returns its size.
+	// Receive reads one datagram from the kernel into buf, and returns its size.
 	Receive(buf []byte) (int, error)
 	Close() error
 }
 
-// Conn asks the kernel one thing at a time. It is safe for concurrent use.
+// Conn sends requests to the kernel, one exchange at a time. It is safe for concurrent use.
 //
-// The kernel does the work within the sendto that asks for it, and cannot be
-// interrupted there; contexts are looked at between system calls. An answer that
-// got lost is an error, after five seconds.
+// The kernel does the work during the sendto of a request, and cannot be interrupted there.
+// Conn checks contexts between system calls. If an answer is lost, the call fails after
+// five seconds.
 type Conn struct {
 	mu    sync.Mutex
 	wire  Transport
@@ -31,19 +31,19 @@ type Conn struct {
 	inbox []byte
 }
 
-// NewConn asks by wire, which is nobody else's from then on.
+// NewConn returns a Conn that uses wire. The Conn then owns wire.
 func NewConn(wire Transport) *Conn { return &Conn{wire: wire, inbox: make([]byte, datagramSize)} }
 
-// Close closes the transport, once nobody is in the middle of asking. The Conn is
-// of no use afterwards.
+// Close closes the transport after the current exchange. The Conn cannot be used
+// afterwards.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.wire.Close()
 }
 
-// Ask returns the body of the single answer to req. The error is the kernel's,
-// such as ENODEV for a link that is not there.
+// Ask returns the body of the single answer to req. Its error is the error of the kernel,
+// such as ENODEV for a link that does not exist.
 func (c *Conn) Ask(ctx context.Context, req *Request) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -67,16 +67,16 @@ func (c *Conn) Ask(ctx context.Context, req *Request) ([]byte, error) {
 	return answer, err
 }
 
-// Do has the kernel do what one request says.
+// Do makes the kernel execute one request.
 func (c *Conn) Do(ctx context.Context, req *Request) error {
 	return c.Batch(ctx, []*Request{req})[0]
 }
 
-// Batch has the kernel do reqs in order, many with one system call, and returns
-// the failure of each: nil for those that are done. What fails does not keep the
-// later ones from being tried. When the answers of some got lost, or ctx is done,
-// those and all after them have failed with that, whatever the kernel did with
-// those that it got. A long one lets others ask in between.
+// Batch makes the kernel execute reqs in order, many with one system call. It returns the
+// error of each request, or nil for success. A failure does not stop the later requests. If
+// answers are lost or ctx is done, all requests from there on get that error, whether or
+// not the kernel executed them. Other callers get their turn between the parts of a long
+// batch.
 func (c *Conn) Batch(ctx context.Context, reqs []*Request) []error {
 	errs := make([]error, len(reqs))
 	for from := 0; from < len(reqs); from += batchSize {
@@ -95,9 +95,9 @@ func (c *Conn) Batch(ctx context.Context, reqs []*Request) []error {
 	return errs
 }
 
-// exchange sends reqs in one datagram and sorts the answers into errs. Failures
-// are always answered, and in order, so the acknowledgement of the last one is
-// enough to know about all.
+// exchange sends reqs in one datagram, and stores the errors in errs. The kernel answers
+// every failure, and in order. So when the acknowledgement of the last request arrives, all
+// results are known.
 func (c *Conn) exchange(reqs []*Request, errs []error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *Conn) send(reqs ...*Request) error {
 	return c.wire.Send(msg)
 }
 
-// answers hands incoming messages to use until that says that it is done.
+// answers passes incoming messages to use until use reports that it is done.
 func (c *Conn) answers(use func(h Header, body []byte) (done bool, err error)) error {
 	for {
 		n, err := c.wire.Receive(c.inbox)

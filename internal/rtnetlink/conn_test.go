@@ -16,7 +16,7 @@ func TestBatchTellsTheFailureOfEachRequest(t *testing.T) {
 	kernel := &script{}
 	kernel.answer = func(seq uint32) [][]byte {
 		if errno := failing[seq]; errno != 0 || seq%batchSize == 0 || seq == count {
-			return [][]byte{result(unix.NLMSG_ERROR, seq, errno)} // a failure, or asked for
+			return [][]byte{result(unix.NLMSG_ERROR, seq, errno)} // a failure, or an acknowledgement that was requested
 		}
 		return nil
 	}
@@ -75,7 +75,7 @@ func TestWhatTheKernelCanDoIsDoneAndTheRestSaysWhy(t *testing.T) {
 	for i, p := range wanted {
 		switch i {
 		case 0, batchSize - 1, batchSize, len(wanted) - 1:
-			reqs = append(reqs, newAddress(loopback+1, p)) // which is not there
+			reqs = append(reqs, newAddress(loopback+1, p)) // a link that does not exist
 		default:
 			reqs = append(reqs, newAddress(loopback, p))
 		}
@@ -155,7 +155,7 @@ func TestAfterCloseNothingIsAsked(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ask(t) // which may get the number of the socket that was
+	ask(t) // it may get the number of the closed socket
 	if _, err := dumpAddresses(t, c, 1); !errors.Is(err, unix.EBADF) {
 		t.Errorf("got %v", err)
 	}

@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrInterrupted is a dump during which the table changed (NLM_F_DUMP_INTR), so
-// that entries may be missing or double.
+// ErrInterrupted means that the table changed during a dump (NLM_F_DUMP_INTR), so that
+// entries may be missing or duplicate.
 var ErrInterrupted = errors.New("dump interrupted by changes")
 
-// Dump returns what parse makes of the entries of a table, of those that it
-// wants. All of them belong to one state of that table, or there is an error and
-// none. What parse is given is valid until it returns; its error ends the dump.
+// Dump returns the entries of a table that parse wants, as parse decodes them. All entries
+// belong to one state of the table; otherwise Dump returns an error and no entries. The
+// argument of parse is valid until parse returns. An error of parse ends the dump.
 //
-// An interrupted dump is begun again, for that many tries in all, with pauses of
-// 1, 2, 4 ... milliseconds between. After the last it is ErrInterrupted.
+// Dump repeats an interrupted dump, up to tries attempts, with pauses of 1, 2, 4 ...
+// milliseconds between them. If the last attempt is interrupted too, it returns
+// ErrInterrupted.
 func Dump[T any](ctx context.Context, c *Conn, tries int, req *Request, parse func(body []byte) (one T, wanted bool, err error)) ([]T, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,8 +48,8 @@ func Dump[T any](ctx context.Context, c *Conn, tries int, req *Request, parse fu
 	return nil, fmt.Errorf("%w %d times", ErrInterrupted, tries)
 }
 
-// dump hands the entries of a table to use. It reads to the end whatever happens
-// on the way, so that the socket is free for the next.
+// dump passes the entries of a table to use. It always reads to the end of the dump, so
+// that the socket is free for the next request.
 func (c *Conn) dump(req *Request, use func(body []byte) error) error {
 	if err := c.send(req); err != nil {
 		return err
@@ -73,7 +74,7 @@ func (c *Conn) dump(req *Request, use func(body []byte) error) error {
 	return errors.Join(err, failed)
 }
 
-// pause waits; it is ctx's error when that is done before.
+// pause waits for d. It returns the error of ctx if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

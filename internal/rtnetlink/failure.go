@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusal is an error of the kernel with its explanation.
+// refusal is an error of the kernel with the kernel's explanation.
 type refusal struct {
 	errno unix.Errno
 	text  string
@@ -22,7 +22,7 @@ func (r refusal) Error() string {
 
 func (r refusal) Unwrap() error { return r.errno }
 
-// failure reads the result that ends a dump or answers a request.
+// failure decodes the message that ends a dump or answers a request.
 func failure(h Header, body []byte) error {
 	if len(body) < 4 {
 		return fmt.Errorf("netlink result of %d bytes: %w", len(body), unix.EBADMSG)
@@ -37,7 +37,7 @@ func failure(h Header, body []byte) error {
 	}
 	skip := 4
 	if h.Kind == unix.NLMSG_ERROR {
-		skip += unix.SizeofNlMsghdr // the request's, without its body: NETLINK_CAP_ACK
+		skip += unix.SizeofNlMsghdr // the header of the request, without its body: NETLINK_CAP_ACK
 	}
 	r.text = Text(Attribute(body[min(skip, len(body)):], unix.NLMSGERR_ATTR_MSG))
 	return r

@@ -11,18 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// interruptions are changes to a table of 2000 addresses after the first part of it is
-// read. The kernel goes on by counting entries.
+// interruptions are changes to a table of 2000 addresses after the first part of a dump was
+// read. The kernel resumes a dump by counting entries.
 var interruptions = []struct {
 	name   string
 	change func(testing.TB, *Conn)
 }{
 	{"an address comes", func(t testing.TB, c *Conn) { put(t, c, block("192.0.2.1", 1)) }},
-	// More were sent than are left. So no entry follows, and only the end can tell.
+	// The kernel has sent more entries than remain. So no entry follows, and only the last
+	// message has the flag.
 	{"the first 1900 go", func(t testing.TB, c *Conn) { take(t, c, block("198.18.0.1", 1900)) }},
 }
 
-// take has the kernel take prefixes off the loopback link.
+// take removes prefixes from the loopback link.
 func take(t testing.TB, c *Conn, prefixes []netip.Prefix) {
 	t.Helper()
 	reqs := make([]*Request, len(prefixes))
@@ -50,8 +51,8 @@ func TestEachInterruptionIsNoticed(t *testing.T) {
 	}
 }
 
-// The tests of the library show what the package comment says of it. When one fails, the
-// library has learned more, and the comparison is to be made again.
+// The tests of the libraries prove the claims in the package comment. When one fails, a
+// library has improved, and the comparison must be repeated.
 func TestTheLibraryNoticesInterruptionsToo(t *testing.T) {
 	for _, tt := range interruptions {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestTheLibraryNoticesInterruptionsToo(t *testing.T) {
 			req.AddData(nl.NewIfAddrmsg(unix.AF_INET))
 			n := 0
 			err := req.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWADDR, func([]byte) bool {
-				if n++; n == 1 { // the first part is read, and no more
+				if n++; n == 1 { // read the first part, and no more
 					tt.change(t, other)
 				}
 				return true
@@ -107,7 +108,7 @@ func loopbackLink(t testing.TB) netlink.Link {
 	return l
 }
 
-// A flood that nobody reads in time.
+// A flood that the subscriber does not read in time.
 func TestTheLibrarySubscriptionEndsWhenSomethingIsLost(t *testing.T) {
 	newWorld(t)
 	c := ask(t)

@@ -7,31 +7,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// native is the byte order of netlink: the machine's.
+// native is the byte order of netlink: that of the machine.
 var native = binary.NativeEndian
 
-// Request is a message to the kernel: its kind, its flags, and a body of a fixed
-// structure and attributes. It is for one goroutine at a time; asking with it
-// again is fine.
+// Request is a message to the kernel: its kind, its flags, and a body that consists of a
+// fixed structure and attributes. Only one goroutine at a time may use it. It can be sent
+// again.
 type Request struct {
 	kind, flags uint16
 	body        []byte
 }
 
-// NewRequest begins a message, of a kind such as unix.RTM_GETLINK, with the
-// structure that its kind has, such as a struct ifinfomsg. Flags are those of the
-// kind, such as unix.NLM_F_CREATE: what asks for answers is added by who sends it.
+// NewRequest returns a request of a kind such as unix.RTM_GETLINK, with the structure of
+// that kind, such as a struct ifinfomsg. flags are those of the kind, such as
+// unix.NLM_F_CREATE. The sender adds the flags that request answers.
 func NewRequest(kind, flags uint16, structure []byte) *Request {
 	return &Request{kind: kind, flags: flags, body: structure}
 }
 
-// Add puts an attribute at the end.
+// Add appends an attribute.
 func (r *Request) Add(kind uint16, value []byte) { r.body = AppendAttribute(r.body, kind, value) }
 
-// AddNumber puts a 32-bit attribute at the end.
+// AddNumber appends a 32-bit attribute.
 func (r *Request) AddNumber(kind uint16, value uint32) { r.body = AppendNumber(r.body, kind, value) }
 
-// AppendTo writes the message with that sequence number behind b.
+// AppendTo appends the message with this sequence number to b.
 func (r *Request) AppendTo(b []byte, seq uint32) []byte {
 	b = native.AppendUint32(b, uint32(unix.SizeofNlMsghdr+len(r.body)))
 	b = native.AppendUint16(b, r.kind)
@@ -41,18 +41,19 @@ func (r *Request) AppendTo(b []byte, seq uint32) []byte {
 	return append(b, r.body...)
 }
 
-// Header is how a message begins: what of struct nlmsghdr is of use.
+// Header contains the useful fields of struct nlmsghdr.
 type Header struct {
 	Kind, Flags uint16
-	// Seq is that of the request that it answers, 0 when nobody asked.
+	// Seq is the sequence number of the request that the message answers, or 0 if it
+	// answers none.
 	Seq uint32
-	// Port is that of the socket whose request it answers or tells of, where the
-	// kernel says so (it does not of IPv6 addresses), and 0 otherwise.
+	// Port is the port of the socket whose request the message answers or reports. It is 0
+	// if the kernel does not say: for example, it does not for IPv6 addresses.
 	Port uint32
 }
 
-// Cut takes the first message off a datagram. Body and rest are parts of that. The
-// error, when it does not begin with a whole message, wraps EBADMSG.
+// Cut splits the first message off a datagram. body and rest share memory with b. If b does
+// not begin with a whole message, the error wraps EBADMSG.
 func Cut(b []byte) (h Header, body, rest []byte, err error) {
 	if len(b) < unix.SizeofNlMsghdr {
 		return h, nil, nil, fmt.Errorf("netlink header of %d bytes: %w", len(b), unix.EBADMSG)

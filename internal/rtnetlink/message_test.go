@@ -42,7 +42,7 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	}
 }
 
-// What is of the wrong size is nothing, and does not end the process.
+// Values of the wrong size give zero values, and do not end the process.
 func TestWhatIsCutShortIsNothing(t *testing.T) {
 	if got := Number([]byte{1, 2}); got != 0 {
 		t.Errorf("number %d", got)
@@ -62,7 +62,7 @@ func TestWhatIsCutShortIsNothing(t *testing.T) {
 	}
 }
 
-// Whatever is in a message, reading it ends, and does so without a panic.
+// Reading ends for any content of a message, and does not panic.
 func FuzzMessages(f *testing.F) {
 	f.Add(append(entry(0, 1, "a"), result(unix.NLMSG_ERROR, 2, unix.EPERM)...))
 	f.Add(message(unix.NLMSG_ERROR, unix.NLM_F_ACK_TLVS, 1, AppendAttribute(make([]byte, 20), unix.NLMSGERR_ATTR_MSG, []byte("no\x00"))))

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// script is a kernel that answers each message by what it is told to say, for
-// what a kernel does not do on demand.
+// script is a fake kernel with scripted answers, for behavior that the kernel does not show
+// on demand.
 type script struct {
 	answer func(seq uint32) [][]byte
 	queue  [][]byte
@@ -38,7 +38,8 @@ func (s *script) Receive(buf []byte) (int, error) {
 
 func (s *script) Close() error { return nil }
 
-// message is a netlink message as it is on the wire, with what aligns the next.
+// message returns a netlink message as on the wire, padded to the alignment of the next
+// message.
 func message(kind, flags uint16, seq uint32, body []byte) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+Align(len(body)))
 	native.PutUint32(b, uint32(unix.SizeofNlMsghdr+len(body)))

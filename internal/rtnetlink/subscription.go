@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostAtOnce is where a batch ends although more is there: who reads it wants to
-// do something about it.
+// mostAtOnce is the largest number of datagrams in one Batch, so that the reader gets to
+// process them during a flood.
 const mostAtOnce = 16384
 
-// Subscription is a socket on which the kernel tells what changes. It is for one
-// goroutine, except for Close.
+// Subscription is a socket on which the kernel reports changes. Only one goroutine may use
+// it, except for Close.
 type Subscription struct {
 	file *os.File
 	raw  syscall.RawConn
 	buf  []byte
 }
 
-// Subscribe joins multicast groups of NETLINK_ROUTE, unix.RTNLGRP_*, in the
-// network namespace of the calling thread. Buffer is the room for what is not
-// read yet, in bytes, of which the kernel takes some for itself; 0 is the usual
+// Subscribe joins multicast groups of NETLINK_ROUTE, unix.RTNLGRP_*, in the network
+// namespace of the calling thread. buffer is the size in bytes of the kernel buffer for
+// unread messages, including the kernel's own overhead. 0 means the default of the system
 // (net.core.rmem_default).
 func Subscribe(buffer int, groups ...int) (*Subscription, error) {
 	s, err := subscribe(buffer, groups)
@@ -40,13 +40,15 @@ func subscribe(buffer int, groups []int) (*Subscription, error) {
 		return nil, err
 	}
 	if buffer > 0 {
-		// The privileged way goes beyond the system's limit. With less room
-		// more is lost, and found again by reading everything.
+		// RCVBUFFORCE exceeds the limit of the system, but needs a privilege. With a
+		// smaller buffer, more messages are lost, and the reader has to read everything
+		// again.
 		if unix.SetsockoptInt(sock.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
 			_ = unix.SetsockoptInt(sock.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
 		}
 	}
-	// Not blocking, so that the runtime waits for it, and Close ends the wait.
+	// The socket does not block, so that the Go runtime waits for it, and Close ends the
+	// wait.
 	if err := unix.SetNonblock(sock.fd, true); err != nil {
 		return nil, errors.Join(os.NewSyscallError("fcntl", err), sock.Close())
 	}
@@ -58,23 +60,23 @@ func subscribe(buffer int, groups []int) (*Subscription, error) {
 	return &Subscription{file: file, raw: raw, buf: make([]byte, datagramSize)}, nil
 }
 
-// Close ends the subscription, and a Batch that waits. It may be called by
-// anybody, and again.
+// Close ends the subscription and a waiting Batch. Any goroutine may call it, more than
+// once.
 func (s *Subscription) Close() { _ = s.file.Close() }
 
-// Batch waits until something is there, and hands all that is there to hear, whose
-// body is valid until it returns.
+// Batch waits until a message arrives, and passes all waiting messages to hear. The body is
+// valid until hear returns.
 //
-// Lost says that the kernel had to drop some of it (ENOBUFS), or that some cannot
-// be read: what is known from before may be wrong, and has to be read again. The
-// subscription goes on. The error is os.ErrDeadlineExceeded when nothing came
-// until then, where a zero time is never; any other is the end of the
+// lost means that the kernel had to drop messages (ENOBUFS), or that Batch could not read
+// some. Then the reader's state may be wrong, and the reader has to read everything again.
+// The subscription goes on. If nothing arrived before until, the error is
+// os.ErrDeadlineExceeded; a zero until means no deadline. Any other error ends the
 // subscription.
 func (s *Subscription) Batch(until time.Time, hear func(h Header, body []byte)) (lost bool, err error) {
 	return s.read(until, mostAtOnce, hear)
 }
 
-// read is Batch for that many datagrams at most.
+// read is Batch with a limit for the number of datagrams.
 func (s *Subscription) read(until time.Time, most int, hear func(h Header, body []byte)) (lost bool, err error) {
 	if err := s.file.SetReadDeadline(until); err != nil {
 		return false, err
@@ -88,7 +90,7 @@ func (s *Subscription) read(until time.Time, most int, hear func(h Header, body 
 	return lost, errors.Join(failed, err)
 }
 
-// drain reads what is there now.
+// drain reads the waiting datagrams.
 func (s *Subscription) drain(fd, most int, hear func(h Header, body []byte)) (some, lost bool, err error) {
 	for range most {
 		n, err := receive(fd, s.buf)
@@ -107,8 +109,7 @@ func (s *Subscription) drain(fd, most int, hear func(h Header, body []byte)) (so
 	return some, lost, nil
 }
 
-// each hands the messages of a datagram to hear. It is false when one cannot be
-// read.
+// each passes the messages of a datagram to hear. It returns false if it cannot read one.
 func each(datagram []byte, hear func(h Header, body []byte)) bool {
 	for len(datagram) > 0 {
 		h, body, rest, err := Cut(datagram)

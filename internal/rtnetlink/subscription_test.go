@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heard counts the addresses that sub tells of until want of them came, or some
-// were lost.
+// heard counts the addresses that sub reports until it has reported want of them or lost
+// messages.
 func heard(t *testing.T, sub *Subscription, want int) (count int, lost bool) {
 	t.Helper()
 	for count < want && !lost {
@@ -50,7 +50,7 @@ func TestEveryChangeIsTold(t *testing.T) {
 
 func TestASubscriberIsToldThatTheKernelLostMessages(t *testing.T) {
 	newWorld(t)
-	sub, c := follow(t, 1), ask(t) // the least room that the kernel makes
+	sub, c := follow(t, 1), ask(t) // the smallest buffer that the kernel makes
 	put(t, c, block("198.18.0.1", 1000))
 	if got, lost := heard(t, sub, 1000); got >= 1000 || !lost {
 		t.Errorf("%d of 1000, lost %v", got, lost)
@@ -124,7 +124,7 @@ func TestCloseEndsABatchThatWaits(t *testing.T) {
 	}
 }
 
-// waits says whether a goroutine waits for the network within a function.
+// waits reports whether a goroutine waits for the network in the function.
 func waits(function string) bool {
 	buf := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {

@@ -9,28 +9,27 @@ import (
 // reopenAfter is the pause before a broken subscription is opened again.
 const reopenAfter = time.Second
 
-// Watch is what signals are wanted for.
+// Watch configures which changes cause a signal.
 type Watch struct {
 	// Groups are the multicast groups of NETLINK_ROUTE, unix.RTNLGRP_*.
 	Groups []int
-	// Matters says whether a message is worth a signal. Its body is valid until
-	// it returns.
+	// Matters reports whether a message deserves a signal. The body is valid until Matters
+	// returns.
 	Matters func(h Header, body []byte) bool
-	// Calm is the pause after a signal, in which what happens becomes one more.
-	// With none, every datagram that matters is a signal.
+	// Calm is the pause after a signal. All changes during the pause cause one more signal.
+	// Without a pause, every datagram that matters causes a signal.
 	Calm time.Duration
-	// Log is told when the subscription broke.
+	// Log receives a warning when the subscription breaks.
 	Log *slog.Logger
 }
 
-// Signals signals that something changed that matters, or that messages were lost,
-// of which nobody knows. Signals that nobody took yet become one, and there may be
-// more than changes. It is done by one goroutine, until ctx is done; then the
-// channel is closed.
+// Signals signals that a change that matters happened, or that messages were lost. Several
+// signals that the reader has not received become one. There may be more signals than
+// changes. One goroutine follows the kernel until ctx is done, and then closes the channel.
 //
-// The subscription is in the network namespace of the calling thread. When it
-// breaks, it is opened again every second until that works, in the namespace of
-// the process, and there is a signal.
+// The subscription is in the network namespace of the calling thread. If it breaks, the
+// goroutine tries every second to open it again, in the namespace of the process, and then
+// sends a signal.
 func (w Watch) Signals(ctx context.Context) (<-chan struct{}, error) {
 	sub, err := w.subscribe()
 	if err != nil {
@@ -46,8 +45,8 @@ func (w Watch) Signals(ctx context.Context) (<-chan struct{}, error) {
 
 func (w Watch) subscribe() (*Subscription, error) { return Subscribe(0, w.Groups...) }
 
-// follow passes on the signals of sub until ctx is done. When sub breaks it opens
-// another.
+// follow passes on the signals of sub until ctx is done. If sub breaks, it opens another
+// subscription.
 func (w Watch) follow(ctx context.Context, sub *Subscription, open func() (*Subscription, error), changed chan<- struct{}) {
 	for {
 		err := w.hear(ctx, sub, changed)
@@ -67,13 +66,14 @@ func (w Watch) follow(ctx context.Context, sub *Subscription, open func() (*Subs
 	}
 }
 
-// hear signals what sub tells until that fails or ctx is done, and closes it.
+// hear signals the changes that sub reports until sub fails or ctx is done. Then it closes
+// sub.
 func (w Watch) hear(ctx context.Context, sub *Subscription, changed chan<- struct{}) error {
 	defer sub.Close()
 	defer context.AfterFunc(ctx, sub.Close)()
 	most := mostAtOnce
 	if w.Calm == 0 {
-		most = 1 // nothing gathers while nobody pauses, and looking for more is a system call
+		most = 1 // without a pause no messages gather, and looking for more costs a system call
 	}
 	for {
 		matter := false
@@ -91,7 +91,7 @@ func (w Watch) hear(ctx context.Context, sub *Subscription, changed chan<- struc
 	}
 }
 
-// signal leaves a signal if there is none yet.
+// signal sends a signal, unless one is already waiting.
 func signal(changed chan<- struct{}) {
 	select {
 	case changed <- struct{}{}:

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addresses watches the IPv4 addresses that come.
+// addresses returns a Watch for new IPv4 addresses.
 func addresses(calm time.Duration) Watch {
 	return Watch{
 		Groups:  []int{unix.RTNLGRP_IPV4_IFADDR},
@@ -20,7 +20,7 @@ func addresses(calm time.Duration) Watch {
 	}
 }
 
-// signalled waits for a signal; it is false when the channel is closed.
+// signalled waits for a signal. It returns false if the channel is closed.
 func signalled(t *testing.T, changed <-chan struct{}) bool {
 	t.Helper()
 	select {
@@ -45,7 +45,7 @@ func TestWhatMattersIsSignalled(t *testing.T) {
 			for _, p := range block("192.0.2.1", 3) {
 				put(t, c, block(p.Addr().String(), 1))
 				signalled(t, changed)
-				if err := c.Do(t.Context(), oldAddress(loopback, p)); err != nil { // does not matter
+				if err := c.Do(t.Context(), oldAddress(loopback, p)); err != nil { // the Watch ignores removals
 					t.Fatal(err)
 				}
 			}
@@ -60,7 +60,7 @@ func TestWhatGatheredInTheCalmIsOneSignal(t *testing.T) {
 	c := ask(t)
 	sub := follow(t, 4<<20)
 	put(t, c, block("198.18.0.1", 2000))
-	var same int // the socket, also after its subscription is closed
+	var same int // a duplicate of the socket, which stays open after its subscription is closed
 	_ = sub.raw.Control(func(fd uintptr) { same, _ = unix.Dup(int(fd)) })
 	defer unix.Close(same)
 	ctx, cancel := context.WithCancel(t.Context())

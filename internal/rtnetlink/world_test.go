@@ -13,8 +13,8 @@ import (
 // loopback is the index that the kernel gives to the first link of a namespace.
 const loopback = 1
 
-// newWorld puts the test on a thread of its own in a fresh network namespace.
-// The thread dies with the test, and the namespace with the thread.
+// newWorld moves the test to its own thread in a new network namespace. The thread ends
+// with the test, and the namespace with the thread.
 func newWorld(t testing.TB) {
 	t.Helper()
 	if side, ok := t.(interface{ Parallel() }); ok {
@@ -30,7 +30,7 @@ func newWorld(t testing.TB) {
 	}
 }
 
-// ask opens a way to ask the kernel of the test's namespace.
+// ask returns a Conn to the kernel in the test's namespace.
 func ask(t testing.TB) *Conn {
 	t.Helper()
 	c := NewConn(openSocket(t))
@@ -47,7 +47,7 @@ func openSocket(t testing.TB) *Socket {
 	return sock
 }
 
-// newAddress asks for an address on a link.
+// newAddress returns a request to add an address to a link.
 func newAddress(link int, p netip.Prefix) *Request {
 	return addressRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, link, p)
 }
@@ -75,7 +75,7 @@ func linkBody(index int) []byte {
 	return b
 }
 
-// block is count addresses from first on.
+// block returns count addresses, starting with first.
 func block(first string, count int) []netip.Prefix {
 	a := netip.MustParseAddr(first)
 	all := make([]netip.Prefix, count)
@@ -86,7 +86,7 @@ func block(first string, count int) []netip.Prefix {
 	return all
 }
 
-// put has the kernel put prefixes on the loopback link.
+// put adds prefixes to the loopback link.
 func put(t testing.TB, c *Conn, prefixes []netip.Prefix) {
 	t.Helper()
 	reqs := make([]*Request, len(prefixes))
@@ -98,7 +98,7 @@ func put(t testing.TB, c *Conn, prefixes []netip.Prefix) {
 	}
 }
 
-// dumpAddresses asks for all IPv4 addresses, that many times at most.
+// dumpAddresses returns all IPv4 addresses, with at most this number of tries.
 func dumpAddresses(t testing.TB, c *Conn, tries int) ([]netip.Addr, error) {
 	t.Helper()
 	req := NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET, 0, 0))
@@ -108,10 +108,10 @@ func dumpAddresses(t testing.TB, c *Conn, tries int) ([]netip.Addr, error) {
 	})
 }
 
-// patience is how long anything is waited for.
+// patience is the longest wait in these tests.
 const patience = time.Minute
 
-// eventually waits for something that is done beside the test.
+// eventually waits for an effect of another goroutine.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !is(); {
@@ -122,7 +122,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// errorText is what err says, nothing when it is nil.
+// errorText returns the text of err, or "" if err is nil.
 func errorText(err error) string {
 	if err == nil {
 		return ""
