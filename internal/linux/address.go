@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// ifaProto is IFA_PROTO of linux/if_addr.h, in which we keep the mark.
+	// ifaProto is IFA_PROTO of linux/if_addr.h. It carries the mark of our addresses.
 	ifaProto = 11
 	// eternal is INFINITY_LIFE_TIME of net/addrconf.h.
 	eternal = math.MaxUint32
 )
 
-// held is an address as the kernel keeps it.
+// held is an address as the kernel reports it.
 type held struct {
 	announce.Address
 	index int
@@ -51,7 +51,7 @@ func (s *Stack) dumpAddresses(ctx context.Context, family uint8) ([]held, error)
 	})
 }
 
-// parseAddress reads the body of a RTM_NEWADDR.
+// parseAddress parses the body of an RTM_NEWADDR.
 func parseAddress(body []byte) (held, error) {
 	if len(body) < unix.SizeofIfAddrmsg {
 		return held{}, fmt.Errorf("address message of %d bytes: %w", len(body), unix.EBADMSG)
@@ -76,7 +76,7 @@ func parseAddress(body []byte) (held, error) {
 		}
 	}
 	if !local.IsValid() {
-		local = address // the other one is the peer's, where there is one
+		local = address // if there is a peer, address is that of the peer
 	}
 	h.Prefix = netip.PrefixFrom(local, int(body[1]))
 	if !h.Prefix.IsValid() {
@@ -90,7 +90,7 @@ func parseAddress(body []byte) (held, error) {
 	return h, nil
 }
 
-// lifetimes reads a struct ifa_cacheinfo.
+// lifetimes decodes a struct ifa_cacheinfo.
 func lifetimes(value []byte) (preferred, valid time.Duration) {
 	if len(value) < unix.SizeofIfaCacheinfo {
 		return 0, 0
@@ -113,7 +113,7 @@ func seconds(d time.Duration) uint32 {
 	return uint32(min((d+time.Second-1)/time.Second, eternal-1))
 }
 
-// newAddress asks the kernel to put a on the link with that index.
+// newAddress returns a request to add a to the link with this index.
 func newAddress(a announce.Address, index int, flags uint16) *rtnetlink.Request {
 	req := addressRequest(unix.RTM_NEWADDR, flags, a.Prefix, index)
 	if b, ok := broadcast(a.Prefix); ok {
@@ -125,7 +125,7 @@ func newAddress(a announce.Address, index int, flags uint16) *rtnetlink.Request 
 	return req
 }
 
-// oldAddress asks the kernel to take p off the link with that index.
+// oldAddress returns a request to remove p from the link with this index.
 func oldAddress(p netip.Prefix, index int) *rtnetlink.Request {
 	return addressRequest(unix.RTM_DELADDR, 0, p, index)
 }
@@ -138,7 +138,7 @@ func addressRequest(kind, flags uint16, p netip.Prefix, index int) *rtnetlink.Re
 	return req
 }
 
-// addressBody writes a struct ifaddrmsg.
+// addressBody encodes a struct ifaddrmsg.
 func addressBody(family uint8, bits, index int) []byte {
 	b := make([]byte, unix.SizeofIfAddrmsg)
 	b[0], b[1] = family, uint8(bits)
@@ -156,7 +156,7 @@ func addressFlags(a announce.Address) (flags uint32) {
 	return flags
 }
 
-// cacheInfo writes a struct ifa_cacheinfo.
+// cacheInfo encodes a struct ifa_cacheinfo.
 func cacheInfo(a announce.Address) []byte {
 	b := make([]byte, unix.SizeofIfaCacheinfo)
 	native.PutUint32(b, seconds(a.Preferred))
@@ -164,7 +164,8 @@ func cacheInfo(a announce.Address) []byte {
 	return b
 }
 
-// broadcast returns the last address of an IPv4 subnet that has one to spare.
+// broadcast returns the last address of an IPv4 subnet, if the subnet is large enough to
+// have a broadcast address.
 func broadcast(p netip.Prefix) (netip.Addr, bool) {
 	if !p.Addr().Is4() || p.Bits() > 30 {
 		return netip.Addr{}, false

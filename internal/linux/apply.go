@@ -11,24 +11,23 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// ErrForeign is why an address is not put where it is already, from somebody
-// else.
+// ErrForeign means that another program has already added the address.
 var ErrForeign = errors.New("is there already, and not ours")
 
-// Put makes addrs be on their links with their attributes. Putting what is
-// there renews it.
+// Put adds addrs to their links with their attributes. If an address exists already, Put
+// renews it.
 //
-// It looks before it writes: an address that somebody else put there in the
-// meantime is left alone (ErrForeign), and what the kernel cannot change in
-// place is replaced in one batch. All that can be put is; the error joins an
-// announce.AddressError for each that could not.
+// Put reads the addresses before it writes. It does not change an address that another
+// program has added meanwhile (ErrForeign). If the kernel cannot change an address in
+// place, Put removes it and adds it again in one batch. A failure of one address does not
+// stop the others. The error joins an announce.AddressError for each failure.
 func (s *Stack) Put(ctx context.Context, addrs []announce.Address) error {
 	return s.apply(ctx, addrs, (*plan).put)
 }
 
-// Remove takes addrs off their links. What is not there needs no removing, and
-// what is there without our mark is somebody else's by now. The error joins an
-// announce.AddressError for each that could not be removed.
+// Remove removes addrs from their links. It ignores addresses that do not exist, and
+// addresses without our mark, because those belong to another program. The error joins an
+// announce.AddressError for each failure.
 func (s *Stack) Remove(ctx context.Context, addrs []announce.Address) error {
 	return s.apply(ctx, addrs, (*plan).remove)
 }
@@ -55,7 +54,7 @@ func (s *Stack) apply(ctx context.Context, addrs []announce.Address, change func
 	return errors.Join(p.failed...)
 }
 
-// plan looks at the links and addresses that a change of addrs touches.
+// plan reads the links and addresses that a change of addrs concerns.
 func (s *Stack) plan(ctx context.Context, addrs []announce.Address) (*plan, error) {
 	links := make(map[string]link)
 	families := make(map[uint8]bool)
@@ -68,7 +67,7 @@ func (s *Stack) plan(ctx context.Context, addrs []announce.Address) (*plan, erro
 		if err != nil && !errors.Is(err, unix.ENODEV) {
 			return nil, fmt.Errorf("read link %s: %w", a.Link, err)
 		}
-		links[a.Link] = l // with index 0 when there is none
+		links[a.Link] = l // the index is 0 if there is no such link
 	}
 	var all []held
 	for family := range families {

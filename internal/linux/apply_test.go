@@ -194,13 +194,13 @@ func TestLocalIPv6AddressesAreNoSource(t *testing.T) {
 	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add fd00::1/64 dev eth0 nodad")
 	s := newStack(t)
 	put(t, s, local("eth0", "fd00::ffff/64"))
-	// By the longest matching prefix it would be fd00::ffff (RFC 6724 rule 8).
+	// The longest matching prefix alone would select fd00::ffff (RFC 6724 rule 8).
 	if got := ip(t, "-6 route get fd00::fffe"); !strings.Contains(got, "src fd00::1 ") {
 		t.Errorf("source is not the node's own address:\n%s", got)
 	}
 }
 
-// The second or two of duplicate address detection would be an outage.
+// Duplicate address detection takes a second or two, which would be an outage.
 func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 	newWorld(t)
 	newNeighborhood(t)
@@ -217,22 +217,22 @@ func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 	}
 }
 
-// The kernel deletes an address that expires when it finds a duplicate. That is
-// the agent's to see and to report; here it must only not be hidden.
+// The kernel deletes an address with a lifetime when it finds a duplicate. The agent has to
+// notice and report that. This test only checks that Put does not hide it.
 func TestAnIPv6AddressThatAnotherHasGoesAway(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
 	there.ip(t, "addr add fd00::9/64 dev eth0 nodad")
 	there.do(func() { served(t, "eth0", "fd00::9") })
 	s := newStack(t)
-	a := local("eth0", "fd00::9/64") // for much longer than it is waited for
+	a := local("eth0", "fd00::9/64") // its lifetime is much longer than the wait
 	a.NoDAD = false
 	put(t, s, a)
 	eventually(t, "the duplicate is gone", func() bool { return addresses(t, s, "eth0") == "" })
 }
 
-// With promote_secondaries off, the default of the kernel, deleting a primary
-// address deletes the secondary ones with it.
+// If promote_secondaries is off, the kernel's default, deleting a primary address deletes
+// its secondary addresses too.
 func TestRemovingAPrimaryAddressLeavesItsSecondaries(t *testing.T) {
 	tests := []struct {
 		name string
@@ -261,7 +261,7 @@ func TestRemovingAPrimaryAddressLeavesItsSecondaries(t *testing.T) {
 			sysctl(t, "ipv4.conf.eth0.promote_secondaries", "0")
 			s := newStack(t)
 			put(t, s, remote("eth0", "192.0.2.9/24"))
-			ip(t, "addr add 192.0.2.1/24 dev eth0") // secondary to ours
+			ip(t, "addr add 192.0.2.1/24 dev eth0") // secondary to our address
 			put(t, s, remote("eth0", "192.0.2.8/24"))
 			tt.act(t, s)
 			if diff := cmp.Diff(tt.want, addresses(t, s, "eth0")); diff != "" {
@@ -287,8 +287,8 @@ func TestWithoutMarksTheCallerIsBelieved(t *testing.T) {
 	}
 }
 
-// leased has on eth0 what an agent left behind, and what NetworkManager adds for
-// DHCP and for router advertisements.
+// leased puts on eth0 what an agent left behind, and what NetworkManager adds for DHCP and
+// for router advertisements.
 const leased = `link add eth0 type bridge
 	link set eth0 up
 	addr add 192.0.2.9/24 dev eth0 valid_lft 20 preferred_lft 20 noprefixroute
@@ -335,7 +335,7 @@ func TestWithoutMarksWhatMayBeOursIsRefreshedWhileNothingIsKnown(t *testing.T) {
 func TestTheKernelIsAskedWhetherItKeepsMarks(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
-	const unknown = 200 // as IFA_PROTO is to kernels before 5.18
+	const unknown = 200 // like IFA_PROTO for kernels before 5.18
 	for attribute, want := range map[uint16]bool{ifaProto: true, unix.IFA_FLAGS: true, unknown: false} {
 		got, err := keepsAttribute(s.route, attribute)
 		if err != nil || got != want {

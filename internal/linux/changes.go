@@ -8,10 +8,10 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// Changes signals that something changed of what Observe returns, but for the IPv4
-// addresses that this Stack changed. (Of those of IPv6 the kernel does not tell who
-// changed them.) Signals that nobody took yet become one, and there may be one more
-// than changes. The channel is closed when ctx is done.
+// Changes signals that the result of Observe changed. It ignores the IPv4 addresses that
+// this Stack changed itself. (For IPv6 addresses the kernel does not report who changed
+// them.) Several signals that the reader has not received become one. There may be one
+// signal more than changes. The channel is closed when ctx is done.
 func (s *Stack) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return rtnetlink.Watch{
 		Groups: []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
@@ -21,13 +21,13 @@ func (s *Stack) Changes(ctx context.Context) (<-chan struct{}, error) {
 	}.Signals(ctx)
 }
 
-// did says whether a message is of an address that s itself put on or took off.
+// did reports whether a message is about an address that s itself added or removed.
 func (s *Stack) did(h rtnetlink.Header) bool {
 	return h.Port == s.port && (h.Kind == unix.RTM_NEWADDR || h.Kind == unix.RTM_DELADDR)
 }
 
-// matters says whether a message tells of something that Observe returns. Routes
-// are, when they are default routes; ports of bridges are not.
+// matters reports whether a message is about something that Observe returns. Routes matter
+// only if they are default routes. Ports of bridges do not matter.
 func matters(h rtnetlink.Header, body []byte) bool {
 	switch h.Kind {
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// quiet takes the signals of what is over, until none comes for a while. The
-// kernel has things to say about a new link for a moment.
+// quiet receives signals of earlier changes, until none arrives for a while. The kernel
+// reports changes of a new link for a moment.
 func quiet(changed <-chan struct{}) {
 	for {
 		select {
@@ -77,7 +77,7 @@ func TestChangesAreSignalled(t *testing.T) {
 	}
 }
 
-// watched is a Stack with a link called eth0, and the signals of its changes.
+// watched returns a Stack with a link called eth0, and the signals of its changes.
 func watched(t *testing.T) (*Stack, <-chan struct{}) {
 	t.Helper()
 	newWorld(t)
@@ -94,13 +94,13 @@ func watched(t *testing.T) (*Stack, <-chan struct{}) {
 func TestManyChangesAreFewSignals(t *testing.T) {
 	_, changed := watched(t)
 	quiet(changed)
-	put(t, newStack(t), block("eth0", "198.18.0.1/32", 1000)...) // of another process
+	put(t, newStack(t), block("eth0", "198.18.0.1/32", 1000)...) // as another process
 	if !signalled(changed, patience) {
 		t.Fatal("no signal")
 	}
 	signals := 1
 	for {
-		time.Sleep(50 * time.Millisecond) // what a reader does meanwhile
+		time.Sleep(50 * time.Millisecond) // a reader that is busy
 		if !signalled(changed, 200*time.Millisecond) {
 			break
 		}

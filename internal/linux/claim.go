@@ -13,10 +13,10 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// Claim tells everybody on the segment of a link that addr is here: one round
-// of gratuitous ARP, a request and a reply because neighbours differ in which
-// one they heed, or one unsolicited Neighbor Advertisement. On links that have
-// no neighbours to tell it does nothing.
+// Claim announces to all hosts on the segment of a link that addr is here. For IPv4 it
+// sends one round of gratuitous ARP: a request and a reply, because some neighbors heed
+// only one of them. For IPv6 it sends one unsolicited Neighbor Advertisement. On links
+// without neighbors it does nothing.
 func (s *Stack) Claim(ctx context.Context, link string, addr netip.Addr) error {
 	l, err := s.link(ctx, link)
 	if err == nil && l.hasNeighbors() {
@@ -28,7 +28,7 @@ func (s *Stack) Claim(ctx context.Context, link string, addr netip.Addr) error {
 	return nil
 }
 
-// hasNeighbors says that a link is an Ethernet, or looks like one.
+// hasNeighbors reports whether a link is an Ethernet link with ARP.
 func (l link) hasNeighbors() bool {
 	return l.hardware == unix.ARPHRD_ETHER && l.MAC != [6]byte{} &&
 		l.flags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) == 0
@@ -53,7 +53,7 @@ func (s *Stack) claim(ctx context.Context, l link, addr netip.Addr) error {
 
 var broadcastMAC = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// transmit sends a packet out of a link, past the routing and the firewall.
+// transmit sends a packet through a link, without routing and firewall.
 func (s *Stack) transmit(l link, protocol uint16, to [8]byte, packet []byte) error {
 	return os.NewSyscallError("sendto", unix.Sendto(s.wire, packet, 0, &unix.SockaddrLinklayer{
 		Protocol: networkOrder(protocol),
@@ -67,8 +67,8 @@ func networkOrder(v uint16) uint16 {
 	return native.Uint16(binary.BigEndian.AppendUint16(nil, v))
 }
 
-// sourceFor returns the address from which to advertise addr: itself, as the
-// kernel does, or while that is not usable the link-local one.
+// sourceFor returns the source address for an advertisement of addr: addr itself, as the
+// kernel does, or the link-local address while addr is not usable.
 func (s *Stack) sourceFor(ctx context.Context, l link, addr netip.Addr) (netip.Addr, error) {
 	req := rtnetlink.NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET6, 0, l.Index))
 	req.Add(unix.IFA_ADDRESS, addr.AsSlice())
@@ -96,5 +96,5 @@ func (s *Stack) linkLocal(ctx context.Context, l link) (netip.Addr, error) {
 	return netip.Addr{}, errors.New("no usable source address on the link")
 }
 
-// usable says that nobody else was found to have the address.
+// usable reports whether duplicate address detection is over and found no duplicate.
 func (h held) usable() bool { return !h.Tentative && !h.Failed }

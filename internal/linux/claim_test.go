@@ -42,8 +42,8 @@ func TestClaimsOnTheWire(t *testing.T) {
 	tests := []struct {
 		name string
 		addr string
-		put  bool // claimed with the address in place
-		// forwards says that the node is a router, on this link at least.
+		put  bool // whether the address is on the link
+		// forwards means that the node is a router, at least on this link.
 		forwards bool
 		want     []string
 	}{
@@ -102,7 +102,8 @@ func TestClaimsOnTheWire(t *testing.T) {
 	}
 }
 
-// isClaim picks what Claim sends out of all that a link says by itself.
+// isClaim reports whether a frame is one that Claim sends, and not one that the link sends
+// by itself.
 func isClaim(frame []byte) bool {
 	arp := bytes.HasPrefix(frame[12:], []byte{0x08, 0x06})
 	advertisement := len(frame) > 54 && frame[20] == icmpv6 && frame[54] == neighborAdvertisement

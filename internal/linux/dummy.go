@@ -10,12 +10,11 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// EnsureDummy makes sure that there is a link with that name and that it is up,
-// and returns its kind.
+// EnsureDummy makes sure that a link with this name exists and is up. It returns the kind
+// of the link.
 //
-// An existing link is used as it is, whatever its kind. A new one is a dummy,
-// or an ifb where the kernel has no dummy driver: both are always up, speak no
-// ARP and detect no duplicates.
+// It uses an existing link as it is, of any kind. A new link is a dummy, or an ifb if the
+// kernel has no dummy driver. Both are always up, send no ARP and detect no duplicates.
 func (s *Stack) EnsureDummy(ctx context.Context, name string) (kind string, err error) {
 	l, err := s.link(ctx, name)
 	if errors.Is(err, unix.ENODEV) {

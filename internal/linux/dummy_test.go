@@ -13,7 +13,7 @@ func TestEnsureDummy(t *testing.T) {
 	tests := []struct {
 		name  string
 		setup string
-		kind  string // "" where it depends on the kernel
+		kind  string // "" if it depends on the kernel
 		want  string
 	}{
 		{
@@ -55,7 +55,7 @@ func TestEnsureDummy(t *testing.T) {
 	}
 }
 
-// dummyKind finds out what this kernel has, by iproute2.
+// dummyKind returns the kind that this kernel has, according to iproute2.
 func dummyKind(t *testing.T) string {
 	t.Helper()
 	n := newStack(t)
@@ -87,7 +87,7 @@ func TestTheNewLinkIsQuietAndKeepsItsSecondaries(t *testing.T) {
 	put(t, s, with(remote("kube-lb0", "2001:db8::1/128"), func(a *announce.Address) { a.NoDAD = false }),
 		remote("kube-lb0", "192.0.2.1/24"), remote("kube-lb0", "192.0.2.2/24"))
 	settle(t, s)
-	ip(t, "addr del 192.0.2.1/24 dev kube-lb0") // by hand: nobody asks us to spare the other
+	ip(t, "addr del 192.0.2.1/24 dev kube-lb0") // by hand: that does not spare the other address
 	want := "192.0.2.2/24 valid forever preferred forever mark 80\n" +
 		"2001:db8::1/128 valid forever preferred forever mark 80\n" // not tentative
 	if diff := cmp.Diff(want, addresses(t, s, "kube-lb0")); diff != "" {

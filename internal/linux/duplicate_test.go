@@ -6,7 +6,8 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// Duplicate address detection fails, and the kernel keeps the address, as it has no lifetime.
+// Duplicate address detection fails. The kernel keeps the address, because it has no
+// lifetime.
 func TestAnAddressForEverThatAnotherMachineHasIsSeenAndRemoved(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)

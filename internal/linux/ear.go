@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// earBuffer holds the answers of thousands of stations at once.
+	// earBuffer has room for the answers of thousands of stations at once.
 	earBuffer = 4 << 20
-	// earful is more packets than earBuffer has room for.
+	// earful is more packets than fit into earBuffer.
 	earful = 1 << 15
 )
 
-// ear is a socket that hears one protocol on some links.
+// ear is a socket that receives one protocol on some links.
 type ear struct {
 	protocol uint16
 	file     *os.File
@@ -24,8 +24,8 @@ type ear struct {
 	buf      [2048]byte
 }
 
-// openEar opens an ear of the calling thread's network namespace, which hears
-// nothing yet.
+// openEar opens an ear in the network namespace of the calling thread. It receives nothing
+// yet.
 func openEar(protocol uint16) (*ear, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -42,12 +42,11 @@ func openEar(protocol uint16) (*ear, error) {
 	return &ear{protocol: protocol, file: file, raw: raw}, nil
 }
 
-// aim has the ear hear what is said on these links about addresses with these numbers, and
-// nothing else.
+// aim makes the ear receive only packets on these links about addresses with these numbers.
 //
-// With a single one the kernel does not even look at the packets of the others.
-// With none it looks at no packet at all; that of old kernels takes protocol 0
-// for the one before, and drops all.
+// With a single link, the kernel does not process the packets of other links at all. With
+// no link, it processes no packets. Old kernels take protocol 0 for the protocol that was
+// bound before; then the filter drops all packets.
 func (e *ear) aim(links []int, numbers []uint32) error {
 	to := &unix.SockaddrLinklayer{Protocol: networkOrder(e.protocol)}
 	switch len(links) {
@@ -63,7 +62,7 @@ func (e *ear) aim(links []int, numbers []uint32) error {
 			return fmt.Errorf("attach filter: %w", err)
 		}
 		err := unix.Bind(fd, to)
-		if errors.Is(err, unix.ENODEV) { // the single one has just gone
+		if errors.Is(err, unix.ENODEV) { // the single link has just gone
 			to.Ifindex = 0
 			err = unix.Bind(fd, to)
 		}
@@ -71,8 +70,8 @@ func (e *ear) aim(links []int, numbers []uint32) error {
 	})
 }
 
-// group has the link take in all multicast packets, or no more. Calls are
-// counted by the kernel.
+// group makes the link accept all multicast packets, or ends that. The kernel counts the
+// calls.
 func (e *ear) group(link int, join bool) error {
 	option := unix.PACKET_DROP_MEMBERSHIP
 	if join {
@@ -89,14 +88,14 @@ func (e *ear) control(f func(fd int) error) (err error) {
 	return errors.Join(controlErr, err)
 }
 
-// take hands all that has arrived until now to hear.
+// take passes all packets that have arrived to hear.
 func (e *ear) take(fd int, hear func(said)) error {
 	for range earful {
 		n, from, err := unix.Recvfrom(fd, e.buf[:], 0)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ENETDOWN):
-			// The latter is how the socket tells that a link went down, or
-			// away. It goes on hearing when that comes up.
+			// The socket reports with ENETDOWN that a link went down or away. It receives
+			// again when the link comes up.
 			continue
 		case errors.Is(err, unix.EAGAIN):
 			return nil

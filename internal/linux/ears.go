@@ -12,42 +12,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hearAgain is the pause after what is said could not be heard.
+// hearAgain is the pause after an error of a socket.
 const hearAgain = time.Second
 
-// ears hears what is said about addresses, for all who want to know it.
+// ears receives what stations say about addresses, for all listeners.
 //
-// The sockets are there from the beginning, as it is where they are made that
-// decides which namespace they hear. They cost nothing while nobody listens.
+// The sockets are opened at the start, because the thread that opens them decides which
+// namespace they listen in. They cost nothing while there is no listener.
 type ears struct {
 	log     *slog.Logger
 	each    []*ear // by family: IPv4, IPv6
 	readers sync.WaitGroup
 	closed  chan struct{}
 
-	// mu orders the reading of packets and who hears them: what one listener
-	// was told, all were told.
+	// mu orders the reading of packets and the changes of listeners: a packet that one
+	// listener got, all listeners got.
 	mu        sync.Mutex
 	listeners map[*listener]bool
 }
 
-// listener is told what is said.
+// listener receives what stations say.
 type listener struct {
 	// scope is what it listens for, by family.
 	scope [2]scope
-	// hear is called for one thing after the other, must not wait for
-	// anything, and has to expect what it did not ask for.
+	// hear is called for one packet after the other. It must not wait, and must ignore
+	// packets outside its scope.
 	hear func(said)
 }
 
-// scope is what a listener listens for in one family: what is said on these links about
+// scope is what a listener listens for in one family: packets on these links about
 // addresses with these numbers.
 type scope struct {
 	links   []int
 	numbers []uint32
 }
 
-// The places of the families.
+// The indexes of the families.
 const earIPv4, earIPv6 = 0, 1
 
 func openEars(log *slog.Logger) (*ears, error) {
@@ -73,7 +73,7 @@ func (s *ears) close() error {
 	return errors.Join(errs...)
 }
 
-// read passes on what e hears until that is closed.
+// read passes on what e receives until e is closed.
 func (s *ears) read(e *ear) {
 	for {
 		var err error
@@ -102,8 +102,8 @@ func (s *ears) tell(w said) {
 	}
 }
 
-// catchUp returns when all that has arrived by now was told. On a busy machine
-// that may be some time after it arrived.
+// catchUp passes on all packets that have arrived by now. On a busy machine, packets may
+// wait for a while before they are read.
 func (s *ears) catchUp() error {
 	var errs []error
 	for _, e := range s.each {
@@ -112,7 +112,7 @@ func (s *ears) catchUp() error {
 	return errors.Join(errs...)
 }
 
-// attend lets l hear what is in scope. Doing so again changes the scope.
+// attend makes l receive what is in scope. Another call changes the scope.
 func (s *ears) attend(l *listener, scope [2]scope) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *ears) attend(l *listener, scope [2]scope) error {
 	return s.aim()
 }
 
-// leave is the end of what l hears.
+// leave ends what l receives.
 func (s *ears) leave(l *listener) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *ears) leave(l *listener) error {
 	return s.aim()
 }
 
-// aim has the ears hear what any listener wants to.
+// aim makes the ears receive what any listener wants.
 func (s *ears) aim() error {
 	var errs []error
 	for family, e := range s.each {

@@ -3,37 +3,39 @@ package linux
 import "golang.org/x/sys/unix"
 
 const (
-	// aboutPacket is SKF_AD_OFF of linux/filter.h: loads from here on are not
-	// of the packet but of what the kernel knows about it.
+	// aboutPacket is SKF_AD_OFF of linux/filter.h. Loads from here on read metadata of the
+	// kernel, not the packet.
 	aboutPacket = 0xfffff000
 	packetType  = aboutPacket + 4 // SKF_AD_PKTTYPE
 	packetLink  = aboutPacket + 8 // SKF_AD_IFINDEX
 
-	// maxFilterLinks is how far a jump reaches, less the jump over the end.
+	// maxFilterLinks is the range of a jump, minus the jump over the end.
 	maxFilterLinks = 250
-	// wholePacket is more than any packet that passes.
+	// wholePacket is larger than every packet that passes.
 	wholePacket = 0xffff
 )
 
-// filter is a program that the kernel runs for each packet, before anything is
-// copied: classic BPF.
+// filter is a classic BPF program. The kernel runs it for each packet before it copies
+// anything.
 type filter []unix.SockFilter
 
-// Where packets have what they are about. That of IPv6 is the last word of an address.
+// The offsets of the relevant fields in packets. For IPv6, a number is the last word of an
+// address.
 const (
 	atARPOperation, atARPSender, atARPTarget     = 6, 14, 24
 	atProtocol, atHopLimit, atIPv6Source, atType = 6, 7, 20, sizeofIPv6
 	atNeighborTarget                             = sizeofIPv6 + 20
 )
 
-// filterFor lets through what may tell of addresses with these numbers on these links.
+// filterFor returns a filter that passes packets which may be about addresses with these
+// numbers on these links.
 //
-// Most of what hosts of a segment say to all is about other addresses, and ends here.
+// Most broadcasts in a segment are about other addresses. The filter drops them.
 //
-// A packet for other hosts has no place here, also where the link takes in all
-// that passes; and the kernel says of one from a VLAN for which there is no
-// link, tag taken off, that it is for other hosts. When there are more links
-// than a jump reaches over, the reader has to tell them apart.
+// It also drops packets for other hosts, which arrive if the link is promiscuous. A packet
+// from a VLAN without a link, whose tag was removed, counts as one for other hosts. If
+// there are more links than a jump can skip, the filter does not check the link, and the
+// reader must.
 func filterFor(protocol uint16, links []int, numbers []span) filter {
 	if len(links) == 0 {
 		return filter{}.end(0)
@@ -54,24 +56,24 @@ func filterFor(protocol uint16, links []int, numbers []span) filter {
 		senderOrProbe(atIPv6Source, atNeighborTarget, numbers)
 }
 
-// senderOrProbe takes the packet when numbers has its sender, or when it has no sender and
-// numbers has its target. It drops all others.
+// senderOrProbe passes the packet if its sender is in numbers, or if it has no sender and
+// its target is in numbers. It drops all others.
 func (f filter) senderOrProbe(sender, target uint32, numbers []span) filter {
 	return f.load(unix.BPF_W, sender).take(numbers).oneOf(0).
 		load(unix.BPF_W, target).take(numbers).end(0)
 }
 
-// either goes on with then, which has an end, when what was loaded is value.
+// either continues with then, which has an end, if the loaded word equals value.
 func (f filter) either(value int, then filter) filter {
 	f = append(f, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(value), Jf: uint8(len(then))})
 	return append(f, then...)
 }
 
-// take takes the packet when one of spans has what was loaded, and goes on otherwise.
+// take passes the packet if the loaded word is in one of spans, and continues otherwise.
 func (f filter) take(spans []span) filter {
 	length := 2 * len(spans)
 	for i, s := range spans {
-		left := length - 2*i - 2 // instructions until the last two
+		left := length - 2*i - 2 // the number of instructions up to the last two
 		f = append(f,
 			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: s.last, Jt: 1},
 			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: s.first, Jt: uint8(left + 1), Jf: uint8(left + 2)})
@@ -83,8 +85,7 @@ func (f filter) load(size uint16, at uint32) filter {
 	return append(f, unix.SockFilter{Code: unix.BPF_LD | unix.BPF_ABS | size, K: at})
 }
 
-// oneOf goes on when what was loaded is one of these, and drops the packet
-// otherwise.
+// oneOf continues if the loaded word is one of values, and drops the packet otherwise.
 func (f filter) oneOf(values ...int) filter {
 	for i, v := range values {
 		f = append(f, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(v), Jt: uint8(len(values) - i)})
@@ -92,7 +93,7 @@ func (f filter) oneOf(values ...int) filter {
 	return f.end(0)
 }
 
-// end takes that many bytes of the packet; none drops it.
+// end passes this many bytes of the packet. With 0 it drops the packet.
 func (f filter) end(bytes uint32) filter {
 	return append(f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: bytes})
 }

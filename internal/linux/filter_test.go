@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A segment may be a /16 in which all hosts ask for each other. That must not wake this
-// process for each packet.
+// A segment may be a /16 in which all hosts ask for each other. This process must not wake
+// up for each of these packets.
 func TestQuestionsOfOtherHostsEndInTheKernel(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
@@ -77,7 +77,7 @@ func TestSpansLeaveOutTheWidestGaps(t *testing.T) {
 	}
 }
 
-// The filter covers more than the addresses only when these are in many places.
+// The filter covers more than the addresses only if they are in many ranges.
 func TestAllOfManyAddressesAreHeard(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)

@@ -12,24 +12,25 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// Of linux/netfilter/nfnetlink_conntrack.h.
+// From linux/netfilter/nfnetlink_conntrack.h.
 const (
-	// What is asked: IPCTNL_MSG_CT_*.
+	// The requests: IPCTNL_MSG_CT_*.
 	flowGet, flowDelete = 1, 2
-	// What there is of a flow: CTA_*. The tuple is that of its first packet.
+	// The attributes of a flow: CTA_*. The tuple is that of its first packet.
 	ctaTuple, ctaID, ctaZone, ctaFilter = 1, 12, 18, 25
-	// What a tuple is made of: CTA_TUPLE_*, CTA_IP_*_DST, CTA_PROTO_NUM.
+	// The attributes of a tuple: CTA_TUPLE_*, CTA_IP_*_DST, CTA_PROTO_NUM.
 	ctaTupleIP, ctaTupleProtocol = 1, 2
 	ctaIPv4To, ctaIPv6To         = 2, 4
 	ctaProtocolNumber            = 1
-	// The filter's CTA_FILTER_ORIG_FLAGS, in which CTA_FILTER_F_CTA_PROTO_NUM
-	// compares the protocol.
+	// CTA_FILTER_ORIG_FLAGS of the filter. Its flag CTA_FILTER_F_CTA_PROTO_NUM compares the
+	// protocol.
 	ctaFilterOriginal, filterProtocol = 1, 1 << 3
-	// sizeofFlow is the size of struct nfgenmsg, with which messages begin.
+	// sizeofFlow is the size of struct nfgenmsg, the header of each message.
 	sizeofFlow = 4
 )
 
-// openFlows opens the kernel's table of connections; nil if it has none.
+// openFlows opens the connection tracking table of the kernel. It returns nil if the kernel
+// has none.
 func openFlows() (*rtnetlink.Conn, error) {
 	sock, err := rtnetlink.Open(unix.NETLINK_NETFILTER)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
@@ -41,13 +42,12 @@ func openFlows() (*rtnetlink.Conn, error) {
 	return rtnetlink.NewConn(sock), nil
 }
 
-// ForgetFlows has the kernel forget the UDP flows to addrs, and returns how many
-// there were. It is nothing where the kernel keeps no track of flows.
+// ForgetFlows makes the kernel forget the UDP flows to addrs, and returns their number. It
+// does nothing if the kernel does not track connections.
 //
-// The kernel sends the packets of a flow to where it sent the first one. That
-// ends with the connection in TCP, but never in UDP while the client goes on
-// sending: also not when the first packet came at a time when there was nobody
-// to send it to.
+// The kernel sends all packets of a flow to the destination of the first packet. For TCP
+// that ends with the connection. For UDP it never ends while the client goes on sending,
+// even if the first packet came when there was no destination.
 func (s *Stack) ForgetFlows(ctx context.Context, addrs []netip.Addr) (int, error) {
 	if s.flows == nil {
 		return 0, nil
@@ -69,8 +69,8 @@ func (s *Stack) ForgetFlows(ctx context.Context, addrs []netip.Addr) (int, error
 	return forgotten(s.flows.Batch(ctx, old))
 }
 
-// forgotten counts what is gone by the results of asking for that. What was gone
-// before counts for nothing.
+// forgotten counts the deleted flows from the results of the requests. It does not count
+// flows that were gone before.
 func forgotten(results []error) (count int, err error) {
 	results = slices.DeleteFunc(results, func(err error) bool { return errors.Is(err, unix.ENOENT) })
 	for _, err := range results {
@@ -84,11 +84,11 @@ func forgotten(results []error) (count int, err error) {
 	return count, nil
 }
 
-// flowsTo returns the requests that end the UDP flows to any of addrs.
+// flowsTo returns the requests that delete the UDP flows to addrs.
 //
-// The kernel is asked for the flows of UDP, as there can be a million of others.
-// Kernels before 5.8 return all of them nevertheless, and one that refuses the
-// question with and without that condition does not track connections.
+// It asks the kernel only for UDP flows, because there can be a million others. Kernels
+// before 5.8 return all flows nevertheless. A kernel that refuses both this request and the
+// one for all flows does not track connections.
 func (s *Stack) flowsTo(ctx context.Context, family uint8, addrs map[netip.Addr]bool) ([]*rtnetlink.Request, error) {
 	for _, req := range []*rtnetlink.Request{flowsOfUDP(family), flowRequest(flowGet, family)} {
 		old, err := rtnetlink.Dump(ctx, s.flows, dumpTries, req, func(body []byte) (*rtnetlink.Request, bool, error) {
@@ -116,8 +116,8 @@ func flowsOfUDP(family uint8) *rtnetlink.Request {
 	return req
 }
 
-// flowTo returns the protocol of a flow and where its first packet went, before
-// any translation.
+// flowTo returns the protocol of a flow, and the destination of its first packet before any
+// translation.
 func flowTo(flow []byte) (protocol byte, to netip.Addr) {
 	tuple := rtnetlink.Attribute(flow, ctaTuple)
 	if number := rtnetlink.Attribute(rtnetlink.Attribute(tuple, ctaTupleProtocol), ctaProtocolNumber); len(number) == 1 {
@@ -131,8 +131,8 @@ func flowTo(flow []byte) (protocol byte, to netip.Addr) {
 	return protocol, to
 }
 
-// oldFlow asks the kernel to forget a flow, and not another that looks the same
-// by then.
+// oldFlow returns a request to delete a flow. The ID keeps it from deleting a newer flow
+// with the same tuple.
 func oldFlow(flow []byte, family uint8) *rtnetlink.Request {
 	req := flowRequest(flowDelete, family)
 	for kind, value := range rtnetlink.Attributes(flow) {

@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// needFlows ends the test where the kernel keeps no track of flows.
+// needFlows skips the test if the kernel does not track connections.
 func needFlows(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/proc/sys/net/netfilter/nf_conntrack_max"); errors.Is(err, os.ErrNotExist) {
@@ -24,7 +24,7 @@ func needFlows(t *testing.T) {
 	}
 }
 
-// flow has the kernel believe that there is a flow.
+// flow adds a flow to the connection tracking table.
 func flow(t *testing.T, s *Stack, protocol byte, port uint16, from, to string) {
 	t.Helper()
 	const flowNew, ctaReply, ctaProtocolInfo, ctaTimeout = 0, 2, 4, 7
@@ -44,7 +44,7 @@ func flow(t *testing.T, s *Stack, protocol byte, port uint16, from, to string) {
 	}
 }
 
-// tuple is what the packets of one direction are like.
+// tuple returns the tuple of one direction of a flow.
 func tuple(protocol byte, from, to netip.Addr, fromPort, toPort uint16) []byte {
 	const ctaIPv4From, ctaIPv6From, ctaPortFrom, ctaPortTo = 1, 3, 2, 3
 	fromKind, toKind := uint16(ctaIPv4From), uint16(ctaIPv4To)
@@ -72,7 +72,7 @@ func TestTheFlowsToAnAddressAreForgotten(t *testing.T) {
 	}
 	make()
 	flow(t, s, unix.IPPROTO_UDP, 999, "198.51.100.1", "192.0.2.8")
-	flow(t, s, unix.IPPROTO_UDP, 999, "192.0.2.9", "198.51.100.1") // from it
+	flow(t, s, unix.IPPROTO_UDP, 999, "192.0.2.9", "198.51.100.1") // a flow from the address
 	flow(t, s, unix.IPPROTO_TCP, 999, "198.51.100.1", "192.0.2.9")
 	for _, tt := range []struct {
 		addrs []netip.Addr
@@ -89,7 +89,7 @@ func TestTheFlowsToAnAddressAreForgotten(t *testing.T) {
 			t.Errorf("%v: forgot %d, %v; want %d", tt.addrs, got, err, tt.want)
 		}
 	}
-	make() // nothing of the old ones is left that would be in the way
+	make() // no old flow is left that could interfere
 	left, err := rtnetlink.Dump(t.Context(), s.flows, 1, flowRequest(flowGet, unix.AF_INET), func(body []byte) (byte, bool, error) {
 		protocol, _ := flowTo(body[sizeofFlow:])
 		return protocol, protocol != unix.IPPROTO_UDP, nil
@@ -99,7 +99,7 @@ func TestTheFlowsToAnAddressAreForgotten(t *testing.T) {
 	}
 }
 
-// A client that goes on sending from one port stays with what it got first.
+// A client that goes on sending from one port keeps its first destination.
 func TestAPinnedFlowIsFreed(t *testing.T) {
 	needFlows(t)
 	if _, err := exec.LookPath("nft"); err != nil {
@@ -157,7 +157,7 @@ func TestAPinnedFlowIsFreed(t *testing.T) {
 	arrives("127.0.0.3")
 }
 
-// refusing is a kernel that refuses whatever it is asked for.
+// refusing is a kernel that refuses every request.
 type refusing struct {
 	errno   unix.Errno
 	answers [][]byte

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// Kernels log when a link begins and ends to take in all groups.
+// Kernels log when a link starts or stops accepting all groups.
 func TestOnlyAQuestionAboutIPv6HasTheLinkTakeInAllGroups(t *testing.T) {
 	requests := shortly
 	requests.Requests, requests.Sources = true, []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}

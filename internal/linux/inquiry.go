@@ -7,13 +7,13 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// inquiry is the question who has certain addresses, and the answers to it.
+// inquiry is a question to the segment about certain addresses, and the answers.
 type inquiry struct {
 	link link
 	own  map[[6]byte]bool
 
 	mu      sync.Mutex
-	silent  map[netip.Addr]bool // false for what was answered
+	silent  map[netip.Addr]bool // false for addresses with an answer
 	answers announce.Answers
 	heard   map[answer]bool
 }
@@ -24,8 +24,9 @@ type answer struct {
 	mac  [6]byte
 }
 
-// maxAnswers is how many answers an inquiry takes down: more than there are addresses that
-// every node of a large segment answers for. A machine may invent as many as it likes.
+// maxAnswers is the largest number of answers that an inquiry stores. It is more than the
+// number of addresses that all nodes of a large segment answer for. A machine may forge any
+// number of answers.
 const maxAnswers = 1 << 18
 
 func (q *inquiry) hear(w said) {
@@ -40,7 +41,7 @@ func (q *inquiry) hear(w said) {
 	q.answers[w.addr] = append(q.answers[w.addr], w.mac)
 }
 
-// unanswered returns those of addrs that nobody has answered for.
+// unanswered returns the addresses without an answer.
 func (q *inquiry) unanswered(addrs []netip.Addr) (still []netip.Addr) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

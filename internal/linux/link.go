@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// skipStats is RTEXT_FILTER_SKIP_STATS: counters are most of a link's
-	// message, and nobody here reads them.
+	// skipStats is RTEXT_FILTER_SKIP_STATS. Counters are most of a link's message, and this
+	// package does not read them.
 	skipStats = 1 << 3
 	// promoteSecondaries is IPV4_DEVCONF_PROMOTE_SECONDARIES.
 	promoteSecondaries = 20
 	// forwardingIPv6 is DEVCONF_FORWARDING.
 	forwardingIPv6 = 0
-	// operTesting and operDormant are the states of RFC 2863 in which a link
-	// has a carrier and takes no traffic: a test, or a login (802.1X) before
-	// which the switch lets nothing through.
+	// operTesting and operDormant are the states of RFC 2863 in which a link has a carrier
+	// but takes no traffic: during a test, or before a login (802.1X), while the switch
+	// passes nothing.
 	operTesting, operDormant = 4, 5
 )
 
-// link is a link as the kernel keeps it.
+// link is a link as the kernel reports it.
 type link struct {
 	announce.Link
 	flags    uint32
 	hardware uint16 // ARPHRD_*
-	// flaps counts how often the carrier came or went.
+	// flaps counts the changes of the carrier.
 	flaps uint32
-	// promotes says that secondary addresses stay when the primary goes.
+	// promotes means that secondary addresses stay when the primary is removed.
 	promotes bool
-	// forwards says that the node is an IPv6 router on the link.
+	// forwards means that the node is an IPv6 router on the link.
 	forwards bool
 }
 
@@ -44,7 +44,7 @@ func (s *Stack) links(ctx context.Context) ([]link, error) {
 	})
 }
 
-// link returns the link with that name; ENODEV when there is none.
+// link returns the link with this name, or ENODEV if there is none.
 func (s *Stack) link(ctx context.Context, name string) (link, error) {
 	if len(name) >= unix.IFNAMSIZ {
 		return link{}, fmt.Errorf("name longer than %d bytes: %w", unix.IFNAMSIZ-1, unix.ENODEV)
@@ -64,16 +64,16 @@ func linkQuestion() *rtnetlink.Request {
 	return req
 }
 
-// linkBody writes a struct ifinfomsg that sets flags.
+// linkBody encodes a struct ifinfomsg that sets flags.
 func linkBody(index int, flags uint32) []byte {
 	b := make([]byte, unix.SizeofIfInfomsg)
 	native.PutUint32(b[4:], uint32(index))
 	native.PutUint32(b[8:], flags)
-	native.PutUint32(b[12:], flags) // what changes
+	native.PutUint32(b[12:], flags) // the flags to change
 	return b
 }
 
-// parseLink reads the body of a RTM_NEWLINK.
+// parseLink parses the body of an RTM_NEWLINK.
 func parseLink(body []byte) (link, error) {
 	if len(body) < unix.SizeofIfInfomsg {
 		return link{}, fmt.Errorf("link message of %d bytes: %w", len(body), unix.EBADMSG)
@@ -103,21 +103,21 @@ func parseLink(body []byte) (link, error) {
 			l.forwards = setting(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET6), unix.IFLA_INET6_CONF), forwardingIPv6)
 		}
 	}
-	// The operational state alone says too little: it follows the carrier
-	// only some time later.
+	// The operational state alone is not enough, because it follows the carrier with a
+	// delay.
 	l.Carrier = l.flags&unix.IFF_LOWER_UP != 0 && !waiting
 	l.Neighbors = l.hasNeighbors()
 	return l, nil
 }
 
-// setting says whether one of the settings of a link is on. They have a number each.
+// setting reports whether setting number i of a link is on.
 func setting(settings []byte, i int) bool {
 	return len(settings) >= 4*i+4 && native.Uint32(settings[4*i:]) != 0
 }
 
-// setLink asks for a link to be up, or to keep secondary addresses when the
-// primary goes. The latter is the sysctl net.ipv4.conf.<link>.promote_secondaries,
-// which netlink sets also where /proc/sys is read-only.
+// setLink returns a request to bring a link up, or to keep secondary addresses when the
+// primary is removed. The latter is the sysctl net.ipv4.conf.<link>.promote_secondaries.
+// Netlink can set it even if /proc/sys is read-only.
 func setLink(index int, up, promote bool) *rtnetlink.Request {
 	var flags uint32
 	if up {

@@ -1,10 +1,10 @@
-// Package linux is the network stack of this node: its links, its addresses,
-// and what it says on the wire about them.
+// Package linux is the network stack of this node: its links, its addresses, and the
+// packets about these addresses.
 //
-// It knows rtnetlink, ARP and Neighbor Discovery, and the ways in which kernels
-// differ. It does not know which addresses should be where, or why: it says
-// what is there, does what it is told, and touches no address that it was not
-// told of. What it says is complete or an error.
+// It knows rtnetlink, ARP and Neighbor Discovery, and the differences between kernels. It
+// does not know which addresses should be where, or why. It reports the state, and makes
+// the changes that the caller wants. It changes no other address. Each result is complete,
+// or there is an error.
 package linux
 
 import (
@@ -23,27 +23,27 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// dumpTries is how often a dump is tried: for a second in all.
+// dumpTries is the number of attempts at a dump: for a second in all.
 const dumpTries = 11
 
-// native is the byte order of netlink: the machine's.
+// native is the byte order of netlink: that of the machine.
 var native = binary.NativeEndian
 
-// Stack is the network stack of the network namespace in which it was made,
-// wherever its methods are called from. It is safe for concurrent use.
+// Stack is the network stack of the network namespace in which it was made. Its methods may
+// be called from any namespace. It is safe for concurrent use.
 type Stack struct {
 	log   *slog.Logger
 	route *rtnetlink.Conn
-	// port is that of the socket of route.
+	// port is the netlink port of route.
 	port uint32
-	// flows is the kernel's table of connections, nil where it has none.
+	// flows is the connection tracking table of the kernel, or nil if there is none.
 	flows *rtnetlink.Conn
-	// wire sends frames; it receives none.
+	// wire sends frames and receives none.
 	wire int
 	ears *ears
-	// missed counts what nobody took of what was heard.
+	// missed counts packets that a slow reader of Listen missed.
 	missed atomic.Uint64
-	// marks says that the kernel keeps the mark of an address.
+	// marks means that the kernel stores the mark of an address.
 	marks bool
 	// wait is how a probe waits.
 	wait func(context.Context, time.Duration) error
@@ -74,7 +74,7 @@ func New(log *slog.Logger) (*Stack, error) {
 	return s, nil
 }
 
-// Close releases the sockets. What is on the links stays there.
+// Close closes the sockets. The addresses on the links stay.
 func (s *Stack) Close() error {
 	err := s.route.Close()
 	if s.wire >= 0 {
@@ -89,10 +89,10 @@ func (s *Stack) Close() error {
 	return err
 }
 
-// Observe returns what is on this node now.
+// Observe returns the current links, addresses and gateways of this node.
 //
-// Addresses are read before links, so that every address has its link, unless
-// both are gone meanwhile.
+// It reads addresses before links. So every address has its link, unless both went away
+// meanwhile.
 func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 	held, err := s.addresses(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 	return node, nil
 }
 
-// onLinks names the links of addresses, without those whose link has gone.
+// onLinks sets the links of the addresses, and leaves out addresses whose link has gone.
 func onLinks(held []held, names map[int]string) []announce.Address {
 	all := make([]announce.Address, 0, len(held))
 	for _, h := range held {

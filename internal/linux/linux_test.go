@@ -36,13 +36,13 @@ func TestAStackIsForAllAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// The sockets are the namespace's, whichever thread uses them.
+// The sockets belong to the namespace, whichever thread uses them.
 func TestAStackStaysInItsNamespace(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	ip(t, "link add only-here type ifb")
 	done := make(chan struct{})
-	go func() { // on a thread of the host's namespace
+	go func() { // on a thread in the namespace of the host
 		defer close(done)
 		node, err := s.Observe(t.Context())
 		if got, want := links(node), "only-here ifb\n"; err != nil || got != want {

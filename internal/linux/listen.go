@@ -14,23 +14,22 @@ import (
 )
 
 const (
-	// lookEvery is how often Listen looks for where it has to listen.
+	// lookEvery is how often Listen checks on which links to listen.
 	lookEvery = time.Second
-	// heardRoom is how much a reader of Listen may fall behind.
+	// heardRoom is how many packets a reader of Listen may fall behind.
 	heardRoom = 64
 )
 
-// Listen tells what other stations say about our addresses, on the links where
-// these are: that they have one of them, or would like to. What another link of
-// this node says is nothing. The channel is closed when ctx is done.
+// Listen reports what other stations say about our addresses on the links that carry them:
+// that a station has the address, or wants it. It ignores packets from other links of this
+// node. The channel is closed when ctx is done.
 //
-// mine returns our local addresses and their links. It is asked for everything
-// that is said, so it must be quick, and it must not use the Stack. An address or a
-// link that mine did not name before, and a link that went away and came again, is
-// listened for within a second.
+// mine returns our local addresses and their links. Listen calls it for each packet, so it
+// must be fast, and must not use the Stack. Listen notices within a second if mine returns
+// a new address or link, or if a link went away and came back.
 //
-// A slow reader misses what it does not take (Missed): who goes on claiming an
-// address will be heard later.
+// A slow reader misses packets (Missed). A station that goes on claiming an address is
+// heard later.
 func (s *Stack) Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error) {
 	l := &listening{stack: s, mine: mine, all: make(chan said, heardRoom), heard: make(chan announce.Heard, heardRoom)}
 	l.ear.hear = l.hear
@@ -41,10 +40,10 @@ func (s *Stack) Listen(ctx context.Context, mine func() map[netip.Addr]string) (
 	return l.heard, nil
 }
 
-// Missed returns how often something was heard that nobody took.
+// Missed returns how many packets readers of Listen have missed.
 func (s *Stack) Missed() uint64 { return s.missed.Load() }
 
-// listening is what one Listen knows.
+// listening is the state of one Listen.
 type listening struct {
 	stack *Stack
 	mine  func() map[netip.Addr]string
@@ -52,15 +51,15 @@ type listening struct {
 	all   chan said
 	heard chan announce.Heard
 
-	// scope is what it listens for, and names are those of the links.
+	// scope is what it listens for. names are the names of the links by index.
 	scope [2]scope
 	names map[int]string
-	// own are the MACs of this node, as of readOwn.
+	// own are the MACs of this node, read at readOwn.
 	own     map[[6]byte]bool
 	readOwn time.Time
 }
 
-// hear keeps what is about our addresses for run to look at.
+// hear passes packets about our addresses to run.
 func (l *listening) hear(w said) {
 	if _, ours := l.mine()[w.addr]; !ours {
 		return
@@ -93,7 +92,7 @@ func (l *listening) run(ctx context.Context) {
 	}
 }
 
-// look finds out where our addresses are now, and listens there.
+// look reads on which links our addresses are, and listens there.
 func (l *listening) look(ctx context.Context) error {
 	wanted := make(map[string]*[2][]uint32)
 	for addr, name := range l.mine() {
@@ -123,7 +122,7 @@ func (l *listening) look(ctx context.Context) error {
 	return l.move(scope, names)
 }
 
-// move listens for what is in scope, if it does not do so already.
+// move listens for what is in scope, unless it does so already.
 func (l *listening) move(scope [2]scope, names map[int]string) error {
 	same := true
 	for family, now := range scope {
@@ -142,7 +141,7 @@ func (l *listening) move(scope [2]scope, names map[int]string) error {
 	return nil
 }
 
-// tell passes on w if another station said it where we have the address.
+// tell passes w on if it came from another station, on the link that has the address.
 func (l *listening) tell(ctx context.Context, w said) {
 	name := l.names[w.link]
 	if name == "" || l.mine()[w.addr] != name || l.isOwn(ctx, w.mac) {
@@ -155,8 +154,8 @@ func (l *listening) tell(ctx context.Context, w said) {
 	}
 }
 
-// isOwn says whether mac is one of this node, by what is known for a second at
-// most: somebody may flood the segment, and links change seldom.
+// isOwn reports whether mac is a MAC of this node. It may use a list that is up to a second
+// old, because the segment may be flooded, and links change seldom.
 func (l *listening) isOwn(ctx context.Context, mac [6]byte) bool {
 	if time.Since(l.readOwn) >= lookEvery {
 		if own, err := l.stack.ownMACs(ctx); err == nil {
@@ -168,7 +167,7 @@ func (l *listening) isOwn(ctx context.Context, mac [6]byte) bool {
 	return l.own[mac]
 }
 
-// earOf returns the place of the ear for what is said about addr.
+// earOf returns the index of the ear for packets about addr.
 func earOf(addr netip.Addr) int {
 	if addr.Is4() {
 		return earIPv4

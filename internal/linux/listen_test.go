@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// mine are addresses that are ours on eth0, but for one on eth1.
+// mine returns our addresses, all on eth0 except one on eth1.
 func mine() map[netip.Addr]string {
 	return map[netip.Addr]string{
 		netip.MustParseAddr("192.0.2.9"): "eth0",
@@ -35,7 +35,7 @@ func showHeard(h announce.Heard) string {
 	return h.Link + " " + showSaid(said{addr: h.Addr, mac: h.MAC, probe: h.Probe})
 }
 
-// next returns what is heard next.
+// next returns the next report.
 func next(t *testing.T, heard <-chan announce.Heard) string {
 	t.Helper()
 	select {
@@ -53,7 +53,7 @@ func next(t *testing.T, heard <-chan announce.Heard) string {
 func TestWhatIsHeardAboutOurAddresses(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
 	me, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 3}
-	second := [6]byte{2, 0, 0, 0, 0, 8} // of another link of this node
+	second := [6]byte{2, 0, 0, 0, 0, 8} // the MAC of another link of this node
 	everybody := [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	allNodes, group := [6]byte{0x33, 0x33, 0, 0, 0, 1}, [6]byte(groupBytes(v6))
 	arp := func(from [6]byte, packet []byte) []byte {
@@ -166,7 +166,7 @@ func TestListeningFollowsTheAddresses(t *testing.T) {
 	}
 }
 
-// One that takes nothing costs what it did not take, and no memory.
+// A reader that receives nothing misses packets, but costs no memory.
 func TestASlowReaderMisses(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
@@ -199,7 +199,7 @@ func TestListeningWorksFromAnyThread(t *testing.T) {
 	fd := there.capture(t)
 	s := newStack(t)
 	started := make(chan (<-chan announce.Heard))
-	go func() { // on a thread of the host's namespace
+	go func() { // on a thread in the namespace of the host
 		heard, err := s.Listen(t.Context(), mine)
 		if err != nil {
 			t.Error(err)

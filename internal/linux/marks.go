@@ -10,15 +10,14 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// keepsAttribute finds out whether the kernel knows this attribute of
-// addresses, which must be one that is not empty.
+// keepsAttribute reports whether the kernel knows this attribute of addresses. The
+// attribute must be one that cannot be empty.
 //
-// It asks for the impossible: an address on the link with index 0, which no
-// link has, with the attribute empty. A kernel that knows the attribute finds
-// fault with it (ERANGE); one that does not skips it, and misses the link
-// (ENODEV). Nothing is changed either way, and unlike the number of the release
-// the answer is right for the kernels of distributions, which are older by
-// number than by content.
+// It sends a request that cannot succeed: to add an address to link 0, which does not
+// exist, with the attribute empty. A kernel that knows the attribute refuses it (ERANGE).
+// Another kernel ignores the attribute, and does not find the link (ENODEV). Neither
+// changes anything. This also works for the kernels of distributions, which have more
+// features than their version number suggests.
 func keepsAttribute(c *rtnetlink.Conn, attribute uint16) (bool, error) {
 	req := addressRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL,
 		netip.MustParsePrefix("192.0.2.1/32"), 0)

@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// links shows the links other than lo.
+// links shows all links except lo.
 func links(node announce.Node) string {
 	var b strings.Builder
 	for _, l := range node.Links {
@@ -202,9 +202,9 @@ func TestTheMACOfALink(t *testing.T) {
 	}
 }
 
-// A DHCP client puts the new address beside the old one, or takes the old one
-// off first, with which the kernel by itself takes off all of that network. Both
-// ways our address is there after another round.
+// A DHCP client adds the new address beside the old one, or removes the old one first. Then
+// the kernel removes all addresses of that network. In both cases, our address is there
+// after another round.
 func TestTheNodesAddressChanges(t *testing.T) {
 	for _, tt := range []struct{ name, change, node string }{
 		{"the same, taken off for a moment", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.1/24 dev eth0", "192.0.2.1/24"},
@@ -218,7 +218,7 @@ func TestTheNodesAddressChanges(t *testing.T) {
 			s := newStack(t)
 			ip(t, "link add eth0 type ifb\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0")
 			if strings.HasPrefix(tt.change, "addr add") || strings.Contains(tt.name, "secondary") {
-				sysctl(t, "ipv4.conf.eth0.promote_secondaries", "1") // as systemd has it
+				sysctl(t, "ipv4.conf.eth0.promote_secondaries", "1") // as systemd sets it
 			}
 			wanted := []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "192.0.2.10/24")}
 			round(t, s, wanted)
@@ -281,8 +281,8 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	}
 }
 
-// Observe, decide and act until there is nothing left to do: in one round, with
-// everybody else's addresses as they were.
+// The agent observes, decides and acts until nothing is left to do. One round is enough,
+// and foreign addresses stay as they were.
 func TestTheDifferenceIsNothingOnceApplied(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
@@ -339,8 +339,8 @@ func unmarked(node announce.Node) (all []string) {
 	return all
 }
 
-// The kernel tells a reader when the table changed under it. Whatever it says,
-// no address that was there all the time is ever missing.
+// The kernel reports if the table changed during a dump. Even so, an address that exists
+// all the time must never be missing.
 func TestAPartialViewIsNeverReturned(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
@@ -362,7 +362,7 @@ func TestAPartialViewIsNeverReturned(t *testing.T) {
 	}
 }
 
-// churn has addresses of eth1 come and go until it is ended.
+// churn adds and removes addresses of eth1 until the test ends it.
 func churn(t *testing.T) (end func()) {
 	t.Helper()
 	ip := exec.Command("ip", "-batch", "-")
@@ -382,7 +382,7 @@ func churn(t *testing.T) (end func()) {
 				return
 			default:
 			}
-			// What the process does not take, as it has failed, it says in the end.
+			// A failed process does not read its input, and reports its error at the end.
 			_, _ = io.WriteString(script, "addr add 192.0.2.1/24 dev eth1\naddr add fd00::1/64 dev eth1\n"+
 				"addr del 192.0.2.1/24 dev eth1\naddr del fd00::1/64 dev eth1\n")
 		}

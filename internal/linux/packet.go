@@ -18,21 +18,20 @@ const (
 
 	sizeofARP  = 28
 	sizeofIPv6 = 40
-	// ownSegment is the hop limit by which the receiver knows that no router
-	// was on the way.
+	// ownSegment is the hop limit that proves that no router forwarded the packet.
 	ownSegment = 255
 )
 
-// ethernetIPv4 is how an ARP packet begins: Ethernet, IPv4, and the lengths of
-// their addresses.
+// ethernetIPv4 is the start of an ARP packet: Ethernet, IPv4, and the lengths of their
+// addresses.
 var ethernetIPv4 = [6]byte{0, 1, 8, 0, 6, 4}
 
-// gratuitousARP is an ARP packet for Ethernet in which mac says that it has
-// addr, to all and unasked: sender and target are the same address.
+// gratuitousARP returns an ARP packet for Ethernet in which mac announces addr to all hosts
+// without a request: sender and target are the same address.
 //
-// In a request the target's hardware address means nothing and is zero (RFC
-// 5227 section 2.3). In a reply it is the address to cache (RFC 5944 section
-// 4.6), by which receivers tell it from an answer.
+// In a request, the target's hardware address has no meaning and is zero (RFC 5227 section
+// 2.3). In a reply, it is the address to cache (RFC 5944 section 4.6), which distinguishes
+// the reply from an answer.
 func gratuitousARP(operation uint16, mac [6]byte, addr netip.Addr) []byte {
 	ip := addr.As4()
 	var target [6]byte
@@ -42,14 +41,14 @@ func gratuitousARP(operation uint16, mac [6]byte, addr netip.Addr) []byte {
 	return packetARP(operation, mac, ip, target, ip)
 }
 
-// probeARP is an ARP packet in which mac asks who has addr, without saying that
-// it has any itself: nobody takes it down (RFC 5227 section 2.1.1).
+// probeARP returns an ARP packet in which mac asks who has addr. It has no sender address,
+// so no host caches anything (RFC 5227 section 2.1.1).
 func probeARP(mac [6]byte, addr netip.Addr) []byte {
 	return packetARP(arpRequest, mac, [4]byte{}, [6]byte{}, addr.As4())
 }
 
-// requestARP is an ARP packet in which mac, which has source, asks who has addr: the
-// question of any host that is about to send something to addr.
+// requestARP returns an ARP packet in which mac, with the address source, asks who has
+// addr. A host sends such a request before it sends packets to addr.
 func requestARP(mac [6]byte, source, addr netip.Addr) []byte {
 	return packetARP(arpRequest, mac, source.As4(), [6]byte{}, addr.As4())
 }
@@ -63,9 +62,9 @@ func packetARP(operation uint16, mac [6]byte, ip [4]byte, targetMAC [6]byte, tar
 	return append(b, target[:]...)
 }
 
-// unsolicitedNA is an IPv6 packet to all nodes in which mac says that it has addr (RFC
-// 4861 section 7.2.6). With the flag override, a host that has another entry changes it.
-// Without the flag router, a host that has mac as its router does not use it as such any more.
+// unsolicitedNA returns an IPv6 packet to all nodes in which mac announces addr (RFC 4861
+// section 7.2.6). With the flag override, a host replaces its cached entry. Without the
+// flag router, a host that uses mac as a router stops doing so.
 func unsolicitedNA(mac [6]byte, source, addr netip.Addr, flags byte) []byte {
 	target := addr.As16()
 	body := append([]byte{neighborAdvertisement, 0, 0, 0, flags, 0, 0, 0}, target[:]...)
@@ -75,15 +74,15 @@ func unsolicitedNA(mac [6]byte, source, addr netip.Addr, flags byte) []byte {
 	return append(headerIPv6(source, allNodes, len(body)), body...)
 }
 
-// probeNS is an IPv6 packet that asks who has addr, without saying who asks: a
-// Neighbor Solicitation as in duplicate address detection (RFC 4862 section
-// 5.4.2), which is answered to all nodes. It is for the solicited-node group.
+// probeNS returns an IPv6 packet that asks who has addr, without a source address: a
+// Neighbor Solicitation as in duplicate address detection (RFC 4862 section 5.4.2). The
+// answer goes to all nodes. The destination of the packet is the solicited-node group.
 func probeNS(addr netip.Addr) []byte {
 	return packetNS(netip.IPv6Unspecified(), addr, nil)
 }
 
-// requestNS is an IPv6 packet in which mac, which has source, asks who has addr (RFC
-// 4861 section 7.2.2). It is answered to source alone.
+// requestNS returns an IPv6 packet in which mac, with the address source, asks who has addr
+// (RFC 4861 section 7.2.2). The answer goes to source alone.
 func requestNS(mac [6]byte, source, addr netip.Addr) []byte {
 	return packetNS(source, addr, append([]byte{sourceLinkLayer, 1}, mac[:]...))
 }
@@ -96,15 +95,15 @@ func packetNS(source, addr netip.Addr, options []byte) []byte {
 	return append(headerIPv6(source, group, len(body)), body...)
 }
 
-// solicitedNode is the group of those whose address ends like addr (RFC 4291
-// section 2.7.1).
+// solicitedNode returns the multicast group of all nodes with an address that ends like
+// addr (RFC 4291 section 2.7.1).
 func solicitedNode(addr netip.Addr) netip.Addr {
 	b := addr.As16()
 	copy(b[:], []byte{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff})
 	return netip.AddrFrom16(b)
 }
 
-// groupMAC is the Ethernet address of an IPv6 group (RFC 2464 section 7).
+// groupMAC returns the Ethernet address of an IPv6 group (RFC 2464 section 7).
 func groupMAC(group netip.Addr) [8]byte {
 	b := group.As16()
 	return [8]byte{0x33, 0x33, b[12], b[13], b[14], b[15]}
@@ -113,7 +112,7 @@ func groupMAC(group netip.Addr) [8]byte {
 // allNodes is the group of every node on the link.
 var allNodes = netip.MustParseAddr("ff02::1")
 
-// headerIPv6 is for ICMPv6 within the segment.
+// headerIPv6 returns the IPv6 header of an ICMPv6 packet within the segment.
 func headerIPv6(source, destination netip.Addr, length int) []byte {
 	src, dst := source.As16(), destination.As16()
 	b := []byte{6 << 4, 0, 0, 0, byte(length >> 8), byte(length), icmpv6, ownSegment}
@@ -121,8 +120,8 @@ func headerIPv6(source, destination netip.Addr, length int) []byte {
 	return append(b, dst[:]...)
 }
 
-// checksum is that of ICMPv6: over a pseudo header (RFC 8200 section 8.1) and
-// the message, whose own checksum is still 0.
+// checksum returns the checksum of ICMPv6, over a pseudo header (RFC 8200 section 8.1) and
+// the message. The checksum field of the message must still be 0.
 func checksum(source, destination netip.Addr, body []byte) uint16 {
 	src, dst := source.As16(), destination.As16()
 	sum := uint32(len(body)) + icmpv6

@@ -11,7 +11,7 @@ import (
 
 var testMAC = [6]byte{2, 0, 0, 0, 0, 1}
 
-// The expected bytes are from the RFCs, field by field.
+// The expected bytes are taken from the RFCs, field by field.
 func TestPackets(t *testing.T) {
 	tests := []struct {
 		name string
@@ -38,7 +38,7 @@ func TestPackets(t *testing.T) {
 			got:  probeNS(netip.MustParseAddr("fd00::12:3456:789a")),
 			want: "60000000 0018 3a ff" +
 				"00000000000000000000000000000000 ff0200000000000000000001ff56789a" +
-				"87 00 57b4 00000000" + // type, code, checksum, reserved; no option tells who asks
+				"87 00 57b4 00000000" + // type, code, checksum, reserved; no option names the sender
 				"fd00000000000000000000123456789a",
 		},
 		{
@@ -75,7 +75,7 @@ func TestPackets(t *testing.T) {
 	}
 }
 
-// A receiver adds up everything including the checksum, and gets all ones.
+// A receiver adds up the packet including the checksum, and gets all ones.
 func TestChecksumOfACompleteMessageIsZero(t *testing.T) {
 	source := netip.MustParseAddr("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff")
 	packet := unsolicitedNA([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, source, source, override)

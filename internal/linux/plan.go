@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// plan is the requests that bring about a change, made from one look at what
-// is there. It knows what kernels can and cannot do.
+// plan is the list of requests that make a change, computed from one snapshot of the
+// addresses. It knows what kernels can and cannot do.
 type plan struct {
 	marks  bool
 	links  map[string]link
@@ -21,22 +21,24 @@ type plan struct {
 	failed []error
 }
 
-// spot is an address on a link, whatever its mask.
+// spot is an address on a link, regardless of its mask.
 type spot struct {
 	index int
 	addr  netip.Addr
 }
 
-// subnet is what makes IPv4 addresses of a link primary and secondary.
+// subnet is a subnet on a link: one IPv4 address of it is primary, the others are
+// secondary.
 type subnet struct {
 	index  int
 	prefix netip.Prefix
 }
 
-// step is one request, made for an address.
+// step is one request for an address.
 type step struct {
 	address announce.Address
-	// old is what the request takes off; it puts on when there is none.
+	// old is the address that the request removes. If it is nil, the request adds an
+	// address.
 	old *held
 	req *rtnetlink.Request
 }
@@ -50,12 +52,12 @@ func newPlan(links map[string]link, there []held, marks bool) *plan {
 	return p
 }
 
-// put plans what makes a be there.
+// put plans to add a or to change the existing address into a.
 //
-// IPv6 has an address once on a link: with another mask the old one must go
-// first. IPv4 keeps the one with the old mask beside the new, until that is
-// removed; but there the flags of an address are fixed. In both cases the
-// address is taken off and put on again in one breath.
+// In IPv6, a link has an address only once. So to change the mask, the old address must be
+// removed first. In IPv4, the address with the old mask stays beside the new one until it
+// is removed, but the flags of an address cannot change. In both cases, the plan removes
+// the address and adds it again in one batch.
 func (p *plan) put(a announce.Address) {
 	index := p.links[a.Link].Index
 	if index == 0 {
@@ -74,8 +76,8 @@ func (p *plan) put(a announce.Address) {
 		switch {
 		case mustGo(h, a):
 			p.takeOff(a, h)
-			// It was unique until now: no need to be silent for the
-			// second or two that finding that out takes.
+			// The address was unique until now. Another duplicate address detection would
+			// keep it unusable for a second or two.
 			a.NoDAD = a.NoDAD || !h.Tentative && !h.Failed
 		case h.Prefix == a.Prefix:
 			flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
@@ -84,7 +86,8 @@ func (p *plan) put(a announce.Address) {
 	p.steps = append(p.steps, step{address: a, req: newAddress(a, index, flags)})
 }
 
-// mustGo says that h, the same address on the same link, cannot become a.
+// mustGo reports whether the kernel is unable to change h, the same address on the same
+// link, into a.
 func mustGo(h held, a announce.Address) bool {
 	if a.Prefix.Addr().Is6() {
 		return h.Prefix != a.Prefix
@@ -92,7 +95,7 @@ func mustGo(h held, a announce.Address) bool {
 	return h.Prefix == a.Prefix && (a.Anew || h.NoPrefixRoute != a.NoPrefixRoute)
 }
 
-// remove plans what makes a be gone.
+// remove plans to remove a.
 func (p *plan) remove(a announce.Address) {
 	for _, h := range p.at[spot{p.links[a.Link].Index, a.Prefix.Addr()}] {
 		if h.Prefix == a.Prefix && p.ours(h) {
@@ -101,19 +104,19 @@ func (p *plan) remove(a announce.Address) {
 	}
 }
 
-// ours says whether h is for us to change. Without marks we believe whoever
-// asks for the change.
+// ours reports whether we may change h. If the kernel does not store marks, the caller is
+// trusted.
 func (p *plan) ours(h held) bool { return h.Mark == announce.Mark || !p.marks }
 
 func (p *plan) takeOff(a announce.Address, h held) {
 	p.steps = append(p.steps, step{address: a, old: &h, req: oldAddress(h.Prefix, h.index)})
 }
 
-// promote returns the links that must be told to keep secondary addresses.
+// promote returns the links that must be set to keep secondary addresses.
 //
-// By default the kernel deletes with the primary IPv4 address of a subnet, the
-// one that was there first, all others of that subnet: those that we still
-// want, and those of other people.
+// By default, when the kernel deletes the primary IPv4 address of a subnet, the one that
+// was added first, it also deletes all others of that subnet: those that we still want, and
+// those of other programs.
 func (p *plan) promote() []link {
 	gone := make(map[spot]bool)
 	primary := make(map[subnet]bool)
@@ -145,7 +148,7 @@ func (h held) primary() bool { return h.Prefix.Addr().Is4() && !h.Secondary }
 
 func subnetOf(h held) subnet { return subnet{h.index, h.Prefix.Masked()} }
 
-// spare leaves the primary addresses of l where they are, because of err.
+// spare removes from the plan the steps that remove primary addresses of l, because of err.
 func (p *plan) spare(l link, err error) {
 	var steps []step
 	for _, s := range p.steps {
@@ -166,12 +169,12 @@ func (p *plan) requests() []*rtnetlink.Request {
 	return reqs
 }
 
-// report takes in the results of requests.
+// report records the results of the requests.
 func (p *plan) report(results []error) {
 	for i, err := range results {
 		s := p.steps[i]
 		if s.old != nil && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV)) {
-			continue // gone by itself meanwhile
+			continue // it has gone meanwhile
 		}
 		if err != nil {
 			p.fail(s.address, err)

@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// onEth0 is what is on the link with index 2: ours, the first of a subnet being
-// the primary one.
+// onEth0 returns addresses of ours on the link with index 2. The first address of a subnet
+// is the primary one.
 func onEth0(prefixes ...string) (all []held) {
 	seen := map[subnet]bool{}
 	for _, p := range prefixes {
@@ -30,7 +30,7 @@ func eth0(promotes bool) map[string]link {
 	return map[string]link{"eth0": {Link: announce.Link{Name: "eth0", Index: 2}, promotes: promotes}}
 }
 
-// steps shows the requests of a plan.
+// steps returns the requests of a plan as text.
 func steps(p *plan) string {
 	var b strings.Builder
 	for _, s := range p.steps {

@@ -13,33 +13,33 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// probeBurst is how many questions leave in a millisecond: few enough for the
-// queues on the way, and for those of whoever has to answer all of them.
+// probeBurst is how many questions a probe sends in a millisecond. The number is small
+// enough for the queues on the way, and for the queue of a host that has to answer all of
+// them.
 const probeBurst = 32
 
-// probePauses is how often a probe waits for room in the queue of the link, for 1,
-// 2, 4 ... milliseconds: a second in all.
+// probePauses is how often a probe waits for room in the queue of the link, for 1, 2, 4 ...
+// milliseconds: a second in all.
 const probePauses = 10
 
-// probeLag is what may be made up for at once, after this process had to wait
-// for a processor.
+// probeLag is the delay that a probe makes up for with one larger burst, after this process
+// had to wait for a CPU.
 const probeLag = 8 * time.Millisecond
 
-// errUnheard is a probe during which the link did not work throughout, so that
-// nobody could answer.
+// errUnheard means that the link was down during a part of the probe, so that no host could
+// answer.
 var errUnheard = errors.New("the link has no carrier, or had none for a while")
 
-// Probe asks the segment of a link who has addrs, and returns the MACs of all machines
-// that answered, for each that any answered for. It takes as long as p says,
-// whatever it hears, plus a millisecond for every 32 questions, of which there is one
-// for an address, or two if p has a source for it; but no time on a link that has no
-// neighbours to ask.
+// Probe asks the segment of a link who has addrs. For each address with an answer, it
+// returns the MACs of all machines that answered. It takes as long as p says, whatever it
+// hears, plus a millisecond for every 32 questions. There is one question for each address,
+// or two if p has a source for it. On a link without neighbors Probe returns at once.
 //
-// An answer is also who says so unasked, and who probes for the same address:
-// two that want it must not both take silence for a yes. What another link of
-// this node says is none. And silence is only returned if everybody had the
-// chance to speak, just now: when a probe could not be sent, or the link was down
-// or this process stood still in between, there is an error.
+// An unsolicited announcement counts as an answer, and so does a probe by another machine
+// for the same address: two machines that want an address must not both take silence for a
+// yes. Packets from other links of this node do not count. Probe returns silence only if
+// every host had the chance to answer just now. If a question could not be sent, or the
+// link was down or this process stood still meanwhile, it returns an error.
 func (s *Stack) Probe(ctx context.Context, link string, addrs []netip.Addr, p announce.Probing) (announce.Answers, error) {
 	l, err := s.link(ctx, link)
 	if err == nil && l.hasNeighbors() && len(addrs) > 0 && p.Count > 0 {
@@ -79,12 +79,12 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 	return q.answers, s.checkHeard(ctx, q.link)
 }
 
-// hearAnswers has q hear what is said about its addresses, until leave is called.
+// hearAnswers makes q receive packets about its addresses until leave is called.
 //
-// Other probes for an IPv6 address are said only to the group of those whose
-// address ends alike. The link takes in all groups meanwhile, as for many
-// addresses it would have to anyway: a network card knows few of them. Kernels log
-// that, so a question about IPv4 alone does without, and so do ordinary requests: their
+// IPv6 probes of other machines go only to the solicited-node group of the address.
+// Meanwhile the link accepts all multicast groups. For many addresses it would have to do
+// so anyway, because a network card can filter only few groups. Kernels log that change. So
+// it is not made if all questions are about IPv4, or if they are ordinary requests, whose
 // answers come to this node alone.
 func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err error) {
 	ear := &listener{hear: q.hear}
@@ -106,16 +106,16 @@ func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err 
 	return leave, nil
 }
 
-// leaveGroups has the link take in all groups no more.
+// leaveGroups ends that the link accepts all groups.
 func (s *Stack) leaveGroups(l link) error {
 	err := s.ears.each[earIPv6].group(l.Index, false)
 	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
-		return nil // the link is gone, and with it what was asked of it
+		return nil // the link has gone, and its setting with it
 	}
 	return err
 }
 
-// askAll asks as often as p says, and leaves the time for the answers.
+// askAll asks as often as p says, and waits for the answers.
 func (s *Stack) askAll(ctx context.Context, q *inquiry, addrs []netip.Addr, p announce.Probing) error {
 	for round := range p.Count {
 		next := time.Now().Add(p.Interval)
@@ -134,7 +134,7 @@ func (s *Stack) askAll(ctx context.Context, q *inquiry, addrs []netip.Addr, p an
 	return s.wait(ctx, p.Wait)
 }
 
-// question is a packet that asks who has an address, and where it goes.
+// question is a packet that asks who has an address, and its destination.
 type question struct {
 	about    netip.Addr
 	protocol uint16
@@ -142,7 +142,7 @@ type question struct {
 	packet   []byte
 }
 
-// questions are what to ask on l about each of addrs.
+// questions returns the questions to ask on l about addrs.
 func questions(l link, addrs []netip.Addr, p announce.Probing) []question {
 	all := make([]question, 0, 2*len(addrs))
 	for _, a := range addrs {
@@ -177,7 +177,7 @@ func requestPacket(l link, source, addr netip.Addr) []byte {
 	return requestNS(l.MAC, source, addr)
 }
 
-// askOnce asks all questions, as fast as is good for the segment.
+// askOnce sends all questions, at a rate that the segment can take.
 func (s *Stack) askOnce(ctx context.Context, l link, all []question) error {
 	due := time.Now()
 	for burst := range slices.Chunk(all, probeBurst) {
@@ -197,7 +197,7 @@ func (s *Stack) askOnce(ctx context.Context, l link, all []question) error {
 	return nil
 }
 
-// ask waits for room in the queue of the link.
+// ask sends a question, and waits for room in the queue of the link.
 func (s *Stack) ask(ctx context.Context, l link, q question) error {
 	for try := 0; ; try++ {
 		err := s.transmit(l, q.protocol, q.to, q.packet)
@@ -211,8 +211,8 @@ func (s *Stack) ask(ctx context.Context, l link, q question) error {
 	}
 }
 
-// checkHeard makes sure that all who spoke until now were heard, and that they
-// could be.
+// checkHeard returns an error if the link was down meanwhile. Otherwise it processes all
+// answers that have arrived.
 func (s *Stack) checkHeard(ctx context.Context, before link) error {
 	after, err := s.link(ctx, before.Name)
 	if err != nil {
@@ -226,8 +226,8 @@ func (s *Stack) checkHeard(ctx context.Context, before link) error {
 
 func (l link) works() bool { return l.Up && l.Carrier }
 
-// ownMACs returns the Ethernet addresses of the links of this node. Each of them
-// may answer for addresses that are on another.
+// ownMACs returns the Ethernet addresses of the links of this node. Each link may answer
+// for addresses on another link.
 func (s *Stack) ownMACs(ctx context.Context) (map[[6]byte]bool, error) {
 	links, err := s.links(ctx)
 	own := make(map[[6]byte]bool, len(links))

@@ -20,8 +20,8 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// shortly is enough for a kernel to answer on a link without length, on a machine that
-// is not busy.
+// shortly is long enough for a kernel to answer on a veth link, on a machine that is not
+// busy.
 var shortly = announce.Probing{Count: 2, Interval: 50 * time.Millisecond, Wait: 200 * time.Millisecond}
 
 func addrsOf(texts ...string) (all []netip.Addr) {
@@ -31,8 +31,8 @@ func addrsOf(texts ...string) (all []netip.Addr) {
 	return all
 }
 
-// probe asks who has these addresses, again when this process stood still meanwhile. A
-// kernel that is busy may answer too late: what is to be answered is asked eventually.
+// probe asks who has these addresses, and asks again if this process stood still meanwhile.
+// A busy kernel may answer too late, so a test that expects an answer repeats the probe.
 func probe(t testing.TB, s *Stack, link string, ask ...string) announce.Answers {
 	t.Helper()
 	return probeUntil(t, func() (announce.Answers, error) {
@@ -40,7 +40,7 @@ func probe(t testing.TB, s *Stack, link string, ask ...string) announce.Answers 
 	})
 }
 
-// probeUntil probes until this process did not stand still meanwhile.
+// probeUntil probes until this process did not stand still during the probe.
 func probeUntil(t testing.TB, probe func() (announce.Answers, error)) (answers announce.Answers) {
 	t.Helper()
 	eventually(t, "this process does not stand still", func() bool {
@@ -53,7 +53,7 @@ func probeUntil(t testing.TB, probe func() (announce.Answers, error)) (answers a
 	return answers
 }
 
-// answersAre probes until the answers are these, or only once if there are to be none.
+// answersAre probes until the answers are these. If there should be none, it probes once.
 func answersAre(t testing.TB, want string, probe func() announce.Answers) {
 	t.Helper()
 	got := showAnswers(probe())
@@ -187,8 +187,8 @@ func TestAProbeThroughAVLAN(t *testing.T) {
 	}
 }
 
-// The other side says it again and again while the probe lasts: when that is, only the
-// prober knows.
+// The other side repeats its packet while the probe lasts, because only the prober knows
+// when that is.
 func TestWhatCountsAsAnAnswer(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
 	me, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 3}
@@ -308,7 +308,7 @@ func TestAProbeOfNothingIsNothing(t *testing.T) {
 	}
 }
 
-// Silence of which it is not sure that others could break it is no answer.
+// Silence is no answer if other hosts perhaps could not break it.
 func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -376,7 +376,7 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 }
 
 func TestAProbeDuringWhichTheProcessStoodStillIsAnError(t *testing.T) {
-	newWorld(struct{ testing.TB }{t}) // alone: others would stand still too
+	newWorld(struct{ testing.TB }{t}) // not in parallel: other tests would stand still too
 	newNeighborhood(t)
 	s := newStack(t)
 	settle(t, s)
@@ -414,7 +414,7 @@ func TestAProbeDuringWhichTheProcessStoodStillIsAnError(t *testing.T) {
 	}
 }
 
-// On a busy machine the answers lie there for a while.
+// On a busy machine, the answers wait for a while.
 func TestAnswersThatLieThereAreHeardBeforeTheEnd(t *testing.T) {
 	newWorld(t)
 	other := newNeighborhood(t)
@@ -425,7 +425,7 @@ func TestAnswersThatLieThereAreHeardBeforeTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer late.file.Close()
-	ears := &ears{each: []*ear{earIPv4: late}, listeners: make(map[*listener]bool)} // nobody reads
+	ears := &ears{each: []*ear{earIPv4: late}, listeners: make(map[*listener]bool)} // no goroutine reads
 	l, err := s.link(t.Context(), "eth0")
 	if err != nil {
 		t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 // mostOverBatch is how much longer than `ip -batch` programming may take.
 const mostOverBatch = 1.5
 
-// BenchmarkProgram10k measures how long it takes to bring 10,000 addresses, half
-// of each family, onto a link without any, in turns with `ip -batch` doing the
-// same; and how much is written when a look finds them all in place.
+// BenchmarkProgram10k measures how long it takes to add 10,000 addresses, half of each
+// family, to a link without addresses. It alternates with `ip -batch`, which does the same.
+// It also counts the writes of a round that finds all addresses in place.
 func BenchmarkProgram10k(b *testing.B) {
 	newWorld(b)
 	s := newStack(b)
@@ -53,8 +53,7 @@ func reportIdleWrites(b *testing.B, s *Stack, wanted []announce.Address) {
 	}
 }
 
-// onEmptyLink returns how long program takes, which finds kube-lb0 without an
-// address.
+// onEmptyLink returns how long program takes on a kube-lb0 without addresses.
 func onEmptyLink(b *testing.B, s *Stack, program func()) time.Duration {
 	b.Helper()
 	if _, err := s.link(b.Context(), "kube-lb0"); err == nil {

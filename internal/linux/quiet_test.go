@@ -9,13 +9,13 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// counted is a transport that counts what asks the kernel for a change.
+// counted is a transport that counts the change requests to the kernel.
 type counted struct {
 	rtnetlink.Transport
 	writes int
 }
 
-// count has s ask by a transport that counts.
+// count makes s use a counted transport.
 func count(t testing.TB, s *Stack) *counted {
 	t.Helper()
 	sock, err := rtnetlink.Open(unix.NETLINK_ROUTE)
@@ -46,7 +46,7 @@ func (c *counted) Send(msg []byte) error {
 	return c.Transport.Send(msg)
 }
 
-// round is what the agent does again and again.
+// round is one round of the agent.
 func round(t testing.TB, s *Stack, wanted []announce.Address) {
 	t.Helper()
 	c := announce.Diff(wanted, observe(t, s), nil)
@@ -82,8 +82,8 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	}
 }
 
-// BenchmarkQuietRound10k measures what a look at 10,000 addresses costs that are
-// as they should be, and how much is written.
+// BenchmarkQuietRound10k measures the cost of a round with 10,000 addresses that are as
+// wanted, and counts its writes.
 func BenchmarkQuietRound10k(b *testing.B) {
 	newWorld(b)
 	s := newStack(b)

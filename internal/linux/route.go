@@ -12,19 +12,18 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// defaultRoute is a route to everywhere: the links by which it leaves, and the
-// routers that it leads to.
+// defaultRoute is a default route: the links through which it leaves, and its gateways.
 type defaultRoute struct {
-	// main says that it is in the main table. Rules of the node's owner lead to
-	// the other tables.
+	// main means that the route is in the main table. Only rules that the owner of the node
+	// made lead to other tables.
 	main     bool
 	metric   uint32
 	links    []int
 	gateways []netip.Addr
 }
 
-// defaultRoutes returns the default routes of a family in all tables. Those of VRFs
-// and of policy routing have routers too.
+// defaultRoutes returns the default routes of a family in all tables. Tables of VRFs and of
+// policy routing have gateways too.
 func (s *Stack) defaultRoutes(ctx context.Context, family uint8) ([]defaultRoute, error) {
 	question := make([]byte, unix.SizeofRtMsg)
 	question[0], question[4], question[7] = family, unix.RT_TABLE_UNSPEC, unix.RTN_UNICAST
@@ -33,13 +32,13 @@ func (s *Stack) defaultRoutes(ctx context.Context, family uint8) ([]defaultRoute
 		return parseRoute(body, family)
 	})
 	if errors.Is(err, unix.ENOENT) {
-		return nil, nil // no route has ever been in that table
+		return nil, nil // there has never been a route in that table
 	}
 	return routes, err
 }
 
-// gatewaysOf returns the routers that any of routes leads to, whatever its metric,
-// sorted. A link-local address says nothing: each link may have a router of that
+// gatewaysOf returns the gateways of all routes, whatever their metric, sorted. It leaves
+// out link-local addresses, because each link may have a router with the same link-local
 // address.
 func gatewaysOf(routes []defaultRoute) []netip.Addr {
 	var all []netip.Addr
@@ -54,10 +53,9 @@ func gatewaysOf(routes []defaultRoute) []netip.Addr {
 	return slices.Compact(all)
 }
 
-// bestLinks returns the links of the routes with the lowest metric, of the main table:
-// more than one when a route has several next hops, or several routes the same
-// metric, as router advertisements make them. A route of which all links are dead
-// does not count.
+// bestLinks returns the links of the routes with the lowest metric in the main table. There
+// are several if a route has several next hops, or if several routes have the same metric,
+// as router advertisements make them. A route whose links are all dead does not count.
 func bestLinks(routes []defaultRoute) map[int]bool {
 	best := make(map[int]bool)
 	var metric uint32
@@ -79,7 +77,8 @@ func bestLinks(routes []defaultRoute) map[int]bool {
 	return best
 }
 
-// parseRoute reads the body of a RTM_NEWROUTE, if it is a default route.
+// parseRoute parses the body of an RTM_NEWROUTE. wanted is false if it is not a default
+// route.
 func parseRoute(body []byte, family uint8) (r defaultRoute, wanted bool, err error) {
 	if len(body) < unix.SizeofRtMsg {
 		return r, false, fmt.Errorf("route message of %d bytes: %w", len(body), unix.EBADMSG)
@@ -106,12 +105,12 @@ func parseRoute(body []byte, family uint8) (r defaultRoute, wanted bool, err err
 	return r, len(r.links) > 0 || len(r.gateways) > 0, nil
 }
 
-// gateway reads the attribute of a route or of a next hop that names its router, in
-// the family of the route (RTA_GATEWAY) or in another (RTA_VIA). It returns nothing
-// when the attribute cannot be read.
+// gateway decodes the gateway attribute of a route or a next hop, in the family of the
+// route (RTA_GATEWAY) or in another family (RTA_VIA). It returns nothing if it cannot
+// decode the attribute.
 func gateway(kind uint16, value []byte) []netip.Addr {
 	if kind == unix.RTA_VIA {
-		value = value[min(2, len(value)):] // after the family
+		value = value[min(2, len(value)):] // skip the family
 	}
 	if a, ok := netip.AddrFromSlice(value); ok {
 		return []netip.Addr{a}
@@ -119,13 +118,13 @@ func gateway(kind uint16, value []byte) []netip.Addr {
 	return nil
 }
 
-// leadsEverywhere says whether a route message is about a default route.
+// leadsEverywhere reports whether a route message is about a default route.
 func leadsEverywhere(body []byte) bool {
 	return body[1] == 0 && body[4] != unix.RT_TABLE_LOCAL && body[7] == unix.RTN_UNICAST
 }
 
-// nextHops notes the links and routers in an array of struct rtnexthop. A dead next
-// hop has a router nevertheless.
+// nextHops adds the links and gateways in an array of struct rtnexthop. It adds the gateway
+// of a dead next hop too.
 func (r *defaultRoute) nextHops(b []byte) {
 	for len(b) >= unix.SizeofRtNexthop {
 		size := int(native.Uint16(b))

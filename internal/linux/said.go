@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// said is what a station said on a link about an address: that it has it, or
-// with probe, that it would take it if nobody has it.
+// said is what a station said on a link about an address: that it has the address. With
+// probe, it asked for the address, to take it if no station has it.
 type said struct {
 	link  int
 	addr  netip.Addr
@@ -16,7 +16,7 @@ type said struct {
 	probe bool
 }
 
-// understand reads a packet that came from this station.
+// understand parses a packet from this station.
 func understand(protocol uint16, packet []byte, from [6]byte) (w said, ok bool) {
 	if protocol == unix.ETH_P_ARP {
 		w, ok = understandARP(packet)
@@ -26,10 +26,9 @@ func understand(protocol uint16, packet []byte, from [6]byte) (w said, ok bool) 
 	return w, ok && w.addr.IsValid() && !w.addr.IsUnspecified() && !w.addr.IsMulticast()
 }
 
-// understandARP reads requests and replies alike: in both the sender says which
-// address it has, and when it names none, it probes for the target (RFC 5227
-// section 1.1). Its MAC is the one within the packet, which neighbours take down,
-// and not that of the frame.
+// understandARP parses requests and replies alike. In both, the sender announces its own
+// address. If a request has no sender address, it probes for the target (RFC 5227 section
+// 1.1). The MAC is the one in the packet, which neighbors cache, not the one of the frame.
 func understandARP(b []byte) (w said, ok bool) {
 	if len(b) < sizeofARP || [6]byte(b) != ethernetIPv4 {
 		return w, false
@@ -43,10 +42,10 @@ func understandARP(b []byte) (w said, ok bool) {
 	return w, operation == arpRequest || operation == arpReply
 }
 
-// understandNeighbor reads a Neighbor Advertisement, in which the sender says
-// that it has the target, or a Neighbor Solicitation, in which it says that it
-// has its source, or when it has none, that it wants the target (RFC 4862
-// section 5.4.3). It accepts what RFC 4861 section 7.1 accepts.
+// understandNeighbor parses a Neighbor Advertisement, in which the sender announces the
+// target, or a Neighbor Solicitation. In a solicitation the sender announces its source
+// address; if it has none, it probes for the target (RFC 4862 section 5.4.3). The function
+// accepts what RFC 4861 section 7.1 accepts.
 func understandNeighbor(b []byte, from [6]byte) (w said, ok bool) {
 	const targetEnd = 24
 	if len(b) < sizeofIPv6+targetEnd || b[6] != icmpv6 || b[7] != ownSegment {
@@ -78,7 +77,8 @@ func understandNeighbor(b []byte, from [6]byte) (w said, ok bool) {
 	return w, ok
 }
 
-// linkLayer returns the Ethernet address in options that are made by the rules.
+// linkLayer returns the Ethernet address in the options. ok is false if the options are
+// malformed.
 func linkLayer(options []byte, want byte) (mac [6]byte, there, ok bool) {
 	for len(options) >= 8 {
 		size := 8 * int(options[1])

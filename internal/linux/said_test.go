@@ -20,7 +20,7 @@ func bytesOf(t testing.TB, text string) []byte {
 	return b
 }
 
-// neighborMessage is an ICMPv6 packet with a right checksum.
+// neighborMessage returns an ICMPv6 packet with a correct checksum.
 func neighborMessage(source, destination string, body []byte) []byte {
 	from, to := netip.MustParseAddr(source), netip.MustParseAddr(destination)
 	body = bytes.Clone(body)
@@ -109,7 +109,7 @@ func showSaid(w said) string {
 	return fmt.Sprintf("%x %s %s", w.mac, verb, w.addr)
 }
 
-// Anybody on the segment can send anything.
+// Any host on the segment can send any packet.
 func FuzzUnderstand(f *testing.F) {
 	f.Add(true, probeARP(testMAC, netip.MustParseAddr("192.0.2.9")))
 	f.Add(false, probeNS(netip.MustParseAddr("fd00::9")))

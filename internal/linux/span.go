@@ -7,26 +7,26 @@ import (
 	"slices"
 )
 
-// numberOf is the last 32 bits of addr, which are all of an IPv4 address.
+// numberOf returns the last 32 bits of addr. For IPv4 that is the whole address.
 func numberOf(addr netip.Addr) uint32 {
 	b := addr.AsSlice()
 	return binary.BigEndian.Uint32(b[len(b)-4:])
 }
 
-// span is a range of numbers, with its ends.
+// span is a range of numbers, including both ends.
 type span struct{ first, last uint32 }
 
-// maxSpans is how many spans a filter compares a number with.
+// maxSpans is the largest number of spans in a filter.
 const maxSpans = 64
 
-// spansOf returns spans that cover numbers, in ascending order. If numbers are in more
-// places than there are spans, the spans leave out the widest gaps.
+// spansOf returns spans that cover numbers, in ascending order. If there are more ranges
+// than maxSpans, it keeps the widest gaps and fills the others.
 func spansOf(numbers []uint32) []span {
 	if len(numbers) == 0 {
 		return nil
 	}
 	numbers = slices.Compact(slices.Sorted(slices.Values(numbers)))
-	var gaps []int // by the number after the gap
+	var gaps []int // index of the number after the gap
 	for i := 1; i < len(numbers); i++ {
 		if numbers[i]-numbers[i-1] > 1 {
 			gaps = append(gaps, i)

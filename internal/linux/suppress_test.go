@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// bridged puts a bridge between eth0 and the neighborhood, as switches of a fabric are.
+// bridged puts a bridge between eth0 and the neighborhood, like the switches of a fabric.
 // Its port to the neighborhood is port-there.
 func bridged(t *testing.T) neighborhood {
 	t.Helper()
@@ -30,8 +30,8 @@ func bridged(t *testing.T) neighborhood {
 	return other
 }
 
-// A bridge that suppresses ARP and Neighbor Discovery passes on no question without a
-// sender, and passes on the ordinary ones that it cannot answer itself.
+// A bridge that suppresses ARP and Neighbor Discovery does not forward questions without a
+// sender. It forwards ordinary questions that it cannot answer itself.
 func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
 	const holder = "192.0.2.9 020000000002\nfd00::9 020000000002\n"
 	for _, tt := range []struct {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// standstill is by how much a wait may be too long until what was heard before it
-// says nothing any more of who is there after it: this process did not run.
+// standstill is how much too long a wait may take. After a longer delay this process did
+// not run, and what it heard before is no proof of who is there now.
 const standstill = time.Second
 
-// errStoodStill is a probe during which this process did not run for a while.
+// errStoodStill means that this process did not run for a while during a probe.
 var errStoodStill = errors.New("this process stood still for more than a second")
 
-// wait waits for d. That takes longer when the machine is busy, but not by much.
+// wait waits for d. On a busy machine that takes a little longer.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// BenchmarkProbe1000 measures how much longer than it is told to a probe of
-// 1,000 addresses takes on a segment where nobody answers.
+// BenchmarkProbe1000 measures how much longer than configured a probe of 1,000 addresses
+// takes on a segment without answers.
 func BenchmarkProbe1000(b *testing.B) {
 	for _, family := range []struct{ name, first string }{{"v4", "198.18.0.1"}, {"v6", "2001:db8::1"}} {
 		b.Run(family.name, func(b *testing.B) {
@@ -37,8 +37,8 @@ func BenchmarkProbe1000(b *testing.B) {
 	}
 }
 
-// BenchmarkListen measures what it costs to be told of nothing: the questions of
-// others in a segment, and other IPv6 packets, which end in the kernel.
+// BenchmarkListen measures the cost of packets that are not reported: the questions of
+// other hosts, and other IPv6 packets, which the kernel drops.
 func BenchmarkListen(b *testing.B) {
 	mac := [6]byte{2, 0, 0, 0, 0, 3}
 	question := addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP,

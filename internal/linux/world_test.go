@@ -22,9 +22,9 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// newWorld puts the test on a thread of its own in a fresh network namespace.
-// The thread dies with the test, and the namespace with the thread. Worlds know
-// nothing of each other, so the tests in them run side by side.
+// newWorld moves the test to its own thread in a new network namespace. The thread ends
+// with the test, and the namespace with the thread. Worlds are independent, so their tests
+// run in parallel.
 func newWorld(t testing.TB) {
 	t.Helper()
 	if side, ok := t.(interface{ Parallel() }); ok {
@@ -105,7 +105,7 @@ func remove(t testing.TB, s *Stack, addrs ...announce.Address) {
 	}
 }
 
-// addresses shows what is on a link, without what the kernel put there itself.
+// addresses shows the addresses on a link, without those that the kernel added.
 func addresses(t testing.TB, s *Stack, link string) string {
 	t.Helper()
 	var b strings.Builder
@@ -133,7 +133,7 @@ func show(a announce.Address) string {
 	return strings.Join(words, " ")
 }
 
-// life shows a lifetime in whole hours, begun ones too, as it is always running out.
+// life shows a lifetime in whole hours, rounded up, because it is always running down.
 func life(d time.Duration) string {
 	if d == announce.Forever {
 		return "forever"
@@ -159,10 +159,10 @@ func remote(link, prefix string) announce.Address {
 	}
 }
 
-// patience is how long anything is waited for.
+// patience is the longest wait in these tests.
 const patience = time.Minute
 
-// eventually waits for something that the kernel does in its own time.
+// eventually waits for an effect in the kernel.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !is(); {
@@ -173,8 +173,8 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// settle waits until no address is tentative. On a link that detects no
-// duplicates that takes no more than a moment, but a moment it takes.
+// settle waits until no address is tentative. Even on a link without duplicate address
+// detection that takes a moment.
 func settle(t testing.TB, s *Stack) {
 	t.Helper()
 	eventually(t, "no address is tentative", func() bool {
@@ -182,13 +182,13 @@ func settle(t testing.TB, s *Stack) {
 	})
 }
 
-// neighborhood is another network namespace, on the other end of a veth pair
-// that is eth0 on both sides.
+// neighborhood is another network namespace, on the other end of a veth pair that is called
+// eth0 on both sides.
 type neighborhood struct {
 	thread chan func()
 }
 
-// newNeighborhood makes one for the test, which is in a world of its own.
+// newNeighborhood makes a neighborhood for the test, which is in its own world.
 func newNeighborhood(t testing.TB) neighborhood {
 	t.Helper()
 	n := neighborhood{thread: make(chan func())}
@@ -213,16 +213,16 @@ func newNeighborhood(t testing.TB) neighborhood {
 	return n
 }
 
-// isUp waits until a link carries packets. A carrier is not enough: the kernel
-// gives the link a queue a moment later, and loses what is sent before.
+// isUp waits until a link carries packets. A carrier is not enough: the kernel gives the
+// link a queue a moment later, and loses packets sent before.
 func isUp(t testing.TB, link string) {
 	t.Helper()
 	eventually(t, link+" is up", func() bool { return strings.Contains(ip(t, "link show "+link), "state UP") })
 }
 
-// served waits until the kernel has made the local routes of IPv6 addresses that
-// begin like this. Before, it may not answer for them; and it is the last thing of
-// which it tells when an address comes.
+// served waits until the kernel has made the local routes of the IPv6 addresses that begin
+// with the prefix. Before that, it may not answer for them. It reports these routes last
+// when an address comes.
 func served(t testing.TB, link string, addresses ...string) {
 	t.Helper()
 	for _, a := range addresses {
@@ -232,7 +232,7 @@ func served(t testing.TB, link string, addresses ...string) {
 	}
 }
 
-// do runs f there.
+// do runs f in the neighborhood.
 func (n neighborhood) do(f func()) {
 	done := make(chan struct{})
 	n.thread <- func() {
@@ -242,14 +242,14 @@ func (n neighborhood) do(f func()) {
 	<-done
 }
 
-// ip runs iproute2's command there.
+// ip runs iproute2 in the neighborhood.
 func (n neighborhood) ip(t testing.TB, script string) (out string) {
 	t.Helper()
 	n.do(func() { out = ip(t, script) })
 	return out
 }
 
-// capture opens a socket there that receives all frames.
+// capture opens a socket in the neighborhood that receives all frames.
 func (n neighborhood) capture(t testing.TB) (fd int) {
 	t.Helper()
 	n.do(func() { fd = capture(t) })
@@ -271,7 +271,7 @@ func capture(t testing.TB) (fd int) {
 	return fd
 }
 
-// say sends frames from there.
+// say sends frames from the neighborhood.
 func (n neighborhood) say(t testing.TB, fd int, frames ...[]byte) {
 	t.Helper()
 	n.do(func() { say(t, fd, "eth0", frames...) })
@@ -292,19 +292,19 @@ func say(t testing.TB, fd int, link string, frames ...[]byte) {
 	}
 }
 
-// addressed is a packet in a frame.
+// addressed returns a packet in a frame.
 func addressed(to, from [6]byte, protocol uint16, packet []byte) []byte {
 	b := append(to[:], from[:]...)
 	return append(binary.BigEndian.AppendUint16(b, protocol), packet...)
 }
 
-// frame returns the next frame of that source and protocol.
+// frame returns the next frame of this source and protocol.
 func frame(t testing.TB, fd int, match func([]byte) bool) []byte {
 	t.Helper()
 	buf := make([]byte, 2048)
 	for {
 		n, _, err := unix.Recvfrom(fd, buf, 0)
-		if errors.Is(err, unix.EINTR) { // the kernel restarts no call that has a time limit
+		if errors.Is(err, unix.EINTR) { // the kernel does not restart calls with a timeout
 			continue
 		}
 		if err != nil {
