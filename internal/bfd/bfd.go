@@ -1,10 +1,9 @@
-// Package bfd watches neighbours by Bidirectional Forwarding Detection: packets
-// go both ways several times a second, and who hears none for a while knows that
-// the path is gone (RFC 5880, over a single hop by RFC 5881, for IPv4 and IPv6).
+// Package bfd watches neighbors by Bidirectional Forwarding Detection. Both ends send
+// packets several times a second, and an end that receives none for a while knows that the
+// path is broken (RFC 5880, over a single hop by RFC 5881, for IPv4 and IPv6).
 //
-// It knows sessions and what became of them. What the end of one means for a BGP
-// neighbour (RFC 5882) it does not know. Echo, demand mode and authentication
-// are not offered.
+// It knows sessions and their states. It does not know what the end of a session means for
+// a BGP neighbor (RFC 5882). It does not implement Echo, demand mode and authentication.
 package bfd
 
 import (
@@ -16,33 +15,32 @@ import (
 	codec "github.com/osrg/gobgp/v4/pkg/packet/bfd"
 )
 
-// Session is one that is wanted. Peer is its key.
+// Session is a wanted session. Peer is its key.
 type Session struct {
-	// Peer is the neighbour. A link-local IPv6 address has the name of the
-	// interface for a zone, or it is taken from Interface.
+	// Peer is the address of the neighbor. A link-local IPv6 address needs the name of the
+	// interface as its zone, or in Interface.
 	Peer netip.Addr
-	// Local, if valid, is the address that packets are sent from and must come
-	// to.
+	// Local, if valid, is the source address of sent packets, and the required destination
+	// address of received packets.
 	Local netip.Addr
-	// Interface, if not "", is what packets must come in by.
+	// Interface, if not "", is the interface through which packets must arrive.
 	Interface string
-	// MinTransmit is how often packets are sent at most, MinReceive how often
-	// they are taken at most: the slower of an end's MinTransmit and the other
-	// end's MinReceive counts.
+	// MinTransmit is the shortest interval at which this end sends packets. MinReceive is
+	// the shortest interval at which it accepts them. The longer one of an end's
+	// MinTransmit and the other end's MinReceive applies.
 	MinTransmit, MinReceive time.Duration
-	// Multiplier is how many packets in a row may be missing until the
-	// neighbour takes us for gone.
+	// Multiplier is the number of packets in a row that may be missing before the neighbor
+	// declares this end down.
 	Multiplier uint8
 }
 
-// The intervals that can be asked for. The upper end is that of the packet's
-// field.
+// The limits of the intervals. The upper limit is that of the field in the packet.
 const (
 	minInterval = 10 * time.Millisecond
 	maxInterval = (1<<32 - 1) * time.Microsecond
 )
 
-// Validate tells what is wrong with the session.
+// Validate reports what is wrong with the session.
 func (s Session) Validate() error {
 	peer, linkLocal := s.key(), s.Peer.Is6() && s.Peer.IsLinkLocalUnicast()
 	switch {
@@ -66,7 +64,7 @@ func (s Session) Validate() error {
 	return nil
 }
 
-// key is the peer's address, with a zone exactly when it is link-local.
+// key returns the peer's address. It has a zone exactly if it is link-local.
 func (s Session) key() netip.Addr {
 	peer := s.Peer.Unmap()
 	if peer.Is6() && peer.IsLinkLocalUnicast() && peer.Zone() == "" {
@@ -75,7 +73,7 @@ func (s Session) key() netip.Addr {
 	return peer
 }
 
-// link is the interface that packets come in by, or "".
+// link returns the interface through which packets must arrive, or "".
 func (s Session) link() string {
 	if s.Interface != "" {
 		return s.Interface
@@ -83,7 +81,7 @@ func (s Session) link() string {
 	return s.Peer.Zone()
 }
 
-// local is the address that packets are sent from, without a zone.
+// local returns the source address of sent packets, without a zone.
 func (s Session) local() netip.Addr { return s.Local.Unmap().WithZone("") }
 
 func (s Session) timers() timers {
@@ -93,14 +91,14 @@ func (s Session) timers() timers {
 	}
 }
 
-// State is that of a session, as RFC 5880 numbers it.
+// State is the state of a session, numbered as in RFC 5880.
 type State uint8
 
 // States of a session.
 const (
-	AdminDown State = iota // an operator does not want it
-	Down                   // the other end is not heard, or has not answered
-	Init                   // the other end is heard, but does not hear us yet
+	AdminDown State = iota // an operator has disabled the session
+	Down                   // this end does not hear the other end, or the other end has not answered
+	Init                   // this end hears the other end, which does not hear it yet
 	Up                     // both ends hear each other
 )
 
@@ -108,10 +106,10 @@ func (s State) String() string {
 	return [...]string{"AdminDown", "Down", "Init", "Up"}[s&3]
 }
 
-// Diagnostic is why a session went down last, as RFC 5880 numbers it.
+// Diagnostic is why a session last went down, numbered as in RFC 5880.
 type Diagnostic uint8
 
-// The diagnostics that this end has itself.
+// The diagnostics that this end uses.
 const (
 	noDiagnostic     = Diagnostic(codec.DiagnosticNoDiagnostic)
 	timeExpired      = Diagnostic(codec.DiagnosticControlDetectionTimeExpired)
@@ -121,55 +119,53 @@ const (
 
 func (d Diagnostic) String() string { return codec.DiagnosticType(d).String() }
 
-// Status is what is known of a session.
+// Status is the known state of a session.
 type Status struct {
 	Session
-	// State is that of this end since Since, and Remote what the other end
-	// last said of itself.
+	// State is the state of this end since Since. Remote is the state that the other end
+	// last reported.
 	State, Remote State
 	Since         time.Time
-	// Diagnostic is why this end went down last, and RemoteDiagnostic why the
-	// other end did.
+	// Diagnostic is why this end last went down. RemoteDiagnostic is why the other end did.
 	Diagnostic, RemoteDiagnostic Diagnostic
-	// Discriminator is the number of this end's session, and
-	// RemoteDiscriminator that of the other end's; 0: not known.
+	// Discriminator is the number of this end's session. RemoteDiscriminator is that of the
+	// other end, or 0 if it is not known.
 	Discriminator, RemoteDiscriminator uint32
-	// Transmit is how often packets are sent now, without jitter; 0: not at
-	// all. Detection is after what silence the other end is gone; 0: nothing
-	// is heard from it.
+	// Transmit is the current interval between sent packets, without jitter; 0 means that
+	// this end sends none. Detection is the length of silence after which the other end is
+	// down; 0 means that this end hears nothing from it.
 	Transmit, Detection time.Duration
-	// Ups and Downs are how often the session came up, and went down from
-	// there.
+	// Ups is how often the session came up. Downs is how often it left Up.
 	Ups, Downs uint64
-	// Sent and Received are packets; Refused are those that were addressed to
-	// the session and not valid.
+	// Sent, Received and Refused count packets. Refused packets were addressed to the
+	// session and invalid.
 	Sent, Received, Refused uint64
-	// LastError is why nothing can be sent or received at this time, or "".
+	// LastError is why this end currently cannot send or receive, or "".
 	LastError string
 }
 
 // Event is a change of the state of a session.
 type Event struct {
-	// Peer is the key of the session: a link-local one has its zone.
+	// Peer is the key of the session. A link-local address has its zone.
 	Peer     netip.Addr
 	From, To State
-	// RemoteAdminDown is set when the other end goes down because its operator
-	// wants that. The path is as good as it was: RFC 5882, section 4.2.
+	// RemoteAdminDown means that the other end goes down because its operator disabled the
+	// session. The path still works: RFC 5882, section 4.2.
 	RemoteAdminDown bool
-	// Diagnostic is why the session went down, and RemoteDiagnostic why the
-	// other end was down already, if that is what Diagnostic says. They are
-	// the zero value when it came up.
+	// Diagnostic is why the session went down. If that is because the other end was down
+	// already, RemoteDiagnostic is why the other end was down. Both are zero when the
+	// session came up.
 	Diagnostic, RemoteDiagnostic Diagnostic
 	At                           time.Time
 }
 
-// Failed says whether the session went down because the path is broken.
+// Failed reports whether the session went down because the path is broken.
 //
-// It is not when the other end's operator wants the session down. Nor is it when
-// the other end is down because this one, as it says, was down first, which this
-// one was not: FRR says that when it makes its session anew, as it does when BGP
-// comes up and tells it the address to send from (FRR issue 17337). An end that
-// misses our packets says that it does.
+// It returns false if the other end's operator disabled the session. It also returns false
+// if the other end is down and reports that this end was down first, although this end was
+// not. FRR reports that when it creates its session anew. It does so when BGP comes up and
+// provides the source address (FRR issue 17337). An end that misses our packets reports an
+// expired detection time instead.
 func (e Event) Failed() bool {
 	if e.From != Up || e.To != Down || e.RemoteAdminDown {
 		return false

@@ -12,43 +12,42 @@ import (
 	"time"
 )
 
-// ErrClosed is the answer of an engine that has been closed.
+// ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("closed")
 
-// Engine has sessions. It is safe for concurrent use.
+// Engine runs sessions. It is safe for concurrent use.
 //
-// One goroutine owns all that is below: packets, timers and calls come to it,
-// and nothing that it does waits for anybody.
+// One goroutine, the owner, owns all fields below. It receives packets, timers and calls,
+// and never blocks.
 type Engine struct {
 	log     *slog.Logger
 	network network
 	events  chan Event
 	notes   chan note
-	ready   chan struct{} // packets may have come
+	ready   chan struct{} // signals that packets may have arrived
 	calls   chan func(now time.Time)
 	done    chan struct{}
 
 	ears     [2]ear // for IPv4 and IPv6, nil while there is no session
 	earErr   [2]error
-	earAgain time.Time // when those that could not be opened are tried again
+	earAgain time.Time // when to try again to open the missing sockets
 	sessions map[netip.Addr]*session
 	numbers  map[uint32]*session // by discriminator
 	agenda   agenda
-	dropped  bool // a session has been forgotten, and perhaps a port with it
+	dropped  bool // a session has been dropped, and perhaps its port is not needed any more
 	closing  bool
 }
 
 const (
-	// backlog is how many events a reader may be behind. The oldest are lost
-	// then; Status always tells the latest.
+	// backlog is how many events a reader may be behind. Then the oldest events are lost,
+	// but Status always returns the latest state.
 	backlog = 1024
-	// earPatience is after what time a port that was not to be had is tried
-	// again.
+	// earPatience is the pause before the engine tries again to open a port.
 	earPatience = time.Second
 )
 
-// New returns an engine without sessions. It touches the network when it has
-// the first.
+// New returns an engine without sessions. It does not use the network before it has a
+// session.
 func New(log *slog.Logger) (*Engine, error) {
 	if log == nil {
 		return nil, errors.New("BFD needs a log")
@@ -68,12 +67,12 @@ func start(log *slog.Logger, n network) *Engine {
 	return e
 }
 
-// Set makes the sessions be exactly these. A session that has other timers, or
-// another Local or Interface, than before stays as it is, and negotiates; one
-// that is gone tells its neighbour that it is administratively down.
+// Set replaces the sessions of the engine. A session whose timers, Local or Interface
+// change keeps its state and negotiates. A session that is not wanted any more tells its
+// neighbor that it is administratively down.
 //
-// When something is wrong with one of them, nothing changes. Other errors are
-// of the network; the engine tries again by itself.
+// If a session is invalid, Set changes nothing. Other errors come from the network; the
+// engine tries again by itself.
 func (e *Engine) Set(ctx context.Context, sessions []Session) error {
 	wanted := map[netip.Addr]Session{}
 	var errs []error
@@ -99,7 +98,7 @@ func (e *Engine) Set(ctx context.Context, sessions []Session) error {
 	}), err)
 }
 
-// Status returns all sessions that are wanted, by peer.
+// Status returns all wanted sessions, sorted by peer.
 func (e *Engine) Status() []Status {
 	var list []Status
 	_ = e.call(context.Background(), func(time.Time) {
@@ -113,12 +112,12 @@ func (e *Engine) Status() []Status {
 	return list
 }
 
-// Events tells of every change of a state, in order, as long as the reader is
-// not a thousand behind. What its own side ends by Set or Close is not told.
+// Events delivers every change of a state in order, while the reader is at most a thousand
+// events behind. It does not deliver changes that Set or Close of this end cause.
 func (e *Engine) Events() <-chan Event { return e.events }
 
-// Close ends all sessions. It returns when the neighbours know, or will have
-// seen by themselves, that this end is down, or when ctx is done.
+// Close ends all sessions. It returns when the neighbors know that this end is down, or
+// must have detected it, or when ctx is done.
 func (e *Engine) Close(ctx context.Context) error {
 	err := e.call(ctx, func(now time.Time) {
 		e.closing = true
@@ -144,7 +143,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	return fmt.Errorf("wait for BFD neighbours: %w", context.Cause(ctx))
 }
 
-// call has the owner do f, and waits until that is done.
+// call makes the owner run f, and waits until f has returned.
 func (e *Engine) call(ctx context.Context, f func(now time.Time)) error {
 	over := make(chan struct{})
 	select {
@@ -158,7 +157,7 @@ func (e *Engine) call(ctx context.Context, f func(now time.Time)) error {
 	return nil
 }
 
-// set makes the sessions be those wanted.
+// set replaces the sessions by wanted.
 func (e *Engine) set(now time.Time, wanted map[netip.Addr]Session) error {
 	for key, s := range e.sessions {
 		if _, stays := wanted[key]; !stays {
@@ -189,8 +188,8 @@ func (e *Engine) add(now time.Time, key netip.Addr, wanted Session) {
 	e.enter(s)
 }
 
-// newDiscriminator returns a number that no session has. It is random, so that
-// nobody takes the packets of the process before for ours.
+// newDiscriminator returns a number that no session has. It is random, so that packets for
+// the previous process do not match a session of this one.
 func (e *Engine) newDiscriminator() uint32 {
 	for {
 		if n := rand.Uint32(); n != 0 && e.numbers[n] == nil {
@@ -211,9 +210,8 @@ func (e *Engine) change(s *session, wanted Session) {
 	e.schedule(s)
 }
 
-// dismiss tells the neighbour that the session ends, and keeps it until the
-// neighbour knows, or has had a Detection Time to hear it (RFC 5880, section
-// 6.8.16).
+// dismiss tells the neighbor that the session ends. It keeps the session until the neighbor
+// knows, or has had a Detection Time to learn of it (RFC 5880, section 6.8.16).
 func (e *Engine) dismiss(now time.Time, s *session) {
 	if !s.leaving.IsZero() {
 		return
@@ -228,7 +226,7 @@ func (e *Engine) dismiss(now time.Time, s *session) {
 	e.schedule(s)
 }
 
-// drop forgets the session.
+// drop removes the session.
 func (e *Engine) drop(s *session) {
 	e.hush(s)
 	e.leave(s)
@@ -237,7 +235,7 @@ func (e *Engine) drop(s *session) {
 	delete(e.numbers, s.discriminator)
 }
 
-// hush closes what the session sends from. What it sends next opens another.
+// hush closes the sending socket of the session. The next packet opens another.
 func (e *Engine) hush(s *session) {
 	if s.mouth != nil {
 		_ = s.mouth.Close()
@@ -245,7 +243,7 @@ func (e *Engine) hush(s *session) {
 	}
 }
 
-// status is what is known of s, with what keeps it from hearing.
+// status returns the status of s, including an error that keeps it from receiving.
 func (e *Engine) status(s *session) Status {
 	st := s.status()
 	if err := e.earErr[family(s.key)]; err != nil && st.LastError == "" {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ether is a wire that is not one: what is sent arrives a while later, at the
-// node that has the address.
+// ether is a simulated wire. A packet arrives after a delay at the node that has the
+// address.
 type ether struct {
 	delay time.Duration
 	mu    sync.Mutex
@@ -25,11 +25,10 @@ type ether struct {
 // node is the network of one engine on the ether.
 type node struct {
 	ether *ether
-	addr  netip.Addr // as others see it
+	addr  netip.Addr // as other nodes see it
 	hops  int
 
-	// mu is for what arrives, or is set by a test, while the engine does
-	// something.
+	// mu guards what packets and tests change while the engine runs.
 	mu                 sync.Mutex
 	cut                bool
 	listenErr, sendErr error
@@ -56,21 +55,21 @@ func (e *ether) node(addr string) *node {
 	return n
 }
 
-// at is the node that has an address, or nil.
+// at returns the node that has an address, or nil.
 func (e *ether) at(addr netip.Addr) *node {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.nodes[addr]
 }
 
-// set changes something about a node.
+// set changes the node under its lock.
 func (n *node) set(change func(*node)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change(n)
 }
 
-// isCut says whether nothing reaches n or leaves it.
+// isCut reports whether the wire of n is cut in both directions.
 func (n *node) isCut() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,7 +151,7 @@ func (m *fakeMouth) send(packet []byte) error {
 	return nil
 }
 
-// arrive is a packet that comes in. A test has only one thing going at a time.
+// arrive delivers a packet. Only one goroutine of a test runs at a time.
 func (n *node) arrive(a arrival) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,7 +173,7 @@ func (n *node) thaw() {
 
 const left, right = "192.0.2.1", "192.0.2.2"
 
-// pair is two engines beside each other.
+// pair is two engines next to each other.
 type pair struct {
 	t           *testing.T
 	ether       *ether
@@ -182,7 +181,7 @@ type pair struct {
 	here, there *Engine
 }
 
-// together runs a test with two engines whose time is that of a bubble.
+// together runs a test with two engines in the time of a bubble.
 func together(t *testing.T, f func(t *testing.T, p *pair)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +190,7 @@ func together(t *testing.T, f func(t *testing.T, p *pair)) {
 		p.here = start(slog.New(slog.DiscardHandler), p.left)
 		p.there = start(slog.New(slog.DiscardHandler), p.right)
 		f(t, p)
-		p.right.set(func(n *node) { n.cut = true }) // nobody is to wait for an answer
+		p.right.set(func(n *node) { n.cut = true }) // neither end has to wait for an answer
 		_ = p.here.Close(t.Context())
 		_ = p.there.Close(t.Context())
 	})
@@ -202,7 +201,7 @@ func (p *pair) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// up brings both ends up with these timers, and forgets the events of that.
+// up brings both ends up with these timers, and discards the events of that.
 func (p *pair) up(here, there Session) {
 	p.t.Helper()
 	set(p.t, p.here, here)
@@ -223,7 +222,7 @@ func (p *pair) stateIs(e *Engine, peer string, want State) {
 	}
 }
 
-// events are those that wait to be read.
+// events returns the events that wait for a reader.
 func (p *pair) events(e *Engine) string {
 	var b strings.Builder
 	for {
@@ -345,7 +344,7 @@ func TestTheEndIsToldAgainUntilItIsHeard(t *testing.T) {
 		p.usual()
 		p.left.set(func(n *node) { n.cut = true })
 		set(t, p.here)
-		p.pass(2 * ms) // that was lost
+		p.pass(2 * ms) // this packet was lost
 		p.left.set(func(n *node) { n.cut = false })
 		p.pass(2 * time.Second)
 		p.eventsAre(p.there, "192.0.2.1 Up>Down (neighbor signaled session down) by its operator\n")
@@ -423,7 +422,7 @@ func TestCloseDoesNotWaitForTheDead(t *testing.T) {
 func TestARestartIsSeenAndSurvived(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
-		// The process is killed, and another one comes.
+		// The process is killed, and another process starts.
 		p.right.set(func(n *node) { n.cut = true })
 		fresh := p.ether.node(right)
 		next := start(slog.New(slog.DiscardHandler), fresh)
@@ -439,7 +438,7 @@ func TestARestartIsSeenAndSurvived(t *testing.T) {
 
 func TestAProcessThatStoodStillHearsBeforeItJudges(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
-		// This end sends rarely, so it is the detection time that wakes it.
+		// This end sends rarely, so the detection time wakes it up.
 		here := to(right, 20*time.Second, 3)
 		here.MinReceive = 300 * ms
 		p.up(here, to(left, 300*ms, 3))
@@ -604,7 +603,7 @@ func TestTwoHundredSessionsStayUp(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for i, s := range here.Status() {
-			// Every 225 to 300 ms.
+			// An interval of 225 to 300 ms.
 			if sent := s.Sent - before[i]; s.Ups != 1 || s.Downs != 0 || sent < 199 || sent > 268 {
 				t.Errorf("%v: %d packets in a minute, %d ups, %d downs", s.Peer, sent, s.Ups, s.Downs)
 			}
@@ -655,7 +654,7 @@ func TestTheAgendaBeginsWithWhatIsDueNext(t *testing.T) {
 	e := &Engine{}
 	for _, after := range []int{5, 0, 3, 9, 0, 1, 7} {
 		s := &session{machine: newMachine(noon, 1, fast, most)}
-		s.remoteTimers.receive = 0 // never due
+		s.remoteTimers.receive = 0 // it is never due
 		if after > 0 {
 			s.remoteTimers.receive = 1
 			s.sent, s.share = noon.Add(time.Duration(after)), 0

@@ -16,18 +16,18 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 )
 
-// lab is this node beside an FRR router.
+// lab is this node next to an FRR router.
 type lab struct {
 	t      testing.TB
 	wire   *bgptest.Segment
-	port   *bgptest.Port // of the router
+	port   *bgptest.Port // the port of the router
 	space  *bgptest.Namespace
 	router *bgptest.Router
 	engine *Engine
 }
 
-// newLab joins the node, which has the addresses 192.0.2.1, 2001:db8::1 and
-// fe80::1 on eth0, and a router, which has those that end in 2 and runs config.
+// newLab connects the node and a router. The node has the addresses 192.0.2.1, 2001:db8::1
+// and fe80::1 on eth0. The router has the addresses that end in 2, and runs config.
 func newLab(t testing.TB, config string) *lab {
 	t.Helper()
 	l := &lab{t: t, wire: bgptest.NewSegment(t), space: bgptest.NewNamespace(t)}
@@ -81,10 +81,10 @@ func await(t testing.TB, e *Engine, peer string, want State) {
 	}
 }
 
-// Sessions have high multipliers in these tests: only what a test does is to end
-// one, and not a machine that has no time for a process for some seconds.
+// Sessions have high multipliers in these tests. Only the test itself should end a session,
+// and not a machine that does not run a process for some seconds.
 
-// three is a session of each kind, and what FRR calls it.
+// three is a session of each kind, and its name in FRR.
 var three = []struct{ peer, router string }{
 	{"192.0.2.2", "peer 192.0.2.1"},
 	{"2001:db8::2", "peer 2001:db8::1 interface eth0"},
@@ -109,7 +109,7 @@ func TestFRRAndThisNodeSeeEachOtherComeAndGo(t *testing.T) {
 	}
 	everywhere(Up, "Status: up")
 	for _, s := range three {
-		// This end sends every 200 ms, the other one every 150.
+		// This end sends every 200 ms, the other end every 150 ms.
 		if !bgptest.Eventually(func() bool {
 			got := status(l.engine, s.peer)
 			return got.Transmit == 200*time.Millisecond && got.Detection == 9*time.Second
@@ -254,8 +254,8 @@ func TestAPacketFromFartherAwayIsNotTaken(t *testing.T) {
 }
 
 func TestARouterThatRestartsComesBack(t *testing.T) {
-	// This end sees soon that the router is gone, and the router never that this end
-	// is, which it would say.
+	// This end soon detects that the router is gone. The router never detects that this end
+	// is gone; it would report that.
 	l := newLab(t, strings.Replace(onePeer, "multiplier 200", "multiplier 20", 1))
 	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
@@ -270,7 +270,8 @@ func TestARouterThatRestartsComesBack(t *testing.T) {
 	l.router = bgptest.FRR(t, l.space, onePeer)
 	await(t, l.engine, "192.0.2.2", Up)
 	l.router.AwaitSays("show bfd peer 192.0.2.1", "Status: up")
-	// This router ends before the cleanup closes the engine, which would wait for it.
+	// This router ends before the cleanup closes the engine. Close would wait for the
+	// router.
 	if err := l.engine.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -337,7 +338,7 @@ func TestTheKernelsPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
 	}
 }
 
-// TestASessionOfAnInterfaceLeavesByIt although the routing table leads by another one.
+// The routing table points to another interface.
 func TestASessionOfAnInterfaceLeavesByIt(t *testing.T) {
 	l := newLab(t, "bfd\n peer 192.0.2.1\n  receive-interval 200\n  transmit-interval 200\n  detect-multiplier 60\n exit\n")
 	bgptest.Here(t).IP("link add decoy type bridge\nlink set decoy up\naddr add 198.51.100.1/24 dev decoy\nroute add 192.0.2.2/32 dev decoy src 192.0.2.1")
@@ -348,7 +349,7 @@ func TestASessionOfAnInterfaceLeavesByIt(t *testing.T) {
 	l.router.AwaitSays("show bfd peers", "Status: up")
 }
 
-// In FRR a neighbour of BGP has BFD.
+// In FRR, BFD belongs to a BGP neighbor.
 const bgpPeer = `
 router bgp 64514
  bgp router-id 192.0.2.2
@@ -358,7 +359,7 @@ router bgp 64514
  neighbor 192.0.2.1 bfd 60 300 300
 `
 
-// speak has a BGP speaker of this node talk to the router.
+// speak makes a BGP speaker of this node connect to the router.
 func (l *lab) speak() {
 	l.t.Helper()
 	bgptest.BIRD(l.t, bgptest.Here(l.t), `
@@ -367,10 +368,9 @@ protocol bgp frr { local 192.0.2.1 as 64515; neighbor 192.0.2.2 as 64514; connec
 `)
 }
 
-// FRR makes its BFD session anew when BGP comes up: only then it knows the
-// address and the interface to send from. If the session before is Up, that ends
-// it, and FRR takes its own BGP session down for it. Nothing is wrong with the
-// path.
+// FRR creates its BFD session anew when BGP comes up, because only then it knows the source
+// address and the interface. If the previous session is Up, this ends it, and FRR then ends
+// its own BGP session. The path still works.
 func TestARouterThatMakesItsSessionAnewHasNotFailed(t *testing.T) {
 	l := newLab(t, bgpPeer)
 	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
@@ -385,12 +385,12 @@ func TestARouterThatMakesItsSessionAnewHasNotFailed(t *testing.T) {
 	l.router.AwaitSays("show bfd peers", "Status: up")
 }
 
-// That is why a session is best wanted when BGP is up.
+// So a session should be wanted only after BGP is up.
 func TestASessionThatBeginsAfterBGPDoesNotBounce(t *testing.T) {
 	l := newLab(t, bgpPeer)
 	l.speak()
 	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "BGP state = Established")
-	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2") // made anew
+	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2") // created anew
 	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
 	await(t, l.engine, "192.0.2.2", Up)
 	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2")

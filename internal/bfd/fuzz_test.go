@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// FuzzReceive throws packets at a session that is Up. It must stand, and only a
-// packet that RFC 5880 and 5881 have it take may change anything.
+// FuzzReceive passes packets to a session that is Up. The session must not crash. Only a
+// packet that RFC 5880 and 5881 accept may change anything.
 func FuzzReceive(f *testing.F) {
 	for _, packet := range []string{
 		valid,
@@ -50,8 +50,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// legal is the list of RFC 5880, section 6.8.6, once more, for a session with
-// the discriminator 1.
+// legal is a second implementation of the list in RFC 5880, section 6.8.6, for a session
+// with the discriminator 1.
 func legal(b []byte) bool {
 	if len(b) < 24 {
 		return false

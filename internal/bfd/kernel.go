@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// port is where all sessions receive (RFC 5881, section 4).
+	// port is the port on which all sessions receive (RFC 5881, section 4).
 	port = 3784
-	// Every session sends from a port of its own in this range.
+	// Every session sends from its own port in this range.
 	firstSource, lastSource = 49152, 65535
 	// hops is the TTL and hop limit of every packet.
 	hops = 255
 	// networkControl is the DSCP of routing protocols, CS6.
 	networkControl = 48 << 2
-	// earBuffer holds the packets of hundreds of sessions for a second.
+	// earBuffer has room for the packets of hundreds of sessions for a second.
 	earBuffer = 4 << 20
-	// earful is how many packets are taken before timers are looked at.
+	// earful is how many packets the engine reads before it checks the timers.
 	earful = 1024
 )
 
-// kernel is the network of this process.
+// kernel is the network namespace of this process.
 type kernel struct{}
 
 func (kernel) listen(v6 bool, ready func()) (ear, error) {
@@ -40,7 +40,7 @@ func (kernel) listen(v6 bool, ready func()) (ear, error) {
 	}
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) {
-			// Only CAP_NET_ADMIN may have more than the system's limit.
+			// Only CAP_NET_ADMIN allows more than the limit of the system.
 			if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, earBuffer) != nil {
 				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, earBuffer)
 			}
@@ -58,7 +58,7 @@ func (kernel) listen(v6 bool, ready func()) (ear, error) {
 	return k, nil
 }
 
-// kernelEar is a UDP socket.
+// kernelEar is the receiving UDP socket of one family.
 type kernelEar struct {
 	conn net.PacketConn
 	raw  syscall.RawConn
@@ -67,7 +67,7 @@ type kernelEar struct {
 	oob  [256]byte
 }
 
-// open has the kernel tell with each packet how it came.
+// open makes the kernel report the TTL, destination and interface of each packet.
 func (k *kernelEar) open() (err error) {
 	if k.v6 {
 		err = ipv6.NewPacketConn(k.conn).SetControlMessage(ipv6.FlagHopLimit|ipv6.FlagDst|ipv6.FlagInterface, true)
@@ -81,8 +81,8 @@ func (k *kernelEar) open() (err error) {
 	return err
 }
 
-// wait calls ready whenever packets have come, until the socket is closed. It
-// does not read: only the one who takes knows when nothing is left.
+// wait calls ready when packets have arrived, until the socket is closed. It does not read
+// packets: take does, and knows when none is left.
 func (k *kernelEar) wait(ready func()) {
 	_ = k.raw.Read(func(uintptr) bool {
 		ready()
@@ -113,7 +113,7 @@ func (k *kernelEar) take(hear func(arrival)) (more bool) {
 	return more && err == nil
 }
 
-// arrival is how a packet came.
+// arrival returns the addresses, the hop limit and the interface of a packet.
 func (k *kernelEar) arrival(fd int, oob []byte, from unix.Sockaddr) (a arrival, ok bool) {
 	var index int
 	var to net.IP
@@ -141,7 +141,7 @@ func (k *kernelEar) arrival(fd int, oob []byte, from unix.Sockaddr) (a arrival, 
 	return a, a.from.IsValid()
 }
 
-// linkName is the present name of an interface, or "".
+// linkName returns the current name of an interface, or "".
 func linkName(fd, index int) string {
 	r, err := unix.NewIfreq("")
 	if err != nil {
@@ -154,7 +154,7 @@ func linkName(fd, index int) string {
 	return r.Name()
 }
 
-// linkIndex is the present number of an interface.
+// linkIndex returns the current index of an interface.
 func linkIndex(fd int, name string) (uint32, error) {
 	r, err := unix.NewIfreq(name)
 	if err != nil {
@@ -177,8 +177,8 @@ func (kernel) dial(s Session) (mouth, error) {
 	}
 	m := &kernelMouth{fd: fd, peer: s.key()}
 	if s.Interface != "" {
-		// Packets are taken by that interface only, so they also leave by it,
-		// wherever the routing table leads.
+		// The session accepts packets only from that interface. So it also sends through
+		// that interface, whatever the routing table says.
 		if err := unix.BindToDevice(fd, s.Interface); err != nil {
 			return nil, errors.Join(fmt.Errorf("send by interface %s: %w", s.Interface, err), m.Close())
 		}
@@ -189,7 +189,7 @@ func (kernel) dial(s Session) (mouth, error) {
 	return m, nil
 }
 
-// kernelMouth is a UDP socket.
+// kernelMouth is the sending UDP socket of one session.
 type kernelMouth struct {
 	fd   int
 	peer netip.Addr
@@ -197,13 +197,13 @@ type kernelMouth struct {
 
 func (m *kernelMouth) Close() error { return os.NewSyscallError("close", unix.Close(m.fd)) }
 
-// open prepares the socket, and binds it to the address and a port.
+// open configures the socket, and binds it to the address and a port.
 func (m *kernelMouth) open(local netip.Addr) error {
 	level, ttl, class := unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, unix.IPV6_TCLASS
 	if m.peer.Is4() {
 		level, ttl, class = unix.IPPROTO_IP, unix.IP_TTL, unix.IP_TOS
 	}
-	// Nobody reads here, so hardly anything is kept.
+	// No code reads from this socket, so its receive buffer is as small as possible.
 	_ = unix.SetsockoptInt(m.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0)
 	_ = unix.SetsockoptInt(m.fd, level, class, networkControl)
 	if err := unix.SetsockoptInt(m.fd, level, ttl, hops); err != nil {
@@ -245,8 +245,8 @@ func (m *kernelMouth) send(packet []byte) error {
 	return os.NewSyscallError("sendto", err)
 }
 
-// sockaddr is an address for the kernel. A link-local one is on the interface of
-// the peer, which may have got another number since.
+// sockaddr returns an address in the form of the kernel. A link-local address is on the
+// interface of the peer, whose index may have changed meanwhile.
 func (m *kernelMouth) sockaddr(a netip.Addr, port int) (unix.Sockaddr, error) {
 	if a.Is4() {
 		return &unix.SockaddrInet4{Port: port, Addr: a.As4()}, nil

@@ -14,9 +14,9 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 )
 
-// BenchmarkDetection says after what time a cut is seen, and how often a session
-// goes down that should not, in ten seconds, when the processors are busy with
-// other things of this process, or of others.
+// BenchmarkDetection measures how long it takes to detect a cut, and how often a session
+// goes down in ten seconds without a cut, while other work of this process or of other
+// processes keeps the CPUs busy.
 func BenchmarkDetection(b *testing.B) {
 	for _, bb := range []struct {
 		name  string
@@ -72,8 +72,8 @@ func BenchmarkDetection(b *testing.B) {
 
 func milliseconds(d time.Duration) string { return d.Round(time.Millisecond).String()[:3] }
 
-// busyProcess has goroutines work that make garbage, as one who has many routes
-// to compute does.
+// busyProcess runs goroutines that produce garbage, like a process that computes many
+// routes.
 func busyProcess(b *testing.B) {
 	stop := make(chan struct{})
 	b.Cleanup(func() { close(stop) })
@@ -94,7 +94,7 @@ func busyProcess(b *testing.B) {
 	}
 }
 
-// busyMachine has other processes work.
+// busyMachine runs other processes that use the CPUs.
 func busyMachine(b *testing.B) {
 	for range 2 * runtime.NumCPU() {
 		cmd := exec.Command("sh", "-c", "while :; do :; done")
@@ -108,7 +108,7 @@ func busyMachine(b *testing.B) {
 	}
 }
 
-// BenchmarkTwoHundredSessions says what they cost of a processor.
+// BenchmarkTwoHundredSessions measures the CPU time of 200 sessions.
 func BenchmarkTwoHundredSessions(b *testing.B) {
 	config := "bfd\n"
 	var sessions []Session

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// run is the owner of the engine.
+// run is the loop of the owner.
 func (e *Engine) run() {
 	defer close(e.done)
 	defer close(e.notes)
@@ -28,10 +28,10 @@ func (e *Engine) run() {
 	e.listen(time.Now())
 }
 
-// turn does all that is to be done now, and returns when there will be more.
+// turn does all that is due now, and returns when the next work is due.
 //
-// Packets come first: if this process has stood still for a while, they have waited
-// with it, and a neighbor that has sent some is not taken for down.
+// It reads packets before it checks timers. If this process has stood still for a while,
+// packets have waited. A neighbor that has sent some must not be declared down.
 func (e *Engine) turn(now time.Time) (next time.Time) {
 	for _, ear := range e.ears {
 		if ear != nil && ear.take(func(a arrival) { e.hear(now, a) }) {
@@ -45,7 +45,7 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 		}
 		e.tick(now, s)
 	}
-	// A port is not closed while packets are taken from it.
+	// A port must not be closed while packets are read from it.
 	if e.dropped || e.deaf() && !now.Before(e.earAgain) {
 		e.listen(now)
 	}
@@ -63,17 +63,17 @@ func (e *Engine) next(now time.Time) time.Time {
 	return at
 }
 
-// rouse has the owner take a turn.
+// rouse makes the owner take a turn.
 func (e *Engine) rouse() {
 	select {
 	case e.ready <- struct{}{}:
-	default: // it will anyway
+	default: // a turn is due already
 	}
 }
 
-// hear takes one packet to its session: that whose number it has, or, as long as
-// the other end does not know that, the one with its sender (RFC 5880, section
-// 6.8.6; RFC 5881, section 3).
+// hear passes one packet to its session: the session whose discriminator it contains. While
+// the other end does not know that discriminator, it is the session with the packet's
+// sender (RFC 5880, section 6.8.6; RFC 5881, section 3).
 func (e *Engine) hear(now time.Time, a arrival) {
 	c, err := decode(a.packet)
 	s := e.numbers[c.yours]
@@ -99,7 +99,8 @@ func (e *Engine) tick(now time.Time, s *session) {
 	e.step(now, s, func() []control { return s.tick(now) })
 }
 
-// step has the session's machine do something, and does what comes out of it.
+// step runs do on the session's machine, sends the resulting packets, and reports a changed
+// state.
 func (e *Engine) step(now time.Time, s *session, do func() []control) {
 	before := s.state
 	out := do()
@@ -116,8 +117,8 @@ func (e *Engine) step(now time.Time, s *session, do func() []control) {
 	e.schedule(s)
 }
 
-// say sends a packet of the session. If it cannot be sent, that is as if it had
-// been lost on the wire: the next one is due in its time.
+// say sends a packet of the session. An error has the same effect as a loss on the wire:
+// the next packet is due at its time.
 func (e *Engine) say(s *session, c control) {
 	err := e.send(s, c)
 	if err == nil {
@@ -151,7 +152,7 @@ func (e *Engine) send(s *session, c control) error {
 	return s.mouth.send(b)
 }
 
-// tell makes an event of a change of the session's state.
+// tell sends an event about a change of the session's state.
 func (e *Engine) tell(now time.Time, s *session, before State) {
 	s.since = now
 	ev := Event{Peer: s.key, From: before, To: s.state, At: now}
@@ -183,7 +184,7 @@ func (e *Engine) tell(now time.Time, s *session, before State) {
 	}
 }
 
-// enter, schedule and leave keep the agenda.
+// enter, schedule and leave maintain the agenda.
 func (e *Engine) enter(s *session) {
 	s.at = s.due()
 	heap.Push(&e.agenda, s)
@@ -199,7 +200,7 @@ func (e *Engine) schedule(s *session) {
 
 func (e *Engine) leave(s *session) { heap.Remove(&e.agenda, s.place) }
 
-// listen opens the ports that sessions need, and closes the others.
+// listen opens the ports that the sessions need, and closes the others.
 func (e *Engine) listen(now time.Time) {
 	e.dropped = false
 	var needed [2]bool
@@ -232,12 +233,12 @@ func (e *Engine) open(f int) {
 	e.earErr[f] = fmt.Errorf("listen for BFD: %w", err)
 }
 
-// deaf is whether a port that is needed is not open.
+// deaf reports whether a needed port is not open.
 func (e *Engine) deaf() bool {
 	return slices.ContainsFunc(e.earErr[:], func(err error) bool { return err != nil })
 }
 
-// family is the place of an address's family in the engine's ears.
+// family returns the index of the address's family in the engine's ears.
 func family(a netip.Addr) int {
 	if a.Is4() {
 		return 0
@@ -245,22 +246,22 @@ func family(a netip.Addr) int {
 	return 1
 }
 
-// note is a line of the log.
+// note is an entry of the log.
 type note struct {
 	level   slog.Level
 	message string
 	facts   []any
 }
 
-// note has a line written by somebody who may have to wait for that.
+// note passes an entry to write, because the log may block.
 func (e *Engine) note(level slog.Level, message string, facts ...any) {
 	select {
 	case e.notes <- note{level, message, facts}:
-	default: // the log stands still, and Status and Events tell the same
+	default: // the log blocks; Status and Events provide the same facts
 	}
 }
 
-// write writes the log.
+// write writes the entries to the log.
 func (e *Engine) write() {
 	for n := range e.notes {
 		e.log.Log(context.Background(), n.level, n.message, n.facts...)

@@ -2,40 +2,40 @@ package bfd
 
 import "time"
 
-// machine is one session as RFC 5880 has it in section 6.8. Time and packets go
-// in, packets to be sent come out, and due says when it wants to be asked again.
-// It reads no clock and touches nothing.
+// machine is one session as RFC 5880, section 6.8, defines it. Its methods take the time
+// and the received packets, and return the packets to send. due returns when to call tick.
+// It reads no clock and does no I/O.
 type machine struct {
 	discriminator uint32 // bfd.LocalDiscr
 	wanted        timers
-	// chance is for the jitter, from 0 to below 1.
+	// chance returns a random number for the jitter, at least 0 and below 1.
 	chance func() float64
 
 	state, remoteState           State      // bfd.SessionState, bfd.RemoteSessionState
 	diagnostic, remoteDiagnostic Diagnostic // bfd.LocalDiag
-	remote                       uint32     // bfd.RemoteDiscr; 0: not known
+	remote                       uint32     // bfd.RemoteDiscr; 0 means not known
 
-	// What the other end last said of its timers.
+	// The timers that the other end last reported.
 	remoteTimers timers
 	remoteDemand bool
 
-	// told are the timers in the packets that are sent, and used those that
-	// count. They differ while the other end may not know of a change yet.
+	// told are the timers in the sent packets. used are the intervals in force. They differ
+	// while the other end may not know of a change.
 	told timers
 	used intervals
 	poll poll
 
-	sent  time.Time // the last packet that was not an answer to a poll
-	share float64   // of the interval, after which the next one is sent
-	heard time.Time // the last packet from the other end
+	sent  time.Time // when the last packet that was not an answer to a poll was sent
+	share float64   // the share of the interval after which the next packet is due
+	heard time.Time // when the last packet from the other end arrived
 }
 
-// newMachine returns a session that is down, and wants to say so at once.
+// newMachine returns a session that is down. Its first packet is due at once.
 func newMachine(now time.Time, discriminator uint32, wanted timers, chance func() float64) *machine {
 	m := &machine{
 		discriminator: discriminator, wanted: wanted, chance: chance,
 		state: Down, remoteState: Down,
-		sent:         now, // with a share of 0: the first one is due now
+		sent:         now, // share is 0, so the first packet is due now
 		remoteTimers: timers{intervals: intervals{receive: time.Microsecond}},
 	}
 	m.told = m.tellable()
@@ -43,8 +43,8 @@ func newMachine(now time.Time, discriminator uint32, wanted timers, chance func(
 	return m
 }
 
-// receive takes a packet of the other end, which has passed decode and is for
-// this session, and returns those to be sent at once.
+// receive processes a packet of the other end that passed decode and is for this session.
+// It returns the packets to send at once.
 func (m *machine) receive(now time.Time, c control) []control {
 	m.heard = now
 	m.remote, m.remoteState, m.remoteDiagnostic = c.mine, c.state, c.diagnostic
@@ -69,8 +69,8 @@ func (m *machine) receive(now time.Time, c control) []control {
 	return out
 }
 
-// after is the state that follows s when the other end says that it is in
-// remote (RFC 5880, section 6.2).
+// after returns the state that follows s when the other end reports the state remote (RFC
+// 5880, section 6.2).
 func (s State) after(remote State) State {
 	switch {
 	case remote == AdminDown:
@@ -85,7 +85,7 @@ func (s State) after(remote State) State {
 	return s
 }
 
-// tick does what is due, and returns the packets to be sent.
+// tick does what is due, and returns the packets to send.
 func (m *machine) tick(now time.Time) []control {
 	if at := m.expiry(); !at.IsZero() && !now.Before(at) {
 		m.forget()
@@ -99,7 +99,7 @@ func (m *machine) tick(now time.Time) []control {
 	return nil
 }
 
-// due is when tick has something to do; zero: never, unless a packet comes.
+// due returns when to call tick. Zero means never, unless a packet arrives.
 func (m *machine) due() time.Time {
 	expiry := m.expiry()
 	at, ok := m.transmission()
@@ -109,15 +109,15 @@ func (m *machine) due() time.Time {
 	return at
 }
 
-// forget makes the other end one that was never heard. Its last word about its
-// own state stays.
+// forget resets the machine as if it had never heard the other end. It keeps the state that
+// the other end last reported.
 func (m *machine) forget() {
 	m.remote, m.heard = 0, time.Time{}
-	// One that has asked for silence may come back as somebody who waits.
+	// An end that has asked for silence may come back and wait for packets.
 	m.remoteTimers.receive, m.remoteDemand = time.Microsecond, false
 }
 
-// become changes the state, and returns the packet that says so.
+// become changes the state, and returns the packet that reports it.
 func (m *machine) become(now time.Time, state State, why Diagnostic) control {
 	m.state, m.diagnostic = state, why
 	m.retime()
@@ -130,16 +130,16 @@ func (m *machine) configure(wanted timers) {
 	m.retime()
 }
 
-// disable ends the session by will of the operator, and returns the packet that
-// says so. It is said again, by tick, for as long as the machine is kept.
+// disable ends the session for the operator, and returns the packet that reports it. tick
+// repeats the packet while the machine exists.
 func (m *machine) disable(now time.Time) control {
 	return m.become(now, AdminDown, administratively)
 }
 
-// insist answers one who still takes this session for one that lives.
+// insist answers another end that still takes this session for alive.
 //
-// The interval of a session that is not up is a second, and the other end must
-// not take this end's silence for a failure before that is over.
+// A session that is not up sends only once in a second. The detection time of the other end
+// may be shorter, and it must not take the silence for a failure.
 func (m *machine) insist(now time.Time) []control {
 	if m.known() {
 		return nil
@@ -147,13 +147,13 @@ func (m *machine) insist(now time.Time) []control {
 	return []control{m.transmit(now)}
 }
 
-// known is whether the other end need not be told that this one is down: it
-// has never been heard, is silent, or is down itself.
+// known reports whether the other end need not learn that this end is down: this end never
+// heard it, or it is silent or down itself.
 func (m *machine) known() bool {
 	return m.remote == 0 || m.remoteState == Down || m.remoteState == AdminDown
 }
 
-// transmit returns the next packet that is not an answer to a poll.
+// transmit returns the next packet that does not answer a poll.
 func (m *machine) transmit(now time.Time) control {
 	m.sent, m.share = now, m.jitter()
 	c := m.packet(false)
@@ -161,7 +161,7 @@ func (m *machine) transmit(now time.Time) control {
 	return c
 }
 
-// packet is what this end has to say.
+// packet returns a packet with the current state of this end.
 func (m *machine) packet(final bool) control {
 	return control{
 		state: m.state, diagnostic: m.diagnostic,

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// noon is when the tests of the machine begin.
+// noon is the time at which the tests of the machine begin.
 var noon = time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
 
 const ms = time.Millisecond
@@ -16,14 +16,14 @@ func timersOf(transmit, receive time.Duration, multiplier uint8) timers {
 	return timers{intervals{transmit, receive}, multiplier}
 }
 
-// fast are timers that most tests are not about.
+// fast are the timers of tests that are not about timers.
 var fast = timersOf(300*ms, 300*ms, 3)
 
-// most is the chance of the longest interval, but for a hair.
+// most returns the largest jitter.
 func most() float64 { return 1 }
 
-// machineIn returns a machine that heard the other end just now, and has come
-// into a state by packets alone. The other end has timers.
+// machineIn returns a machine that just heard the other end, and reached the state through
+// packets alone. other are the timers of the other end.
 func machineIn(t testing.TB, state State, wanted, other timers) *machine {
 	t.Helper()
 	m := newMachine(noon, 1, wanted, most)
@@ -74,7 +74,7 @@ func show(list []control) string {
 	return strings.Join(words, ", ")
 }
 
-// The table is the diagram of RFC 5880, section 6.2, and the text of 6.8.6.
+// The table follows the diagram of RFC 5880, section 6.2, and the text of section 6.8.6.
 func TestStatesFollowWhatTheOtherEndSays(t *testing.T) {
 	for _, tt := range []struct {
 		here, there State
@@ -83,7 +83,7 @@ func TestStatesFollowWhatTheOtherEndSays(t *testing.T) {
 	}{
 		{AdminDown, AdminDown, AdminDown, ""},
 		{AdminDown, Down, AdminDown, ""},
-		// It is told again that this end is gone.
+		// This end reports again that it is down.
 		{AdminDown, Init, AdminDown, "AdminDown (administratively down) poll 1>7"},
 		{AdminDown, Up, AdminDown, "AdminDown (administratively down) poll 1>7"},
 		{Down, AdminDown, Down, ""},
@@ -102,7 +102,7 @@ func TestStatesFollowWhatTheOtherEndSays(t *testing.T) {
 		t.Run(fmt.Sprintf("%v hears %v", tt.here, tt.there), func(t *testing.T) {
 			m := machineIn(t, tt.here, fast, fast)
 			if tt.here == AdminDown {
-				// The state before counts no more: a poll may be on.
+				// The previous state does not matter any more, so a poll may be on.
 				m.poll = poll{on: true}
 			}
 			out := m.receive(noon, control{state: tt.there, mine: 7, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms})
@@ -226,7 +226,7 @@ func TestAPollIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// confirm has the machine send its next packet, and the other end answer.
+// confirm makes the machine send its next packet, and the other end answer.
 func confirm(t testing.TB, m *machine, other timers) {
 	t.Helper()
 	out := m.tick(m.due())
@@ -245,7 +245,7 @@ func TestNewTimersCountWhenTheOtherEndCanKnowOfThem(t *testing.T) {
 	other := timersOf(10*ms, 10*ms, 3)
 	for _, tt := range []struct {
 		wanted         timers
-		before, behind intervals // of the confirmation
+		before, behind intervals // before and after the confirmation
 	}{
 		{timersOf(500*ms, 300*ms, 3), intervals{300 * ms, 300 * ms}, intervals{500 * ms, 300 * ms}},
 		{timersOf(200*ms, 300*ms, 3), intervals{200 * ms, 300 * ms}, intervals{200 * ms, 300 * ms}},

@@ -8,10 +8,10 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 )
 
-// The first thread stays with TestMain, so that none of the goroutines that
-// change their namespace takes it along: what it is in is that of the process.
+// init keeps the first thread for TestMain. So no goroutine that changes its namespace can
+// change the namespace of the process, which is that of the first thread.
 func init() { runtime.LockOSThread() }
 
-// TestMain gives the tests a network namespace of their own: the engine uses
-// that of the process.
+// TestMain gives the tests their own network namespace, because the engine uses the
+// namespace of the process.
 func TestMain(m *testing.M) { os.Exit(bgptest.Main(m)) }

@@ -2,32 +2,32 @@ package bfd
 
 import "net/netip"
 
-// network is what the engine needs of the world.
+// network is what the engine needs of the operating system.
 type network interface {
-	// listen opens the port that the sessions of one family receive at. It
-	// calls ready whenever packets may have come since the last take.
+	// listen opens the port on which the sessions of one family receive. It calls ready
+	// when packets may have arrived since the last take.
 	listen(v6 bool, ready func()) (ear, error)
-	// dial opens what one session sends from.
+	// dial opens the socket from which one session sends.
 	dial(s Session) (mouth, error)
 }
 
-// ear is where packets come in.
+// ear is the receiving socket of one family.
 type ear interface {
-	// take hands over the packets that are there, and says whether it has left
-	// some. It waits for none.
+	// take passes the waiting packets to hear, and reports whether more are waiting. It
+	// does not block.
 	take(hear func(arrival)) (more bool)
 	Close() error
 }
 
-// mouth is where the packets of one session go out. Sending does not wait.
+// mouth is the sending socket of one session. Sending does not block.
 type mouth interface {
 	send(packet []byte) error
 	Close() error
 }
 
-// arrival is a packet as it came. What it points to is only valid for now.
+// arrival is a received packet. The packet is only valid until hear returns.
 type arrival struct {
-	// from and to are its addresses, link the name of the interface.
+	// from and to are its addresses. link is the name of the interface.
 	from, to netip.Addr
 	link     string
 	// hops is its TTL or hop limit.
@@ -35,7 +35,7 @@ type arrival struct {
 	packet []byte
 }
 
-// key is that of the session that it would be for.
+// key returns the key of the session between these addresses.
 func (a arrival) key() netip.Addr {
 	from := a.from.Unmap()
 	if from.Is6() && from.IsLinkLocalUnicast() {

@@ -7,7 +7,7 @@ import (
 	codec "github.com/osrg/gobgp/v4/pkg/packet/bfd"
 )
 
-// control is what a BFD Control packet says (RFC 5880, section 4.1).
+// control is the content of a BFD Control packet (RFC 5880, section 4.1).
 type control struct {
 	state               State
 	diagnostic          Diagnostic
@@ -17,17 +17,17 @@ type control struct {
 	desiredMinTx, minRx time.Duration
 }
 
-// Bits of the packet that the codec does not know.
+// Bits of the packet that the codec does not support.
 const (
 	flagAuthentication = 1 << 2
 	flagDemand         = 1 << 1
 	flagMultipoint     = 1
 )
 
-// shortest is the length of a packet without authentication.
+// shortest is the length in bytes of a packet without authentication.
 const shortest = 24
 
-// Why a packet is not taken, in the order of RFC 5880, section 6.8.6.
+// The reasons to discard a packet, in the order of RFC 5880, section 6.8.6.
 var (
 	errVersion       = errors.New("not of version 1")
 	errLength        = errors.New("the length is wrong")
@@ -39,7 +39,7 @@ var (
 	errPollAndFinal  = errors.New("it polls and answers a poll at once")
 )
 
-// decode reads a packet that somebody sent. Whom it is for is not its concern.
+// decode decodes and validates a packet. It does not check for which session it is.
 func decode(b []byte) (control, error) {
 	switch {
 	case len(b) < shortest:
@@ -50,7 +50,7 @@ func decode(b []byte) (control, error) {
 		return control{}, errLength
 	}
 	var h codec.BFDHeader
-	// The codec wants nothing behind the packet. RFC 5880 allows it.
+	// The codec allows no bytes after the packet. RFC 5880 does.
 	if err := h.UnmarshalBinary(b[:b[3]]); err != nil {
 		return control{}, err
 	}
@@ -72,13 +72,13 @@ func decode(b []byte) (control, error) {
 		return control{}, errNobody
 	case b[1]&flagAuthentication != 0:
 		return control{}, errAuthenticated
-	case c.poll && c.final: // section 6.5 forbids it to the sender
+	case c.poll && c.final: // a sender must not send both (section 6.5)
 		return control{}, errPollAndFinal
 	}
 	return c, nil
 }
 
-// encode writes the packet.
+// encode encodes the packet.
 func (c control) encode() ([]byte, error) {
 	h := codec.BFDHeader{
 		Version: 1, State: codec.StateType(c.state), Diagnostic: codec.DiagnosticType(c.diagnostic),

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// valid is a packet as an Up session of FRR sends it, with a poll.
+// valid is a packet with a poll, as a session of FRR sends it when it is Up.
 const valid = "20e00318 00000002 00000001 000493e0 00030d40 0000c350"
 
 func unhex(t testing.TB, s string) []byte {

@@ -9,23 +9,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crossing is a packet on its way from one machine to the other.
+// crossing is a packet on its way between the machines.
 type crossing struct {
 	at     time.Time
 	to     int
 	packet control
 }
 
-// duel is two machines, the wire between them and the time.
+// duel is two machines, the wire between them, and the time.
 type duel struct {
 	now      time.Time
 	machines [2]*machine
 	wire     []crossing
-	// lost and delay are what the wire does to a packet.
+	// lost and delay decide what the wire does to a packet.
 	lost  func(from int) bool
 	delay func() time.Duration
 	next  uint32
-	// failed counts what came to its end by silence.
+	// failed counts the sessions that ended by silence.
 	failed int
 }
 
@@ -37,13 +37,13 @@ func newDuel(timers [2]timers, chance func() float64) *duel {
 	return d
 }
 
-// replace puts a new machine in the place of one, as a restart does.
+// replace replaces a machine by a new one, as a restart does.
 func (d *duel) replace(i int, wanted timers, chance func() float64) {
 	d.machines[i] = newMachine(d.now, d.next, wanted, chance)
 	d.next++
 }
 
-// send puts packets on the wire. It has them read and written on the way.
+// send puts packets on the wire. It encodes and decodes them on the way.
 func (d *duel) send(from int, packets []control) {
 	for _, c := range packets {
 		b, err := c.encode()
@@ -59,7 +59,7 @@ func (d *duel) send(from int, packets []control) {
 	}
 }
 
-// run lets things happen until a time.
+// run runs the duel until the given time.
 func (d *duel) run(until time.Time) {
 	for {
 		at, do := until.Add(1), func() {}
@@ -106,8 +106,8 @@ func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
 		share := rapid.Float64Range(0, 1)
 		chance := func() float64 { return share.Draw(t, "chance") }
 		d := newDuel([2]timers{drawTimers(t), drawTimers(t)}, chance)
-		// Bad times: packets are lost, late, and overtake each other, one end
-		// restarts, another one changes its mind.
+		// A bad period: packets are lost, delayed and reordered, one end restarts, and one
+		// end changes its timers.
 		loss := [2]float64{share.Draw(t, "loss"), share.Draw(t, "loss")}
 		d.lost = func(from int) bool { return share.Draw(t, "lost") < loss[from] }
 		latest := rapid.Int64Range(0, int64(2*time.Second)).Draw(t, "latest")
@@ -125,7 +125,7 @@ func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
 			d.run(d.now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "for"))))
 		}
 
-		// The wire heals. What was on it has arrived in two seconds.
+		// The wire works again. Packets that were on it arrive within two seconds.
 		d.lost = func(int) bool { return false }
 		d.delay = func() time.Duration { return ms }
 		a, b := d.machines[0], d.machines[1]
@@ -147,7 +147,8 @@ func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
 			}
 		}
 
-		// One operator ends it. The other end knows, and it is no failure.
+		// The operator of one end disables it. The other end learns that, and it is no
+		// failure.
 		d.send(0, []control{a.disable(d.now)})
 		d.run(d.now.Add(5 * time.Second))
 		if a.state != AdminDown || b.state != Down || b.remoteState != AdminDown || !a.known() || d.failed > 0 {
@@ -156,8 +157,8 @@ func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
 	})
 }
 
-// Whatever packets come: nobody is Up who does not hear the other end, and no
-// packet says more than the machine knows.
+// Whatever packets arrive, a machine is never Up unless it hears the other end, and it
+// sends nothing that it does not know.
 func TestAMachineKeepsItsWordWhateverItHears(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := noon

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// session is one of the engine's: a machine, and its way to the wire.
+// session is a session of the engine: a machine and its connection to the network.
 type session struct {
 	*machine
 	key   netip.Addr
 	asked Session
-	mouth mouth // nil while it cannot be opened
+	mouth mouth // nil while it is not open
 
 	since     time.Time
 	ups       uint64
@@ -22,14 +22,14 @@ type session struct {
 
 	at    time.Time // when tick is due
 	place int       // in the agenda
-	// leaving is when a session that is no longer wanted is forgotten; zero: it
-	// is wanted.
+	// leaving is when to drop a session that is no longer wanted. It is zero while the
+	// session is wanted.
 	leaving time.Time
 }
 
-// fits is whether a packet came the way that the session's packets come. All
-// that is asked of a single hop is here: nobody who is farther away can send
-// with a hop limit of 255 (RFC 5881, section 5).
+// fits reports whether a packet has the addresses and the interface that the session
+// requires. It also checks the single hop: no sender farther away can reach this node with
+// a hop limit of 255 (RFC 5881, section 5).
 func (s *session) fits(a arrival) bool {
 	local, link := s.asked.local(), s.asked.link()
 	return a.hops == 255 && a.key() == s.key &&
@@ -52,8 +52,8 @@ func (s *session) status() Status {
 	return st
 }
 
-// agenda is a heap of sessions: the one that is due next is the first. One that
-// is never due is last.
+// agenda is a heap of sessions. The session that is due next is first. Sessions that are
+// never due are last.
 type agenda []*session
 
 func (a agenda) Len() int { return len(a) }

@@ -2,32 +2,32 @@ package bfd
 
 import "time"
 
-// slow is the least interval at which a session that is not up sends (RFC 5880,
-// section 6.8.3): nobody may be there.
+// slow is the shortest interval at which a session that is not up sends (RFC 5880, section
+// 6.8.3), because there may be no other end.
 const slow = time.Second
 
-// intervals are how often an end sends, and how often it takes packets, at most.
+// intervals are the shortest intervals at which an end sends packets and accepts packets.
 type intervals struct {
 	transmit, receive time.Duration
 }
 
-// timers are those of one end of a session.
+// timers are the timers of one end of a session.
 type timers struct {
 	intervals
 	multiplier uint8
 }
 
-// poll is a Poll Sequence (RFC 5880, section 6.5): this end asks the other one
-// whether it has heard of a change.
+// poll is a Poll Sequence (RFC 5880, section 6.5): this end asks the other end to confirm a
+// change.
 type poll struct {
 	on bool
-	// asked is whether a packet of the sequence has been sent, and again
-	// whether something has changed since: the answer may be to what was
-	// before, so there is one more sequence to follow.
+	// asked means that a packet of the sequence has been sent. again means that another
+	// change followed. The answer may be about the earlier change, so another sequence must
+	// follow.
 	asked, again bool
 }
 
-// tellable are the timers that may be told in this state.
+// tellable returns the timers that this end may announce in its state.
 func (m *machine) tellable() timers {
 	t := m.wanted
 	if m.state != Up {
@@ -36,11 +36,11 @@ func (m *machine) tellable() timers {
 	return t
 }
 
-// retime tells other timers if those wanted, or the state, have changed.
+// retime announces new timers if the wanted timers or the state changed.
 //
-// While the session is up, this end goes on to send as often as before, and to
-// wait as long as before, until the other end has confirmed the change; sending
-// more often, and waiting longer, can begin at once.
+// While the session is up, a change that makes this end send less often or wait for a
+// shorter time takes effect only after the other end has confirmed it. A change to send
+// more often or to wait longer takes effect at once.
 func (m *machine) retime() {
 	if t := m.tellable(); t != m.told {
 		m.told = t
@@ -53,8 +53,8 @@ func (m *machine) retime() {
 	m.used = m.told.orSafer(m.used, m.state == Up && m.poll.on)
 }
 
-// orSafer are the intervals i, or of each of those before it what is safe for an
-// end that does not know of i.
+// orSafer returns i. While i is unconfirmed, it returns for each interval the value of i
+// and before that is safe for another end that does not know of i.
 func (i intervals) orSafer(before intervals, unconfirmed bool) intervals {
 	if !unconfirmed {
 		return i
@@ -62,7 +62,7 @@ func (i intervals) orSafer(before intervals, unconfirmed bool) intervals {
 	return intervals{transmit: min(i.transmit, before.transmit), receive: max(i.receive, before.receive)}
 }
 
-// finish ends the Poll Sequence: the other end has answered.
+// finish ends the Poll Sequence, because the other end has answered.
 func (m *machine) finish() {
 	switch {
 	case !m.poll.on || !m.poll.asked:
@@ -74,7 +74,8 @@ func (m *machine) finish() {
 	}
 }
 
-// interval is how often packets are sent, without jitter; false: not at all.
+// interval returns the interval between sent packets, without jitter. It returns false if
+// this end sends none.
 func (m *machine) interval() (time.Duration, bool) {
 	if m.remoteTimers.receive == 0 {
 		return 0, false
@@ -85,8 +86,8 @@ func (m *machine) interval() (time.Duration, bool) {
 	return max(m.used.transmit, m.remoteTimers.receive), true
 }
 
-// transmission is when the next packet is due. An interval that has become
-// shorter counts from the packet before.
+// transmission returns when the next packet is due. If the interval has become shorter, it
+// counts from the previous packet.
 func (m *machine) transmission() (time.Time, bool) {
 	every, ok := m.interval()
 	if !ok {
@@ -95,8 +96,8 @@ func (m *machine) transmission() (time.Time, bool) {
 	return m.sent.Add(time.Duration(float64(every) * m.share)), true
 }
 
-// jitter is the share of the interval until the next packet, so that the
-// packets of many sessions do not fall into step (RFC 5880, section 6.8.7).
+// jitter returns the share of the interval until the next packet. It keeps the packets of
+// many sessions from synchronizing (RFC 5880, section 6.8.7).
 func (m *machine) jitter() float64 {
 	const least, most, mostOfOne = 0.75, 1, 0.9
 	if m.told.multiplier == 1 {
@@ -105,8 +106,8 @@ func (m *machine) jitter() float64 {
 	return least + m.chance()*(most-least)
 }
 
-// detection is after what silence the other end is gone (RFC 5880, section
-// 6.8.4); 0: nothing has been heard.
+// detection returns the length of silence after which the other end is down (RFC 5880,
+// section 6.8.4). It is 0 if nothing was heard.
 func (m *machine) detection() time.Duration {
 	if m.heard.IsZero() {
 		return 0
@@ -114,7 +115,7 @@ func (m *machine) detection() time.Duration {
 	return time.Duration(m.remoteTimers.multiplier) * max(m.used.receive, m.remoteTimers.transmit)
 }
 
-// expiry is when the silence has lasted too long; zero: there is none.
+// expiry returns when the detection time is over. Zero means that it is not running.
 func (m *machine) expiry() time.Time {
 	if m.heard.IsZero() {
 		return time.Time{}
