@@ -249,7 +249,7 @@ func (p *pair) eventsAre(e *Engine, want string) {
 	}
 }
 
-func TestTwoEnginesComeUpAndSeeASilentOneGone(t *testing.T) {
+func TestTwoEnginesComeUpAndDetectSilence(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		p.left.set(func(n *node) { n.cut = true })
@@ -269,7 +269,7 @@ func TestTwoEnginesComeUpAndSeeASilentOneGone(t *testing.T) {
 	})
 }
 
-func TestStatusTellsWhatWasNegotiated(t *testing.T) {
+func TestStatusShowsTheNegotiatedTimers(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.up(to(right, 100*ms, 4), to(left, 400*ms, 2))
 		here, there := status(p.here, right), status(p.there, left)
@@ -319,7 +319,7 @@ func TestAnotherLocalAddressIsNotAnotherSession(t *testing.T) {
 	})
 }
 
-func TestASessionThatIsTakenAwayEndsWithoutAFailure(t *testing.T) {
+func TestARemovedSessionEndsWithoutAFailure(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		set(t, p.here)
@@ -339,7 +339,7 @@ func TestASessionThatIsTakenAwayEndsWithoutAFailure(t *testing.T) {
 	})
 }
 
-func TestTheEndIsToldAgainUntilItIsHeard(t *testing.T) {
+func TestTheEndIsSentAgainUntilItIsHeard(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		p.left.set(func(n *node) { n.cut = true })
@@ -436,7 +436,7 @@ func TestARestartIsSeenAndSurvived(t *testing.T) {
 	})
 }
 
-func TestAProcessThatStoodStillHearsBeforeItJudges(t *testing.T) {
+func TestAfterAStallPacketsCountBeforeTimers(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		// This end sends rarely, so the detection time wakes it up.
 		here := to(right, 20*time.Second, 3)
@@ -450,7 +450,7 @@ func TestAProcessThatStoodStillHearsBeforeItJudges(t *testing.T) {
 	})
 }
 
-func TestAPortThatIsTakenIsTriedAgain(t *testing.T) {
+func TestTheEngineRetriesAPortInUse(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.left.set(func(n *node) { n.listenErr = errors.New("address already in use") })
 		if err := p.here.Set(t.Context(), []Session{to(right, 300*ms, 3)}); !errors.Is(err, p.left.listenErr) {
@@ -546,7 +546,7 @@ func TestOnlyPacketsThatCameTheRightWayCount(t *testing.T) {
 	}
 }
 
-func TestLinkLocalNeighboursAreToldApartByTheirInterfaces(t *testing.T) {
+func TestInterfacesDistinguishLinkLocalNeighbors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newEther().node("fe80::1")
 		e := start(slog.New(slog.DiscardHandler), n)
@@ -617,7 +617,7 @@ func TestTwoHundredSessionsStayUp(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeASessionChangesNothing(t *testing.T) {
+func TestAnInvalidSessionChangesNothing(t *testing.T) {
 	good := to(right, 300*ms, 3)
 	for name, change := range map[string]func(*Session){
 		"no neighbour":              func(s *Session) { s.Peer = netip.Addr{} },
@@ -650,7 +650,7 @@ func TestWhatCannotBeASessionChangesNothing(t *testing.T) {
 	}
 }
 
-func TestTheAgendaBeginsWithWhatIsDueNext(t *testing.T) {
+func TestTheAgendaIsOrderedByDueTime(t *testing.T) {
 	e := &Engine{}
 	for _, after := range []int{5, 0, 3, 9, 0, 1, 7} {
 		s := &session{machine: newMachine(noon, 1, fast, most)}

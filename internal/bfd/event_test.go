@@ -2,7 +2,7 @@ package bfd
 
 import "testing"
 
-func TestAFailureIsToldFromAWithdrawal(t *testing.T) {
+func TestAFailureDiffersFromAWithdrawal(t *testing.T) {
 	const pathDown = Diagnostic(5)
 	for _, tt := range []struct {
 		name  string

@@ -91,7 +91,7 @@ var three = []struct{ peer, router string }{
 	{"fe80::2%eth0", "peer fe80::1 local-address fe80::2 interface eth0"},
 }
 
-func TestFRRAndThisNodeSeeEachOtherComeAndGo(t *testing.T) {
+func TestSessionsWithFRRComeUpAndGoDown(t *testing.T) {
 	config := "bfd\n"
 	var sessions []Session
 	for _, s := range three {
@@ -213,7 +213,7 @@ func TestTimersOfALiveSessionChangeWithoutAFlap(t *testing.T) {
 	l.router.AwaitSays("show bfd peer 192.0.2.1 counters", "Session down events: 0")
 }
 
-func TestAPacketFromFartherAwayIsNotTaken(t *testing.T) {
+func TestAPacketFromFartherAwayIsRefused(t *testing.T) {
 	l := newLab(t, onePeer)
 	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
@@ -298,7 +298,7 @@ bfd
 	await(t, l.engine, "2001:db8::2", Up)
 }
 
-func TestTheKernelsPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
+func TestPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
 	taken := func(network string) bool {
 		conn, err := net.ListenPacket(network, ":3784")
 		if err != nil {
@@ -339,7 +339,7 @@ func TestTheKernelsPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
 }
 
 // The routing table points to another interface.
-func TestASessionOfAnInterfaceLeavesByIt(t *testing.T) {
+func TestASessionSendsThroughItsInterface(t *testing.T) {
 	l := newLab(t, "bfd\n peer 192.0.2.1\n  receive-interval 200\n  transmit-interval 200\n  detect-multiplier 60\n exit\n")
 	bgptest.Here(t).IP("link add decoy type bridge\nlink set decoy up\naddr add 198.51.100.1/24 dev decoy\nroute add 192.0.2.2/32 dev decoy src 192.0.2.1")
 	bound := to("192.0.2.2", 200*time.Millisecond, 60)

@@ -75,7 +75,7 @@ func show(list []control) string {
 }
 
 // The table follows the diagram of RFC 5880, section 6.2, and the text of section 6.8.6.
-func TestStatesFollowWhatTheOtherEndSays(t *testing.T) {
+func TestStatesFollowTheOtherEnd(t *testing.T) {
 	for _, tt := range []struct {
 		here, there State
 		want        State
@@ -175,7 +175,7 @@ func TestASessionThatIsNotUpIsSlow(t *testing.T) {
 	}
 }
 
-func TestPacketsComeAtThreeQuartersOfTheIntervalOrLater(t *testing.T) {
+func TestJitterIsAtMostAQuarterOfTheInterval(t *testing.T) {
 	for _, tt := range []struct {
 		multiplier     uint8
 		earliest, last time.Duration
@@ -240,7 +240,7 @@ func confirm(t testing.TB, m *machine, other timers) {
 }
 
 // RFC 5880, section 6.8.3.
-func TestNewTimersCountWhenTheOtherEndCanKnowOfThem(t *testing.T) {
+func TestNewTimersApplyAfterConfirmation(t *testing.T) {
 	before := timersOf(300*ms, 300*ms, 3)
 	other := timersOf(10*ms, 10*ms, 3)
 	for _, tt := range []struct {
@@ -305,7 +305,7 @@ func TestAShorterIntervalCountsFromThePacketBefore(t *testing.T) {
 	}
 }
 
-func TestOneWhoWantsNoPacketsGetsNone(t *testing.T) {
+func TestAnEndThatWantsNoPacketsGetsNone(t *testing.T) {
 	m := machineIn(t, Up, fast, timersOf(300*ms, 0, 3))
 	if out := m.tick(noon.Add(899 * ms)); out != nil {
 		t.Errorf("it says %q", show(out))

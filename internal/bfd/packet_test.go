@@ -54,7 +54,7 @@ func TestPacketsAreReadByTheRules(t *testing.T) {
 	}
 }
 
-func TestAPacketIsReadWhole(t *testing.T) {
+func TestDecodeReadsAllFields(t *testing.T) {
 	for packet, want := range map[string]control{
 		valid: {
 			state: Up, poll: true, multiplier: 3, mine: 2, yours: 1, desiredMinTx: 300 * ms, minRx: 200 * ms,

@@ -159,7 +159,7 @@ func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
 
 // Whatever packets arrive, a machine is never Up unless it hears the other end, and it
 // sends nothing that it does not know.
-func TestAMachineKeepsItsWordWhateverItHears(t *testing.T) {
+func TestAMachineIsConsistentForAnyPackets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := noon
 		m := newMachine(now, 1, drawTimers(t), func() float64 { return 0 })

@@ -195,7 +195,7 @@ func TestTheMissLimitOfAVouchedPeerDoubles(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatCountsOnceAndOfPeersOnly(t *testing.T) {
+func TestAHeartbeatOfAPeerCountsOnce(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	p.ticks(10, "c d e")
 	replay := Heartbeat{From: 'e', About: 'e', Number: p.numbers['e']}

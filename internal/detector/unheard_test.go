@@ -55,7 +55,7 @@ func TestARackThatLosesItsPowerLeavesTheOthersHeard(t *testing.T) {
 }
 
 // a, b, h and i are on this side. Every other peer that one of them watches is suspected.
-func TestWhatIsBehindACutIsUnheard(t *testing.T) {
+func TestPeersBehindACutAreUnheard(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	p.ticks(MissLimit-1, "")
 	for range Repeats {

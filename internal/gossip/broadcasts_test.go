@@ -7,7 +7,7 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-func TestAgentsWithoutNewsBeatAndAskAndAnswer(t *testing.T) {
+func TestIdleAgentsSendOnlyHeartbeatsAndProbes(t *testing.T) {
 	for _, nodes := range []int{2, 4, 10} {
 		inCluster(t, nodes, func(c *cluster) {
 			c.pass(10 * time.Second)
@@ -29,7 +29,7 @@ func TestAgentsWithoutNewsBeatAndAskAndAnswer(t *testing.T) {
 	}
 }
 
-func TestNewsReachEverybodyInAMoment(t *testing.T) {
+func TestABroadcastReachesAllMembersQuickly(t *testing.T) {
 	inCluster(t, 30, func(c *cluster) {
 		c.pass(20 * time.Second)
 		c.agents[0].Publish(Record{Draining: true})

@@ -21,7 +21,7 @@ func lone(t *testing.T, node string, received *[]string) *Gossip {
 	return g
 }
 
-func TestAMessageIsTakenOnceAndOnlyByTheProcessItIsFor(t *testing.T) {
+func TestOnlyTheReceiverGetsAMessageAndOnlyOnce(t *testing.T) {
 	var got []string
 	a, b := lone(t, "a", nil), lone(t, "b", &got)
 	first, second := a.envelope(b.self.instance, []byte("one")), a.envelope(b.self.instance, []byte("two"))
@@ -40,7 +40,7 @@ func TestAMessageIsTakenOnceAndOnlyByTheProcessItIsFor(t *testing.T) {
 	}
 }
 
-func TestAMessageThatWaitedWhileTheProcessStoodStillIsNotTaken(t *testing.T) {
+func TestMessagesFromAStallAreDropped(t *testing.T) {
 	for name, first := range map[string]bool{"it is read before all packets": true, "it is read after a packet": false} {
 		synctest.Test(t, func(t *testing.T) {
 			var got []string

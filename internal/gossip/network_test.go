@@ -175,7 +175,7 @@ func TestIPv6IsANetworkToo(t *testing.T) {
 	b.await(t, "a alive, b alive")
 }
 
-func TestTheNextAgentOfANodeWaitsForThePort(t *testing.T) {
+func TestTheNextAgentWaitsForThePort(t *testing.T) {
 	at, other := loopback(), loopback()
 	old := startReal(t, "a", at)
 	witness := startReal(t, "b", other, at)
@@ -194,7 +194,7 @@ func TestTheNextAgentOfANodeWaitsForThePort(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNotOursIsWaitedForUntilTheEnd(t *testing.T) {
+func TestRunWaitsForItsAddressUntilTheEnd(t *testing.T) {
 	r := startReal(t, "a", netip.MustParseAddrPort("192.0.2.1:7934"))
 	r.stop()
 	if m := r.Members(); len(m) != 0 {

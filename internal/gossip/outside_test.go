@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestKeysAreRotatedWhileEverybodyTalks(t *testing.T) {
+func TestKeyRotationLosesNoMember(t *testing.T) {
 	inCluster(t, 4, func(c *cluster) {
 		c.pass(5 * time.Second)
 		for _, keys := range [][][]byte{{testKey, otherKey}, {otherKey, testKey}, {otherKey}} {
@@ -34,7 +34,7 @@ func TestKeysAreRotatedWhileEverybodyTalks(t *testing.T) {
 	})
 }
 
-func TestWhoHasAnotherKeyStaysOutside(t *testing.T) {
+func TestAnAgentWithAForeignKeyCannotJoin(t *testing.T) {
 	inCluster(t, 2, func(c *cluster) {
 		c.start("node-002", 2, func(o *Options) { o.Keys = [][]byte{otherKey} })
 		c.pass(20 * time.Second)
@@ -49,7 +49,7 @@ func TestWhoHasAnotherKeyStaysOutside(t *testing.T) {
 	})
 }
 
-func TestSeedsAreAskedUntilSomebodyIsFoundAndThenNoMore(t *testing.T) {
+func TestSeedsAreCalledUntilAPeerIsFound(t *testing.T) {
 	inCluster(t, 0, func(c *cluster) {
 		c.start("node-000", 0, func(o *Options) { o.Seeds = nil })
 		var asked atomic.Int32
@@ -79,7 +79,7 @@ func TestSeedsAreAskedUntilSomebodyIsFoundAndThenNoMore(t *testing.T) {
 	})
 }
 
-func TestWhoLooksForTheMissingSleepsUntilSomebodyMayBe(t *testing.T) {
+func TestTheJoinerSleepsWhileNoMemberIsMissing(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		asleep := func() (n int) {
 			for _, a := range c.agents {
@@ -118,7 +118,7 @@ func TestTheDeadAreForgottenAfterAnHour(t *testing.T) {
 	})
 }
 
-func TestWhatNobodyUnderstandsHarmsNobody(t *testing.T) {
+func TestGarbageDoesNoHarm(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		victim, sender := c.agents[0], c.agents[1]
@@ -149,7 +149,7 @@ func TestWhatNobodyUnderstandsHarmsNobody(t *testing.T) {
 	})
 }
 
-func TestAFloodOfNonsenseCostsNobodyALife(t *testing.T) {
+func TestAFloodOfGarbageKillsNoMember(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		victim, sender := c.agents[0], c.agents[1]
@@ -173,7 +173,7 @@ func TestAFloodOfNonsenseCostsNobodyALife(t *testing.T) {
 	})
 }
 
-func TestAMemberThatSpeaksAnotherLanguageLivesAllTheSame(t *testing.T) {
+func TestAMemberWithALaterRecordIsAlive(t *testing.T) {
 	inCluster(t, 2, func(c *cluster) {
 		later := c.start("node-002", 2, nil)
 		later.replace([]byte{99, 0, 1, 2, 3})

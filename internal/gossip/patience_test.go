@@ -66,7 +66,7 @@ func TestADeadNodeIsSeenWhenThePatienceIsOver(t *testing.T) {
 	}
 }
 
-func TestTheLibraryIsAsPatient(t *testing.T) {
+func TestTheLibraryHasTheSamePatience(t *testing.T) {
 	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
 		quiet := c.start("node-003", 3, nil)
 		record := Record{}.encode(supported, DefaultPatience)

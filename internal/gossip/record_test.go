@@ -58,7 +58,7 @@ func TestARecordArrivesAsItWasSent(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIsCutAndSaysSo(t *testing.T) {
+func TestARecordThatDoesNotFitIsTruncated(t *testing.T) {
 	var big Record
 	for i := range 300 {
 		big.Subnets = append(big.Subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))

@@ -15,7 +15,7 @@ func TestAgentsThatStartTogetherFindEachOther(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatSaysGoodbyeHasLeftAndDoesNotDie(t *testing.T) {
+func TestAnAgentThatLeavesIsLeftAndNotDead(t *testing.T) {
 	inCluster(t, 4, func(c *cluster) {
 		c.pass(5 * time.Second)
 		if err := c.agents[3].Leave(c.t.Context()); err != nil {
@@ -36,7 +36,7 @@ func TestAnAgentThatSaysGoodbyeHasLeftAndDoesNotDie(t *testing.T) {
 	})
 }
 
-func TestHalvesThatWereCutFromEachOtherFindTogether(t *testing.T) {
+func TestSeparatedHalvesReunite(t *testing.T) {
 	inCluster(t, 6, func(c *cluster) {
 		c.pass(5 * time.Second)
 		for _, a := range c.agents[3:] {
@@ -59,7 +59,7 @@ func TestHalvesThatWereCutFromEachOtherFindTogether(t *testing.T) {
 	})
 }
 
-func TestWhoWasAloneTakesMessagesAtOnce(t *testing.T) {
+func TestAnAgentThatWasAloneAcceptsMessagesAtOnce(t *testing.T) {
 	inCluster(t, 2, func(c *cluster) {
 		a, b := c.agents[0], c.agents[1]
 		c.pass(5 * time.Second)
@@ -81,7 +81,7 @@ func TestWhoWasAloneTakesMessagesAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsPublishedIsKnownEverywhereAtOnce(t *testing.T) {
+func TestAPublishedRecordReachesAllMembers(t *testing.T) {
 	inCluster(t, 10, func(c *cluster) {
 		c.agents[4].Publish(Record{Subnets: prefixes("192.0.2.0/24")})
 		c.pass(10 * time.Second)

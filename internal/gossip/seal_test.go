@@ -20,7 +20,7 @@ func testKeys(t *testing.T, keys ...[]byte) *keyring {
 	return r
 }
 
-func TestOnlyWhatOneOfOurKeysHasSealedIsOpened(t *testing.T) {
+func TestOnlyPacketsSealedWithOurKeysAreOpened(t *testing.T) {
 	plain := []byte("the quick brown fox")
 	for _, tt := range []struct {
 		name   string
@@ -54,7 +54,7 @@ func TestOnlyWhatOneOfOurKeysHasSealedIsOpened(t *testing.T) {
 	}
 }
 
-func TestWhatIsRepeatedIsDropped(t *testing.T) {
+func TestReplayedPacketsAreDropped(t *testing.T) {
 	r := testKeys(t, testKey)
 	packet := r.sealPacket([]byte("once"))
 	for i := range 3 {
@@ -115,7 +115,7 @@ func talk(t *testing.T, in, out *keyring, write func(*stream, net.Conn)) (string
 	return string(got), err
 }
 
-func TestAStreamCarriesWhatIsSealedAndNothingElse(t *testing.T) {
+func TestAStreamCarriesOnlySealedRecords(t *testing.T) {
 	long := string(bytes.Repeat([]byte("0123456789"), 50_000))
 	say := func(words ...string) func(*stream, net.Conn) {
 		return func(s *stream, _ net.Conn) {

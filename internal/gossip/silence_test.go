@@ -31,7 +31,7 @@ func TestANetworkThatLosesPacketsLosesNoNode(t *testing.T) {
 	})
 }
 
-func TestWhoOneOfItsWatchersDoesNotHearIsNotSeenDead(t *testing.T) {
+func TestOneDeafWatcherKillsNoPeer(t *testing.T) {
 	for _, eachOther := range []bool{false, true} {
 		inCluster(t, 8, func(c *cluster) {
 			c.pass(5 * time.Second)
@@ -49,7 +49,7 @@ func TestWhoOneOfItsWatchersDoesNotHearIsNotSeenDead(t *testing.T) {
 	}
 }
 
-func TestANodeThatHearsNobodyIsQuiet(t *testing.T) {
+func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 	inCluster(t, 20, func(c *cluster) {
 		c.pass(5 * time.Second)
 		alone := c.agents[7]
@@ -95,7 +95,7 @@ func TestAShortCutIsOverSoon(t *testing.T) {
 	})
 }
 
-func TestWhoDiesTogetherWithAllItsWatchersIsFoundToo(t *testing.T) {
+func TestADeathWithAllWatchersIsDetected(t *testing.T) {
 	inCluster(t, 8, func(c *cluster) {
 		c.pass(10 * time.Second)
 		first := c.agents[0]
@@ -123,7 +123,7 @@ func TestWhoDiesTogetherWithAllItsWatchersIsFoundToo(t *testing.T) {
 }
 
 // Its version may have no heartbeats.
-func TestWhoPromisesNoBeatsIsNotMissed(t *testing.T) {
+func TestAPeerWithoutHeartbeatsIsNotSuspected(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		quiet := c.start("node-003", 3, nil)
 		record := Record{Draining: true}.encode(supported, DefaultPatience)
@@ -141,7 +141,7 @@ func TestWhoPromisesNoBeatsIsNotMissed(t *testing.T) {
 	})
 }
 
-func TestTheBeatsOfTheDeadAreNotBelievedTwice(t *testing.T) {
+func TestReplayedPacketsDoNotReviveTheDead(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		var recorded [][]byte
@@ -166,7 +166,7 @@ func TestTheBeatsOfTheDeadAreNotBelievedTwice(t *testing.T) {
 
 // A node that hears the other nodes while they do not hear it must learn of that: its Lease
 // has to prove that it lives.
-func TestWhoIsNotHeardLearnsThatItIsAccused(t *testing.T) {
+func TestANodeThatIsNotHeardLearnsOfItsSuspicion(t *testing.T) {
 	inCluster(t, 6, func(c *cluster) {
 		c.pass(5 * time.Second)
 		mute := c.agents[2]

@@ -26,7 +26,7 @@ func heardOf(a *agent) (heard, dead, unknown int) {
 // whose watchers are on its own side. Meanwhile the smaller side must not take itself for
 // the larger one, and the larger side must not doubt its losses for long. It takes 100 ms
 // to ask the segment for an address, so a shorter mistake moves no address.
-func TestTheSmallerSideOfASplitKnowsItFromTheFirstLoss(t *testing.T) {
+func TestTheSmallerSideOfASplitNoticesAtTheFirstLoss(t *testing.T) {
 	const nodes = 60
 	for _, tt := range []struct {
 		cut      int

@@ -21,7 +21,7 @@ func (t *table) print() string {
 	return strings.Join(all, ", ")
 }
 
-func TestANodeIsWhatItsProcessesAre(t *testing.T) {
+func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 	hear := func(instance uint64) func(*table, time.Time) {
 		return func(t *table, now time.Time) {
 			t.hear(identity{"a", instance}, netip.AddrPort{}, said{}, now)

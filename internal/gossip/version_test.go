@@ -245,7 +245,7 @@ func TestARecordThatWasCutOffIsAnError(t *testing.T) {
 	}
 }
 
-func TestAgentsOfTwoNeighbouringVersionsUnderstandEachOther(t *testing.T) {
+func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		old := map[*port]identity{}
 		for i := 3; i < 6; i++ {
@@ -295,7 +295,7 @@ func TestAgentsOfTwoNeighbouringVersionsUnderstandEachOther(t *testing.T) {
 	})
 }
 
-func TestAVersionThatIsTooNewIsSaidOnceAndCountedApart(t *testing.T) {
+func TestALaterVersionIsLoggedOnceAndCounted(t *testing.T) {
 	var log bytes.Buffer
 	inCluster(t, 0, func(c *cluster) {
 		a := c.start("node-000", 0, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -329,7 +329,7 @@ func TestAVersionThatIsTooNewIsSaidOnceAndCountedApart(t *testing.T) {
 	}
 }
 
-func TestWhatIsOfALaterVersionIsNoForeignKey(t *testing.T) {
+func TestALaterVersionIsNotCountedAsAForeignKey(t *testing.T) {
 	r := testKeys(t, testKey)
 	if _, err := talk(t, r, r, func(_ *stream, c net.Conn) { _, _ = c.Write([]byte{sealVersion + 1, 0, 0, 9}) }); err == nil {
 		t.Error("a stream of a later version is read")
@@ -344,7 +344,7 @@ func TestWhatIsOfALaterVersionIsNoForeignKey(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatForTheProcessBeforeIsNoForeignKey(t *testing.T) {
+func TestAHeartbeatForTheOldProcessIsNotCountedAsAForeignKey(t *testing.T) {
 	r := testKeys(t, testKey)
 	w := goldenHeartbeats["heartbeat"]
 	if _, err := r.verify(r.sign(w, nodeC.peerID(), 2), nodeB.peerID()); !errors.Is(err, errOtherProcess) {

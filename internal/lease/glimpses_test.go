@@ -48,7 +48,7 @@ func says(t *testing.T, table *table, now float64, want string) {
 	}
 }
 
-func TestALeaseThatIsNotWatchedCountsUntilItIsFoundSilent(t *testing.T) {
+func TestAnUnwatchedLeaseCountsUntilItIsFoundSilent(t *testing.T) {
 	table := slowTable()
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(0))
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(300))
@@ -85,7 +85,7 @@ func TestAnUnprovenLeaseCountsForAsLongAsItSays(t *testing.T) {
 	says(t, table, 201, "alive true, renewed after 3m5s")
 }
 
-func TestARenewalThatWasWatchedIsRememberedByTheNextWatch(t *testing.T) {
+func TestTheNextWatchRemembersRenewals(t *testing.T) {
 	table := theTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0))
 	renewed(table, at(1), false)
@@ -95,7 +95,7 @@ func TestARenewalThatWasWatchedIsRememberedByTheNextWatch(t *testing.T) {
 	says(t, table, 5, "alive true, renewed after 3s")
 }
 
-func TestAWatchGivesTheLostAsLongAsAFastLeaseLasts(t *testing.T) {
+func TestAWatchGivesLostNodesTheTermOfAFastLease(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		lost  bool
@@ -127,7 +127,7 @@ func TestAWatchGivesTheLostAsLongAsAFastLeaseLasts(t *testing.T) {
 	}
 }
 
-func TestWhoIsLostDuringAWatchHasAsLongAsAFastLeaseLasts(t *testing.T) {
+func TestANodeLostDuringAWatchGetsTheTermOfAFastLease(t *testing.T) {
 	table := theTable()
 	o := slow("node-b", 0)
 	table.observe(&o, at(0))
@@ -145,7 +145,7 @@ func TestWhoIsLostDuringAWatchHasAsLongAsAFastLeaseLasts(t *testing.T) {
 
 // Nodes that lost only a few nodes keep their Leases slow, until a list shows them that a
 // lost node keeps its Lease fast.
-func TestUnnoticedLossHasTheTimeOfAList(t *testing.T) {
+func TestAnUnnoticedLossGetsTheTimeOfAList(t *testing.T) {
 	for _, tt := range []struct {
 		nodes int
 		until float64 // after the loss
@@ -170,7 +170,7 @@ func TestUnnoticedLossHasTheTimeOfAList(t *testing.T) {
 }
 
 // The API server shows a renewal a moment after gossip reports the loss.
-func TestALateRenewalOfTheLostHasAsLongAsAFastLeaseLasts(t *testing.T) {
+func TestALateRenewalOfALostNodeGetsTheTermOfAFastLease(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		early coordinationv1.Lease
@@ -193,7 +193,7 @@ func TestALateRenewalOfTheLostHasAsLongAsAFastLeaseLasts(t *testing.T) {
 	}
 }
 
-func TestWhoDiedDuringAWatchStaysDeadAfterIt(t *testing.T) {
+func TestADeathDuringAWatchOutlastsTheWatch(t *testing.T) {
 	table := theTable()
 	o := leaseOf("node-b", at(0), "192.0.2.0/24")
 	table.observe(o, at(0))
@@ -210,7 +210,7 @@ func TestWhoDiedDuringAWatchStaysDeadAfterIt(t *testing.T) {
 	says(t, table, 21, "alive true, renewed never")
 }
 
-func TestWithoutAWatchWeAreSettledWhenAListFollowsOurLease(t *testing.T) {
+func TestWithoutAWatchAListAfterOurLeaseSettles(t *testing.T) {
 	for _, tt := range []struct {
 		create bool
 		after  float64 // the time of the list
@@ -236,7 +236,7 @@ func TestWithoutAWatchWeAreSettledWhenAListFollowsOurLease(t *testing.T) {
 	}
 }
 
-func TestListsAreSoonerWhileSomebodyIsLost(t *testing.T) {
+func TestListsAreMoreFrequentWhileANodeIsLost(t *testing.T) {
 	table := slowTable()
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(0))
 	if got := table.nextList(1); got != at(300) {
@@ -248,7 +248,7 @@ func TestListsAreSoonerWhileSomebodyIsLost(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsKeptSlowlySaysSo(t *testing.T) {
+func TestASlowLeaseHasALongDuration(t *testing.T) {
 	client := api(t)
 	l, _ := start(t, client, "node-a", 2*time.Second)
 	l.Keep(Keeping{})
@@ -265,7 +265,7 @@ func TestALeaseThatIsKeptSlowlySaysSo(t *testing.T) {
 	}
 }
 
-func TestALeaseThatWasTakenAwayForGoodIsNotWrittenAgain(t *testing.T) {
+func TestDeleteIsFinal(t *testing.T) {
 	client := api(t)
 	l, _ := start(t, client, "node-a", 10*time.Second)
 	l.Publish(record("192.0.2.0/24"))
@@ -282,7 +282,7 @@ func TestALeaseThatWasTakenAwayForGoodIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestTheLeaseTellsWhereTheNodeGossipsAndThatItDrains(t *testing.T) {
+func TestTheLeaseCarriesGossipAddressAndDraining(t *testing.T) {
 	l := New(Options{Node: "node-a", Gossip: netip.MustParseAddrPort("[2001:db8::1]:7934")})
 	o := &coordinationv1.Lease{}
 	l.write(o, Record{Draining: "cordoned"}, time.Minute, at(0))

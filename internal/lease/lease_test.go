@@ -106,7 +106,7 @@ func get(t *testing.T, client coordination.LeaseInterface, node string) *coordin
 	return o
 }
 
-func TestTheLeaseSaysWhatTheNodeAgentSays(t *testing.T) {
+func TestTheLeaseCarriesTheRecord(t *testing.T) {
 	client := api(t)
 	l, _ := start(t, client, "node-a", 10*time.Second)
 	own := record("192.0.2.0/24", "2001:db8::/64")
@@ -143,7 +143,7 @@ func TestTheLeaseSaysWhatTheNodeAgentSays(t *testing.T) {
 	}
 }
 
-func TestALeaseFromBeforeIsTakenOverWhole(t *testing.T) {
+func TestAnExistingLeaseIsTakenOver(t *testing.T) {
 	client := api(t)
 	holder, seconds, note := "somebody", int32(300), map[string]string{"example.com/note": "kept"}
 	_, err := client.Create(t.Context(), &coordinationv1.Lease{
@@ -221,7 +221,7 @@ func TestARenewalThatComesLateDoesNotKeepALease(t *testing.T) {
 	}
 }
 
-func TestANodeThatFindsItsNetworksAgainTrustsNothingAtFirst(t *testing.T) {
+func TestRegainedNetworksUnsettleTheNode(t *testing.T) {
 	l, _ := start(t, api(t), "node-a", 10*time.Second)
 	l.Publish(record())
 	await(t, l, "node-a is known", members("node-a"))
@@ -257,7 +257,7 @@ func (a away) answer(ctx context.Context) error {
 	return errAway
 }
 
-func TestANodeThatFindsItsNetworksAgainIsSettledSoonWhileTheAPIServerIsAway(t *testing.T) {
+func TestRegainedNetworksSettleWithoutTheAPIServer(t *testing.T) {
 	for _, tt := range []struct{ watched, hangs bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			l, stop := start(t, away{hangs: tt.hangs}, "node-a", 10*time.Second)
@@ -360,7 +360,7 @@ func (c *cut) Update(ctx context.Context, o *coordinationv1.Lease, opt metav1.Up
 	return c.LeaseInterface.Update(ctx, o, opt)
 }
 
-func TestWithoutContactNothingIsTrustedAndNobodyIsDead(t *testing.T) {
+func TestWithoutContactNoNodeIsDead(t *testing.T) {
 	client := api(t)
 	line := &cut{LeaseInterface: client}
 	a, _ := start(t, line, "node-a", 2*time.Second)

@@ -28,7 +28,7 @@ func TestADigestTellsNetworksAndAddressesApart(t *testing.T) {
 
 // A network of node-b is gone, and its gossip record has no room to say so. Without a
 // watch, all Leases are listed only after minutes.
-func TestALeaseThatSaysSomethingElseByNowIsRead(t *testing.T) {
+func TestAChangedLeaseIsRead(t *testing.T) {
 	client := api(t)
 	other, _ := start(t, client, "node-b", 30*time.Second)
 	other.Publish(record("192.0.2.0/24", "198.51.100.0/24"))
@@ -50,7 +50,7 @@ func TestALeaseThatSaysSomethingElseByNowIsRead(t *testing.T) {
 	}
 }
 
-func TestALeaseThatDoesNotChangeIsReadEverMoreSeldom(t *testing.T) {
+func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 	start := time.Unix(1000, 0)
 	table := newTable(Options{Node: "node-a", Duration: 10 * time.Second})
 	for _, node := range []string{"node-a", "node-b"} {

@@ -85,7 +85,7 @@ func TestNothingIsTrustedBeforeOurOwnLeaseComesBack(t *testing.T) {
 	}
 }
 
-func TestANodeThatNobodyKnewOfWaitsUntilTheOthersDo(t *testing.T) {
+func TestANewNodeWaitsUntilTheOthersKnowIt(t *testing.T) {
 	table := theTable()
 	renewed(table, at(0), true)
 	if table.peers(at(1.9)).Trusted {
@@ -126,7 +126,7 @@ func TestSubnetsOfTheDeadAreKnownUntilTheLeaseIsGone(t *testing.T) {
 	expect(t, table.peers(at(21)), onlyA)
 }
 
-func TestNobodyDiesWhileWeAreCutOff(t *testing.T) {
+func TestNoNodeDiesWhileWeAreCutOff(t *testing.T) {
 	table := theTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64"), at(0))
 	renewed(table, at(0), false)
@@ -141,7 +141,7 @@ func TestNobodyDiesWhileWeAreCutOff(t *testing.T) {
 	expect(t, table.peers(at(72)), bDead)
 }
 
-func TestAnEditBySomebodyElseIsNoRenewal(t *testing.T) {
+func TestAnEditByAnotherClientIsNoRenewal(t *testing.T) {
 	table := theTable()
 	o := leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64")
 	table.observe(o, at(0))
@@ -154,7 +154,7 @@ func TestAnEditBySomebodyElseIsNoRenewal(t *testing.T) {
 	expect(t, table.peers(at(10)), bDead)
 }
 
-func TestWhenOurOwnLeaseIsDeletedNothingIsTrustedUntilTheOthersKnowUsAgain(t *testing.T) {
+func TestDeletionOfOurLeaseUnsettlesTheNode(t *testing.T) {
 	table := theTable()
 	renewed(table, at(0), false)
 	table.forget(leaseOf("node-a", at(0), ""))
@@ -167,7 +167,7 @@ func TestWhenOurOwnLeaseIsDeletedNothingIsTrustedUntilTheOthersKnowUsAgain(t *te
 	}
 }
 
-func TestANodeThatFindsItsNetworksAgainWaitsUntilTheOthersCanKnow(t *testing.T) {
+func TestRegainedNetworksWaitUntilOthersCanKnow(t *testing.T) {
 	table := theTable()
 	renewed(table, at(0), false)
 	table.unsettle(at(1))
@@ -181,7 +181,7 @@ func TestANodeThatFindsItsNetworksAgainWaitsUntilTheOthersCanKnow(t *testing.T) 
 	}
 }
 
-func TestANodeOfWhichNobodyKnewWaitsForItsLeaseThoughItFindsItsNetworks(t *testing.T) {
+func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
 	table := theTable()
 	old := leaseOf("node-a", at(0), "")
 	table.send(versionOf(old), true, at(0))
@@ -196,7 +196,7 @@ func TestANodeOfWhichNobodyKnewWaitsForItsLeaseThoughItFindsItsNetworks(t *testi
 	}
 }
 
-func TestTheNodesOwnAddressesAreKnownUntilTheLeaseIsGone(t *testing.T) {
+func TestOwnAddressesAreKnownUntilTheLeaseIsDeleted(t *testing.T) {
 	table := theTable()
 	b, c := leaseOf("node-b", at(0), "192.0.2.0/24"), leaseOf("node-c", at(0), "192.0.2.0/24")
 	table.observe(c, at(0))

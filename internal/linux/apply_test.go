@@ -146,7 +146,7 @@ func errorText(err error) string {
 	return strings.ToLower(err.Error())
 }
 
-func TestAddressesLookToIproute2AsTheReferenceMakesThem(t *testing.T) {
+func TestAddressesMatchTheReferenceInIproute2(t *testing.T) {
 	newWorld(t)
 	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0\naddr add fd00::1/64 dev eth0 nodad")
 	s := newStack(t)
@@ -173,7 +173,7 @@ func TestLifetimesRunOut(t *testing.T) {
 	})
 }
 
-func TestLocalAddressesAddNoRouteAndRemoteOnesMay(t *testing.T) {
+func TestOnlyRemoteAddressesAddARoute(t *testing.T) {
 	newWorld(t)
 	ip(t, "link add eth0 type bridge\nlink set eth0 up")
 	s := newStack(t)
@@ -296,7 +296,7 @@ const leased = `link add eth0 type bridge
 	addr add 192.0.2.77/24 dev eth0 valid_lft 3600 preferred_lft 3600 noprefixroute
 	addr add fd00::77/64 dev eth0 valid_lft 3600 preferred_lft 3600 noprefixroute nodad`
 
-func TestWithoutMarksWhatIsTheNodesIsNotRemoved(t *testing.T) {
+func TestWithoutMarksTheNodesAddressesStay(t *testing.T) {
 	newWorld(t)
 	ip(t, leased)
 	s := newStack(t)
@@ -312,7 +312,7 @@ func TestWithoutMarksWhatIsTheNodesIsNotRemoved(t *testing.T) {
 	}
 }
 
-func TestWithoutMarksWhatMayBeOursIsRefreshedWhileNothingIsKnown(t *testing.T) {
+func TestWithoutMarksPossiblyOurAddressesAreRefreshed(t *testing.T) {
 	newWorld(t)
 	ip(t, leased)
 	s := newStack(t)

@@ -111,7 +111,7 @@ func TestManyChangesAreFewSignals(t *testing.T) {
 	}
 }
 
-func TestWhatWeDidOurselvesIsNoNews(t *testing.T) {
+func TestOurOwnChangesAreNotSignalled(t *testing.T) {
 	s, changed := watched(t)
 	ours := block("eth0", "198.18.0.1/32", 10)
 	quiet(changed)

@@ -110,7 +110,7 @@ func isClaim(frame []byte) bool {
 	return bytes.Equal(frame[6:12], testMAC[:]) && (arp || advertisement)
 }
 
-func TestClaimWhereNobodyListensIsNothing(t *testing.T) {
+func TestClaimOnALinkWithoutNeighborsDoesNothing(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {

@@ -8,7 +8,7 @@ import (
 
 // Duplicate address detection fails. The kernel keeps the address, because it has no
 // lifetime.
-func TestAnAddressForEverThatAnotherMachineHasIsSeenAndRemoved(t *testing.T) {
+func TestAPermanentDuplicateIsDetectedAndRemoved(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
 	there.ip(t, "addr add fd00::9/64 dev eth0 nodad")

@@ -12,7 +12,7 @@ import (
 )
 
 // Kernels log when a link starts or stops accepting all groups.
-func TestOnlyAQuestionAboutIPv6HasTheLinkTakeInAllGroups(t *testing.T) {
+func TestOnlyAnIPv6ProbeEnablesAllMulticast(t *testing.T) {
 	requests := shortly
 	requests.Requests, requests.Sources = true, []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}
 	for _, tt := range []struct {

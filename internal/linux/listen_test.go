@@ -50,7 +50,7 @@ func next(t *testing.T, heard <-chan announce.Heard) string {
 	}
 }
 
-func TestWhatIsHeardAboutOurAddresses(t *testing.T) {
+func TestListenReportsClaimsOfOurAddresses(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
 	me, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 3}
 	second := [6]byte{2, 0, 0, 0, 0, 8} // the MAC of another link of this node

@@ -43,7 +43,7 @@ func steps(p *plan) string {
 	return b.String()
 }
 
-func TestLinksAreToldToKeepSecondariesOnlyWhenSomeWouldGo(t *testing.T) {
+func TestPromoteSecondariesIsSetOnlyWhenNeeded(t *testing.T) {
 	tests := []struct {
 		name     string
 		there    []held
@@ -88,7 +88,7 @@ func TestAPrimaryStaysWhenItsSecondariesCannotBeKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsGoneByItselfHasNotFailed(t *testing.T) {
+func TestRemovingAMissingAddressIsNoFailure(t *testing.T) {
 	p := newPlan(eth0(false), onEth0("192.0.2.1/24", "fd00::1/64"), true)
 	p.remove(remote("eth0", "192.0.2.1/24"))
 	p.remove(remote("eth0", "fd00::1/64"))

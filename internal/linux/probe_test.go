@@ -189,7 +189,7 @@ func TestAProbeThroughAVLAN(t *testing.T) {
 
 // The other side repeats its packet while the probe lasts, because only the prober knows
 // when that is.
-func TestWhatCountsAsAnAnswer(t *testing.T) {
+func TestAnswersToAProbe(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
 	me, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 3}
 	everybody, nobody := [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, [6]byte{2, 0, 0, 0, 0, 0x77}
@@ -375,7 +375,7 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 	}
 }
 
-func TestAProbeDuringWhichTheProcessStoodStillIsAnError(t *testing.T) {
+func TestAStallDuringAProbeIsAnError(t *testing.T) {
 	newWorld(struct{ testing.TB }{t}) // not in parallel: other tests would stand still too
 	newNeighborhood(t)
 	s := newStack(t)

@@ -35,7 +35,7 @@ const (
 	targetOption = "02 01 020000000003"
 )
 
-func TestWhatIsSaidAboutAnAddress(t *testing.T) {
+func TestUnderstandPackets(t *testing.T) {
 	arp := func(text string) []byte { return bytesOf(t, text) }
 	nd := func(source, body string) []byte { return neighborMessage(source, "ff02::1", bytesOf(t, body)) }
 	tests := []struct {

@@ -165,7 +165,7 @@ func (m *member) sees(nodes string) {
 	}
 }
 
-func TestForeignKeysAreToldOnceUntilTheyAreGone(t *testing.T) {
+func TestForeignKeysAreReportedOnceUntilTheyAreGone(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		packets []uint64 // after each minute
@@ -233,7 +233,7 @@ func TestWhenMostAreLostAtOnceTheirLeasesDecideSoon(t *testing.T) {
 	all[0].sees("node-1")
 }
 
-func TestAPortThatIsTakenIsWaitedFor(t *testing.T) {
+func TestGossipWaitsForAPortInUse(t *testing.T) {
 	c := newCluster(t)
 	a := c.join(1, "shared")
 	a.sees("node-1")
@@ -249,7 +249,7 @@ func TestAPortThatIsTakenIsWaitedFor(t *testing.T) {
 	b.sees("node-1 node-2")
 }
 
-func TestTheMetricsSayWhoIsHeardAndHow(t *testing.T) {
+func TestMetricsShowSourcesAndMembers(t *testing.T) {
 	c := newCluster(t)
 	c.joining = time.Minute // on a slow machine, gossip is slow to find the others
 	a := c.join(1, "shared")

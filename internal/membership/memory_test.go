@@ -20,7 +20,7 @@ import (
 
 var remembered = memory{memoryVersion, "node-1", [][]byte{[]byte("a secret of 16 B")}, []netip.AddrPort{place(2), place(3)}}
 
-func TestWhatIsRememberedIsReadByTheNextAgent(t *testing.T) {
+func TestTheNextAgentReadsTheMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gossip.json")
 	for range 2 { // the second time the file exists already
 		if err := remembered.remember(path); err != nil {
@@ -39,7 +39,7 @@ func TestWhatIsRememberedIsReadByTheNextAgent(t *testing.T) {
 	}
 }
 
-func TestAMemoryThatCannotBeUsedSaysWhyAndShowsNoKey(t *testing.T) {
+func TestAnInvalidMemoryIsAnErrorWithoutKeys(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "gossip.json")
 	for _, tt := range []struct{ name, text, want string }{
@@ -67,7 +67,7 @@ func TestAMemoryThatCannotBeUsedSaysWhyAndShowsNoKey(t *testing.T) {
 
 // The agent of node-2 restarts while the API server is away. The others hear it again, but
 // do not make it a candidate until it has announced a record.
-func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
+func TestAnAgentRejoinsGossipWithoutTheAPIServer(t *testing.T) {
 	c := newCluster(t)
 	c.joining = time.Minute
 	a, other := c.join(1, "shared"), c.join(3, "shared")
@@ -129,7 +129,7 @@ func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
 
 // After an outage, all agents that restarted meanwhile would list and watch all Leases if
 // their wait for gossip had counted from their start.
-func TestTheTimeForGossipBeginsWhenTheAPIServerAnswers(t *testing.T) {
+func TestJoiningTimeBeginsWhenTheAPIServerAnswers(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	answers := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-func TestTheStateSaysWhatEachSourceTells(t *testing.T) {
+func TestStateShowsEachSource(t *testing.T) {
 	m := New(Options{
 		Lease: lease.Options{Node: "node-a", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: time.Second},
 		Log:   slog.New(slog.DiscardHandler),

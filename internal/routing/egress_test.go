@@ -82,7 +82,7 @@ func TestTheWayToANeighbour(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoNextHop(t *testing.T) {
+func TestInvalidNextHops(t *testing.T) {
 	t.Parallel()
 	s, other := newSpace(t), newSpace(t)
 	s.connect(t, other, "eth0", "eth0")

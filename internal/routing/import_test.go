@@ -20,7 +20,7 @@ import (
 const dummy = `link add kube-lb0 type bridge
 	link set kube-lb0 up`
 
-func TestWhatComesAndGoesIsImported(t *testing.T) {
+func TestAddressChangesAreImported(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	k := s.kernel(t)
@@ -94,7 +94,7 @@ func TestALinkThatComesAndGoesQuicklyEndsAsItIs(t *testing.T) {
 	l.expect(t, "192.0.2.9/32 kube-lb0")
 }
 
-func TestTheFirstListIsWhatIsThere(t *testing.T) {
+func TestTheFirstCallIsTheCompleteList(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.ip(t, dummy+`
@@ -106,7 +106,7 @@ func TestTheFirstListIsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatSomebodyElseHasIsNotImported(t *testing.T) {
+func TestADuplicateAddressIsNotImported(t *testing.T) {
 	t.Parallel()
 	s, other := newSpace(t), newSpace(t)
 	s.connect(t, other, "eth0", "eth0")
@@ -135,7 +135,7 @@ func TestTenThousandAddressesAllComeOnce(t *testing.T) {
 	l.expect(t, "")
 }
 
-func TestWhatTheKernelHadToDropIsFoundAgain(t *testing.T) {
+func TestImportRecoversDroppedMessages(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.ip(t, dummy+`
@@ -193,7 +193,7 @@ func TestAPatternThatIsNoneIsAnError(t *testing.T) {
 	}
 }
 
-func TestInterfacesSayWhatThereIs(t *testing.T) {
+func TestInterfacesShowTheirState(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.ip(t, dummy+`

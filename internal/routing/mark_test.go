@@ -35,7 +35,7 @@ func TestRoutesOfAnotherProgramAreReportedAndNotRemoved(t *testing.T) {
 	want(t, "routes when it has gone", s.table(t, "main"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
 }
 
-func TestALaterProcessKnowsTheRoutesOfAnEarlierOne(t *testing.T) {
+func TestALaterProcessRecognizesItsRoutes(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	own := []Realm{{Protocol: bgp, Default: true, DefaultMetric: 20}, {Protocol: bgp, Table: 4000000000}}
@@ -58,7 +58,7 @@ func TestALaterProcessKnowsTheRoutesOfAnEarlierOne(t *testing.T) {
 	want(t, "marks of what is not asked for any more", s.table(t, "1886743650"), "")
 }
 
-func TestAMarkIsOfOneRealm(t *testing.T) {
+func TestAMarkEncodesOneRealm(t *testing.T) {
 	for _, r := range []Realm{
 		{Protocol: 5, Table: 254}, {Protocol: 255, Table: 4294967295}, {Protocol: bgp, Table: 7, Default: true},
 		{Protocol: bgp, Table: 7, Default: true, DefaultMetric: mostMarked - 1},

@@ -154,7 +154,7 @@ func TestLearnedRoutesAreInTheKernel(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatDiffersIsTouched(t *testing.T) {
+func TestOnlyDifferencesAreWritten(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
@@ -254,7 +254,7 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 	equal(t, s.table(t, "254"), "")
 }
 
-func TestWhatACrashLeftBehindIsRemoved(t *testing.T) {
+func TestRoutesOfACrashedProcessAreRemoved(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	program(t, s.kernel(t), nil, 0, 100) // stands for the process that crashed
@@ -279,7 +279,7 @@ func TestWhatACrashLeftBehindIsRemoved(t *testing.T) {
 	equal(t, s.table(t, "200"), "198.51.104.0/24 via 192.0.2.254 dev eth0 proto 186\n")
 }
 
-func TestWhatOthersMadeIsNotTouched(t *testing.T) {
+func TestForeignRoutesAreNotChanged(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	s.ip(t, `route add default via 192.0.2.254 proto 186
@@ -343,7 +343,7 @@ func TestADefaultRouteIsMadeAndRemovedWhenAskedFor(t *testing.T) {
 	equal(t, s.table(t, "254"), "")
 }
 
-func TestADefaultRouteOfAnEarlierProcessIsRemovedWhereOneIsAskedFor(t *testing.T) {
+func TestAnOldDefaultRouteOfOursIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, wanted := range map[string][]Route{
 		"still wanted at first": {learned("0.0.0.0/0", "192.0.2.254"), learned("::/0", "2001:db8::fe")},
@@ -366,7 +366,7 @@ func TestADefaultRouteOfAnEarlierProcessIsRemovedWhereOneIsAskedFor(t *testing.T
 	}
 }
 
-func TestAnotherProtocolTakesTheRoutesWhereTheyAre(t *testing.T) {
+func TestANewProtocolReplacesRoutesInPlace(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
@@ -393,7 +393,7 @@ func TestAnotherProtocolTakesTheRoutesWhereTheyAre(t *testing.T) {
 	equal(t, s.table(t, "254"), strings.ReplaceAll(after, "proto 186", "proto 200"))
 }
 
-func TestWhatCannotBeReplacedIsLeft(t *testing.T) {
+func TestARouteThatCannotBeReplacedIsLeft(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
@@ -411,7 +411,7 @@ func TestWhatCannotBeReplacedIsLeft(t *testing.T) {
 	equal(t, s.table(t, "254"), before)
 }
 
-func TestWhatCannotBeProgrammedIsAProblemOfItsOwn(t *testing.T) {
+func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	program(t, s.kernel(t), nil, 0)

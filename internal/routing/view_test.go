@@ -43,7 +43,7 @@ func told(v *view) string {
 }
 
 // The view processes messages without a full read.
-func TestMessagesAreFollowedOneByOne(t *testing.T) {
+func TestMessagesUpdateTheView(t *testing.T) {
 	v := newView([]string{"kube-*"})
 	link := func(kind uint16, name string, up bool) func() {
 		return func() { v.hear(rtnetlink.Header{Kind: kind}, linkMessage(7, name, up)) }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestBatchTellsTheFailureOfEachRequest(t *testing.T) {
+func TestBatchReturnsTheErrorOfEachRequest(t *testing.T) {
 	const count = 2*batchSize + 10
 	failing := map[uint32]unix.Errno{1: unix.EEXIST, batchSize: unix.ENODEV, batchSize + 1: unix.EPERM, count: unix.EINVAL}
 	kernel := &script{}
@@ -32,7 +32,7 @@ func TestBatchTellsTheFailureOfEachRequest(t *testing.T) {
 	}
 }
 
-func TestABatchWhoseAnswersAreLostHasFailed(t *testing.T) {
+func TestABatchWithLostAnswersFails(t *testing.T) {
 	kernel := &script{answer: func(uint32) [][]byte { return nil }}
 	for i, err := range NewConn(kernel).Batch(t.Context(), requests(3)) {
 		if !errors.Is(err, unix.EAGAIN) {
@@ -67,7 +67,7 @@ func requests(count int) []*Request {
 	return reqs
 }
 
-func TestWhatTheKernelCanDoIsDoneAndTheRestSaysWhy(t *testing.T) {
+func TestABatchDoesWhatItCanAndReportsTheRest(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	wanted := block("198.18.0.1", 3*batchSize)
@@ -99,7 +99,7 @@ func TestWhatTheKernelCanDoIsDoneAndTheRestSaysWhy(t *testing.T) {
 	}
 }
 
-func TestARefusalSaysWhyInTheWordsOfTheKernel(t *testing.T) {
+func TestARefusalHasTheExplanationOfTheKernel(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	for _, tt := range []struct {
@@ -139,7 +139,7 @@ func TestAskReturnsTheOneAnswer(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToSomethingElseIsNotTaken(t *testing.T) {
+func TestAnswersToOtherRequestsAreIgnored(t *testing.T) {
 	kernel := &script{answer: func(seq uint32) [][]byte {
 		return [][]byte{append(entry(0, seq-1, "late"), result(unix.NLMSG_ERROR, seq-1, unix.EPERM)...), entry(0, seq, "right")}
 	}}
@@ -149,7 +149,7 @@ func TestAnAnswerToSomethingElseIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestAfterCloseNothingIsAsked(t *testing.T) {
+func TestAClosedConnSendsNothing(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	if err := c.Close(); err != nil {

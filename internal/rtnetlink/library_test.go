@@ -109,7 +109,7 @@ func loopbackLink(t testing.TB) netlink.Link {
 }
 
 // A flood that the subscriber does not read in time.
-func TestTheLibrarySubscriptionEndsWhenSomethingIsLost(t *testing.T) {
+func TestTheLibrarySubscriptionEndsOnALoss(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	updates, done := make(chan netlink.AddrUpdate), make(chan struct{})

@@ -45,7 +45,7 @@ func meddle(t *testing.T, times int) (c *Conn, wire *meddling) {
 	return c, wire
 }
 
-func TestADumpDuringWhichTheKernelChangesTheTableIsBegunAgain(t *testing.T) {
+func TestAnInterruptedDumpIsRepeated(t *testing.T) {
 	newWorld(t)
 	c, wire := meddle(t, 2)
 	got, err := dumpAddresses(t, c, 3)
@@ -66,7 +66,7 @@ func TestADumpDuringWhichTheKernelChangesTheTableIsBegunAgain(t *testing.T) {
 	}
 }
 
-func TestATableThatKeepsChangingIsAnErrorAndNothingElse(t *testing.T) {
+func TestATableThatKeepsChangingIsAnError(t *testing.T) {
 	newWorld(t)
 	c, wire := meddle(t, 3)
 	got, err := dumpAddresses(t, c, 3)
@@ -89,7 +89,7 @@ func TestADumpThatIsCutShortIsAnErrorAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestADumpThatTheKernelRefusesIsAnErrorWithItsReason(t *testing.T) {
+func TestARefusedDumpIsAnErrorWithTheReason(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	req := NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET, 24, 0)) // requests for a table must not have prefix lengths

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestWhatIsWrittenCanBeRead(t *testing.T) {
+func TestEncodedMessagesCanBeDecoded(t *testing.T) {
 	req := NewRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE, []byte{1, 2, 3, 4})
 	req.AddNumber(1, 70_000)
 	req.Add(2|unix.NLA_F_NESTED, AppendAttribute(nil, 3, []byte("eth0\x00")))
@@ -43,7 +43,7 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 }
 
 // Values of the wrong size give zero values, and do not end the process.
-func TestWhatIsCutShortIsNothing(t *testing.T) {
+func TestTruncatedValuesAreZero(t *testing.T) {
 	if got := Number([]byte{1, 2}); got != 0 {
 		t.Errorf("number %d", got)
 	}

@@ -39,7 +39,7 @@ func follow(t *testing.T, buffer int) *Subscription {
 	return sub
 }
 
-func TestEveryChangeIsTold(t *testing.T) {
+func TestEveryChangeIsReported(t *testing.T) {
 	newWorld(t)
 	sub, c := follow(t, 4<<20), ask(t)
 	put(t, c, block("198.18.0.1", 2000))
@@ -48,7 +48,7 @@ func TestEveryChangeIsTold(t *testing.T) {
 	}
 }
 
-func TestASubscriberIsToldThatTheKernelLostMessages(t *testing.T) {
+func TestALossOfMessagesIsReported(t *testing.T) {
 	newWorld(t)
 	sub, c := follow(t, 1), ask(t) // the smallest buffer that the kernel makes
 	put(t, c, block("198.18.0.1", 1000))
@@ -61,7 +61,7 @@ func TestASubscriberIsToldThatTheKernelLostMessages(t *testing.T) {
 	}
 }
 
-func TestWhatThereIsNoRoomForIsLost(t *testing.T) {
+func TestADatagramThatDoesNotFitIsLost(t *testing.T) {
 	newWorld(t)
 	sub, c := follow(t, 0), ask(t)
 	sub.buf = sub.buf[:32]

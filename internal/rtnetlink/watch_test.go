@@ -32,7 +32,7 @@ func signalled(t *testing.T, changed <-chan struct{}) bool {
 	}
 }
 
-func TestWhatMattersIsSignalled(t *testing.T) {
+func TestChangesThatMatterAreSignalled(t *testing.T) {
 	for _, calm := range []time.Duration{0, time.Millisecond} {
 		t.Run(calm.String(), func(t *testing.T) {
 			newWorld(t)
@@ -55,7 +55,7 @@ func TestWhatMattersIsSignalled(t *testing.T) {
 	}
 }
 
-func TestWhatGatheredInTheCalmIsOneSignal(t *testing.T) {
+func TestChangesDuringCalmAreOneSignal(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	sub := follow(t, 4<<20)
