@@ -7,11 +7,12 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// adverts are the Router Advertisements that are being sent, by interface.
+// adverts holds the cancel function of each running sender of Router Advertisements, by
+// interface.
 type adverts map[string]context.CancelFunc
 
-// advertise has Router Advertisements sent on unnumbered links: routers wait for
-// them before they speak.
+// advertise sends Router Advertisements on unnumbered links: routers wait for them before
+// they open a session.
 func (s *Speaker) advertise(ctx context.Context, state peering.State) {
 	wanted := map[string]bool{}
 	for _, p := range state.Peers {
@@ -48,7 +49,7 @@ func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
 	}
 }
 
-// errEnded is of something that should not end.
+// errEnded says that a task ended that should run until it is canceled.
 var errEnded = errors.New("it ended by itself")
 
 func orElse(err, otherwise error) error {

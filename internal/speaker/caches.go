@@ -14,12 +14,11 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// secretPatience is how long the objects count as incomplete because of a Secret
-// that is not seen yet. When it takes longer, something is wrong with it alone,
-// such as the right to read it.
+// secretPatience limits how long a Secret that is not seen yet makes the objects incomplete.
+// After that time something is wrong with that Secret alone, such as the right to read it.
 const secretPatience = 5 * time.Second
 
-// Caches is the Cluster as its API server tells it, by watches on what this node
+// Caches is the Cluster that the API server shows. It watches the objects that this node
 // needs.
 type Caches struct {
 	clients   Clients
@@ -33,7 +32,7 @@ type Caches struct {
 	services *watch[ServiceFacts]
 
 	mu sync.Mutex
-	// running is the context of Run, nil before it.
+	// running is the context of Run. It is nil before Run.
 	running context.Context
 	secrets map[string]*secretWatch
 }
@@ -45,8 +44,7 @@ type secretWatch struct {
 	stop  context.CancelFunc
 }
 
-// NewCaches returns Caches that know nothing before Run. It does not need the
-// API server.
+// NewCaches returns Caches that know nothing before Run. The API server may be away.
 func NewCaches(clients Clients, node, namespace string, others ...string) *Caches {
 	c := &Caches{clients: clients, namespace: namespace, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
 	c.configs = &watch[bgpv1.BGPConfiguration]{
@@ -79,7 +77,7 @@ func (c *Caches) Run(ctx context.Context) error {
 	c.mu.Lock()
 	c.running = ctx
 	c.mu.Unlock()
-	c.signal() // whoever read before has Secrets to be watched
+	c.signal() // an earlier Read may have named Secrets to watch
 	var parts sync.WaitGroup
 	for _, run := range []func(context.Context){c.configs.run, c.nodes.run, c.groups.run, c.agents.run, c.services.run} {
 		parts.Go(func() { run(ctx) })
@@ -91,7 +89,7 @@ func (c *Caches) Run(ctx context.Context) error {
 // Changed signals that Read may return something else.
 func (c *Caches) Changed() <-chan struct{} { return c.changed }
 
-// signal leaves a signal if there is none yet.
+// signal leaves a signal unless there is one already.
 func (c *Caches) signal() {
 	select {
 	case c.changed <- struct{}{}:
@@ -123,13 +121,14 @@ func (c *Caches) Read() (Snapshot, bool) {
 	return s, all
 }
 
-// nodeDeleted says that there was no Node of this name when the API server told last.
+// nodeDeleted reports that the last answer of the API server had no Node of this name.
 func (c *Caches) nodeDeleted() bool {
 	nodes, synced := c.nodes.all()
 	return synced && len(nodes) == 0
 }
 
-// readSecrets has the Secrets of config watched and no others, and returns them.
+// readSecrets returns the Secrets that config names. It watches these Secrets and stops all
+// other watches on Secrets.
 func (c *Caches) readSecrets(config *bgpv1.BGPConfiguration) (secrets map[string]peering.Secret, complete bool) {
 	var names []string
 	if config != nil {

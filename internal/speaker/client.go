@@ -13,15 +13,13 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// Clients reach the few kinds of objects that the speaker deals with. They know
-// no others: the clients for all of Kubernetes take more memory than the BGP
-// server.
+// Clients reach the few kinds of objects that the speaker reads and writes. They know no
+// other kinds: the clients for all of Kubernetes take more memory than the BGP server.
 type Clients struct {
 	core, apps, bgp, purelb rest.Interface
 }
 
-// NewClients returns clients of the API server of config. They do not need it to
-// be there.
+// NewClients returns clients of the API server of config. The API server may be away.
 func NewClients(config *rest.Config) (Clients, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, bgpv1.AddToScheme, v2.AddToScheme} {

@@ -34,8 +34,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// cluster is a fresh namespace of a real API server, which is also the one that
-// PureLB is installed in.
+// cluster is a new namespace of a real API server. PureLB is installed in it.
 type cluster struct {
 	t         *testing.T
 	config    *rest.Config
@@ -73,7 +72,7 @@ func (c cluster) node(name string) string {
 	return name
 }
 
-// configure makes a BGPConfiguration.
+// configure creates a BGPConfiguration.
 func (c cluster) configure(name, spec string, finalizers ...string) {
 	c.t.Helper()
 	object := configuration(c.t, name, spec)
@@ -83,7 +82,7 @@ func (c cluster) configure(name, spec string, finalizers ...string) {
 	}
 }
 
-// configured is a BGPConfiguration as it is there, and false when it is not.
+// configured returns a BGPConfiguration, and false if there is none.
 func (c cluster) configured(name string) (object bgpv1.BGPConfiguration, ok bool) {
 	c.t.Helper()
 	err := c.clients.bgp.Get().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Into(&object)
@@ -100,7 +99,7 @@ func (c cluster) unconfigure(name string) {
 	}
 }
 
-// password makes the Secret of that name have a password.
+// password sets the password in the Secret of that name.
 func (c cluster) password(name, value string) {
 	c.t.Helper()
 	secrets := c.core.CoreV1().Secrets(c.namespace)
@@ -125,7 +124,7 @@ func (c cluster) nodeStatus(node string) bgpv1.BGPNodeStatus {
 	return object
 }
 
-// member is a speaker on a node of a cluster, with everything else made up.
+// member is a speaker on a node of a cluster, with a fake server, kernel and BFD.
 type member struct {
 	server *fakeServer
 	kernel *fakeKernel
@@ -225,7 +224,7 @@ func TestPasswordsAreReadWhereTheConfigurationSaysAndFollowed(t *testing.T) {
 	}
 }
 
-// configuredOf is the condition Configured, of whose message only part matters.
+// configuredOf returns the condition Configured. Only a part of its message matters.
 func configuredOf(s bgpv1.BGPNodeStatus, part string) string {
 	for _, c := range s.Status.Conditions {
 		if c.Type == bgpv1.ConditionConfigured {
@@ -293,7 +292,7 @@ func TestTheStatusOfANodeIsWrittenAndFollows(t *testing.T) {
 
 func TestTheDeletionReachesEveryNodeAndWaitsForNone(t *testing.T) {
 	c := newCluster(t)
-	// A finalizer that stays: the object is there as long as it is, and counts no more.
+	// A finalizer keeps the object in place. The configuration no longer counts.
 	c.configure("default", oneNeighbor, "bgp.purelb.io/finalizer")
 	a, b := c.speak(c.node("a"), nil), c.speak(c.node("b"), nil)
 	for _, m := range []*member{a, b} {
@@ -442,7 +441,7 @@ func TestASpeakerThatIsUninstalledSaysSo(t *testing.T) {
 	}
 }
 
-// daemon makes a DaemonSet that goes when it is released only, and its pod on node.
+// daemon creates a DaemonSet with a finalizer, and its pod on node.
 func (c cluster) daemon(node string) *corev1.Pod {
 	c.t.Helper()
 	labels := map[string]string{"app": "agent"}

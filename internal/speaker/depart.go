@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// settledFor is how long no address must come or go before the goodbye:
-	// the agent of the node may be ending too, and take addresses away.
+	// settledFor is how long no address may come or go before the speaker ends its sessions:
+	// the agent of the node may be ending too, and remove addresses.
 	settledFor = 500 * time.Millisecond
-	// settleLimit is how long the speaker waits for that.
+	// settleLimit is the longest that the speaker waits for that.
 	settleLimit = 3 * time.Second
-	// askFor is how long other nodes are asked to be preferred before the
-	// sessions end for good.
+	// askFor is how long the speaker asks routers to prefer other nodes before it ends the
+	// sessions for good.
 	askFor = time.Second
-	// bfdAfter is how long after a graceful end of BGP that of BFD is told.
+	// bfdAfter is the time between a graceful end of BGP and the end of BFD.
 	bfdAfter = 500 * time.Millisecond
-	// closeLimit is how long the neighbours may take to hear the goodbye.
+	// closeLimit is how long the neighbors may take to receive the end of the sessions.
 	closeLimit = 2 * time.Second
 )
 
@@ -30,11 +30,11 @@ type Endings interface {
 	Ending(ctx context.Context) ending.Ending
 }
 
-// depart ends the sessions. Where another process takes over on this node, and as
-// long as addresses are left, the node goes on carrying their traffic: neighbours that
-// agreed to graceful restart keep the routes until that process is there, also those that
-// ask for other nodes because of the label of this one. In all other cases other nodes are asked to be preferred first, and then the sessions end, and the
-// routes with them.
+// depart ends the sessions. If another process takes over on this node and the node still has
+// addresses, neighbors that agreed to graceful restart keep the routes until that process is
+// there, and the node goes on carrying the traffic. The same is true while the exclude label
+// of this node asks routers to prefer other nodes. In all other cases the speaker first asks
+// routers to prefer other nodes, and then ends the sessions and with them the routes.
 func (s *Speaker) depart(ctx context.Context, w *waits) {
 	began := time.Now()
 	why := s.whyItEnds(ctx, w, began)
@@ -48,9 +48,9 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	defer cancel()
 	err := s.Server.Stop(limited, graceful)
 	if graceful {
-		// FRR ends a BGP session whose BFD is ended on purpose, and forgets its
-		// routes, where RFC 5882, section 4.2, has it leave the session alone.
-		// So it has to have seen the end of the session first.
+		// By RFC 5882, section 4.2, a BGP session stays up when its BFD session is ended on
+		// purpose. FRR ends the BGP session and forgets its routes. So FRR has to see the end
+		// of the BGP session first.
 		pause(limited, bfdAfter)
 	}
 	err = errors.Join(err, s.BFD.Close(limited))
@@ -59,21 +59,21 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)
 }
 
-// askForOthers has routers been asked for askFor to prefer other nodes.
+// askForOthers asks routers for askFor to prefer other nodes.
 func (s *Speaker) askForOthers(ctx context.Context, w *waits) {
 	if !s.drain.asks() {
 		now := time.Now()
 		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: now, asked: now}
 		s.announce(ctx)
-		s.governing.wish(now) // no policy takes that back
+		s.governing.wish(now) // no later policy takes that back
 	}
 	s.drain.last = true
 	until := s.drain.asked.Add(askFor)
 	s.await(ctx, w, func(time.Time) time.Time { return until })
 }
 
-// whyItEnds asks why this process ends. If routes may be kept, it also waits until no
-// address comes or goes any more.
+// whyItEnds returns why this process ends. If routers may keep the routes, it first waits
+// until addresses no longer come or go.
 func (s *Speaker) whyItEnds(ctx context.Context, w *waits, began time.Time) ending.Ending {
 	why, known := ending.Ending{Reason: "it is not asked why the process ends"}, s.Endings == nil
 	if !known {
@@ -98,8 +98,8 @@ func (s *Speaker) whyItEnds(ctx context.Context, w *waits, began time.Time) endi
 }
 
 // stopReports starts no more reports and applications, and waits for those in flight. The
-// report at the end has to be the last one, and a server that has said goodbye would begin
-// anew if a configuration was applied to it.
+// report at the end has to be the last one. A server that has ended its sessions would start
+// again if the speaker applied a configuration to it.
 func (s *Speaker) stopReports(ctx context.Context, w *waits) {
 	s.leaving = true
 	limit := time.Now().Add(closeLimit)
@@ -114,7 +114,7 @@ func (s *Speaker) stopReports(ctx context.Context, w *waits) {
 	})
 }
 
-// await goes on taking in what comes until the time that until says.
+// await goes on handling batches, notes and events until the time that until returns.
 func (s *Speaker) await(ctx context.Context, w *waits, until func(now time.Time) time.Time) {
 	for now := time.Now(); ; now = time.Now() {
 		end := until(now)
@@ -128,14 +128,15 @@ func (s *Speaker) await(ctx context.Context, w *waits, until func(now time.Time)
 	}
 }
 
-// helped says whether some neighbor with a session has agreed to graceful restart, as far
-// as is known. Others lose the routes when the session ends, and are to know it before.
+// helped reports whether a neighbor with a session is known to have agreed to graceful
+// restart. Other neighbors drop the routes when the session ends, so they have to be asked
+// first to prefer other nodes.
 func (s *Speaker) helped() bool {
 	up := slices.DeleteFunc(slices.Clone(s.facts.neighbors), func(n peering.NeighborStatus) bool { return n.State != peering.Established })
 	return len(up) == 0 || slices.ContainsFunc(up, func(n peering.NeighborStatus) bool { return n.GracefulRestart })
 }
 
-// keepsRoutes says whether some neighbour is to keep our routes while we restart.
+// keepsRoutes reports whether state asks a neighbor to keep our routes while we restart.
 func keepsRoutes(state peering.State) bool {
 	keeps := func(o peering.Options) bool { return o.GracefulRestart.Enabled && !o.GracefulRestart.HelperOnly }
 	for _, p := range state.Peers {

@@ -249,7 +249,7 @@ func TestTheGoodbyeIsTheLastThatIsTold(t *testing.T) {
 	})
 }
 
-// gracefulLink is one unnumbered neighbour, who is looked for again and again.
+// gracefulLink is one unnumbered neighbor, who is looked for again and again.
 const gracefulLink = `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}]}`
 
 func TestAServerThatIsBeingAppliedSaysGoodbyeAfterThat(t *testing.T) {

@@ -7,33 +7,34 @@ import (
 	"purelb.io/purelb/internal/ending"
 )
 
-// drainFor is how long routes say that other nodes are to be preferred before
-// they are withdrawn: routers have to hear it and choose.
+// drainFor is how long routes ask routers to prefer other nodes before the speaker withdraws
+// them: routers have to receive the request and choose.
 const drainFor = 5 * time.Second
 
-// drain is how the node gives its traffic away.
+// drain is how the node sheds its traffic.
 //
-// A node with any mark asks routers to prefer others (RFC 8326), for as long as
-// it has the mark. That is all for the label that excludes it: when every node
-// has the label, their routes are alike again and traffic flows as before. It
-// cannot be withdrawn then, as nobody here knows whether another node is left.
+// A node with any mark asks routers to prefer other nodes (RFC 8326), for as long as it has
+// the mark. For the exclude label that is all: if every node has the label, their routes are
+// alike again and traffic flows as before. The speaker does not withdraw the routes then,
+// because it does not know whether another node is left.
 //
-// A node that is leaving also withdraws after a while, others or not: what is
-// sent to it then is lost anyway. When the mark goes, as that of an autoscaler
-// does when it changes its mind, all is announced again.
+// A node that is leaving also withdraws its routes after drainFor, whether or not other nodes
+// are left: packets that arrive later are lost anyway. When the mark goes, as that of an
+// autoscaler that changes its mind, the speaker announces all routes again.
 type drain struct {
 	ending.DrainMark
-	// since is when a mark of this kind came, and asked when routers were asked first.
+	// since is when a mark of this kind came. asked is when the speaker first asked routers to
+	// prefer other nodes.
 	since, asked time.Time
 	withdrawn    bool
-	// last says that this process ends, whatever marks come or go.
+	// last says that this process ends. Marks that come or go no longer count.
 	last bool
 }
 
-// asks says whether routers are asked to prefer other nodes.
+// asks reports whether the speaker asks routers to prefer other nodes.
 func (d *drain) asks() bool { return d.Reason != "" }
 
-// due is when time alone changes something, or zero.
+// due is the time at which drain changes without an event, or zero.
 func (d *drain) due() time.Time {
 	if d.Leaving && !d.withdrawn && !d.last {
 		return d.since.Add(drainFor)

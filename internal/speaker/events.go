@@ -10,14 +10,15 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// eventAttributesIgnored is the reason of events about what a Service or a group
-// says of its routes.
+// eventAttributesIgnored is the reason of events about wrong route attributes on a Service or
+// a group.
 const eventAttributesIgnored = "RouteAttributesIgnored"
 
-// objections are what was told to objects, so that nothing is told twice.
+// objections holds the last event text of each object, so that the speaker writes no event
+// twice.
 type objections map[string]string
 
-// tell tells objects what is wrong with what they say of their routes.
+// tell writes an event on each object whose route attributes are wrong.
 func (o *objections) tell(events Events, node string, in Input) {
 	for _, key := range slices.Sorted(maps.Keys(in.Complaints)) {
 		if text := in.Complaints[key]; (*o)[key] != text {
@@ -28,13 +29,13 @@ func (o *objections) tell(events Events, node string, in Input) {
 	*o = in.Complaints
 }
 
-// serviceRef is a Service as an event names it.
+// serviceRef returns the reference to a Service for an event.
 func serviceRef(s ServiceFacts) corev1.ObjectReference {
 	namespace, name, _ := strings.Cut(s.Name, "/")
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: name, UID: s.UID}
 }
 
-// groupRef is a group as an event names it.
+// groupRef returns the reference to a group for an event.
 func groupRef(g v2.ServiceGroup) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: v2.GroupVersion.String(), Kind: "ServiceGroup", Namespace: g.Namespace, Name: g.Name, UID: g.UID,

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/routing"
 )
 
-// exports are the learned routes that go into the kernel.
+// exports is the state of writing learned routes to the kernel.
 type exports struct {
 	paced
 	rules     []peering.ExportRule
@@ -20,7 +20,7 @@ type exports struct {
 
 	retry time.Duration
 	done  exported
-	// ruled says that the rules were decided on once.
+	// ruled says that a decision has set the rules at least once.
 	ruled bool
 	learning
 }
@@ -34,8 +34,8 @@ type learning struct {
 	servers int
 }
 
-// learnLimit is the longest that this takes: neighbors that are slow to come back may
-// call only every two minutes, and some never say that they have told everything.
+// learnLimit is the longest that learning takes. A neighbor that is slow to come back may
+// connect only every two minutes, and some neighbors never send End-of-RIB.
 const learnLimit = 3 * time.Minute
 
 // learn begins it.
@@ -50,8 +50,9 @@ func (s *Speaker) learnAnew(now time.Time) {
 	}
 }
 
-// heard ends it when all neighbors of state have told everything, or when it has taken
-// too long. Of neighbors that come by themselves nobody knows which are missing.
+// heard ends learning when all neighbors of state have sent all their routes, or when
+// learnLimit is over. With dynamic neighbors only learnLimit ends it, because the speaker
+// does not know which of them are missing.
 func (l *learning) heard(now time.Time, state peering.State, there []peering.NeighborStatus) {
 	l.over = l.over || !now.Before(l.until) || len(state.Dynamic) == 0 && !slices.ContainsFunc(state.Peers, func(p peering.Peer) bool {
 		return !p.AdminDown && !slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
@@ -60,16 +61,16 @@ func (l *learning) heard(now time.Time, state peering.State, there []peering.Nei
 	})
 }
 
-// exported is what came of programming the kernel.
+// exported is the result of programming the kernel.
 type exported struct {
 	routes   []routing.Route
 	problems []routing.Problem
-	// tableOf are the tables of the rules, by their paths.
+	// tableOf holds the tables of the rules, by their paths.
 	tableOf map[string]uint32
 	failure string
 }
 
-// rule has the routes be exported that d says.
+// rule sets the export rules that d asks for.
 func (e *exports) rule(now time.Time, d peering.Decision) {
 	same := reflect.DeepEqual(e.rules, d.Export) && e.protocol == d.Protocol && e.dampening == d.Dampening
 	if same && e.ruled {
@@ -80,15 +81,15 @@ func (e *exports) rule(now time.Time, d peering.Decision) {
 	e.later(now)
 }
 
-// wish has the routes be programmed again, when changes were collected for a
-// while. More changes do not delay it.
+// wish asks for another programming of the routes after a short pause that collects changes.
+// More changes do not delay it.
 func (e *exports) wish(now time.Time) {
 	if len(e.rules) > 0 {
 		e.later(now.Add(e.dampening))
 	}
 }
 
-// export begins to program the kernel, unless that is under way.
+// export starts to program the kernel, unless that is under way.
 func (s *Speaker) export(now time.Time) {
 	e := &s.exports
 	if !e.ready(now) {
@@ -117,8 +118,8 @@ func (s *Speaker) export(now time.Time) {
 	})
 }
 
-// exportWhenHeard has what nobody told again removed, once neighbors have told
-// everything.
+// exportWhenHeard removes the routes that no neighbor sent again, once all neighbors have
+// sent all their routes.
 func (s *Speaker) exportWhenHeard(now time.Time) {
 	e := &s.exports
 	if e.over || !s.governing.running {
@@ -129,7 +130,7 @@ func (s *Speaker) exportWhenHeard(now time.Time) {
 	}
 }
 
-// exportedRoutes notes what came of programming.
+// exportedRoutes takes in the result of programming.
 func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done exported, err error) {
 	e := &s.exports
 	switch amiss := misplaced(done.problems); {

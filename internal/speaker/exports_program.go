@@ -34,7 +34,7 @@ func program(ctx context.Context, server Server, kernel Kernel, rules []peering.
 	return done, err
 }
 
-// realmsOf are where the rules may put routes.
+// realmsOf returns the tables and marks in which the rules may put routes.
 func realmsOf(rules []peering.ExportRule, protocol int, tableOf map[string]uint32) []routing.Realm {
 	var all []routing.Realm
 	for _, r := range rules {
@@ -53,8 +53,8 @@ func realmsOf(rules []peering.ExportRule, protocol int, tableOf map[string]uint3
 	return all
 }
 
-// misplaced says what should not be where it is: routes of another program, or one of
-// ours from before; "" when nothing is.
+// misplaced describes routes in the wrong place: those of another program, or an earlier one
+// of ours. It returns "" if there is none.
 func misplaced(problems []routing.Problem) string {
 	for _, p := range problems {
 		switch {
@@ -68,8 +68,8 @@ func misplaced(problems []routing.Problem) string {
 	return ""
 }
 
-// tablesOf finds the routing tables of the rules, by their paths; with an error,
-// only some. missing is what is wrong with one of those that have none.
+// tablesOf finds the routing tables of the rules, by their paths. With an error, the map has
+// only some of them. missing says what is wrong with a rule that has no table.
 func tablesOf(ctx context.Context, kernel Kernel, rules []peering.ExportRule) (tables map[string]uint32, missing string, err error) {
 	tables = map[string]uint32{}
 	for _, r := range rules {
@@ -90,8 +90,8 @@ func tablesOf(ctx context.Context, kernel Kernel, rules []peering.ExportRule) (t
 	return tables, missing, nil
 }
 
-// exportable are the routes that the rules let into the kernel, of what was
-// learned. Equally good ways to one prefix are one route.
+// exportable returns the learned routes that the rules let into the kernel. Equally good
+// paths to one prefix become one route.
 func exportable(rules []peering.ExportRule, protocol int, learned []peering.LearnedRoute, tableOf map[string]uint32) []routing.Route {
 	type place struct {
 		prefix        netip.Prefix
@@ -117,7 +117,7 @@ func exportable(rules []peering.ExportRule, protocol int, learned []peering.Lear
 					Prefix: l.Prefix, Protocol: protocol, Table: table, Metric: rule.Metric, ValidateNextHop: rule.ValidateNextHop,
 				})
 			}
-			// Of rules for one place, the strictest counts.
+			// If several rules name one place, the strictest one counts.
 			all[i].ValidateNextHop = all[i].ValidateNextHop || rule.ValidateNextHop
 			if !slices.Contains(all[i].NextHops, l.NextHop) {
 				all[i].NextHops = append(all[i].NextHops, l.NextHop)
@@ -127,7 +127,7 @@ func exportable(rules []peering.ExportRule, protocol int, learned []peering.Lear
 	return all
 }
 
-// meets says whether a rule is for a route.
+// meets reports whether a rule selects a route.
 func meets(rule peering.ExportRule, l peering.LearnedRoute) bool {
 	if rule.VRF != l.VRF || l.Prefix.Bits() == 0 && !rule.AllowDefault {
 		return false

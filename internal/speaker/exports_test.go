@@ -37,11 +37,11 @@ func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
 	})
 }
 
-// twoRouters is a rule, and two neighbors to learn from.
+// twoRouters is a spec with a rule and two neighbors to learn from.
 const twoRouters = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}, neighbors: [
 	{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`
 
-// complete has the server have a session with a neighbor that has told everything.
+// complete gives the server a session with a neighbor that has sent all its routes.
 func complete(address string) func(*fakeServer) {
 	return func(s *fakeServer) {
 		established(address, 65001)(s)
@@ -51,7 +51,7 @@ func complete(address string) func(*fakeServer) {
 	}
 }
 
-// The pod is another one, so nothing is remembered in a file.
+// The new pod has no file with a stored input.
 func TestARolloutRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T) {
 	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
 		left := w.kernel.String()
@@ -181,8 +181,8 @@ func TestRoutesOfAnotherProgramAreSaid(t *testing.T) {
 	})
 }
 
-// afterALife runs test in a world whose speaker has not started, and had an
-// earlier life in which it learned a route.
+// afterALife runs test in a world whose speaker has not started, after an earlier speaker
+// learned a route.
 func afterALife(t *testing.T, spec, learned string, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		before := newWorld(t, spec, "")

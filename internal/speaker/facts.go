@@ -14,32 +14,31 @@ import (
 )
 
 const (
-	// calm is how long changes are collected before everything is read.
+	// calm is how long the loop collects changes before it reads everything.
 	calm = 200 * time.Millisecond
-	// settled is the same for addresses that come and go: many may do so, and
-	// to read is in the way of announcing them.
+	// settled is the same for addresses that come and go: many may do so at once, and reading
+	// delays their announcement.
 	settled = time.Second
-	// rereadEvery is how soon it is read again when nothing is said to change:
-	// the numbers of prefixes do so without a word. While they do not either, it
-	// is read ever more seldom, down to once in a fullCheck: with thousands of
-	// routes, reading is most of what an idle speaker does.
+	// rereadEvery is the first interval of reading without a signal: the numbers of prefixes
+	// change without one. While nothing changes, the interval doubles up to fullCheck: with
+	// thousands of routes, reading is most of the work of an idle speaker.
 	rereadEvery = 15 * time.Second
 )
 
-// facts are what is so, as it was read last, for reports and for the neighbours
-// that come by themselves.
+// facts are the last observed sessions, routes and interfaces. Reports and the BFD sessions
+// of dynamic neighbors use them.
 type facts struct {
 	paced
-	// pause is how long it is until they are read again.
+	// pause is the time until the next reading.
 	pause time.Duration
-	// burst notices when many addresses came or went.
+	// burst notices that many addresses came or went.
 	burst process.Burst
 
 	found
 	failure string
 }
 
-// found is what was read.
+// found is the result of one reading.
 type found struct {
 	neighbors  []peering.NeighborStatus
 	learned    []peering.LearnedRoute
@@ -47,16 +46,17 @@ type found struct {
 	bfd        []bfd.Status
 }
 
-// same leaves out BFD, which counts its packets, and tells of all else by itself.
+// same compares all but BFD, whose status counts packets. BFD has events for all other
+// changes.
 func (f found) same(g found) bool {
 	f.bfd, g.bfd = nil, nil
 	return reflect.DeepEqual(f, g)
 }
 
-// wish has the facts be read again, soon.
+// wish asks for a reading soon.
 func (f *facts) wish(now time.Time) { f.later(now.Add(calm)) }
 
-// look begins to read the facts, unless that is under way.
+// look starts to read the facts, unless that is under way.
 func (s *Speaker) look(now time.Time) {
 	f := &s.facts
 	if !f.ready(now) {
@@ -92,7 +92,7 @@ func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patte
 	return f, errors.Join(errs[:]...)
 }
 
-// takeFacts takes in what was read. What could not be read stays as it was.
+// takeFacts takes in a reading. After an error the earlier facts stay.
 func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err error) {
 	f := &s.facts
 	pause := rereadEvery
@@ -119,7 +119,7 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	s.publish(now)
 }
 
-// spare gives memory back after many addresses have come or gone.
+// spare returns memory to the kernel after many addresses came or went.
 func (s *Speaker) spare() {
 	if !s.facts.burst.Over(s.imports.total) {
 		return

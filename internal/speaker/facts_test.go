@@ -24,7 +24,7 @@ func TestAnIdleSpeakerReadsOnceAMinuteWhatChangesWithoutAWord(t *testing.T) {
 func TestWhatChangesWhileItIsReadIsReadAgainSoon(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.slow = calm })
-		pass(calm + calm/2) // the neighbours have been read, and the routes are being read
+		pass(calm + calm/2) // the neighbors have been read, and the routes are being read
 		w.server.change(established("192.0.2.1", 65001))
 		pass(5 * time.Second)
 		if c := w.reports.conditions(); !strings.Contains(c, "Ready True AllHealthy") {
@@ -33,7 +33,7 @@ func TestWhatChangesWhileItIsReadIsReadAgainSoon(t *testing.T) {
 	})
 }
 
-// readings are how often it was read what is so.
+// readings returns how often the speaker has read the facts.
 func (w *world) readings() uint64 {
 	settle()
 	families, err := w.metrics.Gather()

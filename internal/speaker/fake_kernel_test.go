@@ -22,14 +22,13 @@ type fakeKernel struct {
 	listErr error
 	egress  map[netip.Addr]peering.Egress
 	routers map[string]netip.Addr
-	// slow is how long it takes to find the router on a link.
+	// slow is how long the kernel takes to find the router on a link.
 	slow    time.Duration
 	adverts map[string]int
 	routes  []routing.Route
-	// marked are where routes of ours may be.
+	// marked is where earlier routes of ours may be.
 	marked []routing.Realm
-	// programmed is how often there was an attempt at routes, and stuck what is
-	// in the way of it.
+	// programmed counts the attempts to program routes. stuck blocks them.
 	programmed int
 	stuck      []routing.Problem
 	changed    chan struct{}
@@ -45,7 +44,7 @@ func newFakeKernel() *fakeKernel {
 	}
 }
 
-// hold has the interface have these addresses, and no others.
+// hold gives the interface these addresses, and no others.
 func (k *fakeKernel) hold(iface string, addresses ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,7 +184,7 @@ func (k *fakeKernel) Program(_ context.Context, w routing.Wanted) ([]routing.Pro
 	return nil, nil
 }
 
-// change changes it from outside.
+// change changes the kernel from outside.
 func (k *fakeKernel) change(change func(*fakeKernel)) {
 	k.mu.Lock()
 	change(k)

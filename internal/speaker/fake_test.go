@@ -16,14 +16,14 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// fakeServer is a BGP server that has no neighbours but those that it is given,
-// fails when it is told to, and prints itself.
+// fakeServer is a BGP server that has only the neighbors that the test gives it. It fails
+// when the test says so, and prints itself.
 type fakeServer struct {
 	mu      sync.Mutex
 	state   peering.State
 	running bool
 	routes  map[peering.RouteKey]peering.Route
-	// began is how it was when it was applied first.
+	// began is the state of the server after the first Apply.
 	began string
 	// stuck, when it is not nil, holds up Apply and Stop.
 	stuck     chan struct{}
@@ -32,10 +32,10 @@ type fakeServer struct {
 	applied   int
 	neighbors map[string]peering.NeighborStatus
 	learned   []peering.LearnedRoute
-	// slow is how long it takes to say what was learned.
+	// slow is how long Learned takes.
 	slow  time.Duration
 	downs []string
-	// barred is who was barred and admitted.
+	// barred records the neighbors that were barred and admitted.
 	barred  []string
 	stopped string
 	// ended is how many servers have ended, as by another Global.
@@ -68,7 +68,7 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 	return s.refuse, nil
 }
 
-// unstuck waits while it is stuck.
+// unstuck waits while the server is stuck.
 func (s *fakeServer) unstuck(ctx context.Context) error {
 	s.mu.Lock()
 	stuck := s.stuck
@@ -175,7 +175,7 @@ func (s *fakeServer) Stop(ctx context.Context, graceful bool) error {
 	return nil
 }
 
-// change changes it from outside.
+// change changes the server from outside.
 func (s *fakeServer) change(change func(*fakeServer)) {
 	s.mu.Lock()
 	change(s)
@@ -208,7 +208,7 @@ func (s *fakeServer) announces() string {
 	return strings.Join(lines, ", ")
 }
 
-// String prints the sessions that it is to have.
+// String prints the sessions that the server should have.
 func (s *fakeServer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,12 +310,11 @@ func (c *fakeCluster) change(change func(*Snapshot)) {
 	poke(c.changed)
 }
 
-// fakeReports keep what was said last.
+// fakeReports keeps the last report.
 type fakeReports struct {
 	mu   sync.Mutex
 	node NodeReport
-	// slow, when it is not nil, holds up the next report of the node, and told
-	// is how many there were.
+	// slow, when it is not nil, blocks the next report of the node. told counts the reports.
 	slow chan struct{}
 	told int
 }
@@ -334,14 +333,14 @@ func (r *fakeReports) Node(n NodeReport) {
 	r.told++
 }
 
-// last returns what was said last of the node.
+// last returns the last report of the node.
 func (r *fakeReports) last() NodeReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.node
 }
 
-// hold holds up the next report of the node until release.
+// hold blocks the next report of the node until release.
 func (r *fakeReports) hold(release chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

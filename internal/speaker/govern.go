@@ -11,62 +11,60 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// governing is how the speaker makes the server be what the input means. At any
-// time one errand for it is under way: it looks where neighbours are, decides,
-// and applies.
+// governing is the state of bringing the server in line with the input. At most one errand
+// for it is under way: it finds the neighbors on unnumbered links, decides, and applies.
 type governing struct {
 	busy bool
-	// due is when to look again; zero: when something happens.
+	// due is when to look again. Zero means: at the next event.
 	due   time.Time
 	retry time.Duration
-	// ended is when the last errand ended, and news says that something came of
-	// it.
+	// ended is when the last errand ended. news says that the errand changed something to
+	// report.
 	ended time.Time
 	news  bool
 
-	// decided is what was decided last, from what.
+	// decided is the last decision, and from is its input.
 	from     Input
 	decided  peering.Decision
 	decision bool
-	// waiting says that it is to be applied once all addresses are listed.
+	// waiting says that next must be applied once all addresses are listed.
 	waiting bool
 	next    application
-	// state is what was applied last, running that there is a server at all,
-	// begun that there was one in this process.
+	// state is what was applied last. running says that the server runs. begun says that this
+	// process has had a server before.
 	state          peering.State
-	source         string // of its router ID
+	source         string // where the router ID comes from
 	running, begun bool
-	// unapplied are the problems of that, and failure is why it could not be
-	// done.
+	// unapplied holds the problems of the last Apply. failure is the error of the last errand.
 	unapplied []peering.Problem
 	failure   string
-	// found are the neighbours on unnumbered links, by interface.
+	// found holds the addresses of the neighbors on unnumbered links, by interface.
 	found map[string]netip.Addr
-	// remembered is the last good input, and fallback that of an earlier
-	// process, for when there is no good one from the start.
+	// remembered is the last good input. fallback is that of an earlier process, for a start
+	// without a good input.
 	remembered *Input
 	fallback   *Input
 }
 
-// wish has the speaker look again, soon.
+// wish makes the speaker look again soon.
 func (g *governing) wish(now time.Time) {
 	if g.due.IsZero() || now.Before(g.due) {
 		g.due = now
 	}
 }
 
-// later has it look again at the given time, unless it does before.
+// later makes the speaker look again at the given time, or earlier.
 func (g *governing) later(at time.Time) {
 	if g.due.IsZero() || at.Before(g.due) {
 		g.due = at
 	}
 }
 
-// acts says whether an errand is under way, and does not only wait for addresses.
+// acts reports whether an errand is under way that does not only wait for addresses.
 func (g *governing) acts() bool { return g.busy && !g.waiting }
 
-// govern begins to make the server be what the input means, unless that is under
-// way or the goodbye is being said.
+// govern starts to bring the server in line with the input, unless that is under way or the
+// speaker is ending its sessions.
 func (s *Speaker) govern(ctx context.Context, now time.Time) {
 	g := &s.governing
 	if g.busy || s.leaving || !s.known || g.due.IsZero() || now.Before(g.due) {
@@ -80,8 +78,8 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 	s.decide(ctx, s.input, false)
 }
 
-// decide has an errand decide what in means: the input, or what is to be in effect
-// instead of it.
+// decide starts an errand that decides what in means. instead says that in replaces an input
+// that cannot be used.
 func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 	g := &s.governing
 	draining := s.drain.asks()
@@ -104,8 +102,8 @@ func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 	})
 }
 
-// decided decides what in means with the world as it is. When that cannot be
-// read, nothing is decided.
+// decided decides what in means on this node now. If the kernel cannot be read, it returns an
+// error.
 func decided(ctx context.Context, kernel Kernel, in Input, draining bool) (peering.Decision, error) {
 	var errs []error
 	seen := map[netip.Addr]peering.Egress{}
@@ -128,7 +126,7 @@ func decided(ctx context.Context, kernel Kernel, in Input, draining bool) (peeri
 	return d, errors.Join(errs...)
 }
 
-// takeDecision goes on from what was decided.
+// takeDecision carries out a decision.
 func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d peering.Decision) {
 	g := &s.governing
 	if s.input.Config == nil {
@@ -145,7 +143,7 @@ func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d p
 		return
 	}
 	if !d.OK {
-		// What is in effect stays in effect.
+		// The configuration in effect stays in effect.
 		s.governed(ctx, now, nil)
 		return
 	}
@@ -157,15 +155,15 @@ func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d p
 	s.applyWhenListed(ctx, now)
 }
 
-// application is a state that is to be applied.
+// application is a decision to apply, with its input.
 type application struct {
 	from    Input
 	decided peering.Decision
 }
 
-// applyWhenListed applies what was decided once everything that is to be
-// announced is known, so that neighbours which keep what they had from an earlier
-// process hear all of it again before they hear that it is all.
+// applyWhenListed applies the decision once all addresses to announce are known. Neighbors
+// may have kept routes of an earlier process. They then receive all routes again before
+// End-of-RIB.
 func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	g := &s.governing
 	if !g.waiting || s.leaving || !g.begun && !s.listed() {
@@ -200,8 +198,8 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	})
 }
 
-// needs says whether anything has to be applied. Who is behind an unnumbered link
-// is for the server to find out.
+// needs reports whether the speaker has to call Apply. It always does if there are unnumbered
+// links, because the server finds out which neighbor is behind them.
 func (g *governing) needs(wanted peering.State) bool {
 	if !g.running || len(g.unapplied) > 0 || g.failure != "" || !reflect.DeepEqual(wanted, g.state) {
 		return true
@@ -214,7 +212,7 @@ func (g *governing) needs(wanted peering.State) bool {
 	return false
 }
 
-// governed ends the errands for this time.
+// governed takes in the result of an errand.
 func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	g := &s.governing
 	g.busy, g.ended = false, now
@@ -247,7 +245,7 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	}
 }
 
-// problems are all that are known of the configuration on this node.
+// problems returns all known problems of the configuration on this node.
 func (s *Speaker) problems() []peering.Problem {
 	g := &s.governing
 	if !g.decision {
@@ -256,7 +254,7 @@ func (s *Speaker) problems() []peering.Problem {
 	return append(g.decided.Problems[:len(g.decided.Problems):len(g.decided.Problems)], g.unapplied...)
 }
 
-// end withdraws everything: there is no configuration any more.
+// end withdraws all routes, because there is no configuration any more.
 func (s *Speaker) end(ctx context.Context) {
 	g := &s.governing
 	was := g.running
@@ -279,7 +277,7 @@ func (s *Speaker) end(ctx context.Context) {
 				}
 				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
 				g.fallback, g.found, s.facts.neighbors = nil, nil, nil
-				s.setSessions(ctx, now) // none, and nobody has been met
+				s.setSessions(ctx, now) // sets no sessions, and clears met
 				s.rememberBeside(ctx, in)
 			}
 			s.facts.wish(now)

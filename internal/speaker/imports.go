@@ -12,40 +12,40 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// imports are the addresses that become routes.
+// imports holds the addresses that become routes.
 type imports struct {
-	// batches come from the importers.
+	// batches carries what the importers read.
 	batches chan batch
-	// rules are those in effect, by VRF.
+	// rules holds the importers of the rules in effect, by VRF.
 	rules map[string]*importer
-	// members are the addresses of each route.
+	// members holds the addresses of each route.
 	members map[peering.RouteKey][]peering.Imported
 	total   int
 	// changed is when the last address came or went.
 	changed time.Time
-	// amiss says that the server may announce something else than is right,
-	// until due.
+	// amiss says that the server may announce other routes than it should. The speaker
+	// announces all routes again at due.
 	amiss bool
 	due   time.Time
 	retry time.Duration
 }
 
-// importer follows the addresses on some interfaces for one VRF.
+// importer watches the addresses on some interfaces for one VRF.
 type importer struct {
 	vrf      string
 	patterns []string
 	stop     context.CancelFunc
-	// held are the addresses, once they were listed.
+	// held are the addresses of the first list and all changes since. listed says that there
+	// was such a list.
 	listed bool
 	held   map[peering.Imported]bool
-	// before is the importer that this one takes the place of once it has
-	// listed.
+	// before is the importer that this one replaces when it has its first list.
 	before *importer
-	// failure is why it cannot see anything at this time.
+	// failure is why the importer cannot read addresses at this time.
 	failure string
 }
 
-// batch is what an importer has seen. The first of a listing is all of it.
+// batch is what an importer has read: all addresses, or changes after that.
 type batch struct {
 	of         *importer
 	first      bool
@@ -53,9 +53,8 @@ type batch struct {
 	err        error
 }
 
-// follow has the addresses imported that d asks for, on dummy if it names no
-// interface. What was imported by other rules stays until the new ones have
-// listed everything.
+// follow imports the addresses that d asks for, on dummy if d names no interface. Addresses
+// of earlier rules stay until the new importers have listed theirs.
 func (s *Speaker) follow(ctx context.Context, d peering.Decision, dummy string) {
 	wanted := map[string][]string{}
 	for _, rules := range append([]peering.ImportRules{d.Import}, d.VRFImports...) {
@@ -86,7 +85,7 @@ func (s *Speaker) follow(ctx context.Context, d peering.Decision, dummy string) 
 	}
 }
 
-// unfollow ends an importer, and forgets its addresses.
+// unfollow stops an importer, and forgets its addresses.
 func (s *Speaker) unfollow(ctx context.Context, i *importer) {
 	delete(s.imports.rules, i.vrf)
 	for ; i != nil; i = i.before {
@@ -103,7 +102,7 @@ func (s *Speaker) newImporter(ctx context.Context, vrf string, patterns []string
 	return i
 }
 
-// importAlways imports until ctx is done.
+// importAlways imports until ctx is done, and starts again after an error.
 func (s *Speaker) importAlways(ctx context.Context, i *importer) {
 	tell := func(b batch) {
 		select {
@@ -125,12 +124,12 @@ func (s *Speaker) importAlways(ctx context.Context, i *importer) {
 	}
 }
 
-// take takes in what an importer has seen. What it changes is in the server when
-// it returns.
+// take takes in a batch of an importer. When take returns, the server announces the changed
+// routes.
 func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	i := b.of
 	if current := s.imports.rules[i.vrf]; current != i && (current == nil || current.before != i) {
-		return // it was not to look any more
+		return // the importer was stopped meanwhile
 	}
 	if b.err != nil {
 		if i.failure != b.err.Error() {
@@ -165,8 +164,8 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	s.change(ctx, touched)
 }
 
-// takeList takes in a complete list. It replaces what the importer, or the one
-// before it, had.
+// takeList takes in a complete list. It replaces the addresses of the importer, or of the one
+// before it.
 func (s *Speaker) takeList(ctx context.Context, i *importer, all []peering.Imported) {
 	i.held, i.listed = make(map[peering.Imported]bool, len(all)), true
 	for _, a := range all {
@@ -198,7 +197,7 @@ func (s *Speaker) dropMember(a peering.Imported) {
 	}
 }
 
-// rebuild makes members of what all importers hold, and announces it.
+// rebuild computes members from the addresses of all importers, and announces the result.
 func (s *Speaker) rebuild(ctx context.Context) {
 	s.imports.members, s.imports.total = map[peering.RouteKey][]peering.Imported{}, 0
 	for _, vrf := range slices.Sorted(maps.Keys(s.imports.rules)) {
@@ -214,7 +213,7 @@ func (s *Speaker) rebuild(ctx context.Context) {
 	s.announce(ctx)
 }
 
-// listed says whether everything that is to be imported was seen once.
+// listed reports whether every importer has had its first list.
 func (s *Speaker) listed() bool {
 	for _, i := range s.imports.rules {
 		if !i.listed {
@@ -224,7 +223,7 @@ func (s *Speaker) listed() bool {
 	return true
 }
 
-// imported are all addresses, in no order.
+// imported returns all addresses, in no order.
 func (s *Speaker) imported() []peering.Imported {
 	all := make([]peering.Imported, 0, s.imports.total)
 	for _, members := range s.imports.members {
@@ -233,7 +232,7 @@ func (s *Speaker) imported() []peering.Imported {
 	return all
 }
 
-// routes are what is to be announced of these addresses.
+// routes returns the routes to announce for these addresses.
 func (s *Speaker) routes(of []peering.Imported) []peering.Route {
 	if s.drain.withdrawn {
 		return nil
@@ -241,12 +240,12 @@ func (s *Speaker) routes(of []peering.Imported) []peering.Route {
 	return peering.Routes(of, s.input.Attributes.of, s.drain.asks())
 }
 
-// announce makes the server announce exactly what is right.
+// announce makes the server announce exactly the routes that it should.
 func (s *Speaker) announce(ctx context.Context) {
 	s.announced(ctx, s.Server.Announce(ctx, s.routes(s.imported())))
 }
 
-// change makes the server announce what is right of some routes.
+// change makes the server announce or withdraw the touched routes.
 func (s *Speaker) change(ctx context.Context, touched map[peering.RouteKey]bool) {
 	if len(touched) == 0 {
 		return
@@ -266,7 +265,7 @@ func (s *Speaker) change(ctx context.Context, touched map[peering.RouteKey]bool)
 	s.announced(ctx, s.Server.Change(ctx, add, slices.Collect(maps.Keys(touched))))
 }
 
-// announced notes what came of an attempt to announce.
+// announced takes in the result of an attempt to announce.
 func (s *Speaker) announced(ctx context.Context, err error) {
 	was := s.imports.amiss
 	s.imports.amiss = err != nil
@@ -284,7 +283,7 @@ func (s *Speaker) announced(ctx context.Context, err error) {
 	}
 }
 
-// broken notes an error that only another process can mend.
+// broken stops the process if only a new process can clear the error.
 func (s *Speaker) broken(err error) {
 	if errors.Is(err, gobgp.ErrBroken) {
 		s.fatal = err

@@ -16,23 +16,23 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// Input is what the cluster says of this node, in our words. It is what is
-// remembered over restarts.
+// Input is what the cluster configures for this node, in our words. The speaker stores it
+// over restarts.
 type Input struct {
-	// Config is the configuration in effect, nil when there is none.
+	// Config is the configuration in effect, or nil if there is none.
 	Config *Config
 	Node   NodeFacts
 	// Dummy is the interface that carries remote addresses.
 	Dummy      string
 	Attributes Attributes
-	// Own are the prefixes of the pools.
+	// Own holds the prefixes of the pools.
 	Own []peering.PrefixRange
-	// Passwords are the values of Secrets, by "name/key", and Missing says why
-	// there is none. Outdated says why a value is the last one that was known.
+	// Passwords holds the values of Secrets, by "name/key". Missing says why a value is
+	// absent. Outdated says why a value may be old.
 	Passwords, Missing, Outdated map[string]string
-	// Complaints are what is wrong with what groups and Services say of their
-	// routes, by the name of the object and the field, and About are those
-	// objects. They are not remembered.
+	// Complaints says what is wrong with the route attributes of groups and Services, by the
+	// name of the object and the field. About holds those objects. The speaker does not store
+	// them.
 	Complaints map[string]string                 `json:"-"`
 	About      map[string]corev1.ObjectReference `json:"-"`
 }
@@ -45,12 +45,12 @@ type Config struct {
 	Spec            bgpv1.BGPConfigurationSpec
 }
 
-// defaultDummy is the interface that carries remote addresses where no
-// LBNodeAgent says otherwise.
+// defaultDummy is the interface of remote addresses if no LBNodeAgent names another.
 const defaultDummy = "kube-lb0"
 
-// read returns what s says. What it does not say stays as it was: a node without
-// an object is about to go, and an LBNodeAgent that cannot be used moves nothing.
+// read returns the Input that s asks for. Where s is silent, the value of before stays: a
+// node without an object is about to go, and an LBNodeAgent that cannot be used changes
+// nothing.
 func read(s Snapshot, namespace string, before Input, others ...string) Input {
 	in := Input{Node: before.Node, Dummy: before.Dummy, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
@@ -73,8 +73,8 @@ func read(s Snapshot, namespace string, before Input, others ...string) Input {
 	return in
 }
 
-// readSecrets reads the passwords that the configuration names. One that cannot
-// be read, or is gone, stays what it was.
+// readSecrets reads the passwords that the configuration names. A password that cannot be
+// read, or is gone, keeps its last value.
 func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 	for _, ref := range secretRefs(in.Config.Spec) {
 		name := ref.Name + "/" + ref.Key
@@ -85,7 +85,7 @@ func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 		case err == nil:
 			in.Passwords[name] = value
 		case was:
-			// What replaces a Secret may delete it first. Without its key the
+			// A tool that replaces a Secret may delete it first. Without the password the
 			// sessions would end on all nodes at once.
 			in.Passwords[name] = last
 			if secret.Known {
@@ -97,7 +97,7 @@ func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 	}
 }
 
-// secretRefs are the keys of Secrets that spec names.
+// secretRefs returns the keys of Secrets that spec names.
 func secretRefs(spec bgpv1.BGPConfigurationSpec) []bgpv1.SecretKeyRef {
 	var refs []bgpv1.SecretKeyRef
 	add := func(ref *bgpv1.SecretKeyRef) {
@@ -114,7 +114,7 @@ func secretRefs(spec bgpv1.BGPConfigurationSpec) []bgpv1.SecretKeyRef {
 	return refs
 }
 
-// secretNames are the Secrets that spec names, sorted.
+// secretNames returns the names of the Secrets that spec names, sorted.
 func secretNames(spec bgpv1.BGPConfigurationSpec) []string {
 	var names []string
 	for _, ref := range secretRefs(spec) {
@@ -124,7 +124,7 @@ func secretNames(spec bgpv1.BGPConfigurationSpec) []string {
 	return slices.Compact(names)
 }
 
-// secret answers for a reference.
+// secret returns the value of a Secret's key, or an error that says why there is none.
 func (in Input) secret(name, key string) (string, error) {
 	if value, ok := in.Passwords[name+"/"+key]; ok {
 		return value, nil
@@ -135,7 +135,7 @@ func (in Input) secret(name, key string) (string, error) {
 	return "", fmt.Errorf("secret %s has no key %q", name, key)
 }
 
-// complain notes what is wrong with what an object says of its routes.
+// complain records what is wrong with the route attributes of an object.
 func (in *Input) complain(about corev1.ObjectReference, name string, problems []peering.Problem) {
 	for _, p := range problems {
 		key := about.Kind + " " + name + " " + p.Field
@@ -143,31 +143,31 @@ func (in *Input) complain(about corev1.ObjectReference, name string, problems []
 	}
 }
 
-// same says that o would be decided like in, and people told the same.
+// same reports whether o leads to the same decision and the same events as in.
 func (in Input) same(o Input) bool {
 	if len(in.Complaints)+len(o.Complaints) == 0 {
-		in.Complaints, in.About, o.Complaints, o.About = nil, nil, nil, nil // what is remembered has none
+		in.Complaints, in.About, o.Complaints, o.About = nil, nil, nil, nil // a stored input has none
 	}
 	return reflect.DeepEqual(in, o)
 }
 
-// Attributes are what routes say of themselves, by their addresses.
+// Attributes holds the attributes of routes, by their addresses.
 type Attributes struct {
-	// ByAddress is for addresses whose Services say something, with what their
-	// groups say beside it.
+	// ByAddress holds those of addresses whose Services set attributes, together with those of
+	// their groups.
 	ByAddress map[netip.Addr]peering.Attributes
-	// Ranges are those of the groups. They do not overlap, and are sorted.
+	// Ranges holds those of the groups. The ranges do not overlap, and are sorted.
 	Ranges []RangeAttributes
 }
 
-// RangeAttributes is for the addresses From to To.
+// RangeAttributes holds the attributes of the addresses From to To.
 type RangeAttributes struct {
 	From, To   netip.Addr
 	Attributes peering.Attributes
 }
 
-// of returns what the route to ip says of itself. It is known from the range
-// before anything is known of the Service: a route has not to be announced twice.
+// of returns the attributes of the route to ip. The range of ip sets them before the speaker
+// has seen the Service, so that it need not announce the route twice.
 func (a Attributes) of(ip netip.Addr) peering.Attributes {
 	if own, ok := a.ByAddress[ip]; ok {
 		return own
@@ -182,8 +182,8 @@ func (a Attributes) of(ip netip.Addr) peering.Attributes {
 	return peering.Attributes{}
 }
 
-// attributesOf reads what groups and Services say of their routes, and complains of
-// what is wrong with that.
+// attributesOf reads the route attributes of groups and Services, and calls complain for each
+// that is wrong.
 func attributesOf(s Snapshot, groups config.Config, complain func(corev1.ObjectReference, string, []peering.Problem)) Attributes {
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
 	for _, g := range groups.Groups.Usable {
@@ -199,7 +199,7 @@ func attributesOf(s Snapshot, groups config.Config, complain func(corev1.ObjectR
 		}
 	}
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
-	// Of Services that share an address, the first by name has the say.
+	// If Services share an address, the first by name wins.
 	for _, svc := range slices.Backward(s.Services) {
 		own, problems := peering.AttributesOf(svc.Annotations)
 		complain(serviceRef(svc), svc.Name, problems)
@@ -211,8 +211,8 @@ func attributesOf(s Snapshot, groups config.Config, complain func(corev1.ObjectR
 	return a
 }
 
-// prefixesOf are the routes that addresses of the groups' pools may have: the prefixes
-// in each pool, and the wider ones that the pool's aggregation makes of its addresses.
+// prefixesOf returns the prefixes of the routes that addresses of the groups' pools may have:
+// those in each pool, and the wider ones that the pool's aggregation makes of its addresses.
 func prefixesOf(groups config.Config) []peering.PrefixRange {
 	var all []peering.PrefixRange
 	for _, g := range groups.Groups.Usable {
@@ -232,7 +232,7 @@ func prefixesOf(groups config.Config) []peering.PrefixRange {
 	return slices.Compact(all)
 }
 
-// texts are the strings of a list of words.
+// texts converts a list to strings.
 func texts[T ~string](list []T) []string {
 	var all []string
 	for _, t := range list {

@@ -10,34 +10,36 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// penalties are of neighbors that announced more than they may, by name.
+// penalties maps the name of each neighbor that exceeded its prefix limit to its penalty.
 type penalties map[string]penalty
 
-// penalty is the pause before a neighbor may come back. It doubles each time.
+// penalty is the pause before a neighbor may connect again. It doubles each time.
 type penalty struct {
 	times  int
 	until  time.Time
 	barred bool
-	// limits are those that were exceeded, and why says by how much.
+	// limits are the prefix limits in force when the neighbor was barred. why says by how much
+	// it exceeded them.
 	limits map[addr.Family]uint32
 	why    string
 }
 
 const (
-	// firstPenalty and lastPenalty are the first and the longest pause. A neighbor that
-	// keeps to its limits for as long as the longest begins with the first again.
+	// firstPenalty and lastPenalty are the first and the longest pause. A neighbor that keeps
+	// to its limits for lastPenalty starts with firstPenalty again.
 	firstPenalty, lastPenalty = time.Minute, 30 * time.Minute
 	// mostDoublings keeps the pause from overflowing.
 	mostDoublings = 10
 )
 
-// pause is how long a neighbor stays away after so many times.
+// pause returns how long a neighbor stays away after that many penalties.
 func (p penalty) pause() time.Duration {
 	return min(firstPenalty<<min(p.times-1, mostDoublings), lastPenalty)
 }
 
-// judge says whose session is to end and who may come back, and when to look again; zero:
-// when something happens. GoBGP ends some sessions itself, when there is no room.
+// judge returns the neighbors whose sessions must end, those that may connect again, and the
+// time of the next check. A zero time means: check at the next change. GoBGP itself ends the
+// session of a neighbor that sends far too many prefixes; then n.OverLimit is set.
 func (ps penalties) judge(now time.Time, state peering.State, there []peering.NeighborStatus) (bar, admit []peering.NeighborStatus, due time.Time) {
 	found := map[string]bool{}
 	for _, n := range there {
@@ -104,7 +106,7 @@ func limitsOf(state peering.State, n peering.NeighborStatus) (most map[addr.Fami
 	return limits, near
 }
 
-// exceeded says by how much a neighbor announces too much; "" when it does not.
+// exceeded says by how much a neighbor exceeds its limit, or returns "" if it does not.
 func exceeded(limits map[addr.Family]uint32, n peering.NeighborStatus) string {
 	if n.State != peering.Established {
 		return ""
@@ -121,7 +123,7 @@ func sameLimits(a, b map[addr.Family]uint32) bool {
 	return a[addr.V4] == b[addr.V4] && a[addr.V6] == b[addr.V6]
 }
 
-// told is what is known of a neighbor, with why it is barred.
+// told returns n as reports show it, with the reason if it is barred.
 func (ps penalties) told(n peering.NeighborStatus) peering.NeighborStatus {
 	if p := ps[n.Name()]; p.barred {
 		n.AdminDown = false
@@ -137,8 +139,8 @@ func (p penalty) reason() string {
 	return p.why
 }
 
-// limit ends the sessions with neighbors that announce too much, and lets them come back
-// after their pause.
+// limit ends the sessions with neighbors that exceed their prefix limit, and admits them
+// again after their pause.
 func (s *Speaker) limit(ctx context.Context, now time.Time) {
 	bar, admit, due := s.penalties.judge(now, s.governing.state, s.facts.neighbors)
 	for _, n := range bar {
@@ -159,8 +161,8 @@ func (s *Speaker) limit(ctx context.Context, now time.Time) {
 	}
 }
 
-// attempt does something about a neighbor beside the loop. What fails is tried again with
-// the next facts.
+// attempt bars or admits a neighbor beside the loop. If that fails, the next round tries
+// again.
 func (s *Speaker) attempt(ctx context.Context, n peering.NeighborStatus, do func(context.Context) error) {
 	before := s.penalties[n.Name()]
 	before.barred = !before.barred
@@ -176,7 +178,7 @@ func (s *Speaker) attempt(ctx context.Context, n peering.NeighborStatus, do func
 	})
 }
 
-// neighborsTold are the neighbors as reports show them.
+// neighborsTold returns the neighbors as reports show them.
 func (s *Speaker) neighborsTold() []peering.NeighborStatus {
 	all := make([]peering.NeighborStatus, 0, len(s.facts.neighbors))
 	for _, n := range s.facts.neighbors {

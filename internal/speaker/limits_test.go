@@ -16,7 +16,7 @@ var someone = netip.MustParseAddr("192.0.2.1")
 const limited = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001},
 	afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: 1000}}]}]}`
 
-// announcing has the server have a session with a neighbor that announces so many routes.
+// announcing gives the server a session with a neighbor that announces this many routes.
 func announcing(received, accepted uint32) func(*fakeServer) {
 	return func(s *fakeServer) {
 		n := s.neighbors["192.0.2.1"]
@@ -29,7 +29,7 @@ func announcing(received, accepted uint32) func(*fakeServer) {
 	}
 }
 
-// barred is who was barred and admitted since it was asked last.
+// barred returns the neighbors that were barred and admitted since the last call.
 func (w *world) barred() string {
 	var all string
 	w.server.change(func(s *fakeServer) { all, s.barred = strings.Join(s.barred, ", "), nil })

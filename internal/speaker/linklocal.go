@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// findLinkLocal has the neighbours on unnumbered links found. The server finds
-// those that the kernel knows.
+// findLinkLocal returns the addresses of the neighbors on unnumbered links that the kernel
+// knows.
 func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[string]netip.Addr {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -19,7 +19,8 @@ func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[
 			continue
 		}
 		all.Go(func() {
-			// Who is not found is not there for the server either, which says so.
+			// A neighbor that is not found here is missing for the server too, and the server
+			// reports it.
 			if address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface); ok && err == nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -31,9 +32,9 @@ func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[
 	return found
 }
 
-// keepLinkLocal adds to found who was known and is not found at this time. When a
-// link fails the kernel forgets its neighbours at once; whether they are gone is
-// for BFD and the hold timer to say.
+// keepLinkLocal adds known neighbors that are not found now to found. When a link fails, the
+// kernel forgets its neighbors at once. Only BFD and the hold timer decide whether they are
+// gone.
 func keepLinkLocal(found, known map[string]netip.Addr, state peering.State) {
 	for _, p := range state.Peers {
 		address, was := known[p.Interface]

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Run has the node speak BGP until ctx is done, and then says goodbye.
+// Run lets the node speak BGP until ctx is done, and then ends the sessions.
 func (s *Speaker) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.life = life
-	// Who waits for the loop to take something in does so no more.
+	// end cancels life first, so no errand waits for the loop to take its note.
 	defer s.beside.wait.Wait()
 	defer end()
 	kernel, err := s.Kernel.Changes(life)
@@ -32,10 +32,10 @@ func (s *Speaker) Run(ctx context.Context) error {
 	return nil
 }
 
-// waits are what the loop waits for beside what Options have.
+// waits holds the channels that the loop waits for, beside those in Options.
 type waits struct {
 	kernel <-chan struct{}
-	// start says that the API server has been waited for long enough.
+	// start fires when the loop has waited long enough for the API server.
 	start <-chan time.Time
 }
 
@@ -55,7 +55,7 @@ func (s *Speaker) pass(ctx context.Context, now time.Time) {
 	s.look(now)
 }
 
-// next is when something is due.
+// next returns the time of the next work.
 func (s *Speaker) next(now time.Time) time.Time {
 	next := now.Add(fullCheck)
 	consider := func(due time.Time) {
@@ -77,9 +77,9 @@ func (s *Speaker) next(now time.Time) time.Time {
 	return next
 }
 
-// wait returns when there is something to do, having taken in what has come.
+// wait waits for one event and handles it, or until work is due.
 func (s *Speaker) wait(ctx context.Context, w *waits) {
-	// What the kernel says comes first: nothing else is in a hurry.
+	// Changes of addresses in the kernel come first: nothing else is urgent.
 	select {
 	case b := <-s.imports.batches:
 		s.takeBatch(b)
@@ -119,15 +119,14 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 	}
 }
 
-// turn does something, with the pulse taken.
+// turn runs do, and reports begin and end to the pulse.
 func (s *Speaker) turn(do func(now time.Time)) {
 	now := time.Now()
 	s.pulse.Begin(now)
 	do(now)
 }
 
-// takeBatch takes in what an importer has seen, and goes on with what has waited
-// for it.
+// takeBatch takes in a batch of an importer, and continues the work that waited for it.
 func (s *Speaker) takeBatch(b batch) {
 	now := time.Now()
 	s.take(s.life, now, b)
@@ -147,7 +146,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 		s.publish(now)
 	}
 	if in.Node.Name == "" {
-		return // without its labels nobody knows what the configuration means here
+		return // the configuration may depend on the labels of this Node
 	}
 	if !s.seen {
 		s.recall(ctx)
@@ -157,7 +156,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	s.told.tell(s.Events, s.Node, s.input)
 }
 
-// recall reads what an earlier process remembered.
+// recall reads the input that an earlier process stored.
 func (s *Speaker) recall(ctx context.Context) (Input, bool) {
 	in, ok, err := recall(s.Memory, s.Node)
 	if err != nil {
@@ -173,8 +172,8 @@ func (s *Speaker) recall(ctx context.Context) (Input, bool) {
 	return in, true
 }
 
-// begin begins with what an earlier process remembered, if the API server has not
-// been heard by now.
+// begin uses the input that an earlier process stored, if the API server has not answered by
+// now.
 func (s *Speaker) begin(ctx context.Context, now time.Time) {
 	if s.seen {
 		return
@@ -188,7 +187,7 @@ func (s *Speaker) begin(ctx context.Context, now time.Time) {
 	s.use(ctx, now, in)
 }
 
-// use goes by in from now on.
+// use makes in the current input.
 func (s *Speaker) use(ctx context.Context, now time.Time, in Input) {
 	if s.known && s.input.same(in) {
 		return

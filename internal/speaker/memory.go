@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// memoryVersion is of the format of the file. Another one is not read.
+// memoryVersion is the version of the file format. The speaker does not read other versions.
 const memoryVersion = 1
 
-// memory is what is in the file. It has passwords in it.
+// memory is the content of the file. It contains passwords.
 type memory struct {
 	Version int
 	Input   Input
 }
 
-// recall reads the last good input of node from a file. Without a file there is
-// none, and that is no error.
+// recall reads the last good input of node from a file. A missing file is no error.
 func recall(path, node string) (in Input, ok bool, err error) {
 	if path == "" {
 		return Input{}, false, nil
@@ -35,7 +34,7 @@ func recall(path, node string) (in Input, ok bool, err error) {
 		return Input{}, false, fmt.Errorf("read the last input: %w", err)
 	}
 	var m memory
-	// The text is not shown: there are passwords in it.
+	// The error does not show the text, because it contains passwords.
 	if json.Unmarshal(text, &m) != nil {
 		return Input{}, false, fmt.Errorf("read the last input: %s is damaged", path)
 	}
@@ -48,8 +47,8 @@ func recall(path, node string) (in Input, ok bool, err error) {
 	return m.Input, true, nil
 }
 
-// remember writes the last good input to a file that only we can read, whole or
-// not at all.
+// remember writes the last good input to a file that only the user of this process can read.
+// Afterwards the file is complete, or unchanged.
 func remember(path string, in Input) error {
 	if path == "" {
 		return nil
@@ -73,14 +72,14 @@ func remember(path string, in Input) error {
 	return nil
 }
 
-// keeper writes the file of the last input, the newest last.
+// keeper writes inputs to the file, in order, and skips all but the newest.
 type keeper struct {
 	mu      sync.Mutex
 	written int
 	asked   int // belongs to the loop
 }
 
-// rememberBeside has in remembered, unless it is already.
+// rememberBeside stores in beside the loop, unless in is stored already.
 func (s *Speaker) rememberBeside(ctx context.Context, in Input) {
 	g := &s.governing
 	if s.Memory == "" || g.remembered != nil && g.remembered.same(in) {

@@ -10,18 +10,18 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// endpoint is what metrics call the BGP server, which is in this process.
+// endpoint is the label of the BGP server, which runs in this process.
 const endpoint = "embedded"
 
-// families by the names that metrics know them by.
+// families maps address families to the values of the metrics' labels.
 var families = map[addr.Family]string{addr.V4: "ipv4-unicast", addr.V6: "ipv6-unicast"}
 
-// Metrics are the speaker's, under the names that dashboards know.
+// Metrics are the speaker's metrics, under the names that dashboards use.
 type Metrics struct {
-	// perNeighbor has each neighbour have its own, up to most of them.
+	// perNeighbor gives each neighbor its own metrics, up to most neighbors.
 	perNeighbor bool
 	most        int
-	// configured and ofNeighbor are by their names.
+	// configured and ofNeighbor hold the gauges by name.
 	configured, ofNeighbor map[string]*prometheus.GaugeVec
 
 	reconciles                             *prometheus.CounterVec
@@ -51,18 +51,18 @@ type Metrics struct {
 	problems                               prometheus.Gauge
 }
 
-// byConfig are the labels of what is so of a BGPConfiguration.
+// byConfig names the labels of metrics about a BGPConfiguration.
 const byConfig = "name namespace"
 
-// NewMetrics registers the metrics. With perNeighbor each neighbour has its own,
-// up to most of them.
+// NewMetrics registers the metrics. With perNeighbor, each neighbor has its own metrics, up
+// to most neighbors.
 func NewMetrics(registry prometheus.Registerer, perNeighbor bool, most int) *Metrics {
 	m := &Metrics{perNeighbor: perNeighbor, most: most, configured: map[string]*prometheus.GaugeVec{}, ofNeighbor: map[string]*prometheus.GaugeVec{}}
 	for _, row := range m.table() {
 		row.register(promauto.With(registry))
 	}
 	registry.MustRegister(process.BuildInfo("k8gobgp"))
-	// These are there from the start, so that their first increase is seen.
+	// These exist from the start, so that Prometheus sees their first increase.
 	for _, result := range []string{"success", "error", "skipped"} {
 		m.writes.WithLabelValues(result)
 	}
@@ -73,8 +73,8 @@ func NewMetrics(registry prometheus.Registerer, perNeighbor bool, most int) *Met
 	return m
 }
 
-// metric is one of the table: its kind is that of what to is a pointer to, or is a
-// map of. labels are separated by spaces.
+// metric is a row of the table. The type that to points to, or the value type of its map,
+// sets the kind of the metric. labels are separated by spaces.
 type metric struct {
 	to                 any
 	name, help, labels string

@@ -23,7 +23,7 @@ func (m *Metrics) decided(c *Config, d peering.Decision, took time.Duration) {
 	}
 }
 
-// governed counts what became of the configuration.
+// governed counts the result of applying a configuration.
 func (m *Metrics) governed(c *Config, err error) {
 	result := "success"
 	if err != nil {
@@ -35,7 +35,7 @@ func (m *Metrics) governed(c *Config, err error) {
 	}
 }
 
-// ended counts an attempt to end everything.
+// ended counts an attempt to end all sessions.
 func (m *Metrics) ended(c *Config, took time.Duration, err error) {
 	if c == nil {
 		return
@@ -74,7 +74,7 @@ func (m *Metrics) wrote(size int, now time.Time, err error) {
 	}
 }
 
-// observe shows what is so.
+// observe sets the gauges to the present state.
 func (m *Metrics) observe(s *standing) {
 	m.observeConfig(s)
 	m.observeNeighbors(s)
@@ -112,7 +112,7 @@ func (m *Metrics) observe(s *standing) {
 	}
 }
 
-// observeConfig shows what is configured.
+// observeConfig sets the gauges of the configuration.
 func (m *Metrics) observeConfig(s *standing) {
 	for _, g := range m.configured {
 		g.Reset()
@@ -141,7 +141,7 @@ func (m *Metrics) observeConfig(s *standing) {
 	}
 }
 
-// observeNeighbors shows what became of the neighbours.
+// observeNeighbors sets the gauges of the neighbors.
 func (m *Metrics) observeNeighbors(s *standing) {
 	for _, g := range m.ofNeighbor {
 		g.Reset()
@@ -172,7 +172,7 @@ func (m *Metrics) observeNeighbors(s *standing) {
 	m.advertised.Set(float64(sent))
 }
 
-// observeHealth shows with which neighbors all is well, up to most of them.
+// observeHealth sets the health of each neighbor, up to most neighbors.
 func (m *Metrics) observeHealth(neighbors map[string]bool, healthy bool) {
 	m.healthy.Set(boolean(healthy))
 	m.neighborHealthy.Reset()
@@ -185,7 +185,7 @@ func (m *Metrics) observeHealth(neighbors map[string]bool, healthy bool) {
 	}
 }
 
-// acceptedFrom is how many routes of a neighbour are in use.
+// acceptedFrom returns how many learned routes come from a neighbor.
 func acceptedFrom(learned []peering.LearnedRoute, n peering.NeighborStatus, f addr.Family) int {
 	count := 0
 	for _, l := range learned {
@@ -196,7 +196,7 @@ func acceptedFrom(learned []peering.LearnedRoute, n peering.NeighborStatus, f ad
 	return count
 }
 
-// total is the sum over the families.
+// total returns the sum over the families.
 func total(perFamily map[addr.Family]uint32) int64 {
 	var sum int64
 	for _, n := range perFamily {

@@ -9,7 +9,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// known are the metrics that dashboards know, without k8gobgp_.
+// known are the metrics that dashboards use, without the prefix k8gobgp_.
 var known = strings.Fields(`reconcile_total reconcile_duration_seconds neighbors_configured neighbors_established
 	peer_groups_configured dynamic_neighbors_configured vrfs_configured policies_configured defined_sets_configured
 	configuration_ready cleanup_duration_seconds gobgpd_connection_status gobgpd_connection_errors_total

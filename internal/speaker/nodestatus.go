@@ -11,42 +11,42 @@ import (
 	"purelb.io/purelb/internal/routing"
 )
 
-// NodeReport is what a BGPNodeStatus is to say.
+// NodeReport is the content of a BGPNodeStatus.
 type NodeReport struct {
-	// Enabled says that there is to be one.
+	// Enabled says that this node should have a BGPNodeStatus.
 	Enabled   bool
 	NodeUID   string
 	Heartbeat time.Duration
 	Status    bgpv1.BGPNodeStatusStatus
 }
 
-// standing is all that there is to say of this node.
+// standing is the state of this node that a report is made of.
 type standing struct {
 	node    string
 	config  *Config
 	decided peering.Decision
-	// state is what was applied, with the source of its router ID, and running
-	// that there is a server.
+	// state is what was applied last, and source says where its router ID comes from. running
+	// says that the server runs.
 	state               peering.State
 	source              string
 	running             bool
 	problems, unapplied []peering.Problem
-	// failures are why not everything is as it should be. amiss says that what
-	// is announced is one of them, and not known.
+	// failures says what failed. amiss says that the routes that the server announces are not
+	// known.
 	failures []string
 	amiss    bool
 	found
 	imported   []peering.Imported
 	attributes Attributes
 	drain      drain
-	// routes are those that are announced.
+	// routes holds the announced routes.
 	routes  []peering.Route
 	exports exports
 	leaving bool
 	now     time.Time
 }
 
-// report is s as package peering writes a BGPNodeStatus from it.
+// report returns s in the form that package peering needs to write a BGPNodeStatus.
 func (s *standing) report() peering.Report {
 	r := peering.Report{
 		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
@@ -58,7 +58,7 @@ func (s *standing) report() peering.Report {
 		r.Local = s.routes
 	}
 	if !s.decided.OK && s.running {
-		// The one before is in effect still.
+		// The earlier decision is still in effect.
 		r.Decision.State, r.Decision.RouterIDSource = s.state, s.source
 	}
 	for _, i := range s.interfaces {
@@ -67,7 +67,7 @@ func (s *standing) report() peering.Report {
 	return r
 }
 
-// bfdStates are those of the BFD sessions, by the names of the neighbours.
+// bfdStates returns the states of the BFD sessions, by the names of the neighbors.
 func (s *standing) bfdStates() map[string]string {
 	states := map[string]string{}
 	for _, b := range s.bfd {
@@ -80,10 +80,10 @@ func (s *standing) bfdStates() map[string]string {
 	return states
 }
 
-// mainTable is RT_TABLE_MAIN, for which 0 stands too.
+// mainTable is RT_TABLE_MAIN. 0 means the same table.
 const mainTable = 254
 
-// exported are the routes that are to be in the kernel.
+// exported returns the routes that should be in the kernel.
 func (s *standing) exported() []peering.Exported {
 	type place struct {
 		prefix        netip.Prefix
@@ -111,7 +111,7 @@ func (s *standing) exported() []peering.Exported {
 	return all
 }
 
-// note adds a failure, if it is one.
+// note adds a failure unless it is "".
 func (s *standing) note(failure string) {
 	if failure != "" && !slices.Contains(s.failures, failure) {
 		s.failures = append(s.failures, failure)

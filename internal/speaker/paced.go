@@ -2,17 +2,17 @@ package speaker
 
 import "time"
 
-// paced is when to do work beside the loop: one piece at a time, and not again
-// for ten times as long as it took last, but at most rereadEvery. With all routes
-// of the Internet, there would always be something to do.
+// paced decides when work beside the loop may start: one run at a time, and then a pause of
+// ten times the duration of the last run, at most rereadEvery. With a full Internet table
+// there would otherwise always be work.
 type paced struct {
 	busy bool
-	// due is when to begin; zero: when something happens.
+	// due is when to start. Zero means: at the next event.
 	due, last time.Time
 	cost      time.Duration
 }
 
-// later has the work be done at the given time, or before, but not too often.
+// later asks for a run at the given time or earlier, but not within the pause.
 func (p *paced) later(at time.Time) {
 	at = latest(at, p.last.Add(min(10*p.cost, rereadEvery)))
 	if p.due.IsZero() || at.Before(p.due) {
@@ -20,16 +20,16 @@ func (p *paced) later(at time.Time) {
 	}
 }
 
-// ready reports whether it is time to begin.
+// ready reports whether it is time to start.
 func (p *paced) ready(now time.Time) bool {
 	return !p.busy && !p.due.IsZero() && !now.Before(p.due)
 }
 
-// begin notes that the work is under way.
+// begin records that a run is under way.
 func (p *paced) begin() { p.busy, p.due = true, time.Time{} }
 
-// ended has what was wished for meanwhile wait for its time: what was done may be
-// for what was so before.
+// ended delays a request that came during the run until after the pause. The run may not have
+// seen what the request is about.
 func (p *paced) ended(now time.Time, cost time.Duration) {
 	p.busy, p.last, p.cost = false, now, cost
 	if wished := p.due; !wished.IsZero() {

@@ -12,18 +12,18 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// publishing is how what is so is told. Ten thousand routes take a while to be
-// put in order, so that is done beside the loop, one time after the other.
+// publishing is the state of publishing the standing. Sorting ten thousand routes takes a
+// while, so that is done beside the loop, one run after the other.
 type publishing struct {
 	busy, again bool
-	// last is what was told last. It belongs to who tells.
+	// last is the status that was published last. Only the publishing goroutine uses it.
 	last bgpv1.BGPNodeStatusStatus
 }
 
-// defaultHeartbeat is that of a node without a configuration.
+// defaultHeartbeat is the heartbeat of a node without a configuration.
 const defaultHeartbeat = time.Minute
 
-// publish says what is so, soon.
+// publish publishes the standing soon.
 func (s *Speaker) publish(now time.Time) {
 	if !s.known || s.leaving {
 		return
@@ -46,7 +46,7 @@ func (s *Speaker) publish(now time.Time) {
 	})
 }
 
-// nodeReport is a NodeReport without its status.
+// nodeReport returns a NodeReport without its status.
 func (s *Speaker) nodeReport() NodeReport {
 	g := &s.governing
 	report := NodeReport{Enabled: true, NodeUID: string(s.input.Node.UID), Heartbeat: defaultHeartbeat}
@@ -54,12 +54,12 @@ func (s *Speaker) nodeReport() NodeReport {
 		report.Enabled, report.Heartbeat = g.decided.StatusEnabled, cmp.Or(g.decided.Heartbeat, defaultHeartbeat)
 	}
 	if s.reporter.noNode {
-		report.Enabled = false // the controller of garbage would delete it again and again
+		report.Enabled = false // the garbage collector would delete it again and again
 	}
 	return report
 }
 
-// tell tells what is so to whom it concerns.
+// tell publishes st to the status, the metrics and /state.
 func (s *Speaker) tell(st standing, report NodeReport) {
 	if !st.drain.withdrawn {
 		st.routes = peering.Routes(st.imported, st.attributes.of, st.drain.asks())
@@ -74,7 +74,7 @@ func (s *Speaker) tell(st standing, report NodeReport) {
 	s.show(st, report)
 }
 
-// standing is all that there is to say of this node, but for its routes.
+// standing returns the state of this node without its routes.
 func (s *Speaker) standing(now time.Time) standing {
 	g := &s.governing
 	st := standing{

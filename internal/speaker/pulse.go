@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// stuckAfter is how long the loop may take for one turn before it counts as
-// stuck.
+// stuckAfter is how long one turn of the loop may take before the loop counts as stuck.
 const stuckAfter = time.Minute
 
-// Healthy returns an error when the loop is stuck. Neighbours are no part of it:
-// that a router is away is no reason to start again.
+// Healthy returns an error if the loop is stuck. A router that is away is no reason to
+// restart, so neighbors do not count.
 func (s *Speaker) Healthy() error {
 	return s.pulse.Stuck(time.Now(), stuckAfter)
 }
 
-// Ready returns an error until the speaker has acted on a configuration, or on
-// there being none, once.
+// Ready returns an error until the speaker has once acted on a configuration, or on the
+// absence of one.
 func (s *Speaker) Ready() error {
 	if s.pulse.Decided() {
 		return nil

@@ -27,15 +27,15 @@ const (
 	kindBGPConfiguration  = "BGPConfiguration"
 )
 
-// eventful are the reasons of problems that are events too.
+// eventful maps the reasons of problems to the events that they cause.
 var eventful = map[string]string{
 	peering.ReasonRouterID:            eventRouterIDFailed,
 	peering.ReasonPeerGroupMissing:    eventPeerGroupMissing,
 	peering.ReasonNoMatchingNeighbors: eventNoMatching,
 }
 
-// reporter tells people what changed, by log and event. It remembers what it
-// told, so that nothing is told twice.
+// reporter reports changes by log and event. It remembers its reports, so that it reports
+// nothing twice.
 type reporter struct {
 	node   string
 	log    *slog.Logger
@@ -45,13 +45,13 @@ type reporter struct {
 	routerID   string
 	told       map[string]bool // problems
 	complaints map[string]string
-	up         map[string]bool // neighbours
-	near       map[string]bool // neighbours that announce almost too much
+	up         map[string]bool // neighbors
+	near       map[string]bool // neighbors near their prefix limit
 	ignored    map[string]bool // BGPConfigurations
 	noNode     bool
 }
 
-// nodeIs notes whether there is an object of this node, and returns whether that is news.
+// nodeIs records whether this node has an object, and returns whether that changed.
 func (r *reporter) nodeIs(ctx context.Context, missing bool) bool {
 	if r.noNode == missing {
 		return false
@@ -63,7 +63,7 @@ func (r *reporter) nodeIs(ctx context.Context, missing bool) bool {
 	return true
 }
 
-// about is the object that events are about.
+// about returns the object of the events.
 func (r *reporter) about(c *Config) *corev1.ObjectReference {
 	if c == nil {
 		c = r.config
@@ -83,7 +83,7 @@ func (r *reporter) event(c *Config, kind, reason, format string, args ...any) {
 	}
 }
 
-// resolved tells the router ID.
+// resolved reports the router ID.
 func (r *reporter) resolved(ctx context.Context, c *Config, d peering.Decision) {
 	if !d.OK {
 		return
@@ -97,7 +97,7 @@ func (r *reporter) resolved(ctx context.Context, c *Config, d peering.Decision) 
 	r.event(c, corev1.EventTypeNormal, eventRouterIDResolved, "Node %s has the router ID %s (%s)", r.node, d.State.Global.RouterID, d.RouterIDSource)
 }
 
-// problems tells what is wrong with the configuration on this node.
+// problems reports what is wrong with the configuration on this node.
 func (r *reporter) problems(ctx context.Context, c *Config, problems []peering.Problem) {
 	now := map[string]bool{}
 	for _, p := range problems {
@@ -119,7 +119,7 @@ func (r *reporter) problems(ctx context.Context, c *Config, problems []peering.P
 	r.told = now
 }
 
-// complain tells what is wrong with what groups and Services say of their routes.
+// complain reports what is wrong with the route attributes of groups and Services.
 func (r *reporter) complain(ctx context.Context, complaints map[string]string) {
 	for about, text := range complaints {
 		if r.complaints[about] != text {
@@ -129,7 +129,7 @@ func (r *reporter) complain(ctx context.Context, complaints map[string]string) {
 	r.complaints = complaints
 }
 
-// neighbors tells which sessions came up and went down.
+// neighbors reports which sessions came up and went down.
 func (r *reporter) neighbors(ctx context.Context, c *Config, all []peering.NeighborStatus) {
 	now := map[string]bool{}
 	for _, n := range all {
@@ -159,20 +159,20 @@ func (r *reporter) neighbors(ctx context.Context, c *Config, all []peering.Neigh
 	r.up = now
 }
 
-// bfdDown tells that a neighbour is not heard any more.
+// bfdDown reports that BFD lost a neighbor.
 func (r *reporter) bfdDown(ctx context.Context, c *Config, e bfd.Event) {
 	why := e.Diagnostic
 	r.log.WarnContext(ctx, "bfdDown", "node", r.node, "neighbor", e.Peer, "state", e.To, "reason", why)
 	r.event(c, corev1.EventTypeWarning, eventBFDDown, "Node %s does not hear %s by BFD: %s", r.node, e.Peer, why)
 }
 
-// barred tells that a neighbor announces too much, and is kept away for a while.
+// barred reports that a neighbor exceeded its prefix limit, and how long it must stay away.
 func (r *reporter) barred(ctx context.Context, c *Config, name, why string, pause time.Duration) {
 	r.log.WarnContext(ctx, "prefixLimitExceeded", "node", r.node, "neighbor", name, "reason", why, "pause", pause)
 	r.event(c, corev1.EventTypeWarning, eventPrefixLimit, "Node %s has ended the session with %s for %s: %s", r.node, name, pause, why)
 }
 
-// nearLimit tells once that a neighbor announces almost as much as it may.
+// nearLimit reports once that a neighbor is near its prefix limit.
 func (r *reporter) nearLimit(ctx context.Context, n peering.NeighborStatus, families []addr.Family) {
 	name := n.Name()
 	if was := r.near[name]; len(families) > 0 && !was {
@@ -184,7 +184,7 @@ func (r *reporter) nearLimit(ctx context.Context, n peering.NeighborStatus, fami
 	r.near[name] = len(families) > 0
 }
 
-// ignoring tells which BGPConfigurations are not in effect.
+// ignoring reports which BGPConfigurations are not in effect.
 func (r *reporter) ignoring(ctx context.Context, configs []bgpv1.BGPConfiguration) {
 	now := map[string]bool{}
 	chosen := peering.InEffect(configs)

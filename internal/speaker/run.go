@@ -21,44 +21,41 @@ import (
 )
 
 const (
-	// eventSource is who events are from.
+	// eventSource is the reporting component of events.
 	eventSource = "k8gobgp"
 	// memoryFile is the name of the file in StateDir.
 	memoryFile = "input.json"
-	// askEvery is how often the API server is asked whether it is there.
+	// askEvery is the interval at which Run asks whether the API server is there.
 	askEvery = time.Second
 )
 
-// Setup is what the program of a speaker is told.
+// Setup holds the options of the speaker's program.
 type Setup struct {
-	// Node is the name of this node, Namespace the one that PureLB is
-	// installed in.
+	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
-	// Pod and PodUID are those of this speaker's pod, by which it finds out why it
-	// ends. Without them routers keep its routes.
+	// Pod and PodUID identify the pod of this speaker, so that it can find out why it ends.
+	// Without them routers keep its routes.
 	Pod, PodUID string
-	// Machine notices whether the machine goes down; nil: that is not noticed.
+	// Machine notices that the machine goes down. With nil the speaker does not notice it.
 	Machine *shutdown.Machine
-	// ConfigNamespaces are further namespaces of which ServiceGroups and
-	// LBNodeAgents count; config.Everywhere stands for all.
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents the speaker
+	// uses. config.Everywhere means all namespaces.
 	ConfigNamespaces []string
-	// Metrics and Health are where metrics and probes are served, "host:port";
-	// "0" is nowhere.
+	// Metrics and Health are the addresses of the metrics and the probes, "host:port". "0"
+	// means: not served.
 	Metrics, Health string
-	// StateDir is the folder for what is remembered over restarts; "": nothing
-	// is.
+	// StateDir is the folder of the state that survives restarts. "" means: no such state.
 	StateDir string
-	// PerNeighbor has each neighbour have metrics of its own, up to
-	// MostNeighbors of them.
+	// PerNeighbor gives each neighbor its own metrics, up to MostNeighbors.
 	PerNeighbor   bool
 	MostNeighbors int
 	Log           *slog.Logger
 
-	// lastWrite is how long the last write of the status may take, if it is not 0.
+	// lastWrite limits the last write of the status, if it is not 0.
 	lastWrite time.Duration
 }
 
-// Run builds a speaker on its drivers and the API server of config, and runs it
+// Run builds a speaker from its drivers and the API server of config. It runs the speaker
 // until ctx is done or a part of it fails.
 func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel, bfd BFD, s Setup) error {
 	clients, err := NewClients(config)
@@ -78,8 +75,8 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 
 	told := events.New(events.To(clients.core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
-	// At an uninstall the rights go at the same moment, and without nativeSidecar the agent
-	// has the addresses still.
+	// An uninstall takes the rights of this process at the same moment. Without nativeSidecar
+	// the agent still has its addresses then.
 	end := &shutdown.Reader{
 		Core: clients.core, Apps: clients.apps,
 		Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
@@ -92,8 +89,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		Endings: end,
 	})
 	watches := func(ctx context.Context) error {
-		// A watch that begins while the API server is away tries ever more
-		// slowly.
+		// A watch that starts while the API server is away retries with a growing pause.
 		apiserver.Await(ctx, api, askEvery, s.Log)
 		return process.Together(ctx, caches.Run, end.Run)
 	}
@@ -102,7 +98,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		process.Server{Address: s.Health, Handler: speaker.HealthHandler(writer.Written)}.Run)
 }
 
-// memory is the file for what is remembered, or "" when there can be none.
+// memory returns the path of the file in StateDir, or "" if there can be no file.
 func (s Setup) memory(ctx context.Context) string {
 	if s.StateDir == "" {
 		return ""

@@ -21,8 +21,8 @@ func (s *Speaker) MetricsHandler(metrics prometheus.Gatherer) http.Handler {
 	return mux
 }
 
-// HealthHandler serves the probes. Whether the BGPNodeStatus is written is a probe
-// of its own: a node speaks BGP also while the API server is away.
+// HealthHandler serves the probes. A probe of its own tells whether the BGPNodeStatus is
+// written: a node speaks BGP also while the API server is away.
 func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", process.Probe(s.Healthy))
@@ -32,8 +32,8 @@ func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	return mux
 }
 
-// stateShown is what /state answers. It has no passwords in it: those are in the
-// input and in the state of the server, of which it shows no options.
+// stateShown is the answer of /state. It contains no passwords: those are in the input and in
+// the options of the server's state, and it shows neither.
 type stateShown struct {
 	Node       string                    `json:"node"`
 	At         time.Time                 `json:"at"`
@@ -69,7 +69,7 @@ type bfdShown struct {
 	LastError  string        `json:"lastError,omitempty"`
 }
 
-// show has /state answer with what is so.
+// show sets the answer of /state.
 func (s *Speaker) show(st standing, report NodeReport) {
 	shown := &stateShown{
 		Node: st.node, At: st.now, Running: st.running, Draining: st.drain.Reason, Withdrawn: st.drain.withdrawn,

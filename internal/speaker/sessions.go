@@ -13,23 +13,23 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// sessions are the BFD sessions: one for every neighbour that is to have one.
+// sessions holds the BFD sessions: one for every neighbor that needs one.
 type sessions struct {
 	set     []bfd.Session
 	failure string
-	// impossible is what is wrong with those that cannot be.
+	// impossible says what is wrong with sessions that BFD cannot have.
 	impossible string
-	// met are the neighbours with whom BGP has been established, or was waited for
-	// long enough since since.
+	// met holds the neighbors whose BGP session was established, or was awaited for bfdAnyway
+	// from since on.
 	met   map[string]bool
 	since map[string]time.Time
 }
 
-// bfdAnyway is how long BFD waits for BGP. Routers with a strict mode do not begin BGP
-// before BFD is up: each side would wait for the other.
+// bfdAnyway is how long BFD waits for BGP. Routers with a strict mode do not begin BGP before
+// BFD is up: without this limit each side would wait for the other.
 const bfdAnyway = 10 * time.Second
 
-// meet notes with whom of the wanted neighbours BGP is established now.
+// meet records which of the wanted neighbors have an established BGP session now.
 func (s *sessions) meet(now time.Time, state peering.State, there []peering.NeighborStatus) {
 	met, since := map[string]bool{}, map[string]time.Time{}
 	for _, p := range state.Peers {
@@ -44,10 +44,11 @@ func (s *sessions) meet(now time.Time, state peering.State, there []peering.Neig
 	s.met, s.since = met, since
 }
 
-// wantedSessions are the BFD sessions for state. A neighbour has one from when BGP
-// is established with it for the first time, and keeps it then: FRR makes its BFD
-// session anew when BGP comes up, and would end BGP if that session was up (FRR
-// issue 17337). It also has one when BGP has not come for a while. One that comes by itself has one while it is there.
+// wantedSessions returns the BFD sessions for state. A neighbor has one from the first time
+// that BGP is established with it, and keeps it: FRR restarts its BFD session when BGP comes
+// up, and would end BGP if that session was already up (FRR issue 17337). A neighbor whose
+// BGP session has not come up for a while has one too. A dynamic neighbor has one while it is
+// connected.
 func wantedSessions(state peering.State, found map[string]netip.Addr, met map[string]bool, there []peering.NeighborStatus) []bfd.Session {
 	var all []bfd.Session
 	for _, p := range state.Peers {
@@ -79,8 +80,8 @@ func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
 	}
 }
 
-// dynamicOptions is the template of a neighbour that came by itself: that of the
-// longest network that it is from.
+// dynamicOptions returns the options of a dynamic neighbor: those of the longest prefix that
+// contains its address.
 func dynamicOptions(state peering.State, n peering.NeighborStatus) *peering.Options {
 	if !n.Dynamic {
 		return nil
@@ -102,8 +103,8 @@ func dynamicOptions(state peering.State, n peering.NeighborStatus) *peering.Opti
 	return nil
 }
 
-// possible leaves out the sessions that cannot be, and says why: one of them would
-// keep all others as they are.
+// possible leaves out the sessions that cannot be, and says why: one of them would make BFD
+// reject all changes.
 func possible(all []bfd.Session) (good []bfd.Session, wrong string) {
 	var errs []string
 	for _, s := range all {
@@ -120,10 +121,10 @@ func possible(all []bfd.Session) (good []bfd.Session, wrong string) {
 	return good, strings.Join(errs, "; ")
 }
 
-// errTwice is of a neighbour with an address and behind an interface.
+// errTwice says that one neighbor is configured both by address and by interface.
 var errTwice = errors.New("there are two such sessions")
 
-// setSessions has the BFD sessions be those that the neighbours are to have.
+// setSessions gives BFD the sessions that the neighbors need.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 	s.sessions.meet(now, s.governing.state, s.facts.neighbors)
 	wanted, impossible := possible(wantedSessions(s.governing.state, s.governing.found, s.sessions.met, s.facts.neighbors))
@@ -146,17 +147,16 @@ func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 	s.governing.later(now.Add(retryMax))
 }
 
-// hear takes in that a BFD session has changed. Who is not heard any more is
-// gone, and with it the BGP session; an operator who does not want BFD any more,
-// or a neighbour that makes its session anew, leaves the path as good as it was
-// (RFC 5882, section 4.2).
+// hear handles a change of a BFD session. If BFD lost the neighbor, the speaker ends the BGP
+// session. If an operator turned BFD off, or the neighbor restarts its BFD session, the path
+// is still good (RFC 5882, section 4.2).
 func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
 	s.Metrics.bfdChanged(e)
 	s.facts.wish(now)
 	if e.From != bfd.Up {
 		s.Log.DebugContext(ctx, "bfdState", "node", s.Node, "neighbor", e.Peer, "state", e.To)
 		if e.To == bfd.Up {
-			s.governing.wish(now) // the way may be another one
+			s.governing.wish(now) // the path to the neighbor may have changed
 		}
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// unnumbered has the kernel and the server know the router on eth1 by an address.
+// unnumbered tells the kernel and the server the address of the router on eth1.
 func unnumbered(w *world, address string) {
 	router := netip.MustParseAddr(address)
 	w.kernel.change(func(k *fakeKernel) { k.routers["eth1"] = router })
@@ -22,9 +22,9 @@ func unnumbered(w *world, address string) {
 	settle()
 }
 
-// TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel which forgets all neighbours
-// when a link fails, before BFD can know that they are gone. It is another one when
-// the kernel knows another.
+// TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel: the kernel forgets all neighbors when
+// a link fails, before BFD can know that they are gone. When the kernel knows another router,
+// the neighbor is that router.
 func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {},
 		applyPolicy: {exportPolicy: {defaultAction: reject}}}]}`
@@ -43,7 +43,7 @@ func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
 		want(t, "BFD with another router", w.bfd.String(), "fe80::2%eth1 300ms x 3")
 		want(t, "sessions", w.server.String(), session)
 
-		// Who is held down is looked for anew.
+		// The speaker looks for a neighbor again while BFD holds it down.
 		w.kernel.change(func(k *fakeKernel) { delete(k.routers, "eth1") })
 		w.edit(strings.Replace(spec, "peerAsn", "adminDown: true, peerAsn", 1))
 		w.edit(spec)
@@ -52,8 +52,8 @@ func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
 	})
 }
 
-// TestBFDOfAConfigurationThatCameBackWaitsForBGP which the deletion has ended, and
-// of which nothing has been read since.
+// TestBFDOfAConfigurationThatCameBackWaitsForBGP: the deletion of the configuration has ended
+// BGP, and the speaker has read no sessions since.
 func TestBFDOfAConfigurationThatCameBackWaitsForBGP(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
 	inWorld(t, spec, nil, func(w *world) {
@@ -75,7 +75,7 @@ func TestBFDOfAConfigurationThatCameBackWaitsForBGP(t *testing.T) {
 	})
 }
 
-// TestBFDDoesNotWaitForARouterThatWaitsForBFD as routers with a strict mode do.
+// TestBFDDoesNotWaitForARouterThatWaitsForBFD: routers with a strict mode wait for BFD.
 func TestBFDDoesNotWaitForARouterThatWaitsForBFD(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
 	inWorld(t, spec, nil, func(w *world) {
@@ -105,7 +105,7 @@ func TestBFDThatBeginsWhileTheConfigurationIsBeingDeletedEnds(t *testing.T) {
 	})
 }
 
-// TestBFDThatCannotBeIsNamedAndKeepsNobodyElseFromIt where a neighbour has two
+// TestBFDThatCannotBeIsNamedAndKeepsNobodyElseFromIt: one neighbor is configured under two
 // names.
 func TestBFDThatCannotBeIsNamedAndKeepsNobodyElseFromIt(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {}},

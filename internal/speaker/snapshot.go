@@ -18,30 +18,30 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// Snapshot is what matters of the objects of the cluster. It is shared, and read
-// only.
+// Snapshot holds the parts of the cluster's objects that the speaker uses. It is shared and
+// read-only.
 type Snapshot struct {
 	// Configs are those of the install namespace, by name.
 	Configs []bgpv1.BGPConfiguration
-	// Node is this node, nil when it has no object.
+	// Node is this node, or nil if it has no object.
 	Node   *NodeFacts
 	Groups []v2.ServiceGroup
 	Agents []v2.LBNodeAgent
-	// Services are those that say something of their routes.
+	// Services are those with route attributes.
 	Services []ServiceFacts
-	// Secrets are those that the configuration in effect names. One that is not
-	// here does not exist; one without Data cannot be read.
+	// Secrets are those that the configuration in effect names. A Secret that is not here does
+	// not exist. A Secret without Data cannot be read.
 	Secrets map[string]peering.Secret
 }
 
-// NodeFacts are what matters of this node's object.
+// NodeFacts holds the parts of this node's object that the speaker uses.
 type NodeFacts struct {
 	peering.Node
 	UID types.UID
 	ending.DrainMark
 }
 
-// ServiceFacts are what matters of a Service.
+// ServiceFacts holds the parts of a Service that the speaker uses.
 type ServiceFacts struct {
 	Name        string // namespace/name
 	UID         types.UID
@@ -49,7 +49,8 @@ type ServiceFacts struct {
 	Addresses   []netip.Addr
 }
 
-// What is kept of each kind of object, and when two of them are the same for us.
+// The functions below say which part of each object the speaker keeps, and when two of these
+// parts are equal.
 
 func keepConfig(o runtime.Object) (bgpv1.BGPConfiguration, bool) {
 	c, ok := o.(*bgpv1.BGPConfiguration)
@@ -97,7 +98,7 @@ func keepGroup(o runtime.Object) (v2.ServiceGroup, bool) {
 	return kept, true
 }
 
-// sameGroup also compares whether they are accepted, which is in the conditions.
+// sameGroup also compares the conditions, which say whether a group is accepted.
 func sameGroup(a, b v2.ServiceGroup) bool {
 	statuses := func(g v2.ServiceGroup) string {
 		var words []string
@@ -125,7 +126,7 @@ func sameGeneration(a, b *metav1.ObjectMeta) bool {
 	return a.UID == b.UID && a.Generation == b.Generation
 }
 
-// routeAnnotations are those of Services that say something of their routes.
+// routeAnnotations are the annotations that set route attributes.
 var routeAnnotations = []string{
 	peering.AnnotationCommunities, peering.AnnotationLargeCommunities, peering.AnnotationMED, peering.AnnotationLocalPreference,
 }

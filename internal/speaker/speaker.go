@@ -1,16 +1,14 @@
-// Package speaker has one node speak BGP: it observes what the cluster and the
-// kernel say, has package peering decide, has the drivers act, and reports what
-// came of it.
+// Package speaker lets one node speak BGP. It observes the cluster and the kernel, lets
+// package peering decide, applies the decision through the drivers, and reports the result.
 //
-// It is one loop in one goroutine that owns all state, and all that is announced:
-// an address that the kernel has is in BGP by the next turn of the loop. What
-// takes longer, the making of sessions, the reading of tables and the writing of
-// objects, runs beside it, and tells the loop what came of it.
+// One loop in one goroutine owns all state and all announcements: an address that the kernel
+// has is in BGP by the next turn of the loop. Slow work runs beside the loop and sends its
+// result to the loop: the setup of sessions, the reading of tables and the writing of
+// objects.
 //
-// The speaker keeps what it has as long as it does not know everything. It
-// remembers the last good input in a file, and begins with that when the API
-// server is away. The deletion of the BGPConfiguration is seen by every node for
-// itself, and each withdraws what it announces.
+// The speaker keeps its state as long as its view is incomplete. It stores the last good
+// input in a file, and starts with it when the API server is away. Every node sees the
+// deletion of the BGPConfiguration for itself, and withdraws its own routes.
 package speaker
 
 import (
@@ -29,20 +27,19 @@ import (
 	"purelb.io/purelb/internal/routing"
 )
 
-// Server is what the speaker needs of a BGP server. It is safe for concurrent
-// use. After Stop it may be applied again.
+// Server is what the speaker needs of a BGP server. It is safe for concurrent use. The
+// speaker may call Apply again after Stop.
 type Server interface {
-	// Apply makes the server be wanted. What cannot be had is in the answer, and
-	// the rest is applied. With restarting, neighbours are told that the process
-	// restarts and may keep what they have from it.
+	// Apply makes wanted the state of the server. It applies what it can, and returns the rest
+	// as problems. With restarting, it tells neighbors that the process restarts, so that they
+	// may keep its routes.
 	Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error)
-	// Announce makes what this node originates be exactly routes, also before
-	// there are neighbours.
+	// Announce makes routes the exact set of routes that this node originates. It works
+	// without neighbors too.
 	Announce(ctx context.Context, routes []peering.Route) error
-	// Change adds or replaces some, and withdraws others.
+	// Change adds or replaces some routes, and withdraws others.
 	Change(ctx context.Context, add []peering.Route, withdraw []peering.RouteKey) error
-	// Neighbors and Learned say what is so: the sessions, and the best routes of
-	// neighbours.
+	// Neighbors returns the sessions, and Learned the best routes of neighbors.
 	Neighbors(ctx context.Context) ([]peering.NeighborStatus, error)
 	Learned(ctx context.Context) ([]peering.LearnedRoute, error)
 	// Ended is how many BGP servers have ended. Each next one learns all routes anew.
@@ -52,74 +49,72 @@ type Server interface {
 	// Bar ends the session with a neighbor and keeps it away until Admit.
 	Bar(ctx context.Context, neighbor netip.Addr, reason string) error
 	Admit(ctx context.Context, neighbor netip.Addr) error
-	// Events signals that Neighbors or Learned may say something else.
+	// Events signals that Neighbors or Learned may return something else.
 	Events() <-chan struct{}
-	// Stop ends all sessions. Graceful, neighbours keep the routes for a while.
+	// Stop ends all sessions. If graceful, neighbors keep the routes for a while.
 	Stop(ctx context.Context, graceful bool) error
 }
 
 // Kernel is what the speaker needs of the network stack.
 type Kernel interface {
-	// Import tells of the addresses on interfaces that match patterns, until
-	// ctx is done: first of all of them, then of what changes.
+	// Import calls change with all addresses on interfaces that match patterns, and then with
+	// each change, until ctx is done.
 	Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error
-	// Interfaces are those that match patterns.
+	// Interfaces returns the interfaces that match patterns.
 	Interfaces(ctx context.Context, patterns []string) ([]routing.InterfaceStatus, error)
-	// Egress is how a neighbour is reached, if it is.
+	// Egress returns how this node reaches a neighbor. The bool is false if it does not.
 	Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error)
-	// Changes signals that the ways to others may have changed.
+	// Changes signals that the paths to neighbors may have changed.
 	Changes(ctx context.Context) (<-chan struct{}, error)
-	// LinkLocalNeighbor is the one router on an interface, if it is known.
+	// LinkLocalNeighbor returns the one router on an interface, if the kernel knows it.
 	LinkLocalNeighbor(ctx context.Context, iface string) (netip.Addr, bool, error)
 	// Advertise sends Router Advertisements on an interface until ctx is done.
 	Advertise(ctx context.Context, iface string) error
-	// VRFTable is the routing table of a VRF device, if there is one.
+	// VRFTable returns the routing table of a VRF device, if there is one.
 	VRFTable(ctx context.Context, device string) (uint32, bool, error)
-	// Program makes the kernel have what is wanted, and nothing of an earlier
-	// process that is not.
+	// Program puts the wanted routes into the kernel. It removes routes of an earlier process
+	// that are not wanted.
 	Program(ctx context.Context, wanted routing.Wanted) ([]routing.Problem, error)
 }
 
 // BFD is what the speaker needs of BFD.
 type BFD interface {
-	// Set makes the sessions be exactly these.
+	// Set makes sessions the exact set of BFD sessions.
 	Set(ctx context.Context, sessions []bfd.Session) error
 	Status() []bfd.Status
-	// Events tells of every change of a session.
+	// Events carries every change of a session.
 	Events() <-chan bfd.Event
-	// Close tells the neighbours that the sessions are ended on purpose.
+	// Close tells the neighbors that the sessions end on purpose.
 	Close(ctx context.Context) error
 }
 
-// Cluster is what the speaker needs to know of the API server's objects.
+// Cluster is what the speaker reads of the API server's objects.
 type Cluster interface {
-	// Read returns the objects as last seen. complete is false until all of
-	// them were seen once.
+	// Read returns the objects as last seen. complete is false until the speaker has seen all
+	// of them once.
 	Read() (s Snapshot, complete bool)
 	// Changed signals that Read may return something else.
 	Changed() <-chan struct{}
 }
 
-// Reports is where the speaker says what is so. It does not wait for it to be
-// written.
+// Reports takes the reports of the speaker. It returns before they are written.
 type Reports interface {
-	// Node is what is so on this node.
+	// Node takes the report of this node.
 	Node(NodeReport)
 }
 
-// Events are told about objects, as by events.Recorder.
+// Events writes events about objects, like events.Recorder.
 type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options are what a Speaker needs. All but Endings, Memory and Written are
+// Options holds what a Speaker needs. All fields but Endings, Memory and Written are
 // required.
 type Options struct {
-	// Node is the name of this node, Namespace the one that PureLB is
-	// installed in.
+	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
-	// ConfigNamespaces are further namespaces of which ServiceGroups and
-	// LBNodeAgents count; config.Everywhere stands for all.
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents the speaker
+	// uses. config.Everywhere means all namespaces.
 	ConfigNamespaces []string
 
 	Server  Server
@@ -130,21 +125,20 @@ type Options struct {
 	Events  Events
 	Metrics *Metrics
 	Log     *slog.Logger
-	// Endings tells why this process ends. Without it, that is not known.
+	// Endings tells why this process ends. With nil, the cause is unknown.
 	Endings Endings
-	// Memory is the file with the last good input; "": there is none.
+	// Memory is the file with the last good input. "" means: no file.
 	Memory string
-	// Written returns an error when BGPNodeStatus is overdue; nil: never.
+	// Written returns an error if the BGPNodeStatus is overdue. With nil it never is.
 	Written func() error
 }
 
-// Speaker is the BGP speaker of a node. All of its state belongs to Run, but
-// pulse and shown.
+// Speaker is the BGP speaker of a node. Run owns all of its state but pulse and shown.
 type Speaker struct {
 	Options
 
-	// input is what the cluster says, or said when it was known last. known is
-	// false until there is any; seen says that this process has seen it.
+	// input is the last known configuration. known is false until there is one. seen says that
+	// this process has read one from the API server.
 	input       Input
 	known, seen bool
 	governing   governing
@@ -157,13 +151,12 @@ type Speaker struct {
 	penalties   penalties
 	publishing  publishing
 	reporter    reporter
-	// told is what objects have heard of what their own routes cannot say.
+	// told holds the events that objects got about their route attributes.
 	told objections
-	// leaving says that the goodbye is being said.
+	// leaving says that the speaker is ending its sessions.
 	leaving bool
 
-	// life lasts until the goodbye is said, and fatal is why this process
-	// cannot go on.
+	// life lasts until the sessions have ended. fatal is why this process cannot go on.
 	life  context.Context
 	fatal error
 
@@ -183,33 +176,31 @@ func New(opt Options) *Speaker {
 }
 
 const (
-	// fullCheck is how often everything is looked at even if nothing is said
-	// to have changed.
+	// fullCheck is how often the loop checks everything, even without a signal of a change.
 	fullCheck = time.Minute
-	// kernelPause is the pause after the ways to neighbours were looked at. On
-	// a busy node links and routes come and go all the time.
+	// kernelPause is the pause after a check of the paths to neighbors. On a busy node links
+	// and routes come and go all the time.
 	kernelPause = 250 * time.Millisecond
-	// actLimit is how long something beside the loop may take.
+	// actLimit limits how long work beside the loop may take.
 	actLimit = 30 * time.Second
-	// retryMin and retryMax are the pauses after something failed.
+	// retryMin and retryMax limit the pauses after a failure.
 	retryMin, retryMax = time.Second, 30 * time.Second
-	// patience is how long a start waits for the API server before it begins
-	// with what is remembered: a configuration that was changed or deleted
-	// meanwhile is not to come back for a moment.
+	// patience is how long a start waits for the API server before it uses the stored input: a
+	// configuration that was changed or deleted meanwhile must not come back for a moment.
 	patience = 2 * time.Second
 )
 
-// A note is for the loop to take in, at now.
+// A note is a result that the loop takes in at now.
 type note func(ctx context.Context, now time.Time)
 
-// beside is what runs beside the loop.
+// beside runs work beside the loop.
 type beside struct {
 	wait  sync.WaitGroup
 	notes chan note
 }
 
-// start runs an errand, within its time, and has the loop take in the note that
-// it returns, if it is not nil.
+// start runs an errand for actLimit at most. The loop takes in the note that the errand
+// returns, if it is not nil.
 func (b *beside) start(ctx context.Context, errand func(ctx context.Context) note) {
 	b.wait.Go(func() {
 		limited, cancel := context.WithTimeout(ctx, actLimit)

@@ -16,19 +16,19 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// watch is what is kept of the objects that a watch shows: only what matters of
-// those that matter. Of ten thousand Services nothing may be left.
+// watch is what the speaker keeps of the objects that a watch shows: only the used parts, and
+// only of the used objects. Of ten thousand unused Services it keeps nothing.
 type watch[T any] struct {
 	client    rest.Interface
 	resource  string
 	namespace string
 	selector  fields.Selector
 	kind      runtime.Object
-	// keep returns what matters of an object, if anything does.
+	// keep returns the used part of an object, and false if it has none.
 	keep func(runtime.Object) (T, bool)
-	// same says that two are the same for us.
+	// same reports whether two parts are equal for the speaker.
 	same func(a, b T) bool
-	// changed is told of every change of what is kept.
+	// changed is called at every change of a kept part.
 	changed func()
 
 	mu        sync.Mutex
@@ -37,7 +37,7 @@ type watch[T any] struct {
 	forbidden bool
 }
 
-// watches are those of one kind, in several namespaces.
+// watches are the watches of one kind, in several namespaces.
 type watches[T any] []*watch[T]
 
 // run watches until ctx is done.
@@ -49,7 +49,7 @@ func (ws watches[T]) run(ctx context.Context) {
 	parts.Wait()
 }
 
-// all returns what all watches keep, and whether everything was seen once.
+// all returns what all watches keep, and whether each has had a complete list.
 func (ws watches[T]) all() (kept []T, synced bool) {
 	synced = true
 	for _, w := range ws {
@@ -69,7 +69,7 @@ func (w *watch[T]) run(ctx context.Context) {
 	toolscache.NewReflectorWithOptions(w.observed(source), w.kind, w, toolscache.ReflectorOptions{Name: w.resource}).RunWithContext(ctx)
 }
 
-// observed is source, of whose refusals note is kept.
+// observed returns source, and records when the API server refuses it.
 func (w *watch[T]) observed(source *toolscache.ListWatch) *toolscache.ListWatch {
 	observed := *source
 	observed.ListWithContextFunc = func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -85,7 +85,7 @@ func (w *watch[T]) observed(source *toolscache.ListWatch) *toolscache.ListWatch 
 	return &observed
 }
 
-// answered notes whether the API server refuses to show the objects.
+// answered records whether the API server refuses to show the objects.
 func (w *watch[T]) answered(err error) {
 	w.mu.Lock()
 	before := w.forbidden
@@ -97,14 +97,14 @@ func (w *watch[T]) answered(err error) {
 	}
 }
 
-// refused says whether the API server refuses to show the objects.
+// refused reports whether the API server refuses to show the objects.
 func (w *watch[T]) refused() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.forbidden
 }
 
-// all returns what is kept, by its name, and whether everything was seen once.
+// all returns the kept parts, sorted by name, and whether there was a complete list.
 func (w *watch[T]) all() (kept []T, synced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,10 +114,10 @@ func (w *watch[T]) all() (kept []T, synced bool) {
 	return kept, w.synced
 }
 
-// Add, Update, Delete, Replace and Resync are for the reflector.
+// The reflector calls Add, Update, Delete, Replace and Resync.
 func (w *watch[T]) Add(o any) error { return w.Update(o) }
 
-// Update notes an object that came or changed.
+// Update takes in an object that came or changed.
 func (w *watch[T]) Update(o any) error {
 	name, value, ok, err := w.read(o)
 	if err != nil {
@@ -140,7 +140,7 @@ func (w *watch[T]) Update(o any) error {
 	return nil
 }
 
-// Delete notes that an object went.
+// Delete takes in that an object went.
 func (w *watch[T]) Delete(o any) error {
 	name, err := nameOf(o)
 	if err != nil {
@@ -156,7 +156,7 @@ func (w *watch[T]) Delete(o any) error {
 	return nil
 }
 
-// Replace notes a complete list.
+// Replace takes in a complete list.
 func (w *watch[T]) Replace(list []any, _ string) error {
 	kept := map[string]T{}
 	for _, o := range list {

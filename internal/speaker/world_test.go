@@ -41,9 +41,9 @@ type world struct {
 	speaker *Speaker
 	log     bytes.Buffer
 	logLock sync.Mutex
-	// end ends the speaker and returns what Run returned.
+	// end stops the speaker and returns the result of Run.
 	end func() error
-	// cancel has it end, and does not wait.
+	// cancel stops the speaker, and does not wait.
 	cancel func()
 }
 
@@ -53,7 +53,7 @@ func (w *world) Write(p []byte) (int, error) {
 	return w.log.Write(p)
 }
 
-// told returns the events since it was asked last.
+// told returns the events since the last call.
 func (w *world) told() string {
 	var events []string
 	for {
@@ -66,14 +66,14 @@ func (w *world) told() string {
 	}
 }
 
-// state is what /state answers.
+// state returns the answer of /state.
 func (w *world) state() string {
 	answer := httptest.NewRecorder()
 	w.speaker.MetricsHandler(prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/state", nil))
 	return answer.Body.String()
 }
 
-// logged is everything that was logged.
+// logged returns everything that was logged.
 func (w *world) logged() string {
 	w.logLock.Lock()
 	defer w.logLock.Unlock()
@@ -111,8 +111,8 @@ func (w *world) edit(spec string) {
 	settle()
 }
 
-// inWorld runs test in a world with its own time. before may change what there is
-// when the speaker starts.
+// inWorld runs test in a world with its own time. before may change the world before the
+// speaker starts.
 func inWorld(t *testing.T, spec string, before func(*world), test func(*world)) {
 	memory := filepath.Join(t.TempDir(), "input.json")
 	synctest.Test(t, func(t *testing.T) {
@@ -156,14 +156,14 @@ func (w *world) start() {
 	})
 }
 
-// settle lets the speaker do what there is to do.
+// settle gives the speaker time for all its work.
 func settle() { pass(2 * time.Second) }
 
-// atOnce lets it do what it does without waiting.
+// atOnce gives the speaker time for work that does not wait.
 func atOnce() { pass(time.Millisecond) }
 
-// pass lets time pass, and the speaker do what is due at the end of it: it would do
-// that at the same time as the test goes on.
+// pass lets time pass. Then it lets the speaker do the work that is due at the end: otherwise
+// that work would run at the same time as the test.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -176,14 +176,14 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// helps has a neighbor keep routes while we restart.
+// helps makes a neighbor agree to keep our routes while we restart.
 func (s *fakeServer) helps(address string) {
 	n := s.neighbors[address]
 	n.GracefulRestart = true
 	s.neighbors[address] = n
 }
 
-// established has the server have a session.
+// established gives the server a session.
 func established(address string, asn uint32) func(*fakeServer) {
 	return func(s *fakeServer) {
 		s.neighbors[address] = peering.NeighborStatus{

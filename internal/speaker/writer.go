@@ -12,35 +12,34 @@ import (
 const (
 	// gather is how long changes are collected before they are written.
 	gather = 300 * time.Millisecond
-	// between is the least time between two writes of the BGPNodeStatus: while
-	// addresses come one after the other, there is something new all the time.
+	// between is the shortest time between two writes of the BGPNodeStatus: while addresses
+	// come one after the other, the status changes all the time.
 	between = 2 * time.Second
 	// writeLimit is how long one write may take.
 	writeLimit = 10 * time.Second
-	// lastWriteLimit is how long the last one may take, at the end of the
-	// process.
+	// lastWriteLimit limits the last write, at the end of the process.
 	lastWriteLimit = time.Second
-	// attempts is how often a write is tried again at once when somebody else
-	// wrote in between.
+	// attempts is how often the writer tries at once if another writer changed the object in
+	// between.
 	attempts = 4
 )
 
-// errSkipped is of a write that is not necessary.
+// errSkipped says that a write is not necessary.
 var errSkipped = errors.New("there is nothing new")
 
-// Writer is Reports that are written to the API server.
+// Writer writes Reports to the API server.
 type Writer struct {
 	clients Clients
 	node    string
 	metrics *Metrics
 	log     *slog.Logger
 
-	// lastWrite is how long the last write may take.
+	// lastWrite limits the last write.
 	lastWrite time.Duration
 
 	mu     sync.Mutex
 	report *NodeReport
-	// written is when the BGPNodeStatus was written last, or this began.
+	// written is when the BGPNodeStatus was last written, or when the Writer started.
 	written   time.Time
 	heartbeat time.Duration
 
@@ -63,7 +62,7 @@ func poke(news chan struct{}) {
 	}
 }
 
-// Node is part of Reports.
+// Node implements Reports.
 func (w *Writer) Node(r NodeReport) {
 	w.mu.Lock()
 	w.report = &r
@@ -72,7 +71,7 @@ func (w *Writer) Node(r NodeReport) {
 	poke(w.nodeNews)
 }
 
-// Written returns an error when the BGPNodeStatus is overdue.
+// Written returns an error if the BGPNodeStatus is overdue.
 func (w *Writer) Written() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +84,7 @@ func (w *Writer) Written() error {
 	return nil
 }
 
-// Run writes until ctx is done, and then once more what is not written yet.
+// Run writes until ctx is done. Then it writes once more if a report is left.
 func (w *Writer) Run(ctx context.Context) error {
 	w.writeNode(ctx)
 	return nil

@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// writeNode keeps the BGPNodeStatus.
+// writeNode keeps the BGPNodeStatus up to date.
 func (w *Writer) writeNode(ctx context.Context) {
 	var n nodeWriter
 	retry := retryMin
@@ -42,11 +42,11 @@ func (w *Writer) writeNode(ctx context.Context) {
 			retry = min(2*retry, retryMax)
 		}
 	}
-	// The last word is that there is no more to come.
+	// The last report shows the state after the sessions have ended.
 	_, _ = w.writeNodeOnce(context.WithoutCancel(ctx), &n, w.lastWrite)
 }
 
-// writeNodeOnce writes what is to be said now.
+// writeNodeOnce writes the present report.
 func (w *Writer) writeNodeOnce(ctx context.Context, n *nodeWriter, limit time.Duration) (heartbeat time.Duration, err error) {
 	w.mu.Lock()
 	report := w.report
@@ -74,14 +74,14 @@ func (w *Writer) writeNodeOnce(ctx context.Context, n *nodeWriter, limit time.Du
 	return report.Heartbeat, err
 }
 
-// nodeWriter writes the BGPNodeStatus of a node, and remembers what it wrote.
+// nodeWriter writes the BGPNodeStatus of a node, and remembers the written status.
 type nodeWriter struct {
 	last *bgpv1.BGPNodeStatusStatus
 	at   time.Time
-	// object is what the API server answered last, but for what n wrote itself. It
-	// is nil when the API server has to be asked.
+	// object is the last answer of the API server, with no status but the conditions. It is
+	// nil if n has to read the object first.
 	object *bgpv1.BGPNodeStatus
-	// tried is when a write was tried last.
+	// tried is the time of the last attempt to write.
 	tried   time.Time
 	gone    bool
 	failure string
@@ -89,7 +89,8 @@ type nodeWriter struct {
 
 const nodeStatuses = "bgpnodestatuses"
 
-// write writes what r says, unless that was written lately, and returns its size.
+// write writes r, unless it wrote the same a short time ago, and returns the size of the
+// object.
 func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, now time.Time) (size int, err error) {
 	if !r.Enabled {
 		return 0, n.remove(ctx, clients, r, now)
@@ -117,7 +118,7 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 func (n *nodeWriter) attempt(ctx context.Context, clients Clients, r NodeReport, now time.Time) (int, error) {
 	name := r.Status.NodeName
 	object, err := n.current(ctx, clients, r)
-	n.object = nil // until it is written
+	n.object = nil // an error leaves it nil
 	if err != nil {
 		return 0, err
 	}
@@ -142,8 +143,8 @@ func (n *nodeWriter) attempt(ctx context.Context, clients Clients, r NodeReport,
 	return len(text), err
 }
 
-// current is the object as it was written last or, when there is none or somebody
-// else has written since, as the API server has it.
+// current returns the object of the last write. If there is none, or another writer changed
+// it since, current reads it from the API server.
 func (n *nodeWriter) current(ctx context.Context, clients Clients, r NodeReport) (*bgpv1.BGPNodeStatus, error) {
 	if n.object != nil {
 		return n.object, nil
@@ -158,7 +159,7 @@ func (n *nodeWriter) current(ctx context.Context, clients Clients, r NodeReport)
 	return &object, err
 }
 
-// owners is the Node, with which the object goes.
+// owners returns the Node as owner: the object is deleted together with it.
 func owners(r NodeReport) []metav1.OwnerReference {
 	if r.NodeUID == "" {
 		return nil
@@ -166,7 +167,7 @@ func owners(r NodeReport) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.Status.NodeName, UID: types.UID(r.NodeUID)}}
 }
 
-// remove removes the object of a node that is to have none.
+// remove deletes the object of a node that should have none.
 func (n *nodeWriter) remove(ctx context.Context, clients Clients, r NodeReport, now time.Time) error {
 	n.last, n.object, n.at = nil, nil, now
 	if n.gone {
@@ -180,7 +181,7 @@ func (n *nodeWriter) remove(ctx context.Context, clients Clients, r NodeReport, 
 	return errSkipped
 }
 
-// keepTimes gives conditions the times of those before that had the same status.
+// keepTimes copies the transition time of each earlier condition that has the same status.
 func keepTimes(conditions, before []metav1.Condition) {
 	for i := range conditions {
 		c := &conditions[i]
