@@ -1,39 +1,41 @@
-// Package agent keeps the service addresses of one node: it observes the cluster
-// and the kernel, has package announce decide, applies the difference and
-// reports what changed.
+// Package agent keeps the service addresses of one node. It observes the cluster and the
+// kernel, lets package announce decide, applies the difference and reports what changed.
 //
-// It is one loop in one goroutine that owns all state (loop.go). Whatever happens, in the
-// cluster, among the nodes or in the kernel, only makes the loop go round once
-// more: every pass (pass.go) reads the world anew. What takes long runs in the background
-// and returns to the loop; Slots writes the annotations.
+// It is one loop in one goroutine that owns all state (loop.go). An event in the cluster, on
+// another node or in the kernel only starts another pass of the loop, and every pass reads
+// the world anew. Slow work runs in the background and returns its result to the loop. Slots
+// writes the annotations.
 //
 // Between two passes the agent keeps only what it cannot read anew:
 //
-//	takeovers  which machines answered a probe, and which nodes offered what: for seconds
-//	handovers  which nodes are asked to take what: until they have it, or for a second
-//	addresses  of each address, how often it vanished, why it failed, and when it is to be
-//	           claimed next: until it is not wanted any more
-//	held       what this agent had after the last pass
-//	conflicts  which other machines have addresses of Services: until 10 minutes after a
-//	           machine was heard last. The Lease of the node names them, so that the
-//	           allocator hands out none of these addresses
-//	claimants  which nodes of the cluster claim addresses that are here, until their agents
-//	           are asked
-//	segments   which links lead to no other machine, by the last questions there
-//	answering  which addresses are on this node: what it tells agents that ask for one
-//	inquiries  which of its own questions to other agents are not answered yet
-//	reporter   what was reported, so that nothing is reported twice
-//	idle       which Services lost their endpoints, and when: until they have had some for a
-//	           minute
-//	node       the Node that was seen last: an agent that leaves hands over by it when the
-//	           Node was deleted
+//	takeovers  the machines that answered a probe, and the offers of other nodes: for seconds
+//	handovers  the nodes that are asked to take an address: until they have it, or for a
+//	           second
+//	addresses  for each address, how often it vanished, why it failed, and when to announce
+//	           it next: until it is not wanted any more
+//	held       the addresses of this agent after the last pass
+//	conflicts  the other machines that have addresses of Services: until 10 minutes after
+//	           this node last heard a machine. The Lease of the node names them, so that the
+//	           allocator allocates none of these addresses
+//	claimants  the nodes of the cluster that claim addresses that are here: until the agent
+//	           has asked their agents
+//	segments   the links that lead to no other machine, by the last probes there
+//	answering  the addresses on this node: the answer to agents that ask for one
+//	inquiries  the agent's own questions to other agents that have no answer yet
+//	reporter   the past reports, so that nothing is reported twice
+//	idle       the Services that lost their endpoints, and when: until they have had some for
+//	           a minute
+//	node       the Node that was seen last: if the Node was deleted, an agent that leaves
+//	           uses it to hand over
 //
-// The next agent on the node begins with none of it. The conflicts that the Lease names
+// The next agent on the node starts with none of this. The conflicts that the Lease names
 // stay there for 10 minutes (package lease).
 //
-// The agent keeps what it has as long as it does not know everything: before its
-// caches are complete, while the API server is away, and when the kernel gives a
-// partial answer. An agent that restarts ends without touching an address: the next
+// The agent keeps its addresses as long as its view is incomplete: before its caches are
+// complete, while the API server is away, and when the kernel gives a partial answer. An
+// agent that restarts ends without touching an address: the next agent on the node finds the
+// addresses in place and adopts them. Package ending decides what other ends of the process
+// do.
 // one on the node finds them in place and adopts them. What other ends do is decided by
 // package ending.
 package agent
@@ -57,65 +59,64 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// Cluster is what the agent needs to know of the API server's objects.
+// Cluster is what the agent reads of the API server's objects.
 type Cluster interface {
-	// Read returns the objects as last seen. complete is false until all of
-	// them were seen once.
+	// Read returns the objects as last seen. complete is false until the agent has seen all of
+	// them once.
 	Read(ctx context.Context) (s Snapshot, complete bool, err error)
-	// Endpoints returns where these Services have endpoints, by "namespace/name", as far
-	// as that is known. Only changes of theirs signal a change from now on.
+	// Endpoints returns where these Services have endpoints, by "namespace/name", as far as
+	// that is known. From now on, only changes of these endpoints signal a change.
 	Endpoints(ctx context.Context, services map[string]bool) (ready, ending announce.Endpoints, err error)
 	// Changed signals that Read may return something else.
 	Changed() <-chan struct{}
 }
 
-// Snapshot is the objects of the cluster that matter to this node. They are
-// shared, and read only.
+// Snapshot holds the objects of the cluster that matter to this node. They are shared and
+// read-only.
 type Snapshot struct {
-	// Node is this node, nil when it has no object.
+	// Node is this node, or nil if it has no object.
 	Node *corev1.Node
-	// Services are those that are ours to announce.
+	// Services are those that PureLB announces.
 	Services []*Service
 	Groups   []v2.ServiceGroup
 	Agents   []v2.LBNodeAgent
 }
 
-// Annotations is where the agent writes who announces what.
+// Annotations takes the announcing annotations that the agent wants.
 type Annotations interface {
-	// Want says what is to be written, by "namespace/name" of the Service, in
-	// place of all that is not written yet. It does not wait for it.
+	// Want replaces all pending writes by writes, which are by "namespace/name" of the
+	// Service. It does not wait for them.
 	Want(writes map[string]Write)
 }
 
-// Events are told about objects, as by events.Recorder.
+// Events writes events about objects, like events.Recorder.
 type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options are what an Agent needs. All but Departures, Handover and State are required.
+// Options holds what an Agent needs. All fields but Departures, Handover and State are
+// required.
 type Options struct {
-	// Node is the name of this node, Namespace the one that PureLB is
-	// installed in.
+	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
-	// ConfigNamespaces are further namespaces of which ServiceGroups and
-	// LBNodeAgents count; config.Everywhere stands for all.
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents the agent
+	// uses. config.Everywhere means all namespaces.
 	ConfigNamespaces []string
 
 	Kernel      Kernel
 	Cluster     Cluster
 	Peers       Peers
 	Annotations Annotations
-	// Departures tells what the end of the process means. Without it, it means
-	// nothing to the addresses.
+	// Departures tells what the end of the process means. With nil, the end changes no
+	// address.
 	Departures Departures
-	// Handover is how long to wait for another node to take an address that
-	// this one is to give up. Without it, it is announce.HandoverLimit.
+	// Handover is how long to wait for another node to take an address that this node gives
+	// up. The default is announce.HandoverLimit.
 	Handover time.Duration
 	Events   Events
 	Metrics  *Metrics
 	Log      *slog.Logger
-	// State are more parts of what /state shows, by name. They are called from
-	// elsewhere.
+	// State holds further parts of the answer of /state, by name. Other goroutines call them.
 	State map[string]func() any
 }
 
@@ -137,13 +138,13 @@ type Agent struct {
 	segments  segments
 	answering answering
 	inquiries inquiries
-	// claiming says that gratuitous ARP is not switched off.
+	// claiming says that gratuitous ARP is on.
 	claiming bool
-	// burst notices when many addresses came or went.
+	// burst notices that many addresses came or went.
 	burst process.Burst
-	// node is the object of this node that was seen last.
+	// node is the last object of this node.
 	node *corev1.Node
-	// leaving is why this node is to have no local address any more, or "".
+	// leaving says why this node must have no local address any more, or is "".
 	leaving    string
 	reporter   reporter
 	background background
@@ -168,71 +169,68 @@ func New(opt Options) *Agent {
 }
 
 const (
-	// fullCheck is how often the world is looked at even if nothing is said
-	// to have changed.
+	// fullCheck is how often the loop checks everything, even without a signal of a change.
 	fullCheck = time.Minute
-	// passLimit is how long one pass may take.
+	// passLimit limits how long one pass may take.
 	passLimit = 30 * time.Second
-	// maxPause is the longest pause between passes when there is work. A pass
-	// is followed by a pause as long as itself, so that a storm of changes
-	// takes half of the time at most.
+	// maxPause is the longest pause between passes when there is work. After a pass the loop
+	// pauses for as long as the pass took, so that a storm of changes takes half of the time
+	// at most.
 	maxPause = 250 * time.Millisecond
-	// afterwards is when it is looked whether what was added has stayed, and
-	// whether there is memory to give back.
+	// afterwards is when the loop checks that new addresses have stayed, and whether it can
+	// return memory.
 	afterwards = time.Second
-	// retryMin and retryMax are the pauses after passes that failed.
+	// retryMin and retryMax limit the pauses after failed passes.
 	retryMin, retryMax = time.Second, 30 * time.Second
 )
 
 // Kernel is what the agent needs of the network stack.
 type Kernel interface {
-	// Observe returns what is on this node: all of it, or an error. The agent
-	// removes what it does not want, and must not take "not seen" for "not
-	// there".
+	// Observe returns the state of this node: all of it, or an error. The agent removes what
+	// it does not want, and must not take "not seen" for "not there".
 	Observe(ctx context.Context) (announce.Node, error)
-	// Changes signals that Observe may return something else, until ctx is
-	// done. What this agent itself did to addresses may be left out.
+	// Changes signals that Observe may return something else, until ctx is done. It may leave
+	// out changes that this agent made to addresses.
 	Changes(ctx context.Context) (<-chan struct{}, error)
-	// Put makes the addresses be as they say. It does what it can; the error
-	// joins an announce.AddressError for each that failed.
+	// Put adds or updates the addresses. It does what it can. The error joins an
+	// announce.AddressError for each that failed.
 	Put(ctx context.Context, addresses []announce.Address) error
-	// Remove takes the addresses off, and fails like Put. Removing what is not
-	// there is not an error.
+	// Remove takes the addresses off, and fails like Put. An address that is not there is not
+	// an error.
 	Remove(ctx context.Context, addresses []announce.Address) error
-	// EnsureDummy makes sure that the link for remote addresses is there.
+	// EnsureDummy creates the link for remote addresses unless it exists.
 	EnsureDummy(ctx context.Context, name string) (kind string, err error)
-	// ForgetFlows ends the UDP flows to the addresses, and returns how many.
+	// ForgetFlows ends the UDP flows to the addresses, and returns their number.
 	ForgetFlows(ctx context.Context, addresses []netip.Addr) (int, error)
-	// Claim tells the segment of a link once that the address is here.
+	// Claim announces once on the segment of a link that the address is here.
 	Claim(ctx context.Context, link string, address netip.Addr) error
 	// Probe asks the segment of a link which machines have the addresses, and returns
 	// the MACs of all that answered, for each address. It fails if an answer could have
 	// been missed.
 	Probe(ctx context.Context, link string, addresses []netip.Addr, p announce.Probing) (announce.Answers, error)
-	// Listen tells what others say on the wire about the addresses that mine
-	// returns, with their links, until ctx is done. mine is called from
-	// elsewhere.
+	// Listen returns what other machines say on the wire about the addresses that mine
+	// returns, with their links, until ctx is done. It calls mine in another goroutine.
 	Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error)
 }
 
-// Peers is what the agent needs to know of the other nodes, and what it tells
-// them. Where the knowledge comes from (Leases, gossip) does not matter to it.
+// Peers is what the agent needs to know of the other nodes, and what it tells them. The
+// source, Leases or gossip, does not matter to the agent.
 type Peers interface {
-	// Publish says what the others may know of this node from now on.
+	// Publish sets what the other nodes may know of this node from now on.
 	Publish(r lease.Record)
-	// Inherited returns, once, what agents of this node before this one heard of
-	// other machines. Whoever takes the claims has to Publish them.
+	// Inherited returns, once, what earlier agents of this node heard of other machines. A
+	// caller that takes these reports has to Publish them.
 	Inherited() []lease.Heard
-	// Peers returns what is known of all nodes.
+	// Peers returns the present view of all nodes.
 	Peers() election.Peers
 	// Changed signals that Peers returns something else.
 	Changed() <-chan struct{}
-	// Send delivers message to the agent of node. Only an answer tells that
-	// it was read.
+	// Send delivers message to the agent of node. Only an answer proves that the agent read
+	// it.
 	Send(ctx context.Context, node string, message []byte) error
-	// Received delivers what the agents of other nodes Send.
+	// Received delivers the messages that agents of other nodes Send.
 	Received() <-chan membership.Message
-	// Leave says goodbye for good: the others need not wait until they miss
-	// this node. Nothing that is published afterwards is told.
+	// Leave says goodbye for good, so that the other nodes need not wait until they miss this
+	// one. A later Publish has no effect.
 	Leave(ctx context.Context) error
 }

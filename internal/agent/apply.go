@@ -11,26 +11,25 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// outcome is what became of a plan.
+// outcome is the result of applying a plan.
 type outcome struct {
-	// added are the addresses that are new on this node and have not vanished again and
-	// again. put says that an address was added, whether it stayed or not.
+	// added are the addresses that are new on this node, without those that vanish again and
+	// again. put says that the agent added an address, whether it stayed or not.
 	added map[netip.Addr]announce.Address
 	put   bool
-	// waiting are the addresses that are to come, and parting those that are to go,
-	// while another machine has a say in it first. contests are the addresses that
-	// other machines answer for.
+	// waiting are the addresses to add, and parting those to remove, that wait for another
+	// machine. contests are the addresses for which other machines answer.
 	waiting, parting map[netip.Addr]announce.Address
 	contests         []announce.Contest
 	// taken are addresses that are here and that another holder gives up for this node.
 	taken map[netip.Addr]bool
-	// removed says that something was taken off. gone are the addresses that are nowhere
-	// on this node any more.
+	// removed says that the agent removed an address. gone are the addresses that are no
+	// longer anywhere on this node.
 	removed bool
 	gone    []netip.Addr
-	// failed are the addresses that could not be added, and why.
+	// failed holds the addresses that could not be added, and why.
 	failed map[netip.Addr]error
-	// errs are all failures.
+	// errs holds all failures.
 	errs []error
 }
 
@@ -41,15 +40,15 @@ func (o *outcome) fail(err error) {
 	}
 }
 
-// unfinished says that ip is to come or to go, and that another machine has a say in when.
+// unfinished reports whether ip still waits for another machine.
 func (o *outcome) unfinished(ip netip.Addr) bool {
 	_, comes := o.waiting[ip]
 	_, goes := o.parting[ip]
 	return (comes || goes) && o.failed[ip] == nil
 }
 
-// awaited says that other nodes wait for something that was added: a local address has one
-// holder.
+// awaited reports whether other nodes wait for an address that was added: a local address has
+// one holder.
 func (o *outcome) awaited(plan announce.Plan) bool {
 	return slices.ContainsFunc(plan.Decisions, func(d announce.Decision) bool {
 		_, added := o.added[d.IP]
@@ -57,14 +56,14 @@ func (o *outcome) awaited(plan announce.Plan) bool {
 	})
 }
 
-// apply makes the node be as planned, as far as that is possible now. It adds before it
-// removes, and an address that cannot be added in one place stays in the other.
+// apply changes the node to match plan, as far as that is possible now. It adds before it
+// removes. An address that cannot be added in one place stays in the other.
 func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, plan announce.Plan) (outcome, todo) {
 	noDummy := a.ensureDummy(ctx, seen)
 	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
 
-	// What counts for a while only must count still: to look at the world may have taken
-	// long.
+	// The observation may have taken long, and silence and offers expire. So compare them with
+	// the present time.
 	coming := a.addresses.Arrivals(time.Now(), plan, changes.Add, seen.Node, &a.takeovers)
 	put := a.addresses.Additions(now, plan, coming, a.Kernel.Put(ctx, coming.Add))
 	a.Metrics.additions.Add(float64(put.Count))
@@ -82,7 +81,7 @@ func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, pla
 
 func succeeded(err error) bool { return err == nil }
 
-// refresh writes addresses again that are there.
+// refresh writes addresses that are already there.
 func (a *Agent) refresh(ctx context.Context, addresses []announce.Address) error {
 	err := a.Kernel.Put(ctx, addresses)
 	bad := len(announce.Failures(addresses, err))
@@ -91,8 +90,8 @@ func (a *Agent) refresh(ctx context.Context, addresses []announce.Address) error
 	return err
 }
 
-// remove takes addresses off. It says whether any went, and which are nowhere on this node
-// any more.
+// remove takes addresses off. It reports whether any went, and which are no longer anywhere
+// on this node.
 func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address) (removed bool, gone []netip.Addr, err error) {
 	if len(addresses) == 0 {
 		return false, nil, nil
@@ -108,8 +107,9 @@ func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address
 	return len(failed) < len(all), gone, err
 }
 
-// dropFailed takes off what duplicate address detection has failed for, and shows seen
-// without it. Such an address is missing then, and is tried again after a pause.
+// dropFailed takes off the addresses that failed duplicate address detection, and removes
+// them from seen. Such an address is missing then, and the agent tries it again after a
+// pause.
 func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 	drop := announce.Failed(seen.Node, seen.adopt)
 	if len(drop) == 0 {
@@ -123,8 +123,8 @@ func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 	return err
 }
 
-// forgetFlows is the task of ending the flows to the addresses: with a million
-// of connections, the kernel takes its time to find them.
+// forgetFlows returns the task that ends the flows to the addresses. With a million
+// connections the kernel needs a while to find them.
 func (a *Agent) forgetFlows(ips []netip.Addr) task {
 	return func(ctx context.Context) completion {
 		ctx, cancel := context.WithTimeout(ctx, passLimit)
@@ -136,8 +136,7 @@ func (a *Agent) forgetFlows(ips []netip.Addr) task {
 	}
 }
 
-// ensureDummy makes sure of the link for remote addresses once it is certain
-// which one that is.
+// ensureDummy creates the link for remote addresses once its name is certain.
 func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
 	if seen.Agent == nil || !seen.sure() {
 		return nil
@@ -149,13 +148,12 @@ func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
 	return err
 }
 
-// heldAddresses are the addresses that are here and belong here: the local ones, and on a
-// kernel without marks the remote ones. All of it but links belongs to the loop.
+// heldAddresses are the addresses of this node that belong here: the local ones, and the
+// remote ones on a kernel without marks. The loop owns all fields but links.
 type heldAddresses struct {
-	// links are the links of the local ones. The map is replaced, never changed.
+	// links holds the links of the local addresses. The map is replaced, never changed.
 	links atomic.Pointer[map[netip.Addr]string]
-	// remote are the remote addresses. Where the kernel keeps marks, they are known by
-	// their marks.
+	// remote holds the remote addresses. On a kernel with marks, the marks identify them.
 	remote map[netip.Addr]bool
 }
 
@@ -167,7 +165,7 @@ func (h *heldAddresses) read() map[netip.Addr]string {
 	return nil
 }
 
-// hold notes what is here after a pass. Carried is what was before it.
+// hold records the addresses after a pass. carried are those before it.
 func (h *heldAddresses) hold(seen *observation, carried map[netip.Addr]bool, plan announce.Plan, done outcome) {
 	here := announce.IPs(seen.Node.Addresses)
 	links, remote := map[netip.Addr]string{}, map[netip.Addr]bool{}

@@ -26,12 +26,12 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// Caches is the Cluster as its API server tells it, by watches on what this node
-// needs: Services of type LoadBalancer, the configuration, the node itself, and
-// endpoints from when those of a Service of ours matter.
+// Caches is the Cluster that the API server shows. It watches the objects that this node
+// needs: Services of type LoadBalancer, the configuration, and the node itself. It starts to
+// watch EndpointSlices when a Service of PureLB needs them.
 type Caches struct {
 	cache cache.Cache
-	// services are Services, watched by watchServices.
+	// services holds Services. watchServices watches them.
 	services      toolscache.Store
 	watchServices toolscache.Controller
 
@@ -42,15 +42,14 @@ type Caches struct {
 	mu     sync.Mutex
 	synced []toolscache.InformerSynced
 
-	// slices says whether EndpointSlices are all there, nil as long as they
-	// are not asked for. It belongs to the reader.
+	// slices reports whether all EndpointSlices are there. It is nil until an agent asks for
+	// them. Only the reader uses it.
 	slices toolscache.InformerSynced
 	// followed are the Services whose endpoints matter, by "namespace/name".
 	followed atomic.Pointer[map[string]bool]
 }
 
-// NewCaches returns Caches that know nothing before Run. It does not need the
-// API server.
+// NewCaches returns Caches that know nothing before Run. The API server may be away.
 func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Caches, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v2.AddToScheme} {
@@ -58,7 +57,7 @@ func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Cach
 			return nil, err
 		}
 	}
-	shared := true // nobody writes to what is read
+	shared := true // no reader writes to the shared objects
 	here := map[string]cache.Config{}
 	for _, ns := range config.Watched(namespace, others) {
 		here[ns] = cache.Config{}
@@ -109,9 +108,9 @@ func (c *Caches) informer(client toolscache.Getter) (toolscache.Store, toolscach
 	})
 }
 
-// signalService signals that a Service is or was ours to announce. Every Service is
-// none at first: to look at everything for each of them would be half of all work
-// while many are made.
+// signalService signals if one of the states is a Service that PureLB announces. A new
+// Service is not one at first: a pass for each of them would be half of all work while many
+// are created.
 func (c *Caches) signalService(states ...any) {
 	for _, o := range states {
 		if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
@@ -156,14 +155,14 @@ func (c *Caches) Run(ctx context.Context) error {
 	return c.cache.Start(ctx)
 }
 
-// newStanding says whether a group was accepted or refused since.
+// newStanding reports whether a group was accepted or refused meanwhile.
 func newStanding(before, after client.Object) bool {
 	b, ok := before.(*v2.ServiceGroup)
 	a, too := after.(*v2.ServiceGroup)
 	return ok && too && config.Standing(*b) != config.Standing(*a)
 }
 
-// watch has what happens to objects of a kind signal a change, if it matters.
+// watch signals a change of objects of a kind, if it matters.
 func (c *Caches) watch(ctx context.Context, object client.Object, matters func(client.Object) bool, news func(before, after client.Object) bool) (toolscache.InformerSynced, error) {
 	informer, err := c.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -196,7 +195,7 @@ func (c *Caches) signalFor(o any, matters func(client.Object) bool) {
 	}
 }
 
-// signal leaves a signal if there is none yet.
+// signal leaves a signal unless there is one already.
 func (c *Caches) signal() {
 	select {
 	case c.changed <- struct{}{}:
@@ -204,7 +203,7 @@ func (c *Caches) signal() {
 	}
 }
 
-// tellWhenSynced signals when everything has been seen once.
+// tellWhenSynced signals when all caches have had a complete list.
 func (c *Caches) tellWhenSynced(synced ...toolscache.InformerSynced) {
 	if toolscache.WaitForCacheSync(c.ended, synced...) {
 		c.signal()
@@ -234,14 +233,13 @@ func (c *Caches) Read(ctx context.Context) (s Snapshot, complete bool, err error
 	return s, true, nil
 }
 
-// nodeDeleted says that there was no Node of this name when the API server told last.
+// nodeDeleted reports that the last answer of the API server had no Node of this name.
 func (c *Caches) nodeDeleted() bool {
 	var nodes corev1.NodeList
 	return c.complete() && c.cache.List(context.Background(), &nodes) == nil && len(nodes.Items) == 0
 }
 
-// ours are the Services that are ours to announce, in the order in which they are
-// decided on.
+// ours returns the Services that PureLB announces, in the order of the decisions.
 func (c *Caches) ours() []*Service {
 	all := c.services.List()
 	ours := make([]*Service, 0, len(all))
@@ -254,7 +252,7 @@ func (c *Caches) ours() []*Service {
 	return ours
 }
 
-// complete says that everything but endpoints has been seen once.
+// complete reports whether all watches but that on endpoints have had a complete list.
 func (c *Caches) complete() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,7 +265,7 @@ func (c *Caches) complete() bool {
 }
 
 // Endpoints returns where these Services have endpoints. The watch on endpoints, which is the
-// most expensive, begins with the first such Service.
+// most expensive one, starts with the first such Service.
 func (c *Caches) Endpoints(ctx context.Context, services map[string]bool) (ready, ending announce.Endpoints, err error) {
 	c.followed.Store(&services)
 	if len(services) == 0 && c.slices == nil {
@@ -292,14 +290,14 @@ func (c *Caches) Endpoints(ctx context.Context, services map[string]bool) (ready
 // sliceIndex is the name of the index of EndpointSlices by Service.
 const sliceIndex = "service"
 
-// follows says whether the endpoints of o matter.
+// follows reports whether the endpoints of o matter.
 func (c *Caches) follows(o client.Object) bool {
 	slice, ok := o.(*discoveryv1.EndpointSlice)
 	return ok && (*c.followed.Load())[announce.ServiceOf(slice)]
 }
 
-// watchEndpoints begins to watch endpoints unless it has, and says whether all
-// are there.
+// watchEndpoints starts the watch on endpoints unless it runs, and reports whether its first
+// list is complete.
 func (c *Caches) watchEndpoints(ctx context.Context) (known bool, err error) {
 	if c.slices != nil {
 		return c.slices(), nil

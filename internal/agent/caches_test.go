@@ -121,8 +121,8 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 	}
 	c.serve("web", nil, "192.0.2.9")
 	eventuallyIs(t, "a Service with an address", "true", ours("web"))
-	// One is kept first, and then a signal. When the next is kept, all signals of
-	// those before it have been given.
+	// The caches keep an object before they signal. When they keep the next one, they have
+	// given all signals of the earlier ones.
 	create("first")
 	eventuallyIs(t, "one without an address", "false", ours("first"))
 	eventuallyIs(t, "everything", "true <nil>", func() string {
@@ -146,7 +146,7 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 	<-caches.Changed()
 }
 
-// Most Services of a cluster get no address from a group that withdraws it.
+// Most Services of a cluster have no address from a group that withdraws idle addresses.
 func TestEndpointsThatAreNotFollowedWakeNobodyUp(t *testing.T) {
 	c := &Caches{changed: make(chan struct{}, 1)}
 	c.followed.Store(&map[string]bool{"default/web": true})
@@ -164,8 +164,8 @@ func TestEndpointsThatAreNotFollowedWakeNobodyUp(t *testing.T) {
 	}
 }
 
-// ebb takes the signals of the first view of caches that have seen everything. The
-// last of them is that of a goroutine of its own.
+// ebb takes the signals of the first complete view of the caches. The last signal comes from
+// a goroutine of its own.
 func ebb(t *testing.T, signals <-chan struct{}) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Kernels answer a claim, too, for an address that kube-proxy has on kube-ipvs0.
+// Some kernels also answer a gratuitous ARP for an address that kube-proxy has on kube-ipvs0.
 func TestAClaimOfANodeThatDeniesItIsNoConflict(t *testing.T) {
 	claimed := func(kinds map[string]announce.MessageKind, then func(*world)) {
 		holdingBoth(t, true, func(w *world) {

@@ -34,8 +34,8 @@ func TestAnsweredAddressesAreReported(t *testing.T) {
 	})
 }
 
-// After the Service got another address the agent has no other reason to ask for
-// the first one.
+// After the Service got another address, the agent has no other reason to probe for the first
+// one.
 func TestReportsLastWhileTheMachineAnswers(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.answers["192.0.2.9"] = someMAC
@@ -56,7 +56,7 @@ func TestReportsLastWhileTheMachineAnswers(t *testing.T) {
 	})
 }
 
-// The agent before this one reported two machines, of which one answers still.
+// The agent before this one reported two machines. One of them still answers.
 func TestRestartAsksAgainForReportedMachines(t *testing.T) {
 	const both = "[192.0.2.9=02:00:00:00:00:07 192.0.2.10=02:00:00:00:00:07]"
 	inWorld(t, func(w *world) {

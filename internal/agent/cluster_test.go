@@ -26,8 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// cluster is a fresh namespace of a real API server, which is also the one that
-// PureLB is installed in, with a Node.
+// cluster is a new namespace of a real API server, with a Node. PureLB is installed in it.
 type cluster struct {
 	t         *testing.T
 	config    *rest.Config
@@ -69,7 +68,7 @@ func (c cluster) apply(o client.Object) {
 	}
 }
 
-// serve makes a Service, and gives it addresses as the allocator does. It ends
+// serve creates a Service, and gives it addresses as the allocator does. The Service ends
 // with the test.
 func (c cluster) serve(name string, change func(*corev1.Service), ips ...string) {
 	c.t.Helper()
@@ -112,7 +111,7 @@ func (c cluster) get(name string) *corev1.Service {
 	return svc
 }
 
-// endpoint has the Service of that name have one endpoint of each family, on node.
+// endpoint gives the Service of that name one endpoint of each family, on node.
 func (c cluster) endpoint(name, node string, ready bool) {
 	c.t.Helper()
 	slices := c.core.DiscoveryV1().EndpointSlices(c.namespace)
@@ -131,7 +130,7 @@ func (c cluster) endpoint(name, node string, ready bool) {
 	}
 }
 
-// eventually waits for something that others do in their own time.
+// eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); !is(); {

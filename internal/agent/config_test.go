@@ -52,7 +52,7 @@ func TestConfigurationThatIsAMistakeStopsNothing(t *testing.T) {
 					t.Errorf("published is %q, want no subnets and the problem", last)
 				}
 
-				// The mistake is mended. The others do not know of it yet.
+				// The configuration is correct again. The other nodes do not know that yet.
 				w.kernel.doings()
 				w.peers.heard = func(p *election.Peers) { p.Trusted = false }
 				w.cluster.change(func(s *objects) {

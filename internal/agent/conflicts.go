@@ -14,18 +14,19 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// settling is how long after an address was added it is no conflict that another
-// machine claims it: a node that hands it over has it somewhat longer.
+// settling is how long after an address was added a claim of another machine is no conflict:
+// a node that hands the address over keeps it somewhat longer.
 const settling = 2 * time.Second
 
 // defendEvery is RFC 5227's DEFEND_INTERVAL.
 const defendEvery = 10 * time.Second
 
-// hear takes in what another machine says about an address, and says whether
-// that makes a pass necessary. A probe is only a question, and the kernel answers.
+// hear handles what another machine says about an address, and reports whether the loop must
+// make a pass. A probe is only a question, and the kernel answers it.
 //
-// The agent of a node that gossip hears is asked first: where kube-proxy is in IPVS mode the
-// kernels of all nodes answer when this node claims an address.
+// If gossip hears the node of that machine, the agent first asks the agent of that node:
+// where kube-proxy is in IPVS mode, the kernels of all nodes answer the gratuitous ARP of
+// this node.
 func (a *Agent) hear(ctx context.Context, now time.Time, h announce.Heard) bool {
 	if a.held.read()[h.Addr] != h.Link || h.Probe || now.Sub(a.addresses.Of(h.Addr).Damping.Added) < settling {
 		return false
@@ -36,11 +37,11 @@ func (a *Agent) hear(ctx context.Context, now time.Time, h announce.Heard) bool 
 	return a.contest(ctx, now, h)
 }
 
-// contest notes that another machine claims an address that is here, and says whether that
-// makes a pass necessary.
+// contest records that another machine claims an address that is here, and reports whether
+// the loop must make a pass.
 func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bool {
 	one := a.addresses.Of(h.Addr)
-	// RFC 5227 (2.4 c) allows no more.
+	// RFC 5227 (2.4 c) allows no more defences.
 	if a.claiming && now.Sub(one.Defended) >= defendEvery {
 		one.Defended = now
 		a.send(ctx, h.Addr, h.Link)
@@ -50,8 +51,8 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bo
 	return news
 }
 
-// noteConflicts notes the addresses that other machines answer for longer than they should,
-// and asks now and then for the machines that have addresses of no Service.
+// noteConflicts records the addresses for which other machines answer longer than they
+// should. Now and then it also probes for the machines that have addresses of no Service.
 func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
 	a.conflicts.Forget(now)
 	next = a.askClaimants(now)
@@ -66,8 +67,8 @@ func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Pl
 	return next
 }
 
-// askAgain is the task of asking whether the machines that had the addresses still
-// have them.
+// askAgain returns the task that asks whether the machines that had the addresses still have
+// them.
 func (a *Agent) askAgain(link string, ips []netip.Addr, asking announce.Probing) task {
 	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, ips, asking)
@@ -80,8 +81,8 @@ func (a *Agent) askAgain(link string, ips []netip.Addr, asking announce.Probing)
 	}
 }
 
-// reportConflicts tells people of the machines that claim our addresses, by events
-// about the Services that have these.
+// reportConflicts reports the machines that claim our addresses, by events on the Services
+// that have these addresses.
 func (a *Agent) reportConflicts(now time.Time, seen *observation) {
 	for _, who := range a.conflicts.TakeUnreported(now) {
 		message := a.conflicts.Message(a.Node, who, seen.Peers.MACs)
@@ -97,18 +98,19 @@ func (a *Agent) reportConflicts(now time.Time, seen *observation) {
 	}
 }
 
-// inheritConflicts notes the machines that the agent before this one reported. So this one
-// asks for them again, and the addresses stay reserved as long as the machines answer.
+// inheritConflicts takes over the machines that the agent before this one reported. This
+// agent probes for them again, and the addresses stay reserved as long as the machines
+// answer.
 func (a *Agent) inheritConflicts(o *observation) {
 	if o.Agent == nil {
-		return // it is not known yet on which links to ask
+		return // the links to probe on are not known yet
 	}
 	for _, h := range a.Peers.Inherited() {
 		a.conflicts.Inherit(announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Node, announce.HomeOf(h.Addr, *o.Agent, o.Node, o.adopt), h.At)
 	}
 }
 
-// claimsOf are the conflicts as the Lease has them.
+// claimsOf returns the conflicts in the form of the Lease.
 func claimsOf(conflicts announce.Conflicts, held map[netip.Addr]string) []lease.Claim {
 	var claims []lease.Claim
 	for _, who := range first(conflicts.Claims(held), lease.MaxClaims) {
@@ -129,25 +131,25 @@ func showConflicts(conflicts announce.Conflicts) []conflictShown {
 
 func macText(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }
 
-// claimants are nodes of the cluster, by name, that were heard to claim addresses that are
-// here. Their agents are asked whether they have them.
+// claimants are nodes of the cluster, by name, that claimed addresses that are here. The
+// agent asks their agents whether they have these addresses.
 type claimants map[string]*claimant
 
-// claimant is what a node claimed since its agent was asked last.
+// claimant holds the claims of a node since its agent was last asked.
 type claimant struct {
 	claims map[netip.Addr]announce.Heard
 	asked  time.Time
 }
 
 const (
-	// askClaimantEvery is how often an agent is asked at most. A node that answers by
-	// mistake does so whenever an address is claimed here.
+	// askClaimantEvery is the shortest time between two questions to one agent. A node that
+	// answers by mistake does so at each announcement here.
 	askClaimantEvery = 10 * time.Second
-	// maxClaims is how many addresses one is asked about at a time. More are heard again.
+	// maxClaims limits the addresses in one question. The agent hears further ones again.
 	maxClaims = announce.MaxAddresses
 )
 
-// note notes what node claims, and says whether its agent is to be asked now.
+// note records a claim of node, and reports whether to ask its agent now.
 func (c claimants) note(now time.Time, node string, h announce.Heard) (due bool) {
 	one := c[node]
 	if one == nil {
@@ -160,8 +162,8 @@ func (c claimants) note(now time.Time, node string, h announce.Heard) (due bool)
 	return !now.Before(one.asked.Add(askClaimantEvery))
 }
 
-// due returns the claims of the nodes whose agents are to be asked now, which count as asked
-// then, and when the next ones are due, or zero.
+// due returns the claims of the nodes whose agents to ask now, and counts these as asked.
+// next is when the next ones are due, or zero.
 func (c claimants) due(now time.Time) (all map[string]map[netip.Addr]announce.Heard, next time.Time) {
 	all = map[string]map[netip.Addr]announce.Heard{}
 	for node, one := range c {
@@ -181,7 +183,8 @@ func (c claimants) due(now time.Time) (all map[string]map[netip.Addr]announce.He
 	return all, next
 }
 
-// askClaimants asks the agents that are due. What an agent does not deny is a conflict.
+// askClaimants asks the agents that are due. A claim that an agent does not deny is a
+// conflict.
 func (a *Agent) askClaimants(now time.Time) todo {
 	due, next := a.claimants.due(now)
 	work := todo{next: next}

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// holdingBoth has a node that holds both addresses for a minute.
+// holdingBoth runs test on a node that has held both addresses for a minute.
 func holdingBoth(t *testing.T, garp bool, test func(*world)) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
@@ -112,7 +112,7 @@ func TestWhoMayNotClaimDoesNotDefend(t *testing.T) {
 	})
 }
 
-// unwritten are Annotations that nobody writes.
+// unwritten is an Annotations that drops all writes.
 type unwritten struct{}
 
 func (unwritten) Want(map[string]Write) {}

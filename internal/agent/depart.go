@@ -16,17 +16,17 @@ type Departures interface {
 	Ending(ctx context.Context) ending.Ending
 }
 
-// leaveText is what the others are told while the agent leaves.
+// leaveText is the reason that other nodes see while the agent leaves.
 const leaveText = "the agent is leaving"
 
-// partLimit is how long the agent waits at most for others to take what it has:
-// longer than one of them may have it wait, 1.2 s as a rule.
+// partLimit is the longest that the agent waits for other nodes to take its addresses, 1.2 s
+// as a rule. It is longer than the wait for one node.
 func (a *Agent) partLimit() time.Duration { return a.Handover * 6 / 5 }
 
-// leaveLimit is how long it may take to say goodbye afterwards, 0.5 s as a rule.
+// leaveLimit is how long the agent may take to say goodbye afterwards, 0.5 s as a rule.
 func (a *Agent) leaveLimit() time.Duration { return a.Handover / 2 }
 
-// depart does what the end of the process asks for.
+// depart carries out what the cause of the end asks for.
 func (a *Agent) depart(ctx context.Context) {
 	if a.Departures == nil {
 		return
@@ -41,16 +41,16 @@ func (a *Agent) depart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.partLimit())
 	defer cancel()
 	a.leaving = leaveText
-	// Handovers start with a fresh limit. Where the next pod is about to come, an address
-	// that no node takes stays: the other agents may be ending too.
+	// Handovers start with a fresh limit. If the next pod is about to come, an address that no
+	// node takes stays: the other agents may be ending too.
 	a.handovers = announce.Handovers{Limit: a.Handover, OnlyTaken: addresses == ending.Offer}
 	var gone []netip.Addr
 	err := a.handOver(ctx, &gone)
 
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), a.leaveLimit())
 	defer end()
-	// What nobody was asked to take goes last: until others hear the goodbye
-	// they would not replace it.
+	// Withdraw the addresses that no node was asked to take last: the other nodes replace them
+	// only after the goodbye.
 	err = errors.Join(err, a.withdraw(ctx, addresses, &gone), a.Peers.Leave(ctx))
 	if len(gone) > 0 {
 		a.forgetFlows(gone)(ctx)
@@ -62,8 +62,8 @@ func (a *Agent) depart(ctx context.Context) {
 	a.Log.InfoContext(ctx, "departed", "node", a.Node, "duration", time.Since(began))
 }
 
-// handOver has others take what they can have and can be asked for, and adds what
-// went to gone. One that fails does not keep the others from being taken.
+// handOver asks other nodes to take the addresses that they can have, and adds the removed
+// addresses to gone. A failed address does not delay the others.
 func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	tasks, stop := context.WithCancel(ctx)
 	defer a.background.wait.Wait()
@@ -85,8 +85,8 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// partingPass is a pass that does nothing but to hand over. It returns what is to go and
-// what went.
+// partingPass is a pass that only hands over. It returns the withdrawals and the removed
+// addresses.
 func (a *Agent) partingPass(ctx context.Context, now time.Time) (announce.Withdrawals, []netip.Addr, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
@@ -106,7 +106,7 @@ func (a *Agent) partingPass(ctx context.Context, now time.Time) (announce.Withdr
 	return going, went, err
 }
 
-// withdraw takes off what is not to stay, and adds it to gone.
+// withdraw removes the addresses that must not stay, and adds them to gone.
 func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *[]netip.Addr) error {
 	if addresses == ending.Offer {
 		return nil
@@ -118,7 +118,7 @@ func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *
 	a.publish(seen)
 	var wanted []announce.Address
 	if addresses != ending.Withdraw || !seen.Complete && !seen.Node.MarksSupported {
-		// Without marks, an address that looks like ours may be the node's own.
+		// Without marks, an address that looks like ours may belong to the node.
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
 	_, went, err := a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)

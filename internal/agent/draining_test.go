@@ -19,8 +19,7 @@ func TestSignalsThatANodeShouldBeAvoided(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		node *corev1.Node
-		// first is the reason when it is seen first, and then after ten
-		// seconds.
+		// first is the reason at first sight, and then the reason after ten seconds.
 		first, then string
 	}{
 		{"none", &corev1.Node{}, "", ""},

@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/membership"
 )
 
-// objects are those of a Snapshot, with the Services as they are.
+// objects holds the contents of a Snapshot, with Services as API objects.
 type objects struct {
 	Snapshot
 	Services []corev1.Service
@@ -32,7 +32,7 @@ type fakeCluster struct {
 	snapshot objects
 	missing  bool
 	changed  chan struct{}
-	// followed are the Services whose endpoints were asked for last.
+	// followed are the Services of the last call of Endpoints.
 	followed []string
 }
 
@@ -88,15 +88,15 @@ type fakePeers struct {
 	claims    []string
 	inherited []lease.Heard
 	drains    string
-	// heard is what a Publish changes at once.
+	// heard changes the peers at each Publish.
 	heard   func(*election.Peers)
 	changed chan struct{}
-	// sent are the messages that left, as "node: message", and answer, if
-	// set, is what they are answered with.
+	// sent holds the sent messages, as "node: message". answer, if set, returns the answer to
+	// a message.
 	sent     []string
 	answer   func(to string, message []byte) (membership.Message, bool)
 	received chan membership.Message
-	// gone says that the goodbye was said.
+	// gone says that the agent called Leave.
 	gone bool
 }
 
@@ -125,21 +125,21 @@ func (p *fakePeers) Publish(r lease.Record) {
 	}
 }
 
-// reports returns what was reported at last of other machines.
+// reports returns the last published reports about other machines.
 func (p *fakePeers) reports() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.claims[len(p.claims)-1]
 }
 
-// reportedTimes returns how many different reports there were.
+// reportedTimes returns how many different reports were published.
 func (p *fakePeers) reportedTimes() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.claims)
 }
 
-// told returns what the others were told at last.
+// told returns the last published record.
 func (p *fakePeers) told() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,14 +166,14 @@ func (p *fakePeers) Send(_ context.Context, node string, message []byte) error {
 	return nil
 }
 
-// draining returns why the others were told to avoid this node.
+// draining returns the published reason to avoid this node.
 func (p *fakePeers) draining() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.drains
 }
 
-// messages returns what was sent.
+// messages returns the sent messages.
 func (p *fakePeers) messages() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +203,7 @@ type fakeAnnotations struct {
 	writes  int
 }
 
-// written returns how many writes there were.
+// written returns the number of writes.
 func (f *fakeAnnotations) written() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,32 +13,32 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// fakeKernel is a network stack that holds addresses until they expire, fails
-// when it is told to, and prints itself.
+// fakeKernel is a network stack that holds addresses until they expire, fails when the test
+// says so, and prints itself.
 type fakeKernel struct {
 	mu        sync.Mutex
 	links     []announce.Link
 	addresses []held
 	gateways  []netip.Addr
 	changed   chan struct{}
-	// did is what was done to it, with the time since it was made.
+	// did lists the calls that changed it, with the time since its creation.
 	did     []string
 	made    time.Time
 	looks   int
 	dumpErr error
 	putErr  map[string]error // by address
-	// removeErr is why nothing can be removed.
+	// removeErr is the error of every Remove.
 	removeErr error
-	// taken are addresses that another machine has, and how many times adding
-	// one will fail for it: it is there for as long as detecting says, tentative.
+	// taken are addresses that another machine has, with the number of attempts to add the
+	// address that will still fail. Such an address stays tentative for as long as detecting
+	// says.
 	taken     map[string]int
 	detecting time.Duration
 	stuck     chan struct{}
-	// markless says that it does not tell marks.
+	// markless says that the kernel does not return marks.
 	markless bool
-	// answers are who answers probes, by address, and probeErr is why probes
-	// cannot be made, and probing is how long one takes after it has found out.
-	// heard is what Listen tells.
+	// answers are the machines that answer probes, by address. probeErr is the error of
+	// probes, and probing their duration. heard is the channel of Listen.
 	answers  map[string][6]byte
 	others   map[string][][6]byte // further machines that answer
 	probeErr error
@@ -71,7 +71,7 @@ func permanent(link, prefix string) announce.Address {
 	return announce.Address{Link: link, Prefix: netip.MustParsePrefix(prefix), Valid: announce.Forever, Preferred: announce.Forever}
 }
 
-// ours is a local address as an agent before this one left it.
+// ours returns a local address as an earlier agent left it.
 func ours(link, prefix string, left time.Duration) announce.Address {
 	a := announce.Address{Link: link, Prefix: netip.MustParsePrefix(prefix), Valid: left, Preferred: left, NoPrefixRoute: true, Mark: announce.Mark}
 	if a.Prefix.Addr().Is6() {
@@ -117,7 +117,7 @@ func (k *fakeKernel) Observe(context.Context) (announce.Node, error) {
 	return node, nil
 }
 
-// now is what is there.
+// now returns the present state.
 func (k *fakeKernel) now() announce.Node {
 	node := announce.Node{Links: slices.Clone(k.links), Gateways: k.gateways, MarksSupported: true}
 	k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return !h.expires.IsZero() && !h.expires.After(time.Now()) })
@@ -132,7 +132,7 @@ func (k *fakeKernel) now() announce.Node {
 	return node
 }
 
-// reroute has the default routes of the node lead to gateways.
+// reroute sets the gateways of the node's default routes.
 func (k *fakeKernel) reroute(gateways ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,7 +162,7 @@ func (k *fakeKernel) Put(_ context.Context, addresses []announce.Address) error 
 	return errors.Join(errs...)
 }
 
-// detect is duplicate address detection of a, as long as somebody else has it.
+// detect is duplicate address detection of a, while another machine has it.
 func (k *fakeKernel) detect(a announce.Address) {
 	left, taken := k.taken[a.Prefix.Addr().String()]
 	if !taken {
@@ -217,7 +217,7 @@ func (k *fakeKernel) Claim(_ context.Context, link string, ip netip.Addr) error 
 	return nil
 }
 
-// Probe finds out at once.
+// Probe returns at once.
 func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ announce.Probing) (announce.Answers, error) {
 	k.mu.Lock()
 	defer func() {
@@ -248,7 +248,7 @@ func (k *fakeKernel) ForgetFlows(_ context.Context, ips []netip.Addr) (int, erro
 	return 0, nil
 }
 
-// change changes something behind the agent's back.
+// change changes the kernel without the agent's knowledge.
 func (k *fakeKernel) change(change func()) {
 	k.mu.Lock()
 	change()
@@ -256,8 +256,8 @@ func (k *fakeKernel) change(change func()) {
 	poke(k.changed)
 }
 
-// String lists the addresses that are not permanent on the node from the
-// beginning, as "address link", sorted.
+// String lists the addresses as "address link", sorted, without those that were permanently
+// on the node from the start.
 func (k *fakeKernel) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -271,7 +271,7 @@ func (k *fakeKernel) String() string {
 	return strings.Join(lines, ", ")
 }
 
-// doings returns what was done to it since the last time it was asked.
+// doings returns the calls since the last doings.
 func (k *fakeKernel) doings() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -279,14 +279,14 @@ func (k *fakeKernel) doings() string {
 	return strings.Join(k.did, "\n")
 }
 
-// claims returns the claims that were sent, and leaves all else that was done.
+// claims returns the claims that were sent, and leaves the other calls.
 func (k *fakeKernel) claims() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(k.did), func(line string) bool { return !strings.Contains(line, " claim ") })
 }
 
-// plug puts the cable of a link in, or pulls it.
+// plug plugs the cable of a link in, or pulls it.
 func (k *fakeKernel) plug(link string, in bool) {
 	k.change(func() {
 		for i := range k.links {
@@ -297,7 +297,7 @@ func (k *fakeKernel) plug(link string, in bool) {
 	})
 }
 
-// stick has whoever looks at it wait until unstick is called.
+// stick blocks each Observe until unstick is called.
 func (k *fakeKernel) stick() (unstick func()) {
 	stuck := make(chan struct{})
 	k.mu.Lock()
@@ -311,7 +311,7 @@ func (k *fakeKernel) stick() (unstick func()) {
 	}
 }
 
-// looked returns how many times it was looked at.
+// looked returns the number of calls of Observe.
 func (k *fakeKernel) looked() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -44,7 +44,7 @@ func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
 	})
 }
 
-// The kernel keeps an address for ever that has no lifetime, also when another machine has it.
+// The kernel keeps an address without a lifetime for ever, even if another machine has it.
 func TestAnAddressWithoutALifetimeThatAnotherMachineHasIsTriedAgain(t *testing.T) {
 	forever := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(int32(0))}}}
 	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }
@@ -102,8 +102,8 @@ func TestAnAddressThatSomebodyKeepsTakingOffIsNotFoughtOver(t *testing.T) {
 	})
 }
 
-// With more probes (net.ipv6.conf.*.dad_transmits) the kernel takes longer to find out than
-// an address must stay to be there to stay.
+// With more probes (net.ipv6.conf.*.dad_transmits) duplicate address detection takes longer
+// than the time after which an address counts as stable.
 func TestAnAddressThatIsTentativeForLongIsTriedSlowlyToo(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"], w.kernel.detecting = 1000, 8*time.Second })
@@ -116,7 +116,7 @@ func TestAnAddressThatIsTentativeForLongIsTriedSlowlyToo(t *testing.T) {
 	})
 }
 
-// What cannot be taken off is an error like any other.
+// A failed removal is an error like any other.
 func TestAnAddressThatFailedAndCannotBeRemovedIsShown(t *testing.T) {
 	forever := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(int32(0))}}}
 	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }

@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// sendGARP tells the segments of this node's local addresses that they are here, whenever
-// that is due. It returns the time of the next one.
+// sendGARP announces this node's local addresses on their segments when that is due. It
+// returns the time of the next announcement.
 func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
 	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
 	if seen.Agent == nil {
@@ -50,7 +50,7 @@ type place struct {
 	link string
 }
 
-// locals are the decisions on local addresses that belong here.
+// locals returns the decisions on local addresses that belong here.
 func locals(plan announce.Plan) map[netip.Addr]*announce.Decision {
 	all := map[netip.Addr]*announce.Decision{}
 	for i := range plan.Decisions {
@@ -61,8 +61,8 @@ func locals(plan announce.Plan) map[netip.Addr]*announce.Decision {
 	return all
 }
 
-// startGARP begins the times of the address of d if clients have to hear of it now, and ends
-// those of another link.
+// startGARP starts the announcements of the address of d if clients must learn of it now, and
+// ends those on another link.
 func (a *Agent) startGARP(now time.Time, seen *observation, d *announce.Decision, done outcome) {
 	link, named := d.Address.Link, a.nameChanged(d, done)
 	start := func(atOnce bool) {
@@ -75,18 +75,18 @@ func (a *Agent) startGARP(now time.Time, seen *observation, d *announce.Decision
 	w, added := done.added[d.IP]
 	switch {
 	case added && w.Link == link:
-		// The kernel need not examine it first.
+		// The kernel need not check for duplicates first.
 		start(d.Used && (d.IP.Is4() || w.NoDAD))
 	case one != nil && one.GARP.Link != "":
 	case named, done.taken[d.IP]:
-		// Another node had it too, as after a split of the segment: clients that
-		// learnt the hardware address of that node have to hear of ours.
+		// Another node had the address too, as after a split of the segment. Clients that
+		// learned the hardware address of that node must learn ours.
 		start(true)
 	}
 }
 
-// nameChanged says whether another node has put its name to an address that has been here:
-// it has the address too, or had, out of our sight.
+// nameChanged reports whether another node put its name into the slot of an address that
+// stayed here: that node has the address too, or had it while this node could not see it.
 func (a *Agent) nameChanged(d *announce.Decision, done outcome) bool {
 	one := a.addresses[d.IP]
 	if d.Named == "" || d.Named == a.Node {
@@ -103,8 +103,8 @@ func (a *Agent) nameChanged(d *announce.Decision, done outcome) bool {
 	return changed && !added && !waiting
 }
 
-// sendPeriodicGARP claims the addresses that were not claimed for long. No pass is made for
-// any of them.
+// sendPeriodicGARP announces the addresses that were not announced for a long time. They
+// cause no pass of the loop.
 func (a *Agent) sendPeriodicGARP(ctx context.Context, now time.Time, found map[place]announce.Address) {
 	if !a.claiming {
 		for _, one := range a.addresses {
@@ -122,7 +122,7 @@ func (a *Agent) sendPeriodicGARP(ctx context.Context, now time.Time, found map[p
 	}
 }
 
-// has says whether this node has ip on link, and no other machine was found to have it.
+// has reports whether this node has ip on link, and no other machine was found to have it.
 func has(node announce.Node, done outcome, ip netip.Addr, link string) bool {
 	_, just := done.added[ip]
 	return just || slices.ContainsFunc(node.Addresses, func(a announce.Address) bool {
@@ -130,7 +130,7 @@ func has(node announce.Node, done outcome, ip netip.Addr, link string) bool {
 	})
 }
 
-// send claims ip on the segment of link once.
+// send announces ip once on the segment of link.
 func (a *Agent) send(ctx context.Context, ip netip.Addr, link string) {
 	sent, failed := a.Metrics.garpSent, a.Metrics.garpErrors
 	if addr.FamilyOf(ip) == addr.V6 {

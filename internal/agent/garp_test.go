@@ -35,8 +35,8 @@ func TestClaimsKeepTheirScheduleAndEndWithTheAddress(t *testing.T) {
 	})
 }
 
-// Another node that this one cannot hear had the address for a while, and whoever
-// heard it claim that goes on sending there.
+// Another node that this one cannot hear had the address for a while. Machines that heard its
+// gratuitous ARP still send to it.
 func TestWhatAnotherNodePutsItsNameToIsClaimedOnceMore(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))

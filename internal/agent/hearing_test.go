@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// inReach has node-b live on the segment, with addresses of its own. It is to have no
-// address of a Service.
+// inReach makes node-b a live node on the segment with its own addresses. It gets no address
+// of a Service.
 func inReach(p *election.Peers) {
 	b := reachable("node-b")
 	b.Draining = true
@@ -64,7 +64,7 @@ func TestWhereNoOtherNodeLivesSilenceIsConsent(t *testing.T) {
 	})
 }
 
-// InfiniBand, WireGuard and tun have no ARP and no Neighbor Discovery that the agent speaks.
+// The agent speaks no ARP and no Neighbor Discovery on InfiniBand, WireGuard and tun.
 func TestALinkWhereNothingCanBeAskedIsToldOnce(t *testing.T) {
 	noNeighbors := func(w *world) { w.kernel.links[1].Neighbors = false }
 	inWorld(t, noNeighbors, func(w *world) {

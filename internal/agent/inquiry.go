@@ -12,37 +12,36 @@ import (
 )
 
 const (
-	// inquiryWait is how long agents have to say whether they have an address. They do so
-	// between two passes. What one does not say in time it counts as having.
+	// inquiryWait is how long an agent may take to say whether it has an address. It answers
+	// between two passes. An address without an answer in time counts as held.
 	inquiryWait = 400 * time.Millisecond
-	// inquiriesAtOnce is how many agents are asked at a time: all of them may answer at
-	// once, and what an agent has no room for is lost.
+	// inquiriesAtOnce limits how many agents are asked at a time: all may answer at once, and
+	// answers beyond the room in the inbox are lost.
 	inquiriesAtOnce = 64
-	// answersPerSecond is how many questions of other agents an agent answers. Each costs
-	// a message.
+	// answersPerSecond limits the questions that an agent answers. Each costs a message.
 	answersPerSecond = 500
-	// quietAfterRemoval is for how long after an address was taken off here it proves
-	// nothing that this node answered for an address.
+	// quietAfterRemoval is how long after the removal of an address this node ignores that it
+	// answered for an address: such an answer proves nothing.
 	quietAfterRemoval = 10 * time.Second
 )
 
-// inquiries are the questions to agents of other nodes that are under way. They are
-// safe for concurrent use.
+// inquiries are the open questions to agents of other nodes. They are safe for concurrent
+// use.
 type inquiries struct {
 	mu   sync.Mutex
-	last uint64 // the number of the last one
+	last uint64 // the number of the last question
 	open map[uint64]*inquiry
 }
 
-// inquiry is the question to the agent of one node which of some addresses it has.
+// inquiry asks the agent of one node which of some addresses it has.
 type inquiry struct {
 	node   string
 	left   map[netip.Addr]bool
 	denied []netip.Addr
-	done   chan struct{} // closed when nothing is left
+	done   chan struct{} // closed when every address has an answer
 }
 
-// begin notes a question to the agent of node, and returns its number.
+// begin records a question to the agent of node, and returns its number.
 func (q *inquiries) begin(node string, addresses []netip.Addr) (uint64, *inquiry) {
 	one := &inquiry{node: node, left: make(map[netip.Addr]bool, len(addresses)), done: make(chan struct{})}
 	for _, ip := range addresses {
@@ -58,7 +57,7 @@ func (q *inquiries) begin(node string, addresses []netip.Addr) (uint64, *inquiry
 	return q.last, one
 }
 
-// end ends a question, and returns which addresses the agent said not to have.
+// end ends a question, and returns the addresses that the agent denied to have.
 func (q *inquiries) end(number uint64) []netip.Addr {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,7 +66,8 @@ func (q *inquiries) end(number uint64) []netip.Addr {
 	return one.denied
 }
 
-// answered notes an answer of the agent of node. An answer to what it was not asked is ignored.
+// answered records an answer of the agent of node. It ignores an answer to a question that
+// node was not asked.
 func (q *inquiries) answered(node string, m announce.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,7 +86,7 @@ func (q *inquiries) answered(node string, m announce.Message) {
 	}
 }
 
-// holders returns which machines have addresses, by the answers of the segment and of the
+// holders returns which machines have addresses, by the answers on the segment and of the
 // agents of the nodes that answered there.
 func (a *Agent) holders(ctx context.Context, addresses []netip.Addr, answers announce.Answers, peers election.Peers) map[netip.Addr][6]byte {
 	asked, denied := answers.ToAsk(addresses, peers), announce.Denied{}
@@ -112,8 +112,8 @@ func (a *Agent) holders(ctx context.Context, addresses []netip.Addr, answers ann
 	return answers.Holders(peers, denied)
 }
 
-// inquire asks the agent of node which of addresses it has, and returns those that it says
-// not to have until ctx is done.
+// inquire asks the agent of node which of addresses it has. It waits until ctx is done at
+// most, and returns those that the agent denied to have.
 func (a *Agent) inquire(ctx context.Context, node string, addresses []netip.Addr) (denied []netip.Addr) {
 	for ; len(addresses) > 0 && ctx.Err() == nil; addresses = addresses[min(len(addresses), announce.MaxAddresses):] {
 		some := addresses[:min(len(addresses), announce.MaxAddresses)]
@@ -134,23 +134,23 @@ func (a *Agent) inquire(ctx context.Context, node string, addresses []netip.Addr
 	return denied
 }
 
-// answering is what this node answers other agents by. It belongs to the loop.
+// answering is the state behind the answers to other agents. The loop owns it.
 type answering struct {
-	// carried are the addresses on this node after the last pass, see announce.Carried. It
-	// is nil when that is not known.
+	// carried are the addresses on this node after the last pass, see announce.Carried. It is
+	// nil if they are not known.
 	carried map[netip.Addr]bool
-	// removed is when an address was taken off last.
+	// removed is when this node last removed an address.
 	removed time.Time
-	// answers are how many there were in the second that began then.
+	// answers counts the answers in the second that began then.
 	answers int
 	began   time.Time
-	// misled is the first address for which this node answered and that it does not have,
+	// misled is the first address for which this node answered although it does not have it,
 	// or the zero Addr.
 	misled netip.Addr
 }
 
-// note notes what is on this node after a pass: what was carried before it, and the local
-// addresses that are here now.
+// note records the addresses on this node after a pass: those that were there before it, and
+// the present local addresses.
 func (n *answering) note(now time.Time, carried map[netip.Addr]bool, local map[netip.Addr]string, removed bool) {
 	n.carried = carried
 	for ip := range local {
@@ -161,7 +161,7 @@ func (n *answering) note(now time.Time, carried map[netip.Addr]bool, local map[n
 	}
 }
 
-// allow says whether one more question is to be answered now.
+// allow reports whether the agent may answer one more question now.
 func (n *answering) allow(now time.Time) bool {
 	if now.Sub(n.began) >= time.Second {
 		n.began, n.answers = now, 0
@@ -170,8 +170,8 @@ func (n *answering) allow(now time.Time) bool {
 	return n.answers <= answersPerSecond
 }
 
-// answer answers the agent of another node which of the addresses this node has, or is about
-// to take. It answers nothing when that is not known, or when too much is asked.
+// answer tells the agent of another node which of the addresses this node has, or is about to
+// take. It sends no answer if that is not known, or if there are too many questions.
 func (a *Agent) answer(ctx context.Context, got membership.Message, m announce.Message) {
 	if a.answering.carried == nil || !a.answering.allow(got.Received) {
 		a.Log.DebugContext(ctx, "inquiryNotAnswered", "node", a.Node, "from", got.From, "addresses", len(m.Addresses))

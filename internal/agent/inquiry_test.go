@@ -13,8 +13,8 @@ import (
 	"purelb.io/purelb/internal/membership"
 )
 
-// everyNodeAnswers has node-b and node-c, which gossip hears, answer for both addresses of
-// web, as nodes do whose kube-proxy is in IPVS mode.
+// everyNodeAnswers makes node-b and node-c answer for both addresses of web, as nodes do
+// whose kube-proxy is in IPVS mode. Gossip hears both nodes.
 func everyNodeAnswers(w *world) {
 	macs := map[[6]byte]string{}
 	for i, name := range []string{"node-b", "node-c"} {
@@ -31,7 +31,7 @@ func everyNodeAnswers(w *world) {
 	w.cluster.snapshot.Services = nil
 }
 
-// answering has each node answer what it is asked with a message of a kind.
+// answers makes each node answer a question with a message of the given kind.
 func answers(kinds map[string]announce.MessageKind) func(string, []byte) (membership.Message, bool) {
 	return func(to string, message []byte) (membership.Message, bool) {
 		m, err := announce.Decode(message)
@@ -56,7 +56,8 @@ func (w *world) asked() (nodes []string) {
 	return nodes
 }
 
-// Served begins when node-a is elected, by an annotation: the other nodes have a chance too.
+// served starts with node-a as elected node, by an annotation: by hash another node could
+// win.
 func served(w *world) { w.cluster.change(serving(heldBy("node-a"))) }
 
 func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
@@ -140,7 +141,7 @@ func TestAnAnswerCountsForItsQuestionAlone(t *testing.T) {
 	}
 }
 
-// An answer that comes when the question is over is one of the past, however often it comes.
+// An answer that comes after the end of its question counts as late, however often it comes.
 func TestALateAnswerIsNone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		everyNodeAnswers(w)
@@ -162,7 +163,7 @@ func TestALateAnswerIsNone(t *testing.T) {
 	})
 }
 
-// asks has the agent of node-b ask node-a for addresses, and returns what it is told.
+// asks sends the question of node-b's agent to node-a, and returns the answer.
 func (w *world) asks(number uint64, addresses ...string) string {
 	m := announce.Message{Kind: announce.Ask, Number: number}
 	for _, text := range addresses {
@@ -237,7 +238,7 @@ func TestAFloodOfQuestionsIsNotAnswered(t *testing.T) {
 	})
 }
 
-// kube-proxy has the address on kube-ipvs0, and so the node is asked for it.
+// kube-proxy has the address on kube-ipvs0, so another agent asks this node about it.
 func TestANodeThatAnswersByMistakeSaysSoOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
@@ -260,7 +261,7 @@ func TestANodeThatAnswersByMistakeSaysSoOnce(t *testing.T) {
 	})
 }
 
-// A claim would have clients send to a node that has not taken the address.
+// A gratuitous ARP would make clients send to a node that has not taken the address.
 func TestWhatKubeProxyHasIsNotClaimed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})

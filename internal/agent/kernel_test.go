@@ -28,8 +28,8 @@ import (
 
 func addrOf(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// machine is a node: a network namespace with the interfaces eth0 and eth1, in
-// which the thread of the test is.
+// machine is a node: a network namespace with the interfaces eth0 and eth1. The thread of the
+// test is in this namespace.
 type machine struct {
 	cluster
 	stack *linux.Stack
@@ -78,7 +78,7 @@ func ip(t *testing.T, script string) {
 	}
 }
 
-// local is a Kernel whose subscription is of the namespace of the test.
+// local is a Kernel that watches the namespace of the test.
 type local struct {
 	*linux.Stack
 	changes <-chan struct{}
@@ -86,7 +86,7 @@ type local struct {
 
 func (l local) Changes(context.Context) (<-chan struct{}, error) { return l.changes, nil }
 
-// start runs the agent as the program does, until stop is called.
+// start runs the agent like the program does, until stop is called.
 func (m machine) start(log *bytes.Buffer) (stop func()) {
 	m.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,8 +105,8 @@ func (m machine) start(log *bytes.Buffer) (stop func()) {
 	return func() { end(); cancel() }
 }
 
-// carries lists what is on the interfaces, but for what was there from the
-// beginning and what the kernel adds itself.
+// carries lists the addresses on the interfaces, without those of the beginning and those
+// that the kernel adds.
 func (m machine) carries() string {
 	node, err := m.stack.Observe(m.t.Context())
 	if err != nil {
@@ -143,8 +143,8 @@ func TestTheAgentOnARealKernelWithARealAPIServer(t *testing.T) {
 	m.apply(ptr(remoteGroup("far", "203.0.113.0/24", "2001:db8:9::/64")))
 	m.apply(ptr(lbNodeAgent("default", v2.InterfaceSpec{Interfaces: []v2.InterfaceName{"eth1"}})))
 
-	// A leftover of an earlier agent, an address of somebody else in our pool, and
-	// a Service that has been given the node's own.
+	// A leftover of an earlier agent, a foreign address in our pool, and a Service that has
+	// the node's own address.
 	left := announce.Address{Prefix: netip.MustParsePrefix("192.0.2.77/24"), Link: "eth0", Valid: time.Minute, Preferred: time.Minute, NoPrefixRoute: true}
 	if err := m.stack.Put(t.Context(), []announce.Address{left}); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestTheAgentOnARealKernelWithARealAPIServer(t *testing.T) {
 	m.expectEvents("AnnouncementFailed", "own")
 	m.expectLease("192.0.2.0/24,198.51.100.0/24,2001:db8::/64,2001:db8:1::/64")
 
-	// Between two agents nothing changes, and the next one has nothing to add.
+	// Between two agents the addresses stay, and the next agent has none to add.
 	stop()
 	if got := m.carries(); got != strings.Join(all, "\n") {
 		t.Errorf("after the agent ended there is\n%s", got)
@@ -241,7 +241,7 @@ func (m machine) delete(name string) {
 	}
 }
 
-// expectLocalAttributes checks what cannot be seen in carries.
+// expectLocalAttributes checks the attributes that carries does not show.
 func (m machine) expectLocalAttributes() {
 	m.t.Helper()
 	node, err := m.stack.Observe(m.t.Context())

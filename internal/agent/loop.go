@@ -18,7 +18,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 		return todo{}, err
 	}
 	a.publish(seen)
-	a.reporter.reportConfig(seen) // now that the others may know that there are no subnets
+	a.reporter.reportConfig(seen) // now the other nodes may know that there are no subnets
 	notDropped := a.dropFailed(ctx, seen)
 	plan := announce.Decide(seen.Situation)
 	done, waits := a.apply(ctx, now, seen, plan)
@@ -41,7 +41,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	return next, errors.Join(done.errs...)
 }
 
-// report tells people, the other nodes and /state what became of a pass.
+// report reports the result of a pass by events, to the other nodes and to /state.
 func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, done outcome) {
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(now, seen, plan.Decisions, done))
@@ -51,12 +51,12 @@ func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, don
 	a.shown.Store(&shown{now, seen.toShow(), plan.Decisions, done, showConflicts(a.conflicts)})
 }
 
-// followUp returns what done makes necessary.
+// followUp returns the work that done makes necessary.
 func (a *Agent) followUp(now time.Time, plan announce.Plan, done outcome) todo {
 	var next todo
 	switch {
 	case done.removed || done.awaited(plan):
-		next.next = now // other nodes wait for it
+		next.next = now // other nodes wait for the next pass
 	case done.put:
 		next.next = now.Add(afterwards)
 	}
@@ -66,15 +66,15 @@ func (a *Agent) followUp(now time.Time, plan announce.Plan, done outcome) todo {
 	return together(next, a.freeMemory(len(plan.Decisions), done))
 }
 
-// todo is what a step leaves to be done.
+// todo is the work that a step leaves.
 type todo struct {
-	// tasks are to be run in the background.
+	// tasks run in the background.
 	tasks []task
-	// next is when time alone makes another pass necessary. Zero is never.
+	// next is when another pass is needed without an event. Zero means: never.
 	next time.Time
 }
 
-// together returns all tasks of several steps, and the earliest of their times.
+// together joins the tasks of several steps, and returns the earliest of their times.
 func together(steps ...todo) todo {
 	var all todo
 	for _, t := range steps {
@@ -84,8 +84,8 @@ func together(steps ...todo) todo {
 	return all
 }
 
-// freeMemory gives memory back to the kernel when many addresses have come or gone and
-// nothing more is to be done about it.
+// freeMemory returns memory to the kernel when many addresses have come or gone and no more
+// work is left for them.
 func (a *Agent) freeMemory(addresses int, done outcome) todo {
 	if len(done.added)+len(done.gone)+len(done.waiting)+len(done.parting) > 0 || !a.burst.Over(addresses) {
 		return todo{}
@@ -96,8 +96,8 @@ func (a *Agent) freeMemory(addresses int, done outcome) todo {
 	}}}
 }
 
-// Run keeps the node's addresses until ctx is done. Then it says goodbye, if
-// this is the end of the agent on this node and not only of this process.
+// Run keeps the node's addresses until ctx is done. If the end of the process is the end of
+// the agent on this node, Run then hands over and says goodbye.
 func (a *Agent) Run(ctx context.Context) error {
 	kernel, err := a.Kernel.Changes(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// keep makes one pass after the other until ctx is done.
+// keep makes one pass after another until ctx is done.
 func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan announce.Heard) {
 	var failing string
 	retry := retryMin
@@ -136,7 +136,7 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	}
 }
 
-// wait returns when there is something to do.
+// wait returns when there is work.
 func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan announce.Heard, limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -144,7 +144,7 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 		select {
 		case h, open := <-heard:
 			if !open {
-				heard = nil // the end is near
+				heard = nil // Listen ends with ctx
 			}
 			if !open || !a.hear(ctx, time.Now(), h) {
 				continue
@@ -165,7 +165,8 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	}
 }
 
-// drain takes in what has come already, but not so much that a flood keeps a pass waiting.
+// drain handles the events that have come already, but not so many that a flood delays a
+// pass.
 func (a *Agent) drain(ctx context.Context) {
 	for range drainMost {
 		select {
@@ -179,10 +180,10 @@ func (a *Agent) drain(ctx context.Context) {
 	}
 }
 
-// drainMost is how much is taken in between two passes: more than waits at a time as a rule.
+// drainMost limits the events between two passes. It is more than usually wait.
 const drainMost = 1024
 
-// guardedPass is pass within its time limit, with its pulse taken.
+// guardedPass runs pass within its time limit, and reports begin and end to the pulse.
 func (a *Agent) guardedPass(ctx context.Context, now time.Time) (todo, error) {
 	a.pulse.Begin(now)
 	defer a.pulse.End()
@@ -191,10 +192,10 @@ func (a *Agent) guardedPass(ctx context.Context, now time.Time) (todo, error) {
 	return a.pass(ctx, now)
 }
 
-// logFailure logs err unless it is the same as last time.
+// logFailure logs err unless it is the same as the last one.
 func (a *Agent) logFailure(ctx context.Context, err error, last string) string {
 	switch {
-	case ctx.Err() != nil: // whatever failed, it was to end
+	case ctx.Err() != nil: // an end of ctx explains every failure
 	case err == nil && last != "":
 		a.Log.InfoContext(ctx, "recovered", "node", a.Node)
 	case err != nil && err.Error() != last:
@@ -214,20 +215,20 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A task takes long, so it runs in the background. It returns its completion, or nil when
-// the loop has nothing to do for it.
+// A task is slow, so it runs in the background. It returns its completion, or nil if the loop
+// has nothing to do afterwards.
 type task func(ctx context.Context) completion
 
-// A completion is run by the loop, because it changes the state of the loop.
+// The loop runs a completion, because a completion changes the state of the loop.
 type completion func()
 
-// background is the tasks that are under way.
+// background holds the running tasks.
 type background struct {
 	wait        sync.WaitGroup
 	completions chan completion
 }
 
-// start begins tasks, which end early when ctx is done.
+// start starts tasks. They end early when ctx is done.
 func (b *background) start(ctx context.Context, tasks []task) {
 	for _, run := range tasks {
 		b.wait.Go(func() {

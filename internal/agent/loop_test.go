@@ -71,7 +71,7 @@ func TestWhatIsFoundInPlaceIsAdoptedWithoutAWord(t *testing.T) {
 func TestLeftoversAreRemovedOnceEverythingIsKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.77/24", time.Minute), ours("eth1", "2001:db8::77/64", time.Minute))
-		w.kernel.hold(permanent("eth0", "192.0.2.78/24")) // somebody else's, in our pool
+		w.kernel.hold(permanent("eth0", "192.0.2.78/24")) // a foreign address in our pool
 		w.cluster.missing = true
 		w.peers.peers.Trusted = false
 	}, func(w *world) {
@@ -211,7 +211,7 @@ func TestLocalAddressesAreRefreshedHalfWayAndRemoteOnesNever(t *testing.T) {
 		looks := w.kernel.looked()
 		pass(10 * time.Minute)
 		puts := w.kernel.doings()
-		// 60 s of lifetime, refreshed when less than 30 s remain.
+		// The lifetime is 60 s, and the agent refreshes it when less than 30 s remain.
 		if got := strings.Count(puts, "put 192.0.2.9"); got < 18 || got > 21 {
 			t.Errorf("refreshed %d times in ten minutes:\n%s", got, puts)
 		}
@@ -272,7 +272,7 @@ func TestTheNodesOwnAddressIsNotTouched(t *testing.T) {
 	})
 }
 
-// ownedBy says that node has these addresses itself.
+// ownedBy makes these addresses node's own.
 func ownedBy(node string, ips ...string) map[netip.Addr]string {
 	own := map[netip.Addr]string{}
 	for _, ip := range ips {

@@ -15,8 +15,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// withoutMarks has a kernel without marks, and a node whose own address in a pool
-// is of DHCP, as NetworkManager adds it.
+// withoutMarks has a kernel without marks. The node's own address, in a pool, comes from
+// DHCP, as NetworkManager adds it.
 func withoutMarks(t *testing.T, before func(*world), test func(*world)) {
 	inWorld(t, func(w *world) {
 		own := ours("eth0", "192.0.2.50/24", time.Hour)
@@ -47,12 +47,12 @@ func TestOnAKernelWithoutMarksWhatIsReleasedGoesAndWhatIsTheNodesStays(t *testin
 	})
 }
 
-// No pool contains an address of a backend. So it is ours as long as a Service has it, and
-// until it is removed.
+// No pool contains an address of a backend. So the address is ours as long as a Service has
+// it, and until it is removed.
 func TestOnAKernelWithoutMarksAnAddressOfABackendComesAndGoes(t *testing.T) {
 	withoutMarks(t, func(w *world) {
 		found, operators := permanent("kube-lb0", "198.18.0.8/32"), permanent("kube-lb0", "198.18.0.9/32")
-		found.Mark, operators.Mark = announce.Mark, announce.Mark // which the agent does not see
+		found.Mark, operators.Mark = announce.Mark, announce.Mark // the kernel does not return marks
 		w.kernel.hold(found, operators)
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-lb0", Up: true})
 		netbox := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "netbox"}}

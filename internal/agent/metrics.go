@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// Metrics are the agent's, under the names that dashboards know.
+// Metrics are the agent's metrics, under the names that dashboards use.
 type Metrics struct {
 	announced *announced
 
@@ -93,8 +93,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// LeaseRenewed counts the outcomes of attempts to renew the Lease, which is
-// healthy for deadline after each success.
+// LeaseRenewed counts the results of attempts to renew the Lease. The Lease is healthy for
+// deadline after each success.
 func (m *Metrics) LeaseRenewed(deadline time.Duration) func(error) {
 	var last time.Time
 	return func(err error) {
@@ -108,7 +108,7 @@ func (m *Metrics) LeaseRenewed(deadline time.Duration) func(error) {
 	}
 }
 
-// observe shows what the node sees.
+// observe sets the gauges to what the node sees.
 func (m *Metrics) observe(seen *observation) {
 	m.members.Set(float64(len(seen.Peers.Members)))
 	m.subnets.Set(float64(len(seen.Peers.Known)))
@@ -140,15 +140,15 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// announced is the metric of the addresses that this node announces. Each scrape makes
-// its gauges: to keep ten thousand of them takes more memory than all that is known of
-// ten thousand addresses.
+// announced is the metric of the addresses that this node announces. It makes its gauges at
+// each scrape: ten thousand stored gauges would take more memory than all other state of ten
+// thousand addresses.
 type announced struct {
 	desc, local *prometheus.Desc
 	last        atomic.Pointer[announcedNow]
 }
 
-// announcedNow is what the reporter reported last, and the node.
+// announcedNow is the last report of the reporter, and the node.
 type announcedNow struct {
 	node string
 	told told
@@ -162,13 +162,13 @@ func newAnnounced() *announced {
 	}
 }
 
-// show has the metric say what node was told of.
+// show sets the report that the metric shows.
 func (a *announced) show(node string, now told) { a.last.Store(&announcedNow{node, now}) }
 
-// Describe is for the registry.
+// Describe implements prometheus.Collector.
 func (a *announced) Describe(to chan<- *prometheus.Desc) { to <- a.desc; to <- a.local }
 
-// Collect is for the registry.
+// Collect implements prometheus.Collector.
 func (a *announced) Collect(to chan<- prometheus.Metric) {
 	now := a.last.Load()
 	if now == nil {
@@ -184,15 +184,15 @@ func (a *announced) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// What is counted of one Service, address or node ends with it: where they come and
-// go there would be no end of series.
+// The series of a Service, address or node end with it. Otherwise they would grow without
+// limit as Services and nodes come and go.
 
-// stealsKept is how long it stays counted what was taken from a node that is gone:
-// most often it is gone when something is taken from it.
+// stealsKept is how long the agent keeps the count of addresses that it took from a node that
+// is gone: most often the node is gone when an address is taken from it.
 const stealsKept = time.Hour
 
-// forget ends what is counted of the Services and addresses that were told of
-// before and are not there now.
+// forget ends the series of the Services and addresses that were reported before and are not
+// there now.
 func (m *Metrics) forget(before, now told, services map[string]*Service) {
 	gone := map[netip.Addr]bool{}
 	for s := range before {
@@ -205,7 +205,7 @@ func (m *Metrics) forget(before, now told, services map[string]*Service) {
 		}
 	}
 	if len(gone) == 0 {
-		return // as nearly always
+		return // the usual case
 	}
 	for s := range now {
 		delete(gone, s.ip)
@@ -215,7 +215,7 @@ func (m *Metrics) forget(before, now told, services map[string]*Service) {
 	}
 }
 
-// steals are from when it was counted last that something was taken from each node.
+// steals holds when an address was last taken from each node.
 type steals struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -232,7 +232,7 @@ func (m *Metrics) stolen(now time.Time, from, to string) {
 	m.slotSteals.WithLabelValues(from, to).Inc()
 }
 
-// forgetNodes ends what is counted of nodes of which peers know nothing any more.
+// forgetNodes ends the series of nodes that peers no longer know.
 func (m *Metrics) forgetNodes(now time.Time, self string, peers election.Peers) {
 	m.steals.mu.Lock()
 	defer m.steals.mu.Unlock()
@@ -244,7 +244,7 @@ func (m *Metrics) forgetNodes(now time.Time, self string, peers election.Peers) 
 	}
 }
 
-// knows says whether node is there, or is remembered for its own addresses.
+// knows reports whether node is there, or is remembered for its own addresses.
 func knows(p election.Peers, node string) bool {
 	if slices.ContainsFunc(p.Members, func(m election.Member) bool { return m.Node == node }) {
 		return true

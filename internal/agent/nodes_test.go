@@ -33,7 +33,7 @@ func (c cluster) newNode(name string) node {
 	return node{c, newFakeKernel()}
 }
 
-// start runs the agent, with a Lease that counts so long.
+// start runs the agent. Its Lease is valid for the time counts.
 func (n node) start(counts time.Duration) (stop func()) {
 	return run(n.t, func(ctx context.Context) error {
 		return Run(ctx, n.config, n.kernel, Setup{
@@ -44,7 +44,7 @@ func (n node) start(counts time.Duration) (stop func()) {
 	})
 }
 
-// holders returns who of nodes has each address, by what their kernels say.
+// holders returns the nodes that have each address, by their kernels.
 func holders(nodes map[string]node) map[string]string {
 	by := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
@@ -57,8 +57,8 @@ func holders(nodes map[string]node) map[string]string {
 	return by
 }
 
-// settled waits until each of so many addresses has been on exactly one node, and
-// in its slots too.
+// settled waits until each of this many addresses is on exactly one node, and that node is in
+// its slot.
 func settled(t *testing.T, nodes map[string]node, addresses int) map[string]string {
 	t.Helper()
 	var by map[string]string
@@ -96,7 +96,8 @@ func TestNodesShareTheAddressesAndTakeOverThoseOfALostOne(t *testing.T) {
 	c.apply(ptr(lbNodeAgent("default", v2.InterfaceSpec{})))
 	nodes := map[string]node{"a": c.newNode("a"), "b": c.newNode("b"), "c": c.newNode("c")}
 	stop := map[string]func(){}
-	// b is to be lost soon, and the others not at all, however slow the machine is.
+	// The Lease of b must expire soon. The Leases of the others must not, however slow the
+	// machine is.
 	for name, counts := range map[string]time.Duration{"a": time.Minute, "b": 3 * time.Second, "c": time.Minute} {
 		stop[name] = nodes[name].start(counts)
 	}

@@ -19,22 +19,23 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Service is what is kept of a Service: of ten thousand, every byte counts. It is
-// shared, and read only.
+// Service is the part of a Service that the agent keeps: of ten thousand, every byte counts.
+// It is shared and read-only.
 type Service struct {
 	announce.Service
 	UID types.UID
 	// Version is its resourceVersion.
 	Version string
-	// announcing4 and announcing6 are the annotations of who announces it.
+	// announcing4 and announcing6 are the announcing annotations.
 	announcing4, announcing6 string
-	// given is when it got its addresses, in seconds since 1970.
+	// given is when the Service got its addresses, in seconds since 1970.
 	given int64
-	// ours says that it is ours to announce. Of another only the name is kept.
+	// ours says that PureLB announces the Service. Of other Services the agent keeps only the
+	// name.
 	ours bool
 }
 
-// readService returns what matters of svc.
+// readService returns the part of svc that the agent uses.
 func readService(svc *corev1.Service) *Service {
 	s, ours := announce.Read(svc)
 	s.Key = svc.Namespace + "/" + svc.Name
@@ -46,7 +47,7 @@ func readService(svc *corev1.Service) *Service {
 	}
 }
 
-// given returns when svc was allocated or, if that is not known, created.
+// given returns when svc got its addresses or, if that is not known, was created.
 func given(svc *corev1.Service) int64 {
 	at := svc.CreationTimestamp.Time
 	if c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated); c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(at) {
@@ -55,7 +56,7 @@ func given(svc *corev1.Service) int64 {
 	return at.Unix()
 }
 
-// slimService is readService for the informer, which may ask twice.
+// slimService is readService for the informer, which may call it twice.
 func slimService(o any) (any, error) {
 	if svc, ok := o.(*corev1.Service); ok {
 		return readService(svc), nil
@@ -63,7 +64,7 @@ func slimService(o any) (any, error) {
 	return o, nil
 }
 
-// GetObjectMeta is how the informer knows s by its name.
+// GetObjectMeta gives the informer the name of s.
 func (s *Service) GetObjectMeta() metav1.Object {
 	name := s.name()
 	return &metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: s.UID, ResourceVersion: s.Version}
@@ -74,7 +75,7 @@ func (s *Service) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// announcing is the annotation of who announces the addresses of family f.
+// announcing returns the announcing annotation of family f.
 func (s *Service) announcing(f addr.Family) string {
 	if f == addr.V6 {
 		return s.announcing6
@@ -82,7 +83,7 @@ func (s *Service) announcing(f addr.Family) string {
 	return s.announcing4
 }
 
-// ref is s as an event names it, nil if there is no s.
+// ref returns the reference to s for an event, nil for a nil s.
 func (s *Service) ref() *corev1.ObjectReference {
 	if s == nil {
 		return nil
@@ -91,9 +92,9 @@ func (s *Service) ref() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: name.Namespace, Name: name.Name, UID: s.UID}
 }
 
-// What is cached is cut down first.
+// The functions below cut objects down before they are cached.
 
-// slimMeta is what tells an object from others and from its other versions.
+// slimMeta returns what distinguishes an object from others and from its other versions.
 func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
@@ -101,8 +102,8 @@ func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// slimNode drops everything from a Node but its labels and what says that it
-// should be avoided.
+// slimNode drops everything from a Node but its labels and the signals that it should be
+// avoided.
 func slimNode(o any) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {
@@ -117,7 +118,7 @@ func slimNode(o any) (any, error) {
 	return slim, nil
 }
 
-// newNode says whether two slim Nodes differ in more than their version.
+// newNode reports whether two slim Nodes differ in more than their version.
 func newNode(before, after client.Object) bool {
 	b, ok := before.(*corev1.Node)
 	a, too := after.(*corev1.Node)

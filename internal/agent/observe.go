@@ -25,28 +25,27 @@ type observation struct {
 	announce.Situation
 	// services are the objects of Situation.Services, by key.
 	services map[string]*Service
-	// chosen is the LBNodeAgent of this node, in force or broken, and nil when
-	// none selects it; overruled are the others that do. agents says how many
-	// there are at all.
+	// chosen is the LBNodeAgent of this node, in force or broken. It is nil if none selects
+	// the node. overruled are the others that select it. agents is the number of all
+	// LBNodeAgents.
 	chosen    *config.Agent
 	overruled []config.Agent
 	agents    int
 	adopt     func(announce.Address) bool
-	// problem is what is wrong with the configuration, or "". The record says
-	// it too.
+	// problem is what is wrong with the configuration, or "". The record has it too.
 	problem string
 	record  lease.Record
-	// again is when time alone changes something, or zero.
+	// again is when the observation changes without an event, or zero.
 	again time.Time
 	// misled is an address for which this node answered although it does not have it.
 	misled netip.Addr
 }
 
-// sure says that all is known that decisions depend on.
+// sure reports whether this node knows everything that decisions depend on.
 func (o *observation) sure() bool { return o.Complete && o.Peers.Trusted }
 
-// toShow is what of o people are shown. It does without the objects: they are most
-// of an agent's memory, and would be kept until the next pass.
+// toShow returns what /state and reports need of o. It leaves out the objects: they are most
+// of an agent's memory, and would stay until the next pass.
 func (o *observation) toShow() *observation {
 	return &observation{Situation: announce.Situation{Complete: o.Complete, Peers: o.Peers}, record: o.record}
 }
@@ -66,8 +65,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o.Self, o.Node, o.Held, o.HeldRemote = a.Node, node, a.held.read(), a.held.remote
 	o.Contests = &a.contests
 	objects.Node = a.lastSeen(objects.Node)
-	// A node without an object is about to leave, or its name is a mistake:
-	// either way nobody knows which LBNodeAgent it is for.
+	// A node without an object is about to leave, or its name is a mistake. In both cases the
+	// agent cannot know which LBNodeAgent is meant for it.
 	o.Complete = complete && objects.Node != nil
 	if o.Complete {
 		a.read(o, objects)
@@ -95,8 +94,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	return o, nil
 }
 
-// publish tells the other nodes of this one, and reads then what is known of all: what this
-// node says counts for its own decisions too.
+// publish tells the other nodes about this one. Then it reads the view of all nodes: what
+// this node publishes counts for its own decisions too.
 func (a *Agent) publish(o *observation) {
 	if o.Complete {
 		a.Peers.Publish(o.record)
@@ -105,9 +104,9 @@ func (a *Agent) publish(o *observation) {
 	a.Metrics.configLoaded.Set(boolean(o.Complete))
 }
 
-// lastSeen returns node, this node's object. An agent that leaves uses the object that it
-// saw last when there is none any more: without one it could not tell which addresses
-// other nodes may take.
+// lastSeen returns node, this node's object. If there is none any more, an agent that leaves
+// uses the last one: without it the agent could not tell which addresses other nodes may
+// take.
 func (a *Agent) lastSeen(node *corev1.Node) *corev1.Node {
 	if node == nil && a.leaving != "" {
 		return a.node
@@ -118,7 +117,7 @@ func (a *Agent) lastSeen(node *corev1.Node) *corev1.Node {
 	return node
 }
 
-// macsOf are the Ethernet addresses of node, as the Lease has them.
+// macsOf returns the Ethernet addresses of node in the form of the Lease.
 func macsOf(node announce.Node) []lease.MAC {
 	var macs []lease.MAC
 	for _, m := range announce.MACs(node) {
@@ -127,8 +126,8 @@ func macsOf(node announce.Node) []lease.MAC {
 	return macs
 }
 
-// ofThisNode returns p with what this node knows of itself already: it learns from
-// others what it tells them, but later.
+// ofThisNode adds what this node already knows of itself to p: its own record comes back from
+// the other nodes, but later.
 func (a *Agent) ofThisNode(p election.Peers, o *observation) election.Peers {
 	p.Members = slices.Clone(p.Members)
 	for i := range p.Members {
@@ -140,12 +139,12 @@ func (a *Agent) ofThisNode(p election.Peers, o *observation) election.Peers {
 	return p
 }
 
-// joined are the texts that are not empty.
+// joined joins the texts that are not empty.
 func joined(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "; ")
 }
 
-// read fills in what the objects say.
+// read fills in what the objects configure.
 func (a *Agent) read(o *observation, objects Snapshot) {
 	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace, a.ConfigNamespaces)
 	o.record.NodeUID = objects.Node.UID
@@ -165,7 +164,7 @@ func (a *Agent) read(o *observation, objects Snapshot) {
 	}
 }
 
-// readEndpoints fills in where the Services have endpoints to which that matters.
+// readEndpoints fills in the endpoints of the Services that depend on them.
 func (a *Agent) readEndpoints(ctx context.Context, now time.Time, o *observation) error {
 	withdrawing := a.idle.Withdrawing(o.Services, o.Config.Groups)
 	ready, ending, err := a.Cluster.Endpoints(ctx, announce.Follows(o.Services, withdrawing))
@@ -180,7 +179,7 @@ func (a *Agent) readEndpoints(ctx context.Context, now time.Time, o *observation
 	return nil
 }
 
-// problem says why this node cannot announce as it is configured, or "".
+// problem says why this node cannot announce as it is configured, or returns "".
 func problem(o *observation) string {
 	switch {
 	case o.Broken:
@@ -191,7 +190,7 @@ func problem(o *observation) string {
 	return ""
 }
 
-// refusals are what is wrong with the LBNodeAgent that would be in force.
+// refusals returns what is wrong with the LBNodeAgent that would be in force.
 func refusals(o *observation) []string {
 	var all []string
 	for _, p := range o.Config.Problems {
@@ -202,7 +201,7 @@ func refusals(o *observation) []string {
 	return all
 }
 
-// parsed is the configuration, made anew only when an object changed.
+// parsed is the configuration. It is parsed again only when an object changed.
 type parsed struct {
 	from  string
 	value config.Config
@@ -211,7 +210,7 @@ type parsed struct {
 func (p *parsed) of(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, namespace string, others []string) config.Config {
 	var versions []string
 	for _, g := range groups {
-		// Of two groups that overlap, the one that was accepted before stays.
+		// Of two groups that overlap, the one that was accepted first stays.
 		versions = append(versions, version(g.UID, g.Generation)+fmt.Sprintf(".%d", config.Standing(g)))
 	}
 	for _, a := range agents {
@@ -226,16 +225,16 @@ func (p *parsed) of(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, namespace
 
 func version(uid types.UID, generation int64) string { return fmt.Sprintf("%s.%d", uid, generation) }
 
-// notReadyFor is how long a node may be not ready before it is avoided: a kubelet
-// that restarts is no reason to move anything.
+// notReadyFor is how long a node may be not ready before it is avoided: a kubelet that
+// restarts is no reason to move an address.
 const notReadyFor = 10 * time.Second
 
-// soft are the signals of a node that it should have addresses only if no other
-// can. It remembers since when we see the node not ready, by our own clock.
+// soft holds the signals that a node should have an address only if no other node can have
+// it. It remembers since when we see the node not ready, by our own clock.
 type soft struct{ notReady time.Time }
 
-// draining returns why the node should be avoided, or "", and when time alone may
-// change that, or zero.
+// draining returns why the node should be avoided, or "". again is when that may change
+// without an event, or zero.
 func (s *soft) draining(now time.Time, node *corev1.Node) (reason string, again time.Time) {
 	if ending.Ready(node) {
 		s.notReady = time.Time{}

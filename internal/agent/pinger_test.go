@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinger asks an address again and again for an echo, and so finds out when
-// nobody answered.
+// pinger sends echo requests to an address again and again, and records those without an
+// answer.
 type pinger struct {
 	conn net.PacketConn
 	to   *net.IPAddr
@@ -28,7 +28,7 @@ type pinger struct {
 // every is the time between two echo requests.
 const every = 5 * time.Millisecond
 
-// newPinger begins to ask, from the namespace of the test.
+// newPinger starts to send, in the namespace of the test.
 func newPinger(t *testing.T, address string) *pinger {
 	t.Helper()
 	conn, err := net.ListenPacket("ip4:icmp", "192.0.2.254")
@@ -42,7 +42,7 @@ func newPinger(t *testing.T, address string) *pinger {
 	return c
 }
 
-// keepAnswers has the kernel keep the answers of minutes: the test may be slow to
+// keepAnswers enlarges the socket buffer for the answers of minutes: the test may be slow to
 // read them.
 func keepAnswers(t *testing.T, conn *net.IPConn) {
 	t.Helper()
@@ -74,7 +74,7 @@ func (c *pinger) ask() {
 	}
 }
 
-// echo is the n-th ICMP echo request.
+// echo returns the n-th ICMP echo request.
 func echo(n int) []byte {
 	m := []byte{8, 0, 0, 0, 0x50, 0x4c, 0, 0}
 	binary.BigEndian.PutUint16(m[6:], uint16(n))
@@ -101,21 +101,21 @@ func (c *pinger) hear() {
 	}
 }
 
-// sent returns how many requests were sent until now.
+// sent returns how many requests were sent so far.
 func (c *pinger) sent() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked
 }
 
-// again waits until 20 requests that are sent from now on are answered.
+// again waits until 20 requests that are sent from now on have answers.
 func (c *pinger) again(t *testing.T) {
 	t.Helper()
 	from := c.sent()
 	eventually(t, "answers", func() bool { return c.answeredFrom(from) >= 20 })
 }
 
-// answeredFrom returns how many requests are answered of those behind the first n.
+// answeredFrom returns how many requests after the first n have answers.
 func (c *pinger) answeredFrom(n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,8 +128,8 @@ func (c *pinger) answeredFrom(n int) int {
 	return answered
 }
 
-// end waits for the answer to a request that is sent from now on, and returns how many
-// requests before it were not answered, and the longest row of them as a time.
+// end waits for the answer to a request that is sent from now on. It returns how many earlier
+// requests have no answer, and the longest run of them as a time.
 func (c *pinger) end(t *testing.T) (lost int, gap time.Duration) {
 	t.Helper()
 	from := c.sent()

@@ -29,23 +29,23 @@ const (
 	eventConflict           = "AddressConflict"
 )
 
-// reporter tells people what changed: by log, event, metric and annotation. It
-// remembers what it told, so that nothing is told twice.
+// reporter reports changes by log, event, metric and annotation. It remembers its reports, so
+// that it reports nothing twice.
 type reporter struct {
 	node    string
 	log     *slog.Logger
 	events  Events
 	metrics *Metrics
 
-	// told is nil before the first report: what is found in place then is
-	// adopted, which is no news.
+	// told is nil before the first report: the addresses that are found in place then are
+	// adopted, and need no report.
 	told told
-	// problems and subnets are what was told about the configuration.
+	// problems and subnets hold what was reported about the configuration.
 	problems map[problemTold]bool
 	subnets  string
 }
 
-// report tells what changed, and returns the annotations that are to be written.
+// report reports what changed, and returns the annotations to write.
 func (r *reporter) report(now time.Time, seen *observation, decisions []announce.Decision, done outcome) map[string]Write {
 	told, writes := make(told, len(decisions)), map[string]Write{}
 	var written []announce.Decision
@@ -72,8 +72,8 @@ func (r *reporter) report(now time.Time, seen *observation, decisions []announce
 	return writes
 }
 
-// reportOne tells what changed by decision, notes it in notes, and returns what the
-// annotations of svc are to say of it.
+// reportOne reports what decision changed, records it in notes, and returns the decision that
+// the annotations of svc should show.
 func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, decision *announce.Decision, done outcome, notes told) announce.Decision {
 	d, s := *decision, subject{decision.Service, decision.IP}
 	before, known := r.told[s]
@@ -96,7 +96,7 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 	news := added || r.told != nil
 	switch {
 	case d.Where == announce.Remote && before.here():
-		news = false // it is on another interface now, on every node
+		news = false // it moved to another interface, on every node
 	case d.Where == announce.Remote || d.Reason == announce.ReasonIdle && before.decided().Where == announce.Remote:
 		news = news && r.speaks(now, seen, svc, d.IP)
 	}
@@ -104,10 +104,10 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 	return d
 }
 
-// speaks says whether this node is to write that it announces a remote address, as all
-// nodes do that have one. A few write it where there are many. A node that starts does
-// not write what others wrote long ago, when the Service got its address. That is a time of
-// another machine, whose clock may differ.
+// speaks reports whether this node writes an event that it announces a remote address, as all
+// nodes do that have one. If there are many nodes, a few write it. A node that starts does
+// not repeat an event that other nodes wrote when the Service got its address, long ago. That
+// time comes from another machine, whose clock may differ.
 func (r *reporter) speaks(now time.Time, seen *observation, svc *Service, ip netip.Addr) bool {
 	if svc == nil || r.told == nil && now.Sub(time.Unix(svc.given, 0)).Abs() > recently {
 		return false
@@ -115,8 +115,9 @@ func (r *reporter) speaks(now time.Time, seen *observation, svc *Service, ip net
 	return election.Speaks(r.node, ip, announcers(seen, svc, ip))
 }
 
-// announcers are the nodes that announce a remote address of svc: with the policy Local
-// those with an endpoint. When none of these is left, they are all that announce.
+// announcers returns the nodes that announce a remote address of svc. With the policy Local
+// these are the nodes with an endpoint. If none of them is left, these are all nodes that
+// announce.
 func announcers(seen *observation, svc *Service, ip netip.Addr) []string {
 	var all, narrowed []string
 	with := seen.Endpoints[announce.ServiceFamily{Service: svc.Key, Family: addr.FamilyOf(ip)}]
@@ -135,11 +136,11 @@ func announcers(seen *observation, svc *Service, ip netip.Addr) []string {
 	return all
 }
 
-// recently is for how long it is news that a Service got an address.
+// recently is how long after a Service got an address that is still news.
 const recently = 10 * time.Minute
 
-// tell tells how f differs from what was told before, which is news unless the address
-// was found in place. Here says that the address has been here until now.
+// tell reports the difference between f and before. It writes events if news is true: an
+// address that was found in place is no news. here says that the address was here until now.
 func (r *reporter) tell(svc *Service, f, before fact, news, here bool) {
 	d, was := f.decided(), before.decided()
 	if w := was.Winner; w != "" && d.Winner != "" && w != d.Winner {
@@ -170,7 +171,7 @@ func (r *reporter) tell(svc *Service, f, before fact, news, here bool) {
 	}
 }
 
-// tellHere tells that an address is announced by this node.
+// tellHere reports that this node announces an address.
 func (r *reporter) tellHere(svc *Service, d announce.Decision, news bool) {
 	facts := []any{"service", d.Service, "address", d.IP, "node", r.node, "interface", d.Address.Link, "reason", d.Reason}
 	if d.Where == announce.Remote {
@@ -189,8 +190,7 @@ func (r *reporter) tellHere(svc *Service, d announce.Decision, news bool) {
 	}
 }
 
-// tellBeside tells what is wrong with an address that this node announces
-// nevertheless.
+// tellBeside reports what is wrong with an address that this node announces nevertheless.
 func (r *reporter) tellBeside(svc *Service, d announce.Decision) {
 	if d.Message == "" {
 		return
@@ -199,9 +199,9 @@ func (r *reporter) tellBeside(svc *Service, d announce.Decision) {
 	r.event(svc.ref(), corev1.EventTypeWarning, eventConflict, "%s", d.Message)
 }
 
-// tellNotHere tells that an address is not announced by this node. Here says that it has
-// been until now: most addresses never were, and why not is of interest only to a person
-// who looks for that.
+// tellNotHere reports that this node does not announce an address. here says that it did
+// until now. Most addresses never were here, and the reason is only of interest to a person
+// who looks for it.
 func (r *reporter) tellNotHere(d announce.Decision, here bool) {
 	facts := []any{"service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason, "winner", d.Winner}
 	level := slog.LevelDebug
@@ -220,8 +220,8 @@ func (r *reporter) tellNotHere(d announce.Decision, here bool) {
 	}
 }
 
-// tellFailure tells that an address should be announced by this node, and cannot. Here
-// says that it has been until now.
+// tellFailure reports that this node should announce an address, and cannot. here says that
+// it did until now.
 func (r *reporter) tellFailure(svc *Service, f fact, here bool) {
 	d := f.decided()
 	r.log.Warn("announcementFailed", "service", d.Service, "address", d.IP, "node", r.node,
@@ -237,20 +237,20 @@ func (r *reporter) tellFailure(svc *Service, f fact, here bool) {
 		"Node %s could not announce %s on interface %s: %s", r.node, d.IP, d.Address.Link, f.failure)
 }
 
-// forget tells that a Service has an address no more.
+// forget reports that a Service no longer has an address.
 func (r *reporter) forget(s subject, f fact) {
 	if f.decided().Where != announce.Nowhere {
 		r.log.Info("withdrawAddress", "service", s.service, "address", s.ip, "node", r.node, "reason", "released")
 	}
 }
 
-// stolen tells that this node took an address from another.
+// stolen reports that this node took an address from another node.
 func (r *reporter) stolen(svc *Service, from string, ip netip.Addr) {
 	r.metrics.stolen(time.Now(), from, r.node)
 	r.event(svc.ref(), corev1.EventTypeNormal, eventSlotSteal, "Node %s took %s over from %s", r.node, ip, from)
 }
 
-// event emits an event, unless nobody knows what about.
+// event emits an event, unless its object is unknown.
 func (r *reporter) event(about *corev1.ObjectReference, kind, reason, format string, args ...any) {
 	if about != nil {
 		r.events.Eventf(about, kind, reason, format, args...)
@@ -263,18 +263,18 @@ type subject struct {
 	ip      netip.Addr
 }
 
-// told is what was told of every subject. It is replaced, never changed.
+// told holds the last report of every subject. It is replaced, never changed.
 type told map[subject]fact
 
-// fact is what there is to tell of a subject. The zero fact is nothing.
+// fact is the state of a subject. The zero fact is nothing.
 type fact struct {
-	// decision is one of a whole plan, which is shown as long.
+	// decision points into a whole plan, which stays in memory as long as /state shows it.
 	decision *announce.Decision
-	// failure is why the address is not there although it should be.
+	// failure is why the address is not here although it should be.
 	failure string
 }
 
-// decided is the decision of f, zero if there is none.
+// decided returns the decision of f, or a zero one.
 func (f fact) decided() announce.Decision {
 	if f.decision == nil {
 		return announce.Decision{}
@@ -282,16 +282,17 @@ func (f fact) decided() announce.Decision {
 	return *f.decision
 }
 
-// here says that the address was told to be on this node.
+// here reports whether f says that the address is on this node.
 func (f fact) here() bool { return f.failure == "" && f.decided().Where != announce.Nowhere }
 
-// alone is f beside another plan than its own, which it does not keep in memory.
+// alone returns f with a copy of its decision, so that it does not keep the whole plan in
+// memory.
 func (f fact) alone() fact {
 	d := f.decided()
 	return fact{decision: &d, failure: f.failure}
 }
 
-// byService are the decisions of one Service after the other.
+// byService returns the decisions of one Service after another.
 func byService(decisions []announce.Decision) iter.Seq[[]announce.Decision] {
 	return func(yield func([]announce.Decision) bool) {
 		first := 0
@@ -316,14 +317,14 @@ const (
 	eventNotStrict       = "ARPNotStrict"
 )
 
-// problemTold is a problem of the configuration as it was told.
+// problemTold is a reported problem of the configuration.
 type problemTold struct {
 	about           corev1.ObjectReference
 	reason, message string
 }
 
-// reportConfig reports the subnets of this node, and what is wrong with its
-// configuration, when that is news.
+// reportConfig reports the subnets of this node, and what is wrong with its configuration, if
+// that changed.
 func (r *reporter) reportConfig(seen *observation) {
 	if !seen.Complete {
 		return
@@ -345,7 +346,7 @@ func (r *reporter) reportConfig(seen *observation) {
 	r.problems = now
 }
 
-// problemsOf are the problems of the configuration that matter to this node.
+// problemsOf returns the problems of the configuration that matter to this node.
 func (r *reporter) problemsOf(seen *observation) []problemTold {
 	var all []problemTold
 	add := func(a config.Agent, reason, format string, args ...any) {
@@ -379,15 +380,15 @@ func (r *reporter) problemsOf(seen *observation) []problemTold {
 	return all
 }
 
-// agentRef is a as an event names it.
+// agentRef returns the reference to a for an event.
 func agentRef(a config.Agent) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: v2.GroupVersion.String(), Kind: config.KindLBNodeAgent, Namespace: a.Namespace, Name: a.Name, UID: a.UID,
 	}
 }
 
-// overruled are the LBNodeAgents that select a node with these labels, but for
-// the one that comes first and those that ask for nothing.
+// overruled returns the LBNodeAgents that select a node with these labels, without the first
+// one and those that configure nothing.
 func overruled(c config.Config, node labels.Set, first *config.Agent) []config.Agent {
 	return slices.DeleteFunc(slices.Concat(c.Agents, c.Broken), func(a config.Agent) bool {
 		return a.Implied || !a.Selector.Matches(node) || first != nil && a.UID == first.UID

@@ -61,7 +61,7 @@ func TestOfAThousandNodesSixteenTellOfARemoteAddress(t *testing.T) {
 	fmt.Printf("RESULT events_per_remote_service_1000_nodes %d\n", most)
 }
 
-// With the policy Local only some nodes have the address.
+// With the policy Local, only some nodes have the address.
 func TestOfTheNodesWithAnEndpointAllTellUpToSixteen(t *testing.T) {
 	seen := &observation{services: map[string]*Service{}}
 	for i := range 1000 {
@@ -78,7 +78,7 @@ func TestOfTheNodesWithAnEndpointAllTellUpToSixteen(t *testing.T) {
 	}
 }
 
-// A node without an LBNodeAgent has no remote address, and does not speak for those that do.
+// A node without an LBNodeAgent has no remote address, and writes no events about it.
 func TestOnlyNodesThatAnnounceSpeak(t *testing.T) {
 	const nodes, announcing = 1000, 100
 	seen := &observation{services: map[string]*Service{}}
@@ -111,7 +111,7 @@ func TestOnlyNodesThatAnnounceSpeak(t *testing.T) {
 	}
 }
 
-// When a Service got its address is told by the clock of another machine.
+// The time at which a Service got its address comes from the clock of another machine.
 func TestANodeWhoseClockIsWrongDoesNotTellOfOldAddresses(t *testing.T) {
 	seen := &observation{services: map[string]*Service{}}
 	seen.Peers.Members = []election.Member{peer("node-a")}
@@ -171,8 +171,8 @@ func (s *eventStore) writes() string {
 	return written
 }
 
-// restarted runs another agent like that of w in its place for a minute, and returns the
-// events that are new then.
+// restarted runs another agent in place of that of w for a minute, and returns the new
+// events.
 func restarted(t *testing.T, w *world, store *eventStore) string {
 	t.Helper()
 	w.end()

@@ -18,34 +18,33 @@ import (
 	"purelb.io/purelb/internal/shutdown"
 )
 
-// eventSource is who events are from.
+// eventSource is the reporting component of events.
 const eventSource = "purelb-lbnodeagent"
 
-// Setup is what the program of a node agent is told.
+// Setup holds the options of the node agent's program.
 type Setup struct {
-	// Node is the name of this node, Namespace the one that PureLB is
-	// installed in.
+	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
-	// ConfigNamespaces are further namespaces of which ServiceGroups and
-	// LBNodeAgents count; config.Everywhere stands for all.
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents the agent
+	// uses. config.Everywhere means all namespaces.
 	ConfigNamespaces []string
-	// Pod is the name of this agent's pod, by which it finds out what its end
-	// means; without it, addresses stay. Its UID is the Instance of Lease.
+	// Pod is the name of this agent's pod. The agent needs it to find out what its end means.
+	// Without it, addresses stay. The pod's UID is the Instance of Lease.
 	Pod string
-	// Machine notices whether the machine goes down; nil: that is not noticed.
+	// Machine notices that the machine goes down. With nil the agent does not notice it.
 	Machine *shutdown.Machine
-	// Address is where metrics and probes are served, "host:port".
+	// Address is the "host:port" of the metrics and the probes.
 	Address string
-	// Lease says how this node's Lease is kept. Its Client, Log, Renewed and
-	// Gossip are filled in.
+	// Lease says how the agent keeps this node's Lease. Run sets its Client, Log, Renewed and
+	// Gossip.
 	Lease lease.Options
-	// Gossip says how it gossips with the other agents.
+	// Gossip says how the agent gossips with the other agents.
 	Gossip membership.Gossiping
 	Log    *slog.Logger
 }
 
-// Run builds a node agent on kernel and the API server of config, and runs it
-// until ctx is done or a part of it fails.
+// Run builds a node agent from kernel and the API server of config. It runs the agent until
+// ctx is done or a part of it fails.
 func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error {
 	if err := s.Lease.Validate(); err != nil {
 		return err
@@ -85,10 +84,10 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Metrics:    metrics, Log: s.Log, State: peers.State(),
 	})
 	watches := func(ctx context.Context) error {
-		// What begins to watch while the API server is away is late to notice its return.
+		// A watch that starts while the API server is away notices its return late.
 		apiserver.Await(ctx, clients.Discovery(), s.Lease.RetryPeriod, s.Log)
 		close(answering)
-		// Parts that begin when ctx is done end at once.
+		// Parts that start when ctx is done end at once.
 		return process.Together(ctx, caches.Run, end.Run)
 	}
 	others := func(ctx context.Context) error { return process.Together(ctx, watches, peers.Run) }
@@ -96,7 +95,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	return process.Outlive(ctx, agent.Run, others, slots.Run, told.Run, server.Run)
 }
 
-// protobuf is config for the types that have it, which takes half of the bytes.
+// protobuf returns config for the types that support protobuf, which needs half of the bytes.
 func protobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = "application/vnd.kubernetes.protobuf"

@@ -12,45 +12,45 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// segments is what questions on the wire told of the links of this node: whether they lead to
-// other machines, and which nodes answer that gossip does not hear. All of it but questions
-// belongs to the loop.
+// segments is what probes found out about the links of this node: whether they lead to other
+// machines, and which nodes answer that gossip does not hear. The loop owns all fields but
+// questions.
 type segments struct {
-	// silent are the sides on which no machine answered when the agent asked last,
-	// although nodes should have.
+	// silent are the sides on which no machine answered the last probe, although nodes should
+	// have.
 	silent map[side]bool
-	// unaskable are the links that were logged as having no neighbors.
+	// unaskable are the links without neighbors that were logged.
 	unaskable map[string]bool
-	// silentLinks are the links on which standing questions are not answered, and
-	// questions are these questions, for watchLinks.
+	// silentLinks are the links whose standing questions have no answer. questions are these
+	// questions, for watchLinks.
 	silentLinks map[string]bool
 	questions   atomic.Pointer[[]standing]
 	unheard     unheard
 }
 
-// side is one family on one link: each has its own way to find neighbors, and may fail
+// side is one family on one link. Each side has its own way to find neighbors, and may fail
 // alone.
 type side struct {
 	link   string
 	family addr.Family
 }
 
-// standingEvery is the pause between questions whether a link leads to other machines.
+// standingEvery is the pause between two standing questions.
 const standingEvery = 2 * time.Second
 
-// standingWait is how long machines have for an answer, twice. There is no hurry, and the
-// machine may be busy.
+// standingWait is how long machines may take to answer; the agent asks twice. There is no
+// hurry, and the machine may be busy.
 const standingWait = 400 * time.Millisecond
 
-// standing is the question whether a link leads to other machines. The witnesses are the
-// machines to ask, and asking says how.
+// standing asks whether a link leads to other machines. witnesses are the machines to ask,
+// and asking says how.
 type standing struct {
 	link      string
 	witnesses announce.Witnesses
 	asking    announce.Probing
 }
 
-// askLinks has watchLinks ask the questions that follow from what is seen.
+// askLinks gives watchLinks the questions for what the agent has seen.
 func (a *Agent) askLinks(seen *observation) {
 	questions := a.standingOn(seen)
 	for _, q := range questions {
@@ -59,8 +59,8 @@ func (a *Agent) askLinks(seen *observation) {
 	a.segments.questions.Store(&questions)
 }
 
-// standingOn returns the questions to ask by what is seen: one for each link that has
-// local addresses or is silent. Where the carrier is gone there is nothing to ask.
+// standingOn returns the questions to ask: one for each link that has local addresses or is
+// silent. A link without a carrier needs no question.
 func (a *Agent) standingOn(seen *observation) []standing {
 	links := maps.Clone(a.segments.silentLinks)
 	for _, link := range seen.Held {
@@ -76,7 +76,8 @@ func (a *Agent) standingOn(seen *observation) []standing {
 }
 
 // watchLinks asks every few seconds on all links that have local addresses, until ctx is
-// done. It runs in the background and wakes the loop when a link falls silent or works again.
+// done. It runs in the background, and wakes the loop when a link falls silent or works
+// again.
 func (a *Agent) watchLinks(ctx context.Context) {
 	known := map[string]*announce.Standing{}
 	for {
@@ -100,8 +101,8 @@ func (a *Agent) watchLinks(ctx context.Context) {
 	}
 }
 
-// askStanding asks q, and tells the loop if the link of q has fallen silent or works
-// again. A question that could not be asked tells nothing.
+// askStanding asks q, and tells the loop if the link of q has fallen silent or works again.
+// If q could not be asked, nothing follows.
 func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Standing) {
 	answers, err := a.Kernel.Probe(ctx, q.link, slices.Concat(q.witnesses.All(), q.witnesses.Others), q.asking)
 	if err != nil || !state.Asked(q.missing(answers)) {
@@ -123,8 +124,8 @@ func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Sta
 	}
 }
 
-// missing says that in one family machines should have answered, and that none did in
-// any.
+// missing reports whether machines should have answered in some family, and no machine
+// answered in any family.
 func (q standing) missing(answers announce.Answers) bool {
 	if len(answers) > 0 {
 		return false
@@ -140,8 +141,7 @@ func (a *Agent) markSilent(node *announce.Node) {
 	}
 }
 
-// hearSegment notes whether any machine was heard on a segment, and logs when that
-// changes.
+// hearSegment records whether any machine answered on a segment, and logs a change.
 func (a *Agent) hearSegment(ctx context.Context, where side, w announce.Witnesses, answers announce.Answers) {
 	silent := w.Missing(answers)
 	if silent == a.segments.silent[where] {
@@ -156,8 +156,8 @@ func (a *Agent) hearSegment(ctx context.Context, where side, w announce.Witnesse
 }
 
 // noteUnaskable logs once that link, which has local addresses, has no Ethernet neighbors.
-// Nothing can be asked and claimed there, and the agents alone decide which node has an
-// address.
+// The agent cannot probe or announce addresses there, and the agents alone decide which node
+// has an address.
 func (a *Agent) noteUnaskable(link string, node announce.Node) {
 	askable := !slices.ContainsFunc(node.Links, func(l announce.Link) bool { return l.Name == link && !l.Neighbors })
 	if askable || a.segments.unaskable[link] {
@@ -167,24 +167,23 @@ func (a *Agent) noteUnaskable(link string, node announce.Node) {
 	a.Log.Warn("linkWithoutNeighbors", "node", a.Node, "interface", link)
 }
 
-// unheard is what the wire tells of nodes that gossip does not hear, while this node is
-// cut off from most others: whether any of them lives, and can take what is here.
+// unheard is what probes tell of nodes that gossip does not hear, while this node is cut off
+// from most others: whether any of them is alive and can take the addresses of this node.
 type unheard struct {
-	// answering are those that answered since this node is cut off, or all if this node
-	// reaches no machine.
-	// The map is replaced, never changed.
+	// answering are those nodes that answered since this node is cut off, or all nodes if this
+	// node reaches no machine. The map is replaced, never changed.
 	answering map[string]bool
-	// segment is whether any machine answers, a gateway included.
+	// segment says whether any machine answers, including gateways.
 	segment announce.Standing
 	asking  bool
 	asked   time.Time
 }
 
-// unheardEvery is the pause between questions to nodes that gossip does not hear.
+// unheardEvery is the pause between probes of nodes that gossip does not hear.
 const unheardEvery = time.Second
 
-// askUnheard asks for them on the links where this node has local addresses, as long as
-// it is cut off.
+// askUnheard probes for these nodes on the links where this node has local addresses, as long
+// as this node is cut off.
 func (a *Agent) askUnheard(now time.Time, seen *observation) todo {
 	if !seen.Peers.CutOff {
 		a.segments.unheard = unheard{asking: a.segments.unheard.asking}
@@ -201,8 +200,8 @@ func (a *Agent) askUnheard(now time.Time, seen *observation) todo {
 	return todo{tasks: []task{a.probeUnheard(links, seen)}}
 }
 
-// probeUnheard is the task of asking on links for nodes that gossip does not hear, and for the
-// gateways there.
+// probeUnheard returns the task that probes links for nodes that gossip does not hear, and
+// for the gateways there.
 func (a *Agent) probeUnheard(links []string, seen *observation) task {
 	nodes, routers, asking := map[string]map[netip.Addr]string{}, map[string][]netip.Addr{}, map[string]announce.Probing{}
 	for _, link := range links {
@@ -227,9 +226,10 @@ func (a *Agent) probeUnheard(links []string, seen *observation) task {
 	}
 }
 
-// unheardAnswered notes which nodes answered. With silent no machine did, although a gateway was
-// asked. When that lasts, no client reaches this node: it gives up what it has, so that it
-// does not answer beside another node when the segment is whole again.
+// unheardAnswered records which nodes answered. silent says that no machine did, although the
+// probe asked for a gateway. If that lasts, no client reaches this node. The node then gives
+// its addresses up, so that it does not answer beside another node when the segment is whole
+// again.
 func (a *Agent) unheardAnswered(ctx context.Context, answering map[string]bool, nodes map[string]map[netip.Addr]string, silent bool) {
 	u := &a.segments.unheard
 	u.asking = false

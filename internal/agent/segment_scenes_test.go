@@ -18,7 +18,7 @@ import (
 	"purelb.io/purelb/internal/ending"
 )
 
-// exclude has a node be one that should have no addresses, or not.
+// exclude excludes a node from having addresses, or includes it again.
 func (s *segment) exclude(name string, yes bool) {
 	s.hosts[name].cluster.change(func(o *objects) {
 		o.Node = o.Node.DeepCopy()
@@ -29,7 +29,8 @@ func (s *segment) exclude(name string, yes bool) {
 	})
 }
 
-// third starts an agent on a third node, which comes last. It returns how to stop that.
+// third starts an agent on a third node, which comes last in the election. It returns a
+// function that stops it.
 func (s *segment) third(t *testing.T) (stop func()) {
 	stop = s.start("c", nil)
 	s.exclude("c", true)
@@ -41,8 +42,8 @@ func (s *segment) third(t *testing.T) (stop func()) {
 	return stop
 }
 
-// pair is two agents on a segment, of which have has the addresses of a Service
-// and lacks has not, and a client of it. Stop ends them.
+// pair is two agents on a segment, and a client of a Service. have has the addresses of the
+// Service, and lacks has none. stop ends the agents.
 func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop map[string]func()) {
 	s = newSegment(t, "a", "b", "c")
 	stop = map[string]func(){"a": s.start("a", end), "b": s.start("b", end)}
@@ -59,7 +60,7 @@ func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop ma
 	if s.holders("192.0.2.9") == "b" {
 		have, lacks = "b", "a"
 	}
-	// Both addresses to the same node, which then is not excluded any more.
+	// Both addresses go to the same node. Afterwards the other node is no longer excluded.
 	s.exclude(lacks, true)
 	s.expect("all on one", have)
 	s.exclude(lacks, false)
@@ -118,8 +119,7 @@ func TestOnARealSegmentWhatANodeWithoutAgentAnswersIsNotTaken(t *testing.T) {
 	answeredIsNotTaken(t, "off")
 }
 
-// Fabrics answer for the hosts that they know, and do not pass on questions that name
-// no sender.
+// Fabrics answer for the hosts that they know, and drop questions without a sender.
 func TestOnASegmentWithSuppressionWhatANodeWithoutAgentAnswersIsNotTaken(t *testing.T) {
 	answeredIsNotTaken(t, "on")
 }
@@ -143,8 +143,8 @@ func answeredIsNotTaken(t *testing.T, suppression string) {
 	s.expect("when it is not", lacks)
 }
 
-// mistaken has all kernels answer for the addresses of web, as where kube-proxy is in IPVS
-// mode without strictARP: it has them on kube-ipvs0 of every node.
+// mistaken makes all kernels answer for the addresses of web, as where kube-proxy is in IPVS
+// mode without strictARP: the addresses are on kube-ipvs0 of every node.
 func (s *segment) mistaken(t *testing.T) {
 	for _, h := range s.hosts {
 		h.in(func() {
@@ -161,8 +161,8 @@ func (s *segment) mistaken(t *testing.T) {
 	}
 }
 
-// Nobody is asked twice in vain: the agents of the nodes that answer say that they do not
-// have the address.
+// The agents of the nodes that answer say that they do not have the address. So no node waits
+// in vain.
 func TestOnARealSegmentNodesThatAnswerByMistakeKeepNobodyFromTaking(t *testing.T) {
 	s := newSegment(t, "a", "b", "c")
 	s.mistaken(t)
@@ -216,12 +216,12 @@ func TestOnARealSegmentNodesThatAnswerByMistakeKeepNobodyFromTaking(t *testing.T
 	}
 }
 
-// expectOn waits until the IPv4 address of web is on one node alone.
+// expectOn waits until only one node has the IPv4 address of web.
 func (s *segment) expectOn(t *testing.T, name string) {
 	eventuallyIs(t, "who has it", name, func() string { return s.holders("192.0.2.9") })
 }
 
-// The port of the switch leads nowhere, and the carrier stays. Gossip goes another way.
+// The port of the switch leads nowhere, but the carrier stays. Gossip uses another path.
 func TestOnARealSegmentANodeThatHearsNobodyTakesNothing(t *testing.T) {
 	s, have, lacks, stop := pair(t, nil)
 	defer s.third(t)()

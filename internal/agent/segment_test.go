@@ -68,8 +68,8 @@ func newSegment(t *testing.T, names ...string) *segment {
 	return s
 }
 
-// newHost makes a machine. What is done in its namespace is done by a thread that
-// lives as long as the test.
+// newHost creates a machine. A thread that lives as long as the test does the work in its
+// namespace.
 func (s *segment) newHost(name string, number int) *host {
 	t := s.t
 	h := &host{name: name, do: make(chan func()), cluster: newFakeCluster(name)}
@@ -114,8 +114,9 @@ func (s *segment) newHost(name string, number int) *host {
 	return h
 }
 
-// unhurried is how long agents on a segment wait for each other, and lasting how long
-// an address stays without its agent, in seconds: the machine may stand still.
+// unhurried is how long agents on a segment wait for each other. lasting is how long an
+// address stays without its agent, in seconds. Both are long because the machine may stand
+// still.
 const unhurried, lasting = 30 * time.Second, int32(600)
 
 // newFakeCluster is the cluster of a segment, as the agent of node sees it.
@@ -128,14 +129,14 @@ func newFakeCluster(node string) *fakeCluster {
 	}}}
 }
 
-// in does something in the namespace of h.
+// in runs f in the namespace of h.
 func (h *host) in(f func()) {
 	done := make(chan struct{})
 	h.do <- func() { defer close(done); f() }
 	<-done
 }
 
-// ip is to be called in the namespace of h.
+// ip must be called in the namespace of h.
 func (h *host) ip(t *testing.T, script string) {
 	for line := range strings.Lines(script) {
 		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
@@ -155,14 +156,14 @@ func (s *segment) start(name string, departures Departures) (stop func()) {
 	return run(s.t, h.agent.Run)
 }
 
-// change changes the cluster, as all see it.
+// change changes the cluster for all agents.
 func (s *segment) change(change func(*objects)) {
 	for _, h := range s.hosts {
 		h.cluster.change(change)
 	}
 }
 
-// Want writes at once, for all to see.
+// Want writes at once. All agents see the result.
 func (s *segment) Want(writes map[string]Write) {
 	s.exchange.mu.Lock()
 	defer s.exchange.mu.Unlock()
@@ -196,7 +197,7 @@ func (s *segment) expect(what, holders string) {
 	}
 }
 
-// exchange is what nodes know of each other, all the same and at once.
+// exchange is the common view of all nodes. All nodes see a change at once.
 type exchange struct {
 	mu      sync.Mutex
 	members map[string]election.Member
@@ -232,7 +233,7 @@ func (s *seat) Publish(r lease.Record) {
 	})
 }
 
-// change changes what is known, and tells all of it if it is news.
+// change changes the view, and signals if it differs.
 func (x *exchange) change(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -245,7 +246,7 @@ func (x *exchange) change(change func()) {
 	}
 }
 
-// lose has all think that node is dead.
+// lose makes all nodes count node as dead.
 func (x *exchange) lose(node string) { x.change(func() { delete(x.members, node) }) }
 
 func (s *seat) Peers() election.Peers {

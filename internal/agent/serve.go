@@ -18,7 +18,7 @@ import (
 )
 
 // Handler serves the metrics, the probes and the state. They share a port, because on the
-// host network every port is one of the node's.
+// host network every port belongs to the node.
 func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
@@ -31,7 +31,7 @@ func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 // stuckAfter is how long a pass may take before the agent counts as stuck.
 const stuckAfter = 2 * passLimit
 
-// Healthy returns an error when the loop is stuck.
+// Healthy returns an error if the loop is stuck.
 func (a *Agent) Healthy() error {
 	return a.pulse.Stuck(time.Now(), stuckAfter)
 }
@@ -44,8 +44,8 @@ func (a *Agent) Ready() error {
 	return errors.New("not all of the cluster has been seen yet")
 }
 
-// What is shown is for people who look for a mistake. It is bounded: the first of
-// thousands explain as much as all.
+// /state is for people who look for a mistake. It is bounded: the first of thousands explain
+// as much as all.
 const (
 	maxShown  = 1000
 	maxErrors = 20
@@ -54,7 +54,7 @@ const (
 	maxBytes = 1 << 20
 )
 
-// shown is a pass as it can be shown. Nothing of it changes any more.
+// shown is a pass as /state shows it. It is immutable.
 type shown struct {
 	at        time.Time
 	seen      *observation
@@ -63,7 +63,7 @@ type shown struct {
 	conflicts []conflictShown
 }
 
-// stateShown is what /state answers.
+// stateShown is the answer of /state.
 type stateShown struct {
 	Node     string    `json:"node"`
 	Version  string    `json:"version"`
@@ -112,7 +112,7 @@ type conflictShown struct {
 	Heard time.Time `json:"heard"`
 }
 
-// serveState shows what the last pass saw and decided.
+// serveState serves the observations and decisions of the last pass.
 func (a *Agent) serveState(w http.ResponseWriter, _ *http.Request) {
 	last := a.shown.Load()
 	if last == nil {
@@ -132,7 +132,7 @@ func (a *Agent) serveState(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// text is the state as JSON, with as many of everything as there is room for.
+// text returns the state as JSON, with as many entries of each kind as fit.
 func (p *shown) text(node string, more map[string]any) (text []byte, err error) {
 	for limit := maxShown; limit > 0; limit /= 4 {
 		s := p.state(node, limit)
@@ -166,7 +166,7 @@ func (p *shown) state(node string, limit int) stateShown {
 	return s
 }
 
-// show adds one address, or counts it when there are too many.
+// show adds one address, or counts it if there are too many.
 func (s *stateShown) show(one addressShown, here bool, limit int) {
 	list, left := &s.NotHere, &s.NotHereLeftOut
 	if here {
@@ -179,7 +179,7 @@ func (s *stateShown) show(one addressShown, here bool, limit int) {
 	*list = append(*list, one)
 }
 
-// isHere says whether the address of d is on this node after the pass.
+// isHere reports whether the address of d is on this node after the pass.
 func (p *shown) isHere(d announce.Decision) bool {
 	if _, parting := p.done.parting[d.IP]; parting {
 		return true

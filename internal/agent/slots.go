@@ -22,7 +22,7 @@ import (
 // Write is a change of the annotations of one Service.
 type Write struct {
 	Namespace, Name string
-	// Version is the resourceVersion that Patch holds for.
+	// Version is the resourceVersion for which Patch is valid.
 	Version string
 	// Patch is a merge patch of services/status.
 	Patch string
@@ -30,11 +30,11 @@ type Write struct {
 	Done func()
 }
 
-// same says whether w and v write the same.
+// same reports whether w and v write the same.
 func (w Write) same(v Write) bool { return w.Version == v.Version && w.Patch == v.Patch }
 
-// write is what makes the annotations of svc say what was decided; ok is false
-// when they do already.
+// write returns the write that makes the annotations of svc match the decisions. ok is false
+// if they match already.
 func (r *reporter) write(svc *Service, decisions []announce.Decision) (w Write, ok bool) {
 	change, stolen := slotChanges(svc, r.node, decisions)
 	if len(change) == 0 {
@@ -52,15 +52,15 @@ func (r *reporter) write(svc *Service, decisions []announce.Decision) (w Write, 
 	}, true
 }
 
-// slotChanges returns how the announcing annotations of svc must change to say
-// what this node announces, nil for one to delete, and the slots that it takes
-// from other nodes.
+// slotChanges returns how the announcing annotations of svc must change to show what this
+// node announces. A nil value deletes an annotation. stolen are the slots that this node
+// takes from other nodes.
 func slotChanges(svc *Service, node string, decisions []announce.Decision) (change map[string]*string, stolen []service.Slot) {
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		slots := service.ParseSlots(svc.announcing(f))
 		mine := slotsOf(node, f, decisions)
 		if slices.Equal(mine, ofNode(slots, node)) {
-			continue // what others say of other addresses is for them to write
+			continue // other nodes write the slots of addresses that only they announce
 		}
 		slots = slices.DeleteFunc(slots, func(s service.Slot) bool { return s.Node == node })
 		for _, s := range mine {
@@ -81,8 +81,8 @@ func slotChanges(svc *Service, node string, decisions []announce.Decision) (chan
 	return change, stolen
 }
 
-// asWritten is d with what the annotations of svc say already: while an address
-// comes or goes, nothing is written about it.
+// asWritten returns d as the annotations of svc already show it: while an address comes or
+// goes, the agent writes nothing about it.
 func asWritten(svc *Service, node string, d announce.Decision) announce.Decision {
 	d.Where = announce.Nowhere
 	if svc == nil {
@@ -95,8 +95,8 @@ func asWritten(svc *Service, node string, d announce.Decision) announce.Decision
 	return d
 }
 
-// slotsOf are the slots of family f that decisions give to this node, in the
-// order of the annotation.
+// slotsOf returns the slots of family f that decisions give to this node, in the order of the
+// annotation.
 func slotsOf(node string, f addr.Family, decisions []announce.Decision) []service.Slot {
 	var mine []service.Slot
 	for _, d := range decisions {
@@ -108,7 +108,7 @@ func slotsOf(node string, f addr.Family, decisions []announce.Decision) []servic
 	return mine
 }
 
-// ofNode are those slots that are node's, in the same order.
+// ofNode returns the slots that belong to node, in the same order.
 func ofNode(slots []service.Slot, node string) []service.Slot {
 	own := slices.DeleteFunc(slices.Clone(slots), func(s service.Slot) bool { return s.Node != node })
 	slices.SortStableFunc(own, byAddress)
@@ -117,20 +117,19 @@ func ofNode(slots []service.Slot, node string) []service.Slot {
 
 func byAddress(a, b service.Slot) int { return a.Address.Compare(b.Address) }
 
-// slotPatch is the merge patch that changes annotations of svc, for this version
-// of it only.
+// slotPatch returns the merge patch that changes annotations of this version of svc.
 func slotPatch(svc *Service, change map[string]*string) string {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": svc.UID, "resourceVersion": svc.Version, "annotations": change,
 	}})
 	if err != nil {
-		panic(err) // strings only
+		panic(err) // cannot fail: the value has only strings
 	}
 	return string(patch)
 }
 
-// Slots writes annotations, several Services at a time, so that the API server's
-// latency does not hold up the kernel. It is safe for concurrent use.
+// Slots writes annotations, several Services at a time, so that a slow API server does not
+// delay the kernel. It is safe for concurrent use.
 type Slots struct {
 	services typedcorev1.ServicesGetter
 	metrics  *Metrics
@@ -138,8 +137,7 @@ type Slots struct {
 	queue    workqueue.TypedRateLimitingInterface[string]
 
 	mu sync.Mutex
-	// wanted are the writes that are not done, and done those that the caches
-	// do not show yet.
+	// wanted holds the pending writes. done holds those that the caches do not show yet.
 	wanted, done map[string]Write
 }
 
@@ -158,7 +156,7 @@ func NewSlots(services typedcorev1.ServicesGetter, metrics *Metrics, log *slog.L
 	}
 }
 
-// Want takes writes in place of all that are not done.
+// Want replaces all pending writes by writes.
 func (s *Slots) Want(writes map[string]Write) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,9 +201,9 @@ func (s *Slots) work(ctx context.Context) {
 	}
 }
 
-// write writes what is wanted for key, and says whether there is nothing left to
-// try. After a conflict there is nothing: the Service has changed, and the next
-// pass decides by what it is now.
+// write performs the pending write for key, and reports whether no retry is needed. After a
+// conflict there is none: the Service has changed, and the next pass decides by its new
+// version.
 func (s *Slots) write(ctx context.Context, key string) bool {
 	s.mu.Lock()
 	w, ok := s.wanted[key]
@@ -230,7 +228,7 @@ func (s *Slots) write(ctx context.Context, key string) bool {
 	return false
 }
 
-// finish notes that w needs no other try.
+// finish records that w needs no retry.
 func (s *Slots) finish(key string, w Write, done bool) {
 	s.mu.Lock()
 	if s.wanted[key].same(w) {

@@ -31,7 +31,7 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 		has       string
 		ips       []string
 		decisions []announce.Decision
-		want      string // of the family of the first address
+		want      string // those of the family of the first address
 		stolen    string
 	}{
 		{"claim, IPv4", "", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
@@ -75,14 +75,14 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 	}
 }
 
-// writer returns Slots that write by services until stop is called.
+// writer returns Slots that write through services until stop is called.
 func writer(t *testing.T, services typedcorev1.ServicesGetter) (s *Slots, metrics *Metrics, stop func()) {
 	metrics = NewMetrics(prometheus.NewRegistry())
 	s = NewSlots(services, metrics, slog.New(slog.DiscardHandler))
 	return s, metrics, run(t, s.Run)
 }
 
-// claimOf is the write by which node claims the address of svc.
+// claimOf returns the write with which node claims the address of svc.
 func claimOf(svc *corev1.Service, node string, done func()) map[string]Write {
 	read := readService(svc)
 	change, _ := slotChanges(read, node, []announce.Decision{{
@@ -111,7 +111,7 @@ func TestOfTwoNodesThatClaimAtOnceOneIsRefusedAndSaysNoMore(t *testing.T) {
 		return !slices.ContainsFunc(all, func(s *Slots) bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.wanted) > 0 })
 	})
 	for _, stop := range stops {
-		stop() // whoever wrote is told of it now at the latest
+		stop() // stop waits for every callback
 	}
 	var winners []string
 	won.Range(func(node, _ any) bool { winners = append(winners, node.(string)); return true })
@@ -146,7 +146,7 @@ func TestAWriteThatIsNotInTheCacheYetIsNotRepeated(t *testing.T) {
 	}
 }
 
-// unreliable fails some writes first.
+// unreliable fails its first writes.
 type unreliable struct {
 	typedcorev1.ServicesGetter
 	mu   sync.Mutex

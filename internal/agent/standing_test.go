@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/gossip"
 )
 
-// holding has node-a have the addresses of web, in a segment with node-b and node-c, of
-// which node-b answers.
+// holding gives node-a the addresses of web, on a segment with node-b and node-c. Only node-b
+// answers.
 func holding(t *testing.T, test func(*world)) {
 	inWorld(t, func(w *world) {
 		for _, name := range []string{"node-b", "node-c"} {
@@ -91,10 +91,10 @@ func TestARouterKeepsALinkWorking(t *testing.T) {
 	})
 }
 
-// The machines that are asked may be nodes that pause. A pause that gossip rides out must
-// not make the link of another node silent.
+// The machines that should answer may be nodes that pause. A pause shorter than the patience
+// of gossip must not make the link of another node silent.
 func TestALinkIsNotSilentWhileNodesPause(t *testing.T) {
-	unanswered, between := 2*standingWait, standingEvery // a question asks twice
+	unanswered, between := 2*standingWait, standingEvery // each question is sent twice
 	var state announce.Standing
 	needed := unanswered
 	for !state.Asked(true) {

@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// shows returns what /state answers.
+// shows returns the answer of /state.
 func (w *world) shows(t *testing.T) (text string, s stateShown) {
 	t.Helper()
 	answer := httptest.NewRecorder()

@@ -11,23 +11,23 @@ import (
 	"purelb.io/purelb/internal/membership"
 )
 
-// probing is how a segment is asked who has an address. Who has it answers
-// within a millisecond or two; a second try is for a packet that got lost.
+// probing says how to probe a segment for an address. A machine that has it answers within a
+// millisecond or two. The second try is for a lost packet.
 var probing = announce.Probing{Count: 2, Interval: 40 * time.Millisecond, Wait: 60 * time.Millisecond}
 
-// asking is how this node asks on link, by what it sees of itself.
+// asking returns how this node probes on link, by its own addresses.
 func (o *observation) asking(link string) announce.Probing {
 	p := probing
 	p.Sources = announce.SourcesOn(link, o.Node, o.adopt)
 	return p
 }
 
-// sendLimit is how long sending a message may take, after which a handover is over
+// sendLimit is how long sending a message may take. After that time the handover is over
 // anyway.
 const sendLimit = time.Second
 
-// tellOfArrivals returns what is to be asked of segments, and told to nodes, before
-// addresses come here and when they are here.
+// tellOfArrivals returns the probes and messages that are due before addresses come here, and
+// when they are here.
 func (a *Agent) tellOfArrivals(seen *observation, coming announce.Arrivals) todo {
 	all := todo{next: coming.Next}
 	for link, ips := range byLink(coming.Probe) {
@@ -39,7 +39,7 @@ func (a *Agent) tellOfArrivals(seen *observation, coming announce.Arrivals) todo
 	return all
 }
 
-// tellOfDepartures returns what is to be asked of nodes before addresses leave.
+// tellOfDepartures returns the requests to other nodes before addresses leave.
 func (a *Agent) tellOfDepartures(going announce.Withdrawals) todo {
 	all := todo{next: going.Next}
 	for to, ips := range going.Ask {
@@ -50,15 +50,15 @@ func (a *Agent) tellOfDepartures(going announce.Withdrawals) todo {
 	return all
 }
 
-// probe is the task of asking the segment of link which machines have ips. It asks for
-// the witnesses too: if none of them answers, the silence of the others proves nothing.
+// probe returns the task that probes the segment of link for ips. The probe asks for the
+// witnesses too: if none of them answers, the silence of the others proves nothing.
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
 	asking.Everyone = true
 	peers := seen.Peers
 	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
-		ended := time.Now() // silence is as old as that, whenever this is read
+		ended := time.Now() // the silence counts from now, even if the loop reads it later
 		holders := a.holders(ctx, ips, answers, peers)
 		return func() {
 			for family, some := range byFamily(ips) {
@@ -75,8 +75,8 @@ func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	}
 }
 
-// probed notes who has ips, which are of one family, by all answers and by the holders that
-// follow from them.
+// probed records the machines that have ips, which are of one family, by all answers and by
+// the holders that follow from them.
 func (a *Agent) probed(
 	ctx context.Context, now time.Time, where side, ips []netip.Addr, w announce.Witnesses,
 	answers announce.Answers, holders map[netip.Addr][6]byte,
@@ -98,14 +98,14 @@ func (a *Agent) probed(
 	a.Metrics.probes.WithLabelValues("silent").Add(float64(silent))
 }
 
-// notProbed notes that nothing was learned about ips.
+// notProbed records that a probe of ips failed.
 func (a *Agent) notProbed(now time.Time, ips []netip.Addr) {
 	a.takeovers.Unprobed(now, ips)
 	a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
 }
 
-// write are the tasks of telling another node's agent something about
-// addresses. Whom the request does not reach cannot take them.
+// write returns the tasks that send a message about addresses to the agent of another node.
+// If the message does not arrive, that node cannot take them.
 func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []task {
 	var all []task
 	for _, message := range announce.Encode(kind, ips) {
@@ -127,8 +127,8 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	return all
 }
 
-// readMessage takes in a message of another node's agent, and says whether that makes a
-// pass necessary.
+// readMessage handles a message of another agent, and reports whether the loop must make a
+// pass.
 func (a *Agent) readMessage(ctx context.Context, got membership.Message) bool {
 	m, err := announce.Decode(got.Body)
 	if err != nil {

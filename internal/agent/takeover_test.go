@@ -19,7 +19,7 @@ import (
 
 var someMAC = [6]byte{2, 0, 0, 0, 0, 7}
 
-// reachable is a peer that can be sent messages.
+// reachable is a peer that gossip can send messages to.
 func reachable(name string) election.Member {
 	m := peer(name)
 	m.Reachable = true
@@ -104,7 +104,7 @@ func TestSilenceOfLongAgoIsNoConsent(t *testing.T) {
 				wake(w.kernel)
 				pass(5 * time.Second)
 				w.kernel.mu.Lock()
-				w.kernel.answers["192.0.2.9"] = someMAC // which takes it meanwhile
+				w.kernel.answers["192.0.2.9"] = someMAC // another machine takes the address meanwhile
 				w.kernel.mu.Unlock()
 				pass(5 * time.Second)
 				goOn()
@@ -160,7 +160,7 @@ func TestWhatWasOfferedLongAgoIsNotTakenUnasked(t *testing.T) {
 	})
 }
 
-// handsOver has a node that holds both addresses and is excluded then, beside
+// handsOver runs test on a node that holds both addresses and is then excluded, beside
 // node-b.
 func handsOver(t *testing.T, answer func(to string, message []byte) (membership.Message, bool), test func(*world)) {
 	inWorld(t, func(w *world) {
@@ -210,7 +210,7 @@ func TestWhatIsWithoutCarrierGoesAtOnceAndComesBackByTheSegment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
-		w.peers.heard = func(p *election.Peers) { // gossip tells this node at once what it says
+		w.peers.heard = func(p *election.Peers) { // gossip returns to this node at once what it publishes
 			p.Members = []election.Member{peer("node-a"), reachable("node-b")}
 			if !strings.Contains(w.peers.published[len(w.peers.published)-1], "192.0.2.0/24") {
 				p.Members[0].Subnets = nil

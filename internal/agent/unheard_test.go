@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// cutOffWith has node-a have the addresses of web, and then lose the API server and
-// node-b, whose fate is not known.
+// cutOffWith gives node-a the addresses of web. Then node-a loses the API server and node-b,
+// and cannot know whether node-b is alive.
 func cutOffWith(t *testing.T, test func(*world)) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))

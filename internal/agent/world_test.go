@@ -35,7 +35,7 @@ type world struct {
 	log     bytes.Buffer
 	logLock sync.Mutex
 	agent   *Agent
-	// end ends the agent, and returns when it has ended.
+	// end stops the agent, and returns when it has ended.
 	end func()
 }
 
@@ -45,8 +45,7 @@ func (w *world) Write(p []byte) (int, error) {
 	return w.log.Write(p)
 }
 
-// logged returns the messages logged since it was asked last, with the values of
-// some attributes.
+// logged returns the messages since the last call, with the values of some attributes.
 func (w *world) logged(attributes ...string) string {
 	w.logLock.Lock()
 	defer w.logLock.Unlock()
@@ -66,7 +65,7 @@ func (w *world) logged(attributes ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// told returns the events since it was asked last.
+// told returns the events since the last call.
 func (w *world) told() string {
 	var events []string
 	for {
@@ -132,11 +131,11 @@ func inWorld(t *testing.T, before func(*world), test func(*world)) {
 	})
 }
 
-// settle lets the agent do what there is to do.
+// settle gives the agent time for all its work.
 func settle() { pass(time.Millisecond) }
 
-// pass lets time pass, and the agent do what is due at the end of it: it would do
-// that at the same time as the test goes on.
+// pass lets time pass. Then it lets the agent do the work that is due at the end: otherwise
+// that work would run at the same time as the test.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -170,7 +169,7 @@ func lbNodeAgent(name string, spec v2.InterfaceSpec) v2.LBNodeAgent {
 	}
 }
 
-// branded is a Service that PureLB gave these addresses.
+// branded returns a Service with these addresses from PureLB.
 func branded(name string, ips ...string) corev1.Service {
 	svc := corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
@@ -185,7 +184,7 @@ func branded(name string, ips ...string) corev1.Service {
 	return svc
 }
 
-// serving has the cluster have these Services.
+// serving sets the Services of the cluster.
 func serving(services ...corev1.Service) func(*objects) {
 	return func(s *objects) {
 		s.Services = nil
