@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Adopt returns what tells our addresses from others in s on a kernel that keeps
-// no marks; nil on one that does.
+// Adopt returns a function that tells our addresses from others in s, on a kernel that keeps
+// no marks. It returns nil on a kernel with marks.
 //
-// On the dummy interface ours are those of a pool. No pool contains the addresses of a
-// backend: of these, ours are those that a Service has, and those that this agent has
-// had there until now. Elsewhere they are of the make
-// that local addresses have. But NetworkManager makes those of DHCP alike, so that
-// is not enough: a Service has it as well and it does not last longer than we let
-// it, or this agent has had it until now. What is neither, and was ours, expires.
+// On the dummy interface, the addresses of a pool are ours. No pool contains the addresses of
+// a backend. Of those, an address is ours if a Service has it, or if this agent has had it
+// there until now. Elsewhere our addresses have the attributes of local addresses. But
+// NetworkManager gives the addresses of DHCP the same attributes. So such an address is ours
+// only if a Service has it too and it does not last longer than our lifetime, or if this
+// agent has had it until now. An address of ours that meets neither condition expires.
 //
-// While not all is known, nobody knows what Services have, and whatever may be ours
-// is taken for it: all that is done to it is to refresh it.
+// As long as the view is incomplete, it is unknown which addresses Services have. Then every
+// address that may be ours counts as ours: the agent only refreshes it.
 func Adopt(s Situation) func(Address) bool {
 	if s.Node.MarksSupported {
 		return nil
@@ -35,7 +35,7 @@ func Adopt(s Situation) func(Address) bool {
 	}
 }
 
-// backed returns the addresses of Services that a group with a backend gave addresses.
+// backed returns the addresses that Services have from a group with a backend.
 func backed(s Situation) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
 	for _, svc := range s.Services {
@@ -49,8 +49,8 @@ func backed(s Situation) map[netip.Addr]bool {
 	return all
 }
 
-// lasting is for how long a local address lasts that is not refreshed; the kernel
-// counts in seconds.
+// lasting returns how long a local address lasts without a refresh. The kernel counts in
+// seconds.
 func lasting(s Situation) time.Duration {
 	if s.Agent != nil && s.Agent.LocalAddress.Valid > 0 {
 		return s.Agent.LocalAddress.Valid + time.Second

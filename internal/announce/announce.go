@@ -2,9 +2,8 @@
 // of its interfaces and with which attributes, and what must change to get
 // there from what the kernel says is there.
 //
-// It touches nothing: the state of the node goes in as a value (Node), and what
-// the node should carry comes out as values (Address, Changes), each with its
-// reason.
+// It touches nothing. The state of the node goes in as a value (Node). The addresses that the
+// node should carry come out as values (Address, Changes), each with its reason.
 package announce
 
 import (
@@ -16,9 +15,9 @@ import (
 // Forever is the lifetime of an address that does not expire.
 const Forever = time.Duration(math.MaxInt64)
 
-// Mark is the value of IFA_PROTO by which addresses that PureLB added are known
-// in the kernel (Linux 5.18 and later). It is an arbitrary number above those
-// that the kernel uses itself (1 to 3).
+// Mark is the value of IFA_PROTO that identifies addresses of PureLB in the kernel (Linux
+// 5.18 and later). It is an arbitrary number above those that the kernel uses itself (1 to
+// 3).
 const Mark = 80
 
 // Address is a service address as it is, or as it should be, on a link.
@@ -35,8 +34,8 @@ type Address struct {
 	NoPrefixRoute bool
 	// NoDAD is IFA_F_NODAD: usable at once, no duplicate address detection.
 	NoDAD bool
-	// Anew has an address that is there taken off first and put on again, so that
-	// it comes after all others of its network.
+	// Anew says to take an address off first and add it again, so that it comes after all
+	// others of its network.
 	Anew bool
 	// Tentative and Failed are the results of duplicate address detection,
 	// for found addresses only.
@@ -65,26 +64,26 @@ type Link struct {
 	// Master is the index of the bridge, bond, team or VRF that the link is part of, 0 for
 	// none.
 	Master int
-	// Silent says that no machine is heard there, although nodes should be. The
-	// kernel knows nothing of that: the agent fills it in.
+	// Silent says that no machine answers there, although nodes should. The kernel does not
+	// know that: the agent sets it.
 	Silent bool
 	// Default4 and Default6 say that the best default route of the family
 	// leaves by this link (a multipath route by several).
 	Default4, Default6 bool
 }
 
-// Works says whether anybody can be reached by the link.
+// Works reports whether any machine can be reached by the link.
 func (l Link) Works() bool { return l.Up && l.Carrier && !l.Silent }
 
-// Node is what the kernel of this node says: all of it, or it is no Node.
+// Node is the state of this node in the kernel. It is always complete.
 type Node struct {
 	Links []Link
 	// Addresses are all addresses of all links, ours and others.
 	Addresses []Address
-	// Gateways are the routers that the default routes of the node lead to,
-	// sorted, without those of which only a link-local address is known.
+	// Gateways are the routers of the node's default routes, sorted. Routers with only a known
+	// link-local address are left out.
 	Gateways []netip.Addr
-	// MarksSupported says whether this kernel keeps IFA_PROTO, so that an
-	// address without Mark is certainly not ours.
+	// MarksSupported says whether this kernel keeps IFA_PROTO. If it does, an address without
+	// Mark is not ours.
 	MarksSupported bool
 }

@@ -10,20 +10,20 @@ import (
 // Answers are the Ethernet addresses of the machines that answered for each address, in the
 // order in which they answered.
 //
-// That several machines answer is usual where kube-proxy is in IPVS mode: it puts all
-// addresses on kube-ipvs0 of every node, and the kernels answer for them. So the agent of a
-// node that answered is asked whether it has the address.
+// Several machines usually answer where kube-proxy is in IPVS mode: it puts all addresses on
+// kube-ipvs0 of every node, and the kernels answer for them. So the agent asks the agents of
+// the nodes that answered whether they have the address.
 type Answers map[netip.Addr][][6]byte
 
-// Asked are the addresses that agents are to be asked about, by node.
+// Asked holds the addresses to ask agents about, by node.
 type Asked map[string][]netip.Addr
 
-// Denied are the addresses that agents said not to have, by node.
+// Denied holds the addresses that agents say they do not have, by node.
 type Denied map[string]map[netip.Addr]bool
 
-// ToAsk returns which agents to ask about which of addresses: those of all nodes that
-// answered. Nothing is asked about an address if a machine answered that cannot be asked:
-// the address counts as held, whatever the others say.
+// ToAsk returns which agents to ask about which of addresses: the agents of all nodes that
+// answered. If another machine answered that cannot be asked, the address counts as held, and
+// ToAsk leaves it out.
 func (a Answers) ToAsk(addresses []netip.Addr, peers election.Peers) Asked {
 	by := respondersBy(peers)
 	asked := Asked{}
@@ -42,9 +42,9 @@ func (a Answers) ToAsk(addresses []netip.Addr, peers election.Peers) Asked {
 	return asked
 }
 
-// Holders returns which machine has each address, as far as is known: of those that
-// answered and do not deny to have it, the first one of the highest kind. An address that
-// the agents of all these machines deny counts as silent.
+// Holders returns the machine that has each address, as far as is known. It picks among the
+// machines that answered and do not deny the address: the first one of the highest kind. If
+// the agents of all these machines deny the address, it counts as silent.
 func (a Answers) Holders(peers election.Peers, denied Denied) map[netip.Addr][6]byte {
 	by := respondersBy(peers)
 	holders := map[netip.Addr][6]byte{}
@@ -61,7 +61,8 @@ func (a Answers) Holders(peers election.Peers, denied Denied) map[netip.Addr][6]
 	return holders
 }
 
-// responder is what kind of machine answered. The higher, the more likely it has the address.
+// responder is the kind of a machine that answered. A higher kind is more likely to have the
+// address.
 type responder int
 
 const (
@@ -70,7 +71,7 @@ const (
 	stranger                  // no node of the cluster
 )
 
-// responders tell the kinds of machines.
+// responders finds the kind of a machine.
 type responders struct {
 	nodes map[[6]byte]string
 	heard map[string]bool
@@ -100,10 +101,10 @@ func Askable(mac [6]byte, peers election.Peers) (node string, can bool) {
 	return node, can && slices.ContainsFunc(peers.Members, func(m election.Member) bool { return m.Node == node && m.Reachable })
 }
 
-// Carried returns the addresses on node that other machines can reach there, as true, and
-// those that only kube-proxy has, on kube-ipvs0, as false. What else is on a link that leads
-// nowhere is in neither: the kernel may answer for it on another link, but this node does
-// not have it there.
+// Carried maps each address that other machines can reach on node to true, and each address
+// that only kube-proxy has, on kube-ipvs0, to false. Other addresses on links that lead
+// nowhere are in neither group: the kernel may answer for them on another link, but this node
+// does not have them there.
 func Carried(node Node) map[netip.Addr]bool {
 	nowhere := map[string]bool{}
 	for _, l := range node.Links {
@@ -122,7 +123,7 @@ func Carried(node Node) map[netip.Addr]bool {
 	return all
 }
 
-// Add notes that the agent of node says not to have addresses.
+// Add records that the agent of node does not have addresses.
 func (d Denied) Add(node string, addresses []netip.Addr) {
 	if d[node] == nil {
 		d[node] = map[netip.Addr]bool{}

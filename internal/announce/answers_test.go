@@ -10,10 +10,11 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// mac is the Ethernet address of the node or machine of that letter.
+// mac returns the Ethernet address of the node or machine of that letter.
 func mac(letter byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, letter} }
 
-// nodesBtoD are peers of which gossip hears b and c, and not d. No other letter is a node.
+// nodesBtoD returns peers with the nodes b, c and d. Gossip hears b and c. Other letters are
+// no nodes.
 func nodesBtoD() election.Peers {
 	p := election.Peers{MACs: map[[6]byte]string{}}
 	for _, letter := range []byte("bcd") {

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// ErrWaiting is why an address is not there yet.
+// ErrWaiting says why an address is not there yet.
 var ErrWaiting = errors.New("the segment is asked first whether another machine has it")
 
-// Arrivals are what to do now about wanted addresses that are not there.
+// Arrivals says what to do now about wanted addresses that are not there.
 type Arrivals struct {
 	Steps
-	// Waiting are those that may not be added yet.
+	// Waiting are the addresses that must not be added yet.
 	Waiting map[netip.Addr]Address
 	// Taken are addresses that are here and that another holder gives up for this node.
 	Taken map[netip.Addr]bool
 }
 
-// Arrivals returns what to do about missing, the addresses wanted by p that are not on node
-// where they should be.
+// Arrivals returns what to do about missing: the wanted addresses of p that are not in their
+// place on node.
 func (m Memory) Arrivals(now time.Time, p Plan, missing []Address, node Node, takeovers *Takeovers) Arrivals {
 	all := Arrivals{
 		Steps:   takeovers.Sift(now, p, m.mayAdd(now, p.Wanted, missing, node), node),
@@ -44,15 +44,15 @@ func (m Memory) Arrivals(now time.Time, p Plan, missing []Address, node Node, ta
 	}
 	for i, w := range all.Add {
 		if as, again := vanished[w.Prefix.Addr()]; again {
-			all.Add[i] = as // the kernel is to look for duplicates, if it may
+			all.Add[i] = as // let the kernel check for duplicates, if that is allowed
 		}
 	}
 	return all
 }
 
-// mayAdd returns which of missing, the wanted addresses that are not on node, may come back
-// now as far as flap damping allows. An address that is tentative is not there to stay yet:
-// the kernel removes it if another machine has it.
+// mayAdd returns the addresses of missing that flap damping allows to add now. missing are
+// the wanted addresses that are not on node. A tentative address does not count as stable
+// yet: the kernel removes it if another machine has it.
 func (m Memory) mayAdd(now time.Time, wanted, missing []Address, node Node) (add []Address) {
 	unsettled := IPs(missing)
 	for _, found := range node.Addresses {
@@ -73,24 +73,25 @@ func (m Memory) mayAdd(now time.Time, wanted, missing []Address, node Node) (add
 	return add
 }
 
-// Additions are what became of Arrivals.
+// Additions is the result of Arrivals.
 type Additions struct {
-	// Added are the addresses that are new on this node and have not vanished again and
-	// again. Count is how many were added, whether they stayed or not.
+	// Added are the addresses that are new on this node, without those that vanish again and
+	// again. Count is the number of added addresses, whether they stayed or not.
 	Added map[netip.Addr]Address
 	Count int
-	// Failed are the addresses that could not be added or do not stay, and why, those that
-	// were not tried again yet included.
+	// Failed holds the addresses that could not be added or do not stay, and why. It includes
+	// those that were not tried again yet.
 	Failed map[netip.Addr]error
-	// Missing are the addresses that are not where they are wanted, because they failed or
-	// wait, so that they stay where they are meanwhile.
+	// Missing holds the addresses that are not in their wanted place, because they failed or
+	// wait. They stay in their present place meanwhile.
 	Missing map[netip.Addr]error
-	// Errs are all failures.
+	// Errs holds all failures.
 	Errs []error
 }
 
-// Additions notes that what all may add of p was added at now, but for what err says, and
-// returns what became of it. What is there, but not to stay, has failed too.
+// Additions records that the addresses of all that may be added were added at now, except
+// those that err names. It returns the result. An address that is there but does not stay has
+// failed too.
 func (m Memory) Additions(now time.Time, p Plan, all Arrivals, err error) Additions {
 	done := Additions{Added: map[netip.Addr]Address{}, Failed: Failures(all.Add, err)}
 	for _, w := range all.Add {
@@ -110,8 +111,9 @@ func (m Memory) Additions(now time.Time, p Plan, all Arrivals, err error) Additi
 	return done
 }
 
-// missing are the addresses that failed or wait. But an address without a carrier goes when
-// another machine has it: two would answer as soon as there is a carrier.
+// missing returns the addresses that failed or wait. But if another machine has an address,
+// it also leaves a link without a carrier: otherwise two machines would answer when the
+// carrier is back.
 func (a Arrivals) missing(p Plan, failed map[netip.Addr]error) map[netip.Addr]error {
 	all := map[netip.Addr]error{}
 	for ip := range a.Waiting {
@@ -130,7 +132,7 @@ func (a Arrivals) missing(p Plan, failed map[netip.Addr]error) map[netip.Addr]er
 	return all
 }
 
-// flapping returns an AddressError for each of the wanted addresses that do not stay.
+// flapping returns an AddressError for each wanted address that does not stay.
 func (m Memory) flapping(wanted []Address) error {
 	var errs []error
 	for _, w := range wanted {
@@ -145,8 +147,8 @@ func (m Memory) flapping(wanted []Address) error {
 	return errors.Join(errs...)
 }
 
-// stillFailing adds to failed each of the waiting addresses that failed last time: it was
-// not tried yet. It returns these failures.
+// stillFailing adds to failed each waiting address that failed last time and was not tried
+// again yet. It returns these failures.
 func (m Memory) stillFailing(waiting map[netip.Addr]Address, failed map[netip.Addr]error) error {
 	var errs []error
 	for _, ip := range slices.SortedFunc(maps.Keys(waiting), netip.Addr.Compare) {
@@ -158,7 +160,7 @@ func (m Memory) stillFailing(waiting map[netip.Addr]Address, failed map[netip.Ad
 	return errors.Join(errs...)
 }
 
-// IPs are the addresses without their links and masks.
+// IPs returns the addresses without their links and masks.
 func IPs(addresses []Address) map[netip.Addr]bool {
 	set := make(map[netip.Addr]bool, len(addresses))
 	for _, a := range addresses {

@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// kept returns how a, which was found, stays. Its lifetime goes on.
+// kept returns the wanted address for the found address a, which stays. Its lifetime goes on.
 func (d *decider) kept(a Address) Address {
 	k := Address{Prefix: a.Prefix, Link: a.Link, Valid: a.Valid, Preferred: a.Preferred, NoPrefixRoute: a.NoPrefixRoute, NoDAD: a.NoDAD}
 	if a.Valid == Forever {
@@ -24,8 +24,7 @@ func (d *decider) kept(a Address) Address {
 	return k
 }
 
-// keepFor is the lifetime of an address about which nothing is known but that it
-// is ours.
+// keepFor is the lifetime of an address of which only is known that it is ours.
 const keepFor = time.Minute
 
 // localAddress returns prefix as a local address: an IPv6 one deprecated, so that
@@ -46,8 +45,8 @@ func (d *decider) remoteAddress(prefix netip.Prefix) Address {
 	return a
 }
 
-// lifetimes returns an address with the attributes of o, where a Valid of 0 is
-// for ever, and a Preferred of 0 is so only beside it.
+// lifetimes returns an address with the attributes of o. A Valid of 0 means for ever. A
+// Preferred of 0 means for ever only together with a Valid of 0.
 func lifetimes(o config.AddressOptions) Address {
 	a := Address{Valid: o.Valid, Preferred: o.Preferred, NoPrefixRoute: o.NoPrefixRoute}
 	if a.Valid == 0 {

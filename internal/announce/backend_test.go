@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// backends adds groups of backends, one of them in the namespace team, and the group plain
+// backends adds groups with backends, one of them in the namespace team, and the group plain
 // without a backend.
 func backends(s *Situation) {
 	s.Config.Groups.Usable = append(s.Config.Groups.Usable,

@@ -5,22 +5,21 @@ import (
 	"net/netip"
 )
 
-// ReasonNodeAddress is why an address is not added that the node has already,
-// from somebody else.
+// ReasonNodeAddress is why an address is not added: the node already has it, and PureLB did
+// not put it there.
 const ReasonNodeAddress = "nodeAddress"
 
-// Changes are what makes the node as it should be. The order of the fields is
-// the order in which they are to be applied: an address that moves is never
-// absent.
+// Changes turn the node into the wanted state. Apply the fields in their order: then an
+// address that moves is never absent.
 type Changes struct {
-	// Add are wanted and not there.
+	// Add are wanted addresses that are not there.
 	Add []Address
-	// Refresh are there, and expire soon or have other attributes than
+	// Refresh are addresses that are there, and expire soon or have other attributes than
 	// wanted.
 	Refresh []Address
-	// Remove are there, ours, and not wanted.
+	// Remove are our addresses that are there and not wanted.
 	Remove []Address
-	// Refused are wanted, and must not be added.
+	// Refused are wanted addresses that must not be added.
 	Refused []Refusal
 }
 
@@ -43,8 +42,8 @@ func (e *AddressError) Error() string {
 
 func (e *AddressError) Unwrap() error { return e.Err }
 
-// Failures returns which of addresses err is about, and why: all of them when err is
-// about none in particular.
+// Failures returns the addresses that err is about, and why. If err names no address, it is
+// about all of them.
 func Failures(addresses []Address, err error) map[netip.Addr]error {
 	failed := map[netip.Addr]error{}
 	single := AddressErrors(err)
@@ -59,7 +58,7 @@ func Failures(addresses []Address, err error) map[netip.Addr]error {
 	return failed
 }
 
-// AddressErrors returns the failures of single addresses that err is made of.
+// AddressErrors returns the AddressErrors that err wraps.
 func AddressErrors(err error) []*AddressError {
 	switch e := err.(type) { //nolint:errorlint // this is what takes the wrapping apart
 	case *AddressError:
@@ -77,13 +76,13 @@ func AddressErrors(err error) []*AddressError {
 	}
 }
 
-// Empty says that there is nothing to apply.
+// Empty reports whether there is no change.
 func (c Changes) Empty() bool {
 	return len(c.Add)+len(c.Refresh)+len(c.Remove) == 0
 }
 
-// Removable returns what to remove, beside the addresses that are missing where they are
-// wanted: such an address stays where it is now.
+// Removable returns the addresses to remove. missing are addresses that are not in their
+// wanted place: such an address stays in its present place.
 func (c Changes) Removable(missing map[netip.Addr]error) []Address {
 	var safe []Address
 	for _, a := range c.Remove {

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// choose decides on ip by what is known and what is configured.
+// choose decides on ip by the view of the cluster and the configuration.
 func (d *decider) choose(ip netip.Addr) Decision {
 	switch {
 	case d.yields(ip):
@@ -39,8 +39,8 @@ func (d *decider) choose(ip netip.Addr) Decision {
 	}
 }
 
-// homeless says that the configuration is a mistake: it cannot be used, or means
-// no interface of this node.
+// homeless reports whether the configuration is a mistake: it cannot be used, or selects no
+// interface of this node.
 func (d *decider) homeless() bool {
 	if d.Agent == nil {
 		return d.Broken
@@ -48,31 +48,30 @@ func (d *decider) homeless() bool {
 	return len(d.homes[addr.V4]) == 0 && len(d.homes[addr.V6]) == 0
 }
 
-// held says that this node has ip, other than as one of the remote addresses that
-// all nodes have.
+// held reports whether this node has ip, and not as one of the remote addresses that all
+// nodes have.
 func (d *decider) held(ip netip.Addr) bool {
 	return slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !onDummy(a, d.Agent) })
 }
 
-// dark says that ip is only where nobody is answered, for want of a carrier. By
-// the time that there is one again another node may have it, and the kernel would
-// answer at once: so it goes, and comes back by way of the segment.
+// dark reports whether ip is only on a link without a carrier, where no client gets an
+// answer. By the time that the carrier is back, another node may have ip, and the kernel
+// would answer at once. So ip goes now, and comes back only after a probe of the segment.
 func (d *decider) dark(ip netip.Addr) bool {
 	return d.held(ip) && !slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !d.unheard(a) })
 }
 
-// unheard says whether a is on a link without carrier.
+// unheard reports whether a is on a link without carrier.
 func (d *decider) unheard(a Address) bool { return isDark(d.Node, a.Link) && !onDummy(a, d.Agent) }
 
-// isDark says whether the link of that name does not work.
+// isDark reports whether the link of that name does not work.
 func isDark(node Node, name string) bool {
 	i := slices.IndexFunc(node.Links, func(l Link) bool { return l.Name == name })
 	return i >= 0 && !node.Links[i].Works()
 }
 
-// keepUntilTaken decides on an address that is here and, by a mistake in the
-// configuration, should be nowhere: what works goes on working, unless another
-// node has taken it already.
+// keepUntilTaken decides on an address that is here and, by a mistake in the configuration,
+// should be nowhere. It stays, unless another node has taken it already.
 func (d *decider) keepUntilTaken(ip netip.Addr) Decision {
 	for _, svc := range d.holders[ip] {
 		slot, ok := service.SlotOf(svc.Slots, ip)
@@ -87,15 +86,15 @@ func (d *decider) lives(node string) bool {
 	return slices.ContainsFunc(d.Peers.Members, func(m election.Member) bool { return m.Node == node })
 }
 
-// isLocal says whether ip is in a network of any node, whether that node lives
-// or not; and in any case of this one.
+// isLocal reports whether ip is in a network of this node, or of any other node, alive or
+// not.
 func (d *decider) isLocal(ip netip.Addr) bool {
 	_, _, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
 	return home || d.known.Contains(ip)
 }
 
-// chooseRemote decides on an address that every node announces, or no node if
-// that is what its group says.
+// chooseRemote decides on an address that every node announces, or no node if its group says
+// so.
 func (d *decider) chooseRemote(ip netip.Addr) Decision {
 	prefix, ok := d.remotePrefix(ip)
 	if !ok {
@@ -112,8 +111,8 @@ func (d *decider) chooseRemote(ip netip.Addr) Decision {
 	return Decision{Where: Remote, Reason: ReasonRemote, Address: d.remoteAddress(prefix)}
 }
 
-// remotePrefix returns ip with the mask that it has on the dummy interface. An
-// address whose group is gone stays as it is.
+// remotePrefix returns ip with its mask on the dummy interface. An address whose group is
+// gone keeps its mask.
 func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
 	if group, pool, ok := d.Config.Groups.GroupOf(ip); ok {
 		return pool.Prefix(ip), group.Announce != ipam.AnnounceLocal
@@ -131,9 +130,9 @@ func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
 }
 
 // backendPrefix is remotePrefix for an address of a backend, which no pool contains: the
-// Services that have ip say which groups gave them their addresses. If that leaves several
-// groups, ip has the longest of their masks, and every node announces it only if all of
-// them are remote.
+// Services that have ip name the groups of their addresses. If that leaves several groups, ip
+// gets the longest of their masks, and every node announces it only if all of these groups
+// are remote.
 func (d *decider) backendPrefix(ip netip.Addr) (prefix netip.Prefix, remote, ok bool) {
 	bits, remote := 0, true
 	for _, svc := range d.holders[ip] {
@@ -145,15 +144,15 @@ func (d *decider) backendPrefix(ip netip.Addr) (prefix netip.Prefix, remote, ok 
 	return netip.PrefixFrom(ip, bits), remote, bits > 0
 }
 
-// narrowed says whether ip is announced only where its Service has an endpoint.
+// narrowed reports whether ip is announced only on nodes with an endpoint of its Service.
 func (d *decider) narrowed(ip netip.Addr) (svc Service, narrow bool) {
 	svc, ok := d.followed(ip)
 	return svc, ok && svc.LocalPolicy
 }
 
-// followed returns the Service whose endpoints ip may follow. If several Services
-// share ip, it is the first that keeps the policy Local, and there is none unless
-// all have the same pods: the endpoints of one would not be those of the others.
+// followed returns the Service whose endpoints decide where ip may be. If several Services
+// share ip, it is the first one with the policy Local. There is none unless all these
+// Services have the same pods: otherwise the endpoints of one are not those of the others.
 func (d *decider) followed(ip netip.Addr) (Service, bool) {
 	holders := d.holders[ip]
 	if len(holders) == 1 {
@@ -166,14 +165,14 @@ func (d *decider) followed(ip netip.Addr) (Service, bool) {
 	return holders[i], true
 }
 
-// samePods reports whether a and b have the same pods, as far as they tell.
+// samePods reports whether a and b have the same pods, as far as their selectors tell.
 func samePods(a, b Service) bool {
 	in, _, _ := strings.Cut(a.Key, "/")
 	return a.Selector != "" && a.Selector == b.Selector && strings.HasPrefix(b.Key, in+"/")
 }
 
-// keep decides on an address about which not everything is known: it stays if it
-// is here, or if this node is known to hold it.
+// keep decides on an address with an incomplete view: it stays if it is here, or if this node
+// is known to hold it.
 func (d *decider) keep(ip netip.Addr) Decision {
 	for _, a := range d.ours[ip] {
 		return Decision{Where: d.where(a), Reason: ReasonKept, Address: d.kept(a)}
@@ -187,8 +186,8 @@ func (d *decider) keep(ip netip.Addr) Decision {
 	return Decision{Reason: ReasonUndecided}
 }
 
-// where says which kind of address a, which was found, is. When nobody knows the
-// name of the dummy interface, remote ones are known by being for ever.
+// where returns the kind of the found address a. If the name of the dummy interface is
+// unknown, an address without an end of lifetime counts as remote.
 func (d *decider) where(a Address) Where {
 	if onDummy(a, d.Agent) || d.Agent == nil && a.Valid == Forever {
 		return Remote

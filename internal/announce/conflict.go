@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Conflicts are the machines that claim addresses of this node, or answer for addresses
-// that it is to have. A machine that is silent for long is forgotten.
+// Conflicts holds the machines that claim addresses of this node, or answer for addresses
+// that it should have. A machine that is silent for long is forgotten.
 type Conflicts map[Rival]*Conflict
 
 // Rival is a machine beside one of our addresses.
@@ -20,7 +20,7 @@ type Rival struct {
 	MAC [6]byte
 }
 
-// Conflict is what is known of a Rival.
+// Conflict is the state of a Rival.
 type Conflict struct {
 	Link string
 	// Here says that this node had the address too.
@@ -37,21 +37,20 @@ type Conflict struct {
 }
 
 const (
-	// contestedFor is how long it counts for decisions that another machine
-	// claims what is here: it may do so only when it sends something.
+	// contestedFor is how long a claim of another machine to an address that is here counts
+	// for decisions: the machine claims it only when it sends.
 	contestedFor = 30 * time.Second
-	// rememberRival is how long a conflict is not reported again, and how long a machine
-	// that is silent is remembered.
+	// rememberRival is the time after which a conflict is reported again, and the time after
+	// which a silent machine is forgotten.
 	rememberRival = 10 * time.Minute
-	// maxRivals is how many machines are remembered: a MAC is easy to invent.
+	// maxRivals limits the remembered machines: a MAC is easy to forge.
 	maxRivals = 256
-	// recheckAfter is how long after it was heard last to ask for a machine of whose
-	// address no Service makes the agent ask. So it asks three times before the machine
-	// is forgotten.
+	// recheckAfter is the pause before the agent probes again for a machine whose address no
+	// Service has. So the agent probes three times before it forgets the machine.
 	recheckAfter = 3 * time.Minute
 )
 
-// Note notes that machine who was heard, and says whether that is news.
+// Note records that machine who was heard, and reports whether it is new.
 func (c Conflicts) Note(now time.Time, who Rival, link string, here bool) bool {
 	one := c[who]
 	if one == nil {
@@ -92,8 +91,8 @@ func (c Conflicts) Inherit(who Rival, node, link string, heard time.Time) {
 	}
 }
 
-// NoteContests notes the addresses that other machines answer for longer than they should.
-// It returns when time alone makes it necessary to look again, or zero.
+// NoteContests records the addresses for which other machines answer longer than they should.
+// It returns when to look again without an event, or zero.
 func (c Conflicts) NoteContests(now time.Time, p Plan, contests []Contest) (next time.Time) {
 	if len(contests) == 0 {
 		return next
@@ -113,9 +112,9 @@ func (c Conflicts) NoteContests(now time.Time, p Plan, contests []Contest) (next
 	return next
 }
 
-// patience is how long an address that is answered is waited for before that is reported:
-// the addresses of a node whose agent is gone are answered until they expire, others at
-// most for the moment in which they move.
+// patience returns how long another machine may answer for an address before that is
+// reported. The addresses of a node without an agent are answered until they expire, others
+// at most for the moment in which they move.
 func (d Decision) patience() time.Duration {
 	if d.Used {
 		return 90 * time.Second
@@ -128,7 +127,7 @@ func (c Conflicts) Forget(now time.Time) {
 	maps.DeleteFunc(c, func(_ Rival, one *Conflict) bool { return now.Sub(one.Heard) >= rememberRival })
 }
 
-// Contested are the addresses that are here and that another machine claims.
+// Contested returns the addresses that are here and that another machine claims.
 func (c Conflicts) Contested(now time.Time) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
 	for who, one := range c {
@@ -139,7 +138,7 @@ func (c Conflicts) Contested(now time.Time) map[netip.Addr]bool {
 	return all
 }
 
-// TakeUnreported returns the conflicts that are to be reported now, and marks them reported.
+// TakeUnreported returns the conflicts to report now, and marks them reported.
 func (c Conflicts) TakeUnreported(now time.Time) []Rival {
 	return c.Rivals(func(_ Rival, one *Conflict) bool {
 		if !one.reported.IsZero() {
@@ -150,7 +149,7 @@ func (c Conflicts) TakeUnreported(now time.Time) []Rival {
 	})
 }
 
-// Rivals returns the machines that is selects, in order.
+// Rivals returns the machines that is selects, sorted.
 func (c Conflicts) Rivals(is func(Rival, *Conflict) bool) []Rival {
 	var all []Rival
 	for who, one := range c {
@@ -166,16 +165,16 @@ func (c Conflicts) Rivals(is func(Rival, *Conflict) bool) []Rival {
 // first machine, in order, and of the nodes of the cluster one only if no other machine does.
 // What was answered for and is held here by now belongs to no other machine any more.
 //
-// The allocator hands out none of these addresses. After a Service got another address
-// nothing else would make the agent ask for the first, see Recheck.
+// The allocator allocates none of these addresses. After a Service got another address, only
+// Recheck makes the agent probe for the first one.
 func (c Conflicts) Claims(held map[netip.Addr]string) []Rival {
 	all := c.Rivals(func(who Rival, one *Conflict) bool { return one.Here || held[who.IP] == "" })
 	slices.SortStableFunc(all, func(a, b Rival) int { return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(c[a].Node, c[b].Node)) })
 	return slices.CompactFunc(all, func(a, b Rival) bool { return a.IP == b.IP })
 }
 
-// Recheck returns the addresses of no Service whose machines are to be asked for now, by
-// link, sorted. They count as asked then.
+// Recheck returns the addresses of no Service whose machines to probe for now, by link,
+// sorted. It records them as asked.
 func (c Conflicts) Recheck(now time.Time, services []Service) map[string][]netip.Addr {
 	if len(c) == 0 {
 		return nil
@@ -195,8 +194,8 @@ func (c Conflicts) Recheck(now time.Time, services []Service) map[string][]netip
 	return due
 }
 
-// Answered notes who answered on link at now. Another machine that answers is no news: the
-// address may be a Service's of another node.
+// Answered records the machines that answered on link at now. Another machine that answers is
+// no new conflict: the address may belong to a Service on another node.
 func (c Conflicts) Answered(now time.Time, link string, answers Answers) {
 	for who, one := range c {
 		if one.Link == link && slices.Contains(answers[who.IP], who.MAC) {
@@ -205,8 +204,8 @@ func (c Conflicts) Answered(now time.Time, link string, answers Answers) {
 	}
 }
 
-// Problem tells the other nodes and people, in short, of the machines whose addresses
-// Services have.
+// Problem summarizes, for other nodes and for people, the machines that have addresses of
+// Services.
 func (c Conflicts) Problem(services []Service) string {
 	if len(c) == 0 {
 		return ""
@@ -224,7 +223,7 @@ func (c Conflicts) Problem(services []Service) string {
 	return strings.Join(texts, "; ")
 }
 
-// Message tells a person about the conflict of node self with who. Nodes are the nodes of
+// Message describes to a person the conflict of node self with who. nodes are the nodes of
 // the cluster by their MACs.
 func (c Conflicts) Message(self string, who Rival, nodes map[[6]byte]string) string {
 	one := c[who]
@@ -235,8 +234,8 @@ func (c Conflicts) Message(self string, who Rival, nodes map[[6]byte]string) str
 	return fmt.Sprintf("%s, which node %s has on %s, is claimed by %s: clients reach one or the other; %s", who.IP, self, one.Link, other, advice)
 }
 
-// describe says which machine has mac, and what to do when it answers for an address that
-// it should not have.
+// describe says which machine has mac, and what to do if it answers for an address that it
+// should not have.
 func describe(mac [6]byte, nodes map[[6]byte]string) (machine, advice string) {
 	text := macText(mac)
 	name, ok := nodes[mac]

@@ -2,15 +2,15 @@ package announce
 
 import "net/netip"
 
-// Where an address is announced on this node.
+// Where says how an address is announced on this node.
 type Where string
 
 const (
-	// Nowhere is not on this node.
+	// Nowhere means not on this node.
 	Nowhere Where = ""
-	// Local is on an interface of the address's network, on one node only.
+	// Local means on an interface of the address's network, on one node only.
 	Local Where = "local"
-	// Remote is on the dummy interface, on every node.
+	// Remote means on the dummy interface, on every node.
 	Remote Where = "remote"
 )
 
@@ -38,23 +38,23 @@ type Decision struct {
 	IP      netip.Addr
 	Where   Where
 	Reason  string
-	// Winner is the node that announces a local address, as far as is known,
-	// and Because is the reason of package election for that.
+	// Winner is the node that announces a local address, as far as is known. Because is the
+	// reason that package election gives.
 	Winner, Because string
-	// HandTo is set for a local address that is here and not to stay: the
-	// Winner, which lives and can be asked to take it first.
+	// HandTo is set for a local address that is here and must go. It is the Winner, which is
+	// alive and can be asked to take the address first.
 	HandTo string
-	// Dark says that it is here where nobody is answered, for want of a carrier:
-	// whoever is asked to take it, it goes at once.
+	// Dark says that the address is only on a link without a carrier, where no client gets an
+	// answer. It goes at once, even if another node is asked to take it.
 	Dark bool
-	// Used says that some node is known to have announced a local address, and
-	// Named is the one that says so now.
+	// Used says that some node is known to have announced a local address. Named is the node
+	// whose slot names it now.
 	Used  bool
 	Named string
-	// Message says more of some reasons, and what is wrong with an address that is
+	// Message explains some reasons further, or says what is wrong with an address that is
 	// announced nevertheless.
 	Message string
-	// Address is what is wanted, unless Where is Nowhere.
+	// Address is the wanted address, unless Where is Nowhere.
 	Address Address
 }
 
@@ -63,10 +63,10 @@ type Plan struct {
 	// Decisions are in order of Service, and for each of them in the order of
 	// its addresses.
 	Decisions []Decision
-	// Wanted are the addresses to carry, each once.
+	// Wanted holds the addresses to carry, each once.
 	Wanted []Address
 }
 
-// givenUp says that the address goes, whatever else there is to know: that nobody
-// is reached is something that a node finds out by itself.
+// givenUp reports whether the address goes whatever else is known: a node finds out by itself
+// that no client reaches it.
 func (d Decision) givenUp() bool { return d.Reason == ReasonCutOff || d.Reason == ReasonNoCarrier }

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// ipvsLink is where kube-proxy in IPVS mode keeps a copy of every service
-// address. That copy says nothing about who announces the address, and is
-// kube-proxy's alone, so the whole link is as if it were not there.
+// ipvsLink is where kube-proxy in IPVS mode keeps a copy of every service address. That copy
+// does not say which node announces the address, and it belongs to kube-proxy. So this
+// package ignores the whole link.
 const ipvsLink = "kube-ipvs0"
 
-// Diff returns what turns node into one that carries exactly the wanted
-// addresses, besides its own.
+// Diff returns the changes after which node carries exactly the wanted addresses, beside its
+// own.
 //
-// Ours is what carries our Mark. On a kernel without marks it is what adopt
-// says is ours; everywhere else adopt is not asked.
+// An address with our Mark is ours. On a kernel without marks, adopt says which addresses are
+// ours. On other kernels Diff does not call adopt.
 func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 	ours, foreign := oursOn(node, adopt), foreign(node, adopt)
 	var c Changes
@@ -46,8 +46,8 @@ func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 	return c
 }
 
-// place is what tells one address of a node from another: the kernel keeps the
-// same address on two links, or with two masks, as two.
+// place identifies one address of a node: for the kernel, the same address on two links, or
+// with two masks, is two addresses.
 type place struct {
 	prefix netip.Prefix
 	link   string
@@ -55,13 +55,14 @@ type place struct {
 
 func placeOf(a Address) place { return place{a.Prefix, a.Link} }
 
-// networkOf is the network of a on its link.
+// networkOf returns the network of a on its link.
 func networkOf(a Address) place { return place{a.Prefix.Masked(), a.Link} }
 
-// displaced returns the IPv4 networks in which one of our addresses has the place of
-// the node's own. The kernel promotes ours when the node's address is taken off, and
-// one that comes after that gets no connected route. When ours are put anew, the
-// node's address is the first again. On a kernel without marks this is not noticed.
+// displaced returns the IPv4 networks in which one of our addresses has become the primary
+// address instead of the node's own. The kernel promotes ours when the node's address is
+// taken off, and the node's address gets no connected route when it comes back. If ours are
+// removed and added again, the node's address is the primary one again. On a kernel without
+// marks this is not noticed.
 func displaced(node Node) map[place]bool {
 	first, all := map[place]bool{}, map[place]bool{}
 	for _, a := range node.Addresses {
@@ -77,13 +78,13 @@ func displaced(node Node) map[place]bool {
 	return all
 }
 
-// isOurs tells a, one of the addresses of n, from those that others put there.
+// isOurs reports whether a, one of the addresses of n, is ours.
 func (n Node) isOurs(a Address, adopt func(Address) bool) bool {
 	return a.Link != ipvsLink &&
 		(a.Mark == Mark || !n.MarksSupported && a.Mark == 0 && adopt != nil && adopt(a))
 }
 
-// oursOn returns which of the addresses of node are ours, by their number.
+// oursOn returns our addresses of node with their index.
 func oursOn(node Node, adopt func(Address) bool) map[place]int {
 	ours := make(map[place]int, len(node.Addresses))
 	for i, a := range node.Addresses {
@@ -94,9 +95,9 @@ func oursOn(node Node, adopt func(Address) bool) map[place]int {
 	return ours
 }
 
-// Failed returns our addresses on node that another machine has too, as the kernel found by
-// duplicate address detection. The kernel does not answer for them. It removes those that
-// expire, and keeps the others. Adopt is as for Diff.
+// Failed returns our addresses on node that another machine has too, as duplicate address
+// detection found. The kernel does not answer for them. It removes those that expire, and
+// keeps the others. adopt is as for Diff.
 func Failed(node Node, adopt func(Address) bool) []Address {
 	var failed []Address
 	for _, a := range node.Addresses {
@@ -107,7 +108,7 @@ func Failed(node Node, adopt func(Address) bool) []Address {
 	return failed
 }
 
-// foreign returns the addresses that somebody else put on node, and their links.
+// foreign returns the addresses on node that are not ours, and their links.
 func foreign(node Node, adopt func(Address) bool) map[netip.Addr]string {
 	links := map[netip.Addr]string{}
 	for _, a := range node.Addresses {
@@ -127,17 +128,17 @@ func refuse(w Address, link string) Refusal {
 	}
 }
 
-// stale says that found must be written again to be as wanted. NoDAD is no
-// difference: it is an order for the moment of adding.
+// stale reports whether found must be written again to match wanted. NoDAD is no difference:
+// it only matters when an address is added.
 func stale(found, wanted Address) bool {
 	return expiring(found.Valid, wanted.Valid) ||
 		expiring(found.Preferred, wanted.Preferred) ||
 		found.NoPrefixRoute != wanted.NoPrefixRoute
 }
 
-// expiring says that a lifetime with this much left needs to be set to wanted:
-// less than half of it remains, or it was set by other rules. The kernel counts
-// in seconds, hence the tolerance.
+// expiring reports whether a lifetime with this much left must be set to wanted again: less
+// than half of it remains, or more than wanted remains. The kernel counts in seconds, hence
+// the tolerance.
 func expiring(left, wanted time.Duration) bool {
 	switch wanted {
 	case Forever, 0:
@@ -147,10 +148,9 @@ func expiring(left, wanted time.Duration) bool {
 	}
 }
 
-// NextRefresh returns when the next wanted address is half way through its
-// lifetime. Found are the addresses as they were before this pass: what was not
-// there, or not for long any more, has its whole lifetime now.
-// It is longest from now at most.
+// NextRefresh returns when the next wanted address is half way through its lifetime, at most
+// longest from now. node has the addresses from before this pass: an address that was
+// missing, or was due for a refresh, has its whole lifetime now.
 func NextRefresh(now time.Time, node Node, wanted []Address, longest time.Duration) time.Time {
 	left := map[netip.Prefix]time.Duration{}
 	for _, f := range node.Addresses {
@@ -167,7 +167,7 @@ func NextRefresh(now time.Time, node Node, wanted []Address, longest time.Durati
 		if !found || remains > w.Valid || remains < w.Valid/2 {
 			remains = w.Valid
 		}
-		// The kernel counts in whole seconds; do not come a second too early.
+		// The kernel counts in whole seconds: do not wake a second too early.
 		wait = min(wait, remains-w.Valid/2+time.Second)
 	}
 	return now.Add(wait)

@@ -15,8 +15,8 @@ import (
 
 const lifetime = 60 * time.Second
 
-// wantLocal and wantRemote are addresses as they should be, hasLocal and
-// hasRemote as we put them there, hasNode as somebody else did.
+// wantLocal and wantRemote return addresses as they should be. hasLocal and hasRemote return
+// them as we put them there, and hasNode an address that is not ours.
 func wantLocal(link, prefix string) Address {
 	a := Address{Prefix: netip.MustParsePrefix(prefix), Link: link, Valid: lifetime, NoPrefixRoute: true}
 	if a.Prefix.Addr().Is4() {
@@ -206,8 +206,8 @@ func TestDiffOnAKernelWithoutMarksAdoptsByPredicate(t *testing.T) {
 	}
 }
 
-// model is a kernel that applies changes: IPv4 keeps the same address with two
-// masks, IPv6 replaces one by the other, as the driver makes it do.
+// model is a kernel that applies changes. In IPv4 it keeps the same address with two masks.
+// In IPv6 it replaces one by the other, as the driver does.
 type model map[place]Address
 
 func (m model) apply(c Changes) {
@@ -233,7 +233,7 @@ func (m model) node() Node {
 	return node
 }
 
-// draw makes addresses from a small world, so that they often meet.
+// draw creates addresses from a small set, so that they often meet.
 func draw(t *rapid.T, label string, change func(*rapid.T, *Address)) []Address {
 	prefixes := []string{"192.0.2.1/24", "192.0.2.1/32", "192.0.2.2/24", "192.0.2.3/24", "fd00::1/64", "fd00::1/128", "fd00::2/64", "fd00::3/64"}
 	links := []string{"eth0", "eth1", "lo", "kube-lb0", ipvsLink}
@@ -277,8 +277,8 @@ func TestApplyingTheDifferenceGivesWhatIsWantedAndTouchesNothingElse(t *testing.
 	})
 }
 
-// withoutContradictions keeps the first of those that want the same address on
-// the same link.
+// withoutContradictions keeps the first of several wanted addresses with the same IP on the
+// same link.
 func withoutContradictions(wanted []Address) []Address {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(wanted, func(a Address) bool {
@@ -355,8 +355,7 @@ func TestAddressErrorsAreFoundInWhateverWrapsThem(t *testing.T) {
 	}
 }
 
-// BenchmarkDiff10k is the round of an agent that has 10,000 addresses and
-// nothing to do.
+// BenchmarkDiff10k is the pass of an agent that has 10,000 addresses and no change.
 func BenchmarkDiff10k(b *testing.B) {
 	var wanted []Address
 	node := Node{MarksSupported: true}
@@ -374,8 +373,8 @@ func BenchmarkDiff10k(b *testing.B) {
 	}
 }
 
-// The kernel promotes one of our addresses when the node's own is taken off, and what
-// is put beside it gets no connected route.
+// The kernel promotes one of our addresses when the node's own is taken off. An address that
+// is added beside it gets no connected route.
 func TestAddressesThatDisplaceTheNodesArePutAnew(t *testing.T) {
 	secondary := func(a *Address) { a.Secondary = true }
 	ours := list(hasLocal("eth0", "10.0.0.5/24", lifetime), with(hasLocal("eth0", "10.0.0.6/24", lifetime), secondary), hasLocal("eth0", "10.1.0.5/24", lifetime))

@@ -15,7 +15,7 @@ func TestANodeWhoseEndpointsEndIsLeftWhenTheOthersAreKnownToKubeProxy(t *testing
 		after       time.Duration
 		ready, ends string
 		want        string
-		again       time.Duration // after the beginning; 0: never
+		again       time.Duration // after the start; 0: never
 	}
 	for _, tt := range []struct {
 		name  string

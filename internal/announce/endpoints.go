@@ -9,8 +9,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// EndpointNodes returns the nodes on which the wanted Services ("namespace/name") have a ready
-// endpoint, and those on which they have none but one that ends and serves still.
+// EndpointNodes returns, for the wanted Services ("namespace/name"), the nodes with a ready
+// endpoint. It also returns the nodes that have none, but an endpoint that ends and still
+// serves.
 func EndpointNodes(all []discoveryv1.EndpointSlice, wanted map[string]bool) (ready, ending Endpoints) {
 	ready, ending = nodesWhere(all, wanted, isReady), nodesWhere(all, wanted, serves)
 	for of := range ending {
@@ -19,18 +20,18 @@ func EndpointNodes(all []discoveryv1.EndpointSlice, wanted map[string]bool) (rea
 	return ready, ending
 }
 
-// ServiceOf returns the Service that the endpoints of s are for, as "namespace/name".
+// ServiceOf returns the Service of the endpoints in s, as "namespace/name".
 func ServiceOf(s *discoveryv1.EndpointSlice) string {
 	return s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]
 }
 
-// addressTypes are the families as EndpointSlices call them. A third type is host names, to
-// which kube-proxy sends nothing.
+// addressTypes maps the address types of EndpointSlices to families. A third type is for host
+// names: kube-proxy sends them no packets.
 var addressTypes = map[discoveryv1.AddressType]addr.Family{discoveryv1.AddressTypeIPv4: addr.V4, discoveryv1.AddressTypeIPv6: addr.V6}
 
-// nodesWhere returns the nodes that have an endpoint that is fit. An endpoint is
-// known by its address, and is fit only if all slices that have it say so: while
-// it moves from one to another they may differ.
+// nodesWhere returns the nodes that have a fit endpoint. The address identifies an endpoint.
+// The endpoint is fit only if it is fit in all slices that have it: while it moves between
+// slices, they may differ.
 func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[string]bool, fit func(discoveryv1.EndpointConditions) bool) Endpoints {
 	type endpoint struct {
 		of      ServiceFamily
@@ -47,7 +48,7 @@ func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[string]bool, fit fun
 			for _, a := range e.Addresses {
 				one := endpoint{ServiceFamily{service, family}, a}
 				unfit[one] = unfit[one] || !fit(e.Conditions)
-				node := "" // an endpoint outside of the cluster is on none
+				node := "" // an endpoint outside of the cluster has no node
 				if e.NodeName != nil {
 					node = *e.NodeName
 				}
@@ -71,19 +72,19 @@ func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[string]bool, fit fun
 	return nodes
 }
 
-// isReady says whether an endpoint takes new connections. Not said means ready.
+// isReady reports whether an endpoint takes new connections. A missing condition means ready.
 func isReady(c discoveryv1.EndpointConditions) bool { return c.Ready == nil || *c.Ready }
 
-// serves says whether an endpoint is ready, or ends and serves still.
+// serves reports whether an endpoint is ready, or ends and still serves.
 func serves(c discoveryv1.EndpointConditions) bool {
 	return isReady(c) || c.Serving != nil && *c.Serving
 }
 
-// endingFor is for how long a node whose endpoints of a Service all end counts
-// as one that has an endpoint, while it serves still and other nodes have ready
-// ones. In a rolling update an endpoint ends as soon as the next is ready; the
-// kube-proxy of that node knows of it only later: it collects changes for a
-// second (its minSyncPeriod), and takes a while to carry them out.
+// endingFor is how long a node whose endpoints of a Service all end counts as a node with an
+// endpoint, while the endpoints still serve and other nodes have ready ones. In a rolling
+// update an endpoint ends as soon as the next one is ready. The kube-proxy of the next node
+// learns of that endpoint later: it collects changes for a second (its minSyncPeriod), and
+// needs a while to carry them out.
 const endingFor = 2 * time.Second
 
 // Endings remembers since when endpoints of Services end, by our own clock.
@@ -95,10 +96,10 @@ type leaver struct {
 	node    string
 }
 
-// Observe returns the nodes that have endpoints for what arrives, by Service,
-// and when time alone may change that, or zero. Ready are those with a ready
-// endpoint; ends are those that have none and serve still. Of a Service that has
-// a ready endpoint nowhere, these are all there is, for as long as they serve.
+// Observe returns the nodes that have endpoints for new packets, by Service. again is when
+// that may change without an event, or zero. ready are the nodes with a ready endpoint. ends
+// are the nodes without one whose endpoints still serve. If a Service has no ready endpoint
+// on any node, ends count as long as they serve.
 func (e *Endings) Observe(now time.Time, ready, ends Endpoints) (nodes Endpoints, again time.Time) {
 	nodes, since := make(Endpoints, len(ready)), map[leaver]time.Time{}
 	for service, of := range ready {
@@ -125,7 +126,7 @@ func (e *Endings) Observe(now time.Time, ready, ends Endpoints) (nodes Endpoints
 	return nodes, again
 }
 
-// Sooner is the earlier of two times, of which zero is never.
+// Sooner returns the earlier of two times. Zero means never.
 func Sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -75,7 +75,7 @@ func TestReadyEndpoints(t *testing.T) {
 	}
 }
 
-// quoted shows nodes, of which one may be "".
+// quoted prints nodes, one of which may be "".
 func quoted(nodes []string) string {
 	if len(nodes) == 1 && nodes[0] == "" {
 		return `[""]`

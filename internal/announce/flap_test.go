@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestFlapDamping has an address that is added, or looked at, at certain seconds.
+// TestFlapDamping adds an address, or looks at it, at certain seconds.
 func TestFlapDamping(t *testing.T) {
 	const added, there, gone = "added", "there", "gone"
 	type step struct {

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// Schedule returns when to claim an address on the wire, counted from the
-// moment in which it was added.
+// Schedule returns when to announce an address on the wire, counted from the time at which it
+// was added.
 func Schedule(g config.GARP) []time.Duration {
 	if !g.Enabled || g.Count <= 0 {
 		return nil
@@ -25,17 +25,17 @@ func Schedule(g config.GARP) []time.Duration {
 // GARP is the times at which a node tells the segment of a link that it has an address
 // (gratuitous ARP, unsolicited Neighbor Advertisement). The zero GARP has none.
 type GARP struct {
-	// Link is "" when no time is left.
+	// Link is "" if no time is left.
 	Link string
 	due  []time.Time
-	// detecting says that the times begin when the kernel has found out that no other
-	// machine has the address. To claim it before that might be a lie, and would bring
-	// packets that the kernel does not take yet.
+	// detecting says that the times start only after the kernel has found out that no other
+	// machine has the address. An earlier announcement might be false, and would attract
+	// packets that the kernel does not accept yet.
 	detecting bool
 }
 
-// StartGARP returns the times from now on. With atOnce the first of them is now: clients
-// wait for an address that moves here.
+// StartGARP returns the times from now on. With atOnce the first time is now: clients wait
+// for an address that moves here.
 func StartGARP(now time.Time, link string, g config.GARP, atOnce bool) GARP {
 	offsets := Schedule(g)
 	if atOnce && len(offsets) > 0 && offsets[0] > 0 {
@@ -44,7 +44,7 @@ func StartGARP(now time.Time, link string, g config.GARP, atOnce bool) GARP {
 	return GARP{Link: link, due: moments(now, offsets)}
 }
 
-// moments are the offsets counted from now.
+// moments returns the offsets as times from now.
 func moments(now time.Time, offsets []time.Duration) []time.Time {
 	at := make([]time.Time, len(offsets))
 	for i, o := range offsets {
@@ -53,8 +53,8 @@ func moments(now time.Time, offsets []time.Duration) []time.Time {
 	return at
 }
 
-// Detected notes whether the kernel has the address, and whether it has accepted it. While
-// the kernel looks for duplicates the times are put off, and then they begin.
+// Detected records whether the kernel has the address, and whether it has accepted it. While
+// the kernel checks for duplicates, the times are put off. Afterwards they start.
 func (g *GARP) Detected(now time.Time, config config.GARP, there, accepted bool) {
 	switch {
 	case there && !accepted, !there && g.detecting:
@@ -64,8 +64,8 @@ func (g *GARP) Detected(now time.Time, config config.GARP, there, accepted bool)
 	}
 }
 
-// Take says whether a time has come at now, and forgets the times until then. Those that
-// were missed are not made up for.
+// Take reports whether a time has come at now, and drops the times until then. Missed times
+// are not made up for.
 func (g *GARP) Take(now time.Time) (due bool) {
 	rest := slices.DeleteFunc(slices.Clone(g.due), func(at time.Time) bool { return !at.After(now) })
 	due = len(rest) < len(g.due)
@@ -76,7 +76,7 @@ func (g *GARP) Take(now time.Time) (due bool) {
 	return due
 }
 
-// Next is the earliest time, zero if there is none.
+// Next returns the earliest time, or zero if there is none.
 func (g *GARP) Next() time.Time {
 	if len(g.due) == 0 {
 		return time.Time{}
@@ -84,14 +84,14 @@ func (g *GARP) Next() time.Time {
 	return g.due[0]
 }
 
-// periodicGARP is how often an address that has been here for long is claimed once more: a
-// switch or a router may have missed the claims that count, or may have learnt something
+// periodicGARP is the interval at which an address that has been here for long is announced
+// again: a switch or a router may have missed the first announcements, or learned something
 // else since.
 const periodicGARP = 10 * time.Minute
 
-// NextPeriodicGARP returns when to claim ip once more, after the given time, and whether to
-// claim it now. Zero is the time of an address that has come only now. What came at the
-// same time is spread over half of the period.
+// NextPeriodicGARP returns when to announce ip again, after the given time, and whether to do
+// so now. at is zero for an address that has just come. Addresses that came at the same time
+// are spread over half of the period.
 func NextPeriodicGARP(now, at time.Time, ip netip.Addr) (next time.Time, due bool) {
 	switch {
 	case at.IsZero():
@@ -102,7 +102,7 @@ func NextPeriodicGARP(now, at time.Time, ip netip.Addr) (next time.Time, due boo
 	return now.Add(periodicGARP), true
 }
 
-// spread is a part of limit by which ip differs from others.
+// spread returns a part of limit that differs between addresses.
 func spread(ip netip.Addr, limit time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write(ip.AsSlice())

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Handovers hold back the removal of local addresses until the node that is to
-// have them has taken them. The zero value with Limit set has none; it is not safe
-// for concurrent use.
+// Handovers delays the removal of local addresses until the next node has taken them. The
+// zero value with Limit set is empty. It is not safe for concurrent use.
 type Handovers struct {
 	// Limit is how long to wait for a node to take an address: HandoverLimit.
 	Limit time.Duration
-	// OnlyTaken says that an address goes only when another node has taken it,
-	// and stays where it is if none does within Limit.
+	// OnlyTaken says that an address goes only if another node has taken it. If none does
+	// within Limit, the address stays.
 	OnlyTaken bool
 	each      map[netip.Addr]*handover
 }
@@ -20,32 +19,32 @@ type Handovers struct {
 type handover struct {
 	to    string
 	until time.Time
-	// over says that there is nothing to wait for, and goes that the address is
-	// to go even if it goes only when it is taken.
+	// over says that the wait has ended. goes says that the address goes even with OnlyTaken.
 	over, goes bool
 }
 
-// HandoverLimit is how long a holder waits for the next one.
+// HandoverLimit is how long a holder waits for the next node.
 const HandoverLimit = time.Second
 
-// Withdrawals is what to do now about addresses that are to go.
+// Withdrawals says what to do now about addresses that must go.
 type Withdrawals struct {
-	// Remove may go now.
+	// Remove are the addresses to remove now.
 	Remove []Address
-	// Stay are those that no other node has taken, and that stay here.
+	// Stay are the addresses that no other node has taken, and that stay here.
 	Stay []Address
-	// Waiting are those that may not go before another node has taken them.
+	// Waiting are the addresses that stay until another node has taken them.
 	Waiting map[netip.Addr]Address
-	// Ask are the addresses that nodes are to be asked to take, by node.
+	// Ask holds the addresses that each node should be asked to take.
 	Ask map[string][]netip.Addr
-	// Next is when time alone lets more go, or zero.
+	// Next is when more may go without an event, or zero.
 	Next time.Time
 }
 
-// Sift returns what to do about remove, the addresses that are to go by p.
+// Sift returns what to do about remove: the addresses that must go by p.
 //
-// An address on a link without a carrier is not held back: no client is answered there. It
-// would still be there when there is a carrier again, and by then another node may have it.
+// An address on a link without a carrier is not delayed: no client gets an answer there.
+// Otherwise it would still be there when the carrier is back, and by then another node may
+// have it.
 func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Withdrawals {
 	all := Withdrawals{Waiting: map[netip.Addr]Address{}, Ask: map[string][]netip.Addr{}}
 	heirs := map[netip.Addr]Decision{}
@@ -78,7 +77,7 @@ func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Withdrawals {
 	return all
 }
 
-// step notes whether a goes or stays, or when that will be known.
+// step decides whether a goes, stays or waits.
 func (w *Withdrawals) step(now time.Time, one *handover, a Address) {
 	switch waits := !one.over && now.Before(one.until); {
 	case !waits && one.goes:
@@ -90,7 +89,7 @@ func (w *Withdrawals) step(now time.Time, one *handover, a Address) {
 	}
 }
 
-// Taken notes that to has taken addresses.
+// Taken records that to has taken addresses.
 func (h *Handovers) Taken(to string, addresses []netip.Addr) {
 	for _, ip := range addresses {
 		if one := h.each[ip]; one != nil && one.to == to {
@@ -99,8 +98,7 @@ func (h *Handovers) Taken(to string, addresses []netip.Addr) {
 	}
 }
 
-// Unasked notes that to cannot be asked to take addresses, so there is nothing to
-// wait for.
+// Unasked records that to cannot be asked to take addresses, so there is no reason to wait.
 func (h *Handovers) Unasked(to string, addresses []netip.Addr) {
 	for _, ip := range addresses {
 		if one := h.each[ip]; one != nil && one.to == to {

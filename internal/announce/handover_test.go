@@ -10,17 +10,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// parting is a node that is to give up v4 and v6, and has both.
+// parting is a node that has v4 and v6 and must give them up.
 type parting struct {
 	t    *testing.T
 	does Handovers
 	to   map[string]string // address to heir
-	dark bool              // where the addresses are nobody is answered
+	dark bool              // the addresses are where no client gets an answer
 	told strings.Builder
 }
 
-// do carries out a step such as "10 taken node-b fd00::50". After "pass" it notes
-// what comes of it.
+// do carries out a step such as "10 taken node-b fd00::50". After "pass" it records the
+// result.
 func (w *parting) do(step string) {
 	words := strings.Fields(step)
 	var ms int

@@ -15,8 +15,8 @@ type Idleness int
 const (
 	// Serving is a Service with endpoints.
 	Serving Idleness = iota
-	// Wavering is a Service whose endpoints have just gone, or that has some again after
-	// they went several times. Its addresses stay where they are, and come nowhere.
+	// Wavering is a Service whose endpoints have just gone, or that has endpoints again after
+	// they went several times. Its addresses stay where they are, and no node adds them.
 	Wavering
 	// Idle is a Service that has had no endpoint for a while.
 	Idle
@@ -26,35 +26,35 @@ const (
 	// idleAfter is how long a Service must be without endpoints before its addresses
 	// are withdrawn. A pod that is replaced is often away for some seconds.
 	idleAfter = 5 * time.Second
-	// steadyAfter is how long addresses must be back before it is forgotten that they
-	// were withdrawn.
+	// steadyAfter is how long addresses must be back before their withdrawal is forgotten.
 	steadyAfter = time.Minute
 )
 
-// IdleDamping remembers of Services whose groups withdraw idle addresses when their endpoints
-// went and came, by the clock of this node. The zero IdleDamping remembers nothing.
+// IdleDamping remembers when the endpoints of Services went and came, by the clock of this
+// node, if the groups of these Services withdraw idle addresses. The zero IdleDamping
+// remembers nothing.
 //
-// A withdrawal is announced to routers, and so is the return. So addresses go only when the
-// endpoints have been gone for idleAfter. The first time they return with the endpoints. When
-// they go again within steadyAfter, the endpoints must be there for a while before the
-// addresses return: for flapMin, and each time twice as long, up to flapMax.
+// Routers hear of each withdrawal and each return. So addresses go only when the endpoints
+// have been gone for idleAfter. The first time they return together with the endpoints. If
+// the endpoints go again within steadyAfter, they must be back for a while before the
+// addresses return: for flapMin, and twice as long each time, up to flapMax.
 type IdleDamping struct{ each map[ServiceFamily]idleMemory }
 
-// idleMemory is what is remembered of a Service.
+// idleMemory is the memory of one Service.
 type idleMemory struct {
-	// changed is since when the endpoints are there, or since when they are gone.
+	// changed is when the endpoints came or went.
 	changed   time.Time
 	endpoints bool
-	// withdrawn says that the addresses are withdrawn, and times how often they were in a
-	// row. returned is when they were allowed back last.
+	// withdrawn says that the addresses are withdrawn. times counts the withdrawals in a row.
+	// returned is when the addresses were last allowed to return.
 	withdrawn bool
 	times     int
 	returned  time.Time
 }
 
-// Withdrawing returns the Services of which an address is withdrawn while they have no
-// endpoint: because the group of the address says so, or, when the group is gone, because the
-// Service is withdrawn already. To delete a group brings no address back.
+// Withdrawing returns the Services that have an address which is withdrawn while they have no
+// endpoint. The group of the address says so. If the group is gone, the present state of the
+// Service says so: the deletion of a group brings no address back.
 func (d *IdleDamping) Withdrawing(services []Service, groups ipam.Groups) map[string]bool {
 	asks := slices.ContainsFunc(groups.Usable, func(g ipam.Group) bool { return g.WithdrawIdle })
 	if !asks && len(d.each) == 0 {
@@ -72,7 +72,7 @@ func (d *IdleDamping) Withdrawing(services []Service, groups ipam.Groups) map[st
 }
 
 // Observe returns the Idleness of the withdrawing Services at now, as far as their endpoints
-// are known, and when time alone may change it, or zero.
+// are known, and when it may change without an event, or zero.
 func (d *IdleDamping) Observe(now time.Time, withdrawing map[string]bool, endpoints, ending Endpoints) (idle map[ServiceFamily]Idleness, again time.Time) {
 	maps.DeleteFunc(d.each, func(of ServiceFamily, _ idleMemory) bool { return !withdrawing[of.Service] })
 	idle = map[ServiceFamily]Idleness{}
@@ -94,10 +94,11 @@ func (d *IdleDamping) Observe(now time.Time, withdrawing map[string]bool, endpoi
 	return idle, again
 }
 
-// step returns how the Service is at now, and when time alone may change that, or zero.
+// step returns the state of the Service at now, and when it may change without an event, or
+// zero.
 func (m *idleMemory) step(now time.Time) (state Idleness, next time.Time) {
 	switch due := m.changed.Add(m.wait()); {
-	case m.endpoints != m.withdrawn: // the addresses are as the endpoints are
+	case m.endpoints != m.withdrawn: // the addresses match the endpoints
 		if !m.withdrawn && now.Sub(m.returned) >= steadyAfter {
 			m.times = 0
 		}
@@ -115,7 +116,7 @@ func (m *idleMemory) step(now time.Time) (state Idleness, next time.Time) {
 	return Serving, time.Time{}
 }
 
-// wait is how long the endpoints must be as they are before the addresses follow.
+// wait returns how long the endpoints must stay unchanged before the addresses follow.
 func (m *idleMemory) wait() time.Duration {
 	if !m.endpoints {
 		return idleAfter
@@ -123,8 +124,8 @@ func (m *idleMemory) wait() time.Duration {
 	return flapPause(m.times)
 }
 
-// settled returns the Idleness that the withdrawing Services of s come to, if their endpoints
-// stay as they are.
+// settled returns the final Idleness of the withdrawing Services of s if their endpoints stay
+// unchanged.
 func settled(s Situation) map[ServiceFamily]Idleness {
 	all, withdrawing := map[ServiceFamily]Idleness{}, new(IdleDamping).Withdrawing(s.Services, s.Config.Groups)
 	for of, nodes := range s.Endpoints {
@@ -138,9 +139,9 @@ func settled(s Situation) map[ServiceFamily]Idleness {
 	return all
 }
 
-// idle says that no node is to have ip, because its group asks for that while no Service
-// that has ip has an endpoint. While the endpoints of one of these Services are unknown, the
-// answer is known only if another one has an endpoint.
+// idle reports whether no node may have ip, because its group asks for that while no Service
+// that has ip has an endpoint. While the endpoints of one of these Services are unknown,
+// known is true only if another one has an endpoint.
 func (d *decider) idle(ip netip.Addr) (idle, known bool) {
 	if d.Endpoints == nil || !d.withdrawsIdle(ip) {
 		return false, true
@@ -158,16 +159,15 @@ func (d *decider) idle(ip netip.Addr) (idle, known bool) {
 	return !wavering || len(d.ours[ip]) == 0, known
 }
 
-// withdrawsIdle says whether the group of ip, or one that may have given it, asks for it
-// to be withdrawn. When there is no such group any more, what is withdrawn stays so.
+// withdrawsIdle reports whether the group of ip, or one that may have given ip, withdraws
+// idle addresses. If there is no such group any more, a withdrawn address stays withdrawn.
 func (d *decider) withdrawsIdle(ip netip.Addr) bool {
 	withdraws, known := withdrawsIdle(d.Config.Groups, ip, d.holders[ip]...)
 	return withdraws || !known && slices.ContainsFunc(d.holders[ip], func(svc Service) bool { return d.Idle[svc.of(ip)] != Serving })
 }
 
-// withdrawsIdle says whether the group of ip, or one that may have given it to the Services
-// that have it, asks for idle addresses to be withdrawn. known is false when there is no
-// such group.
+// withdrawsIdle reports whether the group of ip, or one that may have given ip to its
+// holders, withdraws idle addresses. known is false if there is no such group.
 func withdrawsIdle(groups ipam.Groups, ip netip.Addr, holders ...Service) (withdraws, known bool) {
 	if group, _, ok := groups.GroupOf(ip); ok {
 		return group.WithdrawIdle, true
@@ -181,7 +181,7 @@ func withdrawsIdle(groups ipam.Groups, ip netip.Addr, holders ...Service) (withd
 }
 
 // Follows returns the Services whose endpoints matter: those that get traffic only on nodes
-// with an endpoint, those that prefer such a node, and those that are withdrawing.
+// with an endpoint, those that prefer such nodes, and those that are withdrawing.
 func Follows(services []Service, withdrawing map[string]bool) map[string]bool {
 	all := map[string]bool{}
 	for _, svc := range services {

@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// withdrawing has every group withdraw the addresses of Services without endpoints.
+// withdrawing makes every group withdraw the addresses of Services without endpoints.
 func withdrawing(s *Situation) {
 	groups := s.Config.Groups.Usable
 	for i := range groups {
@@ -24,7 +24,7 @@ func withdrawing(s *Situation) {
 	s.Config = config.Config{Groups: ipam.Groups{Usable: groups}}
 }
 
-// endpointsOf has a Service have ready endpoints on these nodes, for long.
+// endpointsOf gives a Service endpoints on these nodes that have been ready for a long time.
 func endpointsOf(key string, nodes ...string) twist {
 	return func(s *Situation) {
 		maps.Copy(s.Endpoints, onNodes(key, nodes...))
@@ -36,7 +36,7 @@ func endpointsOf(key string, nodes ...string) twist {
 	}
 }
 
-// idleness has a Service be serving, wavering or idle for both families.
+// idleness sets the Idleness of a Service for both families.
 func idleness(key string, state Idleness) twist {
 	return func(s *Situation) {
 		s.Idle = maps.Clone(s.Idle)
@@ -106,7 +106,7 @@ func TestAddressesWithoutEndpointsAreWithdrawnWhereTheGroupAsksForIt(t *testing.
 	}
 }
 
-// No pool contains the address of a backend: the Service says which group gave it.
+// No pool contains the address of a backend: the Service names the group of the address.
 func TestAddressesOfABackendWithoutEndpointsAreWithdrawnToo(t *testing.T) {
 	s := theSituation()
 	netbox := ipam.Group{Name: "netbox", Announce: ipam.AnnounceRemote, Backend: "NetBox", WithdrawIdle: true}
@@ -118,8 +118,8 @@ func TestAddressesOfABackendWithoutEndpointsAreWithdrawnToo(t *testing.T) {
 	}
 }
 
-// A rolling update of one replica, a pod that crashes again and again, a Service that is
-// scaled down over night.
+// The cases are a rolling update of one replica, a pod that crashes again and again, and a
+// Service that is scaled down over night.
 func TestIdleDamping(t *testing.T) {
 	const yes, no, ends = "yes", "no", "ends"
 	type look struct {

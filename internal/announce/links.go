@@ -11,15 +11,15 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// onDummy says whether a is where remote addresses belong.
+// onDummy reports whether a is on the interface for remote addresses.
 func onDummy(a Address, agent *config.Agent) bool {
 	return agent != nil && a.Link == agent.Dummy
 }
 
-// carriers returns the links that carry local addresses of family f, in order
-// of preference: those that the agent's expression matches by name, or that of
-// the default route (of f rather than of the other family), and all others where it
-// asks for all; then those that it names.
+// carriers returns the links that carry local addresses of family f, in order of preference.
+// The links that the agent selects come first: those whose names match its expression, that
+// of the default route (of f rather than of the other family), or all others if it selects
+// all. The links that it names follow.
 func carriers(agent config.Agent, links []Link, f addr.Family) []Link {
 	var carry []Link
 	add := func(l Link) {
@@ -40,7 +40,7 @@ func carriers(agent config.Agent, links []Link, f addr.Family) []Link {
 	return carry
 }
 
-// preferred returns the links that agent means without naming them.
+// preferred returns the links that agent selects without naming them.
 func preferred(agent config.Agent, links []Link, f addr.Family) []Link {
 	sorted := slices.SortedFunc(slices.Values(links), func(a, b Link) int {
 		if agent.Local != nil {
@@ -57,13 +57,13 @@ func preferred(agent config.Agent, links []Link, f addr.Family) []Link {
 	})
 }
 
-// leadsOut says whether other machines than the pods of this node are likely to be on l:
-// it is a network card, or an interface on top of one. A veth is the network card of a
-// node that is a container itself; the veths of pods have no address with a network. A
-// bridge, a tunnel and the like may be the network of pods or virtual machines, so they
-// must have the default route or be named. So must a part of one of these, and a part of a
-// bond: what arrives there is not for its own addresses. The addresses of a VRF are not
-// those that Services are reached by.
+// leadsOut reports whether machines other than the pods of this node are likely to be on l: l
+// is a network card, or an interface on top of one. A veth is the network card of a node that
+// is itself a container. The veths of pods have no address with a network. A bridge, a tunnel
+// and the like may be the network of pods or virtual machines, so they must have the default
+// route or be named. The same is true of a part of one of these, and of a part of a bond:
+// packets that arrive there are not for its own addresses. Clients do not reach Services by
+// the addresses of a VRF.
 func leadsOut(l Link) bool {
 	if l.Master != 0 {
 		return false
@@ -75,7 +75,7 @@ func leadsOut(l Link) bool {
 	return false
 }
 
-// rank is 0 for a link with the default route of f, and 1 for another.
+// rank returns 0 for a link with the default route of f, and 1 for another link.
 func rank(l Link, f addr.Family) int {
 	if f == addr.V4 && l.Default4 || f == addr.V6 && l.Default6 {
 		return 0
@@ -83,8 +83,8 @@ func rank(l Link, f addr.Family) int {
 	return 1
 }
 
-// carries says whether l can carry local addresses at all. One without carrier
-// cannot: nobody would be answered.
+// carries reports whether l can carry local addresses at all. A link without a carrier
+// cannot: no client would get an answer.
 func carries(agent config.Agent, l Link) bool {
 	return l.Works() && l.Name != agent.Dummy && l.Name != "lo" && l.Name != ipvsLink
 }
@@ -95,8 +95,8 @@ type home struct {
 	network netip.Prefix
 }
 
-// homes returns where local addresses of family f belong, in order of
-// preference: the networks of exactly the links that carry them.
+// homes returns where local addresses of family f belong, in order of preference: the
+// networks of the links that carry them.
 func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Family) []home {
 	var all []home
 	for _, l := range carriers(agent, node.Links, f) {
@@ -109,11 +109,12 @@ func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Famil
 	return all
 }
 
-// showsNetwork says whether a, one of the addresses of n, shows a network to announce in. An
-// address of ours does not, and neither does one that stands alone or that may not be used.
+// showsNetwork reports whether a, one of the addresses of n, shows a network to announce in.
+// An address of ours does not, and neither does an address without a network or one that may
+// not be used.
 //
-// An IPv6 address that is deprecated may still be used: no router has renewed it lately. On
-// a kernel without marks it is likely to be a service address.
+// A deprecated IPv6 address may still be used: no router has renewed it lately. On a kernel
+// without marks it is likely to be a service address.
 func (n Node) showsNetwork(a Address, adopt func(Address) bool) bool {
 	ip := a.Prefix.Addr()
 	if a.Mark == Mark || a.Prefix.IsSingleIP() || !ip.IsGlobalUnicast() || n.isOurs(a, adopt) {
@@ -122,8 +123,8 @@ func (n Node) showsNetwork(a Address, adopt func(Address) bool) bool {
 	return ip.Is4() || !a.Tentative && !a.Failed && (a.Preferred != 0 || n.MarksSupported)
 }
 
-// homeOf returns the first link with a network that ip is in, and ip with the
-// mask of the narrowest of those networks there.
+// homeOf returns the first link with a network that contains ip, and ip with the mask of the
+// narrowest of those networks there.
 func homeOf(homes []home, ip netip.Addr) (link string, p netip.Prefix, ok bool) {
 	bits := -1
 	for _, h := range homes {
@@ -140,8 +141,8 @@ func HomeOf(ip netip.Addr, agent config.Agent, node Node, adopt func(Address) bo
 	return link
 }
 
-// Subnets returns the networks that this node can announce local addresses of,
-// sorted; none without an agent.
+// Subnets returns the networks in which this node can announce local addresses, sorted.
+// Without an agent there are none.
 func Subnets(agent *config.Agent, node Node, adopt func(Address) bool) []netip.Prefix {
 	if agent == nil {
 		return nil
@@ -154,8 +155,8 @@ func Subnets(agent *config.Agent, node Node, adopt func(Address) bool) []netip.P
 	return slices.Compact(subnets)
 }
 
-// Problem says why node can announce no local address at all by agent, and what
-// there is instead, or "".
+// Problem says why node can announce no local address at all with agent, and which interfaces
+// there are instead, or returns "".
 func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
 	links := carriers(agent, node.Links, addr.V4)
 	switch {
@@ -174,7 +175,7 @@ func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
 	}
 }
 
-// listed tells what else agent asks for.
+// listed describes the other interfaces that agent names.
 func listed(agent config.Agent) string {
 	if len(agent.Interfaces) == 0 {
 		return ""
@@ -182,7 +183,7 @@ func listed(agent config.Agent) string {
 	return " is one of " + strings.Join(agent.Interfaces, ", ") + " or"
 }
 
-// existing tells which interfaces agent could have meant.
+// existing describes the interfaces that agent could have meant.
 func existing(agent config.Agent, links []Link) string {
 	could := slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !carries(agent, l) })
 	return cmp.Or(names(could), "no interface for it")

@@ -15,8 +15,8 @@ func TestLocalAddressesGoToTheInterfacesThatAreMeant(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		given []twist
-		// subnets are what the Lease says; the rest is where 10.9.0.5 and
-		// fd09::5, which no other node has, are announced.
+		// subnets is the text of the Lease. The other fields say where 10.9.0.5 and fd09::5,
+		// which no other node has, are announced.
 		subnets string
 		want    string
 	}{
@@ -106,7 +106,7 @@ func TestLocalAddressesGoToTheInterfacesThatAreMeant(t *testing.T) {
 	}
 }
 
-// all has the agent use every interface that leads to a network.
+// all makes the agent use every interface that leads to a network.
 func all(s *Situation) {
 	agent := *s.Agent
 	agent.All = true

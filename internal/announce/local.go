@@ -34,21 +34,21 @@ func (d *decider) chooseLocal(ip netip.Addr) Decision {
 	return decision
 }
 
-// leave decides on an address of a node that announces nothing any more.
+// leave decides on an address of a node that no longer announces any address.
 func (d *decider) leave(ip netip.Addr) Decision {
 	preference, _ := d.preference(ip)
 	winner := d.elect(ip, preference).Node
 	return Decision{Reason: ReasonNoConfig, HandTo: d.handTo(ip, winner)}
 }
 
-// elect chooses the node that is to have ip. Where none that could have it has a
-// ready endpoint, one whose endpoint ends and serves still is better than nobody.
+// elect chooses the node that should have ip. If no node that could have ip has a ready
+// endpoint, a node whose endpoint ends and still serves is better than none.
 func (d *decider) elect(ip netip.Addr, preference election.Preference) election.Choice {
 	choice := d.view.Choose(ip, d.holder(ip), preference)
 	if choice.Reason != election.ReasonNoEndpoints {
 		return choice
 	}
-	svc, _ := d.followed(ip) // an address without one has no preference
+	svc, _ := d.followed(ip) // an address without such a Service has no preference
 	if ending := d.Ending[svc.of(ip)]; len(ending) > 0 {
 		preference.Nodes = setOf(ending)
 		return d.view.Choose(ip, d.holder(ip), preference)
@@ -64,8 +64,8 @@ func setOf(nodes []string) map[string]bool {
 	return set
 }
 
-// preference is for the nodes that ip should be on. There is one only if they are
-// the same for all Services that have ip: see followed.
+// preference returns the nodes that should preferably have ip. There is a preference only if
+// it is the same for all Services that have ip: see followed.
 func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) {
 	svc, ok := d.followed(ip)
 	if !ok {
@@ -80,12 +80,12 @@ func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) 
 	return p, known
 }
 
-// holder returns the node that announces ip now, as far as is known: the one in
-// a slot that can still have it, else this one if it carries ip.
+// holder returns the node that announces ip now, as far as is known. That is the node in a
+// slot, if it can still have ip. Otherwise it is this node, if it carries ip.
 //
-// That another machine claims ip too is often the work of a node that was cut off
-// from this one and took it. Without a slot both would think themselves the
-// holder, so then nobody is.
+// Another machine that claims ip too is often a node that was cut off from this one and took
+// ip. Without a slot both nodes would count themselves as the holder, so then there is no
+// holder.
 func (d *decider) holder(ip netip.Addr) string {
 	for _, svc := range d.holders[ip] {
 		slot, ok := service.SlotOf(svc.Slots, ip)
@@ -109,8 +109,8 @@ func (d *decider) named(ip netip.Addr) (node string, ok bool) {
 	return "", false
 }
 
-// handTo returns winner if ip is here, and winner another node that can be asked
-// to take it.
+// handTo returns winner if ip is here, and winner is another node that can be asked to take
+// it.
 func (d *decider) handTo(ip netip.Addr, winner string) string {
 	if winner == d.Self || !d.held(ip) {
 		return ""
@@ -122,12 +122,12 @@ func (d *decider) handTo(ip netip.Addr, winner string) string {
 	return winner
 }
 
-// yields says that this node is cut off, and others can take ip in the meantime.
-// These are nodes that gossip has lost and that answer on the wire: they live, and have
-// lost this node. A node that gossip hears is cut off as well, and takes nothing; one
-// that does not answer may be dead, and then this node is the last one that can serve.
-// What no other node can have stays, and so do remote addresses, which are no less true
-// for being on a node that is cut off.
+// yields reports whether this node is cut off, and other nodes can take ip meanwhile. These
+// are nodes that gossip has lost and that answer on the wire: they are alive, and have lost
+// this node. A node that gossip hears is cut off as well, and takes no address. A node that
+// does not answer may be dead, and then this node is the last one that can serve. An address
+// that no other node can have stays. Remote addresses stay too: a node that is cut off may
+// have them like any other node.
 func (d *decider) yields(ip netip.Addr) bool {
 	if !d.Peers.CutOff || !d.isLocal(ip) || len(d.ours[ip]) > 0 && !d.held(ip) {
 		return false

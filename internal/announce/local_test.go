@@ -19,7 +19,7 @@ import (
 func affine(s *Service) { s.Affinity = true }
 func strict(s *Service) { s.LocalPolicy, s.AllowLocal = true, true }
 
-// sharer is a Service that shares its addresses and has this selector.
+// sharer returns a change that makes a Service share its addresses, with this selector.
 func sharer(selector string, change func(*Service)) func(*Service) {
 	return func(s *Service) {
 		s.Selector = selector
@@ -37,17 +37,17 @@ func in(slot string, change func(*Service)) func(*Service) {
 	}
 }
 
-// endpoints says on which nodes, separated by spaces, web has ready ones.
+// endpoints gives web ready endpoints on these nodes, separated by spaces.
 func endpoints(nodes string) twist {
 	return func(s *Situation) { s.Endpoints = onNodes("default/web", strings.Fields(nodes)...) }
 }
 
-// ending says on which nodes, separated by spaces, all of web's end.
+// ending makes all endpoints of web end on these nodes, separated by spaces.
 func ending(nodes string) twist {
 	return func(s *Situation) { s.Ending = onNodes("default/web", strings.Fields(nodes)...) }
 }
 
-// among changes the members of these names, separated by spaces.
+// among changes the members with these names, separated by spaces.
 func among(names string, change func(*election.Member)) twist {
 	return func(s *Situation) {
 		for i := range s.Peers.Members {
@@ -79,10 +79,10 @@ func contested(ips ...string) twist {
 	}
 }
 
-// alone says that this node is cut off, and hears no other node on the wire either.
+// alone cuts this node off. It hears no other node on the wire either.
 func alone(s *Situation) { s.Peers.Trusted, s.Peers.CutOff = false, true }
 
-// cutOff says that this node is cut off, and hears other nodes on the wire.
+// cutOff cuts this node off. It hears other nodes on the wire.
 func cutOff(s *Situation) {
 	alone(s)
 	s.Answering = map[string]bool{"node-b": true, "node-c": true}
@@ -111,7 +111,7 @@ func showChoice(d Decision) string {
 }
 
 func TestDecideByPreference(t *testing.T) {
-	both := []string{"10.0.0.5", "fd00::50"} // both are node-a's by hash
+	both := []string{"10.0.0.5", "fd00::50"} // by hash, node-a gets both
 	for _, tt := range []struct {
 		name  string
 		given []twist
@@ -284,8 +284,8 @@ func TestReadTakesTheWishesOfItsUser(t *testing.T) {
 	}
 }
 
-// Whoever drains, and wherever endpoints are: exactly one node announces a local
-// address as long as one can, and every other one that has it hands it to that.
+// For any drained nodes and any endpoints: one node announces a local address as long as one
+// can have it, and every other node that has the address hands it to that node.
 func TestOneNodeAnnouncesAndTheOthersHandOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []election.Member

@@ -6,19 +6,19 @@ import (
 )
 
 // Remembered is what an agent remembers of one address between two passes. The zero
-// Remembered is nothing.
+// Remembered is empty.
 type Remembered struct {
-	// Damping remembers when the address was added, until it has stayed for a while.
+	// Damping remembers when the address was added, until the address is stable.
 	Damping FlapDamping
-	// Failing is why it could not be added last time.
+	// Failing is the error of the last attempt to add it.
 	Failing error
-	// GARP is when to claim it, and Periodic when to do that once more after it has been
+	// GARP says when to announce it, and Periodic when to announce it again after it has been
 	// here for long.
 	GARP     GARP
 	Periodic time.Time
-	// Defended is when it was claimed last because another machine claimed it.
+	// Defended is when this node last announced it because another machine claimed it.
 	Defended time.Time
-	// Named is the other node that said last that it has the address, while it is here.
+	// Named is the other node that last put its name into the slot while the address is here.
 	Named string
 }
 
@@ -27,10 +27,10 @@ func (r *Remembered) empty() bool {
 		r.Periodic.IsZero() && r.Defended.IsZero() && r.Named == ""
 }
 
-// Memory is what is remembered of all addresses of which there is something to remember.
+// Memory holds the records of all addresses that have one.
 type Memory map[netip.Addr]*Remembered
 
-// Of returns the record of ip, which it makes if there is none.
+// Of returns the record of ip. It creates the record if there is none.
 func (m Memory) Of(ip netip.Addr) *Remembered {
 	one := m[ip]
 	if one == nil {
@@ -40,7 +40,7 @@ func (m Memory) Of(ip netip.Addr) *Remembered {
 	return one
 }
 
-// Fail notes which addresses could not be added, and why, in place of those before.
+// Fail records which addresses could not be added, and why. It replaces the earlier failures.
 func (m Memory) Fail(failed map[netip.Addr]error) {
 	for ip := range failed {
 		m.Of(ip)
@@ -50,9 +50,9 @@ func (m Memory) Fail(failed map[netip.Addr]error) {
 	}
 }
 
-// Forget clears what counts only for an address that is wanted (Damping), local (GARP,
-// Named) or held (Periodic, Defended). It deletes the records in which nothing is left.
-// Only here is a record deleted.
+// Forget clears the parts of a record that are only for an address that is wanted (Damping),
+// local (GARP, Named) or held (Periodic, Defended). It deletes the records that are then
+// empty. Records are deleted nowhere else.
 func (m Memory) Forget(p Plan, held map[netip.Addr]string) {
 	if len(m) == 0 {
 		return

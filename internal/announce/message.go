@@ -16,33 +16,33 @@ const (
 	Taken MessageKind = 2
 	// Ask asks whether the receiver has addresses for which its node answered.
 	Ask MessageKind = 3
-	// Have and HaveNot answer that the sender has addresses or is about to take them, and
+	// Have answers that the sender has the addresses or is about to take them. HaveNot answers
 	// that it does neither.
 	Have    MessageKind = 4
 	HaveNot MessageKind = 5
 )
 
-// numbered says that messages of kind k have the number of a question.
+// numbered reports whether messages of kind k have the number of a question.
 func (k MessageKind) numbered() bool { return k == Ask || k == Have || k == HaveNot }
 
-// MaxAddresses is how many addresses a Message may have.
+// MaxAddresses limits the addresses in a Message.
 const MaxAddresses = 1024
 
 // messageVersion is the first byte of a message. An agent ignores a message of another
-// version, and one of a kind that it does not know: a handover ends by its deadline, and
-// without an answer to Ask the address counts as held.
+// version or of an unknown kind: a handover then ends by its deadline, and an Ask without an
+// answer means that the address counts as held.
 const messageVersion = 1
 
-// Message is what agents say to each other.
+// Message is a message between two agents.
 type Message struct {
 	Kind MessageKind
-	// Number is that of the question, which its answers repeat: an answer that comes late
-	// is not taken for one to the next question. Take and Taken have none.
+	// Number is the number of the question. Its answers repeat it, so that a late answer does
+	// not count for the next question. Take and Taken have no number.
 	Number    uint64
 	Addresses []netip.Addr
 }
 
-// Encode returns messages of that kind about all addresses. See Message.Encode.
+// Encode returns messages of the given kind for all addresses. See Message.Encode.
 func Encode(kind MessageKind, addresses []netip.Addr) [][]byte {
 	var all [][]byte
 	for len(addresses) > 0 {
@@ -53,9 +53,8 @@ func Encode(kind MessageKind, addresses []netip.Addr) [][]byte {
 	return all
 }
 
-// Encode returns m, which has MaxAddresses at most: the version, the kind, the number in
-// eight bytes if the kind has one, and for each address how many bytes it has, and the
-// bytes.
+// Encode returns the bytes of m, which has MaxAddresses at most: the version, the kind, the
+// number in eight bytes if the kind has one, and for each address its length and its bytes.
 func (m Message) Encode() []byte {
 	buf := []byte{messageVersion, byte(m.Kind)}
 	if m.Kind.numbered() {
@@ -68,7 +67,7 @@ func (m Message) Encode() []byte {
 	return buf
 }
 
-// Decode reads a message, all of it or none.
+// Decode reads a complete message, or returns an error.
 func Decode(message []byte) (Message, error) {
 	if len(message) < 2 || message[0] != messageVersion {
 		return Message{}, fmt.Errorf("read message: no version %d", messageVersion)

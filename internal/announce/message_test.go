@@ -83,8 +83,8 @@ func TestNonsenseIsRefusedWhole(t *testing.T) {
 	}
 }
 
-// goldenMessages are messages, and testdata has their exact bytes. They do not change once a
-// release speaks them: agents of neighboring releases talk to each other.
+// goldenMessages are messages whose exact bytes are in testdata. The bytes must not change
+// once a release uses them: agents of neighboring releases talk to each other.
 var goldenMessages = map[string]Message{
 	"take":     {Kind: Take, Addresses: addrs("192.0.2.9", "2001:db8::9")},
 	"taken":    {Kind: Taken, Addresses: addrs("192.0.2.9", "2001:db8::9")},

@@ -7,37 +7,37 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Outlook is what the nodes together do with an address of a Service, as far as that
-// can be told without asking them.
+// Outlook is what the nodes together do with an address of a Service, as far as the cluster's
+// objects show it.
 type Outlook struct {
 	Service string
 	IP      netip.Addr
 	// Where is Local if one node announces it, Remote if all nodes do, and Nowhere
 	// if none can.
 	Where Where
-	// Choice is the node that is to have a local address, and Holder the node that
-	// is known to have it now, "" for none.
+	// Choice is the node that should have a local address. Holder is the node that is known to
+	// have it now, or "".
 	Choice election.Choice
 	Holder string
-	// Idle says that the group has the address withdrawn while no Service that has it
-	// has an endpoint. If that is so, Where is Nowhere.
+	// Idle says that the group withdraws the address while no Service that has it has an
+	// endpoint. If that is certain, Where is Nowhere.
 	Idle bool
-	// Preference is for nodes with an endpoint of the Service. Undecided says that
-	// it is not known on which nodes there are endpoints.
+	// Preference is for nodes with an endpoint of the Service. Undecided says that the nodes
+	// with endpoints are unknown.
 	Preference election.Preference
 	Undecided  bool
-	// Narrow says that of the nodes that have a remote address only those with a
-	// ready endpoint take its traffic, so only these announce it.
+	// Narrow says that only nodes with a ready endpoint take the traffic of a remote address,
+	// so only these announce it.
 	Narrow bool
 	// Prefix is a remote address with its mask on the dummy interface.
 	Prefix netip.Prefix
-	// Owner is the node that has the address itself, so that no other may.
+	// Owner is the node that has the address as its own. Then no other node may have it.
 	Owner string
 }
 
-// Foresee returns the Outlook of every address of s, in order of Service. It uses
-// the rules of Decide. What a node finds out by itself is left out: its interfaces,
-// and who answers on the wire.
+// Foresee returns the Outlook of every address of s, in order of Service. It uses the rules
+// of Decide. It leaves out what a node finds out by itself: its interfaces, and which
+// machines answer on the wire.
 func Foresee(s Situation) []Outlook {
 	s.Self, s.Node = "", Node{}
 	s.Idle = settled(s)
@@ -76,16 +76,16 @@ func (d *decider) foresee(ip netip.Addr) Outlook {
 	return o
 }
 
-// Candidacy is what keeps a member of the cluster from an address, or does not.
+// Candidacy says whether a member of the cluster may have an address.
 type Candidacy struct {
 	Node string
-	// Fit says that the node may have the address. Why says why, or why not.
+	// Fit says that the node may have the address. Why gives the reason in both cases.
 	Fit bool
 	Why string
 }
 
-// Candidates tells of every member whether it can announce ip, in the order of
-// members. Choose takes one of those that are fit.
+// Candidates returns for every member whether it can announce ip, in the order of members.
+// Choose picks a fit member.
 func Candidates(members []election.Member, ip netip.Addr, p election.Preference) []Candidacy {
 	var all []Candidacy
 	for _, m := range members {
@@ -111,7 +111,7 @@ func Candidates(members []election.Member, ip netip.Addr, p election.Preference)
 	return all
 }
 
-// networks lists the subnets of the family of ip.
+// networks lists the subnets that have the family of ip.
 func networks(subnets []netip.Prefix, ip netip.Addr) string {
 	text := ""
 	for _, s := range subnets {
@@ -128,7 +128,7 @@ func networks(subnets []netip.Prefix, ip netip.Addr) string {
 	return "; it has " + text
 }
 
-// Why says why the node of the Choice is to have a local address.
+// Why says why the node of the Choice should have a local address.
 func (o Outlook) Why() string {
 	reason := ReasonElected
 	switch o.Choice.Reason {

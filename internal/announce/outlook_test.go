@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Every node decides for itself. What is foreseen from outside is what the nodes of
-// the segment come to.
+// Every node decides for itself. Foresee must predict the decisions of the nodes of the
+// segment.
 func TestForeseeAgreesWithTheNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := theSituation()
@@ -59,8 +59,8 @@ func TestForeseeAgreesWithTheNodes(t *testing.T) {
 	})
 }
 
-// The chosen node is always one that Candidates calls fit, unless it has the address
-// already.
+// The chosen node is always one that Candidates calls fit, unless the node has the address as
+// its own.
 func TestTheChosenNodeIsFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members := theSituation().Peers.Members

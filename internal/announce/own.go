@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// Own returns the addresses that node has itself and that others of its networks
-// can reach, sorted. No Service may have one of them, on whichever node.
+// Own returns node's own addresses that other machines of its networks can reach, sorted. No
+// Service may have one of them, on any node.
 //
-// What is on a link that leads nowhere says nothing about the networks. And what
-// looks like the local address of an agent that set no mark, and is that of a
-// Service, is no address of the node.
+// Addresses on a link that leads nowhere are left out. An address that belongs to a Service
+// and looks like the local address of an agent without marks is not an address of the node.
 func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 	foreign := foreign(node, adopt)
 	var own, doubtful []netip.Addr
@@ -26,7 +25,7 @@ func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 			own = append(own, ip)
 		}
 	}
-	if len(doubtful) > 0 { // hardly ever
+	if len(doubtful) > 0 { // rarely
 		held := addressesOf(services)
 		own = append(own, slices.DeleteFunc(doubtful, func(ip netip.Addr) bool { return held[ip] })...)
 	}
@@ -34,9 +33,9 @@ func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 	return slices.Compact(own)
 }
 
-// besideOwner changes a decision on an address that node has itself too. No node takes
-// such an address, and its holder keeps it: what was put on some node, by hand or by
-// another program, would take the Service off the air everywhere otherwise.
+// besideOwner changes a decision on an address that node has as its own too. No node takes
+// such an address, and its holder keeps it. Otherwise an address that a person or another
+// program adds to some node would take the Service off the air everywhere.
 func (d *decider) besideOwner(decision Decision, node string) Decision {
 	ip := decision.IP
 	lost := decision.Reason == ReasonLostElection && decision.Winner != decision.Named
@@ -57,8 +56,8 @@ func (d *decider) besideOwner(decision Decision, node string) Decision {
 	return decision
 }
 
-// MACs returns the Ethernet addresses by which node answers on networks where it has
-// an address of its own, sorted.
+// MACs returns the Ethernet addresses with which node answers in networks where it has an
+// address of its own, sorted.
 func MACs(node Node) [][6]byte {
 	own := map[string]bool{}
 	for _, a := range node.Addresses {
@@ -84,7 +83,7 @@ func addressesOf(services []Service) map[netip.Addr]bool {
 	return held
 }
 
-// leadsNowhere says whether the link of that name has no other end.
+// leadsNowhere reports whether the link of that name has no other end.
 func leadsNowhere(node Node, name string) bool {
 	return name == "lo" || name == ipvsLink || slices.ContainsFunc(node.Links, func(l Link) bool {
 		return l.Name == name && (l.Kind == "dummy" || l.Kind == "ifb")

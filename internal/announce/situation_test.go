@@ -20,10 +20,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// The cluster of these tests: node-a, node-b and node-c are in 10.0.0.0/24,
-// 192.168.1.0/24, fd00::/64 and 2001:db8::/64, and the decisions are node-a's. By
-// hash, node-a has 10.0.0.5 and fd00::50, node-b 2001:db8::1 and node-c
-// 192.168.1.100.
+// In the cluster of these tests, node-a, node-b and node-c are in 10.0.0.0/24,
+// 192.168.1.0/24, fd00::/64 and 2001:db8::/64. The decisions are those of node-a. By hash,
+// node-a gets 10.0.0.5 and fd00::50, node-b gets 2001:db8::1, and node-c gets 192.168.1.100.
 var segment = []string{"10.0.0.0/24", "192.168.1.0/24", "fd00::/64", "2001:db8::/64"}
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -57,7 +56,7 @@ func theAgent() *config.Agent {
 	}
 }
 
-// theSituation is that of node-a when all is well and there are no Services.
+// theSituation is the view of node-a without faults and without Services.
 func theSituation() Situation {
 	return Situation{
 		Self:     "node-a",
@@ -123,7 +122,7 @@ func has(addresses ...Address) twist {
 	return func(s *Situation) { s.Node.Addresses = append(s.Node.Addresses, addresses...) }
 }
 
-// ready says whether this node has an endpoint of a Service.
+// ready sets whether this node has an endpoint of a Service.
 func ready(key string, yes bool) twist {
 	if yes {
 		return endpointsOf(key, "node-a")
@@ -131,12 +130,12 @@ func ready(key string, yes bool) twist {
 	return endpointsOf(key, "node-z")
 }
 
-// onNodes are the nodes with endpoints of a Service, which are the same for both families.
+// onNodes returns the nodes with endpoints of a Service, the same for both families.
 func onNodes(key string, nodes ...string) Endpoints {
 	return Endpoints{{key, addr.V4}: nodes, {key, addr.V6}: nodes}
 }
 
-// held says that this agent has had these addresses until now.
+// held sets the addresses that this agent has had until now.
 func held(link string, ips ...string) twist {
 	return func(s *Situation) {
 		s.Held = map[netip.Addr]string{}
@@ -146,7 +145,7 @@ func held(link string, ips ...string) twist {
 	}
 }
 
-// withoutMarks is a kernel before 5.18.
+// withoutMarks makes the kernel one before 5.18.
 func withoutMarks(s *Situation) {
 	s.Node.MarksSupported = false
 	for i := range s.Node.Addresses {
@@ -154,7 +153,7 @@ func withoutMarks(s *Situation) {
 	}
 }
 
-// owned says that node has these addresses itself.
+// owned makes these addresses node's own.
 func owned(node string, ips ...string) twist {
 	return func(s *Situation) {
 		s.Peers.Own = map[netip.Addr]string{}
@@ -201,8 +200,7 @@ func dark(link string) twist {
 	}
 }
 
-// show is a plan as text: what is decided on each address, and what is wanted
-// besides, as leftover.
+// show prints a plan: the decision on each address, and further wanted addresses as leftover.
 func show(p Plan) string {
 	var b strings.Builder
 	shown := map[place]bool{}

@@ -7,19 +7,17 @@ import (
 	"time"
 )
 
-// Steps are what to do now about addresses that are wanted and not there.
+// Steps says what to do now about addresses that are wanted and not there.
 type Steps struct {
-	// Add may be added now.
+	// Add are the addresses to add now.
 	Add []Address
-	// Probe is to be asked for on the segment now. How that ended is to be
-	// told to Probed or Unprobed.
+	// Probe are the addresses to probe for now. Report the result to Probed or Unprobed.
 	Probe []Address
-	// Answer are the addresses that are here after all and that nodes wait
-	// for, by node, sorted.
+	// Answer holds the addresses that are here now and for which nodes wait, by node, sorted.
 	Answer map[string][]netip.Addr
-	// Contested are not taken because another machine answers for them.
+	// Contested are the addresses that are not taken because another machine answers for them.
 	Contested []Contest
-	// Next is when time alone makes more steps necessary, or zero.
+	// Next is when more steps are needed without an event, or zero.
 	Next time.Time
 }
 
@@ -27,18 +25,18 @@ type Steps struct {
 type Contest struct {
 	Address Address
 	MAC     [6]byte
-	// Since is when it was first heard to.
+	// Since is when that machine was first heard.
 	Since time.Time
 }
 
-// Message tells a person about c. Nodes are the nodes of the cluster by their MACs.
+// Message describes c to a person. nodes are the nodes of the cluster by their MACs.
 func (c Contest) Message(nodes map[[6]byte]string) string {
 	other, advice := describe(c.MAC, nodes)
 	return fmt.Sprintf("%s on %s is answered by %s; it is not taken before that stops: %s", c.Address.Prefix.Addr(), c.Address.Link, other, advice)
 }
 
-// Sift returns what to do about missing, those of the wanted addresses of p that
-// are not on node where they should be.
+// Sift returns what to do about missing: the wanted addresses of p that are not in their
+// place on node.
 func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) Steps {
 	var s Steps
 	local, here := locals(p), carried(node)
@@ -47,7 +45,7 @@ func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) St
 		ip := w.Prefix.Addr()
 		d, elected := local[ip]
 		if _, there := here[ip]; !elected || there {
-			s.Add = append(s.Add, w) // it is here already, or no matter of the segment
+			s.Add = append(s.Add, w) // it is here already, or needs no probe
 			continue
 		}
 		one := t.each[ip]
@@ -67,10 +65,10 @@ func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) St
 	return s
 }
 
-// mayAdd returns w as it is to be added, if it may be.
+// mayAdd returns w in the form in which to add it, and whether to add it.
 //
-// The kernel is not asked to look for duplicates of what other nodes had: it
-// would mistake the last words of such a node for one, and take long.
+// The kernel must not check for duplicates of addresses that other nodes had: it would take
+// the last packets of such a node for a duplicate, and it is slow.
 func (t *Takeovers) mayAdd(now time.Time, one *takeover, d Decision, w Address) (Address, bool) {
 	isOffered := now.Before(t.offers[d.IP].until)
 	isSilent := !one.silent.IsZero() && now.Sub(one.silent) < silence
@@ -78,7 +76,7 @@ func (t *Takeovers) mayAdd(now time.Time, one *takeover, d Decision, w Address) 
 	return w, isOffered || isSilent
 }
 
-// step notes in s what to do about w, which may not be added yet.
+// step sets in s what to do about w, which must not be added yet.
 func (o *takeover) step(now time.Time, w Address, s *Steps) {
 	if !o.answered.IsZero() {
 		s.Contested = append(s.Contested, Contest{Address: w, MAC: o.from.mac, Since: o.answered})
@@ -93,8 +91,7 @@ func (o *takeover) step(now time.Time, w Address, s *Steps) {
 	}
 }
 
-// answer returns which offers have come to their end, and forgets those and the
-// ones that are too old.
+// answer returns the offers that have ended, and drops these and the expired ones.
 func (t *Takeovers) answer(now time.Time, local map[netip.Addr]Decision, here map[netip.Addr]bool) map[string][]netip.Addr {
 	answers := map[string][]netip.Addr{}
 	for ip, o := range t.offers {
@@ -113,7 +110,7 @@ func (t *Takeovers) answer(now time.Time, local map[netip.Addr]Decision, here ma
 	return answers
 }
 
-// locals are the decisions of p for local addresses that belong here.
+// locals returns the decisions of p for local addresses that belong here.
 func locals(p Plan) map[netip.Addr]Decision {
 	all := map[netip.Addr]Decision{}
 	for _, d := range p.Decisions {
@@ -124,8 +121,8 @@ func locals(p Plan) map[netip.Addr]Decision {
 	return all
 }
 
-// carried are the addresses of node on links that work and lead somewhere, and
-// whether it can use them. What is on another link was not defended there: another
+// carried returns the addresses of node on links that work and lead to other machines, and
+// whether the node can use them. On another link this node did not defend an address: another
 // machine may have it by now.
 func carried(node Node) map[netip.Addr]bool {
 	all := make(map[netip.Addr]bool, len(node.Addresses))

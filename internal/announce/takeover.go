@@ -8,56 +8,55 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Takeovers decide when this node may take the local addresses that it is to
-// have and has not. The zero value with Self and Limit set has none; it is not safe
-// for concurrent use.
+// Takeovers decides when this node may take the local addresses that it should have and does
+// not have. The zero value with Self and Limit set is empty. It is not safe for concurrent
+// use.
 //
-// The segment has the last word: what is answered there by another machine is not
-// taken, whoever is thought to live, and is asked for again until it is not. Only
-// what the holder itself offers is taken while it still answers.
+// The probe of the segment decides. A node does not take an address for which another machine
+// answers, whichever nodes are believed alive. It probes again until the address is silent. A
+// node takes an address that is still answered only if the holder offers it.
 type Takeovers struct {
 	// Self is the name of this node.
 	Self string
-	// Limit is how long the holder of an address waits for this node:
-	// HandoverLimit. An offer counts somewhat longer.
+	// Limit is how long the holder of an address waits for this node: HandoverLimit. An offer
+	// is valid somewhat longer.
 	Limit  time.Duration
 	each   map[netip.Addr]*takeover
 	offers map[netip.Addr]offer
 }
 
-// takeover is what is known of one address that is wanted and not here.
+// takeover is the state of one address that is wanted and not here.
 type takeover struct {
 	probing bool
-	// silent is when the last probe ended without an answer, zero if it has
-	// not. Answered is from when mac has answered.
+	// silent is when the last probe ended without an answer, or zero. answered is when mac
+	// first answered.
 	silent, answered time.Time
 	from             station
 	// used says that some node is known to have announced it.
 	used bool
-	// retry is when to probe again, and pause how long that is after the last
-	// time.
+	// retry is when to probe again. pause is the time between the last probe and retry.
 	retry time.Time
 	pause time.Duration
 }
 
-// offer is the word of a holder that from now on it is for this node to answer.
+// offer says that the holder gives an address up for this node from now on.
 type offer struct {
 	from  string
 	until time.Time
 }
 
 const (
-	// silence is how long it counts that nobody answered.
+	// silence is how long the silence of a probe is valid.
 	silence = 3 * time.Second
-	// pauseMin and pauseMax are the pauses between probes of what is answered.
-	// Right after a failure a short one may do: the last that a machine does
-	// before it is gone is to answer. For as long as a node takes that is cut
-	// off to find that out and to give up, none is longer than pauseSoon.
+	// pauseMin and pauseMax limit the pauses between probes of an answered address. Right
+	// after a failure a short pause is useful: an answer may be the last packet of a machine.
+	// For as long as a node needs to find out that it is cut off and to give up, no pause is
+	// longer than pauseSoon.
 	pauseMin, pauseSoon, pauseMax = 200 * time.Millisecond, 800 * time.Millisecond, 4 * time.Second
 	soon                          = 3 * election.Patience
 )
 
-// Offered notes that from asked this node at now to take addresses.
+// Offered records that from asked this node at now to take addresses.
 func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) {
 	if t.offers == nil {
 		t.offers = map[netip.Addr]offer{}
@@ -67,14 +66,14 @@ func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) 
 	}
 }
 
-// Probed notes that a probe of addresses ended at now, and who answered for which. All of
-// them were asked for on the same link.
+// Probed records that a probe of addresses ended at now, and which machines answered. The
+// probe was on one link.
 func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[netip.Addr][6]byte) {
 	ended := map[station]bool{}
 	for _, ip := range addresses {
 		one := t.each[ip]
 		if one == nil || !one.probing {
-			continue // not wanted any more
+			continue // no longer wanted
 		}
 		mac, answered := answers[ip]
 		if !answered {
@@ -91,14 +90,14 @@ func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[ne
 	t.watch(now, ended)
 }
 
-// Takes says that this node is about to take ip: it asks for it now, has heard that no machine
-// has it, or was asked to take it.
+// Takes reports whether this node is about to take ip: it probes for ip now, has proven
+// silence, or was asked to take it.
 func (t *Takeovers) Takes(now time.Time, ip netip.Addr) bool {
 	one := t.each[ip]
 	return one != nil && (one.probing || !one.silent.IsZero()) || now.Before(t.offers[ip].until)
 }
 
-// Unprobed notes that addresses could not be probed: nothing was learnt of them.
+// Unprobed records that addresses could not be probed.
 func (t *Takeovers) Unprobed(now time.Time, addresses []netip.Addr) {
 	for _, ip := range addresses {
 		if one := t.each[ip]; one != nil && one.probing {
@@ -108,7 +107,7 @@ func (t *Takeovers) Unprobed(now time.Time, addresses []netip.Addr) {
 	t.watch(now, nil)
 }
 
-// later puts off the next probe of ip.
+// later delays the next probe of ip.
 func (t *Takeovers) later(now time.Time, ip netip.Addr, one *takeover) {
 	longest := pauseMax
 	if one.answered.IsZero() || now.Sub(one.answered) < soon {
@@ -118,8 +117,8 @@ func (t *Takeovers) later(now time.Time, ip netip.Addr, one *takeover) {
 	one.probing, one.retry = false, now.Add(one.pause+t.stagger(ip, one.pause/2))
 }
 
-// stagger is a part of limit that differs from node to node: two that probe at
-// the same time hear each other, and both wait.
+// stagger returns a part of limit that differs between nodes: two nodes that probe at the
+// same time hear each other, and both wait.
 func (t *Takeovers) stagger(ip netip.Addr, limit time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(t.Self + "#" + ip.String()))

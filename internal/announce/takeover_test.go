@@ -16,13 +16,13 @@ const v4, v6 = "10.0.0.5", "fd00::50"
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// taking is a node-a that is to have v4 and v6 on eth0, and has neither.
+// taking is a node-a that should have v4 and v6 on eth0, and has neither.
 type taking struct {
 	t    *testing.T
 	does Takeovers
 	used bool // the addresses were announced by some node before
 	node Node
-	gone []string // addresses that are not wanted any more
+	gone []string // addresses that are no longer wanted
 	told strings.Builder
 }
 
@@ -37,9 +37,8 @@ func (w *taking) plan() (p Plan) {
 	return p
 }
 
-// do carries out a step such as "200 answered fd00::50": 200 ms after the
-// beginning, a probe of fd00::50 was answered. After "pass" it notes what comes
-// of it.
+// do carries out a step such as "200 answered fd00::50": 200 ms after the start, a probe of
+// fd00::50 was answered. After "pass" it records the result.
 func (w *taking) do(step string) {
 	words := strings.Fields(step)
 	var ms int
@@ -180,8 +179,8 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// What a node without an agent answers for is taken soon after it loses its power,
-// however long that takes and however many addresses it has.
+// When a node without an agent loses its power, its addresses are taken soon after, whenever
+// that happens and however many they are.
 func TestAStationIsWatchedByOneOfItsAddresses(t *testing.T) {
 	const who = "is contested by 02:00:00:00:00:0b since 1"
 	for _, tt := range []struct {
@@ -267,8 +266,8 @@ func TestAContestNamesTheOther(t *testing.T) {
 	}
 }
 
-// Two nodes that both think an address theirs, and ask for it at the same moment,
-// do not go on to do so for ever.
+// Two nodes that both count an address as theirs, and probe for it at the same moment, must
+// not repeat that for ever.
 func TestNodesThatHearEachOtherAskDoNotStayInStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{2,12}`), 2, 2, rapid.ID[string]).Draw(t, "nodes")
@@ -285,8 +284,8 @@ func TestNodesThatHearEachOtherAskDoNotStayInStep(t *testing.T) {
 	})
 }
 
-// Whatever is said in whatever order: nothing is added that the segment was not
-// silent about, or its holder offered, within the time that this counts.
+// For any sequence of messages: an address is added only while proven silence or an offer of
+// its holder is valid.
 func TestNothingIsTakenWithoutConsent(t *testing.T) {
 	ip := netip.MustParseAddr(v4)
 	w := Address{Prefix: netip.PrefixFrom(ip, 24), Link: "eth0"}
@@ -328,8 +327,8 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 	})
 }
 
-// A holder that is cut off gives up after a while, and nobody answers until the
-// segment is asked again.
+// A holder that is cut off gives up after a while. Then no machine answers until the next
+// probe.
 func TestWhatIsAnsweredIsAskedForOftenAtFirst(t *testing.T) {
 	ip := netip.MustParseAddr(v4)
 	for _, tt := range []struct{ after, most time.Duration }{

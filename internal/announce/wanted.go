@@ -9,17 +9,17 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Decide returns what this node should carry in situation s. It depends on
-// nothing else, so nodes that see the same agree.
+// Decide returns what this node should carry in situation s. It depends only on s, so nodes
+// with the same view agree.
 func Decide(s Situation) Plan {
 	return newDecider(s).plan()
 }
 
-// decider is a Situation arranged so that many addresses can be asked for.
+// decider is a Situation with indexes for fast decisions on many addresses.
 type decider struct {
 	Situation
 	view    election.View
-	others  election.View // those who can take what this node has, if that is cut off
+	others  election.View // nodes that can take this node's addresses, if it is cut off
 	known   election.Networks
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
@@ -65,8 +65,8 @@ func newDecider(s Situation) *decider {
 	return d
 }
 
-// collect adds what has number i to those of ip. Most are alone, and stay where
-// they are in all.
+// collect adds item i of all to the list of ip. Most lists have one item, and share the
+// memory of all.
 func collect[T any](those map[netip.Addr][]T, ip netip.Addr, all []T, i int) {
 	if before, more := those[ip]; more {
 		those[ip] = append(before, all[i])
@@ -77,8 +77,7 @@ func collect[T any](those map[netip.Addr][]T, ip netip.Addr, all []T, i int) {
 
 func (s Service) compare(t Service) int { return cmp.Compare(s.Key, t.Key) }
 
-// plan decides on every address. One that several Services hold is decided on
-// once.
+// plan decides on every address. It decides once on an address that several Services hold.
 func (d *decider) plan() Plan {
 	p := Plan{Decisions: make([]Decision, 0, d.total())}
 	shared := map[netip.Addr]Decision{}
@@ -104,7 +103,7 @@ func (d *decider) plan() Plan {
 	return p
 }
 
-// total is how many decisions there are.
+// total returns the number of decisions.
 func (d *decider) total() (n int) {
 	for _, svc := range d.Services {
 		n += len(svc.Addresses)
@@ -112,11 +111,11 @@ func (d *decider) total() (n int) {
 	return n
 }
 
-// sure says that all is known that decisions depend on.
+// sure reports whether everything is known that decisions depend on.
 func (d *decider) sure() bool { return d.Complete && d.Peers.Trusted }
 
-// decide decides on ip, unless it is a node's own address, which nobody may
-// touch or take.
+// decide decides on ip, unless ip is a node's own address, which no Service may touch or
+// take.
 func (d *decider) decide(ip netip.Addr) Decision {
 	decision := d.choose(ip)
 	decision.IP, decision.Dark = ip, d.dark(ip)
@@ -130,8 +129,8 @@ func (d *decider) decide(ip netip.Addr) Decision {
 	return decision
 }
 
-// leftovers returns our addresses that are on this node and not among those
-// decided on, or are there twice, each as it is. What is given up is none.
+// leftovers returns our addresses on this node that are not among the decided ones, or that
+// are there twice, unchanged. It leaves out addresses that were given up.
 func (d *decider) leftovers(decisions []Decision) []Address {
 	decided := make(map[netip.Addr]Decision, len(decisions))
 	for _, one := range decisions {

@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// mostDecide is how long one decision may take on all addresses of the largest
-// clusters, in milliseconds.
+// mostDecide limits the duration of one decision on all addresses of the largest clusters, in
+// milliseconds.
 const mostDecide = 500
 
 // BenchmarkDecideRouted is one decision among 5,000 nodes, each in a network of its
@@ -57,13 +57,13 @@ func BenchmarkDecideOrphans(b *testing.B) {
 	measureDecide(b, s, "decide_5000_nodes_1k_orphans_ms")
 }
 
-// measureDecide prints how long a decision on s and the difference take, of all times
-// the shortest: the machine may do other things too.
+// measureDecide prints the duration of a decision on s with its difference. It takes the
+// shortest of several runs, because the machine may be busy.
 func measureDecide(b *testing.B, s Situation, result string) {
 	b.Helper()
 	b.ReportAllocs()
 	s.Contests = &election.Contests{}
-	Decide(s) // the first one has nothing to remember
+	Decide(s) // the first decision has no memory yet
 	shortest := time.Hour
 	for b.Loop() {
 		start := time.Now()

@@ -272,15 +272,14 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// seenFrom is what node sees of a cluster in which all nodes have the same
-// networks.
+// seenFrom returns the view of node of a cluster in which all nodes have the same networks.
 func seenFrom(node string, members []election.Member, services []Service) Situation {
 	s := theSituation()
 	s.Self, s.Services, s.Peers.Members = node, services, members
 	return s
 }
 
-// announcers returns who announces each address locally.
+// announcers returns the nodes that announce each address locally.
 func announcers(members []election.Member, services []Service) map[netip.Addr][]string {
 	by := map[netip.Addr][]string{}
 	for _, m := range members {

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// station is a machine that answers on a link of this node. The zero station has not
-// answered.
+// station is a machine that answers on a link of this node. The zero station stands for no
+// answer.
 type station struct {
 	link string
 	mac  [6]byte
 }
 
-// watchPause is the pause between probes of a station, to which comes a part of
-// watchSpread: half a second at most.
+// watchPause is the pause between probes of a station. A part of watchSpread is added: the
+// sum is half a second at most.
 const watchPause, watchSpread = 300 * time.Millisecond, 200 * time.Millisecond
 
-// watch asks each station every half second for one of the addresses that it answers for,
-// as long as it answers. Such a station is a node without an agent. It may lose its power
-// at any time, and gossip would not tell. One address stands for all addresses of the
-// station, so the cost does not depend on their number. A station in ended did not answer:
-// its other addresses are asked for at once.
+// watch probes each station every half second for one of the addresses for which it answers,
+// as long as it answers. Such a station is a node without an agent. It may lose its power at
+// any time, and gossip would not notice. One address stands for all addresses of the station,
+// so the cost does not depend on their number. If a station is in ended, it did not answer:
+// then its other addresses are probed at once.
 //
 // A machine that answers for an address that no node had is not a node, and may stay for
 // ever. It is not watched.

@@ -6,8 +6,8 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Why says in a sentence why the address is where it is, to a person who sees
-// the address beside it.
+// Why says in a sentence why the address is where it is. The reader sees the address beside
+// the sentence.
 func (d Decision) Why() string {
 	if d.Where != Nowhere && d.Message != "" {
 		return d.because() + "; but " + d.Message
@@ -15,7 +15,7 @@ func (d Decision) Why() string {
 	return d.because()
 }
 
-// because is Why without what is wrong with an address that is announced.
+// because is Why without the problems of an announced address.
 func (d Decision) because() string {
 	switch d.Reason {
 	case ReasonElected:
@@ -46,7 +46,7 @@ func (d Decision) because() string {
 	return cmp.Or(d.Message, d.Reason)
 }
 
-// chosen says why the Winner is the one.
+// chosen says why the Winner won.
 func chosen(d Decision) string {
 	switch d.Because {
 	case election.ReasonHolder:

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Probing is how to ask a segment who has an address: Count times, each
-// Interval after the one before, and then to listen for Wait more. RFC 5227 has
-// 3 times, 1 to 2 s and 2 s, and RFC 4862 has once and 1 s, for networks of any
-// kind; a wired segment answers within milliseconds.
+// Probing says how to probe a segment for an address: Count times, with Interval between the
+// packets, and a wait for answers of Wait after the last one. RFC 5227 has 3 packets,
+// intervals of 1 to 2 s and a wait of 2 s. RFC 4862 has one packet and a wait of 1 s. These
+// are for networks of any kind. Machines on a wired segment answer within milliseconds.
 //
-// A probe names no sender, so that it does no harm if the sender is mistaken. Switches
-// and bridges that suppress ARP and Neighbor Discovery do not pass such questions on.
-// So an address is asked for in an ordinary request too, from the first of Sources in
-// whose network it is: an address that this node has on the link, with its network.
+// A probe names no sender, so that it does no harm if this node is wrong. Switches and
+// bridges that suppress ARP and Neighbor Discovery drop such packets. So this node also sends
+// an ordinary request for the address. The request comes from the first address of Sources in
+// the same network: an address that this node has on the link, with its network.
 type Probing struct {
 	Count          int
 	Interval, Wait time.Duration
 	Sources        []netip.Prefix
-	// Requests says to ask in ordinary requests alone, where there is a source.
+	// Requests says to send only ordinary requests, where there is a source.
 	Requests bool
-	// Everyone says to ask each time also for what was answered: of several machines that
-	// answer only one has the address, and its answer may get lost.
+	// Everyone says to repeat the question for answered addresses too: of several machines
+	// that answer only one has the address, and its answer may get lost.
 	Everyone bool
 }
 
-// SourceFor returns the address to ask for ip from, if there is one.
+// SourceFor returns the address to send requests for ip from, if there is one.
 func (p Probing) SourceFor(ip netip.Addr) (source netip.Addr, ok bool) {
 	for _, s := range p.Sources {
 		if s.Contains(ip) && s.Addr() != ip {
@@ -35,9 +35,10 @@ func (p Probing) SourceFor(ip netip.Addr) (source netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// SourcesOn returns what node may ask from on link: its own addresses there that others
-// can reach, with their networks. Ours are none, for to ask from an address is to claim
-// it. Deprecated ones come last (RFC 6724). Adopt is as for Diff.
+// SourcesOn returns the addresses that node may send requests from on link: its own addresses
+// there that other machines can reach, with their networks. Addresses of Services are left
+// out, because a request from an address claims it. Deprecated addresses come last (RFC
+// 6724). adopt is as for Diff.
 func SourcesOn(link string, node Node, adopt func(Address) bool) []netip.Prefix {
 	var sources, deprecated []netip.Prefix
 	for _, a := range node.Addresses {
@@ -52,14 +53,13 @@ func SourcesOn(link string, node Node, adopt func(Address) bool) []netip.Prefix 
 	return append(sources, deprecated...)
 }
 
-// Heard is something that another station said on the wire about an address
-// that is here.
+// Heard is a packet in which another station names an address that is here.
 type Heard struct {
 	Link string
 	Addr netip.Addr
-	// MAC is who says that it has the address, or wants it.
+	// MAC is the machine that says that it has the address, or wants it.
 	MAC [6]byte
-	// Probe says that it only asks whether somebody has the address, as it
-	// should before it takes one. It gets its answer from the kernel.
+	// Probe says that the machine only asks whether another machine has the address, as it
+	// should before it takes the address. The kernel answers it.
 	Probe bool
 }

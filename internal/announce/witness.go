@@ -7,26 +7,25 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Witnesses are machines that should answer on a link. If none of them does, it says
-// nothing that an address is silent there: the link may lead nowhere, although it has
-// a carrier.
+// Witnesses are machines that should answer on a link. If none of them does, the silence of
+// an address proves nothing: the link may lead nowhere, although it has a carrier.
 type Witnesses struct {
-	// Nodes are addresses of nodes that gossip hears and that say that they can announce
-	// in a network of the link, one for each node and network.
+	// Nodes are addresses of nodes that gossip hears and that say that they can announce in a
+	// network of the link. There is one for each node and network.
 	Nodes []netip.Addr
 	// Routers are the gateways of the node in networks of the link.
 	Routers []netip.Addr
-	// Others are addresses of nodes that gossip hears and that can not announce there,
-	// as they may hear no machine either. Nothing follows from their silence.
+	// Others are addresses of nodes that gossip hears and that cannot announce there: they may
+	// hear no machine either. Their silence proves nothing.
 	Others []netip.Addr
 }
 
-// witnessNodes is how many nodes are asked in each network of a link. One that is
-// about to be found dead is replaced when gossip does not hear it any more.
+// witnessNodes limits the nodes to ask in each network of a link. When gossip no longer hears
+// one of them, another node replaces it.
 const witnessNodes = 3
 
-// WitnessesOn returns the witnesses of s for link. On a link without neighbors there are
-// none, for nothing can be asked there. Adopt is as for Diff.
+// WitnessesOn returns the witnesses of s for link. A link without neighbors has none, because
+// it cannot be probed. adopt is as for Diff.
 func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
 	var w Witnesses
 	if !slices.ContainsFunc(s.Node.Links, func(l Link) bool { return l.Name == link && l.Neighbors }) {
@@ -51,12 +50,12 @@ func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
 	return w
 }
 
-// unheardNodes is how many of the nodes that gossip does not hear are asked in each
-// network of a link.
+// unheardNodes limits the nodes to ask in each network of a link, of those that gossip does
+// not hear.
 const unheardNodes = 16
 
-// UnheardOn returns addresses of nodes that gossip does not hear, in networks of link, and
-// their nodes. One that answers is alive.
+// UnheardOn returns addresses of nodes that gossip does not hear, in networks of link, with
+// their nodes. A node that answers is alive.
 func UnheardOn(link string, s Situation, adopt func(Address) bool) map[netip.Addr]string {
 	nodes := map[netip.Addr]string{}
 	unheard := s.others(func(m election.Member) bool { return !m.Reachable && !s.Answering[m.Node] })
@@ -68,7 +67,7 @@ func UnheardOn(link string, s Situation, adopt func(Address) bool) map[netip.Add
 	return nodes
 }
 
-// others are the members beside this node that is selects.
+// others returns the members that is selects, without this node.
 func (s Situation) others(is func(election.Member) bool) map[string]bool {
 	set := make(map[string]bool, len(s.Peers.Members))
 	for _, m := range s.Peers.Members {
@@ -77,8 +76,8 @@ func (s Situation) others(is func(election.Member) bool) map[string]bool {
 	return set
 }
 
-// nodesIn returns an address in network of each of the first nodes of a set after this
-// node, by name. So each node asks other nodes, and no node has to answer all of them.
+// nodesIn returns an address in network of each of the nodes of a set that follow this node
+// by name, up to limit. So each node asks other nodes, and no node has to answer all of them.
 func (s Situation) nodesIn(network netip.Prefix, set map[string]bool, limit int) []netip.Addr {
 	lowest := map[string]netip.Addr{}
 	var nodes []string
@@ -103,7 +102,7 @@ func (s Situation) nodesIn(network netip.Prefix, set map[string]bool, limit int)
 	return ips
 }
 
-// Like returns the witnesses of the families of ips. A segment may carry the one and not
+// Like returns the witnesses of the families of ips. A segment may carry one family and not
 // the other, and on many links a question about IPv6 costs more.
 func (w Witnesses) Like(ips []netip.Addr) Witnesses {
 	other := func(a netip.Addr) bool {
@@ -116,31 +115,32 @@ func (w Witnesses) Like(ips []netip.Addr) Witnesses {
 	}
 }
 
-// All are the addresses to ask for, but those of Others.
+// All returns the addresses to ask for, without Others.
 func (w Witnesses) All() []netip.Addr { return slices.Concat(w.Nodes, w.Routers) }
 
-// Missing says that answers, of a probe that asked for the witnesses of one family too,
-// prove nothing: nodes should have answered, and no machine did.
+// Missing reports that answers prove nothing: nodes should have answered, and no machine did.
+// The probe must have asked for the witnesses of one family too.
 //
-// One machine alone may be the one that is not on the segment, and then this node is
-// needed. The silence of a router alone says that the router is down.
+// A node doubts the segment only if at least two machines should have answered. If only one
+// is silent, that machine itself may have left the segment, and then this node is needed. The
+// silence of a router alone says that the router is down.
 func (w Witnesses) Missing(answers Answers) bool {
 	return len(w.Nodes) > 0 && len(w.Nodes)+len(w.Routers) > 1 && len(answers) == 0
 }
 
-// Standing is whether machines are heard on a link, by questions that are asked every
-// few seconds. The zero Standing is of a link that works.
+// Standing says whether machines answer on a link, by questions every few seconds. The zero
+// Standing is a link that works.
 type Standing struct {
 	Silent bool
-	// times is how often in a row the last answers told otherwise.
+	// times counts how often in a row the answers contradicted the present state.
 	times int
 }
 
-// silentAfter is how many questions in a row must be without an answer before a link counts
-// as silent. After worksAfter answers in a row it is trusted again.
+// silentAfter is the number of unanswered questions in a row after which a link counts as
+// silent. After worksAfter answers in a row it works again.
 const silentAfter, worksAfter = 3, 5
 
-// Asked notes how a question ended, and says whether s changed.
+// Asked records the result of a question, and reports whether s changed.
 func (s *Standing) Asked(missing bool) (changed bool) {
 	if missing == s.Silent {
 		s.times = 0

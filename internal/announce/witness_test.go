@@ -11,8 +11,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// inSegment has node-b to node-e have addresses in the networks of eth0, and eth0 be an
-// Ethernet.
+// inSegment gives node-b to node-e addresses in the networks of eth0, which is an Ethernet.
 func inSegment(s *Situation) {
 	s.Node.Links[1].Neighbors = true
 	s.Node.Gateways = []netip.Addr{netip.MustParseAddr("10.0.0.254"), netip.MustParseAddr("172.31.0.1")}
@@ -101,7 +100,7 @@ func TestUnheardNodesAreAskedUntilTheyAnswer(t *testing.T) {
 	}
 }
 
-// Counted are the questions until a link is silent, or works again.
+// The cases count the questions until a link is silent, or works again.
 func TestALinkIsSilentSoonAndTrustedLater(t *testing.T) {
 	for _, tt := range []struct{ name, asked, want string }{
 		{"three in a row without an answer", "---", "..S"},
