@@ -1,10 +1,10 @@
-// Package ending decides why a process on a node ends, and what that means for the
-// service addresses of the node and for its routes. The node agent and the BGP
-// speaker ask it, so that they cannot disagree.
+// Package ending decides why a process on a node ends, and what that means for the service
+// addresses and the routes of the node. The node agent and the BGP speaker both call it, so
+// that they cannot disagree.
 //
-// It judges evidence that others have gathered: objects of the API server, and a
-// sign of the machine. What is not known is no evidence: an API server that is away
-// moves nothing.
+// It judges evidence that package shutdown gathers: objects of the API server, and a sign of
+// the machine. A missing answer is no evidence: no address moves because the API server is
+// away.
 //
 //	Cause        local addresses                 remote   routes of BGP
 //	Unknown      stay                            stay     kept by graceful restart
@@ -16,10 +16,9 @@
 //	Evicted      handed over, the rest goes      stay     withdrawn
 //	Uninstalled  handed over, the rest goes      go       withdrawn
 //
-// Routes are kept where another process takes over on the same node at once: all
-// that a router needs is there meanwhile. If it is not known why a process ends, a
-// restart of its container is the most likely cause: the other causes are seen in
-// objects, and need an API server that answers.
+// Routers keep the routes if another process takes over on the same node at once: the node
+// goes on forwarding meanwhile. If the cause is unknown, a restart of the container is the
+// most likely one: the other causes show in objects, and need an API server that answers.
 package ending
 
 import (
@@ -32,23 +31,23 @@ import (
 type Cause int
 
 const (
-	// Unknown is the end of a process of which nothing was found out.
+	// Unknown is an end without any evidence.
 	Unknown Cause = iota
-	// Restart is a container that restarts, and Rollout a pod that gives way to a
-	// new revision of its DaemonSet.
+	// Restart is the restart of a container. Rollout is a pod that a new revision of its
+	// DaemonSet replaces.
 	Restart
 	Rollout
-	// Replaced is a pod that a person deleted. Its DaemonSet makes another one.
+	// Replaced is a pod that a person deleted. Its DaemonSet creates another one.
 	Replaced
-	// Drained is a process that ends on a node which is being emptied: the node is
-	// cordoned, or its conditions say so. A reboot is likely to follow.
+	// Drained is an end on a node that is being emptied: the node is cordoned, or its
+	// conditions say so. A reboot is likely to follow.
 	Drained
-	// NodeDown is a node that goes down, or whose kubelet is not heard any more.
+	// NodeDown is a node that goes down, or whose kubelet is silent.
 	NodeDown
-	// Evicted is a pod that has to go from a node that may go on.
+	// Evicted is a pod that has to leave a node, while the node may stay.
 	Evicted
-	// Uninstalled is a pod that goes for good: its DaemonSet or its node is
-	// deleted, or the DaemonSet is not for this node any more.
+	// Uninstalled is a pod that goes for good: its DaemonSet or its node is deleted, or the
+	// DaemonSet no longer selects this node.
 	Uninstalled
 )
 
@@ -56,21 +55,21 @@ var names = [...]string{"unknown", "restart", "rollout", "replaced", "drained", 
 
 func (c Cause) String() string { return names[c] }
 
-// Addresses is what becomes of the service addresses of a node whose agent ends.
+// Addresses says what happens to the service addresses of a node whose agent ends.
 type Addresses int
 
 const (
 	// Stay leaves all of them in place: to move an address would cut the
 	// connections through it.
 	Stay Addresses = iota
-	// Offer has other nodes take the local addresses that they can have. The rest
-	// stays for the next agent, or until the node is down.
+	// Offer asks other nodes to take the local addresses that they can have. The rest stays
+	// for the next agent, or until the node is down.
 	Offer
-	// Leave has other nodes take the local addresses, and withdraws the rest of
-	// these. Remote addresses stay.
+	// Leave asks other nodes to take the local addresses, and withdraws the other local ones.
+	// Remote addresses stay.
 	Leave
-	// Withdraw has other nodes take the local addresses, and leaves nothing
-	// behind.
+	// Withdraw asks other nodes to take the local addresses, and withdraws all other
+	// addresses.
 	Withdraw
 )
 
@@ -87,15 +86,15 @@ func (c Cause) Addresses() Addresses {
 	return Stay
 }
 
-// KeepsRoutes says that routers are to keep the routes of the node, because another
+// KeepsRoutes reports whether routers should keep the routes of the node, because another
 // process takes over there at once.
 func (c Cause) KeepsRoutes() bool { return c <= Replaced }
 
-// Open says that another cause may come to light within a second: a kubelet that shuts
-// its node down ends pods, and writes at the same time that it does so.
+// Open reports whether another cause may show within a second: a kubelet that shuts its node
+// down ends pods, and at the same time writes that it does so.
 func (c Cause) Open() bool { return c <= Restart }
 
-// Ending is why a process ends, also in words.
+// Ending is why a process ends, with the reason in words.
 type Ending struct {
 	Cause  Cause
 	Reason string
@@ -103,33 +102,33 @@ type Ending struct {
 
 // Evidence is what is known when a process is told to end.
 type Evidence struct {
-	// Pod is that of the process, Set the DaemonSet of Pod, and Node the node of both.
+	// Pod is the pod of the process. Set is the DaemonSet of Pod. Node is the node of both.
 	Pod  Answer[corev1.Pod]
 	Set  Answer[appsv1.DaemonSet]
 	Node Answer[corev1.Node]
-	// Refused says that the API server refused to show one of them. SetDeleted and
-	// NodeDeleted say that the deletion of the DaemonSet or the Node was seen before:
-	// when a Node goes, so does its pod, and the token of the pod with it.
+	// Refused says that the API server refused to show one of them. SetDeleted and NodeDeleted
+	// say that the process saw the deletion of the DaemonSet or the Node before: when a Node
+	// goes, so does its pod, and with the pod its token.
 	Refused, SetDeleted, NodeDeleted bool
 	// Machine is a sign that the machine goes down, or "".
 	Machine string
 }
 
-// Answer is what the API server said of an object. The zero value is that it said
-// nothing.
+// Answer is an answer of the API server about an object. The zero value means that there was
+// no answer.
 type Answer[T any] struct {
 	Known bool
-	// Object is nil if Known says that there is none.
+	// Object is nil if Known is true and the object does not exist.
 	Object *T
 }
 
-// gone says that the object does not exist.
+// gone reports whether the object is known not to exist.
 func (a Answer[T]) gone() bool { return a.Known && a.Object == nil }
 
 // Decide returns why a process ends.
 //
-// A refusal by the API server alone is no sign of an uninstall: one that has just
-// started refuses what it allows a moment later.
+// A refusal of the API server alone is no sign of an uninstall: an API server that has just
+// started refuses requests that it allows a moment later.
 func Decide(e Evidence) Ending {
 	if why := uninstalled(e); why != "" {
 		return Ending{Uninstalled, why}
@@ -140,7 +139,7 @@ func Decide(e Evidence) Ending {
 	return e.decide()
 }
 
-// uninstalled says why the process goes for good, or "".
+// uninstalled says why the process goes for good, or returns "".
 func uninstalled(e Evidence) string {
 	pod, set, node := e.Pod.Object, e.Set.Object, e.Node.Object
 	switch {
@@ -162,12 +161,11 @@ func uninstalled(e Evidence) string {
 	return ""
 }
 
-// decide returns why a process ends whose node and DaemonSet exist, as far as that is
-// known.
+// decide returns why a process ends, on a node and of a DaemonSet that exist or are unknown.
 func (e Evidence) decide() Ending {
 	pod, set, node := e.Pod.Object, e.Set.Object, e.Node.Object
 	if node == nil {
-		node = &corev1.Node{} // nothing speaks against the node
+		node = &corev1.Node{} // an unknown node has no marks
 	}
 	mark, emptied, evicted := Marked(node), draining(node), evicted(pod, node)
 	switch {

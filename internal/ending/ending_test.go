@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// evidence is of a pod that a person deleted, with changes.
+// evidence returns the evidence of a pod that a person deleted, with changes.
 func evidence(changes ...func(*Evidence)) Evidence {
 	yes := true
 	e := Evidence{
@@ -26,7 +26,7 @@ func evidence(changes ...func(*Evidence)) Evidence {
 	return e
 }
 
-// answer is an answer that says that an object is so, nil that there is none.
+// answer returns the answer that object is there, or, for nil, that there is none.
 func answer[T any](object *T) Answer[T] { return Answer[T]{Known: true, Object: object} }
 
 func onNode(parts ...func(*corev1.Node)) func(*Evidence) {

@@ -9,32 +9,32 @@ import (
 
 // Taints of a node that goes.
 const (
-	// taintToBeDeleted is how the cluster autoscaler marks a node that it is about
-	// to delete.
+	// taintToBeDeleted is the taint of the cluster autoscaler on a node that it is about to
+	// delete.
 	taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
-	// taintShutdown is how a cloud provider marks a machine that is shut down.
+	// taintShutdown is the taint of a cloud provider on a machine that is shut down.
 	taintShutdown = "node.cloudprovider.kubernetes.io/shutdown"
 )
 
-// shuttingDown is what a kubelet that shuts its node down in order says in the
-// condition Ready.
+// shuttingDown is the message of the condition Ready while the kubelet shuts its node down in
+// order.
 const shuttingDown = "node is shutting down"
 
-// DrainMark is how a person or another program says that a node should be avoided.
+// DrainMark says that a person or a program wants the node to be avoided.
 type DrainMark struct {
-	// Reason says which mark it is; "": the node has none.
+	// Reason names the mark. It is "" for a node without a mark.
 	Reason string
-	// Leaving says that the node is about to go, or gone already, so that it
-	// will not be there as the last resort either.
+	// Leaving says that the node is about to go, or is gone already, so that it cannot be the
+	// last resort either.
 	Leaving bool
 }
 
-// Marked returns the mark of node. Of several, one of a node that leaves comes
+// Marked returns the mark of node. If there are several, a mark of a node that leaves comes
 // first.
 //
-// A node with a condition of KEP-5683 stays as the last resort: it may be back without
-// a reboot, and a tool that has crashed leaves its condition behind. Maintenance that
-// is only planned may be days away, and is no mark.
+// A node with a condition of KEP-5683 stays as the last resort: it may be back without a
+// reboot, and a tool that has crashed leaves its condition behind. Planned maintenance may be
+// days away, and is no mark.
 func Marked(node *corev1.Node) DrainMark {
 	if !node.DeletionTimestamp.IsZero() {
 		return DrainMark{"the node is being deleted", true}
@@ -53,16 +53,16 @@ func Marked(node *corev1.Node) DrainMark {
 	return DrainMark{draining(node), false}
 }
 
-// shutsDown says whether the kubelet of node shuts it down in order.
+// shutsDown reports whether the kubelet of node shuts it down in order.
 func shutsDown(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue && strings.Contains(c.Message, shuttingDown)
 	})
 }
 
-// draining returns which condition says that node is being emptied, or "". Those of a
-// drain count while the node is cordoned: kubectl takes neither back when the node is
-// uncordoned.
+// draining returns the condition that says that node is being emptied, or "". The conditions
+// of a drain count only while the node is cordoned: kubectl removes neither condition when
+// the node is uncordoned.
 func draining(node *corev1.Node) string {
 	for _, c := range node.Status.Conditions {
 		switch {
@@ -75,14 +75,14 @@ func draining(node *corev1.Node) string {
 	return ""
 }
 
-// cordoned says whether new pods are kept away from node.
+// cordoned reports whether node takes no new pods.
 func cordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == corev1.TaintNodeUnschedulable
 	})
 }
 
-// Ready says whether node is ready. A node without that condition counts as ready.
+// Ready reports whether node is ready. A node without that condition counts as ready.
 func Ready(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -92,18 +92,18 @@ func Ready(node *corev1.Node) bool {
 	return true
 }
 
-// silent says whether the kubelet of node is not heard. A kubelet that restarts, or whose
-// container runtime is ill, says itself that the node is not ready: that is no node that
-// goes down. Only the controller of nodes says Unknown, when the kubelet has said nothing
-// for most of a minute.
+// silent reports whether the kubelet of node is silent. A kubelet that restarts, or whose
+// container runtime is ill, itself reports that the node is not ready, and such a node does
+// not go down. Only the node controller sets Unknown, after the kubelet has been silent for
+// most of a minute.
 func silent(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
 	})
 }
 
-// Telling returns what matters here of the conditions of node: without times, and
-// without words that change while nothing else does.
+// Telling returns the part of node's conditions that this package uses: without times, and
+// without texts that change while the state stays.
 func Telling(node *corev1.Node) []corev1.NodeCondition {
 	var all []corev1.NodeCondition
 	for _, c := range node.Status.Conditions {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// node is a Node as its parts make it.
+// node returns a Node with the given parts.
 func node(parts ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{}
 	for _, part := range parts {

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// annotationTemplate and labelTemplate count the templates of a DaemonSet,
-	// on itself and on its pods.
+	// annotationTemplate and labelTemplate hold the number of a DaemonSet's template: the
+	// annotation on the DaemonSet, and the label on its pods.
 	annotationTemplate = appsv1.DeprecatedTemplateGeneration
 	labelTemplate      = "pod-template-generation"
 )
 
-// evicted says why pod has to go from node, if neither its owner nor a person ends it.
+// evicted says why pod must leave node, for reasons other than its owner or a person.
+// Otherwise it returns "".
 //
-// The controllers of taints and of DaemonSets both delete the pods that a taint does not
-// leave on the node. Only the former writes a condition before.
+// The taint controller and the DaemonSet controller both delete pods that do not tolerate a
+// taint. Only the taint controller writes a condition first.
 func evicted(pod *corev1.Pod, node *corev1.Node) string {
 	if pod == nil {
 		return ""
@@ -39,9 +40,9 @@ func evicted(pod *corev1.Pod, node *corev1.Node) string {
 	return ""
 }
 
-// tolerates says whether pod may stay on a node with taint. Where it may stay for some
-// time only, the controller of taints ends it. A toleration that compares numbers counts as
-// one that holds.
+// tolerates reports whether pod may stay on a node with taint. If it may stay only for some
+// time, the taint controller ends it. A toleration that compares numbers counts as one that
+// holds.
 func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
 		switch {
@@ -54,7 +55,7 @@ func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
 	})
 }
 
-// selects says whether set is for node, as far as its selector tells.
+// selects reports whether the selector of set selects node.
 func selects(set *appsv1.DaemonSet, node *corev1.Node) bool {
 	for name, value := range set.Spec.Template.Spec.NodeSelector {
 		if have, ok := node.Labels[name]; !ok || have != value {
@@ -64,8 +65,7 @@ func selects(set *appsv1.DaemonSet, node *corev1.Node) bool {
 	return true
 }
 
-// superseded says whether pod is being deleted and set has a newer template than it
-// was made from.
+// superseded reports whether pod is being deleted and set has a newer template than the pod.
 func superseded(pod *corev1.Pod, set *appsv1.DaemonSet) bool {
 	if pod == nil || set == nil || pod.DeletionTimestamp.IsZero() {
 		return false
