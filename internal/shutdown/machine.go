@@ -14,41 +14,42 @@ import (
 )
 
 const (
-	// signFor is how long a sign is waited for: a kubelet that is told to end at the same
-	// time as this process takes some milliseconds.
+	// signFor is how long to wait for a sign: a kubelet that is told to end at the same time
+	// as this process needs some milliseconds.
 	signFor = 150 * time.Millisecond
-	// together is how far apart the signals are at most that belong to each other.
+	// together is the longest time between two signals that belong together.
 	together = 200 * time.Millisecond
-	// meetAgain is the pause between two questions to the kubelet, and lately how long ago
-	// its last answer may be: one that stopped before that is no news.
+	// meetAgain is the pause between two connections to the kubelet. lately is the greatest
+	// age of its last answer: if a kubelet stopped before that, the machine is not going down
+	// now.
 	meetAgain = 10 * time.Second
 	lately    = 30 * time.Second
 )
 
-// Machine notices whether the machine goes down when this process is told to end. It
-// goes by two signs, for which it needs no rights:
+// Machine notices whether the machine goes down when this process is told to end. It uses two
+// signs that need no rights:
 //
 //   - SIGCONT comes together with SIGTERM. systemd sends both to all processes of a
 //     unit that it stops (systemd.kill(5)), and to all processes that are left when it
-//     shuts the machine down; so do other programs that shut machines down. A kubelet
+//     shuts the machine down. Other programs that shut machines down do so too. A kubelet
 //     or a container runtime that ends a container sends SIGTERM alone.
-//   - The kubelet refuses connections, although it has accepted one lately. Then it did
-//     not end this container, and nothing will start it again.
+//   - The kubelet refuses connections, although it has accepted one lately. Then the
+//     kubelet did not end this container, and no program will start it again.
 type Machine struct {
-	// connect connects to where the kubelet of this node says that it is healthy; nil:
-	// it is not asked.
+	// connect connects to the health endpoint of this node's kubelet. With nil there are no
+	// connections.
 	connect func(context.Context) error
-	// accepted is when it accepted a connection last.
+	// accepted is when the kubelet last accepted a connection.
 	accepted atomic.Pointer[time.Time]
 	// both is closed when both signals have come.
 	both chan struct{}
 }
 
-// DefaultKubelet is where a kubelet says that it is healthy if it is not configured
-// otherwise (healthzBindAddress, healthzPort).
+// DefaultKubelet is the default health endpoint of a kubelet (healthzBindAddress,
+// healthzPort).
 const DefaultKubelet = "127.0.0.1:10248"
 
-// Kubelet reads what a flag says of the kubelet: "host:port", or "none" for "".
+// Kubelet parses the value of a flag: "host:port", or "none", for which it returns "".
 func Kubelet(text string) (string, error) {
 	if text == "none" {
 		return "", nil
@@ -60,8 +61,8 @@ func Kubelet(text string) (string, error) {
 	return text, nil
 }
 
-// WatchMachine begins to notice signs. The kubelet is at "host:port" on this node; "":
-// it is not asked. It is asked until ctx is done.
+// WatchMachine starts to watch for signs, until ctx is done. The kubelet is at "host:port" on
+// this node. With "" it does not connect to the kubelet.
 func WatchMachine(ctx context.Context, kubelet string) *Machine {
 	m := &Machine{connect: dialing(kubelet), both: make(chan struct{})}
 	signals := make(chan os.Signal, 16)
@@ -71,7 +72,7 @@ func WatchMachine(ctx context.Context, kubelet string) *Machine {
 	return m
 }
 
-// dialing returns what connects to address; nil if that is "".
+// dialing returns a function that connects to address, or nil for "".
 func dialing(address string) func(context.Context) error {
 	if address == "" {
 		return nil
@@ -85,7 +86,7 @@ func dialing(address string) func(context.Context) error {
 	}
 }
 
-// follow notes when both signals have come together.
+// follow records when both signals have come together.
 func (m *Machine) follow(signals <-chan os.Signal) {
 	last := map[os.Signal]time.Time{}
 	for s := range signals {
@@ -98,7 +99,7 @@ func (m *Machine) follow(signals <-chan os.Signal) {
 	}
 }
 
-// meet asks the kubelet again and again.
+// meet connects to the kubelet again and again.
 func (m *Machine) meet(ctx context.Context) {
 	for m.connect != nil && ctx.Err() == nil {
 		m.refused(ctx)
@@ -106,7 +107,7 @@ func (m *Machine) meet(ctx context.Context) {
 	}
 }
 
-// refused says whether the kubelet refuses a connection.
+// refused reports whether the kubelet refuses a connection.
 func (m *Machine) refused(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, signFor)
 	defer cancel()
@@ -118,7 +119,7 @@ func (m *Machine) refused(ctx context.Context) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// sign returns how it is known by now that the machine goes down, or "".
+// sign returns the sign, so far, that the machine goes down, or "".
 func (m *Machine) sign(ctx context.Context) string {
 	if m == nil {
 		return ""

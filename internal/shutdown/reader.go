@@ -1,6 +1,5 @@
-// Package shutdown gathers the evidence of why the process ends that it is part of:
-// its pod, its DaemonSet and its Node from the API server, and signs of the machine.
-// Package ending judges it.
+// Package shutdown gathers the evidence of why this process ends: its pod, its DaemonSet and
+// its Node from the API server, and signs of the machine. Package ending judges the evidence.
 package shutdown
 
 import (
@@ -27,45 +26,45 @@ import (
 )
 
 const (
-	// askLimit is how long all answers of the API server are waited for. Then those that
+	// askLimit is how long to wait for all answers of the API server. Then the answers that
 	// came count. A longer wait leaves less time to act.
 	askLimit = 300 * time.Millisecond
-	// openFor is how long it is asked again while the end looks like a restart, or nothing
-	// is known. A kubelet that shuts its node down ends pods at once, and writes meanwhile
-	// that it does so. A container that is merely restarted loses that second: the other
-	// agents hear this one meanwhile, and the kernel answers for its addresses.
+	// openFor is how long to ask again while the end looks like a restart, or its cause is
+	// unknown. A kubelet that shuts its node down ends pods at once, and only meanwhile writes
+	// that it does so. A container that merely restarts loses that second, but no traffic: the
+	// other agents still hear this one, and the kernel answers for its addresses.
 	openFor = time.Second
-	// lookAgain is the pause between two looks.
+	// lookAgain is the pause between two rounds of questions.
 	lookAgain = 50 * time.Millisecond
 )
 
-// askAgain is the pause between attempts to read when there is no hurry.
+// askAgain is the pause between attempts to read while the process is not ending.
 const askAgain = time.Minute
 
 // Reader finds out why this process ends.
 type Reader struct {
-	// Core and Apps are clients of these groups of the API server.
+	// Core and Apps are clients of these API groups.
 	Core, Apps rest.Interface
-	// Namespace, Pod and UID are those of the pod of this process. Without a Pod
-	// nothing is known.
+	// Namespace, Pod and UID identify the pod of this process. Without a Pod the cause stays
+	// unknown.
 	Namespace, Pod, UID string
-	// Node is the name of its node.
+	// Node is the name of the pod's node.
 	Node string
-	// NodeDeleted says that the node was seen to be gone; nil: that is not known.
+	// NodeDeleted reports whether the process saw that the Node is gone. With nil that is
+	// unknown.
 	NodeDeleted func() bool
-	// Machine notices whether the machine goes down; nil: that is not noticed.
+	// Machine notices that the machine goes down. With nil that is not noticed.
 	Machine *Machine
 	Log     *slog.Logger
 
-	// set is the DaemonSet of the pod, nil until it was read. Deleted says that
-	// its deletion was seen.
+	// set is the DaemonSet of the pod. It is nil until it was read. deleted says that the
+	// process saw its deletion.
 	set     atomic.Pointer[metav1.OwnerReference]
 	deleted atomic.Bool
 }
 
-// Run finds out what the DaemonSet of the pod is, and watches whether it is deleted:
-// when it is, the rights to read it may be gone at the same moment. Without Run, a refusal by
-// the API server tells nothing.
+// Run finds the DaemonSet of the pod, and watches for its deletion: the rights to read it may
+// go at the same moment. Without Run, a refusal of the API server proves nothing.
 func (r *Reader) Run(ctx context.Context) error {
 	for r.Pod != "" && ctx.Err() == nil && r.set.Load() == nil {
 		if err := r.read(ctx, &ending.Evidence{}); err != nil || r.set.Load() == nil {
@@ -80,7 +79,7 @@ func (r *Reader) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch notes whether the DaemonSet of that name is deleted, until ctx is done.
+// watch records whether the DaemonSet of that name is deleted, until ctx is done.
 func (r *Reader) watch(ctx context.Context, name string) {
 	seen := func(o any) {
 		if set, ok := o.(*appsv1.DaemonSet); ok {
@@ -96,7 +95,7 @@ func (r *Reader) watch(ctx context.Context, name string) {
 			DeleteFunc: func(any) { r.note(ctx, true) },
 		},
 	})
-	go func() { // it may be gone before the watch begins
+	go func() { // it may be deleted before the watch starts
 		if cache.WaitForCacheSync(ctx.Done(), watch.HasSynced) && len(store.List()) == 0 {
 			r.note(ctx, true)
 		}
@@ -104,7 +103,7 @@ func (r *Reader) watch(ctx context.Context, name string) {
 	watch.RunWithContext(ctx)
 }
 
-// note notes whether the DaemonSet is deleted.
+// note records whether the DaemonSet is deleted.
 func (r *Reader) note(ctx context.Context, deleted bool) {
 	switch before := r.deleted.Swap(deleted); {
 	case deleted && !before:
@@ -114,8 +113,8 @@ func (r *Reader) note(ctx context.Context, deleted bool) {
 	}
 }
 
-// owns says whether set is the DaemonSet of the pod. One that was made anew adopts pods
-// that were left by kubectl delete --cascade=orphan, and changes its own status then.
+// owns reports whether set is the DaemonSet of the pod. A DaemonSet that was created anew
+// adopts pods that kubectl delete --cascade=orphan left, and then changes its own status.
 func (r *Reader) owns(ctx context.Context, set *appsv1.DaemonSet) bool {
 	if r.set.Load().UID != set.UID {
 		if err := r.read(ctx, &ending.Evidence{}); err != nil {
@@ -130,7 +129,7 @@ func (r *Reader) Ending(ctx context.Context) ending.Ending {
 	return r.ending(ctx, askLimit, openFor)
 }
 
-// ending is Ending with other limits.
+// ending is Ending with given limits.
 func (r *Reader) ending(ctx context.Context, ask, open time.Duration) ending.Ending {
 	began := time.Now()
 	var e ending.Evidence
@@ -150,8 +149,7 @@ func (r *Reader) ending(ctx context.Context, ask, open time.Duration) ending.End
 	return why
 }
 
-// look adds to e what is seen within limit. An answer that does not come leaves the one
-// before.
+// look adds to e the answers that come within limit. Without a new answer the last one stays.
 func (r *Reader) look(ctx context.Context, limit time.Duration, e *ending.Evidence) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -162,11 +160,11 @@ func (r *Reader) look(ctx context.Context, limit time.Duration, e *ending.Eviden
 	return err
 }
 
-// errNoPod says that the process was not told which pod it runs in.
+// errNoPod says that the process does not know which pod it runs in.
 var errNoPod = errors.New("the name of the pod is not known")
 
-// read reads what there is of the pod, its DaemonSet and its node into e. What does not
-// answer does not keep it from the rest.
+// read reads the pod, its DaemonSet and its node into e. A missing answer does not stop the
+// others.
 func (r *Reader) read(ctx context.Context, e *ending.Evidence) error {
 	if r.Pod == "" {
 		return errNoPod
@@ -198,7 +196,7 @@ func (r *Reader) read(ctx context.Context, e *ending.Evidence) error {
 	return errors.Join(podErr, setErr, nodeErr)
 }
 
-// latest returns the answer that came, or else the one before.
+// latest returns the new answer, or the last one if there is none.
 func latest[T any](came, before ending.Answer[T]) ending.Answer[T] {
 	if came.Known {
 		return came
@@ -206,7 +204,7 @@ func latest[T any](came, before ending.Answer[T]) ending.Answer[T] {
 	return before
 }
 
-// readPod reads the pod. Another one of its name does not count.
+// readPod reads the pod. Another pod of the same name does not count.
 func (r *Reader) readPod(ctx context.Context) (ending.Answer[corev1.Pod], error) {
 	pod, err := get(ctx, r.Core.Get().Namespace(r.Namespace).Resource("pods").Name(r.Pod), &corev1.Pod{})
 	if pod.Object != nil && r.UID != "" && string(pod.Object.UID) != r.UID {
@@ -226,7 +224,8 @@ func ownerOf(pod *corev1.Pod) *metav1.OwnerReference {
 	return nil
 }
 
-// setOf returns the DaemonSet that owns pod. That of a reference was read already.
+// setOf returns the DaemonSet that owns pod. The DaemonSet of the reference of was read
+// already.
 func (r *Reader) setOf(ctx context.Context, pod *corev1.Pod, of *metav1.OwnerReference, read ending.Answer[appsv1.DaemonSet], err error) (ending.Answer[appsv1.DaemonSet], error) {
 	owner := ownerOf(pod)
 	switch {
@@ -242,8 +241,8 @@ func (r *Reader) setOf(ctx context.Context, pod *corev1.Pod, of *metav1.OwnerRef
 	return r.readSet(ctx, owner)
 }
 
-// readSet reads the DaemonSet of a reference, if there is one. Another one of that name
-// does not count.
+// readSet reads the DaemonSet of a reference, if there is one. Another DaemonSet of the same
+// name does not count.
 func (r *Reader) readSet(ctx context.Context, ref *metav1.OwnerReference) (ending.Answer[appsv1.DaemonSet], error) {
 	if ref == nil {
 		return ending.Answer[appsv1.DaemonSet]{}, nil
@@ -255,7 +254,7 @@ func (r *Reader) readSet(ctx context.Context, ref *metav1.OwnerReference) (endin
 	return set, err
 }
 
-// get reads an object into o. If there is none, that is an answer too.
+// get reads an object into o. The answer that there is none counts as an answer.
 func get[T any, P interface {
 	*T
 	runtime.Object
@@ -269,7 +268,7 @@ func get[T any, P interface {
 	return ending.Answer[T]{Known: true, Object: o}, nil
 }
 
-// refused says whether the API server refused one of several requests.
+// refused reports whether the API server refused one of several requests.
 func refused(err error) bool {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		return slices.ContainsFunc(several.Unwrap(), refused)
