@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Level is what --log-level says.
+// Level parses the value of --log-level.
 func Level(text string) (slog.Level, error) {
 	switch strings.ToLower(text) {
 	case "info":
@@ -23,22 +23,22 @@ func Level(text string) (slog.Level, error) {
 
 // Logger writes one JSON object a line.
 //
-// When ended is closed the process ends, and cuts requests of its own. Libraries call that
-// an error. Such a record is one of level debug: its error is a cancellation, or says
-// exactly one of consequences, which are what else the end brings about.
+// When ended is closed, the process ends and cuts its own requests. Libraries log that as an
+// error. Logger writes such a record with level debug: a record whose error is a
+// cancellation, or is exactly one of consequences, which are the other results of the end.
 func Logger(to io.Writer, level slog.Level, ended <-chan struct{}, consequences ...string) *slog.Logger {
 	json := slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level})
 	return slog.New(ending{json, ended, consequences})
 }
 
-// ending is a Handler that knows what the end of the process brings about.
+// ending is a Handler that knows the results of the end of the process.
 type ending struct {
 	slog.Handler
 	ended        <-chan struct{}
 	consequences []string
 }
 
-// Handle handles r, with another level if it tells of nothing but the end.
+// Handle handles r, with another level if the end of the process caused r.
 func (e ending) Handle(ctx context.Context, r slog.Record) error {
 	select {
 	case <-e.ended:
@@ -53,7 +53,7 @@ func (e ending) Handle(ctx context.Context, r slog.Record) error {
 	return e.Handler.Handle(ctx, r)
 }
 
-// caused says whether the end brought about what r tells.
+// caused reports whether the end of the process caused r.
 func (e ending) caused(r slog.Record) (caused bool) {
 	r.Attrs(func(a slog.Attr) bool {
 		if err, ok := a.Value.Any().(error); ok {
@@ -64,13 +64,13 @@ func (e ending) caused(r slog.Record) (caused bool) {
 	return caused
 }
 
-// WithAttrs and WithGroup are those of Handler.
+// WithAttrs implements slog.Handler.
 func (e ending) WithAttrs(attrs []slog.Attr) slog.Handler {
 	e.Handler = e.Handler.WithAttrs(attrs)
 	return e
 }
 
-// WithGroup is after WithAttrs.
+// WithGroup implements slog.Handler.
 func (e ending) WithGroup(name string) slog.Handler {
 	e.Handler = e.Handler.WithGroup(name)
 	return e

@@ -1,6 +1,6 @@
-// Package process is what the programs have in common as processes: how their
-// parts begin and end together, their log, and the server of their metrics and
-// probes. It knows nothing of Kubernetes, nor of what the programs are for.
+// Package process holds what all programs need as processes: how their parts start and end
+// together, their log, and the server of their metrics and probes. It knows nothing of
+// Kubernetes or of the work of the programs.
 package process
 
 import (
@@ -16,8 +16,8 @@ func Together(ctx context.Context, parts ...func(context.Context) error) error {
 	return begin(ctx, end, parts)()
 }
 
-// Outlive runs first until ctx is done, and others until first has ended too: it
-// may need them to say goodbye. When one of them ends, so do all.
+// Outlive runs first until ctx is done, and others until first has ended too: first may need
+// them to say goodbye. When one of them ends, all end.
 func Outlive(ctx context.Context, first func(context.Context) error, others ...func(context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -29,7 +29,7 @@ func Outlive(ctx context.Context, first func(context.Context) error, others ...f
 	return errors.Join(err, wait())
 }
 
-// begin begins all parts, has end called when one of them ends, and returns what
+// begin starts all parts, and calls end when one of them ends. It returns a function that
 // waits for all of them.
 func begin(ctx context.Context, end func(), parts []func(context.Context) error) (wait func() error) {
 	ended := make(chan error, len(parts))

@@ -22,7 +22,7 @@ func until(takes time.Duration, result error) func(context.Context) error {
 	}
 }
 
-// after ends by itself.
+// after ends by itself after some time.
 func after(lives time.Duration, result error) func(context.Context) error {
 	return func(context.Context) error {
 		time.Sleep(lives)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Server serves Handler, which is for metrics and probes, at Address,
-// "host:port"; "" and "0" are nowhere.
+// Server serves Handler, which is for metrics and probes, at Address, "host:port". With "" or
+// "0" it serves nothing.
 type Server struct {
 	Address string
 	Handler http.Handler
 }
 
-// Run serves until ctx is done. Who is being answered then is cut off.
+// Run serves until ctx is done. It then cuts open requests.
 func (s Server) Run(ctx context.Context) error {
 	if s.Address == "" || s.Address == "0" {
 		<-ctx.Done()
@@ -39,7 +39,7 @@ func (s Server) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// Probe answers with what check says.
+// Probe serves the result of check.
 func Probe(check func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := check(); err != nil {

@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 )
 
-// listen returns a listener at an address of this process alone, so that the port
-// stays free for the test when the listener is closed.
+// listen returns a listener at an address that only this process uses, so that the port stays
+// free for the test when the listener is closed.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	pid := os.Getpid()
@@ -29,7 +29,7 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// get returns what is answered at address.
+// get returns the answer at address.
 func get(ctx context.Context, address string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address, nil)
 	if err != nil {
