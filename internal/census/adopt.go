@@ -17,9 +17,8 @@ func ByAge(a, b service.Request) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key(), b.Key()))
 }
 
-// Unwatched returns r as an allocator sees it that did not watch what became of the
-// Service: one whose addresses another controller replaced is left to that
-// controller.
+// Unwatched returns r as an allocator sees it that did not watch the Service: if another
+// controller replaced the addresses of the Service, the Service is left to that controller.
 func Unwatched(r service.Request) service.Request {
 	if !r.Displaced() {
 		return r
@@ -35,11 +34,12 @@ func TermsOf(r service.Request) ipam.Terms {
 	return ipam.TermsOf(r)
 }
 
-// AdoptClaims notes which addresses of the Service of r are from a backend: those that its
-// status shows and that are in no pool, if the Service says that they are from a group with a
-// backend. The list of what PureLB gave does not count, as users may write it. What the status
-// does not show is claimed anew, and the backend grants the same address. Nor does an address
-// count that the store does not have for the Service: r may be of the past.
+// AdoptClaims records which addresses of the Service of r are from a backend: those that its
+// status shows and that are in no pool, if the Service names a group with a backend. The
+// annotation with PureLB's addresses does not count, because users may write it. An address
+// that the status does not show is claimed again, and the backend grants the same address. An
+// address that the store does not have for the Service does not count either: r may be
+// outdated.
 func AdoptClaims(c ipam.Cluster, r service.Request) {
 	if r.Owner == service.Anothers || r.From == "" {
 		return
@@ -55,8 +55,8 @@ func AdoptClaims(c ipam.Cluster, r service.Request) {
 	}
 }
 
-// backedGroup returns the first group with a backend of those that a Service names as where
-// its addresses are from.
+// backedGroup returns the first group with a backend among the groups that a Service names as
+// the source of its addresses.
 func backedGroup(c ipam.Cluster, from string) (ipam.Group, bool) {
 	for name := range strings.SplitSeq(from, ", ") {
 		if g, ok := c.Groups.Group(name); ok && g.Backend != "" {
@@ -66,10 +66,10 @@ func backedGroup(c ipam.Cluster, from string) (ipam.Group, bool) {
 	return ipam.Group{}, false
 }
 
-// Recall holds for the Service of r the addresses that PureLB gave it and that its
-// status does not show, as far as they are free and the Service would get them today:
-// another controller may have cleared the status, or the Service was restored from
-// a backup. The list that names them is an annotation, which users may write.
+// Recall holds, for the Service of r, the addresses that PureLB gave it and that its status
+// does not show, if they are free and the Service would get them today. Another controller
+// may have cleared the status, or the Service was restored from a backup. An annotation names
+// these addresses, and users may write it.
 func Recall(c ipam.Cluster, r service.Request) {
 	if r.Owner == service.Anothers {
 		return
@@ -83,7 +83,7 @@ func Recall(c ipam.Cluster, r service.Request) {
 	}
 }
 
-// without returns those of addresses that are not among others.
+// without returns addresses without others.
 func without(addresses, others []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return slices.Contains(others, a) })
 }

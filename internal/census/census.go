@@ -1,17 +1,17 @@
-// Package census says what the objects of a cluster mean for the allocation of
-// addresses: which groups and networks there are, which addresses no Service may
-// have, and which Services have which addresses.
+// Package census says what the objects of a cluster mean for the allocation of addresses:
+// which groups and networks there are, which addresses no Service may have, and which
+// Services have which addresses.
 //
-// The allocator keeps what census tells up to date while the cluster changes. The
-// plugin for kubectl asks it once. So both decide from the same facts. The package
-// reads objects as values, and knows nothing of the API server.
+// The allocator keeps the results of census up to date while the cluster changes. The kubectl
+// plugin computes them once. So both decide from the same facts. The package reads objects as
+// values, and knows nothing of the API server.
 //
 // Read the files in this order:
 //
-//	census.go    Objects are what is read, State is what they mean
+//	census.go    Objects are the input, State is their meaning
 //	reserved.go  the addresses and networks that Services must not get
-//	adopt.go     what a Service has before the first decision
-//	plan.go      what every Service gets
+//	adopt.go     the addresses that a Service has before the first decision
+//	plan.go      the addresses that every Service gets
 package census
 
 import (
@@ -30,17 +30,17 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// Install is how PureLB is installed in a cluster.
+// Install says how PureLB is installed in a cluster.
 type Install struct {
-	// Namespace is that of PureLB. ConfigNamespaces are further ones of which
-	// ServiceGroups and LBNodeAgents count.
+	// Namespace is the namespace of PureLB. ConfigNamespaces are further namespaces whose
+	// ServiceGroups and LBNodeAgents PureLB uses.
 	Namespace        string
 	ConfigNamespaces []string
 	// IgnorePodCIDRs says that Services may have addresses of Nodes' podCIDRs.
 	IgnorePodCIDRs bool
 }
 
-// Objects are what allocation depends on, beside the Services.
+// Objects are the objects that allocation depends on, beside the Services.
 type Objects struct {
 	Install
 	Groups     []v2.ServiceGroup
@@ -49,26 +49,26 @@ type Objects struct {
 	Nodes      []corev1.Node
 	Networks   []networkingv1.ServiceCIDR
 	Namespaces []metav1.PartialObjectMetadata
-	// ClusterIPs are those of the Service default/kubernetes, where the API server
+	// ClusterIPs are those of the Service default/kubernetes. They are set if the API server
 	// serves no ServiceCIDRs.
 	ClusterIPs []netip.Addr
 }
 
-// State is what Objects mean.
+// State is the meaning of Objects.
 type State struct {
 	Config config.Config
 	// Subnets are the networks of all nodes, sorted. They are taken from all
 	// Leases that exist: a node that is down has not left its network.
 	Subnets []netip.Prefix
-	// Blocked are addresses that Services must not get, and what they are.
+	// Blocked maps each address that Services must not get to what it is.
 	Blocked map[netip.Addr]string
-	// Quarantined are those of them that machines outside the cluster have.
+	// Quarantined are the blocked addresses that machines outside the cluster have.
 	Quarantined map[netip.Addr]string
-	// Networks are those that the cluster uses itself, in order. Services must
-	// not get their addresses.
+	// Networks are the networks that the cluster uses itself, sorted. Services must not get
+	// their addresses.
 	Networks []ipam.Network
-	// Namespaces are the labels of the namespaces that there are, where a
-	// ServiceGroup selects namespaces by them; otherwise it is nil.
+	// Namespaces holds the labels of all namespaces, if a ServiceGroup selects namespaces by
+	// labels. Otherwise it is nil.
 	Namespaces map[string]map[string]string
 	// Boundaries say which groups are for which namespaces.
 	Boundaries ipam.Boundaries
@@ -98,7 +98,7 @@ func Of(o Objects) State {
 	}
 }
 
-// labelsOf returns the labels of namespaces, if c selects any by them.
+// labelsOf returns the labels of namespaces, if c selects namespaces by labels.
 func labelsOf(namespaces []metav1.PartialObjectMetadata, c config.Config) map[string]map[string]string {
 	selects := func(b ipam.Boundary) bool { return b.NamespaceSelector != nil }
 	if !slices.ContainsFunc(c.Groups.Enforced, selects) && !slices.ContainsFunc(c.Groups.Usable, func(g ipam.Group) bool { return selects(g.Boundary) }) {

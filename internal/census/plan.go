@@ -10,15 +10,15 @@ import (
 
 // Plan is what an allocator that starts now decides about every Service.
 type Plan struct {
-	// Requests are the Services, the oldest first.
+	// Requests holds the Services, the oldest first.
 	Requests []service.Request
-	// Cluster holds what the Services have, and what they are to get.
+	// Cluster holds the addresses that the Services have and will get.
 	Cluster ipam.Cluster
-	// Choices are the decisions about the Services that PureLB serves.
+	// Choices holds the decisions about the Services that PureLB serves.
 	Choices map[ipam.Owner]ipam.Choice
 }
 
-// Cluster returns s as a choice sees it. No Service has an address in it.
+// Cluster returns s in the form that a choice needs. No Service has an address in it.
 func (s State) Cluster() ipam.Cluster {
 	store := ipam.NewStore()
 	store.SetBlocked(s.Blocked)
@@ -28,9 +28,9 @@ func (s State) Cluster() ipam.Cluster {
 	}
 }
 
-// Holdings returns s as a choice sees it when an allocator starts: Services have what
-// their statuses show, and what is theirs by right. It returns the requests as that
-// allocator sees them, the oldest first.
+// Holdings returns s in the form that a choice needs when an allocator starts: Services have
+// the addresses in their statuses, and those that are theirs by right. It also returns the
+// requests as that allocator sees them, the oldest first.
 func (s State) Holdings(requests []service.Request) (ipam.Cluster, []service.Request) {
 	c := s.Cluster()
 	requests = slices.SortedFunc(slices.Values(requests), ByAge)
@@ -44,13 +44,13 @@ func (s State) Holdings(requests []service.Request) (ipam.Cluster, []service.Req
 	return c, requests
 }
 
-// Plan decides about all requests: Services with addresses keep them, and what is
-// missing is given in the order in which the Services were created.
+// Plan decides about all requests. Services keep their addresses, and get missing ones in the
+// order in which they were created.
 func (s State) Plan(requests []service.Request) Plan {
 	p := Plan{Choices: make(map[ipam.Owner]ipam.Choice, len(requests))}
 	p.Cluster, p.Requests = s.Holdings(requests)
-	// The second time only what they are told changes: a younger Service may have
-	// taken what an older one that waits cannot use alone.
+	// The second round changes only the messages of Services: a younger Service may have taken
+	// an address that an older one, which waits, cannot use alone.
 	for range 2 {
 		for _, r := range p.Requests {
 			if r.Owner != service.Anothers {
@@ -61,7 +61,7 @@ func (s State) Plan(requests []service.Request) Plan {
 	return p
 }
 
-// adopt notes that the Service of r has what its status shows.
+// adopt records that the Service of r has the addresses in its status.
 func adopt(c ipam.Cluster, r service.Request) {
 	who := ipam.Owner(r.Key())
 	c.Store.Grant(who, TermsOf(r))
@@ -71,7 +71,7 @@ func adopt(c ipam.Cluster, r service.Request) {
 	AdoptClaims(c, r)
 }
 
-// decide chooses for the Service of r, and holds what it chose.
+// decide chooses for the Service of r, and holds the choice.
 func (p *Plan) decide(r service.Request) {
 	who, store := ipam.Owner(r.Key()), p.Cluster.Store
 	shown := store.Shown(who)

@@ -16,9 +16,8 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// reserved returns the addresses that no Service is given because nodes have them,
-// because they are gateways of nodes, or because they are quarantined, and says of
-// each what it is.
+// reserved returns the addresses that no Service may get, with what each is: addresses of
+// nodes, gateways of nodes, and quarantined addresses.
 func reserved(own, gateways nodeOf, quarantined map[netip.Addr]string) map[netip.Addr]string {
 	all := maps.Clone(quarantined)
 	if all == nil {
@@ -33,9 +32,9 @@ func reserved(own, gateways nodeOf, quarantined map[netip.Addr]string) map[netip
 	return all
 }
 
-// nodeOf says of addresses which node names them. Several nodes may: they have the
-// same gateway, or the same address on a bridge of their own (docker0, virbr0). Then
-// it is the first node by name, so that the order of objects changes nothing.
+// nodeOf maps addresses to the node that names them. Several nodes may name one: they have
+// the same gateway, or the same address on a bridge of their own (docker0, virbr0). Then the
+// first node by name counts, so that the order of objects does not matter.
 type nodeOf map[netip.Addr]string
 
 func (of nodeOf) note(a netip.Addr, node string) {
@@ -44,8 +43,8 @@ func (of nodeOf) note(a netip.Addr, node string) {
 	}
 }
 
-// nodeAddresses returns the addresses that nodes have themselves: those that
-// their objects name, and those that their agents found on them.
+// nodeAddresses returns the nodes' own addresses: those that their objects name, and those
+// that their agents found.
 func nodeAddresses(nodes []corev1.Node, leases []coordinationv1.Lease) nodeOf {
 	of := nodeOf{}
 	for _, l := range leases {
@@ -74,7 +73,7 @@ func gateways(leases []coordinationv1.Lease) nodeOf {
 	return of
 }
 
-// networksOf returns the networks that the cluster uses itself, in order: those of the
+// networksOf returns the networks that the cluster uses itself, sorted: those of the
 // ClusterIPs of Services, and those of the pods of each node.
 func networksOf(services []networkingv1.ServiceCIDR, nodes []corev1.Node) []ipam.Network {
 	var all []ipam.Network
@@ -110,11 +109,11 @@ func PodCIDRs(n *corev1.Node) []string {
 	return n.Spec.PodCIDRs
 }
 
-// quarantined returns the addresses that agents report as claimed or answered for by
-// machines outside the cluster, and says of each what it is.
+// quarantined returns the addresses that agents report because machines outside the cluster
+// claim them or answer for them, with what each is.
 //
-// The allocator keeps no quarantine of its own: an address is in quarantine as long
-// as an agent reports it. The agent remembers for 10 minutes, and asks again.
+// The allocator stores no quarantine: an address is in quarantine as long as an agent reports
+// it. The agent remembers a report for 10 minutes, and probes again.
 //
 // Nodes of the cluster may answer for addresses of Services too (kube-proxy with
 // IPVS). The report names the node, as its Lease may be gone by now. A node that the
@@ -145,8 +144,8 @@ func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
 	return all
 }
 
-// macsOfNodes returns the Ethernet addresses of all nodes that have a Lease. Known is
-// false when some do not tell theirs.
+// macsOfNodes returns the Ethernet addresses of all nodes that have a Lease. known is false
+// if some do not publish theirs.
 func macsOfNodes(leases []coordinationv1.Lease) (nodes map[lease.MAC]bool, known bool) {
 	nodes = map[lease.MAC]bool{}
 	for _, l := range leases {

@@ -16,7 +16,7 @@ import (
 
 const foreignMAC = "02:00:00:00:00:07"
 
-// leaseOf makes the Lease of the agent of a node, out of pairs of annotation and
+// leaseOf returns the Lease of the agent of a node, with the given pairs of annotation and
 // value.
 func leaseOf(node string, annotations ...string) coordinationv1.Lease {
 	l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease.Prefix + node, Annotations: map[string]string{}}}
@@ -26,8 +26,8 @@ func leaseOf(node string, annotations ...string) coordinationv1.Lease {
 	return l
 }
 
-// reporting is the Lease of the agent of a node whose MAC ends with last, and which
-// reports these addresses as answered by the machine with that MAC.
+// reporting returns the Lease of the agent of a node whose MAC ends with last. The agent
+// reports these addresses as answered by the machine with mac.
 func reporting(node string, last byte, mac string, addresses ...string) coordinationv1.Lease {
 	var claims []string
 	for _, a := range addresses {
