@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Annotations of a Service, with what its routes say of themselves. Lists are
-// separated by commas. One that is there and empty says that there are none,
-// whatever the group says.
+// Annotations of a Service that set attributes of its routes. Lists are separated by commas.
+// An empty annotation means an empty list, whatever the group sets.
 const (
 	AnnotationCommunities      = "purelb.io/bgp-communities"
 	AnnotationLargeCommunities = "purelb.io/bgp-large-communities"
@@ -17,9 +16,9 @@ const (
 	AnnotationLocalPreference  = "purelb.io/bgp-local-preference"
 )
 
-// ParseAttributes reads what routes are to say of themselves. What cannot be
-// read is a Problem and left out. Fields of the problems are communities[2],
-// largeCommunities[0], med and localPreference.
+// ParseAttributes reads route attributes. A value that cannot be read becomes a Problem and
+// is left out. Fields of the problems are communities[2], largeCommunities[0], med and
+// localPreference.
 func ParseAttributes(communities, largeCommunities []string, med, localPreference *int64) (Attributes, []Problem) {
 	var f findings
 	a := Attributes{
@@ -35,8 +34,8 @@ func ParseAttributes(communities, largeCommunities []string, med, localPreferenc
 	return a, f.problems
 }
 
-// AttributesOf reads the annotations of a Service. Fields of the problems are
-// such as metadata.annotations[purelb.io/bgp-med].
+// AttributesOf reads the annotations of a Service. Fields of the problems are such as
+// metadata.annotations[purelb.io/bgp-med].
 func AttributesOf(annotations map[string]string) (Attributes, []Problem) {
 	var f findings
 	var a Attributes
@@ -57,8 +56,8 @@ func AttributesOf(annotations map[string]string) (Attributes, []Problem) {
 
 func annotation(name string) string { return "metadata.annotations[" + name + "]" }
 
-// list are the elements of a text with commas; of an empty text none, which is
-// not the same as nil.
+// list returns the elements of a text with commas. For an empty text it returns an empty
+// list, not nil.
 func list(text string) []string {
 	all := []string{}
 	for element := range strings.SplitSeq(text, ",") {
@@ -69,7 +68,7 @@ func list(text string) []string {
 	return all
 }
 
-// communities reads a list, sorted and without repetition; nil stays nil.
+// communities reads a list, sorts it and removes duplicates. nil stays nil.
 func (f *findings) communities(field string, texts []string) []uint32 {
 	return values(f, field, texts, parseCommunity)
 }
@@ -78,8 +77,8 @@ func (f *findings) largeCommunities(field string, texts []string) []string {
 	return values(f, field, texts, parseLarge)
 }
 
-// values reads a list. When nothing of it can be read it is nil, so that a
-// mistake does not take away what the group says.
+// values reads a list. If no element can be read, it returns nil, so that a mistake does not
+// remove the values of the group.
 func values[T uint32 | string](f *findings, field string, texts []string, parse func(string) (T, error)) []T {
 	var all []T
 	if texts != nil && len(texts) == 0 {
@@ -107,8 +106,7 @@ func (f *findings) unsigned(field, text string) *uint32 {
 	return &v
 }
 
-// Merge is what a group of addresses says, except for the kinds of which the
-// Service says something itself.
+// Merge returns the attributes of a group, except those kinds that the Service sets itself.
 func Merge(group, service Attributes) Attributes {
 	if service.Communities != nil {
 		group.Communities = service.Communities

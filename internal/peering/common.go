@@ -10,14 +10,14 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// defaultConfiguration is the name of the BGPConfiguration that is in effect.
+// defaultConfiguration is the name of the BGPConfiguration in effect.
 const defaultConfiguration = "default"
 
-// ReasonNotInEffect is that of a BGPConfiguration that nodes do not go by.
+// ReasonNotInEffect is the reason of a BGPConfiguration that nodes do not use.
 const ReasonNotInEffect = "NotInEffect"
 
-// InEffect returns the BGPConfiguration that nodes go by: the one called default,
-// or the only one that there is. One that is being deleted is as good as gone.
+// InEffect returns the BGPConfiguration that nodes use: the one called default, or the only
+// one. A configuration that is being deleted does not count.
 func InEffect(configs []bgpv1.BGPConfiguration) *bgpv1.BGPConfiguration {
 	var alive []*bgpv1.BGPConfiguration
 	for i := range configs {
@@ -36,10 +36,10 @@ func InEffect(configs []bgpv1.BGPConfiguration) *bgpv1.BGPConfiguration {
 	return nil
 }
 
-// CommonStatus is what c is to say: what is true of it on every node. Chosen is the
-// one in effect, nil for none.
+// CommonStatus returns the status of c: what is true of it on every node. chosen is the
+// configuration in effect, or nil.
 //
-// No node is needed for that: what depends on a node is Here, and no part of it.
+// It needs no node. Problems that depend on a node are Here, and are left out.
 func CommonStatus(c, chosen *bgpv1.BGPConfiguration, secrets Secrets, now time.Time) bgpv1.BGPConfigurationStatus {
 	if chosen == nil || c.UID != chosen.UID {
 		return notInEffect(c, chosen, now)
@@ -48,7 +48,7 @@ func CommonStatus(c, chosen *bgpv1.BGPConfiguration, secrets Secrets, now time.T
 	return ConfigurationStatus(c.Generation, Decide(c.Spec, Node{}, secrets, nowhere), c.Status, now)
 }
 
-// notInEffect is the status of a BGPConfiguration that nodes do not go by.
+// notInEffect returns the status of a BGPConfiguration that nodes do not use.
 func notInEffect(c, chosen *bgpv1.BGPConfiguration, now time.Time) bgpv1.BGPConfigurationStatus {
 	text := "nodes go by the BGPConfiguration called " + defaultConfiguration + ": there are several, and none is called so"
 	if chosen != nil {
@@ -68,17 +68,17 @@ func notInEffect(c, chosen *bgpv1.BGPConfiguration, now time.Time) bgpv1.BGPConf
 	return out
 }
 
-// Secret is what is known of a Secret.
+// Secret is the known state of a Secret.
 type Secret struct {
 	Data map[string][]byte
-	// Known says that it, or its absence, was seen.
+	// Known says that the Secret, or its absence, was seen.
 	Known, Exists bool
 	// Forbidden says that the API server refuses to show it.
 	Forbidden bool
 }
 
-// Value returns what s, the Secret of that name, has under key. The error says what
-// is wrong, and how to mend it.
+// Value returns the value of key in s, the Secret of that name. The error says what is wrong,
+// and how to fix it.
 func (s Secret) Value(namespace, name, key string) (string, error) {
 	value, found := s.Data[key]
 	switch {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// wellKnown are communities with a name (IANA, RFC 1997 and later).
+// wellKnown maps the names of well-known communities to their values (IANA, RFC 1997 and
+// later).
 var wellKnown = map[string]uint32{
 	"graceful-shutdown":          GracefulShutdown,
 	"accept-own":                 0xFFFF0001,
@@ -40,10 +41,10 @@ func parseCommunity(text string) (uint32, error) {
 	return uint32(h)<<16 | uint32(l), nil
 }
 
-// communityText is how a community is written.
+// communityText returns the usual text of a community.
 func communityText(c uint32) string { return fmt.Sprintf("%d:%d", c>>16, c&0xFFFF) }
 
-// parseLarge reads a large community and returns it as it is usually written.
+// parseLarge reads a large community and returns its usual text.
 func parseLarge(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	parts := strings.Split(text, ":")
@@ -59,7 +60,7 @@ func parseLarge(text string) (string, error) {
 	return strings.Join(plain, ":"), nil
 }
 
-// number reads digits and nothing else.
+// number reads a number of digits only.
 func number(s string, bits int) (uint64, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -68,8 +69,8 @@ func number(s string, bits int) (uint64, bool) {
 	return n, err == nil
 }
 
-// isRouteTarget says whether s is a route target or distinguisher of RFC 4364,
-// by the number of an AS or by an address.
+// isRouteTarget reports whether s is a route target or route distinguisher (RFC 4364), with
+// an AS number or an address.
 func isRouteTarget(s string) bool {
 	admin, value, ok := strings.Cut(s, ":")
 	if !ok {

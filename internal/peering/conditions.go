@@ -25,10 +25,10 @@ const (
 	ReasonResolutionFailed     = "ResolutionFailed"
 )
 
-// mostSaid is how many problems a message lists.
+// mostSaid limits the problems in a message.
 const mostSaid = 20
 
-// condition is one without its time.
+// condition returns a condition without its time.
 func condition(kind string, status bool, reason, message string) metav1.Condition {
 	out := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	if status {
@@ -37,7 +37,7 @@ func condition(kind string, status bool, reason, message string) metav1.Conditio
 	return out
 }
 
-// conditions gives each the time since when it has been so.
+// conditions sets the time since which each condition has its status.
 func conditions(previous []metav1.Condition, now metav1.Time, all ...metav1.Condition) []metav1.Condition {
 	for i := range all {
 		all[i].LastTransitionTime = now
@@ -51,7 +51,7 @@ func conditions(previous []metav1.Condition, now metav1.Time, all ...metav1.Cond
 	return all
 }
 
-// listed is the beginning of a list in words.
+// listed returns the beginning of a list in words.
 func listed(all []string) string {
 	said, more := first(all, mostSaid)
 	text := strings.Join(said, "; ")
@@ -122,17 +122,17 @@ func ofRouterID(problems []Problem) []Problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Reason != ReasonRouterID })
 }
 
-// elapsed is the part of a text that changes by itself.
+// elapsed matches a text that changes with time.
 var elapsed = regexp.MustCompile(`state unchanged for \d+ s`)
 
-// Differs says whether b tells something that a does not. Time that passes is
-// nothing, and neither is how much neighbours announce, which can change all the
-// time; whether they announce anything is.
+// Differs reports whether b has information that a does not have. Elapsed time does not
+// count. The number of prefixes that neighbors announce does not count either, because it can
+// change all the time; it only counts whether they announce any.
 func Differs(a, b bgpv1.BGPNodeStatusStatus) bool {
 	return !equality.Semantic.DeepEqual(still(a), still(b))
 }
 
-// still is s without what moves by itself.
+// still returns s without the values that change by themselves.
 func still(s bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 	out := *s.DeepCopy()
 	out.LastUpdated = nil
@@ -147,9 +147,9 @@ func still(s bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 	return out
 }
 
-// ConfigurationStatus is what is true of a BGPConfiguration on every node, so
-// that all nodes say the same of it: the problems that are not Here. Times in it
-// change only with what they are about.
+// ConfigurationStatus returns the status of a BGPConfiguration that is true on every node, so
+// that all nodes write the same: the problems that are not Here. A time in it changes only
+// with its subject.
 func ConfigurationStatus(generation int64, d Decision, previous bgpv1.BGPConfigurationStatus, now time.Time) bgpv1.BGPConfigurationStatus {
 	common := slices.DeleteFunc(slices.Clone(d.Problems), func(p Problem) bool { return p.Here })
 	ready := condition(bgpv1.ConditionReady, true, ReasonReconcileSuccess, "the configuration is well; what became of it is in the BGPNodeStatus of each node")

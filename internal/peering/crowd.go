@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// crowd is some neighbours: networks that do not overlap, and interfaces of
-// unnumbered ones.
+// crowd is a set of neighbors: networks that do not overlap, and interfaces of unnumbered
+// neighbors.
 type crowd struct {
 	networks   []netip.Prefix
 	interfaces []string
 }
 
-// host is the crowd of one address.
+// host returns the crowd with one address.
 func host(a netip.Addr) crowd {
 	a = a.WithZone("")
 	return crowd{networks: []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}}
@@ -20,13 +20,13 @@ func host(a netip.Addr) crowd {
 
 func (c crowd) empty() bool { return len(c.networks) == 0 && len(c.interfaces) == 0 }
 
-// plus is who is in one of them.
+// plus returns the union of c and d.
 func (c crowd) plus(d crowd) crowd {
 	sum := c.without(d)
 	return crowd{append(sum.networks, d.networks...), append(sum.interfaces, d.interfaces...)}
 }
 
-// without is who is in c and not in d.
+// without returns the neighbors in c that are not in d.
 func (c crowd) without(d crowd) crowd {
 	rest := crowd{networks: slices.Clone(c.networks)}
 	for _, away := range d.networks {
@@ -44,11 +44,11 @@ func (c crowd) without(d crowd) crowd {
 	return rest
 }
 
-// in is who is in c and in d.
+// in returns the intersection of c and d.
 func (c crowd) in(d crowd) crowd { return c.without(c.without(d)) }
 
-// remainder is what is left of a network without another: halves of it, of
-// halves of it and so on.
+// remainder returns the rest of a network without another network: halves of it, halves of
+// its halves and so on.
 func remainder(n, away netip.Prefix) []netip.Prefix {
 	if !n.Overlaps(away) {
 		return []netip.Prefix{n}
@@ -60,7 +60,7 @@ func remainder(n, away netip.Prefix) []netip.Prefix {
 	return append(remainder(low, away), remainder(high, away)...)
 }
 
-// halves are the two networks that one consists of.
+// halves returns the two halves of a network.
 func halves(n netip.Prefix) (low, high netip.Prefix) {
 	bytes := n.Addr().AsSlice()
 	bytes[n.Bits()/8] |= 0x80 >> (n.Bits() % 8)
@@ -68,7 +68,7 @@ func halves(n netip.Prefix) (low, high netip.Prefix) {
 	return netip.PrefixFrom(n.Addr(), n.Bits()+1), netip.PrefixFrom(second, n.Bits()+1)
 }
 
-// list is the crowd as the elements of a set of neighbours, sorted.
+// list returns the crowd as the sorted elements of a neighbor set.
 func (c crowd) list() []string {
 	slices.SortFunc(c.networks, comparePrefixes)
 	slices.Sort(c.interfaces)
@@ -82,7 +82,7 @@ func (c crowd) list() []string {
 	return all
 }
 
-// crowdOf is the crowd of the elements of a set of neighbours.
+// crowdOf returns the crowd for the elements of a neighbor set.
 func crowdOf(list []string) crowd {
 	var c crowd
 	for _, text := range list {

@@ -9,26 +9,25 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// Node is what is known of this node.
+// Node is what Decide needs to know of this node.
 type Node struct {
 	Name                     string
 	Labels, Annotations      map[string]string
 	InternalIPs, ExternalIPs []netip.Addr
-	// Own are the prefixes that only nodes of this cluster may announce: those of its
+	// Own are the prefixes that only nodes of this cluster may announce: the prefixes of its
 	// pools.
 	Own []PrefixRange
-	// Draining says that others are asked to prefer other nodes. No policy takes that
-	// back.
+	// Draining says that routes ask routers to prefer other nodes. No policy takes that back.
 	Draining bool
 }
 
-// Secrets answers for a reference; the error says what is wrong with it, such as
+// Secrets returns the value for a reference. The error says what is wrong with it, such as
 // `secret purelb-system/x has no key "password"`.
 type Secrets func(name, key string) (string, error)
 
-// Egress is how this node reaches a neighbour: by Interface, on which it has
-// Addresses: global ones of both families, the best of each first, and none of
-// Services.
+// Egress is how this node reaches a neighbor: by Interface. Addresses are the global
+// addresses on it, of both families, the best of each family first. Addresses of Services are
+// left out.
 type Egress struct {
 	Interface string
 	Addresses []netip.Addr
@@ -37,19 +36,19 @@ type Egress struct {
 // SecretRef names one key of a Secret.
 type SecretRef struct{ Name, Key string }
 
-// Decision is what a BGPConfiguration means for a node.
+// Decision is the meaning of a BGPConfiguration for a node.
 type Decision struct {
-	// State may be applied when it is OK; otherwise there is none.
+	// State may be applied if OK is true. Otherwise there is none.
 	State State
 	OK    bool
 	// RouterIDSource is explicit, template, node-ipv4 or hash-from-node-name.
 	RouterIDSource string
-	// Import is which addresses become routes, and VRFImports the same for VRFs.
+	// Import says which addresses become routes, and VRFImports says the same for VRFs.
 	Import     ImportRules
 	VRFImports []ImportRules
-	// Export is which learned routes go into the kernel, after changes have been
-	// collected for Dampening, marked with Protocol. Those of VRFs are among
-	// them.
+	// Export says which learned routes go into the kernel. The routes are marked with
+	// Protocol. The speaker collects changes for Dampening first. The rules of VRFs are
+	// included.
 	Export    []ExportRule
 	Dampening time.Duration
 	Protocol  int
@@ -57,65 +56,63 @@ type Decision struct {
 	AllowTransit  bool
 	StatusEnabled bool
 	Heartbeat     time.Duration
-	// Secrets are those that the configuration names, on whatever node.
+	// Secrets are those that the configuration names for any node.
 	Secrets []SecretRef
-	// Configured is how many neighbours the configuration lists, on whatever
-	// node, and LeftOut those that this node should have and does not.
+	// Configured is the number of neighbors that the configuration lists, for any node.
+	// LeftOut are the neighbors that this node should have and does not have.
 	Configured int
 	LeftOut    []LeftOut
-	// Problems are in the order in which they were found, which is always the
-	// same.
+	// Problems are in the order in which they were found, which is deterministic.
 	Problems []Problem
 }
 
-// LeftOut is a neighbour of this node that is not in the State, because of a
-// Problem; or it is there held down, with the same Path, so that it does not come
-// by itself.
+// LeftOut is a neighbor of this node that is not in the State because of a Problem. Or it is
+// in the State, held down and with the same Path, so that it cannot connect as a dynamic
+// neighbor.
 type LeftOut struct {
 	Name, Description string
 	ASN               uint32
 	Path, Message     string
 
-	address netip.Addr // zero when it is not known
+	address netip.Addr // zero if it is not known
 }
 
-// ImportRules say which addresses become routes: those on interfaces whose name
-// matches one of Patterns (as of path.Match). Enabled without Patterns is the
-// dummy interface that carries remote addresses, whatever its name.
+// ImportRules say which addresses become routes: those on interfaces whose name matches one
+// of Patterns (as in path.Match). Enabled without Patterns means the dummy interface for
+// remote addresses, whatever its name.
 type ImportRules struct {
 	Enabled  bool
 	Patterns []string
 	VRF      string
 }
 
-// ExportRule says which learned routes go into a routing table of the kernel:
-// those of VRF that have one of the communities, of either kind; all when there
-// are none.
+// ExportRule says which learned routes go into a routing table of the kernel: those of VRF
+// that have one of the communities, of either kind. Without communities it selects all.
 type ExportRule struct {
 	Name             string
 	Communities      []uint32
 	LargeCommunities []string
-	// VRF is the VRF of the State that the routes are from; "" for none.
+	// VRF is the VRF of the State whose routes the rule selects, or "".
 	VRF string
-	// Device is the VRF device of the kernel whose table the routes go into.
-	// When it is "", they go into Table, of which 0 is the main one.
+	// Device is the VRF device of the kernel whose table gets the routes. If it is "", Table
+	// gets them. Table 0 is the main table.
 	Device          string
 	Table           uint32
 	Metric          uint32
 	ValidateNextHop bool
-	// AllowDefault lets also default routes in.
+	// AllowDefault also selects default routes.
 	AllowDefault bool
-	// Path is the field of the BGPConfiguration that it comes from.
+	// Path is the rule's field in the BGPConfiguration.
 	Path string
 }
 
-// Decide reads a BGPConfiguration for one node. It depends on nothing but its
-// arguments; egress answers false when there is no route to the neighbour. What
-// it is asked for may have a zone, which is the interface to be gone by.
+// Decide reads a BGPConfiguration for one node. The result depends only on its arguments.
+// egress returns false if there is no route to the neighbor. The address that it is asked for
+// may have a zone: the interface to use.
 //
-// What is wrong is a Problem and is left out, and the rest is in the State. What
-// is left out of it is never less than what protects: a neighbour without its
-// policy or its password is no neighbour.
+// A part that is wrong becomes a Problem and is left out, and the rest is in the State.
+// Decide leaves out a whole neighbor rather than its protection: it does not keep a neighbor
+// without its policy or its password.
 func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
 	r := reader{spec: spec, node: node, secrets: secrets, egress: egress}
 	r.d.AllowTransit = spec.Global.AllowTransit
@@ -134,7 +131,7 @@ func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress 
 	return r.decision()
 }
 
-// reader is a BGPConfiguration that is being read.
+// reader is the state of reading a BGPConfiguration.
 type reader struct {
 	spec    bgpv1.BGPConfigurationSpec
 	node    Node
@@ -143,18 +140,18 @@ type reader struct {
 
 	findings
 	d Decision
-	// sets and policies are by their names, of sets with the kind; one that is
-	// there and not ok has a mistake.
+	// sets and policies are by their names, and sets also by their kind. An entry that is not
+	// ok has a mistake.
 	sets     map[setKey]usableSet
 	policies map[string]policy
 	groups   map[string]group
-	// template says that a group is being read, and not a neighbour.
+	// template says that the reader is reading a group instead of a neighbor.
 	template bool
-	// members are the neighbours of this node with what chains need to know.
+	// members holds the neighbors of this node with the facts that chains need.
 	members []member
 }
 
-// decision is what has been read.
+// decision returns the result of reading.
 func (r *reader) decision() Decision {
 	d := r.d
 	d.Problems = r.problems

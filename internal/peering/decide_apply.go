@@ -7,16 +7,16 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// application is which policies are for a neighbour.
+// application holds the policies of a neighbor.
 type application struct{ imports, exports assignment }
 
-// assignment is a list of policies that are well, and what becomes of the rest.
+// assignment is a list of valid policies, and the verdict on all other routes.
 type assignment struct {
 	policies []string
 	rest     Verdict
 }
 
-// key tells one assignment from another, for people too.
+// key identifies an assignment, also for people.
 func (a assignment) key() string {
 	if a.rest == Continue {
 		return fmt.Sprintf("%q", a.policies)
@@ -37,8 +37,8 @@ func (v Verdict) String() string {
 	}
 }
 
-// applied reads which policies are for a neighbour. One that cannot be had makes
-// it useless: nothing is announced to it without its policies.
+// applied reads the policies of a neighbor. A policy that is wrong makes the neighbor
+// useless: the node announces nothing to it without its policies.
 func (r *reader) applied(ls layers) (application, bool) {
 	var out application
 	imports, from := said(ls, func(l layer) *bgpv1.PolicyAssignment { return value(l.options.ApplyPolicy).ImportPolicy })
@@ -48,8 +48,8 @@ func (r *reader) applied(ls layers) (application, bool) {
 	return out, okImports && okExports
 }
 
-// appliedToAll is the same for all neighbours; without one of these policies
-// there is no State at all.
+// appliedToAll is the same for all neighbors. If one of these policies is wrong, there is no
+// State at all.
 func (r *reader) appliedToAll() application {
 	const field = "spec.global.applyPolicy"
 	var out application
@@ -64,7 +64,7 @@ func (r *reader) appliedToAll() application {
 	return out
 }
 
-// assigned reads one direction, and tells refuse what is wrong.
+// assigned reads one direction, and calls refuse for each mistake.
 func (r *reader) assigned(field string, in *bgpv1.PolicyAssignment, out *assignment, refuse func(Problem) bool) bool {
 	if in == nil {
 		return true

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// bar keeps neighbours that are left out from coming by themselves, by a network
-// around them: they would be accepted without their policy or their password.
+// bar keeps neighbors that are left out from connecting as dynamic neighbors: the speaker
+// would accept them without their policy or their password.
 func (r *reader) bar() {
 	for _, l := range r.d.LeftOut {
 		if l.address.IsValid() && r.accepted(l.address) && !r.named(l.address) {
@@ -17,17 +17,17 @@ func (r *reader) bar() {
 	}
 }
 
-// accepted says whether a neighbour may come from a without a name.
+// accepted reports whether the State accepts a as a dynamic neighbor.
 func (r *reader) accepted(a netip.Addr) bool {
 	return slices.ContainsFunc(r.d.State.Dynamic, func(d Dynamic) bool { return d.Prefix.Contains(a.WithZone("")) })
 }
 
-// named says whether there is a neighbour at a, as where one is there twice.
+// named reports whether there is a neighbor with address a, as when one is configured twice.
 func (r *reader) named(a netip.Addr) bool {
 	return slices.ContainsFunc(r.d.State.Peers, func(p Peer) bool { return p.Address == a })
 }
 
-// barred is a neighbour with whom there never is a session.
+// barred returns a neighbor that never gets a session.
 func (r *reader) barred(l LeftOut) Peer {
 	g := r.d.State.Global
 	p := Peer{

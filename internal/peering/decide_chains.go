@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// chains makes both chains of what has been read, and puts the State in order.
+// chains builds both chains from what was read, and sorts the State.
 func (r *reader) chains() {
 	all := r.appliedToAll()
 	slices.SortFunc(r.members, func(a, b member) int { return cmp.Compare(a.title(), b.title()) })
@@ -41,17 +41,17 @@ func (r *reader) chains() {
 	r.d.State.sort()
 }
 
-// consumes says whether learned routes are of any use: for the kernel, or for other
-// neighbors. Nothing is learned where they are not: a router that announces too much by
-// mistake would cost memory, and could take the place of own routes.
+// consumes reports whether learned routes are of any use: for the kernel, or for other
+// neighbors. If they are not, the node learns none: a router that announces too much by
+// mistake would cost memory, and its routes could replace the node's own.
 func (r *reader) consumes() bool {
 	return len(r.d.Export) > 0 || r.d.AllowTransit ||
 		slices.ContainsFunc(r.members, func(m member) bool { return m.RouteReflector.Client })
 }
 
-// ownRoutes refuses what neighbors announce of the prefixes of this cluster. In the node's
-// own AS such a route may have a higher local preference than the node's own route, which
-// GoBGP would then withdraw.
+// ownRoutes rejects prefixes of this cluster that neighbors announce. Within the node's own
+// AS such a route may have a higher local preference than the node's own route, and then
+// GoBGP would withdraw the node's own route.
 func (r *reader) ownRoutes() []Statement {
 	var all []Statement
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
@@ -74,7 +74,7 @@ func (r *reader) ownRoutes() []Statement {
 	return all
 }
 
-// otherwise is what becomes of what nobody says anything about.
+// otherwise returns the verdict on routes that no statement decides.
 func otherwise(v Verdict) Verdict {
 	if v == Continue {
 		return Accept
@@ -82,7 +82,7 @@ func otherwise(v Verdict) Verdict {
 	return v
 }
 
-// title is what a member is called in the names of statements.
+// title is the name of a member in the names of statements.
 func (m member) title() string {
 	if m.from.IsValid() {
 		return m.from.String()
@@ -90,8 +90,8 @@ func (m member) title() string {
 	return m.Name()
 }
 
-// crowd is whom a member stands for. Neighbours that have been named are not
-// among those who come by themselves from a network around them.
+// crowd returns the neighbors that a member stands for. Named neighbors are not part of the
+// network that dynamic neighbors come from.
 func (r *reader) crowd(m member) crowd {
 	switch {
 	case m.Interface != "":
@@ -111,8 +111,7 @@ func (r *reader) crowd(m member) crowd {
 	return c
 }
 
-// set makes a set of neighbours that a statement can refer to; nil when there is
-// nobody in it.
+// set adds a set of neighbors that a statement can refer to. It returns nil for an empty set.
 func (r *reader) set(name string, c crowd) *SetRef {
 	if c.empty() {
 		return nil
@@ -127,12 +126,12 @@ func (r *reader) set(name string, c crowd) *SetRef {
 		case slices.Equal(r.d.State.Sets[i].List, s.List):
 			return &SetRef{Name: s.Name, Match: Any}
 		}
-		s.Name += "'" // two statements of one name: see nameApart
+		s.Name += "'" // two statements may get one name: see nameApart
 	}
 }
 
-// transit keeps what was learned from one neighbour from the others. A route
-// reflector's clients get what others in their AS announce.
+// transit keeps routes that were learned from one neighbor from the others. A route
+// reflector's clients get the routes that other members of their AS announce.
 func (r *reader) transit() []Statement {
 	if r.d.AllowTransit {
 		return nil
@@ -153,8 +152,8 @@ func (r *reader) transit() []Statement {
 	}
 }
 
-// hops gives routes of the other family their next hops, or holds them back. In
-// the node's own AS the next hops of what was learned are left as they are.
+// hops gives routes of the other family their next hops, or holds them back. Within the
+// node's own AS it does not change the next hops of learned routes.
 func (r *reader) hops() []Statement {
 	var all []Statement
 	for _, m := range r.members {
@@ -168,7 +167,7 @@ func (r *reader) hops() []Statement {
 	return all
 }
 
-// hops are the statements about the other family for one member.
+// hops returns the statements about the other family for one member.
 func (m member) hops(who *SetRef) []Statement {
 	var all []Statement
 	for _, f := range m.Mute {
@@ -196,7 +195,7 @@ func (m member) hops(who *SetRef) []Statement {
 	return all
 }
 
-// forAll are the statements of policies for all neighbours.
+// forAll returns the statements of policies for all neighbors.
 func (r *reader) forAll(direction string, a assignment) []Statement {
 	var all []Statement
 	for _, name := range a.policies {
@@ -208,8 +207,8 @@ func (r *reader) forAll(direction string, a assignment) []Statement {
 	return all
 }
 
-// forSome are the statements of policies that neighbours have themselves, each
-// for those who have the same.
+// forSome returns the statements of the neighbors' own policies, once for all neighbors with
+// the same policies.
 func (r *reader) forSome(direction string, of func(application) assignment) []Statement {
 	var keys []string
 	who := make(map[string]crowd)
@@ -233,8 +232,8 @@ func (r *reader) forSome(direction string, of func(application) assignment) []St
 	return all
 }
 
-// forThese are the statements of policies for some neighbours. A statement that
-// is itself for some neighbours is for those who are among both.
+// forThese returns the statements of policies for some neighbors. If a statement itself
+// selects neighbors, it is for the neighbors in both sets.
 func (r *reader) forThese(name string, these crowd, a assignment) []Statement {
 	var all []Statement
 	for _, policy := range a.policies {
@@ -252,7 +251,7 @@ func (r *reader) forThese(name string, these crowd, a assignment) []Statement {
 	return all
 }
 
-// among is the set of those of these whom the statement is for.
+// among returns the set of the neighbors in these that the statement selects.
 func (r *reader) among(name string, these crowd, s Statement) *SetRef {
 	ref := s.If.Neighbors
 	if ref == nil {
@@ -265,8 +264,8 @@ func (r *reader) among(name string, these crowd, s Statement) *SetRef {
 	return r.set(strings.TrimPrefix(s.Name, reserved), these.in(written))
 }
 
-// nameApart gives every statement a name of its own: "a/b" can be the statement
-// b of a, or one without a name of "a/b".
+// nameApart gives every statement a unique name: "a/b" can be the statement b of a, or a
+// statement without a name of "a/b".
 func (s *State) nameApart() {
 	used := make(map[string]bool)
 	for _, chain := range []Chain{s.Import, s.Export} {
@@ -280,8 +279,8 @@ func (s *State) nameApart() {
 	}
 }
 
-// sort puts everything but the statements, whose order counts, in an order that
-// does not depend on how the configuration is written.
+// sort sorts everything but the statements, whose order matters. So the result does not
+// depend on the order in the configuration.
 func (s *State) sort() {
 	slices.SortFunc(s.Peers, func(a, b Peer) int { return cmp.Compare(a.Name(), b.Name()) })
 	slices.SortFunc(s.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })

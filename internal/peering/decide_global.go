@@ -18,7 +18,7 @@ const (
 	leastHeartbeat   = 10 * time.Second
 )
 
-// asn reads the number of an autonomous system.
+// asn reads an AS number.
 func asn(n int64) (uint32, bool) {
 	if n < 1 || n > math.MaxUint32 || n == asTrans {
 		return 0, false
@@ -28,7 +28,7 @@ func asn(n int64) (uint32, bool) {
 
 const badASN = "%d is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456"
 
-// global reads what concerns the node as a whole.
+// global reads the options of the node as a whole.
 func (r *reader) global() {
 	const field = "spec.global"
 	in, out := r.spec.Global, &r.d.State.Global
@@ -49,8 +49,8 @@ func (r *reader) global() {
 	}
 }
 
-// listening reads where neighbours are listened for. What cannot be read never
-// makes it more places than are written.
+// listening reads the addresses to listen at. A mistake never makes the node listen at more
+// addresses than the configuration lists.
 func (r *reader) listening(field string) {
 	in, out := r.spec.Global, &r.d.State.Global
 	switch {
@@ -80,10 +80,10 @@ func (r *reader) listening(field string) {
 	}
 }
 
-// families are the names of those that are supported.
+// families maps the names of supported address families to the families.
 var families = map[string]addr.Family{"ipv4-unicast": addr.V4, "ipv6-unicast": addr.V6}
 
-// family reads the name of one.
+// family reads the name of a family.
 func (r *reader) family(field, name string) (addr.Family, bool) {
 	f, ok := families[name]
 	if !ok {
@@ -120,8 +120,8 @@ func (r *reader) device(field string) {
 
 const badInterface = "%s is not the name of an interface: it has 1 to 15 characters, without spaces, '/', ':' and '%%'"
 
-// isInterface says whether the kernel takes s as the name of an interface, and
-// whether it can stand behind an address.
+// isInterface reports whether the kernel accepts s as the name of an interface, and whether
+// it can be the zone of an address.
 func isInterface(s string) bool {
 	return s != "" && len(s) <= 15 && s != "." && s != ".." && !strings.ContainsFunc(s, func(c rune) bool {
 		return c <= ' ' || c == 0x7f || strings.ContainsRune("/:%", c) || c == '\uFFFD'
@@ -172,7 +172,7 @@ func (r *reader) selection(field string) {
 	}
 }
 
-// status reads how the node reports.
+// status reads the options of the node's report.
 func (r *reader) status() {
 	r.d.StatusEnabled, r.d.Heartbeat = true, defaultHeartbeat
 	in := r.spec.Global.NodeStatus

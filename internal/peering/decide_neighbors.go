@@ -11,16 +11,16 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// group is a peer group that is written.
+// group is a peer group of the configuration.
 type group struct {
 	layer
-	// ok says that the group can be used, selected that it is for this node, and
-	// everywhere that it is for all.
+	// ok says that the group can be used. selected says that it is for this node. everywhere
+	// says that it is for all nodes.
 	ok, selected, everywhere bool
 }
 
-// selects reads a selector of nodes: whether it can be read, and whether it
-// selects this one.
+// selects reads a node selector. selected says that it selects this node, and ok that it can
+// be read.
 func (r *reader) selects(field string, s *metav1.LabelSelector) (selected, ok bool) {
 	if s == nil {
 		return true, true
@@ -32,8 +32,8 @@ func (r *reader) selects(field string, s *metav1.LabelSelector) (selected, ok bo
 	return selector.Matches(labels.Set(r.node.Labels)), true
 }
 
-// peerGroups reads all of them, so that what is wrong is said also of those that
-// nobody uses.
+// peerGroups reads all peer groups, so that it also reports mistakes in groups without
+// neighbors.
 func (r *reader) peerGroups() {
 	r.groups = make(map[string]group, len(r.spec.PeerGroups))
 	r.template = true
@@ -58,7 +58,7 @@ func (r *reader) peerGroups() {
 	}
 }
 
-// session reads all that a neighbour and a group have in common.
+// session reads the options that neighbors and groups have in common.
 func (r *reader) session(ls layers) (Options, application, bool) {
 	options, ok := r.options(ls)
 	password, okPassword := r.password(ls)
@@ -67,7 +67,7 @@ func (r *reader) session(ls layers) (Options, application, bool) {
 	return options, policies, ok && okPassword && okPolicies
 }
 
-// neighbors reads those with a name of their own.
+// neighbors reads the named neighbors.
 func (r *reader) neighbors() {
 	r.d.Configured = len(r.spec.Neighbors)
 	meant := 0
@@ -95,7 +95,8 @@ func (r *reader) neighbors() {
 	}
 }
 
-// neighbor reads one: whether this node should have it, and whether it can.
+// neighbor reads a neighbor. selected says that this node should have it, and ok that the
+// node can.
 func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected, ok bool) {
 	m.Path, m.everywhere = field, in.NodeSelector == nil
 	okWho := r.who(field+".config", in.Config, &m.Peer)
@@ -122,13 +123,13 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 	return m, selected, okWho && okSelector && okGroup && okSession && okPort && okVRF && okAddresses
 }
 
-// wrongASN says whether a number is written, which has been refused then.
+// wrongASN reports whether there is an AS number that was refused.
 func (r *reader) wrongASN(ls layers) bool {
 	n, _ := said(ls, func(l layer) int64 { return l.config.PeerASN })
 	return n != 0
 }
 
-// who reads the address or the interface of a neighbour.
+// who reads the address or the interface of a neighbor.
 func (r *reader) who(field string, in bgpv1.NeighborConfig, out *Peer) bool {
 	switch {
 	case in.NeighborAddress == "" && in.NeighborInterface == "":
@@ -176,7 +177,7 @@ func (r *reader) inVRF(field, name string) bool {
 	return r.refuse(field, ReasonNotFound, "there is no VRF %s that is well in spec.vrfs", quote(name))
 }
 
-// sameFamily finds a source address that the sessions of m cannot be from.
+// sameFamily refuses a source address that has another family than the sessions of m.
 func (r *reader) sameFamily(ls layers, m member) bool {
 	if !m.LocalAddress.IsValid() || m.sessionIs4() == m.LocalAddress.Is4() {
 		return true
@@ -186,7 +187,7 @@ func (r *reader) sameFamily(ls layers, m member) bool {
 		"a session with %s cannot be from %s: write an address of the same family", m.title(), m.LocalAddress)
 }
 
-// sessionIs4 says whether sessions with m are over IPv4; unnumbered ones are not.
+// sessionIs4 reports whether the sessions of m use IPv4. Unnumbered sessions do not.
 func (m member) sessionIs4() bool {
 	if m.from.IsValid() {
 		return m.from.Addr().Is4()
@@ -194,13 +195,13 @@ func (m member) sessionIs4() bool {
 	return m.Address.Is4()
 }
 
-// own says whether a is this node's: the nodes of a full mesh share one list.
+// own reports whether a belongs to this node: the nodes of a full mesh share one list.
 func (r *reader) own(a netip.Addr) bool {
 	return a.IsValid() && (slices.Contains(r.node.InternalIPs, a) || slices.Contains(r.node.ExternalIPs, a))
 }
 
-// single refuses a neighbour that this node has already. Where both are for some
-// nodes only, other nodes may have just one of them.
+// single refuses a neighbor that this node already has. If both entries are for some nodes
+// only, other nodes may have just one of them.
 func (r *reader) single(m member) bool {
 	i := slices.IndexFunc(r.members, func(other member) bool { return other.Name() == m.Name() })
 	if i < 0 {
@@ -212,8 +213,7 @@ func (r *reader) single(m member) bool {
 	})
 }
 
-// leaveOut remembers a neighbour that this node should have, with the reason why
-// it has not.
+// leaveOut records a neighbor that this node should have, and why it has none.
 func (r *reader) leaveOut(m member, in *bgpv1.Neighbor) {
 	name := cmp.Or(in.Config.NeighborAddress, m.Path)
 	if in.Config.NeighborAddress == "" && in.Config.NeighborInterface != "" {
@@ -224,8 +224,8 @@ func (r *reader) leaveOut(m member, in *bgpv1.Neighbor) {
 	})
 }
 
-// dynamicNeighbors reads from where neighbours come by themselves, and makes the
-// groups that they need.
+// dynamicNeighbors reads the networks of dynamic neighbors, and creates the groups that they
+// need.
 func (r *reader) dynamicNeighbors() {
 	made := make(map[string]bool)
 	for i, in := range r.spec.DynamicNeighbors {

@@ -13,8 +13,8 @@ const (
 	defaultDampening = 100 * time.Millisecond
 	mostDampening    = time.Minute
 	defaultMetric    = 20
-	// bgpProtocol is RTPROT_BGP. Those below leastProtocol are the kernel's own,
-	// and of routes that people make by hand.
+	// bgpProtocol is RTPROT_BGP. Numbers below leastProtocol belong to the kernel and to
+	// routes that people add by hand.
 	bgpProtocol   = 186
 	leastProtocol = 5
 )
@@ -43,7 +43,7 @@ func (r *reader) imports() {
 	}
 }
 
-// patterns reads names of interfaces, or patterns of them.
+// patterns reads names of interfaces, or patterns for them.
 func (r *reader) patterns(field string, list []string) []string {
 	var all []string
 	for i, p := range list {
@@ -105,7 +105,7 @@ func (r *reader) dampening(field string, milliseconds int32) {
 	}
 }
 
-// exportRule reads one rule, beside those before it.
+// exportRule reads one rule. before are the rules before it.
 func (r *reader) exportRule(field string, in bgpv1.ExportRule, before []ExportRule) (ExportRule, bool) {
 	out := ExportRule{
 		Name: in.Name, Device: in.VRF, ValidateNextHop: in.ValidateNexthop == nil || *in.ValidateNexthop,
@@ -125,7 +125,7 @@ func (r *reader) exportRule(field string, in bgpv1.ExportRule, before []ExportRu
 		r.filters(field, &out, in.CommunityList, in.LargeCommunityList) && ok
 }
 
-// destination reads where routes go to.
+// destination reads the destination of routes.
 func (r *reader) destination(field, deviceField, tableField string, out *ExportRule, table, metric int64) bool {
 	if out.Device != "" && !isInterface(out.Device) {
 		return r.refuse(field+"."+deviceField, ReasonParseError, badInterface, quote(out.Device))
@@ -143,8 +143,8 @@ func (r *reader) destination(field, deviceField, tableField string, out *ExportR
 	return true
 }
 
-// filters reads which routes a rule is for. A mistake makes the rule useless,
-// for without the filter it would be for more.
+// filters reads which routes a rule selects. A mistake makes the rule useless, because
+// without the filter it would select more routes.
 func (r *reader) filters(field string, out *ExportRule, communities, large []string) bool {
 	ok := true
 	for i, text := range communities {
@@ -164,7 +164,7 @@ func (r *reader) filters(field string, out *ExportRule, communities, large []str
 	return ok
 }
 
-// vrfs reads the routing tables beside the main one.
+// vrfs reads the VRFs.
 func (r *reader) vrfs() {
 	for i, in := range r.spec.VRFs {
 		field := at("spec.vrfs", i)

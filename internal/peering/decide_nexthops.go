@@ -8,28 +8,27 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// member is a neighbour, or the network that neighbours come from, with what
-// chains need to know of it.
+// member is a neighbor, or the network of dynamic neighbors, with the facts that chains need.
 type member struct {
 	Peer
-	// from is the network of neighbours that come by themselves.
+	// from is the network of dynamic neighbors.
 	from     netip.Prefix
 	policies application
-	// everywhere says that the neighbour is for all nodes.
+	// everywhere says that the neighbor is for all nodes.
 	everywhere bool
 }
 
-// nextHops finds the next hops of the family that is not that of the session.
-// The session's own address would be of the wrong one: a router takes an IPv6
-// route with an IPv4-mapped next hop and cannot use it.
+// nextHops finds the next hops of the family that the session does not use. The session's own
+// address has the wrong family: a router accepts an IPv6 route with an IPv4-mapped next hop
+// and cannot use it.
 //
-// The next hop is this node's address on the way to the neighbour. Without an
-// IPv4 address there, IPv4 routes have the session's IPv6 address as their next
-// hop (RFC 8950). Without an IPv6 address, IPv6 routes are not announced at all.
+// The next hop is this node's address on the path to the neighbor. If there is no IPv4
+// address there, IPv4 routes have the session's IPv6 address as their next hop (RFC 8950). If
+// there is no IPv6 address, the node announces no IPv6 routes at all.
 func (r *reader) nextHops(m *member) {
 	session := m.places()[0]
 	if !session.IsValid() || session.Is6() && session.IsLinkLocalUnicast() {
-		return // an unnumbered session: RFC 8950, by link-local addresses
+		return // an unnumbered session uses link-local addresses (RFC 8950)
 	}
 	other := addr.V6
 	if session.Is6() {
@@ -54,8 +53,8 @@ func (r *reader) nextHops(m *member) {
 	r.here(m.Path, ReasonNoNextHop, "%s routes are not announced, because %s", other, unknown)
 }
 
-// places are where the member is: at its address, or in its network from the
-// first to the last of those that neighbours can have.
+// places returns where the member is: its address, or the first and the last address of its
+// network that neighbors can have.
 func (m member) places() []netip.Addr {
 	if !m.from.IsValid() {
 		return []netip.Addr{m.Address}
@@ -67,14 +66,13 @@ func (m member) places() []netip.Addr {
 	return []netip.Addr{first, last}
 }
 
-// loopback is the interface by which Linux reaches addresses of its own.
+// loopback is the interface through which Linux reaches its own addresses.
 const loopback = "lo"
 
-// way is how this node reaches a member, or why that is not known.
+// way returns how this node reaches a member, or why that is unknown.
 //
-// A session that is bound to an interface goes by it, wherever routes lead.
-// Neighbours that come by themselves are known to be behind an interface when
-// both ends of their network are.
+// A session that is bound to an interface uses it, whatever the routes say. Dynamic neighbors
+// are known to be behind an interface if both ends of their network are.
 func (r *reader) way(m member) (way Egress, unknown string) {
 	if m.Device != "" {
 		way, ok := r.egress(behind(m.Device))
@@ -99,14 +97,14 @@ func (r *reader) way(m member) (way Egress, unknown string) {
 	return way, ""
 }
 
-// behind is an address that is reached by an interface and by no other.
+// behind returns an address that is reached only through the interface name.
 func behind(name string) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 15: 1}).WithZone(name)
 }
 
-// nextHop is an address of the family that others can reach: one that Kubernetes
-// knows the node by where there is one, for others may be of Services and come
-// and go, and otherwise the best.
+// nextHop returns an address of the family that others can reach. It prefers an address of
+// the Node object, because others may belong to Services and vanish. Otherwise it returns the
+// best address.
 func (r *reader) nextHop(addresses []netip.Addr, f addr.Family) (netip.Addr, bool) {
 	usable := slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {
 		return addr.FamilyOf(a) != f || !a.IsGlobalUnicast() || a.Is4In6()

@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Defaults of sessions. A router that does not answer is asked again soon,
-// because until then everything is lost that it would have got.
+// Defaults of sessions. The node soon tries to reach a router again that does not answer,
+// because until then it loses all traffic from that router.
 const (
 	defaultHold         = 90
 	defaultConnectRetry = 10
@@ -29,35 +29,35 @@ const (
 	longestPassword     = 80 // TCP_MD5SIG_MAXKEYLEN
 )
 
-// layer is one of the places that say how a session is made: a neighbour, its
-// group, and what is for all.
+// layer is one of the places that set options of a session: a neighbor, its group, and the
+// options for all neighbors.
 type layer struct {
 	path    string
 	config  *bgpv1.PeerConfig
 	options *bgpv1.SessionOptions
 }
 
-// layers are in the order in which they are asked.
+// layers are in order of precedence.
 type layers []layer
 
-// interior says whether the neighbour is in the node's own AS.
+// interior reports whether the neighbor is in the node's own AS.
 func (o Options) interior() bool { return o.ASN != 0 && o.ASN == o.LocalASN }
 
-// globalLayer is the layer of what is for all neighbours.
+// globalLayer returns the layer of options for all neighbors.
 func (r *reader) globalLayer() layer {
 	return layer{"spec.global", &bgpv1.PeerConfig{}, &bgpv1.SessionOptions{GracefulRestart: r.spec.Global.GracefulRestart}}
 }
 
-// adjusted notes what is in effect otherwise than it is written. Of a group it is
-// not known before its neighbours have said the rest.
+// adjusted reports an option that is in effect with another value than configured. For a
+// group that is unknown until its neighbors have added their options.
 func (r *reader) adjusted(field, format string, args ...any) {
 	if !r.template {
 		r.note(field, ReasonAdjusted, format, args...)
 	}
 }
 
-// said is the first that is not zero, and the layer that says it; the first
-// layer when none does.
+// said returns the first value that is not zero, and its layer. If there is none, it returns
+// the first layer.
 func said[T comparable](ls layers, get func(layer) T) (T, layer) {
 	var zero T
 	for _, l := range ls {
@@ -68,7 +68,7 @@ func said[T comparable](ls layers, get func(layer) T) (T, layer) {
 	return zero, ls[0]
 }
 
-// part is said for a field of a block of options that may not be there.
+// part is said for a field of a block of options that may be absent.
 func part[B any, T comparable](ls layers, block func(*bgpv1.SessionOptions) *B, get func(*B) T) (T, layer) {
 	return said(ls, func(l layer) T {
 		if b := block(l.options); b != nil {
@@ -79,12 +79,12 @@ func part[B any, T comparable](ls layers, block func(*bgpv1.SessionOptions) *B, 
 	})
 }
 
-// there says whether any layer has the block.
+// there reports whether any layer has the block.
 func there[B any](ls layers, block func(*bgpv1.SessionOptions) *B) bool {
 	return slices.ContainsFunc(ls, func(l layer) bool { return block(l.options) != nil })
 }
 
-// is reads a switch with a default.
+// is reads a boolean with a default.
 func is(b *bool, otherwise bool) bool {
 	if b == nil {
 		return otherwise
@@ -92,8 +92,8 @@ func is(b *bool, otherwise bool) bool {
 	return *b
 }
 
-// options reads how sessions are made, for a neighbour or a group. It answers
-// whether they can be made at all.
+// options reads the options of a session, for a neighbor or a group. It reports whether a
+// session with them is possible.
 func (r *reader) options(ls layers) (Options, bool) {
 	var out Options
 	fine := [...]bool{
@@ -110,8 +110,8 @@ func (r *reader) options(ls layers) (Options, bool) {
 	return out, !slices.Contains(fine[:], false)
 }
 
-// numbers reads who is at both ends. A group need not say who its neighbours
-// are, so that 0 is left to the caller.
+// numbers reads the AS numbers of both ends. A group need not set the number of its
+// neighbors, so the caller handles 0.
 func (r *reader) numbers(ls layers, out *Options) bool {
 	ok := true
 	out.LocalASN = r.d.State.Global.ASN
@@ -130,7 +130,7 @@ func (r *reader) numbers(ls layers, out *Options) bool {
 	return ok
 }
 
-// sessionFamilies reads what is exchanged.
+// sessionFamilies reads the families of the session.
 func (r *reader) sessionFamilies(ls layers, out *Options) bool {
 	i := slices.IndexFunc(ls, func(l layer) bool { return len(l.options.AFISAFIs) > 0 })
 	if i < 0 {
@@ -157,8 +157,8 @@ func (r *reader) sessionFamilies(ls layers, out *Options) bool {
 	return ok
 }
 
-// sessionFamily reads one of them: whether it is known, and whether the session
-// can do without what is wrong with it.
+// sessionFamily reads a family. known says that the family is known. fine says that the
+// session can work in spite of mistakes in it.
 func (r *reader) sessionFamily(field string, in bgpv1.AFISAFI, before Options) (out Family, known, fine bool) {
 	f, ok := r.family(field+".family", in.Family)
 	if !ok {
@@ -189,12 +189,12 @@ func (r *reader) addPaths(field string, in *bgpv1.AddPaths, out *Family) {
 	out.AddPathsSend = uint8(in.SendMax)
 }
 
-// DefaultMaxPrefixes is how many prefixes of a family a neighbor may announce where the
-// configuration does not say. Twice as many fit into the memory of the container.
+// DefaultMaxPrefixes is the default limit of prefixes that a neighbor may announce of a
+// family. Twice as many fit into the memory of the container.
 const DefaultMaxPrefixes = 100_000
 
-// prefixLimit reads how much is too much. It protects, so it is not passed over
-// when it cannot be read.
+// prefixLimit reads the prefix limit. The limit is a protection, so a mistake in it is not
+// ignored.
 func (r *reader) prefixLimit(field string, in *bgpv1.PrefixLimit, out *Family) bool {
 	if in == nil {
 		out.MaxPrefixes = DefaultMaxPrefixes
@@ -218,8 +218,8 @@ func (o Options) exchanges(f addr.Family) bool {
 
 func transportOf(o *bgpv1.SessionOptions) *bgpv1.Transport { return o.Transport }
 
-// transport reads how the connection is made. A mistake is not passed over: the
-// session would come from somewhere else than it is expected from.
+// transport reads the transport options. A mistake in them is not ignored: the session would
+// come from another address than the neighbor expects.
 func (r *reader) transport(ls layers, out *Options) bool {
 	ok := true
 	if text, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress }); text != "" {
@@ -240,7 +240,7 @@ func (r *reader) transport(ls layers, out *Options) bool {
 	return ok
 }
 
-// port reads where the neighbour listens.
+// port reads the port of the neighbor.
 func (r *reader) port(ls layers) (uint16, bool) {
 	n, from := part(ls, transportOf, func(t *bgpv1.Transport) int32 { return t.RemotePort })
 	if n < 0 || n > math.MaxUint16 {
@@ -252,7 +252,7 @@ func (r *reader) port(ls layers) (uint16, bool) {
 func multihopOf(o *bgpv1.SessionOptions) *bgpv1.EBGPMultihop   { return o.EBGPMultihop }
 func ttlSecurityOf(o *bgpv1.SessionOptions) *bgpv1.TTLSecurity { return o.TTLSecurity }
 
-// distance reads how far away the neighbour may be.
+// distance reads how many hops away the neighbor may be.
 func (r *reader) distance(ls layers, out *Options) bool {
 	if !r.multihop(ls, out) || !r.ttlSecurity(ls, out) {
 		return false
@@ -294,7 +294,7 @@ func (r *reader) ttlSecurity(ls layers, out *Options) bool {
 	return ok
 }
 
-// ttl reads one; 0 is the largest.
+// ttl reads a TTL. 0 means the largest.
 func (r *reader) ttl(field string, n int32) (uint8, bool) {
 	switch {
 	case n < 0 || n > math.MaxUint8:
@@ -307,7 +307,7 @@ func (r *reader) ttl(field string, n int32) (uint8, bool) {
 
 func timersOf(o *bgpv1.SessionOptions) *bgpv1.Timers { return o.Timers }
 
-// timers reads those of the session.
+// timers reads the timers of the session.
 func (r *reader) timers(ls layers, out *Options) {
 	hold := r.seconds(ls, "holdTime", leastHold, defaultHold, func(t *bgpv1.Timers) int64 { return t.Config.HoldTime })
 	keepalive := r.seconds(ls, "keepaliveInterval", 1, hold/3, func(t *bgpv1.Timers) int64 { return t.Config.KeepaliveInterval })
@@ -341,7 +341,7 @@ func (r *reader) seconds(ls layers, name string, least, otherwise int64, get fun
 
 func restartOf(o *bgpv1.SessionOptions) *bgpv1.GracefulRestart { return o.GracefulRestart }
 
-// gracefulRestart reads how routes are kept.
+// gracefulRestart reads the options of graceful restart.
 func (r *reader) gracefulRestart(ls layers, out *Options) {
 	enabled, _ := part(ls, restartOf, func(g *bgpv1.GracefulRestart) *bool { return g.Enabled })
 	if !is(enabled, false) {
@@ -365,7 +365,7 @@ func (r *reader) gracefulRestart(ls layers, out *Options) {
 	}
 }
 
-// value is what p points at, or the zero value.
+// value returns the value that p points to, or zero.
 func value[T any](p *T) T {
 	if p == nil {
 		var zero T
@@ -374,7 +374,7 @@ func value[T any](p *T) T {
 	return *p
 }
 
-// ranged reads a number; 0 and what is out of range is the default.
+// ranged reads a number. For 0 and for a number out of range it returns the default.
 func (r *reader) ranged(ls layers, field string, least, most, otherwise int32, unit string, get func(*bgpv1.SessionOptions) int32) int32 {
 	n, from := said(ls, func(l layer) int32 { return get(l.options) })
 	switch {
@@ -389,7 +389,7 @@ func (r *reader) ranged(ls layers, field string, least, most, otherwise int32, u
 
 func reflectorOf(o *bgpv1.SessionOptions) *bgpv1.RouteReflector { return o.RouteReflector }
 
-// routeReflector reads whether the neighbour is a client.
+// routeReflector reads whether the neighbor is a client of a route reflector.
 func (r *reader) routeReflector(ls layers, out *Options) {
 	client, from := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) *bool { return f.RouteReflectorClient })
 	text, fromText := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) string { return f.RouteReflectorClusterID })
@@ -418,7 +418,7 @@ func (r *reader) routeReflector(ls layers, out *Options) {
 
 func bfdOf(o *bgpv1.SessionOptions) *bgpv1.BFD { return o.BFD }
 
-// bfd reads how soon the neighbour is missed.
+// bfd reads the BFD timers.
 func (r *reader) bfd(ls layers, out *Options) {
 	enabled, from := part(ls, bfdOf, func(b *bgpv1.BFD) *bool { return b.Enabled })
 	if !there(ls, bfdOf) || !is(enabled, true) {
@@ -438,7 +438,7 @@ func (r *reader) bfd(ls layers, out *Options) {
 	}
 }
 
-// password reads the key of TCP-MD5. What is wrong with it is said without it.
+// password reads the key of TCP-MD5. Its problems never contain the password.
 func (r *reader) password(ls layers) (string, bool) {
 	ref, from := said(ls, func(l layer) *bgpv1.SecretKeyRef { return l.config.AuthPasswordSecretRef })
 	text, fromText := said(ls, func(l layer) string { return l.config.AuthPassword })
@@ -463,7 +463,7 @@ func (r *reader) password(ls layers) (string, bool) {
 	return text, true
 }
 
-// closer says whether a is asked before b.
+// closer reports whether a has precedence over b.
 func closer(ls layers, a, b layer) bool {
 	index := func(l layer) int {
 		return slices.IndexFunc(ls, func(e layer) bool { return e.path == l.path })

@@ -9,14 +9,14 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// policy is one that is written, with or without mistakes.
+// policy is a policy of the configuration, with or without mistakes.
 type policy struct {
 	path       string
 	statements []Statement
 	ok         bool
 }
 
-// definedPolicies reads all of them.
+// definedPolicies reads all policies.
 func (r *reader) definedPolicies() {
 	r.policies = make(map[string]policy, len(r.spec.PolicyDefinitions))
 	for i, in := range r.spec.PolicyDefinitions {
@@ -116,8 +116,7 @@ func (r *reader) actions(field string, in bgpv1.Actions) (Actions, bool) {
 	return out, !slices.Contains(ok[:], false)
 }
 
-// localPref reads a local preference, of which BGP has a 0 and GoBGP has none to
-// set.
+// localPref reads a local preference. BGP allows the value 0, but GoBGP cannot set it.
 func (r *reader) localPref(field string, in *int64) (*uint32, bool) {
 	if in == nil {
 		return nil, true
@@ -141,7 +140,7 @@ func (r *reader) verdict(field, text, consequence string) (Verdict, bool) {
 	return Reject, r.refuse(field, ReasonParseError, "%s is neither accept nor reject; %s", quote(text), consequence)
 }
 
-// change reads what is done to a list.
+// change reads an operation on a list.
 func (r *reader) change(field, text string) (Change, bool) {
 	switch c := Change(text); c {
 	case "":

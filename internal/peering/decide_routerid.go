@@ -24,10 +24,10 @@ const (
 	longestRouterID     = 256
 )
 
-// annotated is the template that stands for an annotation of the node.
+// annotated matches the template for an annotation of the node.
 var annotated = regexp.MustCompile(`^\$\{node\.annotations\['([A-Za-z0-9._/-]{1,253})'\]\}$`)
 
-// routerID finds the node's identifier.
+// routerID finds the node's router ID.
 func (r *reader) routerID(field string) {
 	pool, poolOK := r.routerIDPool(field)
 	text := r.spec.Global.RouterID
@@ -56,7 +56,7 @@ func isRouterID(a netip.Addr) bool {
 		a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
-// routerIDPool reads where identifiers come from on nodes without an address.
+// routerIDPool reads the pool of router IDs for nodes without an IPv4 address.
 func (r *reader) routerIDPool(field string) (netip.Prefix, bool) {
 	text := r.spec.Global.RouterIDPool
 	if text == "" {
@@ -71,7 +71,7 @@ func (r *reader) routerIDPool(field string) (netip.Prefix, bool) {
 	return pool.Masked(), true
 }
 
-// automaticID is the node's own address, or one by its name.
+// automaticID uses the node's own address, or one that is computed from its name.
 func (r *reader) automaticID(field string, pool netip.Prefix, poolOK bool) {
 	if id, ok := firstRouterID(r.node.InternalIPs); ok {
 		r.d.RouterIDSource, r.d.State.Global.RouterID = RouterIDNodeIPv4, id
@@ -91,7 +91,7 @@ func (r *reader) automaticID(field string, pool netip.Prefix, poolOK bool) {
 	r.d.State.Global.RouterID = id
 }
 
-// templateID is what the node's addresses or annotations say.
+// templateID uses the node's addresses or annotations.
 func (r *reader) templateID(field, text string) {
 	r.d.RouterIDSource = RouterIDTemplate
 	switch text {
@@ -129,7 +129,7 @@ func (r *reader) addressID(field string, addresses []netip.Addr, kind string) {
 	r.d.State.Global.RouterID = id
 }
 
-// unresolved is of this node alone.
+// unresolved reports a problem of this node alone.
 func (r *reader) unresolved(field, why string) {
 	r.add(Problem{Field: field, Reason: ReasonRouterID, Message: "there is no router ID: " + why, Fatal: true, Here: true})
 }
@@ -142,8 +142,8 @@ func firstRouterID(addresses []netip.Addr) (netip.Addr, bool) {
 	return addresses[i], true
 }
 
-// hashed is the address in pool that a name leads to: never its first or last.
-// It is FNV-1a, as in every generation, so that a node keeps its identifier.
+// hashed returns the address in pool for a name, never its first or last one. The hash is
+// FNV-1a, as in every generation, so that a node keeps its router ID.
 func hashed(name string, pool netip.Prefix) netip.Addr {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))

@@ -10,22 +10,22 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// reserved is how the names of what Decide itself adds begin.
+// reserved is the prefix of the names that Decide adds itself.
 const reserved = "purelb:"
 
-// setKey tells sets apart: those of different kinds may have the same name.
+// setKey identifies a set: sets of different kinds may have the same name.
 type setKey struct {
 	kind SetKind
 	name string
 }
 
-// usableSet is a set that is written, with or without mistakes.
+// usableSet is a set of the configuration, with or without mistakes.
 type usableSet struct {
 	Set
 	ok bool
 }
 
-// definedSets reads all of them; those that are well become part of the State.
+// definedSets reads all sets. Valid sets become part of the State.
 func (r *reader) definedSets() {
 	r.sets = make(map[setKey]usableSet, len(r.spec.DefinedSets))
 	for i, in := range r.spec.DefinedSets {
@@ -77,8 +77,7 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 	return out, ok
 }
 
-// element reads one of a set, and returns it as it is usually written, or what
-// is wrong with it.
+// element reads an element of a set. It returns its usual text, or what is wrong with it.
 func element(kind SetKind, text string) (plain, wrong string) {
 	switch kind {
 	case NeighborSet:
@@ -101,7 +100,7 @@ func element(kind SetKind, text string) (plain, wrong string) {
 	return text, badExpression(text)
 }
 
-// badExpression is what is wrong with a regular expression.
+// badExpression says what is wrong with a regular expression, or returns "".
 func badExpression(text string) string {
 	if text == "" {
 		return "would match everything"
@@ -112,7 +111,7 @@ func badExpression(text string) string {
 	return ""
 }
 
-// neighborPrefix reads an address or a network of neighbours.
+// neighborPrefix reads an address or a network of neighbors.
 func neighborPrefix(text string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		return p.Masked(), !p.Addr().Is4In6()

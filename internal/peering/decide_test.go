@@ -22,8 +22,8 @@ func TestOneNumberIsEnough(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrittenIsInEffect shows what is decided beyond what is so with the
-// number of the AS alone.
+// TestWhatIsWrittenIsInEffect shows what each option changes, compared with a configuration
+// that only has the AS number.
 func TestWhatIsWrittenIsInEffect(t *testing.T) {
 	tests := []struct{ name, config, want string }{
 		{
@@ -270,9 +270,8 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 	}
 }
 
-// TestANodeWithoutIPv4FindsItsRouterID holds the hash to that of earlier
-// generations: FNV-1a of the name, modulo the size of the pool less two, plus
-// one.
+// TestANodeWithoutIPv4FindsItsRouterID compares the hash with that of earlier generations:
+// FNV-1a of the name, modulo the size of the pool less two, plus one.
 func TestANodeWithoutIPv4FindsItsRouterID(t *testing.T) {
 	tests := []struct{ name, pool, want string }{
 		{"node-a", "", "10.255.191.26"},
@@ -314,8 +313,8 @@ func TestEveryTemplateThatLeadsNowhereSaysSo(t *testing.T) {
 	}
 }
 
-// TestAllSecretsAreNamed also those of neighbours of other nodes: their loss is a
-// mistake of the configuration.
+// TestAllSecretsAreNamed also includes the Secrets of other nodes' neighbors: a missing one
+// is a mistake of the configuration.
 func TestAllSecretsAreNamed(t *testing.T) {
 	d := decide(t, `{peerGroups: [{config: {peerGroupName: tor, authPasswordSecretRef: {name: c, key: d}}}],
 		neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPasswordSecretRef: {name: b, key: b}}, nodeSelector: {matchLabels: {rack: '9'}}},
@@ -327,8 +326,8 @@ func TestAllSecretsAreNamed(t *testing.T) {
 	}
 }
 
-// TestTheOrderOfWritingDoesNotCount but for statements, and for which of two
-// neighbours of one address comes first.
+// TestTheOrderOfWritingDoesNotCount excludes the order of statements, and of two neighbors
+// with one address.
 func TestTheOrderOfWritingDoesNotCount(t *testing.T) {
 	const a, b = "{config: {neighborAddress: 192.0.2.1, peerAsn: 1}}", "{config: {neighborAddress: '2001:db8::1', peerAsn: 2}}"
 	const x, y = "{type: neighbor, name: x, list: [192.0.2.1]}", "{type: as-path, name: y, list: ['1']}"
@@ -339,8 +338,8 @@ func TestTheOrderOfWritingDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestANextHopIsTheNodesOwnBeforeAnyOther because addresses of Services can be on
-// the same interface, and go away. Otherwise the first is the best.
+// TestANextHopIsTheNodesOwnBeforeAnyOther: addresses of Services can be on the same
+// interface, and vanish. Otherwise the first address is the best.
 func TestANextHopIsTheNodesOwnBeforeAnyOther(t *testing.T) {
 	spec := config(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}")
 	for _, tt := range []struct {
@@ -359,8 +358,8 @@ func TestANextHopIsTheNodesOwnBeforeAnyOther(t *testing.T) {
 	}
 }
 
-// TestTheNodeItselfIsNotWhereNeighborsAre also if the end of their network is an
-// address of its own, which it reaches by lo.
+// TestTheNodeItselfIsNotWhereNeighborsAre: an end of the neighbors' network may be the node's
+// own address, which it reaches through lo.
 func TestTheNodeItselfIsNotWhereNeighborsAre(t *testing.T) {
 	spec := config(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}")
 	for _, own := range []string{"192.0.2.1", "192.0.2.254", "192.0.2.9"} {
@@ -376,7 +375,7 @@ func TestTheNodeItselfIsNotWhereNeighborsAre(t *testing.T) {
 	}
 }
 
-// TestNoPasswordIsSaid whatever is wrong with it.
+// TestNoPasswordIsSaid covers all mistakes of a password.
 func TestNoPasswordIsSaid(t *testing.T) {
 	long := strings.Repeat("hush", 21)
 	d := decide(t, "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPassword: "+long+"}}]}")

@@ -6,35 +6,33 @@ import (
 	"slices"
 )
 
-// Changes are what makes the server of one State be that of another, but for
-// sets and chains. Its fields are in the order in which they are to be carried
-// out: nobody is there without what it needs.
+// Changes turn the server of one State into that of another, except sets and chains. Apply
+// the fields in their order: then each part is there before another part needs it.
 //
-// What cannot be changed is removed and added again.
+// A part that cannot be changed is removed and added again.
 type Changes struct {
 	RemovePeers   []Peer
 	RemoveDynamic []Dynamic
 	RemoveGroups  []Group
 	RemoveVRFs    []VRF
-	// Here is the place of sets and chains: who leaves is gone before they
-	// change, and who comes finds them changed.
+	// Change sets and chains here: removed neighbors are gone before the change, and added
+	// ones find the new sets and chains.
 
 	AddVRFs   []VRF
 	AddGroups []Group
-	// AddPeers are before AddDynamic, so that none of them comes by itself.
+	// AddPeers come before AddDynamic, so that no named neighbor connects as a dynamic one.
 	AddPeers   []Peer
 	AddDynamic []Dynamic
-	// UpdatePeers have other timers, other limits of prefixes, or another
-	// description, and keep their sessions. Of the rest, others need not know
-	// what is to be updated.
+	// UpdatePeers have other timers, other prefix limits or another description, and keep
+	// their sessions. Other neighbors do not notice these updates.
 	UpdatePeers   []Peer
 	UpdateDynamic []Dynamic
 	UpdateGroups  []Group
 	UpdateVRFs    []VRF
 }
 
-// Diff returns what makes found be wanted, where both have the same Global. Its
-// lists have the order of those that they are from.
+// Diff returns the changes from found to wanted, which have the same Global. Its lists keep
+// the order of the State.
 func Diff(wanted, found State) Changes {
 	var c Changes
 	c.RemoveVRFs, c.AddVRFs, c.UpdateVRFs = differ(wanted.VRFs, found.VRFs, VRF.key, VRF.is)
@@ -50,8 +48,8 @@ func Diff(wanted, found State) Changes {
 	return c
 }
 
-// differ finds what of found has to go, what of wanted has to come, and what of
-// wanted stays, for the same to others, and is not the same.
+// differ returns the elements of found to remove, those of wanted to add, and those to
+// update: the key stays, but the value differs.
 func differ[T any, K comparable](wanted, found []T, key func(T) K, same func(w, f T) bool) (remove, add, update []T) {
 	left := make(map[K]T, len(found))
 	for _, f := range found {
@@ -80,19 +78,19 @@ func (v VRF) key() string           { return v.Name }
 func (g Group) key() string         { return g.Name }
 func (d Dynamic) key() netip.Prefix { return d.Prefix }
 
-// is says whether both are the same to others.
+// is reports whether both are the same to neighbors.
 func (v VRF) is(w VRF) bool {
 	v.Path, w.Path = "", ""
 	return reflect.DeepEqual(v, w)
 }
 
-// is says whether both are the same to neighbours that come by them.
+// is reports whether both are the same to dynamic neighbors.
 func (g Group) is(h Group) bool {
 	g.Path, h.Path, g.Description, h.Description, g.BFD, h.BFD = "", "", "", "", nil, nil
 	return reflect.DeepEqual(g, h)
 }
 
-// session is what a session of p is made with.
+// session returns the options of p that a session is made with.
 func (p Peer) session() Peer {
 	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute, p.LinkLocal = "", "", Timers{}, nil, nil, nil, netip.Addr{}
 	p.Families = slices.Clone(p.Families)

@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// drawState is a small State, of few names, so that two have much in common.
+// drawState draws a small State with few names, so that two States have much in common.
 func drawState(t *rapid.T, label string) peering.State {
 	number := func(most int) int { return rapid.IntRange(0, most).Draw(t, label) }
 	var s peering.State
@@ -49,7 +49,7 @@ func drawState(t *rapid.T, label string) peering.State {
 	return s
 }
 
-// server is what has been carried out.
+// server is the result of the applied changes.
 type server struct {
 	peers   map[string]peering.Peer
 	groups  map[string]peering.Group
@@ -57,7 +57,7 @@ type server struct {
 	vrfs    map[string]peering.VRF
 }
 
-// wrong is what somebody who is there is without.
+// wrong says what an existing part lacks, or returns "".
 func (s server) wrong() string {
 	for _, p := range s.peers {
 		if _, there := s.vrfs[p.VRF]; p.VRF != "" && !there {
@@ -72,7 +72,7 @@ func (s server) wrong() string {
 	return ""
 }
 
-// put adds what must not be there yet, and take removes what must be.
+// put adds an element that must not be there yet.
 func put[K comparable, T any](t *rapid.T, s server, m map[K]T, list []T, key func(T) K) {
 	for _, e := range list {
 		if _, there := m[key(e)]; there {
@@ -107,7 +107,7 @@ func update[K comparable, T any](t *rapid.T, m map[K]T, list []T, key func(T) K)
 	}
 }
 
-// carryOut makes a server of found, and changes it one by one.
+// carryOut creates a server from found, and applies the changes one by one.
 func carryOut(t *rapid.T, found peering.State, c peering.Changes) server {
 	s := server{map[string]peering.Peer{}, map[string]peering.Group{}, map[netip.Prefix]peering.Dynamic{}, map[string]peering.VRF{}}
 	dynamic := func(d peering.Dynamic) netip.Prefix { return d.Prefix }
@@ -136,8 +136,7 @@ var equalStates = cmp.Options{
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 
-// TestChangesMakeOneStateOfAnother and at no time is anybody there without what it
-// needs.
+// TestChangesMakeOneStateOfAnother also checks that no part ever lacks what it needs.
 func TestChangesMakeOneStateOfAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawState(t, "wanted")
@@ -162,8 +161,8 @@ func TestChangesMakeOneStateOfAnother(t *testing.T) {
 	})
 }
 
-// TestASessionLastsAsLongAsItCan shows for a change of each kind who is removed,
-// added and updated.
+// TestASessionLastsAsLongAsItCan shows, for a change of each kind, which neighbors are
+// removed, added and updated.
 func TestASessionLastsAsLongAsItCan(t *testing.T) {
 	base := func() peering.State {
 		o := func() peering.Options { return peering.Options{ASN: 1, Families: []peering.Family{{Family: addr.V4}}} }
@@ -213,7 +212,8 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 	}
 }
 
-// changes tells in one line who goes, who comes, and whose session stays.
+// changes prints in one line the removed and the added neighbors, and those whose session
+// stays.
 func changes(c peering.Changes) string {
 	line := func(sign string, all ...string) string {
 		all = slices.DeleteFunc(all, func(one string) bool { return one == "" })

@@ -2,8 +2,8 @@ package peering
 
 import "slices"
 
-// keepDrained has policies for what is announced not take back that other nodes are to be
-// preferred: see Routes.
+// keepDrained changes export policies so that they keep the request to prefer other nodes:
+// see Routes.
 func keepDrained(c Chain) {
 	for i := range c.Statements {
 		then := &c.Statements[i].Then
@@ -16,7 +16,8 @@ func keepDrained(c Chain) {
 	}
 }
 
-// keepDrained is c without what would take GracefulShutdown away; nil when nothing is left.
+// keepDrained returns c without the parts that remove GracefulShutdown, or nil if no part is
+// left.
 func (c CommunityChange) keepDrained() *CommunityChange {
 	shutdown := communityText(GracefulShutdown)
 	switch c.Change {

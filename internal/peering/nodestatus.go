@@ -14,7 +14,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// How many elements the lists of a BGPNodeStatus have at most.
+// Limits of the lists in a BGPNodeStatus.
 const (
 	mostLocal    = 500
 	mostReceived = 100
@@ -22,43 +22,43 @@ const (
 	mostImported = 500
 )
 
-// Report is all that a BGPNodeStatus says.
+// Report holds everything that a BGPNodeStatus reports.
 type Report struct {
 	Node string
 	Now  time.Time
-	// Unconfigured says that there is no BGPConfiguration; Leaving that the
-	// speaker is about to end.
+	// Unconfigured says that there is no BGPConfiguration. Leaving says that the speaker is
+	// about to end.
 	Unconfigured, Leaving bool
 	Decision              Decision
-	// Unapplied are problems that the server has with the Decision's State.
+	// Unapplied are the problems of the server with the Decision's State.
 	Unapplied []Problem
-	// Failures are why what should be running is not, or could not be read.
+	// Failures says what should run and does not, or could not be read.
 	Failures []string
 
 	Neighbors []NeighborStatus
-	// BFD are the states of BFD sessions, by the name of the neighbour.
+	// BFD holds the states of BFD sessions, by the name of the neighbor.
 	BFD map[string]string
 
 	Interfaces []Interface
 	Imported   []Imported
-	// Local are the routes that are announced.
+	// Local holds the announced routes.
 	Local    []Route
 	Learned  []LearnedRoute
 	Exported []Exported
-	// Tables are the routing tables of the Decision's export rules, by their
-	// paths. A rule for a VRF device that is not there has none.
+	// Tables holds the routing tables of the Decision's export rules, by their paths. A rule
+	// whose VRF device does not exist has no table.
 	Tables map[string]uint32
 }
 
-// Interface is one whose addresses are imported, or a name or pattern that there
-// is none of.
+// Interface is an interface whose addresses are imported, or a name or pattern that matches
+// no interface.
 type Interface struct {
 	Name       string
 	Exists, Up bool
 }
 
-// Exported is a route that is to be in a routing table of the kernel, and the
-// reason why it is not.
+// Exported is a route that should be in a routing table of the kernel, and why it is not
+// there.
 type Exported struct {
 	Prefix    netip.Prefix
 	VRF       string
@@ -68,8 +68,8 @@ type Exported struct {
 	Reason    string
 }
 
-// NodeStatus is what the node says of itself. Times in it change only with what
-// they are about: previous is what it said before.
+// NodeStatus returns the status of the node. A time in it changes only with its subject.
+// previous is the last status.
 func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 	d := in.Decision
 	neighbors, missing := in.neighbors()
@@ -96,8 +96,8 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 	return out
 }
 
-// neighbors are those that should be there, those that are there without, and
-// those that are left out; and what of it is not as it should be.
+// neighbors returns the neighbors that should be there, further neighbors that are there, and
+// those that are left out. missing says what is wrong with them.
 func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 	found := make(map[string]NeighborStatus, len(in.Neighbors))
 	for _, n := range in.Neighbors {
@@ -135,7 +135,7 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 	return all, missing
 }
 
-// of is what became of p, which may not be there at all.
+// of returns the status of p, which the server may not have at all.
 func (in Report) of(p Peer, found map[string]NeighborStatus) NeighborStatus {
 	if n, there := found[p.Name()]; there {
 		return n
@@ -143,10 +143,10 @@ func (in Report) of(p Peer, found map[string]NeighborStatus) NeighborStatus {
 	return NeighborStatus{Address: p.Address, Interface: p.Interface, State: Idle, AdminDown: p.AdminDown, LastError: in.unapplied(p)}
 }
 
-// bfdPatience is how long a session may be there without BFD: it begins after BGP.
+// bfdPatience is how long a BGP session may be without BFD: BFD starts after BGP.
 const bfdPatience = 10 * time.Second
 
-// amiss is what is not as it should be with a neighbor; "" when nothing is.
+// amiss says what is wrong with a neighbor, or returns "".
 func (in Report) amiss(p Peer, n NeighborStatus) string {
 	switch {
 	case p.AdminDown:
@@ -159,7 +159,7 @@ func (in Report) amiss(p Peer, n NeighborStatus) string {
 	return ""
 }
 
-// bfdUp is the state of a BFD session that protects.
+// bfdUp is the state of a working BFD session.
 const bfdUp = "Up"
 
 // Healthy says of each neighbor that this node should have whether all is well with it.
@@ -184,12 +184,12 @@ func (in Report) Healthy() map[string]bool {
 	return all
 }
 
-// leftOut says whether p is only held down because it is left out.
+// leftOut reports whether p is held down only because it is left out.
 func (in Report) leftOut(p Peer) bool {
 	return slices.ContainsFunc(in.Decision.LeftOut, func(l LeftOut) bool { return l.Path == p.Path })
 }
 
-// unapplied is why the server does not have a neighbour.
+// unapplied says why the server does not have a neighbor.
 func (in Report) unapplied(p Peer) string {
 	for _, problem := range in.Unapplied {
 		if problem.Field == p.Path {
@@ -221,11 +221,11 @@ func (in Report) neighbor(n NeighborStatus) bgpv1.NodeNeighbor {
 	return out
 }
 
-// stuckAfter is how long a session in the making may take before that is said.
+// stuckAfter is how long the setup of a session may take before the status reports it.
 const stuckAfter = 5 * time.Second
 
-// lastError is why there is no session, as far as it is known; a neighbour that
-// says nothing leaves only the time that has passed.
+// lastError says why there is no session, as far as that is known. For a silent neighbor only
+// the elapsed time is known.
 func (in Report) lastError(n NeighborStatus) string {
 	if n.AdminDown {
 		return "held down by adminDown"
@@ -240,7 +240,7 @@ func (in Report) lastError(n NeighborStatus) string {
 	return strings.Join(all, "; ")
 }
 
-// stamp is t as it is written; nil when there is none.
+// stamp returns t in the form of the API, or nil if it is zero.
 func stamp(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
@@ -249,7 +249,7 @@ func stamp(t time.Time) *metav1.Time {
 	return &out
 }
 
-// failures are all that is not as it should be.
+// failures returns everything that is wrong.
 func (in Report) failures(missing []string) []string {
 	if in.Unconfigured {
 		return in.Failures
@@ -311,7 +311,7 @@ func (in Report) netlinkImport() *bgpv1.NodeImport {
 	return out
 }
 
-// first is the beginning of a list, and whether there is more.
+// first returns the beginning of a list, and whether there is more.
 func first[T any](list []T, most int) ([]T, bool) {
 	if len(list) > most {
 		return list[:most], true
@@ -349,7 +349,7 @@ func (in Report) rib() *bgpv1.NodeRIB {
 	return out
 }
 
-// text is an address, or nothing.
+// text returns the text of an address, or "".
 func text(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -357,7 +357,7 @@ func text(a netip.Addr) string {
 	return a.String()
 }
 
-// compareAddresses orders addresses as such, before what is none.
+// compareAddresses sorts addresses by value, before texts that are no addresses.
 func compareAddresses(a, b string) int {
 	ipA, errA := netip.ParseAddr(a)
 	ipB, errB := netip.ParseAddr(b)

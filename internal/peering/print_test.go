@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// node is where tables decide: dual stack, in rack 1.
+// node is the node of the tables: dual stack, in rack 1.
 var node = peering.Node{
 	Name:        "node-a",
 	Labels:      map[string]string{"rack": "1"},
@@ -30,8 +30,8 @@ func ips(texts ...string) []netip.Addr {
 	return all
 }
 
-// secrets know one good password, an empty one and two of the length at which
-// the kernel ceases to take them.
+// secrets holds one good password, an empty one, and two around the greatest length that the
+// kernel accepts.
 func secrets(name, key string) (string, error) {
 	value, ok := map[string]string{
 		"bgp/password": "swordfish", "bgp/empty": "",
@@ -43,10 +43,9 @@ func secrets(name, key string) (string, error) {
 	return value, nil
 }
 
-// egress is by eth0 with both families, but to 198.51.100.0/24 and
-// 2001:db8:51::/48 by eth1 with one family each, and to 203.0.113.0/24 nowhere.
-// There is also eth2, which nothing is routed to, with both families, and eth3
-// with IPv4.
+// egress uses eth0 with both families. For 198.51.100.0/24 and 2001:db8:51::/48 it uses eth1
+// with one family each. 203.0.113.0/24 has no route. No route uses eth2, which has both
+// families, or eth3, which has IPv4.
 func egress(to netip.Addr) (peering.Egress, bool) {
 	switch {
 	case to.Zone() == "eth2":
@@ -65,7 +64,7 @@ func egress(to netip.Addr) (peering.Egress, bool) {
 	return peering.Egress{Interface: "eth0", Addresses: ips("192.0.2.9", "192.0.2.10", "2001:db8::10", "2001:db8::5")}, true
 }
 
-// config reads a spec in YAML's flow style. Without a global it gets one.
+// config reads a spec in YAML's flow style. It adds a global if there is none.
 func config(t testing.TB, text string) bgpv1.BGPConfigurationSpec {
 	t.Helper()
 	if !strings.Contains(text, "global:") {
@@ -83,7 +82,7 @@ func decide(t testing.TB, text string) peering.Decision {
 	return peering.Decide(config(t, text), node, secrets, egress)
 }
 
-// print tells d as text, a line for each thing.
+// print prints d, a line for each fact.
 func print(d peering.Decision) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -201,7 +200,7 @@ func actions(a peering.Actions) string {
 	return text + when(a.NextHop.IsValid(), " via "+a.NextHop.String()) + when(a.Verdict != peering.Continue, " "+a.Verdict.String())
 }
 
-// when is text, if it is so.
+// when returns text if so is true.
 func when(so bool, text string) string {
 	if !so {
 		return ""
@@ -209,7 +208,7 @@ func when(so bool, text string) string {
 	return text
 }
 
-// trimmed are the lines of text without indentation, sorted as they are.
+// trimmed returns the lines of text without indentation, in their order.
 func trimmed(text string) string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -223,7 +222,7 @@ func trimmed(text string) string {
 	return strings.Join(slices.Clip(all), "\n") + "\n"
 }
 
-// plain is what a configuration means that says nothing but the number of the AS.
+// plain is the meaning of a configuration that only has the AS number.
 const plain = `as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
 import nothing else
 export [purelb:transit external] external -> reject
@@ -231,8 +230,8 @@ export [purelb:transit internal] internal -> reject
 take []
 `
 
-// beyond tells d as text, without what is also of the plain configuration, and
-// what of that is not so.
+// beyond prints d without the lines of the plain configuration, and the lines of the plain
+// configuration that d lacks.
 func beyond(d peering.Decision) string {
 	var b strings.Builder
 	text := print(d)

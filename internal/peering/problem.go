@@ -14,11 +14,11 @@ const (
 	ReasonNotFound     = "NotFound"
 	ReasonConflict     = "Conflict"
 	ReasonNotSupported = "NotSupported"
-	// ReasonAdjusted is of what is in effect otherwise than it is written.
+	// ReasonAdjusted says that an option is in effect with another value than configured.
 	ReasonAdjusted = "Adjusted"
-	// ReasonSecret is of passwords that cannot be had.
+	// ReasonSecret says that a password cannot be read.
 	ReasonSecret = "SecretUnusable"
-	// ReasonNoNextHop is of families that cannot be announced to a neighbour.
+	// ReasonNoNextHop says that a family cannot be announced to a neighbor.
 	ReasonNoNextHop = "NoNextHop"
 
 	ReasonRouterID            = "RouterIDResolutionFailed"
@@ -26,16 +26,16 @@ const (
 	ReasonNoMatchingNeighbors = "NoMatchingNeighbors"
 )
 
-// Problem is something in a BGPConfiguration that is not in effect, and why.
+// Problem is a part of a BGPConfiguration that is not in effect, with the reason.
 type Problem struct {
 	// Field is its path, such as spec.neighbors[2].config.peerAsn.
 	Field   string
 	Reason  string
 	Message string
-	// Fatal means that there is no State at all; all others leave out only what
-	// they are about.
+	// Fatal means that there is no State at all. Any other problem leaves out only its own
+	// part.
 	Fatal bool
-	// Here means that it is so on this node and may be otherwise on another.
+	// Here means that the problem exists on this node and may not exist on another.
 	Here bool
 }
 
@@ -46,14 +46,14 @@ func (p Problem) String() string {
 	return p.Field + ": " + p.Message
 }
 
-// findings collect what is wrong while a configuration is read.
+// findings collects the problems while a configuration is read.
 type findings struct {
 	problems []Problem
-	// why is the first reason why what is being read cannot be used.
+	// why is the first reason why the part that is being read cannot be used.
 	why string
 }
 
-// note leaves out only what the field is about.
+// note adds a problem that leaves out only the part of its field.
 func (f *findings) note(field, reason, format string, args ...any) {
 	f.add(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
@@ -63,13 +63,13 @@ func (f *findings) here(field, reason, format string, args ...any) {
 	f.add(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...), Here: true})
 }
 
-// fatal leaves nothing.
+// fatal adds a problem that leaves no State.
 func (f *findings) fatal(field, reason, format string, args ...any) {
 	f.add(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...), Fatal: true})
 }
 
-// refuse makes what is being read useless. It returns false, for callers that
-// answer whether it can be used.
+// refuse adds a problem that makes the part that is being read useless. It returns false for
+// callers that report whether the part can be used.
 func (f *findings) refuse(field, reason, format string, args ...any) bool {
 	return f.refuseBy(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
@@ -82,15 +82,16 @@ func (f *findings) refuseBy(p Problem) bool {
 	return false
 }
 
-// add keeps p, once: what a peer group says is read for each of its neighbours.
+// add adds p unless it is there: the options of a peer group are read for each of its
+// neighbors.
 func (f *findings) add(p Problem) {
 	if !slices.Contains(f.problems, p) {
 		f.problems = append(f.problems, p)
 	}
 }
 
-// at is the path of an element of a list.
+// at returns the path of a list element.
 func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// quote is s as it is shown to people, who may have written a lot.
+// quote returns s in a form to show, shortened.
 func quote(s string) string { return addr.Quote(s) }

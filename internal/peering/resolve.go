@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Resolved is s with the link-local addresses of unnumbered neighbours, by
-// interface, in place of their names in sets of neighbours. A neighbour that a
-// set names and whose address is not known is left out until it is: without it
-// the policies that are meant for it would not hold for it.
+// Resolved returns s with the link-local addresses of unnumbered neighbors instead of their
+// names in neighbor sets. linkLocal holds the addresses by interface. A neighbor that a set
+// names and whose address is unknown is left out until it is known: otherwise its policies
+// would not apply to it.
 func (s State) Resolved(linkLocal map[string]netip.Addr) State {
 	named := make(map[string]bool)
 	sets := slices.Clone(s.Sets)

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses and so do the
-// neighbours, but not those without policies.
+// TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses: the neighbors wait too, but not
+// those without policies.
 func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
 	d := decide(t, `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, applyPolicy: {exportPolicy: {defaultAction: reject}}},
 		{config: {neighborInterface: eth2, peerAsn: 64513}, applyPolicy: {exportPolicy: {defaultAction: reject}}},
@@ -47,7 +47,7 @@ func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
 	}
 	for _, p := range d.State.Resolved(map[string]netip.Addr{"eth1": one, "eth3": one}).Peers {
 		want := netip.Addr{}
-		if p.Interface == "eth1" { // policies know it by its address
+		if p.Interface == "eth1" { // policies identify it by its address
 			want = one
 		}
 		if p.LinkLocal != want {

@@ -6,30 +6,28 @@ import (
 	"slices"
 )
 
-// Imported is an address of the kernel that is to become a route.
+// Imported is an address of the kernel that becomes a route.
 type Imported struct {
 	Address   netip.Prefix
 	Interface string
 	VRF       string
 }
 
-// RouteKey tells one route from another.
+// RouteKey identifies a route.
 type RouteKey struct {
 	Prefix netip.Prefix
 	VRF    string
 }
 
-// Key tells r from other routes.
+// Key returns the RouteKey of r.
 func (r Route) Key() RouteKey { return RouteKey{r.Prefix, r.VRF} }
 
-// GracefulShutdown is the community that asks for other ways to be preferred
-// (RFC 8326).
+// GracefulShutdown is the community that asks routers to prefer other paths (RFC 8326).
 const GracefulShutdown uint32 = 0xFFFF0000
 
-// Routes are the routes of what is imported, sorted. An address's own network is
-// the route, and several addresses of one network are one. It has the attributes
-// of the lowest of its addresses that have any. Draining asks neighbours to
-// prefer other nodes.
+// Routes returns the routes of the imported addresses, sorted. The route of an address is its
+// network. Several addresses of one network have one route, with the attributes of the lowest
+// address that has any. With draining, the routes ask neighbors to prefer other nodes.
 func Routes(imported []Imported, attributes func(netip.Addr) Attributes, draining bool) []Route {
 	sorted := slices.Clone(imported)
 	slices.SortFunc(sorted, byRoute)
@@ -51,7 +49,7 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 	return routes
 }
 
-// byRoute orders addresses by their route, and those of one route by themselves.
+// byRoute sorts addresses by their route, and then by themselves.
 func byRoute(a, b Imported) int {
 	return cmp.Or(
 		cmp.Compare(a.VRF, b.VRF),
@@ -62,9 +60,9 @@ func byRoute(a, b Imported) int {
 	)
 }
 
-// drained is a with what asks neighbors to prefer other nodes: the community
-// GracefulShutdown, and the local preference 0, which is told within the nodes' own AS
-// only. There the community has no effect (RFC 8326, section 4.2).
+// drained returns a with the request to prefer other nodes: the community GracefulShutdown,
+// and the local preference 0, which is sent only within the nodes' own AS. There the
+// community has no effect (RFC 8326, section 4.2).
 func drained(a Attributes) Attributes {
 	a.LocalPref = new(uint32)
 	if !slices.Contains(a.Communities, GracefulShutdown) {
@@ -73,7 +71,7 @@ func drained(a Attributes) Attributes {
 	return a
 }
 
-// plain is a with nothing for lists of nothing.
+// plain returns a with nil for empty lists.
 func (a Attributes) plain() Attributes {
 	if len(a.Communities) == 0 {
 		a.Communities = nil

@@ -1,7 +1,6 @@
-// Package peering decides how this node speaks BGP: with whom, under which
-// policies, and what it announces to them. It turns a BGPConfiguration and what
-// is known of the node into one value, and tells what differs between two such
-// values.
+// Package peering decides how this node speaks BGP: its neighbors, its policies and the
+// routes that it announces. It turns a BGPConfiguration and the facts of the node into one
+// value, and computes the difference between two such values.
 //
 // It knows nothing of sockets, of the kernel, or of a BGP implementation.
 package peering
@@ -14,33 +13,32 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// State is how a node is to speak BGP. It is complete: what is not in it is not
-// to be. Its slices are in a defined order, so that equal states are DeepEqual.
+// State is how a node must speak BGP. It is complete: a part that is not in it must not
+// exist. Its slices are in a defined order, so that equal states are DeepEqual.
 type State struct {
 	Global Global
-	// Peers are neighbours with whom this node has a session, or waits for one.
-	// What a peer group gives them is merged into them.
+	// Peers are the neighbors with which this node has a session, or waits for one. The
+	// options of a peer group are merged into them.
 	Peers []Peer
-	// Groups are the templates of neighbours that come by themselves, and
-	// Dynamic where they come from.
+	// Groups are the templates of dynamic neighbors, and Dynamic the networks that these come
+	// from.
 	Groups  []Group
 	Dynamic []Dynamic
-	// Sets are what conditions of Import and Export refer to.
+	// Sets are the sets that conditions of Import and Export refer to.
 	Sets []Set
-	// Import and Export are walked from the top for every route and neighbour
-	// until a statement gives a verdict; what none decides is accepted when
-	// the chain's Default says so.
+	// Import and Export apply to every route and neighbor: their statements are evaluated in
+	// order until one gives a verdict. If none does, the chain's Default decides.
 	Import, Export Chain
 	VRFs           []VRF
 }
 
-// Global is what concerns the node as a whole. A change of ASN, RouterID, Port,
-// Listen, Families, Device, Multipath, Confederation or Selection needs a new
-// BGP server; the sessions begin anew then.
+// Global holds the options of the node as a whole. A change of ASN, RouterID, Port, Listen,
+// Families, Device, Multipath, Confederation or Selection needs a new BGP server, and all
+// sessions start again.
 type Global struct {
 	ASN      uint32
 	RouterID netip.Addr // always IPv4
-	// Port is where neighbours are listened for; -1: nowhere.
+	// Port is the port to listen at. -1 means: do not listen.
 	Port     int
 	Listen   []netip.Addr // empty: all
 	Families []addr.Family
@@ -51,63 +49,59 @@ type Global struct {
 	Selection     Selection
 }
 
-// Confederation is one of ASes that look like Identifier from outside (RFC 5065).
+// Confederation is a group of ASes that looks like the AS Identifier from outside (RFC 5065).
 type Confederation struct {
 	Identifier uint32
 	Members    []uint32
 }
 
-// Selection changes how the best path is found.
+// Selection changes the choice of the best path.
 type Selection struct {
 	AlwaysCompareMED        bool
 	AdvertiseInactiveRoutes bool
 }
 
-// Options are what a neighbour and a group of neighbours have in common.
+// Options are the options that neighbors and groups have in common.
 type Options struct {
 	ASN, LocalASN uint32
 	Description   string
-	// Password is the key of TCP-MD5 (RFC 2385), at most 80 bytes; "": none.
+	// Password is the key of TCP-MD5 (RFC 2385), at most 80 bytes. "" means: none.
 	Password        string
 	Families        []Family
 	Timers          Timers
-	LocalAddress    netip.Addr // zero: the system's choice
+	LocalAddress    netip.Addr // zero: the kernel chooses
 	Device          string
 	Passive         bool
-	Multihop        uint8 // the TTL (RFC 4271 has none; 0: not multihop)
-	TTLSecurity     uint8 // the least TTL to be accepted (RFC 5082; 0: off)
+	Multihop        uint8 // the TTL; 0: not multihop
+	TTLSecurity     uint8 // the lowest TTL to accept (RFC 5082; 0: off)
 	GracefulRestart GracefulRestart
 	RouteReflector  RouteReflector
 	BFD             *BFD // RFC 5882
 }
 
-// Peer is one neighbour. It has an address, or for an unnumbered one the
-// interface that it is reached by.
+// Peer is one neighbor. It has an address, or, if it is unnumbered, an interface.
 type Peer struct {
 	Options
 	Address   netip.Addr
 	Interface string
-	// LinkLocal is the address that sets of neighbours know an unnumbered one
-	// by (see Resolved); with another it is none.
+	// LinkLocal is the address that stands for an unnumbered neighbor in neighbor sets (see
+	// Resolved). If the neighbor has another address, it counts as absent.
 	LinkLocal netip.Addr
 	AdminDown bool
 	VRF       string
 	Port      uint16 // 0: 179
-	// Path is the field of the BGPConfiguration that it comes from, such as
-	// spec.neighbors[2].
+	// Path is the neighbor's field in the BGPConfiguration, such as spec.neighbors[2].
 	Path string
-	// NextHops are the next hops of the families that are not that of the
-	// session. A family that is to be announced, is not the session's and is
-	// not here is one that the neighbour takes with the session's own address
-	// (RFC 8950, or an unnumbered session). They are here to be shown: what makes
-	// them so, and Mute, are statements of Export.
+	// NextHops holds the next hops of the families that the session does not use. If an
+	// announced family is missing here and is not the session's, the neighbor accepts it with
+	// the session's own address (RFC 8950, or an unnumbered session). NextHops is only for the
+	// status: statements of Export set the next hops, and hold back the families in Mute.
 	NextHops map[addr.Family]netip.Addr
-	// Mute are families that are negotiated but not announced, because there is
-	// no next hop for them.
+	// Mute are families that are negotiated but not announced, because they have no next hop.
 	Mute []addr.Family
 }
 
-// Name is the neighbour's address, or "%" and its interface.
+// Name returns the neighbor's address, or "%" and its interface.
 func (p Peer) Name() string {
 	if p.Address.IsValid() {
 		return p.Address.String()
@@ -115,19 +109,19 @@ func (p Peer) Name() string {
 	return "%" + p.Interface
 }
 
-// Family is what is exchanged of one address family, always unicast.
+// Family holds the options of one address family of a session. It is always unicast.
 type Family struct {
 	Family addr.Family
-	// AddPathsReceive and AddPathsSend: RFC 7911; Send 0 is off.
+	// AddPathsReceive and AddPathsSend are the options of RFC 7911. Send 0 is off.
 	AddPathsReceive bool
 	AddPathsSend    uint8
-	// MaxPrefixes ends the session when more are received; 0: no limit.
-	// WarnPercent is when it is said in advance.
+	// MaxPrefixes is the number of prefixes above which the session ends; 0 means no limit.
+	// Above WarnPercent of it there is a warning.
 	MaxPrefixes uint32
 	WarnPercent uint8
 }
 
-// Timers are those of a session. They are whole seconds.
+// Timers are the timers of a session, in whole seconds.
 type Timers struct {
 	Hold, Keepalive, ConnectRetry, Advertisement time.Duration
 }
@@ -135,12 +129,12 @@ type Timers struct {
 // GracefulRestart is RFC 4724, for every family of the session.
 type GracefulRestart struct {
 	Enabled bool
-	// Restart is how long the neighbour keeps our routes without a session,
-	// Deferral how long we wait for the others after a restart before we
-	// announce anything.
+	// Restart is how long the neighbor keeps our routes without a session. Deferral is how
+	// long we wait for the other neighbors after a restart before we announce routes.
 	Restart, Deferral time.Duration
 	HelperOnly        bool
-	// LongLived keeps routes longer still, as stale (RFC 9494); 0: off.
+	// LongLived is how much longer the neighbor keeps the routes as stale ones (RFC 9494); 0:
+	// off.
 	LongLived time.Duration
 }
 
@@ -150,27 +144,27 @@ type RouteReflector struct {
 	ClusterID netip.Addr
 }
 
-// BFD are the timers that we offer to a neighbour (RFC 5880).
+// BFD holds the timers that we offer to a neighbor (RFC 5880).
 type BFD struct {
 	MinTransmit, MinReceive time.Duration
 	Multiplier              uint8
 }
 
-// Group is the template of neighbours that are accepted without being named.
+// Group is the template of dynamic neighbors.
 type Group struct {
 	Options
 	Name string
 	Path string
 }
 
-// Dynamic accepts neighbours from Prefix by the template Group.
+// Dynamic accepts neighbors from Prefix with the template Group.
 type Dynamic struct {
 	Prefix netip.Prefix
 	Group  string
 	Path   string
 }
 
-// SetKind is what a Set has.
+// SetKind is the kind of the elements of a Set.
 type SetKind string
 
 // Kinds of sets.
@@ -182,36 +176,36 @@ const (
 	LargeCommunitySet SetKind = "large-community"
 )
 
-// Set is something to match with: the prefixes of one family, or texts (of
-// neighbours: prefixes, and "%" with the interface of unnumbered ones, see
-// Resolved; of AS paths and communities: values or regular expressions).
+// Set is a set to match with. It holds the prefixes of one family, or texts. For neighbors
+// the texts are prefixes, or "%" with the interface of an unnumbered neighbor (see Resolved).
+// For AS paths and communities they are values or regular expressions.
 type Set struct {
 	Kind     SetKind
 	Name     string
-	Family   addr.Family // of a PrefixSet
+	Family   addr.Family // only of a PrefixSet
 	Prefixes []PrefixRange
 	List     []string
 	Path     string
 }
 
-// PrefixRange matches prefixes inside Prefix of lengths from Min to Max.
+// PrefixRange matches prefixes inside Prefix with lengths from Min to Max.
 type PrefixRange struct {
 	Prefix   netip.Prefix
 	Min, Max uint8
 }
 
-// Chain is a list of statements, and what becomes of the rest.
+// Chain is a list of statements, and the verdict on routes that no statement decides.
 type Chain struct {
 	Statements []Statement
 	Default    Verdict
 }
 
-// Accepts says whether there is anything that c accepts.
+// Accepts reports whether c can accept any route.
 func (c Chain) Accepts() bool {
 	return c.Default == Accept || slices.ContainsFunc(c.Statements, func(s Statement) bool { return s.Then.Verdict == Accept })
 }
 
-// Verdict ends the walk through a chain, or does not.
+// Verdict ends the evaluation of a chain, or does not.
 type Verdict int
 
 // Verdicts.
@@ -221,8 +215,8 @@ const (
 	Reject
 )
 
-// Statement applies to the routes and neighbours that all its conditions hold
-// for. Its name is unique in a State.
+// Statement applies to the routes and neighbors for which all its conditions are true. Its
+// name is unique in a State.
 type Statement struct {
 	Name string
 	If   Conditions
@@ -246,18 +240,18 @@ type SetRef struct {
 	Match Match
 }
 
-// Origin is where a route is from.
+// Origin is the source of a route.
 type Origin string
 
 // Origins of routes.
 const (
 	Anywhere Origin = ""
 	Local    Origin = "local"
-	Internal Origin = "internal" // from an iBGP neighbour
-	External Origin = "external" // from an eBGP neighbour
+	Internal Origin = "internal" // from an iBGP neighbor
+	External Origin = "external" // from an eBGP neighbor
 )
 
-// Conditions of a statement; the zero value holds for everything.
+// Conditions of a statement. The zero value is true for everything.
 type Conditions struct {
 	Prefixes, Neighbors, ASPaths, Communities, LargeCommunities *SetRef
 	Origin                                                      Origin
@@ -266,7 +260,7 @@ type Conditions struct {
 	RPKI string
 }
 
-// Change is what is done to a list of communities.
+// Change is an operation on a list of communities.
 type Change string
 
 // Changes of lists.
@@ -284,11 +278,11 @@ type Actions struct {
 	MED              *MEDChange
 	LocalPref        *uint32
 	Prepend          *Prepend
-	NextHop          netip.Addr // zero: as it is
+	NextHop          netip.Addr // zero: unchanged
 }
 
-// CommunityChange changes the communities of a route: texts such as 65000:1, or
-// 65000:1:2 for large ones.
+// CommunityChange changes the communities of a route: texts such as 65000:1, or 65000:1:2 for
+// large communities.
 type CommunityChange struct {
 	Change Change
 	List   []string
@@ -300,14 +294,15 @@ type MEDChange struct {
 	Value  int64
 }
 
-// Prepend puts ASN in front of the AS path, Repeat times. ASN 0 is the last AS
-// that is there.
+// Prepend adds ASN at the front of the AS path, Repeat times. ASN 0 stands for the last AS in
+// the path.
 type Prepend struct {
 	ASN    uint32
 	Repeat uint8
 }
 
-// VRF is a routing table of its own, with the extended communities of RFC 4364.
+// VRF is a routing table of its own, with the route distinguisher and route targets of RFC
+// 4364.
 type VRF struct {
 	Name               string
 	RD                 string
@@ -315,17 +310,16 @@ type VRF struct {
 	Path               string
 }
 
-// Attributes are what a route says of itself beside where it leads.
+// Attributes are the attributes of a route beside its prefix.
 type Attributes struct {
-	// Communities are the values of RFC 1997, LargeCommunities the texts of
-	// RFC 8092.
+	// Communities are values of RFC 1997, and LargeCommunities texts of RFC 8092.
 	Communities      []uint32
 	LargeCommunities []string
 	MED              *uint32
 	LocalPref        *uint32
 }
 
-// Route is one that this node originates.
+// Route is a route that this node originates.
 type Route struct {
 	Prefix     netip.Prefix // masked
 	VRF        string

@@ -17,42 +17,41 @@ const (
 	Established = "Established"
 )
 
-// NeighborStatus is what became of a neighbour.
+// NeighborStatus is the state of a neighbor.
 type NeighborStatus struct {
-	// Address is zero as long as that of an unnumbered neighbour is not known,
-	// and Interface is set of unnumbered ones only.
+	// Address is zero as long as the address of an unnumbered neighbor is unknown. Interface
+	// is set only for unnumbered neighbors.
 	Address   netip.Addr
 	Interface string
-	// Dynamic is a neighbour that came by itself.
+	// Dynamic says that the neighbor is a dynamic one.
 	Dynamic           bool
 	LocalASN, PeerASN uint32
 	State             string
 	AdminDown         bool
-	// Since is when State became what it is, UpSince when the session came up,
-	// if it is up.
+	// Since is when State last changed. UpSince is when the session came up, if it is up.
 	Since, UpSince time.Time
-	// Complete says that it has sent all of its routes since the session came up: the
-	// end of the routes of each family (End-of-RIB, RFC 4724).
+	// Complete says that the neighbor has sent all of its routes since the session came up:
+	// End-of-RIB for each family (RFC 4724).
 	Complete bool
-	// ExtendedNextHop says that it takes IPv4 routes with IPv6 next hops (RFC 8950).
+	// ExtendedNextHop says that the neighbor takes IPv4 routes with IPv6 next hops (RFC 8950).
 	ExtendedNextHop bool
-	// GracefulRestart says that it can keep routes while we restart (RFC 4724).
+	// GracefulRestart says that the neighbor can keep routes while we restart (RFC 4724).
 	GracefulRestart bool
-	// Sent and Received are how many prefixes are announced and were learned.
+	// Sent and Received are the numbers of prefixes that we announce and that we received.
 	Sent, Received map[addr.Family]uint32
-	// Accepted leaves out of Received what was sent by nodes of our own AS and comes
-	// back: routers do that unless they are told not to.
+	// Accepted is Received without the routes of nodes of our own AS that come back: routers
+	// send them unless they are configured otherwise.
 	Accepted map[addr.Family]uint32
-	// OverLimit says that the server ended the session because there is no room.
+	// OverLimit says that the server ended the session because of too many prefixes.
 	OverLimit   bool
 	Description string
-	// LastError is why the session ended, or did not come up.
+	// LastError says why the session ended, or did not come up.
 	LastError string
-	// Flaps is how often the session went down.
+	// Flaps counts how often the session went down.
 	Flaps uint64
 }
 
-// Name is that of the Peer.
+// Name returns the name of the Peer.
 func (n NeighborStatus) Name() string {
 	if n.Interface != "" {
 		return Peer{Interface: n.Interface}.Name()
@@ -60,17 +59,17 @@ func (n NeighborStatus) Name() string {
 	return Peer{Address: n.Address}.Name()
 }
 
-// LearnedRoute is a route that a neighbour announces.
+// LearnedRoute is a route that a neighbor announces.
 type LearnedRoute struct {
 	Prefix           netip.Prefix
 	NextHop          netip.Addr
 	From             netip.Addr
 	Communities      []uint32
 	LargeCommunities []string
-	// Internal is one from a neighbour in our own AS.
+	// Internal says that the route is from a neighbor in our own AS.
 	Internal bool
 	VRF      string
 }
 
-// Key tells the route from others; several equal paths have the same.
+// Key returns the RouteKey. Several equal paths have the same key.
 func (r LearnedRoute) Key() RouteKey { return RouteKey{r.Prefix, r.VRF} }

@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// neighbor is one in a state for a minute.
+// neighbor returns a neighbor that has been in a state for a minute.
 func neighbor(address, state string) peering.NeighborStatus {
 	n := peering.NeighborStatus{
 		Address: netip.MustParseAddr(address), State: state, PeerASN: 64513, LocalASN: 64512, Since: noon.Add(-time.Minute),
@@ -30,14 +30,14 @@ func neighbor(address, state string) peering.NeighborStatus {
 	return n
 }
 
-// report is of a node with this configuration, with all that is imported
-// announced.
+// report returns the report of a node with this configuration. It announces all imported
+// routes.
 func report(t testing.TB, text string, neighbors ...peering.NeighborStatus) peering.Report {
 	t.Helper()
 	return peering.Report{Node: "node-a", Now: noon, Decision: decide(t, text), Neighbors: neighbors}
 }
 
-// healthy tells the conditions of s, and its neighbours.
+// healthy prints the conditions of s, and its neighbors.
 func healthy(s bgpv1.BGPNodeStatusStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "healthy %v, %d neighbors\n", s.Healthy, s.NeighborCount)
@@ -252,7 +252,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 	}
 }
 
-// large is a report with more of everything than fits.
+// large returns a report with more entries of each kind than fit.
 func large(t testing.TB) peering.Report {
 	r := report(t, `{vrfs: [{name: red, rd: '1:1'}], netlinkImport: {enabled: true, interfaceList: [kube-lb0, 'x*']},
 		netlinkExport: {enabled: true, routeProtocol: 99, rules: [{name: all, tableId: 7, metric: 5}]}}`)
@@ -328,8 +328,8 @@ func TestTimesOfConditionsChangeWithThem(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatSaysSomethingNewDiffers compares with what was read back from the
-// API server, too.
+// TestOnlyWhatSaysSomethingNewDiffers also compares with a status that was read back from the
+// API server.
 func TestOnlyWhatSaysSomethingNewDiffers(t *testing.T) {
 	base := func(t *testing.T) peering.Report {
 		r := large(t)
@@ -378,8 +378,7 @@ func TestOnlyWhatSaysSomethingNewDiffers(t *testing.T) {
 	}
 }
 
-// TestAllNodesSayTheSameOfAConfiguration also those that have trouble of their
-// own with it.
+// TestAllNodesSayTheSameOfAConfiguration includes nodes with problems of their own.
 func TestAllNodesSayTheSameOfAConfiguration(t *testing.T) {
 	spec := config(t, `{global: {asn: 64512, routerID: '${NODE_IP}'}, neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '1'}}},
 		{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}, nodeSelector: {matchLabels: {rack: '2'}}}]}`)
@@ -430,7 +429,7 @@ func TestAConfigurationIsWrittenWhenItSaysSomethingNew(t *testing.T) {
 	}
 }
 
-// TestALongListOfProblemsIsCut because a condition has room for 32768 bytes.
+// TestALongListOfProblemsIsCut: a condition has room for 32768 bytes.
 func TestALongListOfProblemsIsCut(t *testing.T) {
 	var many []string
 	for i := range 300 {

@@ -13,7 +13,7 @@ import (
 
 // TestWhatIsWrongIsSaidWithItsField is the table of mistakes. "fatal" leaves
 // nothing, "here" is not said of the configuration as a whole, and "without" is
-// a neighbour that is left out.
+// a neighbor that is left out.
 func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 	tests := []struct{ name, config, want string }{
 		{
