@@ -32,11 +32,11 @@ func (a *application) problem(path, reason string, err error) {
 	a.problems = append(a.problems, peering.Problem{Field: path, Reason: reason, Message: err.Error()})
 }
 
-// apply carries out what differs from what there is. What cannot be removed is
-// still there, and nothing takes its place.
+// apply carries out the differences. A part that cannot be removed is still there, and no
+// other part takes its place.
 //
-// Nobody is added, and nobody's session ends for a change, while the policies
-// cannot be had: those in effect say nothing of who comes.
+// As long as the policies cannot be set, apply adds no neighbor, and ends no session for a
+// change: the policies in effect do not cover new neighbors.
 func (a *application) apply() {
 	a.wanted = a.valid(a.wanted)
 	a.removeMoved()
@@ -67,7 +67,8 @@ func (a *application) apply() {
 	a.updatePeers(c.UpdatePeers)
 }
 
-// parted tells who leaves from who only goes to come again, changed.
+// parted tells elements that are only removed from those that are removed and added again,
+// changed.
 func parted[T any, K comparable](gone, come []T, key func(T) K) (leave, change []T) {
 	for _, g := range gone {
 		if slices.ContainsFunc(come, func(c T) bool { return key(c) == key(g) }) {
@@ -81,11 +82,11 @@ func parted[T any, K comparable](gone, come []T, key func(T) K) (leave, change [
 
 func prefixOfDynamic(d peering.Dynamic) netip.Prefix { return d.Prefix }
 
-// errWithheld is of who waits for the policies.
+// errWithheld says that a neighbor waits for the policies.
 var errWithheld = errors.New("waits until the policies can be had, which are wrong (see the other problems)")
 
-// withhold says who is not there, or not changed, because the policies cannot be
-// had.
+// withhold reports the neighbors that are not added or not changed because the policies
+// cannot be set.
 func (a *application) withhold(c peering.Changes) {
 	for _, p := range c.AddPeers {
 		a.problem(p.Path, reasonPending, fmt.Errorf("neighbor %s %w", p.Name(), errWithheld))
@@ -95,7 +96,7 @@ func (a *application) withhold(c peering.Changes) {
 	}
 }
 
-// note takes in what GoBGP need not know.
+// note records changes that GoBGP need not know.
 func (a *application) note(c peering.Changes) {
 	for _, v := range c.UpdateVRFs {
 		a.found.vrfs[v.Name] = v
@@ -108,14 +109,14 @@ func (a *application) note(c peering.Changes) {
 	}
 }
 
-// whole is all that there is.
+// whole returns all parts.
 func (f found) whole() peering.State {
 	s := f.state()
 	s.Global, s.Sets, s.Import, s.Export = f.global, f.sets, f.imports, f.exports
 	return s
 }
 
-// state is what there is, in order, but for policies.
+// state returns all parts but the policies, sorted.
 func (f found) state() peering.State {
 	var s peering.State
 	for _, name := range slices.Sorted(maps.Keys(f.peers)) {

@@ -50,7 +50,7 @@ func (a *application) removeDynamic(dynamic []peering.Dynamic) {
 	}
 }
 
-// removePrefix ends the sessions that came from it, too.
+// removePrefix also ends the sessions that came from the prefix.
 func (a *application) removePrefix(d peering.Dynamic) error {
 	err := a.engine.call(func() error {
 		return a.engine.bgp.DeleteDynamicNeighbor(context.Background(), &api.DeleteDynamicNeighborRequest{
@@ -81,7 +81,7 @@ func (a *application) addDynamic(dynamic []peering.Dynamic) {
 		if _, there := a.found.dynamic[d.Prefix]; there {
 			continue
 		}
-		// Of a group that it does not have, GoBGP dies.
+		// GoBGP panics for a group that it does not have.
 		if _, ok := a.found.groups[d.Group]; !ok {
 			a.problem(d.Path, reasonInvalid, fmt.Errorf("there is no peer group %q", d.Group))
 			continue

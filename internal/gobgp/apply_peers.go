@@ -15,11 +15,11 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// comeTries is how often a neighbour that comes by itself is asked to make room.
+// comeTries is how often a dynamic neighbor is removed to make room.
 const comeTries = 3
 
-// removeMoved forgets the neighbours of unnumbered links that have another router
-// at the far end now.
+// removeMoved removes the neighbors of unnumbered links that have another router at the far
+// end now.
 func (a *application) removeMoved() {
 	var moved []peering.Peer
 	for _, p := range a.found.state().Peers {
@@ -45,9 +45,9 @@ func (a *application) removePeers(peers []peering.Peer) {
 	}
 }
 
-// removePeer tells the neighbour and forgets it. GoBGP takes a password from
-// its listener only when it is changed, not when the peer is deleted: without
-// that, a neighbour that comes back without one would be refused.
+// removePeer tells the neighbor and removes it. GoBGP removes a password from its listener
+// only when the password changes, not when the peer is deleted. Without that change, a
+// neighbor that comes back without a password would be refused.
 func (a *application) removePeer(f session) error {
 	if f.peer.Password != "" {
 		bare := f
@@ -59,13 +59,13 @@ func (a *application) removePeer(f session) error {
 		case f.peer.Interface == "":
 			return err
 		}
-		// Of one on an unnumbered link GoBGP finds nothing to change when the
-		// kernel does not know it any more. It is removed all the same.
+		// For a neighbor on an unnumbered link, GoBGP finds nothing to change if the kernel no
+		// longer knows the neighbor. removePeer removes it all the same.
 	}
 	return a.deletePeer(f.address)
 }
 
-// deletePeer wants an address: of an interface alone, GoBGP dies.
+// deletePeer needs an address: GoBGP panics for an interface alone.
 func (a *application) deletePeer(address netip.Addr) error {
 	return a.engine.call(func() error {
 		return a.engine.bgp.DeletePeer(context.Background(), &api.DeletePeerRequest{Address: address.String()})
@@ -105,8 +105,8 @@ func (a *application) addPeer(p peering.Peer) (session, error) {
 	return f, nil
 }
 
-// introduce has GoBGP have the neighbour. One that came by itself makes room, also
-// when it comes again meanwhile.
+// introduce adds the neighbor to GoBGP. It removes a dynamic neighbor of the same address,
+// also when that one connects again meanwhile.
 func (a *application) introduce(f session) error {
 	for tries := comeTries; ; tries-- {
 		if err := a.removeCome(f.address); err != nil {
@@ -124,7 +124,7 @@ func (a *application) introduce(f session) error {
 	}
 }
 
-// located finds the address of a neighbour on an unnumbered link as GoBGP does.
+// located finds the address of a neighbor on an unnumbered link in the same way as GoBGP.
 func (a *application) located(p peering.Peer) (session, error) {
 	if p.Interface == "" {
 		return session{p, p.Address}, nil
@@ -140,8 +140,7 @@ func (a *application) located(p peering.Peer) (session, error) {
 	return session{p, address}, err
 }
 
-// removeCome removes a neighbour that came by itself, to make room for one with a
-// name.
+// removeCome removes a dynamic neighbor, to make room for a named one.
 func (a *application) removeCome(address netip.Addr) error {
 	came, err := a.came(address)
 	if err != nil || !came {
@@ -150,7 +149,7 @@ func (a *application) removeCome(address netip.Addr) error {
 	return a.deleteCome(address)
 }
 
-// came says whether there is a neighbour of that address that came by itself.
+// came reports whether there is a dynamic neighbor of that address.
 func (a *application) came(address netip.Addr) (bool, error) {
 	if !address.IsValid() || len(a.found.dynamic) == 0 {
 		return false, nil
@@ -159,8 +158,8 @@ func (a *application) came(address netip.Addr) (bool, error) {
 	return slices.ContainsFunc(peers, func(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }), err
 }
 
-// deleteCome removes a neighbour that came by itself. GoBGP forgets it by itself when
-// its session ends, which may be meanwhile.
+// deleteCome removes a dynamic neighbor. GoBGP itself removes it when its session ends, which
+// may happen meanwhile.
 func (a *application) deleteCome(address netip.Addr) error {
 	err := a.deletePeer(address)
 	if err == nil {
@@ -172,9 +171,9 @@ func (a *application) deleteCome(address netip.Addr) error {
 	return err
 }
 
-// updatePeers changes what does not touch the session. A neighbour that sent too
-// much is let in again with a new limit. Policies and descriptions are nothing
-// that GoBGP has of a neighbour.
+// updatePeers changes options that do not touch the session. A new prefix limit admits a
+// neighbor that exceeded the old one. GoBGP does not store policies and descriptions at a
+// neighbor.
 func (a *application) updatePeers(peers []peering.Peer) {
 	for _, p := range peers {
 		f := a.found.peers[p.Name()]
@@ -202,8 +201,8 @@ func (a *application) changePeer(f session) error {
 	})
 }
 
-// peerOf is f in the words of GoBGP, whose global device is only that of its
-// listeners, and which dies of a neighbour without an address that was held down.
+// peerOf translates f for GoBGP. GoBGP's global device is only that of its listeners, and
+// GoBGP panics for a neighbor without an address that was held down.
 func (a *application) peerOf(f session, restarting bool) *api.Peer {
 	f.peer.Device = cmp.Or(f.peer.Device, a.found.global.Device)
 	out := peerOf(f.peer, restarting)
@@ -211,7 +210,7 @@ func (a *application) peerOf(f session, restarting bool) *api.Peer {
 	return out
 }
 
-// unlimit ends the penalty of a neighbour that had exceeded its limit.
+// unlimit ends the penalty of a neighbor that exceeded its limit.
 func (a *application) unlimit(address netip.Addr) error {
 	peers, err := a.engine.peers(address.String(), false)
 	if err != nil {

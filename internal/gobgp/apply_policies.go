@@ -10,13 +10,12 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// policyPath is what a problem with all policies is about.
+// policyPath is the field of a problem with all policies.
 const policyPath = "spec.policyDefinitions"
 
-// policies sets them all at once, and says whether GoBGP has them. The chains are
-// had as a whole or not at all, as a statement that is left out may be the one
-// that rejects: until they can be had, the last ones stay, and the first reject
-// everything.
+// policies sets all policies at once, and reports whether GoBGP has them. It sets the chains
+// completely or not at all, because a statement that is left out may be the one that rejects.
+// Until they can be set, the last chains stay. The first chains reject everything.
 func (a *application) policies() (had bool) {
 	next := policiesOf(a.wanted)
 	if !a.sound() || !a.set(next, a.blame) {
@@ -26,7 +25,7 @@ func (a *application) policies() (had bool) {
 	return true
 }
 
-// sound finds what GoBGP would take and not do.
+// sound finds mistakes that GoBGP would accept and not carry out.
 func (a *application) sound() bool {
 	n := len(a.problems)
 	for _, st := range slices.Concat(a.wanted.Import.Statements, a.wanted.Export.Statements) {
@@ -37,7 +36,7 @@ func (a *application) sound() bool {
 	return len(a.problems) == n
 }
 
-// set says whether GoBGP has p now.
+// set reports whether GoBGP has p now.
 func (a *application) set(p policies, refused func(error)) bool {
 	if p.equal(a.found.policies) {
 		return true
@@ -49,8 +48,7 @@ func (a *application) set(p policies, refused func(error)) bool {
 	return true
 }
 
-// refresh walks through the policies again for those neighbours for whom they
-// have changed.
+// refresh applies the policies again to the routes of those neighbors for which they changed.
 func (a *application) refresh(before, after policies) {
 	if before.equal(after) {
 		return
@@ -80,8 +78,8 @@ func (a *application) refresh(before, after policies) {
 	}
 }
 
-// blame finds what is wrong in policies that GoBGP refuses, by offering every
-// statement by itself to a server that does nothing else.
+// blame finds the mistake in policies that GoBGP refuses. It gives every statement by itself
+// to a second server.
 func (a *application) blame(whole error) {
 	scratch := startEngine(a.log, newEvents(), a.patience)
 	defer func() { _ = scratch.stop(a.ctx, false) }()

@@ -25,7 +25,7 @@ func (a *application) removeVRFs(vrfs []peering.VRF) {
 	}
 }
 
-// wait makes the routes of a VRF that is gone wait for the next of its name.
+// wait keeps the routes of a removed VRF for the next VRF of that name.
 func (a *application) wait(vrf string) {
 	for key := range a.routes {
 		if key.VRF == vrf {
@@ -83,9 +83,8 @@ func targets(texts []string) ([]*api.RouteTarget, error) {
 	return out, nil
 }
 
-// originateWaiting gives the routes to the server that waited for their VRFs, before
-// there are neighbours: one that keeps routes over a restart is told all of them
-// at once.
+// originateWaiting gives the routes that waited for their VRFs to the server, before there
+// are neighbors: a neighbor that keeps routes over a restart must get all of them at once.
 func (a *application) originateWaiting() {
 	for _, v := range a.found.state().VRFs {
 		if err := a.originate(a.waiting(v.Name)); err != nil {

@@ -11,11 +11,11 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// refusedPause is after what time a Global that could not be had is tried again:
-// to try it ends all sessions.
+// refusedPause is the pause before a refused Global is tried again: an attempt ends all
+// sessions.
 const refusedPause = 10 * time.Minute
 
-// refusal is of a Global that looked as if it could be had.
+// refusal records a Global that the server refused although it looked valid.
 type refusal struct {
 	global peering.Global
 	vpn    bool
@@ -23,15 +23,15 @@ type refusal struct {
 	until  time.Time
 }
 
-// begin has a server run with g, and returns it as it is in effect: without the
-// addresses to listen at that this node does not have. It says whether neighbours
-// keep the routes meanwhile, when another server ran before.
+// begin starts a server with g. effective is g without the addresses to listen at that this
+// node does not have. kept reports whether neighbors keep the routes meanwhile, if another
+// server ran before.
 func (s *Server) begin(ctx context.Context, g peering.Global, vpn bool) (effective peering.Global, problems []peering.Problem, kept bool, err error) {
 	if err := checkGlobal(g); err != nil {
 		return g, nil, false, err
 	}
 	if s.engine != nil {
-		// A socket outlives its address: what is listened at is not missed.
+		// A socket outlives its address, so an address with a socket counts as there.
 		effective, problems = listening(g, s.found.global.Listen)
 		if vpn == s.found.vpn && reflect.DeepEqual(s.found.global, effective) {
 			return effective, problems, false, nil
@@ -45,8 +45,8 @@ func (s *Server) begin(ctx context.Context, g peering.Global, vpn bool) (effecti
 	return effective, problems, kept, err
 }
 
-// restart replaces the running server, as GoBGP cannot start one again that
-// was stopped. When the new one cannot be had, it is again as before.
+// restart replaces the running server, because GoBGP cannot start a stopped one again. If the
+// new one does not start, the old state is restored.
 func (s *Server) restart(ctx context.Context, g peering.Global, vpn bool) (kept bool, err error) {
 	if s.engine == nil {
 		return false, s.start(g, vpn)
@@ -55,7 +55,7 @@ func (s *Server) restart(ctx context.Context, g peering.Global, vpn bool) (kept 
 		return false, r.err
 	}
 	before := s.found
-	// To neighbours, another AS or router ID is another speaker.
+	// For neighbors, another AS or router ID is another speaker.
 	kept = sameSpeaker(before.global, g)
 	s.log.InfoContext(ctx, "restarting the BGP server", "asn", g.ASN, "router_id", g.RouterID)
 	if err := s.stop(ctx, kept); err != nil {
@@ -74,8 +74,8 @@ func sameSpeaker(a, b peering.Global) bool {
 	return a.ASN == b.ASN && a.RouterID == b.RouterID && reflect.DeepEqual(a.Confederation, b.Confederation)
 }
 
-// resume has a server run as it was before. When none of the addresses that it
-// listened at is left, it does not: without any, GoBGP listens everywhere.
+// resume starts a server with the earlier state. It does not if none of the earlier listen
+// addresses is left: with no address GoBGP listens everywhere.
 func (s *Server) resume(ctx context.Context, before found, restarting bool) error {
 	wanted := before.whole()
 	wanted.Global, _ = listening(before.global, nil)
@@ -94,7 +94,7 @@ func (s *Server) resume(ctx context.Context, before found, restarting bool) erro
 	return nil
 }
 
-// start starts a server without neighbours, with all routes.
+// start starts a server without neighbors, with all routes.
 func (s *Server) start(g peering.Global, vpn bool) error {
 	e := startEngine(s.log, s.events, s.patience)
 	if err := e.start(g, vpn); err != nil {
@@ -119,7 +119,7 @@ func (s *Server) start(g peering.Global, vpn bool) error {
 	return nil
 }
 
-// mainRoutes are those of no VRF.
+// mainRoutes returns the routes outside of VRFs.
 func (s *Server) mainRoutes() []peering.Route {
 	var main []peering.Route
 	for key, r := range s.routes {

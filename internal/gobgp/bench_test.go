@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkAnnounce announces 10,000 routes and withdraws them, without
-// neighbours; bare is GoBGP's own work.
+// neighbors; bare is GoBGP's own work.
 func BenchmarkAnnounce(b *testing.B) {
 	many := make([]peering.Route, 10_000)
 	for i := range many {

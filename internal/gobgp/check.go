@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// What protocols and GoBGP's fields have room for.
+// Limits of the protocols and of GoBGP's fields.
 const (
 	maxPassword = 80        // bytes of a TCP-MD5 key
 	maxRestart  = 4095      // seconds, 12 bits of RFC 4724
@@ -21,7 +21,7 @@ const (
 	maxLink     = 15 // bytes of an interface's name
 )
 
-// checkGlobal refuses what GoBGP dies of or takes for something else.
+// checkGlobal refuses values that make GoBGP panic or that it takes for something else.
 func checkGlobal(g peering.Global) error {
 	var errs []error
 	refuse := func(is bool, format string, args ...any) {
@@ -47,7 +47,7 @@ func checkGlobal(g peering.Global) error {
 	return errors.Join(errs...)
 }
 
-// valid returns what of s can be given to GoBGP; the rest is a problem each.
+// valid returns the parts of s that GoBGP can take. The other parts become problems.
 func (a *application) valid(s peering.State) peering.State {
 	s.VRFs = sieve(a, s.VRFs, func(v peering.VRF) string { return v.Path }, unique(func(v peering.VRF) string { return v.Name }, checkVRF))
 	s.Groups = sieve(a, s.Groups, func(g peering.Group) string { return g.Path },
@@ -59,7 +59,7 @@ func (a *application) valid(s peering.State) peering.State {
 	return s
 }
 
-// sieve keeps those that pass.
+// sieve returns the elements that pass check.
 func sieve[T any](a *application, all []T, path func(T) string, check func(T) error) []T {
 	var good []T
 	for _, one := range all {
@@ -72,7 +72,7 @@ func sieve[T any](a *application, all []T, path func(T) string, check func(T) er
 	return good
 }
 
-// unique is check, and refuses the second of a name.
+// unique returns check with a second rule: it refuses the second element of a name.
 func unique[T any](name func(T) string, check func(T) error) func(T) error {
 	seen := map[string]bool{}
 	return func(one T) error {

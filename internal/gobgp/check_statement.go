@@ -13,11 +13,11 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// community is what GoBGP finds one in, also where there is more.
+// community matches the text in which GoBGP finds a community, even if the text has more.
 var community = regexp.MustCompile(`^\d{1,5}:\d{1,5}$`)
 
-// checkStatement refuses what GoBGP leaves out of a statement without a word: a
-// condition less is a statement about more.
+// checkStatement refuses conditions that GoBGP silently drops: without a condition, a
+// statement applies to more routes.
 func checkStatement(st peering.Statement) error {
 	var errs []error
 	refuse := func(is bool, format string, args ...any) {
@@ -37,7 +37,7 @@ func checkStatement(st peering.Statement) error {
 		refuse(ref != nil && ref.Name == "", "a condition names no set")
 	}
 	for _, c := range []*peering.CommunityChange{st.Then.Communities, st.Then.LargeCommunities} {
-		// To replace all by none is to take them all away.
+		// An empty list is valid only for Replace, which then removes all communities.
 		refuse(c != nil && len(c.List) == 0 && c.Change != peering.Replace, "there are no communities to change")
 	}
 	if c := st.Then.Communities; c != nil && c.Change != peering.Remove {

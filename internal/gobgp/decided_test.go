@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// TestWhatIsDecidedOfNextHopsIsWhatRoutersGet from a neighbour that is named and
+// TestWhatIsDecidedOfNextHopsIsWhatRoutersGet from a neighbor that is named and
 // from one that comes by itself, and not where nothing is known to lead to them.
 func TestWhatIsDecidedOfNextHopsIsWhatRoutersGet(t *testing.T) {
 	w := newWorld(t)

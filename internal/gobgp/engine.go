@@ -17,37 +17,36 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// The policies of the engine, assigned for its whole life. What neither decides
-// is rejected.
+// The policies of the engine, assigned for its whole life. A route that neither policy
+// decides is rejected.
 const (
 	importPolicy = "import"
 	exportPolicy = "export"
 )
 
-// patience is how long a server may take to stop, and how long of it the goodbyes to
-// all neighbours.
+// patience limits the duration of a stop, and the part of it for goodbyes to all neighbors.
 type patience struct{ stop, goodbye time.Duration }
 
 var usualPatience = patience{stop: 5 * time.Second, goodbye: 2 * time.Second}
 
-// goodbyePoll is how often it is looked whether all goodbyes are said.
+// goodbyePoll is the pause between checks whether all goodbyes are sent.
 const goodbyePoll = 5 * time.Millisecond
 
-// goodbye is what neighbours log of why the session ended (RFC 9003).
+// goodbye is the reason that neighbors log for the end of the session (RFC 9003).
 const goodbye = "this speaker stops"
 
-// errPanic is what GoBGP panicked of on our own goroutine.
+// errPanic says that GoBGP panicked on our own goroutine.
 var errPanic = errors.New("GoBGP panicked")
 
 // engine is one BgpServer from its start to its stop.
 type engine struct {
 	bgp *server.BgpServer
 	log *librarian
-	// done is closed when GoBGP's management goroutine has ended; cause says
-	// why, if by a panic.
+	// done is closed when GoBGP's management goroutine has ended. cause says why, if it
+	// panicked.
 	done  chan struct{}
 	cause error
-	// quiet ends the watching, and closes stopping.
+	// quiet ends the watch, and closes stopping.
 	quiet    context.CancelFunc
 	stopping <-chan struct{}
 	patience patience
@@ -74,15 +73,15 @@ func startEngine(log *slog.Logger, ev *events, p patience) *engine {
 	var ctx context.Context
 	ctx, e.quiet = context.WithCancel(context.Background())
 	e.stopping = ctx.Done()
-	// A server that has just been made can only refuse when it is broken, and
-	// then all that follows says so.
+	// A server that was just created refuses a call only if it is broken, and then all later
+	// calls report that.
 	_ = e.call(func() error {
 		return e.bgp.WatchEvent(ctx, ev.callbacks(), server.WatchPeer(), server.WatchEor(false), server.WatchPostUpdate(false, "", ""))
 	})
 	return e
 }
 
-// broken is an error when GoBGP is beyond help.
+// broken returns an error if GoBGP cannot go on.
 func (e *engine) broken() error {
 	select {
 	case <-e.done:
@@ -92,9 +91,8 @@ func (e *engine) broken() error {
 	}
 }
 
-// call asks GoBGP something. A panic becomes an error, on whichever goroutine
-// it happens: the management goroutine's would leave the question unanswered
-// for ever.
+// call calls GoBGP. A panic becomes an error, on any goroutine: after a panic of the
+// management goroutine, the call would never return.
 func (e *engine) call(ask func() error) error {
 	answer := make(chan error, 1)
 	go func() {
@@ -113,10 +111,10 @@ func (e *engine) call(ask func() error) error {
 	if e.cause != nil {
 		return e.cause
 	}
-	return <-answer // an orderly end leaves no question open
+	return <-answer // an orderly end answers every call
 }
 
-// start begins to listen, with policies that let only our own routes in.
+// start starts to listen, with policies that accept only our own routes.
 func (e *engine) start(g peering.Global, vpn bool) error {
 	err := e.call(func() error {
 		return e.bgp.StartBgp(context.Background(), &api.StartBgpRequest{Global: globalOf(g, vpn)})
@@ -146,11 +144,11 @@ func (e *engine) start(g peering.Global, vpn bool) error {
 	return nil
 }
 
-// routeTargets is GoBGP's number of the family of RFC 4684.
+// routeTargets is GoBGP's number for the family of RFC 4684.
 const routeTargets = 12
 
-// globalOf translates g. GoBGP's families are numbers of its own, not AFI and
-// SAFI; of those that are not named it has no table.
+// globalOf translates g. GoBGP's numbers for families are its own, not AFI and SAFI. It has
+// tables only for the named families.
 func globalOf(g peering.Global, vpn bool) *api.Global {
 	number := map[addr.Family][2]uint32{addr.V4: {0, 4}, addr.V6: {1, 5}} // unicast, L3VPN
 	out := &api.Global{
@@ -168,7 +166,7 @@ func globalOf(g peering.Global, vpn bool) *api.Global {
 		}
 	}
 	if vpn {
-		// Without a table of route targets GoBGP dies when a VRF is deleted.
+		// Without a table of route targets, GoBGP panics when a VRF is deleted.
 		out.Families = append(out.Families, routeTargets)
 	}
 	for _, a := range g.Listen {
@@ -180,7 +178,7 @@ func globalOf(g peering.Global, vpn bool) *api.Global {
 	return out
 }
 
-// stop says goodbye and frees the port.
+// stop ends all sessions and frees the port.
 func (e *engine) stop(ctx context.Context, graceful bool) error {
 	e.quiet()
 	if err := e.broken(); err != nil {
@@ -196,8 +194,7 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 		stopped <- e.call(func() error {
 			return e.bgp.StopBgp(context.Background(), &api.StopBgpRequest{AllowGracefulRestart: graceful})
 		})
-		// What is left is GoBGP's BFD, which has never run; it complains that
-		// the server has stopped already.
+		// GoBGP's own BFD, which has never run, then logs that the server has stopped already.
 		e.log.mute()
 		_ = e.call(func() error { e.bgp.Stop(); return nil })
 	}()
@@ -212,13 +209,13 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 	}
 }
 
-// sayGoodbye shuts all sessions down and waits until that is written. StopBgp would
-// close the connections that neighbours opened while it writes the same, and a
-// neighbour that was not told keeps the routes of a graceful restart.
+// sayGoodbye shuts all sessions down and waits until the messages are written. StopBgp would
+// close the connections that neighbors opened while it writes the messages. A neighbor
+// without a message keeps the routes of a graceful restart.
 func (e *engine) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience.goodbye)
 	defer cancel()
-	// Without a server that has started there is nobody to tell.
+	// A server that has not started has no neighbors to tell.
 	if e.call(func() error {
 		return e.bgp.DisablePeer(ctx, &api.DisablePeerRequest{Communication: goodbye})
 	}) != nil {
@@ -232,7 +229,7 @@ func (e *engine) sayGoodbye(ctx context.Context) {
 	}
 }
 
-// speaks says whether a session is established.
+// speaks reports whether a session is established.
 func (e *engine) speaks() bool {
 	peers, err := e.peers("", false)
 	return err == nil && slices.ContainsFunc(peers, isUp)
@@ -242,7 +239,7 @@ func isUp(p *api.Peer) bool {
 	return p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED
 }
 
-// peers lists the neighbour with this address or interface, or all for "".
+// peers lists the neighbor with this address or interface, or all for "".
 func (e *engine) peers(which string, advertised bool) ([]*api.Peer, error) {
 	var peers []*api.Peer
 	err := e.call(func() error {
@@ -259,8 +256,7 @@ func (e *engine) reset(neighbor netip.Addr) error {
 	})
 }
 
-// refresh walks through a policy again for what a neighbour has sent, or for
-// what it is sent.
+// refresh applies a policy again to the routes that a neighbor sent, or that it is sent.
 func (e *engine) refresh(neighbor netip.Addr, direction api.ResetPeerRequest_Direction) error {
 	return e.call(func() error {
 		return e.bgp.ResetPeer(context.Background(), &api.ResetPeerRequest{
@@ -269,7 +265,7 @@ func (e *engine) refresh(neighbor netip.Addr, direction api.ResetPeerRequest_Dir
 	})
 }
 
-// setPolicies replaces all of them at once; what is assigned stays assigned.
+// setPolicies replaces all policies at once. The assignment stays.
 func (e *engine) setPolicies(p policies) error {
 	return e.call(func() error {
 		return e.bgp.SetPolicies(context.Background(), p.request())

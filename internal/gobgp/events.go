@@ -15,47 +15,46 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// maxHeard is how many prefixes of neighbours are told apart from others.
+// maxHeard limits the prefixes of neighbors that are remembered.
 const maxHeard = 4096
 
-// events remember what GoBGP says only once: since when a session is as it is,
-// and why the last one ended.
+// events remembers what GoBGP reports only once: since when a session has its state, and why
+// the last session ended.
 type events struct {
 	wake chan struct{}
-	// stillborn are neighbours with which a session ended at its beginning. One
-	// that finds no place comes again.
+	// stillborn carries neighbors whose session ended at its start. If the channel is full,
+	// the neighbor comes again.
 	stillborn chan netip.Addr
 
 	mu sync.Mutex
-	// server counts the servers that have ended: the last events of one are not
-	// those of the next.
+	// server counts the ended servers, so that the last events of one server do not count for
+	// the next.
 	server   int
 	sessions map[netip.Addr]phase
-	// heard are the prefixes that neighbours ever announced; GoBGP does not
-	// tell when a route of our own takes the place of theirs. There may have
-	// been too many to know them, and then any route of our own may.
+	// heard are the prefixes that neighbors ever announced: GoBGP does not report when a route
+	// of our own replaces theirs. If there were too many to remember, every route of our own
+	// counts as a change.
 	heard   map[netip.Prefix]struct{}
 	tooMany bool
 }
 
-// phase is what became of a session.
+// phase is the history of a session.
 //
-// GoBGP's list of neighbours may be ahead of its events. What the list says is
-// told, but only events count: a state that the list had first would otherwise
-// hide that the session went down, and an event from before would look like that.
+// GoBGP's list of neighbors may be ahead of its events. Reports use the state of the list,
+// but only events change the history. Otherwise a state that the list had first would hide
+// that the session went down, or an older event would look like that.
 type phase struct {
-	// state is that of the last event. It began at began; since is the time that the
+	// state is the state of the last event, and began its time. since is the time that the
 	// status shows for it.
 	state        string
 	since, began time.Time
-	// ahead is the state of the list if no event has told it yet, first seen at
-	// sighted.
+	// ahead is the state of the list if no event has reported it yet, first seen at sighted.
 	ahead   string
 	sighted time.Time
 	why     string
 	flaps   uint64
-	// told are the families of which the neighbor has sent the end of its routes
-	// (End-of-RIB, RFC 4724) since the session came up.
+	// told are the families for which the neighbor has sent End-of-RIB (RFC 4724) since the
+	// session came up.
 	told map[bgp.Family]bool
 }
 
@@ -68,11 +67,11 @@ func newEvents() *events {
 	}
 }
 
-// Events wakes when neighbours or what was learned from them may have changed.
-// Several changes are one event.
+// Events signals that neighbors or learned routes may have changed. Several changes cause one
+// signal.
 func (s *Server) Events() <-chan struct{} { return s.events.wake }
 
-// forget is for a server that has ended.
+// forget clears the events of a server that has ended.
 func (e *events) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,8 +96,8 @@ func (e *events) ring() {
 	}
 }
 
-// callbacks are called by the next server, on a goroutine of its own, one after the
-// other.
+// callbacks returns the callbacks of the next server, which calls them one after another in
+// its own goroutine.
 func (e *events) callbacks() server.WatchEventMessageCallbacks {
 	e.mu.Lock()
 	of := e.server
@@ -123,7 +122,7 @@ func (e *events) callbacks() server.WatchEventMessageCallbacks {
 	}
 }
 
-// session takes in an event. The caller holds mu.
+// session handles an event. The caller holds mu.
 func (e *events) session(st apiutil.PeerState, at time.Time) {
 	p := e.sessions[st.NeighborAddress]
 	state := stateName(st.SessionState)
@@ -139,8 +138,8 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	p = p.enter(state, at)
 	switch st.DisconnectReason {
 	case api.PeerState_DISCONNECT_REASON_UNSPECIFIED, api.PeerState_DISCONNECT_REASON_IDLE_TIMER_EXPIRED:
-		// The pause before the next attempt is no reason: it would hide that
-		// of the last one.
+		// The pause before the next attempt is no reason: it would hide the reason of the last
+		// session's end.
 	default:
 		p.why = st.DisconnectMessage
 	}
@@ -148,8 +147,8 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	e.ring()
 }
 
-// endOfRIB notes that a neighbor has sent all of its routes of a family. The caller
-// holds mu.
+// endOfRIB records that a neighbor has sent all of its routes of a family. The caller holds
+// mu.
 func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
 	p := e.sessions[neighbor]
 	told := maps.Clone(p.told)
@@ -162,8 +161,8 @@ func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
 	e.ring()
 }
 
-// enter is p after the event of a state. What was told of the beginning of a state
-// that the list had first stays so.
+// enter returns p after an event of a state. If the list had the state first, its start time
+// stays.
 func (p phase) enter(state string, at time.Time) phase {
 	if p.state != state {
 		p.state, p.since, p.began, p.told = state, at, at, nil
@@ -177,8 +176,7 @@ func (p phase) enter(state string, at time.Time) phase {
 	return p
 }
 
-// seen is what became of a session, given the state that it is in by GoBGP's
-// list.
+// seen returns the history of a session, given its state in GoBGP's list.
 func (e *events) seen(a netip.Addr, state string, now time.Time) phase {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -197,7 +195,7 @@ func (e *events) seen(a netip.Addr, state string, now time.Time) phase {
 	return p
 }
 
-// retain forgets sessions with neighbours that are gone.
+// retain removes sessions with neighbors that are gone.
 func (e *events) retain(there map[netip.Addr]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,9 +206,9 @@ func (e *events) retain(there map[netip.Addr]bool) {
 	}
 }
 
-// paths notes what neighbours have announced or withdrawn. These events are those
-// of received routes: GoBGP's events of best paths come also for each of our own
-// routes, and double what it costs to announce one. The caller holds mu.
+// paths records the routes that neighbors announced or withdrew. It uses the events of
+// received routes: GoBGP also sends events of best paths for each of our own routes, which
+// doubles the cost of announcing one. The caller holds mu.
 func (e *events) paths(paths []*apiutil.Path) {
 	for _, path := range paths {
 		if prefix, ok := prefixOf(path.Nlri); ok {
@@ -230,7 +228,7 @@ func (e *events) hear(prefix netip.Prefix) {
 	}
 }
 
-// own tells when our own routes change what is best.
+// own signals when our own routes may change the best paths.
 func (e *events) own(routes []peering.Route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

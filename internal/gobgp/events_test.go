@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// TestWhatWasHeardDoesNotGrowWithoutEnd although neighbours never cease to
+// TestWhatWasHeardDoesNotGrowWithoutEnd although neighbors never cease to
 // announce what nobody has announced before. Our own routes wake then always.
 func TestWhatWasHeardDoesNotGrowWithoutEnd(t *testing.T) {
 	e := newEvents()

@@ -1,11 +1,11 @@
-// Package gobgp is the BGP server of this process: it makes GoBGP be a
-// peering.State, originates routes, and tells what the neighbours are and say.
+// Package gobgp is the BGP server of this process. It brings GoBGP into the state that a
+// peering.State describes, originates routes, and reports neighbors and learned routes.
 //
-// It decides nothing. What GoBGP does silently wrong, or dies of, is refused
-// here before GoBGP sees it.
+// It decides nothing. It refuses input that GoBGP would silently handle wrong or that makes
+// GoBGP panic.
 //
-// GoBGP keeps the selection of best paths and the use of multiple paths in
-// variables of its package: one Server per process.
+// GoBGP keeps the selection of best paths and the use of multiple paths in package variables:
+// one Server per process.
 package gobgp
 
 import (
@@ -24,9 +24,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// ErrBroken is in the error of every call after GoBGP's own goroutine has
-// panicked. Its sessions are stuck and its port is taken: only a new process
-// speaks BGP again.
+// ErrBroken is in the error of every call after GoBGP's own goroutine has panicked. Its
+// sessions are stuck and its port is taken: only a new process can speak BGP again.
 var ErrBroken = errors.New("the BGP server is broken")
 
 // ErrStopped is in the error of an Apply that leaves no server running.
@@ -37,27 +36,27 @@ type Server struct {
 	log    *slog.Logger
 	now    func() time.Time
 	events *events
-	// patience is that of each stop.
+	// patience limits the duration of each stop.
 	patience patience
 
-	// mu is held while the server is being changed: changes come one after
-	// the other.
+	// mu is held while the server changes: changes come one after another.
 	mu sync.Mutex
-	// engine runs; nil: it does not. live is the same for who does not wait for mu.
+	// engine is the running server, or nil. live is the same, for readers that do not wait for
+	// mu.
 	engine *engine
 	live   atomic.Pointer[engine]
 	found  found
-	// wanted is what was applied last.
+	// wanted is the State of the last Apply.
 	wanted peering.State
-	// refused is the Global that could not be had although it looked so.
+	// refused is the Global that the server refused although it looked valid.
 	refused refusal
-	// routes are what is to be originated, in a running server or in the next.
+	// routes are the routes to originate, in a running server or in the next one.
 	routes map[peering.RouteKey]peering.Route
 	// pending are the routes in VRFs that the server does not have yet.
 	pending map[peering.RouteKey]bool
 }
 
-// found is what the running server has, as it was applied.
+// found is the state of the running server, as it was applied.
 type found struct {
 	global   peering.Global
 	vpn      bool // whether there are VRFs, and with them VPN families
@@ -77,7 +76,7 @@ type session struct {
 	address netip.Addr
 }
 
-// New returns a server of which nothing runs yet.
+// New returns a Server that does not run yet.
 func New(log *slog.Logger) *Server {
 	return &Server{
 		log:      log,
@@ -89,14 +88,13 @@ func New(log *slog.Logger) *Server {
 	}
 }
 
-// Apply makes the server be wanted. What cannot be had of it is in the answer,
-// each with its path; all else is applied, and applying again tries again. A
-// Global that cannot be had is an error, and what ran before runs on, and is
-// applied again; when nothing does, that is ErrStopped.
+// Apply makes wanted the state of the server. It returns the parts that it cannot apply as
+// problems with their paths, and applies the rest. Another Apply tries them again. A Global
+// that cannot be applied is an error: then the earlier server goes on, or is restored. If no
+// server is left running, the error is ErrStopped.
 //
-// With restarting this process says to the neighbours that it restarts, and
-// that they are to keep what they have learned from it (RFC 4724); only peers
-// that this call adds are told.
+// With restarting, this process tells the neighbors that it restarts, so that they keep the
+// routes that they learned from it (RFC 4724). It tells only peers that this call adds.
 func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +108,7 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 	case err != nil && s.engine == nil:
 		return nil, fmt.Errorf("start BGP: %w: %w", ErrStopped, err)
 	case err != nil:
-		// Neighbours move, and come late, whatever else is wanted.
+		// Neighbors on unnumbered links may move or appear at any time.
 		s.again(ctx)
 		return nil, errors.Join(fmt.Errorf("start BGP: %w", err), s.engine.broken())
 	}
@@ -121,15 +119,15 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 	return a.problems, s.engine.broken()
 }
 
-// again applies again what was applied last.
+// again repeats the last Apply.
 func (s *Server) again(ctx context.Context) application {
 	a := application{Server: s, ctx: ctx, wanted: s.wanted}
 	a.apply()
 	return a
 }
 
-// Stop ends all sessions. Graceful, neighbours that agreed to it keep the
-// routes for the restart time; otherwise they are told and forget them.
+// Stop ends all sessions. If graceful, neighbors that agreed to it keep the routes for the
+// restart time. Otherwise they are told to drop them.
 func (s *Server) Stop(ctx context.Context, graceful bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,15 +169,15 @@ func (s *Server) Down(_ context.Context, neighbor netip.Addr) error {
 	return nil
 }
 
-// Bar ends the session with a neighbor and keeps it away until Admit. The neighbor is
-// told why.
+// Bar ends the session with a neighbor and keeps it away until Admit. The neighbor receives
+// reason.
 func (s *Server) Bar(_ context.Context, neighbor netip.Addr, reason string) error {
 	return s.administer("bar", neighbor, func(e *engine) error {
 		return e.bgp.DisablePeer(context.Background(), &api.DisablePeerRequest{Address: neighbor.String(), Communication: reason})
 	})
 }
 
-// Admit lets a neighbor come back that was barred, or that GoBGP keeps away.
+// Admit lets a neighbor connect again that was barred, or that GoBGP keeps away.
 func (s *Server) Admit(_ context.Context, neighbor netip.Addr) error {
 	return s.administer("admit", neighbor, func(e *engine) error {
 		return e.bgp.EnablePeer(context.Background(), &api.EnablePeerRequest{Address: neighbor.String()})

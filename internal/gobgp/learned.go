@@ -16,13 +16,13 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// Learned returns the best routes that came from neighbours, sorted: one of each
-// prefix, or all that are equally good where multipath is wanted.
+// Learned returns the best routes from neighbors, sorted: one for each prefix, or all equally
+// good ones with multipath.
 func (s *Server) Learned(_ context.Context) ([]peering.LearnedRoute, error) {
 	return s.learned(nil)
 }
 
-// LearnedFor returns those of one prefix.
+// LearnedFor returns the routes of one prefix.
 func (s *Server) LearnedFor(_ context.Context, p netip.Prefix) ([]peering.LearnedRoute, error) {
 	return s.learned(&p)
 }
@@ -76,7 +76,7 @@ func bgpFamily(f addr.Family) bgp.Family {
 	return bgp.RF_IPv4_UC
 }
 
-// routes calls found for each best path of a table that came from a neighbour.
+// routes calls found for each best path of a table that came from a neighbor.
 func (e *engine) routes(f bgp.Family, vrf string, only *netip.Prefix, found func(*apiutil.Path)) error {
 	request := apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f}
 	if vrf != "" {
@@ -90,7 +90,7 @@ func (e *engine) routes(f bgp.Family, vrf string, only *netip.Prefix, found func
 				return
 			}
 			for i, path := range paths {
-				// Of VRFs GoBGP does not say which is best: the first is.
+				// For VRFs GoBGP does not mark the best path. It is the first one.
 				best := path.Best || vrf != "" && i == 0
 				if best && path.PeerAddress.IsValid() && !path.IsNexthopInvalid {
 					found(path)

@@ -13,17 +13,17 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// listenPath is what a problem with an address to listen at is about.
+// listenPath is the field of a problem with a listen address.
 const listenPath = "spec.global.listenAddresses"
 
-// listening is g without the addresses that this node cannot listen at, but for
-// those that are held by sockets.
+// listening returns g without the addresses that this node cannot listen at. Addresses with a
+// socket in held stay.
 func listening(g peering.Global, held []netip.Addr) (peering.Global, []peering.Problem) {
 	if g.Port < 0 || len(g.Listen) == 0 {
 		return g, nil
 	}
 	var problems []peering.Problem
-	usable := []netip.Addr{} // and not nil, which would be all
+	usable := []netip.Addr{} // not nil, which would mean all addresses
 	for _, a := range g.Listen {
 		if err := bindable(g.Device, a); err != nil && !slices.Contains(held, a) {
 			problems = append(problems, peering.Problem{
@@ -38,8 +38,8 @@ func listening(g peering.Global, held []netip.Addr) (peering.Global, []peering.P
 	return g, problems
 }
 
-// startable finds out before a running server is stopped what the kernel would
-// refuse of the next one. effective is what is left of wanted.
+// startable finds out, before a running server is stopped, what the kernel would refuse to
+// the next one. effective is the usable part of wanted.
 func startable(wanted, effective peering.Global) error {
 	if wanted.Port < 0 {
 		return nil
@@ -55,9 +55,9 @@ func startable(wanted, effective peering.Global) error {
 	return nil
 }
 
-// bindable asks the kernel whether a socket can be bound to an address, of which
-// only the kernel knows all: those of VRFs, and of whole networks on loopback. It
-// is one of UDP, to which nobody connects meanwhile.
+// bindable asks the kernel whether a socket can be bound to an address. Only the kernel knows
+// all such addresses: those of VRFs, and of whole networks on loopback. It uses a UDP socket,
+// because no client connects to it meanwhile.
 func bindable(device string, a netip.Addr) error {
 	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		if device == "" {

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// librarian takes what GoBGP logs one level less seriously than GoBGP does: what
-// matters of it is reported by us, once. Its debugging is dropped, as it would
-// be written for every route.
+// librarian logs GoBGP's messages one level lower than GoBGP does: this package reports the
+// important facts itself, once. It drops GoBGP's debug messages, because there is one for
+// every route.
 type librarian struct {
 	slog.Handler
 	*ledger
@@ -19,8 +19,8 @@ type librarian struct {
 type ledger struct {
 	muted atomic.Bool
 	mu    sync.Mutex
-	// noMD5 are the neighbours whose password the kernel did not take, which
-	// GoBGP only logs: it would go on without one.
+	// noMD5 are the neighbors whose password the kernel refused. GoBGP only logs that, and
+	// would go on without a password.
 	noMD5 map[string]string
 }
 
@@ -28,8 +28,8 @@ func newLibrarian(log *slog.Logger) *librarian {
 	return &librarian{Handler: log.Handler(), ledger: &ledger{noMD5: map[string]string{}}}
 }
 
-// tooMuch is what GoBGP says of a neighbour that announces almost as much as it
-// may, or more. Nobody else says the former.
+// tooMuch is GoBGP's message about a neighbor that is near its prefix limit, or above it. For
+// the former there is no other report.
 const tooMuch = "prefix limit reached"
 
 func (l *librarian) mute() { l.muted.Store(true) }
@@ -73,7 +73,7 @@ func (l *librarian) note(r slog.Record) {
 	l.noMD5[key] = why
 }
 
-// md5Failure takes the reason for which a neighbour or prefix has no password.
+// md5Failure returns and removes the reason why a neighbor or prefix has no password.
 func (l *librarian) md5Failure(key string) (why string, failed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

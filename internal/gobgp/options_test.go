@@ -140,7 +140,7 @@ func TestANeighborInAVRFSeesOnlyThatVRF(t *testing.T) {
 		return "[" + strings.Join(out, " ") + "]"
 	})
 
-	// Another RD is another VRF, with the same neighbour and routes.
+	// Another RD is another VRF, with the same neighbor and routes.
 	wanted.VRFs = []peering.VRF{{Name: "red", RD: "64515:2", ImportRT: []string{"64515:2"}, ExportRT: []string{"64515:2"}}}
 	apply(t, s, wanted)
 	red.Await("198.51.100.1/32 via 192.0.2.1")
@@ -190,7 +190,7 @@ protocol bgp ours {
 	router.Await()
 }
 
-// TestAServerWithAnUnnumberedNeighborStops when the goodbye has held the neighbour
+// TestAServerWithAnUnnumberedNeighborStops when the goodbye has held the neighbor
 // down, of which GoBGP then must know the address.
 func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
 	w := newWorld(t)
@@ -208,7 +208,7 @@ func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
 	}
 }
 
-// hear waits until this node has heard of a neighbour on eth0.
+// hear waits until this node has heard of a neighbor on eth0.
 func hear(t testing.TB, address string) {
 	t.Helper()
 	bgptest.Await(t, "the neighbor's answer", "yes", func() string {

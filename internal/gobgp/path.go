@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// pather makes paths. Those that say the same of themselves share what they say.
+// pather makes paths. Paths with the same attributes share them.
 type pather struct {
 	now  int64
 	said map[string]map[bgp.Family][]bgp.PathAttributeInterface
@@ -68,9 +68,9 @@ func keyOf(a peering.Attributes) string {
 	return b.String()
 }
 
-// attributesOf has an unspecified next hop: neighbours then get the address of
-// their session. The prefix that is in it is only there because something must
-// be; GoBGP puts that of the path in its place.
+// attributesOf sets an unspecified next hop: neighbors then get the address of their session.
+// The prefix in the attribute is only a placeholder: GoBGP replaces it by the prefix of the
+// path.
 func attributesOf(a peering.Attributes, family bgp.Family, nlri bgp.NLRI) ([]bgp.PathAttributeInterface, error) {
 	attrs := []bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(bgp.BGP_ORIGIN_ATTR_TYPE_IGP)}
 	if family == bgp.RF_IPv4_UC {

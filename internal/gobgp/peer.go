@@ -10,12 +10,12 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// idleHold is how long GoBGP rests after a session that was reset. Its own
-// default of 30 s would be that long an outage.
+// idleHold is the pause of GoBGP after a session was reset. Its own default of 30 s would be
+// an outage of that length.
 const idleHold = 1
 
-// peerOf is p in the words of GoBGP. Its description stays with us, as to change
-// it GoBGP would end the session; BFD is not GoBGP's business at all.
+// peerOf translates p for GoBGP. It leaves out the description, because GoBGP would end the
+// session to change it, and BFD, which GoBGP does not handle.
 func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	out := &api.Peer{
 		Conf: &api.PeerConf{
@@ -35,8 +35,7 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	return out
 }
 
-// groupOf is g in the words of GoBGP. Neighbours that come by themselves are
-// never called.
+// groupOf translates g for GoBGP. The speaker never opens a connection to dynamic neighbors.
 func groupOf(g peering.Group) *api.PeerGroup {
 	out := &api.PeerGroup{
 		Conf: &api.PeerGroupConf{
@@ -54,7 +53,7 @@ func groupOf(g peering.Group) *api.PeerGroup {
 	return out
 }
 
-// familyOf is f, unicast.
+// familyOf returns f as unicast family.
 func familyOf(f addr.Family) *api.Family {
 	afi := api.Family_AFI_IP
 	if f == addr.V6 {
@@ -63,8 +62,8 @@ func familyOf(f addr.Family) *api.Family {
 	return &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}
 }
 
-// familiesOf says graceful restart of every family: GoBGP announces it for none
-// by itself, and neighbours keep the routes only of those that are named.
+// familiesOf sets graceful restart for every family: by default GoBGP announces it for none,
+// and neighbors keep only the routes of announced families.
 func familiesOf(o peering.Options) []*api.AfiSafi {
 	var out []*api.AfiSafi
 	for _, f := range o.Families {
@@ -87,12 +86,12 @@ func familiesOf(o peering.Options) []*api.AfiSafi {
 	return out
 }
 
-// echoes is how many routes of other nodes may come back from a router. GoBGP counts
-// them, and the limit of the configuration does not: whoever watches that limit looks at
+// echoes is how many routes of other nodes may come back from a router. GoBGP counts them,
+// but the configured limit does not: the speaker compares that limit with
 // peering.NeighborStatus.Accepted.
 const echoes = 50_000
 
-// withEchoes is the limit of GoBGP, which only keeps memory from running out.
+// withEchoes returns the limit for GoBGP, which only keeps memory from running out.
 func withEchoes(limit uint32) uint32 {
 	if limit == 0 {
 		return 0
@@ -125,8 +124,7 @@ func ttlOf(least uint8) *api.TtlSecurity {
 	return &api.TtlSecurity{Enabled: least > 0, TtlMin: uint32(least)}
 }
 
-// restartOf leaves out RFC 8538: with it neighbours keep the routes of a node
-// that has gone silent.
+// restartOf leaves out RFC 8538: with it, neighbors keep the routes of a silent node.
 func restartOf(g peering.GracefulRestart) *api.GracefulRestart {
 	return &api.GracefulRestart{
 		Enabled: g.Enabled, HelperOnly: g.HelperOnly, LonglivedEnabled: g.Enabled && g.LongLived > 0,

@@ -10,9 +10,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// policies are all that GoBGP walks through: the chains of a State, and what it
-// needs beside them. There is one policy for each direction, as GoBGP ignores
-// those of single neighbours.
+// policies are all policies of GoBGP: the chains of a State, and the sets that they need.
+// There is one policy for each direction, because GoBGP ignores policies of single neighbors.
 type policies struct {
 	sets             []peering.Set
 	imports, exports statements
@@ -22,9 +21,9 @@ type statements []peering.Statement
 
 // policiesOf builds the policies of s.
 //
-// GoBGP sends also our own routes through the import policy, so they are let in
-// first. Of a neighbour set without elements it believes that it holds everybody,
-// so statements with one are settled here.
+// GoBGP also sends our own routes through the import policy, so the policy first accepts
+// them. GoBGP reads a neighbor set without elements as a set of all neighbors, so policiesOf
+// resolves statements with such a set.
 func policiesOf(s peering.State) policies {
 	p := policies{sets: slices.DeleteFunc(slices.Clone(s.Sets), nobody)}
 	p.imports = append(statements{{
@@ -39,8 +38,8 @@ func nobody(set peering.Set) bool {
 	return set.Kind == peering.NeighborSet && len(set.List) == 0
 }
 
-// chained is c with its default as its last statement, so that it changes with
-// the others, at once.
+// chained returns c with its default as its last statement, so that the default changes
+// together with the statements.
 func chained(c peering.Chain, sets []peering.Set) statements {
 	var out statements
 	for _, st := range c.Statements {
@@ -63,8 +62,8 @@ func chained(c peering.Chain, sets []peering.Set) statements {
 
 func (p policies) equal(other policies) bool { return reflect.DeepEqual(p, other) }
 
-// concerning is a text of all that the statements mean to one neighbour. It is
-// the same as long as they mean the same.
+// concerning returns a text of everything that the statements mean for one neighbor. Equal
+// texts mean equal policies.
 func (s statements) concerning(neighbor netip.Addr, sets []peering.Set) string {
 	var b strings.Builder
 	write := json.NewEncoder(&b)
@@ -82,7 +81,7 @@ func (s statements) concerning(neighbor netip.Addr, sets []peering.Set) string {
 	return b.String()
 }
 
-// means says whether a condition holds for a neighbour.
+// means reports whether a condition is true for a neighbor.
 func means(ref peering.SetRef, neighbor netip.Addr, sets []peering.Set) bool {
 	member := slices.ContainsFunc(sets, func(set peering.Set) bool {
 		return set.Kind == peering.NeighborSet && set.Name == ref.Name && slices.ContainsFunc(set.List, func(text string) bool {
@@ -97,7 +96,7 @@ func means(ref peering.SetRef, neighbor netip.Addr, sets []peering.Set) bool {
 	return member != (ref.Match == peering.Invert)
 }
 
-// refers says whether a condition of st is about set.
+// refers reports whether a condition of st uses set.
 func refers(st peering.Statement, set peering.Set) bool {
 	ref := map[peering.SetKind]*peering.SetRef{
 		peering.PrefixSet: st.If.Prefixes, peering.NeighborSet: st.If.Neighbors, peering.ASPathSet: st.If.ASPaths,

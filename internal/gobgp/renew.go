@@ -8,26 +8,24 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// stillborn is how early no neighbour can tell that the hold timer of a session
-// expired, unless it did before the session began. While it rests after a failed
-// attempt, for 5 s, GoBGP keeps a connection that it has opened and on which both
-// have said OPEN, and takes it for the next session. A neighbour whose hold time
-// is shorter has given it up by then. The next connection waits for just as long,
-// so that such a session never comes up.
+// stillborn is the shortest plausible life of a session whose hold timer expired: no neighbor
+// can report that earlier, unless the timer expired before the session began. GoBGP rests for
+// 5 s after a failed attempt. Meanwhile it keeps a connection that it has opened and on which
+// both sides have sent OPEN, and uses it for the next session. A neighbor with a shorter hold
+// time has given that connection up by then. The next connection waits for just as long, so
+// that such a session never comes up.
 const stillborn = time.Second
 
-// holdTimerExpired is in GoBGP's words for a NOTIFICATION of RFC 4271, 6.5.
+// holdTimerExpired is GoBGP's text for a NOTIFICATION of RFC 4271, 6.5.
 const holdTimerExpired = "code 4("
 
-// repairMin and repairMax are the pauses before what could not be renewed is
-// applied again.
+// repairMin and repairMax limit the pauses before a failed renewal is repeated.
 const (
 	repairMin = time.Second
 	repairMax = 30 * time.Second
 )
 
-// renewal makes the sessions of e begin anew that ended at their beginning, until
-// e stops.
+// renewal renews the sessions of e that ended at their start, until e stops.
 func (s *Server) renewal(e *engine) {
 	var repair <-chan time.Time
 	pause := repairMin
@@ -48,9 +46,9 @@ func (s *Server) renewal(e *engine) {
 	}
 }
 
-// renew removes and adds the neighbour, if there still is such a one: that alone
-// makes GoBGP drop the connection that it keeps, and begin without a rest. It says
-// whether the neighbour is as it was.
+// renew removes and adds the neighbor, if it still exists: only that makes GoBGP drop the
+// connection that it keeps, and start without a pause. It reports whether the neighbor is as
+// before.
 func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +77,8 @@ func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 	return true
 }
 
-// repair applies again what was applied last: nobody else would, as nothing else
-// is wanted than before. It says whether everybody is there.
+// repair repeats the last Apply: no other caller would, because the wanted State has not
+// changed. It reports whether all neighbors are there.
 func (s *Server) repair(e *engine) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

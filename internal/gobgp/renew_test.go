@@ -133,8 +133,8 @@ func TestANeighborThatCannotBeRenewedComesBackByItself(t *testing.T) {
 	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
 	apply(t, s, state(p))
 
-	// The kernel forgets the neighbour, and the session is to begin anew. While the
-	// link is down, no attempt to connect has the kernel look for the neighbour.
+	// The kernel forgets the neighbor, and the session is to begin anew. While the
+	// link is down, no attempt to connect has the kernel look for the neighbor.
 	here.IP("link set eth0 down")
 	s.events.stillborn <- netip.MustParseAddr(far + "%eth0")
 	count := func() string { return strconv.Itoa(len(neighbors(t, s))) }

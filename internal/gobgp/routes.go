@@ -13,8 +13,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// Announce makes the originated routes be exactly routes. Before Apply it says
-// what is to be there when the first neighbour is added.
+// Announce makes routes the exact set of originated routes. Before Apply it sets the routes
+// that are there when the first neighbor is added.
 func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,9 +43,9 @@ func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []pee
 	return s.change(ctx, add, withdraw)
 }
 
-// change adds before it withdraws. A route that GoBGP does not take is not
-// remembered, so that announcing it again tries again; of one that was to be
-// replaced, the last one is.
+// change adds before it withdraws. If GoBGP refuses a route, change does not record it, so
+// that another announcement tries again. If that route was to replace another, the record of
+// the other stays.
 func (s *Server) change(_ context.Context, add []peering.Route, withdraw []peering.RouteKey) error {
 	var errs []error
 	var now []peering.Route
@@ -78,7 +78,7 @@ func (s *Server) change(_ context.Context, add []peering.Route, withdraw []peeri
 	return errors.Join(append(errs, s.withdraw(withdraw))...)
 }
 
-// ready says whether the server has a table for routes of a VRF ("": of none).
+// ready reports whether the server has a table for routes of a VRF ("": outside of VRFs).
 func (s *Server) ready(vrf string) bool {
 	if s.engine == nil {
 		return false
@@ -110,7 +110,7 @@ func (s *Server) withdraw(keys []peering.RouteKey) error {
 	return nil
 }
 
-// originate gives routes to the server, those of one VRF in one call.
+// originate gives routes to the server, with one call for each VRF.
 func (s *Server) originate(routes []peering.Route) error {
 	err := s.tell(routes, func(vrf string, paths []*apiutil.Path) error {
 		_, err := s.engine.bgp.AddPath(apiutil.AddPathRequest{VRFID: vrf, Paths: paths})

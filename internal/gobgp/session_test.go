@@ -42,7 +42,7 @@ func TestASessionNeedsTheRightPasswordAndFollowsItsRotation(t *testing.T) {
 	apply(t, s, state(p))
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 
-	// The neighbour goes, and comes back without a password on either side.
+	// The neighbor goes, and comes back without a password on either side.
 	apply(t, s, state())
 	router.Await()
 	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nno neighbor 192.0.2.1 password", routerAS))

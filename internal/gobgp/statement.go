@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// request is p in the words of GoBGP.
+// request translates p for GoBGP.
 func (p policies) request() *api.SetPoliciesRequest {
 	out := &api.SetPoliciesRequest{}
 	for _, set := range p.sets {
@@ -65,7 +65,7 @@ func statementOf(name string, st peering.Statement) *api.Statement {
 	return &api.Statement{Name: name, Conditions: c, Actions: actionsOf(st.Then)}
 }
 
-// matchOf is nil for nil. GoBGP refuses a match without a type.
+// matchOf returns nil for nil. GoBGP refuses a match without a type.
 func matchOf(ref *peering.SetRef) *api.MatchSet {
 	if ref == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// Neighbors returns all that the server has, also those that came by themselves,
-// sorted by address. Without a server there are none.
+// Neighbors returns all neighbors of the server, including dynamic ones, sorted by address.
+// Without a server there are none.
 func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) {
 	s.mu.Lock()
 	e, about := s.engine, s.descriptions()
@@ -43,7 +43,7 @@ func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) 
 	return out, nil
 }
 
-// descriptions are those of peers by address, and of groups by name.
+// descriptions returns those of peers by address, and those of groups by name.
 func (s *Server) descriptions() map[string]string {
 	about := map[string]string{}
 	for _, f := range s.found.peers {
@@ -91,7 +91,7 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 	return n
 }
 
-// agreed is what both sides of a session can do.
+// agreed holds the capabilities of both sides of a session.
 type agreed struct {
 	families                         []bgp.Family
 	extendedNextHop, gracefulRestart bool
@@ -101,7 +101,7 @@ type agreed struct {
 func agreedWith(p *api.Peer) (a agreed) {
 	capabilities, err := apiutil.UnmarshalCapabilities(p.GetState().GetRemoteCap())
 	if err != nil {
-		return agreed{} // as if it had said nothing
+		return agreed{} // as if there were no capabilities
 	}
 	ours := map[bgp.Family]bool{}
 	for _, f := range p.GetAfiSafis() {
@@ -125,7 +125,7 @@ func agreedWith(p *api.Peer) (a agreed) {
 	return a
 }
 
-// complete says whether the end of all routes was told.
+// complete reports whether End-of-RIB came for all families.
 func (a agreed) complete(told map[bgp.Family]bool) bool {
 	return len(a.families) > 0 && !slices.ContainsFunc(a.families, func(f bgp.Family) bool { return !told[f] })
 }

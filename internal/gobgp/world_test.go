@@ -145,7 +145,7 @@ func state(peers ...peering.Peer) peering.State {
 	return s
 }
 
-// hops are the statements about the other family for one neighbour.
+// hops are the statements about the other family for one neighbor.
 func hops(s *peering.State, p peering.Peer) []peering.Statement {
 	if !p.Address.IsValid() {
 		return nil
@@ -236,7 +236,7 @@ func routes(prefixes ...string) []peering.Route {
 	return out
 }
 
-// established waits until the session with a neighbour is up.
+// established waits until the session with a neighbor is up.
 func established(t testing.TB, s *Server, address string) peering.NeighborStatus {
 	t.Helper()
 	return neighborIs(t, s, address, "established", func(n peering.NeighborStatus) bool { return n.State == peering.Established })
