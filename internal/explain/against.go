@@ -15,10 +15,10 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Change is what becomes of a Service when files are applied.
+// Change is what happens to a Service when files are applied.
 type Change struct {
 	Service string `json:"service"`
-	// Before and After are its addresses, and Waits why it would have too few.
+	// Before and After are its addresses. Waits says why it would have too few.
 	Before []string `json:"before"`
 	After  []string `json:"after"`
 	Waits  string   `json:"waits,omitempty"`
@@ -26,9 +26,8 @@ type Change struct {
 	At     string   `json:"at,omitempty"`
 }
 
-// Against looks at the cluster live as it would be after files were applied. It tells of
-// the objects in files, of what would be wrong elsewhere and is not now, and what would
-// become of Services.
+// Against checks the cluster live as it would be after files were applied. It reports on the
+// objects in files, on new problems elsewhere, and on the changes of Services.
 func Against(live, files World) Validation {
 	after := applied(live, files)
 	was, is := newView(live), newView(after)
@@ -54,7 +53,7 @@ func Against(live, files World) Validation {
 	return r
 }
 
-// change says what becomes of the Service of r, if it is not what was.
+// change returns how the Service of r differs from was, and whether it does.
 func (v *view) change(was *view, r service.Request) (c Change, changes bool) {
 	who := ipam.Owner(r.Key())
 	before, after := was.plan.Choices[who], v.plan.Choices[who]
@@ -75,7 +74,7 @@ func (v *view) change(was *view, r service.Request) (c Change, changes bool) {
 	return c, served && !same
 }
 
-// line says c in a sentence.
+// line describes c in a sentence.
 func (c Change) line() string {
 	what := ""
 	switch {
@@ -103,7 +102,7 @@ func (c Change) line() string {
 	return text
 }
 
-// applied is live with the objects of files in it.
+// applied returns live together with the objects of files.
 func applied(live, files World) World {
 	w := live
 	w.Groups = overlay(live.Groups, files.Groups, live.Now, func(o, old *v2.ServiceGroup) { o.Status = old.Status })
@@ -124,14 +123,14 @@ func applied(live, files World) World {
 	return w
 }
 
-// turned reports whether files have svc with another type.
+// turned reports whether files give svc another type.
 func (w World) turned(svc corev1.Service) bool {
 	_, there := w.Origins[Object{"Service", svc.Namespace, svc.Name}]
 	return there && !slices.ContainsFunc(w.Services, func(o corev1.Service) bool { return o.Namespace == svc.Namespace && o.Name == svc.Name })
 }
 
-// overlay returns live with files in place of the objects of the same names, and beside
-// the others. Keep takes over what is not the manifest's to say.
+// overlay returns live with the objects of files. An object of files replaces the object of
+// the same name. keep copies the parts that a manifest does not set.
 func overlay[T any, P interface {
 	*T
 	metav1.Object
@@ -157,8 +156,8 @@ func overlay[T any, P interface {
 	return all
 }
 
-// reapply makes of o, as a manifest has it, what the API server makes of it if old is
-// there: "kubectl apply" keeps the annotations that others set, and the API server the
+// reapply changes o, as it is in a manifest, in the same way as the API server if old is
+// there: "kubectl apply" keeps the annotations that others set, and the API server keeps the
 // cluster IPs and families.
 func reapply(o, old *corev1.Service) {
 	var last struct {
@@ -166,7 +165,7 @@ func reapply(o, old *corev1.Service) {
 			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`
 	}
-	// Without a record of the last manifest nothing is taken away.
+	// Without a record of the last manifest, no annotation is removed.
 	_ = json.Unmarshal([]byte(old.Annotations[corev1.LastAppliedConfigAnnotation]), &last)
 	annotations := map[string]string{}
 	for key, value := range old.Annotations {

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Facts are what Check knows beside a World.
+// Facts are the inputs of Check beside a World.
 type Facts struct {
-	// Version is that of the API server, such as "v1.36.1".
+	// Version is the version of the API server, such as "v1.36.1".
 	Version string
-	// APIGroups are those that the API server serves.
+	// APIGroups are the groups that the API server serves.
 	APIGroups []string
 	Proxy     Proxy
-	// Refused are the things that an installation does and that the user may not do.
+	// Refused are the actions of an installation that the user may not do.
 	Refused []string
-	// Unsaid is what could not be found out, and why.
+	// Unsaid holds the facts that could not be found out, and why.
 	Unsaid map[string]string
 
-	// all is the World that was given: a view leaves out what no answer depends on.
+	// all is the World that was given: a view drops the objects that no answer depends on.
 	all World
 }
 
-// Proxy is how kube-proxy is configured.
+// Proxy is the configuration of kube-proxy.
 type Proxy struct {
-	// Known says that its configuration was read.
+	// Known says that the configuration was read.
 	Known     bool
 	Mode      string
 	StrictARP bool
@@ -38,17 +38,17 @@ const (
 	FindingUnknown = "unknown"
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Category string `json:"category"`
-	// Check is the name of what was looked at, and the anchor of Hint.
+	// Check is the name of the check, and the anchor of Hint.
 	Check   string `json:"check"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Checkup is what was found.
+// Checkup holds all findings.
 type Checkup struct {
 	Findings []Finding `json:"findings"`
 	OK       int       `json:"ok"`
@@ -57,17 +57,17 @@ type Checkup struct {
 	Unknown  int       `json:"unknown"`
 }
 
-// Bad reports whether something is wrong. What is unknown is not fine, and not wrong.
+// Bad reports whether there is a fault. An unknown result is neither fine nor a fault.
 func (c Checkup) Bad() bool { return c.Faults > 0 }
 
-// Again reports whether waiting may help: an installation comes up in time.
+// Again reports whether waiting may help: an installation needs some time to start.
 func (c Checkup) Again() bool { return c.Faults+c.Warnings > 0 }
 
-// probe is one check. It returns no problems if all is well. Unknown says that it could not
-// be found out.
+// probe is one check. It returns no problems if all is well. unknown says that the result
+// could not be found out.
 type probe struct {
 	category, name, fine string
-	// before says that it is also of use before PureLB is installed.
+	// before says that the check is also useful before PureLB is installed.
 	before bool
 	run    func(v *view, f Facts) result
 }
@@ -77,7 +77,7 @@ type result struct {
 	unknown          string
 }
 
-// probes are in the order in which one depends on the other.
+// probes are sorted so that each comes after those that it depends on.
 var probes = []probe{
 	{"Kubernetes", "version", "the API server is recent enough", true, checkVersion},
 	{"Kubernetes", "rights", "you have the rights that are needed", true, checkRights},
@@ -97,7 +97,7 @@ var probes = []probe{
 	{"Services", "services", "all Services have addresses that are announced", false, checkAllServices},
 }
 
-// CheckUp looks at a cluster: before PureLB is installed, or after.
+// CheckUp checks a cluster, before PureLB is installed or after.
 func CheckUp(w World, f Facts, before bool) Checkup {
 	v := newView(w)
 	f.all = w
@@ -135,10 +135,10 @@ func (c *Checkup) add(p probe, r result) {
 	}
 }
 
-// Tables shows c, by category.
+// Tables returns the tables of c, by category.
 func (c Checkup) Tables() []Table { return c.tables(func(Finding) bool { return true }) }
 
-// Short is c without what is fine.
+// Short returns the tables of c without results that are fine.
 func (c Checkup) Short() []Table {
 	return c.tables(func(f Finding) bool { return f.Status != FindingFine })
 }
@@ -209,7 +209,7 @@ func checkProxy(_ *view, f Facts) result {
 	return result{}
 }
 
-// rivals are other load balancers, by an API group that only they have.
+// rivals maps the names of other load balancers to an API group that only they have.
 var rivals = map[string]string{
 	"metallb.io": "MetalLB", "kube-vip.io": "kube-vip", "openelb.io": "OpenELB", "network.kubesphere.io": "OpenELB", "loxilb.io": "LoxiLB",
 }

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// labelPodSecurity says which pods a namespace admits.
+// labelPodSecurity is the label with the pods that a namespace admits.
 const labelPodSecurity = "pod-security.kubernetes.io/enforce"
 
 func checkPodSecurity(v *view, f Facts) result {
@@ -135,8 +135,8 @@ func checkNodes(v *view, _ Facts) result {
 // skew is how far a clock may be ahead before it is a problem.
 const skew = 5 * time.Second
 
-// checkClocks finds clocks that are ahead. One that is behind makes a Lease look old, which
-// checkNodes tells.
+// checkClocks finds clocks that are ahead. A clock that is behind makes a Lease look old,
+// which checkNodes reports.
 func checkClocks(v *view, _ Facts) result {
 	if why := v.unknown(KindLeases); why != "" {
 		return result{unknown: "what the clocks of the nodes say is " + why}
@@ -150,8 +150,8 @@ func checkClocks(v *view, _ Facts) result {
 	return r
 }
 
-// slowly is for how long the Lease of a node counts that hears others by gossip. One that
-// hears nobody keeps its Lease fast.
+// slowly is how long the Lease of a node is valid that hears others by gossip. A node that
+// hears no other renews its Lease fast.
 const slowly = 3 * time.Minute
 
 func checkGossip(v *view, _ Facts) result {
@@ -171,7 +171,7 @@ func checkGossip(v *view, _ Facts) result {
 	return r
 }
 
-// checkWire finds addresses that a machine answers for that should not.
+// checkWire finds addresses for which a wrong machine answers.
 func checkWire(v *view, _ Facts) result {
 	if why := v.unknown(KindLeases); why != "" {
 		return result{unknown: "who answers for addresses is " + why}

@@ -9,14 +9,14 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// Dataplane is the way of routes: from the interfaces of nodes into BGP, and from BGP into
+// Dataplane is the path of routes: from the interfaces of nodes into BGP, and from BGP into
 // the routing tables of nodes.
 type Dataplane struct {
 	ImportEnabled   bool             `json:"importEnabled"`
 	ImportAddresses []ImportAddress  `json:"importAddresses"`
 	RIBRoutes       []AnnouncedRoute `json:"ribRoutes"`
 	ExportRoutes    []KernelRoute    `json:"exportRoutes"`
-	// CrossReference says of each remote address which nodes announce it.
+	// CrossReference holds the nodes that announce each remote address.
 	CrossReference []CrossReference `json:"crossReference"`
 	Problems       []string         `json:"problems"`
 	Unread         []Unread         `json:"unknown,omitempty"`
@@ -59,15 +59,15 @@ type CrossReference struct {
 	MissingOn   []string `json:"missingOn"`
 }
 
-// DataplaneFilter says what is meant. The zero value means all.
+// DataplaneFilter selects a part. The zero value selects all.
 type DataplaneFilter struct {
-	// Node and VRF name one each.
+	// Node and VRF select one node and one VRF.
 	Node, VRF string
 	// NoImports and NoExports leave one half out.
 	NoImports, NoExports bool
 }
 
-// DataplaneOf says which routes nodes announce and have learned.
+// DataplaneOf returns the routes that nodes announce and have learned.
 func DataplaneOf(w World, f DataplaneFilter) (Dataplane, error) {
 	if err := w.needs("what nodes announce by BGP", KindNodeStatuses); err != nil {
 		return Dataplane{}, err
@@ -163,8 +163,8 @@ func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
 	}
 }
 
-// crossReference looks for a route to each remote address on each node that imports
-// addresses and lists all its routes.
+// crossReference looks for a route to each remote address on each node that imports addresses
+// and reports all its routes.
 func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
 	routes := map[string][]netip.Prefix{}
 	var nodes []string
@@ -212,7 +212,7 @@ func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string]
 	}
 }
 
-// Tables shows d.
+// Tables returns the tables of d.
 func (d Dataplane) Tables() []Table {
 	var tables []Table
 	if d.imports {

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Election is which nodes can announce what, and which do.
+// Election says which nodes can announce which addresses, and which do.
 type Election struct {
 	Nodes           []ElectionNode   `json:"nodes"`
 	SubnetCoverage  []SubnetCoverage `json:"subnetCoverage"`
@@ -51,7 +51,7 @@ type UncoveredRange struct {
 	Subnet       string `json:"subnet"`
 }
 
-// Move is what becomes of an address when a node is drained.
+// Move is what happens to an address when a node is drained.
 type Move struct {
 	Service   string `json:"service"`
 	IP        string `json:"ip"`
@@ -61,8 +61,8 @@ type Move struct {
 	Why       string `json:"why"`
 }
 
-// ElectionOf says how the nodes share the local addresses. If drain names a node, it says
-// what would move if that node were drained.
+// ElectionOf returns how the nodes share the local addresses. If drain names a node, it also
+// returns the moves if that node were drained.
 func ElectionOf(w World, only, drain string) (Election, error) {
 	if err := w.needs("which nodes can announce what", KindLeases); err != nil {
 		return Election{}, err
@@ -124,8 +124,8 @@ func (v *view) election(only string) Election {
 	return e
 }
 
-// addAgentless adds the nodes on which no agent has run, and those without an LBNodeAgent.
-// That a node with taints has no agent may be meant so.
+// addAgentless adds the nodes on which no agent has run, and those without an LBNodeAgent. A
+// node with taints may be without an agent on purpose.
 func (v *view) addAgentless(e *Election, only string) {
 	if !v.knows(KindLeases) {
 		return
@@ -172,10 +172,10 @@ func (v *view) announcing() map[string]int {
 	return counts
 }
 
-// short writes how long d is, whether it is past or to come.
+// short prints the length of d, past or future.
 func short(d time.Duration) string { return d.Abs().Round(time.Second).String() }
 
-// drain says which node each local address of a node would go to.
+// drain returns the node that each local address of a node would move to.
 func (v *view) drain(name string) []Move {
 	members := slices.Clone(v.peers.Members)
 	for i := range members {
@@ -204,7 +204,7 @@ func (v *view) drain(name string) []Move {
 	return moves
 }
 
-// subnetOf is the network of a node that the address of o is in.
+// subnetOf returns the network of a node that contains the address of o.
 func (v *view) subnetOf(o announce.Outlook) string {
 	for _, s := range v.state.Subnets {
 		if s.Contains(o.IP) {
@@ -214,7 +214,7 @@ func (v *view) subnetOf(o announce.Outlook) string {
 	return ""
 }
 
-// Tables shows e.
+// Tables returns the tables of e.
 func (e Election) Tables() []Table {
 	t := Table{Head: []string{"NODE", "CONFIG", "SUBNETS", "RENEWED", "EXPIRES", "HEALTHY", "ANNOUNCING"}}
 	for _, n := range e.Nodes {

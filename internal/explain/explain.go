@@ -1,17 +1,16 @@
-// Package explain says of a cluster what its operator asks: what is wrong with the
+// Package explain answers an operator's questions about a cluster: what is wrong with the
 // configuration, which addresses are in use, which node has them, and why.
 //
-// It decides nothing itself. What the allocator and the agents would do comes from
-// the packages that these use too: census, ipam and config for addresses, announce
-// and election for nodes, peering for BGP. A cluster comes in as a value, a World,
-// whether it was read from an API server or from files. An answer goes out as a
-// value too, which can be shown as tables and as JSON. The package knows nothing of
-// how either is done.
+// It decides nothing itself. It calls the decision packages of the allocator and the agents:
+// census, ipam and config for addresses, announce and election for nodes, peering for BGP. A
+// cluster comes in as a value, a World, read from an API server or from files. An answer goes
+// out as a value that can be shown as tables and as JSON. The package does no reading and no
+// printing itself.
 //
 // Read the files in this order:
 //
-//	world.go     a World is what is known of a cluster
-//	view.go      what the decision packages make of it
+//	world.go     a World is the known part of a cluster
+//	view.go      the results of the decision packages for it
 //	table.go     how answers are shown
 //	validate.go, pools.go, services.go, election.go, status.go
 //	             one answer each, after the command of its name

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Group explains whether a ServiceGroup is used, for whom it is, how full it is, and
-// where its addresses are announced.
+// Group explains whether a ServiceGroup is used, which Services it is for, how full it is,
+// and where its addresses are announced.
 func Group(w World, name string) (Story, error) {
 	v := newView(w)
 	s := Story{Subject: "ServiceGroup " + name, Unread: v.unread(KindGroups, KindServices, KindLeases, KindNamespaces)}
@@ -47,7 +47,7 @@ func Group(w World, name string) (Story, error) {
 	return s, nil
 }
 
-// tellGroup says how g fares.
+// tellGroup sets the summary of g.
 func (v *view) tellGroup(s *Story, g ipam.Group) {
 	name := "ServiceGroup " + g.DisplayName()
 	for _, p := range census.Unreached(g, v.state.Subnets) {
@@ -76,7 +76,7 @@ func (v *view) tellGroup(s *Story, g ipam.Group) {
 	}
 }
 
-// forWhom says for which Services g is.
+// forWhom lists the Services that g is for.
 func forWhom(g ipam.Group) []string {
 	var lines []string
 	add := func(when bool, format string, args ...any) {

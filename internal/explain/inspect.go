@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Inspection is all that is known of one Service, part by part.
+// Inspection is everything known about one Service, part by part.
 type Inspection struct {
 	Service string `json:"service"`
 	// Status is as in Services.
@@ -43,11 +43,11 @@ type Poll struct {
 	IP     string `json:"ip"`
 	Winner string `json:"winner"`
 	Why    string `json:"why"`
-	// Candidates say of each node why it is chosen, or why not.
+	// Candidates says for each node why it is chosen, or why not.
 	Candidates []string `json:"candidates"`
 }
 
-// Announcement is where an address of a Service is.
+// Announcement says where an address of a Service is.
 type Announcement struct {
 	IP        string `json:"ip"`
 	Node      string `json:"node"`
@@ -55,14 +55,14 @@ type Announcement struct {
 	Text      string `json:"text"`
 }
 
-// Sharing is with whom a Service shares its addresses.
+// Sharing names the Services with which a Service shares its addresses.
 type Sharing struct {
 	Key  string   `json:"key"`
 	With []string `json:"with"`
 }
 
-// Endpoints are the nodes with endpoints of a Service. Those outside of the cluster are
-// on the node "".
+// Endpoints are the nodes with endpoints of a Service. Endpoints outside of the cluster have
+// the node "".
 type Endpoints struct {
 	Ready  []string `json:"ready"`
 	Ending []string `json:"ending"`
@@ -74,13 +74,13 @@ const (
 	reasonNoEndpoints = "NoEndpoints"
 )
 
-// Diagnosis is what is wrong, if anything is.
+// Diagnosis says what is wrong, if there is a problem.
 type Diagnosis struct {
 	Reason  string   `json:"reason"`
 	Details []string `json:"details"`
 }
 
-// Inspect tells all of a Service, "namespace/name".
+// Inspect returns everything about a Service, "namespace/name".
 func Inspect(w World, key string) (i Inspection, problem bool, err error) {
 	story, err := Service(w, key)
 	if err != nil {
@@ -178,14 +178,14 @@ func (v *view) inspectEndpoints(i *Inspection, r service.Request) {
 	}
 }
 
-// nodesOf are the nodes of endpoints of any family.
+// nodesOf returns the nodes of endpoints of any family.
 func nodesOf(e announce.Endpoints) []string {
 	nodes := slices.Concat(slices.Collect(maps.Values(e))...)
 	slices.Sort(nodes)
 	return slices.Compact(nodes)
 }
 
-// Tables shows i.
+// Tables returns the tables of i.
 func (i Inspection) Tables() []Table {
 	tables := []Table{{Lines: append([]string{i.Service + ": " + i.Diagnosis.Reason}, indented(i.Diagnosis.Details)...)}}
 	add := func(title string, lines []string) {

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// isShown reports whether the Service of r shows a.
+// isShown reports whether a is in the status of the Service of r.
 func (v *view) isShown(r service.Request, a netip.Addr) bool { return slices.Contains(r.Shown, a) }
 
 // others lists the holders that are not the Service of r.
@@ -24,7 +24,7 @@ func others(holders []ipam.Owner, r service.Request) string {
 	return list(names)
 }
 
-// IP explains what an address is: which group has it, who holds it, who announces it,
+// IP explains an address: its group, the Service that holds it, the node that announces it,
 // and whether a Service can have it.
 func IP(w World, text string) (Story, error) {
 	a, err := netip.ParseAddr(text)
@@ -78,7 +78,7 @@ func (v *view) ip(a netip.Addr) Story {
 	return s
 }
 
-// addOutlook says who announces a.
+// addOutlook says which nodes announce a.
 func (v *view) addOutlook(s *Story, a netip.Addr) {
 	for _, r := range v.plan.Requests {
 		for _, o := range v.outlooks[r.Key()] {

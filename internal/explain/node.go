@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// Node explains what a node announces, and what keeps it from announcing.
+// Node explains what a node announces, and what prevents it from announcing.
 func Node(w World, name string) (Story, error) {
 	v := newView(w)
 	s := Story{Subject: "Node " + name, Unread: v.unread(KindLeases, KindNodes, KindAgents, KindServices)}
@@ -61,13 +61,13 @@ func Node(w World, name string) (Story, error) {
 	return s, nil
 }
 
-// configured reports whether a usable LBNodeAgent is for n.
+// configured reports whether a usable LBNodeAgent selects n.
 func (v *view) configured(n corev1.Node) bool {
 	_, ok := v.state.Config.AgentFor(n.Labels)
 	return ok
 }
 
-// podOf ends a sentence about the agent of a node with what is known of its pod.
+// podOf ends a sentence about the agent of a node with the state of its pod.
 func (v *view) podOf(node string) string {
 	if why := v.unknown(KindPods); why != "" {
 		return "; whether its pod runs is " + why
@@ -101,8 +101,8 @@ func hardTaints(n corev1.Node) []string {
 	return keys
 }
 
-// agentFor says which LBNodeAgent is in force on a node with these labels, and why the
-// others are not.
+// agentFor says which LBNodeAgent is in force on a node with these labels, and why the others
+// are not.
 func (v *view) agentFor(set map[string]string) []string {
 	if why := v.unknown(KindAgents); why != "" {
 		return []string{"which one is in force is " + why}

@@ -15,7 +15,7 @@ import (
 // Pools are the ranges of addresses, and how full they are.
 type Pools struct {
 	ServiceGroups []PoolGroup `json:"serviceGroups"`
-	// The totals are those of all ranges whose sizes are known.
+	// The totals are sums over all ranges of known size.
 	TotalIPv4 *big.Int `json:"totalIPv4"`
 	UsedIPv4  *int64   `json:"usedIPv4"`
 	TotalIPv6 *big.Int `json:"totalIPv6"`
@@ -37,8 +37,8 @@ type PoolRange struct {
 	Pool   string `json:"pool"`
 	Subnet string `json:"subnet"`
 	Family string `json:"family"`
-	// What is not known is nil: the size where only the backend of the group knows it, and
-	// the others where the Services could not be read.
+	// An unknown number is nil: the size if only the backend of the group knows it, and the
+	// others if the Services could not be read.
 	Size        *big.Int `json:"size"`
 	Used        *int64   `json:"used"`
 	Available   *big.Int `json:"available"`
@@ -46,8 +46,8 @@ type PoolRange struct {
 	Services    []string `json:"services"`
 }
 
-// PoolsOf says how full the ranges of group are, or of all groups without one. It
-// counts what Services have.
+// PoolsOf returns how full the ranges of group are, or of all groups if group is "". It
+// counts the addresses that Services have.
 func PoolsOf(w World, group string, showServices bool) (Pools, error) {
 	if err := w.needs("which ServiceGroups there are", KindGroups); err != nil {
 		return Pools{}, err
@@ -84,8 +84,8 @@ func (v *view) pools(group string, showServices bool) (Pools, error) {
 	return p, nil
 }
 
-// counted reports whether it is known how many addresses are in use. Files without
-// Services are taken to be of a cluster without any.
+// counted reports whether the number of addresses in use is known. Files without Services
+// stand for a cluster without Services.
 func (v *view) counted() bool { return v.knows(KindServices) || v.absent(KindServices) }
 
 func (v *view) groupNames() string {
@@ -96,7 +96,7 @@ func (v *view) groupNames() string {
 	return cmp.Or(list(names), "none")
 }
 
-// typeOf is the kind of addresses that g has.
+// typeOf returns the type of the addresses of g.
 func (v *view) typeOf(g ipam.Group) string {
 	switch o := v.groupObject(g); {
 	case g.Backend != "" && o != nil && o.Spec.Netbox != nil:
@@ -107,7 +107,7 @@ func (v *view) typeOf(g ipam.Group) string {
 	return strings.ToLower(string(g.Announce))
 }
 
-// groupObject is the object of g, nil if there is none.
+// groupObject returns the object of g, or nil.
 func (v *view) groupObject(g ipam.Group) *v2.ServiceGroup {
 	i := slices.IndexFunc(v.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
 	if i < 0 {
@@ -136,7 +136,8 @@ func (v *view) servicesIn(r addr.Range) []string {
 	return keys
 }
 
-// percent is how much of what Services can have is used, with one digit after the point.
+// percent returns the share of the available addresses that is used, with one digit after the
+// point.
 func percent(used int64, free *big.Int) float64 {
 	all, _ := new(big.Float).SetInt(new(big.Int).Add(free, big.NewInt(used))).Float64()
 	if all == 0 {
@@ -145,8 +146,7 @@ func percent(used int64, free *big.Int) float64 {
 	return float64(int(float64(used)/all*1000+0.5)) / 10
 }
 
-// backendRanges are what the status of a group says of the system that manages its
-// addresses.
+// backendRanges returns the ranges that the status of a group names for a backend.
 func (v *view) backendRanges(g ipam.Group) []PoolRange {
 	o := v.groupObject(g)
 	if o == nil {
@@ -169,7 +169,7 @@ func (v *view) backendRanges(g ipam.Group) []PoolRange {
 	return all
 }
 
-// Tables shows p.
+// Tables returns the tables of p.
 func (p Pools) Tables() []Table {
 	t := Table{Head: []string{"SERVICEGROUP", "TYPE", "POOL RANGE", "SUBNET", "FAMILY", "SIZE", "USED", "AVAIL", "UTIL%"}}
 	for _, g := range p.ServiceGroups {
@@ -185,7 +185,7 @@ func (p Pools) Tables() []Table {
 	return append([]Table{t}, unreadTable(p.Unread)...)
 }
 
-// known is n, or a word for what is not known.
+// known prints n, or a word if it is unknown.
 func known(n *big.Int) string {
 	if n == nil {
 		return "unknown"
@@ -193,7 +193,7 @@ func known(n *big.Int) string {
 	return n.String()
 }
 
-// knownValue writes n in a format, or a word for what is not known.
+// knownValue prints n in a format, or a word if it is unknown.
 func knownValue[T any](format string, n *T) string {
 	if n == nil {
 		return "unknown"

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Service explains why a Service, "namespace/name", has the addresses that it has or
-// none, and which nodes announce them.
+// Service explains why a Service, "namespace/name", has its addresses or none, and which
+// nodes announce them.
 func Service(w World, key string) (Story, error) {
 	v := newView(w)
 	for _, r := range v.plan.Requests {
@@ -51,7 +51,7 @@ func (v *view) service(r service.Request) Story {
 	return s
 }
 
-// addGuesses says what is assumed of the Service of r. What it is to get rests on that.
+// addGuesses lists the assumptions about the Service of r on which the answer rests.
 func (v *view) addGuesses(s *Story, r service.Request) {
 	var lines []string
 	for _, g := range v.Guesses {
@@ -65,7 +65,7 @@ func (v *view) addGuesses(s *Story, r service.Request) {
 	s.add("Guessed", lines...)
 }
 
-// summarize says the first thing that is wrong, or what the Service has.
+// summarize reports the first problem, or the addresses of the Service.
 func (v *view) summarize(s *Story, r service.Request, choice ipam.Choice) {
 	status, code, message := v.fares(r)
 	key := r.Key()
@@ -87,7 +87,7 @@ func (v *view) summarize(s *Story, r service.Request, choice ipam.Choice) {
 	}
 }
 
-// addAddresses says of each address why it is this one.
+// addAddresses says for each address why the Service has this one.
 func (v *view) addAddresses(s *Story, r service.Request, choice ipam.Choice) {
 	var lines []string
 	for _, o := range v.outlooks[r.Key()] {
@@ -110,7 +110,7 @@ func (v *view) addAddresses(s *Story, r service.Request, choice ipam.Choice) {
 	}
 }
 
-// addHolders says who has the addresses of a group that is full.
+// addHolders lists the holders of the addresses of a full group.
 func (v *view) addHolders(s *Story, r service.Request, choice ipam.Choice, f addr.Family) {
 	if choice.Result.Reason != ipam.ReasonExhausted {
 		return

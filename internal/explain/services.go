@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Services are the Services of PureLB, and how they fare.
+// Services lists the Services of PureLB with their states.
 type Services struct {
 	Services      []ServiceLine `json:"services"`
 	SharedIPs     []SharedIP    `json:"sharedIPs"`
@@ -36,8 +36,8 @@ type ServiceLine struct {
 	IPAM       string   `json:"ipam"`
 	Announcing []string `json:"announcing"`
 	Sharing    string   `json:"sharing"`
-	// Status is OK, or a word for what is wrong. Code is the reason that the allocator
-	// gives, and Message says what to do.
+	// Status is OK, or a word for the problem. Code is the reason that the allocator gives.
+	// Message says what to do.
 	Status  string `json:"status"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -46,13 +46,13 @@ type ServiceLine struct {
 	nodes     []string
 }
 
-// SharedIP is an address of several Services.
+// SharedIP is an address that several Services share.
 type SharedIP struct {
 	IP       string   `json:"ip"`
 	Services []string `json:"services"`
 }
 
-// The words for how a Service fares.
+// The states of a Service.
 const (
 	statusOK           = "OK"
 	statusPending      = "Pending"
@@ -64,7 +64,7 @@ const (
 	statusUnknown      = "Unknown"
 )
 
-// Filter says which Services are meant. The zero Filter means all.
+// Filter selects Services. The zero Filter selects all.
 type Filter struct {
 	Pool, Node, IP string
 	Problems       bool
@@ -75,7 +75,7 @@ func (f Filter) matches(l ServiceLine) bool {
 		(f.IP == "" || slices.Contains(l.IPs, f.IP)) && (!f.Problems || l.Status != statusOK)
 }
 
-// ServicesOf lists the Services of PureLB that f means.
+// ServicesOf lists the Services of PureLB that f selects.
 func ServicesOf(w World, f Filter) (Services, error) {
 	if err := w.needs("which Services there are", KindServices); err != nil {
 		return Services{}, err
@@ -115,7 +115,7 @@ func (v *view) services(f Filter) Services {
 	return all
 }
 
-// line says how the Service of r fares.
+// line returns the line of the Service of r.
 func (v *view) line(r service.Request) ServiceLine {
 	svc := v.objects[r.Key()]
 	l := ServiceLine{Namespace: r.Namespace, Service: r.Name, Pool: r.From, Type: r.PoolType, Sharing: r.SharingKey,
@@ -147,7 +147,7 @@ func (v *view) line(r service.Request) ServiceLine {
 	return l
 }
 
-// fares says how the Service of r fares, by the first thing that is wrong.
+// fares returns the state of the Service of r: its first problem, or OK.
 func (v *view) fares(r service.Request) (status, code, message string) {
 	choice := v.plan.Choices[ipam.Owner(r.Key())]
 	code, message = v.refusal(r, choice)
@@ -163,7 +163,7 @@ func (v *view) fares(r service.Request) (status, code, message string) {
 		return statusWaiting, code, message
 	case len(r.Shown) == 0:
 		if c := v.allocated(r); c != nil && c.Status == metav1.ConditionFalse && v.unknown(KindLeases, KindNodes, KindNetworks) != "" {
-			return statusWaiting, c.Reason, c.Message // The allocator knows what is not known here.
+			return statusWaiting, c.Reason, c.Message // only the allocator knows the details
 		}
 		return statusPending, "", v.whyPending(r, choice)
 	case choice.Result.Reason == ipam.ReasonConflict:
@@ -183,8 +183,8 @@ func (v *view) fares(r service.Request) (status, code, message string) {
 	return statusOK, "", ""
 }
 
-// unannounceable says why it is not known whether the addresses of the Service of r are
-// announced, or "".
+// unannounceable says why it is unknown whether the addresses of the Service of r are
+// announced, or returns "".
 func (v *view) unannounceable(r service.Request) string {
 	if why := v.unknown(KindLeases); why != "" {
 		return why
@@ -195,7 +195,7 @@ func (v *view) unannounceable(r service.Request) string {
 	return ""
 }
 
-// unsure says why it is not known what the Service of r gets, or "".
+// unsure says why it is unknown which addresses the Service of r gets, or returns "".
 func (v *view) unsure(r service.Request) string {
 	if !v.Settled && r.Classless && !service.Branded(v.objects[r.Key()]) {
 		if why := v.unknown(KindPods); why != "" && !v.absent(KindPods) {
@@ -203,7 +203,7 @@ func (v *view) unsure(r service.Request) string {
 		}
 	}
 	if r.Malformed != "" {
-		return "" // It gets nothing, whatever groups there are.
+		return "" // no group gives it an address
 	}
 	if why := v.unknown(KindGroups, KindNamespaces); why != "" {
 		return "what it gets is " + why + v.conditionSays(r)
@@ -211,7 +211,7 @@ func (v *view) unsure(r service.Request) string {
 	return ""
 }
 
-// conditionSays ends a sentence with what the allocator last wrote of the Service of r.
+// conditionSays ends a sentence with the allocator's last condition of the Service of r.
 func (v *view) conditionSays(r service.Request) string {
 	if c := v.allocated(r); c != nil {
 		return fmt.Sprintf("; its condition says %s: %s", c.Reason, c.Message)
@@ -219,13 +219,13 @@ func (v *view) conditionSays(r service.Request) string {
 	return ""
 }
 
-// allocated is the condition in which the allocator tells of the Service of r, or nil.
+// allocated returns the condition that the allocator writes on the Service of r, or nil.
 func (v *view) allocated(r service.Request) *metav1.Condition {
 	return meta.FindStatusCondition(v.objects[r.Key()].Status.Conditions, service.ConditionAllocated)
 }
 
-// refusal says why the Service of r does not get all that it wants. What a backend
-// answered is not known here, but the allocator has written it down.
+// refusal says why the Service of r does not get all addresses that it wants. The answer of a
+// backend is unknown here, but the allocator has written it down.
 func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message string) {
 	if choice.Refusal == nil || !choice.Refusal.Claiming {
 		return choice.Result.Reason, choice.Result.Message
@@ -245,7 +245,7 @@ func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message str
 	return choice.Result.Reason, choice.Result.Message
 }
 
-// backendFault says what the status of g tells of a backend that does not work, or "".
+// backendFault says what the status of g reports about a broken backend, or returns "".
 func (v *view) backendFault(g ipam.Group) string {
 	o := v.groupObject(g)
 	if o == nil {
@@ -258,7 +258,7 @@ func (v *view) backendFault(g ipam.Group) string {
 	return fmt.Sprintf("%s of ServiceGroup %s does not work (%s): %s", g.Backend, g.DisplayName(), c.Reason, c.Message)
 }
 
-// contest says who else writes the status of the Service of r.
+// contest says which other manager writes the status of the Service of r.
 func (v *view) contest(r service.Request) string {
 	if c := v.allocated(r); r.Contesting && c != nil {
 		return c.Message
@@ -266,11 +266,11 @@ func (v *view) contest(r service.Request) string {
 	return "another controller wrote " + texts(r.Strange) + " into its status, which PureLB did not give; set spec.loadBalancerClass so that one controller serves it"
 }
 
-// whyPending says what keeps a Service waiting that should have been served.
+// whyPending says why a Service waits that should have been served.
 func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 	text := "it is to get " + texts(choice.Result.Addresses) + " from " + choice.Result.From
 	if v.unknown(KindServices, KindLeases, KindNodes) != "" {
-		text = "it is to get an address from " + choice.Result.From // Which are free is not known.
+		text = "it is to get an address from " + choice.Result.From // the free addresses are unknown
 	}
 	if c := v.allocated(r); c != nil && c.Reason != ipam.ReasonAllocated {
 		return text + ", and its condition still says " + c.Reason
@@ -281,7 +281,7 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 	return text + ", and the allocator has not given it yet"
 }
 
-// unannounced says why the address of o reaches no node, or "".
+// unannounced says why no node has the address of o, or returns "".
 func (v *view) unannounced(o announce.Outlook) string {
 	switch {
 	case !v.knows(KindLeases), o.Idle && !o.Undecided:
@@ -310,7 +310,7 @@ func (v *view) unannounced(o announce.Outlook) string {
 	return "no node announces it yet; " + o.Choice.Node + " is to"
 }
 
-// liveNodes are the nodes with a Lease that counts.
+// liveNodes returns the nodes with a valid Lease.
 func (v *view) liveNodes() []string {
 	var live []string
 	for _, n := range v.nodes {
@@ -321,7 +321,7 @@ func (v *view) liveNodes() []string {
 	return live
 }
 
-// Tables shows s.
+// Tables returns the tables of s.
 func (s Services) Tables() []Table {
 	t := Table{Head: []string{"NAMESPACE", "SERVICE", "IPS", "POOL", "TYPE", "IPAM", "ANNOUNCING", "SHARING", "STATUS"}}
 	var notes Table

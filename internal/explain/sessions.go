@@ -31,7 +31,7 @@ type Session struct {
 	PeerASN  int64  `json:"peerASN"`
 	LocalASN int64  `json:"localASN"`
 	State    string `json:"state"`
-	// Since is since when the session is established.
+	// Since is when the session was established.
 	Since            *time.Time `json:"since,omitempty"`
 	Uptime           string     `json:"uptime"`
 	PrefixesSent     int64      `json:"prefixesSent"`
@@ -41,7 +41,7 @@ type Session struct {
 	Description string `json:"description,omitempty"`
 	BFD         string `json:"bfd,omitempty"`
 	LastError   string `json:"lastError,omitempty"`
-	// Stale says that the speaker has gone silent, so that the state is that of long ago.
+	// Stale says that the speaker is silent, so that the state is an old one.
 	Stale bool `json:"stale"`
 }
 
@@ -75,7 +75,7 @@ func SessionsOf(w World, node string) (Sessions, error) {
 	return s, nil
 }
 
-// hasSpeaker returns an error if a node is named that reports nothing of BGP.
+// hasSpeaker returns an error if node names a node without a BGP report.
 func (v *view) hasSpeaker(node string) error {
 	if node == "" || len(v.speakers(node)) > 0 {
 		return nil
@@ -83,7 +83,7 @@ func (v *view) hasSpeaker(node string) error {
 	return fmt.Errorf("there is no BGPNodeStatus of a node %q: no speaker has run on it", node)
 }
 
-// speakers are what the speakers report, of one node or of all, in order of node.
+// speakers returns the reports of the speakers, of one node or of all, sorted by node.
 func (v *view) speakers(node string) []bgpv1.BGPNodeStatusStatus {
 	var all []bgpv1.BGPNodeStatusStatus
 	for _, n := range v.NodeStatuses {
@@ -95,7 +95,7 @@ func (v *view) speakers(node string) []bgpv1.BGPNodeStatusStatus {
 	return all
 }
 
-// speakerProblems are what is wrong with speakers as a whole.
+// speakerProblems returns what is wrong with whole speakers.
 func (v *view) speakerProblems(node string) []string {
 	problems := []string{}
 	for _, one := range v.speakers(node) {
@@ -111,7 +111,7 @@ func (v *view) speakerProblems(node string) []string {
 	return problems
 }
 
-// routerIDMode says how nodes come to their identifier.
+// routerIDMode says where the router IDs come from.
 func routerIDMode(text string) string {
 	switch {
 	case text == "":
@@ -137,7 +137,7 @@ func (v *view) session(node bgpv1.BGPNodeStatusStatus, n bgpv1.NodeNeighbor, c *
 	return s
 }
 
-// selectorOf says which nodes peer with n.
+// selectorOf returns the node selector of n.
 func selectorOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 	switch {
 	case n.Dynamic:
@@ -157,7 +157,7 @@ func selectorOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 	return ""
 }
 
-// sessionProblem says what is wrong with a session, or "".
+// sessionProblem says what is wrong with a session, or returns "".
 func sessionProblem(n bgpv1.NodeNeighbor) string {
 	switch {
 	case n.State != established && n.LastError != "":
@@ -170,7 +170,7 @@ func sessionProblem(n bgpv1.NodeNeighbor) string {
 	return ""
 }
 
-// Tables shows s.
+// Tables returns the tables of s.
 func (s Sessions) Tables() []Table {
 	t := Table{Head: []string{"NODE", "ROUTER ID", "NEIGHBOR", "PEER ASN", "STATE", "UPTIME", "PREFIXES", "SELECTOR"}}
 	for _, one := range s.Sessions {

@@ -11,15 +11,15 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// The words for how all is.
+// The values of Overall.
 const (
 	OverallOK      = "OK"
 	OverallWarning = "WARNING"
-	// OverallUnknown: what could be read is fine, and not all of it could be read.
+	// OverallUnknown: the objects that could be read are fine, but some could not be read.
 	OverallUnknown = "UNKNOWN"
 )
 
-// Status is how PureLB fares.
+// Status is the state of PureLB.
 type Status struct {
 	Components *Components     `json:"components,omitempty"`
 	Pools      Pools           `json:"pools"`
@@ -54,7 +54,7 @@ type ServiceCounts struct {
 	IPs      int `json:"ips"`
 }
 
-// StatusOf says how PureLB fares in w.
+// StatusOf returns the state of PureLB in w.
 func StatusOf(w World) Status {
 	v := newView(w)
 	s := Status{BGP: []BGPNode{}, Warnings: []string{}, Unread: v.Unread}
@@ -82,7 +82,7 @@ func StatusOf(w World) Status {
 	return s
 }
 
-// overall is one word for s.
+// overall summarizes s in one word.
 func (v *view) overall(s Status) string {
 	switch {
 	case len(s.Warnings) > 0:
@@ -103,8 +103,8 @@ func (v *view) addBGP(s *Status) {
 	}
 }
 
-// addServices counts the Services, and warns of those that are not well. Those of which it
-// is not known are counted as problems, but what is missing is said once and not of each.
+// addServices counts the Services, and warns of those with problems. A Service in an unknown
+// state counts as a problem, but a missing kind is reported once and not for each Service.
 func (v *view) addServices(s *Status) {
 	if !v.knows(KindServices) && !v.absent(KindServices) {
 		return
@@ -158,7 +158,7 @@ func (v *view) bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
 }
 
 // silence says that the speaker of a node has not written for so long that it is gone, or
-// "". What it wrote last is then not how things are.
+// returns "". Its last report is then outdated.
 func (v *view) silence(s bgpv1.BGPNodeStatusStatus) string {
 	const missed = 3 // See HeartbeatSeconds.
 	if s.LastUpdated == nil || s.HeartbeatSeconds <= 0 || v.Now.IsZero() {
@@ -171,7 +171,7 @@ func (v *view) silence(s bgpv1.BGPNodeStatusStatus) string {
 	return fmt.Sprintf("its speaker has not reported for %s, although it should every %ds: it does not run or does not reach the API server", short(age), s.HeartbeatSeconds)
 }
 
-// Tables shows s.
+// Tables returns the tables of s.
 func (s Status) Tables() []Table {
 	var tables []Table
 	if s.Components != nil {

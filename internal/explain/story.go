@@ -19,8 +19,8 @@ type Story struct {
 	Subject string `json:"subject"`
 	// Summary is the answer in one sentence.
 	Summary string `json:"summary"`
-	// Code is the reason that the programs give for the same, and See is where the
-	// manual says more.
+	// Code is the reason that the programs give for the same problem. See is the place in the
+	// manual.
 	Code     string    `json:"code,omitempty"`
 	See      string    `json:"see,omitempty"`
 	Problem  bool      `json:"problem"`
@@ -55,7 +55,7 @@ func (s *Story) add(title string, lines ...string) {
 	}
 }
 
-// Tables shows s.
+// Tables returns the tables of s.
 func (s Story) Tables() []Table {
 	first := Table{Lines: []string{s.Summary}}
 	if s.See != "" {
@@ -72,7 +72,7 @@ func (s Story) Tables() []Table {
 	return append(tables, unreadTable(s.Unread)...)
 }
 
-// standings are the lines about the groups that were looked at for families.
+// standings returns the lines about the groups that were tried for families.
 func (v *view) standings(r service.Request, c ipam.Cluster, families []addr.Family) []string {
 	var lines []string
 	for _, f := range families {
@@ -95,7 +95,7 @@ func (v *view) standings(r service.Request, c ipam.Cluster, families []addr.Fami
 	return lines
 }
 
-// candidacies are the lines about the nodes that were looked at for the address of o.
+// candidacies returns the lines about the candidates for the address of o.
 func (v *view) candidacies(o announce.Outlook) []string {
 	var lines []string
 	for _, c := range announce.Candidates(v.peers.Members, o.IP, o.Preference) {
@@ -119,7 +119,7 @@ func (v *view) candidacies(o announce.Outlook) []string {
 	return lines
 }
 
-// whereabouts says in one sentence who announces the address of o.
+// whereabouts says in one sentence which nodes announce the address of o.
 func (v *view) whereabouts(o announce.Outlook) string {
 	if why := v.unannounced(o); why != "" {
 		return why
@@ -145,7 +145,7 @@ func (v *view) whereabouts(o announce.Outlook) string {
 	return "node " + at.Node + " announces it on " + at.Interface
 }
 
-// skips are the lines about the addresses that come before a and were not given.
+// skips returns the lines about the addresses before a that were not given.
 func skips(c ipam.Cluster, a netip.Addr) []string {
 	const most = 8
 	skipped, more := c.Below(a, most)

@@ -1,7 +1,7 @@
 package explain
 
-// Table is a part of an answer as people see it: a title, rows under a head, and
-// lines of text. Each may be missing.
+// Table is a part of an answer: a title, rows under a head, and lines of text. Each may be
+// missing.
 type Table struct {
 	Title string
 	Head  []string
@@ -9,7 +9,7 @@ type Table struct {
 	Lines []string
 }
 
-// orDash is text, or a dash for none.
+// orDash returns text, or a dash for "".
 func orDash(text string) string {
 	if text == "" {
 		return "-"
@@ -17,7 +17,7 @@ func orDash(text string) string {
 	return text
 }
 
-// unreadTable tells what is not known.
+// unreadTable lists the unknown kinds.
 func unreadTable(unread []Unread) []Table {
 	if len(unread) == 0 {
 		return nil

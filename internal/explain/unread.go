@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The kinds that a World has, and that may be unread.
+// The kinds of a World that may be unread.
 const (
 	KindServices       = "Services"
 	KindGroups         = "ServiceGroups"
@@ -33,18 +33,17 @@ const (
 	Absent = "Absent"
 )
 
-// Unread is a kind of objects that is not known.
+// Unread is a kind of objects that is unknown.
 type Unread struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
-	// Why says what kept them from being read, and Therefore what is unknown
-	// because of it.
+	// Why says why the objects could not be read. Therefore says what is unknown because of
+	// it.
 	Why       string `json:"why"`
 	Therefore string `json:"therefore"`
 }
 
-// NewUnread returns that objects of kind are not known. Detail is the error if it is
-// Failed.
+// NewUnread returns an Unread for kind. detail is the error if reason is Failed.
 func NewUnread(kind, reason, detail string) Unread {
 	why := map[string]string{
 		Forbidden: "you have no right to list them (the ClusterRole purelb-viewer has)",
@@ -70,11 +69,11 @@ func (u Unread) because() string {
 	return "because the " + u.Kind + " were not read: " + strings.TrimPrefix(u.Why, "they could not be read: ")
 }
 
-// hidden reports whether there may be objects of the kind that are only not shown. Files
-// show all that they have.
+// hidden reports whether such objects may exist and only cannot be seen. Files show all that
+// they have.
 func (u Unread) hidden() bool { return u.Reason == Forbidden || u.Reason == Failed }
 
-// therefore says what is unknown when objects of a kind are.
+// therefore says what is unknown if the objects of a kind are.
 func therefore(kind string) string {
 	return map[string]string{
 		KindServices:       "which addresses are in use is unknown",
@@ -94,8 +93,7 @@ func therefore(kind string) string {
 // knows reports whether objects of this kind were read.
 func (w World) knows(kind string) bool { return w.unknown(kind) == "" }
 
-// unknown says that something is unknown because one of these kinds is, or "" if all of
-// them are known.
+// unknown says which of these kinds makes an answer unknown, or returns "" if all are known.
 func (w World) unknown(kinds ...string) string {
 	for _, kind := range kinds {
 		i := slices.IndexFunc(w.Unread, func(u Unread) bool { return u.Kind == kind })
@@ -106,7 +104,7 @@ func (w World) unknown(kinds ...string) string {
 	return ""
 }
 
-// needs returns an error that says that what is unknown, if one of these kinds is.
+// needs returns an error that says that what is unknown, if one of these kinds is unknown.
 func (w World) needs(what string, kinds ...string) error {
 	if why := w.unknown(kinds...); why != "" {
 		return errors.New(what + " is " + why)
@@ -114,17 +112,17 @@ func (w World) needs(what string, kinds ...string) error {
 	return nil
 }
 
-// unread returns what of these kinds is not known.
+// unread returns the unknown ones of these kinds.
 func (w World) unread(kinds ...string) []Unread {
 	return slices.DeleteFunc(slices.Clone(w.Unread), func(u Unread) bool { return !slices.Contains(kinds, u.Kind) })
 }
 
-// absent reports whether files are all that is known, and have no objects of this kind.
+// absent reports whether the World is made of files, and they have no objects of this kind.
 func (w World) absent(kind string) bool {
 	return slices.ContainsFunc(w.Unread, func(u Unread) bool { return u.Kind == kind && u.Reason == Absent })
 }
 
-// Failed reports whether reading again may tell more.
+// Failed reports whether another reading may succeed.
 func (w World) Failed() bool {
 	return slices.ContainsFunc(w.Unread, func(u Unread) bool { return u.Reason == Failed })
 }

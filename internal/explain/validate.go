@@ -26,34 +26,34 @@ const (
 	Fail = "FAIL"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Status  string `json:"status"`
 	Message string `json:"message"`
-	// Code is the reason that the allocator gives for the same, and Object what it is
-	// about.
+	// Code is the reason that the allocator gives for the same problem. Object is the object
+	// of the check.
 	Code   string `json:"code,omitempty"`
 	Object string `json:"object,omitempty"`
-	// At is file:line of what comes from a file.
+	// At is file:line of an object from a file.
 	At string `json:"at,omitempty"`
 }
 
-// Validation is what is right and wrong with a configuration.
+// Validation is the result of all checks of a configuration.
 type Validation struct {
 	Checks []Check `json:"checks"`
 	Pass   int     `json:"pass"`
 	Warn   int     `json:"warn"`
 	Fail   int     `json:"fail"`
-	// Changes are what would become of Services if the files were applied to a cluster, and
-	// Unchanged is for how many nothing would change. See Against.
+	// Changes are the changes of Services if the files were applied to a cluster. Unchanged
+	// counts the Services without a change. See Against.
 	Changes   []Change `json:"changes,omitempty"`
 	Unchanged int      `json:"unchanged,omitempty"`
-	// Guesses are what is assumed of objects in files.
+	// Guesses are the assumptions about objects in files.
 	Guesses []string `json:"guesses,omitempty"`
 	Unread  []Unread `json:"unknown,omitempty"`
 }
 
-// Validate looks at all that w has.
+// Validate checks all objects of w.
 func Validate(w World) Validation { return validate(newView(w)) }
 
 func validate(v *view) Validation {
@@ -85,7 +85,7 @@ func unchecked(u Unread) bool {
 	return slices.Contains([]string{KindPods, KindNodeStatuses, KindEndpoints}, u.Kind)
 }
 
-// checkReading warns of what could not be read and may be wrong.
+// checkReading warns of objects that could not be read and may be wrong.
 func (v *view) checkReading() []Check {
 	var checks []Check
 	for _, u := range v.Unread {
@@ -96,7 +96,7 @@ func (v *view) checkReading() []Check {
 	return checks
 }
 
-// guesses says what is assumed, and of which objects.
+// guesses lists the assumptions, and their objects.
 func (v *view) guesses() []string {
 	of := map[string][]string{}
 	for _, g := range v.Guesses {
@@ -109,7 +109,7 @@ func (v *view) guesses() []string {
 	return lines
 }
 
-// Tables shows r. The last line is for scripts that know it.
+// Tables returns the tables of r. Scripts depend on the last line.
 func (r Validation) Tables() []Table {
 	var t Table
 	for _, c := range r.Checks {
@@ -157,7 +157,7 @@ func (v *view) checkMistakes() []Check {
 	return checks
 }
 
-// checkObjects says of each ServiceGroup and LBNodeAgent what package config says.
+// checkObjects reports the result of package config for each ServiceGroup and LBNodeAgent.
 func (v *view) checkObjects() []Check {
 	var all []Object
 	for _, g := range v.Groups {
@@ -187,7 +187,7 @@ func (v *view) checkObjects() []Check {
 	return checks
 }
 
-// checkDefault says what becomes of Services that no group is for.
+// checkDefault reports what happens to Services that no group is for.
 func (v *view) checkDefault() []Check {
 	if len(v.Groups) == 0 {
 		return nil
@@ -203,8 +203,8 @@ func (v *view) checkDefault() []Check {
 		", and none is open to all by a priority: Services that name no group, and that no group is for, get no address"}}
 }
 
-// checkNamespaces has a Service of each namespace that groups are for ask for an
-// address: what is ambiguous is found by the rule itself.
+// checkNamespaces requests an address for a Service in each namespace that groups are for:
+// the rule itself finds what is ambiguous.
 func (v *view) checkNamespaces() []Check {
 	spaces := map[string]bool{}
 	for _, g := range v.state.Config.Groups.Usable {
@@ -283,7 +283,7 @@ func (v *view) checkAgents() []Check {
 	return checks
 }
 
-// checkPeering says of each BGPConfiguration what is true of it on every node.
+// checkPeering reports what is true of each BGPConfiguration on every node.
 func (v *view) checkPeering() []Check {
 	chosen := peering.InEffect(v.Configurations)
 	var checks []Check
@@ -316,7 +316,8 @@ func (v *view) checkPeering() []Check {
 	return checks
 }
 
-// checkServices says of each Service of PureLB whether it gets what it wants.
+// checkServices reports for each Service of PureLB whether it gets the addresses that it
+// wants.
 func (v *view) checkServices() []Check {
 	var checks []Check
 	served := 0
@@ -352,7 +353,7 @@ func (v *view) checkServices() []Check {
 	return checks
 }
 
-// counted writes a number with its noun.
+// counted prints a number with its noun.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -360,7 +361,7 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// list writes names, at most five of them.
+// list prints at most five names.
 func list(names []string) string {
 	const most = 5
 	if len(names) <= most {
@@ -369,11 +370,11 @@ func list(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// problemsOf returns what package peering finds wrong with spec. Secrets count as there.
+// problemsOf returns the problems that package peering finds in spec.
 func (v *view) problemsOf(spec bgpv1.BGPConfigurationSpec) []peering.Problem {
 	there := func(string, string) (string, error) { return "unread", nil }
 	return peering.Decide(spec, peering.Node{}, there, nowhere).Problems
 }
 
-// nowhere tells package peering that no route is known.
+// nowhere is an egress without any route.
 func nowhere(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }

@@ -10,9 +10,9 @@ import (
 
 // Component is one program of PureLB.
 type Component struct {
-	// Image is that of its containers. Where they differ, it is all of them.
+	// Image is the image of its containers. If they differ, it lists all images.
 	Image string `json:"image"`
-	// Pods is how many pods have it, and Running in how many it is ready.
+	// Pods is the number of pods that have it. Running counts those in which it is ready.
 	Pods    int `json:"pods"`
 	Running int `json:"running"`
 }
@@ -35,7 +35,7 @@ func components(pods []corev1.Pod) Components {
 	return Components{Allocator: component(pods, "allocator"), LBNodeAgent: component(pods, agentContainer), K8gobgp: component(pods, "k8gobgp")}
 }
 
-// component finds the containers of that name.
+// component returns the component of the containers of that name.
 func component(pods []corev1.Pod, name string) Component {
 	var c Component
 	var images []string
@@ -63,7 +63,7 @@ func component(pods []corev1.Pod, name string) Component {
 // agentContainer is the name of the container of the node agent.
 const agentContainer = "lbnodeagent"
 
-// container returns the container of that name in p, nil if there is none.
+// container returns the container of that name in p, or nil.
 func container(p corev1.Pod, name string) *corev1.Container {
 	all := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
 	i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name })
@@ -73,7 +73,7 @@ func container(p corev1.Pod, name string) *corev1.Container {
 	return &all[i]
 }
 
-// notReady says why the container of that name in p is not ready, or "".
+// notReady says why the container of that name in p is not ready, or returns "".
 func notReady(p corev1.Pod, name string) string {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		switch {
@@ -91,16 +91,16 @@ func notReady(p corev1.Pod, name string) string {
 	return "it has not been started (" + string(p.Status.Phase) + ")"
 }
 
-// Version is what runs.
+// Version is the version of everything that runs.
 type Version struct {
 	Plugin string `json:"plugin"`
 	*Components
-	// Consistent says that all programs are of one version.
+	// Consistent says that all programs have the same version.
 	Consistent *bool    `json:"consistent,omitempty"`
 	Unread     []Unread `json:"unknown,omitempty"`
 }
 
-// Versions says what runs in w, beside the plugin.
+// Versions returns the versions of the programs in w, and of the plugin.
 func Versions(w World, plugin string) Version {
 	v := Version{Plugin: plugin}
 	if !w.knows(KindPods) {
@@ -128,7 +128,7 @@ func tagsOf(images string) []string {
 	return tags
 }
 
-// Tables shows v.
+// Tables returns the tables of v.
 func (v Version) Tables() []Table {
 	t := Table{Head: []string{"COMPONENT", "IMAGE", "READY"}, Rows: [][]string{{"kubectl-purelb", v.Plugin, "-"}}}
 	if v.Components != nil {

@@ -19,27 +19,28 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// view is a World with what the decision packages make of it.
+// view is a World with the results of the decision packages.
 type view struct {
 	World
 	state census.State
-	// held is the cluster with what Services have, and plan with what they get too.
+	// held is the cluster with the addresses that Services have. plan also has those that they
+	// will get.
 	held  ipam.Cluster
 	plan  census.Plan
 	nodes []node
 	peers election.Peers
-	// outlooks are what nodes do with the addresses of each Service, in its order.
+	// outlooks holds the Outlooks of the addresses of each Service, in its order.
 	outlooks map[string][]announce.Outlook
-	// objects are the Services, and has the addresses that they hold, by key.
+	// objects holds the Services, and has holds their addresses, by key.
 	objects map[string]*corev1.Service
 	has     map[string][]netip.Addr
 }
 
-// node is what a Lease says of its node.
+// node is the content of a node's Lease.
 type node struct {
 	election.Leased
 	agent, problem, draining string
-	// renewed and expires are times of the node's clock, zero if the Lease does not say.
+	// renewed and expires are times of the node's clock, or zero if the Lease has none.
 	renewed, expires time.Time
 }
 
@@ -64,8 +65,8 @@ func newView(w World) *view {
 	return v
 }
 
-// readNodes reads the Leases. The election takes them as an agent takes them that has
-// watched for a while.
+// readNodes reads the Leases. The election treats them like an agent that has watched them
+// for a while.
 func (v *view) readNodes() {
 	e := election.Evidence{LeasesTrusted: true, Settled: true, Contact: v.Now}
 	for i := range v.Leases {
@@ -79,7 +80,7 @@ func (v *view) readNodes() {
 	v.peers = election.Merge(e, v.Now)
 }
 
-// readLease reads o as it is at now. Without a now every Lease counts.
+// readLease reads o at the time now. If now is zero, every Lease is valid.
 func readLease(o *coordinationv1.Lease, now time.Time) node {
 	n := node{agent: o.Annotations[lease.AnnotationAgent], problem: o.Annotations[lease.AnnotationProblem], draining: o.Annotations[lease.AnnotationDraining]}
 	n.Record = election.Record{Node: lease.Node(o), Subnets: lease.Subnets(o), Own: lease.Addresses(o), Draining: lease.Draining(o)}
@@ -97,7 +98,7 @@ func readLease(o *coordinationv1.Lease, now time.Time) node {
 	return n
 }
 
-// foresee returns what these members do with the addresses that Services show.
+// foresee returns what these members do with the addresses of Services.
 func (v *view) foresee(members []election.Member) map[string][]announce.Outlook {
 	s := announce.Situation{Complete: true, Config: v.state.Config, Peers: v.peers}
 	s.Peers.Members = members
@@ -121,7 +122,7 @@ func (v *view) foresee(members []election.Member) map[string][]announce.Outlook 
 	return of
 }
 
-// node returns what the Lease of that node says.
+// node returns the content of that node's Lease.
 func (v *view) node(name string) (node, bool) {
 	i := slices.IndexFunc(v.nodes, func(n node) bool { return n.Node == name })
 	if i < 0 {
@@ -130,20 +131,20 @@ func (v *view) node(name string) (node, bool) {
 	return v.nodes[i], true
 }
 
-// lives reports whether a node has a Lease that counts.
+// lives reports whether a node has a valid Lease.
 func (v *view) lives(name string) bool {
 	n, ok := v.node(name)
 	return ok && n.Alive
 }
 
-// slots are who announces the local addresses of svc, as its annotations say.
+// slots returns the nodes that announce the local addresses of svc, by its annotations.
 func slots(svc *corev1.Service) []service.Slot {
 	return append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
 		service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...)
 }
 
-// group returns the group of a, "" for none. An address of a backend is in the group
-// that the Service names.
+// group returns the group of a, or "". An address of a backend is in the group that the
+// Service names.
 func (v *view) group(a netip.Addr, from string) string {
 	if g, _, ok := v.state.Config.Groups.GroupOf(a); ok {
 		return g.DisplayName()
@@ -151,7 +152,7 @@ func (v *view) group(a netip.Addr, from string) string {
 	return from
 }
 
-// texts writes values, separated by commas.
+// texts joins values with commas.
 func texts[T interface{ String() string }](values []T) string {
 	all := make([]string, len(values))
 	for i, v := range values {
@@ -160,7 +161,7 @@ func texts[T interface{ String() string }](values []T) string {
 	return strings.Join(all, ", ")
 }
 
-// NeedsEndpoints reports whether what nodes announce in w depends on the endpoints of
+// NeedsEndpoints reports whether the announcements of nodes in w depend on the endpoints of
 // Services.
 func NeedsEndpoints(w World) bool {
 	c := config.For(w.Groups, w.Agents, w.Namespace, w.ConfigNamespaces...)

@@ -12,31 +12,31 @@ import (
 	"purelb.io/purelb/internal/census"
 )
 
-// World is what is known of a cluster.
+// World is the known part of a cluster.
 type World struct {
 	census.Objects
-	// DefaultAnnouncer says that Services without a class are PureLB's.
+	// DefaultAnnouncer says that PureLB serves Services without a class.
 	DefaultAnnouncer bool
 	Services         []corev1.Service
 	// EndpointSlices are read if what nodes announce depends on them: see NeedsEndpoints.
 	EndpointSlices []discoveryv1.EndpointSlice
 	Configurations []bgpv1.BGPConfiguration
 	NodeStatuses   []bgpv1.BGPNodeStatus
-	// Pods are those of PureLB.
+	// Pods are the pods of PureLB.
 	Pods []corev1.Pod
-	// Now is the time by the clock of the API server. It is zero where nothing can be
-	// judged by time, as of files.
+	// Now is the time of the API server's clock. It is zero if time must not count, as for
+	// files.
 	Now time.Time
 	// Origins say which objects are from files.
 	Origins map[Object]Origin
-	// Mistakes are what could not be read of objects in files.
+	// Mistakes are the parts of files that could not be read.
 	Mistakes []Mistake
-	// Unread are the kinds that could not be read, or that files have none of.
+	// Unread are the kinds that could not be read, or that the files do not have.
 	Unread []Unread
-	// Guesses are what is assumed about objects in files.
+	// Guesses are the assumptions about objects in files.
 	Guesses []Guess
-	// Settled says that it is known how PureLB is installed. Otherwise it is assumed to be
-	// as the chart does it by default.
+	// Settled says that the options of PureLB's installation are known. Otherwise they are
+	// assumed to be the chart's defaults.
 	Settled bool
 	// Uninstalled says why PureLB seems not to be in Namespace, or is "".
 	Uninstalled string
@@ -55,12 +55,12 @@ func (o Object) String() string {
 // Origin is the place of an object in a file.
 type Origin struct {
 	File string
-	// Line is that of the document, and Path where the object is in it, "" for all of
-	// it.
+	// Line is the first line of the document. Path is the place of the object in it, or "" for
+	// the whole document.
 	Line int
 	Path string
 	// Lines returns the lines of all fields of the document, by their path such as
-	// spec.local.v4pools[0].pool. Only what is wrong is asked for.
+	// spec.local.v4pools[0].pool. It is called only for problems.
 	Lines func() map[string]int
 }
 
@@ -81,7 +81,7 @@ func (o Origin) At(field string) string {
 	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
 
-// parent is the path of the field around that of path, or "".
+// parent returns the path of the enclosing field, or "".
 func parent(path string) string {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i] == '.' || path[i] == '[' {
@@ -91,8 +91,7 @@ func parent(path string) string {
 	return ""
 }
 
-// Mistake is something in a file that cannot be read, or that the API server would
-// refuse.
+// Mistake is a part of a file that cannot be read, or that the API server would refuse.
 type Mistake struct {
 	Object Object
 	Field  string
@@ -101,7 +100,7 @@ type Mistake struct {
 	Message string
 }
 
-// A Guess is what is assumed about an object of a file that does not say it.
+// A Guess is the assumed value of a field that an object in a file does not have.
 type Guess struct {
 	Object Object
 	Field  string
