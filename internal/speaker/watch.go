@@ -114,7 +114,7 @@ func (w *watch[T]) all() (kept []T, synced bool) {
 	return kept, w.synced
 }
 
-// The reflector calls Add, Update, Delete, Replace and Resync.
+// Add takes in an object that came. The reflector calls it, Update, Delete, Replace and Resync.
 func (w *watch[T]) Add(o any) error { return w.Update(o) }
 
 // Update takes in an object that came or changed.
