@@ -36,8 +36,6 @@
 // agent that restarts ends without touching an address: the next agent on the node finds the
 // addresses in place and adopts them. Package ending decides what other ends of the process
 // do.
-// one on the node finds them in place and adopts them. What other ends do is decided by
-// package ending.
 package agent
 
 import (

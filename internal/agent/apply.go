@@ -65,7 +65,8 @@ func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, pla
 	// The observation may have taken long, and silence and offers expire. So compare them with
 	// the present time.
 	coming := a.addresses.Arrivals(time.Now(), plan, changes.Add, seen.Node, &a.takeovers)
-	put := a.addresses.Additions(now, plan, coming, a.Kernel.Put(ctx, coming.Add))
+	notPut := a.Kernel.Put(ctx, coming.Add)
+	put := a.addresses.Additions(time.Now(), plan, coming, notPut)
 	a.Metrics.additions.Add(float64(put.Count))
 	notRefreshed := a.refresh(ctx, changes.Refresh)
 

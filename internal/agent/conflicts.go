@@ -21,20 +21,31 @@ const settling = 2 * time.Second
 // defendEvery is RFC 5227's DEFEND_INTERVAL.
 const defendEvery = 10 * time.Second
 
-// hear handles what another machine says about an address, and reports whether the loop must
-// make a pass. A probe is only a question, and the kernel answers it.
+// hear handles what another machine said about an address, and reports whether the loop must
+// make a pass. A probe is only a question, and the kernel answers it. The loop may read the
+// packet late, so the time of the packet counts.
 //
 // If gossip hears the node of that machine, the agent first asks the agent of that node:
 // where kube-proxy is in IPVS mode, the kernels of all nodes answer the gratuitous ARP of
 // this node.
-func (a *Agent) hear(ctx context.Context, now time.Time, h announce.Heard) bool {
-	if a.held.read()[h.Addr] != h.Link || h.Probe || now.Sub(a.addresses.Of(h.Addr).Damping.Added) < settling {
+func (a *Agent) hear(ctx context.Context, h announce.Heard) bool {
+	if h.Probe || !a.claims(h) {
 		return false
 	}
 	if node, can := announce.Askable(h.MAC, a.Peers.Peers()); can {
-		return a.claimants.note(now, node, h)
+		return a.claimants.note(h.At, node, h)
 	}
-	return a.contest(ctx, now, h)
+	return a.contest(ctx, time.Now(), h)
+}
+
+// claims reports whether h was said about an address that is here, and that had been here for
+// a while.
+func (a *Agent) claims(h announce.Heard) bool {
+	if a.held.read()[h.Addr] != h.Link {
+		return false
+	}
+	one := a.addresses[h.Addr]
+	return one == nil || h.At.Sub(one.Arrived) >= settling
 }
 
 // contest records that another machine claims an address that is here, and reports whether
@@ -46,7 +57,7 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bo
 		one.Defended = now
 		a.send(ctx, h.Addr, h.Link)
 	}
-	news := a.conflicts.Note(now, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)
+	news := a.conflicts.Note(h.At, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)
 	a.conflicts.Identify(now, a.Peers.Peers().MACs)
 	return news
 }
@@ -199,8 +210,8 @@ func (a *Agent) askClaimants(now time.Time) todo {
 				return nil
 			}
 			return func() {
-				for ip, h := range claims {
-					if a.held.read()[ip] == h.Link {
+				for _, h := range claims {
+					if a.claims(h) {
 						a.contest(ctx, time.Now(), h)
 					}
 				}

@@ -27,7 +27,7 @@ func holdingBoth(t *testing.T, garp bool, test func(*world)) {
 }
 
 func heard(ip string, mac byte) announce.Heard {
-	return announce.Heard{Link: "eth0", Addr: addrOf(ip), MAC: [6]byte{2, 0, 0, 0, 0, mac}}
+	return announce.Heard{Link: "eth0", Addr: addrOf(ip), MAC: [6]byte{2, 0, 0, 0, 0, mac}, At: time.Now()}
 }
 
 func TestAClaimOfAnotherMachineIsToldOnceAndAnsweredSeldom(t *testing.T) {
@@ -161,5 +161,44 @@ func TestNothingIsClaimedAgainWhenThatIsSwitchedOff(t *testing.T) {
 		if claims := w.kernel.claims(); len(claims) != 0 {
 			t.Errorf("claimed %v", claims)
 		}
+	})
+}
+
+// A node that hands an address over goes on answering for a moment.
+func TestASlowPassMakesNoConflictOfAHandover(t *testing.T) {
+	web := serving(branded("web", "192.0.2.9"))
+	t.Run("the next pass is slow", func(t *testing.T) {
+		inWorld(t, nil, func(w *world) {
+			w.cluster.change(web)
+			pass(500 * time.Millisecond)
+			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
+			unstick := w.kernel.stick()
+			poke(w.kernel.changed)
+			pass(500 * time.Millisecond)
+			claim := heard("192.0.2.9", 7)
+			pass(5 * time.Second)
+			unstick()
+			w.kernel.heard <- claim
+			settle()
+			want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
+			pass(5 * time.Second)
+			w.kernel.heard <- heard("192.0.2.9", 7)
+			settle()
+			if told := w.told(); !strings.Contains(told, "AddressConflict") {
+				t.Errorf("a machine that goes on claiming it: told %q", told)
+			}
+		})
+	})
+	t.Run("the address is added late in the pass", func(t *testing.T) {
+		inWorld(t, func(w *world) { w.kernel.putting = 3 * time.Second }, func(w *world) {
+			w.cluster.change(web)
+			pass(3500 * time.Millisecond)
+			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
+			w.kernel.heard <- heard("192.0.2.9", 7)
+			settle()
+			if told := w.told(); strings.Contains(told, "AddressConflict") {
+				t.Errorf("told %q", told)
+			}
+		})
 	})
 }

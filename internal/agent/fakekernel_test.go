@@ -27,6 +27,8 @@ type fakeKernel struct {
 	looks   int
 	dumpErr error
 	putErr  map[string]error // by address
+	// putting is how long a Put takes.
+	putting time.Duration
 	// removeErr is the error of every Remove.
 	removeErr error
 	// taken are addresses that another machine has, with the number of attempts to add the
@@ -146,6 +148,9 @@ func (k *fakeKernel) reroute(gateways ...string) {
 func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }
 
 func (k *fakeKernel) Put(_ context.Context, addresses []announce.Address) error {
+	if len(addresses) > 0 {
+		time.Sleep(k.putting)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var errs []error

@@ -35,7 +35,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 		a.sendGARP(ctx, now, seen, plan, done),
 		a.followUp(now, plan, done),
 	)
-	a.addresses.Forget(plan, a.held.read())
+	a.addresses.Forget(now, plan, a.held.read())
 	a.askLinks(seen)
 	a.report(now, seen, plan, done)
 	return next, errors.Join(done.errs...)
@@ -146,7 +146,7 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 			if !open {
 				heard = nil // Listen ends with ctx
 			}
-			if !open || !a.hear(ctx, time.Now(), h) {
+			if !open || !a.hear(ctx, h) {
 				continue
 			}
 		case done := <-a.background.completions:

@@ -96,7 +96,9 @@ func (m Memory) Additions(now time.Time, p Plan, all Arrivals, err error) Additi
 	done := Additions{Added: map[netip.Addr]Address{}, Failed: Failures(all.Add, err)}
 	for _, w := range all.Add {
 		if done.Failed[w.Prefix.Addr()] == nil {
-			m.Of(w.Prefix.Addr()).Damping.Add(now)
+			one := m.Of(w.Prefix.Addr())
+			one.Arrived = now
+			one.Damping.Add(now)
 			done.Added[w.Prefix.Addr()] = w
 		}
 	}

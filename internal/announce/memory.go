@@ -8,6 +8,9 @@ import (
 // Remembered is what an agent remembers of one address between two passes. The zero
 // Remembered is empty.
 type Remembered struct {
+	// Arrived is when the address was last added. An agent that is busy reads what was said
+	// about the address late, and then still needs to know whether the address was new.
+	Arrived time.Time
 	// Damping remembers when the address was added, until the address is stable.
 	Damping FlapDamping
 	// Failing is the error of the last attempt to add it.
@@ -23,9 +26,12 @@ type Remembered struct {
 }
 
 func (r *Remembered) empty() bool {
-	return r.Damping == FlapDamping{} && r.Failing == nil && r.GARP.Link == "" &&
+	return r.Arrived.IsZero() && r.Damping == FlapDamping{} && r.Failing == nil && r.GARP.Link == "" &&
 		r.Periodic.IsZero() && r.Defended.IsZero() && r.Named == ""
 }
+
+// arrivedFor is how long Arrived is kept: longer than a pass of the agent takes.
+const arrivedFor = time.Minute
 
 // Memory holds the records of all addresses that have one.
 type Memory map[netip.Addr]*Remembered
@@ -51,9 +57,9 @@ func (m Memory) Fail(failed map[netip.Addr]error) {
 }
 
 // Forget clears the parts of a record that are only for an address that is wanted (Damping),
-// local (GARP, Named) or held (Periodic, Defended). It deletes the records that are then
-// empty. Records are deleted nowhere else.
-func (m Memory) Forget(p Plan, held map[netip.Addr]string) {
+// local (GARP, Named) or held (Arrived, Periodic, Defended), and an Arrived that is old. It
+// deletes the records that are then empty. Records are deleted nowhere else.
+func (m Memory) Forget(now time.Time, p Plan, held map[netip.Addr]string) {
 	if len(m) == 0 {
 		return
 	}
@@ -66,7 +72,10 @@ func (m Memory) Forget(p Plan, held map[netip.Addr]string) {
 			one.GARP, one.Named = GARP{}, ""
 		}
 		if held[ip] == "" {
-			one.Periodic, one.Defended = time.Time{}, time.Time{}
+			one.Arrived, one.Periodic, one.Defended = time.Time{}, time.Time{}, time.Time{}
+		}
+		if now.Sub(one.Arrived) >= arrivedFor {
+			one.Arrived = time.Time{}
 		}
 		if one.empty() {
 			delete(m, ip)

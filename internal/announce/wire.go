@@ -62,4 +62,6 @@ type Heard struct {
 	// Probe says that the machine only asks whether another machine has the address, as it
 	// should before it takes the address. The kernel answers it.
 	Probe bool
+	// At is when the packet came.
+	At time.Time
 }

@@ -64,6 +64,7 @@ func (l *listening) hear(w said) {
 	if _, ours := l.mine()[w.addr]; !ours {
 		return
 	}
+	w.at = time.Now()
 	select {
 	case l.all <- w:
 	default:
@@ -148,7 +149,7 @@ func (l *listening) tell(ctx context.Context, w said) {
 		return
 	}
 	select {
-	case l.heard <- announce.Heard{Link: name, Addr: w.addr, MAC: w.mac, Probe: w.probe}:
+	case l.heard <- announce.Heard{Link: name, Addr: w.addr, MAC: w.mac, Probe: w.probe, At: w.at}:
 	default:
 		l.stack.missed.Add(1)
 	}

@@ -43,6 +43,9 @@ func next(t *testing.T, heard <-chan announce.Heard) string {
 		if !open {
 			t.Fatal("the channel is closed")
 		}
+		if h.At.IsZero() || h.At.After(time.Now()) {
+			t.Errorf("it came at %s", h.At)
+		}
 		return showHeard(h)
 	case <-time.After(patience):
 		t.Fatal("nothing is heard")

@@ -3,17 +3,20 @@ package linux
 import (
 	"encoding/binary"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // said is what a station said on a link about an address: that it has the address. With
-// probe, it asked for the address, to take it if no station has it.
+// probe, it asked for the address, to take it if no station has it. Listen sets at: when the
+// packet came.
 type said struct {
 	link  int
 	addr  netip.Addr
 	mac   [6]byte
 	probe bool
+	at    time.Time
 }
 
 // understand parses a packet from this station.
