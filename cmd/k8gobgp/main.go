@@ -68,6 +68,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		Machine: shutdown.WatchMachine(ctx, f.kubelet),
 		Metrics: f.metrics, Health: f.health, StateDir: f.stateDir,
 		PerNeighbor: f.perNeighbor, MostNeighbors: f.mostNeighbors,
-		Log: log,
+		Services: kernel.ServiceAddresses,
+		Log:      log,
 	})
 }

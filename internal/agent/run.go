@@ -91,7 +91,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		return process.Together(ctx, caches.Run, end.Run)
 	}
 	others := func(ctx context.Context) error { return process.Together(ctx, watches, peers.Run) }
-	server := process.Server{Address: s.Address, Handler: agent.Handler(registry)}
+	server := process.Server{Address: s.Address, Handler: agent.Handler(registry), Services: serviceAddresses(kernel)}
 	return process.Outlive(ctx, agent.Run, others, slots.Run, told.Run, server.Run)
 }
 

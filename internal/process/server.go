@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 )
 
@@ -14,6 +15,9 @@ import (
 type Server struct {
 	Address string
 	Handler http.Handler
+	// Services, if set, returns the addresses that this node has only for Services. The server
+	// refuses connections to them.
+	Services func(context.Context) (map[netip.Addr]bool, error)
 }
 
 // Run serves until ctx is done. It then cuts open requests.
@@ -25,6 +29,9 @@ func (s Server) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address)
 	if err != nil {
 		return fmt.Errorf("serve metrics and probes: %w", err)
+	}
+	if s.Services != nil {
+		listener = &guard{Listener: listener, ctx: ctx, services: s.Services}
 	}
 	return s.serve(ctx, listener)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -49,7 +50,10 @@ type Setup struct {
 	// PerNeighbor gives each neighbor its own metrics, up to MostNeighbors.
 	PerNeighbor   bool
 	MostNeighbors int
-	Log           *slog.Logger
+	// Services returns the addresses that this node has only for Services. Metrics and probes
+	// are not served there. With nil they are.
+	Services func(context.Context) (map[netip.Addr]bool, error)
+	Log      *slog.Logger
 
 	// lastWrite limits the last write of the status, if it is not 0.
 	lastWrite time.Duration
@@ -94,8 +98,8 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		return process.Together(ctx, caches.Run, end.Run)
 	}
 	return process.Outlive(ctx, speaker.Run, watches, writer.Run, told.Run,
-		process.Server{Address: s.Metrics, Handler: speaker.MetricsHandler(registry)}.Run,
-		process.Server{Address: s.Health, Handler: speaker.HealthHandler(writer.Written)}.Run)
+		process.Server{Address: s.Metrics, Handler: speaker.MetricsHandler(registry), Services: s.Services}.Run,
+		process.Server{Address: s.Health, Handler: speaker.HealthHandler(writer.Written), Services: s.Services}.Run)
 }
 
 // memory returns the path of the file in StateDir, or "" if there can be no file.

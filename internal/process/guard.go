@@ -1,0 +1,63 @@
+package process
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// guard is a listener that refuses connections to addresses of Services. On the host network
+// a program listens on all addresses of the node, and the addresses of Services are among
+// them: without a guard, clients of a Service could read the state of the node.
+type guard struct {
+	net.Listener
+	ctx context.Context
+	// services returns the addresses that this node has only for Services.
+	services func(context.Context) (map[netip.Addr]bool, error)
+
+	mu   sync.Mutex
+	read time.Time
+	last map[netip.Addr]bool
+	err  error
+}
+
+// Many connections in a short time share one reading. A reading may take readLimit.
+const (
+	readAgain = time.Second
+	readLimit = 5 * time.Second
+)
+
+// Accept returns the next connection to an address of the node itself. It closes all others.
+func (g *guard) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil || g.admits(conn.LocalAddr(), time.Now()) {
+			return conn, err
+		}
+		_ = conn.Close()
+	}
+}
+
+// admits reports whether local is an address of the node itself. While that cannot be found
+// out it is only sure of loopback addresses.
+func (g *guard) admits(local net.Addr, now time.Time) bool {
+	tcp, ok := local.(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if ip.IsLoopback() {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.read.IsZero() || now.Sub(g.read) >= readAgain {
+		ctx, cancel := context.WithTimeout(g.ctx, readLimit)
+		defer cancel()
+		g.last, g.err = g.services(ctx)
+		g.read = now
+	}
+	return g.err == nil && !g.last[ip]
+}

@@ -1,0 +1,35 @@
+package routing
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+func TestServiceAddressesAreNeverTheNodesOwn(t *testing.T) {
+	s := newSpace(t)
+	k := s.kernel(t)
+	s.ip(t, `link add eth0 type bridge
+		addr add 192.0.2.1/24 dev eth0
+		addr add 192.0.2.2/24 dev eth0`)
+	read := func() string {
+		services, err := k.ServiceAddresses(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(slices.SortedFunc(maps.Keys(services), netip.Addr.Compare))
+	}
+	if got := read(); got != "[]" {
+		t.Errorf("of a node without Services there are %s", got)
+	}
+	// The node's own address 192.0.2.2 is in a pool by mistake.
+	s.ip(t, `link add kube-ipvs0 type bridge
+		addr add 10.96.0.1/32 dev kube-ipvs0
+		addr add 192.0.2.2/32 dev kube-ipvs0
+		addr add 2001:db8::9/128 dev kube-ipvs0`)
+	if got, want := read(), "[10.96.0.1 2001:db8::9]"; got != want {
+		t.Errorf("there are %s, want %s", got, want)
+	}
+}
