@@ -47,6 +47,28 @@ var alertCases = []alertCase{
 		`purelb_lbnodeagent_announced{ip="192.0.2.3",service="a/d",node="b"}`: "_x9 1x20",
 	}, "2m30s", nil, ""},
 
+	// A Service without endpoints, as all agents say, and one that no node can announce.
+	{"PureLBAddressNotAnnounced", map[string]string{
+		`purelb_address_pool_addresses_in_use{pool="default"}`:        "1x20",
+		`purelb_lbnodeagent_addresses{state="withheld",instance="a"}`: "1x20",
+		`purelb_lbnodeagent_addresses{state="withheld",instance="b"}`: "1x20",
+	}, "3m", nil, ""},
+	// Agents with so many addresses that there are only counts.
+	{"PureLBAddressNotAnnounced", map[string]string{
+		`purelb_address_pool_addresses_in_use{pool="default"}`:        "5000x20",
+		`purelb_lbnodeagent_announced_omitted{instance="a"}`:          "4998x20",
+		`purelb_lbnodeagent_addresses{state="unplaced",instance="a"}`: "1x20",
+		`purelb_lbnodeagent_addresses{state="unplaced",instance="b"}`: "1x20",
+		`purelb_lbnodeagent_addresses{state="waiting",instance="a"}`:  "1x20",
+		`purelb_lbnodeagent_addresses{state="waiting",instance="b"}`:  "0x20",
+	}, "3m", nil, "No node announces 2 addresses that Services have"},
+	{"PureLBAddressNotAnnounced", map[string]string{
+		`purelb_address_pool_addresses_in_use{pool="default"}`:        "5000x20",
+		`purelb_lbnodeagent_announced_omitted{instance="a"}`:          "5000x20",
+		`purelb_lbnodeagent_addresses{state="unplaced",instance="a"}`: "0x20",
+		`purelb_lbnodeagent_addresses{state="waiting",instance="a"}`:  "0x20",
+	}, "3m", nil, ""},
+
 	// A group with a /64 and a full IPv4 range.
 	{"PureLBPoolAlmostExhausted", map[string]string{
 		available: "0x80", capacity: "2x80",
@@ -62,8 +84,10 @@ var alertCases = []alertCase{
 	{"PureLBPoolAlmostExhausted", map[string]string{available: "3x80", capacity: "11x80"}, "18m", nil, ""},
 	{"PureLBPoolExhausted", map[string]string{available: "1x4 0x40", capacity: "9x44"}, "8m", v4, "ServiceGroup default has no IPv4 address left"},
 	{"PureLBPoolExhausted", map[string]string{available: "0x40", capacity: "0x40"}, "8m", nil, ""}, // all of it is drained
-	{"PureLBPoolExhaustedSoon", map[string]string{available: "1000-0.1x2000", capacity: "1000x2000"}, "7h30m", v4, "At the rate of the last 6 hours ServiceGroup default has no IPv4 address in 4 days"},
-	{"PureLBPoolExhaustedSoon", map[string]string{available: "1000-0.01x2000", capacity: "1000x2000"}, "7h30m", nil, ""},
+	{"PureLBPoolExhaustedSoon", map[string]string{available: "400-0.1x2000", capacity: "1000x2000"}, "7h30m", v4, "At the rate of the last 6 hours ServiceGroup default has no IPv4 address in 4 days"},
+	{"PureLBPoolExhaustedSoon", map[string]string{available: "400-0.01x2000", capacity: "1000x2000"}, "7h30m", nil, ""},
+	// A few new Services in an empty group.
+	{"PureLBPoolExhaustedSoon", map[string]string{available: "1000x100 990x1900", capacity: "1000x2000"}, "7h30m", nil, ""},
 
 	// A Service that has waited for long, and was refused once.
 	{"PureLBServicesWaiting", map[string]string{`purelb_services_waiting{pool="default",reason="exhausted"}`: "0 1x240"}, "50m", on("pool", "default", "reason", "exhausted"), "1 Services wait for an address from default: exhausted"},
@@ -77,6 +101,9 @@ var alertCases = []alertCase{
 	{"PureLBAddressesQuarantined", map[string]string{`purelb_addresses_quarantined{instance="a"}`: "0 1x40 0x90"}, "20m", nil, ""},
 	{"PureLBGroupOutOfScope", map[string]string{`purelb_servicegroups_out_of_scope{namespace="team",name="x",type="local"}`: "1x40"}, "8m", on("namespace", "team", "name", "x", "type", "local"), "ServiceGroup x in team is not used: its namespace does not count"},
 	{"PureLBGroupOutOfScope", map[string]string{`purelb_servicegroups_out_of_scope{namespace="team",name="x",type="local"}`: "1x8 stale"}, "8m", nil, ""},
+
+	{"PureLBConfigurationRefused", map[string]string{`purelb_configuration_refused{kind="ServiceGroup",namespace="purelb-system",name="x"}`: "1x40"}, "8m", on("kind", "ServiceGroup", "namespace", "purelb-system", "name", "x"), "ServiceGroup purelb-system/x cannot be used"},
+	{"PureLBConfigurationRefused", map[string]string{`purelb_configuration_refused{kind="ServiceGroup",namespace="purelb-system",name="x"}`: "1x8 stale"}, "8m", nil, ""},
 
 	{"PureLBIPAMUnhealthy", map[string]string{`purelb_backend_healthy{pool="default"}`: "1x4 0x40"}, "8m", on("pool", "default"), "NetBox or the IPAM server of ServiceGroup default does not work"},
 	{"PureLBIPAMUnhealthy", map[string]string{`purelb_backend_healthy{pool="default"}`: "1x4 0x4 1x40"}, "8m", nil, ""},
@@ -133,7 +160,12 @@ var alertCases = []alertCase{
 		`purelb_gossip_members{state="dead",instance="b"}`: "0x44",
 	}, "8m", nil, "Up to 1 agents are silent, and have not said goodbye"},
 	{"PureLBAgentGone", map[string]string{`purelb_gossip_members{state="left",instance="a"}`: "1x40", `purelb_gossip_members{state="dead",instance="a"}`: "0x40"}, "8m", nil, ""},
-	{"PureLBAgentCutOff", map[string]string{`purelb_election_member_count{instance="a"}`: "1x40", `purelb_election_member_count{instance="b"}`: "3x40"}, "8m", a, "Agent a sees 1 live nodes, and others see more"},
+	{"PureLBAgentCutOff", map[string]string{`purelb_election_member_count{instance="a"}`: "1x40", `purelb_election_member_count{instance="b"}`: "3x40"}, "8m", a, "Agent a sees 1 live nodes, and is cut off from others"},
+	// All agents are cut off from each other, and one from the API server.
+	{"PureLBAgentCutOff", map[string]string{
+		`purelb_election_member_count{instance="a"}`: "1x40", `purelb_election_member_count{instance="b"}`: "1x40",
+		`purelb_election_cut_off{instance="a"}`: "1x40", `purelb_election_cut_off{instance="b"}`: "0x40",
+	}, "8m", a, "Agent a sees 1 live nodes, and is cut off from others"},
 	{"PureLBAgentCutOff", map[string]string{`purelb_election_member_count{instance="a"}`: "3x4 2x40", `purelb_election_member_count{instance="b"}`: "3x5 2x40"}, "8m", nil, ""},
 	{"PureLBLeasesInsteadOfGossip", map[string]string{
 		`purelb_election_view{source="lease",instance="a"}`: "1x60", `purelb_gossip_patience_seconds{instance="a"}`: "0.4x60",
@@ -163,13 +195,13 @@ var alertCases = []alertCase{
 	{"PureLBBFDFlaps", map[string]string{`k8gobgp_bfd_session_down_total{neighbor="r",instance="a"}`: "0+1x40"}, "8m", on("neighbor", "r", "instance", "a"), "BFD between speaker a and r comes and goes"},
 	{"PureLBBFDFlaps", map[string]string{`k8gobgp_bfd_session_down_total{neighbor="r",instance="a"}`: "0x10 1x40"}, "8m", nil, ""},
 	{"PureLBRoutesMissing", map[string]string{
-		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_announced_routes{instance="a"}`: "0x40",
+		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_routes_advertised_total{instance="a"}`: "0x40",
 		`k8gobgp_neighbors_established_total{instance="a"}`: "1x40", `k8gobgp_draining{instance="a"}`: "0x40",
 	}, "4m", a, "Speaker a has 3 addresses and announces no route"},
 	{"PureLBRoutesMissing", map[string]string{ // several addresses are one route; the other node is drained
-		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_announced_routes{instance="a"}`: "1x40",
+		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_routes_advertised_total{instance="a"}`: "1x40",
 		`k8gobgp_neighbors_established_total{instance="a"}`: "1x40", `k8gobgp_draining{instance="a"}`: "0x40",
-		`k8gobgp_imported_addresses{instance="b"}`: "3x40", `k8gobgp_announced_routes{instance="b"}`: "0x40",
+		`k8gobgp_imported_addresses{instance="b"}`: "3x40", `k8gobgp_routes_advertised_total{instance="b"}`: "0x40",
 		`k8gobgp_neighbors_established_total{instance="b"}`: "1x40", `k8gobgp_draining{instance="b"}`: "1x40",
 	}, "4m", nil, ""},
 	{"PureLBBGPConfigurationNotReady", map[string]string{`k8gobgp_configuration_ready{name="default",namespace="purelb-system",instance="a"}`: "0x40"}, "8m", on("name", "default", "namespace", "purelb-system", "instance", "a"), "BGPConfiguration default is not in effect on speaker a"},

@@ -75,6 +75,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			object: "DaemonSet lbnodeagent",
 			want:   []string{"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: PURELB_GOSSIP", "name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: K8GOBGP"},
 		}, {
+			name:   "addresses need not have metrics of their own",
+			values: "lbnodeagent: {maxAddressMetrics: 0}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"name: PURELB_MAX_ADDRESS_METRICS\n          value: \"0\""},
+		}, {
 			name:   "lease times",
 			values: "leaseConfig: {leaseDuration: 4s}",
 			object: "DaemonSet lbnodeagent",

@@ -27,6 +27,7 @@ type flags struct {
 	configNamespaces []string
 	host             string
 	port             int
+	maxAddresses     int
 	kubeconfig       string
 	// kubelet is where the kubelet says that it is healthy, or "".
 	kubelet                                 string
@@ -41,6 +42,7 @@ type flags struct {
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
 	var others string
+	most := cmp.Or(env("PURELB_MAX_ADDRESS_METRICS"), "1000")
 	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
 	set := flag.NewFlagSet("lbnodeagent", flag.ContinueOnError)
 	set.SetOutput(stderr)
@@ -51,6 +53,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` of which ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics and probes on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics and probes on")
+	set.StringVar(&most, "max-address-metrics", most, "up to what `number` of addresses on this node each has its own metrics, 0 for none (PURELB_MAX_ADDRESS_METRICS)")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
 	set.StringVar(&f.kubelet, "kubelet-health", cmp.Or(env("PURELB_KUBELET_HEALTH"), shutdown.DefaultKubelet), "the `address` on this node where the kubelet says that it is healthy, by which the agent finds out whether the machine goes down (PURELB_KUBELET_HEALTH); \"none\": it is not asked")
 	address, port := env("PURELB_GOSSIP_ADDRESS"), cmp.Or(env("PURELB_GOSSIP_PORT"), "7934")
@@ -78,7 +81,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, errors.Join(f.times(durations), f.place(address, port), f.complete(level, others))
+	return f, errors.Join(f.times(durations), f.place(address, port), f.count(most), f.complete(level, others))
 }
 
 // place reads where to gossip. Without an address or a port there is no gossip.
@@ -95,6 +98,16 @@ func (f *flags) place(address, port string) error {
 		return fmt.Errorf("--gossip-address %q is not an address of this node", address)
 	}
 	f.gossip = netip.AddrPortFrom(ip.Unmap(), uint16(number))
+	return nil
+}
+
+// count reads the number of addresses that have metrics.
+func (f *flags) count(most string) error {
+	n, err := strconv.ParseUint(most, 10, 31)
+	if err != nil {
+		return fmt.Errorf("--max-address-metrics %q is not a number of addresses; say 0 or more", most)
+	}
+	f.maxAddresses = int(n)
 	return nil
 }
 

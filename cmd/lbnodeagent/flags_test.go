@@ -30,7 +30,7 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := flags{
-		namespace: "purelb-system", node: "node-1", pod: "uid-1", port: 7472, kubelet: "127.0.0.1:10248",
+		namespace: "purelb-system", node: "node-1", pod: "uid-1", port: 7472, maxAddresses: 1000, kubelet: "127.0.0.1:10248",
 		gossip: netip.MustParseAddrPort("192.0.2.1:7934"), gossipSecret: "purelb-gossip",
 		leaseDuration: 10 * time.Second, renewDeadline: 7 * time.Second, retryEach: 2 * time.Second,
 		patience: 400 * time.Millisecond,
@@ -46,14 +46,14 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 	env := environment(append(pod, "PURELB_LEASE_DURATION=20s", "PURELB_RENEW_DEADLINE=9s", "PURELB_RETRY_PERIOD=1s",
-		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none", "PURELB_STATE_DIR=/env")...)
-	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--kubeconfig=/flag",
+		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none", "PURELB_STATE_DIR=/env", "PURELB_MAX_ADDRESS_METRICS=7")...)
+	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--max-address-metrics=0", "--kubeconfig=/flag",
 		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--gossip-patience=2s", "--kubelet-health=[::1]:10248", "--config-namespaces=*", "--state-dir=/flag"}, env, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
-		namespace: "purelb-system", node: "node-2", pod: "uid-1", host: "2001:db8::1", port: 7000, kubeconfig: "/flag", kubelet: "[::1]:10248",
+		namespace: "purelb-system", node: "node-2", pod: "uid-1", host: "2001:db8::1", port: 7000, maxAddresses: 0, kubeconfig: "/flag", kubelet: "[::1]:10248",
 		configNamespaces: []string{"*"},
 		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag", stateDir: "/flag",
 		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
@@ -89,6 +89,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"--config-namespaces=Team"}, pod, `--config-namespaces: "Team" is not a namespace`},
 		{nil, pod[:1], "say --node-name or PURELB_NODE_NAME"},
 		{[]string{"--port=99999"}, pod, "--port 99999 is not a port"},
+		{[]string{"--max-address-metrics=-1"}, pod, `--max-address-metrics "-1" is not a number of addresses`},
 		{[]string{"--lease-duration=soon"}, pod, `--lease-duration "soon" is not a duration`},
 		{nil, append(pod[:3:3], "PURELB_RETRY_PERIOD=2"), `--retry-period "2" is not a duration`},
 		{[]string{"--log-level=loud"}, pod, `--log-level "loud" is not known`},

@@ -57,12 +57,13 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	defer kernel.Close()
 
 	return agent.Run(ctx, cfg, kernel, agent.Setup{
-		Node:             f.node,
-		Namespace:        f.namespace,
-		ConfigNamespaces: f.configNamespaces,
-		Pod:              f.podName,
-		Machine:          shutdown.WatchMachine(ctx, f.kubelet),
-		Address:          f.address(),
+		Node:              f.node,
+		Namespace:         f.namespace,
+		ConfigNamespaces:  f.configNamespaces,
+		Pod:               f.podName,
+		Machine:           shutdown.WatchMachine(ctx, f.kubelet),
+		Address:           f.address(),
+		MaxAddressMetrics: f.maxAddresses,
 		Lease: lease.Options{
 			Node: f.node, Instance: f.pod,
 			Duration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryEach,

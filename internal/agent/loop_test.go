@@ -41,6 +41,19 @@ purelb_lbnodeagent_announced{ip="2001:db8:9::7",node="node-a",service="default/f
 # TYPE purelb_lbnodeagent_announced_local gauge
 purelb_lbnodeagent_announced_local{ip="192.0.2.9",node="node-a",service="default/web"} 1
 purelb_lbnodeagent_announced_local{ip="2001:db8::9",node="node-a",service="default/web"} 1
+# HELP purelb_lbnodeagent_addresses Addresses of Services, by what this node does with them.
+# TYPE purelb_lbnodeagent_addresses gauge
+purelb_lbnodeagent_addresses{state="elsewhere"} 0
+purelb_lbnodeagent_addresses{state="failed"} 0
+purelb_lbnodeagent_addresses{state="local"} 2
+purelb_lbnodeagent_addresses{state="remote"} 2
+purelb_lbnodeagent_addresses{state="undecided"} 0
+purelb_lbnodeagent_addresses{state="unplaced"} 0
+purelb_lbnodeagent_addresses{state="waiting"} 0
+purelb_lbnodeagent_addresses{state="withheld"} 0
+# HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because they are too many.
+# TYPE purelb_lbnodeagent_announced_omitted gauge
+purelb_lbnodeagent_announced_omitted 0
 `)); err != nil {
 			t.Error(err)
 		}
@@ -177,7 +190,7 @@ func TestALostElectionIsToldOnce(t *testing.T) {
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "log", w.logged("address", "reason", "winner"), "lostElection 192.0.2.9 lostElection node-b\nwithdrawAddress 192.0.2.9 lostElection node-b")
 		want(t, "the other's slot", w.slots("web"), "node-b,eth0,192.0.2.9")
-		if n := testutil.CollectAndCount(w.metrics.announced); n != 0 {
+		if n := testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced"); n != 0 {
 			t.Errorf("%d addresses are announced by metric", n)
 		}
 	})

@@ -4,13 +4,11 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/process"
 )
@@ -33,6 +31,7 @@ type Metrics struct {
 	leaseRenewals, leaseFailures   prometheus.Counter
 	winnerChanges                  *prometheus.CounterVec
 	members, subnets, localSubnets prometheus.Gauge
+	cutOff                         prometheus.Gauge
 
 	updates, updateErrors prometheus.Counter
 	configLoaded          prometheus.Gauge
@@ -41,8 +40,9 @@ type Metrics struct {
 // States of selectorState.
 var selectorStates = []string{"default", "configured", "deselected", "invalid"}
 
-// NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
+// NewMetrics registers the metrics. Each address of this node has its own series if there
+// are no more than perAddress of them.
+func NewMetrics(registry prometheus.Registerer, perAddress int) *Metrics {
 	r := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
 		return r.NewCounter(prometheus.CounterOpts{Name: "purelb_" + name, Help: help})
@@ -57,7 +57,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return r.NewGaugeVec(prometheus.GaugeOpts{Name: "purelb_" + name, Help: help}, labels)
 	}
 	m := &Metrics{
-		announced:     newAnnounced(),
+		announced:     newAnnounced(perAddress),
 		garpSent:      counter("lbnodeagent_garp_sent_total", "Rounds of gratuitous ARP sent."),
 		garpErrors:    counter("lbnodeagent_garp_errors_total", "Rounds of gratuitous ARP that could not be sent."),
 		naSent:        counter("lbnodeagent_na_sent_total", "Unsolicited Neighbor Advertisements sent."),
@@ -78,6 +78,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		members:       gauge("election_member_count", "Nodes that are alive."),
 		subnets:       gauge("election_subnet_count", "Subnets of all nodes."),
 		localSubnets:  gauge("election_local_subnet_count", "Subnets of this node."),
+		cutOff:        gauge("election_cut_off", "1 while this node hears neither the API server nor most other nodes."),
 		updates:       counter("k8s_client_updates_total", "Services whose annotations were written."),
 		updateErrors:  counter("k8s_client_update_errors_total", "Attempts to write the annotations of a Service that failed."),
 		configLoaded:  gauge("k8s_client_config_loaded_bool", "1 once the configuration has been read."),
@@ -111,6 +112,7 @@ func (m *Metrics) LeaseRenewed(deadline time.Duration) func(error) {
 // observe sets the gauges to what the node sees.
 func (m *Metrics) observe(seen *observation) {
 	m.members.Set(float64(len(seen.Peers.Members)))
+	m.cutOff.Set(boolean(seen.Peers.CutOff))
 	m.subnets.Set(float64(len(seen.Peers.Known)))
 	m.localSubnets.Set(float64(len(seen.record.Subnets)))
 	now := selectorState(seen)
@@ -138,50 +140,6 @@ func boolean(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// announced is the metric of the addresses that this node announces. It makes its gauges at
-// each scrape: ten thousand stored gauges would take more memory than all other state of ten
-// thousand addresses.
-type announced struct {
-	desc, local *prometheus.Desc
-	last        atomic.Pointer[announcedNow]
-}
-
-// announcedNow is the last report of the reporter, and the node.
-type announcedNow struct {
-	node string
-	told told
-}
-
-func newAnnounced() *announced {
-	labels := []string{"service", "node", "ip"}
-	return &announced{
-		desc:  prometheus.NewDesc("purelb_lbnodeagent_announced", "1 for each address that this node announces.", labels, nil),
-		local: prometheus.NewDesc("purelb_lbnodeagent_announced_local", "1 for each address of these that one node alone may announce.", labels, nil),
-	}
-}
-
-// show sets the report that the metric shows.
-func (a *announced) show(node string, now told) { a.last.Store(&announcedNow{node, now}) }
-
-// Describe implements prometheus.Collector.
-func (a *announced) Describe(to chan<- *prometheus.Desc) { to <- a.desc; to <- a.local }
-
-// Collect implements prometheus.Collector.
-func (a *announced) Collect(to chan<- prometheus.Metric) {
-	now := a.last.Load()
-	if now == nil {
-		return
-	}
-	for s, f := range now.told {
-		if f.here() {
-			to <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, 1, s.service, now.node, s.ip.String())
-			if f.decided().Where == announce.Local {
-				to <- prometheus.MustNewConstMetric(a.local, prometheus.GaugeValue, 1, s.service, now.node, s.ip.String())
-			}
-		}
-	}
 }
 
 // The series of a Service, address or node end with it. Otherwise they would grow without

@@ -87,7 +87,7 @@ func TestWhatIsCountedEndsWithWhatItIsOf(t *testing.T) {
 
 func TestCountersReadZeroBeforeTheFirstEvent(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	NewMetrics(registry)
+	NewMetrics(registry, 1000)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestCountersReadZeroBeforeTheFirstEvent(t *testing.T) {
 			t.Errorf("purelb_lbnodeagent_%s_total is missing", name)
 		}
 	}
-	for _, name := range []string{"purelb_election_lease_healthy", "purelb_election_lease_renewals_total", "purelb_election_member_count",
+	for _, name := range []string{"purelb_election_cut_off", "purelb_election_lease_healthy", "purelb_election_lease_renewals_total", "purelb_election_member_count",
 		"purelb_election_lease_renewal_failures_total", "purelb_election_subnet_count", "purelb_election_local_subnet_count",
 		"purelb_k8s_client_updates_total", "purelb_k8s_client_update_errors_total", "purelb_k8s_client_config_loaded_bool", "purelb_lbnodeagent_selector_state"} {
 		if !got[name] {

@@ -67,7 +67,7 @@ func (r *reporter) report(now time.Time, seen *observation, decisions []announce
 	r.metrics.forget(r.told, told, seen.services)
 	r.metrics.forgetNodes(now, r.node, seen.Peers)
 	r.told = told
-	r.metrics.announced.show(r.node, told)
+	r.metrics.announced.show(r.node, told, len(done.waiting))
 	r.metrics.observe(seen)
 	return writes
 }

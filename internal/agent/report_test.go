@@ -38,7 +38,7 @@ func TestOfAThousandNodesSixteenTellOfARemoteAddress(t *testing.T) {
 		members = append(members, peer(fmt.Sprintf("node-%03d", i)))
 	}
 	told, most := make([]eventCount, services), eventCount(0)
-	metrics := NewMetrics(prometheus.NewRegistry())
+	metrics := NewMetrics(prometheus.NewRegistry(), 1000)
 	for _, m := range members {
 		for i := range services {
 			r := reporter{node: m.Node, log: slog.New(slog.DiscardHandler), events: &told[i], metrics: metrics}

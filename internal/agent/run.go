@@ -35,6 +35,9 @@ type Setup struct {
 	Machine *shutdown.Machine
 	// Address is the "host:port" of the metrics and the probes.
 	Address string
+	// MaxAddressMetrics is the number of addresses on this node up to which each has its own
+	// series.
+	MaxAddressMetrics int
 	// Lease says how the agent keeps this node's Lease. Run sets its Client, Log, Renewed and
 	// Gossip.
 	Lease lease.Options
@@ -59,7 +62,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics := NewMetrics(registry)
+	metrics := NewMetrics(registry, s.MaxAddressMetrics)
 
 	s.Lease.Client = clients.CoordinationV1().Leases(s.Namespace)
 	answering := make(chan struct{})

@@ -148,7 +148,7 @@ func (h *host) ip(t *testing.T, script string) {
 // start runs an agent on h, until stop is called.
 func (s *segment) start(name string, departures Departures) (stop func()) {
 	h := s.hosts[name]
-	h.events, h.metrics = record.NewFakeRecorder(10000), NewMetrics(prometheus.NewRegistry())
+	h.events, h.metrics = record.NewFakeRecorder(10000), NewMetrics(prometheus.NewRegistry(), 1000)
 	h.agent = New(Options{
 		Node: name, Namespace: "purelb", Kernel: h.kernel, Cluster: h.cluster, Peers: s.exchange.join(name), Annotations: s,
 		Departures: departures, Handover: unhurried, Events: h.events, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler),

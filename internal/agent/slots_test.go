@@ -77,7 +77,7 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 
 // writer returns Slots that write through services until stop is called.
 func writer(t *testing.T, services typedcorev1.ServicesGetter) (s *Slots, metrics *Metrics, stop func()) {
-	metrics = NewMetrics(prometheus.NewRegistry())
+	metrics = NewMetrics(prometheus.NewRegistry(), 1000)
 	s = NewSlots(services, metrics, slog.New(slog.DiscardHandler))
 	return s, metrics, run(t, s.Run)
 }

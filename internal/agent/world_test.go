@@ -108,7 +108,7 @@ func inWorld(t *testing.T, before func(*world), test func(*world)) {
 		w.peers = &fakePeers{changed: make(chan struct{}, 1), received: make(chan membership.Message, 16), peers: election.Peers{Members: []election.Member{peer("node-a")}, Known: subnets, Trusted: true}}
 		w.notes = &fakeAnnotations{cluster: w.cluster}
 		w.events = record.NewFakeRecorder(10000)
-		w.metrics = NewMetrics(prometheus.NewRegistry())
+		w.metrics = NewMetrics(prometheus.NewRegistry(), 1000)
 		w.agent = New(Options{
 			Node: "node-a", Namespace: "purelb", Kernel: w.kernel, Cluster: w.cluster, Peers: w.peers, Annotations: w.notes,
 			Events: w.events, Metrics: w.metrics, Log: slog.New(slog.NewTextHandler(w, nil)),

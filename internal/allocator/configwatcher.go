@@ -105,6 +105,9 @@ func (l *configWatcher) current() clusterState {
 // outOfScope returns the ServiceGroups in namespaces that do not count.
 func (l *configWatcher) outOfScope() []v2.ServiceGroup { return l.current().outOfScope }
 
+// problems returns what is wrong with the configuration.
+func (l *configWatcher) problems() []config.Problem { return l.current().config.Problems }
+
 // look reads the clusterState from the cache.
 func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 	var groups v2.ServiceGroupList

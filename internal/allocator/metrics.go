@@ -11,6 +11,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/backends"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/process"
 )
@@ -36,8 +37,10 @@ type metrics struct {
 	states func() map[string]backends.State
 
 	// allocations tell what is in use, and which Services wait.
-	allocations   *allocations
-	outOfScope    func() []v2.ServiceGroup
+	allocations *allocations
+	outOfScope  func() []v2.ServiceGroup
+	// problems returns what is wrong with the configuration.
+	problems      func() []config.Problem
 	size          *prometheus.Desc
 	inUse         *prometheus.Desc
 	available     *prometheus.Desc
@@ -46,6 +49,7 @@ type metrics struct {
 	oldest        *prometheus.Desc
 	foreignNow    *prometheus.Desc
 	outOfScopeNow *prometheus.Desc
+	refusedNow    *prometheus.Desc
 }
 
 // newMetrics returns metrics that read 0, for registration as a collector.
@@ -74,7 +78,7 @@ func newMetrics(l *allocations, outOfScope func() []v2.ServiceGroup) *metrics {
 			Help: "Addresses that no Service is given, because a machine outside the cluster answers for them.",
 		}),
 		build:       process.BuildInfo("allocator"),
-		allocations: l, outOfScope: outOfScope,
+		allocations: l, outOfScope: outOfScope, problems: func() []config.Problem { return nil },
 		backends: newBackendMetrics(), states: func() map[string]backends.State { return nil },
 		size:  prometheus.NewDesc("purelb_address_pool_size", "Addresses of a ServiceGroup.", []string{"pool"}, nil),
 		inUse: prometheus.NewDesc("purelb_address_pool_addresses_in_use", "Addresses of a ServiceGroup that Services hold.", []string{"pool"}, nil),
@@ -91,6 +95,8 @@ func newMetrics(l *allocations, outOfScope func() []v2.ServiceGroup) *metrics {
 		outOfScopeNow: prometheus.NewDesc("purelb_servicegroups_out_of_scope",
 			"ServiceGroups that are not used, because they are in a namespace that does not count.",
 			[]string{"namespace", "name", "type"}, nil),
+		refusedNow: prometheus.NewDesc("purelb_configuration_refused",
+			"1 for each object of the configuration that cannot be used.", []string{"kind", "namespace", "name"}, nil),
 	}
 	for _, outcome := range []string{"success", "conflict", "forbidden", "other"} {
 		m.statusWrites.WithLabelValues(outcome)
@@ -120,7 +126,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.counted() {
 		c.Describe(ch)
 	}
-	own := []*prometheus.Desc{m.size, m.inUse, m.available, m.capacity, m.waiting, m.oldest, m.foreignNow, m.outOfScopeNow}
+	own := []*prometheus.Desc{m.size, m.inUse, m.available, m.capacity, m.waiting, m.oldest, m.foreignNow, m.outOfScopeNow, m.refusedNow}
 	for _, d := range append(own, m.backends.described()...) {
 		ch <- d
 	}
@@ -145,8 +151,23 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, g := range m.outOfScope() {
 		ch <- prometheus.MustNewConstMetric(m.outOfScopeNow, prometheus.GaugeValue, 1, g.Namespace, g.Name, kindOf(g.Spec))
 	}
+	m.collectRefused(ch)
 	for _, c := range m.counted() {
 		c.Collect(ch)
+	}
+}
+
+// collectRefused reports the objects of the configuration that cannot be used.
+func (m *metrics) collectRefused(ch chan<- prometheus.Metric) {
+	type object struct{ kind, namespace, name string }
+	refused := map[object]bool{}
+	for _, p := range m.problems() {
+		if p.Severity == config.Refused {
+			refused[object{p.Kind, p.Namespace, p.Name}] = true
+		}
+	}
+	for o := range refused {
+		ch <- prometheus.MustNewConstMetric(m.refusedNow, prometheus.GaugeValue, 1, o.kind, o.namespace, o.name)
 	}
 }
 

@@ -86,3 +86,21 @@ func TestGroupCountersEndWithTheGroup(t *testing.T) {
 		})
 	}
 }
+
+func TestARefusedGroupIsAMetric(t *testing.T) {
+	cached := &onlyGroups{groups: []v2.ServiceGroup{
+		groupWith("1", "fine", "192.0.2.1-192.0.2.9"), groupWith("2", "broken", "192.0.2.9-192.0.2.1"),
+	}}
+	l := newConfigWatcher(t, cached)
+	m := newMetrics(l.allocations, l.outOfScope)
+	m.problems, l.metrics = l.problems, m
+	for _, want := range []string{"ServiceGroup,broken,purelb=1", ""} {
+		if _, err := l.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(published(t, m, "purelb_configuration_refused"), " "); got != want {
+			t.Errorf("refused: %q, want %q", got, want)
+		}
+		cached.groups = cached.groups[:1]
+	}
+}

@@ -104,6 +104,8 @@ func (d *decider) chooseRemote(ip netip.Addr) Decision {
 		switch nodes, known := d.Endpoints[svc.of(ip)]; {
 		case !known:
 			return d.keep(ip)
+		case len(nodes) == 0:
+			return Decision{Reason: ReasonNoEndpoints, Because: BecauseNoNode}
 		case !slices.Contains(nodes, d.Self):
 			return Decision{Reason: ReasonNoEndpoints}
 		}

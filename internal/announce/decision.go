@@ -1,6 +1,10 @@
 package announce
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"purelb.io/purelb/internal/election"
+)
 
 // Where says how an address is announced on this node.
 type Where string
@@ -31,6 +35,9 @@ const (
 	ReasonCutOff          = "cutOff"
 	ReasonNoCarrier       = "noCarrier"
 )
+
+// BecauseNoNode says of a remote address with ReasonNoEndpoints that no node has an endpoint.
+const BecauseNoNode = "noEndpointsOnAnyNode"
 
 // Decision is what this node does with one address of one Service, and why.
 type Decision struct {
@@ -65,6 +72,12 @@ type Plan struct {
 	Decisions []Decision
 	// Wanted holds the addresses to carry, each once.
 	Wanted []Address
+}
+
+// Withheld reports whether no node announces the address, and none should: its Services have
+// no endpoint that may be reached by it.
+func (d Decision) Withheld() bool {
+	return d.Reason == ReasonIdle || d.Reason == ReasonNoEndpoints && (d.Because == BecauseNoNode || d.Because == election.ReasonNoEndpoints)
 }
 
 // givenUp reports whether the address goes whatever else is known: a node finds out by itself

@@ -84,5 +84,8 @@ func noEndpoints(d Decision) string {
 	if d.Because == election.ReasonNoEndpoints {
 		return "externalTrafficPolicy is Local, and no node in its network has a ready endpoint of its Service"
 	}
+	if d.Because == BecauseNoNode {
+		return "externalTrafficPolicy is Local, and no node has a ready endpoint of its Service"
+	}
 	return "externalTrafficPolicy is Local, and this node has no ready endpoint of its Service"
 }

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+)
+
+func TestAddressesAreCountedByState(t *testing.T) {
+	decided := func(reason, winner, because string) fact {
+		return fact{decision: &announce.Decision{Reason: reason, Winner: winner, Because: because}}
+	}
+	here := func(where announce.Where) fact { return fact{decision: &announce.Decision{Where: where}} }
+	failed := here(announce.Local)
+	failed.failure = errors.New("no such device").Error()
+	for _, tt := range []struct {
+		name string
+		of   []fact
+		want string
+	}{
+		{"local", []fact{here(announce.Local)}, "local"},
+		{"remote", []fact{here(announce.Remote)}, "remote"},
+		{"the kernel refuses it", []fact{failed}, "failed"},
+		{"another node won", []fact{decided(announce.ReasonLostElection, "node-b", "")}, "elsewhere"},
+		{"another network's", []fact{decided(announce.ReasonNoInterface, "node-b", "")}, "elsewhere"},
+		{"a network that no node has", []fact{decided(announce.ReasonNoInterface, "", "")}, "unplaced"},
+		{"all nodes of its network are dead", []fact{decided(announce.ReasonNoEligibleNodes, "", "")}, "unplaced"},
+		{"endpoints are on other nodes", []fact{decided(announce.ReasonNoEndpoints, "", "")}, "elsewhere"},
+		{"local, no endpoint", []fact{decided(announce.ReasonNoEndpoints, "", election.ReasonNoEndpoints)}, "withheld"},
+		{"remote, no endpoint", []fact{decided(announce.ReasonNoEndpoints, "", announce.BecauseNoNode)}, "withheld"},
+		{"idle", []fact{decided(announce.ReasonIdle, "", "")}, "withheld"},
+		{"cut off", []fact{decided(announce.ReasonCutOff, "", "")}, "undecided"},
+		{"shared, one Service without endpoints", []fact{decided(announce.ReasonIdle, "", ""), here(announce.Remote)}, "remote"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, report := newAnnounced(10), told{}
+			for i, f := range tt.of {
+				report[subject{fmt.Sprint("default/", i), addrOf("192.0.2.9")}] = f
+			}
+			a.show("node-a", report, 0)
+			counts := a.last.Load().count()
+			for s, n := range counts {
+				if want := addressState(s).String() == tt.want; (n == 1) != want || n > 1 {
+					t.Errorf("%d addresses are %s, want one that is %s", n, addressState(s), tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestManyAddressesHaveNoSeriesOfTheirOwn(t *testing.T) {
+	const most = 3
+	for n, want := range map[int]struct{ series, omitted int }{most: {2 * most, 0}, most + 1: {0, most + 1}} {
+		a, report := newAnnounced(most), told{}
+		for i := range n {
+			report[subject{"default/web", addrOf(fmt.Sprintf("192.0.2.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Local}}
+		}
+		a.show("node-a", report, 2)
+		if got := testutil.CollectAndCount(a, "purelb_lbnodeagent_announced", "purelb_lbnodeagent_announced_local"); got != want.series {
+			t.Errorf("%d addresses have %d series, want %d", n, got, want.series)
+		}
+		text := fmt.Sprintf(`
+# HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because they are too many.
+# TYPE purelb_lbnodeagent_announced_omitted gauge
+purelb_lbnodeagent_announced_omitted %d
+`, want.omitted)
+		if err := testutil.CollectAndCompare(a, strings.NewReader(text), "purelb_lbnodeagent_announced_omitted"); err != nil {
+			t.Error(err)
+		}
+	}
+}
