@@ -9,11 +9,11 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: a node that is off gets no new address, and agents whose pods are all
-// deleted at once cost an address no more than a handover does.
+// Promise: a node that is off gets no new address. When the pods of all agents are deleted at
+// once, an address loses no more than in a handover.
 
-// Agents that have just started know a node that is off by its Lease alone, which
-// counts for three minutes.
+// Agents that have just started know a node that is off only by its Lease. A Lease counts for
+// three minutes.
 func TestANodeThatIsOffGetsNoNewAddress(t *testing.T) {
 	w := newWorld(t)
 	if dark := w.unansweredBesideADeadNode(); dark > 0 {
@@ -21,8 +21,8 @@ func TestANodeThatIsOffGetsNoNewAddress(t *testing.T) {
 	}
 }
 
-// BenchmarkFreshAgents counts the addresses of new Services that are not answered
-// while a node of their segment is off and all agents have just started.
+// BenchmarkFreshAgents counts the addresses of new Services that nobody answers while a node
+// of their segment is off and all agents have just started.
 func BenchmarkFreshAgents(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {
@@ -30,16 +30,16 @@ func BenchmarkFreshAgents(b *testing.B) {
 	}
 }
 
-// unansweredBesideADeadNode cuts the power of one of the two nodes of a segment, ends
-// all agents and the allocator, makes eight Services, and returns how many of their
-// addresses are not answered by exactly one node within ten seconds.
+// unansweredBesideADeadNode cuts the power of one of the two nodes of a segment, ends all
+// agents and the allocator, and makes eight Services. It returns how many of their addresses
+// are not answered by exactly one node within ten seconds.
 func (w *world) unansweredBesideADeadNode() (dark int) {
 	w.t.Helper()
 	s := watchLocal(w)
 	off := other(w.t, s.holder())
 	w.crash(off)
 	kubectl(w, "wait", "--for=condition=Ready=Unknown", "node/"+off, "--timeout=3m")
-	w.freshAllocator() // the old one may have been there
+	w.freshAllocator() // the old one may have run on the victim
 	w.killAgents(lab.powered()...)()
 
 	const services, limit = 8, 10 * time.Second
@@ -61,8 +61,8 @@ func (w *world) unansweredBesideADeadNode() (dark int) {
 	return dark
 }
 
-// answeredByOne waits, until a deadline, for one node to carry an address, and for the
-// client outside to be answered there.
+// answeredByOne waits until the deadline for one node to carry the address and to answer the
+// client outside.
 func (w *world) answeredByOne(a netip.Addr, deadline time.Time) bool {
 	w.t.Helper()
 	for {
@@ -78,7 +78,7 @@ func (w *world) answeredByOne(a netip.Addr, deadline time.Time) bool {
 
 func TestAgentsThatAreAllDeletedLeaveTheirAddresses(t *testing.T) {
 	w := newWorld(t)
-	w.expect("departed") // the last one to end has no other to say goodbye to
+	w.expect("departed") // the agent that ends last has no peer to tell
 	s := watchLocal(w)
 	s.begin()
 	kubectl(w, "delete", "pods", "--namespace", product.Namespace, "--selector", "component=lbnodeagent")

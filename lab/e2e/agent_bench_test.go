@@ -22,10 +22,10 @@ import (
 	"purelb.io/purelb/lab/router"
 )
 
-// BenchmarkAgentIdle measures how much agents write to the API server that have
-// addresses and nothing to do. What memory and processor time they need, with ten
-// times as many, is measured beside the agent's program, as that needs no cluster.
-// IDLE is how long they are watched (60s), SERVICES how many there are.
+// BenchmarkAgentIdle measures how much agents write to the API server when they hold addresses
+// and have nothing to do. A benchmark of the agent's program measures memory and processor
+// time with ten times as many addresses; it needs no cluster. IDLE is how long the agents are
+// watched (60s), SERVICES the number of Services.
 func BenchmarkAgentIdle(b *testing.B) {
 	long, err := time.ParseDuration(cmp.Or(os.Getenv("IDLE"), "60s"))
 	if err != nil {
@@ -74,8 +74,8 @@ func (w *world) crowd(n int) {
 	wg.Wait()
 }
 
-// fewestCarried is how many addresses that begin so are on kube-lb0 of the node
-// that has the fewest.
+// fewestCarried counts the addresses on kube-lb0 that begin with prefix, and returns the count
+// of the node that has the fewest.
 func (w *world) fewestCarried(prefix string) int {
 	w.t.Helper()
 	fewest := -1
@@ -97,9 +97,9 @@ func (w *world) fewestCarried(prefix string) int {
 	return fewest
 }
 
-// countWrites counts from now on what agents write: their Leases, the slots and
-// conditions of Services, the events of both, and the states of LBNodeAgents. A
-// write that changes nothing leaves no trace, and is none.
+// countWrites counts what agents write from now on: their Leases, the slots and conditions of
+// Services, the events of both, and the states of LBNodeAgents. It sees changes only: a write
+// that changes nothing does not count.
 func (w *world) countWrites() *atomic.Int64 {
 	w.t.Helper()
 	watching, err := lab.watching()
@@ -140,7 +140,7 @@ func (w *world) follow(ctx context.Context, watching client.WithWatch, kind clie
 	}()
 }
 
-// idle waits until nobody writes more than Leases for ten seconds.
+// idle waits until for ten seconds nothing but Leases is written.
 func (w *world) idle(writes *atomic.Int64) {
 	w.t.Helper()
 	last, since := writes.Load(), time.Now()

@@ -13,9 +13,9 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: every Service gets the addresses that its annotations and the groups
-// say, or is told why not and what to do, in the words of kubectl describe; and
-// gets them as soon as the cause is gone.
+// Promise: every Service gets the addresses that its annotations and the groups ask for. If
+// that is not possible, kubectl describe says why not and what to do. As soon as the cause is
+// gone, the Service gets its addresses.
 
 // group makes a ServiceGroup that lives as long as the test.
 func (w *world) group(name, spec string) {
@@ -27,8 +27,7 @@ func (w *world) group(name, spec string) {
 	w.describes("servicegroup", product.Namespace, name, "Type:                  Accepted")
 }
 
-// plain is a Service of one family, with annotations and further lines of its
-// spec.
+// plain returns a Service of one family, with annotations and further lines of its spec.
 func plain(name string, port int, annotations string, spec ...string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -42,8 +41,8 @@ spec:
 `, name, annotations, port, strings.Join(spec, "\n  "))
 }
 
-// describes waits until kubectl describe says all texts of an object, and
-// returns what it says.
+// describes waits until the output of kubectl describe has all the texts, and returns the
+// output.
 func (w *world) describes(kind, in, name string, texts ...string) string {
 	w.t.Helper()
 	var said, missing string
@@ -139,8 +138,8 @@ func TestServicesShareAnAddressByTheRules(t *testing.T) {
 	w.reached(netip.AddrPortFrom(first[0], 80), netip.AddrPortFrom(first[0], 81))
 }
 
-// reached waits until the client outside reaches the web servers at each of the
-// targets, which share an address and have ports of their own.
+// reached waits until the client outside reaches the web servers at all targets. The targets
+// share an address and have different ports.
 func (w *world) reached(targets ...netip.AddrPort) {
 	w.t.Helper()
 	w.deploymentReady("web")
@@ -179,7 +178,7 @@ func TestAnExhaustedGroupSaysSoAndThoseWhoWaitAreServedInOrder(t *testing.T) {
 	for _, name := range []string{"older", "younger"} {
 		w.apply(plain(name, 80, tiny))
 		w.says(name, "AllocationFailed", `pool "e2e-tiny" exhausted: no available addresses for e2e/`+name)
-		time.Sleep(time.Second) // Kubernetes tells the age of objects in seconds
+		time.Sleep(time.Second) // Kubernetes stores the creation times of objects in seconds
 	}
 	w.describes("servicegroup", product.Namespace, "e2e-tiny", "Type: IPv4Exhausted", "allocatedIPv4: 1")
 

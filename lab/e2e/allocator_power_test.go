@@ -9,9 +9,9 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: the loss of the allocator's node stops allocation for a minute or two
-// at most, and no address that was given is lost. The lab's Kubernetes has its
-// defaults: it takes a node for lost that has said nothing for 50 s.
+// Promise: when the allocator's node loses its power, allocation stops for two minutes at
+// most, and no Service loses its address. Kubernetes runs with its defaults in the lab: a node
+// counts as lost when it has been silent for 50 s.
 
 func TestAnotherNodeAllocatesAfterTheAllocatorsNodeDied(t *testing.T) {
 	w := newWorldFor(t, 3*time.Minute)
@@ -21,7 +21,7 @@ func TestAnotherNodeAllocatesAfterTheAllocatorsNodeDied(t *testing.T) {
 	w.losesAllocatorsNode("alone")
 }
 
-// allocators has n of them run, and one again when undo is called.
+// allocators scales the allocator to n replicas, and back to one when undo is called.
 func (w *world) allocators(n int) (undo func()) {
 	w.t.Helper()
 	scale := func(n int) {
@@ -32,8 +32,8 @@ func (w *world) allocators(n int) (undo func()) {
 	return w.undoable(func() { scale(1) })
 }
 
-// losesAllocatorsNode cuts the power of the node whose allocator leads, logs how
-// long it takes until a new Service has an address, and boots the node.
+// losesAllocatorsNode cuts the power of the node of the leading allocator, logs how long a new
+// Service waits for its address, and boots the node.
 func (w *world) losesAllocatorsNode(name string) {
 	w.t.Helper()
 	w.apply(plain(name+"-before", 80, "purelb.io/service-group: remote"))

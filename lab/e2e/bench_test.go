@@ -18,12 +18,12 @@ import (
 // samples are enough for a 99th percentile, and few enough for a short run.
 const samples = 300
 
-// BenchmarkCreate measures, for Services created one after the other, the time
-// from their creation, as the API server confirms it, to the address in the
-// status, as a watch delivers it. It is divided by a bare patch of a status,
-// which is measured in turns with it, so that what else the machine does weighs
-// on both. It is compared too with the time to the address on kube-lb0 of every
-// node. The rest is for information: absolute times on a shared machine.
+// BenchmarkCreate creates Services one after the other. For each it measures the time from the
+// API server's answer to the create request until a watch delivers the address. The result is
+// a ratio: that time divided by the time of a bare patch of a status. The two are measured in
+// turns, so that other load on the machine slows both. A second ratio is the time until the
+// address is on kube-lb0 of every node. The absolute times are for information only: the
+// machine is shared.
 func BenchmarkCreate(b *testing.B) {
 	w := newWorld(b)
 	w.group("e2e-bench", `{remote: {v4pool: {subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}}}`)
@@ -48,21 +48,21 @@ func BenchmarkCreate(b *testing.B) {
 	patch := percentile(patches, 50)
 	fmt.Printf("RESULT create_to_address_p50_vs_patch %.2f x\n", percentile(toAddress, 50)/patch)
 	fmt.Printf("RESULT create_to_address_p99_vs_patch %.2f x\n", percentile(toAddress, 99)/percentile(patches, 99))
-	// All machines of the lab share its processors: on the last one the agent has
-	// waited for those of the others.
+	// All machines of the lab share its processors: the agent on the last of them has waited
+	// for the agents of the others.
 	fmt.Printf("RESULT create_to_interface_vs_address %.2f x\n", percentile(toLast, 50)/percentile(whole, 50))
 	fmt.Printf("RESULT create_to_each_interface_vs_address %.2f x\n", percentile(toEach, 50)/percentile(whole, 50))
 	fmt.Printf("RESULT create_request_to_address_p50_ms %.1f ms\n", percentile(whole, 50))
 	fmt.Printf("RESULT bare_patch_p50_ms %.1f ms\n", patch)
 }
 
-// percentile is in milliseconds.
+// percentile returns a percentile of d in milliseconds.
 func percentile(d []time.Duration, p int) float64 {
 	d = slices.Sorted(slices.Values(d))
 	return float64(d[(len(d)-1)*p/100].Microseconds()) / 1000
 }
 
-// bench is a Service of the benchmark.
+// bench returns a Service of the benchmark.
 func (w *world) bench(name string, kind corev1.ServiceType) *corev1.Service {
 	w.t.Helper()
 	svc := &corev1.Service{
@@ -83,7 +83,8 @@ func (w *world) createTimed(name string) (confirmed, began time.Time) {
 	return time.Now(), began
 }
 
-// patchBare writes as much as an allocation does, into a status that is nobody's.
+// patchBare patches the status of a Service that no controller serves, by as much as an
+// allocation writes.
 func (w *world) patchBare(svc *corev1.Service, i int) time.Duration {
 	w.t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/allocated-by":"nobody","example.com/allocated-from":"e2e-bench-%d"}},`+
@@ -96,7 +97,7 @@ func (w *world) patchBare(svc *corev1.Service, i int) time.Duration {
 	return time.Since(began)
 }
 
-// arrivals are when Services were first seen with an address.
+// arrivals are the times at which Services were first seen with an address.
 type arrivals struct {
 	seen chan arrival
 	at   map[string]arrival
@@ -133,7 +134,7 @@ func (w *world) statuses() *arrivals {
 	return a
 }
 
-// await returns when a Service got its address, and which.
+// await waits for the address of a Service, and returns it with the time of its arrival.
 func (a *arrivals) await(b *testing.B, name string) arrival {
 	b.Helper()
 	for a.at[name].at.IsZero() {

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// outages are how many nodes lose their power in the benchmark, with each BFD.
+// outages is the number of nodes that lose their power in the benchmark, for each setting of
+// BFD.
 const outages = 10
 
-// BenchmarkBGPPowerLoss measures how long a router sends packets to a node that is
-// dead: from the moment the lab begins to cut its power until the router's kernel
-// has no such next hop, for addresses of both families.
+// BenchmarkBGPPowerLoss measures how long a router sends packets to a dead node: from the
+// moment at which the lab begins to cut the power until the router's kernel has no next hop to
+// the node, for addresses of both families.
 func BenchmarkBGPPowerLoss(b *testing.B) {
 	w := newWorldFor(b, time.Hour)
 	addresses := w.remote()
@@ -25,7 +26,7 @@ func BenchmarkBGPPowerLoss(b *testing.B) {
 			for i := range outages {
 				w.sessions()
 				w.detects()
-				node := nodeNames()[1+i%(len(nodeNames())-1)] // the server is on the first
+				node := nodeNames()[1+i%(len(nodeNames())-1)] // the first node has the server
 				w.everywhere(addresses...)
 				gone = append(gone, w.dies(node, addresses, time.Minute))
 				b.Logf("power loss%s, %s: %v", bfd.suffix, node, gone[i])
@@ -33,7 +34,7 @@ func BenchmarkBGPPowerLoss(b *testing.B) {
 				w.agentReady(node)
 			}
 			fmt.Printf("RESULT bgp_power_loss%s_p50_ms %.0f ms\n", bfd.suffix, percentile(gone, 50))
-			fmt.Printf("RESULT bgp_power_loss%s_p99_ms %.0f ms\n", bfd.suffix, percentile(gone, 100)) // of so few, the worst
+			fmt.Printf("RESULT bgp_power_loss%s_p99_ms %.0f ms\n", bfd.suffix, percentile(gone, 100)) // of ten samples the 99th percentile is the worst
 		}
 	}
 }

@@ -15,21 +15,21 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: routers do not wait for a node that ends in order, although graceful restart
-// has them keep its routes when it merely restarts. They have left it before it goes.
+// Promise: routers leave a node before an orderly end of the node. They do so although
+// graceful restart makes them keep its routes when its speaker merely restarts.
 
-// withdrawn is how long routers may send to a node that was told to end. Graceful restart
-// would have them send for a minute.
+// withdrawn is how long routers may send to a node that was told to end. With graceful restart
+// they would send for a minute.
 const withdrawn = 20 * time.Second
 
-// mostLost is how much of what clients send an orderly end may cost, in percent.
+// mostLost is how much of the clients' traffic an orderly end may cost, in percent.
 const mostLost = 0.1
 
-// flows are how many sockets ask each address at once: the router spreads them over the
-// nodes.
+// flows is the number of sockets that ask each address at once. The router spreads them over
+// the nodes.
 const flows = 8
 
-// spray is what asks some addresses from many sockets, every 10 ms each.
+// spray asks addresses from many sockets, each of them every 10 ms.
 type spray struct {
 	*world
 	probes []*probe.Probe
@@ -53,7 +53,7 @@ func (w *world) spray(addresses []netip.Addr) *spray {
 	return s
 }
 
-// lost is how many datagrams were not answered, of how many.
+// lost returns how many datagrams were not answered, and how many were sent.
 func (s *spray) lost() (lost, sent int) {
 	s.t.Helper()
 	for _, p := range s.probes {
@@ -66,7 +66,7 @@ func (s *spray) lost() (lost, sent int) {
 	return lost, sent
 }
 
-// complain complains about an end that cost more than it may.
+// complain fails the test if an end cost more than it may.
 func (s *spray) complain(what string) {
 	s.t.Helper()
 	if lost, sent := s.lost(); percent(lost, sent) > mostLost {
@@ -76,8 +76,8 @@ func (s *spray) complain(what string) {
 
 func percent(part, all int) float64 { return 100 * float64(part) / float64(all) }
 
-// leave waits until the router sends to a node for none of some addresses, and complains
-// if that took too long after the node was told to end.
+// leave waits until the router sends none of the addresses to the node. It fails the test if
+// that took too long after the node was told to end.
 func (f followed) leave(node string, told time.Time, addresses []netip.Addr) {
 	f.t.Helper()
 	for _, a := range addresses {
@@ -93,12 +93,12 @@ func (f followed) leave(node string, told time.Time, addresses []netip.Addr) {
 	}
 }
 
-// goesOff cuts the power of a node that has been shut down, and boots it when nothing has
-// been lost.
+// goesOff cuts the power of a node that has been shut down. It boots the node after it has
+// checked that nothing was lost.
 func (s *spray) goesOff(node string, addresses []netip.Addr) {
 	s.t.Helper()
 	s.crash(node)
-	time.Sleep(3 * time.Second) // the router would still send to the node, if it did
+	time.Sleep(3 * time.Second) // a router that still sends to the node would lose probes now
 	s.complain("shut down and off")
 	lab.boot(s.t, node)
 	s.agentReady(node)
@@ -126,7 +126,7 @@ func TestRoutersLeaveANodeWhoseKubeletShutsItDown(t *testing.T) {
 	s.goesOff("node-3", addresses)
 }
 
-// kubectl drain alone leaves DaemonSets alone, and so the routes.
+// kubectl drain does not evict DaemonSets, and so the routes stay.
 func TestRoutersLeaveADrainedNodeWhenItIsShutDown(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
@@ -134,7 +134,7 @@ func TestRoutersLeaveADrainedNodeWhenItIsShutDown(t *testing.T) {
 	uncordon := w.undoable(func() { kubectl(w, "uncordon", "node-3") })
 	f, s := w.followRoutes(), w.spray(addresses)
 	kubectl(w, "drain", "node-3", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=2m")
-	time.Sleep(3 * time.Second) // for what comes late
+	time.Sleep(3 * time.Second) // a late loss counts too
 	f.nothing(addresses...)
 	w.endPrograms("node-3")
 	f.leave("node-3", time.Now(), addresses)
@@ -150,7 +150,7 @@ func TestRoutersLeaveANodeFromWhichTheSpeakerIsEvicted(t *testing.T) {
 	told := time.Now()
 	untaint := w.taint("node-3")
 	f.leave("node-3", told, addresses)
-	time.Sleep(3 * time.Second) // for what comes late
+	time.Sleep(3 * time.Second) // a late loss counts too
 	s.complain("evicted by a taint")
 	untaint()
 	w.agentReady("node-3")
@@ -175,22 +175,22 @@ func TestRoutersLeaveANodeThatIsDeleted(t *testing.T) {
 	told := time.Now()
 	kubectl(w, "delete", "pod", agent.Name, "--namespace", agent.Namespace, "--force", "--grace-period=0")
 	f.leave(node.Name, told, addresses)
-	time.Sleep(3 * time.Second) // for what comes late
+	time.Sleep(3 * time.Second) // a late loss counts too
 	s.complain("the Node is deleted")
 	restore()
 	w.agentReady(node.Name)
 	w.everywhere(addresses...)
 }
 
-// BenchmarkBGPReboot measures what clients of remote addresses lose in the minute in which
-// a node is rebooted: its programs are told to end, and its power goes 20 s later.
+// BenchmarkBGPReboot measures what clients of remote addresses lose in the minute in which a
+// node is rebooted. Its programs are told to end, and its power goes 20 s later.
 func BenchmarkBGPReboot(b *testing.B) {
 	w := newWorldFor(b, time.Hour)
 	w.sessions()
 	addresses := w.remote()
 	for b.Loop() {
 		var worst float64
-		for _, node := range nodeNames()[1:] { // the server is on the first
+		for _, node := range nodeNames()[1:] { // the first node has the server
 			s, began := w.spray(addresses), time.Now()
 			w.endPrograms(node)
 			time.Sleep(unmounting)

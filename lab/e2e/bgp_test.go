@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: routers know by BGP which nodes carry a remote address, and forget a
-// node that is gone. What only restarts, nobody notices.
+// Promise: routers know by BGP which nodes carry a remote address, and forget a node that is
+// gone. A restart of a program is not noticed.
 
 func TestTheRouterSpreadsRemoteAddressesOverAllNodes(t *testing.T) {
 	w := newWorld(t)
@@ -110,14 +110,12 @@ spec: {remote: {v4pools: [{subnet: 10.243.7.0/24, pool: 10.243.7.0/24}], v6pools
 	}
 }
 
-// byBFD is how long a router may send to a node that is dead where BFD watches: that
-// is 0.9 s and what the router needs, and less than the 6 s that the hold timer would
-// need at least.
+// byBFD is how long a router may send to a dead node when BFD watches it: 0.9 s plus the
+// router's own time. It is less than 6 s, the least that the hold timer would need.
 const byBFD = 5 * time.Second
 
-// dies cuts the power of a node, and waits until the router sends nothing to it
-// any more. It returns after how long that was so for every address, and complains
-// if that is more than limit.
+// dies cuts the power of a node, and waits until the router sends it nothing for any of the
+// addresses. It returns how long that took, and fails the test if it took longer than limit.
 func (w *world) dies(node string, addresses []netip.Addr, limit time.Duration) time.Duration {
 	w.t.Helper()
 	f := w.followRoutes()
@@ -138,8 +136,8 @@ func (w *world) dies(node string, addresses []netip.Addr, limit time.Duration) t
 	return longest
 }
 
-// remote makes a Service with remote addresses, whose server is on node-1, and
-// waits until it is reached.
+// remote makes a Service with remote addresses and a server on node-1, and waits until the
+// client reaches it.
 func (w *world) remote() []netip.Addr {
 	w.t.Helper()
 	w.apply(echo("web", 1, "node-1"), service("web", "remote"))
@@ -178,7 +176,7 @@ func TestASpeakerThatIsKilledLosesNoRouteAndNoPacket(t *testing.T) {
 	f, probe, had := w.followRoutes(), w.probe(addresses[0]), w.told()["node-2"]
 	w.killSpeaker("node-2")
 	w.again("node-2", had)
-	time.Sleep(3 * time.Second) // for what comes late
+	time.Sleep(3 * time.Second) // a late loss counts too
 	f.nothing(addresses...)
 	if r := probe.Stop(); r.Lost() > 0 {
 		t.Errorf("the client lost packets: %s", r)
@@ -202,7 +200,7 @@ func TestARolloutOfTheAgentsLosesNoRouteAndNoPacket(t *testing.T) {
 	for _, n := range nodeNames() {
 		w.again(n, had[n])
 	}
-	time.Sleep(3 * time.Second) // for what comes late
+	time.Sleep(3 * time.Second) // a late loss counts too
 	f.nothing(addresses...)
 	if r := probe.Stop(); r.Lost() > 0 {
 		t.Errorf("the client lost packets: %s", r)
@@ -215,7 +213,7 @@ func TestAgentsThatAreKilledLeaveBGPAlone(t *testing.T) {
 	addresses := w.remote()
 	f, had := w.followRoutes(), w.told()
 	w.killAgents(nodeNames()...)()
-	time.Sleep(3 * time.Second) // for what comes late
+	time.Sleep(3 * time.Second) // a late change counts too
 	f.nothing(addresses...)
 	for n, s := range w.told() {
 		if s.Established != had[n].Established {
@@ -231,7 +229,7 @@ func TestWithoutTheAPIServerSpeakersComeBackAndDeadNodesAreForgotten(t *testing.
 	addresses := w.remote()
 	f, had := w.followRoutes(), w.told()["node-2"]
 	resume := w.hang()
-	time.Sleep(10 * time.Second) // so that all have noticed
+	time.Sleep(10 * time.Second) // until every program has noticed
 	w.killSpeaker("node-2")
 	w.again("node-2", had)
 	time.Sleep(3 * time.Second) // for what comes late
@@ -244,7 +242,7 @@ func TestWithoutTheAPIServerSpeakersComeBackAndDeadNodesAreForgotten(t *testing.
 	t.Logf("gone after %v", w.dies("node-3", addresses, byBFD))
 	resume()
 	lab.boot(t, "node-3")
-	w.freshAllocator() // the other ended when it could not renew its lead
+	w.freshAllocator() // the old one ended when it could not renew its Lease
 	w.agentReady("node-3")
 	w.everywhere(addresses...)
 }

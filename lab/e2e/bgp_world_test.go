@@ -16,19 +16,19 @@ import (
 	"purelb.io/purelb/lab/router"
 )
 
-// How nodes speak with the router: what a peer group says beside its name.
+// The ways in which nodes peer with the router. Each is a line of the peer group.
 const (
-	// withBFD is with BFD, three packets 300 ms apart.
+	// withBFD asks for BFD with three packets 300 ms apart.
 	withBFD = "bfd: {}"
-	// withFastBFD is with BFD, three packets 100 ms apart.
+	// withFastBFD asks for BFD with three packets 100 ms apart.
 	withFastBFD = "bfd: {minReceiveIntervalMilliseconds: 100, minTransmitIntervalMilliseconds: 100}"
-	// withoutBFD is without: a session ends 9 s after the last sign of life, as the
-	// router wants it.
+	// withoutBFD asks for no BFD. A session ends 9 s after the last message; the router
+	// proposes that time.
 	withoutBFD = "timers: {config: {holdTime: 9}}"
 )
 
-// peering is the BGPConfiguration of the tests: each node speaks with the router
-// of its own segment.
+// peering returns the BGPConfiguration of the tests: each node peers with the router of its
+// own segment.
 func peering(how string) string {
 	return fmt.Sprintf(`
 apiVersion: bgp.purelb.io/v1
@@ -47,8 +47,8 @@ spec:
 `, how)
 }
 
-// peer speaks with the router in another way until the test ends, and waits until
-// every node does.
+// peer changes the settings of the sessions until the test ends, and waits until every node
+// uses them.
 func (w *world) peer(how string) {
 	w.t.Helper()
 	w.apply(peering(how))
@@ -56,7 +56,7 @@ func (w *world) peer(how string) {
 	w.sessions()
 }
 
-// session is what the router says of its session with a node.
+// session is the router's view of its session with a node.
 type session struct {
 	State       string `json:"bgpState"`
 	Established int    `json:"connectionsEstablished"`
@@ -68,13 +68,12 @@ type session struct {
 	} `json:"peerBfdInfo"`
 }
 
-// up says whether the session is Established and the node has told all of its
-// routes.
+// up reports whether the session is Established and the node has announced all of its routes.
 func (s session) up() bool {
 	return s.State == "Established" && s.EndOfRIB.Received["ipv4Unicast"] && s.EndOfRIB.Received["ipv6Unicast"]
 }
 
-// told are the router's sessions with the nodes, by name.
+// told returns the router's sessions with the nodes, by the name of the node.
 func (w *world) told() map[string]session {
 	w.t.Helper()
 	out, err := lab.Exec(w.ctx, cluster.Router, "vtysh", "-c", "show bgp neighbors json")
@@ -96,8 +95,8 @@ func (w *world) told() map[string]session {
 	return sessions
 }
 
-// sessions waits until the router has a session with every node that has power,
-// with BFD where the configuration has it.
+// sessions waits until the router has a session with every node that has power, and BFD where
+// it is configured.
 func (w *world) sessions() {
 	w.t.Helper()
 	w.until(2*patience, "the router has a session with every node", func() bool {
@@ -106,7 +105,7 @@ func (w *world) sessions() {
 	})
 }
 
-// again waits until the router has another session with a node than it had.
+// again waits until the router has a new session with a node, instead of the one that it had.
 func (w *world) again(node string, had session) {
 	w.t.Helper()
 	w.until(2*patience, "the router has a new session with "+node, func() bool {
@@ -124,7 +123,7 @@ func (w *world) detects() {
 	})
 }
 
-// followed is what happens to the router's routes.
+// followed records what happens to the router's routes.
 type followed struct {
 	*world
 	watch *router.Watch
@@ -140,7 +139,7 @@ func (w *world) followRoutes() followed {
 	return followed{w, watch}
 }
 
-// events are those of the routes to some prefixes.
+// events returns the events of the routes to some prefixes.
 func (f followed) events(prefixes ...netip.Prefix) []router.Event {
 	f.t.Helper()
 	all, err := f.watch.Events()
@@ -150,7 +149,7 @@ func (f followed) events(prefixes ...netip.Prefix) []router.Event {
 	return slices.DeleteFunc(all, func(e router.Event) bool { return !slices.Contains(prefixes, e.Route.Prefix) })
 }
 
-// nothing complains about any change of the routes to some addresses.
+// nothing fails the test if any route to one of the addresses changed.
 func (f followed) nothing(addresses ...netip.Addr) {
 	f.t.Helper()
 	for _, e := range f.events(hosts(addresses)...) {
@@ -158,7 +157,7 @@ func (f followed) nothing(addresses ...netip.Addr) {
 	}
 }
 
-// without is when the router last sent to an address by way of a next hop.
+// without returns the time at which the router last sent to an address through a next hop.
 func (f followed) without(a, hop netip.Addr) (time.Time, bool) {
 	f.t.Helper()
 	for _, e := range f.events(host(a)) {
@@ -169,7 +168,7 @@ func (f followed) without(a, hop netip.Addr) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// everywhere waits until the router sends to each address by way of every node.
+// everywhere waits until the router sends to each address through every node.
 func (w *world) everywhere(addresses ...netip.Addr) {
 	w.t.Helper()
 	for _, a := range addresses {
@@ -195,7 +194,7 @@ func nodeNames() []string {
 	return names
 }
 
-// hop is the next hop by which the router reaches a node, of the family of a.
+// hop returns the next hop, of the family of a, by which the router reaches a node.
 func hop(w *world, node string, a netip.Addr) netip.Addr {
 	w.t.Helper()
 	m, err := lab.Machine(node)
@@ -208,7 +207,7 @@ func hop(w *world, node string, a netip.Addr) netip.Addr {
 	return m.V6()
 }
 
-// nodeStatus is what a node says of its BGP, or nil.
+// nodeStatus returns the BGPNodeStatus of a node, or nil.
 func (w *world) nodeStatus(node string) map[string]any {
 	w.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -220,7 +219,7 @@ func (w *world) nodeStatus(node string) map[string]any {
 	return status
 }
 
-// neighborOf is the first neighbour that a node tells of, as "address state bfd".
+// neighborOf returns the first neighbor in the status of a node, as "address state bfd".
 func (w *world) neighborOf(node string) string {
 	neighbors, _, _ := unstructured.NestedSlice(w.nodeStatus(node), "neighbors")
 	if len(neighbors) == 0 {

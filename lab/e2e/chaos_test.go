@@ -15,12 +15,12 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: whatever happens, in whatever order, addresses never change, one node
-// alone answers for each when things are quiet, and never none while a node lives
-// that could; and each kind of fault costs what it may and no more.
+// Promise: whatever happens, in whatever order, addresses never change. When things are quiet,
+// exactly one node answers for each address. While a node lives that could answer, an address
+// is never silent for long. No kind of fault costs more than its bound.
 
-// TestChaos lets one fault after the other happen for as long as CHAOS says (60s),
-// chosen by CHAOS_SEED. One that fails prints the seed and what happened when.
+// TestChaos makes one fault after the other for as long as CHAOS says (60s). CHAOS_SEED
+// chooses the faults. A test that fails prints the seed and the time of each event.
 func TestChaos(t *testing.T) {
 	long, err := time.ParseDuration(cmp.Or(os.Getenv("CHAOS"), "60s"))
 	if err != nil {
@@ -46,7 +46,7 @@ func TestChaos(t *testing.T) {
 		costs[name] = append(costs[name], cost)
 		c.refresh()
 	}
-	w.freshAllocator() // it ends whenever it cannot renew its lead
+	w.freshAllocator() // the old one ended each time when it could not renew its Lease
 	for _, f := range faults {
 		if len(costs[f.name]) > 0 {
 			t.Logf("%s: unanswered/answered by two for %s", f.name, strings.Join(costs[f.name], ", "))
@@ -54,25 +54,25 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// chaos is a Service to which things happen.
+// chaos is a watched Service to which faults happen.
 type chaos struct {
 	*watched
 	random *rand.Rand
 	told   []string
 }
 
-// tell notes what happens, for the timeline.
+// tell adds a line to the timeline.
 func (c *chaos) tell(format string, args ...any) {
 	c.told = append(c.told, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// fault is something that happens to a node, and may cost something. Begin
-// returns what ends it.
+// fault is something that happens to a node. It may cost something. begin makes it, and
+// returns the function that ends it.
 type fault struct {
 	name  string
 	may   loss
 	begin func(c *chaos, node string) (end func())
-	// hang says that it can happen while the API server is away too.
+	// hang reports whether the fault can happen while the API server is away, too.
 	hang bool
 }
 
@@ -107,7 +107,7 @@ var faults = []fault{
 		c.crash(node)
 		return c.undoable(func() { lab.boot(c.t, node); c.agentReady(node) })
 	}, true},
-	// It may have the address still when the cable is in again.
+	// The node may still have the address when the cable is plugged in again.
 	{"cable pulled", unpluggedLoss, func(c *chaos, node string) func() {
 		return c.unplug(node)
 	}, true},
@@ -136,8 +136,8 @@ var faults = []fault{
 	{"API server away", nothing, func(c *chaos, node string) func() { return func() {} }, true},
 }
 
-// round lets one fault happen to a node of the segment, and end, and waits until
-// all is quiet. It returns the fault and what it cost.
+// round makes one fault at a node of the segment, ends it, and waits until all is quiet. It
+// returns the fault and its cost.
 func (c *chaos) round() (name, cost string) {
 	c.t.Helper()
 	c.begin()
@@ -169,7 +169,7 @@ func (c *chaos) round() (name, cost string) {
 	return f.name, cost
 }
 
-// allReady waits until all that the lab has is there again.
+// allReady waits until everything in the lab is ready again.
 func (c *chaos) allReady() {
 	c.t.Helper()
 	for _, n := range lab.Nodes() {
@@ -177,8 +177,8 @@ func (c *chaos) allReady() {
 	}
 }
 
-// refresh replaces agents that ended several times: the kubelet starts them only
-// after minutes.
+// refresh replaces agents that ended several times. The kubelet would start them only after
+// minutes.
 func (c *chaos) refresh() {
 	c.t.Helper()
 	for _, n := range lab.Nodes() {
@@ -188,7 +188,7 @@ func (c *chaos) refresh() {
 	}
 }
 
-// cost says what was lost since the round began.
+// cost returns what was lost since the round began.
 func (c *chaos) cost() string {
 	var silence, twofold time.Duration
 	for _, a := range c.addresses {

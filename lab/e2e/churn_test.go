@@ -18,17 +18,17 @@ import (
 	"purelb.io/purelb/lab/kube"
 )
 
-// Promise: an address has one owner and stays with it, whatever becomes of the
-// allocator while Services come, change and go.
+// Promise: an address has one owner and stays with it, whatever happens to the allocator while
+// Services come, change and go.
 
 const (
-	churned = 1000 // Services
-	killed  = 3    // times that the allocator is killed meanwhile
+	churned = 1000 // how many Services there are
+	killed  = 3    // how often the allocator is killed meanwhile
 )
 
-// TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled watches every state that
-// the API server ever had: at no moment may two Services show one address, and
-// no Service may show another address than before unless it asked for that.
+// TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled watches every state that the API server
+// ever had. At no moment may two Services show one address. No Service may show another
+// address than before unless it asked for one.
 func TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("PURELB_SEED"); text != "" {
@@ -67,7 +67,7 @@ func TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled(t *testing.T) {
 	t.Logf("watched %d states of Services", watcher.states)
 }
 
-// live creates a Service, changes it and perhaps deletes it.
+// live creates a Service, changes it, and perhaps deletes it.
 func (w *world) live(name string, random *rand.Rand) error {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"purelb.io/service-group": "e2e-churn"}},
@@ -98,8 +98,8 @@ func (w *world) live(name string, random *rand.Rand) error {
 	return nil
 }
 
-// killNowAndThen kills the allocator several times, a random time after it began
-// to lead.
+// killNowAndThen kills the allocator several times, each time a random time after it became
+// the leader.
 func (w *world) killNowAndThen(done <-chan struct{}, random *rand.Rand) {
 	for range killed {
 		select {
@@ -117,7 +117,7 @@ func (w *world) killNowAndThen(done <-chan struct{}, random *rand.Rand) {
 	}
 }
 
-// unserved is how many Services have no address.
+// unserved returns how many Services have no address.
 func (w *world) unserved() (n int) {
 	w.t.Helper()
 	var list corev1.ServiceList
@@ -148,7 +148,7 @@ func (w *world) watch() *observer {
 	return o
 }
 
-// see notes one state of one Service.
+// see records one state of one Service.
 func (o *observer) see(event watch.EventType, svc *corev1.Service) {
 	o.states++
 	var now netip.Addr

@@ -14,11 +14,11 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: what a ServiceGroup, an LBNodeAgent or the chart asks of the nodes, they do, and
-// nothing else moves.
+// Promise: nodes do what a ServiceGroup, an LBNodeAgent or the chart asks for, and nothing
+// else moves.
 
-// endpointsOf are the EndpointSlices of a Service without a selector: one for each family,
-// which has these addresses as ready endpoints.
+// endpointsOf returns the EndpointSlices of a Service without a selector, one for each family.
+// The addresses are its ready endpoints.
 func endpointsOf(service string, v4, v6 []netip.Addr) string {
 	var documents []string
 	for _, of := range []struct {
@@ -41,7 +41,7 @@ ports: [{name: http, port: 8080, protocol: TCP}]
 	return strings.Join(documents, "---")
 }
 
-// manual is a dual-stack Service whose endpoints the test makes.
+// manual returns a dual-stack Service whose endpoints the test makes.
 func manual(name, group string) string {
 	return strings.Replace(service(name, group), "selector: {app: web}", "", 1)
 }
@@ -88,9 +88,9 @@ func TestAddressesWithoutEndpointsLeaveTheRouterAndTheSegment(t *testing.T) {
 
 	routes, before := w.followRoutes(), []any{w.holders(near[0]), w.holders(near[1])}
 	set(nil, nil)
-	time.Sleep(time.Second) // a pod that is replaced is away for as long
+	time.Sleep(time.Second) // as long as a pod is away when it is replaced
 	set(v4, v6)
-	time.Sleep(7 * time.Second) // an address would have gone after five
+	time.Sleep(7 * time.Second) // the agents would withdraw an address after five
 	routes.nothing(far...)
 	if after := []any{w.holders(near[0]), w.holders(near[1])}; !equal(after, before) {
 		t.Errorf("local addresses were on %v, and are on %v when the endpoints were away for a moment", before, after)
@@ -129,7 +129,7 @@ func TestAddressesWithoutEndpointsLeaveTheRouterAndTheSegment(t *testing.T) {
 // node-4 has its default route on the second segment, and a further interface on the first.
 func TestLocalInterfaceAllFindsTheNetworkOfASecondInterface(t *testing.T) {
 	w := newWorld(t)
-	w.expect("configProblem") // the LBNodeAgent of the chart is for node-4 too, and not in force there
+	w.expect("configProblem") // the chart's LBNodeAgent selects node-4 too, and cannot apply there
 	s := watchLocal(w)
 	const all = `
 apiVersion: purelb.io/v2
@@ -154,7 +154,7 @@ spec: {nodeSelector: {matchLabels: {kubernetes.io/hostname: node-4}}, local: {lo
 	had := s.holder()
 	s.begin()
 	s.rest(patience)
-	s.end(nothing) // a node that may have an address takes none
+	s.end(nothing) // a node that could hold an address takes none from its holder
 	s.stays(had)
 
 	kubectl(w, "label", "node", "node-1", "node-2", label+"=true")
@@ -207,10 +207,10 @@ spec: {}
 	routes.nothing(far...)
 }
 
-// One agent that is patient makes all of them patient, so that they agree.
+// The longest patience of all agents applies to all of them, so that they agree.
 func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
 	w := newWorldFor(t, 3*time.Minute)
-	w.expect("configProblem") // who hears nobody on its interface says so
+	w.expect("configProblem") // an agent that hears nobody on its interface says so
 	s := watchLocal(w)
 	holder := s.holder()
 	patienceIs := func(want string) {
@@ -229,7 +229,7 @@ func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
 		patienceIs("0.4")
 	})
 	w.setValues(lab.tree, "gossip.patience=5s", "lbnodeagent.updateStrategy.type=OnDelete", "lbnodeagent.updateStrategy.rollingUpdate=null")
-	patienceIs("0.4") // no agent has been started again yet
+	patienceIs("0.4") // no agent has restarted yet
 	w.restartAgent("node-3")
 	patienceIs("5")
 
@@ -238,7 +238,7 @@ func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
 	heal := w.undoable(func() { w.switchRules(noCut) })
 	w.switchRules(fmt.Sprintf("add table bridge e2e; add chain bridge e2e cut {type filter hook forward priority 0;}; "+
 		"add rule bridge e2e cut iifname {%[1]s} drop; add rule bridge e2e cut oifname {%[1]s} drop", ports([]string{holder})))
-	time.Sleep(time.Second) // a virtual machine that is moved stands still for as long
+	time.Sleep(time.Second) // a virtual machine stands still for as long when it is moved
 	heal()
 	s.rest(patience)
 	s.stays(holder)
@@ -246,7 +246,7 @@ func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
 	s.end(loss{probes: 400, silence: 4 * time.Second, cut: true})
 }
 
-// metric is the value of a metric of the agent on a node, "" if there is none.
+// metric returns the value of a metric of the agent on a node, or "" if there is none.
 func (w *world) metric(node, series string) string {
 	w.t.Helper()
 	out, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/metrics")

@@ -14,10 +14,10 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: an orderly end costs less than a power cut. Addresses have left a node
-// before the node goes, they move once, and nothing is left behind.
+// Promise: an orderly end costs less than a power cut. Addresses leave a node before its end,
+// they move once, and nothing is left behind.
 
-// systemd ends the kubelet and the containers together. No pod is deleted, and the node is
+// systemd ends the kubelet and the containers together. No pod is deleted, and the node stays
 // ready as far as the API server knows.
 func TestARebootHandsOverBeforeThePowerGoes(t *testing.T) {
 	w := newWorld(t)
@@ -30,8 +30,8 @@ func TestARebootHandsOverBeforeThePowerGoes(t *testing.T) {
 	s.goesOff(holder, convergence)
 }
 
-// goesOff cuts the power of a node that has been shut down, complains if its end has
-// cost more than may, and boots it.
+// goesOff cuts the power of a node that has been shut down, fails the test if the end cost
+// more than may, and boots the node.
 func (s *watched) goesOff(node string, may loss) {
 	s.t.Helper()
 	s.crash(node)
@@ -41,11 +41,11 @@ func (s *watched) goesOff(node string, may loss) {
 	s.end(may)
 	lab.boot(s.t, node)
 	s.agentReady(node)
-	s.elsewhere(node) // a node that comes back takes nothing
+	s.elsewhere(node) // a node that comes back takes no address
 }
 
-// The kubelet ends pods and writes that the node shuts down at the same time, so one comes
-// before the other now and then.
+// The kubelet ends pods and writes at the same time that the node shuts down. The order of the
+// two differs from run to run.
 func TestAGracefulShutdownHandsOver(t *testing.T) {
 	for _, late := range []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond} {
 		t.Run("the message comes after "+late.String(), func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestAGracefulShutdownHandsOver(t *testing.T) {
 	}
 }
 
-// kubectl drain leaves DaemonSets alone, and so the addresses. It cordons the node, and
-// an agent that ends on a cordoned node takes that for the begin of a reboot.
+// kubectl drain does not evict DaemonSets, and so the addresses stay. It cordons the node. An
+// agent that is told to end on a cordoned node assumes a reboot.
 func TestADrainedNodeHandsOverWhenItIsShutDown(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
@@ -80,10 +80,10 @@ func TestADrainedNodeHandsOverWhenItIsShutDown(t *testing.T) {
 	uncordon()
 }
 
-// Kubernetes deletes the pods of a node that is deleted, by force and a minute later;
-// here it happens at once. The token of the agent ends with its pod, but the agent has
-// seen that the node is deleted. It hands over what it has by the Node that it saw last,
-// and so two nodes may answer for a moment.
+// Kubernetes deletes the pods of a deleted node by force, a minute later. Here it happens at
+// once. The token of the agent becomes invalid with its pod, but the agent has seen that the
+// Node is deleted. It hands its addresses over by the Node that it saw last, and so two nodes
+// may answer for a moment.
 func TestADeletedNodeWithdrawsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.expect("departureNotKnown", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing", "departed", "eventNotWritten", "annotationNotWritten")
@@ -112,20 +112,20 @@ func TestADeletedNodeWithdrawsAtOnce(t *testing.T) {
 	s.elsewhere(holder)
 }
 
-// register makes an object of a node that was deleted. Its kubelet goes on with that.
+// register creates the Node of a kubelet whose Node was deleted. The kubelet goes on with it.
 func (w *world) register(node corev1.Node) {
 	w.t.Helper()
 	node.ResourceVersion, node.UID = "", ""
 	if err := w.Create(w.ctx, &node); err != nil {
 		w.t.Errorf("register %s: %v", node.Name, err)
 	}
-	if !w.runs(node.Name, "kube-proxy") { // it ends where its node is no more
+	if !w.runs(node.Name, "kube-proxy") { // it ends when its Node is deleted
 		w.restartProgram(node.Name, "kube-proxy")
 	}
 }
 
-// left waits until a node carries none of some addresses, and the router sends it
-// nothing for them.
+// left waits until a node carries none of the addresses and the router sends it nothing for
+// them.
 func (w *world) left(node string, addresses []netip.Addr) {
 	w.t.Helper()
 	for _, a := range addresses {
@@ -135,11 +135,11 @@ func (w *world) left(node string, addresses []netip.Addr) {
 	}
 }
 
-// What is uninstalled leaves nothing behind, and Services get their addresses back when
-// it is installed again.
+// An uninstall leaves nothing behind. When PureLB is installed again, Services get their
+// addresses back.
 func TestWhatIsUninstalledLeavesNothingBehind(t *testing.T) {
 	w := newWorld(t)
-	// Rights go with the rest, and the last agent to end has no other to say goodbye to.
+	// The rights go with the rest, and the agent that ends last has no peer to tell.
 	w.expect("departed")
 	w.expect(withoutAPI...)
 	s := watchLocal(w)

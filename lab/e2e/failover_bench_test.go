@@ -8,25 +8,24 @@ import (
 )
 
 const (
-	// kills are how many nodes lose their power in the benchmark.
+	// kills is the number of nodes that lose their power in the benchmark.
 	kills = 20
-	// reboots are how many nodes go off in each of those that take longer.
+	// reboots is the number of nodes that go off in each of the slower benchmarks.
 	reboots = 8
 )
 
-// BenchmarkFailover cuts the power of the node that holds two local addresses,
-// one of each family, again and again, and measures how long a client behind
-// the router is not answered. It asks every 10 ms, so the router's neighbour
-// entries for the addresses are warm: without a claim on the wire it would keep
-// the dead node's hardware address for many seconds.
+// BenchmarkFailover cuts the power of the node that holds two local addresses, one of each
+// family, again and again. It measures how long a client behind the router gets no answer. The
+// client asks every 10 ms, so the router's neighbor entries for the addresses are fresh:
+// without a claim on the wire the router would keep the dead node's MAC for many seconds.
 func BenchmarkFailover(b *testing.B) {
 	gaps := gapsWhen(b, kills, func(*world, string) {})
 	fmt.Printf("RESULT failover_power_loss_p50_ms %.0f ms\n", percentile(gaps, 50))
 	fmt.Printf("RESULT failover_power_loss_p99_ms %.0f ms\n", percentile(gaps, 99))
 }
 
-// BenchmarkReboot is BenchmarkFailover for nodes that are rebooted: what runs on them is
-// told to end, and the power goes later.
+// BenchmarkReboot is BenchmarkFailover for nodes that are rebooted: their programs are told to
+// end, and the power goes later.
 func BenchmarkReboot(b *testing.B) {
 	gaps := gapsWhen(b, reboots, func(w *world, node string) {
 		w.endPrograms(node)
@@ -44,8 +43,8 @@ func BenchmarkGracefulReboot(b *testing.B) {
 	fmt.Printf("RESULT failover_graceful_reboot_p99_ms %.0f ms\n", percentile(gaps, 99))
 }
 
-// BenchmarkDeadAgent is BenchmarkFailover for nodes whose agent has ended before, and was
-// not started again for so long that it counts as gone.
+// BenchmarkDeadAgent is BenchmarkFailover for nodes whose agent ended long before the power
+// cut. It was not started again, and counts as gone.
 func BenchmarkDeadAgent(b *testing.B) {
 	gaps := gapsWhen(b, reboots, func(w *world, node string) {
 		if err := lab.Signal(node, "kubelet", syscall.SIGKILL); err != nil {
@@ -57,9 +56,8 @@ func BenchmarkDeadAgent(b *testing.B) {
 	fmt.Printf("RESULT failover_dead_agent_then_power_p99_ms %.0f ms\n", percentile(gaps, 99))
 }
 
-// gapsWhen has the holder of two addresses go off n times, and returns how long the
-// client was not answered, by address and time. Before is what happens to the node
-// before its power is cut.
+// gapsWhen cuts the power of the holder of two addresses n times. It returns how long the
+// client got no answer, for each address and time. before is called before each cut.
 func gapsWhen(b *testing.B, n int, before func(w *world, node string)) (gaps []time.Duration) {
 	b.Helper()
 	w := newWorld(b)

@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: agents, nodes and the API server go away, and local addresses are
-// answered all the same: by one node, and by another one soon if that is gone.
+// Promise: agents, nodes and the API server go away, and local addresses are answered all the
+// same: by one node, and if that node is gone, soon by another one.
 
 func TestAnAgentThatIsKilledLosesNothing(t *testing.T) {
 	w := newWorld(t)
@@ -49,7 +49,7 @@ func TestADrainMovesAddressesWithoutAGap(t *testing.T) {
 	kubectl(w, "label", "node", holder, label+"-")
 	s.rest(patience)
 	s.end(convergence)
-	s.elsewhere(holder) // a node that comes back takes nothing
+	s.elsewhere(holder) // a node that comes back takes no address
 }
 
 func TestAnAgentThatIsDeletedHandsOver(t *testing.T) {
@@ -77,10 +77,10 @@ func TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway(t *testing.T)
 	s.rest(patience)
 	s.end(powerLoss)
 	resume()
-	// Before the allocator: for a moment nobody knows that the node is dead, and its
-	// pod may be sent there.
+	// Boot the node before the allocator is replaced: for a moment no program knows that the
+	// node is dead, and the scheduler may send the allocator's pod there.
 	lab.boot(t, holder)
-	w.freshAllocator() // the other ended when it could not renew its lead
+	w.freshAllocator() // the old one ended when it could not renew its Lease
 	w.agentReady(holder)
 	s.elsewhere(holder)
 }
@@ -133,8 +133,8 @@ func TestAForeignHostThatTakesAnAddressIsNamed(t *testing.T) {
 	}
 	router("ip", "address", "add", v4.String()+"/32", "dev", nic)
 	t.Cleanup(func() { router("ip", "address", "delete", v4.String()+"/32", "dev", nic) })
-	// Whatever it sends from there to somebody whom it does not know makes it
-	// ask the segment, in the name of the address.
+	// A packet to a neighbor that the node does not know makes it ask the segment, with the
+	// address as the sender.
 	nobody := netip.AddrPortFrom(netip.MustParseAddr("172.30.250.99"), 9)
 	err := probe.In(lab.Netns("router"), func() error {
 		conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(v4, 0)), net.UDPAddrFromAddrPort(nobody))
@@ -154,8 +154,8 @@ func TestAForeignHostThatTakesAnAddressIsNamed(t *testing.T) {
 	}
 }
 
-// stranger is the interface of the router, which is none of the product's
-// machines, on the segment of a, and its hardware address.
+// stranger returns the interface of the router on the segment of a, and its MAC. The router is
+// not a node.
 func stranger(w *world, a netip.Addr) (nic, mac string) {
 	w.t.Helper()
 	m, err := lab.Machine("router")

@@ -23,7 +23,7 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// undoable runs undo when it is called for the first time, or when the test ends.
+// undoable returns a function that runs undo once: when it is called, or when the test ends.
 func (w *world) undoable(undo func()) func() {
 	var once sync.Once // OnceFunc would take a test that ends in undo for a panic
 	first := func() { once.Do(undo) }
@@ -31,14 +31,14 @@ func (w *world) undoable(undo func()) func() {
 	return first
 }
 
-// crash cuts the power of a node. Its cable goes first.
+// crash cuts the power of a node. It unplugs its cable first.
 func (w *world) crash(node string) {
 	w.t.Helper()
 	w.expect("configProblem")
 	if err := lab.Crash(node); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { // a test that fails leaves the others their nodes
+	w.t.Cleanup(func() { // a failed test gives the other tests their nodes back
 		if !lab.Running(node) {
 			lab.boot(w.t, node)
 		}
@@ -54,7 +54,7 @@ func (w *world) signalAPI(sig syscall.Signal) {
 	}
 }
 
-// hang makes the API server accept and never answer.
+// hang makes the API server accept connections and never answer.
 func (w *world) hang() (resume func()) {
 	w.t.Helper()
 	w.signalAPI(syscall.SIGSTOP)
@@ -72,10 +72,9 @@ func (w *world) stopAPI() (start func()) {
 	})
 }
 
-// restartKubernetes ends and starts what else of Kubernetes talks to the API server.
-// After half a minute without it they wait for up to a minute before they ask again,
-// each for each kind of object, and what comes after the test would wait for all of
-// them, one after the other.
+// restartKubernetes restarts the other programs of Kubernetes that talk to the API server.
+// After half a minute without it they wait for up to a minute before they ask again, for each
+// kind of object. The next test would wait for all of them, one after the other.
 func (w *world) restartKubernetes() {
 	w.t.Helper()
 	began := time.Now()
@@ -105,7 +104,7 @@ func (w *world) restartKubernetes() {
 	}
 }
 
-// restartProgram ends a program, if it runs, and starts it.
+// restartProgram ends a program if it runs, and starts it.
 func (w *world) restartProgram(machine, program string) {
 	w.t.Helper()
 	if w.runs(machine, program) {
@@ -128,8 +127,8 @@ func (w *world) runs(machine, program string) bool {
 	return p.Running
 }
 
-// evict asks the API server to evict the agent of a node, as kubectl drain does
-// with other pods.
+// evict asks the API server to evict the agent of a node, as kubectl drain does with other
+// pods.
 func (w *world) evict(node string) {
 	w.t.Helper()
 	agent := w.readyPod("lbnodeagent", node)
@@ -139,7 +138,7 @@ func (w *world) evict(node string) {
 	}
 }
 
-// rules runs nft on a machine with power.
+// rules runs nft on a machine that has power.
 func (w *world) rules(machine, rules string) {
 	w.t.Helper()
 	if !lab.Running(machine) {
@@ -152,7 +151,7 @@ func (w *world) rules(machine, rules string) {
 
 const noRules = "add table inet e2e; delete table inet e2e"
 
-// block drops what agents of a node say to each other.
+// block drops gossip between the agent of a node and all other agents.
 func block(w *world, node string) (unblock func()) {
 	w.t.Helper()
 	w.rules(node, "add table inet e2e; add chain inet e2e in {type filter hook input priority -300;}; "+
@@ -162,9 +161,8 @@ func block(w *world, node string) (unblock func()) {
 	return w.undoable(func() { w.rules(node, noRules) })
 }
 
-// cutOff drops all that a node itself says to other nodes and to the API server,
-// and what other nodes say to it. It goes on forwarding for clients, and answers
-// on its segments.
+// cutOff drops all packets between a node itself and the other nodes or the API server. The
+// node still forwards packets of clients, and answers on its segments.
 func cutOff(w *world, node string) (heal func()) {
 	w.t.Helper()
 	w.expect(withoutAPI...)
@@ -176,7 +174,7 @@ func cutOff(w *world, node string) (heal func()) {
 	return w.undoable(func() { w.rules(node, noRules) })
 }
 
-// others are the addresses of the nodes but one, and of the control plane.
+// others returns the addresses of all nodes but one, and of the control plane.
 func others(node string) (v4, v6 string) {
 	var four, six []string
 	for _, m := range lab.Machines() {
@@ -190,11 +188,11 @@ func others(node string) (v4, v6 string) {
 	return strings.Join(four, ", "), strings.Join(six, ", ")
 }
 
-// sever has the switch drop what machines on the left and on the right send each
-// other on their segment, and the router what they send each other by it.
+// sever separates the machines on the left from those on the right. The switch drops what they
+// send each other on their segment; the router drops what they send each other through it.
 func sever(w *world, left, right []string) (mend func()) {
 	w.t.Helper()
-	w.expect("addressConflict") // two have an address until they hear each other
+	w.expect("addressConflict") // both sides hold the address until they hear each other
 	w.expect(withoutAPI...)
 	l, r := ports(left), ports(right)
 	w.switchRules(fmt.Sprintf("add table bridge e2e; add chain bridge e2e cut {type filter hook forward priority 0;}; "+
@@ -208,7 +206,7 @@ func sever(w *world, left, right []string) (mend func()) {
 	})
 }
 
-// between are the rules of the router against packets from nodes to nodes.
+// between returns the router's rules against packets between two sets of nodes.
 func between(from, to []string) (rules string) {
 	for _, f := range addressesOf(from) {
 		for _, t := range addressesOf(to) {
@@ -225,7 +223,7 @@ func between(from, to []string) (rules string) {
 	return rules
 }
 
-// addressesOf are the addresses of those of machines that are nodes.
+// addressesOf returns the addresses of the machines that are nodes.
 func addressesOf(machines []string) (all []netip.Addr) {
 	for _, name := range machines {
 		m, err := lab.Machine(name)
@@ -239,8 +237,8 @@ func addressesOf(machines []string) (all []netip.Addr) {
 	return all
 }
 
-// ports are the ports of the switch that machines are plugged into. A machine
-// that the lab does not know has one.
+// ports returns the ports of the switch that the machines are plugged into. A machine that the
+// lab does not know has one port.
 func ports(machines []string) string {
 	var all []string
 	for _, name := range machines {
@@ -270,8 +268,8 @@ func (w *world) switchRules(rules string) {
 	}
 }
 
-// strike kills the agent on a node as soon as it starts, as the kernel does where
-// memory is short. The kubelet starts it again and again, later each time.
+// strike kills the agent on a node as soon as it starts, as the kernel does when memory is
+// short. The kubelet starts it again and again, each time after a longer pause.
 func strike(w *world, node string) (spare func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -279,17 +277,17 @@ func strike(w *world, node string) (spare func()) {
 	done.Go(func() {
 		for ctx.Err() == nil {
 			w.killProcess("lbnodeagent", "PURELB_NODE_NAME="+node)
-			time.Sleep(50 * time.Millisecond) // between two looks
+			time.Sleep(50 * time.Millisecond) // between two looks at the processes
 		}
 	})
 	return w.undoable(func() {
 		cancel()
 		done.Wait()
-		w.replaceAgent(node) // the kubelet starts the old one only after minutes
+		w.replaceAgent(node) // the kubelet would start the old one only after minutes
 	})
 }
 
-// freeze makes the agent on a node hang, and the kubelet that would start it anew.
+// freeze stops the agent on a node, and the kubelet that would restart it.
 func freeze(w *world, node string) (thaw func()) {
 	w.t.Helper()
 	pid, ok := processOf("lbnodeagent", "PURELB_NODE_NAME="+node)
@@ -309,8 +307,8 @@ func freeze(w *world, node string) (thaw func()) {
 	return w.undoable(func() { signal(syscall.SIGCONT) })
 }
 
-// replaceAgent deletes the agent's pod on a node, however it is, and waits until
-// another one is ready.
+// replaceAgent deletes the agent's pod on a node, whatever its state, and waits until a new
+// one is ready.
 func (w *world) replaceAgent(node string) {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
@@ -329,7 +327,7 @@ func (w *world) replaceAgent(node string) {
 	})
 }
 
-// restarts is how often the container of the agent on a node was started anew.
+// restarts returns how often the agent's container on a node has been restarted.
 func (w *world) restarts(node string) (n int32) {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})

@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// landings are when addresses came onto interfaces of nodes, by the word of their
-// kernels.
+// landings are the times at which addresses came onto interfaces of nodes, as the kernels of
+// the nodes report them.
 type landings struct {
 	seen chan landing
 	at   map[netip.Addr][]time.Time
@@ -22,8 +22,8 @@ type landing struct {
 	at      time.Time
 }
 
-// interfaces follows what comes onto the links of that name of all nodes until
-// the test ends.
+// interfaces follows the addresses on the links of that name, on all nodes, until the test
+// ends.
 func (w *world) interfaces(link string) *landings {
 	w.t.Helper()
 	l := &landings{seen: make(chan landing, 1024), at: map[netip.Addr][]time.Time{}}
@@ -66,7 +66,8 @@ func (l *landings) follow(path, link string, done chan struct{}) error {
 	return nil
 }
 
-// await returns when an address had come onto each of n interfaces, in that order.
+// await waits until an address has come onto each of n interfaces, and returns the times in
+// order.
 func (l *landings) await(b *testing.B, a netip.Addr, n int) []time.Time {
 	b.Helper()
 	limit := time.After(time.Minute)

@@ -24,26 +24,26 @@ type step struct {
 	trap trap
 }
 
-// work is what brings the allocator to a step.
+// work is what makes the allocator reach a step.
 type work int
 
 const (
-	claims   work = iota // two Services come
-	named                // a Service comes that asks for an address
+	claims   work = iota // two Services are created
+	named                // a Service that asks for an address is created
 	releases             // a Service is deleted
-	calls                // a Service comes that the IPAM server has addresses for
+	calls                // a Service of the IPAM server's group is created
 )
 
 // trap stops the allocator at a step.
 type trap struct {
-	// set is called before the work, and reached when it has begun. reached returns at
-	// the step, and resume is called after the allocator was killed.
+	// set is called before the work begins, reached after it has begun. reached returns when
+	// the allocator is at the step. resume is called after the allocator was killed.
 	set, reached, resume func(k *killing)
 }
 
-// steps are those between a Service and its addresses in NetBox, and back, and one with an
-// IPAM server. A request that is lost never reaches NetBox. Another one is carried out
-// after its client has died.
+// steps are the moments between a Service and its addresses in NetBox, on the way there and
+// back, and one moment with an IPAM server. A lost request never reaches NetBox. Any other
+// request is carried out after its client has died.
 var steps = []step{
 	{"NetBox is asked for the claim", claims, request("GET", "cf_").lost()},
 	{"NetBox says that there is no claim", claims, answer("GET", "cf_")},
@@ -71,7 +71,7 @@ func nothingYet(*killing) {}
 // request stops a request before NetBox works on it.
 func request(method, path string) trap { return stopped("request", method, path) }
 
-// answer stops the answer to a request. It is lost.
+// answer stops the answer to a request. The answer is lost.
 func answer(method, path string) trap { return stopped("answer", method, path).lost() }
 
 func stopped(at, method, path string) trap {
@@ -82,14 +82,14 @@ func stopped(at, method, path string) trap {
 	}
 }
 
-// lost has what was stopped lost.
+// lost makes the trap lose what it stopped.
 func (t trap) lost() trap {
 	t.resume = func(k *killing) { k.order("resume", "lose=true") }
 	return t
 }
 
-// patching stops the allocator when it knows the addresses of a Service and the API server
-// has not stored them. Whether the API server gets them later is up to chance.
+// patching stops the allocator when it knows the addresses of a Service and the API server has
+// not stored them. Chance decides whether the API server stores them later.
 func patching() trap {
 	t := answer("POST", "available-ips")
 	return trap{
@@ -109,16 +109,16 @@ func patching() trap {
 // killing is a test that kills the allocator.
 type killing struct {
 	backed
-	step          string // which one it is, for complaints
+	step          string // its name, for failures
 	made, deleted int
-	// round are the Services that came in this round; of are all that there are, in their
-	// order, by group, and had their addresses.
+	// round are the Services of this round. of are all Services by group, oldest first; they
+	// had their addresses.
 	round []string
 	of    map[string][]string
 	had   map[string][]netip.Addr
 }
 
-// killedAtAnyStep kills the allocator as often as KILLS says (20):
+// killedAtAnyStep kills the allocator KILLS times (20):
 //
 //	make e2e-backends KILLS=200
 func killedAtAnyStep(t *testing.T, b backends) {
@@ -143,7 +143,7 @@ func killedAtAnyStep(t *testing.T, b backends) {
 	k.clean()
 }
 
-// kills kills the allocator at a step, and waits until another one has done the work.
+// kills kills the allocator at a step, and waits until the next allocator has done the work.
 func (k *killing) kills(i int, s step) {
 	k.t.Helper()
 	k.stock()
@@ -156,7 +156,7 @@ func (k *killing) kills(i int, s step) {
 		k.t.Fatal(err)
 	}
 	s.trap.resume(k)
-	// This happens while no allocator looks: the next one is starting.
+	// The Service is deleted while no allocator watches: the next one is starting.
 	k.deleteOldest()
 	k.makes(fmt.Sprintf("r%d-unseen", i), netboxGroup, service)
 	for _, name := range k.round {
@@ -170,13 +170,13 @@ func (k *killing) kills(i int, s step) {
 		k.had[name] = kube.Addresses(k.service(name))
 	}
 	k.keeps(k.had)
-	k.orphans() // which complains of an address that two have
+	k.orphans() // it fails the test if two Services have one address
 	if k.t.Failed() {
 		k.t.Fatal("this was seen in " + k.step)
 	}
 }
 
-// orphans is how many addresses the backends hold for no Service.
+// orphans returns how many addresses the backends hold for no Service.
 func (k *killing) orphans() (n int) {
 	k.t.Helper()
 	held := k.held()
@@ -207,7 +207,7 @@ func (k *killing) begin(i int, w work) {
 	}
 }
 
-// stock sees to it that there are Services of NetBox to delete.
+// stock makes Services of NetBox, so that there are some to delete.
 func (k *killing) stock() {
 	k.t.Helper()
 	for len(k.of[netboxGroup]) < 3 {
@@ -261,7 +261,7 @@ func (k *killing) served() {
 	k.until(patience, "a Service has its addresses", func() bool { return len(kube.Addresses(k.service(k.round[0]))) == 2 })
 }
 
-// claiming waits until the Service of the round says that it waits for its backend.
+// claiming waits until the status of the round's Service says that it waits for its backend.
 func (k *killing) claiming() {
 	k.t.Helper()
 	k.until(patience, "the Service waits for the IPAM server", func() bool { return k.condition(k.round[0]).Status == "False" })

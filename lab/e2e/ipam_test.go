@@ -13,9 +13,9 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: a Service gets its addresses from NetBox or an IPAM server as it does from a
-// pool, and no fault of these takes an address from a Service, gives one to two, or
-// keeps other groups waiting.
+// Promise: a Service gets its addresses from NetBox or an IPAM server as it does from a pool.
+// No fault of these takes an address from a Service, gives an address to two Services, or
+// makes other groups wait.
 
 func TestBackends(t *testing.T) {
 	b := startBackends(t)
@@ -88,11 +88,11 @@ func outageOfIPAMServer(t *testing.T, b backends) {
 			return func() {} // the kubelet starts it again
 		}},
 	})
-	w.freshAllocator() // whose IPAM server has never ended
+	w.freshAllocator() // the IPAM server of a new pod has never ended
 }
 
-// sits has a group sit through outages of its backend: what has an address keeps it and is
-// reached, local groups go on, and what waits is served after the outage.
+// sits makes outages of a group's backend. A Service with an address keeps it and is reached,
+// local groups work, and Services that wait are served after the outage.
 func (b backed) sits(group string, outages []outage) {
 	b.t.Helper()
 	b.apply(echo("web", 2), service("old", group))
@@ -111,7 +111,7 @@ func (b backed) sits(group string, outages []outage) {
 				b.t.Errorf("%s: %s does not answer: %v", o.name, a, err)
 			}
 		}
-		if o.name != "killed" { // it is back at any moment
+		if o.name != "killed" { // the kubelet may restart it at any moment
 			b.until(patience, waits+" says why it waits", func() bool {
 				c := b.condition(waits)
 				return c.Status == "False" && strings.Contains(c.Message, group)
@@ -170,7 +170,7 @@ func restartWithBackends(t *testing.T, b backends) {
 	w.agree()
 }
 
-// requests is how often NetBox got a call.
+// requests returns how often NetBox got a call.
 func (b backed) requests(call string) int {
 	b.t.Helper()
 	counts, err := b.netbox.Requests(b.ctx)
@@ -180,7 +180,7 @@ func (b backed) requests(call string) int {
 	return counts[call]
 }
 
-// writesToNetBox is how many requests were to change NetBox.
+// writesToNetBox returns how many requests would change NetBox.
 func (b backed) writesToNetBox() (n int) {
 	b.t.Helper()
 	counts, err := b.netbox.Requests(b.ctx)
@@ -195,8 +195,8 @@ func (b backed) writesToNetBox() (n int) {
 	return n
 }
 
-// allocateCalls is how often the allocator that runs has asked the IPAM server for
-// addresses, as its metrics say.
+// allocateCalls returns how often the current allocator has asked the IPAM server for
+// addresses, by its metrics.
 func (b backed) allocateCalls() (n int) {
 	b.t.Helper()
 	pod := b.readyPod("allocator", "")
@@ -246,7 +246,7 @@ func poolMoves(t *testing.T, b backends) {
 	if end := netip.MustParseAddr(last); got.Less(netip.MustParseAddr(first)) || end.Less(got) {
 		t.Errorf("three has %s, which is not of %s", got, movedRange)
 	}
-	w.shown() // complains if it is one that another Service has
+	w.shown() // it fails the test if another Service has the address
 	held := w.held()
 	for _, name := range append(names, "three") {
 		for _, a := range kube.Addresses(w.service(name)) {

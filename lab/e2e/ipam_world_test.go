@@ -23,23 +23,23 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// backends are those of the tests of IPAM: NetBox on the machine outside of the cluster,
-// and an IPAM server in the pod of the allocator.
+// backends are the backends of the IPAM tests: NetBox on the machine outside of the cluster,
+// and an IPAM server in the allocator's pod.
 type backends struct {
 	netbox *backend.NetBox
 	server *backend.Server
 }
 
-// The groups of the tests of IPAM. That of NetBox has addresses for all Services of a long
-// test whose allocator never lives until a sweep, and some more that Services ask for.
-// NetBox has movedRange, too: a group moves there.
+// The groups of the IPAM tests. NetBox's group has enough addresses for all Services of a long
+// test in which no allocator lives until a sweep, and some more that Services ask for by name.
+// movedRange is in NetBox, too; a group moves there.
 const (
 	netboxGroup   = "e2e-netbox"
 	externalGroup = "e2e-external"
 	movedRange    = "172.30.250.181-172.30.250.189"
 )
 
-// groups are the groups, as users write them.
+// groups returns the groups, as users write them.
 func (b backends) groups() string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -64,10 +64,9 @@ spec:
 `, backend.Token, netboxGroup, b.netbox.URL, externalGroup)
 }
 
-// startBackends starts both, and installs the product with the IPAM server. Two things
-// are different from what users get, because tests cannot wait: the allocator sweeps
-// every 5 s and has a grace time of 10 s, and when it is killed it is started again at
-// once.
+// startBackends starts both, and installs the product with the IPAM server. Two settings
+// differ from what users get, because tests cannot wait. The allocator sweeps every 5 s with a
+// grace time of 10 s. A killed allocator is restarted at once.
 func startBackends(t *testing.T) backends {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -80,7 +79,7 @@ func startBackends(t *testing.T) backends {
 	}
 	tree, err := product.FindTree(".", os.Stderr)
 	must(err)
-	newWorld(t).empty() // of what an aborted test left
+	newWorld(t).empty() // an aborted test may have left something
 	const port = 8010
 	var b backends
 	b.netbox, err = backend.StartNetBox(ctx, lab.Cluster, tree.Root, port, false, "-latency=20ms",
@@ -104,7 +103,7 @@ func startBackends(t *testing.T) backends {
 	return b
 }
 
-// end removes the groups and the backends, and installs the product as it was.
+// end removes the groups and the backends, and installs the product as it was before.
 func (b backends) end(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -123,8 +122,8 @@ func (b backends) end(t *testing.T) {
 	}
 }
 
-// respawning makes images of which that of the allocator starts it again at once when it
-// is killed.
+// respawning makes images. Its image of the allocator restarts the program at once when it is
+// killed.
 type respawning struct {
 	images image.Store
 	source string
@@ -151,7 +150,7 @@ func (r respawning) AddImage(name, program string) (digest string, err error) {
 	return r.images.Put(n, img)
 }
 
-// backed is the world of a test of IPAM.
+// backed is the world of an IPAM test.
 type backed struct {
 	*world
 	backends
@@ -167,7 +166,7 @@ func (b backends) world(t *testing.T, busy time.Duration) backed {
 	return x
 }
 
-// order gives NetBox an order.
+// order sends NetBox a command.
 func (b backed) order(name string, with ...string) {
 	b.t.Helper()
 	values := url.Values{}
@@ -180,7 +179,8 @@ func (b backed) order(name string, with ...string) {
 	}
 }
 
-// held is for whom the backends hold addresses: "NetBox e2e/web" or "IPAM server e2e/web".
+// held returns the owner of each address that the backends hold: "NetBox e2e/web" or "IPAM
+// server e2e/web".
 func (b backed) held() map[netip.Addr]string {
 	b.t.Helper()
 	held := map[netip.Addr]string{}
@@ -205,7 +205,7 @@ func (b backed) held() map[netip.Addr]string {
 	return held
 }
 
-// holderOf is what the key of an address in NetBox is for.
+// holderOf returns the owner that the key of an address in NetBox names.
 func holderOf(a backend.Address) string {
 	key, _ := a.Fields["purelb_claim"].(string)
 	parts := strings.Split(key, "/")
@@ -215,11 +215,11 @@ func holderOf(a backend.Address) string {
 	return parts[1] + "/" + parts[2]
 }
 
-// noBackend is in the place of the backend for addresses of pools.
+// noBackend stands for the backend of addresses that come from pools.
 const noBackend = "no backend"
 
-// shown are the addresses that Services show, as held would have them. It complains when
-// two Services show the same.
+// shown returns the addresses in the statuses of Services, in the form of held. It fails the
+// test if two Services show the same address.
 func (b backed) shown() map[netip.Addr]string {
 	b.t.Helper()
 	var list corev1.ServiceList
@@ -245,7 +245,7 @@ func (b backed) shown() map[netip.Addr]string {
 	return shown
 }
 
-// agree waits until the backends hold what Services show, and nothing else.
+// agree waits until the backends hold exactly what the Services show.
 func (b backed) agree() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 2*patience)
@@ -266,7 +266,7 @@ func (b backed) clean() {
 	b.until(2*patience, "the backends hold nothing", func() bool { return len(b.held()) == 0 })
 }
 
-// has waits until the Services have both their addresses.
+// has waits until each Service has both of its addresses.
 func (b backed) has(names ...string) map[string][]netip.Addr {
 	b.t.Helper()
 	has := map[string][]netip.Addr{}
@@ -276,7 +276,7 @@ func (b backed) has(names ...string) map[string][]netip.Addr {
 	return has
 }
 
-// keeps complains when a Service has other addresses than it had.
+// keeps fails the test if a Service no longer has its addresses.
 func (b backed) keeps(had map[string][]netip.Addr) {
 	b.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(had)) {
@@ -286,7 +286,8 @@ func (b backed) keeps(had map[string][]netip.Addr) {
 	}
 }
 
-// allocator is the process of the allocator, and server that of the IPAM server beside it.
+// allocator returns the process of the allocator, and server that of the IPAM server beside
+// it.
 func (b backed) allocator() (pid int)  { return b.process("allocator", "PURELB_POD_NAME=") }
 func (b backed) ipamServer() (pid int) { return b.process("ipam-server", "HOSTNAME=") }
 

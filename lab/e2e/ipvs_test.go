@@ -13,15 +13,15 @@ import (
 // Promise: silence is proven. A node that answers for an address that it does not hold
 // keeps no other node from taking it.
 
-// With kube-proxy in IPVS mode and without strictARP every node has each address on
-// kube-ipvs0, and its kernel answers for it. This kernel has no IPVS, and a bridge stands
+// With kube-proxy in IPVS mode and without strictARP, every node has each address on
+// kube-ipvs0, and its kernel answers for it. The lab's kernel has no IPVS, so a bridge stands
 // for that link.
 func TestNodesThatAnswerByMistakeKeepNoNodeFromTaking(t *testing.T) {
 	w := newWorld(t)
 	w.expect("configProblem") // ARPNotStrict
 	s := watchLocal(w)
 	const services, limit = 4, 10 * time.Second
-	expected := []netip.Addr{s.addresses[0]} // and those that are next in the pool
+	expected := []netip.Addr{s.addresses[0]} // the address, and the next ones of the pool
 	for range services {
 		expected = append(expected, expected[len(expected)-1].Next())
 	}
@@ -59,7 +59,7 @@ func TestNodesThatAnswerByMistakeKeepNoNodeFromTaking(t *testing.T) {
 	w.agentReady(holder)
 }
 
-// answersByMistake has the kernel of node answer for addresses, until the test ends.
+// answersByMistake makes the kernel of node answer for addresses, until the test ends.
 func (w *world) answersByMistake(node string, addresses []netip.Addr) {
 	w.t.Helper()
 	script := []string{"ip link add " + ipvsLink + " type bridge", "ip link set " + ipvsLink + " up"}
@@ -75,7 +75,7 @@ func (w *world) answersByMistake(node string, addresses []netip.Addr) {
 		}
 	}
 	do(append(script, "sysctl -qw net.ipv4.conf.all.arp_ignore=0")...)
-	w.undoable(func() { // a node that was off meanwhile has no such link any more
+	w.undoable(func() { // a node that was off meanwhile has lost this link
 		do("sysctl -qw net.ipv4.conf.all.arp_ignore=1", "if ip link show "+ipvsLink+" >/dev/null 2>&1; then ip link del "+ipvsLink+"; fi")
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// leader is the pod of the allocator that leads.
+// leader returns the pod of the leading allocator.
 func (w *world) leader() (pod string) {
 	w.t.Helper()
 	w.until(2*patience, "an allocator leads", func() bool {
@@ -31,8 +31,8 @@ func (w *world) leader() (pod string) {
 	return pod
 }
 
-// leadingPod waits until the allocator that leads is ready and is to stay, and returns
-// its pod. One that was told to end leads until it has released its Lease.
+// leadingPod waits until the leading allocator is ready and not about to end, and returns its
+// pod. An allocator that was told to end leads until it has released its Lease.
 func (w *world) leadingPod() (pod corev1.Pod) {
 	w.t.Helper()
 	w.until(2*patience, "an allocator that is to stay leads", func() bool {
@@ -47,8 +47,8 @@ func (w *world) leadingPod() (pod corev1.Pod) {
 	return pod
 }
 
-// freshAllocator replaces the allocator by one that has never ended: the kubelet
-// starts one that ended often only after minutes.
+// freshAllocator replaces the allocator's pod. The kubelet would restart a container that
+// ended often only after minutes.
 func (w *world) freshAllocator() {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
@@ -66,7 +66,7 @@ func (w *world) freshAllocator() {
 	})
 }
 
-// allocatorsReady is how many allocators lead or stand by.
+// allocatorsReady returns how many allocators lead or stand by.
 func (w *world) allocatorsReady() (n int) {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
@@ -81,15 +81,14 @@ func (w *world) allocatorsReady() (n int) {
 	return n
 }
 
-// kill ends the allocator of a pod the hard way, and reports whether there was
-// one.
+// kill sends SIGKILL to the allocator of a pod, and reports whether there was one.
 func (w *world) kill(pod string) bool {
 	w.t.Helper()
 	return w.killProcess("allocator", "PURELB_POD_NAME="+pod)
 }
 
-// killAgents ends the agents of nodes the hard way. The function that it returns waits
-// until all of them have been started again and are ready.
+// killAgents sends SIGKILL to the agents of nodes. The function that it returns waits until
+// all of them have been restarted and are ready.
 func (w *world) killAgents(nodes ...string) (wait func()) {
 	w.t.Helper()
 	before := map[string]string{}
@@ -102,7 +101,7 @@ func (w *world) killAgents(nodes ...string) (wait func()) {
 	return func() {
 		w.t.Helper()
 		for _, n := range nodes {
-			// Until the kubelet has noticed, the pod is ready as it was.
+			// The pod stays ready until the kubelet has noticed.
 			w.until(3*patience, "the agent on "+n+" was started again", func() bool {
 				p, ok := w.productPod("lbnodeagent", n)
 				return ok && agentIn(p) != before[n]
@@ -111,7 +110,7 @@ func (w *world) killAgents(nodes ...string) (wait func()) {
 	}
 }
 
-// agentIn is the container of the agent in a pod. One that was started again is another.
+// agentIn returns the ID of the agent's container in a pod. It changes with each restart.
 func agentIn(p corev1.Pod) string {
 	for _, c := range p.Status.ContainerStatuses {
 		if c.Name == "lbnodeagent" {
@@ -121,8 +120,8 @@ func agentIn(p corev1.Pod) string {
 	return ""
 }
 
-// killProcess ends the process of a program with a variable in its environment,
-// the hard way, and reports whether there was one.
+// killProcess sends SIGKILL to the process of a program with a variable in its environment,
+// and reports whether there was one.
 func (w *world) killProcess(program, variable string) bool {
 	w.t.Helper()
 	pid, ok := processOf(program, variable)
@@ -135,8 +134,8 @@ func (w *world) killProcess(program, variable string) bool {
 	return true
 }
 
-// processOf is a process in a pod of this lab: its machines are part of this one,
-// so it is seen here, as are those of other labs.
+// processOf finds a process in a pod of this lab. The machines of the lab share the PID
+// namespace of this one, so their processes are visible here, as are those of other labs.
 func processOf(program, variable string) (pid int, ok bool) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range environs {
@@ -156,7 +155,7 @@ func processOf(program, variable string) (pid int, ok bool) {
 	return 0, false
 }
 
-// descends says whether a process is a descendant of a machine's first one.
+// descends reports whether a process is a descendant of a machine's first process.
 func (f fixture) descends(pid int) bool {
 	for ; pid > 1; pid = parent(pid) {
 		for _, m := range f.Machines() {
@@ -168,10 +167,10 @@ func (f fixture) descends(pid int) bool {
 	return false
 }
 
-// parent is the parent of a process, or 0.
+// parent returns the parent of a process, or 0.
 func parent(pid int) int {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	// The name in parentheses may hold anything.
+	// The name in parentheses may contain anything.
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(fields) < 2 {
 		return 0

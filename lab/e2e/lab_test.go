@@ -1,9 +1,8 @@
-// Package e2e holds the end-to-end tests: a real cluster, PureLB in it as its
-// chart installs it, and a client outside. Each test is named for a promise
-// that a user may rely on.
+// Package e2e holds the end-to-end tests: a real cluster, PureLB in it as its chart installs
+// it, and a client outside. Each test is named after a promise that users may rely on.
 //
-// They need the lab ("make up") and install the product from this tree
-// themselves. Without a lab they fail.
+// The tests need the lab ("make up"). They install the product from this tree themselves.
+// Without a lab they fail.
 package e2e
 
 import (
@@ -78,7 +77,7 @@ func (f fixture) watching() (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{})
 }
 
-// powered are the names of the nodes that run.
+// powered returns the names of the nodes that run.
 func (f fixture) powered() []string {
 	var names []string
 	for _, n := range f.Nodes() {
@@ -89,8 +88,8 @@ func (f fixture) powered() []string {
 	return names
 }
 
-// carriers are the interfaces of a node that carry an address. That of kube-proxy in IPVS
-// mode has all of them, and leads nowhere.
+// carriers returns the interfaces of a node that carry an address. It leaves out the interface
+// of kube-proxy in IPVS mode: that has all addresses, and leads nowhere.
 func (f fixture) carriers(node string, a netip.Addr) ([]string, error) {
 	links, err := router.Carriers(f.Netns(node), a)
 	return slices.DeleteFunc(links, func(l string) bool { return l == ipvsLink }), err
@@ -99,8 +98,8 @@ func (f fixture) carriers(node string, a netip.Addr) ([]string, error) {
 // ipvsLink is the interface of kube-proxy in IPVS mode.
 const ipvsLink = "kube-ipvs0"
 
-// names are the nodes that have the addresses as their first, sorted; an address
-// of nobody stands for itself.
+// names returns the nodes that have the addresses as their first, sorted. An address that no
+// node has stands for itself.
 func (f fixture) names(addresses []netip.Addr) []string {
 	var names []string
 	for _, a := range addresses {
@@ -128,8 +127,8 @@ func (f fixture) boot(t testing.TB, node string) {
 		if err == nil {
 			return "", true
 		}
-		// containerd has its socket before it serves Kubernetes, and a kubelet that
-		// begins in between ends.
+		// containerd has its socket before it serves Kubernetes. A kubelet that starts in
+		// between ends.
 		_ = f.Start(ctx, node, "kubelet")
 		return err.Error(), false
 	})
@@ -138,7 +137,7 @@ func (f fixture) boot(t testing.TB, node string) {
 	}
 }
 
-// logs are the last lines of the product's containers, for a test that failed.
+// logs returns the last lines of the product's containers, for a test that failed.
 func (f fixture) logs() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -7,8 +7,8 @@ import (
 	"purelb.io/purelb/lab/kube"
 )
 
-// Promise: agents and allocators come and go, nodes die, and the addresses
-// stay, or come back, without anybody's help.
+// Promise: agents and allocators come and go, nodes die, and the addresses stay or come back
+// without help.
 
 func TestAllocatorRestartKeepsEveryAddress(t *testing.T) {
 	w := newWorld(t)
@@ -55,6 +55,6 @@ func TestALocalAddressOfADeadNodeComesBackOnAnotherNodeOfItsSubnet(t *testing.T)
 	w.agentReady(victim)
 	s.rest(patience)
 	s.endStation()
-	s.elsewhere(victim) // a node that comes back takes nothing
+	s.elsewhere(victim) // a node that comes back takes no address
 	w.answers(s.addresses...)
 }

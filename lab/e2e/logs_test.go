@@ -15,21 +15,20 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// complaint is a line with which a program of the product warns, or tells of an
-// error.
+// complaint is a WARN or ERROR line of a program of the product.
 type complaint struct {
 	Node, Program string
-	// Message is the name of what is told. Of a line that is not structured, such as
-	// that of a panic, it is the line.
+	// Message is the name of the event. Of a line that is not structured, such as that of a
+	// panic, it is the whole line.
 	Message string
 	Text    string
 }
 
 func (c complaint) String() string { return fmt.Sprintf("%s on %s: %s", c.Program, c.Node, c.Text) }
 
-// logBook reads what the containers of the product write, from the disks of the
-// nodes. It keeps a file open that the kubelet removes with its pod, and so has
-// what agents said last.
+// logBook reads what the containers of the product write, from the disks of the nodes. The
+// kubelet removes a log with its pod; the book keeps the file open, and so has the last lines
+// of agents.
 type logBook struct {
 	mu         sync.Mutex
 	open       map[string]*logFile
@@ -39,7 +38,7 @@ type logBook struct {
 type logFile struct {
 	*os.File
 	node, program string
-	rest          []byte // the begin of a line
+	rest          []byte // the first part of a line that is not complete yet
 }
 
 // followLogs reads all logs from now on, until the process ends.
@@ -53,7 +52,7 @@ func (f fixture) followLogs() *logBook {
 	return b
 }
 
-// read returns how many complaints there are by now.
+// read reads all logs, and returns the number of complaints so far.
 func (b *logBook) read(f fixture) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,14 +80,14 @@ func (b *logBook) read(f fixture) int {
 	return len(b.complaints)
 }
 
-// since are the complaints but for the first n.
+// since returns the complaints after the first n.
 func (b *logBook) since(n int) []complaint {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.complaints[n:])
 }
 
-// complaints are those that were written since they were read last.
+// complaints returns the complaints that were written since the last call.
 func (l *logFile) complaints() (found []complaint) {
 	text, _ := io.ReadAll(l)
 	l.rest = append(l.rest, text...)
@@ -105,7 +104,7 @@ func (l *logFile) complaints() (found []complaint) {
 	}
 }
 
-// complaintOf reads a line as containerd writes it: time, stream, a flag and the text.
+// complaintOf reads a line in containerd's format: time, stream, a flag and the text.
 func complaintOf(line string) (complaint, bool) {
 	fields := strings.SplitN(line, " ", 4)
 	text := fields[len(fields)-1]

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// The net under every test. Whatever a test is about, afterwards no program of the
-// product has warned of anything that the test does not expect, no agent has got what
-// it could not read from another one, and every node has the routes that it had.
+// Every test ends with the same checks, whatever it is about. No program of the product has
+// warned of anything that the test does not expect. No agent has received a message that it
+// could not read. Every node has the routes that it had before.
 
-// safetyNet is how the cluster was when a test began.
+// safetyNet is the state of the cluster at the begin of a test.
 type safetyNet struct {
 	complaints int
 	dropped    map[string]dropped
@@ -20,23 +20,23 @@ type safetyNet struct {
 	expected   map[string]bool
 }
 
-// dropped is how many packets the agent of a node could not read since it began.
+// dropped counts the messages that the agent of a node could not read since it started.
 type dropped struct {
 	began float64 // in seconds since 1970
 	n     float64
 }
 
 var (
-	// always are messages that belong to no test.
+	// always are messages that may come in any test.
 	always = []string{
-		// On a busy machine three packets of BFD are 0.9 s late now and then. The tests
-		// of BGP follow the routes of the router.
+		// On a busy machine, three packets of BFD are 0.9 s late now and then. The tests of
+		// BGP watch the routes of the router instead.
 		"bfdDown", "neighborDown",
-		// What another machine uses is remembered for ten minutes, and an allocator that
-		// starts says so.
+		// The allocator leaves addresses of other machines alone for ten minutes. An allocator
+		// that starts says so.
 		"addressQuarantined",
 	}
-	// withoutAPI are what programs say that cannot reach the API server.
+	// withoutAPI are messages of programs that cannot reach the API server.
 	withoutAPI = []string{
 		"waitingForAPIServer", "watchWaits", "leaseNotRenewed", "nodeStatusNotWritten", "annotationNotWritten",
 		"eventNotWritten", "statusFailed", "departureNotKnown",
@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// spread returns the net for a test that begins.
+// spread records the state for a test that begins.
 func (w *world) spread() *safetyNet {
 	w.t.Helper()
 	n := &safetyNet{complaints: lab.book.read(lab), dropped: w.dropped(), routes: w.nodeRoutes(), expected: map[string]bool{}}
@@ -54,14 +54,14 @@ func (w *world) spread() *safetyNet {
 	return n
 }
 
-// expect names messages with which programs of the product may warn in this test.
+// expect names messages of programs of the product that this test allows.
 func (w *world) expect(messages ...string) {
 	for _, m := range messages {
 		w.net.expected[m] = true
 	}
 }
 
-// catch complains about what fell into the net.
+// catch fails the test for what its checks found.
 func (w *world) catch() {
 	w.t.Helper()
 	lab.book.read(lab)
@@ -82,7 +82,7 @@ func (w *world) catch() {
 	w.sameRoutes()
 }
 
-// sameRoutes complains about nodes that have other routes than when the test began.
+// sameRoutes fails the test if a node's routes differ from those at its begin.
 func (w *world) sameRoutes() {
 	w.t.Helper()
 	now := w.nodeRoutes()
@@ -97,7 +97,7 @@ func (w *world) sameRoutes() {
 	}
 }
 
-// nodeRoutes are the routes of the nodes, but for those of BGP, to pods, and of the
+// nodeRoutes returns the routes of the nodes, except those of BGP, to pods, and of the
 // interface for remote addresses.
 func (w *world) nodeRoutes() map[string][]string {
 	w.t.Helper()
@@ -119,8 +119,8 @@ func (w *world) nodeRoutes() map[string][]string {
 	return routes
 }
 
-// dropped is what the agents of all nodes could not read. An agent that does not answer
-// is left out.
+// dropped returns what the agents of all nodes could not read. It leaves out an agent that
+// does not answer.
 func (w *world) dropped() map[string]dropped {
 	w.t.Helper()
 	all := map[string]dropped{}

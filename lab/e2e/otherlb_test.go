@@ -13,14 +13,14 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: PureLB is not alone. It never takes over what another load balancer
-// controller gave, never announces that, and never fights: a contest is seen,
-// slowed down and named.
+// Promise: PureLB shares a cluster with other load balancer controllers. It never takes over
+// or announces an address that another controller gave. It never fights: it sees a contest,
+// slows down, and names it.
 
 const ourClass = "loadBalancerClass: purelb.io/purelbv2"
 
-// writesPerMinute is how often the allocator may write to a Service in a minute of
-// a contest.
+// writesPerMinute is how often the allocator may write to one Service in a minute of a
+// contest.
 const writesPerMinute = 8
 
 func TestServicesOfAnotherControllerStayItsOwn(t *testing.T) {
@@ -74,16 +74,16 @@ func TestServicesOfAnotherControllerStayItsOwn(t *testing.T) {
 	wires.bare()
 }
 
-// servesOurs makes a Service of PureLB's class and waits for its address: then the
-// allocator has looked at all that there were before.
+// servesOurs makes a Service of PureLB's class and waits for its address. The allocator has
+// then looked at all Services that were there before.
 func (w *world) servesOurs(name string) {
 	w.t.Helper()
 	w.apply(plain(name, 80, "purelb.io/service-group: remote", ourClass))
 	w.addresses(name, 1)
 }
 
-// settles waits until a Service has addresses, none of them the other controller's,
-// and returns them. The other controller must have ended.
+// settles waits until a Service has addresses, none of which is the other controller's, and
+// returns them. The other controller must have ended.
 func (w *world) settles(name string) (has []netip.Addr) {
 	w.t.Helper()
 	w.until(patience, name+" has an address of PureLB", func() bool {
@@ -93,7 +93,7 @@ func (w *world) settles(name string) (has []netip.Addr) {
 	return has
 }
 
-// inGroup tells which addresses are those of a group of the tests.
+// inGroup returns a function that reports whether an address belongs to a group of the tests.
 func (w *world) inGroup(group string) func(netip.Addr) bool {
 	prefix := map[string]netip.Prefix{
 		"local":  netip.MustParsePrefix("172.30.250.0/24"),
@@ -130,7 +130,7 @@ func TestAContestIsNamedSlowsDownAndEndsByItself(t *testing.T) {
 	wires.bare()
 }
 
-// classless makes Services without a class, each named for its group, and returns the
+// classless makes Services without a class, one for each group of that name, and returns the
 // addresses that PureLB gave them.
 func (w *world) classless(names []string) map[string][]netip.Addr {
 	w.t.Helper()
@@ -169,14 +169,15 @@ func TestRestartsInAContestAnnounceNothingForeign(t *testing.T) {
 		if !equal(got, had[name]) {
 			t.Errorf("%s had %v, and has %v now", name, had[name], got)
 		}
-		const lives = 2 // of the allocator; each counts for itself
+		const lives = 2 // lives of the allocator; each has its own count
 		h.restrained(name, writesPerMinute*(lives+int(time.Since(began).Minutes())))
 		w.until(patience, name+" is announced", func() bool { return len(w.holders(got[0])) > 0 })
 	}
 	wires.bare()
 }
 
-// contested waits until a Service says that its status is contested, and by whom.
+// contested waits until the condition of a Service says that its status is contested, and by
+// whom.
 func (w *world) contested(name string) {
 	w.t.Helper()
 	w.until(patience, "the condition of "+name+" names the contest", func() bool {
@@ -210,8 +211,8 @@ func TestALeftoverBrandAnnouncesNothing(t *testing.T) {
 	wires.bare()
 }
 
-// TestClassesDivideTheServicesOfACluster is the intended way to share a cluster:
-// each controller serves what the other one does not.
+// TestClassesDivideTheServicesOfACluster shows the intended way to share a cluster: each
+// controller serves its own classes.
 func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	w := newWorldFor(t, 3*time.Minute)
 	w.apply(plain("left", 80, "purelb.io/service-group: remote"))
@@ -240,8 +241,8 @@ func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	w.answers(ours...)
 	wires.bare()
 
-	// The other controller is removed, and its Service moves to PureLB with its
-	// address: docs/operations.md, "Move from MetalLB".
+	// The other controller is removed, and its Service moves to PureLB with its address, as
+	// docs/operations.md, "Move from MetalLB", describes.
 	o.stop()
 	takeAll()
 	w.servesOurs("second")
@@ -256,7 +257,7 @@ func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	h.always("theirs", theirs)
 }
 
-// defaultAnnouncer changes that value of the chart, as its user would, until undo.
+// defaultAnnouncer sets that value of the chart until undo is called.
 func (w *world) defaultAnnouncer(value string) (undo func()) {
 	w.t.Helper()
 	tree, err := product.FindTree(".", io.Discard)
@@ -268,7 +269,7 @@ func (w *world) defaultAnnouncer(value string) (undo func()) {
 	return w.undoable(func() { set("PureLB") })
 }
 
-// setValues changes values of the chart beside those that are set.
+// setValues sets values of the chart in addition to those that are set.
 func (w *world) setValues(tree product.Tree, values ...string) {
 	w.t.Helper()
 	args := []string{"upgrade", product.Release, "charts/purelb", "--kubeconfig", lab.Kubeconfig(),

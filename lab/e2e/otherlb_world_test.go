@@ -21,9 +21,8 @@ import (
 	"purelb.io/purelb/lab/router"
 )
 
-// otherRanges are the addresses of the other controller: two of the nodes' own
-// segment, and after these some of nowhere. An agent would put the former on eth0
-// and the latter on kube-lb0.
+// otherRanges are the addresses of the other controller: first two of the nodes' own segment,
+// then some of no segment. An agent would put the former on eth0 and the latter on kube-lb0.
 const (
 	otherSegment = "172.30.250.220-172.30.250.221"
 	otherRanges  = otherSegment + ", 203.0.113.1-203.0.113.99"
@@ -34,14 +33,14 @@ func isOthers(a netip.Addr) bool {
 	return netip.MustParsePrefix("172.30.250.220/31").Contains(a) || netip.MustParsePrefix("203.0.113.0/24").Contains(a)
 }
 
-// otherController is the second load balancer controller in the cluster of a test.
+// otherController is the second load balancer controller in a test's cluster.
 type otherController struct {
 	*world
 	image, class string
 }
 
-// otherController installs the second controller, for Services of a class or for those
-// without one. It does not run yet.
+// otherController installs the second controller, for Services of a class or for those without
+// one. It does not start it.
 func (w *world) otherController(class string) *otherController {
 	w.t.Helper()
 	w.expect("statusContested")
@@ -76,20 +75,20 @@ func (o *otherController) restart() {
 	o.start()
 }
 
-// removeRanges leaves the other controller without addresses: it clears those of
-// all Services that it serves.
+// removeRanges takes all addresses from the other controller: it clears those of all Services
+// that it serves.
 func (o *otherController) removeRanges() {
 	o.t.Helper()
 	o.remove(otherlb.Ranges(namespace, ""))
 }
 
-// stopAllocator ends the allocator, until resume.
+// stopAllocator ends the allocator, until resume is called.
 func (w *world) stopAllocator() (resume func()) {
 	w.t.Helper()
 	return w.allocators(0)
 }
 
-// Those that write to Services. Each but the test is a field manager.
+// The writers of Services. Each of them but the test is a field manager.
 const (
 	allocatorWriter = "purelb-allocator"
 	agentWriter     = "lbnodeagent"
@@ -97,8 +96,8 @@ const (
 	testWriter      = "the test"
 )
 
-// state is one state of a Service: when it was seen, who wrote it, the addresses
-// that it shows, and those of them that the state before did not show.
+// state is one state of a Service: the time when it was seen, its writer, the addresses in its
+// status, and those of them that the state before did not have.
 type state struct {
 	at            time.Time
 	writer        string
@@ -109,7 +108,7 @@ func (s state) String() string {
 	return fmt.Sprintf("%s %s wrote %v", s.at.Format("15:04:05.000"), s.writer, s.shows)
 }
 
-// history is every state that the Services of a test have had.
+// history is all states that the Services of a test have had.
 type history struct {
 	*world
 	*following
@@ -118,7 +117,7 @@ type history struct {
 	states map[string][]state
 }
 
-// history begins to note the states of the Services.
+// history begins to record the states of the Services.
 func (w *world) history() *history {
 	w.t.Helper()
 	h := &history{world: w, last: map[string]*corev1.Service{}, states: map[string][]state{}}
@@ -150,9 +149,9 @@ func (h *history) see(event watch.EventType, svc *corev1.Service) {
 	h.states[svc.Name] = append(h.states[svc.Name], s)
 }
 
-// writerOf tells whose write led from one state of a Service to the next one. The
-// other controller counts its writes in an annotation, the test writes the spec and
-// the annotations of users, and agents write nothing but who announces.
+// writerOf returns whose write led from one state of a Service to the next. The other
+// controller counts its writes in an annotation. The test writes the spec and the annotations
+// of users. Agents write only who announces an address.
 func writerOf(before, after *corev1.Service) string {
 	const count, announcing = "otherlb.lab/writes", "purelb.io/announcing-"
 	changed := func(annotation string) bool { return before.Annotations[annotation] != after.Annotations[annotation] }
@@ -170,7 +169,7 @@ func writerOf(before, after *corev1.Service) string {
 	return allocatorWriter
 }
 
-// without are the annotations whose names do not begin with prefix.
+// without returns the annotations whose names do not begin with prefix.
 func without(annotations map[string]string, prefix string) map[string]string {
 	rest := maps.Clone(annotations)
 	maps.DeleteFunc(rest, func(name, _ string) bool { return strings.HasPrefix(name, prefix) })
@@ -200,7 +199,8 @@ func (h *history) tell() {
 	}
 }
 
-// always complains unless every state of a Service with an address shows these.
+// always fails the test unless every state of a Service with an address has exactly these
+// addresses.
 func (h *history) always(service string, want []netip.Addr) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -212,7 +212,7 @@ func (h *history) always(service string, want []netip.Addr) {
 	}
 }
 
-// untouched complains if PureLB ever wrote to a Service.
+// untouched fails the test if PureLB ever wrote to a Service.
 func (h *history) untouched(service string) {
 	h.t.Helper()
 	for _, writer := range []string{allocatorWriter, agentWriter} {
@@ -227,8 +227,8 @@ func (h *history) untouched(service string) {
 	}
 }
 
-// restrained complains if the allocator wrote to a Service more often than limit,
-// or ever gave it an address of the other controller.
+// restrained fails the test if the allocator wrote to a Service more often than limit, or ever
+// gave it an address of the other controller.
 func (h *history) restrained(service string, limit int) {
 	h.t.Helper()
 	writes := h.of(service, allocatorWriter)
@@ -264,7 +264,7 @@ func (w *world) wires() *wires {
 	return all
 }
 
-// bare complains if a node has ever carried an address of the other controller.
+// bare fails the test if a node has ever carried an address of the other controller.
 func (w *wires) bare() {
 	w.t.Helper()
 	for node, watch := range w.nodes {
@@ -278,7 +278,7 @@ func (w *wires) bare() {
 	}
 }
 
-// condition is the condition of a Service that says whether it is allocated.
+// condition returns the condition of a Service that says whether it has its addresses.
 func (w *world) condition(service string) metav1.Condition {
 	w.t.Helper()
 	if c := meta.FindStatusCondition(w.service(service).Status.Conditions, "purelb.io/Allocated"); c != nil {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Promise: where a network falls apart, each part is answered, and when it is
-// whole again, so is the address.
+// Promise: when a network splits, each part has a node that answers. When the network is whole
+// again, one node answers.
 
 func TestANodeWhoseSegmentIsCutInTwoIsReplacedAndTakesNothingBack(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
 	s.begin()
-	// The station, the router and with it clients and the API server are on the
-	// other side. The holder does not know yet that it is cut off.
+	// The station, the router, and with it the clients and the API server, are on the other
+	// side. The holder does not know yet that it is cut off.
 	mend := sever(w, []string{holder}, allBut(holder))
 	s.until(patience, "the other side has an address", func() bool {
 		return slices.Contains(s.holderNodes(s.addresses[0]), other(t, holder))
@@ -28,7 +28,7 @@ func TestANodeWhoseSegmentIsCutInTwoIsReplacedAndTakesNothingBack(t *testing.T) 
 	s.end(segmentCutLoss)
 	s.holder()
 
-	// For so long that the holder knows.
+	// Wait until the holder knows.
 	holder = s.holder()
 	s.begin()
 	mend = sever(w, []string{holder}, allBut(holder))
@@ -40,7 +40,7 @@ func TestANodeWhoseSegmentIsCutInTwoIsReplacedAndTakesNothingBack(t *testing.T) 
 	s.elsewhere(holder)
 }
 
-// allBut are all that may be plugged into a segment, but node.
+// allBut returns all machines that may be plugged into a segment, except node.
 func allBut(node string) []string {
 	names := []string{"station"}
 	for _, m := range lab.Machines() {
@@ -55,24 +55,25 @@ func TestNodesThatDoNotReachEachOtherComeToRest(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
-	// The two of the segment hear of each other by the rest: nothing happens.
+	// The two nodes of the segment still hear of each other through the other nodes: nothing
+	// happens.
 	s.begin()
 	mend := sever(w, []string{"node-1"}, []string{"node-2"})
-	time.Sleep(4 * time.Second) // longer than it takes to find a node dead
+	time.Sleep(4 * time.Second) // longer than the detection of a dead node
 	s.rest(patience)
 	mend()
 	s.rest(patience)
 	s.end(nothing)
 	s.stays(holder)
 
-	// Both halves reach the router, the API server and clients, which see both.
-	// It takes the Leases to find out that all live.
+	// Both halves reach the router, the API server and the clients. The Leases show that all
+	// nodes live.
 	s.begin()
 	mend = sever(w, []string{"node-1", "node-3"}, []string{"node-2", "node-4"})
 	time.Sleep(10 * time.Second) // as long as a Lease counts
 	s.rest(patience)
 	mend()
 	s.rest(patience)
-	// Half of the servers are behind the cut, so probes say nothing here.
+	// Half of the servers are behind the cut, so the probes prove nothing here.
 	s.end(loss{probes: 2000, twofold: 8 * time.Second, cut: true})
 }

@@ -7,8 +7,8 @@ import (
 	"purelb.io/purelb/lab/cluster"
 )
 
-// TestAdmissionPoliciesAreSound: Kubernetes has checked the types of every
-// expression, and warns of none.
+// TestAdmissionPoliciesAreSound: Kubernetes has checked the types of every expression, and
+// warns about none.
 func TestAdmissionPoliciesAreSound(t *testing.T) {
 	w := newWorld(t)
 	const policies = `{range .items[?(@.status.observedGeneration)]}{.metadata.name} {.status.typeChecking.expressionWarnings}{"\n"}{end}`

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Promise: whatever goes away, an address is answered by one node, and by nobody
-// for no longer than it takes to be sure. Each scene says what it may cost.
+// Promise: whatever goes away, one node answers for an address. No node answers only for as
+// long as the next one needs to be sure. Each scene says what it may cost.
 
 func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
 	away, err := time.ParseDuration(cmp.Or(os.Getenv("OUTAGE"), "35s"))
@@ -25,10 +25,10 @@ func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
 	s.begin()
 	heal := w.undoable(func() {
 		w.restartKubernetes()
-		w.freshAllocator() // the other ended when it could not renew its lead
+		w.freshAllocator() // the old one ended when it could not renew its Lease
 	})
 	start := w.stopAPI()
-	time.Sleep(away) // the refresh of the addresses, every 30 s, is to fall into it
+	time.Sleep(away) // the agents refresh the addresses every 30 s: at least once in this time
 	start()
 	w.agentReady(holder)
 	s.rest(patience)
@@ -57,7 +57,7 @@ func TestANodeThatIsCutOffFromAllButClientsGivesUp(t *testing.T) {
 	s.rest(patience)
 	s.end(cutOffLoss)
 	w.agentReady(holder)
-	s.elsewhere(holder) // a node that comes back takes nothing
+	s.elsewhere(holder) // a node that comes back takes no address
 }
 
 func TestAnAgentThatEndsAgainAndAgainLosesItsAddressOnceAtMost(t *testing.T) {
@@ -72,8 +72,8 @@ func TestAnAgentThatEndsAgainAndAgainLosesItsAddressOnceAtMost(t *testing.T) {
 	spare()
 	s.rest(patience)
 	s.movedOnce()
-	// It refreshes its addresses if it lives for half a second now and then. If
-	// not, they end after a minute.
+	// An agent that now and then lives for half a second refreshes its addresses. If it does
+	// not, they expire after a minute.
 	s.end(expiryLoss)
 	s.holder()
 }
@@ -84,8 +84,7 @@ func TestTheAddressOfAnAgentThatHangsExpiresAndIsTakenOver(t *testing.T) {
 	holder := s.holder()
 	s.begin()
 	thaw := freeze(w, holder)
-	// The kernel answers until the addresses end, a minute after they were
-	// refreshed last.
+	// The kernel answers until the addresses expire, a minute after their last refresh.
 	for _, a := range s.addresses {
 		w.until(2*patience, a.String()+" expires", func() bool { return !slices.Contains(w.holderNodes(a), holder) })
 	}
@@ -96,10 +95,10 @@ func TestTheAddressOfAnAgentThatHangsExpiresAndIsTakenOver(t *testing.T) {
 	s.rest(patience)
 	s.movedOnce()
 	s.end(expiryLoss)
-	s.elsewhere(holder) // it knows at once that another one has them
+	s.elsewhere(holder) // it knows at once that another node has them
 }
 
-// movedOnce complains about addresses that came back to where they had been.
+// movedOnce fails the test if an address came back to a node that it had left.
 func (s *watched) movedOnce() {
 	s.t.Helper()
 	for _, a := range s.addresses {
@@ -135,7 +134,7 @@ func TestAnAgentThatIsEvictedOrTaintedAwayHandsOver(t *testing.T) {
 	s.elsewhere(holder)
 }
 
-// taint makes all pods leave a node that do not tolerate it.
+// taint makes pods leave a node unless they tolerate the taint.
 func (w *world) taint(node string) (untaint func()) {
 	w.t.Helper()
 	const taint = "e2e=leave:NoExecute"
@@ -165,7 +164,7 @@ func TestAnAddressThatPrefersEndpointsFollowsThem(t *testing.T) {
 	for _, a := range s.addresses {
 		s.judge(a, s.station.Story(a, s.began), nothing)
 	}
-	s.stays(node) // no node of the segment has an endpoint, and so none is better
+	s.stays(node) // no node of the segment has an endpoint, so none is better
 }
 
 func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
@@ -189,8 +188,8 @@ func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
 	w.remove(server("near-1", "node-1"))
 	on("node-2")
 	s.rest(patience)
-	// A server that ends serves for four seconds more. Half way through, when
-	// kube-proxy knows of the other, the address goes there.
+	// A server that ends still serves for four seconds. The address moves half way through,
+	// when kube-proxy knows the other server.
 	s.end(convergence)
 
 	w.remove(server("near-2", "node-2"))
@@ -203,7 +202,7 @@ func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
 	w.answers(s.addresses...)
 }
 
-// served is how many pods of web are ready.
+// served returns how many pods of web are ready.
 func (w *world) served() (n int) {
 	for _, p := range w.pods("web") {
 		if ready(p) {

@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// following hands each state that the Services of the test have in the API server
-// to a function, one after the other.
+// following gives each state that the Services of the test have in the API server to a
+// function, one after the other.
 type following struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	errs   []error
 }
 
-// followServices begins with the states of now. see is called by one goroutine at a time.
+// followServices begins with the current states. Only one goroutine at a time calls see.
 func (w *world) followServices(see func(watch.EventType, *corev1.Service)) *following {
 	w.t.Helper()
 	watching, err := lab.watching()
@@ -38,8 +38,8 @@ func (w *world) followServices(see func(watch.EventType, *corev1.Service)) *foll
 	for i := range list.Items {
 		see(watch.Added, &list.Items[i])
 	}
-	// The API server ends a watch that is too slow for it. What it has for the
-	// next one begins where the last one ended.
+	// The API server ends a watch that is too slow. The next watch continues where the last
+	// one ended.
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return watching.Watch(ctx, &corev1.ServiceList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &options})
@@ -64,7 +64,7 @@ func (w *world) followServices(see func(watch.EventType, *corev1.Service)) *foll
 	return f
 }
 
-// end ends the watch. States may be missing when it returns an error.
+// end ends the watch. If it returns an error, states may be missing.
 func (f *following) end() error {
 	f.cancel()
 	<-f.ended

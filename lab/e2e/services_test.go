@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/lab/kube"
 )
 
-// Promise: a Service that asks for addresses gets them, and a client outside
-// reaches it by each of them.
+// Promise: a Service gets the addresses that it asks for, and a client outside reaches it at
+// each of them.
 
 func TestALocalServiceIsReachedByIPv4AndIPv6(t *testing.T) {
 	w := newWorld(t)

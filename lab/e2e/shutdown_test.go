@@ -13,23 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How a machine is shut down in an orderly way. The machines of the lab have no
-// systemd, so what it does is done here.
+// These are the ways in which a machine is shut down in order. The machines of the lab have no
+// systemd, so the tests do its part.
 
-// unmounting is how long a machine lives on after its programs were told to end: some
-// of them take their time, and disks are unmounted.
+// unmounting is how long a machine lives on after its programs were told to end. Some programs
+// take their time, and disks are unmounted.
 const unmounting = 20 * time.Second
 
-// endPrograms tells everything that runs on a node to end, as systemd does when the
-// machine is shut down: the kubelet, kube-proxy, and what runs in containers. No pod
-// is deleted, and nothing is started again.
+// endPrograms tells all programs of a node to end, as systemd does when the machine is shut
+// down: the kubelet, kube-proxy, and the programs in containers. No pod is deleted, and
+// nothing is restarted.
 func (w *world) endPrograms(node string) {
 	w.t.Helper()
 	for _, program := range []string{"kubelet", "kube-proxy"} {
 		w.endProgram(node, program)
 	}
 	for _, pid := range containedIn(node) {
-		_ = syscall.Kill(pid, syscall.SIGTERM) // one that has ended meanwhile needs none
+		_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended already
 	}
 }
 
@@ -42,19 +42,20 @@ func (w *world) endProgram(machine, program string) {
 	w.until(patience, program+" on "+machine+" has ended", func() bool { return !w.runs(machine, program) })
 }
 
-// endPods does what a kubelet with shutdownGracePeriod does when the machine is shut
-// down: it tells the containers to end, and says late that the node is not ready. It lives
-// on meanwhile. The conditions of the pods follow when their containers have ended. The
-// kubelets of the lab cannot do so themselves, as they would hear of the shutdown from
-// systemd: this one is stopped, so that it starts nothing again. Its port accepts
-// connections all the same.
+// endPods does what a kubelet with shutdownGracePeriod does when the machine is shut down. It
+// tells the containers to end, and writes after a delay that the node is not ready. It lives
+// on meanwhile. The conditions of the pods follow when their containers have ended.
+//
+// The kubelets of the lab cannot do so themselves, because they would learn of the shutdown
+// from systemd. The kubelet is stopped, so that it restarts nothing. Its port still accepts
+// connections.
 func (w *world) endPods(node string, late time.Duration) {
 	w.t.Helper()
 	if err := lab.Signal(node, "kubelet", syscall.SIGSTOP); err != nil {
 		w.t.Fatalf("stop the kubelet of %s: %v", node, err)
 	}
 	for _, pid := range containedIn(node) {
-		_ = syscall.Kill(pid, syscall.SIGTERM) // one that has ended meanwhile needs none
+		_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended already
 	}
 	time.Sleep(late)
 	const condition = `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady","message":"node is shutting down"}]}}`
@@ -65,7 +66,7 @@ func (w *world) endPods(node string, late time.Duration) {
 	}
 }
 
-// containedIn are the processes in containers of a node.
+// containedIn returns the processes in the containers of a node.
 func containedIn(node string) (pids []int) {
 	first, err := lab.Spec.State.Process(node)
 	if err != nil {
@@ -81,8 +82,8 @@ func containedIn(node string) (pids []int) {
 	return pids
 }
 
-// underShim says whether a shim of containerd lies between a process and its machine's
-// first one.
+// underShim reports whether a shim of containerd is between a process and its machine's first
+// process.
 func underShim(pid, first int) (shim bool) {
 	for pid = parent(pid); pid > 1; pid = parent(pid) {
 		if pid == first {

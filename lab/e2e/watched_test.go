@@ -12,10 +12,10 @@ import (
 	"purelb.io/purelb/lab/segment"
 )
 
-// watched is a Service with local addresses, one of each family, that is watched
-// in three ways: a client behind a router sends a datagram to each every 10 ms,
-// and keeps a TCP connection to each; and a station on their segment asks every
-// 20 ms who has them.
+// watched is a Service with local addresses, one of each family, that is watched in three
+// ways. A client behind a router sends a datagram to each address every 10 ms. The client
+// keeps a TCP connection to each. A station on the segment of the addresses asks every 20 ms
+// which machines have them.
 type watched struct {
 	*world
 	addresses []netip.Addr
@@ -27,48 +27,44 @@ type watched struct {
 
 // loss is what a scene may cost each address.
 type loss struct {
-	// probes are datagrams without an answer.
+	// probes counts datagrams without an answer.
 	probes int
-	// silence is for how long nobody may answer on the segment, and twofold for
-	// how long two may.
+	// silence is how long no node may answer on the segment, and twofold how long two may.
 	silence, twofold time.Duration
-	// cut says that a TCP connection may end.
+	// cut allows a TCP connection to end.
 	cut bool
 }
 
 var (
-	// nothing is what all that leaves the address where it is may cost.
+	// nothing is the allowance of all scenes that leave the address where it is.
 	nothing = loss{}
-	// convergence is what a handover may cost: the time in which a router
-	// learns where the address is now. The one that hands over waits for an
-	// answer for a second at most.
+	// convergence is the allowance of a handover: the time in which a router learns where the
+	// address is now. The agent that hands over waits for an answer for a second at most.
 	convergence = loss{probes: 5, twofold: 1200 * time.Millisecond, cut: true}
-	// powerLoss is what may be lost until others know that the holder is gone
-	// and the segment is silent: a second, by the benchmark, on a machine that
-	// has nothing else to do.
+	// powerLoss is the allowance of the time until other nodes know that the holder is gone
+	// and the segment is silent. The benchmark measures less than a second on an idle machine.
 	powerLoss = loss{probes: 300, silence: 3 * time.Second, cut: true}
-	// cutOffLoss is what may be lost when the holder gives up because it is cut
-	// off: the others do not hear it, and ask the segment now and then.
+	// cutOffLoss is the allowance when the holder gives up because it is cut off. The other
+	// nodes do not hear it, and ask the segment now and then.
 	cutOffLoss = loss{probes: 400, silence: 4 * time.Second, cut: true}
-	// expiryLoss is what may be lost when the addresses of the holder end because it
-	// does not refresh them. The others ask every six seconds whether they did.
+	// expiryLoss is the allowance when the addresses of the holder expire because it does not
+	// refresh them. The other nodes ask every six seconds whether they did.
 	expiryLoss = loss{probes: 600 + powerLoss.probes, silence: 6*time.Second + powerLoss.silence, cut: true}
-	// unpluggedLoss is that of a cable pulled and put in again: whoever has the
-	// address still gives it up as in a handover.
+	// unpluggedLoss is the allowance when a cable is pulled and plugged in again. A holder
+	// that still has the address gives it up as in a handover.
 	unpluggedLoss = loss{probes: 300, silence: 3 * time.Second, twofold: convergence.twofold, cut: true}
-	// segmentCutLoss is that of a segment that falls apart, and of its being
-	// whole again, with two that have an address: the one that was away goes by
-	// what it knew until its connection to the API server is alive again.
+	// segmentCutLoss is the allowance when a segment splits and heals. Two nodes may hold an
+	// address after it has healed: the node that was away relies on its last state until its
+	// connection to the API server works again.
 	segmentCutLoss = loss{probes: 300, silence: 3 * time.Second, twofold: 10 * time.Second, cut: true}
 )
 
-// lostFrames are for how long nobody is heard when a frame or two of the station
-// get lost on a busy machine.
+// lostFrames is how long no node seems to answer when a busy machine loses a frame or two of
+// the station.
 const lostFrames = 70 * time.Millisecond
 
-// watchLocal makes a Service on the nodes of the first segment, with its servers
-// on the others: Kubernetes goes on sending to servers of a dead node for as
-// long as it takes it for ready.
+// watchLocal makes a Service on the nodes of the first segment, with its servers on the other
+// nodes. Kubernetes sends to servers of a dead node for as long as that node counts as ready.
 func watchLocal(w *world, spec ...string) *watched {
 	w.t.Helper()
 	return watchService(w, service("web", "local", spec...))
@@ -83,7 +79,7 @@ func watchService(w *world, service string) *watched {
 	return s
 }
 
-// begin begins to watch. It returns when all has been well for a second.
+// begin begins to watch. It returns when every probe has been answered for a second.
 func (s *watched) begin() {
 	s.t.Helper()
 	s.beginStation()
@@ -134,10 +130,10 @@ func (s *watched) connect() {
 	}
 }
 
-// end ends the watch, and complains about what was lost beyond may.
+// end ends the watch, and fails the test if more was lost than may allows.
 func (s *watched) end(may loss) {
 	s.t.Helper()
-	late := patience // what a busy machine has yet to answer
+	late := patience // a busy machine may answer late
 	if may.cut {
 		late = 3 * time.Second // a connection that was cut is silent
 	}
@@ -156,7 +152,7 @@ func (s *watched) end(may loss) {
 	s.endStation()
 }
 
-// judge complains about what the station saw beyond may.
+// judge fails the test if the station saw more than may allows.
 func (s *watched) judge(a netip.Addr, story segment.Story, may loss) {
 	s.t.Helper()
 	silence, twofold := story.Silence(), story.Twofold()
@@ -171,8 +167,8 @@ func (s *watched) judge(a netip.Addr, story segment.Story, may loss) {
 	}
 }
 
-// rest waits until one node alone has answered for each address, the same one for
-// two seconds.
+// rest waits until exactly one node has answered for each address, the same one for two
+// seconds.
 func (s *watched) rest(limit time.Duration) {
 	s.t.Helper()
 	const quiet = 2 * time.Second
@@ -191,8 +187,7 @@ func (s *watched) rest(limit time.Duration) {
 	})
 }
 
-// holder waits until one node carries each address, and returns that of the
-// first.
+// holder waits until one node carries each address, and returns the node of the first.
 func (s *watched) holder() (node string) {
 	s.t.Helper()
 	for _, a := range slices.Backward(s.addresses) {
@@ -208,7 +203,7 @@ func (s *watched) holder() (node string) {
 	return node
 }
 
-// stays complains if the first address is not on node any more.
+// stays fails the test if the first address is no longer on node.
 func (s *watched) stays(node string) {
 	s.t.Helper()
 	if now := s.holder(); now != node {
@@ -216,7 +211,7 @@ func (s *watched) stays(node string) {
 	}
 }
 
-// elsewhere waits until one node that is not node carries each address.
+// elsewhere waits until each address is on one node, and that is not the given one.
 func (s *watched) elsewhere(node string) {
 	s.t.Helper()
 	for _, a := range s.addresses {
@@ -234,7 +229,7 @@ func kubectl(w *world, args ...string) {
 	}
 }
 
-// other is the other node of the first segment.
+// other returns the other node of the first segment.
 func other(t testing.TB, node string) string {
 	t.Helper()
 	switch node {

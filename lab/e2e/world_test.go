@@ -21,8 +21,8 @@ import (
 	"purelb.io/purelb/lab/router"
 )
 
-// world is the cluster as one test sees it: its own namespace, empty at first,
-// and the groups that all tests share.
+// world is the cluster as one test sees it: its own namespace, empty at first, and the groups
+// that all tests share.
 type world struct {
 	t   testing.TB
 	ctx context.Context
@@ -55,11 +55,10 @@ func newWorld(t testing.TB) *world {
 	return newWorldFor(t, 0)
 }
 
-// newWorldFor is newWorld for a test that is busy for so long.
+// newWorldFor is newWorld for a test that takes the time busy.
 func newWorldFor(t testing.TB, busy time.Duration) *world {
 	t.Helper()
-	// A test that needs longer than this hangs; what it waits for is in the
-	// error of the wait.
+	// A test that takes longer hangs. The error of its wait says what it waits for.
 	ctx, cancel := context.WithTimeoutCause(context.Background(), busy+10*time.Minute, fmt.Errorf("the test took too long"))
 	w := &world{t: t, ctx: ctx, Client: lab.kube}
 	w.net = w.spread()
@@ -75,8 +74,8 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 	return w
 }
 
-// empty removes what the test made and waits until it is gone, so that the
-// next test begins with free pools and bare interfaces.
+// empty removes what the test made and waits until it is gone, so that the next test begins
+// with free pools and bare interfaces.
 func (w *world) empty() {
 	w.t.Helper()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
@@ -95,8 +94,8 @@ func (w *world) empty() {
 		}
 	}
 	w.until(3*patience, "no pod is left", func() bool { return len(w.pods("")) == 0 })
-	// A node that was cut off goes by what it knew until its agent has noticed that
-	// its connection to the API server is dead, and takes what others give up.
+	// A node that was cut off relies on its last state until its agent has noticed that its
+	// connection to the API server is dead. Until then it takes addresses that others give up.
 	for _, node := range lab.powered() {
 		w.until(2*patience, "the agent on "+node+" has heard that the Services are gone", func() bool {
 			state, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/state")
@@ -105,10 +104,9 @@ func (w *world) empty() {
 	}
 }
 
-// tell prints what a person would look at when a test has failed. It does so at
-// once: what the test itself says is printed when it has ended, and so comes last,
-// and names the test. A CI server that shows the end of what was printed shows
-// that.
+// tell prints what a person would look at when a test has failed. It prints at once. The
+// test's own messages are printed when it has ended: they come last and name the test, so that
+// a CI server that shows the last lines shows them.
 func (w *world) tell() {
 	fmt.Printf("=== what %s left behind\n", w.t.Name())
 	var events corev1.EventList
@@ -140,9 +138,9 @@ func (w *world) remove(documents ...string) {
 	}
 }
 
-// patience is how long a test waits for what must come. It is no promise: a machine
-// that is three times slower than usual may take that long. Where a promise has a
-// time, the test names that time.
+// patience is how long a test waits for something that must come. It is no promise: a machine
+// that is three times slower than usual may need that long. Where a promise has a time, the
+// test names that time.
 const patience = time.Minute
 
 // until waits for a condition that must become true.
@@ -164,7 +162,7 @@ func (w *world) service(name string) *corev1.Service {
 	return s
 }
 
-// addresses waits until a Service has n addresses.
+// addresses waits until a Service has n addresses, and returns them.
 func (w *world) addresses(name string, n int) []netip.Addr {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
@@ -176,10 +174,9 @@ func (w *world) addresses(name string, n int) []netip.Addr {
 	return got
 }
 
-// answers waits until the client outside gets forty answers in a row from the web
-// server behind each address, by way of whatever nodes the router chooses, which is
-// when kube-proxy has heard of it on all of them; after that each of twenty more
-// must come.
+// answers waits until the client outside gets forty answers in a row from the web server
+// behind each address. The router chooses the nodes, so kube-proxy knows the Service on all of
+// them by then. After that, each of twenty more requests must be answered.
 func (w *world) answers(addresses ...netip.Addr) {
 	w.t.Helper()
 	w.deploymentReady("web")
@@ -194,7 +191,7 @@ func (w *world) answers(addresses ...netip.Addr) {
 	}
 }
 
-// visit fetches from target n times as the client outside.
+// visit fetches from target n times, as the client outside.
 func (w *world) visit(target netip.AddrPort, n int) error {
 	for range n {
 		body, err := probe.Get(w.ctx, lab.Netns("client"), target)
@@ -208,8 +205,8 @@ func (w *world) visit(target netip.AddrPort, n int) error {
 	return nil
 }
 
-// probe asks the datagram echo behind an address every 10 ms. It returns when
-// the first hundred probes were sent, so that an interruption has a before.
+// probe sends a datagram to the echo server behind an address every 10 ms. It returns after
+// the first hundred, so that an interruption has a time before it.
 func (w *world) probe(a netip.Addr) *probe.Probe {
 	w.t.Helper()
 	p, err := probe.Start(w.ctx, lab.Netns("client"), netip.AddrPortFrom(a, 82), 10*time.Millisecond)
@@ -223,8 +220,8 @@ func (w *world) probe(a netip.Addr) *probe.Probe {
 // holder is an interface that carries an address.
 type holder struct{ node, link string }
 
-// holders are the interfaces of all nodes with power that carry an address, by
-// their kernels' own word.
+// holders returns the interfaces of all nodes with power that carry an address, as the kernels
+// of the nodes report them.
 func (w *world) holders(a netip.Addr) []holder {
 	w.t.Helper()
 	var out []holder
@@ -249,8 +246,7 @@ func (w *world) holderNodes(a netip.Addr) []string {
 	return out
 }
 
-// routes waits until the router sends to each address by way of the nodes that
-// carry it.
+// routes waits until the router sends to each address through exactly the nodes that carry it.
 func (w *world) routes(addresses ...netip.Addr) {
 	w.t.Helper()
 	for _, a := range addresses {
@@ -262,8 +258,8 @@ func (w *world) routes(addresses ...netip.Addr) {
 
 func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-// nextHops are the nodes by way of which the router sends to a prefix, by its
-// kernel's own word.
+// nextHops returns the nodes through which the router sends to a prefix, as the router's
+// kernel reports them.
 func (w *world) nextHops(p netip.Prefix) []string {
 	w.t.Helper()
 	route, err := router.To(lab.Netns("router"), p)
@@ -286,7 +282,7 @@ func (w *world) pods(app string) []corev1.Pod {
 	return pods
 }
 
-// podNodes are the nodes that have a pod of the app.
+// podNodes returns the nodes that have a pod of the app.
 func (w *world) podNodes(app string) []string {
 	seen := map[string]bool{}
 	for _, p := range w.pods(app) {
@@ -346,8 +342,8 @@ func (w *world) productPod(component, node string) (corev1.Pod, bool) {
 	return corev1.Pod{}, false
 }
 
-// ready says whether a pod is ready, and not only was before its node lost its power:
-// the API server goes on telling that until the kubelet there tells otherwise.
+// ready reports whether a pod is ready on a node that has power. The API server calls the pods
+// of a node without power ready until it has noticed.
 func ready(p corev1.Pod) bool {
 	since, on := lab.Since(p.Spec.NodeName)
 	for _, c := range p.Status.ContainerStatuses {
@@ -397,8 +393,8 @@ func (w *world) agentReady(node string) {
 
 func equal[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// echo is a Deployment of servers that answer on 8080 (HTTP), 8081 (lines) and
-// 8082 (datagrams), on any nodes or on the named ones.
+// echo returns a Deployment of servers that answer on 8080 (HTTP), 8081 (lines) and 8082
+// (datagrams), on any nodes or on the named ones.
 func echo(name string, replicas int, nodes ...string) string {
 	where := ""
 	if len(nodes) > 0 {
@@ -428,7 +424,7 @@ spec:
 `, name, replicas, where)
 }
 
-// service is a dual-stack Service in front of the pods of app web.
+// service returns a dual-stack Service in front of the pods of app web.
 func service(name, group string, spec ...string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -446,13 +442,13 @@ spec:
 `, name, group, strings.Join(spec, "\n  "))
 }
 
-// annotated is a service with a further annotation.
+// annotated returns a service with another annotation.
 func annotated(service, annotation string) string {
 	return strings.Replace(service, "annotations: {", "annotations: {"+annotation+", ", 1)
 }
 
-// server is one more server of web, on a node. It serves on for two seconds after
-// it was told to end, as servers do that wait until clients have noticed.
+// server returns another server of web, on a node. It serves for two more seconds after it was
+// told to end, as servers do that wait until clients have noticed.
 func server(name, node string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
