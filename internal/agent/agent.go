@@ -20,7 +20,8 @@
 //	claimants  the nodes of the cluster that claim addresses that are here: until the agent
 //	           has asked their agents
 //	segments   the links that lead to no other machine, by the last probes there
-//	answering  the addresses on this node: the answer to agents that ask for one
+//	answering  the addresses on this node after the last pass: the answer to agents that ask
+//	           for one, even while a pass runs
 //	inquiries  the agent's own questions to other agents that have no answer yet
 //	reporter   the past reports, so that nothing is reported twice
 //	idle       the Services that lost their endpoints, and when: until they have had some for
@@ -119,7 +120,7 @@ type Options struct {
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions and inquiries.
+// segments.questions, answering, inquiries and letters.
 type Agent struct {
 	Options
 	config    parsed
@@ -136,6 +137,8 @@ type Agent struct {
 	segments  segments
 	answering answering
 	inquiries inquiries
+	// letters are the messages of other agents that the loop has to read.
+	letters chan letter
 	// claiming says that gratuitous ARP is on.
 	claiming bool
 	// burst notices that many addresses came or went.
@@ -163,6 +166,7 @@ func New(opt Options) *Agent {
 		segments:   segments{silent: map[side]bool{}, silentLinks: map[string]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},
+		letters:    make(chan letter, lettersRoom),
 	}
 }
 

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"maps"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -98,7 +97,7 @@ func (a *Agent) reportConflicts(now time.Time, seen *observation) {
 	for _, who := range a.conflicts.TakeUnreported(now) {
 		message := a.conflicts.Message(a.Node, who, seen.Peers.MACs)
 		a.Metrics.conflicts.Inc()
-		a.Log.Warn("addressConflict", "node", a.Node, "address", who.IP, "mac", macText(who.MAC), "problem", message)
+		a.Log.Warn("addressConflict", "node", a.Node, "address", who.IP, "mac", announce.MACText(who.MAC), "problem", message)
 		for _, svc := range seen.Services {
 			for _, ip := range svc.Addresses {
 				if ip == who.IP {
@@ -135,12 +134,10 @@ func showConflicts(conflicts announce.Conflicts) []conflictShown {
 	var all []conflictShown
 	for _, who := range conflicts.Rivals(func(announce.Rival, *announce.Conflict) bool { return true }) {
 		one := conflicts[who]
-		all = append(all, conflictShown{who.IP, one.Link, macText(who.MAC), one.Here, one.Heard})
+		all = append(all, conflictShown{who.IP, one.Link, announce.MACText(who.MAC), one.Here, one.Heard})
 	}
 	return all
 }
-
-func macText(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }
 
 // claimants are nodes of the cluster, by name, that claimed addresses that are here. The
 // agent asks their agents whether they have these addresses.

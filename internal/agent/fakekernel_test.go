@@ -27,6 +27,8 @@ type fakeKernel struct {
 	looks   int
 	dumpErr error
 	putErr  map[string]error // by address
+	// looseARP says that the kernel answers for addresses of other links.
+	looseARP bool
 	// putting is how long a Put takes.
 	putting time.Duration
 	// removeErr is the error of every Remove.
@@ -121,7 +123,7 @@ func (k *fakeKernel) Observe(context.Context) (announce.Node, error) {
 
 // now returns the present state.
 func (k *fakeKernel) now() announce.Node {
-	node := announce.Node{Links: slices.Clone(k.links), Gateways: k.gateways, MarksSupported: true}
+	node := announce.Node{Links: slices.Clone(k.links), Gateways: k.gateways, LooseARP: k.looseARP, MarksSupported: true}
 	k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return !h.expires.IsZero() && !h.expires.After(time.Now()) })
 	for _, h := range k.addresses {
 		a := h.Address

@@ -24,7 +24,7 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 	for _, f := range seen.Node.Addresses {
 		found[place{f.Prefix.Addr(), f.Link}] = f
 	}
-	for ip, d := range locals(plan) {
+	for ip, d := range plan.Locals() {
 		a.startGARP(now, seen, d, done)
 		one := a.addresses[ip]
 		if one == nil || one.GARP.Link == "" {
@@ -48,17 +48,6 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 type place struct {
 	ip   netip.Addr
 	link string
-}
-
-// locals returns the decisions on local addresses that belong here.
-func locals(plan announce.Plan) map[netip.Addr]*announce.Decision {
-	all := map[netip.Addr]*announce.Decision{}
-	for i := range plan.Decisions {
-		if d := &plan.Decisions[i]; d.Where == announce.Local {
-			all[d.IP] = d
-		}
-	}
-	return all
 }
 
 // startGARP starts the announcements of the address of d if clients must learn of it now, and

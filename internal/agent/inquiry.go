@@ -2,18 +2,20 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
-	"purelb.io/purelb/internal/membership"
 )
 
 const (
-	// inquiryWait is how long an agent may take to say whether it has an address. It answers
-	// between two passes. An address without an answer in time counts as held.
+	// inquiryWait is how long an agent may take to say whether it has an address. An address
+	// without an answer in time counts as held.
 	inquiryWait = 400 * time.Millisecond
 	// inquiriesAtOnce limits how many agents are asked at a time: all may answer at once, and
 	// answers beyond the room in the inbox are lost.
@@ -134,30 +136,75 @@ func (a *Agent) inquire(ctx context.Context, node string, addresses []netip.Addr
 	return denied
 }
 
-// answering is the state behind the answers to other agents. The loop owns it.
+// answering is what this node tells the agents of other nodes about its addresses. An agent
+// that asks waits for inquiryWait in all, and a pass may take longer. So the loop leaves a
+// snapshot after each pass, and readMessages answers from it.
 type answering struct {
-	// carried are the addresses on this node after the last pass, see announce.Carried. It is
-	// nil if they are not known.
-	carried map[netip.Addr]bool
-	// removed is when this node last removed an address.
-	removed time.Time
+	// snapshot is nil if the addresses of the node are not known.
+	snapshot atomic.Pointer[snapshot]
+	// misled is an address for which this node answered although it does not have it, or nil.
+	misled atomic.Pointer[netip.Addr]
+
+	// readMessages owns the rest. offered are the addresses that other nodes offered: the loop
+	// may not have read the offers yet. They are kept until the offers expire.
+	offered map[netip.Addr]time.Time
 	// answers counts the answers in the second that began then.
 	answers int
 	began   time.Time
-	// misled is the first address for which this node answered although it does not have it,
-	// or the zero Addr.
-	misled netip.Addr
 }
 
-// note records the addresses on this node after a pass: those that were there before it, and
-// the present local addresses.
-func (n *answering) note(now time.Time, carried map[netip.Addr]bool, local map[netip.Addr]string, removed bool) {
-	n.carried = carried
-	for ip := range local {
-		n.carried[ip] = true
+// snapshot is what a node has after a pass. It never changes.
+type snapshot struct {
+	at time.Time
+	// carried are the addresses on the node, see announce.Carried.
+	carried map[netip.Addr]bool
+	// coming are the addresses that the node is about to take.
+	coming map[netip.Addr]bool
+	// mistaken says that the kernel answers for addresses that only kube-proxy has.
+	mistaken bool
+	// removed is when the node last removed an address.
+	removed time.Time
+}
+
+// note replaces the snapshot after a pass.
+func (n *answering) note(next snapshot, removed bool) {
+	if last := n.snapshot.Load(); removed {
+		next.removed = next.at
+	} else if last != nil {
+		next.removed = last.removed
 	}
-	if removed {
-		n.removed = now
+	if !next.mistaken {
+		n.misled.Store(nil)
+	}
+	n.snapshot.Store(&next)
+}
+
+// snapshot returns what this node has after a pass: carried, the addresses that were there
+// before it, and the present local addresses.
+func (a *Agent) snapshot(now time.Time, seen *observation, carried map[netip.Addr]bool) snapshot {
+	for ip := range a.held.read() {
+		carried[ip] = true
+	}
+	return snapshot{at: now, carried: carried, coming: a.takeovers.Coming(), mistaken: announce.AnswersByMistake(seen.Node)}
+}
+
+// present returns the snapshot, or nil if it is so old that it proves nothing.
+func (n *answering) present(now time.Time) *snapshot {
+	s := n.snapshot.Load()
+	if s == nil || now.Sub(s.at) > fullCheck+passLimit {
+		return nil
+	}
+	return s
+}
+
+// offer records that another node offered addresses. The offer counts until then.
+func (n *answering) offer(now, until time.Time, addresses []netip.Addr) {
+	maps.DeleteFunc(n.offered, func(_ netip.Addr, until time.Time) bool { return !now.Before(until) })
+	if n.offered == nil {
+		n.offered = map[netip.Addr]time.Time{}
+	}
+	for _, ip := range addresses {
+		n.offered[ip] = until
 	}
 }
 
@@ -170,37 +217,98 @@ func (n *answering) allow(now time.Time) bool {
 	return n.answers <= answersPerSecond
 }
 
-// answer tells the agent of another node which of the addresses this node has, or is about to
-// take. It sends no answer if that is not known, or if there are too many questions.
-func (a *Agent) answer(ctx context.Context, got membership.Message, m announce.Message) {
-	if a.answering.carried == nil || !a.answering.allow(got.Received) {
-		a.Log.DebugContext(ctx, "inquiryNotAnswered", "node", a.Node, "from", got.From, "addresses", len(m.Addresses))
-		return
+// answer returns the answers to question m: which of the addresses this node has or is about
+// to take, and which not. ok is false if that is not known, or if there are too many
+// questions.
+func (n *answering) answer(now time.Time, m announce.Message) (answers []announce.Message, ok bool) {
+	s := n.present(now)
+	if s == nil || !n.allow(now) {
+		return nil, false
 	}
 	have := announce.Message{Kind: announce.Have, Number: m.Number}
 	haveNot := announce.Message{Kind: announce.HaveNot, Number: m.Number}
 	for _, ip := range m.Addresses {
-		carries, found := a.answering.carried[ip]
-		switch {
-		case carries || a.takeovers.Takes(got.Received, ip):
+		carries, found := s.carried[ip]
+		if carries || s.coming[ip] || now.Before(n.offered[ip]) {
 			have.Addresses = append(have.Addresses, ip)
 			continue
-		case found && got.Received.Sub(a.answering.removed) > quietAfterRemoval && !a.answering.misled.IsValid():
-			a.answering.misled = ip
+		}
+		if found && s.mistaken && ip.Is4() && now.Sub(s.removed) > quietAfterRemoval {
+			n.misled.CompareAndSwap(nil, &ip)
 		}
 		haveNot.Addresses = append(haveNot.Addresses, ip)
 	}
-	a.background.start(ctx, []task{func(ctx context.Context) completion {
-		ctx, cancel := context.WithTimeout(ctx, sendLimit)
-		defer cancel()
-		for _, answer := range []announce.Message{have, haveNot} {
-			if len(answer.Addresses) == 0 {
-				continue
-			}
-			if err := a.Peers.Send(ctx, got.From, answer.Encode()); err != nil {
-				a.Log.DebugContext(ctx, "answerNotSent", "node", a.Node, "to", got.From, "error", err)
+	return slices.DeleteFunc([]announce.Message{have, haveNot}, func(m announce.Message) bool { return len(m.Addresses) == 0 }), true
+}
+
+// letter is a message for the loop.
+type letter struct {
+	announce.Message
+	from     string
+	received time.Time
+}
+
+// lettersRoom is how many messages wait for the loop. More messages are dropped: a handover
+// then ends by its deadline.
+const lettersRoom = 256
+
+// readInBackground runs readMessages until stop is called: an agent that leaves goes on
+// reading.
+func (a *Agent) readInBackground(ctx context.Context) (stop func()) {
+	ctx, end := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { a.readMessages(ctx) })
+	return func() { end(); reading.Wait() }
+}
+
+// readMessages reads the messages of other agents until ctx is done. It answers questions at
+// once, and leaves offers and their answers to the loop.
+func (a *Agent) readMessages(ctx context.Context) {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case got := <-a.Peers.Received():
+			m, err := announce.Decode(got.Body)
+			switch {
+			case err != nil:
+				a.Log.Debug("messageNotUnderstood", "node", a.Node, "from", got.From, "error", err)
+			case m.Kind == announce.Ask:
+				answers, ok := a.answering.answer(got.Received, m)
+				if !ok {
+					a.Log.Debug("inquiryNotAnswered", "node", a.Node, "from", got.From, "addresses", len(m.Addresses))
+				}
+				sending.Go(func() { a.sendAnswers(ctx, got.From, answers) })
+			case m.Kind == announce.Have, m.Kind == announce.HaveNot:
+				a.inquiries.answered(got.From, m)
+			default:
+				a.forLoop(letter{m, got.From, got.Received})
 			}
 		}
-		return nil
-	}})
+	}
+}
+
+// forLoop leaves l to the loop.
+func (a *Agent) forLoop(l letter) {
+	if l.Kind == announce.Take {
+		a.answering.offer(l.received, l.received.Add(announce.OfferLimit(a.Handover)), l.Addresses)
+	}
+	select {
+	case a.letters <- l:
+	default:
+		a.Log.Debug("messageDropped", "node", a.Node, "from", l.from, "addresses", len(l.Addresses))
+	}
+}
+
+// sendAnswers sends the answers to the question of another agent.
+func (a *Agent) sendAnswers(ctx context.Context, to string, answers []announce.Message) {
+	ctx, cancel := context.WithTimeout(ctx, sendLimit)
+	defer cancel()
+	for _, answer := range answers {
+		if err := a.Peers.Send(ctx, to, answer.Encode()); err != nil {
+			a.Log.DebugContext(ctx, "answerNotSent", "node", a.Node, "to", to, "error", err)
+		}
+	}
 }

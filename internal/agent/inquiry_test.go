@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/membership"
 )
 
@@ -238,27 +240,103 @@ func TestAFloodOfQuestionsIsNotAnswered(t *testing.T) {
 	})
 }
 
+// A pass may take longer than an agent waits for an answer.
+func TestAQuestionIsAnsweredDuringAPass(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		pass(time.Second)
+		unstick := w.kernel.stick()
+		defer unstick()
+		poke(w.kernel.changed)
+		pass(time.Second)
+		want(t, "answer", w.asks(1, "192.0.2.9", "192.0.2.10"), "have[192.0.2.9], have not[192.0.2.10]")
+		offer := announce.Message{Kind: announce.Take, Addresses: []netip.Addr{addrOf("192.0.2.10")}}
+		w.peers.received <- membership.Message{From: "node-c", Body: offer.Encode(), Received: time.Now()}
+		settle()
+		want(t, "after an offer that the loop has not read", w.asks(2, "192.0.2.10"), "have[192.0.2.10]")
+		pass(announce.OfferLimit(announce.HandoverLimit))
+		want(t, "when the offer is over", w.asks(3, "192.0.2.10"), "have not[192.0.2.10]")
+		pass(fullCheck + passLimit)
+		want(t, "when the last pass was long ago", w.asks(4, "192.0.2.9"), "")
+	})
+}
+
+// node-b asks while this node hands its addresses over.
+func TestAQuestionIsAnsweredWhileTheAgentLeaves(t *testing.T) {
+	holdingBoth(t, true, func(w *world) {
+		w.agent.Departures = endOf(ending.Evicted)
+		w.peers.change(func(p *election.Peers) { p.Members = append(p.Members, reachable("node-b")) })
+		settle()
+		go w.end()
+		pass(announce.HandoverLimit / 2)
+		want(t, "answer", w.asks(1, "192.0.2.9"), "have[192.0.2.9]")
+		pass(announce.HandoverLimit)
+	})
+}
+
+// misled starts a node with 192.0.2.10 and 192.0.2.9 on kube-ipvs0. Its kernel answers for them.
+func misled(w *world) {
+	w.kernel.looseARP = true
+	w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
+	w.kernel.hold(permanent("kube-ipvs0", "192.0.2.10/32"), permanent("kube-ipvs0", "192.0.2.9/32"),
+		permanent("kube-ipvs0", "2001:db8::a/128"), permanent("lo", "192.0.2.13/32"))
+}
+
+const notStrict = "Warning ARPNotStrict Node node-a answers ARP for addresses that it does not hold, such as 192.0.2.10: " +
+	"kube-proxy in IPVS mode has them on kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), " +
+	"or net.ipv4.conf.all.arp_ignore to 1 on the node"
+
 // kube-proxy has the address on kube-ipvs0, so another agent asks this node about it.
 func TestANodeThatAnswersByMistakeSaysSoOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
-		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.10/32"), permanent("kube-ipvs0", "192.0.2.9/32"), permanent("lo", "192.0.2.13/32"))
-	}, func(w *world) {
+	inWorld(t, misled, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
 		w.cluster.change(serving())
 		settle()
 		w.told()
-		w.asks(1, "192.0.2.9", "192.0.2.12", "192.0.2.13")
+		w.asks(1, "192.0.2.9", "192.0.2.12", "192.0.2.13", "2001:db8::a")
 		pass(5 * time.Minute)
-		want(t, "events, when the node had it a moment ago, has it on lo, or not at all", w.told(), "")
-		w.asks(2, "192.0.2.10")
-		w.asks(3, "192.0.2.9")
+		w.asks(2, "2001:db8::a")
 		pass(5 * time.Minute)
-		want(t, "events", w.told(), "Warning ARPNotStrict Node node-a answers ARP for addresses that it does not hold, such as 192.0.2.10: "+
-			"kube-proxy in IPVS mode has them on kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), "+
-			"or net.ipv4.conf.all.arp_ignore to 1 on the node")
+		want(t, "events, when the node had it a moment ago, has it on lo, not at all, or asks by IPv6", w.told(), "")
+		w.asks(3, "192.0.2.10")
+		w.asks(4, "192.0.2.9")
+		pass(5 * time.Minute)
+		want(t, "events", w.told(), notStrict)
 	})
+}
+
+func TestStrictARPEndsTheWarning(t *testing.T) {
+	for name, mend := range map[string]func(k *fakeKernel){
+		"arp_ignore is 1": func(k *fakeKernel) { k.looseARP = false },
+		"kube-proxy uses no IPVS": func(k *fakeKernel) {
+			k.links = slices.DeleteFunc(k.links, func(l announce.Link) bool { return l.Name == "kube-ipvs0" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, misled, func(w *world) {
+				pass(time.Minute)
+				w.asks(1, "192.0.2.10")
+				pass(time.Minute)
+				want(t, "events", w.told(), notStrict)
+				links := slices.Clone(w.kernel.links)
+				w.kernel.change(func() { mend(w.kernel) })
+				pass(time.Minute)
+				if problems := w.agent.reporter.problems; len(problems) != 0 {
+					t.Errorf("it still reports %v", problems)
+				}
+				w.asks(2, "192.0.2.10")
+				pass(time.Minute)
+				want(t, "events, when the kernel does not answer", w.told(), "")
+				w.kernel.change(func() { w.kernel.looseARP, w.kernel.links = true, links })
+				pass(time.Minute)
+				want(t, "events, before another node asks again", w.told(), "")
+				w.asks(3, "192.0.2.10")
+				pass(time.Minute)
+				want(t, "events, when it happens again", w.told(), notStrict)
+			})
+		})
+	}
 }
 
 // A gratuitous ARP would make clients send to a node that has not taken the address.

@@ -14,7 +14,7 @@ import (
 func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
-		a.answering.carried = nil
+		a.answering.snapshot.Store(nil)
 		return todo{}, err
 	}
 	a.publish(seen)
@@ -25,7 +25,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	done.fail(notDropped)
 	carried := announce.Carried(seen.Node)
 	a.held.hold(seen, carried, plan, done)
-	a.answering.note(now, carried, a.held.read(), done.removed)
+	a.answering.note(a.snapshot(now, seen, carried), done.removed)
 	a.addresses.Fail(done.failed)
 	next := together(waits,
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
@@ -107,6 +107,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer a.readInBackground(context.WithoutCancel(ctx))()
 	a.background.wait.Go(func() { a.watchLinks(ctx) })
 	a.keep(ctx, kernel, heard)
 	a.background.wait.Wait()
@@ -151,10 +152,8 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 			}
 		case done := <-a.background.completions:
 			done()
-		case m := <-a.Peers.Received():
-			if !a.readMessage(ctx, m) {
-				continue
-			}
+		case l := <-a.letters:
+			a.readLetter(l)
 		case <-ctx.Done():
 		case <-kernel:
 		case <-a.Cluster.Changed():
@@ -172,8 +171,8 @@ func (a *Agent) drain(ctx context.Context) {
 		select {
 		case done := <-a.background.completions:
 			done()
-		case m := <-a.Peers.Received():
-			a.readMessage(ctx, m)
+		case l := <-a.letters:
+			a.readLetter(l)
 		default:
 			return
 		}

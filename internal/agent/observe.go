@@ -78,7 +78,10 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	if o.Agent != nil {
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
-	o.problem, o.misled = problem(o), a.answering.misled
+	o.problem = problem(o)
+	if misled := a.answering.misled.Load(); misled != nil && announce.AnswersByMistake(node) {
+		o.misled = *misled
+	}
 	o.record.Problem = joined(o.problem, a.conflicts.Problem(o.Services))
 	o.Contested, o.Answering = a.conflicts.Contested(now), a.segments.unheard.answering
 	if o.Complete {

@@ -8,7 +8,6 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/membership"
 )
 
 // probing says how to probe a segment for an address. A machine that has it answers within a
@@ -127,27 +126,13 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	return all
 }
 
-// readMessage handles a message of another agent, and reports whether the loop must make a
-// pass.
-func (a *Agent) readMessage(ctx context.Context, got membership.Message) bool {
-	m, err := announce.Decode(got.Body)
-	if err != nil {
-		a.Log.Debug("messageNotUnderstood", "node", a.Node, "from", got.From, "error", err)
-		return false
+// readLetter handles an offer of another agent, or its answer to an offer.
+func (a *Agent) readLetter(l letter) {
+	if l.Kind == announce.Take {
+		a.takeovers.Offered(l.received, l.from, l.Addresses)
+		return
 	}
-	switch m.Kind {
-	case announce.Take:
-		a.takeovers.Offered(got.Received, got.From, m.Addresses)
-		return true
-	case announce.Taken:
-		a.handovers.Taken(got.From, m.Addresses)
-		return true
-	case announce.Ask:
-		a.answer(ctx, got, m)
-	case announce.Have, announce.HaveNot:
-		a.inquiries.answered(got.From, m)
-	}
-	return false
+	a.handovers.Taken(l.from, l.Addresses)
 }
 
 func byLink(addresses []announce.Address) map[string][]netip.Addr {

@@ -75,6 +75,11 @@ type Link struct {
 // Works reports whether any machine can be reached by the link.
 func (l Link) Works() bool { return l.Up && l.Carrier && !l.Silent }
 
+// leadsNowhere reports whether the link has no other end.
+func (l Link) leadsNowhere() bool {
+	return l.Name == "lo" || l.Name == ipvsLink || l.Kind == "dummy" || l.Kind == "ifb"
+}
+
 // Node is the state of this node in the kernel. It is always complete.
 type Node struct {
 	Links []Link
@@ -83,7 +88,19 @@ type Node struct {
 	// Gateways are the routers of the node's default routes, sorted. Routers with only a known
 	// link-local address are left out.
 	Gateways []netip.Addr
+	// LooseARP says that the kernel answers ARP requests on some link for addresses that it has
+	// on other links: net.ipv4.conf.*.arp_ignore is 0.
+	LooseARP bool
 	// MarksSupported says whether this kernel keeps IFA_PROTO. If it does, an address without
 	// Mark is not ours.
 	MarksSupported bool
+}
+
+// byName returns the links of n by name. A node with many pods has many links.
+func (n Node) byName() map[string]Link {
+	links := make(map[string]Link, len(n.Links))
+	for _, l := range n.Links {
+		links[l.Name] = l
+	}
+	return links
 }

@@ -106,21 +106,23 @@ func Askable(mac [6]byte, peers election.Peers) (node string, can bool) {
 // nowhere are in neither group: the kernel may answer for them on another link, but this node
 // does not have them there.
 func Carried(node Node) map[netip.Addr]bool {
-	nowhere := map[string]bool{}
-	for _, l := range node.Links {
-		nowhere[l.Name] = leadsNowhere(node, l.Name)
-	}
-	all := map[netip.Addr]bool{}
+	links, all := node.byName(), make(map[netip.Addr]bool, len(node.Addresses))
 	for _, a := range node.Addresses {
 		ip := a.Prefix.Addr()
 		switch {
-		case !nowhere[a.Link]:
+		case !links[a.Link].leadsNowhere():
 			all[ip] = true
 		case a.Link == ipvsLink && !all[ip]:
 			all[ip] = false
 		}
 	}
 	return all
+}
+
+// AnswersByMistake reports whether the kernel of node answers ARP requests for addresses that
+// only kube-proxy has, on kube-ipvs0.
+func AnswersByMistake(node Node) bool {
+	return node.LooseARP && slices.ContainsFunc(node.Links, func(l Link) bool { return l.Name == ipvsLink })
 }
 
 // Add records that the agent of node does not have addresses.

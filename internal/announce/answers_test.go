@@ -59,7 +59,7 @@ func TestWhoHasAnAddressOfThoseThatAnswer(t *testing.T) {
 			slices.Sort(asked)
 			holder, found := answers.Holders(nodesBtoD(), denied)[ip]
 			if got := strings.Join(asked, ""); got != tt.asked || found != (tt.holder != "") || found && holder != mac(tt.holder[0]) {
-				t.Errorf("asked are %q, want %q; the holder is %s, want %q", got, tt.asked, macText(holder), tt.holder)
+				t.Errorf("asked are %q, want %q; the holder is %s, want %q", got, tt.asked, MACText(holder), tt.holder)
 			}
 		})
 	}

@@ -61,13 +61,10 @@ func (d *decider) dark(ip netip.Addr) bool {
 	return d.held(ip) && !slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !d.unheard(a) })
 }
 
-// unheard reports whether a is on a link without carrier.
-func (d *decider) unheard(a Address) bool { return isDark(d.Node, a.Link) && !onDummy(a, d.Agent) }
-
-// isDark reports whether the link of that name does not work.
-func isDark(node Node, name string) bool {
-	i := slices.IndexFunc(node.Links, func(l Link) bool { return l.Name == name })
-	return i >= 0 && !node.Links[i].Works()
+// unheard reports whether a is on a link that does not work.
+func (d *decider) unheard(a Address) bool {
+	l, known := d.links[a.Link]
+	return known && !l.Works() && !onDummy(a, d.Agent)
 }
 
 // keepUntilTaken decides on an address that is here and, by a mistake in the configuration,

@@ -215,7 +215,7 @@ func (c Conflicts) Problem(services []Service) string {
 	const most = 5
 	var texts []string
 	for _, who := range all[:min(len(all), most)] {
-		texts = append(texts, fmt.Sprintf("%s on %s is claimed by another machine, %s", who.IP, c[who].Link, macText(who.MAC)))
+		texts = append(texts, fmt.Sprintf("%s on %s is claimed by another machine, %s", who.IP, c[who].Link, MACText(who.MAC)))
 	}
 	if len(all) > most {
 		texts = append(texts, fmt.Sprintf("and %d more", len(all)-most))
@@ -237,7 +237,7 @@ func (c Conflicts) Message(self string, who Rival, nodes map[[6]byte]string) str
 // describe says which machine has mac, and what to do if it answers for an address that it
 // should not have.
 func describe(mac [6]byte, nodes map[[6]byte]string) (machine, advice string) {
-	text := macText(mac)
+	text := MACText(mac)
 	name, ok := nodes[mac]
 	if !ok {
 		return "another machine, " + text, "if this is no node of the cluster, give it another address, or exclude this one from the pool"
@@ -247,4 +247,5 @@ func describe(mac [6]byte, nodes map[[6]byte]string) (machine, advice string) {
 		fmt.Sprintf("if node %s goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy", name)
 }
 
-func macText(mac [6]byte) string { return strings.ReplaceAll(fmt.Sprintf("% x", mac[:]), " ", ":") }
+// MACText returns mac in the usual notation.
+func MACText(mac [6]byte) string { return strings.ReplaceAll(fmt.Sprintf("% x", mac[:]), " ", ":") }

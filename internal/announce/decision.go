@@ -80,6 +80,17 @@ func (d Decision) Withheld() bool {
 	return d.Reason == ReasonIdle || d.Reason == ReasonNoEndpoints && (d.Because == BecauseNoNode || d.Because == election.ReasonNoEndpoints)
 }
 
+// Locals returns the decisions on local addresses that belong on this node.
+func (p Plan) Locals() map[netip.Addr]*Decision {
+	all := map[netip.Addr]*Decision{}
+	for i := range p.Decisions {
+		if d := &p.Decisions[i]; d.Where == Local {
+			all[d.IP] = d
+		}
+	}
+	return all
+}
+
 // givenUp reports whether the address goes whatever else is known: a node finds out by itself
 // that no client reaches it.
 func (d Decision) givenUp() bool { return d.Reason == ReasonCutOff || d.Reason == ReasonNoCarrier }

@@ -63,7 +63,7 @@ func (m Memory) Forget(now time.Time, p Plan, held map[netip.Addr]string) {
 	if len(m) == 0 {
 		return
 	}
-	wanted, local := IPs(p.Wanted), locals(p)
+	wanted, local := IPs(p.Wanted), p.Locals()
 	for ip, one := range m {
 		if !wanted[ip] {
 			one.Damping = FlapDamping{}

@@ -12,11 +12,11 @@ import (
 // Addresses on a link that leads nowhere are left out. An address that belongs to a Service
 // and looks like the local address of an agent without marks is not an address of the node.
 func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
-	foreign := foreign(node, adopt)
+	foreign, links := foreign(node, adopt), node.byName()
 	var own, doubtful []netip.Addr
 	for _, a := range node.Addresses {
 		ip := a.Prefix.Addr()
-		if _, theirs := foreign[ip]; !theirs || a.Mark == Mark || !ip.IsGlobalUnicast() || leadsNowhere(node, a.Link) {
+		if _, theirs := foreign[ip]; !theirs || a.Mark == Mark || !ip.IsGlobalUnicast() || links[a.Link].leadsNowhere() {
 			continue
 		}
 		if a.NoPrefixRoute && a.Valid != Forever {
@@ -65,7 +65,7 @@ func MACs(node Node) [][6]byte {
 	}
 	var macs [][6]byte
 	for _, l := range node.Links {
-		if own[l.Name] && l.MAC != [6]byte{} && !leadsNowhere(node, l.Name) {
+		if own[l.Name] && l.MAC != [6]byte{} && !l.leadsNowhere() {
 			macs = append(macs, l.MAC)
 		}
 	}
@@ -81,11 +81,4 @@ func addressesOf(services []Service) map[netip.Addr]bool {
 		}
 	}
 	return held
-}
-
-// leadsNowhere reports whether the link of that name has no other end.
-func leadsNowhere(node Node, name string) bool {
-	return name == "lo" || name == ipvsLink || slices.ContainsFunc(node.Links, func(l Link) bool {
-		return l.Name == name && (l.Kind == "dummy" || l.Kind == "ifb")
-	})
 }

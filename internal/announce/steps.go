@@ -39,7 +39,7 @@ func (c Contest) Message(nodes map[[6]byte]string) string {
 // place on node.
 func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) Steps {
 	var s Steps
-	local, here := locals(p), carried(node)
+	local, here := p.Locals(), usableOn(node)
 	left := make(map[netip.Addr]*takeover, len(t.each))
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
@@ -54,7 +54,7 @@ func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) St
 		}
 		one.from.link, one.used = w.Link, d.Used
 		left[ip] = one
-		if w, ok := t.mayAdd(now, one, d, w); ok {
+		if w, ok := t.mayAdd(now, one, *d, w); ok {
 			s.Add = append(s.Add, w)
 			continue
 		}
@@ -92,7 +92,7 @@ func (o *takeover) step(now time.Time, w Address, s *Steps) {
 }
 
 // answer returns the offers that have ended, and drops these and the expired ones.
-func (t *Takeovers) answer(now time.Time, local map[netip.Addr]Decision, here map[netip.Addr]bool) map[string][]netip.Addr {
+func (t *Takeovers) answer(now time.Time, local map[netip.Addr]*Decision, here map[netip.Addr]bool) map[string][]netip.Addr {
 	answers := map[string][]netip.Addr{}
 	for ip, o := range t.offers {
 		_, wanted := local[ip]
@@ -110,24 +110,13 @@ func (t *Takeovers) answer(now time.Time, local map[netip.Addr]Decision, here ma
 	return answers
 }
 
-// locals returns the decisions of p for local addresses that belong here.
-func locals(p Plan) map[netip.Addr]Decision {
-	all := map[netip.Addr]Decision{}
-	for _, d := range p.Decisions {
-		if d.Where == Local {
-			all[d.IP] = d
-		}
-	}
-	return all
-}
-
-// carried returns the addresses of node on links that work and lead to other machines, and
+// usableOn returns the addresses of node on links that work and lead to other machines, and
 // whether the node can use them. On another link this node did not defend an address: another
 // machine may have it by now.
-func carried(node Node) map[netip.Addr]bool {
-	all := make(map[netip.Addr]bool, len(node.Addresses))
+func usableOn(node Node) map[netip.Addr]bool {
+	links, all := node.byName(), make(map[netip.Addr]bool, len(node.Addresses))
 	for _, a := range node.Addresses {
-		if !leadsNowhere(node, a.Link) && !isDark(node, a.Link) {
+		if l, known := links[a.Link]; !l.leadsNowhere() && (l.Works() || !known) {
 			ip := a.Prefix.Addr()
 			all[ip] = all[ip] || !a.Tentative && !a.Failed
 		}

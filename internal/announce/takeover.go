@@ -62,9 +62,12 @@ func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) 
 		t.offers = map[netip.Addr]offer{}
 	}
 	for _, ip := range addresses {
-		t.offers[ip] = offer{from, now.Add(2 * t.Limit)}
+		t.offers[ip] = offer{from, now.Add(OfferLimit(t.Limit))}
 	}
 }
+
+// OfferLimit returns how long an offer is valid if the holder waits for limit.
+func OfferLimit(limit time.Duration) time.Duration { return 2 * limit }
 
 // Probed records that a probe of addresses ended at now, and which machines answered. The
 // probe was on one link.
@@ -90,11 +93,16 @@ func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[ne
 	t.watch(now, ended)
 }
 
-// Takes reports whether this node is about to take ip: it probes for ip now, has proven
-// silence, or was asked to take it.
-func (t *Takeovers) Takes(now time.Time, ip netip.Addr) bool {
-	one := t.each[ip]
-	return one != nil && (one.probing || !one.silent.IsZero()) || now.Before(t.offers[ip].until)
+// Coming returns the addresses that this node is about to take: it probes for them now, or
+// has proven silence. Offers are left out.
+func (t *Takeovers) Coming() map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	for ip, one := range t.each {
+		if one.probing || !one.silent.IsZero() {
+			all[ip] = true
+		}
+	}
+	return all
 }
 
 // Unprobed records that addresses could not be probed.

@@ -100,7 +100,7 @@ func (w *taking) pass(ms int, now time.Time) {
 		said = append(said, "probe "+a.Prefix.Addr().String())
 	}
 	for _, c := range s.Contested {
-		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), macText(c.MAC), c.Since.Sub(begin).Milliseconds()))
+		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), MACText(c.MAC), c.Since.Sub(begin).Milliseconds()))
 	}
 	for node, ips := range s.Answer {
 		said = append(said, fmt.Sprintf("answer %s %v", node, ips))

@@ -23,6 +23,7 @@ type decider struct {
 	known   election.Networks
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
+	links   map[string]Link
 	foreign map[netip.Addr]string
 	holders map[netip.Addr][]Service
 }
@@ -35,6 +36,7 @@ func newDecider(s Situation) *decider {
 		known:     election.NewNetworks(s.Peers.Known),
 		homes:     map[addr.Family][]home{},
 		ours:      make(map[netip.Addr][]Address, len(s.Node.Addresses)),
+		links:     s.Node.byName(),
 		foreign:   foreign(s.Node, adopt),
 		holders:   make(map[netip.Addr][]Service, len(s.Services)),
 	}

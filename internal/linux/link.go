@@ -14,8 +14,8 @@ const (
 	// skipStats is RTEXT_FILTER_SKIP_STATS. Counters are most of a link's message, and this
 	// package does not read them.
 	skipStats = 1 << 3
-	// promoteSecondaries is IPV4_DEVCONF_PROMOTE_SECONDARIES.
-	promoteSecondaries = 20
+	// arpIgnore is IPV4_DEVCONF_ARP_IGNORE, promoteSecondaries IPV4_DEVCONF_PROMOTE_SECONDARIES.
+	arpIgnore, promoteSecondaries = 19, 20
 	// forwardingIPv6 is DEVCONF_FORWARDING.
 	forwardingIPv6 = 0
 	// operTesting and operDormant are the states of RFC 2863 in which a link has a carrier
@@ -33,6 +33,9 @@ type link struct {
 	flaps uint32
 	// promotes means that secondary addresses stay when the primary is removed.
 	promotes bool
+	// strictARP means that the setting of the link makes the kernel answer ARP requests there
+	// only for addresses of this link.
+	strictARP bool
 	// forwards means that the node is an IPv6 router on the link.
 	forwards bool
 }
@@ -99,7 +102,8 @@ func parseLink(body []byte) (link, error) {
 		case unix.IFLA_LINKINFO:
 			l.Kind = rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND))
 		case unix.IFLA_AF_SPEC:
-			l.promotes = setting(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET), unix.IFLA_INET_CONF), promoteSecondaries-1)
+			inet := rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET), unix.IFLA_INET_CONF)
+			l.promotes, l.strictARP = setting(inet, promoteSecondaries-1), setting(inet, arpIgnore-1)
 			l.forwards = setting(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET6), unix.IFLA_INET6_CONF), forwardingIPv6)
 		}
 	}

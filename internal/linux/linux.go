@@ -12,7 +12,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -45,6 +47,8 @@ type Stack struct {
 	missed atomic.Uint64
 	// marks means that the kernel stores the mark of an address.
 	marks bool
+	// ignore is net.ipv4.conf.all.arp_ignore of the namespace, or nil if it cannot be read.
+	ignore *os.File
 	// wait is how a probe waits.
 	wait func(context.Context, time.Duration) error
 }
@@ -68,6 +72,9 @@ func New(log *slog.Logger) (*Stack, error) {
 	if s.ears, err = openEars(log); err != nil {
 		return nil, errors.Join(fmt.Errorf("open packet socket: %w", err), s.Close())
 	}
+	if s.ignore, err = os.Open("/proc/sys/net/ipv4/conf/all/arp_ignore"); err != nil {
+		log.Debug("the setting of ARP for all links is not readable", "error", err)
+	}
 	if s.flows, err = openFlows(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open connection tracking: %w", err), s.Close())
 	}
@@ -82,6 +89,9 @@ func (s *Stack) Close() error {
 	}
 	if s.ears != nil {
 		err = errors.Join(err, s.ears.close())
+	}
+	if s.ignore != nil {
+		err = errors.Join(err, s.ignore.Close())
 	}
 	if s.flows != nil {
 		err = errors.Join(err, s.flows.Close())
@@ -111,15 +121,28 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 		return announce.Node{}, fmt.Errorf("read links: %w", err)
 	}
 	node := announce.Node{MarksSupported: s.marks, Gateways: gatewaysOf(slices.Concat(routes4, routes6))}
-	default4, default6 := bestLinks(routes4), bestLinks(routes6)
+	default4, default6, strict := bestLinks(routes4), bestLinks(routes6), s.strictARP()
 	names := make(map[int]string, len(links))
 	for _, l := range links {
 		l.Default4, l.Default6 = default4[l.Index], default6[l.Index]
 		node.Links = append(node.Links, l.Link)
 		names[l.Index] = l.Name
+		node.LooseARP = node.LooseARP || !strict && !l.strictARP && l.Neighbors && l.Up
 	}
 	node.Addresses = onLinks(held, names)
 	return node, nil
+}
+
+// strictARP reports whether the setting for all links makes the kernel answer ARP requests on
+// a link only for addresses of that link. The kernel takes the larger setting of this one and
+// that of the link.
+func (s *Stack) strictARP() bool {
+	var text [16]byte
+	if s.ignore == nil {
+		return false
+	}
+	n, err := s.ignore.ReadAt(text[:], 0)
+	return n > 0 && (err == nil || errors.Is(err, io.EOF)) && text[0] != '0'
 }
 
 // onLinks sets the links of the addresses, and leaves out addresses whose link has gone.
