@@ -160,8 +160,8 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"servicegroups.purelb.io: get list watch",
 		}},
 		{"ClusterRole purelb:k8gobgp", []string{
-			"bgpnodestatuses.bgp.purelb.io/status: update",
-			"bgpnodestatuses.bgp.purelb.io: get create update delete",
+			"bgpnodestatuses.bgp.purelb.io/status: update patch",
+			"bgpnodestatuses.bgp.purelb.io: get create update patch delete",
 			"events: create patch",
 			"nodes: get list watch",
 			"services: get list watch",

@@ -3,9 +3,11 @@ package explain
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 )
 
@@ -20,6 +22,9 @@ type Dataplane struct {
 	CrossReference []CrossReference `json:"crossReference"`
 	Problems       []string         `json:"problems"`
 	Unread         []Unread         `json:"unknown,omitempty"`
+	// Cut says that a node has more addresses or routes than its status lists. What is wrong
+	// is listed first.
+	Cut bool `json:"truncated,omitempty"`
 
 	imports, exports bool
 }
@@ -116,9 +121,7 @@ func (d *Dataplane) addImports(n bgpv1.BGPNodeStatusStatus) {
 			d.problem(n.NodeName, "%s on %s is not announced", a.Address, a.Interface)
 		}
 	}
-	if i.Truncated {
-		d.problem(n.NodeName, "its BGPNodeStatus lists %d of %d addresses", len(i.ImportedAddresses), i.TotalImported)
-	}
+	d.Cut = d.Cut || i.Truncated
 }
 
 func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
@@ -126,15 +129,35 @@ func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
 		return
 	}
 	for _, r := range n.RIB.LocalRoutes {
-		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: r.AdvertisedTo, Services: []string{}}
+		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: advertisedTo(n, r), Services: []string{}}
 		if p, err := netip.ParsePrefix(r.Prefix); err == nil {
 			one.Services = v.servicesAt(p)
 		}
 		d.RIBRoutes = append(d.RIBRoutes, one)
-		if len(r.AdvertisedTo) == 0 {
+		if len(one.AdvertisedTo) == 0 && !sends(n) {
 			d.problem(n.NodeName, "%s is announced to no neighbor", r.Prefix)
 		}
 	}
+}
+
+// advertisedTo returns the neighbors that receive r. A status without such a list has counts:
+// a neighbor that receives as many routes as the node has receives each of them.
+func advertisedTo(n bgpv1.BGPNodeStatusStatus, r bgpv1.RIBRoute) []string {
+	if len(r.AdvertisedTo) > 0 {
+		return r.AdvertisedTo
+	}
+	to := []string{}
+	for _, neighbor := range n.Neighbors {
+		if neighbor.State == established && neighbor.PrefixesSent >= int64(n.RIB.LocalRouteCount) {
+			to = append(to, neighbor.Address)
+		}
+	}
+	return to
+}
+
+// sends reports whether a neighbor receives any routes of n.
+func sends(n bgpv1.BGPNodeStatusStatus) bool {
+	return slices.ContainsFunc(n.Neighbors, func(o bgpv1.NodeNeighbor) bool { return o.State == established && o.PrefixesSent > 0 })
 }
 
 // servicesAt returns the Services that show an address of p.
@@ -158,27 +181,25 @@ func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
 			d.problem(n.NodeName, "%s is not in routing table %s: %s", r.Prefix, r.Table, orDash(r.Reason))
 		}
 	}
-	if n.NetlinkExport.Truncated {
-		d.problem(n.NodeName, "its BGPNodeStatus lists %d of %d exported routes", len(n.NetlinkExport.ExportedRoutes), n.NetlinkExport.TotalExported)
-	}
+	d.Cut = d.Cut || n.NetlinkExport.Truncated
 }
 
 // crossReference looks for a route to each remote address on each node that imports addresses
 // and reports all its routes.
 func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
-	routes := map[string][]netip.Prefix{}
+	routes := map[string][]addr.Range{}
 	var nodes []string
 	for _, n := range v.speakers(f.Node) {
 		i := n.NetlinkImport
-		if i == nil || !i.Enabled || n.RIB == nil || n.RIB.Truncated || v.silence(n) != "" || f.VRF != "" && i.VRF != f.VRF {
+		if i == nil || !i.Enabled || n.RIB == nil || v.silence(n) != "" || f.VRF != "" && i.VRF != f.VRF {
+			continue
+		}
+		all, complete := announcedBy(*n.RIB)
+		if !complete {
 			continue
 		}
 		nodes = append(nodes, n.NodeName)
-		for _, r := range n.RIB.LocalRoutes {
-			if p, err := netip.ParsePrefix(r.Prefix); err == nil {
-				routes[n.NodeName] = append(routes[n.NodeName], p)
-			}
-		}
+		routes[n.NodeName] = all
 	}
 	for _, r := range v.plan.Requests {
 		for _, o := range v.outlooks[r.Key()] {
@@ -189,7 +210,27 @@ func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
 	}
 }
 
-func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string][]netip.Prefix) {
+// announcedBy returns the destinations of all routes of a node, and false if its status does
+// not have all of them.
+func announcedBy(rib bgpv1.NodeRIB) (all []addr.Range, complete bool) {
+	texts := rib.LocalRanges
+	if len(texts) == 0 {
+		if rib.Truncated {
+			return nil, false
+		}
+		for _, r := range rib.LocalRoutes {
+			texts = append(texts, r.Prefix)
+		}
+	}
+	for _, text := range texts {
+		if r, _, err := addr.ParseRange(text); err == nil {
+			all = append(all, r)
+		}
+	}
+	return all, true
+}
+
+func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string][]addr.Range) {
 	c := CrossReference{Service: o.Service, IP: o.IP.String(), AnnouncedBy: []string{}, MissingOn: []string{}}
 	for _, n := range nodes {
 		found := false
@@ -232,6 +273,9 @@ func (d Dataplane) Tables() []Table {
 			out.Rows = append(out.Rows, []string{r.Node, r.Route, yes(r.InKernel), r.Table, fmt.Sprint(r.Metric)})
 		}
 		tables = append(tables, out)
+	}
+	if d.Cut {
+		tables = append(tables, Table{Title: "Not complete", Lines: []string{"a BGPNodeStatus lists at most five entries of each kind, those with a problem first"}})
 	}
 	return append(append(tables, problemsTable(d.Problems)...), unreadTable(d.Unread)...)
 }

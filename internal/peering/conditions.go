@@ -2,7 +2,6 @@ package peering
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -122,11 +121,8 @@ func ofRouterID(problems []Problem) []Problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Reason != ReasonRouterID })
 }
 
-// elapsed matches a text that changes with time.
-var elapsed = regexp.MustCompile(`state unchanged for \d+ s`)
-
-// Differs reports whether b has information that a does not have. Elapsed time does not
-// count. The number of prefixes that neighbors announce does not count either, because it can
+// Differs reports whether b has information that a does not have. The time of writing
+// does not count. The number of prefixes that neighbors announce does not count either, because it can
 // change all the time; it only counts whether they announce any.
 func Differs(a, b bgpv1.BGPNodeStatusStatus) bool {
 	return !equality.Semantic.DeepEqual(still(a), still(b))
@@ -138,7 +134,6 @@ func still(s bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 	out.LastUpdated = nil
 	for i := range out.Neighbors {
 		n := &out.Neighbors[i]
-		n.LastError = elapsed.ReplaceAllString(n.LastError, "")
 		n.PrefixesReceived = min(n.PrefixesReceived, 1)
 	}
 	if out.RIB != nil {

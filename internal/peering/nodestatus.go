@@ -12,14 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 )
 
-// Limits of the lists in a BGPNodeStatus.
+// Limits of the lists in a BGPNodeStatus. Every heartbeat of every node writes the whole
+// object into etcd. So each list has what is wrong, and then a few examples. The counts and
+// the ranges are about all.
 const (
-	mostLocal    = 500
-	mostReceived = 100
-	mostExported = 500
-	mostImported = 500
+	mostListed = 5
+	mostRanges = 32
 )
 
 // Report holds everything that a BGPNodeStatus reports.
@@ -235,7 +236,7 @@ func (in Report) lastError(n NeighborStatus) string {
 		all = append(all, n.LastError)
 	}
 	if d := in.Now.Sub(n.Since); !n.Since.IsZero() && d >= stuckAfter {
-		all = append(all, fmt.Sprintf("state unchanged for %d s", int(d/time.Second)))
+		all = append(all, fmt.Sprintf("state unchanged since %s", n.Since.UTC().Format(time.RFC3339)))
 	}
 	return strings.Join(all, "; ")
 }
@@ -262,7 +263,7 @@ func (in Report) failures(missing []string) []string {
 	announced := in.announced()
 	absent := 0
 	for _, i := range in.Imported {
-		if !announced[RouteKey{i.Address.Masked(), i.VRF}] {
+		if !announced[keyOf(i)] {
 			absent++
 		}
 	}
@@ -300,15 +301,31 @@ func (in Report) netlinkImport() *bgpv1.NodeImport {
 		out.Interfaces = append(out.Interfaces, bgpv1.NodeInterface{Name: i.Name, Exists: i.Exists, OperState: state})
 	}
 	imported := slices.Clone(in.Imported)
-	slices.SortFunc(imported, byRoute)
-	imported, out.Truncated = first(imported, mostImported)
 	announced := in.announced()
+	slices.SortFunc(imported, func(a, b Imported) int {
+		return cmp.Or(trueLast(announced[keyOf(a)], announced[keyOf(b)]), byRoute(a, b))
+	})
+	imported, out.Truncated = first(imported, mostListed)
 	for _, i := range imported {
 		out.ImportedAddresses = append(out.ImportedAddresses, bgpv1.ImportedAddress{
-			Address: i.Address.String(), Interface: i.Interface, InRIB: announced[RouteKey{i.Address.Masked(), i.VRF}],
+			Address: i.Address.String(), Interface: i.Interface, InRIB: announced[keyOf(i)],
 		})
 	}
 	return out
+}
+
+// keyOf returns the key of the route to an imported address.
+func keyOf(i Imported) RouteKey { return RouteKey{i.Address.Masked(), i.VRF} }
+
+// trueLast sorts false before true.
+func trueLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // first returns the beginning of a list, and whether there is more.
@@ -323,7 +340,8 @@ func (in Report) rib() *bgpv1.NodeRIB {
 	out := &bgpv1.NodeRIB{LocalRouteCount: int32(len(in.Local)), ReceivedRouteCount: int32(len(in.Learned))}
 	local := slices.Clone(in.Local)
 	slices.SortFunc(local, func(a, b Route) int { return compareKeys(a.Key(), b.Key()) })
-	local, moreLocal := first(local, mostLocal)
+	out.LocalRanges = ranges(local)
+	local, moreLocal := first(local, mostListed)
 	for _, r := range local {
 		self := netip.IPv6Unspecified()
 		if r.Prefix.Addr().Is4() {
@@ -338,7 +356,7 @@ func (in Report) rib() *bgpv1.NodeRIB {
 	slices.SortFunc(learned, func(a, b LearnedRoute) int {
 		return cmp.Or(compareKeys(a.Key(), b.Key()), a.From.Compare(b.From), a.NextHop.Compare(b.NextHop))
 	})
-	learned, moreLearned := first(learned, mostReceived)
+	learned, moreLearned := first(learned, mostListed)
 	for _, r := range learned {
 		out.ReceivedRoutes = append(out.ReceivedRoutes, bgpv1.RIBRoute{
 			Prefix: r.Prefix.String(), NextHop: text(r.NextHop), FromPeer: text(r.From),
@@ -347,6 +365,23 @@ func (in Report) rib() *bgpv1.NodeRIB {
 	}
 	out.Truncated = moreLocal || moreLearned
 	return out
+}
+
+// ranges returns the destinations of all routes as ranges, or nil if there are too many.
+func ranges(routes []Route) []string {
+	var all []addr.Range
+	for _, r := range routes {
+		all = append(all, addr.Range{From: r.Prefix.Masked().Addr(), To: addr.Last(r.Prefix)})
+	}
+	merged := addr.Merge(all)
+	if len(merged) > mostRanges {
+		return nil
+	}
+	var texts []string
+	for _, r := range merged {
+		texts = append(texts, r.String())
+	}
+	return texts
 }
 
 // text returns the text of an address, or "".
@@ -401,9 +436,9 @@ func (in Report) netlinkExport() *bgpv1.NodeExport {
 	}
 	exported := slices.Clone(in.Exported)
 	slices.SortFunc(exported, func(a, b Exported) int {
-		return cmp.Or(cmp.Compare(a.Table, b.Table), comparePrefixes(a.Prefix, b.Prefix), cmp.Compare(a.Metric, b.Metric))
+		return cmp.Or(trueLast(a.Installed, b.Installed), cmp.Compare(a.Table, b.Table), comparePrefixes(a.Prefix, b.Prefix), cmp.Compare(a.Metric, b.Metric))
 	})
-	exported, out.Truncated = first(exported, mostExported)
+	exported, out.Truncated = first(exported, mostListed)
 	for _, e := range exported {
 		out.ExportedRoutes = append(out.ExportedRoutes, bgpv1.ExportedRoute{
 			Prefix: e.Prefix.String(), Table: tableName(e.Table), Metric: int64(e.Metric), Installed: e.Installed, Reason: e.Reason,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			},
 			`healthy false, 2 neighbors
 			 192.0.2.1 as 64513 Established sent 3 received 5
-			 192.0.2.2 as 64513 Active sent 3 received 5: hold timer expired; state unchanged for 60 s
+			 192.0.2.2 as 64513 Active sent 3 received 5: hold timer expired; state unchanged since 2026-01-01T11:59:00Z
 			 Ready False Degraded: 192.0.2.2 is Active
 			 ` + wellDone,
 		},
@@ -161,7 +162,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			},
 			`healthy true, 2 neighbors
 			 192.0.2.129 as 64513 Established sent 3 received 5 dynamic
-			 192.0.2.130 as 64513 Active sent 3 received 5 dynamic: state unchanged for 60 s
+			 192.0.2.130 as 64513 Active sent 3 received 5 dynamic: state unchanged since 2026-01-01T11:59:00Z
 			 Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active
 			 ` + wellDone,
 		},
@@ -277,7 +278,7 @@ func TestListsAreCutAndSaySo(t *testing.T) {
 	got := fmt.Sprint(len(s.RIB.LocalRoutes), s.RIB.LocalRouteCount, len(s.RIB.ReceivedRoutes), s.RIB.ReceivedRouteCount, s.RIB.Truncated,
 		len(s.NetlinkImport.ImportedAddresses), s.NetlinkImport.TotalImported, s.NetlinkImport.Truncated,
 		len(s.NetlinkExport.ExportedRoutes), s.NetlinkExport.TotalExported, s.NetlinkExport.Truncated)
-	if want := "500 600 100 601 true 500 600 true 500 601 true"; got != want {
+	if want := "5 600 5 601 true 5 600 true 5 601 true"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	first := fmt.Sprint(s.RIB.LocalRoutes[0], s.RIB.ReceivedRoutes[0], s.NetlinkImport.ImportedAddresses[0], s.NetlinkImport.Interfaces,
@@ -286,6 +287,35 @@ func TestListsAreCutAndSaySo(t *testing.T) {
 		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99 [{red 1:1 1 1}]"
 	if first != want {
 		t.Errorf("\n got %s\nwant %s", first, want)
+	}
+}
+
+func TestWhatIsWrongIsListedFirst(t *testing.T) {
+	r := large(t)
+	bad := netip.MustParsePrefix("10.0.2.88/32")
+	r.Local = slices.DeleteFunc(r.Local, func(l peering.Route) bool { return l.Prefix == bad })
+	for i := range r.Exported {
+		r.Exported[i].Installed = r.Exported[i].Prefix != bad
+	}
+	s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
+	if got := s.NetlinkImport.ImportedAddresses[0]; got.Address != bad.String() || got.InRIB {
+		t.Errorf("the first imported address is %+v, want %v, which is not announced", got, bad)
+	}
+	if got := s.NetlinkExport.ExportedRoutes[0]; got.Prefix != bad.String() || got.Installed {
+		t.Errorf("the first exported route is %+v, want %v, which is not in its table", got, bad)
+	}
+}
+
+func TestRangesAreOfAllRoutesOrAbsent(t *testing.T) {
+	r := large(t)
+	r.Local = append(r.Local, peering.Route{Prefix: netip.MustParsePrefix("192.0.2.128/25")}, peering.Route{Prefix: netip.MustParsePrefix("2001:db8::1/128")})
+	if got, want := fmt.Sprint(peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).RIB.LocalRanges),
+		"[10.0.0.1-10.0.2.88 192.0.2.128-192.0.2.255 2001:db8::1-2001:db8::1]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	r.Local = slices.DeleteFunc(r.Local, func(l peering.Route) bool { return l.Prefix.Addr().AsSlice()[3]%4 == 0 })
+	if got := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).RIB.LocalRanges; got != nil {
+		t.Errorf("there are %d ranges, want none instead of some", len(got))
 	}
 }
 

@@ -12,17 +12,38 @@ import (
 const (
 	// gather is how long changes are collected before they are written.
 	gather = 300 * time.Millisecond
-	// between is the shortest time between two writes of the BGPNodeStatus: while addresses
-	// come one after the other, the status changes all the time.
-	between = 2 * time.Second
 	// writeLimit is how long one write may take.
 	writeLimit = 10 * time.Second
 	// lastWriteLimit limits the last write, at the end of the process.
 	lastWriteLimit = time.Second
-	// attempts is how often the writer tries at once if another writer changed the object in
-	// between.
-	attempts = 4
 )
+
+const (
+	// firstGap and lastGap are the first and the longest time between two writes of the
+	// BGPNodeStatus. It doubles with each write, so that addresses that come one after the
+	// other, or a neighbor that comes and goes, do not load the API server.
+	firstGap, lastGap = 2 * time.Second, 16 * time.Second
+	// restful is how long no write makes the next gap the first one again.
+	restful = 30 * time.Second
+)
+
+// pace spaces writes. The zero value allows a write at once.
+type pace struct {
+	last time.Time
+	gap  time.Duration
+}
+
+// write records a write at now.
+func (p *pace) write(now time.Time) {
+	gap := min(max(2*p.gap, firstGap), lastGap)
+	if now.Sub(p.last) >= restful {
+		gap = firstGap
+	}
+	p.last, p.gap = now, gap
+}
+
+// next is the earliest time of the next write.
+func (p *pace) next() time.Time { return p.last.Add(p.gap) }
 
 // errSkipped says that a write is not necessary.
 var errSkipped = errors.New("there is nothing new")

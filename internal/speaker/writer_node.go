@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +26,7 @@ func (w *Writer) writeNode(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-w.nodeNews:
-			pause(ctx, max(gather, time.Until(n.tried.Add(between))))
+			pause(ctx, max(gather, time.Until(n.pace.next())))
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -74,23 +74,26 @@ func (w *Writer) writeNodeOnce(ctx context.Context, n *nodeWriter, limit time.Du
 	return report.Heartbeat, err
 }
 
-// nodeWriter writes the BGPNodeStatus of a node, and remembers the written status.
+// nodeWriter writes the BGPNodeStatus of a node by server-side apply, and remembers the
+// written status. Fields of other writers stay.
 type nodeWriter struct {
 	last *bgpv1.BGPNodeStatusStatus
 	at   time.Time
-	// object is the last answer of the API server, with no status but the conditions. It is
-	// nil if n has to read the object first.
-	object *bgpv1.BGPNodeStatus
-	// tried is the time of the last attempt to write.
-	tried   time.Time
-	gone    bool
-	failure string
+	// owned is the UID of the Node that the object was made for. made says that the object is
+	// there.
+	owned string
+	made  bool
+	// conditions are those of the last answer.
+	conditions []metav1.Condition
+	pace       pace
+	gone       bool
+	failure    string
 }
 
 const nodeStatuses = "bgpnodestatuses"
 
 // write writes r, unless it wrote the same a short time ago, and returns the size of the
-// object.
+// object in the API server.
 func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, now time.Time) (size int, err error) {
 	if !r.Enabled {
 		return 0, n.remove(ctx, clients, r, now)
@@ -99,14 +102,11 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 	if n.last != nil && now.Sub(n.at) < r.Heartbeat && !peering.Differs(*n.last, r.Status) {
 		return 0, errSkipped
 	}
-	n.tried = now
-	for range attempts {
-		known := n.object != nil
-		size, err = n.attempt(ctx, clients, r, now)
-		removed := known && apierrors.IsNotFound(err)
-		if !removed && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			break
-		}
+	n.pace.write(now)
+	size, err = n.apply(ctx, clients, r, now)
+	if apierrors.IsNotFound(err) {
+		n.made = false // another program deleted the object
+		size, err = n.apply(ctx, clients, r, now)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write the BGPNodeStatus: %w", err)
@@ -115,48 +115,66 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 	return size, nil
 }
 
-func (n *nodeWriter) attempt(ctx context.Context, clients Clients, r NodeReport, now time.Time) (int, error) {
-	name := r.Status.NodeName
-	object, err := n.current(ctx, clients, r)
-	n.object = nil // an error leaves it nil
-	if err != nil {
-		return 0, err
-	}
-	if wanted := owners(r); len(wanted) > 0 && !reflect.DeepEqual(object.OwnerReferences, wanted) {
-		object.OwnerReferences = wanted
-		if err := clients.bgp.Put().Resource(nodeStatuses).Name(name).Body(object).Do(ctx).Into(object); err != nil {
+// apply writes the status. Before the first write it makes the object.
+func (n *nodeWriter) apply(ctx context.Context, clients Clients, r NodeReport, now time.Time) (int, error) {
+	if !n.made || n.owned != r.NodeUID {
+		if err := n.make(ctx, clients, r); err != nil {
 			return 0, err
 		}
+		n.made, n.owned = true, r.NodeUID
 	}
-	before := object.Status.Conditions
-	object.Status = *r.Status.DeepCopy()
-	object.Status.LastUpdated = &metav1.Time{Time: now}
-	keepTimes(object.Status.Conditions, before)
-	var written bgpv1.BGPNodeStatus
-	if err := clients.bgp.Put().Resource(nodeStatuses).Name(name).SubResource("status").Body(object).Do(ctx).Into(&written); err != nil {
-		return 0, err
+	status := r.Status.DeepCopy()
+	status.LastUpdated = &metav1.Time{Time: now}
+	keepTimes(status.Conditions, n.conditions)
+	object, size, err := patch(ctx, clients, types.ApplyPatchType, r.Status.NodeName, "status", map[string]any{"status": status})
+	if err == nil {
+		n.conditions = object.Status.Conditions
 	}
-	written.ManagedFields = nil
-	text, err := json.Marshal(written)
-	written.Status = bgpv1.BGPNodeStatusStatus{Conditions: written.Status.Conditions}
-	n.object = &written
-	return len(text), err
+	return size, err
 }
 
-// current returns the object of the last write. If there is none, or another writer changed
-// it since, current reads it from the API server.
-func (n *nodeWriter) current(ctx context.Context, clients Clients, r NodeReport) (*bgpv1.BGPNodeStatus, error) {
-	if n.object != nil {
-		return n.object, nil
-	}
+// make makes the object, with the Node as its owner, and reads its conditions. It empties a
+// status that an earlier version wrote without server-side apply: nothing else would remove
+// the fields that the speaker no longer writes.
+func (n *nodeWriter) make(ctx context.Context, clients Clients, r NodeReport) error {
 	name := r.Status.NodeName
-	var object bgpv1.BGPNodeStatus
-	err := clients.bgp.Get().Resource(nodeStatuses).Name(name).Do(ctx).Into(&object)
-	if apierrors.IsNotFound(err) {
-		object = bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners(r)}}
-		err = clients.bgp.Post().Resource(nodeStatuses).Body(&object).Do(ctx).Into(&object)
+	object, _, err := patch(ctx, clients, types.ApplyPatchType, name, "", map[string]any{
+		"metadata": map[string]any{"name": name, "ownerReferences": owners(r)},
+	})
+	if err != nil {
+		return err
 	}
-	return &object, err
+	n.conditions = object.Status.Conditions
+	applied := slices.ContainsFunc(object.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == eventSource && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "status"
+	})
+	if object.Status.NodeName == "" || applied {
+		return nil
+	}
+	_, _, err = patch(ctx, clients, types.JSONPatchType, name, "status", json.RawMessage(`[{"op": "remove", "path": "/status"}]`))
+	return err
+}
+
+// patch patches a BGPNodeStatus or a part of it, and returns the new object and its size.
+func patch(ctx context.Context, clients Clients, kind types.PatchType, name, part string, change any) (object bgpv1.BGPNodeStatus, size int, err error) {
+	request := clients.bgp.Patch(kind).Resource(nodeStatuses).Name(name)
+	if fields, apply := change.(map[string]any); apply {
+		fields["apiVersion"], fields["kind"] = bgpv1.GroupVersion.String(), "BGPNodeStatus"
+		request.Param("fieldManager", eventSource).Param("force", "true")
+	}
+	if part != "" {
+		request.SubResource(part)
+	}
+	body, err := json.Marshal(change)
+	if err != nil {
+		return object, 0, err
+	}
+	answer := request.Body(body).Do(ctx)
+	if err := answer.Into(&object); err != nil {
+		return object, 0, err
+	}
+	text, err := answer.Raw()
+	return object, len(text), err
 }
 
 // owners returns the Node as owner: the object is deleted together with it.
@@ -169,7 +187,7 @@ func owners(r NodeReport) []metav1.OwnerReference {
 
 // remove deletes the object of a node that should have none.
 func (n *nodeWriter) remove(ctx context.Context, clients Clients, r NodeReport, now time.Time) error {
-	n.last, n.object, n.at = nil, nil, now
+	n.last, n.made, n.at = nil, false, now
 	if n.gone {
 		return errSkipped
 	}

@@ -188,7 +188,8 @@ type NodeImport struct {
 	// +optional
 	Interfaces []NodeInterface `json:"interfaces,omitempty"`
 
-	// importedAddresses are the addresses, at most 500.
+	// importedAddresses are some of the addresses, at most 5. Those that are not
+	// announced come first.
 	// +listType=atomic
 	// +optional
 	ImportedAddresses []ImportedAddress `json:"importedAddresses,omitempty"`
@@ -235,16 +236,23 @@ type ImportedAddress struct {
 
 // NodeRIB is what a node announces and what it learned.
 type NodeRIB struct {
-	// localRoutes are the routes of the node itself, at most 500.
+	// localRoutes are the first routes of the node itself, at most 5.
 	// +listType=atomic
 	// +optional
 	LocalRoutes []RIBRoute `json:"localRoutes,omitempty"`
+
+	// localRanges are the destinations of all routes of the node itself:
+	// destinations that follow one another are one range, such as
+	// "192.0.2.1-192.0.2.9". The list is absent if there are more than 32 ranges.
+	// +listType=atomic
+	// +optional
+	LocalRanges []string `json:"localRanges,omitempty"`
 
 	// localRouteCount is how many there are.
 	// +required
 	LocalRouteCount int32 `json:"localRouteCount"`
 
-	// receivedRoutes are what neighbors announce, at most 100.
+	// receivedRoutes are the first routes that neighbors announce, at most 5.
 	// +listType=atomic
 	// +optional
 	ReceivedRoutes []RIBRoute `json:"receivedRoutes,omitempty"`
@@ -303,7 +311,8 @@ type NodeExport struct {
 	// +optional
 	Rules []NodeExportRule `json:"rules,omitempty"`
 
-	// exportedRoutes are the routes, at most 500.
+	// exportedRoutes are some of the routes, at most 5. Those that are not in
+	// their table come first.
 	// +listType=atomic
 	// +optional
 	ExportedRoutes []ExportedRoute `json:"exportedRoutes,omitempty"`

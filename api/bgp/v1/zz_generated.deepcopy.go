@@ -974,6 +974,11 @@ func (in *NodeRIB) DeepCopyInto(out *NodeRIB) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.LocalRanges != nil {
+		in, out := &in.LocalRanges, &out.LocalRanges
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.ReceivedRoutes != nil {
 		in, out := &in.ReceivedRoutes, &out.ReceivedRoutes
 		*out = make([]RIBRoute, len(*in))

@@ -1,0 +1,40 @@
+package explain
+
+import (
+	"fmt"
+	"testing"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// A speaker lists few of its routes, and does not list who receives them.
+func TestTheDataplaneOfANodeWithManyRoutes(t *testing.T) {
+	n := bgpv1.BGPNodeStatusStatus{NodeName: "n1", RIB: &bgpv1.NodeRIB{
+		LocalRoutes: []bgpv1.RIBRoute{{Prefix: "203.0.113.0/32", NextHop: "0.0.0.0"}}, LocalRouteCount: 9,
+		LocalRanges: []string{"203.0.113.0-203.0.113.8"}, Truncated: true,
+	}}
+	if all, complete := announcedBy(*n.RIB); fmt.Sprint(all, complete) != "[203.0.113.0-203.0.113.8] true" {
+		t.Errorf("the node announces %v (complete: %v)", all, complete)
+	}
+	none := *n.RIB
+	none.LocalRanges = nil
+	if _, complete := announcedBy(none); complete {
+		t.Error("some routes are taken for all")
+	}
+	problems := func() string {
+		d := Dataplane{}
+		d.addRoutes(newView(World{}), n)
+		return fmt.Sprint(d.RIBRoutes[0].AdvertisedTo, " ", d.Problems)
+	}
+	if got, want := problems(), "[] [node n1: 203.0.113.0/32 is announced to no neighbor]"; got != want {
+		t.Errorf("without neighbors: got %s, want %s", got, want)
+	}
+	n.Neighbors = []bgpv1.NodeNeighbor{
+		{Address: "192.0.2.1", State: established, PrefixesSent: 9},
+		{Address: "192.0.2.2", State: established, PrefixesSent: 8},
+		{Address: "192.0.2.3", State: "Active", PrefixesSent: 9},
+	}
+	if got, want := problems(), "[192.0.2.1] []"; got != want {
+		t.Errorf("with neighbors: got %s, want %s", got, want)
+	}
+}
