@@ -184,3 +184,24 @@ func (m *Monitor) Quiet(t testing.TB) {
 		t.Errorf("%d route events, want none:\n%s", len(events), strings.Join(events, "\n"))
 	}
 }
+
+// AwaitWeights waits until the next hops of a learned route have these weights in the kernel
+// of n, such as "192.0.2.1=75 192.0.2.2=25".
+func (n *Namespace) AwaitWeights(prefix, want string) {
+	n.t.Helper()
+	Await(n.t, "the weights of "+prefix, want, func() string {
+		var found []netlink.Route
+		n.Do(func() { found, _ = netlink.RouteList(nil, netlink.FAMILY_ALL) })
+		var weights []string
+		for _, r := range found {
+			if !learned(r) || r.Dst == nil || r.Dst.String() != prefix {
+				continue
+			}
+			for _, hop := range r.MultiPath {
+				weights = append(weights, fmt.Sprintf("%s=%d", hop.Gw, hop.Hops+1))
+			}
+		}
+		slices.Sort(weights)
+		return strings.Join(weights, " ")
+	})
+}

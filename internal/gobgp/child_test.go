@@ -95,6 +95,12 @@ type speaker struct {
 
 func startSpeaker(t testing.TB, o orders) *speaker {
 	t.Helper()
+	return startSpeakerIn(t, bgptest.Here(t), o)
+}
+
+// startSpeakerIn starts the speaker of another node.
+func startSpeakerIn(t testing.TB, n *bgptest.Namespace, o orders) *speaker {
+	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	stdin, err := cmd.StdinPipe()
@@ -105,7 +111,7 @@ func startSpeaker(t testing.TB, o orders) *speaker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := bgptest.Here(t).Start(cmd); err != nil {
+	if err := n.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	s := &speaker{t: t, cmd: cmd, stdin: stdin}

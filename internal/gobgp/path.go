@@ -2,6 +2,7 @@ package gobgp
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,14 +16,15 @@ import (
 // pather makes paths. Paths with the same attributes share them.
 type pather struct {
 	now  int64
+	asn  uint32
 	said map[string]map[bgp.Family][]bgp.PathAttributeInterface
 	// The attributes of the last path, as most are like the one before.
 	last   peering.Attributes
 	common map[bgp.Family][]bgp.PathAttributeInterface
 }
 
-func newPather(now int64) *pather {
-	return &pather{now: now, said: map[string]map[bgp.Family][]bgp.PathAttributeInterface{}}
+func newPather(now int64, asn uint32) *pather {
+	return &pather{now: now, asn: asn, said: map[string]map[bgp.Family][]bgp.PathAttributeInterface{}}
 }
 
 func (p *pather) path(r peering.Route) (*apiutil.Path, error) {
@@ -43,7 +45,7 @@ func (p *pather) path(r peering.Route) (*apiutil.Path, error) {
 	}
 	attrs := p.common[family]
 	if attrs == nil {
-		if attrs, err = attributesOf(r.Attributes, family, nlri); err != nil {
+		if attrs, err = attributesOf(r.Attributes, p.asn, family, nlri); err != nil {
 			return nil, fmt.Errorf("prefix %v: %w", r.Prefix, err)
 		}
 		p.common[family] = attrs
@@ -58,7 +60,7 @@ func (p *pather) path(r peering.Route) (*apiutil.Path, error) {
 
 func keyOf(a peering.Attributes) string {
 	var b strings.Builder
-	fmt.Fprint(&b, a.Communities, a.LargeCommunities)
+	fmt.Fprint(&b, a.Communities, a.LargeCommunities, a.Weight)
 	for _, v := range []*uint32{a.MED, a.LocalPref} {
 		if v != nil {
 			fmt.Fprint(&b, " ", *v)
@@ -71,7 +73,7 @@ func keyOf(a peering.Attributes) string {
 // attributesOf sets an unspecified next hop: neighbors then get the address of their session.
 // The prefix in the attribute is only a placeholder: GoBGP replaces it by the prefix of the
 // path.
-func attributesOf(a peering.Attributes, family bgp.Family, nlri bgp.NLRI) ([]bgp.PathAttributeInterface, error) {
+func attributesOf(a peering.Attributes, asn uint32, family bgp.Family, nlri bgp.NLRI) ([]bgp.PathAttributeInterface, error) {
 	attrs := []bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(bgp.BGP_ORIGIN_ATTR_TYPE_IGP)}
 	if family == bgp.RF_IPv4_UC {
 		hop, err := bgp.NewPathAttributeNextHop(netip.IPv4Unspecified())
@@ -106,5 +108,31 @@ func attributesOf(a peering.Attributes, family bgp.Family, nlri bgp.NLRI) ([]bgp
 	if a.LocalPref != nil {
 		attrs = append(attrs, bgp.NewPathAttributeLocalPref(*a.LocalPref))
 	}
+	if a.Weight > 0 {
+		attrs = append(attrs, bgp.NewPathAttributeExtendedCommunities(bandwidth(a.Weight, asn)))
+	}
 	return slices.Clip(attrs), nil
 }
+
+// perEndpoint is the bandwidth that stands for one endpoint, in bytes per second: 1 Mbit/s.
+// Routers only compare bandwidths. FRR keeps them in 32 bits, which is enough for 34,000
+// endpoints.
+const perEndpoint = 125_000
+
+// bandwidth returns the link bandwidth of RFC 10005 in both forms, with the same value, because
+// routers read one or the other. IOS XE reads the non-transitive form. Some versions of FRR 10
+// use only the transitive form (FRRouting/frr#20607).
+func bandwidth(weight, asn uint32) []bgp.ExtendedCommunityInterface {
+	as := uint16(asTrans) // the field has no room for more
+	if asn <= math.MaxUint16 {
+		as = uint16(asn)
+	}
+	value := float32(weight) * perEndpoint
+	return []bgp.ExtendedCommunityInterface{
+		bgp.NewTwoOctetAsSpecificExtended(bgp.EC_SUBTYPE_LINK_BANDWIDTH, as, math.Float32bits(value), true),
+		bgp.NewLinkBandwidthExtended(as, value),
+	}
+}
+
+// asTrans stands for an AS number that does not fit (RFC 6793).
+const asTrans = 23456

@@ -129,7 +129,7 @@ func (s *Server) tell(routes []peering.Route, do func(vrf string, paths []*apiut
 	if len(routes) == 0 || s.engine == nil {
 		return nil
 	}
-	p := newPather(s.now().Unix())
+	p := newPather(s.now().Unix(), s.found.global.ASN)
 	paths := map[string][]*apiutil.Path{}
 	for _, r := range routes {
 		path, err := p.path(r)
@@ -163,6 +163,6 @@ func checkRoute(r peering.Route) error {
 }
 
 func sameAttributes(a, b peering.Attributes) bool {
-	return slices.Equal(a.Communities, b.Communities) && slices.Equal(a.LargeCommunities, b.LargeCommunities) &&
+	return slices.Equal(a.Communities, b.Communities) && slices.Equal(a.LargeCommunities, b.LargeCommunities) && a.Weight == b.Weight &&
 		reflect.DeepEqual(a.MED, b.MED) && reflect.DeepEqual(a.LocalPref, b.LocalPref)
 }

@@ -124,5 +124,5 @@ func Merge(group, service Attributes) Attributes {
 }
 
 func (a Attributes) empty() bool {
-	return len(a.Communities) == 0 && len(a.LargeCommunities) == 0 && a.MED == nil && a.LocalPref == nil
+	return len(a.Communities) == 0 && len(a.LargeCommunities) == 0 && a.MED == nil && a.LocalPref == nil && a.Weight == 0
 }

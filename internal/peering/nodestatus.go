@@ -350,6 +350,7 @@ func (in Report) rib() *bgpv1.NodeRIB {
 		out.LocalRoutes = append(out.LocalRoutes, bgpv1.RIBRoute{
 			Prefix: r.Prefix.String(), NextHop: self.String(),
 			Communities: communityTexts(r.Attributes.Communities, r.Attributes.LargeCommunities),
+			Weight:      int64(r.Attributes.Weight),
 		})
 	}
 	learned := slices.Clone(in.Learned)

@@ -39,6 +39,9 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 		}
 		if last := &routes[len(routes)-1]; attributes != nil && last.Attributes.empty() {
 			last.Attributes = attributes(i.Address.Addr()).plain()
+			if !key.Prefix.IsSingleIP() {
+				last.Attributes.Weight = 0 // other addresses of the route may have other endpoints
+			}
 		}
 	}
 	if draining {

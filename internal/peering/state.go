@@ -317,6 +317,9 @@ type Attributes struct {
 	LargeCommunities []string
 	MED              *uint32
 	LocalPref        *uint32
+	// Weight is the number of ready endpoints behind the route. Routers that use several paths
+	// divide connections in proportion to it (RFC 10005). 0 means no weight.
+	Weight uint32
 }
 
 // Route is a route that this node originates.

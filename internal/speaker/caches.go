@@ -2,10 +2,12 @@ package speaker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -14,14 +16,16 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// secretPatience limits how long a Secret that is not seen yet makes the objects incomplete.
-// After that time something is wrong with that Secret alone, such as the right to read it.
-const secretPatience = 5 * time.Second
+// latePatience limits how long a Secret that is not seen yet, or EndpointSlices, make the
+// objects incomplete. After that time something is wrong with those alone, such as the right
+// to read them.
+const latePatience = 5 * time.Second
 
 // Caches is the Cluster that the API server shows. It watches the objects that this node
 // needs.
 type Caches struct {
 	clients   Clients
+	node      string
 	namespace string
 	changed   chan struct{}
 
@@ -35,18 +39,40 @@ type Caches struct {
 	// running is the context of Run. It is nil before Run.
 	running context.Context
 	secrets map[string]*secretWatch
+	// slices is the watch on EndpointSlices, or nil while no group weighs its routes.
+	slices *lateWatch[SliceFacts]
 }
 
-// secretWatch is the watch on one Secret.
-type secretWatch struct {
-	*watch[map[string][]byte]
+// lateWatch is a watch that starts when it is needed.
+type lateWatch[T any] struct {
+	*watch[T]
 	since time.Time
 	stop  context.CancelFunc
 }
 
+// secretWatch is the watch on one Secret.
+type secretWatch = lateWatch[map[string][]byte]
+
+// begin starts w until ctx is done or stop is called. When w takes too long, it signals so.
+func begin[T any](ctx context.Context, w *watch[T]) *lateWatch[T] {
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(latePatience, w.changed)
+	go w.run(ctx)
+	return &lateWatch[T]{watch: w, since: time.Now(), stop: func() {
+		late.Stop()
+		cancel()
+	}}
+}
+
+// settled reports whether there is no more reason to wait for the first list.
+func (w *lateWatch[T]) settled() bool {
+	_, synced := w.all()
+	return synced || w.refused() || time.Since(w.since) >= latePatience
+}
+
 // NewCaches returns Caches that know nothing before Run. The API server may be away.
 func NewCaches(clients Clients, node, namespace string, others ...string) *Caches {
-	c := &Caches{clients: clients, namespace: namespace, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
+	c := &Caches{clients: clients, node: node, namespace: namespace, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
 	c.configs = &watch[bgpv1.BGPConfiguration]{
 		client: clients.bgp, resource: "configs", namespace: namespace,
 		kind: &bgpv1.BGPConfiguration{}, keep: keepConfig, same: sameConfig, changed: c.signal,
@@ -118,7 +144,8 @@ func (c *Caches) Read() (Snapshot, bool) {
 		s.Node = &nodes[0]
 	}
 	s.Secrets, all = c.readSecrets(peering.InEffect(s.Configs))
-	return s, all
+	s.Endpoints, synced = c.readSlices(s.Groups)
+	return s, all && synced
 }
 
 // nodeDeleted reports that the last answer of the API server had no Node of this name.
@@ -159,23 +186,44 @@ func (c *Caches) readSecrets(config *bgpv1.BGPConfiguration) (secrets map[string
 			facts.Data = data[0]
 		}
 		secrets[name] = facts
-		complete = complete && (synced || facts.Forbidden || time.Since(w.since) >= secretPatience)
+		complete = complete && w.settled()
 	}
 	return secrets, complete
 }
 
 // watchSecret begins to watch the Secret of that name.
 func (c *Caches) watchSecret(name string) *secretWatch {
-	w := &secretWatch{since: time.Now(), watch: &watch[map[string][]byte]{
+	return begin(c.running, &watch[map[string][]byte]{
 		client: c.clients.core, resource: "secrets", namespace: c.namespace, selector: fields.OneTermEqualSelector("metadata.name", name),
 		kind: &corev1.Secret{}, keep: keepSecret, same: sameSecret, changed: c.signal,
-	}}
-	ctx, stop := context.WithCancel(c.running)
-	late := time.AfterFunc(secretPatience, c.signal)
-	w.stop = func() {
-		late.Stop()
-		stop()
+	})
+}
+
+// readSlices returns the EndpointSlices with endpoints on this node, or nil if they are not
+// known. It watches them only while a group weighs its routes, because this is the most
+// expensive watch.
+func (c *Caches) readSlices(groups []v2.ServiceGroup) (slicesHere []SliceFacts, complete bool) {
+	weighs := slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool { return g.Spec.BGP != nil && g.Spec.BGP.WeightByEndpoints })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.running == nil:
+		return nil, false
+	case !weighs && c.slices != nil:
+		c.slices.stop()
+		c.slices = nil
+	case weighs && c.slices == nil:
+		c.slices = begin(c.running, &watch[SliceFacts]{
+			client: c.clients.discovery, resource: "endpointslices", namespace: corev1.NamespaceAll,
+			kind: &discoveryv1.EndpointSlice{}, keep: keepSlice(c.node), same: sameSlice, changed: c.signal,
+		})
 	}
-	go w.run(ctx)
-	return w
+	if c.slices == nil {
+		return []SliceFacts{}, true
+	}
+	here, synced := c.slices.all()
+	if !synced {
+		return nil, c.slices.settled()
+	}
+	return append([]SliceFacts{}, here...), true
 }

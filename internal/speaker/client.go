@@ -3,6 +3,7 @@ package speaker
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,13 +17,13 @@ import (
 // Clients reach the few kinds of objects that the speaker reads and writes. They know no
 // other kinds: the clients for all of Kubernetes take more memory than the BGP server.
 type Clients struct {
-	core, apps, bgp, purelb rest.Interface
+	core, apps, discovery, bgp, purelb rest.Interface
 }
 
 // NewClients returns clients of the API server of config. The API server may be away.
 func NewClients(config *rest.Config) (Clients, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, bgpv1.AddToScheme, v2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme, bgpv1.AddToScheme, v2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return Clients{}, err
 		}
@@ -41,6 +42,9 @@ func NewClients(config *rest.Config) (Clients, error) {
 		return Clients{}, err
 	}
 	if all.apps, err = client("/apis", appsv1.SchemeGroupVersion, "application/vnd.kubernetes.protobuf"); err != nil {
+		return Clients{}, err
+	}
+	if all.discovery, err = client("/apis", discoveryv1.SchemeGroupVersion, "application/vnd.kubernetes.protobuf"); err != nil {
 		return Clients{}, err
 	}
 	if all.bgp, err = client("/apis", bgpv1.GroupVersion, "application/json"); err != nil {

@@ -199,6 +199,9 @@ func (s *fakeServer) announces() string {
 		if r.Attributes.LocalPref != nil {
 			line += fmt.Sprint(" pref ", *r.Attributes.LocalPref)
 		}
+		if r.Attributes.Weight > 0 {
+			line += fmt.Sprint(" weight ", r.Attributes.Weight)
+		}
 		if r.Attributes.MED != nil {
 			line += fmt.Sprint(" med ", *r.Attributes.MED)
 		}

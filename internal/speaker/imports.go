@@ -237,7 +237,7 @@ func (s *Speaker) routes(of []peering.Imported) []peering.Route {
 	if s.drain.withdrawn {
 		return nil
 	}
-	return peering.Routes(of, s.input.Attributes.of, s.drain.asks())
+	return peering.Routes(of, s.input.attributesOf, s.drain.asks())
 }
 
 // announce makes the server announce exactly the routes that it should.

@@ -27,6 +27,11 @@ type Input struct {
 	Attributes Attributes
 	// Own holds the prefixes of the pools.
 	Own []peering.PrefixRange
+	// Weights holds the weights that are announced, by address.
+	Weights map[netip.Addr]uint32 `json:",omitempty"`
+	// Ready is the number of ready endpoints on this node of each address that is to have a
+	// weight. It is nil if that is not known.
+	Ready map[netip.Addr]uint32 `json:"-"`
 	// Passwords holds the values of Secrets, by "name/key". Missing says why a value is
 	// absent. Outdated says why a value may be old.
 	Passwords, Missing, Outdated map[string]string
@@ -52,7 +57,7 @@ const defaultDummy = "kube-lb0"
 // node without an object is about to go, and an LBNodeAgent that cannot be used changes
 // nothing.
 func read(s Snapshot, namespace string, before Input, others ...string) Input {
-	in := Input{Node: before.Node, Dummy: before.Dummy, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
+	in := Input{Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
 		in.Node = *s.Node
 	}
@@ -64,7 +69,8 @@ func read(s Snapshot, namespace string, before Input, others ...string) Input {
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = attributesOf(s, groups, in.complain)
+	in.Attributes = readAttributes(s, groups, in.complain)
+	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(groups)
 	if c := peering.InEffect(s.Configs); c != nil {
 		in.Config = &Config{Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation, Spec: c.Spec}
@@ -135,6 +141,13 @@ func (in Input) secret(name, key string) (string, error) {
 	return "", fmt.Errorf("secret %s has no key %q", name, key)
 }
 
+// attributesOf returns the attributes of the route to ip.
+func (in Input) attributesOf(ip netip.Addr) peering.Attributes {
+	a := in.Attributes.of(ip)
+	a.Weight = in.Weights[ip]
+	return a
+}
+
 // complain records what is wrong with the route attributes of an object.
 func (in *Input) complain(about corev1.ObjectReference, name string, problems []peering.Problem) {
 	for _, p := range problems {
@@ -148,6 +161,7 @@ func (in Input) same(o Input) bool {
 	if len(in.Complaints)+len(o.Complaints) == 0 {
 		in.Complaints, in.About, o.Complaints, o.About = nil, nil, nil, nil // a stored input has none
 	}
+	in.Ready, o.Ready = nil, nil // they take effect as weights
 	return reflect.DeepEqual(in, o)
 }
 
@@ -164,6 +178,8 @@ type Attributes struct {
 type RangeAttributes struct {
 	From, To   netip.Addr
 	Attributes peering.Attributes
+	// Weighed says that routes have the number of ready endpoints as their weight.
+	Weighed bool `json:",omitempty"`
 }
 
 // of returns the attributes of the route to ip. The range of ip sets them before the speaker
@@ -172,19 +188,24 @@ func (a Attributes) of(ip netip.Addr) peering.Attributes {
 	if own, ok := a.ByAddress[ip]; ok {
 		return own
 	}
+	return a.around(ip).Attributes
+}
+
+// around returns the range of ip, or the zero value.
+func (a Attributes) around(ip netip.Addr) RangeAttributes {
 	i, found := slices.BinarySearchFunc(a.Ranges, ip, func(r RangeAttributes, ip netip.Addr) int { return r.From.Compare(ip) })
 	if !found {
 		i--
 	}
 	if i >= 0 && ip.Compare(a.Ranges[i].To) <= 0 {
-		return a.Ranges[i].Attributes
+		return a.Ranges[i]
 	}
-	return peering.Attributes{}
+	return RangeAttributes{}
 }
 
-// attributesOf reads the route attributes of groups and Services, and calls complain for each
+// readAttributes reads the route attributes of groups and Services, and calls complain for each
 // that is wrong.
-func attributesOf(s Snapshot, groups config.Config, complain func(corev1.ObjectReference, string, []peering.Problem)) Attributes {
+func readAttributes(s Snapshot, groups config.Config, complain func(corev1.ObjectReference, string, []peering.Problem)) Attributes {
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
 	for _, g := range groups.Groups.Usable {
 		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
@@ -193,14 +214,21 @@ func attributesOf(s Snapshot, groups config.Config, complain func(corev1.ObjectR
 		}
 		of := s.Groups[i].Spec.BGP
 		attributes, problems := peering.ParseAttributes(texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
+		if of.WeightByEndpoints {
+			problems = append(problems, unweighable(g)...)
+		}
 		complain(groupRef(s.Groups[i]), g.Ref(), problems)
 		for _, p := range g.Pools {
-			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes})
+			weighed := of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
+			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes, weighed})
 		}
 	}
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	// If Services share an address, the first by name wins.
 	for _, svc := range slices.Backward(s.Services) {
+		if len(svc.Annotations) == 0 {
+			continue
+		}
 		own, problems := peering.AttributesOf(svc.Annotations)
 		complain(serviceRef(svc), svc.Name, problems)
 		for _, ip := range svc.Addresses {

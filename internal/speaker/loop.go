@@ -50,6 +50,7 @@ func (s *Speaker) pass(ctx context.Context, now time.Time) {
 		s.imports.due = time.Time{}
 		s.announce(ctx)
 	}
+	s.weighAgain(ctx, now)
 	s.govern(ctx, now)
 	s.export(now)
 	s.look(now)
@@ -65,6 +66,7 @@ func (s *Speaker) next(now time.Time) time.Time {
 	}
 	consider(s.drain.due())
 	consider(s.imports.due)
+	consider(s.weighing.due)
 	if !s.governing.busy && !s.leaving && s.known {
 		consider(s.governing.due)
 	}
@@ -153,6 +155,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	}
 	s.seen = true
 	s.use(ctx, now, in)
+	s.weigh(ctx, now, in.Ready)
 	s.told.tell(s.Events, s.Node, s.input)
 }
 
@@ -183,6 +186,7 @@ func (s *Speaker) begin(ctx context.Context, now time.Time) {
 		s.Log.InfoContext(ctx, "waitingForAPIServer", "node", s.Node)
 		return
 	}
+	s.weighing.Restore(in.Weights)
 	s.Log.InfoContext(ctx, "lastInput", "node", s.Node, "reason", "the API server is not heard")
 	s.use(ctx, now, in)
 }

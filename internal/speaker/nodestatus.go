@@ -37,7 +37,7 @@ type standing struct {
 	amiss    bool
 	found
 	imported   []peering.Imported
-	attributes Attributes
+	attributes func(netip.Addr) peering.Attributes
 	drain      drain
 	// routes holds the announced routes.
 	routes  []peering.Route

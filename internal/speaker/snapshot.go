@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/peering"
 )
@@ -27,8 +29,11 @@ type Snapshot struct {
 	Node   *NodeFacts
 	Groups []v2.ServiceGroup
 	Agents []v2.LBNodeAgent
-	// Services are those with route attributes.
+	// Services are those with route attributes, and those that may have weights.
 	Services []ServiceFacts
+	// Endpoints are the EndpointSlices with endpoints on this node, if a group weighs its
+	// routes. It is nil as long as they are not known.
+	Endpoints []SliceFacts
 	// Secrets are those that the configuration in effect names. A Secret that is not here does
 	// not exist. A Secret without Data cannot be read.
 	Secrets map[string]peering.Secret
@@ -47,6 +52,15 @@ type ServiceFacts struct {
 	UID         types.UID
 	Annotations map[string]string
 	Addresses   []netip.Addr
+	// Local says that only nodes with an endpoint announce the addresses.
+	Local bool
+}
+
+// SliceFacts holds the endpoints of a Service on this node, by their addresses.
+type SliceFacts struct {
+	Service        string // namespace/name
+	Family         addr.Family
+	Ready, Unready []string
 }
 
 // The functions below say which part of each object the speaker keeps, and when two of these
@@ -136,7 +150,10 @@ func keepService(o runtime.Object) (ServiceFacts, bool) {
 	if !ok {
 		return ServiceFacts{}, false
 	}
-	facts := ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID, Annotations: map[string]string{}}
+	facts := ServiceFacts{
+		Name: svc.Namespace + "/" + svc.Name, UID: svc.UID, Annotations: map[string]string{},
+		Local: svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+	}
 	for _, name := range routeAnnotations {
 		if value, ok := svc.Annotations[name]; ok {
 			facts.Annotations[name] = value
@@ -147,12 +164,40 @@ func keepService(o runtime.Object) (ServiceFacts, bool) {
 			facts.Addresses = append(facts.Addresses, ip.Unmap())
 		}
 	}
-	return facts, len(facts.Annotations) > 0 && len(facts.Addresses) > 0
+	return facts, (len(facts.Annotations) > 0 || facts.Local) && len(facts.Addresses) > 0
 }
 
 func sameService(a, b ServiceFacts) bool {
-	return a.UID == b.UID && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
+	return a.UID == b.UID && a.Local == b.Local && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
 }
+
+// addressFamilies are the families of the address types of EndpointSlices. Slices of the third
+// type, host names, get no packets.
+var addressFamilies = map[discoveryv1.AddressType]addr.Family{discoveryv1.AddressTypeIPv4: addr.V4, discoveryv1.AddressTypeIPv6: addr.V6}
+
+// keepSlice keeps the endpoints on a node. A missing condition means ready.
+func keepSlice(node string) func(runtime.Object) (SliceFacts, bool) {
+	return func(o runtime.Object) (SliceFacts, bool) {
+		slice, ok := o.(*discoveryv1.EndpointSlice)
+		if !ok {
+			return SliceFacts{}, false
+		}
+		family, ok := addressFamilies[slice.AddressType]
+		facts := SliceFacts{Service: slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName], Family: family}
+		for _, e := range slice.Endpoints {
+			switch {
+			case e.NodeName == nil || *e.NodeName != node:
+			case e.Conditions.Ready == nil || *e.Conditions.Ready:
+				facts.Ready = append(facts.Ready, e.Addresses...)
+			default:
+				facts.Unready = append(facts.Unready, e.Addresses...)
+			}
+		}
+		return facts, ok && len(facts.Ready)+len(facts.Unready) > 0
+	}
+}
+
+func sameSlice(a, b SliceFacts) bool { return reflect.DeepEqual(a, b) }
 
 func keepSecret(o runtime.Object) (map[string][]byte, bool) {
 	secret, ok := o.(*corev1.Secret)

@@ -144,6 +144,7 @@ type Speaker struct {
 	governing   governing
 	imports     imports
 	drain       drain
+	weighing    weighing
 	sessions    sessions
 	adverts     adverts
 	exports     exports

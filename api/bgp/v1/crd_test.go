@@ -176,7 +176,7 @@ func refusals(t *testing.T, o *unstructured.Unstructured) string {
 // status is one with every field set.
 func status() bgpv1.BGPNodeStatusStatus {
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	route := bgpv1.RIBRoute{Prefix: "198.51.100.7/32", NextHop: "0.0.0.0", FromPeer: "192.0.2.1", AdvertisedTo: []string{"192.0.2.1"}, Communities: []string{"1:1"}}
+	route := bgpv1.RIBRoute{Prefix: "198.51.100.7/32", NextHop: "0.0.0.0", FromPeer: "192.0.2.1", AdvertisedTo: []string{"192.0.2.1"}, Communities: []string{"1:1"}, Weight: 3}
 	return bgpv1.BGPNodeStatusStatus{
 		NodeName: "node-a", RouterID: "192.0.2.10", RouterIDSource: "node-ipv4", ASN: 4200000000, LastUpdated: &now, HeartbeatSeconds: 60, NeighborCount: 1, Healthy: true,
 		Conditions: []metav1.Condition{{Type: bgpv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllHealthy", Message: "1 neighbor(s) established", LastTransitionTime: now}},

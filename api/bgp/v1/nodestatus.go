@@ -286,6 +286,11 @@ type RIBRoute struct {
 	// +optional
 	AdvertisedTo []string `json:"advertisedTo,omitempty"`
 
+	// weight is the number of ready endpoints on the node that the route announces
+	// (spec.bgp.weightByEndpoints of the ServiceGroup).
+	// +optional
+	Weight int64 `json:"weight,omitempty"`
+
 	// communities are its communities and large communities.
 	// +listType=atomic
 	// +optional

@@ -36,6 +36,15 @@ type RouteAttributes struct {
 	// +kubebuilder:validation:Maximum=4294967295
 	// +optional
 	LocalPreference *int64 `json:"localPreference,omitempty"`
+
+	// weightByEndpoints announces with each route how many ready endpoints the node
+	// has (RFC 10005), so that routers send a node with three endpoints three times
+	// as many connections as a node with one. It is for Services with
+	// externalTrafficPolicy Local in pools whose routes are single addresses
+	// (aggregation /32 and /128). Routers have to be configured to obey it.
+	// Default: false, all nodes with an endpoint are equal.
+	// +optional
+	WeightByEndpoints bool `json:"weightByEndpoints,omitempty"`
 }
 
 // Community is two numbers of 16 bits.

@@ -1,0 +1,136 @@
+package peering
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Pauses of changes of weights. While endpoints are replaced, their number changes with each
+// of them, and routers that suppress unstable routes (RFC 2439) count every change.
+const (
+	// weightQuiet is how long a new number of endpoints must stay before it is announced.
+	weightQuiet = 2 * time.Second
+	// weightPatience is how long a number that never stays is not announced.
+	weightPatience = 10 * time.Second
+	// weightPause is the shortest time between two changes. It doubles with each change, up to
+	// weightPauseMax, and begins anew after weightCalm without a change.
+	weightPause    = 5 * time.Second
+	weightPauseMax = time.Minute
+	weightCalm     = 5 * time.Minute
+)
+
+// Weights holds the weights that addresses are announced with. They follow the number of
+// ready endpoints with delays, so that routes stay stable while endpoints are replaced.
+type Weights struct{ of map[netip.Addr]*weight }
+
+// weight is the weight of one address.
+type weight struct {
+	announced uint32
+	// last is when announced changed last, and pause how long it then stays.
+	last  time.Time
+	pause time.Duration
+	// wanted is the last number of endpoints. changed is when it last changed, and since is
+	// since when it is not announced, or zero.
+	wanted         uint32
+	changed, since time.Time
+}
+
+// Restore sets the weights that an earlier process announced.
+func (w *Weights) Restore(all map[netip.Addr]uint32) {
+	w.of = map[netip.Addr]*weight{}
+	for ip, n := range all {
+		w.of[ip] = &weight{announced: n, wanted: n}
+	}
+}
+
+// All returns the weights that are announced, or nil if there are none.
+func (w *Weights) All() map[netip.Addr]uint32 {
+	var all map[netip.Addr]uint32
+	for ip, known := range w.of {
+		if known.announced > 0 {
+			if all == nil {
+				all = map[netip.Addr]uint32{}
+			}
+			all[ip] = known.announced
+		}
+	}
+	return all
+}
+
+// Observe takes in the number of ready endpoints of each address that is to have a weight.
+// It returns the addresses whose weight changed, sorted, and when Observe has to be called
+// again without an event, or zero.
+//
+// The first number takes effect at once, and so does the removal of a weight. Without ready
+// endpoints the weight stays: the address is about to leave this node.
+func (w *Weights) Observe(now time.Time, endpoints map[netip.Addr]uint32) (changed []netip.Addr, again time.Time) {
+	if w.of == nil {
+		w.of = map[netip.Addr]*weight{}
+	}
+	for ip, known := range w.of {
+		if _, stays := endpoints[ip]; !stays {
+			delete(w.of, ip)
+			if known.announced > 0 {
+				changed = append(changed, ip)
+			}
+		}
+	}
+	for ip, n := range endpoints {
+		known := w.of[ip]
+		if known == nil {
+			known = &weight{}
+			w.of[ip] = known
+		}
+		news, due := known.observe(now, n)
+		if news {
+			changed = append(changed, ip)
+		}
+		if !due.IsZero() && (again.IsZero() || due.Before(again)) {
+			again = due
+		}
+	}
+	slices.SortFunc(changed, netip.Addr.Compare)
+	return changed, again
+}
+
+// observe takes in a number of endpoints. changed says that the announced weight changed, and
+// due is when it is to change.
+func (w *weight) observe(now time.Time, n uint32) (changed bool, due time.Time) {
+	before := w.wanted
+	if n != w.wanted {
+		w.wanted, w.changed = n, now
+	}
+	if n == 0 || n == w.announced {
+		w.since = time.Time{}
+		return false, time.Time{}
+	}
+	if w.since.IsZero() {
+		w.since = now
+	}
+	if before > 0 && w.announced > 0 {
+		if due = w.due(); now.Before(due) {
+			return false, due
+		}
+	}
+	w.pause = min(2*w.pause, weightPauseMax)
+	if w.pause == 0 || now.Sub(w.last) >= weightCalm {
+		w.pause = weightPause
+	}
+	w.announced, w.last, w.since = n, now, time.Time{}
+	return true, time.Time{}
+}
+
+// due is when the wanted weight is to be announced.
+func (w *weight) due() time.Time {
+	due := w.changed.Add(weightQuiet)
+	if late := w.since.Add(weightPatience); late.Before(due) {
+		due = late
+	}
+	if !w.last.IsZero() {
+		if earliest := w.last.Add(w.pause); due.Before(earliest) {
+			due = earliest
+		}
+	}
+	return due
+}

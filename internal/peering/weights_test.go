@@ -1,0 +1,93 @@
+package peering
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWeightsFollowEndpointsWithoutFlapping prints when the weight of an address changes.
+func TestWeightsFollowEndpointsWithoutFlapping(t *testing.T) {
+	type step struct {
+		at        time.Duration
+		endpoints int // -1: the address is to have no weight
+	}
+	// unstable returns another number of low and the ones above every second.
+	unstable := func(upTo time.Duration, low, numbers int) []step {
+		var all []step
+		for at := time.Duration(0); at <= upTo; at += time.Second {
+			all = append(all, step{at, low + int(at/time.Second)%numbers})
+		}
+		return all
+	}
+	tests := []struct {
+		name  string
+		steps []step
+		want  string
+	}{
+		{"the first number counts at once", []step{{0, 3}}, "0s=3"},
+		{"no endpoint is no weight", []step{{0, 0}}, ""},
+		{"a change counts when it stays", []step{{0, 3}, {time.Minute, 1}}, "0s=3 1m2s=1"},
+		{"a change that is taken back does not count", []step{{0, 3}, {time.Minute, 2}, {61 * time.Second, 3}}, "0s=3"},
+		{"an early change waits for the pause", []step{{0, 3}, {time.Second, 2}}, "0s=3 5s=2"},
+		{"without endpoints the weight stays", []step{{0, 3}, {time.Minute, 0}}, "0s=3"},
+		{"endpoints that come back count at once", []step{{0, 3}, {time.Minute, 0}, {2 * time.Minute, 1}}, "0s=3 2m0s=1"},
+		{"a Service that wants no weight any more", []step{{0, 3}, {time.Second, -1}}, "0s=3 1s=0"},
+		{"numbers around the announced one", unstable(5*time.Minute, 3, 2), "0s=3"},
+		{"numbers that never stay count ever more rarely", unstable(4*time.Minute, 3, 1000), "0s=3 11s=14 22s=25 42s=45 1m22s=85 2m22s=145 3m22s=205 4m22s=243"},
+		{"the pause begins anew after calm", []step{{0, 3}, {time.Second, 2}, {20 * time.Minute, 3}, {20*time.Minute + time.Second, 2}}, "0s=3 5s=2"},
+	}
+	ip := netip.MustParseAddr("198.51.100.1")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			start := time.Unix(1e9, 0)
+			var w Weights
+			var got []string
+			observe := func(now time.Time, n int) time.Time {
+				endpoints := map[netip.Addr]uint32{}
+				if n >= 0 {
+					endpoints[ip] = uint32(n)
+				}
+				changed, again := w.Observe(now, endpoints)
+				if len(changed) > 0 {
+					got = append(got, fmt.Sprintf("%v=%d", now.Sub(start), w.All()[ip]))
+				}
+				return again
+			}
+			for i, s := range tt.steps {
+				again := observe(start.Add(s.at), s.endpoints)
+				for !again.IsZero() && (i+1 == len(tt.steps) || again.Before(start.Add(tt.steps[i+1].at))) {
+					again = observe(again, s.endpoints)
+				}
+			}
+			if got := strings.Join(got, " "); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWeightsOfAnEarlierProcessStay(t *testing.T) {
+	ip := netip.MustParseAddr("198.51.100.1")
+	var w Weights
+	w.Restore(map[netip.Addr]uint32{ip: 3})
+	now := time.Unix(1e9, 0)
+	if changed, again := w.Observe(now, map[netip.Addr]uint32{ip: 3}); len(changed) > 0 || !again.IsZero() {
+		t.Errorf("changed %v, again %v", changed, again)
+	}
+	if changed, again := w.Observe(now, map[netip.Addr]uint32{ip: 2}); len(changed) > 0 || again != now.Add(weightQuiet) || w.All()[ip] != 3 {
+		t.Errorf("changed %v, again %v, %v", changed, again, w.All())
+	}
+}
+
+func TestAWiderRouteHasNoWeight(t *testing.T) {
+	weigh := func(netip.Addr) Attributes { return Attributes{Weight: 3} }
+	for prefix, want := range map[string]uint32{"198.51.100.1/32": 3, "198.51.100.1/24": 0, "2001:db8::1/128": 3, "2001:db8::1/64": 0} {
+		routes := Routes([]Imported{{Address: netip.MustParsePrefix(prefix)}}, weigh, false)
+		if len(routes) != 1 || routes[0].Attributes.Weight != want {
+			t.Errorf("%s: %+v, want the weight %d", prefix, routes, want)
+		}
+	}
+}

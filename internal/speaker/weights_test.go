@@ -1,0 +1,175 @@
+package speaker
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
+)
+
+// weighed is a group whose routes have weights.
+func weighed(namespace, aggregation string) v2.ServiceGroup {
+	return v2.ServiceGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "blue", UID: "blue"},
+		Spec: v2.ServiceGroupSpec{
+			Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "203.0.113.0/24", Subnet: "203.0.113.0/24", Aggregation: v2.Aggregation(aggregation)}}},
+			BGP:    &v2.RouteAttributes{WeightByEndpoints: true},
+		},
+	}
+}
+
+// local is a Service with externalTrafficPolicy Local and these addresses.
+func local(name string, addresses ...string) ServiceFacts {
+	s := ServiceFacts{Name: "default/" + name, Local: true}
+	for _, a := range addresses {
+		s.Addresses = append(s.Addresses, netip.MustParseAddr(a))
+	}
+	return s
+}
+
+// here are ready endpoints of a Service on this node.
+func here(service string, addresses ...string) SliceFacts {
+	return SliceFacts{Service: "default/" + service, Family: addr.V4, Ready: addresses}
+}
+
+func TestRoutesAreWeighedByReadyEndpoints(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "203.0.113.3/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
+		cluster := local("cluster", "203.0.113.2")
+		cluster.Local = false
+		w.cluster.snapshot.Services = []ServiceFacts{
+			local("a", "203.0.113.1"), cluster, local("shared", "203.0.113.3"), local("shared-too", "203.0.113.3"),
+		}
+		w.cluster.snapshot.Endpoints = []SliceFacts{
+			here("a", "10.0.0.1", "10.0.0.2", "10.0.0.3"), here("cluster", "10.0.0.4"), here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6"),
+		}
+	}, func(w *world) {
+		want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		pass(time.Minute)
+		endpoints := func(of ...SliceFacts) {
+			w.cluster.change(func(s *Snapshot) { s.Endpoints = of })
+			atOnce()
+		}
+		shared := []SliceFacts{here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6")}
+		endpoints(append(shared, here("a", "10.0.0.1"))...)
+		want(t, "at once", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		pass(2 * time.Second)
+		want(t, "when the number stays", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+
+		w.cluster.change(func(s *Snapshot) { s.Endpoints = nil })
+		pass(time.Minute)
+		want(t, "when the endpoints are unknown", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+
+		w.cluster.change(func(s *Snapshot) {
+			s.Groups = []v2.ServiceGroup{weighed("purelb", "/24")}
+			s.Endpoints = shared
+		})
+		atOnce()
+		want(t, "routes that are wider", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.3/32")
+		if told := w.told(); !strings.Contains(told, "RouteAttributesIgnored") || !strings.Contains(told, "set its aggregation to /32 or /128") {
+			t.Error(told)
+		}
+	})
+}
+
+func TestWeightsOutliveAProcessThatDoesNotHearTheAPIServer(t *testing.T) {
+	memory := filepath.Join(t.TempDir(), "input.json")
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.speaker.Memory = memory
+		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
+		w.cluster.snapshot.Services = []ServiceFacts{local("a", "203.0.113.1")}
+		w.cluster.snapshot.Endpoints = []SliceFacts{here("a", "10.0.0.1", "10.0.0.2")}
+	}, func(w *world) {
+		want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 2")
+	})
+	inWorld(t, "", func(w *world) {
+		w.speaker.Memory = memory
+		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+		w.cluster.missing = true
+	}, func(w *world) {
+		pass(2 * patience)
+		want(t, "routes of the next process", w.server.announces(), "203.0.113.1/32 weight 2")
+	})
+}
+
+func TestAnEndpointThatMovesBetweenSlicesCountsOnce(t *testing.T) {
+	counts := countEndpoints([]SliceFacts{
+		{Service: "default/a", Family: addr.V4, Ready: []string{"10.0.0.1", "10.0.0.2"}, Unready: []string{"10.0.0.3"}},
+		{Service: "default/a", Family: addr.V4, Ready: []string{"10.0.0.1", "10.0.0.3"}, Unready: []string{"10.0.0.4"}},
+		{Service: "default/a", Family: addr.V6, Ready: []string{"fd00::1"}},
+	})
+	if n := counts[serviceFamily{"default/a", addr.V4}]; n != 2 {
+		t.Errorf("IPv4: %d", n)
+	}
+	if n := counts[serviceFamily{"default/a", addr.V6}]; n != 1 {
+		t.Errorf("IPv6: %d", n)
+	}
+}
+
+// TestEndpointsOfThisNodeAreCounted of a real API server.
+func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
+	c := newCluster(t)
+	node := c.node("a")
+	m := c.speak(node, nil)
+	m.kernel.hold("kube-lb0", "203.0.113.1/32")
+	c.configure("default", oneNeighbor)
+	eventuallyIs(t, "the routes", "203.0.113.1/32", m.server.announces)
+
+	svc, err := c.core.CoreV1().Services(c.namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: []corev1.ServicePort{{Port: 80}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+	if _, err := c.core.CoreV1().Services(c.namespace).UpdateStatus(t.Context(), svc, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	other, no := "another", false
+	endpoint := func(address string, on *string, ready *bool) discoveryv1.Endpoint {
+		return discoveryv1.Endpoint{Addresses: []string{address}, NodeName: on, Conditions: discoveryv1.EndpointConditions{Ready: ready}}
+	}
+	_, err = c.core.DiscoveryV1().EndpointSlices(c.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{
+			endpoint("10.0.0.1", &node, nil), endpoint("10.0.0.2", &node, nil), endpoint("10.0.0.3", &node, &no), endpoint("10.0.0.4", &other, nil),
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := weighed(c.namespace, "/32")
+	group.UID = ""
+	if err := c.clients.purelb.Post().Namespace(c.namespace).Resource("servicegroups").Body(&group).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "the routes with weights", "203.0.113.1/32 weight 2", m.server.announces)
+	eventuallyIs(t, "the weight in the status", "203.0.113.1/32 2", func() string {
+		var all string
+		if rib := c.nodeStatus(node).Status.RIB; rib != nil {
+			for _, r := range rib.LocalRoutes {
+				all += fmt.Sprint(r.Prefix, " ", r.Weight)
+			}
+		}
+		return all
+	})
+	if err := c.clients.purelb.Delete().Namespace(c.namespace).Resource("servicegroups").Name("blue").Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(t, "the routes without the group", "203.0.113.1/32", m.server.announces)
+}
