@@ -32,7 +32,9 @@ type Gossiped struct {
 	Record
 	// Truncated says that the Record lacks a part, which the node's Lease has.
 	Truncated bool
-	State     State
+	// Digest is a digest of the node's Lease. It is 0 if the agent tells none.
+	Digest uint64
+	State  State
 	// Since is when the node entered this State, by our clock.
 	Since time.Time
 	// Unheard is set while the node is Alive, gossip lost other nodes, and gossip cannot

@@ -22,8 +22,8 @@ type Record struct {
 	// Truncated means that Subnets or Own are incomplete, because they did not fit or could
 	// not be read. The Lease of the node has all of them.
 	Truncated bool
-	// Digest is a digest of the Lease of the node, and changes with the Lease. Only a
-	// truncated record carries it on the wire. 0 means none.
+	// Digest is a digest of the Lease of the node, and changes with the Lease. 0 means none:
+	// the agent is of an earlier version.
 	Digest uint64
 }
 
@@ -60,11 +60,10 @@ func (r Record) encode(versions span, patience time.Duration) []byte {
 		return r.encodeBefore(nil)
 	}
 	end := []byte{versions.min, versions.max, byte(patience / patienceUnit)}
-	buf := r.encodeBefore(end)
-	if buf[flagsAt]&flagTruncated == 0 || r.Digest == 0 {
-		return buf
+	if r.Digest == 0 {
+		return r.encodeBefore(end)
 	}
-	buf = r.encodeBefore(binary.BigEndian.AppendUint64(end, r.Digest))
+	buf := r.encodeBefore(binary.BigEndian.AppendUint64(end, r.Digest))
 	buf[flagsAt] |= flagDigest
 	return buf
 }

@@ -6,9 +6,9 @@
 // Services or of interfaces. It decides nothing: package election decides which node
 // announces an address.
 //
-// There are two ways to keep Leases (see Keeping). If gossip tells which nodes are alive,
-// agents renew their Leases slowly and list them from time to time. Otherwise they renew
-// them fast and watch them.
+// There are two ways to keep Leases (see Mode). If gossip tells which nodes are alive,
+// agents renew their Leases slowly, and read those of others when they have a reason to (see
+// schedule.go). Otherwise they renew them fast and watch them.
 //
 // A node agent that stops leaves its Lease and its addresses in place, whether it restarts,
 // is rolled out or crashes. The next agent on the node adopts both, and no connection
@@ -20,34 +20,35 @@ package lease
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// Keeping is how the agent keeps Leases. New starts with watched and fast Leases.
-type Keeping struct {
-	// Watch makes the agent watch the Leases of other nodes. Without it the agent lists
-	// them every few minutes.
+// Mode is how the agent keeps and reads Leases. New starts with watched and fast Leases.
+type Mode struct {
+	// Watch makes the agent watch the Leases of other nodes. Without it the agent reads
+	// them when it has a reason to, and lists them now and then.
 	Watch bool
 	// Fast makes the agent renew its own Lease as often as agents that watch need.
 	Fast bool
 	// Lost are the nodes that gossip lost, and when. A lost node that is alive keeps its
 	// Lease fast from then on. If its Lease is not renewed soon, the node is dead. Without
-	// a watch, the agent lists the Leases more often while a node is lost.
+	// a watch, the agent reads the Lease of each lost node until that is clear.
 	Lost map[string]time.Time
+	// Left are the nodes whose agents left gossip in order. They deleted their Leases.
+	Left map[string]bool
 	// Unnoticed is election.Loss.Unnoticed of the lost nodes. If they are alive, they keep
-	// their Leases fast only after a list has shown them that this agent keeps its Lease
+	// their Leases fast only after a read has shown them that this agent keeps its Lease
 	// fast.
 	Unnoticed bool
-	// Told are the current Lease digests of some nodes, from gossip. If a Lease that is not
-	// watched has another digest, the agent reads that Lease.
-	Told map[string]uint64
+	// Digests are what gossip tells of the Leases of the nodes that it hears. If a Lease
+	// that is not watched has another digest, the agent reads that Lease.
+	Digests map[string]Digest
 	// Unproven are nodes that are known only from an old Lease. If that Lease is not
 	// renewed within its duration, the node is dead.
-	Unproven []string
+	Unproven map[string]bool
 }
 
 // Leases are the Leases of all nodes, as this node knows them.
@@ -69,7 +70,7 @@ type Leases struct {
 	mu        sync.Mutex
 	record    *Record // the published record; nil before the first Publish
 	inherited inheritance
-	keeping   Keeping
+	mode      Mode
 	table     *table
 }
 
@@ -82,7 +83,7 @@ func New(opt Options) *Leases {
 		look:    make(chan struct{}, 1),
 		listed:  make(chan struct{}),
 		writing: make(chan struct{}, 1),
-		keeping: Keeping{Watch: true, Fast: true},
+		mode:    Mode{Watch: true, Fast: true},
 		table:   newTable(opt),
 	}
 }
@@ -115,21 +116,20 @@ func (l *Leases) Publish(r Record) {
 	poke(l.renew)
 }
 
-// Keep sets how the agent keeps Leases.
-func (l *Leases) Keep(k Keeping) {
+// SetMode sets how the agent keeps and reads Leases.
+func (l *Leases) SetMode(m Mode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k.Fast && !l.keeping.Fast && l.record != nil {
+	if m.Fast && !l.mode.Fast && l.record != nil {
 		poke(l.renew)
 	}
-	news := l.table.tell(k.Told, time.Now())
-	if news || k.Watch != l.keeping.Watch || len(k.Lost) > 0 && len(l.keeping.Lost) == 0 || !slices.Equal(k.Unproven, l.keeping.Unproven) {
+	now := time.Now()
+	l.table.lose(m.Lost, now)
+	l.table.left, l.table.unnoticed, l.table.unproven, l.table.digests = m.Left, m.Unnoticed, m.Unproven, m.Digests
+	if l.table.plan(now) || m.Watch != l.mode.Watch {
 		poke(l.look)
 	}
-	l.keeping = k
-	l.table.unnoticed = k.Unnoticed
-	l.table.lose(k.Lost, time.Now())
-	l.table.unproven = k.Unproven
+	l.mode = m
 }
 
 // Prove makes the publisher renew our Lease now, as a proof of contact.
@@ -173,11 +173,11 @@ func (l *Leases) update(change func(*table) bool) {
 	}
 }
 
-// now returns how the agent currently keeps Leases.
-func (l *Leases) now() Keeping {
+// now returns the current mode.
+func (l *Leases) now() Mode {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.keeping
+	return l.mode
 }
 
 // poke sends a signal to c, unless a signal is already waiting there.

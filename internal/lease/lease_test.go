@@ -262,7 +262,7 @@ func TestRegainedNetworksSettleWithoutTheAPIServer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, stop := start(t, away{hangs: tt.hangs}, "node-a", 10*time.Second)
 			defer stop()
-			l.Keep(Keeping{Watch: tt.watched})
+			l.SetMode(Mode{Watch: tt.watched})
 			l.update(func(t *table) bool {
 				t.listed, t.settled = time.Now(), time.Now()
 				return true
@@ -411,7 +411,7 @@ func TestARenewalThatHangsIsGivenUp(t *testing.T) {
 			Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second,
 			Log: slog.New(slog.DiscardHandler), Renewed: func(err error) { ended <- err },
 		})
-		l.Keep(Keeping{Fast: true})
+		l.SetMode(Mode{Fast: true})
 		l.Publish(record("192.0.2.0/24"))
 		go func() { _ = l.Run(t.Context()) }()
 		if err := <-ended; err != nil {

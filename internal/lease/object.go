@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -80,6 +82,20 @@ type Record struct {
 	Problem string
 	// Draining is the reason to prefer other nodes, or "".
 	Draining string
+}
+
+// Digest returns a number that changes with the part of r that other agents read from the
+// Lease and not from gossip alone. It is never 0.
+func (r Record) Digest() uint64 {
+	return digest(join(r.Subnets), join(r.Addresses), join(r.MACs[:min(len(r.MACs), maxMACs)]), r.Agent)
+}
+
+// digest computes Record.Digest from the annotations of a Lease. Other agents need only know
+// whether there is an LBNodeAgent.
+func digest(subnets, addresses, macs, agent string) uint64 {
+	configured := agent != ""
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%t", subnets, addresses, macs, configured))
+	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }
 
 // Equal reports whether r and s have the same contents.

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"maps"
+	"math/rand/v2"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -21,9 +22,13 @@ type table struct {
 	live             *election.Liveness
 	watching, synced bool
 	listed           time.Time
-	glimpses
-	// fetches are the Leases to read, by node.
-	fetches map[string]fetch
+	samples
+	// due are the planned reads, by node. turn, from 0 to 1, is the place of this agent among
+	// all agents that would read at the same time. Before retry, the agent reads nothing,
+	// because the API server did not answer.
+	due   map[string]due
+	turn  float64
+	retry time.Time
 	// sent are our renewals that the watch has not shown yet: the time of sending by
 	// version. taken is when the latest renewal was sent that the API server accepted. It
 	// is zero if that renewal does not contain all that it must. contact is the latest time
@@ -46,8 +51,9 @@ func newTable(opt Options) *table {
 		said:     map[string]said{},
 		live:     election.NewLiveness(opt.silence()),
 		watching: true,
-		glimpses: newGlimpses(),
-		fetches:  map[string]fetch{},
+		samples:  newSamples(),
+		due:      map[string]due{},
+		turn:     rand.Float64(),
 		sent:     map[string]time.Time{},
 		settle:   opt.RetryPeriod,
 	}
@@ -64,7 +70,7 @@ func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
 	before, seen := t.said[node]
 	t.said[node] = read(node, o, t.duration)
 	version := versionOf(o)
-	t.glimpse(node, version, now, t.watching)
+	t.sample(node, version, now, t.watching)
 	if t.watching && !t.silent[node] {
 		t.live.Observe(node, version, t.said[node].duration, now)
 		if since, lost := t.lost[node]; lost && !t.live.Renewed(node).After(since.Add(election.Late)) {
@@ -160,7 +166,7 @@ func (t *table) forget(o *coordinationv1.Lease) {
 
 func (t *table) drop(node string) {
 	delete(t.said, node)
-	t.glimpses.forget(node)
+	t.samples.forget(node)
 	t.live.Forget(node)
 	if node == t.self {
 		t.settled, t.taken = time.Time{}, time.Time{}

@@ -47,7 +47,7 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
 	agent, told := o.Annotations[AnnotationAgent]
 	return said{
 		Record: r, gossip: Gossip(o), duration: durationOf(o, duration), unconfigured: told && agent == "",
-		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses]),
+		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs], agent),
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watch watches the Leases until Keeping.Watch is false or ctx is done.
+// watch watches the Leases until Mode.Watch is false or ctx is done.
 func (l *Leases) watch(ctx context.Context) error {
 	l.update(func(t *table) bool { t.beginWatch(); return true })
 	// A watch that begins while the API server is away retries at growing intervals, and
 	// may notice its return seconds too late. So it begins only after a list succeeded.
 	for !l.list(ctx) {
-		if !l.wait(ctx, l.opt.RetryPeriod) || !l.now().Watch {
+		if !sleep(ctx, l.opt.RetryPeriod) || !l.now().Watch {
 			return nil
 		}
 	}

@@ -24,6 +24,7 @@ func (m *Membership) evidence(view lease.View) election.Evidence {
 				Node: g.Node, Subnets: g.Record.Subnets, Own: g.Record.Own, Draining: g.Record.Draining,
 			},
 			Truncated: g.Record.Truncated,
+			Digest:    g.Record.Digest,
 			State:     states[g.State],
 			Since:     g.Since,
 			Unheard:   g.Unheard,
@@ -32,19 +33,26 @@ func (m *Membership) evidence(view lease.View) election.Evidence {
 	return e
 }
 
-// told returns the Lease digests of the nodes whose gossip record is truncated. The caller
-// holds mu.
-func (m *Membership) told() map[string]uint64 {
-	if m.gossip == nil {
-		return nil
-	}
-	told := map[string]uint64{}
-	for _, g := range m.gossip.Members() {
-		if g.State == gossip.Alive && g.Record.Truncated && g.Record.Digest != 0 {
-			told[g.Node] = g.Record.Digest
+// digests returns what gossip tells of the Leases of the nodes that it hears.
+func digests(e election.Evidence) map[string]lease.Digest {
+	told := map[string]lease.Digest{}
+	for _, g := range e.Gossip {
+		if g.State == election.Alive {
+			told[g.Node] = lease.Digest{Value: g.Digest, Urgent: g.Truncated}
 		}
 	}
 	return told
+}
+
+// left returns the nodes whose agents left gossip in order.
+func left(e election.Evidence) map[string]bool {
+	nodes := map[string]bool{}
+	for _, g := range e.Gossip {
+		if g.State == election.Left {
+			nodes[g.Node] = true
+		}
+	}
+	return nodes
 }
 
 var states = map[gossip.State]election.State{

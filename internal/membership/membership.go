@@ -112,7 +112,7 @@ func New(opt Options) *Membership {
 		published: make(chan struct{}), recollect: make(chan struct{}), mode: leaseMode{limit: opt.joining, alone: !opt.Bind.IsValid()},
 	}
 	if !m.mode.alone {
-		m.leases.Keep(lease.Keeping{}) // until it is clear whether gossip works
+		m.leases.SetMode(lease.Mode{}) // until it is clear whether gossip works
 	}
 	return m
 }
@@ -166,9 +166,9 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 	if m.gossip != nil {
 		m.mode.accused(m.gossip.Accused(), now)
 	}
-	keeping, prove := m.mode.decide(e, p, listed, now)
-	keeping.Told = m.told()
-	m.leases.Keep(keeping)
+	mode, prove := m.mode.decide(e, p, listed, now)
+	mode.Digests, mode.Left = digests(e), left(e)
+	m.leases.SetMode(mode)
 	if prove {
 		m.leases.Prove() // even if our Lease is kept fast already
 	}

@@ -52,7 +52,7 @@ type leaseMode struct {
 // this one. That is so after a doubtful loss, when peers accused this node, and when a lost
 // node keeps its Lease fast, as a node does that has lost most others. prove reports that a
 // proof of contact is due, because of a new doubtful loss.
-func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (keeping lease.Keeping, prove bool) {
+func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (mode lease.Mode, prove bool) {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
 	last := e.LastLoss()
@@ -71,7 +71,7 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	}
 	k.watches = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
 	fast := k.watches || now.Before(k.loss.Add(burst)) || now.Before(k.doubted.Add(burst))
-	return lease.Keeping{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
+	return lease.Mode{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
 }
 
 // accused takes the number of accusations by peers since gossip began. Peers that accuse
@@ -91,14 +91,14 @@ func doubtsUs(e election.Evidence, lost map[string]time.Time) bool {
 	})
 }
 
-// unproven returns, sorted, the nodes that are known only from an old Lease.
-func unproven(p election.Peers) (nodes []string) {
+// unproven returns the nodes that are known only from an old Lease.
+func unproven(p election.Peers) map[string]bool {
+	nodes := map[string]bool{}
 	for _, m := range p.Members {
 		if m.Unproven {
-			nodes = append(nodes, m.Node)
+			nodes[m.Node] = true
 		}
 	}
-	slices.Sort(nodes)
 	return nodes
 }
 

@@ -2,6 +2,8 @@ package membership
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +72,7 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 		got, prove := k.decide(e, election.Merge(e, now), tt.listed, now)
 		text := fmt.Sprintf("watch %t fast %t lost %d", got.Watch, got.Fast, len(got.Lost))
 		if len(got.Unproven) > 0 {
-			text += " unproven " + strings.Join(got.Unproven, " ")
+			text += " unproven " + strings.Join(slices.Sorted(maps.Keys(got.Unproven)), " ")
 		}
 		if prove {
 			text += " prove"

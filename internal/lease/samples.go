@@ -1,8 +1,6 @@
 package lease
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -10,9 +8,9 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// glimpses records what each list shows of the Leases while they are not watched.
-type glimpses struct {
-	last map[string]glimpse
+// samples records what each read shows of the Leases while they are not watched.
+type samples struct {
+	last map[string]sample
 	// renewed is, for each Lease that was seen to change, a time after which it was
 	// renewed. silent are the nodes whose Leases nobody renews.
 	renewed map[string]time.Time
@@ -22,26 +20,28 @@ type glimpses struct {
 	// before it began, and it shows each renewal a moment after it was written.
 	lost  map[string]time.Time
 	stale map[string]string
-	// unnoticed is Keeping.Unnoticed.
+	// left are the nodes whose agents left gossip in order. unnoticed, unproven and digests
+	// are those of Mode.
+	left      map[string]bool
 	unnoticed bool
-	// unproven are the nodes that are known only from an old Lease.
-	unproven []string
+	unproven  map[string]bool
+	digests   map[string]Digest
 }
 
-// glimpse is a version of a Lease, and when it was first and last seen.
-type glimpse struct {
+// sample is a version of a Lease, and when it was first and last seen.
+type sample struct {
 	version     string
 	first, last time.Time
 }
 
-func newGlimpses() glimpses {
-	return glimpses{
-		last: map[string]glimpse{}, renewed: map[string]time.Time{}, silent: map[string]bool{}, stale: map[string]string{},
+func newSamples() samples {
+	return samples{
+		last: map[string]sample{}, renewed: map[string]time.Time{}, silent: map[string]bool{}, stale: map[string]string{},
 	}
 }
 
-// glimpse records that the Lease of node had this version at at.
-func (g *glimpses) glimpse(node, version string, at time.Time, watched bool) {
+// sample records that the Lease of node had this version at at.
+func (g *samples) sample(node, version string, at time.Time, watched bool) {
 	old, known := g.last[node]
 	if known && old.version == version {
 		old.last = at
@@ -51,11 +51,11 @@ func (g *glimpses) glimpse(node, version string, at time.Time, watched bool) {
 	if known && !watched {
 		g.renewed[node] = old.last
 	}
-	g.last[node] = glimpse{version, at, at}
+	g.last[node] = sample{version, at, at}
 	delete(g.silent, node)
 }
 
-func (g *glimpses) forget(node string) {
+func (g *samples) forget(node string) {
 	delete(g.last, node)
 	delete(g.renewed, node)
 	delete(g.silent, node)
@@ -82,43 +82,28 @@ func (t *table) list(all []coordinationv1.Lease, at time.Time) {
 	if !t.taken.IsZero() && at.After(t.taken) {
 		t.settleFrom(at)
 	}
-	for node, since := range t.lost {
-		if g, ok := t.last[node]; ok && at.Sub(later(g.first, since)) > t.duration {
-			t.silent[node] = true
-		}
+	for node := range t.lost {
+		t.judge(node, at)
 	}
-	for _, node := range t.unproven {
-		if g, ok := t.last[node]; ok && at.Sub(g.first) > t.said[node].duration {
-			t.silent[node] = true
-		}
+	for node := range t.unproven {
+		t.judge(node, at)
 	}
 }
 
-// nextList returns when to list the Leases again. All nodes list them, so the pause grows
-// with the number of nodes.
-func (t *table) nextList(spread float64) time.Time {
-	from, pause := t.listed, round
-	short := t.soon()
-	if len(t.lost) > 0 {
-		pause = short
-		from = later(from, slices.MinFunc(slices.Collect(maps.Values(t.lost)), time.Time.Compare))
+// judge records that the Lease of node is silent if a read at at showed that nobody renewed
+// it for as long as it counts. The Lease of a lost node counts as long as a fast one.
+func (t *table) judge(node string, at time.Time) {
+	g, ok := t.last[node]
+	from, counts := g.first, t.said[node].duration
+	if since, lost := t.lost[node]; lost {
+		from, counts = later(from, since), t.duration
+	} else if !t.unproven[node] {
+		return
 	}
-	next := from.Add(time.Duration(float64(pause) * spread))
-	for _, node := range t.unproven {
-		g, ok := t.last[node]
-		if !ok || t.silent[node] {
-			continue
-		}
-		// Then the node would be found silent.
-		if at := later(t.listed, g.first.Add(t.said[node].duration)).Add(time.Duration(float64(short) * spread)); at.Before(next) {
-			next = at
-		}
+	if ok && at.Sub(from) > counts {
+		t.silent[node] = true
 	}
-	return next
 }
-
-// soon returns the pause between two lists while a node is lost.
-func (t *table) soon() time.Duration { return hurry + hurryEach*time.Duration(len(t.said)) }
 
 // lose records which nodes are lost now. During a watch, a newly lost node with a slow
 // Lease gets a shorter term to renew it.

@@ -16,6 +16,7 @@ import (
 func slowTable() *table {
 	t := theTable()
 	t.endWatch(at(0))
+	t.turn = 0.5 // no spread
 	return t
 }
 
@@ -70,17 +71,15 @@ func TestAnUnwatchedLeaseCountsUntilItIsFoundSilent(t *testing.T) {
 func TestAnUnprovenLeaseCountsForAsLongAsItSays(t *testing.T) {
 	table := slowTable()
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(0))
-	table.unproven = []string{"node-b"}
-	if got := table.nextList(1); got != at(185.03) {
-		t.Errorf("the next list is after %s, want 5.03 s after the Lease ran out", got.Sub(at(0)))
-	}
+	table.unproven = map[string]bool{"node-b": true}
+	table.plan(at(0))
+	reads(t, table, 0, "nothing for 3m5.03s") // until 5.03 s after the Lease expired
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(180))
 	says(t, table, 180, "alive true, renewed never")
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(185))
 	says(t, table, 185, "alive false, renewed never")
-	if got := table.nextList(1); got != at(485) {
-		t.Errorf("after that the next list is at %s, want 5m later", got.Sub(at(0)))
-	}
+	table.postpone(at(186))
+	reads(t, table, 186, "nothing for 4m59s")
 	table.list([]coordinationv1.Lease{slow("node-b", 200)}, at(201))
 	says(t, table, 201, "alive true, renewed after 3m5s")
 }
@@ -236,22 +235,10 @@ func TestWithoutAWatchAListAfterOurLeaseSettles(t *testing.T) {
 	}
 }
 
-func TestListsAreMoreFrequentWhileANodeIsLost(t *testing.T) {
-	table := slowTable()
-	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(0))
-	if got := table.nextList(1); got != at(300) {
-		t.Errorf("the next list is after %s, want 5m", got.Sub(at(0)))
-	}
-	table.lost = map[string]time.Time{"node-b": at(100), "node-c": at(90)}
-	if got := table.nextList(1); got != at(95.03) {
-		t.Errorf("the next list is after %s, want 5.03 s after the first loss", got.Sub(at(0)))
-	}
-}
-
 func TestASlowLeaseHasALongDuration(t *testing.T) {
 	client := api(t)
 	l, _ := start(t, client, "node-a", 2*time.Second)
-	l.Keep(Keeping{})
+	l.SetMode(Mode{})
 	l.Publish(record("192.0.2.0/24"))
 	for !l.View().Settled {
 		<-l.Changed()
@@ -259,7 +246,7 @@ func TestASlowLeaseHasALongDuration(t *testing.T) {
 	if got := *get(t, client, "node-a").Spec.LeaseDurationSeconds; got != 180 {
 		t.Errorf("it counts for %d s, want 180", got)
 	}
-	l.Keep(Keeping{Fast: true})
+	l.SetMode(Mode{Fast: true})
 	for *get(t, client, "node-a").Spec.LeaseDurationSeconds != 2 {
 		<-l.Changed()
 	}

@@ -1,0 +1,121 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// follow reads the Leases of all nodes until ctx is done.
+func (l *Leases) follow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if !l.now().Watch {
+			l.read(ctx)
+			continue
+		}
+		if err := l.watch(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads Leases when they are due, while the agent need not watch them.
+func (l *Leases) read(ctx context.Context) {
+	l.update(func(t *table) bool {
+		if t.watching {
+			t.endWatch(time.Now())
+		}
+		return true
+	})
+	for ctx.Err() == nil && !l.now().Watch {
+		switch s := l.next(); {
+		case s.list:
+			l.list(ctx)
+		case s.node != "":
+			l.get(ctx, s.node)
+		default:
+			l.wait(ctx, s.wait)
+			poke(l.changed) // we may be settled now
+		}
+	}
+}
+
+func (l *Leases) next() step {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.table.next(time.Now())
+}
+
+// list lists the Leases, and reports whether the API server answered.
+func (l *Leases) list(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.RenewDeadline)
+	defer cancel()
+	sent := time.Now()
+	all, err := l.opt.Client.List(ctx, metav1.ListOptions{LabelSelector: Selector})
+	if err != nil {
+		l.opt.Log.DebugContext(ctx, "leases not listed", "error", err)
+		l.failed()
+		return false
+	}
+	ours := slices.ContainsFunc(all.Items, func(o coordinationv1.Lease) bool { return o.Name == Prefix+l.opt.Node })
+	l.update(func(t *table) bool {
+		if t.listed.IsZero() {
+			close(l.listed)
+		}
+		if !ours && !t.taken.IsZero() {
+			poke(l.renew) // it was deleted
+		}
+		t.list(all.Items, sent)
+		t.postpone(time.Now())
+		return true
+	})
+	return true
+}
+
+// get reads the Lease of node.
+func (l *Leases) get(ctx context.Context, node string) {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.RenewDeadline)
+	defer cancel()
+	sent := time.Now()
+	o, err := l.opt.Client.Get(ctx, Prefix+node, metav1.GetOptions{})
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
+		l.opt.Log.DebugContext(ctx, "lease not read", "node", node, "error", err)
+		l.failed()
+		return
+	}
+	l.update(func(t *table) bool {
+		if gone {
+			t.drop(node)
+		} else {
+			t.observe(o, sent)
+			t.judge(node, sent)
+		}
+		t.prove(sent)
+		t.postpone(time.Now())
+		return true
+	})
+}
+
+// failed makes the agent wait before its next request.
+func (l *Leases) failed() {
+	l.update(func(t *table) bool { t.retry = time.Now().Add(l.opt.RetryPeriod); return false })
+}
+
+// wait waits for d, or until there may be another step. It reports false if ctx ends first.
+func (l *Leases) wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.look:
+	case <-timer.C:
+	}
+	return true
+}

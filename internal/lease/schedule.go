@@ -1,0 +1,209 @@
+package lease
+
+import "time"
+
+// While the agent does not watch Leases, it reads the Lease of another node when it has a
+// reason to: gossip announced another content, or gossip does not hear the node. The API
+// server gets one small request then, and not a list of all Leases. Lists find the nodes of
+// which gossip knows nothing. They also replace many small requests.
+const (
+	// few is how many Leases the agent reads one by one. If more are due, it lists all.
+	few = 16
+	// round is the shortest pause between two lists when all is well, and maxRound the
+	// longest. In between, roundEach for each known node keeps the number of lists of all
+	// nodes together the same.
+	round, roundEach, maxRound = 5 * time.Minute, 720 * time.Millisecond, time.Hour
+	// hurry is the pause between two reads of the Lease of a node that gossip does not hear.
+	// hurryEach is added for each known node, so that the lists of all nodes together do not
+	// grow faster than their number.
+	hurry, hurryEach = 5 * time.Second, 30 * time.Millisecond
+	// writtenAfter is how long a node may need to write its Lease after gossip announced
+	// the change.
+	writtenAfter = time.Second
+	// readEach, times the number of nodes, is the time over which the nodes spread their
+	// reads of one changed Lease. It is urgentEach if networks may have changed of which
+	// gossip tells nothing.
+	readEach, urgentEach = 10 * time.Millisecond, time.Millisecond
+	// Agents that start together should not read together. Each agent multiplies its pauses
+	// by a number from minSpread to maxSpread.
+	minSpread, maxSpread = 0.75, 1.25
+)
+
+// Digest is what gossip tells of the Lease of a node that it hears.
+type Digest struct {
+	// Value is the Record.Digest of the node. It is 0 if its agent is of an earlier version,
+	// or has not read its networks yet.
+	Value uint64
+	// Urgent means that gossip does not tell all networks of the node.
+	Urgent bool
+}
+
+// step is what the agent reads next: all Leases, or the Lease of node. If it is neither, the
+// agent reads nothing for a time.
+type step struct {
+	list bool
+	node string
+	wait time.Duration
+}
+
+// reason is why the Lease of a node is due.
+type reason struct {
+	kind   kind
+	digest Digest
+}
+
+type kind int
+
+const (
+	noReason kind = iota
+	changed       // gossip tells of another content, or the Lease is unknown
+	doubtful      // the Lease decides whether the node is alive
+	departed      // the agent of the node left, and should have deleted the Lease
+)
+
+// due is the next read of the Lease of one node.
+type due struct {
+	reason
+	at    time.Time
+	pause time.Duration // from at to the read after it
+}
+
+// reason returns why the Lease of node must be read.
+func (t *table) reason(node string) reason {
+	s, known := t.said[node]
+	_, lost := t.lost[node]
+	_, left := t.left[node]
+	switch d, hears := t.digests[node]; {
+	case node == t.self:
+	case known && !t.silent[node] && (lost || t.unproven[node]):
+		return reason{kind: doubtful}
+	case known && left:
+		return reason{kind: departed}
+	case hears && (!known || d.Value != 0 && d.Value != s.digest):
+		return reason{changed, d}
+	}
+	return reason{}
+}
+
+// plan brings the planned reads up to date. It reports whether there is a new one.
+func (t *table) plan(now time.Time) (more bool) {
+	for node := range t.due {
+		if t.reason(node).kind == noReason {
+			delete(t.due, node)
+		}
+	}
+	consider := func(node string) {
+		r := t.reason(node)
+		if d, planned := t.due[node]; r.kind == noReason || planned && d.reason == r {
+			return
+		}
+		t.due[node], more = t.first(node, r, now), true
+	}
+	for node := range t.digests {
+		consider(node)
+	}
+	for node := range t.lost {
+		consider(node)
+	}
+	for node := range t.left {
+		consider(node)
+	}
+	for node := range t.unproven {
+		consider(node)
+	}
+	return more
+}
+
+// first returns the first read of the Lease of node for the reason r.
+func (t *table) first(node string, r reason, now time.Time) due {
+	pause, each := writtenAfter, readEach
+	switch {
+	case r.kind == doubtful:
+		from := now
+		if _, lost := t.lost[node]; !lost { // it is unproven until its Lease expires
+			from = later(now, t.last[node].first.Add(t.said[node].duration))
+		}
+		return due{r, from.Add(t.spread(t.soon())), t.spread(t.soon())}
+	case r.digest.Urgent:
+		each = urgentEach
+	}
+	wait := time.Duration(t.turn * float64(each) * float64(len(t.said)))
+	return due{r, now.Add(writtenAfter + wait), pause}
+}
+
+// postpone plans the reads that were due at now and are still needed. A Lease that the node
+// should have written is read at growing intervals.
+func (t *table) postpone(now time.Time) {
+	for node, d := range t.due {
+		switch {
+		case t.reason(node).kind == noReason:
+			delete(t.due, node)
+		case !d.at.After(now):
+			if d.kind != doubtful {
+				d.pause = min(2*d.pause, round)
+			}
+			d.at = now.Add(d.pause)
+			t.due[node] = d
+		}
+	}
+}
+
+// next returns what to read at now.
+func (t *table) next(now time.Time) step {
+	if now.Before(t.retry) {
+		return step{wait: t.retry.Sub(now)}
+	}
+	if t.listed.IsZero() || t.unlisted() {
+		return step{list: true}
+	}
+	var node string
+	var at time.Time
+	count, list := 0, t.listed.Add(t.spread(t.round()))
+	for n, d := range t.due {
+		if !d.at.After(now) {
+			count++
+		}
+		if node == "" || d.at.Before(at) || d.at.Equal(at) && n < node {
+			node, at = n, d.at
+		}
+	}
+	if count > few {
+		if soon := t.listed.Add(t.spread(t.soon())); soon.Before(list) {
+			list = soon
+		}
+		node = ""
+	}
+	if !list.After(now) {
+		return step{list: true}
+	}
+	if node != "" && !at.After(now) {
+		return step{node: node}
+	}
+	until := list
+	if node != "" && at.Before(until) {
+		until = at
+	}
+	if t.settled.After(now) && t.settled.Before(until) {
+		until = t.settled
+	}
+	return step{wait: until.Sub(now)}
+}
+
+// round returns the pause between two lists when all is well. The Leases of agents that tell
+// no digest are read by lists alone.
+func (t *table) round() time.Duration {
+	for node, d := range t.digests {
+		if d.Value == 0 && node != t.self {
+			return round
+		}
+	}
+	return min(max(round, roundEach*time.Duration(len(t.said))), maxRound)
+}
+
+// soon returns the pause between two reads of the Lease of a node that gossip does not hear.
+func (t *table) soon() time.Duration { return hurry + hurryEach*time.Duration(len(t.said)) }
+
+// spread returns pause as this agent keeps it.
+func (t *table) spread(pause time.Duration) time.Duration {
+	return time.Duration(float64(pause) * (minSpread + t.turn*(maxSpread-minSpread)))
+}

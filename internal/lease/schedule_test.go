@@ -1,0 +1,298 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// reads compares what table reads next at now with want.
+func reads(t *testing.T, table *table, now float64, want string) {
+	t.Helper()
+	if got := table.next(at(now)).String(); got != want {
+		t.Errorf("at %g: %s, want %s", now, got, want)
+	}
+}
+
+func (s step) String() string {
+	switch {
+	case s.list:
+		return "all"
+	case s.node != "":
+		return s.node
+	}
+	return fmt.Sprint("nothing for ", s.wait)
+}
+
+// listed returns the table of node-a in a cluster with that many nodes, which it has listed
+// at the start. None of them is named node-b.
+func listed(nodes int) *table {
+	t := slowTable()
+	all := []coordinationv1.Lease{slow("node-a", 0)}
+	for i := range nodes - 1 {
+		all = append(all, slow(fmt.Sprint("node-", i), 0))
+	}
+	t.list(all, at(0))
+	return t
+}
+
+func TestDigestChangesWithWhatAgentsRead(t *testing.T) {
+	seen := map[uint64]int{0: -1}
+	for i, r := range []Record{
+		{}, record("192.0.2.0/24"), record("192.0.2.0/25"), record("192.0.2.0/24", "198.51.100.0/24"),
+		{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}, {MACs: []MAC{{2}}}, {Agent: "purelb/default"},
+	} {
+		if before, known := seen[r.Digest()]; known {
+			t.Errorf("records %d and %d have the same", before, i)
+		}
+		seen[r.Digest()] = i
+		if got := read("node-a", written(r), time.Second).digest; got != r.Digest() {
+			t.Errorf("the Lease of record %d has the digest %x, want %x", i, got, r.Digest())
+		}
+	}
+	drains := record("192.0.2.0/24")
+	drains.Draining, drains.Problem, drains.Claims = "cordoned", "none", []Claim{claim("192.0.2.9", 7)}
+	if drains.Digest() != record("192.0.2.0/24").Digest() {
+		t.Error("it changes with what gossip tells, or with what no agent reads")
+	}
+}
+
+// A network of node-b is gone, and its gossip record has no room to say so. Without a
+// watch, all Leases are listed only after minutes.
+func TestAChangedLeaseIsRead(t *testing.T) {
+	client := api(t)
+	other, _ := start(t, client, "node-b", 30*time.Second)
+	other.Publish(record("192.0.2.0/24", "198.51.100.0/24"))
+	await(t, other, "node-b is known", members("node-b"))
+	l, _ := start(t, client, "node-a", 30*time.Second)
+	l.SetMode(Mode{})
+	l.Publish(record("192.0.2.0/24"))
+	known := func(n int) func(election.Peers) bool {
+		return func(p election.Peers) bool { return len(p.Known) == n }
+	}
+	await(t, l, "both networks", known(2))
+
+	now := record("192.0.2.0/24")
+	l.SetMode(Mode{Digests: map[string]Digest{"node-b": {Value: now.Digest()}}})
+	other.Publish(now)
+	await(t, l, "one network", known(1))
+
+	// The agent of node-b leaves. Its Lease would be there until the next list.
+	if err := other.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.SetMode(Mode{Left: map[string]bool{"node-b": true}})
+	await(t, l, "node-a alone", func(p election.Peers) bool { return len(p.Members) == 1 })
+}
+
+func TestReasonsToReadALease(t *testing.T) {
+	const other = 1
+	same := digest("192.0.2.0/24", "", "", "")
+	for _, tt := range []struct {
+		name   string
+		change func(*table)
+		first  string // what is read next at 100 s
+		then   string // the next read after it, in vain
+	}{
+		{"nothing has happened", func(*table) {}, "nothing for 3m20s", ""},
+		{"gossip tells what is known", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: same}} }, "nothing for 3m20s", ""},
+		{"the content changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
+		{"networks changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other, Urgent: true}} }, "nothing for 1.002s", "nothing for 2s"},
+		{"a node is new", func(t *table) { t.digests = map[string]Digest{"node-9": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
+		{"a node of an earlier version is new", func(t *table) { t.digests = map[string]Digest{"node-9": {}} }, "nothing for 1.02s", "nothing for 2s"},
+		{"a known node tells no digest", func(t *table) { t.digests = map[string]Digest{"node-0": {}} }, "nothing for 3m20s", ""},
+		{"this node tells of itself", func(t *table) { t.digests = map[string]Digest{"node-a": {Value: other}} }, "nothing for 3m20s", ""},
+		{"a node is lost", func(t *table) { t.lost = map[string]time.Time{"node-0": at(100)} }, "nothing for 5.12s", "nothing for 5.12s"},
+		{"a lost node has no Lease", func(t *table) { t.lost = map[string]time.Time{"node-9": at(100)} }, "nothing for 3m20s", ""},
+		{"a node left", func(t *table) { t.left = map[string]bool{"node-0": true} }, "nothing for 1.02s", "nothing for 2s"},
+		{"its Lease is gone", func(t *table) { t.left = map[string]bool{"node-9": true} }, "nothing for 3m20s", ""},
+		{"a Lease is unproven", func(t *table) { t.unproven = map[string]bool{"node-0": true} }, "nothing for 1m25.12s", "nothing for 5.12s"},
+	} {
+		table := listed(4)
+		tt.change(table)
+		if more := table.plan(at(100)); more != (tt.then != "") {
+			t.Errorf("%s: planned a read: %t", tt.name, more)
+		}
+		if table.plan(at(101)) {
+			t.Errorf("%s: planned it again", tt.name)
+		}
+		first := table.next(at(100))
+		if first.String() != tt.first {
+			t.Errorf("%s: reads %s, want %s", tt.name, first, tt.first)
+		}
+		if tt.then == "" {
+			continue
+		}
+		now := at(100).Add(first.wait)
+		if s := table.next(now); s.node == "" || s.list {
+			t.Errorf("%s: reads %s when the Lease is due", tt.name, s)
+		}
+		table.postpone(now)
+		if got := table.next(now).String(); got != tt.then {
+			t.Errorf("%s: then reads %s, want %s", tt.name, got, tt.then)
+		}
+	}
+}
+
+func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
+	table := listed(4)
+	table.digests = map[string]Digest{"node-0": {Value: 1}}
+	table.plan(at(0))
+	var pauses []time.Duration
+	for now := at(0); len(pauses) < 12; table.listed = now {
+		s := table.next(now)
+		pauses = append(pauses, s.wait)
+		now = now.Add(s.wait)
+		table.postpone(now)
+	}
+	for i := range pauses[1:] {
+		if want := min(2*pauses[i], round); i > 0 && pauses[i+1] != want {
+			t.Errorf("the pauses are %v", pauses)
+		}
+	}
+}
+
+func TestManyDueLeasesAreListed(t *testing.T) {
+	for _, tt := range []struct {
+		lost int
+		want string
+	}{{few, "node-0"}, {few + 1, "all"}} {
+		table := listed(100)
+		table.lost = map[string]time.Time{}
+		for i := range tt.lost {
+			table.lost[fmt.Sprint("node-", i)] = at(100)
+		}
+		table.plan(at(100))
+		reads(t, table, 100, "nothing for 8s")
+		reads(t, table, 108, tt.want)
+		table.listed = at(105) // many lists cost more than waiting
+		if tt.lost > few {
+			reads(t, table, 108, "nothing for 5s")
+		}
+		reads(t, table, 113, tt.want)
+	}
+}
+
+// All nodes together list about as often in every large cluster.
+func TestListsAreRareInLargeClusters(t *testing.T) {
+	for _, tt := range []struct {
+		nodes int
+		want  time.Duration
+	}{{1, 5 * time.Minute}, {400, 5 * time.Minute}, {1000, 12 * time.Minute}, {5000, time.Hour}, {20000, time.Hour}} {
+		table := listed(tt.nodes)
+		reads(t, table, 0, fmt.Sprint("nothing for ", tt.want))
+		// The Leases of agents of an earlier version change without notice.
+		table.digests = map[string]Digest{"node-a": {}, "node-0": {Value: 1}}
+		reads(t, table, 0, fmt.Sprint("nothing for ", tt.want))
+		table.digests["node-1"] = Digest{}
+		reads(t, table, 0, "nothing for 5m0s")
+	}
+}
+
+// Neither a signal to look again nor a Lease that is due makes the agent skip the pause
+// after a failed request.
+func TestAFailedRequestIsNotRepeatedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &refusing{}
+		l := New(Options{Client: client, Node: "node-a", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second, Log: slog.New(slog.DiscardHandler)})
+		l.SetMode(Mode{Digests: map[string]Digest{"node-b": {Value: 1, Urgent: true}}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		done := make(chan struct{})
+		go func() { defer close(done); l.read(ctx) }()
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			poke(l.look)
+		}
+		<-done
+		if client.requests > 31 {
+			t.Errorf("%d requests in a minute, want one in 2 s", client.requests)
+		}
+		if client.requests < 25 {
+			t.Errorf("%d requests in a minute: it gave up", client.requests)
+		}
+	})
+}
+
+// refusing is an API server that refuses requests, and counts them.
+type refusing struct {
+	coordination.LeaseInterface
+	requests int
+}
+
+var errRefused = errors.New("refused")
+
+func (r *refusing) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	r.requests++
+	return nil, errRefused
+}
+
+func (r *refusing) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	r.requests++
+	return nil, errRefused
+}
+
+// TestRequestsOfAnEvent counts, in virtual time, the requests with which one agent follows
+// events of its cluster.
+func TestRequestsOfAnEvent(t *testing.T) {
+	for _, nodes := range []int{4, 100, 5000} {
+		for _, tt := range []struct {
+			name   string
+			begin  func(*table)
+			lasts  time.Duration
+			lists  int
+			single int // requests for one Lease, at most
+		}{
+			{"the agents of the other nodes restart", func(t *table) {
+				t.digests = map[string]Digest{}
+				for node := range t.said {
+					t.digests[node] = Digest{Value: digest("192.0.2.0/24", "", "", "")}
+				}
+			}, 4 * time.Minute, 0, 0},
+			{"a node loses power", func(t *table) { t.lost = map[string]time.Time{"node-0": at(0)} }, 4 * time.Minute, 0, 2},
+			{"a node is new", func(t *table) { t.digests = map[string]Digest{"new": {Value: 1}} }, time.Minute, 0, 1},
+		} {
+			table := listed(nodes)
+			tt.begin(table)
+			table.plan(at(0))
+			lists, single := 0, 0
+			for now := at(0); now.Before(at(0).Add(tt.lasts)); {
+				s := table.next(now)
+				switch {
+				case s.list:
+					lists++
+					table.listed = now
+				case s.node == "new":
+					single++
+					o := slow(s.node, 1)
+					table.observe(&o, now)
+					table.digests = nil
+				case s.node != "":
+					single++
+					o := slow(s.node, 0)
+					table.observe(&o, now)
+					table.judge(s.node, now)
+				default:
+					now = now.Add(s.wait)
+					continue
+				}
+				table.postpone(now)
+			}
+			t.Logf("%d nodes, %s: %d lists, %d single Leases", nodes, tt.name, lists, single)
+			if lists != tt.lists || single > tt.single || tt.single > 0 && single == 0 {
+				t.Errorf("%d nodes, %s: %d lists and %d reads of a Lease, want %d and 1 to %d", nodes, tt.name, lists, single, tt.lists, tt.single)
+			}
+		}
+	}
+}
