@@ -24,10 +24,6 @@ func (bgpServer) Neighbors(context.Context) ([]peering.NeighborStatus, error) { 
 
 func (bgpServer) Learned(context.Context) ([]peering.LearnedRoute, error) { return nil, nil }
 
-func (bgpServer) Bar(context.Context, netip.Addr, string) error { return nil }
-
-func (bgpServer) Admit(context.Context, netip.Addr) error { return nil }
-
 func (bgpServer) Down(context.Context, netip.Addr) error { return nil }
 
 func (bgpServer) Ended() int { return 0 }

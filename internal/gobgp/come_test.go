@@ -78,6 +78,9 @@ func TestANeighborThatComesAgainWhileItMakesRoomMakesRoomAgain(t *testing.T) {
 	if n := neighbors(t, s); len(n) != 1 || n[0].Dynamic || !n[0].AdminDown {
 		t.Errorf("the neighbors are %+v", n)
 	}
+	apply(t, s, callers())
+	call(t, n)
+	neighborIs(t, s, "192.0.2.2", "there by itself again", func(n peering.NeighborStatus) bool { return n.Dynamic })
 }
 
 func TestANeighborThatIsGoneWhenItIsToMakeRoomHasMadeRoom(t *testing.T) {

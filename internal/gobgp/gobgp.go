@@ -19,8 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/osrg/gobgp/v4/api"
-
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -165,32 +163,6 @@ func (s *Server) Down(_ context.Context, neighbor netip.Addr) error {
 	}
 	if err := e.reset(neighbor); err != nil {
 		return fmt.Errorf("end the session with %v: %w", neighbor, err)
-	}
-	return nil
-}
-
-// Bar ends the session with a neighbor and keeps it away until Admit. The neighbor receives
-// reason.
-func (s *Server) Bar(_ context.Context, neighbor netip.Addr, reason string) error {
-	return s.administer("bar", neighbor, func(e *engine) error {
-		return e.bgp.DisablePeer(context.Background(), &api.DisablePeerRequest{Address: neighbor.String(), Communication: reason})
-	})
-}
-
-// Admit lets a neighbor connect again that was barred, or that GoBGP keeps away.
-func (s *Server) Admit(_ context.Context, neighbor netip.Addr) error {
-	return s.administer("admit", neighbor, func(e *engine) error {
-		return e.bgp.EnablePeer(context.Background(), &api.EnablePeerRequest{Address: neighbor.String()})
-	})
-}
-
-func (s *Server) administer(what string, neighbor netip.Addr, do func(*engine) error) error {
-	e := s.live.Load()
-	if e == nil {
-		return nil
-	}
-	if err := e.call(func() error { return do(e) }); err != nil {
-		return fmt.Errorf("%s neighbor %v: %w", what, neighbor, err)
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func TestARouteOfOurOwnTakesThePlaceOfALearnedOneAndSaysSo(t *testing.T) {
 	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
 }
 
-func TestANeighborThatIsBarredComesBackWhenItIsAdmitted(t *testing.T) {
+func TestANeighborThatWasHeldDownComesBack(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
 	s := newServer(t)
@@ -254,14 +254,12 @@ func TestANeighborThatIsBarredComesBackWhenItIsAdmitted(t *testing.T) {
 	p := peer("192.0.2.2")
 	apply(t, s, state(p))
 	router.Await("198.51.100.1/32 via 192.0.2.1")
-	if err := s.Bar(t.Context(), p.Address, "2 prefixes were received, and 1 is allowed"); err != nil {
-		t.Fatal(err)
-	}
+	held := p
+	held.AdminDown = true
+	apply(t, s, state(held))
 	router.Await()
 	neighborIs(t, s, "192.0.2.2", "barred", func(n peering.NeighborStatus) bool { return n.State != peering.Established })
-	if err := s.Admit(t.Context(), p.Address); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, s, state(p))
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 }
 

@@ -64,6 +64,7 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 		s.ended++
 		poke(s.events)
 	}
+	s.hold(wanted)
 	s.state, s.running, s.stopped = wanted, true, ""
 	return s.refuse, nil
 }
@@ -143,24 +144,32 @@ func (s *fakeServer) Down(_ context.Context, neighbor netip.Addr) error {
 	return nil
 }
 
-func (s *fakeServer) Bar(_ context.Context, neighbor netip.Addr, reason string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.neighbors[neighbor.String()]
-	n.State, n.AdminDown = peering.Idle, true
-	s.neighbors[neighbor.String()] = n
-	s.barred = append(s.barred, "bar "+neighbor.String()+": "+reason)
-	return s.err
-}
-
-func (s *fakeServer) Admit(_ context.Context, neighbor netip.Addr) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.neighbors[neighbor.String()]
-	n.State, n.AdminDown, n.OverLimit, n.UpSince = peering.Established, false, false, time.Now()
-	s.neighbors[neighbor.String()] = n
-	s.barred = append(s.barred, "admit "+neighbor.String())
-	return s.err
+// hold ends the sessions with neighbors that wanted holds down, and begins those with
+// neighbors that it no longer holds down.
+func (s *fakeServer) hold(wanted peering.State) {
+	held := map[string]bool{}
+	for _, p := range wanted.Peers {
+		held[p.Name()] = p.AdminDown
+		if n, there := s.neighbors[p.Name()]; p.AdminDown && there && !n.AdminDown {
+			n.State, n.AdminDown, n.Dynamic = peering.Idle, true, false
+			s.neighbors[p.Name()] = n
+			s.barred = append(s.barred, "bar "+p.Name())
+		}
+	}
+	for _, p := range s.state.Peers {
+		now, named := held[p.Name()]
+		n, there := s.neighbors[p.Name()]
+		switch {
+		case !p.AdminDown || now || !there:
+			continue
+		case named:
+			n.State, n.AdminDown, n.OverLimit, n.UpSince = peering.Established, false, false, time.Now()
+			s.neighbors[p.Name()] = n
+		default:
+			delete(s.neighbors, p.Name()) // as GoBGP does with a neighbor that is not configured
+		}
+		s.barred = append(s.barred, "admit "+p.Name())
+	}
 }
 
 func (s *fakeServer) Events() <-chan struct{} { return s.events }
@@ -362,3 +371,10 @@ func (r *fakeReports) conditions() string {
 }
 
 var errFake = errors.New("not today")
+
+// peers returns the neighbors of the last Apply.
+func (s *fakeServer) peers() []peering.Peer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.Peers
+}

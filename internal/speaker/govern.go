@@ -33,7 +33,8 @@ type governing struct {
 	// state is what was applied last. running says that the server runs. begun says that this
 	// process has had a server before.
 	state          peering.State
-	source         string // where the router ID comes from
+	effect         application   // its decision
+	applied        peering.State // what the server was brought to: state with the penalties of neighbors
 	running, begun bool
 	// unapplied holds the problems of the last Apply. failure is the error of the last errand.
 	unapplied []peering.Problem
@@ -142,16 +143,19 @@ func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d p
 		s.decide(ctx, in, true)
 		return
 	}
-	if !d.OK {
-		// The configuration in effect stays in effect.
+	switch {
+	case d.OK:
+		s.follow(s.life, d, in.Dummy)
+		s.advertise(s.life, d.State)
+		s.exports.rule(now, d)
+		g.next = application{in, d}
+	case g.running:
+		g.next = g.effect // the configuration in effect stays in effect
+	default:
 		s.governed(ctx, now, nil)
 		return
 	}
-	s.follow(s.life, d, in.Dummy)
-	s.advertise(s.life, d.State)
-	s.exports.rule(now, d)
 	g.waiting = true
-	g.next = application{in, d}
 	s.applyWhenListed(ctx, now)
 }
 
@@ -171,7 +175,8 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	}
 	g.waiting = false
 	next := g.next
-	if !g.needs(next.decided.State) {
+	wanted := s.penalties.applied(next.decided.State)
+	if !g.needs(wanted) {
 		s.rememberBeside(ctx, next.from)
 		s.governed(ctx, now, nil)
 		return
@@ -179,13 +184,13 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	restarting := !g.begun && s.imports.total > 0
 	known := g.found
 	s.beside.start(ctx, func(ctx context.Context) note {
-		found := findLinkLocal(ctx, s.Kernel, next.decided.State)
-		keepLinkLocal(found, known, next.decided.State)
-		problems, err := s.Server.Apply(ctx, next.decided.State.Resolved(found), restarting)
+		found := findLinkLocal(ctx, s.Kernel, wanted)
+		keepLinkLocal(found, known, wanted)
+		problems, err := s.Server.Apply(ctx, wanted.Resolved(found), restarting)
 		return func(ctx context.Context, now time.Time) {
 			g.found, g.news = found, true
 			if err == nil {
-				g.state, g.source, g.running, g.begun, g.unapplied = next.decided.State, next.decided.RouterIDSource, true, true, problems
+				g.state, g.effect, g.applied, g.running, g.begun, g.unapplied = next.decided.State, next, wanted, true, true, problems
 				s.rememberBeside(ctx, next.from)
 				s.facts.wish(now)
 			}
@@ -201,7 +206,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 // needs reports whether the speaker has to call Apply. It always does if there are unnumbered
 // links, because the server finds out which neighbor is behind them.
 func (g *governing) needs(wanted peering.State) bool {
-	if !g.running || len(g.unapplied) > 0 || g.failure != "" || !reflect.DeepEqual(wanted, g.state) {
+	if !g.running || len(g.unapplied) > 0 || g.failure != "" || !reflect.DeepEqual(wanted, g.applied) {
 		return true
 	}
 	for _, p := range wanted.Peers {

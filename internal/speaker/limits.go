@@ -1,8 +1,12 @@
 package speaker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -10,14 +14,17 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// penalties maps the name of each neighbor that exceeded its prefix limit to its penalty.
+// penalties maps the name of each neighbor that exceeded a prefix limit to its penalty. A
+// penalty lasts however often the session or the BGP server begins anew: it belongs to the
+// state that the server is brought to.
 type penalties map[string]penalty
 
 // penalty is the pause before a neighbor may connect again. It doubles each time.
 type penalty struct {
-	times  int
-	until  time.Time
-	barred bool
+	address netip.Addr
+	times   int
+	until   time.Time
+	barred  bool
 	// limits are the prefix limits in force when the neighbor was barred. why says by how much
 	// it exceeded them.
 	limits map[addr.Family]uint32
@@ -37,34 +44,55 @@ func (p penalty) pause() time.Duration {
 	return min(firstPenalty<<min(p.times-1, mostDoublings), lastPenalty)
 }
 
+const (
+	// ownMemory is the memory that the speaker needs without prefixes of neighbors, and
+	// prefixMemory what each prefix needs.
+	ownMemory, prefixMemory = 64 << 20, 1 << 10
+	// leastRoom is how many prefixes there is always room for.
+	leastRoom = 10_000
+)
+
+// roomFor returns how many prefixes all neighbors together may announce with a memory limit
+// in bytes. 0 means that there is no limit.
+func roomFor(memory int64) uint64 {
+	if memory == math.MaxInt64 {
+		return 0
+	}
+	return uint64(max((memory-ownMemory)/prefixMemory, leastRoom))
+}
+
 // judge returns the neighbors whose sessions must end, those that may connect again, and the
 // time of the next check. A zero time means: check at the next change. GoBGP itself ends the
 // session of a neighbor that sends far too many prefixes; then n.OverLimit is set.
-func (ps penalties) judge(now time.Time, state peering.State, there []peering.NeighborStatus) (bar, admit []peering.NeighborStatus, due time.Time) {
-	found := map[string]bool{}
+func (ps penalties) judge(now time.Time, state peering.State, there []peering.NeighborStatus, room uint64) (bar, admit []string, due time.Time) {
+	present := map[string]peering.NeighborStatus{}
 	for _, n := range there {
-		name := n.Name()
-		if heldDown(state, name) {
-			continue // and forgotten: to admit it would end what the configuration wants
-		}
-		found[name] = true
-		p, known := ps[name]
-		limits, _ := limitsOf(state, n)
-		why := exceeded(limits, n)
-		switch {
-		case !p.barred && (why != "" || n.OverLimit):
-			p.times++
-			p.barred, p.limits, p.why = true, limits, why
+		present[n.Name()] = n
+	}
+	excess := tooMuch(state, there, room)
+	for _, n := range there {
+		why := excess[n.Name()]
+		if p := ps[n.Name()]; !p.barred && why != "" && !heldDown(state, n.Name()) {
+			limits, _ := limitsOf(state, n.Name(), n)
+			p = penalty{address: n.Address, times: p.times + 1, barred: true, limits: limits, why: why}
 			p.until = now.Add(p.pause())
-			bar = append(bar, n)
+			ps[n.Name()] = p
+			bar = append(bar, n.Name())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ps)) {
+		p, n := ps[name], present[name]
+		limits, wanted := limitsOf(state, name, peering.NeighborStatus{Address: p.address})
+		switch {
+		case !wanted || heldDown(state, name):
+			delete(ps, name) // and forgotten: to admit it would end what the configuration wants
+			continue
 		case p.barred && (!now.Before(p.until) || !sameLimits(p.limits, limits)):
 			p.barred = false
-			admit = append(admit, n)
-		case known && !p.barred && n.State == peering.Established && now.Sub(n.UpSince) >= lastPenalty:
+			admit = append(admit, name)
+		case !p.barred && n.State == peering.Established && now.Sub(n.UpSince) >= lastPenalty,
+			!p.barred && n.State == "" && now.Sub(p.until) >= lastPenalty:
 			delete(ps, name)
-			continue
-		}
-		if p.times == 0 {
 			continue
 		}
 		if p.barred && (due.IsZero() || p.until.Before(due)) {
@@ -72,12 +100,46 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 		}
 		ps[name] = p
 	}
-	for name := range ps {
-		if !found[name] {
-			delete(ps, name)
+	return bar, admit, due
+}
+
+// tooMuch says of the neighbors that announce too much what is too much. If all together
+// announce more than there is room for, those that announce most are named until the rest
+// fits.
+func tooMuch(state peering.State, there []peering.NeighborStatus, room uint64) map[string]string {
+	excess := map[string]string{}
+	var sum uint64
+	for _, n := range there {
+		limits, _ := limitsOf(state, n.Name(), n)
+		if why := exceeded(limits, n); why != "" {
+			excess[n.Name()] = why
+		} else {
+			sum += announced(n)
 		}
 	}
-	return bar, admit, due
+	if room == 0 || sum <= room {
+		return excess
+	}
+	all := sum
+	for _, n := range slices.SortedStableFunc(slices.Values(there), func(a, b peering.NeighborStatus) int { return cmp.Compare(announced(b), announced(a)) }) {
+		if sum <= room {
+			break
+		}
+		if excess[n.Name()] == "" {
+			excess[n.Name()] = fmt.Sprintf("all neighbors together announce %d prefixes, and the memory limit of this container has room for %d; this neighbor announces most, %d",
+				all, room, announced(n))
+			sum -= announced(n)
+		}
+	}
+	return excess
+}
+
+// announced returns how many prefixes of a neighbor are in memory.
+func announced(n peering.NeighborStatus) uint64 {
+	if n.State != peering.Established {
+		return 0
+	}
+	return uint64(total(n.Received))
 }
 
 // heldDown says whether there is to be no session with a neighbor.
@@ -85,29 +147,48 @@ func heldDown(state peering.State, name string) bool {
 	return slices.ContainsFunc(state.Peers, func(p peering.Peer) bool { return p.AdminDown && p.Name() == name })
 }
 
-// limitsOf are how many prefixes a neighbor may announce, by family.
-// Of some, it is near to that.
-func limitsOf(state peering.State, n peering.NeighborStatus) (most map[addr.Family]uint32, near []addr.Family) {
-	options := dynamicOptions(state, n)
+// optionsOf returns the options of a neighbor, or nil if state does not want it.
+func optionsOf(state peering.State, name string, address netip.Addr) *peering.Options {
 	for i := range state.Peers {
-		if state.Peers[i].Name() == n.Name() {
-			options = &state.Peers[i].Options
+		if state.Peers[i].Name() == name {
+			return &state.Peers[i].Options
 		}
 	}
-	limits := map[addr.Family]uint32{}
+	return dynamicOptions(state, address)
+}
+
+// limitsOf returns how many prefixes the neighbor of that name may announce, by family, and
+// false if state does not want the neighbor.
+func limitsOf(state peering.State, name string, n peering.NeighborStatus) (most map[addr.Family]uint32, wanted bool) {
+	options := optionsOf(state, name, n.Address)
+	most = map[addr.Family]uint32{}
 	if options != nil {
 		for _, f := range options.Families {
-			limits[f.Family] = f.MaxPrefixes
-			if f.WarnPercent > 0 && uint64(n.Accepted[f.Family])*100 > uint64(f.MaxPrefixes)*uint64(f.WarnPercent) {
-				near = append(near, f.Family)
-			}
+			most[f.Family] = f.MaxPrefixes
 		}
 	}
-	return limits, near
+	return most, options != nil
+}
+
+// near returns the families of which a neighbor almost announces too much.
+func near(state peering.State, n peering.NeighborStatus) (families []addr.Family) {
+	options := optionsOf(state, n.Name(), n.Address)
+	if options == nil {
+		return nil
+	}
+	for _, f := range options.Families {
+		if f.WarnPercent > 0 && uint64(n.Accepted[f.Family])*100 > uint64(f.MaxPrefixes)*uint64(f.WarnPercent) {
+			families = append(families, f.Family)
+		}
+	}
+	return families
 }
 
 // exceeded says by how much a neighbor exceeds its limit, or returns "" if it does not.
 func exceeded(limits map[addr.Family]uint32, n peering.NeighborStatus) string {
+	if n.OverLimit {
+		return "far more prefixes than allowed were received"
+	}
 	if n.State != peering.Established {
 		return ""
 	}
@@ -123,59 +204,59 @@ func sameLimits(a, b map[addr.Family]uint32) bool {
 	return a[addr.V4] == b[addr.V4] && a[addr.V6] == b[addr.V6]
 }
 
+// applied returns state with the barred neighbors held down. A dynamic neighbor becomes a
+// named one, because the server would accept its next connection otherwise.
+func (ps penalties) applied(state peering.State) peering.State {
+	state.Peers = slices.Clone(state.Peers)
+	for _, name := range slices.Sorted(maps.Keys(ps)) {
+		p := ps[name]
+		if !p.barred {
+			continue
+		}
+		if i := slices.IndexFunc(state.Peers, func(o peering.Peer) bool { return o.Name() == name }); i >= 0 {
+			state.Peers[i].AdminDown = true
+		} else if options := dynamicOptions(state, p.address); options != nil {
+			held := peering.Peer{Address: p.address, AdminDown: true, Path: "spec.dynamicNeighbors", Options: *options}
+			held.Passive = true
+			state.Peers = append(state.Peers, held)
+		}
+	}
+	return state
+}
+
 // told returns n as reports show it, with the reason if it is barred.
 func (ps penalties) told(n peering.NeighborStatus) peering.NeighborStatus {
 	if p := ps[n.Name()]; p.barred {
-		n.AdminDown = false
-		n.LastError = fmt.Sprintf("%s; it is tried again at %s", p.reason(), p.until.UTC().Format(time.RFC3339))
+		n.AdminDown, n.LastError = false, p.String()
 	}
 	return n
 }
 
-func (p penalty) reason() string {
-	if p.why == "" {
-		return "far more prefixes than allowed were received"
-	}
-	return p.why
+// String says why a neighbor is barred.
+func (p penalty) String() string {
+	return fmt.Sprintf("%s; it is tried again at %s", p.why, p.until.UTC().Format(time.RFC3339))
 }
 
-// limit ends the sessions with neighbors that exceed their prefix limit, and admits them
-// again after their pause.
+// limit bars neighbors that announce too much, and admits them again after their pause. The
+// next application of the configuration ends and begins the sessions.
 func (s *Speaker) limit(ctx context.Context, now time.Time) {
-	bar, admit, due := s.penalties.judge(now, s.governing.state, s.facts.neighbors)
-	for _, n := range bar {
-		p := s.penalties[n.Name()]
-		s.reporter.barred(ctx, s.input.Config, n.Name(), p.reason(), p.pause())
-		s.attempt(ctx, n, func(ctx context.Context) error { return s.Server.Bar(ctx, n.Address, p.reason()) })
+	bar, admit, due := s.penalties.judge(now, s.governing.state, s.facts.neighbors, s.Room)
+	for _, name := range bar {
+		p := s.penalties[name]
+		s.reporter.barred(ctx, s.input.Config, name, p.why, p.pause())
 	}
-	for _, n := range admit {
-		s.Log.InfoContext(ctx, "neighborAdmitted", "node", s.Node, "neighbor", n.Name())
-		s.attempt(ctx, n, func(ctx context.Context) error { return s.Server.Admit(ctx, n.Address) })
+	for _, name := range admit {
+		s.Log.InfoContext(ctx, "neighborAdmitted", "node", s.Node, "neighbor", name)
+	}
+	if len(bar)+len(admit) > 0 {
+		s.governing.wish(now)
 	}
 	for _, n := range s.facts.neighbors {
-		_, near := limitsOf(s.governing.state, n)
-		s.reporter.nearLimit(ctx, n, near)
+		s.reporter.nearLimit(ctx, n, near(s.governing.state, n))
 	}
 	if !due.IsZero() {
 		s.facts.later(due)
 	}
-}
-
-// attempt bars or admits a neighbor beside the loop. If that fails, the next round tries
-// again.
-func (s *Speaker) attempt(ctx context.Context, n peering.NeighborStatus, do func(context.Context) error) {
-	before := s.penalties[n.Name()]
-	before.barred = !before.barred
-	s.beside.start(ctx, func(ctx context.Context) note {
-		err := do(ctx)
-		return func(ctx context.Context, now time.Time) {
-			if err != nil {
-				s.Log.WarnContext(ctx, "prefixLimitFailed", "node", s.Node, "neighbor", n.Name(), "error", err)
-				s.penalties[n.Name()] = before
-			}
-			s.facts.wish(now)
-		}
-	})
 }
 
 // neighborsTold returns the neighbors as reports show them.

@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestRoutesOfOtherNodesDoNotCount(t *testing.T) {
 		}
 		w.server.change(announcing(5001, 1001))
 		settle()
-		want(t, "what is done about one more", w.barred(), "bar 192.0.2.1: 1001 IPv4 prefixes were received, and 1000 are allowed")
+		want(t, "what is done about one more", w.barred(), "bar 192.0.2.1")
 	})
 }
 
@@ -54,7 +55,7 @@ func TestANeighborThatAnnouncedTooMuchIsTriedEverMoreSeldom(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.server.change(announcing(2000, 2000))
 		settle()
-		want(t, "at first", w.barred(), "bar 192.0.2.1: 2000 IPv4 prefixes were received, and 1000 are allowed")
+		want(t, "at first", w.barred(), "bar 192.0.2.1")
 		if told := w.told(); !strings.Contains(told, "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: 2000 IPv4 prefixes") {
 			t.Error(told)
 		}
@@ -69,7 +70,7 @@ func TestANeighborThatAnnouncedTooMuchIsTriedEverMoreSeldom(t *testing.T) {
 			want(t, "before the pause is over", w.barred(), "")
 			pass(8 * time.Second) // as long as settle before
 			pass(2*time.Second + 2*calm)
-			if got := w.barred(); !strings.HasPrefix(got, "admit 192.0.2.1, bar 192.0.2.1: 2000") {
+			if got := w.barred(); !strings.HasPrefix(got, "admit 192.0.2.1, bar 192.0.2.1") {
 				t.Errorf("after %d minutes: %q", minutes, got)
 			}
 		}
@@ -84,7 +85,7 @@ func TestANeighborThatKeepsToItsLimitIsForgiven(t *testing.T) {
 	}}}
 	n := peering.NeighborStatus{Address: someone, State: peering.Established, UpSince: now, Accepted: map[addr.Family]uint32{addr.V4: 2}}
 	judge := func(n peering.NeighborStatus) string {
-		bar, admit, due := ps.judge(now, state, []peering.NeighborStatus{n})
+		bar, admit, due := ps.judge(now, state, []peering.NeighborStatus{n}, 0)
 		return strings.Repeat("bar ", len(bar)) + strings.Repeat("admit ", len(admit)) + map[bool]string{true: "wait", false: ""}[!due.IsZero()]
 	}
 	want(t, "too much", judge(n), "bar wait")
@@ -100,9 +101,115 @@ func TestANeighborThatKeepsToItsLimitIsForgiven(t *testing.T) {
 	}
 	n.OverLimit, n.State = true, peering.Idle
 	want(t, "without any room", judge(n), "bar wait")
-	_, _, _ = ps.judge(now, state, nil)
-	if len(ps) != 0 {
-		t.Errorf("one that is gone is remembered: %v", ps)
+	if _, _, _ = ps.judge(now, state, nil, 0); len(ps) != 1 {
+		t.Error("a neighbor that is away for a moment is forgiven")
+	}
+	state.Peers = nil
+	if _, _, _ = ps.judge(now, state, nil, 0); len(ps) != 0 {
+		t.Errorf("a neighbor that is not configured any more is remembered: %v", ps)
+	}
+}
+
+const limitedDynamic = `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: routers, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: 1000}}]}],
+	dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: routers}]}`
+
+// comes makes a dynamic neighbor connect that announces this many routes.
+func comes(accepted uint32) func(*fakeServer) {
+	return func(s *fakeServer) {
+		if s.neighbors["192.0.2.1"].AdminDown {
+			return // the server refuses it
+		}
+		delete(s.neighbors, "192.0.2.1")
+		announcing(accepted, accepted)(s)
+		n := s.neighbors["192.0.2.1"]
+		n.Dynamic = true
+		s.neighbors["192.0.2.1"] = n
+	}
+}
+
+// A server forgets a dynamic neighbor when its session ends.
+func TestADynamicNeighborThatAnnouncedTooMuchStaysAway(t *testing.T) {
+	inWorld(t, limitedDynamic, nil, func(w *world) {
+		w.server.change(comes(2000))
+		settle()
+		want(t, "at first", w.barred(), "bar 192.0.2.1")
+		for range 9 {
+			w.server.change(comes(2000))
+			pass(5 * time.Second)
+		}
+		want(t, "when it connects again and again", w.barred(), "")
+		if s := w.reports.last().Status; s.Healthy || !strings.Contains(s.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ") {
+			t.Errorf("the status is %+v", s.Neighbors)
+		}
+		pass(20 * time.Second)
+		want(t, "when its pause is over", w.barred(), "admit 192.0.2.1")
+		w.server.change(comes(2000))
+		settle()
+		want(t, "when it announces too much again", w.barred(), "bar 192.0.2.1")
+		pass(firstPenalty + 10*time.Second)
+		want(t, "after the first pause once more", w.barred(), "")
+		pass(firstPenalty)
+		want(t, "after twice that pause", w.barred(), "admit 192.0.2.1")
+	})
+}
+
+func TestAPenaltyOutlastsTheSessionAndTheServer(t *testing.T) {
+	inWorld(t, limited, nil, func(w *world) {
+		w.server.change(announcing(2000, 2000))
+		settle()
+		want(t, "at first", w.barred(), "bar 192.0.2.1")
+		for _, change := range []string{"peerAsn: 65001}", "peerAsn: 65002}"} {
+			w.edit(strings.Replace(limited, "peerAsn: 65001}", change, 1))
+		}
+		w.edit(strings.Replace(limited, "asn: 65000", "asn: 65009", 1))
+		w.edit("{global: {asn: 65009, routerID: nonsense}, neighbors: []}") // not in effect
+		for _, p := range w.server.peers() {
+			if !p.AdminDown {
+				t.Errorf("%s may connect", p.Name())
+			}
+		}
+		pass(firstPenalty)
+		want(t, "when its pause is over", w.barred(), "admit 192.0.2.1, bar 192.0.2.1")
+	})
+}
+
+func TestAllNeighborsTogetherAnnounceNoMoreThanThereIsRoomFor(t *testing.T) {
+	const two = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`
+	inWorld(t, two, func(w *world) { w.speaker.Room = 100_000 }, func(w *world) {
+		w.server.change(func(s *fakeServer) {
+			established("192.0.2.2", 65001)(s)
+			n := s.neighbors["192.0.2.2"]
+			n.Received = map[addr.Family]uint32{addr.V4: 20_000, addr.V6: 20_000}
+			s.neighbors["192.0.2.2"] = n
+			announcing(60_000, 0)(s)
+		})
+		settle()
+		want(t, "with as many as there is room for", w.barred(), "")
+		w.server.change(announcing(60_001, 0))
+		settle()
+		want(t, "with one more", w.barred(), "bar 192.0.2.1")
+		const why = "all neighbors together announce 100001 prefixes, and the memory limit of this container has room for 100000; this neighbor announces most, 60001"
+		if told := w.told(); !strings.Contains(told, "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: "+why) {
+			t.Error(told)
+		}
+		if s := w.reports.last().Status; s.Healthy || !strings.Contains(s.Conditions[0].Message, why) {
+			t.Errorf("the condition is %+v", s.Conditions[0])
+		}
+	})
+}
+
+func TestTheRoomFollowsFromTheMemoryLimit(t *testing.T) {
+	for _, tt := range []struct {
+		memory int64
+		want   uint64
+	}{
+		{math.MaxInt64, 0},
+		{256 << 20 / 100 * 90, 170_393},
+		{1 << 20, leastRoom},
+	} {
+		if got := roomFor(tt.memory); got != tt.want {
+			t.Errorf("with %d bytes: %d prefixes, want %d", tt.memory, got, tt.want)
+		}
 	}
 }
 

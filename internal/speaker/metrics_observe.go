@@ -148,16 +148,19 @@ func (m *Metrics) observeNeighbors(s *standing) {
 	}
 	count := map[string]int{}
 	var received, sent int64
-	for i, n := range s.neighbors {
+	for _, n := range s.neighbors {
 		count[n.State]++
 		received, sent = received+total(n.Received), sent+total(n.Sent)
-		if !m.perNeighbor {
-			continue
-		}
-		if i >= m.most {
-			m.cardinalityHit.Inc()
-			break
-		}
+	}
+	shown := s.neighbors
+	if len(shown) > m.most {
+		m.cardinalityHit.Inc()
+		shown = shown[:m.most]
+	}
+	if !m.perNeighbor {
+		shown = nil
+	}
+	for _, n := range shown {
 		for f, name := range families {
 			m.ofNeighbor["neighbor_routes_received"].WithLabelValues(n.Name(), name).Set(float64(n.Received[f]))
 			m.ofNeighbor["neighbor_routes_advertised"].WithLabelValues(n.Name(), name).Set(float64(n.Sent[f]))

@@ -1,12 +1,14 @@
 package speaker
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 )
 
 // known are the metrics that dashboards use, without the prefix k8gobgp_.
@@ -65,4 +67,34 @@ k8gobgp_router_id_info{asn="65000",node="node-a",router_id="192.0.2.10",source="
 			}
 		}
 	})
+}
+
+// The world's metrics have ten neighbors of their own at most.
+func TestNeighborsWithoutMetricsOfTheirOwnAreCounted(t *testing.T) {
+	inWorld(t, `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: routers, peerAsn: 65001}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: routers}]}`,
+		func(w *world) {
+			for i := range 12 {
+				address := netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + i)}).String()
+				established(address, 65001)(w.server)
+				n := w.server.neighbors[address]
+				n.Dynamic, n.Received = true, map[addr.Family]uint32{addr.V4: 3}
+				w.server.neighbors[address] = n
+			}
+		}, func(w *world) {
+			const want = `
+# HELP k8gobgp_neighbors_established_total Neighbors with an established session.
+# TYPE k8gobgp_neighbors_established_total gauge
+k8gobgp_neighbors_established_total 12
+# HELP k8gobgp_routes_received_total Routes that neighbors announce.
+# TYPE k8gobgp_routes_received_total gauge
+k8gobgp_routes_received_total 36
+`
+			err := testutil.GatherAndCompare(w.metrics, strings.NewReader(want), "k8gobgp_neighbors_established_total", "k8gobgp_routes_received_total")
+			if err != nil {
+				t.Error(err)
+			}
+			if got := testutil.CollectAndCount(w.speaker.Metrics.ofNeighbor["neighbor_routes_received"]); got != 20 {
+				t.Errorf("%d series of neighbors, want those of ten neighbors in two families", got)
+			}
+		})
 }

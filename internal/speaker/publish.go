@@ -78,7 +78,7 @@ func (s *Speaker) tell(st standing, report NodeReport) {
 func (s *Speaker) standing(now time.Time) standing {
 	g := &s.governing
 	st := standing{
-		node: s.Node, config: s.input.Config, decided: g.decided, state: g.state, source: g.source, running: g.running,
+		node: s.Node, config: s.input.Config, decided: g.decided, state: g.state, source: g.effect.decided.RouterIDSource, running: g.running,
 		problems: s.problems(), unapplied: g.unapplied, found: s.facts.found,
 		imported: s.imported(), attributes: s.input.attributesOf, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,
@@ -89,6 +89,11 @@ func (s *Speaker) standing(now time.Time) standing {
 	st.note(s.exports.done.failure)
 	st.note(s.sessions.failure)
 	st.note(s.sessions.impossible)
+	for _, name := range slices.Sorted(maps.Keys(s.penalties)) {
+		if p := s.penalties[name]; p.barred {
+			st.note(fmt.Sprintf("there is no session with %s: %s", name, p))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.input.Outdated)) {
 		st.note(fmt.Sprintf("%s: the password that was there before is in use", s.input.Outdated[name]))
 	}

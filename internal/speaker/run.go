@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -85,12 +86,15 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		Core: clients.core, Apps: clients.apps,
 		Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
 	}
+	room := roomFor(debug.SetMemoryLimit(-1))
+	s.Log.InfoContext(ctx, "prefixRoom", "node", s.Node, "prefixes", room)
 	speaker := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
 		Events:  told,
 		Metrics: metrics, Log: s.Log, Memory: s.memory(ctx),
 		Endings: end,
+		Room:    room,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away retries with a growing pause.

@@ -66,7 +66,7 @@ func wantedSessions(state peering.State, found map[string]netip.Addr, met map[st
 		all = append(all, s)
 	}
 	for _, n := range there {
-		if options := dynamicOptions(state, n); options != nil && options.BFD != nil && n.State == peering.Established {
+		if options := dynamicOptions(state, n.Address); n.Dynamic && options != nil && options.BFD != nil && n.State == peering.Established {
 			all = append(all, sessionWith(*options, n.Address))
 		}
 	}
@@ -82,13 +82,10 @@ func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
 
 // dynamicOptions returns the options of a dynamic neighbor: those of the longest prefix that
 // contains its address.
-func dynamicOptions(state peering.State, n peering.NeighborStatus) *peering.Options {
-	if !n.Dynamic {
-		return nil
-	}
+func dynamicOptions(state peering.State, address netip.Addr) *peering.Options {
 	best := -1
 	for i, d := range state.Dynamic {
-		if d.Prefix.Contains(n.Address.WithZone("")) && (best < 0 || d.Prefix.Bits() > state.Dynamic[best].Prefix.Bits()) {
+		if d.Prefix.Contains(address.WithZone("")) && (best < 0 || d.Prefix.Bits() > state.Dynamic[best].Prefix.Bits()) {
 			best = i
 		}
 	}

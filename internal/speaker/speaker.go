@@ -46,9 +46,6 @@ type Server interface {
 	Ended() int
 	// Down ends the session with a neighbour, if there is one.
 	Down(ctx context.Context, neighbor netip.Addr) error
-	// Bar ends the session with a neighbor and keeps it away until Admit.
-	Bar(ctx context.Context, neighbor netip.Addr, reason string) error
-	Admit(ctx context.Context, neighbor netip.Addr) error
 	// Events signals that Neighbors or Learned may return something else.
 	Events() <-chan struct{}
 	// Stop ends all sessions. If graceful, neighbors keep the routes for a while.
@@ -108,7 +105,7 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what a Speaker needs. All fields but Endings, Memory and Written are
+// Options holds what a Speaker needs. All fields but Endings, Memory, Room and Written are
 // required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
@@ -129,6 +126,8 @@ type Options struct {
 	Endings Endings
 	// Memory is the file with the last good input. "" means: no file.
 	Memory string
+	// Room is how many prefixes all neighbors together may announce. 0 means any number.
+	Room uint64
 	// Written returns an error if the BGPNodeStatus is overdue. With nil it never is.
 	Written func() error
 }
