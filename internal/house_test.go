@@ -44,14 +44,15 @@ var house = []room{
 	{decisions, "internal/peering", "internal/addr api/bgp/v1", "types"},
 	{decisions, "internal/ending", "", "types"},
 
-	{drivers, "internal/rtnetlink", "", "process kernel"},
-	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink", "process kernel"},
-	{drivers, "internal/lease", "internal/addr internal/election", "process types apiserver"},
+	{drivers, "internal/backoff", "", "process"}, // waits
+	{drivers, "internal/rtnetlink", "internal/backoff", "process kernel"},
+	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink internal/backoff", "process kernel"},
+	{drivers, "internal/lease", "internal/addr internal/election internal/backoff", "process types apiserver"},
 	{decisions, "internal/census", "api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/lease", "types"}, // of lease only what a Lease says
 	{drivers, "internal/gossip", "internal/detector", "process gossip"},
 	{drivers, "internal/gobgp", "internal/addr internal/peering", "process gobgp"},
 	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
-	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink", "process kernel sockets"},
+	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink internal/backoff", "process kernel sockets"},
 
 	{drivers, "internal/ipamgrpc", "internal/addr internal/ipam api/ipam/v1", "process grpc"},
 	{drivers, "internal/netbox", "internal/addr internal/ipam internal/config", "process http"},
@@ -59,15 +60,15 @@ var house = []room{
 
 	{drivers, "internal/ipamserver", "internal/addr internal/ipam internal/config internal/netbox api/ipam/v1 api/purelb/v2", "process grpc yaml"},
 
-	{drivers, "internal/apiserver", "api/purelb/v2", "process types apiserver http"},
-	{drivers, "internal/events", "", "process types apiserver"},
+	{drivers, "internal/apiserver", "api/purelb/v2 internal/backoff", "process types apiserver http"},
+	{drivers, "internal/events", "internal/backoff", "process types apiserver"},
 	{drivers, "internal/process", "internal/buildinfo", "process http metrics"},
 	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process", "process types apiserver metrics"},
-	{drivers, "internal/shutdown", "internal/ending", "process types apiserver"},
+	{drivers, "internal/shutdown", "internal/ending internal/backoff", "process types apiserver"},
 
-	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo", "process types apiserver loop http metrics"},
-	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown", "process types apiserver loop http metrics"},
+	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff", "process types apiserver loop http metrics"},
+	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown internal/backoff", "process types apiserver loop http metrics"},
 
 	{decisions, "internal/explain", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
 

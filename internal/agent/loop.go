@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 )
 
 // pass observes, decides, applies and reports. It returns what is left to do.
@@ -118,21 +119,20 @@ func (a *Agent) Run(ctx context.Context) error {
 // keep makes one pass after another until ctx is done.
 func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan announce.Heard) {
 	var failing string
-	retry := retryMin
+	retry := backoff.Pauses{Min: retryMin, Max: retryMax}
 	for ctx.Err() == nil {
 		began := time.Now()
 		a.drain(ctx)
 		left, err := a.guardedPass(ctx, began)
 		if err == nil {
-			retry = retryMin
+			retry.Reset()
 		} else {
-			left.next = announce.Sooner(left.next, time.Now().Add(retry))
-			retry = min(2*retry, retryMax)
+			left.next = announce.Sooner(left.next, time.Now().Add(retry.Next()))
 			a.Metrics.passErrors.Inc()
 		}
 		failing = a.logFailure(ctx, err, failing)
 		a.background.start(ctx, left.tasks)
-		pause(ctx, min(time.Since(began), maxPause))
+		backoff.Sleep(ctx, min(time.Since(began), maxPause))
 		a.wait(ctx, kernel, heard, time.Until(left.next))
 	}
 }
@@ -204,14 +204,6 @@ func (a *Agent) logFailure(ctx context.Context, err error, last string) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // A task is slow, so it runs in the background. It returns its completion, or nil if the loop

@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 )
 
 // segments is what probes found out about the links of this node: whether they lead to other
@@ -81,8 +82,7 @@ func (a *Agent) standingOn(seen *observation) []standing {
 func (a *Agent) watchLinks(ctx context.Context) {
 	known := map[string]*announce.Standing{}
 	for {
-		pause(ctx, standingEvery)
-		if ctx.Err() != nil {
+		if !backoff.Sleep(ctx, standingEvery) {
 			return
 		}
 		var questions []standing

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
@@ -71,7 +72,7 @@ func (o *bootstrap) WaitForSync(ctx context.Context) error {
 			return ctx.Err()
 		}
 		o.log.Warn("openingFailed", "error", err)
-		pause(ctx, time.Second)
+		backoff.Sleep(ctx, time.Second)
 	}
 }
 
@@ -123,7 +124,7 @@ func (o *bootstrap) sweep(ctx context.Context) error {
 	}
 	for err := o.leftovers(ctx); err != nil && ctx.Err() == nil; err = o.leftovers(ctx) {
 		o.log.Warn("sweepFailed", "error", err)
-		pause(ctx, time.Minute)
+		backoff.Sleep(ctx, time.Minute)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 )
 
@@ -47,7 +48,7 @@ func (k *gossipKey) Start(ctx context.Context) error {
 			k.log.WarnContext(ctx, "gossipKeyNotMade", "secret", k.name, "error", said)
 		}
 		last = said
-		pause(ctx, next)
+		backoff.Sleep(ctx, next)
 	}
 	return nil
 }

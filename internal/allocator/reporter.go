@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/process"
@@ -65,7 +66,7 @@ func (r *reporter) Start(ctx context.Context) error {
 			r.log.Warn("statusFailed", "error", err)
 			poke(r.changed)
 		}
-		pause(ctx, breather)
+		backoff.Sleep(ctx, breather)
 		if len(r.changed) == 0 && r.burst.Over(r.allocations.known()) {
 			debug.FreeOSMemory()
 		}

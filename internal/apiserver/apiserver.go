@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/backoff"
 )
 
 // Mapper returns a mapper that knows the resources of the programs. So a program
@@ -45,7 +46,7 @@ func Await(ctx context.Context, api discovery.DiscoveryInterface, every time.Dur
 		if !said {
 			log.WarnContext(ctx, "waitingForAPIServer")
 		}
-		wait(ctx, every)
+		backoff.Sleep(ctx, every)
 	}
 }
 

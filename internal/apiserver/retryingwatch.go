@@ -1,18 +1,16 @@
 package apiserver
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // retryMin and retryMax are the shortest and the longest mean pause before a watch
-// tries again to reach the API server. Each pause is between half of the mean and
-// one and a half times the mean, so that many waiting watches do not return at the
-// same moment.
+// tries again to reach the API server.
 const retryMin, retryMax = 500 * time.Millisecond, 5 * time.Second
 
 // sayAgain is how often a waiting watch logs its reason.
@@ -35,12 +33,12 @@ func (p retryingWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	began, said := time.Now(), time.Time{}
-	for pause := retryMin; ; pause = min(2*pause, retryMax) {
+	for pauses := (backoff.Pauses{Min: retryMin, Max: retryMax, Spread: true}); ; {
 		if time.Since(said) >= sayAgain {
 			p.log.WarnContext(r.Context(), "watchWaits", "path", r.URL.Path, "error", err)
 			said = time.Now()
 		}
-		if !wait(r.Context(), pause/2+rand.N(pause)) {
+		if !backoff.Sleep(r.Context(), pauses.Next()) {
 			// After some connection errors, a reflector sleeps before it ends.
 			return nil, fmt.Errorf("%w while the API server was out of reach: %s", r.Context().Err(), err.Error())
 		}
@@ -58,16 +56,4 @@ func (p retryingWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 func watches(r *http.Request) bool {
 	q := r.URL.Query()
 	return r.Method == http.MethodGet && (q.Has("watch") || q.Has("resourceVersion"))
-}
-
-// wait waits for d, and returns false if ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -9,6 +9,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // breath returns the shortest pause between two renewals: a second, unless short Leases
@@ -34,7 +36,7 @@ func (l *Leases) publish(ctx context.Context) {
 		l.report(err, last)
 		last = err
 		next.Reset(l.pause(err))
-		if err == nil && !sleep(ctx, l.breath()) {
+		if err == nil && !backoff.Sleep(ctx, l.breath()) {
 			return
 		}
 	}
@@ -54,18 +56,6 @@ func (l *Leases) duration() time.Duration {
 		return l.opt.Duration
 	}
 	return max(slowDuration, l.opt.Duration)
-}
-
-// sleep waits for d, and reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // report passes the result of an attempt to Renewed, and logs when it changes.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // standstill is how much too long a wait may take. After a longer delay this process did
@@ -15,16 +17,11 @@ var errStoodStill = errors.New("this process stood still for more than a second"
 
 // wait waits for d. On a busy machine that takes a little longer.
 func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
 	began := time.Now()
-	select {
-	case <-ctx.Done():
+	if !backoff.Sleep(ctx, d) {
 		return ctx.Err()
-	case <-time.After(d):
 	}
-	if time.Since(began) > d+standstill {
+	if d > 0 && time.Since(began) > d+standstill {
 		return errStoodStill
 	}
 	return nil

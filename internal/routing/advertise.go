@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 const (
@@ -46,7 +48,7 @@ func (k *Kernel) Advertise(ctx context.Context, name string) error {
 			said = err.Error()
 			k.log.InfoContext(ctx, "no router advertisements", "interface", name, "error", err)
 		}
-		wait(ctx, advertiseAgain)
+		backoff.Sleep(ctx, advertiseAgain)
 	}
 }
 
@@ -139,14 +141,4 @@ func (s *schedule) solicited(from netip.Addr) bool {
 		s.next = soon
 	}
 	return false
-}
-
-// wait waits for d. It reports false if ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // ErrInterrupted means that the table changed during a dump (NLM_F_DUMP_INTR), so that
@@ -26,8 +28,8 @@ func Dump[T any](ctx context.Context, c *Conn, tries int, req *Request, parse fu
 	req.flags |= unix.NLM_F_DUMP
 	before := time.Duration(0)
 	for range tries {
-		if err := pause(ctx, before); err != nil {
-			return nil, err
+		if !backoff.Sleep(ctx, before) {
+			return nil, ctx.Err()
 		}
 		before = max(2*before, time.Millisecond)
 		var all []T
@@ -72,17 +74,4 @@ func (c *Conn) dump(req *Request, use func(body []byte) error) error {
 		return false, nil
 	})
 	return errors.Join(err, failed)
-}
-
-// pause waits for d. It returns the error of ctx if ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // reopenAfter is the pause before a broken subscription is opened again.
@@ -55,7 +57,7 @@ func (w Watch) follow(ctx context.Context, sub *Subscription, open func() (*Subs
 				return
 			}
 			w.Log.WarnContext(ctx, "subscription to kernel changes broke", "error", err)
-			if pause(ctx, reopenAfter) != nil {
+			if !backoff.Sleep(ctx, reopenAfter) {
 				return
 			}
 			if sub, err = open(); err == nil {
@@ -85,8 +87,8 @@ func (w Watch) hear(ctx context.Context, sub *Subscription, changed chan<- struc
 			continue
 		}
 		signal(changed)
-		if err := pause(ctx, w.Calm); err != nil {
-			return err
+		if !backoff.Sleep(ctx, w.Calm) {
+			return ctx.Err()
 		}
 	}
 }

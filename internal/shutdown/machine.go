@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 const (
@@ -103,7 +105,7 @@ func (m *Machine) follow(signals <-chan os.Signal) {
 func (m *Machine) meet(ctx context.Context) {
 	for m.connect != nil && ctx.Err() == nil {
 		m.refused(ctx)
-		pause(ctx, meetAgain)
+		backoff.Sleep(ctx, meetAgain)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/ending"
 )
 
@@ -69,7 +70,7 @@ func (r *Reader) Run(ctx context.Context) error {
 	for r.Pod != "" && ctx.Err() == nil && r.set.Load() == nil {
 		if err := r.read(ctx, &ending.Evidence{}); err != nil || r.set.Load() == nil {
 			r.Log.DebugContext(ctx, "podNotRead", "node", r.Node, "error", err)
-			pause(ctx, askAgain)
+			backoff.Sleep(ctx, askAgain)
 		}
 	}
 	if ref := r.set.Load(); ref != nil {
@@ -135,11 +136,11 @@ func (r *Reader) ending(ctx context.Context, ask, open time.Duration) ending.End
 	var e ending.Evidence
 	err := r.look(ctx, ask, &e)
 	for r.Pod != "" && ending.Decide(e).Cause.Open() && time.Since(began)+lookAgain < open {
-		pause(ctx, lookAgain)
+		backoff.Sleep(ctx, lookAgain)
 		err = r.look(ctx, open-time.Since(began), &e)
 	}
 	for r.Machine != nil && e.Machine == "" && time.Since(began) < signFor {
-		pause(ctx, lookAgain)
+		backoff.Sleep(ctx, lookAgain)
 		e.Machine = r.Machine.sign(ctx)
 	}
 	why := ending.Decide(e)
@@ -274,12 +275,4 @@ func refused(err error) bool {
 		return slices.ContainsFunc(several.Unwrap(), refused)
 	}
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
-}
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -37,7 +38,7 @@ func (s *Speaker) advertise(ctx context.Context, state peering.State) {
 }
 
 func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
-	for said := ""; ctx.Err() == nil; pause(ctx, retryMax) {
+	for said := ""; ctx.Err() == nil; backoff.Sleep(ctx, retryMax) {
 		err := s.Kernel.Advertise(ctx, iface)
 		if ctx.Err() != nil {
 			return

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/peering"
 )
@@ -51,7 +52,7 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 		// By RFC 5882, section 4.2, a BGP session stays up when its BFD session is ended on
 		// purpose. FRR ends the BGP session and forgets its routes. So FRR has to see the end
 		// of the BGP session first.
-		pause(limited, bfdAfter)
+		backoff.Sleep(limited, bfdAfter)
 	}
 	err = errors.Join(err, s.BFD.Close(limited))
 	s.governing.running = s.governing.running && graceful

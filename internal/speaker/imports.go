@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/peering"
 )
@@ -110,17 +111,19 @@ func (s *Speaker) importAlways(ctx context.Context, i *importer) {
 		case <-ctx.Done():
 		}
 	}
-	for retry := retryMin; ctx.Err() == nil; retry = min(2*retry, retryMax) {
+	pauses := backoff.Pauses{Min: retryMin, Max: retryMax}
+	for ctx.Err() == nil {
 		first := true
 		err := s.Kernel.Import(ctx, i.patterns, func(come, gone []peering.Imported) {
 			tell(batch{of: i, first: first, come: come, gone: gone})
-			first, retry = false, retryMin
+			first = false
+			pauses.Reset()
 		})
 		if ctx.Err() != nil {
 			return
 		}
 		tell(batch{of: i, err: orElse(err, errEnded)})
-		pause(ctx, retry)
+		backoff.Sleep(ctx, pauses.Next())
 	}
 }
 

@@ -212,11 +212,3 @@ func latest(a, b time.Time) time.Time {
 	}
 	return a
 }
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}

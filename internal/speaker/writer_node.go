@@ -13,20 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
 )
 
 // writeNode keeps the BGPNodeStatus up to date.
 func (w *Writer) writeNode(ctx context.Context) {
 	var n nodeWriter
-	retry := retryMin
+	retry := backoff.Pauses{Min: retryMin, Max: retryMax}
 	due := time.Now().Add(defaultHeartbeat)
 	for ctx.Err() == nil {
 		timer := time.NewTimer(time.Until(due))
 		select {
 		case <-ctx.Done():
 		case <-w.nodeNews:
-			pause(ctx, max(gather, time.Until(n.pace.next())))
+			backoff.Sleep(ctx, max(gather, time.Until(n.pace.next())))
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -36,10 +37,10 @@ func (w *Writer) writeNode(ctx context.Context) {
 		heartbeat, err := w.writeNodeOnce(ctx, &n, writeLimit)
 		switch {
 		case err == nil || errors.Is(err, errSkipped):
-			retry, due = retryMin, n.at.Add(heartbeat)
+			retry.Reset()
+			due = n.at.Add(heartbeat)
 		default:
-			due = time.Now().Add(retry)
-			retry = min(2*retry, retryMax)
+			due = time.Now().Add(retry.Next())
 		}
 	}
 	// The last report shows the state after the sessions have ended.

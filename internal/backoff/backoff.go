@@ -1,0 +1,47 @@
+// Package backoff waits: until a time has passed or a context ends, and longer after each
+// failed attempt. All loops and drivers of the programs wait by it.
+package backoff
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Sleep waits until d has passed, and reports whether it has: false means that ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil || d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Pauses are the pauses between failed attempts: the first is Min, and each is twice as long
+// as the one before, up to Max. With Spread each pause is between half and one and a half
+// times as long, so that many machines do not try again at the same moment. It is not safe for
+// concurrent use.
+type Pauses struct {
+	Min, Max time.Duration
+	Spread   bool
+	next     time.Duration
+}
+
+// Next returns the pause after one more failed attempt.
+func (p *Pauses) Next() time.Duration {
+	pause := min(max(p.next, p.Min), p.Max)
+	p.next = min(2*pause, p.Max)
+	if p.Spread && pause > 0 {
+		return pause/2 + rand.N(pause)
+	}
+	return pause
+}
+
+// Reset makes the next pause the first one again: an attempt succeeded.
+func (p *Pauses) Reset() { p.next = 0 }
