@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // watch watches the Leases until Mode.Watch is false or ctx is done.
@@ -19,7 +21,7 @@ func (l *Leases) watch(ctx context.Context) error {
 	// A watch that begins while the API server is away retries at growing intervals, and
 	// may notice its return seconds too late. So it begins only after a list succeeded.
 	for !l.list(ctx) {
-		if !sleep(ctx, l.opt.RetryPeriod) || !l.now().Watch {
+		if !backoff.Sleep(ctx, l.opt.RetryPeriod) || !l.now().Watch {
 			return nil
 		}
 	}
