@@ -21,7 +21,10 @@ installation, the configuration, the nodes, the routers and the Services.
 
 Each line is fine (√), a fault (×), a warning (‼) or unknown (?), with the place in the
 manual that says more. -o short leaves out what is fine. The exit code is 1 if there is a
-fault. With --wait the command asks until there is neither a fault nor a warning.`,
+fault. With --wait the command asks until there is neither a fault nor a warning that may
+end by itself, such as programs of different versions in a rollout. If one is left when
+the time is over, the exit code is 1. It does not wait for the end of other warnings, such
+as that of another load balancer in the cluster.`,
 		Example: `  kubectl purelb check --pre
   kubectl purelb check --wait --timeout 2m
   kubectl purelb check -o short`,
@@ -37,26 +40,24 @@ fault. With --wait the command asks until there is neither a fault nor a warning
 				c, err := r.checkUp(ctx, before)
 				return c, !wait || !c.Again(), err
 			}
-			if !wait {
-				c, _, err := ask(cmd.Context())
-				return o.finishChecked(c, err)
+			var c explain.Checkup
+			if wait {
+				ctx, cancel := context.WithTimeout(cmd.Context(), limit)
+				defer cancel()
+				c, err = await(ctx, o, ask)
+			} else {
+				c, _, err = ask(cmd.Context())
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
-			defer cancel()
-			return o.finishChecked(await(ctx, o, ask))
+			if err != nil {
+				return err
+			}
+			return o.finish(c, c.Bad() || wait && c.Again())
 		},
 	}
 	cmd.Flags().BoolVar(&before, "pre", false, "Check only what PureLB needs to be installed")
-	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until there is neither a fault nor a warning")
+	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until there is neither a fault nor a warning that may end by itself")
 	cmd.Flags().DurationVar(&limit, "timeout", 5*time.Minute, "How long to wait")
 	return cmd
-}
-
-func (o *options) finishChecked(c explain.Checkup, err error) error {
-	if err != nil {
-		return err
-	}
-	return o.finish(c, c.Bad())
 }
 
 // checkUp looks at the cluster once.

@@ -132,17 +132,7 @@ func TestACheckOfUnreadObjectsIsUnknown(t *testing.T) {
 	} {
 		w := wellWorld(t)
 		for _, kind := range tt.kinds {
-			w.Unread = append(w.Unread, explain.NewUnread(kind, explain.Forbidden, ""))
-			switch kind {
-			case explain.KindNodeStatuses:
-				w.NodeStatuses = nil
-			case explain.KindConfigurations:
-				w.Configurations = nil
-			case explain.KindNodes:
-				w.Nodes = nil
-			case explain.KindAgents:
-				w.Agents = nil
-			}
+			hide(&w, kind, explain.Forbidden)
 		}
 		if c := explain.CheckUp(w, fine(), false); !slices.Contains(checks(c), tt.want) {
 			t.Errorf("without the right to list %q it finds %q, and not %q", tt.kinds, checks(c), tt.want)

@@ -29,9 +29,15 @@ func recorded(t *testing.T) explain.World {
 	return w
 }
 
-// without is the recorded world as a user sees it who may not list objects of kind.
+// without returns the recorded world for a user who may not list objects of kind.
 func without(t *testing.T, kind string) explain.World {
 	w := recorded(t)
+	hide(&w, kind, explain.Forbidden)
+	return w
+}
+
+// hide removes the objects of kind from w, and notes that they are unread.
+func hide(w *explain.World, kind, reason string) {
 	switch kind {
 	case explain.KindServices:
 		w.Services = nil
@@ -45,13 +51,16 @@ func without(t *testing.T, kind string) explain.World {
 		w.Nodes = nil
 	case explain.KindNetworks:
 		w.Networks = nil
+	case explain.KindNamespaces:
+		w.Namespaces = nil
 	case explain.KindPods:
 		w.Pods, w.Settled = nil, false
+	case explain.KindConfigurations:
+		w.Configurations = nil
 	case explain.KindNodeStatuses:
 		w.NodeStatuses = nil
 	}
-	w.Unread = append(w.Unread, explain.NewUnread(kind, explain.Forbidden, ""))
-	return w
+	w.Unread = append(w.Unread, explain.NewUnread(kind, reason, "timed out"))
 }
 
 // first is the first line of an answer, or the error in its place.
@@ -160,21 +169,7 @@ func TestOverallIsUnknownWithoutARight(t *testing.T) {
 		explain.KindNetworks, explain.KindPods, explain.KindNodeStatuses} {
 		for _, reason := range []string{explain.Forbidden, explain.Failed} {
 			w := wellWorld(t)
-			w.Unread = append(w.Unread, explain.NewUnread(kind, reason, "timed out"))
-			switch kind {
-			case explain.KindServices:
-				w.Services = nil
-			case explain.KindGroups:
-				w.Groups = nil
-			case explain.KindAgents:
-				w.Agents = nil
-			case explain.KindLeases:
-				w.Leases = nil
-			case explain.KindNodes:
-				w.Nodes = nil
-			case explain.KindPods:
-				w.Pods, w.Settled = nil, false
-			}
+			hide(&w, kind, reason)
 			if s := explain.StatusOf(w); s.Overall != explain.OverallUnknown || len(s.Warnings) > 0 {
 				t.Errorf("%s %s: it is %s: %q", kind, reason, s.Overall, s.Warnings)
 			}
@@ -262,7 +257,7 @@ func TestASilentSpeakerIsNotHealthy(t *testing.T) {
 		w.Leases[i].Spec.RenewTime = &metav1.MicroTime{Time: w.Now}
 	}
 	const silent = "its speaker has not reported for 3m1s, although it should every 60s"
-	if got := first(w, "node n1"); !strings.Contains(got, "BGP is not healthy there: "+silent) {
+	if got := first(w, "node n1"); !strings.Contains(got, "BGP is not healthy on node n1: "+silent) {
 		t.Errorf("explain node says %s", got)
 	}
 	if s := explain.StatusOf(w); s.Overall != explain.OverallWarning || !strings.Contains(strings.Join(s.Warnings, "\n"), "BGP on node n1: "+silent) {

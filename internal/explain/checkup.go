@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,6 +47,9 @@ type Finding struct {
 	Status  string `json:"status"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+
+	// passing says that a warning may end by itself.
+	passing bool
 }
 
 // Checkup holds all findings.
@@ -60,8 +64,11 @@ type Checkup struct {
 // Bad reports whether there is a fault. An unknown result is neither fine nor a fault.
 func (c Checkup) Bad() bool { return c.Faults > 0 }
 
-// Again reports whether waiting may help: an installation needs some time to start.
-func (c Checkup) Again() bool { return c.Faults+c.Warnings > 0 }
+// Again reports whether waiting may help: there is a fault, or a warning that may end by
+// itself, as while an installation starts.
+func (c Checkup) Again() bool {
+	return c.Faults > 0 || slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Status == FindingWarning && f.passing })
+}
 
 // probe is one check. It returns no problems if all is well. unknown says that the result
 // could not be found out.
@@ -70,6 +77,9 @@ type probe struct {
 	// before says that the check is also useful before PureLB is installed.
 	before bool
 	run    func(v *view, f Facts) result
+	// passing says that its warnings may end by themselves. The other warnings end when
+	// somebody changes something.
+	passing bool
 }
 
 type result struct {
@@ -79,22 +89,22 @@ type result struct {
 
 // probes are sorted so that each comes after those that it depends on.
 var probes = []probe{
-	{"Kubernetes", "version", "the API server is recent enough", true, checkVersion},
-	{"Kubernetes", "rights", "you have the rights that are needed", true, checkRights},
-	{"Kubernetes", "proxy", "kube-proxy leaves addresses to PureLB", true, checkProxy},
-	{"Kubernetes", "others", "no other load balancer is installed", true, checkOthers},
-	{"Kubernetes", "podsecurity", "the namespace admits the pods of PureLB", true, checkPodSecurity},
-	{"Installation", "definitions", "the definitions of PureLB's objects are there", false, checkDefinitions},
-	{"Installation", "programs", "all programs are ready", false, checkPrograms},
-	{"Installation", "versions", "all programs are of one version", false, checkVersions},
-	{"Configuration", "configuration", "ServiceGroups and LBNodeAgents are in order", false, checkConfiguration},
-	{"Configuration", "networks", "no range is in a network of the cluster", false, checkNetworks},
-	{"Nodes", "nodes", "all nodes can announce", false, checkNodes},
-	{"Nodes", "clocks", "the clocks of the nodes agree with that of the API server", false, checkClocks},
-	{"Nodes", "gossip", "the nodes hear each other", false, checkGossip},
-	{"Nodes", "wire", "no other machine answers for an address", false, checkWire},
-	{"Routers", "routers", "all BGP sessions are established", false, checkRouters},
-	{"Services", "services", "all Services have addresses that are announced", false, checkAllServices},
+	{"Kubernetes", "version", "the API server is recent enough", true, checkVersion, false},
+	{"Kubernetes", "rights", "you have the rights that are needed", true, checkRights, false},
+	{"Kubernetes", "proxy", "kube-proxy leaves addresses to PureLB", true, checkProxy, false},
+	{"Kubernetes", "others", "no other load balancer is installed", true, checkOthers, false},
+	{"Kubernetes", "podsecurity", "the namespace admits the pods of PureLB", true, checkPodSecurity, false},
+	{"Installation", "definitions", "the definitions of PureLB's objects are there", false, checkDefinitions, true},
+	{"Installation", "programs", "all programs are ready", false, checkPrograms, false},
+	{"Installation", "versions", "all programs are of one version", false, checkVersions, true},
+	{"Configuration", "configuration", "ServiceGroups and LBNodeAgents are in order", false, checkConfiguration, false},
+	{"Configuration", "networks", "no range is in a network of the cluster", false, checkNetworks, false},
+	{"Nodes", "nodes", "all nodes can announce", false, checkNodes, false},
+	{"Nodes", "clocks", "the clocks of the nodes agree with that of the API server", false, checkClocks, true},
+	{"Nodes", "gossip", "the nodes hear each other", false, checkGossip, true},
+	{"Nodes", "wire", "no other machine answers for an address", false, checkWire, false},
+	{"Routers", "routers", "all BGP sessions are established", false, checkRouters, true},
+	{"Services", "services", "all Services have addresses that are announced", false, checkAllServices, false},
 }
 
 // CheckUp checks a cluster, before PureLB is installed or after.
@@ -112,7 +122,7 @@ func CheckUp(w World, f Facts, before bool) Checkup {
 
 func (c *Checkup) add(p probe, r result) {
 	note := func(status, message string) {
-		one := Finding{Category: p.category, Check: p.name, Status: status, Message: message}
+		one := Finding{Category: p.category, Check: p.name, Status: status, Message: message, passing: p.passing}
 		if status != FindingFine {
 			one.Hint = "docs/kubectl-purelb.md#check-" + p.name
 		}
@@ -144,13 +154,12 @@ func (c Checkup) Short() []Table {
 }
 
 func (c Checkup) tables(shown func(Finding) bool) []Table {
-	marks := map[string]string{FindingFine: "√", FindingWarning: "‼", FindingFault: "×", FindingUnknown: "?"}
-	var tables []Table
+	tables := []Table{{Lines: []string{c.headline()}}}
 	for _, f := range c.Findings {
 		if !shown(f) {
 			continue
 		}
-		if len(tables) == 0 || tables[len(tables)-1].Title != f.Category {
+		if tables[len(tables)-1].Title != f.Category {
 			tables = append(tables, Table{Title: f.Category})
 		}
 		t := &tables[len(tables)-1]
@@ -160,6 +169,21 @@ func (c Checkup) tables(shown func(Finding) bool) []Table {
 		}
 	}
 	return append(tables, Table{Lines: []string{fmt.Sprintf("Result: %d ok, %s, %s, %d unknown", c.OK, counted(c.Warnings, "warning", "warnings"), counted(c.Faults, "fault", "faults"), c.Unknown)}})
+}
+
+// marks are the signs of the outcomes.
+var marks = map[string]string{FindingFine: "√", FindingWarning: "‼", FindingFault: "×", FindingUnknown: "?"}
+
+// headline is the first of the worst findings: the other findings may be its consequences.
+func (c Checkup) headline() string {
+	for _, status := range []string{FindingFault, FindingWarning, FindingUnknown} {
+		for _, f := range c.Findings {
+			if f.Status == status {
+				return marks[status] + " " + f.Message
+			}
+		}
+	}
+	return marks[FindingFine] + " all is well"
 }
 
 // minor is the oldest minor version of Kubernetes 1 that PureLB works with.
@@ -207,22 +231,4 @@ func checkProxy(_ *view, f Facts) result {
 		return result{faults: []string{"kube-proxy runs in IPVS mode without strictARP, so every node answers for every address; set ipvs.strictARP in ConfigMap kube-system/kube-proxy, and restart kube-proxy"}}
 	}
 	return result{}
-}
-
-// rivals maps the names of other load balancers to an API group that only they have.
-var rivals = map[string]string{
-	"metallb.io": "MetalLB", "kube-vip.io": "kube-vip", "openelb.io": "OpenELB", "network.kubesphere.io": "OpenELB", "loxilb.io": "LoxiLB",
-}
-
-func checkOthers(_ *view, f Facts) result {
-	if why := f.Unsaid["groups"]; why != "" {
-		return result{unknown: "which other load balancers there are is unknown: " + why}
-	}
-	var r result
-	for _, g := range f.APIGroups {
-		if name := rivals[g]; name != "" {
-			r.warnings = append(r.warnings, name+" is installed too (the API server serves "+g+"): give each Service a loadBalancerClass, and keep the ranges apart")
-		}
-	}
-	return r
 }

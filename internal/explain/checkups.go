@@ -159,16 +159,20 @@ func checkGossip(v *view, _ Facts) result {
 		return result{unknown: "whether the nodes hear each other is " + why}
 	}
 	var r result
-	alive := v.liveNodes()
-	for i := range v.Leases {
-		name := lease.Node(&v.Leases[i])
-		seconds := v.Leases[i].Spec.LeaseDurationSeconds
-		gossips := v.Leases[i].Annotations[lease.AnnotationGossip] != ""
-		if gossips && len(alive) > 1 && slices.Contains(alive, name) && seconds != nil && time.Duration(*seconds)*time.Second < slowly {
-			r.warnings = append(r.warnings, fmt.Sprintf("node %s renews its Lease as a node does that does not hear all others by gossip: let port 7934, TCP and UDP, pass between nodes", name))
+	for _, n := range v.nodes {
+		if why := v.deafness(n); why != "" {
+			r.warnings = append(r.warnings, why)
 		}
 	}
 	return r
+}
+
+// deafness says that n does not hear all other nodes by gossip, or returns "".
+func (v *view) deafness(n node) string {
+	if !n.Alive || !n.gossips || n.lasts == 0 || n.lasts >= slowly || len(v.liveNodes()) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("node %s does not hear all other nodes by gossip, and renews its Lease fast instead: let port 7934, TCP and UDP, pass between nodes, and see that all agents have the key of the Secret purelb-gossip", n.Node)
 }
 
 // checkWire finds addresses for which a wrong machine answers.

@@ -1,14 +1,17 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/peering"
 )
 
 // Node explains what a node announces, and what prevents it from announcing.
@@ -30,10 +33,14 @@ func Node(w World, name string) (Story, error) {
 		s.tell(true, "", fmt.Sprintf("no agent has run on node %s: it has no Lease, so it announces nothing%s", name, v.podOf(name)))
 	case !n.Alive:
 		s.tell(true, "", fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago%s", name, short(n.expires.Sub(v.Now)), v.podOf(name)))
+	case i >= 0 && unready(v.Nodes[i]) != "":
+		s.tell(true, "", "node "+name+" is not ready: "+unready(v.Nodes[i]))
 	case i >= 0 && v.knows(KindAgents) && !v.configured(v.Nodes[i]):
 		s.tell(true, "", "no usable LBNodeAgent is for node "+name+", so it announces nothing")
 	case n.problem != "":
 		s.tell(true, "", "node "+name+" announces less than it should: "+n.problem)
+	case v.deafness(n) != "":
+		s.tell(true, "", v.deafness(n))
 	case n.draining != "":
 		s.tell(false, "", "node "+name+" comes last in elections: "+n.draining)
 	case len(n.Subnets) == 0:
@@ -54,11 +61,32 @@ func Node(w World, name string) (Story, error) {
 			}
 			s.add("BGP", line)
 			if !one.Healthy && !s.Problem {
-				s.tell(true, "", s.Summary+"; but BGP is not healthy there: "+one.Message)
+				s.tell(true, "", "BGP is not healthy on node "+name+": "+v.bgpTrouble(b.Status, one.Message)+"; otherwise, "+s.Summary)
 			}
 		}
 	}
 	return s, nil
+}
+
+// bgpTrouble returns the first problem of a session of a speaker, or said if there is none.
+func (v *view) bgpTrouble(s bgpv1.BGPNodeStatusStatus, said string) string {
+	c := peering.InEffect(v.Configurations)
+	for _, n := range s.Neighbors {
+		if why := sessionProblem(c, n); why != "" && v.silence(s) == "" {
+			return "neighbor " + n.Address + " " + why
+		}
+	}
+	return said
+}
+
+// unready says why Kubernetes takes n for not ready, or returns "".
+func unready(n corev1.Node) string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return cmp.Or(c.Message, c.Reason, "its condition Ready is "+string(c.Status))
+		}
+	}
+	return ""
 }
 
 // configured reports whether a usable LBNodeAgent selects n.

@@ -67,7 +67,7 @@ func SessionsOf(w World, node string) (Sessions, error) {
 			session := v.session(one, n, c)
 			session.Stale = stale
 			s.Sessions = append(s.Sessions, session)
-			if why := sessionProblem(n); why != "" && !stale {
+			if why := sessionProblem(c, n); why != "" && !stale {
 				s.Problems = append(s.Problems, fmt.Sprintf("node %s: neighbor %s %s", one.NodeName, n.Address, why))
 			}
 		}
@@ -158,16 +158,35 @@ func selectorOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 }
 
 // sessionProblem says what is wrong with a session, or returns "".
-func sessionProblem(n bgpv1.NodeNeighbor) string {
+func sessionProblem(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 	switch {
 	case n.State != established && n.LastError != "":
 		return "is " + n.State + ": " + n.LastError
+	case n.State != established && hasPassword(c, n.Address):
+		return "is " + n.State + ": the router does not answer, as it does if its password is not the one of the BGPConfiguration"
 	case n.State != established:
-		return "is " + n.State
+		return "is " + n.State + ": the router does not answer; see that it has this node as a neighbor, without a password, and that TCP port 179 is open"
 	case n.BFD != "" && n.BFD != "Up" && n.BFD != "AdminDown":
 		return "has no BFD session, so that its loss is noticed late: BFD is " + n.BFD
 	}
 	return ""
+}
+
+// hasPassword reports whether c has a password for the neighbor with this address.
+func hasPassword(c *bgpv1.BGPConfiguration, address string) bool {
+	if c == nil {
+		return false
+	}
+	has := func(p bgpv1.PeerConfig) bool { return p.AuthPassword != "" || p.AuthPasswordSecretRef != nil }
+	for _, n := range c.Spec.Neighbors {
+		if n.Config.NeighborAddress != address {
+			continue
+		}
+		return has(n.Config.PeerConfig) || slices.ContainsFunc(c.Spec.PeerGroups, func(g bgpv1.PeerGroup) bool {
+			return g.Config.PeerGroupName == n.Config.PeerGroup && has(g.Config.PeerConfig)
+		})
+	}
+	return false
 }
 
 // Tables returns the tables of s.

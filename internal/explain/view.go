@@ -42,6 +42,10 @@ type node struct {
 	agent, problem, draining string
 	// renewed and expires are times of the node's clock, or zero if the Lease has none.
 	renewed, expires time.Time
+	// gossips says that the node has an address for gossip. lasts is how long its Lease is
+	// valid, or 0 if the Lease does not say it.
+	gossips bool
+	lasts   time.Duration
 }
 
 func newView(w World) *view {
@@ -84,12 +88,13 @@ func (v *view) readNodes() {
 func readLease(o *coordinationv1.Lease, now time.Time) node {
 	n := node{agent: o.Annotations[lease.AnnotationAgent], problem: o.Annotations[lease.AnnotationProblem], draining: o.Annotations[lease.AnnotationDraining]}
 	n.Record = election.Record{Node: lease.Node(o), Subnets: lease.Subnets(o), Own: lease.Addresses(o), Draining: lease.Draining(o)}
+	n.gossips = o.Annotations[lease.AnnotationGossip] != ""
+	if s := o.Spec.LeaseDurationSeconds; s != nil {
+		n.lasts = time.Duration(*s) * time.Second
+	}
 	if o.Spec.RenewTime != nil {
 		n.renewed = o.Spec.RenewTime.Time
-		n.expires = n.renewed
-		if s := o.Spec.LeaseDurationSeconds; s != nil {
-			n.expires = n.renewed.Add(time.Duration(*s) * time.Second)
-		}
+		n.expires = n.renewed.Add(n.lasts)
 	}
 	n.Alive = now.IsZero() || now.Before(n.expires)
 	if n.Alive {

@@ -1,0 +1,69 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// rivals maps the names of other load balancers to an API group that only they have.
+var rivals = map[string]string{
+	"metallb.io": "MetalLB", "openelb.io": "OpenELB", "network.kubesphere.io": "OpenELB", "loxilb.io": "LoxiLB",
+}
+
+// rivalOf returns the name of another load balancer that has marked svc, and the mark, or "".
+// K3s and Cilium serve their API groups also where their load balancers are off, and kube-vip
+// has no API group: the marks on Services tell.
+func rivalOf(svc *corev1.Service) (name, mark string) {
+	for _, f := range svc.Finalizers {
+		if f == "svccontroller.k3s.cattle.io/daemonset" {
+			return "K3s ServiceLB", "the finalizer " + f
+		}
+	}
+	for _, c := range svc.Status.Conditions {
+		if c.Type == "cilium.io/IPAMRequestSatisfied" {
+			return "Cilium LB-IPAM", "the condition " + c.Type
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
+		switch {
+		case key == "kube-vip.io/vipHost":
+			return "kube-vip", "the annotation " + key
+		case strings.HasPrefix(key, "metallb.") && strings.HasSuffix(key, "/ip-allocated-from-pool"):
+			return "MetalLB", "the annotation " + key
+		}
+	}
+	return "", ""
+}
+
+// checkOthers finds other load balancers: by the API groups that they serve, and by what they
+// write into Services.
+func checkOthers(v *view, f Facts) result {
+	const advice = ": give each Service a loadBalancerClass, and keep the ranges apart"
+	var r result
+	found := map[string]bool{}
+	for i := range v.Services {
+		svc := &v.Services[i]
+		name, mark := rivalOf(svc)
+		if name == "" || found[name] {
+			continue
+		}
+		found[name] = true
+		r.warnings = append(r.warnings, fmt.Sprintf("%s serves Services too (Service %s/%s has %s)%s", name, svc.Namespace, svc.Name, mark, advice))
+	}
+	for _, g := range f.APIGroups {
+		if name := rivals[g]; name != "" && !found[name] {
+			found[name] = true
+			r.warnings = append(r.warnings, name+" is installed too (the API server serves "+g+")"+advice)
+		}
+	}
+	if why := f.Unsaid["groups"]; why != "" {
+		r.unknown = "which other load balancers there are is unknown: " + why
+	} else if why := f.all.unknown(KindServices); why != "" {
+		r.unknown = "whether other load balancers serve Services is " + why
+	}
+	return r
+}
