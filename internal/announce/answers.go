@@ -33,7 +33,9 @@ func (a Answers) ToAsk(addresses []netip.Addr, peers election.Peers) Asked {
 		}
 		nodes := map[string]bool{}
 		for _, mac := range a[ip] {
-			nodes[peers.MACs[mac]] = true
+			for _, node := range by.nodesOf(mac) {
+				nodes[node] = true
+			}
 		}
 		for node := range nodes {
 			asked[node] = append(asked[node], ip)
@@ -50,8 +52,9 @@ func (a Answers) Holders(peers election.Peers, denied Denied) map[netip.Addr][6]
 	holders := map[netip.Addr][6]byte{}
 	for ip, macs := range a {
 		for _, mac := range macs {
-			if node, known := peers.MACs[mac]; known && denied[node][ip] {
-				continue
+			mayHave := func(node string) bool { return !denied[node][ip] }
+			if nodes := by.nodesOf(mac); len(nodes) > 0 && !slices.ContainsFunc(nodes, mayHave) {
+				continue // all nodes that may have answered deny it
 			}
 			if before, found := holders[ip]; !found || by.kind(mac) > by.kind(before) {
 				holders[ip] = mac
@@ -73,23 +76,33 @@ const (
 
 // responders finds the kind of a machine.
 type responders struct {
-	nodes map[[6]byte]string
+	peers election.Peers
 	heard map[string]bool
 }
 
 func respondersBy(peers election.Peers) responders {
-	r := responders{peers.MACs, make(map[string]bool, len(peers.Members))}
+	r := responders{peers, make(map[string]bool, len(peers.Members))}
 	for _, m := range peers.Members {
 		r.heard[m.Node] = m.Reachable
 	}
 	return r
 }
 
+// nodesOf returns the nodes that claim mac. If there are several, all of them must be asked:
+// a Lease that claims the MAC of another node neither hides that node nor stands in for it.
+func (r responders) nodesOf(mac [6]byte) []string {
+	if node, known := r.peers.MACs[mac]; known {
+		return []string{node}
+	}
+	return r.peers.SharedMACs[mac]
+}
+
 func (r responders) kind(mac [6]byte) responder {
-	switch node, known := r.nodes[mac]; {
-	case !known:
+	nodes := r.nodesOf(mac)
+	switch {
+	case len(nodes) == 0:
 		return stranger
-	case !r.heard[node]:
+	case slices.ContainsFunc(nodes, func(node string) bool { return !r.heard[node] }):
 		return unheard
 	}
 	return askable

@@ -14,7 +14,7 @@ import (
 func mac(letter byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, letter} }
 
 // nodesBtoD returns peers with the nodes b, c and d. Gossip hears b and c. Other letters are
-// no nodes.
+// no nodes, except that both b and c claim s, and both b and d claim t.
 func nodesBtoD() election.Peers {
 	p := election.Peers{MACs: map[[6]byte]string{}}
 	for _, letter := range []byte("bcd") {
@@ -23,6 +23,7 @@ func nodesBtoD() election.Peers {
 		p.Members = append(p.Members, election.Member{Node: name, Reachable: letter != 'd'})
 	}
 	p.MACs[mac('e')] = "node-e" // it is gone, and only its Lease is left
+	p.SharedMACs = map[[6]byte][]string{mac('s'): {"node-b", "node-c"}, mac('t'): {"node-b", "node-d"}}
 	return p
 }
 
@@ -40,6 +41,11 @@ func TestWhoHasAnAddressOfThoseThatAnswer(t *testing.T) {
 		{"be", "", "", "e"},
 		{"dxb", "", "", "x"},
 		{"bc", "x", "bc", "b"},
+		{"s", "", "bc", "s"},
+		{"s", "b", "bc", "s"}, // the claim of b may be a lie
+		{"s", "c", "bc", "s"},
+		{"s", "bc", "bc", ""},
+		{"t", "b", "", "t"},
 	} {
 		t.Run(tt.answered+" answers, "+tt.denied+" denies", func(t *testing.T) {
 			answers, denied := Answers{}, Denied{}

@@ -117,9 +117,10 @@ func PodCIDRs(n *corev1.Node) []string {
 //
 // Nodes of the cluster may answer for addresses of Services too (kube-proxy with
 // IPVS). The report names the node, as its Lease may be gone by now. A node that the
-// reporting agent did not know yet is told by its MACs. While the agent of some node does not tell
-// these, because it is of an earlier version, any machine may be that node, and
-// nothing is in quarantine.
+// reporting agent did not know yet is told by its MACs. While most agents do not tell these,
+// because they are of an earlier version, any machine may be one of their nodes, and nothing
+// is in quarantine. A few Leases without MACs do not end the quarantine: whoever may write
+// one Lease could do that.
 func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
 	nodes, known := macsOfNodes(leases)
 	if !known {
@@ -145,19 +146,20 @@ func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
 }
 
 // macsOfNodes returns the Ethernet addresses of all nodes that have a Lease. known is false
-// if some do not publish theirs.
+// if most do not publish theirs.
 func macsOfNodes(leases []coordinationv1.Lease) (nodes map[lease.MAC]bool, known bool) {
 	nodes = map[lease.MAC]bool{}
+	unknown := 0
 	for _, l := range leases {
 		macs, said := lease.MACs(&l)
 		if !said {
-			return nil, false
+			unknown++
 		}
 		for _, mac := range macs {
 			nodes[mac] = true
 		}
 	}
-	return nodes, true
+	return nodes, 2*unknown <= len(leases)
 }
 
 // Unreached returns the pools of g that no node announces, because no node has an

@@ -53,8 +53,11 @@ func TestAnsweredAddressesAreQuarantined(t *testing.T) {
 				" 2001:db8::9:an address of another machine, 02:00:00:00:00:07, as node n1 reports]"},
 		{"answered by a node", []coordinationv1.Lease{reporting("n1", 1, "02:00:00:00:00:02", "192.0.2.9"), reporting("n2", 2, "")}, "map[]"},
 		{"answered by a node that has no Lease any more", []coordinationv1.Lease{reporting("n1", 1, "02:00:00:00:00:02=n2", "192.0.2.9")}, "map[]"},
-		{"while it is not known whether that is a node", []coordinationv1.Lease{
-			reporting("n1", 1, foreignMAC, "192.0.2.9"), leaseOf("n2", lease.AnnotationSubnets, "192.0.2.0/24")}, "map[]"},
+		{"while most agents do not tell their MACs", []coordinationv1.Lease{
+			reporting("n1", 1, foreignMAC, "192.0.2.9"), leaseOf("n2", lease.AnnotationSubnets, "192.0.2.0/24"), leaseOf("n3")}, "map[]"},
+		{"one Lease without MACs does not end it", []coordinationv1.Lease{
+			reporting("n1", 1, foreignMAC, "192.0.2.9"), leaseOf("n2", lease.AnnotationSubnets, "192.0.2.0/24")},
+			"map[192.0.2.9:an address of another machine, 02:00:00:00:00:07, as node n1 reports]"},
 		{"reported by several nodes", []coordinationv1.Lease{
 			reporting("n2", 2, "02:00:00:00:00:08", "192.0.2.9"), reporting("n1", 1, foreignMAC, "192.0.2.9")},
 			"map[192.0.2.9:an address of another machine, 02:00:00:00:00:07, as node n1 reports]"},

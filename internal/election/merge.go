@@ -22,11 +22,12 @@ import (
 // address, it asks the segment whether another machine answers for it.
 func Merge(e Evidence, now time.Time) Peers {
 	c := newTally(e)
-	p := Peers{Own: map[netip.Addr]string{}, MACs: c.macs(now)}
+	p := Peers{Own: map[netip.Addr]string{}}
+	p.MACs, p.SharedMACs = c.macs(now)
 	for _, node := range c.nodes() {
-		r := c.record(node)
-		p.Known = append(p.Known, r.Subnets...)
-		for _, a := range r.Own {
+		r, known := c.record(node), c.lastKnown(node)
+		p.Known = append(p.Known, known.Subnets...)
+		for _, a := range known.Own {
 			if _, taken := p.Own[a]; !taken {
 				p.Own[a] = node // of several nodes, the first by name
 			}
@@ -54,35 +55,36 @@ func Merge(e Evidence, now time.Time) Peers {
 // until its old Node is deleted.
 const macsOutlive = 10 * time.Minute
 
-// nobody is the node of an Ethernet address that two nodes claim.
-const nobody = ""
-
-// macs returns the nodes by their Ethernet addresses. An Ethernet address that two
-// nodes claim belongs to neither, because one of the claims may be a lie.
-func (c *tally) macs(now time.Time) map[[6]byte]string {
-	all := c.macsOf(func(node string) bool { return !c.longGone(node, now) })
-	for mac, node := range c.macsOf(func(node string) bool { return c.longGone(node, now) }) {
-		if _, claimed := all[mac]; !claimed {
-			all[mac] = node
+// macs returns the nodes by their Ethernet addresses, and the Ethernet addresses that several
+// nodes claim, with these nodes. All but one of their claims may be lies.
+func (c *tally) macs(now time.Time) (macs map[[6]byte]string, shared map[[6]byte][]string) {
+	claims := c.claims(func(node string) bool { return !c.longGone(node, now) })
+	for mac, nodes := range c.claims(func(node string) bool { return c.longGone(node, now) }) {
+		if len(claims[mac]) == 0 {
+			claims[mac] = nodes
 		}
 	}
-	maps.DeleteFunc(all, func(_ [6]byte, node string) bool { return node == nobody })
-	return all
+	macs, shared = map[[6]byte]string{}, map[[6]byte][]string{}
+	for mac, nodes := range claims {
+		if len(nodes) == 1 {
+			macs[mac] = nodes[0]
+		} else {
+			shared[mac] = nodes
+		}
+	}
+	return macs, shared
 }
 
-// macsOf returns the nodes that count by their Ethernet addresses, and nobody where two of
-// them claim one.
-func (c *tally) macsOf(counts func(node string) bool) map[[6]byte]string {
-	all := map[[6]byte]string{}
-	for node, l := range c.leases {
+// claims returns which of the nodes that count claim each Ethernet address, sorted.
+func (c *tally) claims(counts func(node string) bool) map[[6]byte][]string {
+	all := map[[6]byte][]string{}
+	for _, node := range slices.Sorted(maps.Keys(c.leases)) {
 		if !counts(node) {
 			continue
 		}
-		for _, mac := range l.MACs {
-			if other, twice := all[mac]; twice && other != node {
-				all[mac] = nobody
-			} else {
-				all[mac] = node
+		for _, mac := range c.leases[node].MACs {
+			if !slices.Contains(all[mac], node) {
+				all[mac] = append(all[mac], node)
 			}
 		}
 	}
@@ -203,6 +205,17 @@ func (c *tally) record(node string) Record {
 		r.Subnets = append(slices.Clip(r.Subnets), l.Subnets...)
 	}
 	return r
+}
+
+// lastKnown returns the record of node, or that of its Lease if the record is empty. An agent
+// that started while the API server is away has read neither its LBNodeAgent nor its Services,
+// and gossips an empty record. It is a candidate for nothing, but its node still has its
+// networks and addresses.
+func (c *tally) lastKnown(node string) Record {
+	if r := c.record(node); len(r.Subnets) > 0 || len(r.Own) > 0 {
+		return r
+	}
+	return c.leases[node].Record
 }
 
 // cutOff returns when this node counts as cut off. It does if it hears fewer nodes,

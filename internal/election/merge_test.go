@@ -220,9 +220,9 @@ func TestMergeUsesTheLatestRecord(t *testing.T) {
 	}
 }
 
-// An agent asks the node that has the MAC of an answer whether it holds the
-// address, and believes it.
-func TestMACOfTwoNodesBelongsToNone(t *testing.T) {
+// An agent asks the node that has the MAC of an answer whether it holds the address, and
+// believes it. If several nodes claim the MAC, it asks all of them.
+func TestMACsThatSeveralNodesClaimAreShared(t *testing.T) {
 	mac := func(letter byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, letter} }
 	lease := func(node string, letters string) election.Leased {
 		l := election.Leased{Record: election.Record{Node: node}, Alive: true}
@@ -237,6 +237,37 @@ func TestMACOfTwoNodesBelongsToNone(t *testing.T) {
 	want := map[[6]byte]string{mac('a'): "a", mac('b'): "b", mac('c'): "c"}
 	if diff := cmp.Diff(want, p.MACs); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(map[[6]byte][]string{mac('x'): {"a", "b", "c"}}, p.SharedMACs); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// An agent that started while the API server is away gossips an empty record. Its addresses
+// are still those of a node, and addresses in its networks are still local.
+func TestEmptyRecordKeepsNetworksKnown(t *testing.T) {
+	network, own := netip.MustParsePrefix("192.0.2.0/24"), netip.MustParseAddr("192.0.2.7")
+	leased := election.Leased{Record: election.Record{Node: "b", Subnets: []netip.Prefix{network}, Own: []netip.Addr{own}}, Alive: true}
+	for _, tt := range []struct {
+		name   string
+		record election.Record
+		known  int
+		own    string
+	}{
+		{"empty", election.Record{Node: "b"}, 1, "b"},
+		{"without networks for addresses", election.Record{Node: "b", Own: []netip.Addr{own.Next()}}, 0, ""},
+	} {
+		p := election.Merge(election.Evidence{Self: "me", Settled: true, Leases: []election.Leased{leased}, Gossip: []election.Gossiped{
+			{Record: election.Record{Node: "me"}}, {Record: tt.record},
+		}}, at(200))
+		if len(p.Known) != tt.known || p.Own[own] != tt.own {
+			t.Errorf("%s: known are %v, %s is of %q", tt.name, p.Known, own, p.Own[own])
+		}
+		for _, m := range p.Members {
+			if m.Node == "b" && len(m.Subnets) > 0 {
+				t.Errorf("%s: node b is a candidate in %v", tt.name, m.Subnets)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,9 @@ type Peers struct {
 	// MACs maps the Ethernet addresses of nodes, dead or alive, to the node. They
 	// distinguish the answer of a node from that of a foreign machine.
 	MACs map[[6]byte]string
+	// SharedMACs are the Ethernet addresses that several nodes claim, with these nodes,
+	// sorted. MACs lacks them.
+	SharedMACs map[[6]byte][]string
 	// Trusted says that Members and Known lack only nodes that are gone. If it is
 	// false, a missing node proves nothing: this node takes no new address, and
 	// gives none up.
