@@ -44,10 +44,10 @@ func TestWhetherANeighborTakesIPv4RoutesWithIPv6NextHopsIsKnown(t *testing.T) {
 	w.frr("2001:db8::1")
 	s := newServer(t)
 	apply(t, s, state(peer("2001:db8::2"), peer("2001:db8::3")))
-	if n := established(t, s, "2001:db8::2"); !n.ExtendedNextHop {
+	if n := established(t, s, "2001:db8::2"); !n.Opened || !n.ExtendedNextHop {
 		t.Error("the router that takes them is not known to")
 	}
-	if n := established(t, s, "2001:db8::3"); n.ExtendedNextHop {
+	if n := established(t, s, "2001:db8::3"); !n.Opened || n.ExtendedNextHop {
 		t.Error("the router that does not take them is believed to")
 	}
 }

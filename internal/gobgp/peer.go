@@ -16,7 +16,13 @@ const idleHold = 1
 
 // peerOf translates p for GoBGP. It leaves out the description, because GoBGP would end the
 // session to change it, and BFD, which GoBGP does not handle.
+//
+// A neighbor that is held down has no graceful restart: GoBGP would wait for it before it
+// announces routes after a restart.
 func peerOf(p peering.Peer, restarting bool) *api.Peer {
+	if p.AdminDown {
+		p.GracefulRestart = peering.GracefulRestart{}
+	}
 	out := &api.Peer{
 		Conf: &api.PeerConf{
 			PeerAsn: p.ASN, LocalAsn: p.LocalASN, AuthPassword: p.Password,
@@ -63,8 +69,10 @@ func familyOf(f addr.Family) *api.Family {
 }
 
 // familiesOf sets graceful restart for every family: by default GoBGP announces it for none,
-// and neighbors keep only the routes of announced families.
+// and neighbors keep only the routes of announced families. It does not for a neighbor that
+// keeps none of our routes: GoBGP would wait for it before it announces routes after a restart.
 func familiesOf(o peering.Options) []*api.AfiSafi {
+	keeps := o.GracefulRestart.Enabled && !o.GracefulRestart.HelperOnly
 	var out []*api.AfiSafi
 	for _, f := range o.Families {
 		family := familyOf(f.Family)
@@ -74,9 +82,9 @@ func familiesOf(o peering.Options) []*api.AfiSafi {
 			PrefixLimits: &api.PrefixLimit{
 				Family: family, MaxPrefixes: withEchoes(f.MaxPrefixes),
 			},
-			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: o.GracefulRestart.Enabled}},
+			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: keeps}},
 		}
-		if o.GracefulRestart.Enabled && o.GracefulRestart.LongLived > 0 {
+		if keeps && o.GracefulRestart.LongLived > 0 {
 			one.LongLivedGracefulRestart = &api.LongLivedGracefulRestart{Config: &api.LongLivedGracefulRestartConfig{
 				Enabled: true, RestartTime: uint32(seconds(o.GracefulRestart.LongLived)),
 			}}

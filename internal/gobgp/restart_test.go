@@ -154,3 +154,21 @@ protocol bgp ours {
 	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "stale")
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
+
+// After a restart GoBGP waits for the neighbors that keep routes, before it announces any.
+func TestRoutesDoNotWaitForNeighborsThatKeepNone(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	patient := func(p peering.Peer) peering.Peer {
+		p.GracefulRestart = peering.GracefulRestart{Enabled: true, Restart: 5 * bgptest.Patience, Deferral: 5 * bgptest.Patience}
+		return p
+	}
+	helper, down := patient(peer("192.0.2.77")), patient(peer("192.0.2.78"))
+	helper.GracefulRestart.HelperOnly, down.AdminDown = true, true
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	if problems, err := s.Apply(t.Context(), state(patient(peer("192.0.2.2")), helper, down), true); err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+}

@@ -70,11 +70,10 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 	if group := p.GetConf().GetPeerGroup(); group != "" {
 		n.Dynamic, n.Description = true, about["group "+group]
 	}
+	agreed := agreedWith(p)
+	n.Opened, n.ExtendedNextHop = len(p.GetState().GetRemoteCap()) > 0, agreed.extendedNextHop
 	if state == peering.Established {
-		n.UpSince = phase.since
-		agreed := agreedWith(p)
-		n.Complete = agreed.complete(phase.told)
-		n.ExtendedNextHop, n.GracefulRestart = agreed.extendedNextHop, agreed.gracefulRestart
+		n.UpSince, n.Complete, n.GracefulRestart = phase.since, agreed.complete(phase.told), agreed.gracefulRestart
 	}
 	if p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_PFX_CT {
 		n.OverLimit, n.LastError = true, "more prefixes than allowed were received"

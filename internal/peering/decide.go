@@ -19,6 +19,10 @@ type Node struct {
 	Own []PrefixRange
 	// Draining says that routes ask routers to prefer other nodes. No policy takes that back.
 	Draining bool
+	// NoExtendedNextHop holds the names of neighbors that said that they take no IPv4 routes with IPv6
+	// next hops (RFC 8950). A neighbor that has not said anything yet may take them: if it did
+	// not get them at once after a restart of the speaker, it would drop the routes that it kept.
+	NoExtendedNextHop map[string]bool
 }
 
 // Secrets returns the value for a reference. The error says what is wrong with it, such as

@@ -28,6 +28,9 @@ type member struct {
 func (r *reader) nextHops(m *member) {
 	session := m.places()[0]
 	if !session.IsValid() || session.Is6() && session.IsLinkLocalUnicast() {
+		if r.node.NoExtendedNextHop[m.Name()] && m.exchanges(addr.V4) {
+			r.mute(m, addr.V4, noExtendedNextHop)
+		}
 		return // an unnumbered session uses link-local addresses (RFC 8950)
 	}
 	other := addr.V6
@@ -43,14 +46,23 @@ func (r *reader) nextHops(m *member) {
 	case found:
 		m.NextHops = map[addr.Family]netip.Addr{other: hop}
 		return
+	case unknown == "" && other == addr.V4 && r.node.NoExtendedNextHop[m.Name()]:
+		unknown = fmt.Sprintf("this node has no IPv4 address on %s, and %s", way.Interface, noExtendedNextHop)
 	case unknown == "" && other == addr.V4:
 		return
 	case unknown == "":
 		unknown = fmt.Sprintf("this node has no global %s address on %s, by which it reaches %s: give it one, or leave the family out of afiSafis",
 			other, way.Interface, m.title())
 	}
-	m.Mute = []addr.Family{other}
-	r.here(m.Path, ReasonNoNextHop, "%s routes are not announced, because %s", other, unknown)
+	r.mute(m, other, unknown)
+}
+
+const noExtendedNextHop = "the neighbor takes no IPv4 routes with IPv6 next hops (RFC 8950): configure the capability extended next hop on it, or leave ipv4-unicast out of afiSafis"
+
+// mute announces no routes of a family to a member.
+func (r *reader) mute(m *member, f addr.Family, why string) {
+	m.Mute = []addr.Family{f}
+	r.here(m.Path, ReasonNoNextHop, "%s routes are not announced, because %s", f, why)
 }
 
 // places returns where the member is: its address, or the first and the last address of its

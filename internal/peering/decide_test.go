@@ -3,12 +3,14 @@ package peering_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -429,6 +431,30 @@ func TestNoPolicyTakesBackThatOthersAreToBePreferred(t *testing.T) {
 		}[draining]
 		if diff := cmp.Diff(want, got.String()); diff != "" {
 			t.Errorf("draining %v: %s", draining, diff)
+		}
+	}
+}
+
+func TestARouterWithoutExtendedNextHopGetsNoIPv4RoutesWithIPv6NextHops(t *testing.T) {
+	const muted = "IPv4 routes are not announced"
+	for _, tt := range []struct {
+		name, neighbor string
+		told, want     bool
+	}{
+		{"that has said nothing yet", "2001:db8:51::1", false, false},
+		{"that said that it takes none", "2001:db8:51::1", true, true},
+		{"with a link-local address", "fe80::1%eth1", true, true},
+		{"to which there is an IPv4 next hop", "2001:db8::1", true, false},
+		{"with a session over IPv4", "198.51.100.1", true, false},
+	} {
+		spec := config(t, "{neighbors: [{config: {neighborAddress: '"+tt.neighbor+"', peerAsn: 64513}}]}")
+		n := node
+		n.NoExtendedNextHop = map[string]bool{tt.neighbor: tt.told}
+		d := peering.Decide(spec, n, secrets, egress)
+		silent := slices.Contains(d.State.Peers[0].Mute, addr.V4)
+		said := slices.ContainsFunc(d.Problems, func(p peering.Problem) bool { return strings.Contains(p.Message, muted) })
+		if silent != tt.want || said != tt.want {
+			t.Errorf("a router %s: muted %v, want %v; problems: %v", tt.name, silent, tt.want, d.Problems)
 		}
 	}
 }

@@ -283,7 +283,7 @@ func TestListsAreCutAndSaySo(t *testing.T) {
 	}
 	first := fmt.Sprint(s.RIB.LocalRoutes[0], s.RIB.ReceivedRoutes[0], s.NetlinkImport.ImportedAddresses[0], s.NetlinkImport.Interfaces,
 		s.NetlinkExport.ExportedRoutes[:2], s.NetlinkExport.Rules, s.NetlinkExport.Protocol, s.VRFs)
-	want := "{10.0.0.1/32 0.0.0.0  [] [64512:7 1:2:3]} {10.0.0.1/32 192.0.2.2 192.0.2.1 [] [0:1]} {10.0.0.1/32 kube-lb0 true} " +
+	want := "{10.0.0.1/32 0.0.0.0  [] 0 [64512:7 1:2:3]} {10.0.0.1/32 192.0.2.2 192.0.2.1 [] 0 [0:1]} {10.0.0.1/32 kube-lb0 true} " +
 		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99 [{red 1:1 1 1}]"
 	if first != want {
 		t.Errorf("\n got %s\nwant %s", first, want)

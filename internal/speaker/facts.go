@@ -114,6 +114,7 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	f.found = found
 	s.reporter.neighbors(ctx, s.input.Config, found.neighbors)
 	s.limit(s.life, now)
+	s.governing.learn(now, found.neighbors)
 	s.exportWhenHeard(now)
 	s.setSessions(ctx, now) // for those that came by themselves
 	s.publish(now)

@@ -3,6 +3,7 @@ package speaker
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"reflect"
 	"time"
@@ -39,6 +40,9 @@ type governing struct {
 	// unapplied holds the problems of the last Apply. failure is the error of the last errand.
 	unapplied []peering.Problem
 	failure   string
+	// noExtended holds the neighbors that take no IPv4 routes with IPv6 next hops. It is replaced,
+	// and never changed.
+	noExtended map[string]bool
 	// found holds the addresses of the neighbors on unnumbered links, by interface.
 	found map[string]netip.Addr
 	// remembered is the last good input. fallback is that of an earlier process, for a start
@@ -83,10 +87,10 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 // that cannot be used.
 func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 	g := &s.governing
-	draining := s.drain.asks()
+	draining, noExtended := s.drain.asks(), g.noExtended
 	s.beside.start(ctx, func(ctx context.Context) note {
 		began := time.Now()
-		d, err := decided(ctx, s.Kernel, in, draining)
+		d, err := decided(ctx, s.Kernel, in, draining, noExtended)
 		return func(ctx context.Context, now time.Time) {
 			s.Metrics.decided(in.Config, d, now.Sub(began))
 			if err != nil {
@@ -105,7 +109,7 @@ func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 
 // decided decides what in means on this node now. If the kernel cannot be read, it returns an
 // error.
-func decided(ctx context.Context, kernel Kernel, in Input, draining bool) (peering.Decision, error) {
+func decided(ctx context.Context, kernel Kernel, in Input, draining bool, noExtended map[string]bool) (peering.Decision, error) {
 	var errs []error
 	seen := map[netip.Addr]peering.Egress{}
 	egress := func(neighbor netip.Addr) (peering.Egress, bool) {
@@ -122,7 +126,7 @@ func decided(ctx context.Context, kernel Kernel, in Input, draining bool) (peeri
 		return e, ok
 	}
 	node := in.Node.Node
-	node.Own, node.Draining = in.Own, draining
+	node.Own, node.Draining, node.NoExtendedNextHop = in.Own, draining, noExtended
 	d := peering.Decide(in.Config.Spec, node, in.secret, egress)
 	return d, errors.Join(errs...)
 }
@@ -201,6 +205,20 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 			s.governed(ctx, now, err)
 		}
 	})
+}
+
+// learn learns from the neighbors which next hops they take.
+func (g *governing) learn(now time.Time, there []peering.NeighborStatus) {
+	noExtended := map[string]bool{}
+	for _, n := range there {
+		if n.Opened && !n.ExtendedNextHop || !n.Opened && g.noExtended[n.Name()] {
+			noExtended[n.Name()] = true
+		}
+	}
+	if !maps.Equal(noExtended, g.noExtended) {
+		g.noExtended = noExtended
+		g.wish(now)
+	}
 }
 
 // needs reports whether the speaker has to call Apply. It always does if there are unnumbered

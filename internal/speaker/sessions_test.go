@@ -163,3 +163,31 @@ func TestNothingIsAnnouncedWhileNothingSpeaksBGP(t *testing.T) {
 		}
 	})
 }
+
+func TestIPv4RoutesEndAtARouterThatDoesNotTakeIPv6NextHops(t *testing.T) {
+	const overIPv6 = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: '2001:db8::1', peerAsn: 65001}}]}`
+	inWorld(t, overIPv6, func(w *world) {
+		w.kernel.egress[netip.MustParseAddr("2001:db8::1")] = peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::10")}}
+	}, func(w *world) {
+		opened := func(state string, takes bool) {
+			w.server.change(func(s *fakeServer) {
+				established("2001:db8::1", 65001)(s)
+				n := s.neighbors["2001:db8::1"]
+				n.State, n.Opened, n.ExtendedNextHop = state, true, takes
+				s.neighbors["2001:db8::1"] = n
+			})
+			settle()
+		}
+		muted := func() string { return fmt.Sprint(w.server.peers()[0].Mute) }
+		want(t, "before the router says anything", muted(), "[]")
+		opened(peering.Established, true)
+		want(t, "with the capability", muted(), "[]")
+		opened(peering.Active, false) // the router did not like what it got
+		want(t, "without the capability", muted(), "[IPv4]")
+		if c := w.reports.last().Status.Conditions; !strings.Contains(fmt.Sprint(c), "RFC 8950") {
+			t.Errorf("the conditions are %+v", c)
+		}
+		opened(peering.Established, true)
+		want(t, "with the capability again", muted(), "[]")
+	})
+}
