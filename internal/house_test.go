@@ -41,6 +41,8 @@ var house = []room{
 	{decisions, "internal/config", "internal/addr internal/ipam api/purelb/v1 api/purelb/v2", "types"},
 	{decisions, "internal/announce", "internal/addr internal/ipam internal/config internal/election internal/service", "types"},
 
+	{decisions, "internal/probe", "internal/announce internal/election", ""},
+
 	{decisions, "internal/peering", "internal/addr api/bgp/v1", "types"},
 	{decisions, "internal/ending", "", "types"},
 
@@ -62,12 +64,13 @@ var house = []room{
 
 	{drivers, "internal/apiserver", "api/purelb/v2 internal/backoff", "process types apiserver http"},
 	{drivers, "internal/events", "internal/backoff", "process types apiserver"},
+	{drivers, "internal/callers", "", "process types apiserver"},
 	{drivers, "internal/process", "internal/buildinfo", "process http metrics"},
 	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process", "process types apiserver metrics"},
 	{drivers, "internal/shutdown", "internal/ending internal/backoff", "process types apiserver"},
 
 	{loops, "internal/allocator", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe", "process types apiserver loop http metrics"},
 	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown internal/backoff", "process types apiserver loop http metrics"},
 
 	{decisions, "internal/explain", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
@@ -76,7 +79,7 @@ var house = []room{
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 
-	{programs, "cmd/kubectl-purelb", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo", "process types apiserver loop http yaml cli"},
+	{programs, "cmd/kubectl-purelb", "api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe", "process types apiserver loop http yaml cli"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 
@@ -109,7 +112,7 @@ var doors = []door{
 	{"gobgp", "github.com/osrg/gobgp",
 		"only internal/gobgp runs a BGP server, and internal/bfd uses its packets; decisions say in peering's words what it is to be"},
 	{"apiserver", "k8s.io/client-go",
-		"only the loops, internal/lease, internal/membership, internal/events, internal/shutdown and internal/apiserver talk to the API server; decisions get its objects as values"},
+		"only the loops, internal/lease, internal/membership, internal/events, internal/callers, internal/shutdown and internal/apiserver talk to the API server; decisions get its objects as values"},
 	{"gossip", "github.com/hashicorp/memberlist",
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"grpc", "google.golang.org/grpc google.golang.org/protobuf",

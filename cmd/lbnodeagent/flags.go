@@ -35,6 +35,7 @@ type flags struct {
 	gossipSecret, stateDir                  string
 	leaseDuration, renewDeadline, retryEach time.Duration
 	patience                                time.Duration
+	probes                                  bool
 	level                                   slog.Level
 }
 
@@ -74,6 +75,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 			return nil
 		})
 	}
+	set.BoolVar(&f.probes, "probes", env("PURELB_PROBES") == "true", "whether people with the right to create probes.purelb.io may ask this agent who has an address on the segment (PURELB_PROBES)")
 	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
 	if err := set.Parse(args); err != nil {
 		return f, err

@@ -69,6 +69,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 			Duration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryEach,
 		},
 		Gossip: membership.Gossiping{Bind: f.gossip, Secret: f.gossipSecret, Patience: f.patience, Memory: f.memory()},
+		Probes: f.probes,
 		Log:    log,
 	})
 }

@@ -93,8 +93,8 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what an Agent needs. All fields but Departures, Handover and State are
-// required.
+// Options holds what an Agent needs. All fields but Departures, Handover, Callers and State
+// are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
@@ -115,12 +115,14 @@ type Options struct {
 	Events   Events
 	Metrics  *Metrics
 	Log      *slog.Logger
+	// Callers decides who may ask for a probe. With nil there are no probes for people.
+	Callers Callers
 	// State holds further parts of the answer of /state, by name. Other goroutines call them.
 	State map[string]func() any
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions, answering, inquiries and letters.
+// segments.questions, prober.seen, answering, inquiries and letters.
 type Agent struct {
 	Options
 	config    parsed
@@ -151,12 +153,13 @@ type Agent struct {
 	background background
 	pulse      process.Pulse
 	shown      atomic.Pointer[shown]
+	prober     *prober
 }
 
 // New returns an Agent that does nothing before Run.
 func New(opt Options) *Agent {
 	opt.Handover = cmp.Or(opt.Handover, announce.HandoverLimit)
-	return &Agent{
+	a := &Agent{
 		Options:    opt,
 		takeovers:  announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
 		handovers:  announce.Handovers{Limit: opt.Handover},
@@ -168,6 +171,8 @@ func New(opt Options) *Agent {
 		background: background{completions: make(chan completion)},
 		letters:    make(chan letter, lettersRoom),
 	}
+	a.prober = newProber(a, opt.Callers)
+	return a
 }
 
 const (

@@ -49,6 +49,7 @@ func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, don
 		a.reportConflicts(now, seen)
 		a.pulse.Decide()
 	}
+	a.prober.see(seen)
 	a.shown.Store(&shown{now, seen.toShow(), plan.Decisions, done, showConflicts(a.conflicts)})
 }
 

@@ -6,14 +6,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/callers"
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/membership"
+	"purelb.io/purelb/internal/probe"
 	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/shutdown"
 )
@@ -43,6 +46,9 @@ type Setup struct {
 	Lease lease.Options
 	// Gossip says how the agent gossips with the other agents.
 	Gossip membership.Gossiping
+	// Probes says that people may ask for probes. The agent then needs the rights to create
+	// TokenReviews and SubjectAccessReviews.
+	Probes bool
 	Log    *slog.Logger
 }
 
@@ -84,7 +90,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: end,
 		Events:     told,
-		Metrics:    metrics, Log: s.Log, State: peers.State(),
+		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients),
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away notices its return late.
@@ -96,6 +102,22 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	others := func(ctx context.Context) error { return process.Together(ctx, watches, peers.Run) }
 	server := process.Server{Address: s.Address, Handler: agent.Handler(registry), Services: serviceAddresses(kernel)}
 	return process.Outlive(ctx, agent.Run, others, slots.Run, told.Run, server.Run)
+}
+
+// callers returns the gate for probes, or nil if there are none.
+func (s Setup) callers(clients kubernetes.Interface) Callers {
+	if !s.Probes {
+		return nil
+	}
+	return callers.New(callers.Options{
+		Tokens: clients.AuthenticationV1().TokenReviews(), Access: clients.AuthorizationV1().SubjectAccessReviews(),
+		Permission: permission(s.Namespace), Log: s.Log,
+	})
+}
+
+// permission is what people must be allowed who ask for probes.
+func permission(namespace string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: probe.Group, Resource: probe.Resource}
 }
 
 // protobuf returns config for the types that support protobuf, which needs half of the bytes.

@@ -14,10 +14,12 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/buildinfo"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/probe"
 	"purelb.io/purelb/internal/process"
 )
 
-// Handler serves the metrics, the probes and the state. They share a port, because on the
+// Handler serves the metrics, the probes of the kubelet, the state, and probes of the segment
+// for people. They share a port, because on the
 // host network every port belongs to the node.
 func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
@@ -25,6 +27,9 @@ func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 	mux.HandleFunc("GET /state", a.serveState)
 	mux.Handle("GET /healthz", process.Probe(a.Healthy))
 	mux.Handle("GET /readyz", process.Probe(a.Ready))
+	if a.Callers != nil {
+		mux.Handle("POST "+probe.Path, a.prober)
+	}
 	return mux
 }
 

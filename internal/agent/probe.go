@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/callers"
+	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/probe"
+)
+
+// Callers decides who may ask for a probe.
+type Callers interface {
+	// Admit returns the name of the caller with token, which must be for audience. Its errors
+	// are those of package callers.
+	Admit(ctx context.Context, source netip.Addr, token, audience string) (user string, err error)
+}
+
+// Probes that people ask for run one after another, beside the loop. A few may wait.
+const (
+	probesWaiting = 4
+	probeLimit    = 15 * time.Second
+	maxRequest    = 1 << 10
+	// nodesAsked limits how many agents a probe asks whether they have the address.
+	nodesAsked = 32
+)
+
+// prober answers requests for probes. The loop only sets seen.
+type prober struct {
+	*Agent
+	callers Callers
+	seen    atomic.Pointer[announce.Situation]
+	waiting chan struct{}
+	turn    chan struct{}
+}
+
+func newProber(a *Agent, c Callers) *prober {
+	return &prober{Agent: a, callers: c, waiting: make(chan struct{}, 1+probesWaiting), turn: make(chan struct{}, 1)}
+}
+
+// see sets what probes depend on. Objects are most of an agent's memory, so it keeps only
+// the addresses of the node itself.
+func (p *prober) see(o *observation) {
+	own := map[netip.Addr]bool{}
+	for _, ip := range o.record.Addresses {
+		own[ip] = true
+	}
+	s := announce.Situation{Self: o.Self, Complete: o.Complete, Config: o.Config, Agent: o.Agent, Node: o.Node, Peers: o.Peers}
+	s.Node.Addresses = nil
+	for _, a := range o.Node.Addresses {
+		if own[a.Prefix.Addr()] && a.Mark != announce.Mark {
+			s.Node.Addresses = append(s.Node.Addresses, a)
+		}
+	}
+	p.seen.Store(&s)
+}
+
+// ServeHTTP implements http.Handler.
+func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), probeLimit)
+	defer cancel()
+	ip, err := readProbe(w, r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	user, err := p.callers.Admit(ctx, from.Addr(), r.Header.Get(probe.Header), probe.Audience(ip))
+	if err != nil {
+		http.Error(w, err.Error(), codeOf(err))
+		return
+	}
+	select {
+	case p.waiting <- struct{}{}:
+		defer func() { <-p.waiting }()
+	default:
+		http.Error(w, "other probes run on this node; try again in a few seconds", http.StatusTooManyRequests)
+		return
+	}
+	answer := p.probeFor(ctx, ip)
+	p.Log.InfoContext(ctx, "probed", "node", p.Node, "address", ip, "for", user, "interface", answer.Interface, "result", answer.Result)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// readProbe reads the address of a request.
+func readProbe(w http.ResponseWriter, r *http.Request) (netip.Addr, error) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(5 * time.Second)) // A test's writer cannot.
+	var asked probe.Request
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err == nil {
+		err = json.Unmarshal(text, &asked)
+	}
+	ip := asked.Address.Unmap()
+	if err != nil || !ip.IsGlobalUnicast() || ip.Zone() != "" {
+		return netip.Addr{}, errors.New(`the body is not {"address": "ADDRESS"} with an address that other machines can reach`)
+	}
+	return ip, nil
+}
+
+// codeOf returns the status for an error of Callers.
+func codeOf(err error) int {
+	for is, code := range map[error]int{
+		callers.ErrUnknown: http.StatusUnauthorized, callers.ErrForbidden: http.StatusForbidden, callers.ErrTooOften: http.StatusTooManyRequests,
+	} {
+		if errors.Is(err, is) {
+			return code
+		}
+	}
+	return http.StatusServiceUnavailable
+}
+
+// probeFor asks the segment about ip.
+func (p *prober) probeFor(ctx context.Context, ip netip.Addr) probe.Answer {
+	s, last := p.seen.Load(), p.shown.Load()
+	unasked := probe.Answer{Node: p.Node, Address: ip, Machines: []probe.Machine{}, Controls: []probe.Control{}}
+	if s == nil || last == nil {
+		unasked.Result, unasked.Why = probe.Unknown, "the agent has not read all of the cluster yet"
+		return unasked
+	}
+	here, served := last.holds(ip)
+	if _, _, pooled := s.Config.Groups.GroupOf(ip); s.Complete && !pooled && !served {
+		unasked.Result, unasked.Why = probe.Unknown, "neither a ServiceGroup nor a Service has "+ip.String()+", and agents ask for no other addresses"
+		return unasked
+	}
+	q, result, why := probe.Plan(ip, here, *s)
+	unasked.Here, unasked.Result, unasked.Why = here, result, why
+	if result != "" {
+		return unasked
+	}
+	answer, err := p.ask(ctx, q, s.Peers)
+	if err != nil {
+		unasked.Interface, unasked.Result, unasked.Why = q.Link, probe.Unknown, short(err.Error())
+		return unasked
+	}
+	answer.Node = p.Node
+	return answer
+}
+
+// holds reports whether ip is on this node after the pass, and whether a Service has it.
+func (p *shown) holds(ip netip.Addr) (here, served bool) {
+	for _, d := range p.decisions {
+		if d.IP == ip {
+			here, served = here || p.isHere(d), true
+		}
+	}
+	return here, served
+}
+
+// ask asks q, when no other person's question is being asked.
+func (p *prober) ask(ctx context.Context, q probe.Question, peers election.Peers) (probe.Answer, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return probe.Answer{}, ctx.Err()
+	}
+	answers, err := p.Kernel.Probe(ctx, q.Link, q.All(), q.Asking)
+	if err != nil {
+		return probe.Answer{}, err
+	}
+	return probe.Judge(q, peers, answers, p.denials(ctx, q.Address, answers, peers)), nil
+}
+
+// denials asks the agents of the nodes that answered for ip whether they have it.
+func (p *prober) denials(ctx context.Context, ip netip.Addr, answers announce.Answers, peers election.Peers) announce.Denied {
+	ctx, cancel := context.WithTimeout(ctx, inquiryWait)
+	defer cancel()
+	denied := announce.Denied{}
+	var nodes []string
+	for _, mac := range answers[ip] {
+		if node, can := announce.Askable(mac, peers); can && !slices.Contains(nodes, node) && len(nodes) < nodesAsked {
+			nodes = append(nodes, node)
+		}
+	}
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for _, node := range nodes {
+		wait.Go(func() {
+			denies := p.inquire(ctx, node, []netip.Addr{ip})
+			mu.Lock()
+			defer mu.Unlock()
+			denied.Add(node, denies)
+		})
+	}
+	wait.Wait()
+	return denied
+}

@@ -1,0 +1,159 @@
+// Package callers decides who may ask a program of PureLB over HTTP. It asks the API server
+// who has a token (TokenReview) and what that user may do (SubjectAccessReview), and limits
+// how often anybody can make it ask.
+//
+// It does not know what callers ask for.
+package callers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+)
+
+// The reasons to refuse a caller. Other errors mean that the API server did not say.
+var (
+	ErrUnknown   = errors.New("the token is missing, expired, or not for this request")
+	ErrForbidden = errors.New("the caller has no right to ask")
+	ErrTooOften  = errors.New("too many requests; try again in a few seconds")
+)
+
+// Options are what a Gate needs.
+type Options struct {
+	Tokens authenticationclient.TokenReviewInterface
+	Access authorizationclient.SubjectAccessReviewInterface
+	// Permission is what a caller must be allowed.
+	Permission authorizationv1.ResourceAttributes
+	Log        *slog.Logger
+	// Now tells the time for the limits. The default is time.Now.
+	Now func() time.Time
+}
+
+// Gate admits callers. It is safe for concurrent use.
+type Gate struct {
+	Options
+
+	mu sync.Mutex
+	// all and sources limit the questions to the API server: those of a stranger must not keep
+	// others from being heard. users limits what is answered.
+	all, sources, users limiter
+	// refusals limits the log, and silenced counts what it leaves out.
+	refusals limiter
+	silenced int
+}
+
+// New returns a Gate.
+func New(o Options) *Gate {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Gate{
+		Options:  o,
+		all:      limiter{every: 200 * time.Millisecond, burst: 25, most: 1},
+		sources:  limiter{every: time.Second, burst: 10, most: 256},
+		users:    limiter{every: time.Second, burst: 5, most: 256},
+		refusals: limiter{every: time.Minute, burst: 5, most: 1},
+	}
+}
+
+// Admit returns the name of the caller with token, which must be for audience. source is the
+// address that the request came from.
+func (g *Gate) Admit(ctx context.Context, source netip.Addr, token, audience string) (user string, err error) {
+	defer func() {
+		if err != nil {
+			g.log(ctx, source, user, err)
+		}
+	}()
+	if token == "" {
+		return "", ErrUnknown
+	}
+	if !g.allow(&g.sources, network(source)) || !g.allow(&g.all, "") {
+		return "", ErrTooOften
+	}
+	info, err := g.whose(ctx, token, audience)
+	if err != nil {
+		return "", err
+	}
+	if err := g.may(ctx, info); err != nil {
+		return info.Username, err
+	}
+	if !g.allow(&g.users, info.Username) {
+		return info.Username, ErrTooOften
+	}
+	return info.Username, nil
+}
+
+// network returns the key of the limit for source. A machine may have all IPv6 addresses of
+// its network.
+func network(source netip.Addr) string {
+	bits := 64
+	if source = source.Unmap().WithZone(""); source.Is4() {
+		bits = 32
+	}
+	p, _ := source.Prefix(bits) // It fails only for the zero Addr, whose text is as good a key.
+	return p.String()
+}
+
+// whose asks the API server whose token this is.
+func (g *Gate) whose(ctx context.Context, token, audience string) (authenticationv1.UserInfo, error) {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
+	review, err := g.Tokens.Create(ctx, review, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		return authenticationv1.UserInfo{}, fmt.Errorf("ask the API server whose token it is: %w", err)
+	case !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, audience):
+		// A server that does not say the audiences does not check them.
+		return authenticationv1.UserInfo{}, ErrUnknown
+	}
+	return review.Status.User, nil
+}
+
+// may asks the API server whether that user has the permission.
+func (g *Gate) may(ctx context.Context, user authenticationv1.UserInfo) error {
+	permission := g.Permission
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		ResourceAttributes: &permission, User: user.Username, Groups: user.Groups, UID: user.UID,
+		Extra: map[string]authorizationv1.ExtraValue{},
+	}}
+	for key, value := range user.Extra {
+		review.Spec.Extra[key] = authorizationv1.ExtraValue(value)
+	}
+	review, err := g.Access.Create(ctx, review, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask the API server what %s may do: %w", user.Username, err)
+	case !review.Status.Allowed:
+		return fmt.Errorf("%w: %s needs the right to %s %s.%s in namespace %s", ErrForbidden, user.Username,
+			permission.Verb, permission.Resource, permission.Group, permission.Namespace)
+	}
+	return nil
+}
+
+func (g *Gate) allow(l *limiter, key string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return l.allow(g.Now(), key)
+}
+
+// log logs a refusal, unless there were many.
+func (g *Gate) log(ctx context.Context, source netip.Addr, user string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.refusals.allow(g.Now(), "") {
+		g.silenced++
+		return
+	}
+	g.Log.WarnContext(ctx, "callerRefused", "from", source, "user", user, "reason", err, "unsaid", g.silenced)
+	g.silenced = 0
+}

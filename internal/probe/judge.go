@@ -1,0 +1,47 @@
+package probe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/election"
+)
+
+// Judge returns what answers to q mean. denied are the agents that say that they do not have
+// the address.
+func Judge(q Question, peers election.Peers, answers announce.Answers, denied announce.Denied) Answer {
+	a := Answer{Address: q.Address, Interface: q.Link, Here: q.Here, Machines: []Machine{}, Controls: []Control{}}
+	for _, mac := range answers[q.Address] {
+		node := peers.MACs[mac]
+		a.Machines = append(a.Machines, Machine{textOf(mac), node, node != "" && denied[node][q.Address]})
+	}
+	slices.SortFunc(a.Machines, func(x, y Machine) int { return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.MAC, y.MAC)) })
+	heard := false
+	for _, ip := range q.All()[1:] {
+		c := Control{Address: ip, Node: peers.Own[ip], Answered: len(answers[ip]) > 0}
+		heard = heard || c.Answered
+		a.Controls = append(a.Controls, c)
+	}
+	switch {
+	case len(a.Machines) > 0:
+		a.Result = Answered
+	case heard:
+		a.Result = Silent
+	case len(a.Controls) == 0:
+		a.Result, a.Why = Unknown, "no other node and no gateway is known on "+q.Link+", so that silence proves nothing"
+	default:
+		a.Result, a.Why = Unknown, "no machine answers on "+q.Link+", not even those that must"
+	}
+	return a
+}
+
+func textOf(mac [6]byte) string {
+	var parts []string
+	for _, b := range mac {
+		parts = append(parts, fmt.Sprintf("%02x", b))
+	}
+	return strings.Join(parts, ":")
+}

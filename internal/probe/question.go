@@ -1,0 +1,85 @@
+package probe
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"purelb.io/purelb/internal/announce"
+)
+
+// Question is what an agent asks its segment.
+type Question struct {
+	Address netip.Addr
+	Link    string
+	// Here says that this node has the address.
+	Here   bool
+	Asking announce.Probing
+	// Witnesses are the positive control.
+	Witnesses announce.Witnesses
+}
+
+// A person waits for the answer, so there is time for a busy machine to answer.
+const (
+	tries    = 3
+	interval = 200 * time.Millisecond
+	wait     = 400 * time.Millisecond
+)
+
+// Plan returns what to ask about ip. If nothing can be asked, it returns the result and the
+// reason instead. here says that the node has the address, and s is its view.
+//
+// The question is an ordinary request from the node's own address. A probe as in RFC 5227
+// would look to agents that are about to take the address like another claim.
+func Plan(ip netip.Addr, here bool, s announce.Situation) (q Question, result, why string) {
+	if !s.Complete {
+		return Question{}, Unknown, "the agent has not read all of the cluster yet"
+	}
+	link := linkOf(ip, s)
+	if link == "" {
+		return Question{}, OffLink, "no interface of this node has an address in a network with " + ip.String()
+	}
+	if i := slices.IndexFunc(s.Node.Links, func(l announce.Link) bool { return l.Name == link }); !s.Node.Links[i].Carrier || !s.Node.Links[i].Up {
+		return Question{}, Unknown, fmt.Sprintf("interface %s has no carrier or is down", link)
+	}
+	w := announce.WitnessesOn(link, s, nil).Like([]netip.Addr{ip})
+	for _, list := range []*[]netip.Addr{&w.Nodes, &w.Routers, &w.Others} {
+		*list = slices.DeleteFunc(*list, func(a netip.Addr) bool { return a == ip })
+	}
+	return Question{
+		Address: ip, Link: link, Here: here, Witnesses: w,
+		Asking: announce.Probing{
+			Count: tries, Interval: interval, Wait: wait,
+			Sources: announce.SourcesOn(link, s.Node, nil), Requests: true, Everyone: true,
+		},
+	}, "", ""
+}
+
+// linkOf returns the link with the network of ip, or "". The link where the node would
+// announce ip comes first.
+func linkOf(ip netip.Addr, s announce.Situation) string {
+	if s.Agent != nil {
+		if link := announce.HomeOf(ip, *s.Agent, s.Node, nil); link != "" && asks(link, ip, s.Node) {
+			return link
+		}
+	}
+	for _, l := range s.Node.Links {
+		if asks(l.Name, ip, s.Node) {
+			return l.Name
+		}
+	}
+	return ""
+}
+
+// asks reports whether node can send ordinary requests about ip on link.
+func asks(link string, ip netip.Addr, node announce.Node) bool {
+	neighbors := slices.ContainsFunc(node.Links, func(l announce.Link) bool { return l.Name == link && l.Neighbors })
+	_, can := announce.Probing{Sources: announce.SourcesOn(link, node, nil)}.SourceFor(ip)
+	return neighbors && can
+}
+
+// All returns all addresses to ask for.
+func (q Question) All() []netip.Addr {
+	return slices.Concat([]netip.Addr{q.Address}, q.Witnesses.All(), q.Witnesses.Others)
+}
