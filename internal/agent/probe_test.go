@@ -169,7 +169,7 @@ func probingAgent(t *testing.T, kernel Kernel, c Callers, log *slog.Logger) http
 	registry := prometheus.NewRegistry()
 	a := New(Options{
 		Node: "node-a", Namespace: "purelb", Kernel: kernel, Cluster: cluster, Peers: peers, Annotations: &fakeAnnotations{cluster: cluster},
-		Events: new(eventCount), Metrics: NewMetrics(registry), Log: log, Callers: c,
+		Events: new(eventCount), Metrics: NewMetrics(registry, 1000), Log: log, Callers: c,
 	})
 	run(t, a.Run)
 	eventually(t, "the agent is ready", func() bool { return a.Ready() == nil })

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/probe"
+)
+
+func newProbe(o *options) *cobra.Command {
+	var nodes []string
+	cmd := &cobra.Command{
+		Use: "probe ADDRESS", Short: "Ask all agents who answers for an address on their segments", Args: cobra.ExactArgs(1),
+		Long: `Ask the agents who answers for an address of a ServiceGroup or a Service, by ARP or
+Neighbor Discovery. Each agent whose node has the network of the address says which
+machines answered: a node, a machine that is no node, or none. Silence counts only if a
+machine that must answer did.
+
+You need the rights of the Role purelb-prober in the namespace of PureLB. The exit code
+is 1 if the wire is not as it should be, or if nothing is known of it.`,
+		Example: `  kubectl purelb probe 192.0.2.10
+  kubectl purelb probe 192.0.2.10 --node node-1 --node node-2
+  kubectl purelb probe 2001:db8::10 -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ip, err := netip.ParseAddr(args[0])
+			if err != nil {
+				return fmt.Errorf("%q is not an IP address", args[0])
+			}
+			if o.archive != "" || len(o.files) > 0 {
+				return errors.New("probe asks the agents of a cluster, and neither an archive nor files")
+			}
+			r, err := o.newReader()
+			if err != nil {
+				return err
+			}
+			p, err := newProber(r.config, r.namespace)
+			if err != nil {
+				return err
+			}
+			answers, err := p.ask(cmd.Context(), ip.Unmap(), nodes)
+			if err != nil {
+				return err
+			}
+			s := probe.Summarize(ip.Unmap(), answers)
+			return o.finish(probed{s}, s.Problem)
+		},
+	}
+	cmd.Flags().StringSliceVar(&nodes, "node", nil, "Only the agents of these nodes")
+	return cmd
+}
+
+// prober asks the agents by the proxy of the API server.
+type prober struct {
+	rest.Interface
+	namespace string
+}
+
+func newProber(config *rest.Config, namespace string) (*prober, error) {
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.QPS = -1
+	c, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make the client: %w", err)
+	}
+	return &prober{c, namespace}, nil
+}
+
+const (
+	// probeTimeout is how long all agents may take together, and agentTimeout one of them.
+	probeTimeout, agentTimeout = time.Minute, 20 * time.Second
+	// atOnce is how many agents are asked at a time.
+	atOnce = 16
+	// tokenLife is the shortest life of a token that the API server gives.
+	tokenLife = 10 * time.Minute
+)
+
+// ask asks the agents of these nodes, or of all if there are none named.
+func (p *prober) ask(ctx context.Context, ip netip.Addr, nodes []string) ([]probe.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	agents, err := p.agents(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	token, err := p.token(ctx, ip)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]probe.Answer, len(agents))
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i, a := range agents {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			answer, err := p.askOne(ctx, a, token, ip)
+			if err != nil {
+				answer = probe.Unanswered(a.node, ip, oneLine(p.because(err)))
+			}
+			answers[i] = answer
+		})
+	}
+	all.Wait()
+	return answers, nil
+}
+
+// agentAt is the pod of an agent.
+type agentAt struct {
+	node, pod string
+	port      int32
+}
+
+// agents returns the running agents of these nodes, or of all.
+func (p *prober) agents(ctx context.Context, nodes []string) ([]agentAt, error) {
+	var pods corev1.PodList
+	err := p.Get().Namespace(p.namespace).Resource("pods").
+		VersionedParams(&metav1.ListOptions{LabelSelector: "app=purelb"}, scheme.ParameterCodec).Do(ctx).Into(&pods)
+	if err != nil {
+		return nil, fmt.Errorf("list the agents: %w", p.because(err))
+	}
+	var agents []agentAt
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		c := container(&pod.Spec, "lbnodeagent")
+		if c == nil || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || len(nodes) > 0 && !slices.Contains(nodes, pod.Spec.NodeName) {
+			continue
+		}
+		for _, port := range c.Ports {
+			if port.Name == "monitoring" {
+				agents = append(agents, agentAt{pod.Spec.NodeName, pod.Name, port.ContainerPort})
+			}
+		}
+	}
+	for _, node := range nodes {
+		if !slices.ContainsFunc(agents, func(a agentAt) bool { return a.node == node }) {
+			return nil, fmt.Errorf("no agent runs on node %s", node)
+		}
+	}
+	if len(agents) == 0 {
+		return nil, fmt.Errorf("no agent runs in namespace %s (-n says the namespace)", p.namespace)
+	}
+	return agents, nil
+}
+
+// token makes a token that is good for a probe of ip alone.
+func (p *prober) token(ctx context.Context, ip netip.Addr) (string, error) {
+	request := authenticationv1.TokenRequest{
+		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenRequest"},
+		Spec:     authenticationv1.TokenRequestSpec{Audiences: []string{probe.Audience(ip)}, ExpirationSeconds: new(int64(tokenLife.Seconds()))},
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return "", err
+	}
+	text, err := p.Post().Namespace(p.namespace).Resource("serviceaccounts").Name(probe.Account).SubResource("token").
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).DoRaw(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", fmt.Errorf("there is no ServiceAccount %s/%s: the chart makes it, unless prober.enabled is false", p.namespace, probe.Account)
+	case err != nil:
+		return "", fmt.Errorf("make a token for the agents: %w", p.because(err))
+	}
+	if err := json.Unmarshal(text, &request); err != nil {
+		return "", fmt.Errorf("read the token for the agents: %w", err)
+	}
+	return request.Status.Token, nil
+}
+
+// askOne asks one agent.
+func (p *prober) askOne(ctx context.Context, a agentAt, token string, ip netip.Addr) (answer probe.Answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, agentTimeout)
+	defer cancel()
+	body, err := json.Marshal(probe.Request{Address: ip})
+	if err != nil {
+		return answer, err
+	}
+	text, err := p.Post().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", a.pod, a.port)).SubResource("proxy").Suffix(probe.Path).
+		SetHeader(probe.Header, token).SetHeader("Content-Type", "application/json").Body(body).MaxRetries(0).DoRaw(ctx)
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err):
+		return answer, cmp.Or(agentSaid(text), err)
+	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
+		return answer, errors.New("the agent answers no probes: it is older, or prober.enabled is false")
+	case err != nil:
+		return answer, cmp.Or(agentSaid(text), err)
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return answer, fmt.Errorf("read the answer of the agent: %w", err)
+	}
+	answer.Node = a.node // An agent speaks for its own node alone.
+	return answer, nil
+}
+
+// agentSaid is the refusal that an agent gave in words, if it did. A refusal of the API
+// server is a Status.
+func agentSaid(text []byte) error {
+	said := strings.TrimSpace(string(text))
+	if said == "" || strings.HasPrefix(said, "{") {
+		return nil
+	}
+	return errors.New("the agent said: " + said)
+}
+
+// because says which role has the right that is missing, if one is.
+func (p *prober) because(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w (the Role purelb-prober of namespace %s has that right)", err, p.namespace)
+	}
+	return err
+}
+
+// probed is a Summary that can be printed.
+type probed struct{ probe.Summary }
+
+// Tables returns the tables of p.
+func (p probed) Tables() []explain.Table {
+	t := explain.Table{Head: []string{"NODE", "INTERFACE", "HAS IT", "ANSWER", "MAC", "CONTROLS"}}
+	for _, a := range p.Answers {
+		has := "no"
+		if a.Here {
+			has = "yes"
+		}
+		heard := 0
+		for _, c := range a.Controls {
+			if c.Answered {
+				heard++
+			}
+		}
+		row := func(answer, mac string) {
+			t.Rows = append(t.Rows, []string{a.Node, cmp.Or(a.Interface, "-"), has, answer, cmp.Or(mac, "-"), fmt.Sprintf("%d of %d", heard, len(a.Controls))})
+		}
+		if len(a.Machines) == 0 {
+			row(wordFor(a), "")
+		}
+		for _, m := range a.Machines {
+			answer := cmp.Or(m.Node, "another machine")
+			if m.Denies {
+				answer += ", which does not have it"
+			}
+			row(answer, m.MAC)
+		}
+	}
+	return []explain.Table{{Lines: []string{p.Summary.Summary}}, t}
+}
+
+// wordFor says what an agent found that names no machine.
+func wordFor(a probe.Answer) string {
+	switch a.Result {
+	case probe.Silent:
+		return "none"
+	case probe.OffLink:
+		return "not asked: not in its networks"
+	}
+	return "unknown: " + a.Why
+}
