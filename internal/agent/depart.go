@@ -71,7 +71,7 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	var err error
 	for ctx.Err() == nil {
 		now := time.Now()
-		a.drain(tasks)
+		a.drain()
 		var going announce.Withdrawals
 		var went []netip.Addr
 		going, went, err = a.partingPass(ctx, now)

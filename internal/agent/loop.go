@@ -123,7 +123,7 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	retry := backoff.Pauses{Min: retryMin, Max: retryMax}
 	for ctx.Err() == nil {
 		began := time.Now()
-		a.drain(ctx)
+		a.drain()
 		left, err := a.guardedPass(ctx, began)
 		if err == nil {
 			retry.Reset()
@@ -167,7 +167,7 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 
 // drain handles the events that have come already, but not so many that a flood delays a
 // pass.
-func (a *Agent) drain(ctx context.Context) {
+func (a *Agent) drain() {
 	for range drainMost {
 		select {
 		case done := <-a.background.completions:

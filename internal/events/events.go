@@ -1,8 +1,11 @@
 // Package events writes what happens to objects as Kubernetes Events, for people
 // to read. A Warning is written at once, because a person who finds that something
 // is missing looks for the reason then. A Normal event can wait: it is written with
-// those of the same second, and later while the program writes something urgent. Of each
-// kind one event is written at a time.
+// those of the same second, and later while the program writes something urgent.
+//
+// A few Warnings and one Normal event are written at a time. The API server may need long for
+// one of them, or refuse it, because of an admission webhook. Then only the events of the same
+// namespace wait (queue.go).
 //
 // A Warning is about something that lasts, such as a mistake in a configuration. A program
 // that starts finds it again, and does not know what the one before it told. So the name
@@ -32,6 +35,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/record/util"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 const (
@@ -51,8 +56,10 @@ const (
 	retryMin, retryMax = time.Second, 10 * time.Second
 	stale              = time.Hour
 	// mostFaults is how often an event is tried that the API server answers with a
-	// fault of its own: it may be that of a webhook, and hold up all others.
+	// fault of its own: it may be that of a webhook, and last.
 	mostFaults = 5
+	// warningsAtOnce is how many Warnings are written at a time.
+	warningsAtOnce = 4
 	// writeLimit is how long one write may take, and lastWords all together once
 	// the program is to end.
 	writeLimit, lastWords = 10 * time.Second, time.Second
@@ -83,20 +90,11 @@ type Recorder struct {
 	failing atomic.Bool
 }
 
-// queue are events that wait to be written.
-type queue struct {
-	mu      sync.Mutex
-	events  []*corev1.Event
-	dropped int
-	// more is poked when there are events.
-	more chan struct{}
-}
-
 // New returns a Recorder, which writes nothing before Run.
 func New(sink Sink, source corev1.EventSource, log *slog.Logger) *Recorder {
 	r := &Recorder{Sink: sink, Source: source, Log: log}
 	for _, q := range []*queue{&r.urgent, &r.later} {
-		q.more = make(chan struct{}, 1)
+		q.namespaces, q.more, q.again = map[string]*namespace{}, make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	return r
 }
@@ -147,20 +145,6 @@ func digest(e *corev1.Event) int64 {
 	return int64(h.Sum64() >> 1)
 }
 
-// add puts e at the end of the queue.
-func (q *queue) add(e *corev1.Event) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.events) == longest {
-		q.events, q.dropped = q.events[1:], q.dropped+1
-	}
-	q.events = append(q.events, e)
-	select {
-	case q.more <- struct{}{}:
-	default:
-	}
-}
-
 // clip is text as far as an event has room for it.
 func clip(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), mostMessage)], "")
@@ -172,51 +156,96 @@ func (r *Recorder) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(ctx, func() {
-		pause(life, lastWords)
+		backoff.Sleep(life, lastWords)
 		end()
 	})()
-	correlator := record.NewEventCorrelator(wallClock{})
+	w := writer{r, life, record.NewEventCorrelator(wallClock{})}
+	nothing := func() {}
+	stand := func() { r.stand(ctx) }
 	var wg sync.WaitGroup
-	wg.Go(func() { r.drain(ctx, life, correlator, &r.urgent, func() {}, func() {}) })
-	r.drain(ctx, life, correlator, &r.later, func() { pause(ctx, gather/2+rand.N(gather)) }, func() { r.stand(ctx) })
+	for range warningsAtOnce {
+		wg.Go(func() { w.drain(ctx, &r.urgent, nothing, nothing) })
+	}
+	wg.Go(func() { w.retry(ctx, &r.urgent, nothing) })
+	wg.Go(func() { w.retry(ctx, &r.later, stand) })
+	w.drain(ctx, &r.later, func() { backoff.Sleep(ctx, gather/2+rand.N(gather)) }, stand)
 	wg.Wait()
 	return nil
 }
 
-// drain writes the events of q until ctx is done, and what is left then as long as
-// life lasts. It calls collect when there are events, and yield before each.
-func (r *Recorder) drain(ctx, life context.Context, correlator *record.EventCorrelator, q *queue, collect, yield func()) {
+// writer writes the events of a Recorder as long as life lasts.
+type writer struct {
+	*Recorder
+	life       context.Context
+	correlator *record.EventCorrelator
+}
+
+// drain writes the ready events of q until ctx is done, and then all that are left, once. It
+// calls collect when there are events, and yield before each.
+func (w writer) drain(ctx context.Context, q *queue, collect, yield func()) {
 	for {
 		select {
 		case <-ctx.Done():
 		case <-q.more:
 			collect()
 		}
-		for e := q.next(r.Log); e != nil && life.Err() == nil; e = q.next(r.Log) {
-			yield()
-			r.write(life, correlator, e)
+		for w.next(ctx, q, false, yield) != nothingLeft {
 		}
 		if ctx.Err() != nil {
+			for w.next(ctx, q, true, yield) != nothingLeft {
+			}
 			return
 		}
 	}
 }
 
-// next takes the oldest event off the queue.
-func (q *queue) next(log *slog.Logger) *corev1.Event {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.dropped > 0 {
-		log.Warn("eventsDropped", "count", q.dropped)
-		q.dropped = 0
+// retry writes the events that failed again, one after another, until ctx is done. It pauses
+// after each failure.
+func (w writer) retry(ctx context.Context, q *queue, yield func()) {
+	pauses := backoff.Pauses{Min: retryMin, Max: retryMax}
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-q.again:
+			pauses.Reset()
+		}
+		wait, result := pauses.Next(), failed
+		for result != nothingLeft && backoff.Sleep(ctx, wait) {
+			wait = 0
+			if result = w.next(ctx, q, true, yield); result == failed {
+				wait = pauses.Next()
+			} else {
+				pauses.Reset()
+			}
+		}
 	}
-	if len(q.events) == 0 {
-		q.events = nil
-		return nil
+}
+
+// result is what came of an event.
+type result int
+
+const (
+	settled result = iota // written, or not to be written
+	failed
+	nothingLeft
+)
+
+// next writes the next event of q, of the ready ones or of those that failed.
+func (w writer) next(ctx context.Context, q *queue, again bool, yield func()) result {
+	if w.life.Err() != nil {
+		return nothingLeft
 	}
-	e := q.events[0]
-	q.events = q.events[1:]
-	return e
+	n, e := q.take(again, w.Log)
+	if n == nil {
+		return nothingLeft
+	}
+	yield()
+	fails := w.write(e)
+	q.done(n, e, fails && ctx.Err() == nil)
+	if fails {
+		return failed
+	}
+	return settled
 }
 
 // stand waits until nothing else is being written, but not for long: events
@@ -226,37 +255,37 @@ func (r *Recorder) stand(ctx context.Context) {
 		return
 	}
 	for waited := time.Duration(0); ctx.Err() == nil && r.Busy() && waited < most; waited += look {
-		pause(ctx, look)
+		backoff.Sleep(ctx, look)
 	}
 }
 
-// write writes e, or counts up the event that it repeats.
-func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator, e *corev1.Event) {
-	result, err := correlator.EventCorrelate(e)
-	if err != nil || result.Skip {
-		return
+// write writes an event, or counts up the event that it repeats. It reports whether another
+// attempt may succeed.
+func (w writer) write(of *waiting) (again bool) {
+	e := of.event
+	if of.result == nil {
+		result, err := w.correlator.EventCorrelate(e)
+		if err != nil || result.Skip {
+			return false
+		}
+		of.result = result
 	}
-	for retry, left := retryMin, mostFaults; ; retry = min(2*retry, retryMax) {
-		written, err := r.send(ctx, result)
-		if err == nil {
-			correlator.UpdateState(written)
-			r.failing.Store(false)
-			return
-		}
-		// Once is enough: if one is refused, so are those that follow.
-		level := slog.LevelDebug
-		if !r.failing.Swap(true) && ctx.Err() == nil {
-			level = slog.LevelWarn
-		}
-		r.Log.Log(ctx, level, "eventNotWritten", "event", e.Reason, "object", e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "error", err)
-		if apierrors.IsInternalError(err) {
-			left--
-		}
-		if ctx.Err() != nil || left == 0 || !passing(err) || time.Since(e.LastTimestamp.Time) > stale {
-			return
-		}
-		pause(ctx, retry)
+	written, err := w.send(w.life, of.result)
+	if err == nil {
+		w.correlator.UpdateState(written)
+		w.failing.Store(false)
+		return false
 	}
+	// Once is enough: if one is refused, so are those that follow.
+	level := slog.LevelDebug
+	if !w.failing.Swap(true) && w.life.Err() == nil {
+		level = slog.LevelWarn
+	}
+	w.Log.Log(w.life, level, "eventNotWritten", "event", e.Reason, "object", e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "error", err)
+	if apierrors.IsInternalError(err) {
+		of.faults++
+	}
+	return w.life.Err() == nil && of.faults < mostFaults && passing(err) && time.Since(e.LastTimestamp.Time) <= stale
 }
 
 // passing says that err is not of the event, but of an API server that is away,
@@ -313,11 +342,3 @@ type wallClock struct{}
 
 func (wallClock) Now() time.Time                  { return time.Now() }
 func (wallClock) Since(t time.Time) time.Duration { return time.Since(t) }
-
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}

@@ -24,11 +24,18 @@ type sink struct {
 	events map[string]*corev1.Event
 	order  []string
 	fail   func() error
+	// webhook, if set, decides on a new event before the sink has it. It may take long.
+	webhook func(ctx context.Context, e *corev1.Event) error
 	// refuse, if set, is why e is not patched.
 	refuse func(e *corev1.Event) error
 }
 
-func (s *sink) Create(_ context.Context, e *corev1.Event) (*corev1.Event, error) {
+func (s *sink) Create(ctx context.Context, e *corev1.Event) (*corev1.Event, error) {
+	if s.webhook != nil {
+		if err := s.webhook(ctx, e); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
@@ -81,8 +88,12 @@ func recording(t *testing.T, to *sink, test func(r *Recorder, busy *atomic.Bool)
 		var busy atomic.Bool
 		r := recorder(to)
 		r.Busy = busy.Load
-		go func() { _ = r.Run(t.Context()) }()
+		ctx, end := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.Run(ctx) })
 		test(r, &busy)
+		end()
+		running.Wait()
 	})
 }
 
@@ -311,23 +322,142 @@ func TestAnEventThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestAnEventOverWhichTheAPIServerStumblesHoldsUpOthersForSecondsOnly(t *testing.T) {
-	var tries atomic.Int32
-	to := &sink{}
-	to.fail = func() error {
-		if tries.Add(1) <= mostFaults {
+// broken returns a webhook that fails for events about objects of that name.
+func broken(name string) func(context.Context, *corev1.Event) error {
+	return func(_ context.Context, e *corev1.Event) error {
+		if e.InvolvedObject.Name == name {
 			return apierrors.NewInternalError(errors.New("failed calling webhook"))
 		}
 		return nil
 	}
+}
+
+func TestAFaultOfTheAPIServerHoldsUpOthersForSecondsOnly(t *testing.T) {
+	var tries atomic.Int32
+	to := &sink{webhook: func(ctx context.Context, e *corev1.Event) error {
+		err := broken("web")(ctx, e)
+		if err != nil {
+			tries.Add(1)
+		}
+		return err
+	}}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		r.Eventf(about("web"), "Normal", "IPAllocated", "Assigned")
 		r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
 		time.Sleep(20 * time.Second)
+		if got, want := to.String(), "db IPAllocated x1: Assigned\n"; got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		time.Sleep(time.Hour)
 	})
-	if got, want := to.String(), "db IPAllocated x1: Assigned\n"; got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
+	if n := tries.Load(); n != mostFaults {
+		t.Errorf("tried %d times, want %d", n, mostFaults)
 	}
+}
+
+// in returns an object of a namespace.
+func in(namespace, name string) *corev1.ObjectReference {
+	o := about(name)
+	o.Namespace = namespace
+	return o
+}
+
+// slow is a webhook that gives no answer about events that is selects.
+func slow(is func(*corev1.Event) bool) func(context.Context, *corev1.Event) error {
+	return func(ctx context.Context, e *corev1.Event) error {
+		if is(e) {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+}
+
+func TestASlowWebhookHoldsUpNoOtherNamespace(t *testing.T) {
+	for _, kind := range []string{"Warning", "Normal"} {
+		to := &sink{webhook: slow(func(e *corev1.Event) bool { return strings.HasPrefix(e.Namespace, "slow") })}
+		recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+			for i := range 100 {
+				r.Eventf(in("slow", fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
+			}
+			time.Sleep(time.Minute)
+			for i := range 20 {
+				r.Eventf(in("fine", fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
+			}
+			time.Sleep(3 * gather)
+			if n := strings.Count(to.String(), "\n"); n != 20 {
+				t.Errorf("%s: %d of 20 events of another namespace are written", kind, n)
+			}
+		})
+	}
+}
+
+func TestManySlowNamespacesHoldUpWarningsForOneRoundOnly(t *testing.T) {
+	to := &sink{webhook: slow(func(e *corev1.Event) bool { return strings.HasPrefix(e.Namespace, "slow") })}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		const many = 10
+		for i := range many {
+			for range 10 {
+				r.Eventf(in(fmt.Sprint("slow", i), "web"), "Warning", "AllocationFailed", "no address is free")
+			}
+		}
+		r.Eventf(in("fine", "web"), "Warning", "AllocationFailed", "no address is free")
+		time.Sleep((many/warningsAtOnce + 1) * writeLimit)
+		if n := strings.Count(to.String(), "\n"); n != 1 {
+			t.Errorf("%d events of a namespace that works", n)
+		}
+		time.Sleep(10 * time.Minute)
+		r.Eventf(in("fine", "db"), "Warning", "AllocationFailed", "no address is free")
+		synctest.Wait() // no time passes
+		if n := strings.Count(to.String(), "\n"); n != 2 {
+			t.Errorf("%d events of a namespace that works, ten minutes later", n)
+		}
+	})
+}
+
+func TestASlowObjectHoldsUpTheOthersOfItsNamespaceForSecondsOnly(t *testing.T) {
+	to := &sink{webhook: slow(func(e *corev1.Event) bool { return e.InvolvedObject.Name == "slow" })}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		r.Eventf(about("slow"), "Warning", "AllocationFailed", "no address is free")
+		for i := range 20 {
+			r.Eventf(about(fmt.Sprint(i)), "Warning", "AllocationFailed", "no address is free")
+		}
+		time.Sleep(3 * writeLimit)
+		if n := strings.Count(to.String(), "\n"); n != 20 {
+			t.Errorf("%d of 20 others are written", n)
+		}
+		time.Sleep(time.Hour + time.Minute)
+		r.Eventf(about("later"), "Warning", "AllocationFailed", "no address is free")
+		time.Sleep(2 * retryMax)
+		if got := to.String(); strings.Contains(got, "slow ") || !strings.Contains(got, "later ") {
+			t.Errorf("after more than an hour:\n%s", got)
+		}
+	})
+}
+
+func TestAnAPIServerThatIsAwayIsAskedSeldom(t *testing.T) {
+	var tries atomic.Int32
+	to := &sink{fail: func() error {
+		tries.Add(1)
+		return errors.New("connection refused")
+	}}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		const many = 200
+		for i := range many {
+			r.Eventf(in(fmt.Sprint(i), "web"), "Warning", "AllocationFailed", "no address is free")
+		}
+		time.Sleep(10 * time.Minute)
+		if n := tries.Load(); n < many+60 || n > many+70 {
+			t.Errorf("it was asked %d times about %d events in ten minutes", n, many)
+		}
+		to.mu.Lock()
+		to.fail = nil
+		to.mu.Unlock()
+		time.Sleep(retryMax)
+		if n := strings.Count(to.String(), "\n"); n != many {
+			t.Errorf("%d of %d events are written when it is back", n, many)
+		}
+	})
 }
 
 func TestTooManyEventsForgetTheOldest(t *testing.T) {
@@ -336,8 +466,9 @@ func TestTooManyEventsForgetTheOldest(t *testing.T) {
 		r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
 	}
 	q := &r.later
-	if len(q.events) != longest || q.dropped != 5 || q.next(r.Log).InvolvedObject.Name != "5" {
-		t.Errorf("%d wait and %d are dropped", len(q.events), q.dropped)
+	size, dropped := q.size, q.dropped
+	if _, first := q.take(false, r.Log); size != longest || dropped != 5 || first.event.InvolvedObject.Name != "5" {
+		t.Errorf("%d wait and %d are dropped", size, dropped)
 	}
 }
 
@@ -430,7 +561,13 @@ func (stuck) Create(ctx context.Context, _ *corev1.Event) (*corev1.Event, error)
 func TestEventsSayWhoTellsAndAboutWhat(t *testing.T) {
 	r := recorder(&sink{})
 	r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: "node-a", UID: "node-a"}, "Warning", "ConfigError", "%s is %d", "this", 7)
-	e := r.urgent.next(r.Log)
+	first := func(q *queue) *corev1.Event {
+		if _, w := q.take(false, r.Log); w != nil {
+			return w.event
+		}
+		return nil
+	}
+	e := first(&r.urgent)
 	if e.Namespace != "default" || e.InvolvedObject.Namespace != "" || e.InvolvedObject.UID != "node-a" {
 		t.Errorf("about %+v, in %q", e.InvolvedObject, e.Namespace)
 	}
@@ -442,11 +579,11 @@ func TestEventsSayWhoTellsAndAboutWhat(t *testing.T) {
 	}
 	r.Eventf((*corev1.ObjectReference)(nil), "Normal", "Nothing", "about nothing")
 	r.Eventf(nil, "Normal", "Nothing", "about nothing")
-	if e := r.later.next(r.Log); e != nil {
+	if e := first(&r.later); e != nil {
 		t.Errorf("about nothing: %+v", e)
 	}
 	r.Eventf(about("web"), "Normal", "Long", "%s", strings.Repeat("ü", mostMessage))
-	if n := len(r.later.next(r.Log).Message); n != mostMessage {
+	if n := len(first(&r.later).Message); n != mostMessage {
 		t.Errorf("a message of %d bytes, want %d", n, mostMessage)
 	}
 }

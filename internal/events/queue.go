@@ -1,0 +1,136 @@
+package events
+
+import (
+	"log/slog"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+)
+
+// queue holds events that wait to be written, by namespace: an admission webhook that is slow
+// or broken often concerns a few namespaces. The events of a namespace are written one after
+// another. If a write fails, the events of that namespace wait for the retries, and those of
+// other namespaces do not.
+type queue struct {
+	mu         sync.Mutex
+	namespaces map[string]*namespace
+	// ready and failed are the namespaces with events that are not being written: those whose
+	// last write succeeded, and those that wait for a retry.
+	ready, failed []*namespace
+	size, dropped int
+	// more is poked when there are ready namespaces, and again when there are failed ones.
+	more, again chan struct{}
+}
+
+// namespace holds the waiting events of one namespace. busy says that one more is being
+// written. failed says that a write failed since the queue of the namespace was empty.
+type namespace struct {
+	name         string
+	events       []*waiting
+	busy, failed bool
+}
+
+// waiting is an event to write. result is nil before the first attempt, and faults counts the
+// attempts that the API server answered with a fault of its own.
+type waiting struct {
+	event  *corev1.Event
+	result *record.EventCorrelateResult
+	faults int
+}
+
+// add puts e at the end of the queue of its namespace.
+func (q *queue) add(e *corev1.Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.size >= longest {
+		q.drop()
+	}
+	n := q.namespaces[e.Namespace]
+	if n == nil {
+		n = &namespace{name: e.Namespace}
+		q.namespaces[e.Namespace] = n
+	}
+	n.events = append(n.events, &waiting{event: e})
+	q.size++
+	if len(n.events) == 1 && !n.busy {
+		q.list(n)
+	}
+}
+
+// drop forgets the oldest event of the namespace with the most events.
+func (q *queue) drop() {
+	var longest *namespace
+	for _, n := range q.namespaces {
+		if longest == nil || len(n.events) > len(longest.events) {
+			longest = n
+		}
+	}
+	if len(longest.events) > 1 {
+		longest.events = longest.events[1:]
+		q.size, q.dropped = q.size-1, q.dropped+1
+	}
+}
+
+// list makes the events of n available.
+func (q *queue) list(n *namespace) {
+	if n.failed {
+		q.failed = append(q.failed, n)
+		poke(q.again)
+		return
+	}
+	q.ready = append(q.ready, n)
+	poke(q.more)
+}
+
+// take returns the oldest event of the first ready namespace, or of the first failed one. The
+// caller has to call done. It returns nil if there is none.
+func (q *queue) take(failed bool, log *slog.Logger) (*namespace, *waiting) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.dropped > 0 {
+		log.Warn("eventsDropped", "count", q.dropped)
+		q.dropped = 0
+	}
+	from, signal := &q.ready, q.more
+	if failed {
+		from, signal = &q.failed, q.again
+	}
+	if len(*from) == 0 {
+		*from = nil
+		return nil, nil
+	}
+	n := (*from)[0]
+	*from = (*from)[1:]
+	if len(*from) > 0 {
+		poke(signal)
+	}
+	w := n.events[0]
+	n.events, n.busy = n.events[1:], true
+	q.size--
+	return n, w
+}
+
+// done ends the attempt to write w of n. If w is to be written again, it goes to the end of
+// the queue of n: the reason may be w alone.
+func (q *queue) done(n *namespace, w *waiting, again bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n.busy, n.failed = false, n.failed || again
+	if again {
+		n.events, q.size = append(n.events, w), q.size+1
+	}
+	if len(n.events) == 0 {
+		delete(q.namespaces, n.name)
+		return
+	}
+	q.list(n)
+}
+
+// poke leaves a signal in c unless one is waiting there already.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
