@@ -177,7 +177,7 @@ func (p *prober) token(ctx context.Context, ip netip.Addr) (string, error) {
 	case apierrors.IsNotFound(err):
 		return "", fmt.Errorf("there is no ServiceAccount %s/%s: the chart makes it, unless prober.enabled is false", p.namespace, probe.Account)
 	case err != nil:
-		return "", fmt.Errorf("make a token for the agents: %w", p.because(err))
+		return "", fmt.Errorf("make a token for the agents: %w", p.because(said(text, err)))
 	}
 	if err := json.Unmarshal(text, &request); err != nil {
 		return "", fmt.Errorf("read the token for the agents: %w", err)
@@ -196,12 +196,10 @@ func (p *prober) askOne(ctx context.Context, a agentAt, token string, ip netip.A
 	text, err := p.Post().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", a.pod, a.port)).SubResource("proxy").Suffix(probe.Path).
 		SetHeader(probe.Header, token).SetHeader("Content-Type", "application/json").Body(body).MaxRetries(0).DoRaw(ctx)
 	switch {
-	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err):
-		return answer, cmp.Or(agentSaid(text), err)
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
 		return answer, errors.New("the agent answers no probes: it is older, or prober.enabled is false")
 	case err != nil:
-		return answer, cmp.Or(agentSaid(text), err)
+		return answer, said(text, err)
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return answer, fmt.Errorf("read the answer of the agent: %w", err)
@@ -210,15 +208,21 @@ func (p *prober) askOne(ctx context.Context, a agentAt, token string, ip netip.A
 	return answer, nil
 }
 
-// agentSaid is the refusal that an agent gave in words, if it did. A refusal of the API
-// server is a Status.
-func agentSaid(text []byte) error {
-	said := strings.TrimSpace(string(text))
-	if said == "" || strings.HasPrefix(said, "{") {
-		return nil
+// said returns err with what the answer says: a Status of the API server, or the words of an
+// agent.
+func said(text []byte, err error) error {
+	var status metav1.Status
+	if json.Unmarshal(text, &status) == nil && status.Message != "" {
+		return &apierrors.StatusError{ErrStatus: status}
 	}
-	return errors.New("the agent said: " + said)
+	if words := strings.TrimSpace(string(text)); words != "" && len(words) < longest {
+		return errors.New("the agent said: " + words)
+	}
+	return err
 }
+
+// longest is the longest answer in words that is shown.
+const longest = 500
 
 // because says which role has the right that is missing, if one is.
 func (p *prober) because(err error) error {
