@@ -99,7 +99,8 @@ type ExportRule struct {
 	// VRF is the VRF of the State whose routes the rule selects, or "".
 	VRF string
 	// Device is the VRF device of the kernel whose table gets the routes. If it is "", Table
-	// gets them. Table 0 is the main table.
+	// gets them. Table 0 is the main table. With both, Table is what the device must have if
+	// the node has the device.
 	Device          string
 	Table           uint32
 	Metric          uint32

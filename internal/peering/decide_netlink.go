@@ -118,9 +118,6 @@ func (r *reader) exportRule(field string, in bgpv1.ExportRule, before []ExportRu
 	case slices.ContainsFunc(before, func(e ExportRule) bool { return e.Name == in.Name }):
 		ok = r.refuse(field+".name", ReasonDuplicate, "%s is the name of a rule before, so this one is not in use: write another", quote(in.Name))
 	}
-	if in.VRF != "" && in.TableID != 0 {
-		ok = r.refuse(field+".tableId", ReasonConflict, "vrf and tableId name two tables, so the rule is not in use: remove one of them")
-	}
 	return out, r.destination(field, "vrf", "tableId", &out, in.TableID, in.Metric) &&
 		r.filters(field, &out, in.CommunityList, in.LargeCommunityList) && ok
 }
@@ -245,10 +242,6 @@ func (r *reader) vrfExport(field string, vrf bgpv1.VRF) {
 	}
 	if in.LinuxVRF == "" && in.LinuxTableID == 0 {
 		out.Device = vrf.Name
-	}
-	if in.LinuxVRF != "" && in.LinuxTableID != 0 {
-		r.note(field+".linuxTableId", ReasonConflict, "linuxVrf and linuxTableId name two tables, so nothing is exported: remove one of them")
-		return
 	}
 	if r.destination(field, "linuxVrf", "linuxTableId", &out, in.LinuxTableID, in.Metric) &&
 		r.filters(field, &out, in.CommunityList, in.LargeCommunityList) {

@@ -116,9 +116,14 @@ func (r *reader) actions(field string, in bgpv1.Actions) (Actions, bool) {
 	return out, !slices.Contains(ok[:], false)
 }
 
-// localPref reads a local preference. BGP allows the value 0, but GoBGP cannot set it.
+// localPref reads a local preference. BGP allows the value 0, but GoBGP cannot set it. In older
+// manifests 0 means that the statement sets none.
 func (r *reader) localPref(field string, in *int64) (*uint32, bool) {
 	if in == nil {
+		return nil, true
+	}
+	if *in == 0 {
+		r.note(field, ReasonAdjusted, "0 leaves the local preference of the route as it is: remove it, or write a number from 1 to 4294967295")
 		return nil, true
 	}
 	if *in < 1 || *in > math.MaxUint32 {
@@ -196,7 +201,8 @@ func (r *reader) med(field string, in *bgpv1.MEDAction) (*MEDChange, bool) {
 		out.Modify && (in.Value < -math.MaxUint32 || in.Value > math.MaxUint32):
 		return nil, r.refuse(field+".value", ReasonParseError, "%d is not a MED: write a number from 0 to 4294967295; the policy is not in use", in.Value)
 	case out.Modify && in.Value == 0:
-		return nil, r.refuse(field+".value", ReasonParseError, "there is nothing to add: write a number other than 0; the policy is not in use")
+		r.note(field+".value", ReasonAdjusted, "0 leaves the MED of the route as it is: remove it, or write another number")
+		return nil, true
 	}
 	return out, true
 }

@@ -481,14 +481,12 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 ParseError spec.policyDefinitions[0].statements[1].actions.med.type: "igp" is neither mod nor replace; the policy is not in use`,
 		},
 		{
-			"a local preference of 0, which GoBGP cannot set", `{policyDefinitions: [{name: out, statements: [{actions: {localPref: 0}}]}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [out]}}}]}`,
-			`ParseError spec.policyDefinitions[0].statements[0].actions.localPref: 0 cannot be set as a local preference: write a number from 1 to 4294967295; the policy is not in use
-			 NotFound spec.neighbors[0].applyPolicy.exportPolicy.policies[0]: the policy "out" is not well (see spec.policyDefinitions[0])
-			 without 192.0.2.1`,
+			"a local preference of 0, which older manifests have", `{policyDefinitions: [{name: out, statements: [{actions: {localPref: 0}}]}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [out]}}}]}`,
+			`Adjusted spec.policyDefinitions[0].statements[0].actions.localPref: 0 leaves the local preference of the route as it is: remove it, or write a number from 1 to 4294967295`,
 		},
 		{
 			"nothing to add to the MED", `{policyDefinitions: [{name: out, statements: [{actions: {med: {type: mod}}}]}]}`,
-			`ParseError spec.policyDefinitions[0].statements[0].actions.med.value: there is nothing to add: write a number other than 0; the policy is not in use`,
+			`Adjusted spec.policyDefinitions[0].statements[0].actions.med.value: 0 leaves the MED of the route as it is: remove it, or write another number`,
 		},
 		{
 			"a local preference that is none", `{policyDefinitions: [{name: out, statements: [{actions: {localPref: 4294967296}}]}]}`,
@@ -623,10 +621,6 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 Adjusted spec.vrfs[0].netlinkExport: is not in effect, because enabled is not true: set it, or remove the rest`,
 		},
 		{
-			"a VRF with two tables", `{vrfs: [{name: red, rd: '64512:1', netlinkExport: {enabled: true, linuxVrf: red, linuxTableId: 7}}]}`,
-			`Conflict spec.vrfs[0].netlinkExport.linuxTableId: linuxVrf and linuxTableId name two tables, so nothing is exported: remove one of them`,
-		},
-		{
 			"an import that is not enabled", `{netlinkImport: {interfaceList: [kube-lb0]}}`,
 			`Adjusted spec.netlinkImport: is not in effect, because enabled is not true: set it, or remove the rest`,
 		},
@@ -651,10 +645,6 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			"rules without a name and of one name", `{netlinkExport: {enabled: true, rules: [{name: ''}, {name: all}, {name: all}]}}`,
 			`ParseError spec.netlinkExport.rules[0].name: the rule has no name, and is not in use: write one
 			 Duplicate spec.netlinkExport.rules[2].name: "all" is the name of a rule before, so this one is not in use: write another`,
-		},
-		{
-			"a rule with two tables", `{netlinkExport: {enabled: true, rules: [{name: all, vrf: red, tableId: 5}]}}`,
-			`Conflict spec.netlinkExport.rules[0].tableId: vrf and tableId name two tables, so the rule is not in use: remove one of them`,
 		},
 		{
 			"a rule with a table that does not exist", `{netlinkExport: {enabled: true, rules: [{name: all, tableId: -1}, {name: more, metric: 4294967296}, {name: red, vrf: r/d}]}}`,

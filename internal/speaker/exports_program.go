@@ -81,7 +81,13 @@ func tablesOf(ctx context.Context, kernel Kernel, rules []peering.ExportRule) (t
 		if err != nil {
 			return tables, "", err
 		}
-		if !ok {
+		switch {
+		case !ok && r.Table != 0:
+			table = r.Table
+		case ok && r.Table != 0 && r.Table != table:
+			missing = fmt.Sprintf("%s: the VRF device %s has the table %d, not %d: remove one of them", r.Path, r.Device, table, r.Table)
+			continue
+		case !ok:
 			missing = r.Path + ": there is no VRF device " + r.Device
 			continue
 		}

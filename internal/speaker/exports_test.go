@@ -252,3 +252,27 @@ func TestRoutesThatAlwaysChangeDoNotKeepTheNodeBusy(t *testing.T) {
 		}
 	})
 }
+
+func TestARuleWithADeviceAndATableNeedsThemToAgree(t *testing.T) {
+	tests := []struct {
+		name    string
+		rule    peering.ExportRule
+		want    string
+		missing string
+	}{
+		{"the device", peering.ExportRule{Device: "red"}, "map[rule:100]", ""},
+		{"both, of one table", peering.ExportRule{Device: "red", Table: 100}, "map[rule:100]", ""},
+		{"both, of two tables", peering.ExportRule{Device: "red", Table: 7}, "map[]", "rule: the VRF device red has the table 100, not 7: remove one of them"},
+		{"a table, and a device that this node does not have", peering.ExportRule{Device: "blue", Table: 7}, "map[rule:7]", ""},
+		{"a device that this node does not have", peering.ExportRule{Device: "blue"}, "map[]", "rule: there is no VRF device blue"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.rule.Path = "rule"
+			tables, missing, err := tablesOf(t.Context(), newFakeKernel(), []peering.ExportRule{tt.rule})
+			if err != nil || fmt.Sprint(tables) != tt.want || missing != tt.missing {
+				t.Errorf("%v %q %v, want %s %q", tables, missing, err, tt.want, tt.missing)
+			}
+		})
+	}
+}

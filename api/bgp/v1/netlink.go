@@ -69,7 +69,9 @@ type ExportRule struct {
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 
-	// tableId is the number of the routing table. Default (0): the main one.
+	// tableId is the number of the routing table. With vrf, it must be the table
+	// of that device; on a node without the device, tableId counts. Default (0):
+	// the table of vrf, or the main one.
 	// +optional
 	TableID int64 `json:"tableId,omitempty"`
 
@@ -143,8 +145,9 @@ type VRFExport struct {
 	// +optional
 	LinuxVRF string `json:"linuxVrf,omitempty"`
 
-	// linuxTableId is the number of the routing table. Default (0): the table of
-	// linuxVrf.
+	// linuxTableId is the number of the routing table. With linuxVrf, it must be
+	// the table of that device; on a node without the device, linuxTableId counts.
+	// Default (0): the table of linuxVrf.
 	// +optional
 	LinuxTableID int64 `json:"linuxTableId,omitempty"`
 

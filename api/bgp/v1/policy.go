@@ -129,8 +129,8 @@ type Actions struct {
 	// +optional
 	ASPrepend *ASPrepend `json:"asPrepend,omitempty"`
 
-	// localPref sets the local preference, 1 to 4294967295. 0 cannot be set, and
-	// a policy with it is not in use. The local preference is announced only to
+	// localPref sets the local preference, 1 to 4294967295. 0 leaves it as it is,
+	// and is reported. The local preference is announced only to
 	// neighbors in the node's own autonomous system.
 	// +optional
 	LocalPref *int64 `json:"localPref,omitempty"`
@@ -172,7 +172,7 @@ type MEDAction struct {
 	Type string `json:"type,omitempty"`
 
 	// value is the MED, from 0 to 4294967295. With "mod", it is the number to
-	// add, from -4294967295 to 4294967295 but not 0.
+	// add, from -4294967295 to 4294967295. Adding 0 is reported.
 	// +optional
 	Value int64 `json:"value,omitempty"`
 }
