@@ -43,8 +43,9 @@ const (
 	// rememberRival is the time after which a conflict is reported again, and the time after
 	// which a silent machine is forgotten.
 	rememberRival = 10 * time.Minute
-	// maxRivals limits the remembered machines: a MAC is easy to forge.
-	maxRivals = 256
+	// maxRivals limits the remembered pairs of an address and a machine, and maxMACs the
+	// machines of one address: a MAC is easy to forge.
+	maxRivals, maxMACs = 1024, 4
 	// recheckAfter is the pause before the agent probes again for a machine whose address no
 	// Service has. So the agent probes three times before it forgets the machine.
 	recheckAfter = 3 * time.Minute
@@ -54,7 +55,7 @@ const (
 func (c Conflicts) Note(now time.Time, who Rival, link string, here bool) bool {
 	one := c[who]
 	if one == nil {
-		if len(c) >= maxRivals {
+		if !c.hasRoom(who.IP) {
 			return false
 		}
 		one = &Conflict{}
@@ -67,6 +68,17 @@ func (c Conflicts) Note(now time.Time, who Rival, link string, here bool) bool {
 		return true
 	}
 	return quiet
+}
+
+// hasRoom reports whether one more machine of ip may be remembered.
+func (c Conflicts) hasRoom(ip netip.Addr) bool {
+	machines := 0
+	for who := range c {
+		if who.IP == ip {
+			machines++
+		}
+	}
+	return len(c) < maxRivals && machines < maxMACs
 }
 
 // Identify notes which of the machines are nodes of the cluster, by the MACs of all nodes.
@@ -86,7 +98,7 @@ func (c Conflicts) Identify(now time.Time, nodes map[[6]byte]string) {
 // Node is the node that the machine was then, or "". Link is where the address belongs, or ""
 // where it belongs nowhere: then nobody can be asked.
 func (c Conflicts) Inherit(who Rival, node, link string, heard time.Time) {
-	if c[who] == nil && len(c) < maxRivals {
+	if c[who] == nil && c.hasRoom(who.IP) {
 		c[who] = &Conflict{Link: link, Heard: heard, Node: node, reported: heard, identified: heard}
 	}
 }

@@ -82,6 +82,7 @@ func (d *IdleDamping) Observe(now time.Time, withdrawing map[string]bool, endpoi
 		}
 		one, seen := d.each[of]
 		if there := len(nodes) > 0 || len(ending[of]) > 0; !seen || there != one.endpoints {
+			one.forgive(now)
 			one.endpoints, one.changed = there, now
 		}
 		state, next := one.step(now)
@@ -99,9 +100,6 @@ func (d *IdleDamping) Observe(now time.Time, withdrawing map[string]bool, endpoi
 func (m *idleMemory) step(now time.Time) (state Idleness, next time.Time) {
 	switch due := m.changed.Add(m.wait()); {
 	case m.endpoints != m.withdrawn: // the addresses match the endpoints
-		if !m.withdrawn && now.Sub(m.returned) >= steadyAfter {
-			m.times = 0
-		}
 	case now.Before(due):
 		return Wavering, due
 	case m.endpoints:
@@ -114,6 +112,14 @@ func (m *idleMemory) step(now time.Time) (state Idleness, next time.Time) {
 		return Idle, time.Time{}
 	}
 	return Serving, time.Time{}
+}
+
+// forgive forgets the withdrawals if the addresses have been back for long. It is called when
+// the endpoints change: there may be no pass of the agent in between.
+func (m *idleMemory) forgive(now time.Time) {
+	if !m.withdrawn && now.Sub(m.returned) >= steadyAfter {
+		m.times = 0
+	}
 }
 
 // wait returns how long the endpoints must stay unchanged before the addresses follow.

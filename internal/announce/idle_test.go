@@ -259,3 +259,29 @@ func addresses(texts ...string) []netip.Addr {
 	}
 	return all
 }
+
+// On a quiet node no pass comes between the end of the steady time and the next change.
+func TestASteadyServiceIsForgivenWithoutAPass(t *testing.T) {
+	web := ServiceFamily{"default/web", addr.V4}
+	asks, d, now := map[string]bool{"default/web": true}, IdleDamping{}, time.Unix(1000, 0)
+	at := func(after time.Duration, nodes ...string) (Idleness, time.Time) {
+		now = now.Add(after)
+		idle, again := d.Observe(now, asks, Endpoints{web: nodes}, nil)
+		return idle[web], again
+	}
+	for n := range 3 {
+		at(0, "node-a")
+		at(0)
+		at(idleAfter)
+		at(0, "node-a")
+		at(flapPause(n+1), "node-a") // the addresses return
+	}
+	if n := d.each[web].times; n != 3 {
+		t.Fatalf("%d withdrawals in a row, want 3", n)
+	}
+	at(steadyAfter) // the endpoints go
+	at(idleAfter)
+	if state, again := at(0, "node-a"); state != Serving || !again.IsZero() {
+		t.Errorf("a Service that was steady for a minute is %v until %s", state, again.Sub(now))
+	}
+}

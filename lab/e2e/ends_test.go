@@ -84,7 +84,7 @@ func TestADrainedNodeHandsOverWhenItIsShutDown(t *testing.T) {
 // once. The token of the agent becomes invalid with its pod, but the agent has seen that the
 // Node is deleted. It hands its addresses over by the Node that it saw last, and so two nodes
 // may answer for a moment.
-func TestADeletedNodeWithdrawsAtOnce(t *testing.T) {
+func TestADeletedNodeHandsOverAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.expect("departureNotKnown", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing", "departed", "eventNotWritten", "annotationNotWritten")
 	s := watchLocal(w)

@@ -20,7 +20,7 @@ func TestNodesThatAnswerByMistakeKeepNoNodeFromTaking(t *testing.T) {
 	w := newWorld(t)
 	w.expect("configProblem") // ARPNotStrict
 	s := watchLocal(w)
-	const services, limit = 4, 10 * time.Second
+	const services, limit = 4, patience / 6
 	expected := []netip.Addr{s.addresses[0]} // the address, and the next ones of the pool
 	for range services {
 		expected = append(expected, expected[len(expected)-1].Next())
