@@ -1,0 +1,153 @@
+package chart
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// dashboard is what the tests read of a dashboard of Grafana.
+type dashboard struct {
+	UID, Title, Description string
+	SchemaVersion           int
+	Panels                  []panel
+	Templating              struct{ List []struct{ Name, Type string } }
+}
+
+type panel struct {
+	ID                       int
+	Type, Title, Description string
+	Datasource               source
+	FieldConfig              struct{ Defaults struct{ Unit string } }
+	GridPos                  struct{ X, Y, W, H int }
+	Targets                  []struct {
+		RefID, Expr string
+		Datasource  source
+	}
+}
+
+type source struct{ Type, UID string }
+
+// dashboards are the dashboards of the chart, by file.
+func dashboards(t *testing.T) map[string]dashboard {
+	t.Helper()
+	files, err := filepath.Glob("dashboards/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]dashboard{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d dashboard
+		if err := json.Unmarshal(text, &d); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all[file] = d
+	}
+	if len(all) != 6 {
+		t.Fatalf("%d dashboards, want 6", len(all))
+	}
+	return all
+}
+
+func TestDashboardsAreSound(t *testing.T) {
+	own := source{"prometheus", "${datasource}"}
+	uids := map[string]string{}
+	for file, d := range dashboards(t) {
+		if d.UID == "" || uids[d.UID] != "" || d.Title == "" || d.Description == "" || d.SchemaVersion < 36 {
+			t.Errorf("%s: uid %q (also of %q), title %q, description %q, schema version %d", file, d.UID, uids[d.UID], d.Title, d.Description, d.SchemaVersion)
+		}
+		uids[d.UID] = file
+		if v := d.Templating.List; len(v) != 1 || v[0].Name != "datasource" || v[0].Type != "datasource" {
+			t.Errorf("%s has the variables %v, want datasource alone", file, v)
+		}
+		ids, titles := map[int]bool{}, map[string]bool{}
+		for i, p := range d.Panels {
+			if p.ID == 0 || ids[p.ID] || titles[p.Title] || p.Title == "" || p.Description == "" || p.Datasource != own || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
+				t.Errorf("%s: panel %d %q: id or title twice, or no title, description, unit, query, or another data source than the variable: %+v", file, p.ID, p.Title, p)
+			}
+			ids[p.ID], titles[p.Title] = true, true
+			refs := map[string]bool{}
+			for _, q := range p.Targets {
+				if q.RefID == "" || refs[q.RefID] || q.Expr == "" || q.Datasource != own {
+					t.Errorf("%s: %q has the query %+v", file, p.Title, q)
+				}
+				refs[q.RefID] = true
+			}
+			for _, other := range d.Panels[:i] {
+				a, b := p.GridPos, other.GridPos
+				if a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H || a.X+a.W > 24 {
+					t.Errorf("%s: %q lies on %q or beyond the edge", file, p.Title, other.Title)
+				}
+			}
+		}
+	}
+}
+
+// A metric that no program exports shows nothing.
+func TestDashboardsUseMetricsOfTheManual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, q := range p.Targets {
+				for _, name := range regexp.MustCompile(`\b(purelb|k8gobgp)_[a-z0-9_]+`).FindAllString(q.Expr, -1) {
+					if !inManual(manual, name) {
+						t.Errorf("%s: %q uses %s, which docs/operations.md does not list", file, p.Title, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// inManual reports whether the manual lists a metric.
+func inManual(manual []byte, name string) bool {
+	known := strings.TrimSuffix(strings.TrimPrefix(name, "k8gobgp_"), "_bucket")
+	return regexp.MustCompile("`(k8gobgp_)?" + known + "[`{]").Match(manual)
+}
+
+func TestDashboardsAreConfigMapsOnRequest(t *testing.T) {
+	find := func(values string) (found []*unstructured.Unstructured) {
+		for _, o := range mustRender(t, values) {
+			if o.GetKind() == "ConfigMap" && strings.HasPrefix(o.GetName(), "purelb-dashboard-") {
+				found = append(found, o)
+			}
+		}
+		return found
+	}
+	if got := find(""); len(got) != 0 {
+		t.Errorf("%d dashboards without a request", len(got))
+	}
+	all := dashboards(t)
+	for _, o := range find("Prometheus: {dashboards: {enabled: true, namespace: grafana, labels: {grafana_dashboard: on-request}, annotations: {grafana_folder: Network}}}") {
+		data, _, err := unstructured.NestedStringMap(o.Object, "data")
+		if err != nil || len(data) != 1 {
+			t.Fatalf("%s: %v %v", o.GetName(), data, err)
+		}
+		for name, text := range data {
+			file := "dashboards/" + strings.TrimPrefix(name, "purelb-")
+			want, err := os.ReadFile(file)
+			if err != nil || strings.TrimSpace(text) != strings.TrimSpace(string(want)) {
+				t.Errorf("%s is not %s (%v)", name, file, err)
+			}
+			delete(all, file)
+		}
+		if o.GetNamespace() != "grafana" || o.GetLabels()["grafana_dashboard"] != "on-request" || o.GetAnnotations()["grafana_folder"] != "Network" {
+			t.Errorf("%s is in %s with %v and %v", o.GetName(), o.GetNamespace(), o.GetLabels(), o.GetAnnotations())
+		}
+	}
+	if len(all) > 0 {
+		t.Errorf("not in the chart: %v", all)
+	}
+}
