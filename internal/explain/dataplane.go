@@ -85,10 +85,11 @@ func DataplaneOf(w World, f DataplaneFilter) (Dataplane, error) {
 		ImportAddresses: []ImportAddress{}, RIBRoutes: []AnnouncedRoute{}, ExportRoutes: []KernelRoute{}, CrossReference: []CrossReference{},
 		Problems: v.speakerProblems(f.Node), Unread: v.unread(KindNodeStatuses, KindServices), imports: !f.NoImports, exports: !f.NoExports,
 	}
+	shown := v.shown()
 	for _, one := range v.speakers(f.Node) {
 		if d.imports && one.NetlinkImport != nil && (f.VRF == "" || one.NetlinkImport.VRF == f.VRF) {
 			d.addImports(one)
-			d.addRoutes(v, one)
+			d.addRoutes(one, shown)
 		}
 		if d.exports && one.NetlinkExport != nil {
 			d.addExports(one)
@@ -124,14 +125,14 @@ func (d *Dataplane) addImports(n bgpv1.BGPNodeStatusStatus) {
 	d.Cut = d.Cut || i.Truncated
 }
 
-func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
+func (d *Dataplane) addRoutes(n bgpv1.BGPNodeStatusStatus, shown shownAddresses) {
 	if n.RIB == nil {
 		return
 	}
 	for _, r := range n.RIB.LocalRoutes {
 		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: advertisedTo(n, r), Services: []string{}}
 		if p, err := netip.ParsePrefix(r.Prefix); err == nil {
-			one.Services = v.servicesAt(p)
+			one.Services = shown.in(p)
 		}
 		d.RIBRoutes = append(d.RIBRoutes, one)
 		if len(one.AdvertisedTo) == 0 && !sends(n) {
@@ -160,20 +161,6 @@ func sends(n bgpv1.BGPNodeStatusStatus) bool {
 	return slices.ContainsFunc(n.Neighbors, func(o bgpv1.NodeNeighbor) bool { return o.State == established && o.PrefixesSent > 0 })
 }
 
-// servicesAt returns the Services that show an address of p.
-func (v *view) servicesAt(p netip.Prefix) []string {
-	keys := []string{}
-	for _, r := range v.plan.Requests {
-		for _, a := range r.Shown {
-			if p.Contains(a) {
-				keys = append(keys, r.Key())
-				break
-			}
-		}
-	}
-	return keys
-}
-
 func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
 	for _, r := range n.NetlinkExport.ExportedRoutes {
 		d.ExportRoutes = append(d.ExportRoutes, KernelRoute{n.NodeName, r.Prefix, r.Installed, r.Table, r.Metric, r.Reason})
@@ -187,7 +174,7 @@ func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
 // crossReference looks for a route to each remote address on each node that imports addresses
 // and reports all its routes.
 func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
-	routes := map[string][]addr.Range{}
+	routes := map[string]rangeSet{}
 	var nodes []string
 	for _, n := range v.speakers(f.Node) {
 		i := n.NetlinkImport
@@ -199,7 +186,7 @@ func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
 			continue
 		}
 		nodes = append(nodes, n.NodeName)
-		routes[n.NodeName] = all
+		routes[n.NodeName] = rangeSetOf(all)
 	}
 	for _, r := range v.plan.Requests {
 		for _, o := range v.outlooks[r.Key()] {
@@ -230,14 +217,10 @@ func announcedBy(rib bgpv1.NodeRIB) (all []addr.Range, complete bool) {
 	return all, true
 }
 
-func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string][]addr.Range) {
+func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string]rangeSet) {
 	c := CrossReference{Service: o.Service, IP: o.IP.String(), AnnouncedBy: []string{}, MissingOn: []string{}}
 	for _, n := range nodes {
-		found := false
-		for _, p := range routes[n] {
-			found = found || p.Contains(o.IP)
-		}
-		if found {
+		if routes[n].contain(o.IP) {
 			c.AnnouncedBy = append(c.AnnouncedBy, n)
 		} else {
 			c.MissingOn = append(c.MissingOn, n)

@@ -27,14 +27,17 @@ func Node(w World, name string) (Story, error) {
 		return s, fmt.Errorf("there is neither a node %q nor a Lease of one", name)
 	}
 	switch {
+	case i >= 0 && unready(v.Nodes[i]) != "":
+		s.tell(true, "", "node "+name+" is not ready: "+unready(v.Nodes[i]))
+		if leased && !n.Alive {
+			s.Summary += "; the Lease of its agent ended " + short(n.expires.Sub(v.Now)) + " ago"
+		}
 	case !leased && !v.knows(KindLeases):
 		s.tell(true, "", "what node "+name+" announces is "+v.unknown(KindLeases))
 	case !leased:
 		s.tell(true, "", fmt.Sprintf("no agent has run on node %s: it has no Lease, so it announces nothing%s", name, v.podOf(name)))
 	case !n.Alive:
 		s.tell(true, "", fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago%s", name, short(n.expires.Sub(v.Now)), v.podOf(name)))
-	case i >= 0 && unready(v.Nodes[i]) != "":
-		s.tell(true, "", "node "+name+" is not ready: "+unready(v.Nodes[i]))
 	case i >= 0 && v.knows(KindAgents) && !v.configured(v.Nodes[i]):
 		s.tell(true, "", "no usable LBNodeAgent is for node "+name+", so it announces nothing")
 	case n.problem != "":
