@@ -26,7 +26,7 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	out := &api.Peer{
 		Conf: &api.PeerConf{
 			PeerAsn: p.ASN, LocalAsn: p.LocalASN, AuthPassword: p.Password,
-			NeighborInterface: p.Interface, AdminDown: p.AdminDown, Vrf: p.VRF,
+			NeighborInterface: p.Interface, AdminDown: p.AdminDown, Vrf: p.VRF, AllowOwnAsn: uint32(p.AllowOwnASN),
 		},
 		AfiSafis:        familiesOf(p.Options),
 		Timers:          timersOf(p.Timers),
@@ -46,6 +46,7 @@ func groupOf(g peering.Group) *api.PeerGroup {
 	out := &api.PeerGroup{
 		Conf: &api.PeerGroupConf{
 			PeerGroupName: g.Name, PeerAsn: g.ASN, LocalAsn: g.LocalASN, AuthPassword: g.Password,
+			AllowOwnAsn: uint32(g.AllowOwnASN),
 		},
 		AfiSafis:        familiesOf(g.Options),
 		Timers:          timersOf(g.Timers),

@@ -285,6 +285,13 @@ router bgp %d
 	s := newServer(t)
 	apply(t, s, state(peer("192.0.2.2")))
 	neighborIs(t, s, "192.0.2.2", "telling three routes", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
+
+	allowed := peer("192.0.2.2")
+	allowed.AllowOwnASN = 1
+	apply(t, s, state(allowed))
+	neighborIs(t, s, "192.0.2.2", "believed in all three", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 3 })
+	apply(t, s, state(peer("192.0.2.2")))
+	neighborIs(t, s, "192.0.2.2", "believed in one again", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
 }
 
 func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {

@@ -103,6 +103,7 @@ func (r *reader) options(ls layers) (Options, bool) {
 		r.distance(ls, &out),
 	}
 	out.Description, _ = said(ls, func(l layer) string { return l.config.Description })
+	r.allowOwnASN(ls, &out)
 	r.timers(ls, &out)
 	r.gracefulRestart(ls, &out)
 	r.routeReflector(ls, &out)
@@ -303,6 +304,19 @@ func (r *reader) ttl(field string, n int32) (uint8, bool) {
 		return math.MaxUint8, true
 	}
 	return uint8(n), true
+}
+
+// mostOwnASN limits how often a route may have come through the node's own AS.
+const mostOwnASN = 10
+
+// allowOwnASN reads how often the node's own AS may be in a path.
+func (r *reader) allowOwnASN(ls layers, out *Options) {
+	n, from := said(ls, func(l layer) int32 { return l.options.AllowOwnASN })
+	if n < 0 || n > mostOwnASN {
+		r.note(from.path+".allowOwnAsn", ReasonParseError, "%d is not from 0 to 10, so 0 is used", n)
+		return
+	}
+	out.AllowOwnASN = uint8(n)
 }
 
 func timersOf(o *bgpv1.SessionOptions) *bgpv1.Timers { return o.Timers }

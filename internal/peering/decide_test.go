@@ -76,6 +76,10 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
 		},
 		{
+			"a neighbor whose group accepts routes of the node's own AS", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}, allowOwnAsn: 1}], neighbors: [{config: {neighborInterface: eth1, peerGroup: tor}}]}`,
+			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10 own 1`,
+		},
+		{
 			"an unnumbered neighbor", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}]}`,
 			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
 		},

@@ -145,7 +145,8 @@ func options(o peering.Options) string {
 	}
 	text += fmt.Sprintf(" %v/%v/%v", o.Timers.Hold.Seconds(), o.Timers.Keepalive.Seconds(), o.Timers.ConnectRetry.Seconds())
 	text += when(o.LocalAddress.IsValid(), " by "+o.LocalAddress.String()) + when(o.Device != "", " on "+o.Device) + when(o.Passive, " passive") +
-		when(o.Multihop > 0, fmt.Sprintf(" multihop %d", o.Multihop)) + when(o.TTLSecurity > 0, fmt.Sprintf(" ttl %d", o.TTLSecurity))
+		when(o.Multihop > 0, fmt.Sprintf(" multihop %d", o.Multihop)) + when(o.TTLSecurity > 0, fmt.Sprintf(" ttl %d", o.TTLSecurity)) +
+		when(o.AllowOwnASN > 0, fmt.Sprintf(" own %d", o.AllowOwnASN))
 	if g := o.GracefulRestart; g.Enabled {
 		text += fmt.Sprintf(" restart %s deferral %s%s%s", g.Restart, g.Deferral, when(g.HelperOnly, " helper"), when(g.LongLived > 0, " long "+g.LongLived.String()))
 	}

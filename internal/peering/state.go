@@ -76,7 +76,9 @@ type Options struct {
 	TTLSecurity     uint8 // the lowest TTL to accept (RFC 5082; 0: off)
 	GracefulRestart GracefulRestart
 	RouteReflector  RouteReflector
-	BFD             *BFD // RFC 5882
+	// AllowOwnASN is how often LocalASN may be in the path of a learned route.
+	AllowOwnASN uint8
+	BFD         *BFD // RFC 5882
 }
 
 // Peer is one neighbor. It has an address, or, if it is unnumbered, an interface.

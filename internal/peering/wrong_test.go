@@ -374,6 +374,10 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
+			"a path that goes too often through the node's own AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, allowOwnAsn: 11}]}`,
+			`ParseError spec.neighbors[0].allowOwnAsn: 11 is not from 0 to 10, so 0 is used`,
+		},
+		{
 			"too far away", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true, multihopTtl: 256}}]}`,
 			`ParseError spec.neighbors[0].ebgpMultihop.multihopTtl: 256 is not a TTL: write one from 1 to 255
 			 without 192.0.2.1`,

@@ -43,6 +43,15 @@ type SessionOptions struct {
 	// +optional
 	TTLSecurity *TTLSecurity `json:"ttlSecurity,omitempty"`
 
+	// allowOwnAsn is how many times the number of the node's autonomous system may be
+	// in the path of a route that the neighbor announces. Otherwise the node does not
+	// accept the route. Set it to 1 if nodes behind other routers are in the same
+	// autonomous system, and this node needs their routes. Default: 0.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	// +optional
+	AllowOwnASN int32 `json:"allowOwnAsn,omitempty"`
+
 	// bfd notices within a second that the neighbor, or the path to it, is gone
 	// (RFC 5882). The neighbor must use it too, on the same link.
 	// +optional
