@@ -119,7 +119,7 @@ var doors = []door{
 		"only internal/ipamgrpc talks to IPAM servers, by api/ipam/v1, and internal/ipamserver is one; decisions get what these grant as values"},
 	{"yaml", "sigs.k8s.io/yaml sigs.k8s.io/json go.yaml.in/yaml",
 		"only internal/ipamserver has a configuration in a file, and cmd/kubectl-purelb reads manifests; all others have custom resources and flags"},
-	{"cli", "github.com/spf13 k8s.io/cli-runtime",
+	{"cli", "github.com/spf13 k8s.io/cli-runtime charm.land/bubbletea",
 		"only the plugin for kubectl has commands and kubectl's flags; the programs of the cluster have package flag"},
 	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
 		"caches, leader election and their logs belong to the loops and programs"},

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/service"
+)
+
+// press sends keys to d. A word is one key, and other text is typed.
+func press(d dashboard, keys ...string) dashboard {
+	special := map[string]tea.KeyPressMsg{
+		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab},
+		"down": {Code: tea.KeyDown}, "up": {Code: tea.KeyUp}, "end": {Code: tea.KeyEnd}, "pgdown": {Code: tea.KeyPgDown}, "backspace": {Code: tea.KeyBackspace},
+	}
+	for _, key := range keys {
+		m, is := special[key]
+		if !is {
+			m = tea.KeyPressMsg{Code: []rune(key)[0], Text: key}
+		}
+		next, _ := d.Update(m)
+		d = next.(dashboard)
+	}
+	return d
+}
+
+func send(d dashboard, msg tea.Msg) dashboard {
+	next, _ := d.Update(msg)
+	return next.(dashboard)
+}
+
+// many returns the recorded world with n Services more.
+func many(t *testing.T, n int) explain.World {
+	w := recorded(t)
+	for i := range n {
+		svc := *w.Services[0].DeepCopy()
+		svc.Namespace, svc.Name = "many", fmt.Sprintf("svc-%04d", i)
+		svc.Annotations, svc.Status = nil, corev1.ServiceStatus{}
+		w.Services = append(w.Services, svc)
+	}
+	return w
+}
+
+// The screens of the dashboard in recorded worlds.
+func TestDashboardScreens(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		width, height int
+		color         bool
+		world         func(*testing.T) explain.World
+		then          func(dashboard) dashboard
+	}{
+		{"addresses-80x24", 80, 24, false, recorded, nil},
+		{"addresses-160x50", 160, 50, false, recorded, nil},
+		{"addresses-color-80x24", 80, 24, true, recorded, nil},
+		{"addresses-color-160x50", 160, 50, true, recorded, nil},
+		{"problems-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "2") }},
+		{"problems-160x50", 160, 50, false, recorded, func(d dashboard) dashboard { return press(d, "2", "down") }},
+		{"pools-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "3") }},
+		{"nodes-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "4") }},
+		{"bgp-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "5") }},
+		{"moves-80x24", 80, 24, false, recorded, func(d dashboard) dashboard {
+			w := d.world
+			w.Services = append([]corev1.Service(nil), w.Services...)
+			for i := range w.Services {
+				if w.Services[i].Name == "web" {
+					w.Services[i] = *w.Services[i].DeepCopy()
+					w.Services[i].Annotations[service.AnnotationAnnouncingIPv4] = "n2,eth0,192.168.10.200"
+				}
+			}
+			return press(send(d, newsMsg{world: w}), "6")
+		}},
+		{"explain-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "2", "down", "enter") }},
+		{"filter-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "/", "w", "e", "b") }},
+		{"filter-nothing-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "/", "x", "x", "enter") }},
+		{"help-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "?") }},
+		{"many-80x24", 80, 24, false, func(t *testing.T) explain.World { return many(t, 1000) }, func(d dashboard) dashboard { return press(d, "end", "up", "up") }},
+		{"no-right-80x24", 80, 24, false, func(t *testing.T) explain.World { return without(t, explain.KindServices) }, nil},
+		{"no-leases-80x24", 80, 24, false, func(t *testing.T) explain.World { return without(t, explain.KindLeases) }, func(d dashboard) dashboard { return press(d, "4") }},
+		{"stale-80x24", 80, 24, false, recorded, func(d dashboard) dashboard {
+			return send(d, newsMsg{err: errors.New("read the cluster: connection refused"), stale: "no watch of Services"})
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := dashboard{namespace: "purelb-system", color: tt.color}
+			d = send(send(d, tea.WindowSizeMsg{Width: tt.width, Height: tt.height}), newsMsg{world: tt.world(t)})
+			if tt.then != nil {
+				d = tt.then(d)
+			}
+			got := d.View().Content
+			lines := strings.Split(got, "\n")
+			if len(lines) != tt.height {
+				t.Errorf("%d lines on a screen of %d", len(lines), tt.height)
+			}
+			for i, line := range lines {
+				if n := utf8.RuneCountInString(line); n > tt.width && !tt.color {
+					t.Errorf("line %d has %d characters", i+1, n)
+				}
+			}
+			if !tt.color && strings.Contains(got, "\x1b") {
+				t.Error("there are escape sequences without color")
+			}
+			path := filepath.Join("testdata", "dashboard", tt.name+".txt")
+			if *update {
+				if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The pictures in the manual are screens of the golden files.
+func TestTheManualShowsTheDashboard(t *testing.T) {
+	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubectl-purelb.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"addresses-80x24", "problems-160x50"} {
+		picture, err := os.ReadFile(filepath.Join("testdata", "dashboard", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(manual), "```text\n"+string(picture)+"```\n") {
+			t.Errorf("the manual does not show testdata/dashboard/%s.txt in a block of text", name)
+		}
+	}
+}
+
+func TestDashboardKeysStayInsideTheRows(t *testing.T) {
+	keys := []string{"down", "up", "end", "pgdown", "tab", "enter", "esc", "/", "w", "backspace", "?", "1", "6", "x"}
+	for _, world := range []explain.World{recorded(t), {}, without(t, explain.KindServices)} {
+		d := send(send(dashboard{}, tea.WindowSizeMsg{Width: 20, Height: 6}), newsMsg{world: world})
+		for i := range 3000 {
+			d = press(d, keys[(i*7+i/13)%len(keys)])
+			if n := len(d.rows()); d.cursor < 0 || n > 0 && d.cursor >= n {
+				t.Fatalf("after %d keys the cursor is at %d of %d", i, d.cursor, n)
+			}
+			d.screen()
+		}
+	}
+}
+
+func TestDashboardQuits(t *testing.T) {
+	d := send(dashboard{}, tea.WindowSizeMsg{Width: 80, Height: 24})
+	if _, cmd := d.Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); cmd == nil {
+		t.Error("q does not quit")
+	}
+	if _, cmd := press(d, "/").Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); cmd != nil {
+		t.Error("q quits while a filter is typed")
+	}
+}
+
+func TestWithoutATerminalTheDashboardPrintsOneScreen(t *testing.T) {
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"dashboard", "-f", "testdata/cluster.yaml"}, strings.NewReader(""), &out, &errs)
+	want, err := os.ReadFile(filepath.Join("testdata", "dashboard", "addresses-80x24.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" || code != exitFine {
+		t.Errorf("exit code %d, %s (-want +got):\n%s", code, errs.String(), diff)
+	}
+}
+
+// A watch that ends makes its kind stale until it begins again, and each event and each end
+// makes the dashboard read again.
+func TestAnEndedWatchIsStale(t *testing.T) {
+	served := make(chan bool, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if <-served {
+			fmt.Fprint(w, `{"type":"ADDED","object":{}}`)
+			return
+		}
+		http.Error(w, "no", http.StatusForbidden)
+	}))
+	defer server.Close()
+	f, err := newFollower(&rest.Config{Host: server.URL}, "purelb-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served <- false
+	if f.watch(t.Context(), explain.KindPods, f.paths[explain.KindPods]) {
+		t.Error("a forbidden watch began")
+	}
+	if got, want := f.stale(time.Now().Add(time.Minute)), "no watch of Pods"; got != want {
+		t.Errorf("stale is %q, want %q", got, want)
+	}
+	if got := f.stale(time.Now().Add(-time.Minute)); got != "" {
+		t.Errorf("at once stale is %q", got)
+	}
+	served <- true
+	<-f.changed
+	if !f.watch(t.Context(), explain.KindPods, f.paths[explain.KindPods]) {
+		t.Error("the watch did not begin")
+	}
+	select {
+	case <-f.changed:
+	default:
+		t.Error("an event does not make the dashboard read again")
+	}
+}
