@@ -10,8 +10,8 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// defaultConfiguration is the name of the BGPConfiguration in effect.
-const defaultConfiguration = "default"
+// DefaultConfiguration is the name of the BGPConfiguration in effect.
+const DefaultConfiguration = "default"
 
 // ReasonNotInEffect is the reason of a BGPConfiguration that nodes do not use.
 const ReasonNotInEffect = "NotInEffect"
@@ -25,7 +25,7 @@ func InEffect(configs []bgpv1.BGPConfiguration) *bgpv1.BGPConfiguration {
 		if !c.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if c.Name == defaultConfiguration {
+		if c.Name == DefaultConfiguration {
 			return c
 		}
 		alive = append(alive, c)
@@ -50,7 +50,7 @@ func CommonStatus(c, chosen *bgpv1.BGPConfiguration, secrets Secrets, now time.T
 
 // notInEffect returns the status of a BGPConfiguration that nodes do not use.
 func notInEffect(c, chosen *bgpv1.BGPConfiguration, now time.Time) bgpv1.BGPConfigurationStatus {
-	text := "nodes go by the BGPConfiguration called " + defaultConfiguration + ": there are several, and none is called so"
+	text := "nodes go by the BGPConfiguration called " + DefaultConfiguration + ": there are several, and none is called so"
 	if chosen != nil {
 		text = "nodes go by the BGPConfiguration " + chosen.Name
 	}

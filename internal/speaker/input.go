@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +49,35 @@ type Config struct {
 	UID             types.UID
 	Generation      int64
 	Spec            bgpv1.BGPConfigurationSpec
+}
+
+// succession delays that another BGPConfiguration takes effect because the one in effect is
+// gone: a tool that replaces an object may delete it first, and a draft that is left alone
+// would be in effect on all nodes for that moment.
+type succession struct {
+	// heir is the name of the other configuration, and due is when it takes effect.
+	heir string
+	due  time.Time
+}
+
+// successionPause is how long the earlier configuration stays in effect.
+const successionPause = 10 * time.Second
+
+// waits reports whether was is still in effect instead of next. A configuration called
+// default takes effect at once, because it does so by its name.
+func (s *succession) waits(now time.Time, was, next *Config) bool {
+	if was == nil || next == nil || was.Name == next.Name || next.Name == peering.DefaultConfiguration {
+		*s = succession{}
+		return false
+	}
+	if s.heir != next.Name {
+		*s = succession{heir: next.Name, due: now.Add(successionPause)}
+	}
+	if now.Before(s.due) {
+		return true
+	}
+	*s = succession{}
+	return false
 }
 
 // defaultDummy is the interface of remote addresses if no LBNodeAgent names another.

@@ -46,6 +46,9 @@ func (s *Speaker) pass(ctx context.Context, now time.Time) {
 		s.drainAsMarked(ctx, now)
 		s.publish(now)
 	}
+	if due := s.succession.due; !due.IsZero() && !now.Before(due) {
+		s.observe(ctx, now)
+	}
 	if due := s.imports.due; !due.IsZero() && !now.Before(due) {
 		s.imports.due = time.Time{}
 		s.announce(ctx)
@@ -66,6 +69,7 @@ func (s *Speaker) next(now time.Time) time.Time {
 	}
 	consider(s.drain.due())
 	consider(s.imports.due)
+	consider(s.succession.due)
 	consider(s.weighing.due)
 	if !s.governing.busy && !s.leaving && s.known {
 		consider(s.governing.due)
@@ -142,6 +146,10 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 		return
 	}
 	in := read(snapshot, s.Namespace, s.input, s.ConfigNamespaces...)
+	heir := s.succession.heir
+	if s.succession.waits(now, s.input.Config, in.Config) {
+		in.Config, in.Passwords, in.Missing, in.Outdated = s.input.Config, s.input.Passwords, s.input.Missing, s.input.Outdated
+	}
 	s.reporter.ignoring(ctx, snapshot.Configs)
 	s.reporter.complain(ctx, in.Complaints)
 	if s.reporter.nodeIs(ctx, snapshot.Node == nil) {
@@ -155,6 +163,9 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	}
 	s.seen = true
 	s.use(ctx, now, in)
+	if s.succession.heir != heir {
+		s.publish(now)
+	}
 	s.weigh(ctx, now, in.Ready)
 	s.told.tell(s.Events, s.Node, s.input)
 }

@@ -1,8 +1,12 @@
 package speaker
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -142,6 +146,55 @@ func TestTheConfigurationCalledDefaultIsInEffectOrTheOnlyOne(t *testing.T) {
 		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, configuration(t, "default", oneNeighbor)) })
 		settle()
 		want(t, "beside default", w.server.String(), sessions1)
+	})
+}
+
+func TestADraftTakesNoEffectWhileTheConfigurationIsReplaced(t *testing.T) {
+	draft := func(t *testing.T) bgpv1.BGPConfiguration {
+		return configuration(t, "draft", strings.ReplaceAll(oneNeighbor, "65001", "65009"))
+	}
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, draft(t)) })
+		settle()
+		w.cluster.change(func(s *Snapshot) { s.Configs = s.Configs[1:] })
+		settle()
+		want(t, "while default is gone", w.server.String(), sessions1)
+		if c := w.reports.last().Status.Conditions[0].Message; !strings.Contains(c, "the BGPConfiguration default is gone, and draft takes effect at ") {
+			t.Error(c)
+		}
+		again := configuration(t, "default", strings.ReplaceAll(oneNeighbor, "65001", "65002"))
+		again.UID = "another"
+		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, again) })
+		settle()
+		want(t, "when it is there again", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
+		if c := w.reports.last().Status.Conditions[0].Message; strings.Contains(c, "is gone") {
+			t.Error(c)
+		}
+		w.cluster.change(func(s *Snapshot) { s.Configs = s.Configs[:1] })
+		pass(successionPause + time.Second)
+		want(t, "when it stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
+	})
+}
+
+func TestMetricsAndStateAreNotServedOnAddressesOfServices(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "web", UID: "web"},
+			Spec:       v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "203.0.113.0/24", Subnet: "203.0.113.0/24", Aggregation: "/32"}}}},
+		}}
+		w.kernel.hold("kube-lb0", "203.0.113.7/32", "192.0.2.10/32")
+	}, func(w *world) {
+		for address, want := range map[string]int{"203.0.113.7": http.StatusForbidden, "::ffff:203.0.113.7": http.StatusForbidden, "192.0.2.10": http.StatusOK, "203.0.113.8": http.StatusOK} {
+			at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 7473))
+			for _, path := range []string{"/metrics", "/state"} {
+				r := httptest.NewRequest(http.MethodGet, path, nil)
+				answer := httptest.NewRecorder()
+				w.speaker.MetricsHandler(w.metrics).ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(at))))
+				if answer.Code != want {
+					t.Errorf("%s on %s: %d, want %d", path, address, answer.Code, want)
+				}
+			}
+		}
 	})
 }
 

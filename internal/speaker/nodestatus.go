@@ -39,6 +39,7 @@ type standing struct {
 	imported   []peering.Imported
 	attributes func(netip.Addr) peering.Attributes
 	drain      drain
+	own        []peering.PrefixRange
 	// routes holds the announced routes.
 	routes  []peering.Route
 	exports exports

@@ -84,6 +84,10 @@ func (s *Speaker) standing(now time.Time) standing {
 		leaving: s.leaving, now: now,
 	}
 	st.neighbors = s.neighborsTold()
+	st.own = s.input.Own
+	if next := s.succession; next.heir != "" {
+		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", s.input.Config.Name, next.heir, next.due.UTC().Format(time.RFC3339)))
+	}
 	st.note(g.failure)
 	st.note(s.facts.failure)
 	st.note(s.exports.done.failure)

@@ -2,7 +2,10 @@ package speaker
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +21,7 @@ func (s *Speaker) MetricsHandler(metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /state", s.serveState)
-	return mux
+	return s.exceptOnServices(mux)
 }
 
 // HealthHandler serves the probes. A probe of its own tells whether the BGPNodeStatus is
@@ -29,7 +32,20 @@ func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	mux.Handle("GET /readyz", process.Probe(s.Ready))
 	mux.Handle("GET /readyz/nodestatus-writer", process.Probe(written))
 	mux.HandleFunc("GET /state", s.serveState)
-	return mux
+	return s.exceptOnServices(mux)
+}
+
+// exceptOnServices serves nothing on the addresses of Services. They are addresses of this
+// host, and clients of a Service may be anywhere.
+func (s *Speaker) exceptOnServices(to http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if services := s.services.Load(); at != nil && services != nil && (*services)[at.AddrPort().Addr().Unmap().WithZone("")] {
+			http.Error(w, "this is the address of a Service", http.StatusForbidden)
+			return
+		}
+		to.ServeHTTP(w, r)
+	})
 }
 
 // stateShown is the answer of /state. It contains no passwords: those are in the input and in
@@ -94,6 +110,12 @@ func (s *Speaker) show(st standing, report NodeReport) {
 		})
 	}
 	s.shown.Store(shown)
+	services := map[netip.Addr]bool{}
+	for _, i := range st.imported {
+		a := i.Address.Addr()
+		services[a] = slices.ContainsFunc(st.own, func(o peering.PrefixRange) bool { return o.Prefix.Contains(a) })
+	}
+	s.services.Store(&services)
 }
 
 func (s *Speaker) serveState(w http.ResponseWriter, _ *http.Request) {

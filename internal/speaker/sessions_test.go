@@ -178,7 +178,7 @@ func TestIPv4RoutesEndAtARouterThatDoesNotTakeIPv6NextHops(t *testing.T) {
 			})
 			settle()
 		}
-		muted := func() string { return fmt.Sprint(w.server.peers()[0].Mute) }
+		muted := func() string { return fmt.Sprintf("%v", w.server.peers()[0].Mute) }
 		want(t, "before the router says anything", muted(), "[]")
 		opened(peering.Established, true)
 		want(t, "with the capability", muted(), "[]")

@@ -132,7 +132,8 @@ type Options struct {
 	Written func() error
 }
 
-// Speaker is the BGP speaker of a node. Run owns all of its state but pulse and shown.
+// Speaker is the BGP speaker of a node. Run owns all of its state but pulse, shown and
+// services.
 type Speaker struct {
 	Options
 
@@ -140,6 +141,7 @@ type Speaker struct {
 	// this process has read one from the API server.
 	input       Input
 	known, seen bool
+	succession  succession
 	governing   governing
 	imports     imports
 	drain       drain
@@ -164,6 +166,8 @@ type Speaker struct {
 	keeper keeper
 	pulse  process.Pulse
 	shown  atomic.Pointer[stateShown]
+	// services holds the addresses of Services on this node.
+	services atomic.Pointer[map[netip.Addr]bool]
 }
 
 // New returns a Speaker that does nothing before Run.
