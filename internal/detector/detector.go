@@ -64,6 +64,9 @@ type Actions struct {
 	// number of times a peer suspected this process. Replayed is the number of heartbeats
 	// that this process had received before.
 	Missed, Accused, Replayed int
+	// Corroborated means that a second peer suspected this process soon after the first, or the
+	// only living peer did. Perhaps no peer hears this process.
+	Corroborated bool
 }
 
 // Detector is the failure detector of one process. It is not safe for concurrent use.
@@ -86,6 +89,7 @@ type Detector struct {
 	// refutations is the number of further ticks in which this process tells all peers that
 	// it is alive.
 	refutations int
+	accusation  accusation
 	hearing     hearing
 	// quiet is the number of ticks in a row in which this process heard no peer.
 	quiet int
@@ -96,6 +100,12 @@ type Detector struct {
 type formerWatcher struct {
 	peer  Peer
 	until time.Time
+}
+
+// accusation is the latest suspicion of this process: by which peer, and in which tick.
+type accusation struct {
+	by   PeerID
+	tick uint64
 }
 
 // peerHealth is the state of a watched peer.

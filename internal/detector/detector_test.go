@@ -132,6 +132,36 @@ func TestASuspectedProcessRefutes(t *testing.T) {
 	want(t, "and then no more", p.ticks(1, "c d e"), beats)
 }
 
+func TestASecondAccuserCorroborates(t *testing.T) {
+	within := int(Renewal / testInterval)
+	for _, tt := range []struct {
+		name, peers string
+		accuse      func(*subject)
+		want        bool
+	}{
+		{"nobody accuses", "a b c d e", func(p *subject) { p.ticks(1, "c d e") }, false},
+		{"one accuses again and again", "a b c d e", func(p *subject) {
+			for range 10 {
+				p.ticks(within/2, "c d e")
+				p.says("d", "a!")
+			}
+		}, false},
+		{"two accuse", "a b c d e", func(p *subject) { p.says("d", "a!"); p.says("e", "a!") }, true},
+		{"two accuse in different intervals", "a b c d e", func(p *subject) { p.says("d", "a!"); p.ticks(within, "c d e"); p.says("e", "a!") }, true},
+		{"the second accuses long after", "a b c d e", func(p *subject) { p.says("d", "a!"); p.ticks(within+1, "c d e"); p.says("e", "a!") }, false},
+		{"the second accuses another", "a b c d e", func(p *subject) { p.says("d", "a!"); p.says("e", "b!") }, false},
+		{"the only other accuses", "a b", func(p *subject) { p.says("b", "a!") }, true},
+		{"the only other that lives accuses", "a b c?", func(p *subject) { p.says("b", "a!") }, true},
+	} {
+		p := newSubject(t, tt.peers)
+		p.ticks(10, "b c d e")
+		tt.accuse(p)
+		if p.actions.Corroborated != tt.want {
+			t.Errorf("%s: corroborated is %t", tt.name, !tt.want)
+		}
+	}
+}
+
 func TestAPeerThatIsHeardIsVouchedFor(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	const beats = "b: a lives, c: a lives, d: a lives"

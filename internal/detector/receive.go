@@ -16,9 +16,8 @@ func (d *Detector) Receive(h Heartbeat, a *Actions) {
 		a.Replayed++
 		return
 	}
-	if h.Suspect && h.About == d.self && d.refutations == 0 {
-		a.Accused++
-		d.refutations = Repeats
+	if h.Suspect && h.About == d.self {
+		d.accused(h.From, a)
 	}
 	from, known := d.peers[h.From]
 	if !known {
@@ -36,6 +35,30 @@ func (d *Detector) Receive(h Heartbeat, a *Actions) {
 	default:
 		a.Suspected = append(a.Suspected, about.ID)
 	}
+}
+
+// accused records that a peer suspects this process, which refutes it. A single peer may have
+// a fault of its own.
+func (d *Detector) accused(by PeerID, a *Actions) {
+	if d.refutations == 0 {
+		a.Accused++
+		d.refutations = Repeats
+	}
+	last, tick := d.accusation, d.hearing.tick
+	if last.tick > 0 && last.by != by && tick-last.tick <= uint64(Renewal/d.interval) || d.isOnlyPeer(by) {
+		a.Corroborated = true
+	}
+	d.accusation = accusation{by, tick}
+}
+
+// isOnlyPeer reports whether no other peer than id is believed alive.
+func (d *Detector) isOnlyPeer(id PeerID) bool {
+	for _, p := range d.ring {
+		if p.Alive && p.ID != d.self && p.ID != id {
+			return false
+		}
+	}
+	return true
 }
 
 // first reports whether h arrives for the first time.

@@ -112,7 +112,8 @@ func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, no
 	if len(changed) > 0 || doubts {
 		g.shift()
 	}
-	if a.Accused > 0 {
+	if a.Corroborated {
+		g.counts.corroborated.Add(1)
 		poke(g.changed)
 	}
 	if len(a.Suspected) > 0 {

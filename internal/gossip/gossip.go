@@ -177,9 +177,11 @@ func (g *Gossip) Members() []Member {
 	return g.table.members()
 }
 
-// Accused returns how often a peer suspected this process and this process refuted it. If
-// the count keeps growing, this process may hear the peers while they do not hear it.
-func (g *Gossip) Accused() uint64 { return g.counts.accused.Load() }
+// Accused returns how often several peers suspected this process at about the same time, or
+// the only other peer did. If the count grows, this process may hear the peers while they do
+// not hear it. The suspicion of one peer among several does not count: the fault may be on
+// the side of that peer, which may suspect all others.
+func (g *Gossip) Accused() uint64 { return g.counts.corroborated.Load() }
 
 // Changed signals that Members or Accused changed.
 func (g *Gossip) Changed() <-chan struct{} { return g.changed }

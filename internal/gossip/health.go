@@ -41,7 +41,7 @@ type counters struct {
 	badKey, badFormat, replayed, badRecord, staleMessages, refusedStreams atomic.Uint64
 	otherProcess                                                          atomic.Uint64
 	joins, joinFailures, seedFailures, sendFailures, losses, stalls       atomic.Uint64
-	missed, accused                                                       atomic.Uint64
+	missed, accused, corroborated                                         atomic.Uint64
 	packetsIn, packetsOut, bytesIn, bytesOut                              atomic.Uint64
 }
 

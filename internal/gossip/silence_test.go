@@ -164,6 +164,30 @@ func TestReplayedPacketsDoNotReviveTheDead(t *testing.T) {
 	})
 }
 
+// A node that does not hear one of several peers does not prove that nobody hears that peer,
+// which need not write its Lease.
+func TestASingleAccuserIsNotBelieved(t *testing.T) {
+	var refuted uint64
+	for i := range 6 { // the node watches some of the others
+		inCluster(t, 6, func(c *cluster) {
+			c.pass(5 * time.Second)
+			if i == 2 {
+				return
+			}
+			peer := c.agents[i]
+			c.ether.mute(peer.port, c.agents[2].port)
+			c.pass(5 * time.Second)
+			if n := peer.Accused(); n > 0 {
+				t.Errorf("node %d was accused %d times by several peers", i, n)
+			}
+			refuted += peer.Health().Accused
+		})
+	}
+	if refuted == 0 {
+		t.Error("no node was suspected")
+	}
+}
+
 // A node that hears the other nodes while they do not hear it must learn of that: its Lease
 // has to prove that it lives.
 func TestANodeThatIsNotHeardLearnsOfItsSuspicion(t *testing.T) {
@@ -184,7 +208,7 @@ func TestANodeThatIsNotHeardLearnsOfItsSuspicion(t *testing.T) {
 		}
 	})
 	g := lone(t, "node-a", nil)
-	g.take(detector.Actions{Accused: 1}, nil, epoch)
+	g.take(detector.Actions{Accused: 1, Corroborated: true}, nil, epoch)
 	select {
 	case <-g.Changed():
 	default:

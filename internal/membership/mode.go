@@ -74,7 +74,7 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	return lease.Mode{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
 }
 
-// accused takes the number of accusations by peers since gossip began. Peers that accuse
+// accused takes gossip.Accused since gossip began. Several peers that accuse
 // this node may not hear it.
 func (k *leaseMode) accused(times uint64, now time.Time) {
 	if times > k.accusations {
