@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/election"
@@ -39,7 +40,7 @@ func TestAllocatorAgentsAndPluginAgree(t *testing.T) {
 			t.Fatalf("world %d: %s", seed, complaint)
 		}
 	}
-	for _, what := range []string{"Waiting", "Pending", "Contested", "Conflict", "local", "remote", "OK", "NotAnnounced", "another's", "moved", "no candidate"} {
+	for _, what := range []string{"Waiting", "Pending", "Contested", "Conflict", "local", "remote", "OK", "NotAnnounced", "another's", "moved", "no candidate", "Partial", "IPv6", "dual stack"} {
 		if seen[what] < 100 {
 			t.Errorf("%s was compared %d times only; the worlds are too much alike", what, seen[what])
 		}
@@ -77,6 +78,9 @@ func addNode(r *rand.Rand, w *explain.World, i int) {
 		if r.IntN(3) > 0 {
 			subnets, own = append(subnets, fmt.Sprintf("10.0.%d.0/24", net)), append(own, fmt.Sprintf("10.0.%d.%d", net, i))
 		}
+		if r.IntN(3) > 0 {
+			subnets, own = append(subnets, fmt.Sprintf("fd00:%d::/64", net+1)), append(own, fmt.Sprintf("fd00:%d::%d", net+1, i))
+		}
 	}
 	o := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease.Prefix + name, Namespace: w.Namespace, Annotations: map[string]string{
 		lease.AnnotationSubnets: strings.Join(subnets, ","), lease.AnnotationAddresses: strings.Join(own, ","), lease.AnnotationAgent: "purelb/default",
@@ -105,9 +109,18 @@ func randomGroup(r *rand.Rand, i int) v2.ServiceGroup {
 	if r.IntN(3) == 0 {
 		g.Spec.Priority = new(int32(r.IntN(3)))
 	}
-	pools := v2.Pools{V4Pools: []v2.AddressPool{{
-		Subnet: v2.Subnet(fmt.Sprintf("10.0.%d.0/24", net)), Pool: v2.Range(fmt.Sprintf("10.0.%d.%d-10.0.%d.%d", net, from, net, from+r.IntN(3))),
-	}}}
+	pools := v2.Pools{}
+	families := r.IntN(4) // Half of the groups have both.
+	if families != 1 {
+		pools.V4Pools = []v2.AddressPool{{
+			Subnet: v2.Subnet(fmt.Sprintf("10.0.%d.0/24", net)), Pool: v2.Range(fmt.Sprintf("10.0.%d.%d-10.0.%d.%d", net, from, net, from+r.IntN(3))),
+		}}
+	}
+	if families != 2 {
+		pools.V6Pools = []v2.AddressPool{{
+			Subnet: v2.Subnet(fmt.Sprintf("fd00:%d::/64", net+1)), Pool: v2.Range(fmt.Sprintf("fd00:%d::%d-fd00:%d::%d", net+1, from, net+1, from+r.IntN(3))),
+		}}
+	}
 	if r.IntN(2) == 0 {
 		g.Spec.Remote = &v2.RemoteSpec{Pools: pools}
 	} else {
@@ -130,7 +143,15 @@ func randomService(r *rand.Rand, i int) corev1.Service {
 			do()
 		}
 	}
-	ip := fmt.Sprintf("10.0.%d.%d", r.IntN(3), 10+r.IntN(5))
+	net, host := r.IntN(3), 10+r.IntN(5)
+	ip, ip6 := fmt.Sprintf("10.0.%d.%d", net, host), fmt.Sprintf("fd00:%d::%d", net+1, host)
+	switch policy := []corev1.IPFamilyPolicy{corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack}[r.IntN(2)]; r.IntN(5) {
+	case 0:
+		svc.Spec.IPFamilies, svc.Spec.ClusterIP, ip = []corev1.IPFamily{corev1.IPv6Protocol}, fmt.Sprintf("fd00:96::%d", i+1), ip6
+	case 1, 2:
+		svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, &policy
+	}
+	dual := len(svc.Spec.IPFamilies) == 2
 	some(3, func() { svc.Annotations[service.AnnotationGroup] = []string{"default", "a", "b", "typo"}[r.IntN(4)] })
 	some(4, func() { svc.Annotations[service.AnnotationSharing] = "key" })
 	some(6, func() { svc.Annotations[service.AnnotationAddresses] = []string{ip, "nonsense", "10.0.0.1"}[r.IntN(3)] })
@@ -146,8 +167,19 @@ func randomService(r *rand.Rand, i int) corev1.Service {
 		svc.Annotations[service.AnnotationPoolType] = []string{service.PoolLocal, service.PoolRemote}[r.IntN(2)]
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}}
 		some(2, func() {
-			svc.Annotations[service.AnnotationAnnouncingIPv4] = fmt.Sprintf("n%d,eth0,%s", 1+r.IntN(4), ip)
+			key := service.AnnotationAnnouncingIPv4
+			if strings.Contains(ip, ":") {
+				key = service.AnnotationAnnouncingIPv6
+			}
+			svc.Annotations[key] = fmt.Sprintf("n%d,eth0,%s", 1+r.IntN(4), ip)
 		})
+		if dual && r.IntN(2) == 0 { // The other Services have an address of one family, and want the other.
+			svc.Annotations[service.AnnotationAllocatedAddresses] += "," + ip6
+			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip6})
+			some(2, func() {
+				svc.Annotations[service.AnnotationAnnouncingIPv6] = fmt.Sprintf("n%d,eth0,%s", 1+r.IntN(4), ip6)
+			})
+		}
 	})
 	some(8, func() {
 		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "192.0.2.77"})
@@ -199,6 +231,12 @@ func compareAllocator(w explain.World, seen map[string]int) string {
 			return err.Error()
 		}
 		seen[line.Status]++
+		switch {
+		case len(r.Families) == 2:
+			seen["dual stack"]++
+		case r.Families[0] == addr.V6:
+			seen["IPv6"]++
+		}
 		if complaint := disagrees(line, r, d); complaint != "" {
 			return fmt.Sprintf("%s: the plugin says %+v; the allocator decides %v, %s: %s: %s", r.Key(), line, d.Result.Addresses, d.Result.Reason, d.Result.Message, complaint)
 		}
@@ -216,8 +254,10 @@ func disagrees(line explain.ServiceLine, r service.Request, d decision) string {
 		return "only one of them says that it waits"
 	case line.Status == "Waiting" && (line.Code != d.Result.Reason || line.Message != d.Result.Message):
 		return "it waits for another reason"
-	case line.Status == "Pending" && !strings.Contains(line.Message, "it is to get "+d.Result.Addresses[0].String()+" from "+d.Result.From):
+	case line.Status == "Pending" && !strings.Contains(line.Message, "it is to get "+strings.Trim(strings.ReplaceAll(fmt.Sprint(d.Result.Addresses), " ", ", "), "[]")+" from "+d.Result.From):
 		return "it is to get another address"
+	case line.Status == "Partial" && !refused, line.Status == "OK" && refused:
+		return "only one of them says that an address is missing"
 	case (line.Status == "Conflict") != (len(r.Shown) > 0 && d.Result.Reason == ipam.ReasonConflict):
 		return "only one of them knows of a conflict"
 	}
