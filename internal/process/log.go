@@ -24,8 +24,9 @@ func Level(text string) (slog.Level, error) {
 // Logger writes one JSON object a line.
 //
 // When ended is closed, the process ends and cuts its own requests. Libraries log that as an
-// error. Logger writes such a record with level debug: a record whose error is a
-// cancellation, or is exactly one of consequences, which are the other results of the end.
+// error. Logger writes such a record with level debug: a record whose errors are cancellations
+// and consequences, and nothing else. consequences are the other results of the end. If a real
+// error is joined with a cancellation, the record keeps its level.
 func Logger(to io.Writer, level slog.Level, ended <-chan struct{}, consequences ...string) *slog.Logger {
 	json := slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level})
 	return slog.New(ending{json, ended, consequences})
@@ -53,15 +54,30 @@ func (e ending) Handle(ctx context.Context, r slog.Record) error {
 	return e.Handler.Handle(ctx, r)
 }
 
-// caused reports whether the end of the process caused r.
-func (e ending) caused(r slog.Record) (caused bool) {
+// caused reports whether the end of the process caused r: all errors of r.
+func (e ending) caused(r slog.Record) bool {
+	some, all := false, true
 	r.Attrs(func(a slog.Attr) bool {
 		if err, ok := a.Value.Any().(error); ok {
-			caused = errors.Is(err, context.Canceled) || slices.Contains(e.consequences, err.Error())
+			some, all = true, all && e.result(err)
 		}
-		return !caused
+		return all
 	})
-	return caused
+	return some && all
+}
+
+// result reports whether err is a result of the end. Of joined errors each one must be.
+func (e ending) result(err error) bool {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(several.Unwrap(), func(one error) bool { return !e.result(one) })
+	}
+	if slices.Contains(e.consequences, err.Error()) {
+		return true
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return e.result(inner)
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // WithAttrs implements slog.Handler.
