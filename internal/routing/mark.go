@@ -96,17 +96,9 @@ func (k *Kernel) changeMarks(ctx context.Context, do action, these realms) error
 	return errors.Join(errs...)
 }
 
-// withoutForeign removes from w the realms that contain routes of another program. It
-// returns a problem for each of them, and for every wanted route in them.
-func withoutForeign(w Wanted, marked realms, found []route) (mine realms, wanted []Route, problems []Problem) {
-	for _, r := range w.Own {
-		p := foreignIn(r, marked, found)
-		if p.Foreign == 0 {
-			mine = append(mine, r)
-			continue
-		}
-		problems = append(problems, p)
-	}
+// possible returns the wanted routes that are in realms of mine. It returns a problem for
+// each of the others that is in a realm of w.
+func possible(w Wanted, mine realms) (wanted []Route, problems []Problem) {
 	for _, r := range w.Routes {
 		t := r.target()
 		if realms(w.Own).has(t) && !mine.has(t) {
@@ -115,25 +107,7 @@ func withoutForeign(w Wanted, marked realms, found []route) (mine realms, wanted
 		}
 		wanted = append(wanted, r)
 	}
-	return mine, wanted, problems
-}
-
-// foreignIn counts the routes in a realm that were there before the realm was marked.
-func foreignIn(r Realm, marked realms, found []route) Problem {
-	var p Problem
-	for _, f := range found {
-		if !r.has(f) || marked.use(f) {
-			continue
-		}
-		if p.Foreign == 0 {
-			p = f.problem(nil)
-		}
-		p.Foreign++
-	}
-	if p.Foreign > 0 {
-		p.Err = fmt.Errorf("%w: %d routes of protocol %d that this program did not make", ErrForeign, p.Foreign, r.Protocol)
-	}
-	return p
+	return wanted, problems
 }
 
 // joined returns the union of both.

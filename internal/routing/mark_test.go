@@ -35,6 +35,41 @@ func TestRoutesOfAnotherProgramAreReportedAndNotRemoved(t *testing.T) {
 	want(t, "routes when it has gone", s.table(t, "main"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
 }
 
+func TestRoutesThatAnotherProgramAddsLaterStay(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	k := s.kernel(t)
+	own := []Realm{{Protocol: bgp}}
+	ours := "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n"
+	programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"), learned("198.51.101.0/24", "192.0.2.254"))
+	s.ip(t, "route add 203.0.113.0/24 via 192.0.2.254 proto 186 metric 20")
+	foreign := "203.0.113.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n"
+	problem := "203.0.113.0/24 table 254 metric 20 installed false: another program uses this protocol number in this table too: " +
+		"1 routes of protocol 186 that another program added\n"
+	for range 2 {
+		want(t, "problems", show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"))), problem)
+		want(t, "routes of both", s.table(t, "main"), ours+foreign)
+	}
+	occupied := show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"), learned("203.0.113.0/24", "192.0.3.254")))
+	if !strings.Contains(occupied, "203.0.113.0/24 table 254 metric 20 installed false: another's route is in its place") {
+		t.Error(occupied)
+	}
+	want(t, "routes of both", s.table(t, "main"), ours+foreign)
+
+	later := s.kernel(t)
+	if problems := show(programIn(t, later, own)); !strings.Contains(problems, "2 routes of protocol 186 that this program did not make") {
+		t.Errorf("a later process cannot know whose they are: %s", problems)
+	}
+	want(t, "routes of both", s.table(t, "main"), ours+foreign)
+
+	want(t, "problems when nothing is wanted any more", show(programIn(t, k, nil)), "")
+	want(t, "routes of the other program", s.table(t, "main"), foreign)
+	s.ip(t, "route flush proto 186 table main")
+	want(t, "problems when it has gone", show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"))), "")
+	want(t, "problems of a process after that", show(programIn(t, s.kernel(t), own)), "")
+	want(t, "routes after that", s.table(t, "main"), "")
+}
+
 func TestALaterProcessRecognizesItsRoutes(t *testing.T) {
 	t.Parallel()
 	s := router(t)

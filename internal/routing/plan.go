@@ -45,13 +45,13 @@ type plan struct {
 	occupied []route
 }
 
-// difference returns the steps that turn the routes in own into wanted. A route of ours
-// with another protocol than wanted is replaced in place, so that there is always a route.
-func difference(wanted, found []route, own realms) plan {
+// difference returns the steps that turn our routes into wanted. A route of ours with another
+// protocol than wanted is replaced in place, so that there is always a route.
+func difference(wanted, found []route, own func(route) bool) plan {
 	ours := make(map[place][]route)
 	others := make(map[place]bool)
 	for _, f := range found {
-		if own.has(f) {
+		if own(f) {
 			ours[f.place] = append(ours[f.place], f)
 		} else {
 			others[f.place] = true

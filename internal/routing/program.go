@@ -48,6 +48,7 @@ var (
 	ErrUnreachable  = errors.New("next hop unreachable")
 	ErrOccupied     = errors.New("another's route is in its place")
 	ErrForeign      = errors.New("another program uses this protocol number in this table")
+	ErrShared       = errors.New("another program uses this protocol number in this table too")
 )
 
 // Wanted is the set of routes that the kernel should have.
@@ -89,26 +90,30 @@ func (k *Kernel) Program(ctx context.Context, w Wanted) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	mine, wanted, problems := withoutForeign(w, marked, found)
+	k.claims.update(w.Own, marked, found)
+	mine, shared, problems := k.claims.sort(w.Own, found)
+	wanted, refused := possible(w, mine)
 	targets, impossible, err := k.targets(ctx, wanted, mine)
 	if err != nil {
 		return nil, err
 	}
-	if err := k.mark(ctx, mine, marked); err != nil {
+	if err := k.mark(ctx, mine.without(shared), marked); err != nil {
 		return nil, err
 	}
-	p := difference(targets, found, joined(mine, marked))
+	p := difference(targets, found, k.claims.has)
 	if w.Keep {
 		p.steps = slices.DeleteFunc(p.steps, func(s step) bool { return s.do == remove })
 	}
-	problems = append(problems, impossible...)
+	problems = slices.Concat(problems, refused, impossible)
 	for _, t := range p.occupied {
 		problems = append(problems, t.problem(ErrOccupied))
 	}
 	undone := k.carryOut(ctx, p)
 	problems = append(problems, undone...)
 	if !w.Keep && len(undone) == 0 {
-		err = k.unmark(ctx, mine, marked)
+		err = k.unmark(ctx, mine.without(shared), marked)
+	} else {
+		err = k.unmark(ctx, marked.without(shared), marked)
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
@@ -116,9 +121,9 @@ func (k *Kernel) Program(ctx context.Context, w Wanted) ([]Problem, error) {
 	return problems, err
 }
 
-// found returns the routes in the tables of own.
+// found returns the routes in the tables of own, and in those with routes of ours.
 func (k *Kernel) found(ctx context.Context, own realms) ([]route, error) {
-	concerned := make(map[uint32]bool)
+	concerned := k.claims.tables()
 	for _, r := range own {
 		concerned[mainTable(r.Table)] = true
 	}
@@ -142,6 +147,7 @@ func (k *Kernel) carryOut(ctx context.Context, p plan) (problems []Problem) {
 	}
 	for i, err := range k.route.Batch(ctx, reqs) {
 		s := p.steps[i]
+		k.claims.note(s, err)
 		switch {
 		case s.do == remove && errors.Is(err, unix.ESRCH):
 			err = nil // it is gone already

@@ -317,7 +317,7 @@ func TestARouteThatAnotherMadeMeanwhileIsNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := difference(targets, nil, withDefault)
+	p := difference(targets, nil, k.claims.has)
 	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.253 metric 20
 		-6 route add 2001:db8:f::/64 via 2001:db8::fd metric 20`)
 	theirs := s.table(t, "254")

@@ -39,8 +39,9 @@ type Kernel struct {
 	buffer int
 
 	// Program holds programming, so that the routes that it found stay as they are until it
-	// has changed them.
+	// has changed them. It protects claims.
 	programming sync.Mutex
+	claims      claims
 }
 
 const (
@@ -62,6 +63,7 @@ func New(log *slog.Logger) (*Kernel, error) {
 		route:  rtnetlink.NewConn(sock),
 		every:  listEvery,
 		buffer: importBuffer,
+		claims: newClaims(),
 	}, nil
 }
 
