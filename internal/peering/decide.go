@@ -15,7 +15,7 @@ type Node struct {
 	Labels, Annotations      map[string]string
 	InternalIPs, ExternalIPs []netip.Addr
 	// Own are the prefixes that only nodes of this cluster may announce: the prefixes of its
-	// pools.
+	// pools, and the addresses that are in no pool.
 	Own []PrefixRange
 	// Draining says that routes ask routers to prefer other nodes. No policy takes that back.
 	Draining bool

@@ -74,6 +74,26 @@ func differ[T any, K comparable](wanted, found []T, key func(T) K, same func(w, 
 	return remove, add, update
 }
 
+// Interrupts reports whether the change from found to wanted ends a session that is up, and
+// that wanted has too.
+func Interrupts(wanted, found State, there []NeighborStatus) bool {
+	c := Diff(wanted, found)
+	if !reflect.DeepEqual(wanted.Global, found.Global) {
+		c.RemovePeers, c.AddPeers = found.Peers, wanted.Peers
+		c.RemoveDynamic, c.AddDynamic = found.Dynamic, wanted.Dynamic
+	}
+	return slices.ContainsFunc(there, func(n NeighborStatus) bool {
+		if n.State != Established {
+			return false
+		}
+		if n.Dynamic {
+			return len(c.RemoveDynamic) > 0 && len(c.AddDynamic) > 0
+		}
+		is := func(p Peer) bool { return p.Name() == n.Name() && !p.AdminDown }
+		return slices.ContainsFunc(c.RemovePeers, is) && slices.ContainsFunc(c.AddPeers, is)
+	})
+}
+
 func (v VRF) key() string           { return v.Name }
 func (g Group) key() string         { return g.Name }
 func (d Dynamic) key() netip.Prefix { return d.Prefix }

@@ -196,6 +196,19 @@ type PrefixRange struct {
 	Min, Max uint8
 }
 
+// Exactly returns the range of p alone.
+func Exactly(p netip.Prefix) PrefixRange {
+	return PrefixRange{Prefix: p, Min: uint8(p.Bits()), Max: uint8(p.Bits())}
+}
+
+// Covers reports whether one of the ranges matches p.
+func Covers(ranges []PrefixRange, p netip.Prefix) bool {
+	return slices.ContainsFunc(ranges, func(r PrefixRange) bool {
+		bits := uint8(p.Bits())
+		return r.Prefix.Bits() <= p.Bits() && r.Prefix.Contains(p.Addr()) && r.Min <= bits && bits <= r.Max
+	})
+}
+
 // Chain is a list of statements, and the verdict on routes that no statement decides.
 type Chain struct {
 	Statements []Statement

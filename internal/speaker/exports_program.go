@@ -58,6 +58,9 @@ func realmsOf(rules []peering.ExportRule, protocol int, tableOf map[string]uint3
 func misplaced(problems []routing.Problem) string {
 	for _, p := range problems {
 		switch {
+		case errors.Is(p.Err, routing.ErrShared):
+			return fmt.Sprintf("table %d has routes of another program, which stay: %v, such as %s; remove them, or choose another spec.netlinkExport.routeProtocol",
+				p.Table, p.Err, p.Prefix)
 		case p.Foreign > 0:
 			return fmt.Sprintf("nothing is exported into table %d: %v, such as %s; remove them, or choose another spec.netlinkExport.routeProtocol",
 				p.Table, p.Err, p.Prefix)

@@ -90,8 +90,9 @@ func TestAnotherASRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.
 		complete("192.0.2.2")(w.server)
 	}, func(w *world) {
 		was := w.kernel.String()
-		w.server.change(func(s *fakeServer) { s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{} })
 		w.edit(strings.Replace(twoRouters, "65000", "65009", 1))
+		pass(staggerLimit)
+		w.server.change(func(s *fakeServer) { s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{} })
 		pass(time.Minute)
 		want(t, "while the sessions begin anew", w.kernel.String(), was)
 		w.server.change(complete("192.0.2.1"))

@@ -117,6 +117,9 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	s.governing.learn(now, found.neighbors)
 	s.exportWhenHeard(now)
 	s.setSessions(ctx, now) // for those that came by themselves
+	if !s.governing.staggered.IsZero() {
+		s.governing.wish(now) // the sessions in question may have ended
+	}
 	s.publish(now)
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"reflect"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/gobgp"
@@ -31,6 +32,9 @@ type governing struct {
 	// waiting says that next must be applied once all addresses are listed.
 	waiting bool
 	next    application
+	// staggered is when the speaker applies a change that ends sessions. It is zero while there
+	// is no such change.
+	staggered time.Time
 	// state is what was applied last. running says that the server runs. begun says that this
 	// process has had a server before.
 	state          peering.State
@@ -87,10 +91,10 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 // that cannot be used.
 func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 	g := &s.governing
-	draining, noExtended := s.drain.asks(), g.noExtended
+	draining, noExtended, held := s.drain.asks(), g.noExtended, s.heldBeside(in.Own)
 	s.beside.start(ctx, func(ctx context.Context) note {
 		began := time.Now()
-		d, err := decided(ctx, s.Kernel, in, draining, noExtended)
+		d, err := decided(ctx, s.Kernel, in, held, draining, noExtended)
 		return func(ctx context.Context, now time.Time) {
 			s.Metrics.decided(in.Config, d, now.Sub(began))
 			if err != nil {
@@ -107,9 +111,9 @@ func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 	})
 }
 
-// decided decides what in means on this node now. If the kernel cannot be read, it returns an
-// error.
-func decided(ctx context.Context, kernel Kernel, in Input, draining bool, noExtended map[string]bool) (peering.Decision, error) {
+// decided decides what in means on this node now. held are the prefixes of this node's routes
+// beside those of in. If the kernel cannot be read, it returns an error.
+func decided(ctx context.Context, kernel Kernel, in Input, held []peering.PrefixRange, draining bool, noExtended map[string]bool) (peering.Decision, error) {
 	var errs []error
 	seen := map[netip.Addr]peering.Egress{}
 	egress := func(neighbor netip.Addr) (peering.Egress, bool) {
@@ -126,7 +130,7 @@ func decided(ctx context.Context, kernel Kernel, in Input, draining bool, noExte
 		return e, ok
 	}
 	node := in.Node.Node
-	node.Own, node.Draining, node.NoExtendedNextHop = in.Own, draining, noExtended
+	node.Own, node.Draining, node.NoExtendedNextHop = slices.Concat(in.Own, held), draining, noExtended
 	d := peering.Decide(in.Config.Spec, node, in.secret, egress)
 	return d, errors.Join(errs...)
 }
@@ -181,8 +185,14 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	next := g.next
 	wanted := s.penalties.applied(next.decided.State)
 	if !g.needs(wanted) {
+		g.staggered = time.Time{}
 		s.rememberBeside(ctx, next.from)
 		s.governed(ctx, now, nil)
+		return
+	}
+	if s.staggered(ctx, now, wanted, next.from.Config.Generation) {
+		s.governed(ctx, now, nil)
+		g.later(g.staggered)
 		return
 	}
 	restarting := !g.begun && s.imports.total > 0

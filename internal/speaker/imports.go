@@ -145,6 +145,7 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	s.imports.changed = now
 	if b.first {
 		s.takeList(ctx, i, b.come)
+		s.governing.later(now.Add(calm)) // some may not be in a pool
 		return
 	}
 	touched := map[peering.RouteKey]bool{}
@@ -165,6 +166,31 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 		}
 	}
 	s.change(ctx, touched)
+	s.protect(now, touched)
+}
+
+// protect makes the policies reject the touched routes from neighbors, if no pool contains
+// them.
+func (s *Speaker) protect(now time.Time, touched map[peering.RouteKey]bool) {
+	for key := range touched {
+		if key.VRF == "" && !peering.Covers(s.input.Own, key.Prefix) {
+			s.governing.later(now.Add(calm))
+			return
+		}
+	}
+}
+
+// heldBeside returns the prefixes of the imported addresses that own does not cover, sorted:
+// those of groups whose addresses an IPAM system manages, and those that other programs add.
+func (s *Speaker) heldBeside(own []peering.PrefixRange) []peering.PrefixRange {
+	var all []peering.PrefixRange
+	for key := range s.imports.members {
+		if key.VRF == "" && !peering.Covers(own, key.Prefix) {
+			all = append(all, peering.Exactly(key.Prefix))
+		}
+	}
+	slices.SortFunc(all, comparePrefixes)
+	return all
 }
 
 // takeList takes in a complete list. It replaces the addresses of the importer, or of the one

@@ -26,7 +26,7 @@ type Input struct {
 	// Dummy is the interface that carries remote addresses.
 	Dummy      string
 	Attributes Attributes
-	// Own holds the prefixes of the pools.
+	// Own holds the prefixes of the pools, and the addresses from IPAM systems.
 	Own []peering.PrefixRange
 	// Weights holds the weights that are announced, by address.
 	Weights map[netip.Addr]uint32 `json:",omitempty"`
@@ -101,7 +101,7 @@ func read(s Snapshot, namespace string, before Input, others ...string) Input {
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
 	in.Attributes = readAttributes(s, groups, in.complain)
 	in.Ready = readyEndpoints(s, in.Attributes)
-	in.Own = prefixesOf(groups)
+	in.Own = prefixesOf(s, groups)
 	if c := peering.InEffect(s.Configs); c != nil {
 		in.Config = &Config{Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation, Spec: c.Spec}
 		in.readSecrets(s, namespace, before)
@@ -270,8 +270,9 @@ func readAttributes(s Snapshot, groups config.Config, complain func(corev1.Objec
 }
 
 // prefixesOf returns the prefixes of the routes that addresses of the groups' pools may have:
-// those in each pool, and the wider ones that the pool's aggregation makes of its addresses.
-func prefixesOf(groups config.Config) []peering.PrefixRange {
+// those in each pool, and the wider ones that the pool's aggregation makes of its addresses. A
+// group whose addresses an IPAM system manages has no pool: its addresses come from Services.
+func prefixesOf(s Snapshot, groups config.Config) []peering.PrefixRange {
 	var all []peering.PrefixRange
 	for _, g := range groups.Groups.Usable {
 		for _, pool := range g.Pools {
@@ -284,10 +285,19 @@ func prefixesOf(groups config.Config) []peering.PrefixRange {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b peering.PrefixRange) int {
-		return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.Min, b.Min), cmp.Compare(a.Max, b.Max))
-	})
+	for _, svc := range s.Services {
+		for _, ip := range svc.Addresses {
+			if one := netip.PrefixFrom(ip, ip.BitLen()); svc.Recorded && !peering.Covers(all, one) {
+				all = append(all, peering.Exactly(one))
+			}
+		}
+	}
+	slices.SortFunc(all, comparePrefixes)
 	return slices.Compact(all)
+}
+
+func comparePrefixes(a, b peering.PrefixRange) int {
+	return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.Min, b.Min), cmp.Compare(a.Max, b.Max))
 }
 
 // texts converts a list to strings.

@@ -145,7 +145,11 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if !complete {
 		return
 	}
-	in := read(snapshot, s.Namespace, s.input, s.ConfigNamespaces...)
+	before := s.input
+	if last, ok := s.recallOnce(ctx); ok {
+		before.Passwords = last.Passwords // a Secret may be gone for a moment
+	}
+	in := read(snapshot, s.Namespace, before, s.ConfigNamespaces...)
 	heir := s.succession.heir
 	if s.succession.waits(now, s.input.Config, in.Config) {
 		in.Config, in.Passwords, in.Missing, in.Outdated = s.input.Config, s.input.Passwords, s.input.Missing, s.input.Outdated
@@ -158,9 +162,6 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if in.Node.Name == "" {
 		return // the configuration may depend on the labels of this Node
 	}
-	if !s.seen {
-		s.recall(ctx)
-	}
 	s.seen = true
 	s.use(ctx, now, in)
 	if s.succession.heir != heir {
@@ -168,6 +169,14 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	}
 	s.weigh(ctx, now, in.Ready)
 	s.told.tell(s.Events, s.Node, s.input)
+}
+
+// recallOnce recalls before the first input of this process.
+func (s *Speaker) recallOnce(ctx context.Context) (Input, bool) {
+	if s.seen || s.known {
+		return Input{}, false
+	}
+	return s.recall(ctx)
 }
 
 // recall reads the input that an earlier process stored.

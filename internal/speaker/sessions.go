@@ -29,8 +29,9 @@ type sessions struct {
 // BFD is up: without this limit each side would wait for the other.
 const bfdAnyway = 10 * time.Second
 
-// meet records which of the wanted neighbors have an established BGP session now.
-func (s *sessions) meet(now time.Time, state peering.State, there []peering.NeighborStatus) {
+// meet records which of the wanted neighbors have an established BGP session now. It returns
+// when BFD stops waiting for the next one of the others, or zero.
+func (s *sessions) meet(now time.Time, state peering.State, there []peering.NeighborStatus) (next time.Time) {
 	met, since := map[string]bool{}, map[string]time.Time{}
 	for _, p := range state.Peers {
 		name := p.Name()
@@ -40,8 +41,12 @@ func (s *sessions) meet(now time.Time, state peering.State, there []peering.Neig
 		met[name] = s.met[name] || now.Sub(since[name]) >= bfdAnyway || slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
 			return n.Name() == name && n.State == peering.Established
 		})
+		if at := since[name].Add(bfdAnyway); p.BFD != nil && !met[name] && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
 	}
 	s.met, s.since = met, since
+	return next
 }
 
 // wantedSessions returns the BFD sessions for state. A neighbor has one from the first time
@@ -123,7 +128,9 @@ var errTwice = errors.New("there are two such sessions")
 
 // setSessions gives BFD the sessions that the neighbors need.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
-	s.sessions.meet(now, s.governing.state, s.facts.neighbors)
+	if next := s.sessions.meet(now, s.governing.state, s.facts.neighbors); !next.IsZero() {
+		s.facts.later(next)
+	}
 	wanted, impossible := possible(wantedSessions(s.governing.state, s.governing.found, s.sessions.met, s.facts.neighbors))
 	if impossible != s.sessions.impossible && impossible != "" {
 		s.Log.WarnContext(ctx, "bfdImpossible", "node", s.Node, "problem", impossible)

@@ -18,6 +18,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/service"
 )
 
 // Snapshot holds the parts of the cluster's objects that the speaker uses. It is shared and
@@ -29,7 +30,8 @@ type Snapshot struct {
 	Node   *NodeFacts
 	Groups []v2.ServiceGroup
 	Agents []v2.LBNodeAgent
-	// Services are those with route attributes, and those that may have weights.
+	// Services are those with route attributes, those that may have weights, and those with
+	// addresses from IPAM systems.
 	Services []ServiceFacts
 	// Endpoints are the EndpointSlices with endpoints on this node, if a group weighs its
 	// routes. It is nil as long as they are not known.
@@ -54,6 +56,8 @@ type ServiceFacts struct {
 	Addresses   []netip.Addr
 	// Local says that only nodes with an endpoint announce the addresses.
 	Local bool
+	// Recorded says that an IPAM system manages the addresses.
+	Recorded bool
 }
 
 // SliceFacts holds the endpoints of a Service on this node, by their addresses.
@@ -164,11 +168,13 @@ func keepService(o runtime.Object) (ServiceFacts, bool) {
 			facts.Addresses = append(facts.Addresses, ip.Unmap())
 		}
 	}
-	return facts, (len(facts.Annotations) > 0 || facts.Local) && len(facts.Addresses) > 0
+	facts.Recorded = svc.Annotations[service.AnnotationIPAMRecord] != ""
+	return facts, (len(facts.Annotations) > 0 || facts.Local || facts.Recorded) && len(facts.Addresses) > 0
 }
 
 func sameService(a, b ServiceFacts) bool {
-	return a.UID == b.UID && a.Local == b.Local && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
+	return a.UID == b.UID && a.Local == b.Local && a.Recorded == b.Recorded &&
+		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
 }
 
 // addressFamilies are the families of the address types of EndpointSlices. Slices of the third

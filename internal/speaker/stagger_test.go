@@ -1,0 +1,106 @@
+package speaker
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+func TestNodesEndTheirSessionsOneAfterAnother(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prefix, generation := rapid.StringMatching(`[a-z]{1,8}-`).Draw(t, "prefix"), rapid.Int64Min(1).Draw(t, "generation")
+		const nodes, seconds = 900, int(staggerLimit / time.Second)
+		var in [seconds]int
+		for i := range nodes {
+			delay := delayOf(prefix+string(rune('a'+i%26))+strings.Repeat("x", i/26), generation)
+			if delay < 0 || delay >= staggerLimit {
+				t.Fatalf("node %d waits %v", i, delay)
+			}
+			in[delay/time.Second]++
+		}
+		// 30 nodes on average. More than 90 is 11 standard deviations away.
+		for second, n := range in {
+			if n > 90 {
+				t.Errorf("%d of %d nodes end their sessions in second %d", n, nodes, second)
+			}
+		}
+		if delayOf(prefix, generation) == delayOf(prefix, generation+1) {
+			t.Error("the next generation has the same order")
+		}
+	})
+}
+
+// TestAChangeThatEndsSessionsWaitsForItsTime: in this world, time passes only where the test
+// says so.
+func TestAChangeThatEndsSessionsWaitsForItsTime(t *testing.T) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, ebgpMultihop: {enabled: true, multihopTtl: 2}}]}`
+	other := strings.Replace(spec, "multihopTtl: 2", "multihopTtl: 3", 1)
+	ttl := func(w *world) uint8 {
+		w.server.mu.Lock()
+		defer w.server.mu.Unlock()
+		return w.server.state.Peers[0].Multihop
+	}
+	t.Run("while the session is up", func(t *testing.T) {
+		inWorld(t, spec, nil, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+			settle()
+			began := time.Now()
+			w.edit(other)
+			due := began.Add(delayOf("node-a", 2))
+			pass(time.Until(due) - time.Second)
+			if got := ttl(w); got != 2 {
+				t.Errorf("before its time, the TTL is %d", got)
+			}
+			pass(2 * time.Second)
+			if got := ttl(w); got != 3 {
+				t.Errorf("at its time, the TTL is %d", got)
+			}
+			if log := w.logged(); strings.Count(log, "sessionsEndLater") != 1 {
+				t.Error(log)
+			}
+		})
+	})
+	t.Run("when the session has ended already", func(t *testing.T) {
+		inWorld(t, spec, nil, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+			settle()
+			w.edit(other)
+			w.server.change(func(s *fakeServer) { s.neighbors["192.0.2.1"] = peering.NeighborStatus{} })
+			settle()
+			if got := ttl(w); got != 3 {
+				t.Errorf("the TTL is %d", got)
+			}
+		})
+	})
+	t.Run("of the edit that is undone, nothing is left", func(t *testing.T) {
+		inWorld(t, spec, nil, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+			settle()
+			w.edit(other)
+			w.edit(spec)
+			pass(time.Minute)
+			if got := ttl(w); got != 2 {
+				t.Errorf("the TTL is %d", got)
+			}
+			w.edit(other)
+			if log := w.logged(); strings.Count(log, "sessionsEndLater") != 2 {
+				t.Errorf("the next edit does not wait anew: %s", log)
+			}
+		})
+	})
+}
+
+func TestAChangeThatKeepsSessionsDoesNotWait(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.server.change(established("192.0.2.1", 65001))
+		settle()
+		w.edit(strings.Replace(oneNeighbor, "}}]", "}, timers: {config: {holdTime: 9}}}]", 1))
+		if log := w.logged(); strings.Contains(log, "sessionsEndLater") || w.server.state.Peers[0].Timers.Hold != 9*time.Second {
+			t.Errorf("%+v\n%s", w.server.state.Peers[0].Timers, log)
+		}
+	})
+}
