@@ -58,6 +58,11 @@ e2e-backends: up ## only the end-to-end tests of NetBox and IPAM servers; KILLS=
 	@$(call root)
 	go -C lab test ./e2e -run '^TestBackends$$' -count=1 -v -timeout $(E2E_TIMEOUT)
 
+.PHONY: e2e-alerts
+e2e-alerts: up ## only the alerts of the chart, made to fire in the lab; ALERTS_FACTOR=10 divides their times by 10 and not by 20
+	@$(call root)
+	go -C lab test -tags alerts ./e2e -run '^TestAlertsFire$$' -count=1 -v -timeout $(E2E_TIMEOUT)
+
 .PHONY: soak
 soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
 	@$(call say,the model of the allocator for $(SOAK) s)

@@ -1,0 +1,178 @@
+// Package prometheus runs Debian's Prometheus on a machine of the lab, with the rules of the
+// chart. It knows nothing of what the rules are about.
+//
+// Debian's Prometheus is built without the discovery of Kubernetes, so the caller says what to
+// scrape.
+package prometheus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/probe"
+)
+
+// address is where Prometheus serves on its machine.
+const address = "127.0.0.1:9096"
+
+// Prometheus is a running Prometheus.
+type Prometheus struct {
+	dir  string
+	http *http.Client
+	stop func() error
+}
+
+// Target is what Prometheus scrapes: an address with port, and the labels of its series.
+type Target struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// Start runs Prometheus on a machine, with its files in dir. It scrapes and evaluates every
+// interval.
+func Start(ctx context.Context, c *cluster.Cluster, machine, dir string, interval time.Duration, groups []Group) (*Prometheus, error) {
+	p := &Prometheus{dir: dir, http: inside(c.Netns(machine))}
+	every := promDuration(interval)
+	files := map[string]any{
+		"rules.json": map[string]any{"groups": groups},
+		"prometheus.json": map[string]any{
+			"global":     map[string]any{"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
+			"rule_files": []string{filepath.Join(dir, "rules.json")},
+			"scrape_configs": []any{map[string]any{
+				"job_name":        "purelb",
+				"file_sd_configs": []any{map[string]any{"files": []string{filepath.Join(dir, "targets.json")}, "refresh_interval": "1s"}},
+			}},
+		},
+	}
+	for name, content := range files {
+		if err := write(filepath.Join(dir, name), content); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.Scrape(nil); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	cmd, err := c.Command(ctx, machine, "prometheus", "--config.file="+filepath.Join(dir, "prometheus.json"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		cancel()
+		return nil, fmt.Errorf("start Prometheus on %s (is Debian's package prometheus there?): %w", machine, err)
+	}
+	p.stop = func() error {
+		cancel()
+		_ = cmd.Wait() // it was killed
+		return nil
+	}
+	limit, end := context.WithTimeout(ctx, time.Minute)
+	defer end()
+	err = kube.Until(limit, func() (string, bool) {
+		_, err := p.Query(limit, "vector(1)")
+		return fmt.Sprint(err), err == nil
+	})
+	if err != nil {
+		said, _ := os.ReadFile(log.Name())
+		return nil, errors.Join(fmt.Errorf("Prometheus does not serve: %w\n%s", err, said), p.stop())
+	}
+	return p, nil
+}
+
+// Stop ends Prometheus.
+func (p *Prometheus) Stop() error { return p.stop() }
+
+// Scrape replaces what Prometheus scrapes. It takes effect within a second.
+func (p *Prometheus) Scrape(targets []Target) error {
+	if targets == nil {
+		targets = []Target{}
+	}
+	file := filepath.Join(p.dir, "targets.json")
+	if err := write(file+".new", targets); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// Sample is one series of an answer. Value is a number as Prometheus writes it.
+type Sample struct {
+	Labels map[string]string
+	Value  string
+}
+
+// Query asks for the present value of an expression.
+func (p *Prometheus) Query(ctx context.Context, expr string) ([]Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	form := url.Values{"query": {expr}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/api/v1/query", strings.NewReader(form))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	reply, err := p.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Error string
+		Data  struct {
+			Result []struct {
+				Metric map[string]string
+				Value  [2]any
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Error != "" {
+		return nil, fmt.Errorf("query %s: %s (%w)", expr, text, err)
+	}
+	var samples []Sample
+	for _, r := range answer.Data.Result {
+		samples = append(samples, Sample{r.Metric, fmt.Sprint(r.Value[1])})
+	}
+	return samples, nil
+}
+
+func write(file string, content any) error {
+	text, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+// inside returns a client in the network namespace at path.
+func inside(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = probe.In(path, func() error {
+			c, err = (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}}}
+}
