@@ -176,6 +176,7 @@ func copies(svc *corev1.Service, first netip.Addr) []apitest.Stored {
 		one.Name, one.UID, one.ResourceVersion = fmt.Sprintf("bulk-%05d", i), uuid.NewUUID(), ""
 		one.Spec.ClusterIP, one.Spec.ClusterIPs = ip, []string{ip}
 		one.Status.LoadBalancer.Ingress[0].IP = after(first, i)
+		one.Annotations[service.AnnotationAllocatedAddresses] = after(first, i)
 		all = append(all, apitest.Stored{Key: "services/specs/default/" + one.Name, Object: one})
 	}
 	return all
