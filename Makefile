@@ -63,6 +63,11 @@ e2e-alerts: up ## only the alerts of the chart, made to fire in the lab; ALERTS_
 	@$(call root)
 	go -C lab test -tags alerts ./e2e -run '^TestAlertsFire$$' -count=1 -v -timeout $(E2E_TIMEOUT)
 
+.PHONY: e2e-worlds
+e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families, interfaces), which are built one after the other; writes docs/compatibility.md
+	@$(call root)
+	go -C lab run ./cmd/worlds
+
 .PHONY: soak
 soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
 	@$(call say,the model of the allocator for $(SOAK) s)
@@ -94,7 +99,7 @@ kubebox: ## build Kubernetes and etcd as one binary, once (minutes), into the us
 	$(LAB) build kubebox
 
 .PHONY: up
-up: deps ## start the cluster (a second time: at once)
+up: deps ## start the cluster (a second time: at once), as the world LAB_WORLD
 	$(LAB) up
 
 .PHONY: install

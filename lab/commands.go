@@ -21,6 +21,7 @@ import (
 	"purelb.io/purelb/lab/internal/lifecycle"
 	"purelb.io/purelb/lab/internal/preflight"
 	"purelb.io/purelb/lab/internal/state"
+	"purelb.io/purelb/lab/internal/topology"
 )
 
 // command is one of the lab's commands.
@@ -34,7 +35,7 @@ var commands []command
 
 func init() {
 	commands = []command{
-		{"up", "[--nodes N] [--force]", "build what is missing and bring the cluster up", up},
+		{"up", "[--nodes N] [--world NAME] [--force]", "build what is missing and bring the cluster up", up},
 		{"down", "", "end the cluster and leave nothing behind", down},
 		{"status", "", "show the machines and how they do; fails when something is wrong", status},
 		{"exec", "MACHINE COMMAND...", "run a command in a machine", execute},
@@ -71,8 +72,20 @@ func up(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("up", flag.ExitOnError)
 	f.IntVar(&o.Nodes, "nodes", 4, "number of nodes")
 	f.BoolVar(&o.Force, "force", false, "take a lab that is up down first")
+	world := f.String("world", os.Getenv("LAB_WORLD"), "variation of the cluster: "+strings.Join(worldNames(), ", "))
 	_ = f.Parse(args)
+	var err error
+	if o.World, err = topology.FindWorld(*world); err != nil {
+		return err
+	}
 	return lifecycle.Up(ctx, state.Default(), o)
+}
+
+func worldNames() (names []string) {
+	for _, w := range topology.Worlds {
+		names = append(names, w.Name)
+	}
+	return names
 }
 
 func down(context.Context, []string) error { return lifecycle.Down(state.Default(), os.Stdout) }

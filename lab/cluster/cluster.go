@@ -28,6 +28,9 @@ const (
 // Machine is one computer of the lab: its name, interfaces and addresses.
 type Machine = topology.Machine
 
+// World is a variation of the lab.
+type World = topology.World
+
 // Program is the state of a program of a machine.
 type Program = machine.Status
 
@@ -66,7 +69,11 @@ func Recorded(dir state.Dir) (*Cluster, error) {
 
 // New returns a lab as it is, or is to be.
 func New(dir state.Dir, rec state.Lab) (*Cluster, error) {
-	plan, err := topology.New(rec.Nodes)
+	world, err := topology.FindWorld(rec.World)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := topology.New(rec.Nodes, world)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +91,9 @@ func (c *Cluster) Server() string { return fmt.Sprintf("https://127.0.0.1:%d", c
 
 // Bin is the directory of kubectl and the other built programs.
 func (c *Cluster) Bin() string { return c.Spec.Bin }
+
+// World returns the variation of the lab.
+func (c *Cluster) World() World { return c.Spec.Plan.World }
 
 // Machines returns all machines.
 func (c *Cluster) Machines() []Machine { return c.Spec.Plan.Machines }

@@ -48,7 +48,7 @@ func (w *world) unansweredBesideADeadNode() (dark int) {
 		w.apply(service(fmt.Sprintf("new-%d", i), "local"))
 	}
 	for i := range services {
-		for _, a := range w.addresses(fmt.Sprintf("new-%d", i), 2) {
+		for _, a := range w.addresses(fmt.Sprintf("new-%d", i), families()) {
 			if !w.answeredByOne(a, began.Add(limit)) {
 				w.t.Logf("%s is on %v, and the client is not answered by it", a, w.holders(a))
 				dark++

@@ -94,7 +94,7 @@ func TestAMultiPoolServiceHasAnAddressInEverySubnet(t *testing.T) {
   {subnet: 172.30.251.0/24, pool: 172.30.251.190-172.30.251.199},
   {subnet: 172.30.252.0/24, pool: 172.30.252.190-172.30.252.199}]}}`)
 	w.apply(echo("web", 2), plain("web", 80, "purelb.io/service-group: e2e-multi"))
-	addresses := w.addresses("web", 2)
+	addresses := w.addresses("web", families())
 	if want := []netip.Addr{netip.MustParseAddr("172.30.250.192"), netip.MustParseAddr("172.30.251.190")}; !equal(addresses, want) {
 		t.Errorf("the Service has %v, want %v: one of every subnet that a node has", addresses, want)
 	}

@@ -18,7 +18,7 @@ import (
 func TestTheRouterSpreadsRemoteAddressesOverAllNodes(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 2), service("web", "remote"))
-	addresses := w.addresses("web", 2)
+	addresses := w.addresses("web", families())
 	w.everywhere(addresses...)
 	w.answers(addresses...)
 }
@@ -26,7 +26,7 @@ func TestTheRouterSpreadsRemoteAddressesOverAllNodes(t *testing.T) {
 func TestNextHopsFollowTheEndpointsOfTrafficPolicyLocal(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 1, "node-2"), service("web", "remote", "externalTrafficPolicy: Local"))
-	addresses := w.addresses("web", 2)
+	addresses := w.addresses("web", families())
 	through := func(nodes ...string) {
 		t.Helper()
 		for _, a := range addresses {
@@ -81,7 +81,7 @@ spec: {remote: {v4pools: [{subnet: 10.243.7.0/24, pool: 10.243.7.0/24}], v6pools
 `
 	w.apply(wide, echo("web", 1), service("one", "e2e-wide"), service("two", "e2e-wide"), service("three", "remote"))
 	t.Cleanup(func() { w.remove(wide) })
-	one, two, three := w.addresses("one", 2), w.addresses("two", 2), w.addresses("three", 2)
+	one, two, three := w.addresses("one", families()), w.addresses("two", families()), w.addresses("three", families())
 	subnets := []netip.Prefix{netip.MustParsePrefix("10.243.7.0/24"), netip.MustParsePrefix("fd00:10:243:7::/64")}
 	for _, p := range subnets {
 		w.until(patience, fmt.Sprintf("the router reaches %s by way of every node", p), func() bool {
@@ -141,7 +141,7 @@ func (w *world) dies(node string, addresses []netip.Addr, limit time.Duration) t
 func (w *world) remote() []netip.Addr {
 	w.t.Helper()
 	w.apply(echo("web", 1, "node-1"), service("web", "remote"))
-	addresses := w.addresses("web", 2)
+	addresses := w.addresses("web", families())
 	w.everywhere(addresses...)
 	w.answers(addresses...)
 	return addresses

@@ -64,7 +64,7 @@ func TestAddressesWithoutEndpointsLeaveTheRouterAndTheSegment(t *testing.T) {
 	}
 	set := func(v4, v6 []netip.Addr) { w.apply(endpointsOf("far", v4, v6), endpointsOf("near", v4, v6)) }
 	w.apply(manual("far", "e2e-anycast"), manual("near", "e2e-idle"))
-	far, near := w.addresses("far", 2), w.addresses("near", 2)
+	far, near := w.addresses("far", families()), w.addresses("near", families())
 	for _, a := range slices.Concat(far, near) {
 		if on := w.holderNodes(a); len(on) > 0 {
 			t.Errorf("%s is on %v before there is an endpoint", a, on)
@@ -181,7 +181,7 @@ func TestAnLBNodeAgentThatAsksForNothingChangesNothing(t *testing.T) {
 	w := newWorldFor(t, time.Minute)
 	s := watchLocal(w)
 	w.apply(service("far", "remote"))
-	far := w.addresses("far", 2)
+	far := w.addresses("far", families())
 	w.everywhere(far...)
 	holder := s.holder()
 	const empty = `

@@ -144,7 +144,7 @@ func TestWhatIsUninstalledLeavesNothingBehind(t *testing.T) {
 	w.expect(withoutAPI...)
 	s := watchLocal(w)
 	w.apply(service("far", "remote"))
-	remote := w.addresses("far", 2)
+	remote := w.addresses("far", families())
 	install := func() {
 		if err := lab.tree.Install(w.ctx, lab.Cluster, lab.Kubeconfig()); err != nil {
 			t.Fatal(err)

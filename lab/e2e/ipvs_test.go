@@ -33,7 +33,7 @@ func TestNodesThatAnswerByMistakeKeepNoNodeFromTaking(t *testing.T) {
 		w.apply(service(fmt.Sprintf("new-%d", i), "local"))
 	}
 	for i := range services {
-		for _, a := range w.addresses(fmt.Sprintf("new-%d", i), 2) {
+		for _, a := range w.addresses(fmt.Sprintf("new-%d", i), families()) {
 			if a.Is4() && !strings.Contains(fmt.Sprint(expected), a.String()) {
 				t.Fatalf("a new Service has got %s, which no kube-ipvs0 has: %v", a, expected)
 			}

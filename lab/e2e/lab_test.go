@@ -98,6 +98,15 @@ func (f fixture) carriers(node string, a netip.Addr) ([]string, error) {
 // ipvsLink is the interface of kube-proxy in IPVS mode.
 const ipvsLink = "kube-ipvs0"
 
+// links returns the interfaces of a node that have the addresses of the node.
+func (f fixture) links(node string) (names []string) {
+	m, _ := f.Spec.Plan.Machine(node)
+	for _, n := range m.NICs {
+		names = append(names, n.Carrier())
+	}
+	return names
+}
+
 // names returns the nodes that have the addresses as their first, sorted. An address that no
 // node has stands for itself.
 func (f fixture) names(addresses []netip.Addr) []string {

@@ -18,11 +18,11 @@ func TestAllocatorRestartKeepsEveryAddress(t *testing.T) {
 	}
 	before := map[string][]netip.Addr{}
 	for _, n := range names {
-		before[n] = w.addresses(n, 2)
+		before[n] = w.addresses(n, families())
 	}
 	w.restartAllocator()
 	w.apply(service("five", "local"))
-	fresh := w.addresses("five", 2)
+	fresh := w.addresses("five", families())
 	for _, n := range names {
 		after := kube.Addresses(w.service(n))
 		if !equal(after, before[n]) {

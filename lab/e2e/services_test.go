@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,11 +15,11 @@ import (
 func TestALocalServiceIsReachedByIPv4AndIPv6(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 3), service("web", "local"))
-	addresses := w.addresses("web", 2)
+	addresses := w.addresses("web", families())
 	w.answers(addresses...)
 	for _, a := range addresses {
 		holders := w.holders(a)
-		if len(holders) != 1 || holders[0].link != "eth0" && holders[0].link != "eth1" {
+		if len(holders) != 1 || !slices.Contains(lab.links(holders[0].node), holders[0].link) {
 			t.Errorf("local address %s is on %v, want the interface of one node", a, holders)
 		}
 	}
@@ -27,7 +28,7 @@ func TestALocalServiceIsReachedByIPv4AndIPv6(t *testing.T) {
 func TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 3), service("web", "remote"))
-	addresses := w.addresses("web", 2)
+	addresses := w.addresses("web", families())
 	for _, a := range addresses {
 		w.until(patience, "every node carries "+a.String(), func() bool { return len(w.holders(a)) == len(lab.Nodes()) })
 		for _, h := range w.holders(a) {
@@ -43,7 +44,7 @@ func TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode(t *testing.T) {
 func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 1), service("web", "remote", "externalTrafficPolicy: Local"))
-	addresses := w.addresses("web", 2)
+	addresses := w.addresses("web", families())
 	follow := func() {
 		t.Helper()
 		for _, a := range addresses {
@@ -75,7 +76,7 @@ func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 func TestExternalTrafficPolicyOfALocalAddressIsResetToCluster(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 1), service("web", "local", "externalTrafficPolicy: Local"))
-	w.answers(w.addresses("web", 2)...)
+	w.answers(w.addresses("web", families())...)
 	if p := w.service("web").Spec.ExternalTrafficPolicy; p != "Cluster" {
 		t.Errorf("externalTrafficPolicy is %s, want Cluster", p)
 	}
@@ -85,7 +86,7 @@ func TestExternalTrafficPolicyOfALocalAddressIsResetToCluster(t *testing.T) {
 func TestDeletionWithdrawsEverywhere(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 1), service("near", "local"), service("far", "remote"))
-	addresses := append(w.addresses("near", 2), w.addresses("far", 2)...)
+	addresses := append(w.addresses("near", families()), w.addresses("far", families())...)
 	for _, a := range addresses {
 		w.until(patience, a.String()+" is announced", func() bool { return len(w.holders(a)) > 0 })
 	}

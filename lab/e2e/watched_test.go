@@ -74,7 +74,7 @@ func watchLocal(w *world, spec ...string) *watched {
 func watchService(w *world, service string) *watched {
 	w.t.Helper()
 	w.apply(echo("web", 2, "node-3", "node-4"), service)
-	s := &watched{world: w, addresses: w.addresses("web", 2)}
+	s := &watched{world: w, addresses: w.addresses("web", families())}
 	w.answers(s.addresses...)
 	return s
 }

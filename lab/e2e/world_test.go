@@ -424,7 +424,18 @@ spec:
 `, name, replicas, where)
 }
 
-// service returns a dual-stack Service in front of the pods of app web.
+// families returns how many families Services have in this world.
+func families() int { return len(lab.World().Families) }
+
+// familyPolicy returns the policy of a Service that has all families of this world.
+func familyPolicy() corev1.IPFamilyPolicy {
+	if families() == 1 {
+		return corev1.IPFamilyPolicySingleStack
+	}
+	return corev1.IPFamilyPolicyRequireDualStack
+}
+
+// service returns a Service of all families in front of the pods of app web.
 func service(name, group string, spec ...string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -432,14 +443,14 @@ kind: Service
 metadata: {name: %s, namespace: e2e, annotations: {purelb.io/service-group: %s}}
 spec:
   type: LoadBalancer
-  ipFamilyPolicy: RequireDualStack
+  ipFamilyPolicy: %s
   selector: {app: web}
   ports:
   - {name: http, port: 80, targetPort: 8080, protocol: TCP}
   - {name: lines, port: 81, targetPort: 8081, protocol: TCP}
   - {name: datagrams, port: 82, targetPort: 8082, protocol: UDP}
   %s
-`, name, group, strings.Join(spec, "\n  "))
+`, name, group, familyPolicy(), strings.Join(spec, "\n  "))
 }
 
 // annotated returns a service with another annotation.

@@ -52,7 +52,7 @@ func apiServer(c *cluster.Cluster) pki.Subject {
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		"localhost", "127.0.0.1", "::1", cp.V4().String(), cp.V6().String(),
 	}
-	for _, p := range topology.Services {
+	for _, p := range c.Spec.Plan.Services() {
 		hosts = append(hosts, p.Addr().Next().String())
 	}
 	return pki.Subject{Name: "kube-apiserver", Hosts: hosts}

@@ -23,6 +23,7 @@ const startLimit = 3 * time.Minute
 // Options are the choices that `lab up` has.
 type Options struct {
 	Nodes int
+	World cluster.World
 	Force bool
 	Out   io.Writer
 }
@@ -80,6 +81,9 @@ func settle(ctx context.Context, dir state.Dir, o Options) (done bool, err error
 	}
 	if c.Record.Nodes != o.Nodes {
 		return false, fmt.Errorf("the lab is up with %d nodes: `lab up --force --nodes %d` replaces it", c.Record.Nodes, o.Nodes)
+	}
+	if c.World().Name != o.World.Name {
+		return false, fmt.Errorf("the lab is up as the world %s: `lab up --force --world %s` replaces it", c.World().Name, o.World.Name)
 	}
 	fmt.Fprintln(o.Out, "the lab is up already")
 	return true, nil

@@ -24,6 +24,7 @@ var needs = []need{
 	{"vtysh", "frr"},
 	{"bird", "bird2"},
 	{"nft", "nftables"},
+	{"iptables", "iptables"}, // for kube-proxy in the world of that name
 	{"containerd", "containerd"},
 	{"runc", "runc"},
 	{"ip", "iproute2"},

@@ -46,10 +46,10 @@ func (l Lab) etcd() machine.Program {
 func (l Lab) apiServer(m topology.Machine) machine.Program {
 	return l.program(APIServer,
 		"--etcd-servers=http://127.0.0.1:2379",
-		"--advertise-address="+m.V4().String(),
+		"--advertise-address="+l.Plan.Primary(m).String(),
 		"--bind-address=::",
 		fmt.Sprintf("--secure-port=%d", APIPort),
-		"--service-cluster-ip-range="+join(topology.Services),
+		"--service-cluster-ip-range="+join(l.Plan.Services()),
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true",
@@ -83,8 +83,8 @@ func (l Lab) controllerManager() machine.Program {
 		"--cluster-signing-cert-file="+l.pki("ca.crt"),
 		"--cluster-signing-key-file="+l.pki("ca.key"),
 		"--allocate-node-cidrs=false",
-		"--cluster-cidr="+join(topology.Pods),
-		"--service-cluster-ip-range="+join(topology.Services),
+		"--cluster-cidr="+join(l.Plan.Pods()),
+		"--service-cluster-ip-range="+join(l.Plan.Services()),
 		"--leader-elect=false",
 		"--bind-address=127.0.0.1")...)
 }

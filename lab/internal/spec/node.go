@@ -1,7 +1,9 @@
 package spec
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 
 	"purelb.io/purelb/lab/internal/machine"
@@ -35,7 +37,7 @@ func (l Lab) node(s *machine.Spec, m topology.Machine) {
 			"--config=/etc/lab/kubelet.yaml",
 			"--kubeconfig="+l.pki(m.Name+".kubeconfig"),
 			"--hostname-override="+m.Name,
-			"--node-ip="+m.V4().String(), // one InternalIP: many tools take the last of several
+			"--node-ip="+l.Plan.Primary(m).String(), // one InternalIP: many tools take the last of several
 			"--root-dir=/var/lib/kubelet",
 			"--v=2"),
 		l.program("kube-proxy", "--config=/etc/lab/kube-proxy.yaml", "--v=2"),
@@ -70,15 +72,15 @@ shutdownGracePeriod: 0s
 func (l Lab) proxyConfig(m topology.Machine) string {
 	return fmt.Sprintf(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
-mode: nftables
-hostnameOverride: %s
-clientConnection: {kubeconfig: %s}
-clusterCIDR: %s
+mode: %[4]s
+hostnameOverride: %[1]s
+clientConnection: {kubeconfig: %[2]s}
+clusterCIDR: %[3]s
 healthzBindAddress: 0.0.0.0:10256
 metricsBindAddress: 127.0.0.1:10249
 conntrack: {maxPerCore: 0, min: 0}
 nodePortAddresses: [primary]
-`, m.Name, l.pki("proxy.kubeconfig"), join(topology.Pods))
+`, m.Name, l.pki("proxy.kubeconfig"), join(l.Plan.Pods()), l.Plan.World.Proxy)
 }
 
 // restrict_oom_score_adj: a root without CAP_SYS_RESOURCE, as in many virtual
@@ -116,24 +118,43 @@ disabled_plugins = [
 `, containerdSocket, PauseImage, filepath.Join(l.Bin, "cni"))
 }
 
-// mirror sends containerd to the lab's registry for every registry.
+// mirror sends containerd to the lab's registry for every registry. It names the registry by
+// IPv4 in every world: containerd 1.6 ignores a host whose name is an IPv6 address.
 func (l Lab) mirror() string {
 	cp, _ := l.Plan.Machine(topology.ControlPlane)
-	return fmt.Sprintf(`server = "http://%[1]s:%[2]d"
-[host."http://%[1]s:%[2]d"]
+	return fmt.Sprintf(`server = "http://%[1]s"
+[host."http://%[1]s"]
   capabilities = ["pull", "resolve"]
-`, cp.V4(), RegistryPort)
+`, netip.AddrPortFrom(cp.V4(), RegistryPort))
 }
 
 func cniConfig(m topology.Machine) string {
+	var ranges [][]map[string]string
+	var routes []map[string]string
+	for _, p := range m.Pods {
+		ranges = append(ranges, []map[string]string{{"subnet": p.String()}})
+		all := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		if p.Addr().Is6() {
+			all = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+		}
+		routes = append(routes, map[string]string{"dst": all.String()})
+	}
 	return fmt.Sprintf(`{
   "cniVersion": "1.0.0", "name": "lab", "plugins": [
     {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {
       "type": "host-local",
-      "ranges": [[{"subnet": %q}], [{"subnet": %q}]],
-      "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
+      "ranges": %s,
+      "routes": %s}},
     {"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": true}}
   ]
 }
-`, m.Pods[0], m.Pods[1])
+`, jsonOf(ranges), jsonOf(routes))
+}
+
+func jsonOf(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of maps and strings
+	}
+	return text
 }

@@ -30,7 +30,7 @@ type Lab struct {
 // APIServer is the API server's URL as the machines see it.
 func (l Lab) APIServer() string {
 	cp, _ := l.Plan.Machine(topology.ControlPlane)
-	return fmt.Sprintf("https://%s", netip.AddrPortFrom(cp.V4(), APIPort))
+	return fmt.Sprintf("https://%s", netip.AddrPortFrom(l.Plan.Primary(cp), APIPort))
 }
 
 // Machine returns what a machine is to be.
@@ -72,5 +72,9 @@ func (l Lab) program(name string, flags ...string) machine.Program {
 func (l Lab) pki(file string) string { return filepath.Join(l.State.PKI(), file) }
 
 func join(ps []netip.Prefix) string {
-	return ps[0].String() + "," + ps[1].String()
+	var all []string
+	for _, p := range ps {
+		all = append(all, p.String())
+	}
+	return strings.Join(all, ",")
 }

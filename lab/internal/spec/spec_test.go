@@ -99,7 +99,7 @@ func TestNodesFindNamesAndImages(t *testing.T) {
 
 func specs(t *testing.T) map[string]machine.Spec {
 	t.Helper()
-	plan, err := topology.New(2)
+	plan, err := topology.New(2, topology.Worlds[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,6 +96,7 @@ func (d Dir) Exists() bool {
 // Lab is the record of the lab as a whole.
 type Lab struct {
 	Nodes int    // how many nodes
+	World string // the name of the world, "" is the standard one
 	Port  int    // of the API server on the host's loopback
 	Bin   string // where the built programs are
 	Up    bool   // false until everything has started

@@ -12,8 +12,8 @@ import (
 
 // The address plan that does not depend on the number of nodes.
 var (
-	Services   = prefixes("10.96.0.0/16", "fd00:10:96::/112")
-	Pods       = prefixes("10.244.0.0/16", "fd00:10:244::/48")
+	services   = prefixes("10.96.0.0/16", "fd00:10:96::/112")
+	pods       = prefixes("10.244.0.0/16", "fd00:10:244::/48")
 	RemotePool = prefixes("10.255.0.0/24", "fd00:10:255::/48")
 )
 
@@ -50,6 +50,7 @@ type NIC struct {
 	Name    string
 	Segment string
 	V4, V6  netip.Prefix
+	Link    Link // the link that has the addresses; "" is Cable
 }
 
 // MAC returns the hardware address of the interface: locally administered, and
@@ -73,7 +74,7 @@ type Machine struct {
 	Forwards bool // routes packets of others
 	NICs     []NIC
 	Routes   []Route
-	Pods     []netip.Prefix // the ranges of a node's pods, v4 first
+	Pods     []netip.Prefix // the ranges of a node's pods, in the order of the families
 }
 
 // V4 returns the machine's primary IPv4 address.
@@ -84,22 +85,23 @@ func (m Machine) V6() netip.Addr { return m.NICs[0].V6.Addr() }
 
 // Plan is the whole lab.
 type Plan struct {
+	World    World
 	Machines []Machine
 }
 
-// New returns the plan for a number of nodes. The first half is on segment A,
+// New returns the plan for a number of nodes in a world. The first half is on segment A,
 // the rest on segment B, and the last one has a second interface, on A.
-func New(nodes int) (Plan, error) {
+func New(nodes int, world World) (Plan, error) {
 	if nodes < 1 || nodes > MaxNodes {
 		return Plan{}, fmt.Errorf("%d nodes: the lab has 1 to %d", nodes, MaxNodes)
 	}
-	p := Plan{Machines: []Machine{
+	p := Plan{World: world, Machines: []Machine{
 		host(ControlPlane, SegmentManagement, 10),
-		router(nodes),
+		router(nodes, world),
 		host(Client, SegmentClient, 10),
 	}}
 	for i := 1; i <= nodes; i++ {
-		p.Machines = append(p.Machines, node(i, nodes))
+		p.Machines = append(p.Machines, node(i, nodes, world))
 	}
 	return p, nil
 }
@@ -135,14 +137,15 @@ func host(name string, s Segment, number int) Machine {
 	}
 }
 
-func node(i, of int) Machine {
+func node(i, of int, world World) Machine {
 	s := SegmentA
 	if i > (of+1)/2 {
 		s = SegmentB
 	}
 	m := host(fmt.Sprintf("node-%d", i), s, 100+i)
 	m.Node, m.Forwards = true, true
-	m.Pods = prefixes(fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%x::/64", i))
+	m.Pods = pick(world, prefixes(fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%x::/64", i)))
+	m.NICs[0].Link = world.Link
 	if i == of && i > 1 {
 		m.NICs = append(m.NICs, nic("eth1", SegmentA, 100+i))
 	}
@@ -151,14 +154,20 @@ func node(i, of int) Machine {
 
 // router is number 1 on every segment and knows the way to every node's pods;
 // all others have it as their default route.
-func router(nodes int) Machine {
+func router(nodes int, world World) Machine {
 	m := Machine{Name: Router, Forwards: true}
 	for i, s := range Segments {
 		m.NICs = append(m.NICs, nic(fmt.Sprintf("eth%d", i), s, 1))
 	}
 	for i := 1; i <= nodes; i++ {
-		n := node(i, nodes)
-		m.Routes = append(m.Routes, Route{n.Pods[0], n.V4()}, Route{n.Pods[1], n.V6()})
+		n := node(i, nodes, world)
+		for _, p := range n.Pods {
+			via := n.V4()
+			if p.Addr().Is6() {
+				via = n.V6()
+			}
+			m.Routes = append(m.Routes, Route{p, via})
+		}
 	}
 	return m
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestFourNodesAreTwoOnEachSegmentAndTheLastOnBoth(t *testing.T) {
-	p, err := New(4)
+	p, err := New(4, Worlds[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ node-4 eth1 brA 172.30.250.104/24 2001:db8:1:250::104/64
 }
 
 func TestTheRouterKnowsTheWayToEveryPod(t *testing.T) {
-	p, _ := New(2)
+	p, _ := New(2, Worlds[0])
 	r, _ := p.Machine(Router)
 	want := []Route{
 		{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParseAddr("172.30.250.101")},
@@ -49,7 +49,7 @@ func TestTheRouterKnowsTheWayToEveryPod(t *testing.T) {
 
 func TestNoAddressIsGivenTwice(t *testing.T) {
 	for nodes := 1; nodes <= MaxNodes; nodes++ {
-		p, err := New(nodes)
+		p, err := New(nodes, Worlds[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 
 func TestANumberOfNodesOutOfRangeIsRefused(t *testing.T) {
 	for _, n := range []int{-1, 0, MaxNodes + 1} {
-		if _, err := New(n); err == nil {
+		if _, err := New(n, Worlds[0]); err == nil {
 			t.Errorf("New(%d) was accepted", n)
 		}
 	}
@@ -86,7 +86,7 @@ func wires(p Plan) string {
 }
 
 func TestEveryInterfaceHasAHardwareAddressOfItsOwn(t *testing.T) {
-	plan, err := New(MaxNodes)
+	plan, err := New(MaxNodes, Worlds[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,9 @@ func (w Net) bridge(h *netlink.Handle, name string) error {
 	return h.LinkSetUp(b)
 }
 
-// quietSwitch keeps the host's packet filter off frames that only pass.
+// quietSwitch keeps the packet filter off frames that only pass a bridge. With it, the kernel
+// would send a frame whose destination address kube-proxy has translated back through the
+// port that it came from, and drop it there.
 func quietSwitch() error {
 	files, err := filepath.Glob("/proc/sys/net/bridge/bridge-nf-call-*")
 	for _, f := range files {
@@ -59,6 +61,11 @@ func (w Net) BuildMachine(m topology.Machine) error {
 	for _, n := range m.NICs {
 		if err := w.plug(m.Name, n); err != nil {
 			return fmt.Errorf("%s %s: %w", m.Name, n.Name, err)
+		}
+		if n.Link == topology.Bridge {
+			if err := w.inside(m.Name, quietSwitch); err != nil {
+				return fmt.Errorf("%s %s: %w", m.Name, n.Name, err)
+			}
 		}
 	}
 	return w.with(m.Name, func(h *netlink.Handle) error { return routes(h, m.Routes) })
@@ -136,6 +143,11 @@ func bringUp(h *netlink.Handle, n topology.NIC) error {
 	if err := h.LinkSetUp(link); err != nil {
 		return err
 	}
+	if n.Over() != "" {
+		if link, err = stack(h, link, n); err != nil {
+			return fmt.Errorf("%s: %w", n.Over(), err)
+		}
+	}
 	for _, p := range []string{n.V4.String(), n.V6.String()} {
 		a, err := netlink.ParseAddr(p)
 		if err != nil {
@@ -150,6 +162,31 @@ func bringUp(h *netlink.Handle, n topology.NIC) error {
 		}
 	}
 	return nil
+}
+
+// stack puts the link that is to have the addresses of n over its cable.
+func stack(h *netlink.Handle, cable netlink.Link, n topology.NIC) (netlink.Link, error) {
+	a := attrs(n.Over())
+	var over netlink.Link
+	switch n.Link {
+	case topology.Bridge:
+		a.HardwareAddr = n.MAC()
+		over = &netlink.Bridge{LinkAttrs: a}
+	case topology.Macvlan:
+		a.ParentIndex = cable.Attrs().Index
+		over = &netlink.Macvlan{LinkAttrs: a, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	default:
+		return nil, fmt.Errorf("unknown kind of link: %s", n.Link)
+	}
+	if err := h.LinkAdd(over); err != nil {
+		return nil, err
+	}
+	if n.Link == topology.Bridge {
+		if err := h.LinkSetMaster(cable, over); err != nil {
+			return nil, err
+		}
+	}
+	return over, h.LinkSetUp(over)
 }
 
 func attrs(name string) netlink.LinkAttrs {

@@ -115,7 +115,7 @@ func TestAMachineCanBeUnpluggedAndBuiltAgain(t *testing.T) {
 // lay builds a whole lab's wires.
 func lay(t *testing.T, nodes int) topology.Plan {
 	t.Helper()
-	p, err := topology.New(nodes)
+	p, err := topology.New(nodes, topology.Worlds[0])
 	must(t, err)
 	t.Cleanup(func() {
 		for _, name := range lab.Namespaces() {

@@ -1,0 +1,209 @@
+// Worlds runs scenes of the end-to-end tests in variations of the lab:
+//
+//	worlds              all worlds; writes the table of docs/compatibility.md
+//	worlds NAME...      only these; writes nothing
+//	worlds -by TEXT     one world beside the standard one, chosen by TEXT, such as a commit
+//
+// It replaces the lab that is up, and leaves the last world up. It fails if a scene fails.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/lab/internal/build"
+	"purelb.io/purelb/lab/internal/topology"
+)
+
+// page is the page with the table, from the folder of the lab.
+const page = "../docs/compatibility.md"
+
+// scene is an end-to-end test that has to pass in every world.
+type scene struct{ promise, test string }
+
+var scenes = []scene{
+	{"a client outside reaches a local address of each family", "TestALocalServiceIsReachedByIPv4AndIPv6"},
+	{"a client outside reaches a remote address of each family through every node", "TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode"},
+	{"`externalTrafficPolicy: Local`: the nodes with endpoints have a remote address", "TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints"},
+	{"an agent is killed: nothing is lost", "TestAnAgentThatIsKilledLosesNothing"},
+	{"all agents are replaced: nothing is lost", "TestARolloutOfTheAgentsLosesNothing"},
+	{"a node is drained by its label: the address moves", "TestADrainMovesAddressesWithoutAGap"},
+	{"a network card goes down: the address moves", "TestANetworkCardThatGoesDownHandsOver"},
+	{"a node loses its power while the API server hangs: the address moves", "TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway"},
+}
+
+// results are the tests that passed, by the name of the world.
+type results map[string]map[string]bool
+
+func main() {
+	by := flag.String("by", "", "choose one world by this text")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *by, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "worlds:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, by string, names []string) error {
+	worlds, err := choose(by, names)
+	if err != nil {
+		return err
+	}
+	dir, err := build.Source()
+	if err != nil {
+		return err
+	}
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	all := results{}
+	var errs []error
+	for _, w := range worlds {
+		fmt.Printf("\n== the world %s: %s\n", w.Name, w.About)
+		passed, err := try(ctx, w)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("world %s: %w", w.Name, err))
+		}
+		all[w.Name] = passed
+	}
+	if len(worlds) == len(topology.Worlds) {
+		errs = append(errs, write(all))
+	}
+	return errors.Join(errs...)
+}
+
+// choose returns the worlds that are meant.
+func choose(by string, names []string) (worlds []topology.World, err error) {
+	if by != "" {
+		others := topology.Worlds[1:]
+		return []topology.World{others[int(crc32.ChecksumIEEE([]byte(by)))%len(others)]}, nil
+	}
+	for _, name := range names {
+		w, err := topology.FindWorld(name)
+		if err != nil {
+			return nil, err
+		}
+		worlds = append(worlds, w)
+	}
+	if len(names) == 0 {
+		return topology.Worlds, nil
+	}
+	return worlds, nil
+}
+
+// try builds a world and runs the scenes in it. It returns the tests that passed.
+func try(ctx context.Context, w topology.World) (passed map[string]bool, err error) {
+	up := command(ctx, "run", ".", "up", "--force", "--world", w.Name)
+	up.Stdout = os.Stdout
+	if err := up.Run(); err != nil {
+		return nil, fmt.Errorf("bring it up: %w", err)
+	}
+	var tests []string
+	for _, s := range scenes {
+		tests = append(tests, s.test)
+	}
+	test := command(ctx, "test", "./e2e", "-count=1", "-timeout=45m", "-json", "-run", "^("+strings.Join(tests, "|")+")$")
+	out, err := test.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := test.Start(); err != nil {
+		return nil, err
+	}
+	passed, readErr := read(out, os.Stdout)
+	err = errors.Join(readErr, test.Wait())
+	for _, name := range tests {
+		if err == nil && !passed[name] {
+			err = fmt.Errorf("%s did not run", name)
+		}
+	}
+	return passed, err
+}
+
+func command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// read reads the events of "go test -json", prints what the tests print, and returns the tests
+// that passed.
+func read(events io.Reader, out io.Writer) (passed map[string]bool, err error) {
+	passed = map[string]bool{}
+	for decoder := json.NewDecoder(events); ; {
+		var e struct{ Action, Test, Output string }
+		if err := decoder.Decode(&e); err != nil {
+			if errors.Is(err, io.EOF) {
+				return passed, nil
+			}
+			return passed, err
+		}
+		switch e.Action {
+		case "output":
+			fmt.Fprint(out, e.Output)
+		case "pass":
+			passed[e.Test] = true
+		}
+	}
+}
+
+// The lines of the page that enclose what this program writes.
+const (
+	begin = "<!-- worlds: written by make e2e-worlds -->\n"
+	end   = "<!-- end of worlds -->\n"
+)
+
+// write puts the table into the page.
+func write(all results) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := bytes.Cut(text, []byte(begin))
+	_, after, closed := bytes.Cut(rest, []byte(end))
+	if !ok || !closed {
+		return fmt.Errorf("%s: no lines %q and %q", page, begin, end)
+	}
+	return os.WriteFile(page, slices.Concat(before, []byte(begin), []byte(table(all)), []byte(end), after), 0o644)
+}
+
+// table returns the worlds and what passed in each of them.
+func table(all results) string {
+	var b strings.Builder
+	b.WriteString("| World | What is different |\n|---|---|\n")
+	for _, w := range topology.Worlds {
+		fmt.Fprintf(&b, "| %s | %s |\n", w.Name, w.About)
+	}
+	b.WriteString("\n| What happens |")
+	rule := "|---|"
+	for _, w := range topology.Worlds {
+		fmt.Fprintf(&b, " %s |", w.Name)
+		rule += "---|"
+	}
+	b.WriteString("\n" + rule + "\n")
+	for _, s := range scenes {
+		fmt.Fprintf(&b, "| %s |", s.promise)
+		for _, w := range topology.Worlds {
+			word := "**fails**"
+			if all[w.Name][s.test] {
+				word = "passes"
+			}
+			fmt.Fprintf(&b, " %s |", word)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/lab/internal/topology"
+)
+
+// A scene that is renamed would be missing in the table, and count as failed only later.
+func TestScenesAreTestsOfTheLab(t *testing.T) {
+	files, err := filepath.Glob("../../e2e/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
+				tests[fn.Name.Name] = true
+			}
+		}
+	}
+	for _, s := range scenes {
+		if !tests[s.test] {
+			t.Errorf("there is no test %s", s.test)
+		}
+	}
+}
+
+func TestTextChoosesEachWorldButTheStandardOne(t *testing.T) {
+	chosen := map[string]bool{}
+	for n := range 200 {
+		worlds, err := choose(strings.Repeat("x", n+1), nil)
+		if err != nil || len(worlds) != 1 {
+			t.Fatalf("%v, %v", worlds, err)
+		}
+		chosen[worlds[0].Name] = true
+	}
+	if chosen[topology.Standard] || len(chosen) != len(topology.Worlds)-1 {
+		t.Errorf("200 texts choose %v", chosen)
+	}
+}
+
+func TestOnlyTestsThatPassCount(t *testing.T) {
+	passed, err := read(strings.NewReader(`{"Action":"run","Test":"A"}
+{"Action":"output","Test":"A","Output":"text\n"}
+{"Action":"pass","Test":"A"}
+{"Action":"fail","Test":"B"}
+{"Action":"fail"}
+`), io.Discard)
+	if err != nil || len(passed) != 1 || !passed["A"] {
+		t.Errorf("%v, %v", passed, err)
+	}
+	all := table(results{"iptables": {scenes[0].test: true}})
+	if got := strings.Count(all, "| passes |"); got != 1 {
+		t.Errorf("%d cells of the table pass, want 1:\n%s", got, all)
+	}
+}
