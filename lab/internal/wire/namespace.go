@@ -55,7 +55,7 @@ func (w Net) create(machine string) error {
 
 // pin gives the calling thread's namespace a name that outlives the thread.
 func pin(path string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := share(); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
@@ -66,6 +66,35 @@ func pin(path string) error {
 	own := fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
 	if err := unix.Mount(own, path, "", unix.MS_BIND, ""); err != nil {
 		return errors.Join(fmt.Errorf("mount on %s: %w", path, err), os.Remove(path))
+	}
+	return nil
+}
+
+// share makes the directory of names a shared mount, as ip(8) does before its first name. If
+// the lab did not, the first "ip netns add" would, and its mount would hide those of the lab:
+// nothing could remove them any more. The mount stays, as that of ip(8) does. The lock is the
+// one that ip(8) takes meanwhile.
+func share() error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // unlocks
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	shared := func() error { return unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, "") }
+	err = shared()
+	if errors.Is(err, unix.EINVAL) { // it is no mount yet
+		if err = unix.Mount(dir, dir, "none", unix.MS_BIND|unix.MS_REC, ""); err == nil {
+			err = shared()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("share %s: %w", dir, err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,23 @@ func TestAMachineCanBeUnpluggedAndBuiltAgain(t *testing.T) {
 	serve(t, n.Name, n.V4())
 	if err := connect(topology.Client, n.V4()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The first "ip netns add" of a machine must not hide the namespaces of the lab.
+func TestIPNetnsHidesNoNamespace(t *testing.T) {
+	p := lay(t, 1)
+	name := string(lab) + "of-ip"
+	for _, command := range []string{"add", "delete"} {
+		if out, err := exec.Command("ip", "netns", command, name).CombinedOutput(); err != nil {
+			t.Fatalf("ip netns %s: %v\n%s", command, err, out)
+		}
+	}
+	for _, m := range p.Machines {
+		must(t, lab.Delete(m.Name))
+		if _, err := os.Lstat(lab.Netns(m.Name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there: %v", lab.Netns(m.Name), err)
+		}
 	}
 }
 
