@@ -75,10 +75,13 @@ func differ[T any, K comparable](wanted, found []T, key func(T) K, same func(w, 
 }
 
 // Interrupts reports whether the change from found to wanted ends a session that is up, and
-// that wanted has too.
+// that wanted has too. All sessions end with another Global, and with the first VRF and the
+// last one: the server has the families of VPNs only with VRFs. The session of a dynamic
+// neighbor also ends when the neighbor becomes a named one.
 func Interrupts(wanted, found State, there []NeighborStatus) bool {
 	c := Diff(wanted, found)
-	if !reflect.DeepEqual(wanted.Global, found.Global) {
+	vpn := (len(wanted.VRFs) > 0) != (len(found.VRFs) > 0)
+	if vpn || !reflect.DeepEqual(wanted.Global, found.Global) {
 		c.RemovePeers, c.AddPeers = found.Peers, wanted.Peers
 		c.RemoveDynamic, c.AddDynamic = found.Dynamic, wanted.Dynamic
 	}
@@ -86,10 +89,10 @@ func Interrupts(wanted, found State, there []NeighborStatus) bool {
 		if n.State != Established {
 			return false
 		}
-		if n.Dynamic {
-			return len(c.RemoveDynamic) > 0 && len(c.AddDynamic) > 0
-		}
 		is := func(p Peer) bool { return p.Name() == n.Name() && !p.AdminDown }
+		if n.Dynamic {
+			return len(c.RemoveDynamic) > 0 && len(c.AddDynamic) > 0 || slices.ContainsFunc(c.AddPeers, is)
+		}
 		return slices.ContainsFunc(c.RemovePeers, is) && slices.ContainsFunc(c.AddPeers, is)
 	})
 }

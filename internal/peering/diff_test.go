@@ -212,6 +212,43 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 	}
 }
 
+func TestChangesThatEndSessions(t *testing.T) {
+	one := peering.Peer{Address: netip.MustParseAddr("192.0.2.1"), Options: peering.Options{ASN: 1}}
+	named := peering.State{Peers: []peering.Peer{one}}
+	with := func(s peering.State, vrfs ...string) peering.State {
+		for _, name := range vrfs {
+			s.VRFs = append(slices.Clone(s.VRFs), peering.VRF{Name: name})
+		}
+		return s
+	}
+	tor := peering.State{
+		Groups:  []peering.Group{{Name: "tor", Options: peering.Options{ASN: 1}}},
+		Dynamic: []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "tor"}},
+	}
+	both, held := tor, tor
+	both.Peers = named.Peers
+	down := one
+	down.AdminDown = true
+	held.Peers = []peering.Peer{down}
+	for _, tt := range []struct {
+		name          string
+		wanted, found peering.State
+		dynamic, want bool
+	}{
+		{"nothing", named, named, false, false},
+		{"the first VRF", with(named, "red"), named, false, true},
+		{"one more VRF", with(named, "red", "blue"), with(named, "red"), false, false},
+		{"the last VRF goes", named, with(named, "red"), false, true},
+		{"a dynamic neighbor becomes a named one", both, tor, true, true},
+		{"a dynamic neighbor is held down", held, tor, true, false},
+	} {
+		there := []peering.NeighborStatus{{Address: one.Address, State: peering.Established, Dynamic: tt.dynamic}}
+		if got := peering.Interrupts(tt.wanted, tt.found, there); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 // changes prints in one line the removed and the added neighbors, and those whose session
 // stays.
 func changes(c peering.Changes) string {
