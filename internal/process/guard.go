@@ -17,10 +17,12 @@ type guard struct {
 	// services returns the addresses that this node has only for Services.
 	services func(context.Context) (map[netip.Addr]bool, error)
 
-	mu   sync.Mutex
-	read time.Time
-	last map[netip.Addr]bool
-	err  error
+	mu sync.Mutex
+	// read is the time of the last reading. last is the result of the last one that succeeded,
+	// and known says that there was one.
+	read  time.Time
+	last  map[netip.Addr]bool
+	known bool
 }
 
 // Many connections in a short time share one reading. A reading may take readLimit.
@@ -40,8 +42,10 @@ func (g *guard) Accept() (net.Conn, error) {
 	}
 }
 
-// admits reports whether local is an address of the node itself. While that cannot be found
-// out it is only sure of loopback addresses.
+// admits reports whether local is an address of the node itself. Before the first reading it
+// is only sure of loopback addresses. A later reading that fails changes nothing: readings
+// fail while many addresses come and go, and the kubelet would restart the container if its
+// probes were refused for so long.
 func (g *guard) admits(local net.Addr, now time.Time) bool {
 	tcp, ok := local.(*net.TCPAddr)
 	if !ok {
@@ -56,8 +60,10 @@ func (g *guard) admits(local net.Addr, now time.Time) bool {
 	if g.read.IsZero() || now.Sub(g.read) >= readAgain {
 		ctx, cancel := context.WithTimeout(g.ctx, readLimit)
 		defer cancel()
-		g.last, g.err = g.services(ctx)
+		if all, err := g.services(ctx); err == nil {
+			g.last, g.known = all, true
+		}
 		g.read = now
 	}
-	return g.err == nil && !g.last[ip]
+	return g.known && !g.last[ip]
 }

@@ -43,6 +43,26 @@ func TestTheGuardAdmitsOnlyTheNodesOwnAddresses(t *testing.T) {
 	}
 }
 
+func TestAReadingThatFailsChangesNothing(t *testing.T) {
+	service := netip.MustParseAddr("192.0.2.9")
+	var err error
+	g := &guard{ctx: t.Context(), services: func(context.Context) (map[netip.Addr]bool, error) {
+		if err != nil {
+			return nil, err
+		}
+		return map[netip.Addr]bool{service: true}, nil
+	}}
+	now := time.Now()
+	for range 2 {
+		for local, want := range map[string]bool{"192.0.2.1": true, "192.0.2.9": false} {
+			if got := g.admits(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(local), 7472)), now); got != want {
+				t.Errorf("admits %s: %t, want %t (the reading fails: %v)", local, got, want, err)
+			}
+		}
+		now, err = now.Add(time.Minute), errors.New("dump interrupted 10 times")
+	}
+}
+
 func TestTheGuardReadsAtMostOnceASecond(t *testing.T) {
 	reads := 0
 	g := &guard{ctx: t.Context(), services: func(context.Context) (map[netip.Addr]bool, error) {
