@@ -209,6 +209,29 @@ func Covers(ranges []PrefixRange, p netip.Prefix) bool {
 	})
 }
 
+// Coverage finds out whether ranges match a prefix. It finds a range of one prefix at once:
+// IPAM systems make one for each address.
+type Coverage struct {
+	exact map[netip.Prefix]bool
+	wide  []PrefixRange
+}
+
+// CoverageOf returns the Coverage of ranges.
+func CoverageOf(ranges []PrefixRange) Coverage {
+	c := Coverage{exact: map[netip.Prefix]bool{}}
+	for _, r := range ranges {
+		if r == Exactly(r.Prefix) {
+			c.exact[r.Prefix] = true
+		} else {
+			c.wide = append(c.wide, r)
+		}
+	}
+	return c
+}
+
+// Has reports whether one of the ranges matches p.
+func (c Coverage) Has(p netip.Prefix) bool { return c.exact[p] || Covers(c.wide, p) }
+
 // Chain is a list of statements, and the verdict on routes that no statement decides.
 type Chain struct {
 	Statements []Statement

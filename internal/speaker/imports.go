@@ -173,7 +173,7 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 // them.
 func (s *Speaker) protect(now time.Time, touched map[peering.RouteKey]bool) {
 	for key := range touched {
-		if key.VRF == "" && !peering.Covers(s.input.Own, key.Prefix) {
+		if key.VRF == "" && !s.owned.Has(key.Prefix) {
 			s.governing.later(now.Add(calm))
 			return
 		}
@@ -184,8 +184,9 @@ func (s *Speaker) protect(now time.Time, touched map[peering.RouteKey]bool) {
 // those of groups whose addresses an IPAM system manages, and those that other programs add.
 func (s *Speaker) heldBeside(own []peering.PrefixRange) []peering.PrefixRange {
 	var all []peering.PrefixRange
+	owned := peering.CoverageOf(own)
 	for key := range s.imports.members {
-		if key.VRF == "" && !peering.Covers(own, key.Prefix) {
+		if key.VRF == "" && !owned.Has(key.Prefix) {
 			all = append(all, peering.Exactly(key.Prefix))
 		}
 	}

@@ -285,9 +285,10 @@ func prefixesOf(s Snapshot, groups config.Config) []peering.PrefixRange {
 			}
 		}
 	}
+	pools := slices.Clone(all)
 	for _, svc := range s.Services {
 		for _, ip := range svc.Addresses {
-			if one := netip.PrefixFrom(ip, ip.BitLen()); svc.Recorded && !peering.Covers(all, one) {
+			if one := netip.PrefixFrom(ip, ip.BitLen()); svc.Recorded && !peering.Covers(pools, one) {
 				all = append(all, peering.Exactly(one))
 			}
 		}

@@ -217,7 +217,7 @@ func (s *Speaker) use(ctx context.Context, now time.Time, in Input) {
 		return
 	}
 	attributes := !reflect.DeepEqual(s.input.Attributes, in.Attributes)
-	s.input, s.known = in, true
+	s.input, s.known, s.owned = in, true, peering.CoverageOf(in.Own)
 	s.drainAsMarked(ctx, now)
 	if attributes {
 		s.announce(ctx)

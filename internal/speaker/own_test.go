@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -55,5 +57,30 @@ func TestAddressesOfAPoolChangeNoPolicy(t *testing.T) {
 		if got := peering.Covers(pool, netip.MustParsePrefix(tt.prefix)); got != tt.want {
 			t.Errorf("%s: %v", tt.prefix, got)
 		}
+		if got := peering.CoverageOf(pool).Has(netip.MustParsePrefix(tt.prefix)); got != tt.want {
+			t.Errorf("%s, by the Coverage: %v", tt.prefix, got)
+		}
+	}
+}
+
+// With a scan of all addresses for each of them this takes more than ten seconds.
+func TestAddressesOfAnIPAMSystemAreReadInLinearTime(t *testing.T) {
+	const addresses, limit = 50_000, 3 * time.Second
+	var cluster Snapshot
+	for i := range addresses {
+		ip := netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)})
+		cluster.Services = append(cluster.Services, ServiceFacts{Name: fmt.Sprint("a/", i), Recorded: true, Addresses: []netip.Addr{ip}})
+	}
+	began := time.Now()
+	own := prefixesOf(cluster, config.Config{})
+	s := New(Options{})
+	for _, o := range own {
+		s.addMember(peering.Imported{Address: o.Prefix, Interface: "kube-lb0"})
+	}
+	if beside := s.heldBeside(own); len(own) != addresses || len(beside) > 0 {
+		t.Errorf("%d prefixes, and %d beside them", len(own), len(beside))
+	}
+	if took := time.Since(began); took > limit {
+		t.Errorf("it takes %v, want at most %v", took, limit)
 	}
 }

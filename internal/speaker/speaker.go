@@ -141,18 +141,20 @@ type Speaker struct {
 	// this process has read one from the API server.
 	input       Input
 	known, seen bool
-	succession  succession
-	governing   governing
-	imports     imports
-	drain       drain
-	weighing    weighing
-	sessions    sessions
-	adverts     adverts
-	exports     exports
-	facts       facts
-	penalties   penalties
-	publishing  publishing
-	reporter    reporter
+	// owned has the prefixes of input.Own.
+	owned      peering.Coverage
+	succession succession
+	governing  governing
+	imports    imports
+	drain      drain
+	weighing   weighing
+	sessions   sessions
+	adverts    adverts
+	exports    exports
+	facts      facts
+	penalties  penalties
+	publishing publishing
+	reporter   reporter
 	// told holds the events that objects got about their route attributes.
 	told objections
 	// leaving says that the speaker is ending its sessions.
