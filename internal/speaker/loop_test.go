@@ -198,6 +198,34 @@ func TestMetricsAndStateAreNotServedOnAddressesOfServices(t *testing.T) {
 	})
 }
 
+// The kubelet asks for the health of the speaker at the address of the node.
+func TestTheNodesOwnAddressAnswersProbesWhateverThePoolsAre(t *testing.T) {
+	imports := strings.Replace(oneNeighbor, "{global", "{netlinkImport: {enabled: true, interfaceList: [kube-lb0, eth0]}, global", 1)
+	for _, pool := range []v2.AddressPool{
+		{Pool: "192.0.2.100-192.0.2.200", Subnet: "192.0.2.0/24", Aggregation: "default"},
+		{Pool: "192.0.2.0/24", Subnet: "192.0.2.0/24", Aggregation: "/32"},
+	} {
+		inWorld(t, imports, func(w *world) {
+			w.cluster.snapshot.Groups = []v2.ServiceGroup{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "web", UID: "web"},
+				Spec:       v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &pool}}},
+			}}
+			w.kernel.hold("kube-lb0", "192.0.2.100/24")
+			w.kernel.hold("eth0", "192.0.2.10/24")
+		}, func(w *world) {
+			for address, want := range map[string]int{"192.0.2.10": http.StatusOK, "192.0.2.100": http.StatusForbidden} {
+				at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 7474))
+				r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
+				answer := httptest.NewRecorder()
+				w.speaker.HealthHandler(nil).ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(at))))
+				if answer.Code != want {
+					t.Errorf("%s with the pool %s: %d, want %d", address, pool.Pool, answer.Code, want)
+				}
+			}
+		})
+	}
+}
+
 func TestAConfigurationThatCannotBeKeepsTheOneBefore(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.edit(strings.ReplaceAll(oneNeighbor, "asn: 65000", "asn: 0"))

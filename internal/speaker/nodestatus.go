@@ -40,6 +40,8 @@ type standing struct {
 	attributes func(netip.Addr) peering.Attributes
 	drain      drain
 	own        []peering.PrefixRange
+	// addresses are those of the Node object.
+	addresses []netip.Addr
 	// routes holds the announced routes.
 	routes  []peering.Route
 	exports exports

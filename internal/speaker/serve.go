@@ -110,10 +110,12 @@ func (s *Speaker) show(st standing, report NodeReport) {
 		})
 	}
 	s.shown.Store(shown)
-	services := map[netip.Addr]bool{}
+	// The prefix of a pool may be wider than the pool, and a pool may contain addresses of nodes
+	// by mistake. The kubelet asks for the health of the speaker at such an address.
+	services, pools := map[netip.Addr]bool{}, peering.CoverageOf(st.own)
 	for _, i := range st.imported {
 		a := i.Address.Addr()
-		services[a] = slices.ContainsFunc(st.own, func(o peering.PrefixRange) bool { return o.Prefix.Contains(a) })
+		services[a] = pools.Has(netip.PrefixFrom(a, a.BitLen())) && !slices.Contains(st.addresses, a)
 	}
 	s.services.Store(&services)
 }
