@@ -124,7 +124,7 @@ func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 			// A tool that replaces a Secret may delete it first. Without the password the
 			// sessions would end on all nodes at once.
 			in.Passwords[name] = last
-			if secret.Known {
+			if secret.Known || secret.Forbidden {
 				in.Outdated[name] = err.Error()
 			}
 		default:

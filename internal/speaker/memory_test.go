@@ -76,6 +76,31 @@ func TestARestartWhileASecretIsGoneKeepsThePassword(t *testing.T) {
 	})
 }
 
+func TestARestartWithoutTheRightToReadASecretSaysSo(t *testing.T) {
+	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
+	memory := t.TempDir() + "/input.json"
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, secretly, memory)
+		before.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
+		before.start()
+		settle()
+		if err := before.end(); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, secretly, memory)
+		w.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Forbidden: true}}
+		w.start()
+		settle()
+		want(t, "sessions", w.server.String(), sessions1+" md5 hush")
+		if c := w.reports.conditions(); !strings.Contains(c, "add bgp to gobgp.passwordSecrets") || !strings.Contains(c, "the password that was there before is in use") {
+			t.Error(c)
+		}
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestAMemoryThatCannotBeReadIsIgnored(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"damaged", `{"Version":1,"Input":{"Passwords":{"a/b":"hush"}`, "is damaged"},
