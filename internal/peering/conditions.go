@@ -19,6 +19,7 @@ const (
 	ReasonAgentShutdown        = "AgentShutdown"
 	ReasonNotConfigured        = "NotConfigured"
 	ReasonReconcileSuccess     = "ReconcileSuccess"
+	ReasonPending              = "Pending"
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
 	ReasonResolved             = "Resolved"
 	ReasonResolutionFailed     = "ResolutionFailed"
@@ -94,6 +95,9 @@ func (in Report) configured() metav1.Condition {
 		return condition(kind, false, ReasonNotConfigured, "there is no BGPConfiguration")
 	case len(all) > 0:
 		return condition(kind, false, ReasonConfigurationInvalid, listed(texts(all)))
+	}
+	if !in.Pending.IsZero() {
+		return condition(kind, false, ReasonPending, "what ends sessions takes effect at "+in.Pending.UTC().Format(time.RFC3339))
 	}
 	return condition(kind, true, ReasonReconcileSuccess, "all of the BGPConfiguration is in effect on this node")
 }

@@ -33,6 +33,8 @@ type Report struct {
 	Decision              Decision
 	// Unapplied are the problems of the server with the Decision's State.
 	Unapplied []Problem
+	// Pending is when a change that ends sessions takes effect. It is zero if none waits.
+	Pending time.Time
 	// Failures says what should run and does not, or could not be read.
 	Failures []string
 

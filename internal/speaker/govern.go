@@ -191,9 +191,14 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 		return
 	}
 	if s.staggered(ctx, now, wanted, next.from.Config.Generation) {
-		s.governed(ctx, now, nil)
 		g.later(g.staggered)
-		return
+		// Neighbors that announce too much must not wait for that time.
+		next = g.effect
+		wanted = s.penalties.applied(next.decided.State)
+		if reflect.DeepEqual(wanted, g.applied) {
+			s.governed(ctx, now, nil)
+			return
+		}
 	}
 	restarting := !g.begun && s.imports.total > 0
 	known := g.found

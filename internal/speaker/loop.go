@@ -4,6 +4,8 @@ import (
 	"context"
 	"reflect"
 	"time"
+
+	"purelb.io/purelb/internal/peering"
 )
 
 // Run lets the node speak BGP until ctx is done, and then ends the sessions.

@@ -31,6 +31,8 @@ type standing struct {
 	source              string
 	running             bool
 	problems, unapplied []peering.Problem
+	// pending is when a change that ends sessions takes effect. It is zero if none waits.
+	pending time.Time
 	// failures says what failed. amiss says that the routes that the server announces are not
 	// known.
 	failures []string
@@ -53,7 +55,7 @@ type standing struct {
 func (s *standing) report() peering.Report {
 	r := peering.Report{
 		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
-		Decision: s.decided, Unapplied: s.unapplied, Failures: s.failures,
+		Decision: s.decided, Unapplied: s.unapplied, Pending: s.pending, Failures: s.failures,
 		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Learned: s.learned,
 		Exported: s.exported(), Tables: s.exports.done.tableOf,
 	}

@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -55,13 +58,32 @@ func TestAChangeThatEndsSessionsWaitsForItsTime(t *testing.T) {
 			if got := ttl(w); got != 2 {
 				t.Errorf("before its time, the TTL is %d", got)
 			}
+			if c := configured(w); c.Status != metav1.ConditionFalse || c.Reason != peering.ReasonPending {
+				t.Errorf("before its time: %+v", c)
+			}
 			pass(2 * time.Second)
 			if got := ttl(w); got != 3 {
 				t.Errorf("at its time, the TTL is %d", got)
 			}
+			if c := configured(w); c.Status != metav1.ConditionTrue {
+				t.Errorf("after its time: %+v", c)
+			}
 			if log := w.logged(); strings.Count(log, "sessionsEndLater") != 1 {
 				t.Error(log)
 			}
+		})
+	})
+	t.Run("a neighbor that announces too much meanwhile does not wait", func(t *testing.T) {
+		inWorld(t, limited, nil, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+			settle()
+			w.edit(strings.Replace(limited, "asn: 65000", "asn: 65009", 1))
+			if log := w.logged(); !strings.Contains(log, "sessionsEndLater") {
+				t.Fatalf("the edit does not wait: %s", log)
+			}
+			w.server.change(announcing(2000, 2000))
+			settle()
+			want(t, "while the edit waits", w.barred(), "bar 192.0.2.1")
 		})
 	})
 	t.Run("when the session has ended already", func(t *testing.T) {
@@ -92,6 +114,10 @@ func TestAChangeThatEndsSessionsWaitsForItsTime(t *testing.T) {
 			}
 		})
 	})
+}
+
+func configured(w *world) metav1.Condition {
+	return *meta.FindStatusCondition(w.reports.last().Status.Conditions, bgpv1.ConditionConfigured)
 }
 
 func TestAChangeThatKeepsSessionsDoesNotWait(t *testing.T) {

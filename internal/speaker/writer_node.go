@@ -103,7 +103,9 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 	if n.last != nil && now.Sub(n.at) < r.Heartbeat && !peering.Differs(*n.last, r.Status) {
 		return 0, errSkipped
 	}
-	n.pace.write(now)
+	if n.last == nil || peering.Differs(*n.last, r.Status) { // heartbeats are no changes
+		n.pace.write(now)
+	}
 	size, err = n.apply(ctx, clients, r, now)
 	if apierrors.IsNotFound(err) {
 		n.made = false // another program deleted the object

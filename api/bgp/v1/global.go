@@ -149,7 +149,8 @@ type NodeStatusOptions struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// heartbeatSeconds is the interval of writes if nothing changes. Changes are
-	// written within two seconds. Default: 60.
+	// written within three seconds,
+	// or within 16 seconds if the status changes again and again. Default: 60.
 	// +kubebuilder:validation:Minimum=10
 	// +optional
 	HeartbeatSeconds int32 `json:"heartbeatSeconds,omitempty"`
