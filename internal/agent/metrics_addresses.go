@@ -56,6 +56,8 @@ type announced struct {
 	desc, local, states, omitted *prometheus.Desc
 	// most is the number of addresses on this node up to which each has its own series. All
 	// nodes announce a remote address, so their series are as many as addresses times nodes.
+	// One node announces a local address, so many remote ones do not hide local ones: an alert
+	// compares the local ones of all nodes.
 	most int
 	last atomic.Pointer[announcedNow]
 }
@@ -101,17 +103,21 @@ func (a *announced) Collect(to chan<- prometheus.Metric) {
 	for i, n := range counts {
 		to <- prometheus.MustNewConstMetric(a.states, prometheus.GaugeValue, float64(n), addressState(i).String())
 	}
-	here := counts[addressLocal] + counts[addressRemote]
+	here, omitted := counts[addressLocal]+counts[addressRemote], 0
 	if here > a.most {
-		to <- prometheus.MustNewConstMetric(a.omitted, prometheus.GaugeValue, float64(here))
+		omitted = here
+	}
+	to <- prometheus.MustNewConstMetric(a.omitted, prometheus.GaugeValue, float64(omitted))
+	if counts[addressLocal] > a.most {
 		return
 	}
-	to <- prometheus.MustNewConstMetric(a.omitted, prometheus.GaugeValue, 0)
 	for s, f := range now.told {
 		if !f.here() {
 			continue
 		}
-		to <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, 1, s.service, now.node, s.ip.String())
+		if omitted == 0 {
+			to <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, 1, s.service, now.node, s.ip.String())
+		}
 		if f.decided().Where == announce.Local {
 			to <- prometheus.MustNewConstMetric(a.local, prometheus.GaugeValue, 1, s.service, now.node, s.ip.String())
 		}

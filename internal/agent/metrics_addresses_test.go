@@ -75,3 +75,20 @@ purelb_lbnodeagent_announced_omitted %d
 		}
 	}
 }
+
+// The alert PureLBAddressAnnouncedTwice compares the local addresses of all nodes.
+func TestManyRemoteAddressesHideNoLocalAddress(t *testing.T) {
+	const most = 3
+	a, report := newAnnounced(most), told{}
+	for i := range most {
+		report[subject{"default/far", addrOf(fmt.Sprintf("203.0.113.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Remote}}
+		report[subject{"default/near", addrOf(fmt.Sprintf("192.0.2.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Local}}
+	}
+	a.show("node-a", report, 0)
+	if got := testutil.CollectAndCount(a, "purelb_lbnodeagent_announced_local"); got != most {
+		t.Errorf("%d series of local addresses, want %d", got, most)
+	}
+	if got := testutil.CollectAndCount(a, "purelb_lbnodeagent_announced"); got != 0 {
+		t.Errorf("%d series of all addresses, want none", got)
+	}
+}
