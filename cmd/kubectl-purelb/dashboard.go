@@ -201,11 +201,23 @@ func (f *follower) stale(now time.Time) string {
 	return "no watch of " + strings.Join(away, ", ")
 }
 
-// read reads the cluster after changes, with a pause of interval, and sends what it finds.
-// A reading that failed, and one without a watch, are repeated.
+// pauseAfter returns how long to wait after a reading that took so long. In a large cluster a
+// reading takes seconds, and some Lease or Node changes all the time: the dashboard must not
+// read without a pause.
+func pauseAfter(took, interval time.Duration) time.Duration {
+	return max(interval, min(9*took, time.Minute))
+}
+
+// read reads the cluster after changes, with pauses, and sends what it finds. A reading that
+// failed, and one without a watch, are repeated.
 func (f *follower) read(ctx context.Context, interval time.Duration, r *reader, send func(tea.Msg)) {
 	for {
+		began := time.Now()
 		w, err := r.read(ctx)
+		pause := interval
+		if err == nil { // One that failed may have waited for the API server only.
+			pause = pauseAfter(time.Since(began), interval)
+		}
 		stale := f.stale(time.Now())
 		if ctx.Err() != nil {
 			return
@@ -218,7 +230,7 @@ func (f *follower) read(ctx context.Context, interval time.Duration, r *reader, 
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(interval):
+		case <-time.After(pause):
 		}
 		select {
 		case <-ctx.Done():

@@ -223,3 +223,13 @@ func TestAnEndedWatchIsStale(t *testing.T) {
 		t.Error("an event does not make the dashboard read again")
 	}
 }
+
+func TestTheDashboardSparesTheAPIServerOfALargeCluster(t *testing.T) {
+	for _, tt := range []struct{ took, want time.Duration }{
+		{100 * time.Millisecond, 2 * time.Second}, {time.Second, 9 * time.Second}, {20 * time.Second, time.Minute},
+	} {
+		if got := pauseAfter(tt.took, 2*time.Second); got != tt.want {
+			t.Errorf("after a reading of %s it waits for %s, want %s", tt.took, got, tt.want)
+		}
+	}
+}
