@@ -150,11 +150,7 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"nodes: get list watch",
 			"services/status: patch",
 			"services: get list watch",
-			"subjectaccessreviews.authorization.k8s.io: create",
 			"tokenreviews.authentication.k8s.io: create",
-		}},
-		{"Role purelb:prober", []string{
-			"probes.purelb.io: create",
 		}},
 		{"Role purelb-prober", []string{
 			"pods/proxy: create",
@@ -225,9 +221,6 @@ func TestRolesAreBoundToTheirServiceAccounts(t *testing.T) {
 		component := strings.Split(o.GetName(), ":")[1]
 		if component == "k8gobgp" {
 			component = "lbnodeagent" // they are one pod
-		}
-		if component == "prober" {
-			component = "purelb-prober"
 		}
 		want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: component, Namespace: "purelb-system"}}
 		if diff := cmp.Diff(want, b.Subjects); diff != "" || b.RoleRef.Name != o.GetName() || b.RoleRef.Kind+"Binding" != o.GetKind() {

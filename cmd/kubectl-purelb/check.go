@@ -36,9 +36,11 @@ as that of another load balancer in the cluster.`,
 			if err != nil {
 				return err
 			}
+			var unread bool
 			ask := func(ctx context.Context) (explain.Checkup, bool, error) {
-				c, err := r.checkUp(ctx, before)
-				return c, !wait || !c.Again(), err
+				c, failed, err := r.checkUp(ctx, before)
+				unread = failed
+				return c, !wait || !c.Again() && !unread, err
 			}
 			var c explain.Checkup
 			if wait {
@@ -51,7 +53,7 @@ as that of another load balancer in the cluster.`,
 			if err != nil {
 				return err
 			}
-			return o.finish(c, c.Bad() || wait && c.Again())
+			return o.finish(c, c.Bad() || wait && (c.Again() || unread))
 		},
 	}
 	cmd.Flags().BoolVar(&before, "pre", false, "Check only what PureLB needs to be installed")
@@ -60,11 +62,12 @@ as that of another load balancer in the cluster.`,
 	return cmd
 }
 
-// checkUp looks at the cluster once.
-func (r *reader) checkUp(ctx context.Context, before bool) (explain.Checkup, error) {
+// checkUp looks at the cluster once. unread says that something could not be read, and that
+// another reading may succeed.
+func (r *reader) checkUp(ctx context.Context, before bool) (c explain.Checkup, unread bool, err error) {
 	w, err := r.read(ctx)
 	if err != nil {
-		return explain.Checkup{}, fmt.Errorf("check the cluster: %w", err)
+		return explain.Checkup{}, false, fmt.Errorf("check the cluster: %w", err)
 	}
-	return explain.CheckUp(w, r.facts(ctx, before), before), nil
+	return explain.CheckUp(w, r.facts(ctx, before), before), w.Failed(), nil
 }

@@ -200,7 +200,7 @@ func (d dashboard) explain() dashboard {
 		d.story = []string{oneLine(err)}
 		return d
 	}
-	d.story = strings.Split(fmt.Sprintf("explain %s %s\n\n%s", row.kind, row.subject, strings.TrimRight(text.String(), "\n")), "\n")
+	d.story = strings.Split(fmt.Sprintf("explain %s %s\n\n%s", row.kind, plain(row.subject), strings.TrimRight(text.String(), "\n")), "\n")
 	return d
 }
 

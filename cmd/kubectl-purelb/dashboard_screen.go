@@ -54,7 +54,7 @@ func addressPage(w explain.World, problems bool) dashPage {
 	}
 	all, err := explain.ServicesOf(w, explain.Filter{Problems: problems})
 	if err != nil {
-		p.text = err.Error()
+		p.text = oneLine(err)
 		return p
 	}
 	for _, s := range all.Services {
@@ -81,7 +81,7 @@ func poolPage(w explain.World) dashPage {
 	p := dashPage{name: "Pools", head: []string{"GROUP", "TYPE", "RANGE", "USED", "FREE", "UTIL%"}}
 	pools, err := explain.PoolsOf(w, "", false)
 	if err != nil {
-		p.text = err.Error()
+		p.text = oneLine(err)
 		return p
 	}
 	for _, g := range pools.ServiceGroups {
@@ -109,7 +109,7 @@ func nodePage(w explain.World) dashPage {
 	p := dashPage{name: "Nodes", head: []string{"NODE", "HEALTHY", "ANNOUNCES", "SUBNETS", "PROBLEM"}}
 	e, err := explain.ElectionOf(w, "", "")
 	if err != nil {
-		p.text = err.Error()
+		p.text = oneLine(err)
 		return p
 	}
 	for _, n := range e.Nodes {
@@ -136,7 +136,7 @@ func bgpPage(w explain.World) dashPage {
 	p := dashPage{name: "BGP", head: []string{"NODE", "NEIGHBOR", "ASN", "STATE", "UPTIME", "PREFIXES", "LAST ERROR"}}
 	s, err := explain.SessionsOf(w, "")
 	if err != nil {
-		p.text = err.Error()
+		p.text = oneLine(err)
 		return p
 	}
 	for _, one := range s.Sessions {

@@ -146,11 +146,12 @@ func (p *prober) probeFor(ctx context.Context, ip netip.Addr) probe.Answer {
 	return answer
 }
 
-// holds reports whether ip is on this node after the pass, and whether a Service has it.
+// holds reports whether ip is on this node after the pass, where other machines reach it, and
+// whether a Service has it. Every node has a remote address, and none answers for it.
 func (p *shown) holds(ip netip.Addr) (here, served bool) {
 	for _, d := range p.decisions {
 		if d.IP == ip {
-			here, served = here || p.isHere(d), true
+			here, served = here || p.isHere(d) && d.Where != announce.Remote, true
 		}
 	}
 	return here, served

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -21,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -95,26 +93,14 @@ func (c cluster) token(account, ip string) string {
 	return request.Status.Token
 }
 
-// accounts makes two ServiceAccounts: prober may ask for probes, and viewer may not.
+// accounts makes two ServiceAccounts: purelb-prober may ask for probes, and viewer may not.
 func (c cluster) accounts() {
 	c.t.Helper()
-	for _, name := range []string{"prober", "viewer"} {
+	for _, name := range []string{probe.Account, "viewer"} {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := c.core.CoreV1().ServiceAccounts(c.namespace).Create(c.t.Context(), account, metav1.CreateOptions{}); err != nil {
 			c.t.Fatal(err)
 		}
-	}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "prober"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{probe.Group}, Resources: []string{probe.Resource}, Verbs: []string{"create"}},
-	}}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "prober"},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "prober"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "prober", Namespace: c.namespace}}}
-	rbac := c.core.RbacV1()
-	_, err1 := rbac.Roles(c.namespace).Create(c.t.Context(), role, metav1.CreateOptions{})
-	_, err2 := rbac.RoleBindings(c.namespace).Create(c.t.Context(), binding, metav1.CreateOptions{})
-	if err := errors.Join(err1, err2); err != nil {
-		c.t.Fatal(err)
 	}
 }
 
@@ -235,15 +221,15 @@ func TestOnlyWhoMayProbeGetsAnAnswer(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	began := time.Now()
 	gate := callers.New(callers.Options{
-		Tokens: c.core.AuthenticationV1().TokenReviews(), Access: c.core.AuthorizationV1().SubjectAccessReviews(),
-		Permission: permission(c.namespace), Log: logger, Now: func() time.Time { return began },
+		Tokens:  c.core.AuthenticationV1().TokenReviews(),
+		Account: "system:serviceaccount:" + c.namespace + ":" + probe.Account, Log: logger, Now: func() time.Time { return began },
 	})
 	kernel := newFakeKernel()
 	kernel.answers["192.0.2.9"] = someMAC
 	handler := probingAgent(t, kernel, gate, slog.New(slog.DiscardHandler))
 
 	const body = `{"address": "192.0.2.9"}`
-	good := c.token("prober", "192.0.2.9")
+	good := c.token(probe.Account, "192.0.2.9")
 	for _, tt := range []struct {
 		name, token, body string
 		code              int
@@ -252,9 +238,9 @@ func TestOnlyWhoMayProbeGetsAnAnswer(t *testing.T) {
 		{"who may", good, body, 200, `"result":"answered"`},
 		{"without a token", "", body, 401, "the token is missing, expired, or not for this request"},
 		{"with a token that is none", "abc", body, 401, "the token is missing, expired, or not for this request"},
-		{"with a token for another address", c.token("prober", "192.0.2.10"), body, 401, "the token is missing, expired, or not for this request"},
-		{"who may not", c.token("viewer", "192.0.2.9"), body, 403, "viewer needs the right to create probes.purelb.io in namespace " + c.namespace},
-		{"with a token for the API server", c.token("prober", ""), body, 401, "the token is missing"},
+		{"with a token for another address", c.token(probe.Account, "192.0.2.10"), body, 401, "the token is missing, expired, or not for this request"},
+		{"who may not", c.token("viewer", "192.0.2.9"), body, 403, "the caller has no right to ask: only system:serviceaccount:" + c.namespace + ":purelb-prober may"},
+		{"with a token for the API server", c.token(probe.Account, ""), body, 401, "the token is missing"},
 		{"about no address", good, `{"address": "web"}`, 400, "the body is not"},
 		{"about an address of the node alone", good, `{"address": "127.0.0.1"}`, 400, "the body is not"},
 		{"with a body that is too long", good, `{"address": "192.0.2.9"` + strings.Repeat(" ", 2000) + "}", 400, "the body is not"},

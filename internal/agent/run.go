@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -46,8 +45,8 @@ type Setup struct {
 	Lease lease.Options
 	// Gossip says how the agent gossips with the other agents.
 	Gossip membership.Gossiping
-	// Probes says that people may ask for probes. The agent then needs the rights to create
-	// TokenReviews and SubjectAccessReviews.
+	// Probes says that people may ask for probes. The agent then needs the right to create
+	// TokenReviews.
 	Probes bool
 	Log    *slog.Logger
 }
@@ -110,14 +109,8 @@ func (s Setup) callers(clients kubernetes.Interface) Callers {
 		return nil
 	}
 	return callers.New(callers.Options{
-		Tokens: clients.AuthenticationV1().TokenReviews(), Access: clients.AuthorizationV1().SubjectAccessReviews(),
-		Permission: permission(s.Namespace), Log: s.Log,
+		Tokens: clients.AuthenticationV1().TokenReviews(), Account: "system:serviceaccount:" + s.Namespace + ":" + probe.Account, Log: s.Log,
 	})
-}
-
-// permission is what people must be allowed who ask for probes.
-func permission(namespace string) authorizationv1.ResourceAttributes {
-	return authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: probe.Group, Resource: probe.Resource}
 }
 
 // protobuf returns config for the types that support protobuf, which needs half of the bytes.

@@ -1,6 +1,6 @@
 // Package callers decides who may ask a program of PureLB over HTTP. It asks the API server
-// who has a token (TokenReview) and what that user may do (SubjectAccessReview), and limits
-// how often anybody can make it ask.
+// whose token it is (TokenReview), admits one account, and limits how often anybody can make
+// it ask.
 //
 // It does not know what callers ask for.
 package callers
@@ -16,10 +16,8 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 )
 
 // The reasons to refuse a caller. Other errors mean that the API server did not say.
@@ -32,10 +30,9 @@ var (
 // Options are what a Gate needs.
 type Options struct {
 	Tokens authenticationclient.TokenReviewInterface
-	Access authorizationclient.SubjectAccessReviewInterface
-	// Permission is what a caller must be allowed.
-	Permission authorizationv1.ResourceAttributes
-	Log        *slog.Logger
+	// Account is the user name of the account that may ask.
+	Account string
+	Log     *slog.Logger
 	// Now tells the time for the limits. The default is time.Now.
 	Now func() time.Time
 }
@@ -81,17 +78,16 @@ func (g *Gate) Admit(ctx context.Context, source netip.Addr, token, audience str
 	if !g.allow(&g.sources, network(source)) || !g.allow(&g.all, "") {
 		return "", ErrTooOften
 	}
-	info, err := g.whose(ctx, token, audience)
-	if err != nil {
+	if user, err = g.whose(ctx, token, audience); err != nil {
 		return "", err
 	}
-	if err := g.may(ctx, info); err != nil {
-		return info.Username, err
+	if user != g.Account {
+		return user, fmt.Errorf("%w: only %s may", ErrForbidden, g.Account)
 	}
-	if !g.allow(&g.users, info.Username) {
-		return info.Username, ErrTooOften
+	if !g.allow(&g.users, user) {
+		return user, ErrTooOften
 	}
-	return info.Username, nil
+	return user, nil
 }
 
 // network returns the key of the limit for source. A machine may have all IPv6 addresses of
@@ -106,38 +102,17 @@ func network(source netip.Addr) string {
 }
 
 // whose asks the API server whose token this is.
-func (g *Gate) whose(ctx context.Context, token, audience string) (authenticationv1.UserInfo, error) {
+func (g *Gate) whose(ctx context.Context, token, audience string) (user string, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
-	review, err := g.Tokens.Create(ctx, review, metav1.CreateOptions{})
+	review, err = g.Tokens.Create(ctx, review, metav1.CreateOptions{})
 	switch {
 	case err != nil:
-		return authenticationv1.UserInfo{}, fmt.Errorf("ask the API server whose token it is: %w", err)
+		return "", fmt.Errorf("ask the API server whose token it is: %w", err)
 	case !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, audience):
 		// A server that does not say the audiences does not check them.
-		return authenticationv1.UserInfo{}, ErrUnknown
+		return "", ErrUnknown
 	}
-	return review.Status.User, nil
-}
-
-// may asks the API server whether that user has the permission.
-func (g *Gate) may(ctx context.Context, user authenticationv1.UserInfo) error {
-	permission := g.Permission
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		ResourceAttributes: &permission, User: user.Username, Groups: user.Groups, UID: user.UID,
-		Extra: map[string]authorizationv1.ExtraValue{},
-	}}
-	for key, value := range user.Extra {
-		review.Spec.Extra[key] = authorizationv1.ExtraValue(value)
-	}
-	review, err := g.Access.Create(ctx, review, metav1.CreateOptions{})
-	switch {
-	case err != nil:
-		return fmt.Errorf("ask the API server what %s may do: %w", user.Username, err)
-	case !review.Status.Allowed:
-		return fmt.Errorf("%w: %s needs the right to %s %s.%s in namespace %s", ErrForbidden, user.Username,
-			permission.Verb, permission.Resource, permission.Group, permission.Namespace)
-	}
-	return nil
+	return review.Status.User.Username, nil
 }
 
 func (g *Gate) allow(l *limiter, key string) bool {

@@ -21,13 +21,8 @@ const (
 // Audience returns the audience that a token for a probe of ip must have.
 func Audience(ip netip.Addr) string { return "probe.purelb.io/" + ip.String() }
 
-// Account is the ServiceAccount of the chart for such tokens. A caller needs the right to
-// create Resource of the API group Group, in the namespace of PureLB.
-const (
-	Account  = "purelb-prober"
-	Group    = "purelb.io"
-	Resource = "probes"
-)
+// Account is the ServiceAccount of the chart for such tokens, in the namespace of PureLB.
+const Account = "purelb-prober"
 
 // Request is the body of a request.
 type Request struct {
