@@ -58,14 +58,22 @@ func (d *decider) besideOwner(decision Decision, node string) Decision {
 
 // MACs returns the Ethernet addresses with which node answers in networks where it has an
 // address of its own, sorted.
+//
+// A veth with nothing but single addresses leads to a pod: the plugin ptp puts the gateway of
+// the pods on each of them. It is left out. Otherwise the MACs would change with each pod that
+// starts or ends, and all nodes would read the Lease again.
 func MACs(node Node) [][6]byte {
-	own := map[string]bool{}
+	own, single := map[string]bool{}, map[string]bool{}
 	for _, a := range node.Addresses {
-		own[a.Link] = own[a.Link] || a.Mark != Mark && a.Prefix.Addr().IsGlobalUnicast()
+		if a.Mark != Mark && a.Prefix.Addr().IsGlobalUnicast() {
+			own[a.Link] = own[a.Link] || !a.Prefix.IsSingleIP()
+			single[a.Link] = true
+		}
 	}
 	var macs [][6]byte
 	for _, l := range node.Links {
-		if own[l.Name] && l.MAC != [6]byte{} && !l.leadsNowhere() {
+		answers := own[l.Name] || single[l.Name] && l.Kind != "veth"
+		if answers && l.MAC != [6]byte{} && !l.leadsNowhere() {
 			macs = append(macs, l.MAC)
 		}
 	}

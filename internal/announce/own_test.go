@@ -57,3 +57,20 @@ func TestMACsAreThoseOfNetworksOfTheNode(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// The plugin ptp for pods puts the same address on the veth of each pod. The Lease must not
+// change whenever a pod starts.
+func TestMACsDoNotChangeWithPods(t *testing.T) {
+	mac := func(last byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, last} }
+	node := Node{
+		Links: []Link{
+			{Name: "eth0", Kind: "veth", MAC: mac(7)}, {Name: "eth1", MAC: mac(8)},
+			{Name: "vethpod1", Kind: "veth", MAC: mac(1)}, {Name: "vethpod2", Kind: "veth", MAC: mac(2)},
+		},
+		Addresses: list(hasNode("eth0", "10.0.0.2/24"), hasNode("eth0", "10.0.0.3/32"), hasNode("eth1", "192.0.2.2/32"),
+			hasNode("vethpod1", "10.244.1.1/32"), hasNode("vethpod2", "10.244.1.1/32"), hasNode("vethpod2", "fd09::1/128")),
+	}
+	if got, want := fmt.Sprint(MACs(node)), fmt.Sprint([][6]byte{mac(7), mac(8)}); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
