@@ -94,10 +94,19 @@ func (t *table) plan(now time.Time) (more bool) {
 	}
 	consider := func(node string) {
 		r := t.reason(node)
-		if d, planned := t.due[node]; r.kind == noReason || planned && d.reason == r {
+		d, planned := t.due[node]
+		if r.kind == noReason || planned && d.reason == r {
 			return
 		}
-		t.due[node], more = t.first(node, r, now), true
+		first := t.first(node, r, now)
+		if planned && d.kind == r.kind {
+			// A Lease that changes again and again must be read too, but no more often for that.
+			if d.at.Before(first.at) {
+				first.at = d.at
+			}
+			first.pause = max(first.pause, d.pause)
+		}
+		t.due[node], more = first, true
 	}
 	for node := range t.digests {
 		consider(node)

@@ -163,6 +163,23 @@ func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 	}
 }
 
+// In a large cluster an agent may wait for most of a minute before it reads a Lease. A Lease
+// that changes more often, because a link comes and goes, is read nevertheless.
+func TestALeaseThatChangesAgainAndAgainIsRead(t *testing.T) {
+	table := listed(5000)
+	for i := range 4 { // every 10 s, and the Lease is due 26 s after the first change
+		now := float64(10 * i)
+		table.digests = map[string]Digest{"node-0": {Value: uint64(i + 1)}}
+		if !table.plan(at(now)) {
+			t.Errorf("at %g: the change is not noticed", now)
+		}
+		if i < 3 {
+			reads(t, table, now, fmt.Sprint("nothing for ", 26*time.Second-time.Duration(10*i)*time.Second))
+		}
+	}
+	reads(t, table, 30, "node-0")
+}
+
 func TestManyDueLeasesAreListed(t *testing.T) {
 	for _, tt := range []struct {
 		lost int
