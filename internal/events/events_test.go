@@ -415,6 +415,36 @@ func TestManySlowNamespacesHoldUpWarningsForOneRoundOnly(t *testing.T) {
 	})
 }
 
+// After an API server that was away for a moment, the events of all namespaces wait for a
+// retry. Those of namespaces that work again must not wait each for one that does not.
+func TestANamespaceThatWorksAgainIsWrittenWhole(t *testing.T) {
+	var away atomic.Bool
+	to := &sink{
+		webhook: slow(func(e *corev1.Event) bool { return strings.HasPrefix(e.Namespace, "slow") }),
+		fail: func() error {
+			if away.Load() {
+				return errors.New("connection refused")
+			}
+			return nil
+		},
+	}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		away.Store(true)
+		for i := range 5 {
+			r.Eventf(in(fmt.Sprint("slow", i), "web"), "Warning", "AllocationFailed", "no address is free")
+		}
+		for i := range 100 {
+			r.Eventf(in("fine", fmt.Sprint(i)), "Warning", "AllocationFailed", "no address is free")
+		}
+		time.Sleep(30 * time.Second)
+		away.Store(false)
+		time.Sleep(10 * time.Minute)
+		if n := strings.Count(to.String(), "\n"); n != 100 {
+			t.Errorf("%d of 100 events of a namespace that works are written", n)
+		}
+	})
+}
+
 func TestASlowObjectHoldsUpTheOthersOfItsNamespaceForSecondsOnly(t *testing.T) {
 	to := &sink{webhook: slow(func(e *corev1.Event) bool { return e.InvolvedObject.Name == "slow" })}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {

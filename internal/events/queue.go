@@ -2,6 +2,7 @@ package events
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -120,11 +121,16 @@ func (q *queue) done(n *namespace, w *waiting, again bool) {
 	if again {
 		n.events, q.size = append(n.events, w), q.size+1
 	}
-	if len(n.events) == 0 {
+	switch {
+	case len(n.events) == 0:
 		delete(q.namespaces, n.name)
-		return
+	case n.failed && !again:
+		// It works, so its other events need not wait for namespaces that do not.
+		q.failed = slices.Insert(q.failed, 0, n)
+		poke(q.again)
+	default:
+		q.list(n)
 	}
-	q.list(n)
 }
 
 // poke leaves a signal in c unless one is waiting there already.
