@@ -223,6 +223,11 @@ func (k *kernel) Observe(context.Context) (announce.Node, error) {
 	}, nil
 }
 
+func (k *kernel) Addresses(ctx context.Context) ([]announce.Address, error) {
+	node, err := k.Observe(ctx)
+	return node.Addresses, err
+}
+
 func (k *kernel) Changes(context.Context) (<-chan struct{}, error) { return nil, nil }
 
 func (k *kernel) Put(_ context.Context, addresses []announce.Address) error {

@@ -11,10 +11,10 @@ import (
 // Services. Metrics, probes and the state are not served there.
 func serviceAddresses(kernel Kernel) func(context.Context) (map[netip.Addr]bool, error) {
 	return func(ctx context.Context) (map[netip.Addr]bool, error) {
-		node, err := kernel.Observe(ctx)
+		all, err := kernel.Addresses(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return announce.ForServices(node), nil
+		return announce.ForServices(all), nil
 	}
 }

@@ -196,6 +196,9 @@ type Kernel interface {
 	// Observe returns the state of this node: all of it, or an error. The agent removes what
 	// it does not want, and must not take "not seen" for "not there".
 	Observe(ctx context.Context) (announce.Node, error)
+	// Addresses returns all addresses of this node, or an error. It reads no routes, of which a
+	// node may have a million.
+	Addresses(ctx context.Context) ([]announce.Address, error)
 	// Changes signals that Observe may return something else, until ctx is done. It may leave
 	// out changes that this agent made to addresses.
 	Changes(ctx context.Context) (<-chan struct{}, error)

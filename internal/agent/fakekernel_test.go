@@ -121,6 +121,12 @@ func (k *fakeKernel) Observe(context.Context) (announce.Node, error) {
 	return node, nil
 }
 
+func (k *fakeKernel) Addresses(context.Context) ([]announce.Address, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now().Addresses, nil
+}
+
 // now returns the present state.
 func (k *fakeKernel) now() announce.Node {
 	node := announce.Node{Links: slices.Clone(k.links), Gateways: k.gateways, LooseARP: k.looseARP, MarksSupported: true}

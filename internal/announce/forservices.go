@@ -2,11 +2,12 @@ package announce
 
 import "net/netip"
 
-// ForServices returns the addresses that node has only for Services: those with the mark,
-// and those of kube-proxy. On a kernel without marks these are only those of kube-proxy.
-func ForServices(node Node) map[netip.Addr]bool {
+// ForServices returns the addresses that a node has only for Services, of all its addresses:
+// those with the mark, and those of kube-proxy. On a kernel without marks these are only those
+// of kube-proxy.
+func ForServices(addresses []Address) map[netip.Addr]bool {
 	services, own := map[netip.Addr]bool{}, map[netip.Addr]bool{}
-	for _, a := range node.Addresses {
+	for _, a := range addresses {
 		if a.Mark == Mark || a.Link == ipvsLink {
 			services[a.Prefix.Addr()] = true
 		} else {

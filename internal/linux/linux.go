@@ -133,6 +133,23 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 	return node, nil
 }
 
+// Addresses returns the current addresses of this node.
+func (s *Stack) Addresses(ctx context.Context) ([]announce.Address, error) {
+	held, err := s.addresses(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read addresses: %w", err)
+	}
+	links, err := s.links(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	names := make(map[int]string, len(links))
+	for _, l := range links {
+		names[l.Index] = l.Name
+	}
+	return onLinks(held, names), nil
+}
+
 // strictARP reports whether the setting for all links makes the kernel answer ARP requests on
 // a link only for addresses of that link. The kernel takes the larger setting of this one and
 // that of the link.

@@ -403,8 +403,37 @@ func TestObserveAfterTheDeadlineIsAnError(t *testing.T) {
 	if _, err := s.Observe(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("observe: %v", err)
 	}
+	if _, err := s.Addresses(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("addresses: %v", err)
+	}
 	if err := s.Put(ctx, []announce.Address{local("lo", "192.0.2.9/32")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("put: %v", err)
+	}
+}
+
+func TestAddressesAreThoseThatObserveSees(t *testing.T) {
+	newWorld(t)
+	ip(t, `link add br0 type bridge
+		link set br0 up
+		addr add 192.0.2.1/24 dev br0
+		addr add 198.51.100.1/32 dev lo`)
+	s := newStack(t)
+	node, err := s.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Addresses(t.Context())
+	if err != nil || len(all) < 2 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	show := func(addresses []announce.Address) (text string) {
+		for _, a := range addresses {
+			text += fmt.Sprintln(a.Prefix, a.Link, a.Mark)
+		}
+		return text
+	}
+	if diff := cmp.Diff(show(node.Addresses), show(all)); diff != "" {
+		t.Errorf("(-observed +addresses):\n%s", diff)
 	}
 }
 
