@@ -41,6 +41,7 @@ func (w *world) unansweredBesideADeadNode() (dark int) {
 	kubectl(w, "wait", "--for=condition=Ready=Unknown", "node/"+off, "--timeout=3m")
 	w.freshAllocator() // the old one may have run on the victim
 	w.killAgents(lab.powered()...)()
+	w.leadingPod() // if the victim had the leader, its Lease must expire first
 
 	const services, limit = 8, 10 * time.Second
 	began := time.Now()
