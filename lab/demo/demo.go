@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -60,8 +61,8 @@ type demo struct {
 
 // Run starts the IPAM backends, installs PureLB from the tree into the cluster, and
 // applies the manifests. It fetches from every address of their Services as the
-// client outside, and prints the results. It fails if an address does not answer,
-// and leaves everything in place.
+// client outside, and prints the results and what the plugin says of them. It fails if an
+// address does not answer, or the plugin sees a problem, and leaves everything in place.
 func Run(ctx context.Context, c *cluster.Cluster, tree product.Tree, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -94,7 +95,10 @@ func Run(ctx context.Context, c *cluster.Cluster, tree product.Tree, out io.Writ
 	if silent > 0 {
 		return fmt.Errorf("%d of %d addresses did not answer the client outside", silent, len(rows))
 	}
-	d.lookAround(rows)
+	if err := d.explain(ctx, tree.Root); err != nil {
+		return err
+	}
+	d.lookAround(rows, tree.Root)
 	return nil
 }
 
@@ -217,19 +221,21 @@ func (d demo) table(rows []row) {
 	w.Flush()
 }
 
-func (d demo) lookAround(rows []row) {
+func (d demo) lookAround(rows []row, root string) {
 	fmt.Fprintf(d.out, `
 The cluster stays up. Look around:
-  export KUBECONFIG=%[1]s PATH=%[2]s:$PATH
+  export KUBECONFIG=%[1]s PATH=%[2]s:%[4]s:$PATH
   kubectl -n demo describe service web-netbox
   kubectl -n purelb-system describe servicegroup netbox
   kubectl -n purelb-system get servicegroups,lbnodeagents,leases,pods -o wide
   kubectl get bgpnodestatuses
+  kubectl purelb probe %[5]s
+  kubectl purelb dashboard
   go -C lab run . status
   go -C lab run . exec node-1 ip address show
   go -C lab run . exec router ip route show proto bgp
   go -C lab run . exec router vtysh -c 'show bgp summary' -c 'show bfd peers brief'
   go -C lab run . exec client curl -s %[3]s
   make down
-`, d.Kubeconfig(), d.Bin(), url(rows[0].address))
+`, d.Kubeconfig(), d.Bin(), url(rows[0].address), filepath.Dir(filepath.Join(root, plugin)), rows[0].address)
 }

@@ -1,0 +1,39 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// plugin is where the demonstration puts the plugin, from the root of the tree.
+const plugin = "bin/kubectl-purelb"
+
+// explain builds the plugin for kubectl from the tree at root, and prints what it says of
+// the cluster and of one Service.
+func (d demo) explain(ctx context.Context, root string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", plugin, "./cmd/kubectl-purelb")
+	build.Dir, build.Env, build.Stderr = root, append(os.Environ(), "CGO_ENABLED=0"), d.out
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("build the plugin: %w", err)
+	}
+	for _, args := range [][]string{
+		{"status", "--wait", "--timeout", "1m"},
+		{"explain", "service", namespace + "/" + services[0].name},
+	} {
+		cmd := exec.CommandContext(ctx, filepath.Join(root, plugin), args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+d.Kubeconfig())
+		cmd.Stdout, cmd.Stderr = d.out, d.out
+		fmt.Fprintf(d.out, "\n$ kubectl purelb")
+		for _, a := range args {
+			fmt.Fprintf(d.out, " %s", a)
+		}
+		fmt.Fprintln(d.out)
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("kubectl purelb %s: %w", args[0], err)
+		}
+	}
+	return nil
+}
