@@ -72,12 +72,8 @@ func up(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("up", flag.ExitOnError)
 	f.IntVar(&o.Nodes, "nodes", 4, "number of nodes")
 	f.BoolVar(&o.Force, "force", false, "take a lab that is up down first")
-	world := f.String("world", os.Getenv("LAB_WORLD"), "variation of the cluster: "+strings.Join(worldNames(), ", "))
+	f.StringVar(&o.World, "world", "", "variation of the cluster: "+strings.Join(worldNames(), ", ")+" (default: that of LAB_WORLD, or the first)")
 	_ = f.Parse(args)
-	var err error
-	if o.World, err = topology.FindWorld(*world); err != nil {
-		return err
-	}
 	return lifecycle.Up(ctx, state.Default(), o)
 }
 

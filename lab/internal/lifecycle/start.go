@@ -26,7 +26,7 @@ func start(ctx context.Context, dir state.Dir, bin string, o Options) error {
 	if err != nil {
 		return err
 	}
-	c, err := cluster.New(dir, state.Lab{Nodes: o.Nodes, World: o.World.Name, Bin: bin, Port: port})
+	c, err := cluster.New(dir, state.Lab{Nodes: o.Nodes, World: o.World, Bin: bin, Port: port})
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,12 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/internal/preflight"
 	"purelb.io/purelb/lab/internal/state"
+	"purelb.io/purelb/lab/internal/topology"
 )
 
 // startLimit is far more than a start takes. After it, a start that hangs is
@@ -23,7 +26,7 @@ const startLimit = 3 * time.Minute
 // Options are the choices that `lab up` has.
 type Options struct {
 	Nodes int
-	World cluster.World
+	World string // its name. "" is the one that LAB_WORLD names, or the standard one
 	Force bool
 	Out   io.Writer
 }
@@ -31,6 +34,11 @@ type Options struct {
 // Up brings the lab up. A lab that is up and well is left alone, unless forced;
 // one that is not well is taken down first.
 func Up(ctx context.Context, dir state.Dir, o Options) error {
+	world, err := topology.FindWorld(cmp.Or(o.World, os.Getenv("LAB_WORLD")))
+	if err != nil {
+		return err
+	}
+	o.World = world.Name
 	if err := preflight.Check(dir.Probe()); err != nil {
 		return err
 	}
@@ -82,8 +90,8 @@ func settle(ctx context.Context, dir state.Dir, o Options) (done bool, err error
 	if c.Record.Nodes != o.Nodes {
 		return false, fmt.Errorf("the lab is up with %d nodes: `lab up --force --nodes %d` replaces it", c.Record.Nodes, o.Nodes)
 	}
-	if c.World().Name != o.World.Name {
-		return false, fmt.Errorf("the lab is up as the world %s: `lab up --force --world %s` replaces it", c.World().Name, o.World.Name)
+	if c.World().Name != o.World {
+		return false, fmt.Errorf("the lab is up as the world %s: `lab up --force --world %s` replaces it", c.World().Name, o.World)
 	}
 	fmt.Fprintln(o.Out, "the lab is up already")
 	return true, nil
