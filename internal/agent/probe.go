@@ -18,11 +18,11 @@ import (
 	"purelb.io/purelb/internal/probe"
 )
 
-// Callers decides who may ask for a probe.
+// Callers admits the requests of people for a probe, or refuses them.
 type Callers interface {
-	// Admit returns the name of the caller with token, which must be for audience. Its errors
-	// are those of package callers.
-	Admit(ctx context.Context, source netip.Addr, token, audience string) (user string, err error)
+	// Admit returns nil for a caller who may ask. token must be for audience. Its errors are
+	// those of package callers.
+	Admit(ctx context.Context, source netip.Addr, token, audience string) error
 }
 
 // Probes that people ask for run one after another, beside the loop. A few may wait.
@@ -48,8 +48,11 @@ func newProber(a *Agent, c Callers) *prober {
 }
 
 // see sets what probes depend on. Objects are most of an agent's memory, so it keeps only
-// the addresses of the node itself.
+// the addresses of the node itself, and nothing if no caller may ask.
 func (p *prober) see(o *observation) {
+	if p.callers == nil {
+		return
+	}
 	own := map[netip.Addr]bool{}
 	for _, ip := range o.record.Addresses {
 		own[ip] = true
@@ -74,8 +77,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
-	user, err := p.callers.Admit(ctx, from.Addr(), r.Header.Get(probe.Header), probe.Audience(ip))
-	if err != nil {
+	if err := p.callers.Admit(ctx, from.Addr(), r.Header.Get(probe.Header), probe.Audience(ip)); err != nil {
 		http.Error(w, err.Error(), codeOf(err))
 		return
 	}
@@ -87,7 +89,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := p.probeFor(ctx, ip)
-	p.Log.InfoContext(ctx, "probed", "node", p.Node, "address", ip, "for", user, "interface", answer.Interface, "result", answer.Result)
+	p.Log.InfoContext(ctx, "probed", "node", p.Node, "address", ip, "interface", answer.Interface, "result", answer.Result)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
 }

@@ -132,9 +132,7 @@ func found(t *testing.T, handler http.Handler, ip string) string {
 // everyone admits all callers.
 type everyone struct{}
 
-func (everyone) Admit(context.Context, netip.Addr, string, string) (string, error) {
-	return "anybody", nil
-}
+func (everyone) Admit(context.Context, netip.Addr, string, string) error { return nil }
 
 // probingAgent runs an agent with pools 192.0.2.0/24 and 2001:db8::/64 on the machine, and returns
 // its handler. node-b is another node, with 192.0.2.2 and 2001:db8::2.

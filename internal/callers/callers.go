@@ -42,9 +42,9 @@ type Gate struct {
 	Options
 
 	mu sync.Mutex
-	// all and sources limit the questions to the API server: those of a stranger must not keep
-	// others from being heard. users limits what is answered.
-	all, sources, users limiter
+	// all and sources limit the questions to the API server. answers limits the callers that
+	// are admitted.
+	all, sources, answers limiter
 	// refusals limits the log, and silenced counts what it leaves out.
 	refusals limiter
 	silenced int
@@ -59,32 +59,36 @@ func New(o Options) *Gate {
 		Options:  o,
 		all:      limiter{every: 200 * time.Millisecond, burst: 25, most: 1},
 		sources:  limiter{every: time.Second, burst: 10, most: 256},
-		users:    limiter{every: time.Second, burst: 5, most: 256},
+		answers:  limiter{every: time.Second, burst: 5, most: 1},
 		refusals: limiter{every: time.Minute, burst: 5, most: 1},
 	}
 }
 
-// Admit returns the name of the caller with token, which must be for audience. source is the
-// address that the request came from.
-func (g *Gate) Admit(ctx context.Context, source netip.Addr, token, audience string) (user string, err error) {
-	defer func() {
-		if err != nil {
-			g.log(ctx, source, user, err)
-		}
-	}()
+// Admit returns nil if token belongs to the account that may ask, and is for audience. source
+// is the address that the request came from.
+func (g *Gate) Admit(ctx context.Context, source netip.Addr, token, audience string) error {
+	user, err := g.admit(ctx, source, token, audience)
+	if err != nil {
+		g.log(ctx, source, user, err)
+	}
+	return err
+}
+
+// admit also returns the user of the token, if that is known.
+func (g *Gate) admit(ctx context.Context, source netip.Addr, token, audience string) (user string, err error) {
 	if token == "" {
 		return "", ErrUnknown
 	}
 	if !g.allow(&g.sources, network(source)) || !g.allow(&g.all, "") {
 		return "", ErrTooOften
 	}
-	if user, err = g.whose(ctx, token, audience); err != nil {
+	user, err = g.whose(ctx, token, audience)
+	switch {
+	case err != nil:
 		return "", err
-	}
-	if user != g.Account {
+	case user != g.Account:
 		return user, fmt.Errorf("%w: only %s may", ErrForbidden, g.Account)
-	}
-	if !g.allow(&g.users, user) {
+	case !g.allow(&g.answers, ""):
 		return user, ErrTooOften
 	}
 	return user, nil
