@@ -115,14 +115,15 @@ type Options struct {
 	Events   Events
 	Metrics  *Metrics
 	Log      *slog.Logger
-	// Callers decides who may ask for a probe. With nil there are no probes for people.
+	// Callers admits people who ask for a probe. If it is nil, the agent answers no such
+	// request.
 	Callers Callers
 	// State holds further parts of the answer of /state, by name. Other goroutines call them.
 	State map[string]func() any
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions, prober.seen, answering, inquiries and letters.
+// segments.questions, prober.seen, answering, inquiries and inbox.
 type Agent struct {
 	Options
 	config    parsed
@@ -139,8 +140,8 @@ type Agent struct {
 	segments  segments
 	answering answering
 	inquiries inquiries
-	// letters are the messages of other agents that the loop has to read.
-	letters chan letter
+	// inbox has the messages of other agents that the loop must read.
+	inbox chan mail
 	// claiming says that gratuitous ARP is on.
 	claiming bool
 	// burst notices that many addresses came or went.
@@ -169,7 +170,7 @@ func New(opt Options) *Agent {
 		segments:   segments{silent: map[side]bool{}, silentLinks: map[string]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},
-		letters:    make(chan letter, lettersRoom),
+		inbox:      make(chan mail, inboxSize),
 	}
 	a.prober = newProber(a, opt.Callers)
 	return a

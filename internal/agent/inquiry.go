@@ -241,16 +241,16 @@ func (n *answering) answer(now time.Time, m announce.Message) (answers []announc
 	return slices.DeleteFunc([]announce.Message{have, haveNot}, func(m announce.Message) bool { return len(m.Addresses) == 0 }), true
 }
 
-// letter is a message for the loop.
-type letter struct {
+// mail is a message of another agent in the inbox.
+type mail struct {
 	announce.Message
 	from     string
 	received time.Time
 }
 
-// lettersRoom is how many messages wait for the loop. More messages are dropped: a handover
+// inboxSize is how many messages wait for the loop. More messages are dropped: a handover
 // then ends by its deadline.
-const lettersRoom = 256
+const inboxSize = 256
 
 // readInBackground runs readMessages until stop is called: an agent that leaves goes on
 // reading.
@@ -284,19 +284,19 @@ func (a *Agent) readMessages(ctx context.Context) {
 			case m.Kind == announce.Have, m.Kind == announce.HaveNot:
 				a.inquiries.answered(got.From, m)
 			default:
-				a.forLoop(letter{m, got.From, got.Received})
+				a.forLoop(mail{m, got.From, got.Received})
 			}
 		}
 	}
 }
 
-// forLoop leaves l to the loop.
-func (a *Agent) forLoop(l letter) {
+// forLoop puts l into the inbox.
+func (a *Agent) forLoop(l mail) {
 	if l.Kind == announce.Take {
 		a.answering.offer(l.received, l.received.Add(announce.OfferLimit(a.Handover)), l.Addresses)
 	}
 	select {
-	case a.letters <- l:
+	case a.inbox <- l:
 	default:
 		a.Log.Debug("messageDropped", "node", a.Node, "from", l.from, "addresses", len(l.Addresses))
 	}

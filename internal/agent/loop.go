@@ -153,8 +153,8 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 			}
 		case done := <-a.background.completions:
 			done()
-		case l := <-a.letters:
-			a.readLetter(l)
+		case l := <-a.inbox:
+			a.readMail(l)
 		case <-ctx.Done():
 		case <-kernel:
 		case <-a.Cluster.Changed():
@@ -172,8 +172,8 @@ func (a *Agent) drain() {
 		select {
 		case done := <-a.background.completions:
 			done()
-		case l := <-a.letters:
-			a.readLetter(l)
+		case l := <-a.inbox:
+			a.readMail(l)
 		default:
 			return
 		}

@@ -126,8 +126,8 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	return all
 }
 
-// readLetter handles an offer of another agent, or its answer to an offer.
-func (a *Agent) readLetter(l letter) {
+// readMail handles an offer of another agent, or its answer to an offer.
+func (a *Agent) readMail(l mail) {
 	if l.Kind == announce.Take {
 		a.takeovers.Offered(l.received, l.from, l.Addresses)
 		return
