@@ -2,7 +2,6 @@
 //
 //	worlds              all worlds; writes the table of docs/compatibility.md
 //	worlds NAME...      only these; writes nothing
-//	worlds -by TEXT     one world beside the standard one, chosen by TEXT, such as a commit
 //
 // It replaces the lab that is up, and leaves the last world up. It fails if a scene fails.
 package main
@@ -14,7 +13,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"os/exec"
@@ -47,18 +45,17 @@ var scenes = []scene{
 type results map[string]map[string]bool
 
 func main() {
-	by := flag.String("by", "", "choose one world by this text")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *by, flag.Args()); err != nil {
+	if err := run(ctx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "worlds:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, by string, names []string) error {
-	worlds, err := choose(by, names)
+func run(ctx context.Context, names []string) error {
+	worlds, err := choose(names)
 	if err != nil {
 		return err
 	}
@@ -85,11 +82,10 @@ func run(ctx context.Context, by string, names []string) error {
 	return errors.Join(errs...)
 }
 
-// choose returns the worlds that are meant.
-func choose(by string, names []string) (worlds []topology.World, err error) {
-	if by != "" {
-		others := topology.Worlds[1:]
-		return []topology.World{others[int(crc32.ChecksumIEEE([]byte(by)))%len(others)]}, nil
+// choose returns the worlds of these names, or all worlds.
+func choose(names []string) (worlds []topology.World, err error) {
+	if len(names) == 0 {
+		return topology.Worlds, nil
 	}
 	for _, name := range names {
 		w, err := topology.FindWorld(name)
@@ -97,9 +93,6 @@ func choose(by string, names []string) (worlds []topology.World, err error) {
 			return nil, err
 		}
 		worlds = append(worlds, w)
-	}
-	if len(names) == 0 {
-		return topology.Worlds, nil
 	}
 	return worlds, nil
 }
