@@ -52,53 +52,41 @@ func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// TestARestartWhileASecretIsGoneKeepsThePassword: the API server answers before the speaker
-// begins by what it remembers.
-func TestARestartWhileASecretIsGoneKeepsThePassword(t *testing.T) {
+// The API server answers before the speaker begins by what it remembers.
+func TestARestartWithoutASecretKeepsThePassword(t *testing.T) {
 	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
-	memory := t.TempDir() + "/input.json"
-	synctest.Test(t, func(t *testing.T) {
-		before := newWorld(t, secretly, memory)
-		before.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
-		before.start()
-		settle()
-		if err := before.end(); err != nil {
-			t.Fatal(err)
+	for name, tt := range map[string]struct {
+		now  peering.Secret
+		says []string // in the conditions of the node
+	}{
+		"it is gone":          {now: peering.Secret{Known: true}},
+		"no right to read it": {now: peering.Secret{Forbidden: true}, says: []string{"add bgp to gobgp.passwordSecrets", "the password that was there before is in use"}},
+	} {
+		memory := t.TempDir() + "/input.json"
+		run := func(t *testing.T, secret peering.Secret, check func(w *world)) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, secretly, memory)
+				w.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": secret}
+				w.start()
+				settle()
+				check(w)
+				if err := w.end(); err != nil {
+					t.Fatal(err)
+				}
+			})
 		}
-		w := newWorld(t, secretly, memory)
-		w.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Known: true}}
-		w.start()
-		settle()
-		want(t, "sessions", w.server.String(), sessions1+" md5 hush")
-		if err := w.end(); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-func TestARestartWithoutTheRightToReadASecretSaysSo(t *testing.T) {
-	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
-	memory := t.TempDir() + "/input.json"
-	synctest.Test(t, func(t *testing.T) {
-		before := newWorld(t, secretly, memory)
-		before.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
-		before.start()
-		settle()
-		if err := before.end(); err != nil {
-			t.Fatal(err)
-		}
-		w := newWorld(t, secretly, memory)
-		w.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Forbidden: true}}
-		w.start()
-		settle()
-		want(t, "sessions", w.server.String(), sessions1+" md5 hush")
-		if c := w.reports.conditions(); !strings.Contains(c, "add bgp to gobgp.passwordSecrets") || !strings.Contains(c, "the password that was there before is in use") {
-			t.Error(c)
-		}
-		if err := w.end(); err != nil {
-			t.Fatal(err)
-		}
-	})
+		t.Run(name, func(t *testing.T) {
+			run(t, peering.Secret{Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}, func(*world) {})
+			run(t, tt.now, func(w *world) {
+				want(t, "sessions", w.server.String(), sessions1+" md5 hush")
+				for _, text := range tt.says {
+					if c := w.reports.conditions(); !strings.Contains(c, text) {
+						t.Errorf("%q is missing in %s", text, c)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestAMemoryThatCannotBeReadIsIgnored(t *testing.T) {
