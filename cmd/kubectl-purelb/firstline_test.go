@@ -113,7 +113,7 @@ func TestOtherLoadBalancersAreFoundByTheirMarks(t *testing.T) {
 	}
 }
 
-// Waiting ends when the warnings that are left end only by somebody's act.
+// check --wait ends when the last warnings need a person who changes something.
 func TestCheckWaitsForWarningsThatEndByThemselves(t *testing.T) {
 	f := fine()
 	f.APIGroups = append(f.APIGroups, "metallb.io")

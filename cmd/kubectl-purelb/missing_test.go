@@ -29,7 +29,7 @@ func recorded(t *testing.T) explain.World {
 	return w
 }
 
-// without returns the recorded world for a user who may not list objects of kind.
+// without returns the recorded world as a user reads it who has no right to list that kind.
 func without(t *testing.T, kind string) explain.World {
 	w := recorded(t)
 	hide(&w, kind, explain.Forbidden)

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Whoever may write a Service must not steer the terminal of an operator.
+// The text of a Service must not contain control sequences for the terminal of an operator.
 func TestAnnotationsDoNotSteerTheTerminal(t *testing.T) {
 	w := changed(t, "api", func(svc *corev1.Service) {
 		svc.Annotations[service.AnnotationSharing] = "edge\x1b]0;title\a\r\nforged\tline\u009b2J"

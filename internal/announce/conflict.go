@@ -51,7 +51,7 @@ const (
 	recheckAfter = 3 * time.Minute
 )
 
-// Note records that machine who was heard, and reports whether it is new.
+// Note records that the machine was heard, and reports whether it is new.
 func (c Conflicts) Note(now time.Time, who Rival, link string, here bool) bool {
 	one := c[who]
 	if one == nil {
@@ -94,9 +94,9 @@ func (c Conflicts) Identify(now time.Time, nodes map[[6]byte]string) {
 	}
 }
 
-// Inherit notes machine who, which the agent before this one heard at heard and has reported.
-// Node is the node that the machine was then, or "". Link is where the address belongs, or ""
-// where it belongs nowhere: then nobody can be asked.
+// Inherit records a machine that the agent before this one heard, and has reported. node is
+// the node of the machine at that time, or "". link is the link of the address, or "" if the
+// node has no link for it: then the agent cannot ask for the address.
 func (c Conflicts) Inherit(who Rival, node, link string, heard time.Time) {
 	if c[who] == nil && c.hasRoom(who.IP) {
 		c[who] = &Conflict{Link: link, Heard: heard, Node: node, reported: heard, identified: heard}

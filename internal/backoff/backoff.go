@@ -1,5 +1,5 @@
 // Package backoff waits: until a time has passed or a context ends, and longer after each
-// failed attempt. All loops and drivers of the programs wait by it.
+// failed attempt.
 package backoff
 
 import (

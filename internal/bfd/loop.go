@@ -30,8 +30,8 @@ func (e *Engine) run() {
 
 // turn does all that is due now, and returns when the next work is due.
 //
-// It reads packets before it checks timers. If this process has stood still for a while,
-// packets have waited. A neighbor that has sent some must not be declared down.
+// It reads packets before it checks timers. If this process stood still for a while, packets
+// of neighbors are waiting, and these neighbors must not be declared down.
 func (e *Engine) turn(now time.Time) (next time.Time) {
 	for _, ear := range e.ears {
 		if ear != nil && ear.take(func(a arrival) { e.hear(now, a) }) {
