@@ -157,6 +157,10 @@ func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
 			"pods: list",
 			"serviceaccounts/token [purelb-prober]: create",
 		}},
+		{"Role purelb-inspector", []string{
+			"pods/log: get",
+			"pods/proxy: get",
+		}},
 		{"Role purelb:lbnodeagent", []string{
 			"daemonsets.apps [lbnodeagent]: get list watch",
 			"lbnodeagents.purelb.io: get list watch",

@@ -28,6 +28,7 @@
 //	               among them the addresses that Services must not get
 //	reporter       the status of ServiceGroups and LBNodeAgents
 //	bgpConfigs     the status of BGPConfigurations, as far as all nodes share it
+//	stateServer    the answer at /state, for the plugin
 package allocator
 
 import (
@@ -51,6 +52,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/ipam"
@@ -205,6 +207,10 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		if err := mgr.Add(r); err != nil {
 			return err
 		}
+	}
+	state := &stateServer{allocations: allocations, services: services, workers: workers, leader: leader, elected: mgr.Elected(), alone: !opt.LeaderElect}
+	if err := mgr.AddMetricsServerExtraHandler(allocstate.Path, state); err != nil {
+		return fmt.Errorf("serve %s: %w", allocstate.Path, err)
 	}
 	return control(mgr, opt, services, bootstrap, configWatcher)
 }

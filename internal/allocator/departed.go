@@ -100,7 +100,7 @@ func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r 
 	}
 	now, content := time.Now(), contentOf(svc, service.Result{})
 	if t := m.contest.turn(content, now); t.wait > 0 {
-		return reconcile.Result{RequeueAfter: t.wait}, nil
+		return s.pause(svc, t.wait), nil
 	}
 	if err := s.status(ctx, svc, m, patch); err != nil {
 		return s.wait(r.Key(), err)

@@ -187,3 +187,11 @@ func (t *leaderLock) isUnclean() bool {
 	defer t.mu.Unlock()
 	return t.unclean
 }
+
+// lead returns the holder of the Lease as last read, "" for none, and whether this process
+// is the leader.
+func (t *leaderLock) lead() (holder string, leading bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holder, t.leading && !t.over
+}

@@ -1,7 +1,9 @@
 package allocator
 
 import (
+	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,16 @@ import (
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory
+	// delayed are the Services whose last round ended without the write that it was to make.
+	// /state shows them.
+	delayed map[types.NamespacedName]delayed
+}
+
+// delayed says why the status of a Service is not written for now.
+type delayed struct {
+	why string
+	// until is when it is written at the latest, zero if that is not known.
+	until time.Time
 }
 
 // memory is what the loop keeps of one Service. One worker at a time looks at a
@@ -55,6 +67,31 @@ func (m *memories) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, name)
+	delete(m.delayed, name)
+}
+
+// delay notes that the status of a Service is not written for now.
+func (m *memories) delay(name types.NamespacedName, d delayed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.delayed == nil {
+		m.delayed = map[types.NamespacedName]delayed{}
+	}
+	m.delayed[name] = d
+}
+
+// resume notes that a new round of a Service begins.
+func (m *memories) resume(name types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.delayed, name)
+}
+
+// delays returns the delayed Services.
+func (m *memories) delays() map[types.NamespacedName]delayed {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.delayed)
 }
 
 // inflight is a write whose outcome has not reached the cache.

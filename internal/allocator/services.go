@@ -51,6 +51,7 @@ var later = reconcile.Result{RequeueAfter: time.Second}
 func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	defer poke(s.changed)
 	m := s.memories.at(req.NamespacedName)
+	s.memories.resume(req.NamespacedName)
 	svc := &corev1.Service{}
 	switch err := s.cached.Get(ctx, req.NamespacedName, svc); {
 	case apierrors.IsNotFound(err):
@@ -104,7 +105,7 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r 
 	case err != nil:
 		return s.wait(r.Key(), s.complain(svc, m, d, err))
 	case wait > 0:
-		return reconcile.Result{RequeueAfter: wait}, nil
+		return s.pause(svc, wait), nil
 	case !wrote:
 		return s.unlessOutdated(ctx, svc, d.Result.Addresses, settle)
 	}
@@ -147,6 +148,12 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 	}
 	s.tell(svc, r, d)
 	return true, 0, nil
+}
+
+// pause waits with the next write of svc, because another controller contests its status.
+func (s *services) pause(svc *corev1.Service, wait time.Duration) reconcile.Result {
+	s.memories.delay(client.ObjectKeyFromObject(svc), delayed{"another controller changes its status again and again", time.Now().Add(wait)})
+	return reconcile.Result{RequeueAfter: wait}
 }
 
 // reasonPending is the reason of a condition that is written only to make an older write
@@ -207,7 +214,11 @@ func refused(err error) (said string, ok bool) {
 // returns err.
 func (s *services) complain(svc *corev1.Service, m *memory, d decision, err error) error {
 	said, ok := refused(err)
-	if !ok || !m.isNewRefusal(said) {
+	if !ok {
+		return err
+	}
+	s.memories.delay(client.ObjectKeyFromObject(svc), delayed{why: "the API server refuses the change: " + said})
+	if !m.isNewRefusal(said) {
 		return err
 	}
 	s.metrics.reject(ipam.WriteRefused(d.Result.From))
