@@ -3,13 +3,17 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +26,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -40,6 +45,8 @@ type about struct {
 	Namespace   string           `json:"namespace"`
 	Unread      []explain.Unread `json:"unknown"`
 	Uninstalled string           `json:"uninstalled,omitempty"`
+	// Unheard says why the allocator did not tell its state.
+	Unheard *explain.Unread `json:"unheard,omitempty"`
 	// Missing are the files that could not be had, and why.
 	Missing map[string]string `json:"missing,omitempty"`
 }
@@ -113,7 +120,22 @@ func (o *options) openArchive(name string) (explain.World, error) {
 	}
 	w := l.world()
 	w.Unread, w.Now, w.Uninstalled, w.Guesses, w.Origins = a.Unread, a.Time, a.Uninstalled, nil, nil
+	w.Allocator, w.Unheard = archivedState(files, a.Unheard)
 	return w, nil
+}
+
+// archivedState returns the answer of the allocator that led, among the files of an archive.
+// An answer in a report is about all Services, and so it may lack the details of one.
+func archivedState(files map[string][]byte, unheard *explain.Unread) (*allocstate.State, *explain.Unread) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasSuffix(name, ".allocator.state") {
+			continue
+		}
+		if s, err := readState(files[name]); err == nil && s.Leading {
+			return s, nil
+		}
+	}
+	return nil, cmp.Or(unheard, explain.NewUnheard(explain.Absent, "the archive has no answer of an allocator that leads"))
 }
 
 // objectsOf writes the objects of w, one document each.

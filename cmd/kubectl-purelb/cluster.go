@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -52,6 +54,10 @@ type reader struct {
 	// says that those of all Services are.
 	endpointsOf string
 	everything  bool
+	// about are the parameters of the question to the allocator, nil for no question.
+	about url.Values
+	// noBGP says that the answer needs no objects of BGP.
+	noBGP bool
 }
 
 func (o *options) newReader() (*reader, error) {
@@ -64,7 +70,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf}, nil
+	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf, about: o.about, noBGP: o.noBGP}, nil
 }
 
 // read asks the API server for all that answers are made of, at once.
@@ -74,7 +80,7 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	var l lists
 	l.namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	home, ours := client.InNamespace(r.namespace), client.MatchingLabels{"app": "purelb"}
-	unread, err := ask(ctx, r, []question{
+	questions := []question{
 		{explain.KindGroups, &l.groups, nil},
 		{explain.KindAgents, &l.agents, nil},
 		{explain.KindServices, &l.services, []client.ListOption{client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}}},
@@ -83,9 +89,12 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 		{explain.KindNetworks, &l.networks, nil},
 		{explain.KindNamespaces, &l.namespaces, nil},
 		{explain.KindPods, &l.pods, []client.ListOption{home, ours}},
-		{explain.KindConfigurations, &l.configurations, []client.ListOption{home}},
-		{explain.KindNodeStatuses, &l.nodeStatuses, nil},
-	})
+	}
+	if !r.noBGP {
+		questions = append(questions,
+			question{explain.KindConfigurations, &l.configurations, []client.ListOption{home}}, question{explain.KindNodeStatuses, &l.nodeStatuses, nil})
+	}
+	unread, err := ask(ctx, r, questions)
 	if err != nil {
 		return explain.World{}, err
 	}
@@ -94,8 +103,13 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	if err := r.place(ctx, &w); err != nil {
 		return w, err
 	}
-	r.readMore(ctx, &w)
-	return w, nil
+	var all sync.WaitGroup
+	all.Go(func() { w.Allocator, w.Unheard = r.allocatorState(ctx, w.Pods, leaderOf(l.leases.Items)) })
+	endpoints := w
+	r.readMore(ctx, &endpoints)
+	all.Wait()
+	endpoints.Allocator, endpoints.Unheard = w.Allocator, w.Unheard
+	return endpoints, nil
 }
 
 // place finds out whether PureLB is in the namespace of w. It returns an error if it is in

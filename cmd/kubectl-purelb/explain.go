@@ -1,8 +1,11 @@
 package main
 
 import (
+	"net/url"
+
 	"github.com/spf13/cobra"
 
+	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -20,16 +23,31 @@ is 1 if it tells of a problem.`,
 	for _, one := range []struct {
 		use, short, example string
 		story               func(explain.World, string) (explain.Story, error)
+		// about is the parameter of the question to the allocator, "" for a question without
+		// one, and nobody if the allocator is not asked.
+		about string
 	}{
-		{"service NAMESPACE/NAME", "Why this Service has this address, or none, and which node has it", "  kubectl purelb explain service default/web", explain.Service},
-		{"ip ADDRESS", "Which group has this address, who holds it, and which node announces it", "  kubectl purelb explain ip 192.0.2.10", explain.IP},
-		{"group NAME", "Whether this ServiceGroup is used, for whom it is, and how full it is", "  kubectl purelb explain group default", explain.Group},
-		{"node NAME", "What this node announces, and what keeps it from announcing", "  kubectl purelb explain node node-1", explain.Node},
+		{"service NAMESPACE/NAME", "Why this Service has this address, or none, and which node has it", "  kubectl purelb explain service default/web", explain.Service, allocstate.ByService},
+		{"ip ADDRESS", "Which group has this address, who holds it, and which node announces it", "  kubectl purelb explain ip 192.0.2.10", explain.IP, allocstate.ByAddress},
+		{"group NAME", "Whether this ServiceGroup is used, for whom it is, and how full it is", "  kubectl purelb explain group default", explain.Group, ""},
+		{"node NAME", "What this node announces, and what keeps it from announcing", "  kubectl purelb explain node node-1", explain.Node, nobody},
 	} {
-		cmd.AddCommand(o.command(one.use, one.short, "", one.example, cobra.ExactArgs(1), func(w explain.World, args []string) (answer, bool, error) {
+		c := o.command(one.use, one.short, "", one.example, cobra.ExactArgs(1), func(w explain.World, args []string) (answer, bool, error) {
 			s, err := one.story(w, args[0])
 			return s, s.Problem, err
-		}))
+		})
+		if one.about != nobody {
+			c.PreRun = func(_ *cobra.Command, args []string) {
+				o.about, o.noBGP = url.Values{}, true
+				if one.about != "" {
+					o.about.Set(one.about, args[0])
+				}
+			}
+		}
+		cmd.AddCommand(c)
 	}
 	return cmd
 }
+
+// nobody stands for no question to the allocator.
+const nobody = "-"

@@ -27,6 +27,8 @@ type fakeServer struct {
 	faults  map[string]int
 	// expires is the page that has expired.
 	expires string
+	// asked are the requests, in the order in which they came.
+	asked []string
 }
 
 func newFakeServer(t *testing.T) *fakeServer {
@@ -39,6 +41,7 @@ func newFakeServer(t *testing.T) *fakeServer {
 func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.asked = append(f.asked, r.URL.RequestURI())
 	if code := f.faults[r.URL.Path]; code != 0 {
 		f.status(w, code)
 		return

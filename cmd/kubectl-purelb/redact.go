@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -50,6 +51,38 @@ func (r *redactor) text(text string) string {
 		text = words.ReplaceAllString(text, "${1}"+redacted)
 	}
 	return text
+}
+
+// file takes secrets out of the text of a file. JSON stays JSON: in its texts a quotation mark
+// is written as two characters, which hides secrets.
+func (r *redactor) file(text []byte) []byte {
+	var all any
+	if json.Unmarshal(text, &all) == nil {
+		if clean, err := json.Marshal(r.value("", all)); err == nil {
+			return clean
+		}
+	}
+	return []byte(r.text(string(text)))
+}
+
+// value takes secrets out of the value of a key of JSON.
+func (r *redactor) value(key string, v any) any {
+	switch v := v.(type) {
+	case string:
+		if named := key + "=" + v; v != "" && r.text(named) == key+"="+redacted {
+			return redacted
+		}
+		return r.text(v)
+	case []any:
+		for i := range v {
+			v[i] = r.value(key, v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = r.value(k, v[k])
+		}
+	}
+	return v
 }
 
 // world takes secrets out of the objects of w, and what no answer is made of.

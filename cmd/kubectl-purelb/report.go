@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (o *options) report(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	r.everything = true
+	r.everything, r.about = true, url.Values{}
 	w, err := r.read(ctx)
 	if err != nil {
 		return err
@@ -107,10 +108,13 @@ func collect(ctx context.Context, c kubernetes.Interface, w explain.World) ([]ar
 	defer cancel()
 	var redact redactor
 	redact.world(&w)
-	a := about{Plugin: buildinfo.Version(), Time: w.Now, Namespace: w.Namespace, Unread: w.Unread, Uninstalled: w.Uninstalled, Missing: map[string]string{}}
+	a := about{Plugin: buildinfo.Version(), Time: w.Now, Namespace: w.Namespace, Unread: w.Unread, Uninstalled: w.Uninstalled, Unheard: w.Unheard, Missing: map[string]string{}}
 	files := fetch(ctx, c, w.Pods, a.Missing)
 	for i := range files {
-		files[i].text = []byte(redact.text(string(files[i].text)))
+		files[i].text = redact.file(files[i].text)
+	}
+	if a.Unheard != nil {
+		a.Unheard.Why = redact.text(a.Unheard.Why)
 	}
 	for name, why := range a.Missing {
 		a.Missing[name] = redact.text(why)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,11 @@ type options struct {
 	archive string
 	// endpointsOf is a Service, "namespace/name", whose endpoints are asked for.
 	endpointsOf string
+	// about are the parameters of the question to the allocator. It is nil if the command does
+	// not ask the allocator.
+	about url.Values
+	// noBGP says that the command needs no objects of BGP.
+	noBGP bool
 }
 
 func newRoot(o *options) *cobra.Command {

@@ -28,6 +28,10 @@ func Group(w World, name string) (Story, error) {
 		return s, fmt.Errorf("there is no ServiceGroup %q; there are %s", name, v.groupNames())
 	}
 	v.tellGroup(&s, g)
+	if g.Backend != "" {
+		s.Unread = v.unheard(s.Unread)
+		s.add("Backend", v.backendLines(g)...)
+	}
 	s.add("For", forWhom(g)...)
 	var ranges []string
 	for _, p := range g.Pools {

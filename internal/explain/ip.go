@@ -40,6 +40,7 @@ func (v *view) ip(a netip.Addr) Story {
 	why := v.held.Unfree(a)
 	g, p, grouped := v.state.Config.Groups.GroupOf(a)
 	blocked, isBlocked := v.held.Store.Blocked(a)
+	coming := v.heldUnshown(a, holders)
 	unknown := v.unknown(KindServices)
 	if v.absent(KindServices) {
 		unknown = ""
@@ -49,6 +50,8 @@ func (v *view) ip(a netip.Addr) Story {
 		s.tell(true, ipam.ReasonConflict, fmt.Sprintf("%s is held by %s, and it is also %s", a, holders[0], blocked))
 	case len(holders) > 0:
 		s.tell(false, "", fmt.Sprintf("%s is held by %s", a, holders[0]))
+	case len(coming) > 0:
+		s.tell(false, "", fmt.Sprintf("%s is held by %s, by the allocator's word; its status does not show it yet", a, list(coming)))
 	case unknown != "":
 		s.tell(true, "", fmt.Sprintf("which Service holds %s is %s", a, unknown))
 	case !grouped && !v.knows(KindGroups):
@@ -74,6 +77,12 @@ func (v *view) ip(a netip.Addr) Story {
 		lines = append(lines, string(o))
 	}
 	s.add("Services", lines...)
+	if told := v.Allocator; told != nil && told.Address != nil && told.Address.Claim != nil {
+		s.add("What the allocator says", v.claimLine(*told.Address.Claim))
+	}
+	if len(holders) == 0 {
+		s.Unread = v.unheard(s.Unread)
+	}
 	v.addOutlook(&s, a)
 	return s
 }

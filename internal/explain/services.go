@@ -230,6 +230,9 @@ func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message str
 	if choice.Refusal == nil || !choice.Refusal.Claiming {
 		return choice.Result.Reason, choice.Result.Message
 	}
+	if w := v.told[r.Key()].Waiting; w != nil && w.Reason != ipam.ReasonBackend {
+		return w.Reason, w.Message
+	}
 	c := v.allocated(r)
 	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != ipam.ReasonBackend && c.Reason != ipam.ReasonContested {
 		return c.Reason, c.Message
@@ -245,8 +248,15 @@ func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message str
 	return choice.Result.Reason, choice.Result.Message
 }
 
-// backendFault says what the status of g reports about a broken backend, or returns "".
+// backendFault says why the backend of g does not work, or returns "". The allocator knows it
+// first. If it was not asked, the status of g has what it wrote there last.
 func (v *view) backendFault(g ipam.Group) string {
+	if b, known := v.backend(g); known {
+		if b.Fault == "" {
+			return ""
+		}
+		return fmt.Sprintf("%s of ServiceGroup %s does not work (%s): %s", g.Backend, g.DisplayName(), b.FaultKind, b.Fault)
+	}
 	o := v.groupObject(g)
 	if o == nil {
 		return ""
@@ -272,6 +282,9 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 	if v.unknown(KindServices, KindLeases, KindNodes) != "" {
 		text = "it is to get an address from " + choice.Result.From // the free addresses are unknown
 	}
+	if why := v.whyUnwritten(r, choice); why != "" {
+		return text + why
+	}
 	if c := v.allocated(r); c != nil && c.Reason != ipam.ReasonAllocated {
 		return text + ", and its condition still says " + c.Reason
 	}
@@ -279,6 +292,27 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 		return text + ", but no allocator is ready"
 	}
 	return text + ", and the allocator has not given it yet"
+}
+
+// whyUnwritten ends a sentence with what the allocator says of a Service that should have been
+// served. It returns "" if the allocator does not say it.
+func (v *view) whyUnwritten(r service.Request, choice ipam.Choice) string {
+	told, ok := v.told[r.Key()]
+	switch {
+	case v.Allocator == nil:
+		return ""
+	case !v.Allocator.Complete:
+		return ", but the allocator " + v.Allocator.Identity + ", which leads, has not read all Services yet"
+	case told.Delayed != nil:
+		return ", but its status is not written for now" + v.until(told.Delayed.Until) + ": " + told.Delayed.Why
+	case told.Waiting != nil:
+		return ", but for the allocator it waits (" + told.Waiting.Reason + "): " + told.Waiting.Message
+	case ok && !told.Known:
+		return ", but the allocator has not seen it yet"
+	case ok && len(missing(choice.Result.Addresses, told.Holds)) == 0:
+		return "; the allocator has chosen that, and its status does not show it yet"
+	}
+	return ""
 }
 
 // unannounced says why no node has the address of o, or returns "".

@@ -9,6 +9,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
 )
 
 // The values of Overall.
@@ -28,7 +29,9 @@ type Status struct {
 	Services   ServicesSummary `json:"services"`
 	Overall    string          `json:"overall"`
 	Warnings   []string        `json:"warnings"`
-	Unread     []Unread        `json:"unknown,omitempty"`
+	// Leader is the allocator that leads, if it was asked.
+	Leader string   `json:"leader,omitempty"`
+	Unread []Unread `json:"unknown,omitempty"`
 }
 
 // BGPNode is the speaker of a node.
@@ -78,7 +81,11 @@ func StatusOf(w World) Status {
 	s.Warnings = append(s.Warnings, s.Election.Problems...)
 	v.addBGP(&s)
 	v.addServices(&s)
+	v.addAllocatorTo(&s)
 	s.Overall = v.overall(s)
+	if sum := s.Services.Summary; sum != nil && sum.Problems > 0 || slices.ContainsFunc(v.state.Config.Groups.Usable, func(g ipam.Group) bool { return g.Backend != "" }) {
+		s.Unread = v.unheard(s.Unread)
+	}
 	return s
 }
 
@@ -175,8 +182,12 @@ func (v *view) silence(s bgpv1.BGPNodeStatusStatus) string {
 func (s Status) Tables() []Table {
 	var tables []Table
 	if s.Components != nil {
+		leads := ""
+		if s.Leader != "" {
+			leads = "; " + s.Leader + " leads"
+		}
 		tables = append(tables, Table{Title: "Components", Lines: []string{
-			"  allocator    " + s.Components.Allocator.String(), "  lbnodeagent  " + s.Components.LBNodeAgent.String(), "  k8gobgp      " + s.Components.K8gobgp.String()}})
+			"  allocator    " + s.Components.Allocator.String() + leads, "  lbnodeagent  " + s.Components.LBNodeAgent.String(), "  k8gobgp      " + s.Components.K8gobgp.String()}})
 	}
 	pools := s.Pools.Tables()[0]
 	pools.Title = "Pools"

@@ -9,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/census"
 )
 
@@ -24,6 +25,10 @@ type World struct {
 	NodeStatuses   []bgpv1.BGPNodeStatus
 	// Pods are the pods of PureLB.
 	Pods []corev1.Pod
+	// Allocator is what the allocator that leads says at /state, nil if it was not asked or
+	// did not answer. Unheard says why it did not answer.
+	Allocator *allocstate.State
+	Unheard   *Unread
 	// Now is the time of the API server's clock. It is zero if time must not count, as for
 	// files.
 	Now time.Time

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/explain"
+)
+
+const (
+	// leaderLease is the Lease that the allocator that leads holds.
+	leaderLease = "purelb-allocator"
+	// allocatorTimeout is how long an allocator may take to answer. A NetworkPolicy may keep
+	// the API server from it, and the other answers must not wait for that.
+	allocatorTimeout = 5 * time.Second
+	// mostAllocators is how many pods are asked if it is not known which one leads.
+	mostAllocators = 3
+)
+
+// leaderOf returns the name of the allocator that leads, or "" if leases do not name one.
+func leaderOf(leases []coordinationv1.Lease) string {
+	for i := range leases {
+		if holder := leases[i].Spec.HolderIdentity; leases[i].Name == leaderLease && holder != nil {
+			return *holder
+		}
+	}
+	return ""
+}
+
+// monitored is a pod and the port of its metrics.
+type monitored struct {
+	pod  string
+	port int32
+}
+
+// allocators returns the running pods of the allocator. If the pod of leader is among them, it
+// returns that one alone.
+func allocators(pods []corev1.Pod, leader string) []monitored {
+	var all []monitored
+	for i := range pods {
+		p := &pods[i]
+		c := container(&p.Spec, "allocator")
+		if c == nil || p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		for _, port := range c.Ports {
+			if port.Name != "monitoring" {
+				continue
+			}
+			one := monitored{p.Name, port.ContainerPort}
+			if p.Name == leader {
+				return []monitored{one}
+			}
+			all = append(all, one)
+		}
+	}
+	return all[:min(len(all), mostAllocators)]
+}
+
+// allocatorState asks the allocator that leads, if the command wants to know. Unheard says why
+// there is no answer.
+func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader string) (state *allocstate.State, unheard *explain.Unread) {
+	if r.about == nil {
+		return nil, nil
+	}
+	asked := allocators(pods, leader)
+	if len(asked) == 0 {
+		return nil, explain.NewUnheard(explain.Absent, "no running allocator was found")
+	}
+	c, err := newProber(r.config, r.namespace)
+	if err != nil {
+		return nil, explain.NewUnheard(explain.Failed, oneLine(err))
+	}
+	for _, one := range asked {
+		s, err := c.state(ctx, one, r.about)
+		switch {
+		case err != nil:
+			unheard = r.unheardBy(one.pod, err)
+		case s.Leading:
+			return s, nil
+		default:
+			unheard = explain.NewUnheard(explain.Failed, one.pod+" does not lead")
+		}
+	}
+	return nil, unheard
+}
+
+// unheardBy says what err means, which is the answer of the pod of an allocator.
+func (r *reader) unheardBy(pod string, err error) *explain.Unread {
+	switch {
+	case apierrors.IsForbidden(err):
+		return explain.NewUnheard(explain.Forbidden, fmt.Sprintf("you have no right to get pods/proxy in namespace %s (the Role purelb-inspector has)", r.namespace))
+	case apierrors.IsNotFound(err):
+		return explain.NewUnheard(explain.NotServed, pod+" does not serve "+allocstate.Path+": it is of an earlier version, or gone")
+	}
+	return explain.NewUnheard(explain.Failed, pod+" did not answer: "+oneLine(err))
+}
+
+// state asks the allocator in a pod.
+func (p *prober) state(ctx context.Context, at monitored, about url.Values) (*allocstate.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, allocatorTimeout)
+	defer cancel()
+	request := p.Get().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", at.pod, at.port)).SubResource("proxy").
+		Suffix(allocstate.Path).MaxRetries(0)
+	for name, values := range about {
+		request = request.Param(name, strings.Join(values, ","))
+	}
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, 2*allocstate.MaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	return readState(text)
+}
+
+// readState reads an answer of an allocator.
+func readState(text []byte) (*allocstate.State, error) {
+	var s allocstate.State
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("read the state of the allocator: %w", err)
+	}
+	if s.Format != allocstate.Format {
+		return nil, fmt.Errorf("the allocator, version %s, answers in format %d, and this plugin reads format %d: use the plugin of that version", s.Version, s.Format, allocstate.Format)
+	}
+	return &s, nil
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/explain"
+)
+
+// statePath is where the API server passes /state of the allocator on.
+const statePath = pathPods + "/http:allocator-1:7472/proxy/state"
+
+// withAllocator gives f the recorded cluster, and an allocator that leads and says s. A nil s
+// says nothing.
+func (f *fakeServer) withAllocator(t *testing.T, s *allocstate.State) explain.World {
+	t.Helper()
+	w := recorded(t)
+	for i := range w.Pods {
+		w.Pods[i].Status.Phase = corev1.PodRunning
+		for j := range w.Pods[i].Spec.Containers {
+			if c := &w.Pods[i].Spec.Containers[j]; c.Name == "allocator" {
+				c.Ports = []corev1.ContainerPort{{Name: "monitoring", ContainerPort: 7472}}
+			}
+		}
+	}
+	w.Leases = append(w.Leases, coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: leaderLease, Namespace: installNamespace},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("allocator-1")},
+	})
+	f.has(t, w)
+	if s == nil {
+		return w
+	}
+	s.Format, s.Leading, s.Identity, s.Leader = allocstate.Format, true, "allocator-1", "allocator-1"
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.texts[statePath] = string(text)
+	return w
+}
+
+func TestExplainTellsWhatTheAllocatorKnows(t *testing.T) {
+	late := "default/late"
+	for _, tt := range []struct {
+		name, command string
+		state         allocstate.State
+		want          []string
+	}{
+		{
+			"a claim that is refused", "explain service " + late,
+			allocstate.State{Complete: true, Service: &allocstate.Service{Service: late, Known: true,
+				Waiting: &allocstate.Waiting{Service: late, Reason: "Exhausted", Message: "all are in use"},
+				Claims:  []allocstate.Claim{{Group: "box", Family: "IPv4", Phase: "refused", Tries: 3, Failure: "no address is free"}},
+			}},
+			[]string{"What the allocator says", "  it waits: Exhausted: all are in use", "  the backend of ServiceGroup box, IPv4: it has refused 3 times; the next request is sent soon: no address is free"},
+		},
+		{
+			"a write that is refused", "explain service " + late,
+			allocstate.State{Complete: true, Service: &allocstate.Service{Service: late, Known: true,
+				Delayed: &allocstate.Delayed{Service: late, Why: "the API server refuses the change: no"},
+			}},
+			[]string{"  its status is not written for now: the API server refuses the change: no"},
+		},
+		{
+			"an address that is held and not shown", "explain ip 203.0.113.99",
+			allocstate.State{Complete: true, Address: &allocstate.Address{Address: netip.MustParseAddr("203.0.113.99"), Holders: []string{"default/quick"}}},
+			[]string{"203.0.113.99 is held by default/quick, by the allocator's word; its status does not show it yet"},
+		},
+		{
+			"an address that is given back", "explain ip 203.0.113.99",
+			allocstate.State{Complete: true, Address: &allocstate.Address{Address: netip.MustParseAddr("203.0.113.99"),
+				Claim: &allocstate.Claim{Group: "box", Family: "IPv4", Phase: "returning", Address: netip.MustParseAddr("203.0.113.99")}}},
+			[]string{"  the backend of ServiceGroup box, IPv4: 203.0.113.99 is given back to it"},
+		},
+		{"who leads", "status", allocstate.State{Complete: true}, []string{"  allocator    1 of 1 ready; allocator-1 leads"}},
+		{"an allocator that begins", "status", allocstate.State{}, []string{"  the allocator allocator-1, which leads, has not read all Services yet: until then it gives no addresses"}},
+		{
+			"a write that is refused, in status", "status",
+			allocstate.State{Complete: true, Delayed: []allocstate.Delayed{{Service: "default/web", Why: "the API server refuses the change: no"}}},
+			[]string{"  Service default/web: its status is not written for now: the API server refuses the change: no"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.withAllocator(t, &tt.state)
+			out, errs, _ := f.ask(t, strings.Fields(tt.command)...)
+			for _, line := range tt.want {
+				if !slices.Contains(strings.Split(out, "\n"), line) {
+					t.Errorf("there is no line %q in\n%s%s", line, out, errs)
+				}
+			}
+			if strings.Contains(out, explain.KindAllocator) {
+				t.Errorf("it says that the state is unknown:\n%s", out)
+			}
+		})
+	}
+}
+
+// Without the answer of the allocator the others stay, and what is unknown is named.
+func TestAnAllocatorThatIsNotHeardIsNamed(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault func(*fakeServer)
+		want  string
+	}{
+		{"no right", func(f *fakeServer) { f.faults[statePath] = 403 }, "you have no right to get pods/proxy in namespace purelb-system (the Role purelb-inspector has)"},
+		{"an earlier version", func(f *fakeServer) { delete(f.texts, statePath) }, "allocator-1 does not serve /state: it is of an earlier version, or gone"},
+		{"no connection", func(f *fakeServer) { f.faults[statePath] = 503 }, "allocator-1 did not answer: "},
+		{"a later format", func(f *fakeServer) { f.texts[statePath] = `{"format": 2, "version": "9.9.9", "leading": true}` }, "version 9.9.9, answers in format 2, and this plugin reads format 1"},
+		{"a standby", func(f *fakeServer) { f.texts[statePath] = `{"format": 1, "leader": "allocator-2"}` }, "allocator-1 does not lead"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.withAllocator(t, &allocstate.State{Complete: true})
+			tt.fault(f)
+			for _, command := range []string{"explain service default/late", "explain ip 203.0.113.99", "status"} {
+				out, _, code := f.ask(t, strings.Fields(command)...)
+				i := strings.Index(out, explain.KindAllocator+": ")
+				if i < 0 || !strings.Contains(out[i:], tt.want) || !strings.Contains(out, "what its backends answered it, is unknown") {
+					t.Errorf("%s does not say %q:\n%s", command, tt.want, out)
+				}
+				if code == exitFailed {
+					t.Errorf("%s has no answer", command)
+				}
+			}
+		})
+	}
+}
+
+// A user without the right to read /state is told nothing that worries him while all is well.
+func TestStatusIsFineWithoutTheAllocatorsState(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	out, _, code := f.ask(t, "status")
+	if code != exitFine || strings.Contains(out, explain.KindAllocator) {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+// explain asks for the lists that it needs, and once for the state of the allocator.
+func TestExplainNeedsFewRequests(t *testing.T) {
+	for _, tt := range []struct {
+		command string
+		most    int
+	}{
+		{"explain service default/web", 10}, {"explain ip 192.168.10.200", 10}, {"explain group default", 10}, {"explain node n1", 10},
+	} {
+		f := newFakeServer(t)
+		f.withAllocator(t, &allocstate.State{Complete: true})
+		if out, errs, code := f.ask(t, strings.Fields(tt.command)...); code == exitFailed {
+			t.Fatalf("%s: %s%s", tt.command, out, errs)
+		}
+		if len(f.asked) > tt.most {
+			t.Errorf("%s: %d requests, want at most %d:\n%s", tt.command, len(f.asked), tt.most, strings.Join(f.asked, "\n"))
+		}
+		asks := slices.ContainsFunc(f.asked, func(path string) bool { return strings.HasPrefix(path, statePath) })
+		if want := tt.command != "explain node n1"; asks != want {
+			t.Errorf("%s asks the allocator: %t", tt.command, asks)
+		}
+	}
+}
+
+// A report has the state of the allocator without secrets, and answers with it.
+func TestAReportAnswersWithTheAllocatorsState(t *testing.T) {
+	f := newFakeServer(t)
+	f.withAllocator(t, &allocstate.State{Complete: true, Delayed: []allocstate.Delayed{
+		{Service: "default/late", Why: `the API server refuses the change: {"password":"hunter2-99"}`, Until: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)},
+	}})
+	f.texts[pathPods+"/allocator-1:7472/proxy/state"] = f.texts[statePath]
+	name := filepath.Join(t.TempDir(), "report.tar.gz")
+	if out, errs, code := f.ask(t, "report", name); code != exitFine {
+		t.Fatal(code, out, errs)
+	}
+	out, _, _ := f.ask(t, "report", "--open", name, "explain", "service", "default/late")
+	if !strings.Contains(out, "its status is not written for now") || strings.Contains(out, "hunter2") {
+		t.Errorf("it says\n%s", out)
+	}
+	status, _, _ := f.ask(t, "report", "--open", name, "status")
+	if !strings.Contains(status, "allocator-1 leads") {
+		t.Errorf("it says\n%s", status)
+	}
+}

@@ -1,0 +1,234 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// KindAllocator is the kind of an Unread for the answer of the allocator at /state.
+const KindAllocator = "State of the allocator"
+
+// NewUnheard returns why the state of the allocator is unknown.
+func NewUnheard(reason, why string) *Unread {
+	return &Unread{
+		Kind: KindAllocator, Reason: reason, Why: why,
+		Therefore: "what it has decided but not written yet, and what its backends answered it, is unknown",
+	}
+}
+
+// unheard returns the unknown kinds, and the state of the allocator if that is asked for and
+// unknown.
+func (v *view) unheard(unread []Unread) []Unread {
+	if v.Unheard == nil {
+		return unread
+	}
+	return append(slices.Clone(unread), *v.Unheard)
+}
+
+// heard returns what the allocator knows of each Service that it names.
+func heard(s *allocstate.State) map[string]allocstate.Service {
+	of := map[string]allocstate.Service{}
+	if s == nil {
+		return of
+	}
+	change := func(key string, f func(*allocstate.Service)) {
+		one := of[key]
+		one.Service, one.Known = key, true
+		f(&one)
+		of[key] = one
+	}
+	for _, w := range s.Waiting {
+		change(w.Service, func(one *allocstate.Service) { one.Waiting = &w })
+	}
+	for _, d := range s.Delayed {
+		change(d.Service, func(one *allocstate.Service) { one.Delayed = &d })
+	}
+	for _, c := range s.Claims {
+		for _, key := range c.Services {
+			change(key, func(one *allocstate.Service) { one.Claims = append(one.Claims, c) })
+		}
+	}
+	if s.Service != nil {
+		of[s.Service.Service] = *s.Service
+	}
+	return of
+}
+
+// addAllocator says what the allocator knows of the Service of r.
+func (v *view) addAllocator(s *Story, r service.Request) {
+	told, ok := v.told[r.Key()]
+	if !ok {
+		return
+	}
+	var lines []string
+	if coming := missing(told.Holds, r.Shown); len(coming) > 0 {
+		lines = append(lines, "it has chosen "+texts(coming)+" for the Service, whose status does not show that yet")
+	}
+	if w := told.Waiting; w != nil {
+		lines = append(lines, fmt.Sprintf("it waits%s: %s: %s", v.since(w.Since), w.Reason, w.Message))
+		if !v.knows(KindGroups) {
+			s.add("Groups that the allocator looked at", groupLines(w.Groups)...)
+		}
+	}
+	if d := told.Delayed; d != nil {
+		lines = append(lines, "its status is not written for now"+v.until(d.Until)+": "+d.Why)
+	}
+	for _, c := range told.Claims {
+		lines = append(lines, v.claimLine(c))
+	}
+	s.add("What the allocator says", lines...)
+}
+
+// groupLines returns the lines about the groups that the allocator looked at.
+func groupLines(groups []allocstate.Group) []string {
+	var lines []string
+	for _, g := range groups {
+		line := fmt.Sprintf("%s, %s: %s", g.Family, g.Group, g.Why)
+		switch {
+		case g.Place == 0:
+			line = fmt.Sprintf("%s, %s: not tried, because %s", g.Family, g.Group, g.Why)
+		case g.Free.IsValid():
+			line += "; it gives " + g.Free.String()
+		case g.Lacks != "":
+			line += "; " + g.Lacks
+		}
+		lines = append(lines, line)
+		for _, one := range g.Skipped {
+			lines = append(lines, one.Address.String()+" was skipped, because "+one.Why)
+		}
+		if g.MoreSkipped {
+			lines = append(lines, "and more")
+		}
+	}
+	return lines
+}
+
+// claimLine says how far a claim has come.
+func (v *view) claimLine(c allocstate.Claim) string {
+	line := fmt.Sprintf("the backend of ServiceGroup %s, %s: ", c.Group, c.Family)
+	switch ipam.Phase(c.Phase) {
+	case ipam.PhaseQueued:
+		line += "it is to be asked for an address"
+	case ipam.PhaseSent:
+		line += "it was asked for an address, and has not answered yet"
+	case ipam.PhaseRefused:
+		line += fmt.Sprintf("it has refused %s; the next request is sent%s", times(c.Tries), cmp.Or(v.until(c.Again), " soon"))
+	case ipam.PhaseEnded, ipam.PhaseReturning:
+		line += fmt.Sprintf("%s is given back to it", c.Address)
+	default:
+		line += "the claim is " + c.Phase
+	}
+	if c.Failure != "" {
+		line += ": " + c.Failure
+	}
+	return line
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// since says for how long something has lasted, or returns "" if that is not known.
+func (v *view) since(t time.Time) string {
+	if t.IsZero() || v.Now.IsZero() {
+		return ""
+	}
+	return " for " + short(v.Now.Sub(t))
+}
+
+// until says how long something lasts, or returns "" if that is not known.
+func (v *view) until(t time.Time) string {
+	if t.IsZero() || v.Now.IsZero() || !t.After(v.Now) {
+		return ""
+	}
+	return " in " + short(t.Sub(v.Now))
+}
+
+// missing returns those of wanted that are not in shown.
+func missing(wanted, shown []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(wanted), func(a netip.Addr) bool { return slices.Contains(shown, a) })
+}
+
+// heldUnshown returns the Services that hold a for the allocator and whose statuses do not show it
+// yet.
+func (v *view) heldUnshown(a netip.Addr, shown []ipam.Owner) []string {
+	if v.Allocator == nil || v.Allocator.Address == nil || v.Allocator.Address.Address != a {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(v.Allocator.Address.Holders), func(key string) bool { return slices.Contains(shown, ipam.Owner(key)) })
+}
+
+// backend returns what the allocator says of the backend of g, or false.
+func (v *view) backend(g ipam.Group) (allocstate.Backend, bool) {
+	if v.Allocator == nil {
+		return allocstate.Backend{}, false
+	}
+	i := slices.IndexFunc(v.Allocator.Backends, func(b allocstate.Backend) bool { return b.Group == g.Ref() })
+	if i < 0 {
+		return allocstate.Backend{}, false
+	}
+	return v.Allocator.Backends[i], true
+}
+
+// backendLines says how the backend of g fares.
+func (v *view) backendLines(g ipam.Group) []string {
+	b, ok := v.backend(g)
+	if !ok {
+		return nil
+	}
+	lines := []string{b.Name + " has not answered yet"}
+	if !b.Reached.IsZero() {
+		lines[0] = b.Name + " answered " + short(v.Now.Sub(b.Reached)) + " ago"
+	}
+	if b.Fault != "" {
+		lines = append(lines, fmt.Sprintf("it has not worked%s (%s): %s", v.since(b.Since), b.FaultKind, b.Fault))
+	}
+	lines = append(lines, b.Warnings...)
+	if b.Orphans > 0 {
+		lines = append(lines, fmt.Sprintf("it holds %d addresses for this cluster that no Service has; they are given back after some time", b.Orphans))
+	}
+	if b.Missing > 0 {
+		lines = append(lines, fmt.Sprintf("it does not know %d addresses that Services have; it is told of them", b.Missing))
+	}
+	counts := map[string]int{}
+	for _, c := range v.Allocator.Claims {
+		if c.Group == g.Ref() {
+			counts[c.Phase]++
+		}
+	}
+	for _, phase := range []ipam.Phase{ipam.PhaseQueued, ipam.PhaseSent, ipam.PhaseRefused, ipam.PhaseEnded, ipam.PhaseReturning} {
+		if n := counts[string(phase)]; n > 0 {
+			lines = append(lines, fmt.Sprintf("claims that are %s: %d", phase, n))
+		}
+	}
+	return lines
+}
+
+// addAllocatorTo adds to s what the allocator that leads says of itself and of Services that
+// have no warning yet.
+func (v *view) addAllocatorTo(s *Status) {
+	a := v.Allocator
+	if a == nil {
+		return
+	}
+	s.Leader = a.Identity
+	if !a.Complete {
+		s.warn("the allocator %s, which leads, has not read all Services yet: until then it gives no addresses", a.Identity)
+	}
+	for _, d := range a.Delayed {
+		if !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.HasPrefix(w, "Service "+d.Service+": ") }) {
+			s.warn("Service %s: its status is not written for now%s: %s", d.Service, v.until(d.Until), d.Why)
+		}
+	}
+}
