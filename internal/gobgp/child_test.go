@@ -33,19 +33,16 @@ type orders struct {
 }
 
 // watch has BFD with the neighbors.
-func (o orders) watch(ctx context.Context) error {
-	if len(o.BFD) == 0 {
-		return nil
-	}
+func (o orders) watch(ctx context.Context) (*bfd.Engine, error) {
 	engine, err := bfd.New(slog.New(slog.DiscardHandler))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var sessions []bfd.Session
 	for _, a := range o.BFD {
-		sessions = append(sessions, bfd.Session{Peer: a, MinTransmit: 300 * time.Millisecond, MinReceive: 300 * time.Millisecond, Multiplier: 30})
+		sessions = append(sessions, bfd.Session{Peer: a, MinTransmit: bfdInterval, MinReceive: bfdInterval, Multiplier: bfdMultiplier})
 	}
-	return engine.Set(ctx, sessions)
+	return engine, engine.Set(ctx, sessions)
 }
 
 // speak carries out the orders on stdin, and then stops as its last line says.
@@ -72,7 +69,8 @@ func speak() int {
 	if err != nil || len(problems) > 0 {
 		return fail(fmt.Errorf("%w %v", err, problems))
 	}
-	if err := o.watch(ctx); err != nil {
+	watching, err := o.watch(ctx)
+	if err != nil {
 		return fail(err)
 	}
 	fmt.Println("speaking")
@@ -80,10 +78,31 @@ func speak() int {
 	if err != nil {
 		return fail(err)
 	}
-	if err := s.Stop(ctx, strings.TrimSpace(line) == "graceful"); err != nil {
+	if err := o.end(ctx, s, watching, strings.TrimSpace(line) == "graceful"); err != nil {
 		return fail(err)
 	}
 	return 0
+}
+
+// end ends as the speaker of a node does: for good it first asks routers for a second to prefer
+// other nodes, and after a graceful end of BGP it waits before it ends BFD.
+func (o orders) end(ctx context.Context, s *Server, watching *bfd.Engine, graceful bool) error {
+	if !graceful {
+		for i := range o.Routes {
+			o.Routes[i].Attributes.Communities = []uint32{0xffff0000}
+		}
+		if err := s.Announce(ctx, o.Routes); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+	if err := s.Stop(ctx, graceful); err != nil {
+		return err
+	}
+	if graceful {
+		time.Sleep(500 * time.Millisecond)
+	}
+	return watching.Close(ctx)
 }
 
 // speaker is a Server in a process of its own.
@@ -144,9 +163,19 @@ func (s *speaker) kill() {
 // stop ends it as a SIGTERM does.
 func (s *speaker) stop(how string) {
 	s.t.Helper()
+	s.tell(how)
+	s.awaitEnd()
+}
+
+func (s *speaker) tell(how string) {
+	s.t.Helper()
 	if _, err := fmt.Fprintln(s.stdin, how); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+func (s *speaker) awaitEnd() {
+	s.t.Helper()
 	if err := s.cmd.Wait(); err != nil {
 		s.t.Fatalf("the speaker does not stop: %v", err)
 	}

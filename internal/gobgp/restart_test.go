@@ -1,8 +1,6 @@
 package gobgp
 
 import (
-	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -114,44 +112,6 @@ func TestAServerThatIsRestartedForAnotherOptionKeepsItsRoutesInTheRouter(t *test
 	})
 	time.Sleep(quietly)
 	monitor.Quiet(t)
-	frr.Await("198.51.100.1/32 via 192.0.2.1")
-}
-
-// TestWhatRoutersMakeOfACrashWithBFD is what docs/bgp.md tells people to choose by: FRR
-// keeps the routes of a graceful restart when BFD goes down, and BIRD does not.
-func TestWhatRoutersMakeOfACrashWithBFD(t *testing.T) {
-	w := newWorld(t)
-	frr := w.frr("192.0.2.1", " bgp graceful-restart preserve-fw-state", " neighbor 192.0.2.1 update-source 192.0.2.2", " neighbor 192.0.2.1 bfd 3 300 300")
-	bird := bgptest.BIRD(t, w.machine(), fmt.Sprintf(`
-router id 192.0.2.3;
-protocol bfd { interface "*" { min rx interval 300 ms; min tx interval 300 ms; multiplier 3; }; }
-protocol bgp ours {
- local 192.0.2.3 as %d;
- neighbor 192.0.2.1 as %d;
- connect retry time 1;
- connect delay time 1;
- error wait time 1, 2;
- bfd on;
- graceful restart aware;
- ipv4 { import all; export none; };
-}
-`, birdAS, ourAS))
-	ofBIRD := birdPeer("192.0.2.3")
-	ofBIRD.Families = ofBIRD.Families[:1]
-	ofBIRD.NextHops = nil
-	s := startSpeaker(t, orders{
-		State:  state(graceful(peer("192.0.2.2")), graceful(ofBIRD)),
-		Routes: routes("198.51.100.1/32"),
-		BFD:    []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")},
-	})
-	frr.AwaitSays("show bfd peers", "Status: up")
-	bird.AwaitSays("show bfd sessions", "Up")
-	frr.Await("198.51.100.1/32 via 192.0.2.1")
-	bird.Await("198.51.100.1/32 via 192.0.2.1")
-	s.kill()
-	bird.Await()
-	frr.AwaitSays("show bfd peers", "Status: down")
-	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "stale")
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
 

@@ -1,0 +1,233 @@
+package gobgp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// probeEvery is how often each router sends to each address. The node that gets it answers.
+	probeEvery = 200 * time.Millisecond
+	// probeLimit is how long an answer may take.
+	probeLimit = 5 * time.Second
+)
+
+// observe has all nodes end, and watches the routers meanwhile.
+func observe(t *testing.T, nodes []*endingNode, routers []*endingRouter) {
+	t.Helper()
+	stop := make(chan struct{})
+	var watching sync.WaitGroup
+	for _, r := range routers {
+		watching.Go(func() { r.watch(nodes, stop) })
+		watching.Go(func() { r.probe(nodes, stop) })
+	}
+	// One full round of probes shows that everything works.
+	time.Sleep(2 * probeEvery)
+	began := time.Now()
+	for _, n := range nodes {
+		n.begin()
+	}
+	time.Sleep(time.Until(began.Add(powerAfter)))
+	for _, n := range nodes {
+		n.losePower()
+	}
+	time.Sleep(time.Until(began.Add(awayFor)))
+	for _, n := range nodes {
+		n.comeBack()
+	}
+	time.Sleep(time.Until(began.Add(observed)))
+	close(stop)
+	watching.Wait()
+}
+
+// begin begins the end of the node.
+func (n *endingNode) begin() {
+	n.began = time.Now()
+	switch {
+	case n.killed:
+		n.speaker.kill()
+	case n.forGood:
+		n.speaker.tell("for good")
+	case n.spoken:
+		n.speaker.tell("graceful")
+	}
+}
+
+// losePower ends a node that dies. What its speaker does before that has been done.
+func (n *endingNode) losePower() {
+	if n.spoken && !n.killed {
+		n.speaker.awaitEnd()
+	}
+	if n.dead {
+		n.began = time.Now()
+		n.port.Cut()
+	}
+}
+
+// comeBack starts the speaker of a node that works.
+func (n *endingNode) comeBack() {
+	if n.dead {
+		return
+	}
+	o := n.orders
+	o.Restarting = n.gracefulRestart
+	n.speaker = startSpeakerIn(n.speaker.t, n.Namespace, o)
+}
+
+// watch records when the router first no longer leads to each node.
+func (r *endingRouter) watch(nodes []*endingNode, stop <-chan struct{}) {
+	every := time.NewTicker(50 * time.Millisecond)
+	defer every.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-every.C:
+		}
+		found, at := r.Routes(), time.Now()
+		for _, n := range nodes {
+			if r.gone[n].IsZero() && !slices.ContainsFunc(found, n.carries) {
+				r.gone[n] = at
+			}
+		}
+	}
+}
+
+// probe sends to the addresses of all nodes, and counts what is not answered.
+func (r *endingRouter) probe(nodes []*endingNode, stop <-chan struct{}) {
+	type attempt struct {
+		node *endingNode
+		fd   int
+		at   time.Time
+	}
+	var open []attempt
+	close := func(a attempt) bool {
+		fds := []unix.PollFd{{Fd: int32(a.fd), Events: unix.POLLIN}}
+		answered, _ := unix.Poll(fds, 0)
+		late := time.Since(a.at) > probeLimit
+		if answered == 0 && !late {
+			return false
+		}
+		code, err := unix.GetsockoptInt(a.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err != nil || answered == 0 || code != 0 {
+			r.lost[a.node]++
+		}
+		_ = unix.Close(a.fd)
+		return true
+	}
+	r.Do(func() {
+		for stopped := false; !stopped || len(open) > 0; {
+			select {
+			case <-stop:
+				stopped = true
+			case <-time.After(probeEvery):
+			}
+			open = slices.DeleteFunc(open, close)
+			for _, n := range nodes {
+				if stopped {
+					break
+				}
+				if fd, ok := n.ask(); ok {
+					open = append(open, attempt{n, fd, time.Now()})
+				} else {
+					r.lost[n]++
+				}
+			}
+		}
+	})
+}
+
+// ask sends a datagram to the address of the node, from a port of its own so that the router
+// chooses a next hop anew. A datagram is not sent again, as the beginning of a connection would
+// be.
+func (n *endingNode) ask() (int, bool) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, false
+	}
+	err = unix.Connect(fd, &unix.SockaddrInet4{Port: echoPort, Addr: n.service().As4()})
+	if err == nil {
+		_, err = unix.Write(fd, []byte("?"))
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return 0, false
+	}
+	return fd, true
+}
+
+// table is what was measured, as the guide has it.
+func table(nodes []*endingNode, routers []*endingRouter) string {
+	var b strings.Builder
+	b.WriteString("| Router | BFD | Graceful restart |")
+	for _, e := range ends {
+		b.WriteString(" " + e.title + " |")
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", 3+len(ends)) + "\n")
+	for _, r := range routers {
+		for _, s := range settings {
+			if r.bfdOption != "" && !s.bfd {
+				continue // an option of BFD changes nothing
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |", r.title(), yes(s.bfd), yes(s.gracefulRestart))
+			for _, n := range nodes {
+				if n.setting == s {
+					b.WriteString(" " + r.cell(n) + " |")
+				}
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// cell says what the router did with the node, and after a colon what differs from one
+// measurement to the next.
+func (r *endingRouter) cell(n *endingNode) string {
+	gone, after := r.gone[n], r.gone[n].Sub(n.began)
+	class := r.class(n, after)
+	if r.lost[n] > 0 {
+		class += ", with loss"
+	}
+	switch {
+	case gone.IsZero() || after < 0:
+		return class
+	case r.lost[n] > 0:
+		return fmt.Sprintf("%s: %.1f s, %d of %d", class, after.Seconds(), r.lost[n], int(after/probeEvery))
+	}
+	return fmt.Sprintf("%s: %.1f s", class, after.Seconds())
+}
+
+// class is what removed the node from the router's table. The limits are far from what
+// removes it: BFD after 4 to 5 s, the hold time after 16 to 24 s, the restart time after 50 s,
+// or both after 66 to 74 s.
+func (r *endingRouter) class(n *endingNode, after time.Duration) string {
+	switch {
+	case r.gone[n].IsZero():
+		return "stays"
+	case after < 0:
+		return "leaves before"
+	case after < 3500*time.Millisecond:
+		return "leaves at once"
+	case after < awayFor:
+		return "leaves after BFD"
+	case after < 40*time.Second:
+		return "leaves after the hold time"
+	case after < 60*time.Second:
+		return "leaves after the restart time"
+	}
+	return "leaves after the hold time and the restart time"
+}
