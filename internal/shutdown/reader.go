@@ -35,8 +35,9 @@ const (
 	// that it does so. A container that merely restarts loses that second, but no traffic: the
 	// other agents still hear this one, and the kernel answers for its addresses.
 	openFor = time.Second
-	// lookAgain is the pause between two rounds of questions.
-	lookAgain = 50 * time.Millisecond
+	// lookAgain is the pause after the first round of questions. It doubles up to lookSeldom:
+	// all nodes may end together, and each round is three requests.
+	lookAgain, lookSeldom = 50 * time.Millisecond, 200 * time.Millisecond
 )
 
 // askAgain is the pause between attempts to read while the process is not ending.
@@ -135,8 +136,8 @@ func (r *Reader) ending(ctx context.Context, ask, open time.Duration) ending.End
 	began := time.Now()
 	var e ending.Evidence
 	err := r.look(ctx, ask, &e)
-	for r.Pod != "" && ending.Decide(e).Cause.Open() && time.Since(began)+lookAgain < open {
-		backoff.Sleep(ctx, lookAgain)
+	for pause := lookAgain; r.Pod != "" && ending.Decide(e).Cause.Open() && time.Since(began)+pause < open; pause = min(2*pause, lookSeldom) {
+		backoff.Sleep(ctx, pause)
 		err = r.look(ctx, open-time.Since(began), &e)
 	}
 	for r.Machine != nil && e.Machine == "" && time.Since(began) < signFor {
