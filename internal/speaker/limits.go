@@ -240,7 +240,7 @@ func (p penalty) String() string {
 // limit bars neighbors that announce too much, and admits them again after their pause. The
 // next application of the configuration ends and begins the sessions.
 func (s *Speaker) limit(ctx context.Context, now time.Time) {
-	bar, admit, due := s.penalties.judge(now, s.governing.state, s.facts.neighbors, s.Room)
+	bar, admit, due := s.penalties.judge(now, s.governing.state, s.facts.neighbors, s.room())
 	for _, name := range bar {
 		p := s.penalties[name]
 		s.reporter.barred(ctx, s.input.Config, name, p.why, p.pause())
@@ -257,6 +257,15 @@ func (s *Speaker) limit(ctx context.Context, now time.Time) {
 	if !due.IsZero() {
 		s.facts.later(due)
 	}
+}
+
+// room returns how many prefixes all neighbors together may announce. The routes of this node
+// are in the same memory. 0 means that there is no limit.
+func (s *Speaker) room() uint64 {
+	if own := uint64(len(s.imports.members)); s.Room > 0 {
+		return max(s.Room-min(own, s.Room), min(leastRoom, s.Room))
+	}
+	return 0
 }
 
 // neighborsTold returns the neighbors as reports show them.

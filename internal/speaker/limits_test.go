@@ -198,6 +198,25 @@ func TestAllNeighborsTogetherAnnounceNoMoreThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
+// The routes of the node are in the same memory as those of its neighbors.
+func TestRoutesOfTheNodeTakeRoomFromNeighbors(t *testing.T) {
+	for _, tt := range []struct {
+		limit uint64
+		own   int
+		want  uint64
+	}{
+		{100_000, 0, 100_000}, {100_000, 20_000, 80_000}, {100_000, 200_000, leastRoom}, {5, 2, 5}, {0, 20_000, 0},
+	} {
+		s := New(Options{Room: tt.limit})
+		for i := range tt.own {
+			s.addMember(peering.Imported{Address: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, byte(18 + i>>16), byte(i >> 8), byte(i)}), 32), Interface: "kube-lb0"})
+		}
+		if got := s.room(); got != tt.want {
+			t.Errorf("with room for %d and %d own routes: %d, want %d", tt.limit, tt.own, got, tt.want)
+		}
+	}
+}
+
 func TestTheRoomFollowsFromTheMemoryLimit(t *testing.T) {
 	for _, tt := range []struct {
 		memory int64
