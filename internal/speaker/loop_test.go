@@ -1,12 +1,8 @@
 package speaker
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -174,56 +170,6 @@ func TestADraftTakesNoEffectWhileTheConfigurationIsReplaced(t *testing.T) {
 		pass(successionPause + time.Second)
 		want(t, "when it stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
 	})
-}
-
-func TestMetricsAndStateAreNotServedOnAddressesOfServices(t *testing.T) {
-	inWorld(t, oneNeighbor, func(w *world) {
-		w.cluster.snapshot.Groups = []v2.ServiceGroup{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "web", UID: "web"},
-			Spec:       v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "203.0.113.0/24", Subnet: "203.0.113.0/24", Aggregation: "/32"}}}},
-		}}
-		w.kernel.hold("kube-lb0", "203.0.113.7/32", "192.0.2.10/32")
-	}, func(w *world) {
-		for address, want := range map[string]int{"203.0.113.7": http.StatusForbidden, "::ffff:203.0.113.7": http.StatusForbidden, "192.0.2.10": http.StatusOK, "203.0.113.8": http.StatusOK} {
-			at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 7473))
-			for _, path := range []string{"/metrics", "/state"} {
-				r := httptest.NewRequest(http.MethodGet, path, nil)
-				answer := httptest.NewRecorder()
-				w.speaker.MetricsHandler(w.metrics).ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(at))))
-				if answer.Code != want {
-					t.Errorf("%s on %s: %d, want %d", path, address, answer.Code, want)
-				}
-			}
-		}
-	})
-}
-
-// The kubelet asks for the health of the speaker at the address of the node.
-func TestTheNodesOwnAddressAnswersProbesWhateverThePoolsAre(t *testing.T) {
-	imports := strings.Replace(oneNeighbor, "{global", "{netlinkImport: {enabled: true, interfaceList: [kube-lb0, eth0]}, global", 1)
-	for _, pool := range []v2.AddressPool{
-		{Pool: "192.0.2.100-192.0.2.200", Subnet: "192.0.2.0/24", Aggregation: "default"},
-		{Pool: "192.0.2.0/24", Subnet: "192.0.2.0/24", Aggregation: "/32"},
-	} {
-		inWorld(t, imports, func(w *world) {
-			w.cluster.snapshot.Groups = []v2.ServiceGroup{{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "web", UID: "web"},
-				Spec:       v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &pool}}},
-			}}
-			w.kernel.hold("kube-lb0", "192.0.2.100/24")
-			w.kernel.hold("eth0", "192.0.2.10/24")
-		}, func(w *world) {
-			for address, want := range map[string]int{"192.0.2.10": http.StatusOK, "192.0.2.100": http.StatusForbidden} {
-				at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 7474))
-				r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
-				answer := httptest.NewRecorder()
-				w.speaker.HealthHandler(nil).ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(at))))
-				if answer.Code != want {
-					t.Errorf("%s with the pool %s: %d, want %d", address, pool.Pool, answer.Code, want)
-				}
-			}
-		})
-	}
 }
 
 func TestAConfigurationThatCannotBeKeepsTheOneBefore(t *testing.T) {

@@ -41,9 +41,6 @@ type standing struct {
 	imported   []peering.Imported
 	attributes func(netip.Addr) peering.Attributes
 	drain      drain
-	own        []peering.PrefixRange
-	// addresses are those of the Node object.
-	addresses []netip.Addr
 	// routes holds the announced routes.
 	routes  []peering.Route
 	exports exports

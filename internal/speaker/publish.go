@@ -84,7 +84,6 @@ func (s *Speaker) standing(now time.Time) standing {
 		leaving: s.leaving, now: now,
 	}
 	st.neighbors = s.neighborsTold()
-	st.own, st.addresses = s.input.Own, slices.Concat(s.input.Node.InternalIPs, s.input.Node.ExternalIPs)
 	if next := s.succession; next.heir != "" {
 		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", s.input.Config.Name, next.heir, next.due.UTC().Format(time.RFC3339)))
 	}

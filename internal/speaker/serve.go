@@ -2,10 +2,7 @@ package speaker
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +18,7 @@ func (s *Speaker) MetricsHandler(metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /state", s.serveState)
-	return s.exceptOnServices(mux)
+	return mux
 }
 
 // HealthHandler serves the probes. A probe of its own tells whether the BGPNodeStatus is
@@ -32,37 +29,24 @@ func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	mux.Handle("GET /readyz", process.Probe(s.Ready))
 	mux.Handle("GET /readyz/nodestatus-writer", process.Probe(written))
 	mux.HandleFunc("GET /state", s.serveState)
-	return s.exceptOnServices(mux)
-}
-
-// exceptOnServices serves nothing on the addresses of Services. They are addresses of this
-// host, and clients of a Service may be anywhere.
-func (s *Speaker) exceptOnServices(to http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		if services := s.services.Load(); at != nil && services != nil && (*services)[at.AddrPort().Addr().Unmap().WithZone("")] {
-			http.Error(w, "this is the address of a Service", http.StatusForbidden)
-			return
-		}
-		to.ServeHTTP(w, r)
-	})
+	return mux
 }
 
 // stateShown is the answer of /state. It contains no passwords: those are in the input and in
 // the options of the server's state, and it shows neither.
 type stateShown struct {
-	Node       string                    `json:"node"`
-	At         time.Time                 `json:"at"`
-	Config     string                    `json:"config,omitempty"`
-	Generation int64                     `json:"generation,omitempty"`
-	Running    bool                      `json:"running"`
-	Draining   string                    `json:"draining,omitempty"`
-	Withdrawn  bool                      `json:"withdrawn,omitempty"`
-	Problems   []peering.Problem         `json:"problems,omitempty"`
-	Failures   []string                  `json:"failures,omitempty"`
-	Peers      []peerShown               `json:"peers"`
-	BFD        []bfdShown                `json:"bfd"`
-	Status     bgpv1.BGPNodeStatusStatus `json:"status"`
+	Node       string            `json:"node"`
+	At         time.Time         `json:"at"`
+	Config     string            `json:"config,omitempty"`
+	Generation int64             `json:"generation,omitempty"`
+	Running    bool              `json:"running"`
+	Draining   string            `json:"draining,omitempty"`
+	Withdrawn  bool              `json:"withdrawn,omitempty"`
+	Problems   []peering.Problem `json:"problems,omitempty"`
+	Failures   []string          `json:"failures,omitempty"`
+	Peers      []peerShown       `json:"peers"`
+	BFD        []bfdShown        `json:"bfd"`
+	Status  bgpv1.BGPNodeStatusStatus `json:"status"`
 }
 
 type peerShown struct {
@@ -110,14 +94,6 @@ func (s *Speaker) show(st standing, report NodeReport) {
 		})
 	}
 	s.shown.Store(shown)
-	// The prefix of a pool may be wider than the pool, and a pool may contain addresses of nodes
-	// by mistake. The kubelet asks for the health of the speaker at such an address.
-	services, pools := map[netip.Addr]bool{}, peering.CoverageOf(st.own)
-	for _, i := range st.imported {
-		a := i.Address.Addr()
-		services[a] = pools.Has(netip.PrefixFrom(a, a.BitLen())) && !slices.Contains(st.addresses, a)
-	}
-	s.services.Store(&services)
 }
 
 func (s *Speaker) serveState(w http.ResponseWriter, _ *http.Request) {

@@ -168,8 +168,6 @@ type Speaker struct {
 	keeper keeper
 	pulse  process.Pulse
 	shown  atomic.Pointer[stateShown]
-	// services holds the addresses of Services on this node.
-	services atomic.Pointer[map[netip.Addr]bool]
 }
 
 // New returns a Speaker that does nothing before Run.
