@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -39,7 +40,9 @@ type Caches struct {
 	// running is the context of Run. It is nil before Run.
 	running context.Context
 	secrets map[string]*secretWatch
-	// slices is the watch on EndpointSlices, or nil while no group weighs its routes.
+	// local and slices are the watches on Services with externalTrafficPolicy: Local and on
+	// EndpointSlices, or nil while no group weighs its routes.
+	local  *lateWatch[ServiceFacts]
 	slices *lateWatch[SliceFacts]
 }
 
@@ -91,11 +94,15 @@ func NewCaches(clients Clients, node, namespace string, others ...string) *Cache
 			kind: &v2.LBNodeAgent{}, keep: keepAgent, same: sameAgent, changed: c.signal,
 		})
 	}
-	c.services = &watch[ServiceFacts]{
-		client: clients.core, resource: "services", selector: fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)),
-		kind: &corev1.Service{}, keep: keepService, same: sameService, changed: c.signal,
-	}
+	c.services = c.watchServices(keepService)
 	return c
+}
+
+func (c *Caches) watchServices(keep func(runtime.Object) (ServiceFacts, bool)) *watch[ServiceFacts] {
+	return &watch[ServiceFacts]{
+		client: c.clients.core, resource: "services", selector: fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)),
+		kind: &corev1.Service{}, keep: keep, same: sameService, changed: c.signal,
+	}
 }
 
 // Run watches until ctx is done.
@@ -144,7 +151,7 @@ func (c *Caches) Read() (Snapshot, bool) {
 		s.Node = &nodes[0]
 	}
 	s.Secrets, all = c.readSecrets(peering.InEffect(s.Configs))
-	s.Endpoints, synced = c.readSlices(s.Groups)
+	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
 	return s, all && synced
 }
 
@@ -199,31 +206,35 @@ func (c *Caches) watchSecret(name string) *secretWatch {
 	})
 }
 
-// readSlices returns the EndpointSlices with endpoints on this node, or nil if they are not
-// known. It watches them only while a group weighs its routes, because this is the most
-// expensive watch.
-func (c *Caches) readSlices(groups []v2.ServiceGroup) (slicesHere []SliceFacts, complete bool) {
+// readWeights returns the Services with externalTrafficPolicy: Local, and the EndpointSlices
+// with endpoints on this node, or nil if they are not known. It watches them only while a group
+// weighs its routes: that of EndpointSlices is the most expensive watch, and there may be many
+// such Services.
+func (c *Caches) readWeights(groups []v2.ServiceGroup) (local []ServiceFacts, here []SliceFacts, complete bool) {
 	weighs := slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool { return g.Spec.BGP != nil && g.Spec.BGP.WeightByEndpoints })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.running == nil:
-		return nil, false
+		return nil, nil, false
 	case !weighs && c.slices != nil:
+		c.local.stop()
 		c.slices.stop()
-		c.slices = nil
+		c.local, c.slices = nil, nil
 	case weighs && c.slices == nil:
+		c.local = begin(c.running, c.watchServices(keepLocal))
 		c.slices = begin(c.running, &watch[SliceFacts]{
 			client: c.clients.discovery, resource: "endpointslices", namespace: corev1.NamespaceAll,
 			kind: &discoveryv1.EndpointSlice{}, keep: keepSlice(c.node), same: sameSlice, changed: c.signal,
 		})
 	}
 	if c.slices == nil {
-		return []SliceFacts{}, true
+		return nil, []SliceFacts{}, true
 	}
-	here, synced := c.slices.all()
-	if !synced {
-		return nil, c.slices.settled()
+	local, servicesSynced := c.local.all()
+	here, slicesSynced := c.slices.all()
+	if !servicesSynced || !slicesSynced {
+		return nil, nil, c.local.settled() && c.slices.settled()
 	}
-	return append([]SliceFacts{}, here...), true
+	return local, append([]SliceFacts{}, here...), true
 }

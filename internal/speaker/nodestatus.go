@@ -41,6 +41,7 @@ type standing struct {
 	imported   []peering.Imported
 	attributes func(netip.Addr) peering.Attributes
 	drain      drain
+	weights    map[netip.Addr]uint32
 	// routes holds the announced routes.
 	routes  []peering.Route
 	exports exports

@@ -80,7 +80,7 @@ func (s *Speaker) standing(now time.Time) standing {
 	st := standing{
 		node: s.Node, config: s.input.Config, decided: g.decided, state: g.state, source: g.effect.decided.RouterIDSource, running: g.running,
 		problems: s.problems(), unapplied: g.unapplied, pending: g.staggered, found: s.facts.found,
-		imported: s.imported(), attributes: s.input.attributesOf, drain: s.drain, exports: s.exports,
+		imported: s.imported(), attributes: s.input.attributesOf, weights: s.input.Weights, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,
 	}
 	st.neighbors = s.neighborsTold()

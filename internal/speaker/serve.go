@@ -3,6 +3,7 @@ package speaker
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,6 +47,8 @@ type stateShown struct {
 	Failures   []string          `json:"failures,omitempty"`
 	Peers      []peerShown       `json:"peers"`
 	BFD        []bfdShown        `json:"bfd"`
+	// Weights are those of all announced addresses. The status shows the first few routes.
+	Weights map[netip.Addr]uint32     `json:"weights,omitempty"`
 	Status  bgpv1.BGPNodeStatusStatus `json:"status"`
 }
 
@@ -73,7 +76,7 @@ type bfdShown struct {
 func (s *Speaker) show(st standing, report NodeReport) {
 	shown := &stateShown{
 		Node: st.node, At: st.now, Running: st.running, Draining: st.drain.Reason, Withdrawn: st.drain.withdrawn,
-		Problems: st.problems, Failures: st.failures, Status: report.Status, Peers: []peerShown{}, BFD: []bfdShown{},
+		Problems: st.problems, Failures: st.failures, Status: report.Status, Weights: st.weights, Peers: []peerShown{}, BFD: []bfdShown{},
 	}
 	if st.config != nil {
 		shown.Config, shown.Generation = st.config.Namespace+"/"+st.config.Name, st.config.Generation

@@ -30,11 +30,12 @@ type Snapshot struct {
 	Node   *NodeFacts
 	Groups []v2.ServiceGroup
 	Agents []v2.LBNodeAgent
-	// Services are those with route attributes, those that may have weights, and those with
-	// addresses from IPAM systems.
+	// Services are those with route attributes, and those with addresses from IPAM systems.
 	Services []ServiceFacts
-	// Endpoints are the EndpointSlices with endpoints on this node, if a group weighs its
-	// routes. It is nil as long as they are not known.
+	// Local are the Services with externalTrafficPolicy: Local, and Endpoints are the
+	// EndpointSlices with endpoints on this node, if a group weighs its routes. Endpoints is nil
+	// as long as these are not known.
+	Local     []ServiceFacts
 	Endpoints []SliceFacts
 	// Secrets are those that the configuration in effect names. A Secret that is not here does
 	// not exist. A Secret without Data cannot be read.
@@ -54,8 +55,6 @@ type ServiceFacts struct {
 	UID         types.UID
 	Annotations map[string]string
 	Addresses   []netip.Addr
-	// Local says that only nodes with an endpoint announce the addresses.
-	Local bool
 	// Recorded says that an IPAM system manages the addresses.
 	Recorded bool
 }
@@ -149,31 +148,45 @@ var routeAnnotations = []string{
 	peering.AnnotationCommunities, peering.AnnotationLargeCommunities, peering.AnnotationMED, peering.AnnotationLocalPreference,
 }
 
+// keepService keeps the Services that change what the speaker announces.
 func keepService(o runtime.Object) (ServiceFacts, bool) {
 	svc, ok := o.(*corev1.Service)
 	if !ok {
 		return ServiceFacts{}, false
 	}
-	facts := ServiceFacts{
-		Name: svc.Namespace + "/" + svc.Name, UID: svc.UID, Annotations: map[string]string{},
-		Local: svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
-	}
+	facts := serviceFacts(svc)
+	facts.Annotations = map[string]string{}
 	for _, name := range routeAnnotations {
 		if value, ok := svc.Annotations[name]; ok {
 			facts.Annotations[name] = value
 		}
 	}
+	facts.Recorded = svc.Annotations[service.AnnotationIPAMRecord] != ""
+	return facts, (len(facts.Annotations) > 0 || facts.Recorded) && len(facts.Addresses) > 0
+}
+
+// keepLocal keeps the Services that only nodes with an endpoint announce.
+func keepLocal(o runtime.Object) (ServiceFacts, bool) {
+	svc, ok := o.(*corev1.Service)
+	if !ok || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return ServiceFacts{}, false
+	}
+	facts := serviceFacts(svc)
+	return facts, len(facts.Addresses) > 0
+}
+
+func serviceFacts(svc *corev1.Service) ServiceFacts {
+	facts := ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID}
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		if ip, err := netip.ParseAddr(i.IP); err == nil {
 			facts.Addresses = append(facts.Addresses, ip.Unmap())
 		}
 	}
-	facts.Recorded = svc.Annotations[service.AnnotationIPAMRecord] != ""
-	return facts, (len(facts.Annotations) > 0 || facts.Local || facts.Recorded) && len(facts.Addresses) > 0
+	return facts
 }
 
 func sameService(a, b ServiceFacts) bool {
-	return a.UID == b.UID && a.Local == b.Local && a.Recorded == b.Recorded &&
+	return a.UID == b.UID && a.Recorded == b.Recorded &&
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
 }
 

@@ -72,9 +72,9 @@ func readyEndpoints(s Snapshot, a Attributes) map[netip.Addr]uint32 {
 	}
 	counts := countEndpoints(s.Endpoints)
 	ready := map[netip.Addr]uint32{}
-	for _, svc := range s.Services {
+	for _, svc := range s.Local {
 		for _, ip := range svc.Addresses {
-			if svc.Local && a.around(ip).Weighed {
+			if a.around(ip).Weighed {
 				ready[ip] += counts[serviceFamily{svc.Name, addr.FamilyOf(ip)}]
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/peering"
 )
 
 // weighed is a group whose routes have weights.
@@ -27,9 +28,9 @@ func weighed(namespace, aggregation string) v2.ServiceGroup {
 	}
 }
 
-// local is a Service with externalTrafficPolicy Local and these addresses.
+// local is a Service with these addresses.
 func local(name string, addresses ...string) ServiceFacts {
-	s := ServiceFacts{Name: "default/" + name, Local: true}
+	s := ServiceFacts{Name: "default/" + name}
 	for _, a := range addresses {
 		s.Addresses = append(s.Addresses, netip.MustParseAddr(a))
 	}
@@ -45,10 +46,9 @@ func TestRoutesAreWeighedByReadyEndpoints(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "203.0.113.3/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
-		cluster := local("cluster", "203.0.113.2")
-		cluster.Local = false
-		w.cluster.snapshot.Services = []ServiceFacts{
-			local("a", "203.0.113.1"), cluster, local("shared", "203.0.113.3"), local("shared-too", "203.0.113.3"),
+		w.cluster.snapshot.Services = []ServiceFacts{local("cluster", "203.0.113.2")}
+		w.cluster.snapshot.Local = []ServiceFacts{
+			local("a", "203.0.113.1"), local("shared", "203.0.113.3"), local("shared-too", "203.0.113.3"),
 		}
 		w.cluster.snapshot.Endpoints = []SliceFacts{
 			here("a", "10.0.0.1", "10.0.0.2", "10.0.0.3"), here("cluster", "10.0.0.4"), here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6"),
@@ -56,6 +56,9 @@ func TestRoutesAreWeighedByReadyEndpoints(t *testing.T) {
 	}, func(w *world) {
 		want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 		pass(time.Minute)
+		if got := strings.Join(strings.Fields(w.state()), ""); !strings.Contains(got, `"weights":{"203.0.113.1":3,"203.0.113.3":2}`) {
+			t.Errorf("/state has other weights: %s", got)
+		}
 		endpoints := func(of ...SliceFacts) {
 			w.cluster.change(func(s *Snapshot) { s.Endpoints = of })
 			atOnce()
@@ -88,7 +91,7 @@ func TestWeightsOutliveAProcessThatDoesNotHearTheAPIServer(t *testing.T) {
 		w.speaker.Memory = memory
 		w.kernel.hold("kube-lb0", "203.0.113.1/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
-		w.cluster.snapshot.Services = []ServiceFacts{local("a", "203.0.113.1")}
+		w.cluster.snapshot.Local = []ServiceFacts{local("a", "203.0.113.1")}
 		w.cluster.snapshot.Endpoints = []SliceFacts{here("a", "10.0.0.1", "10.0.0.2")}
 	}, func(w *world) {
 		want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 2")
@@ -172,4 +175,31 @@ func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventuallyIs(t, "the routes without the group", "203.0.113.1/32", m.server.announces)
+}
+
+func TestServicesAreFollowedOnlyForWhatTheyChange(t *testing.T) {
+	svc := func(policy corev1.ServiceExternalTrafficPolicy, annotations map[string]string) *corev1.Service {
+		return &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: annotations},
+			Spec:       corev1.ServiceSpec{ExternalTrafficPolicy: policy},
+			Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}},
+		}
+	}
+	attributes := map[string]string{peering.AnnotationCommunities: "65000:1"}
+	for _, tt := range []struct {
+		name          string
+		svc           *corev1.Service
+		always, local bool
+	}{
+		{"Cluster", svc(corev1.ServiceExternalTrafficPolicyCluster, nil), false, false},
+		{"Local", svc(corev1.ServiceExternalTrafficPolicyLocal, nil), false, true},
+		{"Cluster with attributes", svc(corev1.ServiceExternalTrafficPolicyCluster, attributes), true, false},
+		{"Local with attributes", svc(corev1.ServiceExternalTrafficPolicyLocal, attributes), true, true},
+	} {
+		_, always := keepService(tt.svc)
+		_, local := keepLocal(tt.svc)
+		if always != tt.always || local != tt.local {
+			t.Errorf("%s: followed %v, and for weights %v", tt.name, always, local)
+		}
+	}
 }
