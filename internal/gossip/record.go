@@ -23,7 +23,7 @@ type Record struct {
 	// not be read. The Lease of the node has all of them.
 	Truncated bool
 	// Digest is a digest of the Lease of the node, and changes with the Lease. 0 means none:
-	// the agent is of an earlier version.
+	// the agent is of an earlier version, or has not read its networks yet.
 	Digest uint64
 }
 
@@ -32,8 +32,9 @@ type Record struct {
 // bits, and the bytes that hold those bits. An address is its family and its bytes. A
 // record of protocol version 1 ends here. Later versions add the lowest and the highest
 // protocol version that the process understands, and its patience in tenths of a second. If
-// the flags say so, the digest of the Lease follows in eight bytes. A reader ignores the
-// rest, so later versions can append to it.
+// the flags say so, the digest of the Lease follows in eight bytes. Earlier agents had another
+// digest there, of less than the Lease, and another flag for it: nothing reads that digest. A
+// reader ignores the rest, so later versions can append to it.
 const (
 	recordVersion = 1
 
@@ -41,7 +42,8 @@ const (
 	flagTruncated = 1 << 1
 	flagLeaving   = 1 << 2
 	flagBeats     = 1 << 3
-	flagDigest    = 1 << 4
+	flagNetworks  = 1 << 4 // a digest of the networks alone; no longer written
+	flagDigest    = 1 << 5
 
 	flagsAt = 1 // the offset of the flags
 )
@@ -176,10 +178,11 @@ func decode(buf []byte) (r said, err error) {
 	if len(in.rest) > 0 {
 		r.versions, r.patience = span{in.byte(), in.byte()}, readPatience(in.byte())
 	}
+	if flags&flagNetworks != 0 {
+		in.uint64()
+	}
 	if flags&flagDigest != 0 {
-		for range 8 {
-			r.Digest = r.Digest<<8 | uint64(in.byte())
-		}
+		r.Digest = in.uint64()
 	}
 	if in.bad || r.versions.min == 0 || r.versions.max < r.versions.min {
 		return said{}, errRecord
@@ -202,6 +205,13 @@ func (r *reader) byte() byte {
 	b := r.rest[0]
 	r.rest = r.rest[1:]
 	return b
+}
+
+func (r *reader) uint64() (n uint64) {
+	for range 8 {
+		n = n<<8 | uint64(r.byte())
+	}
+	return n
 }
 
 func (r *reader) prefix() netip.Prefix {
