@@ -70,6 +70,7 @@ func (l *Leases) list(ctx context.Context) bool {
 		if !ours && !t.taken.IsZero() {
 			poke(l.renew) // it was deleted
 		}
+		t.pauses.Reset()
 		t.list(all.Items, sent)
 		t.postpone(time.Now())
 		return true
@@ -90,6 +91,7 @@ func (l *Leases) get(ctx context.Context, node string) {
 		return
 	}
 	l.update(func(t *table) bool {
+		t.pauses.Reset()
 		if gone {
 			t.drop(node)
 		} else {
@@ -104,7 +106,14 @@ func (l *Leases) get(ctx context.Context, node string) {
 
 // failed makes the agent wait before its next request.
 func (l *Leases) failed() {
-	l.update(func(t *table) bool { t.retry = time.Now().Add(l.opt.RetryPeriod); return false })
+	l.update(func(t *table) bool { t.fail(time.Now()); return false })
+}
+
+// retryIn returns how long to wait after a failed request.
+func (l *Leases) retryIn() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Until(l.table.retry)
 }
 
 // wait waits for d, or until there may be another step. It reports false if ctx ends first.

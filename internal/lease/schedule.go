@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // While the agent does not watch Leases, it reads the Lease of another node when it has a
 // reason to: gossip announced another content, or gossip does not hear the node. The API
@@ -9,6 +12,10 @@ import "time"
 const (
 	// few is how many Leases the agent reads one by one. If more are due, it lists all.
 	few = 16
+	// listEach, times the number of nodes, is the time over which the nodes spread the lists
+	// that replace many reads, and the longest pause after a request that failed. So all nodes
+	// together send at most 33 such requests in a second.
+	listEach = 30 * time.Millisecond
 	// round is the shortest pause between two lists when all is well, and maxRound the
 	// longest. In between, roundEach for each known node keeps the number of lists of all
 	// nodes together the same.
@@ -32,7 +39,7 @@ const (
 // Digest is what gossip tells of the Lease of a node that it hears.
 type Digest struct {
 	// Value is the Record.Digest of the node. It is 0 if its agent is of an earlier version,
-	// or has not read its networks yet.
+	// or has not read its networks yet. Nothing tells when such a Lease changes.
 	Value uint64
 	// Urgent means that gossip does not tell all networks of the node.
 	Urgent bool
@@ -59,12 +66,14 @@ const (
 	changed       // gossip tells of another content, or the Lease is unknown
 	doubtful      // the Lease decides whether the node is alive
 	departed      // the agent of the node left, and should have deleted the Lease
+	untold        // the Lease may change without notice
 )
 
 // due is the next read of the Lease of one node.
 type due struct {
 	reason
 	at    time.Time
+	list  time.Time     // from then on a list may replace the read
 	pause time.Duration // from at to the read after it
 }
 
@@ -81,12 +90,20 @@ func (t *table) reason(node string) reason {
 		return reason{kind: departed}
 	case hears && (!known || d.Value != 0 && d.Value != s.digest):
 		return reason{changed, d}
+	case hears && known && d.Value == 0 && t.untold <= few:
+		return reason{kind: untold}
 	}
 	return reason{}
 }
 
 // plan brings the planned reads up to date. It reports whether there is a new one.
 func (t *table) plan(now time.Time) (more bool) {
+	t.untold = 0
+	for node, d := range t.digests {
+		if _, known := t.said[node]; known && d.Value == 0 && node != t.self {
+			t.untold++
+		}
+	}
 	for node := range t.due {
 		if t.reason(node).kind == noReason {
 			delete(t.due, node)
@@ -102,7 +119,7 @@ func (t *table) plan(now time.Time) (more bool) {
 		if planned && d.kind == r.kind {
 			// A Lease that changes again and again must be read too, but no more often for that.
 			if d.at.Before(first.at) {
-				first.at = d.at
+				first.at, first.list = d.at, d.list
 			}
 			first.pause = max(first.pause, d.pause)
 		}
@@ -132,12 +149,21 @@ func (t *table) first(node string, r reason, now time.Time) due {
 		if _, lost := t.lost[node]; !lost { // it is unproven until its Lease expires
 			from = later(now, t.last[node].first.Add(t.said[node].duration))
 		}
-		return due{r, from.Add(t.spread(t.soon())), t.spread(t.soon())}
+		at := from.Add(t.spread(t.soon()))
+		return due{r, at, at, t.spread(t.soon())}
+	case r.kind == untold:
+		at := later(now, t.last[node].last.Add(t.spread(round)))
+		return due{r, at, at, t.spread(round)}
 	case r.digest.Urgent:
 		each = urgentEach
 	}
-	wait := time.Duration(t.turn * float64(each) * float64(len(t.said)))
-	return due{r, now.Add(writtenAfter + wait), pause}
+	return due{r, now.Add(writtenAfter + t.share(each)), now.Add(writtenAfter + t.share(listEach)), pause}
+}
+
+// share returns the wait of this agent if all agents spread what they do over each for every
+// node.
+func (t *table) share(each time.Duration) time.Duration {
+	return time.Duration(t.turn * float64(each) * float64(len(t.said)))
 }
 
 // postpone plans the reads that were due at now and are still needed. A Lease that the node
@@ -152,9 +178,18 @@ func (t *table) postpone(now time.Time) {
 				d.pause = min(2*d.pause, round)
 			}
 			d.at = now.Add(d.pause)
+			d.list = later(d.list, d.at)
 			t.due[node] = d
 		}
 	}
+}
+
+// fail makes the agent wait before its next request, because the API server did not answer.
+// The pauses grow with each failure. In a large cluster they grow for longer, so that a
+// server that is back does not get the requests of all agents at once.
+func (t *table) fail(now time.Time) {
+	t.pauses.Max = t.pauses.Min + listEach*time.Duration(max(len(t.said), len(t.digests)))
+	t.retry = now.Add(t.pauses.Next())
 }
 
 // next returns what to read at now.
@@ -165,27 +200,11 @@ func (t *table) next(now time.Time) step {
 	if t.listed.IsZero() || t.unlisted() {
 		return step{list: true}
 	}
-	var node string
-	var at time.Time
-	count, list := 0, t.listed.Add(t.spread(t.round()))
-	for n, d := range t.due {
-		if !d.at.After(now) {
-			count++
-		}
-		if node == "" || d.at.Before(at) || d.at.Equal(at) && n < node {
-			node, at = n, d.at
-		}
-	}
-	if count > few {
-		if soon := t.listed.Add(t.spread(t.soon())); soon.Before(list) {
-			list = soon
-		}
-		node = ""
-	}
-	if !list.After(now) {
+	node, at, list := t.planned(now)
+	switch {
+	case !list.After(now):
 		return step{list: true}
-	}
-	if node != "" && !at.After(now) {
+	case node != "" && !at.After(now):
 		return step{node: node}
 	}
 	until := list
@@ -198,13 +217,34 @@ func (t *table) next(now time.Time) step {
 	return step{wait: until.Sub(now)}
 }
 
-// round returns the pause between two lists when all is well. The Leases of agents that tell
-// no digest are read by lists alone.
-func (t *table) round() time.Duration {
-	for node, d := range t.digests {
-		if d.Value == 0 && node != t.self {
-			return round
+// planned returns the next read of one Lease, or an empty node, and when the next list is due.
+// If more than a few Leases are due at now, one list replaces their reads.
+func (t *table) planned(now time.Time) (node string, at, list time.Time) {
+	list = t.listed.Add(t.spread(t.round()))
+	var dues []time.Time // when a list may replace the reads that are due
+	for n, d := range t.due {
+		if !d.at.After(now) {
+			dues = append(dues, d.list)
 		}
+		if node == "" || d.at.Before(at) || d.at.Equal(at) && n < node {
+			node, at = n, d.at
+		}
+	}
+	if len(dues) <= few {
+		return node, at, list
+	}
+	slices.SortFunc(dues, time.Time.Compare)
+	if soon := later(dues[few], t.listed.Add(t.spread(t.soon()))); soon.Before(list) {
+		list = soon
+	}
+	return "", time.Time{}, list
+}
+
+// round returns the pause between two lists when all is well. If many agents tell no digest,
+// their Leases are read by lists alone.
+func (t *table) round() time.Duration {
+	if t.untold > few {
+		return round
 	}
 	return min(max(round, roundEach*time.Duration(len(t.said))), maxRound)
 }

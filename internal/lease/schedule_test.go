@@ -111,7 +111,6 @@ func TestReasonsToReadALease(t *testing.T) {
 		{"networks changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other, Urgent: true}} }, "nothing for 1.002s", "nothing for 2s"},
 		{"a node is new", func(t *table) { t.digests = map[string]Digest{"node-9": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
 		{"a node of an earlier version is new", func(t *table) { t.digests = map[string]Digest{"node-9": {}} }, "nothing for 1.02s", "nothing for 2s"},
-		{"a known node tells no digest", func(t *table) { t.digests = map[string]Digest{"node-0": {}} }, "nothing for 3m20s", ""},
 		{"this node tells of itself", func(t *table) { t.digests = map[string]Digest{"node-a": {Value: other}} }, "nothing for 3m20s", ""},
 		{"a node is lost", func(t *table) { t.lost = map[string]time.Time{"node-0": at(100)} }, "nothing for 5.12s", "nothing for 5.12s"},
 		{"a lost node has no Lease", func(t *table) { t.lost = map[string]time.Time{"node-9": at(100)} }, "nothing for 3m20s", ""},
@@ -210,10 +209,78 @@ func TestListsAreRareInLargeClusters(t *testing.T) {
 		table := listed(tt.nodes)
 		reads(t, table, 0, fmt.Sprint("nothing for ", tt.want))
 		// The Leases of agents of an earlier version change without notice.
-		table.digests = map[string]Digest{"node-a": {}, "node-0": {Value: 1}}
-		reads(t, table, 0, fmt.Sprint("nothing for ", tt.want))
-		table.digests["node-1"] = Digest{}
-		reads(t, table, 0, "nothing for 5m0s")
+		for i := range few {
+			table.digests = map[string]Digest{"node-a": {}, "node-0": {Value: 1}, "unknown": {}}
+			for j := range i {
+				table.digests[fmt.Sprint("node-", j+1)] = Digest{}
+			}
+			table.plan(at(0))
+			if tt.nodes > 1 && table.round() != tt.want {
+				t.Errorf("%d nodes, %d of them without a digest: a list every %v, want %v", tt.nodes, i, table.round(), tt.want)
+			}
+		}
+	}
+}
+
+// The Lease of an agent of an earlier version is read by name. The other agents need not list
+// all Leases for it.
+func TestTheLeaseOfAnAgentWithoutADigestIsReadByName(t *testing.T) {
+	table := listed(1000)
+	table.digests = map[string]Digest{"node-0": {}}
+	if !table.plan(at(10)) || table.plan(at(11)) {
+		t.Error("it is not planned once")
+	}
+	for now := 300.0; now < 720; now += 300 {
+		reads(t, table, now-1, "nothing for 1s")
+		reads(t, table, now, "node-0")
+		table.postpone(at(now))
+	}
+	table.digests = map[string]Digest{"node-0": {Value: table.said["node-0"].digest}}
+	table.plan(at(610))
+	reads(t, table, 610, "nothing for 1m50s") // the list after 12 minutes
+
+	// With many of them, lists cost less.
+	table.digests = map[string]Digest{}
+	for i := range few + 1 {
+		table.digests[fmt.Sprint("node-", i)] = Digest{}
+	}
+	table.plan(at(610))
+	reads(t, table, 299, "nothing for 1s")
+	reads(t, table, 610, "all")
+}
+
+// A change of the configuration changes the Leases of all nodes at once. The agents must not
+// list all Leases at once then.
+func TestListsForManyChangedLeasesAreSpread(t *testing.T) {
+	for _, nodes := range []int{100, 1000, 5000} {
+		const agents, parts = 100, 10 // these agents stand for all, and these parts for the time
+		lists := map[int]int{}        // by part
+		for i := range agents {
+			table := listed(50)
+			for n := 50; n < nodes; n++ {
+				table.said[fmt.Sprint("other-", n)] = said{}
+			}
+			table.turn = float64(i) / agents
+			table.digests = map[string]Digest{}
+			for n := range few + 1 {
+				table.digests[fmt.Sprint("node-", n)] = Digest{Value: 1, Urgent: true}
+			}
+			begin := at(200)
+			table.plan(begin)
+			now, s := begin, table.next(begin)
+			for ; !s.list && s.node == "" && now.Before(at(1000)); s = table.next(now) {
+				now = now.Add(s.wait)
+			}
+			if !s.list {
+				t.Fatalf("%d nodes: %v after the change it reads %s", nodes, now.Sub(begin), s)
+			}
+			lists[int(now.Sub(begin)-writtenAfter)*parts/(int(listEach)*nodes)]++
+		}
+		for part, n := range lists {
+			if n > 2*agents/parts {
+				t.Errorf("%d nodes: %d of %d agents list in part %d of %d: %v", nodes, n, agents, part, parts, lists)
+			}
+		}
 	}
 }
 
@@ -233,13 +300,41 @@ func TestAFailedRequestIsNotRepeatedAtOnce(t *testing.T) {
 			poke(l.look)
 		}
 		<-done
-		if client.requests > 31 {
+		if client.requests > 60 { // each pause is at least 1 s
 			t.Errorf("%d requests in a minute, want one in 2 s", client.requests)
 		}
-		if client.requests < 25 {
+		if client.requests < 19 { // each is at most 3.1 s
 			t.Errorf("%d requests in a minute: it gave up", client.requests)
 		}
 	})
+}
+
+// A server that is overloaded does not answer. All agents together then send about as many
+// requests in every large cluster.
+func TestPausesAfterFailedRequestsGrowWithTheCluster(t *testing.T) {
+	for _, tt := range []struct {
+		nodes             int
+		shortest, longest time.Duration // of a pause after many failures
+	}{{4, time.Second, 3200 * time.Millisecond}, {100, 2500 * time.Millisecond, 7500 * time.Millisecond}, {5000, 76 * time.Second, 228 * time.Second}} {
+		table := listed(tt.nodes)
+		pauses := map[time.Duration]bool{}
+		for range 30 {
+			table.fail(at(0))
+			pauses[table.retry.Sub(at(0))] = true
+			reads(t, table, 0, fmt.Sprint("nothing for ", table.retry.Sub(at(0))))
+		}
+		if last := table.retry.Sub(at(0)); last < tt.shortest || last > tt.longest {
+			t.Errorf("%d nodes: the last pause is %v, want %v to %v", tt.nodes, last, tt.shortest, tt.longest)
+		}
+		if len(pauses) < 20 {
+			t.Errorf("%d nodes: all agents have the same pauses, %v", tt.nodes, pauses)
+		}
+		table.pauses.Reset()
+		table.fail(at(0))
+		if first := table.retry.Sub(at(0)); first > 3*time.Second {
+			t.Errorf("%d nodes: the first pause after an answer is %v", tt.nodes, first)
+		}
+	}
 }
 
 // refusing is an API server that refuses requests, and counts them.

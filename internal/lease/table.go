@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
 )
 
@@ -24,11 +25,14 @@ type table struct {
 	listed           time.Time
 	samples
 	// due are the planned reads, by node. turn, from 0 to 1, is the place of this agent among
-	// all agents that would read at the same time. Before retry, the agent reads nothing,
-	// because the API server did not answer.
-	due   map[string]due
-	turn  float64
-	retry time.Time
+	// all agents that would read at the same time. untold is how many known nodes tell no
+	// digest. Before retry, the agent reads nothing, because the API server did not answer.
+	// pauses are the pauses after requests that failed.
+	due    map[string]due
+	turn   float64
+	untold int
+	retry  time.Time
+	pauses backoff.Pauses
 	// sent are our renewals that the watch has not shown yet: the time of sending by
 	// version. taken is when the latest renewal was sent that the API server accepted. It
 	// is zero if that renewal does not contain all that it must. contact is the latest time
@@ -54,6 +58,7 @@ func newTable(opt Options) *table {
 		samples:  newSamples(),
 		due:      map[string]due{},
 		turn:     rand.Float64(),
+		pauses:   backoff.Pauses{Min: opt.RetryPeriod, Spread: true},
 		sent:     map[string]time.Time{},
 		settle:   opt.RetryPeriod,
 	}

@@ -21,7 +21,7 @@ func (l *Leases) watch(ctx context.Context) error {
 	// A watch that begins while the API server is away retries at growing intervals, and
 	// may notice its return seconds too late. So it begins only after a list succeeded.
 	for !l.list(ctx) {
-		if !backoff.Sleep(ctx, l.opt.RetryPeriod) || !l.now().Watch {
+		if !backoff.Sleep(ctx, l.retryIn()) || !l.now().Watch {
 			return nil
 		}
 	}
