@@ -170,6 +170,11 @@ func (r *Recorder) Run(ctx context.Context) error {
 	wg.Go(func() { w.retry(ctx, &r.later, stand) })
 	w.drain(ctx, &r.later, func() { backoff.Sleep(ctx, gather/2+rand.N(gather)) }, stand)
 	wg.Wait()
+	// While one of them wrote its last event, others may have waited behind it, where those
+	// that had ended did not see them.
+	for _, q := range []*queue{&r.urgent, &r.later} {
+		w.rest(ctx, q, nothing)
+	}
 	return nil
 }
 
@@ -192,10 +197,15 @@ func (w writer) drain(ctx context.Context, q *queue, collect, yield func()) {
 		for w.next(ctx, q, false, yield) != nothingLeft {
 		}
 		if ctx.Err() != nil {
-			for w.next(ctx, q, true, yield) != nothingLeft {
-			}
+			w.rest(ctx, q, yield)
 			return
 		}
+	}
+}
+
+// rest writes all events of q that are not being written, once.
+func (w writer) rest(ctx context.Context, q *queue, yield func()) {
+	for w.next(ctx, q, false, yield) != nothingLeft || w.next(ctx, q, true, yield) != nothingLeft {
 	}
 }
 

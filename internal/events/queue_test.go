@@ -147,3 +147,39 @@ func TestAnAPIServerThatIsAwayIsAskedSeldom(t *testing.T) {
 		}
 	})
 }
+
+// The program ends while an event of a namespace is tried again. The others of that namespace
+// are among the last words too.
+func TestLastWordsOfANamespaceThatFailed(t *testing.T) {
+	for _, kind := range []string{"Warning", "Normal"} {
+		synctest.Test(t, func(t *testing.T) {
+			var tries atomic.Int32
+			to := &sink{webhook: func(context.Context, *corev1.Event) error {
+				switch tries.Add(1) {
+				case 1:
+					return errors.New("connection refused")
+				case 2:
+					time.Sleep(100 * time.Millisecond)
+				}
+				return nil
+			}}
+			r := recorder(to)
+			for i := range 5 {
+				r.Eventf(in("web", fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
+			}
+			ctx, end := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- r.Run(ctx) }()
+			for tries.Load() < 2 {
+				time.Sleep(time.Millisecond)
+			}
+			end()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if n := strings.Count(to.String(), "\n"); n != 5 {
+				t.Errorf("%s: %d of 5 events are written:\n%s", kind, n, to)
+			}
+		})
+	}
+}
