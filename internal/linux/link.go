@@ -33,9 +33,8 @@ type link struct {
 	flaps uint32
 	// promotes means that secondary addresses stay when the primary is removed.
 	promotes bool
-	// strictARP means that the setting of the link makes the kernel answer ARP requests there
-	// only for addresses of this link.
-	strictARP bool
+	// arpIgnore is the arp_ignore of the link.
+	arpIgnore uint32
 	// forwards means that the node is an IPv6 router on the link.
 	forwards bool
 }
@@ -103,8 +102,8 @@ func parseLink(body []byte) (link, error) {
 			l.Kind = rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND))
 		case unix.IFLA_AF_SPEC:
 			inet := rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET), unix.IFLA_INET_CONF)
-			l.promotes, l.strictARP = setting(inet, promoteSecondaries-1), setting(inet, arpIgnore-1)
-			l.forwards = setting(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET6), unix.IFLA_INET6_CONF), forwardingIPv6)
+			l.promotes, l.arpIgnore = setting(inet, promoteSecondaries-1) != 0, setting(inet, arpIgnore-1)
+			l.forwards = setting(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET6), unix.IFLA_INET6_CONF), forwardingIPv6) != 0
 		}
 	}
 	// The operational state alone is not enough, because it follows the carrier with a
@@ -114,9 +113,12 @@ func parseLink(body []byte) (link, error) {
 	return l, nil
 }
 
-// setting reports whether setting number i of a link is on.
-func setting(settings []byte, i int) bool {
-	return len(settings) >= 4*i+4 && native.Uint32(settings[4*i:]) != 0
+// setting returns setting number i of a link, or 0 if the kernel does not tell it.
+func setting(settings []byte, i int) uint32 {
+	if len(settings) < 4*i+4 {
+		return 0
+	}
+	return native.Uint32(settings[4*i:])
 }
 
 // setLink returns a request to bring a link up, or to keep secondary addresses when the

@@ -16,6 +16,8 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -121,15 +123,15 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 		return announce.Node{}, fmt.Errorf("read links: %w", err)
 	}
 	node := announce.Node{MarksSupported: s.marks, Gateways: gatewaysOf(slices.Concat(routes4, routes6))}
-	default4, default6, strict := bestLinks(routes4), bestLinks(routes6), s.strictARP()
+	default4, default6, ignore := bestLinks(routes4), bestLinks(routes6), s.arpIgnore()
 	names := make(map[int]string, len(links))
 	for _, l := range links {
 		l.Default4, l.Default6 = default4[l.Index], default6[l.Index]
 		node.Links = append(node.Links, l.Link)
 		names[l.Index] = l.Name
-		node.LooseARP = node.LooseARP || !strict && !l.strictARP && l.Neighbors && l.Up
 	}
 	node.Addresses = onLinks(held, names)
+	node.LooseARP = looseARP(links, ignore, node.Addresses)
 	return node, nil
 }
 
@@ -150,17 +152,44 @@ func (s *Stack) Addresses(ctx context.Context) ([]announce.Address, error) {
 	return onLinks(held, names), nil
 }
 
-// strictARP reports whether the setting for all links makes the kernel answer ARP requests on
-// a link only for addresses of that link. The kernel takes the larger setting of this one and
-// that of the link.
-func (s *Stack) strictARP() bool {
+// arpIgnore returns net.ipv4.conf.all.arp_ignore, or 0 if it cannot be read.
+func (s *Stack) arpIgnore() uint32 {
 	var text [16]byte
 	if s.ignore == nil {
-		return false
+		return 0
 	}
 	n, err := s.ignore.ReadAt(text[:], 0)
-	return n > 0 && (err == nil || errors.Is(err, io.EOF)) && text[0] != '0'
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	value, err := strconv.ParseUint(strings.TrimSpace(string(text[:n])), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(value)
 }
+
+// looseARP reports whether the kernel answers ARP requests on one of the links for addresses
+// that it has on other links. all is the setting for all links. The kernel takes the larger
+// one of it and that of the link.
+//
+// Only links with an IPv4 address that other machines can reach count. The veths of pods have
+// none, or a link-local one or one of a single host.
+func looseARP(links []link, all uint32, addresses []announce.Address) bool {
+	networks := map[string]bool{}
+	for _, a := range addresses {
+		ip := a.Prefix.Addr()
+		networks[a.Link] = networks[a.Link] || ip.Is4() && !a.Prefix.IsSingleIP() && ip.IsGlobalUnicast()
+	}
+	return slices.ContainsFunc(links, func(l link) bool {
+		return l.Neighbors && l.Up && networks[l.Name] && !strictARP(max(all, l.arpIgnore))
+	})
+}
+
+// strictARP reports whether a kernel with this arp_ignore answers only for addresses of the
+// link. With 3 it answers for all addresses with a scope wider than that of a host, and the
+// values 4 to 7 have no meaning to it: it answers as with 0.
+func strictARP(ignore uint32) bool { return ignore == 1 || ignore == 2 || ignore == 8 }
 
 // onLinks sets the links of the addresses, and leaves out addresses whose link has gone.
 func onLinks(held []held, names map[int]string) []announce.Address {

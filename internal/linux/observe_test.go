@@ -456,36 +456,3 @@ func block(link, first string, count int) []announce.Address {
 	}
 	return all
 }
-
-// The kernel takes the larger of the two settings.
-func TestObserveLooseARP(t *testing.T) {
-	for _, tt := range []struct {
-		all, eth0 string
-		want      bool
-	}{{"0", "0", true}, {"1", "0", false}, {"0", "1", false}, {"2", "0", false}, {"0", "8", false}} {
-		t.Run(tt.all+" for all, "+tt.eth0+" for eth0", func(t *testing.T) {
-			newWorld(t)
-			ip(t, `link add eth0 type veth peer name far
-				link add br0 type bridge
-				link set eth0 up`)
-			s := newStack(t)
-			sysctl(t, "ipv4.conf.all.arp_ignore", tt.all)
-			sysctl(t, "ipv4.conf.eth0.arp_ignore", tt.eth0)
-			node := make(chan announce.Node)
-			go func() { // on a thread in the namespace of the host
-				n, err := s.Observe(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
-				node <- n
-			}()
-			if got := (<-node).LooseARP; got != tt.want {
-				t.Errorf("loose: %v, want %v", got, tt.want)
-			}
-			ip(t, "link set eth0 down")
-			if n, err := s.Observe(t.Context()); err != nil || n.LooseARP {
-				t.Errorf("without a link that is up: loose %v, %v", n.LooseARP, err)
-			}
-		})
-	}
-}
