@@ -65,6 +65,40 @@ func TestAClaimOfANodeThatDeniesItIsNoConflict(t *testing.T) {
 	}
 }
 
+// Two Leases claim the MAC of the machine: one of them may lie. It is no foreign machine.
+func TestAClaimOfASharedMACIsAConflictUnlessAllNodesDenyIt(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		c        announce.MessageKind
+		conflict bool
+	}{{"both deny", announce.HaveNot, false}, {"one has it", announce.Have, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			holdingBoth(t, true, func(w *world) {
+				w.peers.change(func(p *election.Peers) {
+					p.SharedMACs = map[[6]byte][]string{{2, 0, 0, 0, 0, 7}: {"node-b", "node-c"}}
+					for _, name := range p.SharedMACs[[6]byte{2, 0, 0, 0, 0, 7}] {
+						other := reachable(name)
+						other.Subnets = nil
+						p.Members = append(p.Members, other)
+					}
+				})
+				w.peers.answer = answers(map[string]announce.MessageKind{"node-b": announce.HaveNot, "node-c": tt.c})
+				settle()
+				w.told()
+				w.kernel.heard <- heard("192.0.2.9", 7)
+				pass(time.Second)
+				told := w.told()
+				if got := strings.Contains(told, "AddressConflict"); got != tt.conflict {
+					t.Errorf("conflict: %t, want %t: %q", got, tt.conflict, told)
+				}
+				if tt.conflict && !strings.Contains(told, "one of the nodes node-b, node-c") {
+					t.Errorf("told %q", told)
+				}
+			})
+		})
+	}
+}
+
 func TestANodeIsAskedAboutSoManyAddresses(t *testing.T) {
 	c, now := claimants{}, time.Unix(1000, 0)
 	ip := addrOf("10.0.0.0")

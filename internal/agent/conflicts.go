@@ -31,10 +31,15 @@ func (a *Agent) hear(ctx context.Context, h announce.Heard) bool {
 	if h.Probe || !a.claims(h) {
 		return false
 	}
-	if node, can := announce.Askable(h.MAC, a.Peers.Peers()); can {
-		return a.claimants.note(h.At, node, h)
+	nodes := announce.Askable(h.MAC, a.Peers.Peers())
+	if len(nodes) == 0 {
+		return a.contest(ctx, time.Now(), h)
 	}
-	return a.contest(ctx, time.Now(), h)
+	due := false
+	for _, node := range nodes { // a claim of several nodes is a conflict unless all deny it
+		due = a.claimants.note(h.At, node, h) || due
+	}
+	return due
 }
 
 // claims reports whether h was said about an address that is here, and that had been here for
@@ -57,7 +62,7 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bo
 		a.send(ctx, h.Addr, h.Link)
 	}
 	news := a.conflicts.Note(h.At, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)
-	a.conflicts.Identify(now, a.Peers.Peers().MACs)
+	a.conflicts.Identify(now, a.Peers.Peers())
 	return news
 }
 
@@ -67,7 +72,7 @@ func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Pl
 	a.conflicts.Forget(now)
 	next = a.askClaimants(now)
 	next.next = announce.Sooner(next.next, a.conflicts.NoteContests(now, plan, done.contests))
-	a.conflicts.Identify(now, seen.Peers.MACs)
+	a.conflicts.Identify(now, seen.Peers)
 	if !seen.sure() {
 		return next
 	}
@@ -95,7 +100,7 @@ func (a *Agent) askAgain(link string, ips []netip.Addr, asking announce.Probing)
 // that have these addresses.
 func (a *Agent) reportConflicts(now time.Time, seen *observation) {
 	for _, who := range a.conflicts.TakeUnreported(now) {
-		message := a.conflicts.Message(a.Node, who, seen.Peers.MACs)
+		message := a.conflicts.Message(a.Node, who, seen.Peers)
 		a.Metrics.conflicts.Inc()
 		a.Log.Warn("addressConflict", "node", a.Node, "address", who.IP, "mac", announce.MACText(who.MAC), "problem", message)
 		for _, svc := range seen.Services {

@@ -181,8 +181,10 @@ func (p *prober) denials(ctx context.Context, ip netip.Addr, answers announce.An
 	denied := announce.Denied{}
 	var nodes []string
 	for _, mac := range answers[ip] {
-		if node, can := announce.Askable(mac, peers); can && !slices.Contains(nodes, node) && len(nodes) < nodesAsked {
-			nodes = append(nodes, node)
+		for _, node := range announce.Askable(mac, peers) {
+			if !slices.Contains(nodes, node) && len(nodes) < nodesAsked {
+				nodes = append(nodes, node)
+			}
 		}
 	}
 	var mu sync.Mutex

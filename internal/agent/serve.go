@@ -201,7 +201,7 @@ func (p *shown) address(d announce.Decision) addressShown {
 		one.Failure = announce.ErrWaiting.Error()
 		for _, c := range p.done.contests {
 			if c.Address.Prefix.Addr() == d.IP {
-				one.Failure = c.Message(p.seen.Peers.MACs)
+				one.Failure = c.Message(p.seen.Peers)
 			}
 		}
 	}

@@ -108,10 +108,14 @@ func (r responders) kind(mac [6]byte) responder {
 	return askable
 }
 
-// Askable returns the node that mac belongs to, if its agent can be asked.
-func Askable(mac [6]byte, peers election.Peers) (node string, can bool) {
-	node, can = peers.MACs[mac]
-	return node, can && slices.ContainsFunc(peers.Members, func(m election.Member) bool { return m.Node == node && m.Reachable })
+// Askable returns the nodes that mac may belong to, if the agents of all of them can be asked,
+// and else none.
+func Askable(mac [6]byte, peers election.Peers) []string {
+	by := respondersBy(peers)
+	if by.kind(mac) != askable {
+		return nil
+	}
+	return by.nodesOf(mac)
 }
 
 // Carried maps each address that other machines can reach on node to true, and each address

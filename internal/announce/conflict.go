@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"purelb.io/purelb/internal/election"
 )
 
 // Conflicts holds the machines that claim addresses of this node, or answer for addresses
@@ -81,12 +83,11 @@ func (c Conflicts) hasRoom(ip netip.Addr) bool {
 	return len(c) < maxRivals && machines < maxMACs
 }
 
-// Identify notes which of the machines are nodes of the cluster, by the MACs of all nodes.
-// The MACs of a node are known as long as it has a Lease. A machine that was a node when it
-// was heard last stays that node.
-func (c Conflicts) Identify(now time.Time, nodes map[[6]byte]string) {
+// Identify notes which of the machines are nodes of the cluster. The MACs of a node are known
+// as long as it has a Lease. A machine that was a node when it was heard last stays that node.
+func (c Conflicts) Identify(now time.Time, peers election.Peers) {
 	for who, one := range c {
-		if node, known := nodes[who.MAC]; known {
+		if node := peers.NodeWith(who.MAC); node != "" {
 			one.Node, one.identified = node, now
 		} else if one.Heard.After(one.identified) {
 			one.Node = ""
@@ -235,22 +236,25 @@ func (c Conflicts) Problem(services []Service) string {
 	return strings.Join(texts, "; ")
 }
 
-// Message describes to a person the conflict of node self with who. nodes are the nodes of
-// the cluster by their MACs.
-func (c Conflicts) Message(self string, who Rival, nodes map[[6]byte]string) string {
+// Message describes to a person the conflict of node self with who.
+func (c Conflicts) Message(self string, who Rival, peers election.Peers) string {
 	one := c[who]
 	if !one.Here {
-		return Contest{Address: Address{Prefix: netip.PrefixFrom(who.IP, who.IP.BitLen()), Link: one.Link}, MAC: who.MAC}.Message(nodes)
+		return Contest{Address: Address{Prefix: netip.PrefixFrom(who.IP, who.IP.BitLen()), Link: one.Link}, MAC: who.MAC}.Message(peers)
 	}
-	other, advice := describe(who.MAC, nodes)
+	other, advice := describe(who.MAC, peers)
 	return fmt.Sprintf("%s, which node %s has on %s, is claimed by %s: clients reach one or the other; %s", who.IP, self, one.Link, other, advice)
 }
 
 // describe says which machine has mac, and what to do if it answers for an address that it
 // should not have.
-func describe(mac [6]byte, nodes map[[6]byte]string) (machine, advice string) {
+func describe(mac [6]byte, peers election.Peers) (machine, advice string) {
 	text := MACText(mac)
-	name, ok := nodes[mac]
+	if several := peers.SharedMACs[mac]; len(several) > 0 {
+		return fmt.Sprintf("one of the nodes %s, whose Leases all claim %s", strings.Join(several, ", "), text),
+			"give each node a MAC of its own, and look for the node that answers"
+	}
+	name, ok := peers.MACs[mac]
 	if !ok {
 		return "another machine, " + text, "if this is no node of the cluster, give it another address, or exclude this one from the pool"
 	}

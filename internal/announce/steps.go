@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"purelb.io/purelb/internal/election"
 )
 
 // Steps says what to do now about addresses that are wanted and not there.
@@ -29,9 +31,9 @@ type Contest struct {
 	Since time.Time
 }
 
-// Message describes c to a person. nodes are the nodes of the cluster by their MACs.
-func (c Contest) Message(nodes map[[6]byte]string) string {
-	other, advice := describe(c.MAC, nodes)
+// Message describes c to a person.
+func (c Contest) Message(peers election.Peers) string {
+	other, advice := describe(c.MAC, peers)
 	return fmt.Sprintf("%s on %s is answered by %s; it is not taken before that stops: %s", c.Address.Prefix.Addr(), c.Address.Link, other, advice)
 }
 

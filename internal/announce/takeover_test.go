@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/election"
 )
 
 const v4, v6 = "10.0.0.5", "fd00::50"
@@ -256,13 +258,18 @@ func TestRemoteAddressesAreNoMatterOfTheSegment(t *testing.T) {
 
 func TestAContestNamesTheOther(t *testing.T) {
 	c := Contest{Address: hasLocal("eth0", v4+"/24", lifetime), MAC: [6]byte{2, 0, 0, 0, 0, 0xb}}
-	if got := c.Message(nil); !strings.HasPrefix(got, "10.0.0.5 on eth0 is answered by another machine, 02:00:00:00:00:0b; ") {
+	if got := c.Message(election.Peers{}); !strings.HasPrefix(got, "10.0.0.5 on eth0 is answered by another machine, 02:00:00:00:00:0b; ") {
 		t.Error(got)
 	}
-	nodes := map[[6]byte]string{c.MAC: "node-b"}
+	nodes := election.Peers{MACs: map[[6]byte]string{c.MAC: "node-b"}}
 	if got, want := c.Message(nodes), "10.0.0.5 on eth0 is answered by node node-b, 02:00:00:00:00:0b; it is not taken before that stops: "+
 		"if node node-b goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy"; got != want {
 		t.Errorf("of a node of the cluster: got %q, want %q", got, want)
+	}
+	shared := election.Peers{SharedMACs: map[[6]byte][]string{c.MAC: {"node-b", "node-c"}}}
+	if got, want := c.Message(shared), "10.0.0.5 on eth0 is answered by one of the nodes node-b, node-c, whose Leases all claim 02:00:00:00:00:0b; "+
+		"it is not taken before that stops: give each node a MAC of its own, and look for the node that answers"; got != want {
+		t.Errorf("of two nodes: got %q, want %q", got, want)
 	}
 }
 

@@ -27,3 +27,15 @@ type Peers struct {
 	// the addresses that it holds, so it gives them up.
 	CutOff bool
 }
+
+// NodeWith returns the node with mac, or "" for a foreign machine. If several nodes claim mac,
+// it returns the first of them.
+func (p Peers) NodeWith(mac [6]byte) string {
+	if node, known := p.MACs[mac]; known {
+		return node
+	}
+	if several := p.SharedMACs[mac]; len(several) > 0 {
+		return several[0]
+	}
+	return ""
+}

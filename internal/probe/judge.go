@@ -3,6 +3,7 @@ package probe
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -15,8 +16,7 @@ import (
 func Judge(q Question, peers election.Peers, answers announce.Answers, denied announce.Denied) Answer {
 	a := Answer{Address: q.Address, Interface: q.Link, Here: q.Here, Machines: []Machine{}, Controls: []Control{}}
 	for _, mac := range answers[q.Address] {
-		node := peers.MACs[mac]
-		a.Machines = append(a.Machines, Machine{textOf(mac), node, node != "" && denied[node][q.Address]})
+		a.Machines = append(a.Machines, machine(q.Address, mac, peers, denied))
 	}
 	slices.SortFunc(a.Machines, func(x, y Machine) int { return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.MAC, y.MAC)) })
 	heard := false
@@ -36,6 +36,20 @@ func Judge(q Question, peers election.Peers, answers announce.Answers, denied an
 		a.Result, a.Why = Unknown, "no machine answers on "+q.Link+", not even those that must"
 	}
 	return a
+}
+
+// machine returns the machine with mac, which answered for ip. If several nodes claim mac, it is
+// the first of them whose agent does not deny the address, and denies only if all of them do.
+func machine(ip netip.Addr, mac [6]byte, peers election.Peers, denied announce.Denied) Machine {
+	m := Machine{MAC: textOf(mac), Node: peers.NodeWith(mac)}
+	for _, node := range peers.SharedMACs[mac] {
+		if !denied[node][ip] {
+			m.Node = node
+			break
+		}
+	}
+	m.Denies = m.Node != "" && denied[m.Node][ip]
+	return m
 }
 
 func textOf(mac [6]byte) string {

@@ -89,6 +89,9 @@ func TestPlanAsksOnlyWhereTheNodeHasTheNetwork(t *testing.T) {
 func TestJudgeTakesOnlyProvenSilenceForSilence(t *testing.T) {
 	mac := func(last byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, last} }
 	target, gateway, n2 := ip("192.0.2.9"), ip("192.0.2.254"), ip("192.0.2.2")
+	shared := func(s *announce.Situation) {
+		s.Peers.MACs, s.Peers.SharedMACs = nil, map[[6]byte][]string{mac(2): {"n2", "n3"}}
+	}
 	for _, tt := range []struct {
 		name    string
 		answers announce.Answers
@@ -105,6 +108,9 @@ func TestJudgeTakesOnlyProvenSilenceForSilence(t *testing.T) {
 		{"a foreign machine answers", announce.Answers{target: {mac(7)}, n2: {mac(2)}}, nil, nil, "answered 02:00:00:00:00:07"},
 		{"a node answers that has it not, and a foreign machine", announce.Answers{target: {mac(3), mac(7)}}, announce.Denied{"n3": {target: true}}, nil,
 			"answered 02:00:00:00:00:07, 02:00:00:00:00:03 n3 denies"},
+		{"a MAC that two nodes claim", announce.Answers{target: {mac(2)}}, nil, shared, "answered 02:00:00:00:00:02 n2"},
+		{"one of them denies", announce.Answers{target: {mac(2)}}, announce.Denied{"n2": {target: true}}, shared, "answered 02:00:00:00:00:02 n3"},
+		{"both deny", announce.Answers{target: {mac(2)}}, announce.Denied{"n2": {target: true}, "n3": {target: true}}, shared, "answered 02:00:00:00:00:02 n2 denies"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := view()
