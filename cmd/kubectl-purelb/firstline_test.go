@@ -51,6 +51,16 @@ func TestTheFirstLineAboutANodeNamesTheCause(t *testing.T) {
 				c.Spec.PeerGroups[0].Config.AuthPasswordSecretRef = &bgpv1.SecretKeyRef{Name: "bgp"}
 			})
 		}, "its password is not the one of the BGPConfiguration"},
+		{"a password that was changed", func() explain.World {
+			w := passworded(func(c *bgpv1.BGPConfiguration) { c.Spec.Neighbors[0].Config.AuthPassword = "secret" })
+			w.NodeStatuses[0].Status.Neighbors[0].LastError = "notification-sent code 6(cease) subcode 4(administrative reset); state unchanged since 2026-11-24T02:47:53Z"
+			return w
+		}, "its password is not the one of the BGPConfiguration"},
+		{"too many routes", func() explain.World {
+			w := passworded(func(c *bgpv1.BGPConfiguration) { c.Spec.Neighbors[0].Config.AuthPassword = "secret" })
+			w.NodeStatuses[0].Status.Neighbors[0].LastError = "notification-sent code 6(cease) subcode 1(maximum number of prefixes reached)"
+			return w
+		}, "maximum number of prefixes reached"},
 		{"no password", func() explain.World { return passworded(func(*bgpv1.BGPConfiguration) {}) }, "as a neighbor, without a password"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -160,7 +160,7 @@ func selectorOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 // sessionProblem says what is wrong with a session, or returns "".
 func sessionProblem(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 	switch {
-	case n.State != established && n.LastError != "":
+	case n.State != established && n.LastError != "" && !resetByNode(n.LastError):
 		return "is " + n.State + ": " + n.LastError
 	case n.State != established && hasPassword(c, n.Address):
 		return "is " + n.State + ": the router does not answer, as it does if its password is not the one of the BGPConfiguration"
@@ -170,6 +170,12 @@ func sessionProblem(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 		return "has no BFD session, so that its loss is noticed late: BFD is " + n.BFD
 	}
 	return ""
+}
+
+// resetByNode reports whether a session ended because its node reset it, as it does when the
+// BGPConfiguration changes. That is not why it does not come back.
+func resetByNode(lastError string) bool {
+	return strings.HasPrefix(lastError, "notification-sent code 6(cease) subcode 4(administrative reset)")
 }
 
 // hasPassword reports whether c has a password for the neighbor with this address.
