@@ -166,6 +166,8 @@ func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
 		return fmt.Sprintf("interface %s has no address with a network", names(links))
 	case slices.ContainsFunc(node.Links, func(l Link) bool { return l.Silent }):
 		return fmt.Sprintf("no machine answers on %s, though other nodes should", silent(node.Links))
+	case broken(agent, node.Links) != "":
+		return broken(agent, node.Links)
 	case agent.All:
 		return fmt.Sprintf("no interface%s leads to a network; the node has %s", listed(agent), existing(agent, node.Links))
 	case agent.Local == nil:
@@ -173,6 +175,22 @@ func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
 	default:
 		return fmt.Sprintf("no interface%s matches %q; the node has %s", listed(agent), agent.LocalText, existing(agent, node.Links))
 	}
+}
+
+// broken describes the links that agent selects by their names, and that do not work.
+func broken(agent config.Agent, links []Link) string {
+	var all []string
+	for _, l := range links {
+		switch {
+		case !slices.Contains(agent.Interfaces, l.Name) && (agent.Local == nil || !agent.Local.MatchString(l.Name)):
+		case l.Name == agent.Dummy || l.Name == "lo" || l.Name == ipvsLink:
+		case !l.Up:
+			all = append(all, "interface "+l.Name+" is down")
+		case !l.Carrier:
+			all = append(all, "interface "+l.Name+" has no carrier")
+		}
+	}
+	return strings.Join(all, ", and ")
 }
 
 // listed describes the other interfaces that agent names.

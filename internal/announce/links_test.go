@@ -148,6 +148,31 @@ func deprecated(s *Situation) {
 	s.Node.Addresses = append(s.Node.Addresses, with(hasNode("eth1", "fd63::1/64"), func(a *Address) { a.Preferred = 0 }))
 }
 
+// An interface that is down is the cause, and not the expression that matches it.
+func TestAnInterfaceThatDoesNotWorkIsNamed(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		up, carrier bool
+		local       string
+		named       []string
+		want        string
+	}{
+		{"down", false, false, "wlan0", nil, "interface wlan0 is down"},
+		{"without a carrier", true, false, "wlan0", nil, "interface wlan0 has no carrier"},
+		{"down and named", false, false, "wlan9", []string{"wlan0"}, "interface wlan0 is down"},
+		{"another is down", false, false, "wlan9", nil, `no interface matches "wlan9"; the node has eth0, eth1`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := theSituation()
+			s.Node.Links = append(s.Node.Links, Link{Name: "wlan0", Index: 10, Up: tt.up, Carrier: tt.carrier})
+			agent := config.Agent{Dummy: "kube-lb0", Local: regexp.MustCompile("^(?:" + tt.local + ")$"), LocalText: tt.local, Interfaces: tt.named}
+			if got := Problem(agent, s.Node, nil); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestAnExpressionThatMatchesNothingSaysWhatThereIs(t *testing.T) {
 	s := theSituation()
 	for _, tt := range []struct {
