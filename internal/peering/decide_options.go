@@ -450,6 +450,10 @@ func (r *reader) bfd(ls layers, out *Options) {
 		Multiplier: uint8(r.ranged(ls, ".bfd.detectionMultiplier", leastMultiplier, math.MaxUint8, defaultMultiplier, "packets",
 			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).DetectionMultiplier })),
 	}
+	if detection := out.BFD.MinTransmit * time.Duration(out.BFD.Multiplier); detection >= out.Timers.Hold && !r.template {
+		r.note(from.path+".bfd", ReasonConflict, "BFD detects a dead node after %v or later, and the holdTime ends the session after %v: lower minTransmitIntervalMilliseconds or detectionMultiplier",
+			detection, out.Timers.Hold)
+	}
 }
 
 // password reads the key of TCP-MD5. Its problems never contain the password.

@@ -406,6 +406,13 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 ParseError spec.neighbors[0].bfd.detectionMultiplier: 1 is not from 2 to 255 packets, so 3 is used`,
 		},
 		{
+			"BFD that is slower than the hold time", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {holdTime: 9}}, bfd: {minTransmitIntervalMilliseconds: 3000}}]}`,
+			`Conflict spec.neighbors[0].bfd: BFD detects a dead node after 9s or later, and the holdTime ends the session after 9s: lower minTransmitIntervalMilliseconds or detectionMultiplier`,
+		},
+		{
+			"BFD that is a little faster", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {holdTime: 9}}, bfd: {minTransmitIntervalMilliseconds: 2999}}]}`, "",
+		},
+		{
 			"a policy that does not exist", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [none]}}}]}`,
 			`NotFound spec.neighbors[0].applyPolicy.exportPolicy.policies[0]: there is no policy "none" in spec.policyDefinitions
 			 without 192.0.2.1`,
