@@ -18,6 +18,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/election"
@@ -40,7 +41,8 @@ func TestAllocatorAgentsAndPluginAgree(t *testing.T) {
 			t.Fatalf("world %d: %s", seed, complaint)
 		}
 	}
-	for _, what := range []string{"Waiting", "Pending", "Contested", "Conflict", "local", "remote", "OK", "NotAnnounced", "another's", "moved", "no candidate", "Partial", "IPv6", "dual stack"} {
+	for _, what := range []string{"Waiting", "Pending", "Contested", "Conflict", "local", "remote", "OK", "NotAnnounced", "another's", "moved", "no candidate", "Partial", "IPv6", "dual stack",
+		"shared", "shared across namespaces", "of a group that is gone", "backend not asked", "backend refuses", "backend away", "idle"} {
 		if seen[what] < 100 {
 			t.Errorf("%s was compared %d times only; the worlds are too much alike", what, seen[what])
 		}
@@ -121,10 +123,17 @@ func randomGroup(r *rand.Rand, i int) v2.ServiceGroup {
 			Subnet: v2.Subnet(fmt.Sprintf("fd00:%d::/64", net+1)), Pool: v2.Range(fmt.Sprintf("fd00:%d::%d-fd00:%d::%d", net+1, from, net+1, from+r.IntN(3))),
 		}}
 	}
-	if r.IntN(2) == 0 {
-		g.Spec.Remote = &v2.RemoteSpec{Pools: pools}
-	} else {
-		g.Spec.Local = &v2.LocalSpec{Pools: pools, Announce: []v2.Announce{v2.AnnounceLocal, v2.AnnounceAuto}[r.IntN(2)]}
+	g.Spec.ShareAcrossNamespaces = r.IntN(3) > 0
+	idle := v2.Withdrawal{WithdrawWithoutEndpoints: r.IntN(4) == 0}
+	switch kind := r.IntN(8); {
+	case kind == 0:
+		g.Spec.Netbox = &v2.NetboxSpec{URL: "https://netbox.example.com", Tenant: "purelb"}
+	case kind == 1:
+		g.Spec.External = &v2.ExternalSpec{Provider: "Infoblox", Socket: "/var/run/purelb/ipam.sock"}
+	case kind < 5:
+		g.Spec.Remote = &v2.RemoteSpec{Pools: pools, Withdrawal: idle}
+	default:
+		g.Spec.Local = &v2.LocalSpec{Pools: pools, Withdrawal: idle, Announce: []v2.Announce{v2.AnnounceLocal, v2.AnnounceAuto}[r.IntN(2)]}
 	}
 	return g
 }
@@ -136,7 +145,7 @@ func randomService(r *rand.Rand, i int) corev1.Service {
 	}}
 	svc.Spec = corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, ClusterIP: fmt.Sprintf("10.96.0.%d", i+1), IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-		Ports: []corev1.ServicePort{{Port: int32(80 + r.IntN(2)), Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ServicePort{{Port: int32(80 + r.IntN(3)), Protocol: corev1.ProtocolTCP}},
 	}
 	some := func(one int, do func()) {
 		if r.IntN(one) == 0 {
@@ -153,7 +162,7 @@ func randomService(r *rand.Rand, i int) corev1.Service {
 	}
 	dual := len(svc.Spec.IPFamilies) == 2
 	some(3, func() { svc.Annotations[service.AnnotationGroup] = []string{"default", "a", "b", "typo"}[r.IntN(4)] })
-	some(4, func() { svc.Annotations[service.AnnotationSharing] = "key" })
+	some(2, func() { svc.Annotations[service.AnnotationSharing] = []string{"key", "key", "key", "other"}[r.IntN(4)] })
 	some(6, func() { svc.Annotations[service.AnnotationAddresses] = []string{ip, "nonsense", "10.0.0.1"}[r.IntN(3)] })
 	some(5, func() { svc.Annotations[announce.AnnotationNodeAffinity] = "service-endpoints" })
 	some(5, func() {
@@ -165,6 +174,7 @@ func randomService(r *rand.Rand, i int) corev1.Service {
 	some(2, func() {
 		svc.Annotations[service.AnnotationAllocatedBy], svc.Annotations[service.AnnotationAllocatedAddresses] = service.Brand, ip
 		svc.Annotations[service.AnnotationPoolType] = []string{service.PoolLocal, service.PoolRemote}[r.IntN(2)]
+		some(3, func() { svc.Annotations[service.AnnotationAllocatedFrom] = []string{"gone", "a", "b"}[r.IntN(3)] })
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}}
 		some(2, func() {
 			key := service.AnnotationAnnouncingIPv4
@@ -208,6 +218,11 @@ func compareAllocator(w explain.World, seen map[string]int) string {
 	}
 	slices.SortFunc(requests, census.ByAge)
 	l.open(requests)
+	if !askBackends(l, requests, seen) {
+		return ""
+	}
+	w.Allocator = &allocstate.State{Format: allocstate.Format, Leading: true}
+	l.describe(w.Allocator, mostListed, "", netip.Addr{})
 	told, err := explain.ServicesOf(w, explain.Filter{})
 	if err != nil {
 		return err.Error()
@@ -231,6 +246,7 @@ func compareAllocator(w explain.World, seen map[string]int) string {
 			return err.Error()
 		}
 		seen[line.Status]++
+		noteKinds(w, l, r, seen)
 		switch {
 		case len(r.Families) == 2:
 			seen["dual stack"]++
@@ -242,6 +258,84 @@ func compareAllocator(w explain.World, seen map[string]int) string {
 		}
 	}
 	return ""
+}
+
+// askBackends carries the claims of requests to backends, some of which refuse them, some are
+// away, and some are not asked. It reports whether the objects alone tell the decisions then.
+// They do not if a Service gets an address from its next group because a backend gave none:
+// other Services get other addresses, and until the statuses show that, only the allocator
+// knows it.
+func askBackends(l *allocations, requests []service.Request, seen map[string]int) (told bool) {
+	claimed := map[string]bool{}
+	for _, r := range requests {
+		if r, standing := l.identify(r); standing == ours {
+			_, _ = l.decide(r)
+		}
+	}
+	for i, g := range l.cluster.Groups.Usable {
+		if g.Backend == "" {
+			continue
+		}
+		claims := l.Wanted(g.Ref(), 10)
+		for _, c := range claims {
+			claimed[c.Service] = true
+		}
+		switch {
+		case len(claims) == 0:
+		case (i+len(claims))%3 == 0:
+			seen["backend not asked"]++
+		case (i+len(claims))%3 == 1:
+			seen["backend away"]++
+			l.noteFault(g.Ref(), &ipam.Error{Kind: ipam.KindUnavailable, Message: "connection refused"})
+			l.Answered(g.Ref(), claims, answers(claims, ipam.KindUnavailable, "connection refused"))
+		default:
+			seen["backend refuses"]++
+			l.Answered(g.Ref(), claims, answers(claims, ipam.KindExhausted, "no address is free there"))
+		}
+	}
+	for _, r := range requests {
+		r, standing := l.identify(r)
+		if standing != ours {
+			continue
+		}
+		d, err := l.decide(r)
+		if err == nil && claimed[r.Key()] && len(without(d.Result.Addresses, r.Shown)) > 0 {
+			seen["next group"]++
+			return false
+		}
+	}
+	return true
+}
+
+// answers refuses claims.
+func answers(claims []ipam.Claim, kind ipam.Kind, message string) []ipam.Answer {
+	all := make([]ipam.Answer, len(claims))
+	for i := range all {
+		all[i].Err = &ipam.Error{Kind: kind, Message: message}
+	}
+	return all
+}
+
+// noteKinds counts what is rare in the Service of r.
+func noteKinds(w explain.World, l *allocations, r service.Request, seen map[string]int) {
+	for _, a := range r.Shown {
+		holders := l.holders(a)
+		if len(holders) > 1 {
+			seen["shared"]++
+			if slices.ContainsFunc(holders, func(o ipam.Owner) bool { return o.Namespace() != r.Namespace }) {
+				seen["shared across namespaces"]++
+			}
+		}
+	}
+	if len(r.Shown) > 0 && r.From == "gone" {
+		seen["of a group that is gone"]++
+	}
+	idle := !slices.ContainsFunc(w.EndpointSlices, func(s discoveryv1.EndpointSlice) bool { return s.Namespace+"/"+s.Name == r.Key() })
+	for _, a := range r.Shown {
+		if g, _, ok := l.cluster.Groups.GroupOf(a); ok && g.WithdrawIdle && idle {
+			seen["idle"]++
+		}
+	}
 }
 
 // disagrees says in what the line of the plugin is not the decision of the allocator, or "".
@@ -347,6 +441,14 @@ func agentsOf(w explain.World) map[string]announce.Plan {
 		}
 	}
 	s.Endpoints, s.Ending = announce.EndpointNodes(w.EndpointSlices, wanted)
+	// The endpoints have not changed for an hour. An agent that ran before a group was deleted
+	// may remember that it has withdrawn addresses of that group: the objects do not say that,
+	// so these agents began later.
+	damping := &announce.IdleDamping{}
+	withdrawing := damping.Withdrawing(s.Services, s.Config.Groups)
+	for _, at := range []time.Time{w.Now.Add(-time.Hour), w.Now} {
+		s.Idle, _ = damping.Observe(at, withdrawing, s.Endpoints, s.Ending)
+	}
 	for i := range w.Leases {
 		o := &w.Leases[i]
 		one := election.Leased{Record: election.Record{Node: lease.Node(o), Subnets: lease.Subnets(o), Own: lease.Addresses(o), Draining: lease.Draining(o)}}

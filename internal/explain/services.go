@@ -225,13 +225,14 @@ func (v *view) allocated(r service.Request) *metav1.Condition {
 }
 
 // refusal says why the Service of r does not get all addresses that it wants. The answer of a
-// backend is unknown here, but the allocator has written it down.
+// backend is known to the allocator alone. If it was not asked, the condition of the Service
+// has what it wrote there last.
 func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message string) {
+	if told := v.told[r.Key()]; told.Waiting != nil && len(told.Claims) > 0 {
+		return told.Waiting.Reason, told.Waiting.Message
+	}
 	if choice.Refusal == nil || !choice.Refusal.Claiming {
 		return choice.Result.Reason, choice.Result.Message
-	}
-	if w := v.told[r.Key()].Waiting; w != nil && w.Reason != ipam.ReasonBackend {
-		return w.Reason, w.Message
 	}
 	c := v.allocated(r)
 	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != ipam.ReasonBackend && c.Reason != ipam.ReasonContested {

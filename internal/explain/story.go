@@ -134,6 +134,9 @@ func (v *view) whereabouts(o announce.Outlook) string {
 		return "no node announces it while no Service that has it has an endpoint (withdrawWithoutEndpoints)"
 	}
 	if o.Where == announce.Remote {
+		if o.Undecided {
+			return "whether nodes announce it on their dummy interface depends on the endpoints of the Services that have it"
+		}
 		if o.Narrow {
 			return "the nodes with a ready endpoint of the Service announce it on their dummy interface (externalTrafficPolicy Local)"
 		}
