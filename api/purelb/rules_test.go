@@ -161,6 +161,18 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		{"a large community above 32 bits", "{remote: {v4pool: POOL}, bgp: {largeCommunities: ['1:2:4294967296']}}", "spec.bgp.largeCommunities[0]: " + largeOne},
 		{"too many communities", "{remote: {v4pool: POOL}, bgp: {communities: [" + strings.Repeat("'65000:1', ", 65) + "]}}", "spec.bgp.communities: Too many: 65: must have at most 64 items"},
 		{"a negative MED", "{remote: {v4pool: POOL}, bgp: {med: -1}}", "spec.bgp.med: spec.bgp.med in body should be greater than or equal to 0"},
+		{
+			"a node selector with an unknown operator", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: Is, values: [a]}]}}}",
+			"spec.bgp.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values",
+		},
+		{
+			"a node selector without values", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: In}]}}}",
+			"spec.bgp.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values",
+		},
+		{
+			"a node selector with needless values", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: Exists, values: [a]}]}}}",
+			"spec.bgp.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values",
+		},
 		{"a MED above 32 bits", "{remote: {v4pool: POOL}, bgp: {med: 4294967296}}", "spec.bgp.med: spec.bgp.med in body should be less than or equal to 4294967295"},
 		{"a local preference above 32 bits", "{remote: {v4pool: POOL}, bgp: {localPreference: 4294967296}}", "spec.bgp.localPreference: spec.bgp.localPreference in body should be less than or equal to 4294967295"},
 

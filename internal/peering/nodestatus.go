@@ -44,6 +44,8 @@ type Report struct {
 
 	Interfaces []Interface
 	Imported   []Imported
+	// Elsewhere is the number of addresses that only other nodes announce.
+	Elsewhere int
 	// Local holds the announced routes.
 	Local    []Route
 	Learned  []LearnedRoute
@@ -294,7 +296,7 @@ func (in Report) announced() map[RouteKey]bool {
 
 func (in Report) netlinkImport() *bgpv1.NodeImport {
 	d := in.Decision
-	out := &bgpv1.NodeImport{Enabled: d.Import.Enabled, VRF: d.Import.VRF, TotalImported: int32(len(in.Imported))}
+	out := &bgpv1.NodeImport{Enabled: d.Import.Enabled, VRF: d.Import.VRF, TotalImported: int32(len(in.Imported)), Elsewhere: int32(in.Elsewhere)}
 	for _, i := range in.Interfaces {
 		state := "down"
 		if i.Up {

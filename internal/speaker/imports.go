@@ -267,7 +267,8 @@ func (s *Speaker) routes(of []peering.Imported) []peering.Route {
 	if s.drain.withdrawn {
 		return nil
 	}
-	return peering.Routes(of, s.input.attributesOf, s.drain.asks())
+	here, _ := s.input.Attributes.announcedHere(of)
+	return peering.Routes(here, s.input.attributesOf, s.drain.asks())
 }
 
 // announce makes the server announce exactly the routes that it should.

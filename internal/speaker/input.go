@@ -99,7 +99,7 @@ func read(s Snapshot, namespace string, before Input, others ...string) Input {
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = readAttributes(s, groups, in.complain)
+	in.Attributes = readAttributes(s, groups, in.Node.Labels, in.complain)
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, groups)
 	if c := peering.InEffect(s.Configs); c != nil {
@@ -210,6 +210,8 @@ type RangeAttributes struct {
 	Attributes peering.Attributes
 	// Weighed says that routes have the number of ready endpoints as their weight.
 	Weighed bool `json:",omitempty"`
+	// Elsewhere says that only other nodes announce the addresses.
+	Elsewhere bool `json:",omitempty"`
 }
 
 // of returns the attributes of the route to ip. The range of ip sets them before the speaker
@@ -233,9 +235,9 @@ func (a Attributes) around(ip netip.Addr) RangeAttributes {
 	return RangeAttributes{}
 }
 
-// readAttributes reads the route attributes of groups and Services, and calls complain for each
-// that is wrong.
-func readAttributes(s Snapshot, groups config.Config, complain func(corev1.ObjectReference, string, []peering.Problem)) Attributes {
+// readAttributes reads the route attributes of groups and Services for a node with these labels,
+// and calls complain for each that is wrong.
+func readAttributes(s Snapshot, groups config.Config, node map[string]string, complain func(corev1.ObjectReference, string, []peering.Problem)) Attributes {
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
 	for _, g := range groups.Groups.Usable {
 		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
@@ -247,10 +249,11 @@ func readAttributes(s Snapshot, groups config.Config, complain func(corev1.Objec
 		if of.WeightByEndpoints {
 			problems = append(problems, unweighable(g)...)
 		}
-		complain(groupRef(s.Groups[i]), g.Ref(), problems)
+		elsewhere, problem := announcedElsewhere(g, of.NodeSelector, node)
+		complain(groupRef(s.Groups[i]), g.Ref(), append(problems, problem...))
 		for _, p := range g.Pools {
 			weighed := of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
-			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes, weighed})
+			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes, weighed, elsewhere})
 		}
 	}
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })

@@ -39,6 +39,7 @@ type standing struct {
 	amiss    bool
 	found
 	imported   []peering.Imported
+	elsewhere  int
 	attributes func(netip.Addr) peering.Attributes
 	drain      drain
 	weights    map[netip.Addr]uint32
@@ -54,7 +55,7 @@ func (s *standing) report() peering.Report {
 	r := peering.Report{
 		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
 		Decision: s.decided, Unapplied: s.unapplied, Pending: s.pending, Failures: s.failures,
-		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Learned: s.learned,
+		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Elsewhere: s.elsewhere, Learned: s.learned,
 		Exported: s.exported(), Tables: s.exports.done.tableOf,
 	}
 	if s.running && !s.amiss {

@@ -80,9 +80,10 @@ func (s *Speaker) standing(now time.Time) standing {
 	st := standing{
 		node: s.Node, config: s.input.Config, decided: g.decided, state: g.state, source: g.effect.decided.RouterIDSource, running: g.running,
 		problems: s.problems(), unapplied: g.unapplied, pending: g.staggered, found: s.facts.found,
-		imported: s.imported(), attributes: s.input.attributesOf, weights: s.input.Weights, drain: s.drain, exports: s.exports,
+		attributes: s.input.attributesOf, weights: s.input.Weights, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,
 	}
+	st.imported, st.elsewhere = s.input.Attributes.announcedHere(s.imported())
 	st.neighbors = s.neighborsTold()
 	if next := s.succession; next.heir != "" {
 		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", s.input.Config.Name, next.heir, next.due.UTC().Format(time.RFC3339)))

@@ -201,6 +201,11 @@ type NodeImport struct {
 	// truncated says that importedAddresses is not all of them.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
+
+	// elsewhere is how many more addresses the interfaces have that only other
+	// nodes announce, because of spec.bgp.nodeSelector of their ServiceGroups.
+	// +optional
+	Elsewhere int32 `json:"elsewhere,omitempty"`
 }
 
 // NodeInterface is an interface whose addresses are imported.

@@ -1,5 +1,7 @@
 package v2
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // RouteAttributes are BGP attributes of the routes to the addresses of a group.
 // They affect addresses that the BGP speaker announces: those on the dummy
 // interface.
@@ -45,6 +47,15 @@ type RouteAttributes struct {
 	// Default: false, all nodes with an endpoint are equal.
 	// +optional
 	WeightByEndpoints bool `json:"weightByEndpoints,omitempty"`
+
+	// nodeSelector selects, by their labels, the nodes that announce the addresses
+	// of the group. The others have the addresses too, but do not announce them. A
+	// route that also covers addresses of other groups is announced where one of
+	// the groups is. It is for groups with pools, not for groups whose addresses an
+	// IPAM system manages. Default: all nodes.
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values"
+	// +optional
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 }
 
 // Community is two numbers of 16 bits.
