@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"purelb.io/purelb/internal/apiserver"
@@ -36,6 +37,7 @@ type flags struct {
 	identity         string
 	gossipSecret     string
 	clusterName      string
+	sweepEvery       time.Duration
 	bgp              bool
 	level            slog.Level
 }
@@ -45,6 +47,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	var f flags
 	var others string
 	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
+	sweepEvery := cmp.Or(env("PURELB_IPAM_SWEEP_INTERVAL"), "10m")
 	set := flag.NewFlagSet("allocator", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&f.namespace, "namespace", env("PURELB_NAMESPACE"), "the `namespace` that PureLB is installed in (PURELB_NAMESPACE); default: that of this pod")
@@ -59,6 +62,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.identity, "identity", env("PURELB_POD_NAME"), "the `name` of this allocator in the leader election, which no other may have at the same time (PURELB_POD_NAME); default: a new one")
 	set.StringVar(&f.gossipSecret, "gossip-secret", env("PURELB_GOSSIP_SECRET"), "the `name` of the Secret with the key of the agents' gossip, made if absent (PURELB_GOSSIP_SECRET); default: none is made")
 	set.StringVar(&f.clusterName, "cluster-name", env("PURELB_CLUSTER_NAME"), "the `name` of this cluster in NetBox and other IPAM systems, one word (PURELB_CLUSTER_NAME); default: the UID of the namespace kube-system")
+	set.StringVar(&sweepEvery, "ipam-sweep-interval", sweepEvery, "how `long`, 10s to 24h, between two comparisons of what NetBox holds with what the cluster has (PURELB_IPAM_SWEEP_INTERVAL); long lists are compared less often")
 	set.BoolVar(&f.bgp, "bgp", env("PURELB_BGP") == "true", "keep the status of BGPConfigurations (PURELB_BGP=true)")
 	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
 	if err := set.Parse(args); err != nil {
@@ -67,7 +71,17 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, f.complete(level, others)
+	return f, errors.Join(f.sweeps(sweepEvery), f.complete(level, others))
+}
+
+// sweeps reads the interval of comparisons with NetBox.
+func (f *flags) sweeps(every string) error {
+	d, err := time.ParseDuration(every)
+	if err != nil || d < 10*time.Second || d > 24*time.Hour {
+		return fmt.Errorf("--ipam-sweep-interval %q is not a duration from 10s to 24h; say one such as 10m", every)
+	}
+	f.sweepEvery = d
+	return nil
 }
 
 // complete fills in defaults, and returns an error for wrong values.

@@ -9,12 +9,13 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
-	usual := flags{namespace: "purelb-system", port: 7472, healthAddress: ":8081", podCIDRs: true, leaderElect: true}
+	usual := flags{namespace: "purelb-system", port: 7472, healthAddress: ":8081", podCIDRs: true, leaderElect: true, sweepEvery: 10 * time.Minute}
 	with := func(change func(*flags)) flags {
 		f := usual
 		change(&f)
@@ -29,9 +30,9 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		{"the usual", "--namespace purelb-system", nil, usual},
 		{"the environment", "", map[string]string{
 			"PURELB_NAMESPACE": "purelb", "PURELB_HOST": "10.0.0.1", "KUBECONFIG": "/kubeconfig", "DEFAULT_ANNOUNCER": "PureLB",
-			"PURELB_POD_NAME": "allocator-1", "PURELB_GOSSIP_SECRET": "purelb-gossip", "PURELB_BGP": "true", "PURELB_POD_CIDRS": "false", "PURELB_LOG_LEVEL": "debug",
+			"PURELB_POD_NAME": "allocator-1", "PURELB_GOSSIP_SECRET": "purelb-gossip", "PURELB_BGP": "true", "PURELB_POD_CIDRS": "false", "PURELB_LOG_LEVEL": "debug", "PURELB_IPAM_SWEEP_INTERVAL": "1h",
 		}, flags{namespace: "purelb", host: "10.0.0.1", port: 7472, healthAddress: ":8081", kubeconfig: "/kubeconfig",
-			announcer: "PureLB", leaderElect: true, identity: "allocator-1", gossipSecret: "purelb-gossip", bgp: true, level: slog.LevelDebug}},
+			announcer: "PureLB", leaderElect: true, identity: "allocator-1", gossipSecret: "purelb-gossip", bgp: true, sweepEvery: time.Hour, level: slog.LevelDebug}},
 		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
 		{"no metrics, no probes, no others", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
 			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},
@@ -63,6 +64,8 @@ func TestBadFlagsSayWhatToDo(t *testing.T) {
 		{"--namespace x --health-address 8081", `--health-address "8081" is not address:port: address 8081: missing port in address`},
 		{"--namespace x --config-namespaces Team", `--config-namespaces: "Team" is not a namespace; write namespaces separated by commas, or * for all`},
 		{"--namespace x --log-level loud", `--log-level "loud" is not known; say info or debug`},
+		{"--namespace x --ipam-sweep-interval 5s", `--ipam-sweep-interval "5s" is not a duration from 10s to 24h; say one such as 10m`},
+		{"--namespace x --ipam-sweep-interval often", `--ipam-sweep-interval "often" is not a duration from 10s to 24h; say one such as 10m`},
 		{"--namespace x --colour", "flag provided but not defined: -colour"},
 		{"--namespace x start", `"start" is not a flag; see --help`},
 	}

@@ -56,6 +56,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		Identity:         f.identity,
 		GossipSecret:     f.gossipSecret,
 		ClusterName:      f.clusterName,
+		SweepEvery:       f.sweepEvery,
 		BGP:              f.bgp,
 		MetricsAddress:   f.metricsAddress(),
 		HealthAddress:    f.healthAddress,

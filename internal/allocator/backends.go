@@ -26,7 +26,9 @@ type backendWorkers struct {
 	metrics     *backendMetrics
 	// changed gets a signal when there is something to report.
 	changed chan struct{}
-	log     *slog.Logger
+	// sweepEvery is as in backends.Options.
+	sweepEvery time.Duration
+	log        *slog.Logger
 
 	mu      sync.Mutex
 	manager *backends.Manager // nil before Start
@@ -41,7 +43,7 @@ func (b *backendWorkers) Start(ctx context.Context) error {
 	case <-b.allocations.opened:
 	}
 	m := backends.New(b.allocations, backends.Options{
-		Cluster: b.allocations.clusterName(),
+		Cluster: b.allocations.clusterName(), SweepEvery: b.sweepEvery,
 		Secret:  b.secret,
 		Changed: b.noteState,
 		Log:     b.log,

@@ -41,6 +41,9 @@ type Options struct {
 	// slash. A cluster that is built anew under the same name finds its addresses again.
 	// Default: the UID of the namespace kube-system.
 	ClusterName string
+	// SweepEvery is the interval of comparisons of what NetBox holds with what the cluster has.
+	// Default: 10 min.
+	SweepEvery time.Duration
 	// BGP makes the allocator maintain the status of BGPConfigurations.
 	BGP bool
 	// Metrics is the registry for metrics. Default: the registry that MetricsAddress
