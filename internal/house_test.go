@@ -43,6 +43,7 @@ var house = []room{
 	{decisions, "internal/announce", "internal/addr internal/ipam internal/config internal/election internal/service", "types"},
 
 	{decisions, "internal/probe", "internal/announce internal/election", ""},
+	{decisions, "internal/observer", "internal/announce internal/election internal/probe", ""},
 
 	{decisions, "internal/peering", "internal/addr api/bgp/v1", "types"},
 	{decisions, "internal/ending", "", "types"},
@@ -71,7 +72,7 @@ var house = []room{
 	{drivers, "internal/shutdown", "internal/ending internal/backoff", "process types apiserver"},
 
 	{loops, "internal/allocator", "internal/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe internal/observer", "process types apiserver loop http metrics"},
 	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown internal/backoff", "process types apiserver loop http metrics"},
 
 	{decisions, "internal/explain", "internal/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says

@@ -80,6 +80,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			object: "DaemonSet lbnodeagent",
 			want:   []string{"name: PURELB_MAX_ADDRESS_METRICS\n          value: \"0\""},
 		}, {
+			name:   "agents may watch addresses of each other",
+			values: "observer: {enabled: true}",
+			object: "DaemonSet lbnodeagent",
+			want:   []string{"name: PURELB_OBSERVER\n          value: \"true\""},
+		}, {
 			name:   "lease times",
 			values: "leaseConfig: {leaseDuration: 4s}",
 			object: "DaemonSet lbnodeagent",

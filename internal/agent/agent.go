@@ -93,8 +93,8 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what an Agent needs. All fields but Departures, Handover, Callers and State
-// are required.
+// Options holds what an Agent needs. All fields but Departures, Handover, Callers, Observed
+// and State are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
@@ -118,6 +118,9 @@ type Options struct {
 	// Callers admits people who ask for a probe. If it is nil, the agent answers no such
 	// request.
 	Callers Callers
+	// Observed counts what the agent sees of an address that another node has. If it is nil,
+	// the agent watches none.
+	Observed *Observed
 	// State holds further parts of the answer of /state, by name. Other goroutines call them.
 	State map[string]func() any
 }

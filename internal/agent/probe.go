@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,9 +47,10 @@ func newProber(a *Agent, c Callers) *prober {
 }
 
 // see sets what probes depend on. Objects are most of an agent's memory, so it keeps only
-// the addresses of the node itself, and nothing if no caller may ask.
+// the addresses of the node itself, and nothing if no caller may ask and the agent watches no
+// address of other nodes.
 func (p *prober) see(o *observation) {
-	if p.callers == nil {
+	if p.callers == nil && p.Observed == nil {
 		return
 	}
 	own := map[netip.Addr]bool{}
@@ -176,9 +176,6 @@ func (p *prober) ask(ctx context.Context, q probe.Question, peers election.Peers
 
 // denials asks the agents of the nodes that answered for ip whether they have it.
 func (p *prober) denials(ctx context.Context, ip netip.Addr, answers announce.Answers, peers election.Peers) announce.Denied {
-	ctx, cancel := context.WithTimeout(ctx, inquiryWait)
-	defer cancel()
-	denied := announce.Denied{}
 	var nodes []string
 	for _, mac := range answers[ip] {
 		for _, node := range announce.Askable(mac, peers) {
@@ -187,16 +184,5 @@ func (p *prober) denials(ctx context.Context, ip netip.Addr, answers announce.An
 			}
 		}
 	}
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	for _, node := range nodes {
-		wait.Go(func() {
-			denies := p.inquire(ctx, node, []netip.Addr{ip})
-			mu.Lock()
-			defer mu.Unlock()
-			denied.Add(node, denies)
-		})
-	}
-	wait.Wait()
-	return denied
+	return p.denying(ctx, nodes, ip)
 }

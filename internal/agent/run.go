@@ -48,7 +48,9 @@ type Setup struct {
 	// Probes says that people may ask for probes. The agent then needs the right to create
 	// TokenReviews.
 	Probes bool
-	Log    *slog.Logger
+	// Observe says that the agent watches an address that another node has.
+	Observe bool
+	Log     *slog.Logger
 }
 
 // Run builds a node agent from kernel and the API server of config. It runs the agent until
@@ -84,12 +86,16 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Core: clients.CoreV1().RESTClient(), Apps: clients.AppsV1().RESTClient(),
 		Namespace: s.Namespace, Pod: s.Pod, UID: s.Lease.Instance, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
 	}
+	var observed *Observed
+	if s.Observe {
+		observed = NewObserved(registry)
+	}
 	agent := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: end,
 		Events:     told,
-		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients),
+		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Observed: observed,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away notices its return late.

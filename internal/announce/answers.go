@@ -88,14 +88,16 @@ func respondersBy(peers election.Peers) responders {
 	return r
 }
 
-// nodesOf returns the nodes that claim mac. If there are several, all of them must be asked:
+// NodesOf returns the nodes that claim mac. If there are several, all of them must be asked:
 // a Lease that claims the MAC of another node neither hides that node nor stands in for it.
-func (r responders) nodesOf(mac [6]byte) []string {
-	if node, known := r.peers.MACs[mac]; known {
+func NodesOf(mac [6]byte, peers election.Peers) []string {
+	if node, known := peers.MACs[mac]; known {
 		return []string{node}
 	}
-	return r.peers.SharedMACs[mac]
+	return peers.SharedMACs[mac]
 }
+
+func (r responders) nodesOf(mac [6]byte) []string { return NodesOf(mac, r.peers) }
 
 func (r responders) kind(mac [6]byte) responder {
 	nodes := r.nodesOf(mac)
