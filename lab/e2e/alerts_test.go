@@ -33,6 +33,11 @@ func TestAlertsFire(t *testing.T) {
 	s := &alertScene{world: w}
 	s.netbox = s.startNetBox("20ms")
 	s.healthy()
+	w.setValues(lab.tree, "observer.enabled=true")
+	s.later(func() { w.setValues(lab.tree, "observer.enabled=false") })
+	for _, node := range nodeNames() {
+		w.agentReady(node)
+	}
 	s.alarms = w.alarms()
 	s.scraped()
 	s.quiet()
@@ -42,6 +47,7 @@ func TestAlertsFire(t *testing.T) {
 	s.bgp()
 	s.segment()
 	s.cutOff()
+	s.fire("PureLBIPAMOrphans")
 	s.ipam()
 	s.fire("PureLBVersionSkew", "PureLBPoolExhaustedSoon", "PureLBAddressesQuarantined", "PureLBAgentFailing")
 	s.dashboards()
@@ -138,10 +144,11 @@ stringData: {user-token: %q}
 	s.group("netbox", product.Namespace, fmt.Sprintf("{netbox: {url: %q, announce: remote, parents: [{range: {start: 10.255.40.1}}]}}", s.netbox.URL))
 	s.group("soon", product.Namespace, "{remote: {v4pools: [{subnet: 10.255.41.0/24, pool: 10.255.41.1-10.255.41.8}]}}")
 	s.group("tiny", product.Namespace, "{remote: {v4pools: [{subnet: 10.255.42.0/24, pool: 10.255.42.1-10.255.42.2}]}}")
-	w.apply(inAlertGroup("booked", "netbox"))
+	w.apply(inAlertGroup("booked", "netbox"), inAlertGroup("lost", "netbox"))
 	w.addresses("near", 2)
 	w.addresses("far", 2)
 	w.addresses("booked", 1)
+	w.addresses("lost", 1)
 	w.sessions()
 	w.detects()
 }
@@ -152,9 +159,22 @@ func (s *alertScene) noLeader() {
 	s.begin("the allocator is scaled to 0", "PureLBNoLeader")
 	resume := w.stopAllocator()
 	s.fire("PureLBNoLeader")
+	s.orphan()
 	resume()
 	s.query("Prometheus reads the new allocator", `purelb_address_pool_available{pool=~".*alert-soon"} == 8`+
 		` and on (instance) count_over_time(purelb_address_pool_available{pool=~".*alert-soon"}[10s]) >= 4`)
+}
+
+// orphan deletes a Service with an address of NetBox, while there is no allocator that gives
+// the address back. The next allocator compares more often than others do: it counts an orphan
+// when it has found it twice.
+func (s *alertScene) orphan() {
+	w := s.world
+	const often = "PURELB_IPAM_SWEEP_INTERVAL"
+	s.begin("a Service with an address of NetBox is deleted while there is no allocator", "PureLBIPAMOrphans")
+	w.remove(inAlertGroup("lost", "netbox"))
+	kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", often+"=10s")
+	s.later(func() { kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", often+"-") })
 }
 
 // standing makes faults that last until the cluster is healed.
@@ -281,6 +301,7 @@ func (s *alertScene) segment() {
 	w := s.world
 	all := w.addresses("near", 2)
 	v4 := all[slices.IndexFunc(all, netip.Addr.Is4)]
+	s.unanswered(all)
 	s.begin("another machine takes an address of the cluster", "PureLBForeignMAC")
 	nic, _ := stranger(w, v4)
 	takes := func(a netip.Addr) {
@@ -290,6 +311,7 @@ func (s *alertScene) segment() {
 	takes(v4)
 	s.shout(v4)
 	s.fire("PureLBForeignMAC")
+	s.answeredTwice(nic, all[slices.IndexFunc(all, netip.Addr.Is6)])
 
 	s.begin("another machine has a free address of a group", "PureLBAddressesQuarantined")
 	free := netip.MustParseAddr("172.30.250.190")
@@ -315,6 +337,47 @@ func (s *alertScene) segment() {
 		}
 	}
 	s.fire("PureLBAddressMoves")
+}
+
+// unanswered has the holders of local addresses drop all questions for them, so that each
+// agent on their segment sees silence, whichever address it watches.
+func (s *alertScene) unanswered(addresses []netip.Addr) {
+	w := s.world
+	s.begin("a firewall on the nodes drops ARP requests and Neighbor Solicitations for addresses of Services", "PureLBObservedOutage")
+	const none = "add table netdev e2e; delete table netdev e2e"
+	heal := w.undoable(func() {
+		for _, node := range nodeNames() {
+			w.rules(node, none)
+		}
+	})
+	for _, node := range nodeNames() {
+		rules := "add table netdev e2e; add chain netdev e2e in {type filter hook ingress device eth0 priority 0;}; "
+		for _, a := range addresses {
+			if a.Is4() {
+				rules += fmt.Sprintf("add rule netdev e2e in arp operation request arp daddr ip %s drop; ", a)
+			} else {
+				rules += fmt.Sprintf("add rule netdev e2e in icmpv6 type nd-neighbor-solicit @th,64,128 0x%x drop; ", a.As16())
+			}
+		}
+		w.rules(node, rules)
+	}
+	s.fire("PureLBObservedOutage")
+	heal()
+}
+
+// answeredTwice has the router, which already has the IPv4 address of the cluster, take the
+// IPv6 address too, so that each agent on the segment hears two machines.
+func (s *alertScene) answeredTwice(nic string, v6 netip.Addr) {
+	w := s.world
+	s.begin("another machine answers for all local addresses", "PureLBObservedDoubleAnswer")
+	s.router("ip", "address", "add", v6.String()+"/128", "dev", nic, "nodad")
+	leave := w.undoable(func() { s.router("ip", "address", "delete", v6.String()+"/128", "dev", nic) })
+	s.fire("PureLBObservedDoubleAnswer")
+	for _, node := range nodeNames() {
+		w.t.Logf("%s observed %s s, %s s unanswered, %s s double, by %s packets", node, w.metric(node, "purelb_observed_seconds_total"),
+			w.metric(node, "purelb_observed_unanswered_seconds_total"), w.metric(node, "purelb_observed_double_answer_seconds_total"), w.metric(node, "purelb_observed_packets_total"))
+	}
+	leave()
 }
 
 // router runs a command on the router.

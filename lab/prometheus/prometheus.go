@@ -124,38 +124,74 @@ type Sample struct {
 func (p *Prometheus) Query(ctx context.Context, expr string) ([]Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	form := url.Values{"query": {expr}}.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/api/v1/query", strings.NewReader(form))
+	var found struct {
+		Result []struct {
+			Metric map[string]string
+			Value  [2]any
+		}
+	}
+	if err := p.ask(ctx, "query", url.Values{"query": {expr}}, &found); err != nil {
+		return nil, fmt.Errorf("query %s: %w", expr, err)
+	}
+	var samples []Sample
+	for _, r := range found.Result {
+		samples = append(samples, Sample{r.Metric, fmt.Sprint(r.Value[1])})
+	}
+	return samples, nil
+}
+
+// Failures returns what is wrong with each target that could not be read the last time.
+func (p *Prometheus) Failures(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var found struct {
+		ActiveTargets []struct {
+			ScrapeURL, Health, LastError string
+		}
+	}
+	if err := p.ask(ctx, "targets", url.Values{"state": {"active"}}, &found); err != nil {
+		return nil, fmt.Errorf("ask for the targets: %w", err)
+	}
+	var failures []string
+	for _, t := range found.ActiveTargets {
+		if t.Health != "up" {
+			failures = append(failures, fmt.Sprintf("%s is %s: %s", t.ScrapeURL, t.Health, t.LastError))
+		}
+	}
+	return failures, nil
+}
+
+// ask reads the data of an answer of the API of Prometheus.
+func (p *Prometheus) ask(ctx context.Context, what string, with url.Values, data any) error {
+	method, body, query := http.MethodGet, io.Reader(nil), "?"+with.Encode()
+	if what == "query" {
+		method, body, query = http.MethodPost, strings.NewReader(with.Encode()), "" // an expression may be long
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+"/api/v1/"+what+query, body)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	reply, err := p.http.Do(request)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer reply.Body.Close()
 	text, err := io.ReadAll(reply.Body)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var answer struct {
+	answer := struct {
 		Error string
-		Data  struct {
-			Result []struct {
-				Metric map[string]string
-				Value  [2]any
-			}
-		}
+		Data  any
+	}{Data: data}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("%s: %w", text, err)
 	}
-	if err := json.Unmarshal(text, &answer); err != nil || answer.Error != "" {
-		return nil, fmt.Errorf("query %s: %s (%w)", expr, text, err)
+	if answer.Error != "" {
+		return errors.New(answer.Error)
 	}
-	var samples []Sample
-	for _, r := range answer.Data.Result {
-		samples = append(samples, Sample{r.Metric, fmt.Sprint(r.Value[1])})
-	}
-	return samples, nil
+	return nil
 }
 
 func write(file string, content any) error {
