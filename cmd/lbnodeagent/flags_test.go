@@ -58,7 +58,7 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag", stateDir: "/flag",
 		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
 		patience: 2 * time.Second, observes: true,
-		level:    slog.LevelDebug,
+		level: slog.LevelDebug,
 	}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)
