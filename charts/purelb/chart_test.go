@@ -145,6 +145,7 @@ func TestTheObjectsHaveTheNamesThatToolsKnow(t *testing.T) {
 		"DaemonSet lbnodeagent purelb-system",
 		"Deployment allocator purelb-system",
 		"LBNodeAgent default purelb-system",
+		"Role purelb-inspector purelb-system",
 		"Role purelb-prober purelb-system",
 		"Role purelb:allocator:bgp purelb-system",
 		"Role purelb:allocator:gossip purelb-system",

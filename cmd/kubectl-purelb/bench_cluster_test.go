@@ -33,7 +33,9 @@ func BenchmarkStatus(b *testing.B) {
 		"}\nspec: {remote: {v4pools: [{subnet: 10.200.0.0/16, pool: 10.200.0.0/16}]}}\n", "apply", "-f", "-"); err != nil {
 		b.Fatal(err, out)
 	}
-	b.Cleanup(func() { _, _ = server.Kubectl("", "delete", "servicegroups.v2.purelb.io", "-n", installNamespace, "bench") })
+	b.Cleanup(func() {
+		_, _ = server.Kubectl("", "delete", "servicegroups.v2.purelb.io", "-n", installNamespace, "bench")
+	})
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
