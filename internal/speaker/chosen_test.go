@@ -14,7 +14,7 @@ import (
 // onEdge is a group whose addresses only the nodes of a rack announce.
 func onEdge(pool, aggregation, rack string) v2.ServiceGroup {
 	g := weighed("purelb", aggregation)
-	g.Spec.Remote.Pools.V4Pool.Pool, g.Spec.Remote.Pools.V4Pool.Subnet = v2.Range(pool), "203.0.113.0/24"
+	g.Spec.Remote.V4Pool.Pool, g.Spec.Remote.V4Pool.Subnet = v2.Range(pool), "203.0.113.0/24"
 	g.Spec.BGP = &v2.RouteAttributes{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"rack": rack}}}
 	return g
 }
