@@ -92,3 +92,18 @@ func TestANeighborThatIsGoneWhenItIsToMakeRoomHasMadeRoom(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A neighbor is there while it has only connected, and not yet said anything.
+func TestAServerStopsWhileANeighborIsComing(t *testing.T) {
+	w := newWorld(t)
+	n := w.machine()
+	for range 5 {
+		s := patientServer(slog.New(slog.DiscardHandler))
+		apply(t, s, callers())
+		call(t, n)
+		neighborIs(t, s, "192.0.2.2", "there by itself", func(n peering.NeighborStatus) bool { return n.Dynamic })
+		if err := s.Stop(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

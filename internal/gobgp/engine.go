@@ -32,6 +32,10 @@ var usualPatience = patience{stop: 5 * time.Second, goodbye: 2 * time.Second}
 // goodbyePoll is the pause between checks whether all goodbyes are sent.
 const goodbyePoll = 5 * time.Millisecond
 
+// settles limits the wait for connections that GoBGP has accepted and not read. A neighbor that
+// lost its connection waits in the same state.
+const settles = 100 * time.Millisecond
+
 // goodbye is the reason that neighbors log for the end of the session (RFC 9003).
 const goodbye = "this speaker stops"
 
@@ -191,6 +195,7 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 		if !graceful {
 			e.sayGoodbye(ctx)
 		}
+		e.settle(ctx)
 		stopped <- e.call(func() error {
 			return e.bgp.StopBgp(context.Background(), &api.StopBgpRequest{AllowGracefulRestart: graceful})
 		})
@@ -215,11 +220,20 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 func (e *engine) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience.goodbye)
 	defer cancel()
-	// A server that has not started has no neighbors to tell.
-	if e.call(func() error {
-		return e.bgp.DisablePeer(ctx, &api.DisablePeerRequest{Communication: goodbye})
-	}) != nil {
+	peers, err := e.peers("", false)
+	if err != nil { // A server that has not started has no neighbors to tell.
 		return
+	}
+	for _, p := range peers {
+		if isDynamic(p) && !isUp(p) {
+			// GoBGP loses the address of such a neighbor when it is shut down, and panics in
+			// StopBgp. Nobody waits for a message either.
+			continue
+		}
+		// A neighbor that has left in the meantime needs no message.
+		_ = e.call(func() error {
+			return e.bgp.DisablePeer(ctx, &api.DisablePeerRequest{Address: p.GetState().GetNeighborAddress(), Communication: goodbye})
+		})
 	}
 	for ctx.Err() == nil && e.speaks() {
 		select {
@@ -238,6 +252,32 @@ func (e *engine) speaks() bool {
 func isUp(p *api.Peer) bool {
 	return p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED
 }
+
+// comes reports whether GoBGP may not yet have read the connection of a neighbor that came by
+// itself.
+func comes(p *api.Peer) bool {
+	return isDynamic(p) && p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ACTIVE
+}
+
+// settle waits until GoBGP has read all connections that it accepted. It answers one in a state
+// that StopBgp clears, and would panic.
+func (e *engine) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settles)
+	defer cancel()
+	for ctx.Err() == nil {
+		peers, err := e.peers("", false)
+		if err != nil || !slices.ContainsFunc(peers, comes) {
+			return
+		}
+		select {
+		case <-time.After(goodbyePoll):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// isDynamic reports whether the neighbor came by itself.
+func isDynamic(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }
 
 // peers lists the neighbor with this address or interface, or all for "".
 func (e *engine) peers(which string, advertised bool) ([]*api.Peer, error) {

@@ -67,8 +67,8 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{}, Accepted: map[addr.Family]uint32{},
 		Description: about[address.String()],
 	}
-	if group := p.GetConf().GetPeerGroup(); group != "" {
-		n.Dynamic, n.Description = true, about["group "+group]
+	if isDynamic(p) {
+		n.Dynamic, n.Description = true, about["group "+p.GetConf().GetPeerGroup()]
 	}
 	agreed := agreedWith(p)
 	n.Opened, n.ExtendedNextHop = len(p.GetState().GetRemoteCap()) > 0, agreed.extendedNextHop
