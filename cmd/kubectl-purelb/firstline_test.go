@@ -56,6 +56,16 @@ func TestTheFirstLineAboutANodeNamesTheCause(t *testing.T) {
 			w.NodeStatuses[0].Status.Neighbors[0].LastError = "notification-sent code 6(cease) subcode 4(administrative reset); state unchanged since 2026-11-24T02:47:53Z"
 			return w
 		}, "its password is not the one of the BGPConfiguration"},
+		{"a password that was changed while BFD went down", func() explain.World {
+			w := passworded(func(c *bgpv1.BGPConfiguration) { c.Spec.Neighbors[0].Config.AuthPassword = "secret" })
+			w.NodeStatuses[0].Status.Neighbors[0].LastError = "notification-received code 6(cease) subcode 10(undefined); state unchanged since 2026-11-24T03:21:39Z"
+			return w
+		}, "its password is not the one of the BGPConfiguration"},
+		{"the router resets the session", func() explain.World {
+			w := passworded(func(c *bgpv1.BGPConfiguration) { c.Spec.Neighbors[0].Config.AuthPassword = "secret" })
+			w.NodeStatuses[0].Status.Neighbors[0].LastError = "notification-received code 6(cease) subcode 4(administrative reset)"
+			return w
+		}, "administrative reset"},
 		{"too many routes", func() explain.World {
 			w := passworded(func(c *bgpv1.BGPConfiguration) { c.Spec.Neighbors[0].Config.AuthPassword = "secret" })
 			w.NodeStatuses[0].Status.Neighbors[0].LastError = "notification-sent code 6(cease) subcode 1(maximum number of prefixes reached)"

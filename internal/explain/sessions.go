@@ -160,7 +160,7 @@ func selectorOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 // sessionProblem says what is wrong with a session, or returns "".
 func sessionProblem(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 	switch {
-	case n.State != established && n.LastError != "" && !resetByNode(n.LastError):
+	case n.State != established && n.LastError != "" && !isOver(n.LastError):
 		return "is " + n.State + ": " + n.LastError
 	case n.State != established && hasPassword(c, n.Address):
 		return "is " + n.State + ": the router does not answer, as it does if its password is not the one of the BGPConfiguration"
@@ -172,10 +172,13 @@ func sessionProblem(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 	return ""
 }
 
-// resetByNode reports whether a session ended because its node reset it, as it does when the
-// BGPConfiguration changes. That is not why it does not come back.
-func resetByNode(lastError string) bool {
-	return strings.HasPrefix(lastError, "notification-sent code 6(cease) subcode 4(administrative reset)")
+// isOver reports whether lastError says only why the session ended, and not why it does not come
+// back: the node reset the session, as it does when the BGPConfiguration changes, or BFD was down
+// at one of the two ends (subcode 10, RFC 9384).
+func isOver(lastError string) bool {
+	_, notification, ok := strings.Cut(lastError, "code 6(cease) subcode ")
+	return ok && (strings.HasPrefix(notification, "10(") ||
+		strings.HasPrefix(lastError, "notification-sent") && strings.HasPrefix(notification, "4("))
 }
 
 // hasPassword reports whether c has a password for the neighbor with this address.
