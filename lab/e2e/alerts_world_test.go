@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -28,8 +27,6 @@ import (
 	"purelb.io/purelb/lab/product"
 	"purelb.io/purelb/lab/prometheus"
 )
-
-var update = flag.Bool("update", false, "write tables that tests generate into the documentation")
 
 // quickly is by what the times of the alerts are divided: ten minutes are half a minute.
 // ALERTS_FACTOR sets another number.

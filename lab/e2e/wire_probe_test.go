@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/lab/cluster"
+)
+
+// Promise: kubectl purelb probe says which machine answers for an address, as the agents hear
+// it on their segments.
+func TestProbeNamesTheMachineThatAnswers(t *testing.T) {
+	w := &troubled{newWorld(t), buildPlugin(t)}
+	w.expect("addressConflict")
+	const foreign, free = "172.30.250.170", "172.30.250.171"
+	w.apply(plain("held", 80, "purelb.io/service-group: local"))
+	held := w.addresses("held", 1)[0]
+	w.until(patience, "a node has the address", func() bool { return len(w.holders(held)) == 1 })
+	holder := w.holders(held)[0].node
+
+	w.exec(cluster.Router, "ip address add "+foreign+"/32 dev eth0")
+	remove := w.undoable(func() { w.exec(cluster.Router, "ip address delete "+foreign+"/32 dev eth0") })
+	w.answersProbe(foreign, 1, foreign+" is answered by another machine, ")
+	w.answersProbe(held.String(), 0, fmt.Sprintf("%s is answered by node %s", held, holder))
+	w.answersProbe(free, 0, "no machine answers for "+free)
+	remove()
+	w.answersProbe(foreign, 0, "no machine answers for "+foreign)
+}
+
+// answersProbe waits until the first line of a probe begins like this, with this exit code.
+func (w *troubled) answersProbe(address string, code int, begins string) {
+	w.t.Helper()
+	var got reply
+	if !w.within(patience, func() bool {
+		got = w.asks("probe " + address)
+		return got.code == code && strings.HasPrefix(got.first, begins)
+	}) {
+		w.t.Errorf("kubectl purelb probe %s ends with %d and does not begin with %q:\n%s", address, got.code, begins, got.all)
+		return
+	}
+	w.t.Logf("probe %s: %s", address, got.first)
+}
+
+// Promise: kubectl purelb election --check ends with 1 while a node cannot announce, and with
+// 0 when all can.
+func TestElectionCheckFailsWhileANodeCannotAnnounce(t *testing.T) {
+	w := &troubled{newWorld(t), buildPlugin(t)}
+	w.expect("configProblem")
+	ends := func(code int, says string) {
+		t.Helper()
+		var got reply
+		if !w.within(patience, func() bool {
+			got = w.asks("election --check")
+			return got.code == code && strings.Contains(got.all, says)
+		}) {
+			t.Errorf("kubectl purelb election --check ends with %d, and not with %d and %q:\n%s", got.code, code, says, got.all)
+		}
+	}
+	ends(0, "node-3")
+	mend := w.undoable(w.applied(agentWith("node-3", "eth7")))
+	ends(1, `node node-3: no interface matches "eth7"`)
+	mend()
+	ends(0, "node-3")
+}
