@@ -177,20 +177,13 @@ func (p *publisher) sign(ctx context.Context, ref name.Digest) error {
 }
 
 // signFiles writes the signature of the list of sums, the signed provenance and the
-// public key beside the release.
+// public key beside the release. OpenVEX statements come from a database that changes each
+// day: they are not in the list, and have signatures of their own.
 func (p *publisher) signFiles() error {
 	if p.signer == nil {
 		return nil
 	}
-	list, err := os.ReadFile(filepath.Join(p.dir, sumsFile))
-	if err != nil {
-		return err
-	}
 	statement, err := os.ReadFile(filepath.Join(p.dir, provenanceFile))
-	if err != nil {
-		return err
-	}
-	sig, err := attest.SignText(p.signer, list)
 	if err != nil {
 		return err
 	}
@@ -203,8 +196,26 @@ func (p *publisher) signFiles() error {
 		return err
 	}
 	var errs []error
-	for file, text := range map[string][]byte{sumsFile + ".sig": []byte(sig), provenanceFile + "l": append(envelope, '\n'), "purelb.pub": key} {
+	for file, text := range map[string][]byte{provenanceFile + "l": append(envelope, '\n'), "purelb.pub": key} {
 		errs = append(errs, os.WriteFile(filepath.Join(p.dir, file), text, 0o644)) //nolint:gosec // a release is for all to read
 	}
+	statements, err := filepath.Glob(filepath.Join(p.dir, "*.openvex.json"))
+	errs = append(errs, err)
+	for _, file := range append(statements, filepath.Join(p.dir, sumsFile)) {
+		errs = append(errs, p.signFile(file))
+	}
 	return errors.Join(errs...)
+}
+
+// signFile writes the signature of a file beside it.
+func (p *publisher) signFile(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	sig, err := attest.SignText(p.signer, text)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file+".sig", []byte(sig), 0o644) //nolint:gosec // a release is for all to read
 }

@@ -60,6 +60,9 @@ func publish(t *testing.T, b built, more ...string) error {
 
 func TestAPublishedReleaseIsSignedAndCanBePulled(t *testing.T) {
 	b := copyOf(t, release(t))
+	if err := os.WriteFile(filepath.Join(b.dir, vexFile), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	key, verifier := cosignKey(t)
 	for range 2 { // the second finds all there
 		if err := publish(t, b, "-key", key); err != nil {
@@ -159,9 +162,14 @@ func checkChart(t *testing.T, b built, verifier signature.Verifier) {
 	checkSignature(t, tag.Digest(there.Digest.String()), verifier)
 }
 
+// vexFile is what the workflow adds to a release before it publishes it.
+const vexFile = "purelb-" + version + ".openvex.json"
+
 func checkFiles(t *testing.T, b built, verifier signature.Verifier) {
 	t.Helper()
-	verify(t, verifier, string(b.read(t, sumsFile+".sig")), b.read(t, sumsFile))
+	for _, file := range []string{sumsFile, vexFile} {
+		verify(t, verifier, string(b.read(t, file+".sig")), b.read(t, file))
+	}
 	envelope := bytes.NewReader(b.read(t, provenanceFile+"l"))
 	if err := dsse.WrapVerifier(verifier).VerifySignature(envelope, nil); err != nil {
 		t.Errorf("the signed provenance: %v", err)
