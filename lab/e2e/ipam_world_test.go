@@ -65,8 +65,8 @@ spec:
 }
 
 // startBackends starts both, and installs the product with the IPAM server. Two settings
-// differ from what users get, because tests cannot wait. The allocator sweeps every 5 s with a
-// grace time of 10 s. A killed allocator is restarted at once.
+// differ from what users get, because tests cannot wait. The allocator sweeps every 10 s with
+// a grace time of 10 s. A killed allocator is restarted at once.
 func startBackends(t *testing.T) backends {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -90,15 +90,15 @@ func startBackends(t *testing.T) backends {
 	must(b.server.Prepare(ctx, lab.kube, product.Namespace))
 	must(b.server.Forget(ctx))
 	for old, quick := range map[string]string{
-		"firstSweep = time.Minute":      "firstSweep = 5 * time.Second",
-		"sweepEvery = 10 * time.Minute": "sweepEvery = 5 * time.Second",
-		"grace = 15 * time.Minute":      "grace = 10 * time.Second",
-		"pageTime = 2 * time.Minute":    "pageTime = time.Second",
+		"firstSweep = time.Minute":   "firstSweep = 5 * time.Second",
+		"grace = 15 * time.Minute":   "grace = 10 * time.Second",
+		"pageTime = 2 * time.Minute": "pageTime = time.Second",
 	} {
 		must(tree.Change("internal/backends/sweep.go", old, quick))
 	}
 	t.Cleanup(func() { b.end(t) })
 	values := b.server.Values(externalGroup+"=10.255.4.0/24", externalGroup+"=fd00:10:255:4::/112")
+	values = append(values, "allocator.extraEnv[0].name=PURELB_IPAM_SWEEP_INTERVAL", "allocator.extraEnv[0].value=10s")
 	must(tree.Install(ctx, respawning{lab.Images(), tree.Root}, lab.Kubeconfig(), values...))
 	return b
 }
