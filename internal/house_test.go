@@ -4,6 +4,7 @@
 package internal
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -167,5 +168,42 @@ func TestTheTableIsBuiltFromTheGroundUp(t *testing.T) {
 			}
 		}
 		built = append(built, r.path)
+	}
+}
+
+// The drawing for readers has the same packages as the table, in the same layers.
+func TestTheDrawingShowsEveryPackage(t *testing.T) {
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, drawing, _ := strings.Cut(string(page), "## The house")
+	_, drawing, _ = strings.Cut(drawing, "```")
+	drawing, _, found := strings.Cut(drawing, "```")
+	if !found {
+		t.Fatal("docs/architecture.md has no drawing of the house")
+	}
+	layer, drawn := "", map[string]string{}
+	for line := range strings.Lines(drawing) {
+		for _, word := range strings.Fields(line) {
+			switch {
+			case slices.Contains([]string{words, decisions, drivers, loops, programs}, word):
+				layer = word
+			case strings.Contains(word, "/") && word != "I/O" && word != "I/O,":
+				drawn[word] = layer
+			}
+		}
+	}
+	for _, r := range house {
+		if r.layer == testHelp || strings.HasPrefix(r.path, "docs/") {
+			continue
+		}
+		if drawn[r.path] != r.layer {
+			t.Errorf("docs/architecture.md draws %s in %q, want %s", r.path, drawn[r.path], r.layer)
+		}
+		delete(drawn, r.path)
+	}
+	for path := range drawn {
+		t.Errorf("docs/architecture.md draws %s, which is no package of the table", path)
 	}
 }
