@@ -18,7 +18,7 @@ func (bgpServer) Apply(context.Context, peering.State, bool) ([]peering.Problem,
 
 func (bgpServer) Announce(context.Context, []peering.Route) error { return nil }
 
-func (bgpServer) Change(context.Context, []peering.Route, []peering.RouteKey) error { return nil }
+func (bgpServer) Change(context.Context, []peering.Route, []netip.Prefix) error { return nil }
 
 func (bgpServer) Neighbors(context.Context) ([]peering.NeighborStatus, error) { return nil, nil }
 
@@ -57,8 +57,6 @@ func (bgpKernel) LinkLocalNeighbor(context.Context, string) (netip.Addr, bool, e
 }
 
 func (bgpKernel) Advertise(context.Context, string) error { return nil }
-
-func (bgpKernel) VRFTable(context.Context, string) (uint32, bool, error) { return 0, false, nil }
 
 func (bgpKernel) Program(context.Context, routing.Wanted) ([]routing.Problem, error) {
 	return nil, nil

@@ -55,7 +55,7 @@ routes they have learned and put into their routing tables.`,
 		})
 	flags := cmd.Flags()
 	flags.StringVar(&f.Node, "node", "", "Only this node")
-	flags.StringVar(&f.VRF, "vrf", "", "Only what is announced in this VRF")
+	flags.StringVar(&f.VRF, "vrf", "", "Only what is announced in this VRF: nothing, because VRFs are not supported")
 	flags.BoolVar(&importOnly, "import-only", false, "Only what nodes announce")
 	flags.BoolVar(&exportOnly, "export-only", false, "Only what nodes have learned")
 	flags.BoolVar(&check, "check", false, "Exit with 1 if there are problems")

@@ -48,7 +48,6 @@ func (a *application) apply() {
 	before := a.found.policies
 	if !a.policies() {
 		a.note(c)
-		a.originateWaiting()
 		a.withhold(c)
 		a.updatePeers(c.UpdatePeers)
 		return
@@ -56,11 +55,8 @@ func (a *application) apply() {
 	a.removePeers(change)
 	a.removeDynamic(changeDynamic)
 	a.removeGroups(c.RemoveGroups)
-	a.removeVRFs(c.RemoveVRFs)
 	a.refresh(before, a.found.policies)
 	a.note(c)
-	a.addVRFs(c.AddVRFs)
-	a.originateWaiting()
 	a.addGroups(c.AddGroups)
 	a.addPeers(c.AddPeers)
 	a.addDynamic(c.AddDynamic)
@@ -98,9 +94,6 @@ func (a *application) withhold(c peering.Changes) {
 
 // note records changes that GoBGP need not know.
 func (a *application) note(c peering.Changes) {
-	for _, v := range c.UpdateVRFs {
-		a.found.vrfs[v.Name] = v
-	}
 	for _, g := range c.UpdateGroups {
 		a.found.groups[g.Name] = g
 	}
@@ -127,9 +120,6 @@ func (f found) state() peering.State {
 	}
 	for _, prefix := range slices.SortedFunc(maps.Keys(f.dynamic), comparePrefixes) {
 		s.Dynamic = append(s.Dynamic, f.dynamic[prefix])
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.vrfs)) {
-		s.VRFs = append(s.VRFs, f.vrfs[name])
 	}
 	return s
 }

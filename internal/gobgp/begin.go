@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/peering"
@@ -18,7 +20,6 @@ const refusedPause = 10 * time.Minute
 // refusal records a Global that the server refused although it looked valid.
 type refusal struct {
 	global peering.Global
-	vpn    bool
 	err    error
 	until  time.Time
 }
@@ -26,14 +27,14 @@ type refusal struct {
 // begin starts a server with g. effective is g without the addresses to listen at that this
 // node does not have. kept reports whether neighbors keep the routes meanwhile, if another
 // server ran before.
-func (s *Server) begin(ctx context.Context, g peering.Global, vpn bool) (effective peering.Global, problems []peering.Problem, kept bool, err error) {
+func (s *Server) begin(ctx context.Context, g peering.Global) (effective peering.Global, problems []peering.Problem, kept bool, err error) {
 	if err := checkGlobal(g); err != nil {
 		return g, nil, false, err
 	}
 	if s.engine != nil {
 		// A socket outlives its address, so an address with a socket counts as there.
 		effective, problems = listening(g, s.found.global.Listen)
-		if vpn == s.found.vpn && reflect.DeepEqual(s.found.global, effective) {
+		if reflect.DeepEqual(s.found.global, effective) {
 			return effective, problems, false, nil
 		}
 	}
@@ -41,17 +42,17 @@ func (s *Server) begin(ctx context.Context, g peering.Global, vpn bool) (effecti
 	if err := startable(g, effective); err != nil {
 		return g, nil, false, err
 	}
-	kept, err = s.restart(ctx, effective, vpn)
+	kept, err = s.restart(ctx, effective)
 	return effective, problems, kept, err
 }
 
 // restart replaces the running server, because GoBGP cannot start a stopped one again. If the
 // new one does not start, the old state is restored.
-func (s *Server) restart(ctx context.Context, g peering.Global, vpn bool) (kept bool, err error) {
+func (s *Server) restart(ctx context.Context, g peering.Global) (kept bool, err error) {
 	if s.engine == nil {
-		return false, s.start(g, vpn)
+		return false, s.start(g)
 	}
-	if r := s.refused; r.err != nil && r.vpn == vpn && reflect.DeepEqual(r.global, g) && s.now().Before(r.until) {
+	if r := s.refused; r.err != nil && reflect.DeepEqual(r.global, g) && s.now().Before(r.until) {
 		return false, r.err
 	}
 	before := s.found
@@ -61,12 +62,12 @@ func (s *Server) restart(ctx context.Context, g peering.Global, vpn bool) (kept 
 	if err := s.stop(ctx, kept); err != nil {
 		return false, err
 	}
-	err = s.start(g, vpn)
+	err = s.start(g)
 	if err == nil {
 		s.refused = refusal{}
 		return kept, nil
 	}
-	s.refused = refusal{g, vpn, err, s.now().Add(refusedPause)}
+	s.refused = refusal{g, err, s.now().Add(refusedPause)}
 	return false, errors.Join(err, s.resume(ctx, before, kept))
 }
 
@@ -82,7 +83,7 @@ func (s *Server) resume(ctx context.Context, before found, restarting bool) erro
 	if err := startable(before.global, wanted.Global); err != nil {
 		return fmt.Errorf("go on as before: %w", err)
 	}
-	if err := s.start(wanted.Global, before.vpn); err != nil {
+	if err := s.start(wanted.Global); err != nil {
 		return fmt.Errorf("go on as before: %w", err)
 	}
 	s.wanted = wanted
@@ -95,37 +96,22 @@ func (s *Server) resume(ctx context.Context, before found, restarting bool) erro
 }
 
 // start starts a server without neighbors, with all routes.
-func (s *Server) start(g peering.Global, vpn bool) error {
+func (s *Server) start(g peering.Global) error {
 	e := startEngine(s.log, s.events, s.patience)
-	if err := e.start(g, vpn); err != nil {
+	if err := e.start(g); err != nil {
 		_ = e.stop(context.Background(), false)
 		return err
 	}
 	s.engine = e
 	s.live.Store(e)
 	s.found = found{
-		global: g, vpn: vpn,
-		peers: map[string]session{}, groups: map[string]peering.Group{},
-		dynamic: map[netip.Prefix]peering.Dynamic{}, vrfs: map[string]peering.VRF{},
+		global: g,
+		peers:  map[string]session{}, groups: map[string]peering.Group{},
+		dynamic: map[netip.Prefix]peering.Dynamic{},
 	}
-	clear(s.pending)
-	for key, r := range s.routes {
-		s.pending[key] = r.VRF != ""
-	}
-	if err := s.originate(s.mainRoutes()); err != nil {
+	if err := s.originate(slices.Collect(maps.Values(s.routes))); err != nil {
 		return errors.Join(err, s.stop(context.Background(), false))
 	}
 	go s.renewal(e)
 	return nil
-}
-
-// mainRoutes returns the routes outside of VRFs.
-func (s *Server) mainRoutes() []peering.Route {
-	var main []peering.Route
-	for key, r := range s.routes {
-		if key.VRF == "" {
-			main = append(main, r)
-		}
-	}
-	return main
 }

@@ -31,7 +31,7 @@ func BenchmarkAnnounce(b *testing.B) {
 	b.Run("bare", func(b *testing.B) {
 		b.ReportAllocs()
 		e := startEngine(slog.New(slog.DiscardHandler), newEvents(), usualPatience)
-		if err := e.start(g.Global, false); err != nil {
+		if err := e.start(g.Global); err != nil {
 			b.Fatal(err)
 		}
 		p := newPather(0, ourAS)

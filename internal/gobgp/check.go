@@ -49,7 +49,6 @@ func checkGlobal(g peering.Global) error {
 
 // valid returns the parts of s that GoBGP can take. The other parts become problems.
 func (a *application) valid(s peering.State) peering.State {
-	s.VRFs = sieve(a, s.VRFs, func(v peering.VRF) string { return v.Path }, unique(func(v peering.VRF) string { return v.Name }, checkVRF))
 	s.Groups = sieve(a, s.Groups, func(g peering.Group) string { return g.Path },
 		unique(func(g peering.Group) string { return g.Name }, func(g peering.Group) error { return checkGroup(g, s.Global) }))
 	s.Dynamic = sieve(a, s.Dynamic, func(d peering.Dynamic) string { return d.Path },
@@ -87,13 +86,6 @@ func unique[T any](name func(T) string, check func(T) error) func(T) error {
 	}
 }
 
-func checkVRF(v peering.VRF) error {
-	if v.Name == "" {
-		return errors.New("the VRF has no name")
-	}
-	return nil
-}
-
 func checkGroup(g peering.Group, global peering.Global) error {
 	if g.Name == "" {
 		return errors.New("the peer group has no name")
@@ -123,9 +115,6 @@ func checkPeer(p peering.Peer, s peering.State) error {
 	}
 	if l := p.LocalAddress; l.IsValid() && p.Address.IsValid() && l.Is4() != p.Address.Is4() {
 		errs = append(errs, fmt.Errorf("local address %v is not of the family of %v", l, p.Address))
-	}
-	if p.VRF != "" && !slices.ContainsFunc(s.VRFs, func(v peering.VRF) bool { return v.Name == p.VRF }) {
-		errs = append(errs, fmt.Errorf("there is no VRF %q", p.VRF))
 	}
 	return errors.Join(append(errs, checkOptions(p.Options, s.Global))...)
 }

@@ -74,12 +74,6 @@ func TestWhatIsWrongIsAProblemAndAllElseIsApplied(t *testing.T) {
 			s.Dynamic = append(s.Dynamic, d)
 		}
 	}
-	vrf := func(v peering.VRF) func(*peering.State) {
-		return func(s *peering.State) {
-			v.Path = path
-			s.VRFs = append(s.VRFs, v)
-		}
-	}
 	statement := func(st peering.Statement, sets ...peering.Set) func(*peering.State) {
 		return func(s *peering.State) {
 			st.Name, st.Path = "wrong", path
@@ -118,19 +112,13 @@ func TestWhatIsWrongIsAProblemAndAllElseIsApplied(t *testing.T) {
 		"local address of the other family":      neighbor(func(p *peering.Peer) { p.LocalAddress = where("2001:db8::1") }),
 		"IPv6 cluster ID":                        neighbor(func(p *peering.Peer) { p.RouteReflector.ClusterID = where("2001:db8::1") }),
 		"long device":                            neighbor(func(p *peering.Peer) { p.Device = "a-name-that-is-too-long" }),
-		"VRF that is not there":                  neighbor(func(p *peering.Peer) { p.VRF = "blue" }),
 
-		"group without a name":         group(func(g *peering.Group) { g.Name = "" }),
-		"group in AS 0":                group(func(g *peering.Group) { g.ASN = 0 }),
-		"group with a long password":   group(func(g *peering.Group) { g.Password = strings.Repeat("x", 81) }),
-		"dynamic of no group":          dynamic(peering.Dynamic{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Group: "nowhere"}),
-		"dynamic of no prefix":         dynamic(peering.Dynamic{Group: "good"}),
-		"dynamic of a host in a net":   dynamic(peering.Dynamic{Prefix: netip.MustParsePrefix("10.0.0.1/8"), Group: "good"}),
-		"VRF without a name":           vrf(peering.VRF{RD: "1:1"}),
-		"VRF with a bad RD":            vrf(peering.VRF{Name: "red", RD: "one"}),
-		"VRF without RD":               vrf(peering.VRF{Name: "red"}),
-		"VRF with a bad import target": vrf(peering.VRF{Name: "red", RD: "1:1", ImportRT: []string{"x"}}),
-		"VRF with a bad export target": vrf(peering.VRF{Name: "red", RD: "1:1", ExportRT: []string{""}}),
+		"group without a name":       group(func(g *peering.Group) { g.Name = "" }),
+		"group in AS 0":              group(func(g *peering.Group) { g.ASN = 0 }),
+		"group with a long password": group(func(g *peering.Group) { g.Password = strings.Repeat("x", 81) }),
+		"dynamic of no group":        dynamic(peering.Dynamic{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Group: "nowhere"}),
+		"dynamic of no prefix":       dynamic(peering.Dynamic{Group: "good"}),
+		"dynamic of a host in a net": dynamic(peering.Dynamic{Prefix: netip.MustParsePrefix("10.0.0.1/8"), Group: "good"}),
 
 		"set that is not there": statement(peering.Statement{If: peering.Conditions{Prefixes: ref(peering.Any)}}),
 		"set of another kind":   statement(peering.Statement{If: peering.Conditions{Neighbors: ref(peering.Any)}}, peering.Set{Kind: peering.ASPathSet, Name: "set", List: []string{"^1"}}),
@@ -213,7 +201,7 @@ func TestAPanicOfGoBGPIsAnErrorOfEveryCallAndNotTheEnd(t *testing.T) {
 	e := startEngine(slog.New(slog.DiscardHandler), newEvents(), usualPatience)
 	g := state().Global
 	g.Port = -1 // a broken server keeps its port
-	if err := e.start(g, false); err != nil {
+	if err := e.start(g); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

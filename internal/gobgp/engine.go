@@ -119,9 +119,9 @@ func (e *engine) call(ask func() error) error {
 }
 
 // start starts to listen, with policies that accept only our own routes.
-func (e *engine) start(g peering.Global, vpn bool) error {
+func (e *engine) start(g peering.Global) error {
 	err := e.call(func() error {
-		return e.bgp.StartBgp(context.Background(), &api.StartBgpRequest{Global: globalOf(g, vpn)})
+		return e.bgp.StartBgp(context.Background(), &api.StartBgpRequest{Global: globalOf(g)})
 	})
 	if err != nil {
 		return err
@@ -148,13 +148,10 @@ func (e *engine) start(g peering.Global, vpn bool) error {
 	return nil
 }
 
-// routeTargets is GoBGP's number for the family of RFC 4684.
-const routeTargets = 12
-
 // globalOf translates g. GoBGP's numbers for families are its own, not AFI and SAFI. It has
 // tables only for the named families.
-func globalOf(g peering.Global, vpn bool) *api.Global {
-	number := map[addr.Family][2]uint32{addr.V4: {0, 4}, addr.V6: {1, 5}} // unicast, L3VPN
+func globalOf(g peering.Global) *api.Global {
+	number := map[addr.Family]uint32{addr.V4: 0, addr.V6: 1} // unicast
 	out := &api.Global{
 		Asn: g.ASN, RouterId: g.RouterID.String(), ListenPort: int32(g.Port),
 		UseMultiplePaths: g.Multipath, BindToDevice: g.Device,
@@ -164,14 +161,7 @@ func globalOf(g peering.Global, vpn bool) *api.Global {
 		},
 	}
 	for _, f := range g.Families {
-		out.Families = append(out.Families, number[f][0])
-		if vpn {
-			out.Families = append(out.Families, number[f][1])
-		}
-	}
-	if vpn {
-		// Without a table of route targets, GoBGP panics when a VRF is deleted.
-		out.Families = append(out.Families, routeTargets)
+		out.Families = append(out.Families, number[f])
 	}
 	for _, a := range g.Listen {
 		out.ListenAddresses = append(out.ListenAddresses, a.String())

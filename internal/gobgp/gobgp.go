@@ -49,15 +49,12 @@ type Server struct {
 	// refused is the Global that the server refused although it looked valid.
 	refused refusal
 	// routes are the routes to originate, in a running server or in the next one.
-	routes map[peering.RouteKey]peering.Route
-	// pending are the routes in VRFs that the server does not have yet.
-	pending map[peering.RouteKey]bool
+	routes map[netip.Prefix]peering.Route
 }
 
 // found is the state of the running server, as it was applied.
 type found struct {
 	global   peering.Global
-	vpn      bool // whether there are VRFs, and with them VPN families
 	sets     []peering.Set
 	imports  peering.Chain
 	exports  peering.Chain
@@ -65,7 +62,6 @@ type found struct {
 	peers    map[string]session // by the peer's Name
 	groups   map[string]peering.Group
 	dynamic  map[netip.Prefix]peering.Dynamic
-	vrfs     map[string]peering.VRF
 }
 
 // session is a peer and the address that GoBGP knows it by.
@@ -81,8 +77,7 @@ func New(log *slog.Logger) *Server {
 		now:      time.Now,
 		events:   newEvents(),
 		patience: usualPatience,
-		routes:   map[peering.RouteKey]peering.Route{},
-		pending:  map[peering.RouteKey]bool{},
+		routes:   map[netip.Prefix]peering.Route{},
 	}
 }
 
@@ -101,7 +96,7 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 			return nil, err
 		}
 	}
-	global, problems, kept, err := s.begin(ctx, wanted.Global, len(wanted.VRFs) > 0)
+	global, problems, kept, err := s.begin(ctx, wanted.Global)
 	switch {
 	case err != nil && s.engine == nil:
 		return nil, fmt.Errorf("start BGP: %w: %w", ErrStopped, err)

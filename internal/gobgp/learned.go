@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
@@ -30,10 +29,6 @@ func (s *Server) LearnedFor(_ context.Context, p netip.Prefix) ([]peering.Learne
 func (s *Server) learned(only *netip.Prefix) ([]peering.LearnedRoute, error) {
 	s.mu.Lock()
 	e, global := s.engine, s.found.global
-	var vrfs []string
-	for name := range s.found.vrfs {
-		vrfs = append(vrfs, name)
-	}
 	s.mu.Unlock()
 	if e == nil {
 		return nil, nil
@@ -43,19 +38,11 @@ func (s *Server) learned(only *netip.Prefix) ([]peering.LearnedRoute, error) {
 		if only != nil && addr.FamilyOf(only.Addr()) != f {
 			continue
 		}
-		err := e.routes(bgpFamily(f), "", only, func(path *apiutil.Path) {
-			out = append(out, learnedRoute(path, "", global))
+		err := e.routes(bgpFamily(f), only, func(path *apiutil.Path) {
+			out = append(out, learnedRoute(path, global))
 		})
 		if err != nil {
 			return nil, fmt.Errorf("list learned routes: %w", err)
-		}
-		for _, vrf := range vrfs {
-			err := e.routes(bgpFamily(f), vrf, only, func(path *apiutil.Path) {
-				out = append(out, learnedRoute(path, vrf, global))
-			})
-			if err != nil {
-				return nil, fmt.Errorf("list learned routes of VRF %s: %w", vrf, err)
-			}
 		}
 	}
 	slices.SortFunc(out, compareLearned)
@@ -64,7 +51,7 @@ func (s *Server) learned(only *netip.Prefix) ([]peering.LearnedRoute, error) {
 
 func compareLearned(a, b peering.LearnedRoute) int {
 	return cmp.Or(
-		strings.Compare(a.VRF, b.VRF), a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()),
+		a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()),
 		a.NextHop.Compare(b.NextHop), a.From.Compare(b.From),
 	)
 }
@@ -76,12 +63,10 @@ func bgpFamily(f addr.Family) bgp.Family {
 	return bgp.RF_IPv4_UC
 }
 
-// routes calls found for each best path of a table that came from a neighbor.
-func (e *engine) routes(f bgp.Family, vrf string, only *netip.Prefix, found func(*apiutil.Path)) error {
+// routes calls found for each best path that came from a neighbor.
+func (e *engine) routes(f bgp.Family, only *netip.Prefix, found func(*apiutil.Path)) error {
 	request := apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f}
-	if vrf != "" {
-		request.TableType, request.Name = api.TableType_TABLE_TYPE_VRF, vrf
-	} else if only != nil {
+	if only != nil {
 		request.Prefixes = []*apiutil.LookupPrefix{{Prefix: only.String()}}
 	}
 	return e.call(func() error {
@@ -89,10 +74,8 @@ func (e *engine) routes(f bgp.Family, vrf string, only *netip.Prefix, found func
 			if prefix, ok := prefixOf(nlri); !ok || only != nil && prefix != *only {
 				return
 			}
-			for i, path := range paths {
-				// For VRFs GoBGP does not mark the best path. It is the first one.
-				best := path.Best || vrf != "" && i == 0
-				if best && path.PeerAddress.IsValid() && !path.IsNexthopInvalid {
+			for _, path := range paths {
+				if path.Best && path.PeerAddress.IsValid() && !path.IsNexthopInvalid {
 					found(path)
 				}
 			}
@@ -100,9 +83,9 @@ func (e *engine) routes(f bgp.Family, vrf string, only *netip.Prefix, found func
 	})
 }
 
-func learnedRoute(path *apiutil.Path, vrf string, g peering.Global) peering.LearnedRoute {
+func learnedRoute(path *apiutil.Path, g peering.Global) peering.LearnedRoute {
 	prefix, _ := prefixOf(path.Nlri)
-	r := peering.LearnedRoute{Prefix: prefix, From: path.PeerAddress, Internal: path.PeerASN == g.ASN, VRF: vrf}
+	r := peering.LearnedRoute{Prefix: prefix, From: path.PeerAddress, Internal: path.PeerASN == g.ASN}
 	for _, a := range path.Attrs {
 		switch a := a.(type) {
 		case *bgp.PathAttributeNextHop:

@@ -113,47 +113,6 @@ func TestAConfederationIsOneASFromOutside(t *testing.T) {
 	router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "64700")
 }
 
-func TestANeighborInAVRFSeesOnlyThatVRF(t *testing.T) {
-	w := newWorld(t)
-	red := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
-	plain := w.bird("192.0.2.3", "192.0.2.1")
-	s := newServer(t)
-	r := routes("198.51.100.1/32", "198.51.100.2/32")
-	r[0].VRF = "red"
-	announce(t, s, r...) // before there is such a VRF
-	wanted := state(peer("192.0.2.2"), birdPeer("192.0.2.3"))
-	wanted.Peers[0].VRF = "red"
-	wanted.Peers[0].NextHops = nil
-	wanted.VRFs = []peering.VRF{{Name: "red", RD: "64515:1", ImportRT: []string{"64515:1"}, ExportRT: []string{"64515:1"}}}
-	apply(t, s, wanted)
-	red.Await("198.51.100.1/32 via 192.0.2.1")
-	plain.Await("198.51.100.2/32 via 192.0.2.1")
-	bgptest.Await(t, "what was learned", "[{203.0.113.0/24 red 192.0.2.2}]", func() string {
-		all, err := s.Learned(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out []string
-		for _, l := range all {
-			out = append(out, fmt.Sprintf("{%v %s %v}", l.Prefix, l.VRF, l.NextHop))
-		}
-		return "[" + strings.Join(out, " ") + "]"
-	})
-
-	// Another RD is another VRF, with the same neighbor and routes.
-	wanted.VRFs = []peering.VRF{{Name: "red", RD: "64515:2", ImportRT: []string{"64515:2"}, ExportRT: []string{"64515:2"}}}
-	apply(t, s, wanted)
-	red.Await("198.51.100.1/32 via 192.0.2.1")
-
-	announce(t, s, r[1:]...)
-	red.Await()
-	announce(t, s, r...)
-	red.Await("198.51.100.1/32 via 192.0.2.1")
-	apply(t, s, state(birdPeer("192.0.2.3")))
-	red.Await()
-	plain.Await("198.51.100.2/32 via 192.0.2.1")
-}
-
 func TestAnUnnumberedNeighborIsAProblemUntilItIsHeardOf(t *testing.T) {
 	w := newWorld(t)
 	here := bgptest.Here(t)

@@ -50,12 +50,7 @@ func (p *pather) path(r peering.Route) (*apiutil.Path, error) {
 		}
 		p.common[family] = attrs
 	}
-	out := &apiutil.Path{Family: family, Nlri: nlri, Attrs: attrs, Age: p.now}
-	if r.VRF != "" {
-		// GoBGP makes the family of the VPN from this one.
-		out.Attrs = slices.Clone(attrs)
-	}
-	return out, nil
+	return &apiutil.Path{Family: family, Nlri: nlri, Attrs: attrs, Age: p.now}, nil
 }
 
 func keyOf(a peering.Attributes) string {

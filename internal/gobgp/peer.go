@@ -26,7 +26,7 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	out := &api.Peer{
 		Conf: &api.PeerConf{
 			PeerAsn: p.ASN, LocalAsn: p.LocalASN, AuthPassword: p.Password,
-			NeighborInterface: p.Interface, AdminDown: p.AdminDown, Vrf: p.VRF, AllowOwnAsn: uint32(p.AllowOwnASN),
+			NeighborInterface: p.Interface, AdminDown: p.AdminDown, AllowOwnAsn: uint32(p.AllowOwnASN),
 		},
 		AfiSafis:        familiesOf(p.Options),
 		Timers:          timersOf(p.Timers),

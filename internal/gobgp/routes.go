@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 
@@ -18,16 +19,15 @@ import (
 func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wanted := make(map[peering.RouteKey]struct{}, len(routes))
+	wanted := make(map[netip.Prefix]struct{}, len(routes))
 	var add []peering.Route
 	for _, r := range routes {
-		key := r.Key()
-		wanted[key] = struct{}{}
-		if old, there := s.routes[key]; !there || !sameAttributes(old.Attributes, r.Attributes) {
+		wanted[r.Prefix] = struct{}{}
+		if old, there := s.routes[r.Prefix]; !there || !sameAttributes(old.Attributes, r.Attributes) {
 			add = append(add, r)
 		}
 	}
-	var withdraw []peering.RouteKey
+	var withdraw []netip.Prefix
 	for key := range s.routes {
 		if _, stays := wanted[key]; !stays {
 			withdraw = append(withdraw, key)
@@ -37,7 +37,7 @@ func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
 }
 
 // Change adds or replaces some routes and withdraws others.
-func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []peering.RouteKey) error {
+func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []netip.Prefix) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.change(ctx, add, withdraw)
@@ -46,31 +46,27 @@ func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []pee
 // change adds before it withdraws. If GoBGP refuses a route, change does not record it, so
 // that another announcement tries again. If that route was to replace another, the record of
 // the other stays.
-func (s *Server) change(_ context.Context, add []peering.Route, withdraw []peering.RouteKey) error {
+func (s *Server) change(_ context.Context, add []peering.Route, withdraw []netip.Prefix) error {
 	var errs []error
 	var now []peering.Route
-	before := map[peering.RouteKey]peering.Route{}
+	before := map[netip.Prefix]peering.Route{}
 	for _, r := range add {
 		if err := checkRoute(r); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if old, there := s.routes[r.Key()]; there {
-			before[r.Key()] = old
+		if old, there := s.routes[r.Prefix]; there {
+			before[r.Prefix] = old
 		}
-		s.routes[r.Key()] = r
-		if s.ready(r.VRF) {
-			now = append(now, r)
-		} else if s.engine != nil {
-			s.pending[r.Key()] = true
-		}
+		s.routes[r.Prefix] = r
+		now = append(now, r)
 	}
 	if err := s.originate(now); err != nil {
 		for _, r := range now {
-			if old, there := before[r.Key()]; there {
-				s.routes[r.Key()] = old
+			if old, there := before[r.Prefix]; there {
+				s.routes[r.Prefix] = old
 			} else {
-				delete(s.routes, r.Key())
+				delete(s.routes, r.Prefix)
 			}
 		}
 		errs = append(errs, err)
@@ -78,28 +74,15 @@ func (s *Server) change(_ context.Context, add []peering.Route, withdraw []peeri
 	return errors.Join(append(errs, s.withdraw(withdraw))...)
 }
 
-// ready reports whether the server has a table for routes of a VRF ("": outside of VRFs).
-func (s *Server) ready(vrf string) bool {
-	if s.engine == nil {
-		return false
-	}
-	_, there := s.found.vrfs[vrf]
-	return vrf == "" || there
-}
-
-func (s *Server) withdraw(keys []peering.RouteKey) error {
+func (s *Server) withdraw(keys []netip.Prefix) error {
 	var gone []peering.Route
 	for _, key := range keys {
-		if _, there := s.routes[key]; !there {
-			continue
+		if _, there := s.routes[key]; there {
+			gone = append(gone, peering.Route{Prefix: key})
 		}
-		if s.ready(key.VRF) && !s.pending[key] {
-			gone = append(gone, peering.Route{Prefix: key.Prefix, VRF: key.VRF})
-		}
-		delete(s.pending, key)
 	}
-	err := s.tell(gone, func(vrf string, paths []*apiutil.Path) error {
-		return s.engine.bgp.DeletePath(apiutil.DeletePathRequest{VRFID: vrf, Paths: paths})
+	err := s.tell(gone, func(paths []*apiutil.Path) error {
+		return s.engine.bgp.DeletePath(apiutil.DeletePathRequest{Paths: paths})
 	})
 	if err != nil {
 		return fmt.Errorf("withdraw routes: %w", err)
@@ -110,41 +93,33 @@ func (s *Server) withdraw(keys []peering.RouteKey) error {
 	return nil
 }
 
-// originate gives routes to the server, with one call for each VRF.
+// originate gives routes to the server, if there is one.
 func (s *Server) originate(routes []peering.Route) error {
-	err := s.tell(routes, func(vrf string, paths []*apiutil.Path) error {
-		_, err := s.engine.bgp.AddPath(apiutil.AddPathRequest{VRFID: vrf, Paths: paths})
+	err := s.tell(routes, func(paths []*apiutil.Path) error {
+		_, err := s.engine.bgp.AddPath(apiutil.AddPathRequest{Paths: paths})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("announce routes: %w", err)
 	}
-	for _, r := range routes {
-		delete(s.pending, r.Key())
-	}
 	return nil
 }
 
-func (s *Server) tell(routes []peering.Route, do func(vrf string, paths []*apiutil.Path) error) error {
+func (s *Server) tell(routes []peering.Route, do func(paths []*apiutil.Path) error) error {
 	if len(routes) == 0 || s.engine == nil {
 		return nil
 	}
 	p := newPather(s.now().Unix(), s.found.global.ASN)
-	paths := map[string][]*apiutil.Path{}
+	paths := make([]*apiutil.Path, 0, len(routes))
 	for _, r := range routes {
 		path, err := p.path(r)
 		if err != nil {
 			return err
 		}
-		if paths[r.VRF] == nil {
-			paths[r.VRF] = make([]*apiutil.Path, 0, len(routes))
-		}
-		paths[r.VRF] = append(paths[r.VRF], path)
+		paths = append(paths, path)
 	}
-	for vrf, some := range paths {
-		if err := s.engine.call(func() error { return do(vrf, some) }); err != nil {
-			return err
-		}
+	if err := s.engine.call(func() error { return do(paths) }); err != nil {
+		return err
 	}
 	s.events.own(routes)
 	return nil

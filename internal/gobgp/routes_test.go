@@ -167,7 +167,7 @@ func TestARouteThatCouldNotBeReplacedIsTheOneBefore(t *testing.T) {
 	if err := s.Announce(t.Context(), other); err == nil {
 		t.Fatal("a server that was stopped takes routes")
 	}
-	if got := s.routes[old[0].Key()]; len(s.routes) != 1 || len(got.Attributes.Communities) > 0 {
+	if got := s.routes[old[0].Prefix]; len(s.routes) != 1 || len(got.Attributes.Communities) > 0 {
 		t.Errorf("the routes are %v", s.routes)
 	}
 }

@@ -91,8 +91,8 @@ func TestAGroupSaysWhatItsServicesDoNot(t *testing.T) {
 }
 
 func TestAddressesBecomeRoutes(t *testing.T) {
-	on := func(prefix, vrf string) peering.Imported {
-		return peering.Imported{Address: netip.MustParsePrefix(prefix), Interface: "kube-lb0", VRF: vrf}
+	on := func(prefix string) peering.Imported {
+		return peering.Imported{Address: netip.MustParsePrefix(prefix), Interface: "kube-lb0"}
 	}
 	shared := []uint32{0, 99} // with room that is somebody else's
 	said := func(a netip.Addr) peering.Attributes {
@@ -106,25 +106,25 @@ func TestAddressesBecomeRoutes(t *testing.T) {
 		return peering.Attributes{Communities: shared[:1]}
 	}
 	imported := []peering.Imported{
-		on("2001:db8::1/128", ""), on("198.51.100.9/24", ""), on("198.51.100.5/24", ""), on("198.51.100.7/24", ""),
-		on("198.51.100.7/32", ""), on("198.51.100.5/24", "red"), on("198.51.100.5/24", ""),
+		on("2001:db8::1/128"), on("198.51.100.9/24"), on("198.51.100.5/24"), on("198.51.100.7/24"),
+		on("198.51.100.7/32"), on("198.51.100.5/24"),
 	}
 	print := func(routes []peering.Route) string {
 		text := ""
 		for _, r := range routes {
-			text += strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Prefix, r.VRF, attributes(r.Attributes))) + "\n"
+			text += strings.TrimSpace(fmt.Sprintf("%s %s", r.Prefix, attributes(r.Attributes))) + "\n"
 		}
 		return text
 	}
-	want := "198.51.100.0/24  0:7\n198.51.100.7/32  0:7\n2001:db8::1/128\n198.51.100.0/24 red\n"
+	want := "198.51.100.0/24 0:7\n198.51.100.7/32 0:7\n2001:db8::1/128\n"
 	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
 		t.Error(diff)
 	}
-	want = "198.51.100.0/24  0:7 65535:0 pref 0\n198.51.100.7/32  0:7 65535:0 pref 0\n2001:db8::1/128  65535:0 pref 0\n198.51.100.0/24 red 65535:0 pref 0\n"
+	want = "198.51.100.0/24 0:7 65535:0 pref 0\n198.51.100.7/32 0:7 65535:0 pref 0\n2001:db8::1/128 65535:0 pref 0\n"
 	if diff := cmp.Diff(want, print(peering.Routes(imported, said, true))); diff != "" {
 		t.Error(diff)
 	}
-	want = "198.51.100.0/24  0:7\n198.51.100.7/32  0:7\n2001:db8::1/128\n198.51.100.0/24 red\n"
+	want = "198.51.100.0/24 0:7\n198.51.100.7/32 0:7\n2001:db8::1/128\n"
 	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
 		t.Errorf("draining has left something behind: %s", diff)
 	}

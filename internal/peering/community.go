@@ -2,7 +2,6 @@ package peering
 
 import (
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -67,24 +66,4 @@ func number(s string, bits int) (uint64, bool) {
 	}
 	n, err := strconv.ParseUint(s, 10, bits)
 	return n, err == nil
-}
-
-// isRouteTarget reports whether s is a route target or route distinguisher (RFC 4364), with
-// an AS number or an address.
-func isRouteTarget(s string) bool {
-	admin, value, ok := strings.Cut(s, ":")
-	if !ok {
-		return false
-	}
-	if a, err := netip.ParseAddr(admin); err == nil {
-		_, ok = number(value, 16)
-		return ok && a.Is4()
-	}
-	if _, ok := number(admin, 16); ok {
-		_, ok = number(value, 32)
-		return ok
-	}
-	_, okAdmin := number(admin, 32)
-	_, okValue := number(value, 16)
-	return okAdmin && okValue
 }

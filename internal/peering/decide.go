@@ -47,12 +47,10 @@ type Decision struct {
 	OK    bool
 	// RouterIDSource is explicit, template, node-ipv4 or hash-from-node-name.
 	RouterIDSource string
-	// Import says which addresses become routes, and VRFImports says the same for VRFs.
-	Import     ImportRules
-	VRFImports []ImportRules
+	// Import says which addresses become routes.
+	Import ImportRules
 	// Export says which learned routes go into the kernel. The routes are marked with
-	// Protocol. The speaker collects changes for Dampening first. The rules of VRFs are
-	// included.
+	// Protocol. The speaker collects changes for Dampening first.
 	Export    []ExportRule
 	Dampening time.Duration
 	Protocol  int
@@ -87,21 +85,15 @@ type LeftOut struct {
 type ImportRules struct {
 	Enabled  bool
 	Patterns []string
-	VRF      string
 }
 
-// ExportRule says which learned routes go into a routing table of the kernel: those of VRF
-// that have one of the communities, of either kind. Without communities it selects all.
+// ExportRule says which learned routes go into a routing table of the kernel: those that
+// have one of the communities, of either kind. Without communities it selects all.
 type ExportRule struct {
 	Name             string
 	Communities      []uint32
 	LargeCommunities []string
-	// VRF is the VRF of the State whose routes the rule selects, or "".
-	VRF string
-	// Device is the VRF device of the kernel whose table gets the routes. If it is "", Table
-	// gets them. Table 0 is the main table. With both, Table is what the device must have if
-	// the node has the device.
-	Device          string
+	// Table is the number of the table. 0 is the main table.
 	Table           uint32
 	Metric          uint32
 	ValidateNextHop bool

@@ -117,8 +117,8 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 		okSession = r.refuse(field+".config.peerAsn", ReasonParseError, "the number of the neighbor's AS is not known: write it here, or in its peer group")
 	}
 	m.Port, okPort = r.port(ls)
-	okVRF = r.inVRF(field+".config.vrf", in.Config.VRF)
-	m.VRF, m.AdminDown = in.Config.VRF, in.Config.AdminDown
+	okVRF = r.outsideVRFs(field+".config.vrf", in.Config.VRF)
+	m.AdminDown = in.Config.AdminDown
 	okAddresses := !okWho || r.sameFamily(ls, m)
 	return m, selected, okWho && okSelector && okGroup && okSession && okPort && okVRF && okAddresses
 }
@@ -170,11 +170,10 @@ func (r *reader) group(field, name string) (group, bool) {
 	return g, true
 }
 
-func (r *reader) inVRF(field, name string) bool {
-	if name == "" || r.hasVRF(name) {
-		return true
-	}
-	return r.refuse(field, ReasonNotFound, "there is no VRF %s that is well in spec.vrfs", quote(name))
+// outsideVRFs refuses a neighbor in a VRF. Outside of it, the neighbor would get routes that
+// are not for it.
+func (r *reader) outsideVRFs(field, vrf string) bool {
+	return vrf == "" || r.refuse(field, ReasonNotSupported, noVRFs, "the neighbor is left out: remove vrf, and it gets the routes that all neighbors get")
 }
 
 // sameFamily refuses a source address that has another family than the sessions of m.

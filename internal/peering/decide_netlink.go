@@ -19,7 +19,7 @@ const (
 	leastProtocol = 5
 )
 
-// imports reads which addresses become routes outside of VRFs.
+// imports reads which addresses become routes.
 func (r *reader) imports() {
 	const field = "spec.netlinkImport"
 	in := r.spec.NetlinkImport
@@ -33,9 +33,9 @@ func (r *reader) imports() {
 		}
 		return
 	}
-	r.d.Import = ImportRules{Enabled: true, Patterns: r.patterns(field, in.InterfaceList), VRF: in.VRF}
-	if in.VRF != "" && !r.hasVRF(in.VRF) {
-		r.note(field+".vrf", ReasonNotFound, "there is no VRF %s that is well in spec.vrfs, so nothing is imported", quote(in.VRF))
+	r.d.Import = ImportRules{Enabled: true, Patterns: r.patterns(field, in.InterfaceList)}
+	if in.VRF != "" {
+		r.note(field+".vrf", ReasonNotSupported, noVRFs, "nothing is imported: remove it, and the addresses are announced to all neighbors")
 		r.d.Import = ImportRules{}
 	}
 	if len(in.InterfaceList) > 0 && len(r.d.Import.Patterns) == 0 {
@@ -108,7 +108,7 @@ func (r *reader) dampening(field string, milliseconds int32) {
 // exportRule reads one rule. before are the rules before it.
 func (r *reader) exportRule(field string, in bgpv1.ExportRule, before []ExportRule) (ExportRule, bool) {
 	out := ExportRule{
-		Name: in.Name, Device: in.VRF, ValidateNextHop: in.ValidateNexthop == nil || *in.ValidateNexthop,
+		Name: in.Name, ValidateNextHop: in.ValidateNexthop == nil || *in.ValidateNexthop,
 		AllowDefault: in.AllowDefaultRoute, Path: field,
 	}
 	ok := true
@@ -118,17 +118,21 @@ func (r *reader) exportRule(field string, in bgpv1.ExportRule, before []ExportRu
 	case slices.ContainsFunc(before, func(e ExportRule) bool { return e.Name == in.Name }):
 		ok = r.refuse(field+".name", ReasonDuplicate, "%s is the name of a rule before, so this one is not in use: write another", quote(in.Name))
 	}
-	return out, r.destination(field, "vrf", "tableId", &out, in.TableID, in.Metric) &&
+	return out, r.destination(field, &out, in) &&
 		r.filters(field, &out, in.CommunityList, in.LargeCommunityList) && ok
 }
 
 // destination reads the destination of routes.
-func (r *reader) destination(field, deviceField, tableField string, out *ExportRule, table, metric int64) bool {
-	if out.Device != "" && !isInterface(out.Device) {
-		return r.refuse(field+"."+deviceField, ReasonParseError, badInterface, quote(out.Device))
+func (r *reader) destination(field string, out *ExportRule, in bgpv1.ExportRule) bool {
+	table, metric := in.TableID, in.Metric
+	switch {
+	case in.VRF != "" && table == 0:
+		return r.refuse(field+".vrf", ReasonNotSupported, noVRFs, "the rule is not in use: write the number of the table of the VRF device into tableId")
+	case in.VRF != "":
+		r.note(field+".vrf", ReasonNotSupported, noVRFs, "only tableId counts: remove vrf")
 	}
 	if table < 0 || table > math.MaxUint32 {
-		return r.refuse(field+"."+tableField, ReasonParseError, "%d is not the number of a routing table: write one from 0 (the main one) to 4294967295", table)
+		return r.refuse(field+".tableId", ReasonParseError, "%d is not the number of a routing table: write one from 0 (the main one) to 4294967295", table)
 	}
 	if metric < 0 || metric > math.MaxUint32 {
 		return r.refuse(field+".metric", ReasonParseError, "%d is not a metric: write one from 1 to 4294967295", metric)
@@ -161,90 +165,12 @@ func (r *reader) filters(field string, out *ExportRule, communities, large []str
 	return ok
 }
 
-// vrfs reads the VRFs.
+// noVRFs says that routing tables of VRFs are not supported.
+const noVRFs = "VRFs are not supported, so %s"
+
+// vrfs says that VRFs are not in effect.
 func (r *reader) vrfs() {
-	for i, in := range r.spec.VRFs {
-		field := at("spec.vrfs", i)
-		if !r.vrf(field, in) {
-			continue
-		}
-		r.vrfImport(field+".netlinkImport", in)
-		r.vrfExport(field+".netlinkExport", in)
-	}
-}
-
-func (r *reader) vrf(field string, in bgpv1.VRF) bool {
-	switch {
-	case in.Name == "":
-		return r.refuse(field+".name", ReasonParseError, "the VRF has no name, and is not in use: write one")
-	case r.hasVRF(in.Name):
-		return r.refuse(field+".name", ReasonDuplicate, "%s is the name of a VRF before, so this one is not in use: write another", quote(in.Name))
-	case !isRouteTarget(in.RD):
-		return r.refuse(field+".rd", ReasonParseError, badTarget, quote(in.RD))
-	}
-	ok := true
-	for i, target := range in.ImportRT {
-		if !isRouteTarget(target) {
-			ok = r.refuse(at(field+".importRt", i), ReasonParseError, badTarget, quote(target))
-		}
-	}
-	for i, target := range in.ExportRT {
-		if !isRouteTarget(target) {
-			ok = r.refuse(at(field+".exportRt", i), ReasonParseError, badTarget, quote(target))
-		}
-	}
-	if ok {
-		r.d.State.VRFs = append(r.d.State.VRFs, VRF{
-			Name: in.Name, RD: in.RD, Path: field,
-			ImportRT: slices.Clone(in.ImportRT), ExportRT: slices.Clone(in.ExportRT),
-		})
-	}
-	return ok
-}
-
-const badTarget = "%s is neither the number of an AS and a number, such as 64512:100, nor an IPv4 address and a number, such as 192.0.2.1:100; the VRF is not in use"
-
-func (r *reader) hasVRF(name string) bool {
-	return slices.ContainsFunc(r.d.State.VRFs, func(v VRF) bool { return v.Name == name })
-}
-
-func (r *reader) vrfImport(field string, vrf bgpv1.VRF) {
-	in := vrf.NetlinkImport
-	switch {
-	case in == nil:
-	case !in.Enabled:
-		if len(in.InterfaceList) > 0 {
-			r.note(field, ReasonAdjusted, notEnabled)
-		}
-	case len(in.InterfaceList) == 0:
-		r.note(field+".interfaceList", ReasonAdjusted, "nothing is imported into the VRF without an interface: add one")
-	default:
-		if patterns := r.patterns(field, in.InterfaceList); len(patterns) > 0 {
-			r.d.VRFImports = append(r.d.VRFImports, ImportRules{Enabled: true, Patterns: patterns, VRF: vrf.Name})
-		}
-	}
-}
-
-func (r *reader) vrfExport(field string, vrf bgpv1.VRF) {
-	in := vrf.NetlinkExport
-	if in == nil {
-		return
-	}
-	if !in.Enabled {
-		if in.LinuxVRF != "" || in.LinuxTableID != 0 || len(in.CommunityList)+len(in.LargeCommunityList) > 0 {
-			r.note(field, ReasonAdjusted, notEnabled)
-		}
-		return
-	}
-	out := ExportRule{
-		Name: "vrf " + vrf.Name, VRF: vrf.Name, Device: in.LinuxVRF,
-		ValidateNextHop: in.ValidateNexthop == nil || *in.ValidateNexthop, Path: field,
-	}
-	if in.LinuxVRF == "" && in.LinuxTableID == 0 {
-		out.Device = vrf.Name
-	}
-	if r.destination(field, "linuxVrf", "linuxTableId", &out, in.LinuxTableID, in.Metric) &&
-		r.filters(field, &out, in.CommunityList, in.LargeCommunityList) {
-		r.d.Export = append(r.d.Export, out)
+	if len(r.spec.VRFs) > 0 {
+		r.note("spec.vrfs", ReasonNotSupported, noVRFs, "they are not in effect: remove them")
 	}
 }

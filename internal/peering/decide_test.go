@@ -168,11 +168,11 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			`group tor as 64600 from 64512 IPv4 90/30/10
 			 dynamic 192.0.2.0/30 of tor
 			 peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 passive down
-			 left out 192.0.2.1 as 64513: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 left out 192.0.2.1 as 64513: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 left out 192.0.2.5 as 0: spec.neighbors[1].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
-			 NotFound spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 NotSupported spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 ParseError spec.neighbors[1].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
-			 NotFound spec.neighbors[1].config.vrf: there is no VRF "red" that is well in spec.vrfs`,
+			 NotSupported spec.neighbors[1].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get`,
 		},
 		{
 			"and neither does one of an unknown AS, and one that is there twice stays", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, afiSafis: [{family: ipv4-unicast}]}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}`,
@@ -239,18 +239,14 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:export ["out"], else reject rest] neighbors any of purelb:export ["out"], else reject -> reject`,
 		},
 		{
-			"what comes in and goes out by the kernel", `{vrfs: [{name: red, rd: '64512:1', importRt: ['64512:1'], exportRt: ['192.0.2.1:1'], netlinkImport: {enabled: true, interfaceList: ['red*']}, netlinkExport: {enabled: true, metric: 7}}, {name: blue, rd: '4200000000:2', netlinkExport: {enabled: true, linuxTableId: 9, validateNexthop: false}}], netlinkImport: {enabled: true, vrf: red, interfaceList: [kube-lb0, kube-lb0, 'lo*']}, netlinkExport: {enabled: true, dampeningInterval: 50, routeProtocol: 99, rules: [{name: all, allowDefaultRoute: true}, {name: some, communityList: ['64512:1', blackhole], largeCommunityList: ['1:02:3'], tableId: 100, metric: 5, validateNexthop: false}, {name: dev, vrf: blue}]}}`,
+			"what comes in and goes out by the kernel", `{netlinkImport: {enabled: true, interfaceList: [kube-lb0, kube-lb0, 'lo*']}, netlinkExport: {enabled: true, dampeningInterval: 50, routeProtocol: 99, rules: [{name: all, allowDefaultRoute: true}, {name: some, communityList: ['64512:1', blackhole], largeCommunityList: ['1:02:3'], tableId: 100, metric: 5, validateNexthop: false}, {name: older, vrf: blue, tableId: 9}]}}`,
 			`not import nothing else
 			 not take []
-			 vrf blue 4200000000:2 import [] export []
-			 vrf red 64512:1 import [64512:1] export [192.0.2.1:1]
-			 take ["kube-lb0" "lo*"] into red
-			 take ["red*"] into red
-			 put vrf red from "red" to table 0 red metric 7 validated after 50ms as 99
-			 put vrf blue from "blue" to table 9  metric 20 after 50ms as 99
-			 put all from "" to table 0  metric 20 validated default after 50ms as 99
-			 put some [4227858433 4294902426] [1:2:3] from "" to table 100  metric 5 after 50ms as 99
-			 put dev from "" to table 0 blue metric 20 validated after 50ms as 99`,
+			 take ["kube-lb0" "lo*"]
+			 put all to table 0 metric 20 validated default after 50ms as 99
+			 put some [4227858433 4294902426] [1:2:3] to table 100 metric 5 after 50ms as 99
+			 put older to table 9 metric 20 validated after 50ms as 99
+			 NotSupported spec.netlinkExport.rules[2].vrf: VRFs are not supported, so only tableId counts: remove vrf`,
 		},
 		{
 			"the dummy interface by its name, whatever it is", `{netlinkImport: {enabled: true}}`,

@@ -14,11 +14,9 @@ type Changes struct {
 	RemovePeers   []Peer
 	RemoveDynamic []Dynamic
 	RemoveGroups  []Group
-	RemoveVRFs    []VRF
 	// Change sets and chains here: removed neighbors are gone before the change, and added
 	// ones find the new sets and chains.
 
-	AddVRFs   []VRF
 	AddGroups []Group
 	// AddPeers come before AddDynamic, so that no named neighbor connects as a dynamic one.
 	AddPeers   []Peer
@@ -28,22 +26,19 @@ type Changes struct {
 	UpdatePeers   []Peer
 	UpdateDynamic []Dynamic
 	UpdateGroups  []Group
-	UpdateVRFs    []VRF
 }
 
 // Diff returns the changes from found to wanted, which have the same Global. Its lists keep
 // the order of the State.
 func Diff(wanted, found State) Changes {
 	var c Changes
-	c.RemoveVRFs, c.AddVRFs, c.UpdateVRFs = differ(wanted.VRFs, found.VRFs, VRF.key, VRF.is)
 	c.RemoveGroups, c.AddGroups, c.UpdateGroups = differ(wanted.Groups, found.Groups, Group.key, Group.is)
 	c.RemoveDynamic, c.AddDynamic, c.UpdateDynamic = differ(wanted.Dynamic, found.Dynamic, Dynamic.key, func(w, f Dynamic) bool {
 		gone := slices.ContainsFunc(c.RemoveGroups, func(g Group) bool { return g.Name == f.Group })
 		return w.Group == f.Group && !gone
 	})
 	c.RemovePeers, c.AddPeers, c.UpdatePeers = differ(wanted.Peers, found.Peers, Peer.Name, func(w, f Peer) bool {
-		gone := slices.ContainsFunc(c.RemoveVRFs, func(v VRF) bool { return v.Name == f.VRF })
-		return reflect.DeepEqual(w.session(), f.session()) && !gone
+		return reflect.DeepEqual(w.session(), f.session())
 	})
 	return c
 }
@@ -75,13 +70,11 @@ func differ[T any, K comparable](wanted, found []T, key func(T) K, same func(w, 
 }
 
 // Interrupts reports whether the change from found to wanted ends a session that is up, and
-// that wanted has too. All sessions end with another Global, and with the first VRF and the
-// last one: the server has the families of VPNs only with VRFs. The session of a dynamic
-// neighbor also ends when the neighbor becomes a named one.
+// that wanted has too. All sessions end with another Global. The session of a dynamic neighbor
+// also ends when the neighbor becomes a named one.
 func Interrupts(wanted, found State, there []NeighborStatus) bool {
 	c := Diff(wanted, found)
-	vpn := (len(wanted.VRFs) > 0) != (len(found.VRFs) > 0)
-	if vpn || !reflect.DeepEqual(wanted.Global, found.Global) {
+	if !reflect.DeepEqual(wanted.Global, found.Global) {
 		c.RemovePeers, c.AddPeers = found.Peers, wanted.Peers
 		c.RemoveDynamic, c.AddDynamic = found.Dynamic, wanted.Dynamic
 	}
@@ -97,15 +90,8 @@ func Interrupts(wanted, found State, there []NeighborStatus) bool {
 	})
 }
 
-func (v VRF) key() string           { return v.Name }
 func (g Group) key() string         { return g.Name }
 func (d Dynamic) key() netip.Prefix { return d.Prefix }
-
-// is reports whether both are the same to neighbors.
-func (v VRF) is(w VRF) bool {
-	v.Path, w.Path = "", ""
-	return reflect.DeepEqual(v, w)
-}
 
 // is reports whether both are the same to dynamic neighbors.
 func (g Group) is(h Group) bool {

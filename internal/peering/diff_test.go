@@ -22,9 +22,6 @@ func drawState(t *rapid.T, label string) peering.State {
 	number := func(most int) int { return rapid.IntRange(0, most).Draw(t, label) }
 	var s peering.State
 	for i := range 3 {
-		if number(2) > 0 {
-			s.VRFs = append(s.VRFs, peering.VRF{Name: fmt.Sprint("v", i), RD: fmt.Sprintf("1:%d", number(1)), Path: fmt.Sprint(number(1))})
-		}
 		group := fmt.Sprint("g", i)
 		if number(2) == 0 {
 			continue
@@ -41,9 +38,6 @@ func drawState(t *rapid.T, label string) peering.State {
 		p := peering.Peer{Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), Options: peering.Options{
 			ASN: uint32(1 + number(1)), Timers: peering.Timers{Hold: time.Duration(number(1))},
 		}}
-		if len(s.VRFs) > 0 && number(1) > 0 {
-			p.VRF = s.VRFs[number(len(s.VRFs)-1)].Name
-		}
 		s.Peers = append(s.Peers, p)
 	}
 	return s
@@ -54,16 +48,10 @@ type server struct {
 	peers   map[string]peering.Peer
 	groups  map[string]peering.Group
 	dynamic map[netip.Prefix]peering.Dynamic
-	vrfs    map[string]peering.VRF
 }
 
 // wrong says what an existing part lacks, or returns "".
 func (s server) wrong() string {
-	for _, p := range s.peers {
-		if _, there := s.vrfs[p.VRF]; p.VRF != "" && !there {
-			return p.Name() + " is in a VRF that is not there"
-		}
-	}
 	for _, d := range s.dynamic {
 		if _, there := s.groups[d.Group]; !there {
 			return d.Prefix.String() + " is of a group that is not there"
@@ -109,9 +97,8 @@ func update[K comparable, T any](t *rapid.T, m map[K]T, list []T, key func(T) K)
 
 // carryOut creates a server from found, and applies the changes one by one.
 func carryOut(t *rapid.T, found peering.State, c peering.Changes) server {
-	s := server{map[string]peering.Peer{}, map[string]peering.Group{}, map[netip.Prefix]peering.Dynamic{}, map[string]peering.VRF{}}
+	s := server{map[string]peering.Peer{}, map[string]peering.Group{}, map[netip.Prefix]peering.Dynamic{}}
 	dynamic := func(d peering.Dynamic) netip.Prefix { return d.Prefix }
-	put(t, s, s.vrfs, found.VRFs, vrfName)
 	put(t, s, s.groups, found.Groups, groupName)
 	put(t, s, s.dynamic, found.Dynamic, dynamic)
 	put(t, s, s.peers, found.Peers, peering.Peer.Name)
@@ -119,12 +106,9 @@ func carryOut(t *rapid.T, found peering.State, c peering.Changes) server {
 	take(t, s, s.peers, c.RemovePeers, peering.Peer.Name)
 	take(t, s, s.dynamic, c.RemoveDynamic, dynamic)
 	take(t, s, s.groups, c.RemoveGroups, groupName)
-	take(t, s, s.vrfs, c.RemoveVRFs, vrfName)
-	put(t, s, s.vrfs, c.AddVRFs, vrfName)
 	put(t, s, s.groups, c.AddGroups, groupName)
 	put(t, s, s.peers, c.AddPeers, peering.Peer.Name)
 	put(t, s, s.dynamic, c.AddDynamic, dynamic)
-	update(t, s.vrfs, c.UpdateVRFs, vrfName)
 	update(t, s.groups, c.UpdateGroups, groupName)
 	update(t, s.dynamic, c.UpdateDynamic, dynamic)
 	update(t, s.peers, c.UpdatePeers, peering.Peer.Name)
@@ -147,7 +131,6 @@ func TestChangesMakeOneStateOfAnother(t *testing.T) {
 			Peers:   slices.SortedFunc(maps.Values(s.peers), func(a, b peering.Peer) int { return a.Address.Compare(b.Address) }),
 			Groups:  slices.Collect(maps.Values(s.groups)),
 			Dynamic: slices.Collect(maps.Values(s.dynamic)),
-			VRFs:    slices.Collect(maps.Values(s.vrfs)),
 		}
 		if diff := cmp.Diff(wanted.Peers, got.Peers, equalStates); diff != "" {
 			t.Fatalf("(-want +got):\n%s\nby %+v", diff, changes)
@@ -167,10 +150,9 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 	base := func() peering.State {
 		o := func() peering.Options { return peering.Options{ASN: 1, Families: []peering.Family{{Family: addr.V4}}} }
 		return peering.State{
-			VRFs:    []peering.VRF{{Name: "red", RD: "1:1"}},
 			Groups:  []peering.Group{{Name: "tor", Options: o()}},
 			Dynamic: []peering.Dynamic{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Group: "tor"}},
-			Peers:   []peering.Peer{{Interface: "eth1", Options: o()}, {Interface: "eth2", Options: o(), VRF: "red"}},
+			Peers:   []peering.Peer{{Interface: "eth1", Options: o()}, {Interface: "eth2", Options: o()}},
 		}
 	}
 	const one, two, all = " peer %eth1", " peer %eth2", " dynamic 10.0.0.0/8 group tor"
@@ -181,7 +163,7 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 	}{
 		{"nothing", func(*peering.State) {}, ""},
 		{"where it is written", func(s *peering.State) {
-			s.VRFs[0].Path, s.Groups[0].Path, s.Dynamic[0].Path = "a", "b", "c"
+			s.Groups[0].Path, s.Dynamic[0].Path = "b", "c"
 		}, ""},
 		{"what a group is called for people", func(s *peering.State) { s.Groups[0].Description = "rack" }, ""},
 		{"BFD of a group", func(s *peering.State) { s.Groups[0].BFD = &peering.BFD{} }, ""},
@@ -193,14 +175,12 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 		{"an AS", func(s *peering.State) { s.Peers[0].ASN = 2 }, "-" + one + " +" + one},
 		{"a password", func(s *peering.State) { s.Peers[0].Password = "x" }, "-" + one + " +" + one},
 		{"additional paths", func(s *peering.State) { s.Peers[0].Families[0].AddPathsReceive = true }, "-" + one + " +" + one},
-		{"another VRF", func(s *peering.State) { s.Peers[1].VRF = "" }, "-" + two + " +" + two},
-		{"the VRF itself", func(s *peering.State) { s.VRFs[0].RD = "1:2" }, "-" + two + " vrf red + vrf red" + two},
 		{"a group", func(s *peering.State) { s.Groups[0].Password = "x" }, "-" + all + " + group tor dynamic 10.0.0.0/8"},
 		{"another group", func(s *peering.State) {
 			s.Groups = append(s.Groups, peering.Group{Name: "spine"})
 			s.Dynamic[0].Group = "spine"
 		}, "- dynamic 10.0.0.0/8 + group spine dynamic 10.0.0.0/8"},
-		{"nobody", func(s *peering.State) { *s = peering.State{} }, "-" + one + two + all + " vrf red"},
+		{"nobody", func(s *peering.State) { *s = peering.State{} }, "-" + one + two + all},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wanted := base()
@@ -215,17 +195,12 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 func TestChangesThatEndSessions(t *testing.T) {
 	one := peering.Peer{Address: netip.MustParseAddr("192.0.2.1"), Options: peering.Options{ASN: 1}}
 	named := peering.State{Peers: []peering.Peer{one}}
-	with := func(s peering.State, vrfs ...string) peering.State {
-		for _, name := range vrfs {
-			s.VRFs = append(slices.Clone(s.VRFs), peering.VRF{Name: name})
-		}
-		return s
-	}
 	tor := peering.State{
 		Groups:  []peering.Group{{Name: "tor", Options: peering.Options{ASN: 1}}},
 		Dynamic: []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "tor"}},
 	}
-	both, held := tor, tor
+	both, held, other := tor, tor, named
+	other.Global.ASN = 2
 	both.Peers = named.Peers
 	down := one
 	down.AdminDown = true
@@ -236,9 +211,7 @@ func TestChangesThatEndSessions(t *testing.T) {
 		dynamic, want bool
 	}{
 		{"nothing", named, named, false, false},
-		{"the first VRF", with(named, "red"), named, false, true},
-		{"one more VRF", with(named, "red", "blue"), with(named, "red"), false, false},
-		{"the last VRF goes", named, with(named, "red"), false, true},
+		{"another AS", other, named, false, true},
 		{"a dynamic neighbor becomes a named one", both, tor, true, true},
 		{"a dynamic neighbor is held down", held, tor, true, false},
 	} {
@@ -257,8 +230,8 @@ func changes(c peering.Changes) string {
 		return when(len(all) > 0, sign+strings.Join(all, ""))
 	}
 	gone := line("-", names(" peer ", c.RemovePeers, peering.Peer.Name), names(" dynamic ", c.RemoveDynamic, prefixOf),
-		names(" group ", c.RemoveGroups, groupName), names(" vrf ", c.RemoveVRFs, vrfName))
-	come := line("+", names(" vrf ", c.AddVRFs, vrfName), names(" group ", c.AddGroups, groupName),
+		names(" group ", c.RemoveGroups, groupName))
+	come := line("+", names(" group ", c.AddGroups, groupName),
 		names(" dynamic ", c.AddDynamic, prefixOf), names(" peer ", c.AddPeers, peering.Peer.Name))
 	return gone + when(gone != "" && come != "", " ") + come + line("~", names(" peer ", c.UpdatePeers, peering.Peer.Name))
 }
@@ -272,6 +245,5 @@ func names[T any](word string, list []T, name func(T) string) string {
 	return text
 }
 
-func vrfName(v peering.VRF) string      { return v.Name }
 func groupName(g peering.Group) string  { return g.Name }
 func prefixOf(d peering.Dynamic) string { return d.Prefix.String() }

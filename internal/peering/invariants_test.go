@@ -28,7 +28,6 @@ func invariants(t testing.TB, d peering.Decision) {
 	once(t, "peer", s.Peers, peering.Peer.Name)
 	once(t, "group", s.Groups, func(g peering.Group) string { return g.Name })
 	once(t, "dynamic", s.Dynamic, func(d peering.Dynamic) string { return d.Prefix.String() })
-	once(t, "VRF", s.VRFs, func(v peering.VRF) string { return v.Name })
 	once(t, "set", s.Sets, func(e peering.Set) string { return string(e.Kind) + " " + e.Name })
 	once(t, "statement", slices.Concat(s.Import.Statements, s.Export.Statements), func(s peering.Statement) string { return s.Name })
 	for _, p := range s.Peers {
@@ -77,9 +76,6 @@ func soundPeer(t testing.TB, s peering.State, p peering.Peer) {
 		if addr.FamilyOf(hop) != f || slices.Contains(p.Mute, f) {
 			t.Errorf("peer %s: next hop %s for %s", p.Name(), hop, f)
 		}
-	}
-	if p.VRF != "" && !slices.ContainsFunc(s.VRFs, func(v peering.VRF) bool { return v.Name == p.VRF }) {
-		t.Errorf("peer %s: no VRF %s", p.Name(), p.VRF)
 	}
 	soundOptions(t, s, p.Name(), p.Options)
 }

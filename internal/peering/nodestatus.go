@@ -50,9 +50,6 @@ type Report struct {
 	Local    []Route
 	Learned  []LearnedRoute
 	Exported []Exported
-	// Tables holds the routing tables of the Decision's export rules, by their paths. A rule
-	// whose VRF device does not exist has no table.
-	Tables map[string]uint32
 }
 
 // Interface is an interface whose addresses are imported, or a name or pattern that matches
@@ -66,7 +63,6 @@ type Interface struct {
 // there.
 type Exported struct {
 	Prefix    netip.Prefix
-	VRF       string
 	Table     uint32
 	Metric    uint32
 	Installed bool
@@ -92,7 +88,6 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 		NetlinkImport:    in.netlinkImport(),
 		RIB:              in.rib(),
 		NetlinkExport:    in.netlinkExport(),
-		VRFs:             in.vrfs(),
 	}
 	if id := d.State.Global.RouterID; id.IsValid() {
 		out.RouterID = id.String()
@@ -267,7 +262,7 @@ func (in Report) failures(missing []string) []string {
 	announced := in.announced()
 	absent := 0
 	for _, i := range in.Imported {
-		if !announced[keyOf(i)] {
+		if !announced[i.Address.Masked()] {
 			absent++
 		}
 	}
@@ -286,17 +281,17 @@ func (in Report) failures(missing []string) []string {
 	return all
 }
 
-func (in Report) announced() map[RouteKey]bool {
-	all := make(map[RouteKey]bool, len(in.Local))
+func (in Report) announced() map[netip.Prefix]bool {
+	all := make(map[netip.Prefix]bool, len(in.Local))
 	for _, r := range in.Local {
-		all[r.Key()] = true
+		all[r.Prefix] = true
 	}
 	return all
 }
 
 func (in Report) netlinkImport() *bgpv1.NodeImport {
 	d := in.Decision
-	out := &bgpv1.NodeImport{Enabled: d.Import.Enabled, VRF: d.Import.VRF, TotalImported: int32(len(in.Imported)), Elsewhere: int32(in.Elsewhere)}
+	out := &bgpv1.NodeImport{Enabled: d.Import.Enabled, TotalImported: int32(len(in.Imported)), Elsewhere: int32(in.Elsewhere)}
 	for _, i := range in.Interfaces {
 		state := "down"
 		if i.Up {
@@ -307,19 +302,16 @@ func (in Report) netlinkImport() *bgpv1.NodeImport {
 	imported := slices.Clone(in.Imported)
 	announced := in.announced()
 	slices.SortFunc(imported, func(a, b Imported) int {
-		return cmp.Or(trueLast(announced[keyOf(a)], announced[keyOf(b)]), byRoute(a, b))
+		return cmp.Or(trueLast(announced[a.Address.Masked()], announced[b.Address.Masked()]), byRoute(a, b))
 	})
 	imported, out.Truncated = first(imported, mostListed)
 	for _, i := range imported {
 		out.ImportedAddresses = append(out.ImportedAddresses, bgpv1.ImportedAddress{
-			Address: i.Address.String(), Interface: i.Interface, InRIB: announced[keyOf(i)],
+			Address: i.Address.String(), Interface: i.Interface, InRIB: announced[i.Address.Masked()],
 		})
 	}
 	return out
 }
-
-// keyOf returns the key of the route to an imported address.
-func keyOf(i Imported) RouteKey { return RouteKey{i.Address.Masked(), i.VRF} }
 
 // trueLast sorts false before true.
 func trueLast(a, b bool) int {
@@ -343,7 +335,7 @@ func first[T any](list []T, most int) ([]T, bool) {
 func (in Report) rib() *bgpv1.NodeRIB {
 	out := &bgpv1.NodeRIB{LocalRouteCount: int32(len(in.Local)), ReceivedRouteCount: int32(len(in.Learned))}
 	local := slices.Clone(in.Local)
-	slices.SortFunc(local, func(a, b Route) int { return compareKeys(a.Key(), b.Key()) })
+	slices.SortFunc(local, func(a, b Route) int { return comparePrefixes(a.Prefix, b.Prefix) })
 	out.LocalRanges = ranges(local)
 	local, moreLocal := first(local, mostListed)
 	for _, r := range local {
@@ -359,7 +351,7 @@ func (in Report) rib() *bgpv1.NodeRIB {
 	}
 	learned := slices.Clone(in.Learned)
 	slices.SortFunc(learned, func(a, b LearnedRoute) int {
-		return cmp.Or(compareKeys(a.Key(), b.Key()), a.From.Compare(b.From), a.NextHop.Compare(b.NextHop))
+		return cmp.Or(comparePrefixes(a.Prefix, b.Prefix), a.From.Compare(b.From), a.NextHop.Compare(b.NextHop))
 	})
 	learned, moreLearned := first(learned, mostListed)
 	for _, r := range learned {
@@ -412,10 +404,6 @@ func compareAddresses(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-func compareKeys(a, b RouteKey) int {
-	return cmp.Or(cmp.Compare(a.VRF, b.VRF), comparePrefixes(a.Prefix, b.Prefix))
-}
-
 func communityTexts(communities []uint32, large []string) []string {
 	var all []string
 	for _, c := range communities {
@@ -431,13 +419,7 @@ func (in Report) netlinkExport() *bgpv1.NodeExport {
 		TotalExported: int32(len(in.Exported)),
 	}
 	for _, rule := range d.Export {
-		table, found := in.Tables[rule.Path]
-		if rule.Device == "" {
-			table, found = rule.Table, true
-		}
-		if found {
-			out.Rules = append(out.Rules, bgpv1.NodeExportRule{Name: rule.Name, Metric: int64(rule.Metric), TableID: int64(table)})
-		}
+		out.Rules = append(out.Rules, bgpv1.NodeExportRule{Name: rule.Name, Metric: int64(rule.Metric), TableID: int64(rule.Table)})
 	}
 	exported := slices.Clone(in.Exported)
 	slices.SortFunc(exported, func(a, b Exported) int {
@@ -457,28 +439,4 @@ func tableName(n uint32) string {
 		return "main"
 	}
 	return strconv.FormatUint(uint64(n), 10)
-}
-
-func (in Report) vrfs() []bgpv1.NodeVRF {
-	var all []bgpv1.NodeVRF
-	for _, v := range in.Decision.State.VRFs {
-		out := bgpv1.NodeVRF{Name: v.Name, RD: v.RD}
-		for _, r := range in.Local {
-			if r.VRF == v.Name {
-				out.ImportedRouteCount++
-			}
-		}
-		for _, r := range in.Learned {
-			if r.VRF == v.Name {
-				out.ImportedRouteCount++
-			}
-		}
-		for _, e := range in.Exported {
-			if e.VRF == v.Name && e.Installed {
-				out.ExportedRouteCount++
-			}
-		}
-		all = append(all, out)
-	}
-	return all
 }

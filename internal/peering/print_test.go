@@ -91,9 +91,6 @@ func print(d peering.Decision) string {
 			when(len(g.Listen) > 0, fmt.Sprintf(" at %v", g.Listen)), when(g.Device != "", " on "+g.Device), g.Families,
 			when(g.Multipath, " multipath"), when(g.Selection.AlwaysCompareMED, " always-med"), confederation(g.Confederation))
 	}
-	for _, v := range d.State.VRFs {
-		line("vrf %s %s import %v export %v", v.Name, v.RD, v.ImportRT, v.ExportRT)
-	}
 	for _, g := range d.State.Groups {
 		line("group %s %s", g.Name, options(g.Options))
 	}
@@ -101,8 +98,8 @@ func print(d peering.Decision) string {
 		line("dynamic %s of %s", dyn.Prefix, dyn.Group)
 	}
 	for _, p := range d.State.Peers {
-		line("peer %s %s%s%s%s%s%s", p.Name(), options(p.Options), when(p.Port != 0, fmt.Sprintf(" port %d", p.Port)),
-			when(p.AdminDown, " down"), when(p.VRF != "", " vrf "+p.VRF),
+		line("peer %s %s%s%s%s%s", p.Name(), options(p.Options), when(p.Port != 0, fmt.Sprintf(" port %d", p.Port)),
+			when(p.AdminDown, " down"),
 			when(len(p.NextHops) > 0, fmt.Sprintf(" hops %v", p.NextHops)), when(len(p.Mute) > 0, fmt.Sprintf(" mute %v", p.Mute)))
 	}
 	for _, s := range d.State.Sets {
@@ -110,15 +107,13 @@ func print(d peering.Decision) string {
 	}
 	chain(line, "import", d.State.Import)
 	chain(line, "export", d.State.Export)
-	for _, i := range append([]peering.ImportRules{d.Import}, d.VRFImports...) {
-		if i.Enabled {
-			line("take %q%s", i.Patterns, when(i.VRF != "", " into "+i.VRF))
-		}
+	if d.Import.Enabled {
+		line("take %q", d.Import.Patterns)
 	}
 	for _, e := range d.Export {
-		line("put %s%s%s from %q to table %d %s metric %d%s%s after %s as %d", e.Name,
+		line("put %s%s%s to table %d metric %d%s%s after %s as %d", e.Name,
 			when(len(e.Communities) > 0, fmt.Sprintf(" %v", e.Communities)), when(len(e.LargeCommunities) > 0, fmt.Sprintf(" %v", e.LargeCommunities)),
-			e.VRF, e.Table, e.Device, e.Metric, when(e.ValidateNextHop, " validated"), when(e.AllowDefault, " default"), d.Dampening, d.Protocol)
+			e.Table, e.Metric, when(e.ValidateNextHop, " validated"), when(e.AllowDefault, " default"), d.Dampening, d.Protocol)
 	}
 	for _, l := range d.LeftOut {
 		line("left out %s as %d: %s", l.Name, l.ASN, l.Message)

@@ -10,17 +10,7 @@ import (
 type Imported struct {
 	Address   netip.Prefix
 	Interface string
-	VRF       string
 }
-
-// RouteKey identifies a route.
-type RouteKey struct {
-	Prefix netip.Prefix
-	VRF    string
-}
-
-// Key returns the RouteKey of r.
-func (r Route) Key() RouteKey { return RouteKey{r.Prefix, r.VRF} }
 
 // GracefulShutdown is the community that asks routers to prefer other paths (RFC 8326).
 const GracefulShutdown uint32 = 0xFFFF0000
@@ -33,13 +23,13 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 	slices.SortFunc(sorted, byRoute)
 	var routes []Route
 	for _, i := range sorted {
-		key := RouteKey{i.Address.Masked(), i.VRF}
-		if n := len(routes); n == 0 || routes[n-1].Key() != key {
-			routes = append(routes, Route{Prefix: key.Prefix, VRF: key.VRF})
+		prefix := i.Address.Masked()
+		if n := len(routes); n == 0 || routes[n-1].Prefix != prefix {
+			routes = append(routes, Route{Prefix: prefix})
 		}
 		if last := &routes[len(routes)-1]; attributes != nil && last.Attributes.empty() {
 			last.Attributes = attributes(i.Address.Addr()).plain()
-			if !key.Prefix.IsSingleIP() {
+			if !prefix.IsSingleIP() {
 				last.Attributes.Weight = 0 // other addresses of the route may have other endpoints
 			}
 		}
@@ -55,7 +45,6 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 // byRoute sorts addresses by their route, and then by themselves.
 func byRoute(a, b Imported) int {
 	return cmp.Or(
-		cmp.Compare(a.VRF, b.VRF),
 		a.Address.Masked().Addr().Compare(b.Address.Masked().Addr()),
 		cmp.Compare(a.Address.Bits(), b.Address.Bits()),
 		a.Address.Addr().Compare(b.Address.Addr()),

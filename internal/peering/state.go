@@ -29,7 +29,6 @@ type State struct {
 	// Import and Export apply to every route and neighbor: their statements are evaluated in
 	// order until one gives a verdict. If none does, the chain's Default decides.
 	Import, Export Chain
-	VRFs           []VRF
 }
 
 // Global holds the options of the node as a whole. A change of ASN, RouterID, Port, Listen,
@@ -90,7 +89,6 @@ type Peer struct {
 	// Resolved). If the neighbor has another address, it counts as absent.
 	LinkLocal netip.Addr
 	AdminDown bool
-	VRF       string
 	Port      uint16 // 0: 179
 	// Path is the neighbor's field in the BGPConfiguration, such as spec.neighbors[2].
 	Path string
@@ -339,15 +337,6 @@ type Prepend struct {
 	Repeat uint8
 }
 
-// VRF is a routing table of its own, with the route distinguisher and route targets of RFC
-// 4364.
-type VRF struct {
-	Name               string
-	RD                 string
-	ImportRT, ExportRT []string
-	Path               string
-}
-
 // Attributes are the attributes of a route beside its prefix.
 type Attributes struct {
 	// Communities are values of RFC 1997, and LargeCommunities texts of RFC 8092.
@@ -363,6 +352,5 @@ type Attributes struct {
 // Route is a route that this node originates.
 type Route struct {
 	Prefix     netip.Prefix // masked
-	VRF        string
 	Attributes Attributes
 }

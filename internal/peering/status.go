@@ -70,8 +70,4 @@ type LearnedRoute struct {
 	LargeCommunities []string
 	// Internal says that the route is from a neighbor in our own AS.
 	Internal bool
-	VRF      string
 }
-
-// Key returns the RouteKey. Several equal paths have the same key.
-func (r LearnedRoute) Key() RouteKey { return RouteKey{r.Prefix, r.VRF} }

@@ -122,9 +122,9 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}")
 			},
 			`healthy false, 1 neighbors
-			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 Ready False Degraded: 192.0.2.1 is left out
-			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
@@ -135,9 +135,9 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 				return report(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}", n)
 			},
 			`healthy false, 1 neighbors
-			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 Ready False Degraded: no dynamic neighbor is Established; 192.0.2.1 is left out
-			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
@@ -255,7 +255,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 
 // large returns a report with more entries of each kind than fit.
 func large(t testing.TB) peering.Report {
-	r := report(t, `{vrfs: [{name: red, rd: '1:1'}], netlinkImport: {enabled: true, interfaceList: [kube-lb0, 'x*']},
+	r := report(t, `{netlinkImport: {enabled: true, interfaceList: [kube-lb0, 'x*']},
 		netlinkExport: {enabled: true, routeProtocol: 99, rules: [{name: all, tableId: 7, metric: 5}]}}`)
 	r.Interfaces = []peering.Interface{{Name: "kube-lb0", Exists: true, Up: true}, {Name: "x*"}}
 	for i := 600; i > 0; i-- {
@@ -268,8 +268,8 @@ func large(t testing.TB) peering.Report {
 		})
 		r.Exported = append(r.Exported, peering.Exported{Prefix: p, Table: 7, Metric: 5, Installed: true})
 	}
-	r.Learned = append(r.Learned, peering.LearnedRoute{Prefix: netip.MustParsePrefix("::/0"), NextHop: netip.IPv6LinkLocalAllNodes(), VRF: "red"})
-	r.Exported = append(r.Exported, peering.Exported{Prefix: netip.MustParsePrefix("::/0"), VRF: "red", Installed: true})
+	r.Learned = append(r.Learned, peering.LearnedRoute{Prefix: netip.MustParsePrefix("::/0"), NextHop: netip.IPv6LinkLocalAllNodes()})
+	r.Exported = append(r.Exported, peering.Exported{Prefix: netip.MustParsePrefix("::/0"), Installed: true})
 	return r
 }
 
@@ -282,9 +282,9 @@ func TestListsAreCutAndSaySo(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	first := fmt.Sprint(s.RIB.LocalRoutes[0], s.RIB.ReceivedRoutes[0], s.NetlinkImport.ImportedAddresses[0], s.NetlinkImport.Interfaces,
-		s.NetlinkExport.ExportedRoutes[:2], s.NetlinkExport.Rules, s.NetlinkExport.Protocol, s.VRFs)
+		s.NetlinkExport.ExportedRoutes[:2], s.NetlinkExport.Rules, s.NetlinkExport.Protocol)
 	want := "{10.0.0.1/32 0.0.0.0  [] 0 [64512:7 1:2:3]} {10.0.0.1/32 192.0.2.2 192.0.2.1 [] 0 [0:1]} {10.0.0.1/32 kube-lb0 true} " +
-		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99 [{red 1:1 1 1}]"
+		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99"
 	if first != want {
 		t.Errorf("\n got %s\nwant %s", first, want)
 	}
@@ -316,15 +316,6 @@ func TestRangesAreOfAllRoutesOrAbsent(t *testing.T) {
 	r.Local = slices.DeleteFunc(r.Local, func(l peering.Route) bool { return l.Prefix.Addr().AsSlice()[3]%4 == 0 })
 	if got := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).RIB.LocalRanges; got != nil {
 		t.Errorf("there are %d ranges, want none instead of some", len(got))
-	}
-}
-
-func TestARuleForAVRFDeviceSaysTheTableOfTheDevice(t *testing.T) {
-	r := report(t, `{netlinkExport: {enabled: true, rules: [{name: main}, {name: numbered, tableId: 7}, {name: device, vrf: red}, {name: missing, vrf: blue}]}}`)
-	r.Tables = map[string]uint32{r.Decision.Export[0].Path: 0, r.Decision.Export[1].Path: 7, r.Decision.Export[2].Path: 100}
-	s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
-	if got, want := fmt.Sprint(s.NetlinkExport.Rules), "[{main 20 0} {numbered 20 7} {device 20 100}]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -424,7 +415,7 @@ func TestAllNodesSayTheSameOfAConfiguration(t *testing.T) {
 		got += fmt.Sprintf("\n%s %s %s %d: %s", c.Type, c.Status, c.Reason, c.ObservedGeneration, c.Message)
 	}
 	want := `7 2
-		Ready False ConfigurationInvalid 7: spec.neighbors[1].config.vrf: there is no VRF "red" that is well in spec.vrfs
+		Ready False ConfigurationInvalid 7: spec.neighbors[1].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 		RouterIDResolved True Resolved 7: each node finds its own; see its BGPNodeStatus`
 	if diff := cmp.Diff(trimmed(want), trimmed(got)); diff != "" {
 		t.Error(diff)

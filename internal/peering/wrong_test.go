@@ -250,8 +250,8 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`ParseError spec.neighbors[0].config.neighborAddress: "here" is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1`,
 		},
 		{
-			"a VRF that does not exist", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}`,
-			`NotFound spec.neighbors[0].config.vrf: there is no VRF "red" that is well in spec.vrfs
+			"a neighbor in a VRF", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}`,
+			`NotSupported spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 without 192.0.2.1`,
 		},
 		{
@@ -606,30 +606,8 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`NotSupported spec.dynamicNeighbors[0]: gracefulRestart is in effect in part: neighbors that come by themselves are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they hear them again: list them in spec.neighbors`,
 		},
 		{
-			"a VRF without a name", `{vrfs: [{name: '', rd: '64512:1'}]}`,
-			`ParseError spec.vrfs[0].name: the VRF has no name, and is not in use: write one`,
-		},
-		{
-			"a VRF twice", `{vrfs: [{name: red, rd: '64512:1'}, {name: red, rd: '64512:2'}]}`,
-			`Duplicate spec.vrfs[1].name: "red" is the name of a VRF before, so this one is not in use: write another`,
-		},
-		{
-			"a VRF without a distinguisher", `{vrfs: [{name: red}]}`,
-			`ParseError spec.vrfs[0].rd: "" is neither the number of an AS and a number, such as 64512:100, nor an IPv4 address and a number, such as 192.0.2.1:100; the VRF is not in use`,
-		},
-		{
-			"a VRF with bad targets", `{vrfs: [{name: red, rd: '64512:1', importRt: ['64512:1', '64512'], exportRt: ['65536:65536']}]}`,
-			`ParseError spec.vrfs[0].importRt[1]: "64512" is neither the number of an AS and a number, such as 64512:100, nor an IPv4 address and a number, such as 192.0.2.1:100; the VRF is not in use
-			 ParseError spec.vrfs[0].exportRt[0]: "65536:65536" is neither the number of an AS and a number, such as 64512:100, nor an IPv4 address and a number, such as 192.0.2.1:100; the VRF is not in use`,
-		},
-		{
-			"a VRF that imports from nowhere", `{vrfs: [{name: red, rd: '64512:1', netlinkImport: {enabled: true}}]}`,
-			`Adjusted spec.vrfs[0].netlinkImport.interfaceList: nothing is imported into the VRF without an interface: add one`,
-		},
-		{
-			"a VRF that imports and is not enabled", `{vrfs: [{name: red, rd: '64512:1', netlinkImport: {interfaceList: [eth1]}, netlinkExport: {linuxTableId: 7}}]}`,
-			`Adjusted spec.vrfs[0].netlinkImport: is not in effect, because enabled is not true: set it, or remove the rest
-			 Adjusted spec.vrfs[0].netlinkExport: is not in effect, because enabled is not true: set it, or remove the rest`,
+			"VRFs", `{vrfs: [{name: red, rd: '64512:1', netlinkImport: {enabled: true, interfaceList: [eth1]}, netlinkExport: {enabled: true, linuxVrf: red}}, {name: red}]}`,
+			`NotSupported spec.vrfs: VRFs are not supported, so they are not in effect: remove them`,
 		},
 		{
 			"an import that is not enabled", `{netlinkImport: {interfaceList: [kube-lb0]}}`,
@@ -641,8 +619,8 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 ParseError spec.netlinkImport.interfaceList[1]: "" is neither the name of an interface nor a pattern such as eth*, and left out`,
 		},
 		{
-			"an import into a VRF that does not exist", `{netlinkImport: {enabled: true, vrf: red, interfaceList: [kube-lb0]}}`,
-			`NotFound spec.netlinkImport.vrf: there is no VRF "red" that is well in spec.vrfs, so nothing is imported`,
+			"an import into a VRF", `{netlinkImport: {enabled: true, vrf: red, interfaceList: [kube-lb0]}}`,
+			`NotSupported spec.netlinkImport.vrf: VRFs are not supported, so nothing is imported: remove it, and the addresses are announced to all neighbors`,
 		},
 		{
 			"an export that is not enabled", `{netlinkExport: {rules: [{name: all}]}}`,
@@ -658,10 +636,11 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 Duplicate spec.netlinkExport.rules[2].name: "all" is the name of a rule before, so this one is not in use: write another`,
 		},
 		{
-			"a rule with a table that does not exist", `{netlinkExport: {enabled: true, rules: [{name: all, tableId: -1}, {name: more, metric: 4294967296}, {name: red, vrf: r/d}]}}`,
+			"rules with a table that does not exist, and with VRFs", `{netlinkExport: {enabled: true, rules: [{name: all, tableId: -1}, {name: more, metric: 4294967296}, {name: red, vrf: red}, {name: blue, vrf: blue, tableId: 7}]}}`,
 			`ParseError spec.netlinkExport.rules[0].tableId: -1 is not the number of a routing table: write one from 0 (the main one) to 4294967295
 			 ParseError spec.netlinkExport.rules[1].metric: 4294967296 is not a metric: write one from 1 to 4294967295
-			 ParseError spec.netlinkExport.rules[2].vrf: "r/d" is not the name of an interface: it has 1 to 15 characters, without spaces, '/', ':' and '%'`,
+			 NotSupported spec.netlinkExport.rules[2].vrf: VRFs are not supported, so the rule is not in use: write the number of the table of the VRF device into tableId
+			 NotSupported spec.netlinkExport.rules[3].vrf: VRFs are not supported, so only tableId counts: remove vrf`,
 		},
 		{
 			"a rule with bad communities", `{netlinkExport: {enabled: true, rules: [{name: all, communityList: ['70000:1'], largeCommunityList: ['1:2']}]}}`,

@@ -17,7 +17,7 @@ import (
 
 // Egress returns the interface through which packets to neighbor leave this node, and its
 // global addresses, best first. It returns false if there is no such interface. With a
-// device, an interface or a VRF, it returns the route through that device.
+// device, it returns the route through that device.
 //
 // The addresses are those to which a neighbor may send. Tentative, deprecated and temporary
 // addresses, and the addresses of services, are excluded. In each family, the source
@@ -91,7 +91,7 @@ type way struct {
 }
 
 // wayTo asks the kernel for the route to an address. A zone or a device selects the
-// interface or the VRF.
+// interface.
 func (k *Kernel) wayTo(ctx context.Context, to netip.Addr, device string) (w way, ok bool, err error) {
 	through := 0
 	if zone := to.Zone(); zone != "" {

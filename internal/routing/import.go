@@ -28,7 +28,7 @@ const (
 // even if that is empty. If Import fails before it, it has reported nothing.
 //
 // Import reports an address if other hosts can use it: it is not tentative, its scope is
-// neither the link nor the host, and its interface is up. The caller sets the VRF.
+// neither the link nor the host, and its interface is up.
 //
 // The interfaces need not exist. Import follows the messages of the kernel. It reads
 // everything again every minute, when a message was lost, and when one of the interfaces

@@ -18,8 +18,6 @@ const (
 	// skipStats is RTEXT_FILTER_SKIP_STATS. Counters are most of a link's message, and this
 	// package does not read them.
 	skipStats = 1 << 3
-	// vrfTable is IFLA_VRF_TABLE of linux/if_link.h.
-	vrfTable = 1
 )
 
 // link is a network interface.
@@ -29,8 +27,6 @@ type link struct {
 	up    bool
 	// mac is its Ethernet address, or empty if it has none.
 	mac []byte
-	// table is the routing table of a VRF device, 0 for other links.
-	table uint32
 }
 
 // InterfaceStatus is the state of an interface whose addresses are imported.
@@ -88,12 +84,6 @@ func matches(patterns []string, name string) bool {
 		ok, _ := path.Match(pattern, name)
 		return ok
 	})
-}
-
-// VRFTable returns the routing table of a VRF device, or false if there is no such device.
-func (k *Kernel) VRFTable(ctx context.Context, name string) (uint32, bool, error) {
-	l, ok, err := k.link(ctx, name)
-	return l.table, ok && l.table != 0, err
 }
 
 func linkRequest(index int) *rtnetlink.Request {
@@ -154,10 +144,6 @@ func parseLink(body []byte) (link, error) {
 		case unix.IFLA_ADDRESS:
 			if ethernet && len(value) == 6 {
 				l.mac = slices.Clone(value)
-			}
-		case unix.IFLA_LINKINFO:
-			if rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND)) == "vrf" {
-				l.table = rtnetlink.Number(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.IFLA_INFO_DATA), vrfTable))
 			}
 		}
 	}

@@ -15,9 +15,6 @@ import (
 // node, its gateway is the one that leads to it.
 func (k *Kernel) targets(ctx context.Context, wanted []Route, own realms) ([]route, []Problem, error) {
 	r := resolver{kernel: k, own: own, answers: make(map[question]answer)}
-	if err := r.findVRFs(ctx, wanted); err != nil {
-		return nil, nil, err
-	}
 	var problems []Problem
 	all := make([]route, 0, len(wanted))
 	at := make(map[place]int, len(wanted))
@@ -84,16 +81,13 @@ func (w Route) check() error {
 
 // resolver resolves next hops to hops, and asks the kernel only once for each.
 type resolver struct {
-	kernel *Kernel
-	own    realms
-	// vrfs are the indexes of the VRF devices, by table.
-	vrfs    map[uint32]int
+	kernel  *Kernel
+	own     realms
 	answers map[question]answer
 }
 
 type question struct {
 	nextHop netip.Addr
-	vrf     int
 	check   bool
 }
 
@@ -102,30 +96,11 @@ type answer struct {
 	err error
 }
 
-// findVRFs reads the VRF devices if a route is for a table other than the main table. If
-// that table belongs to a VRF, the next hops are resolved in the VRF.
-func (r *resolver) findVRFs(ctx context.Context, wanted []Route) error {
-	if !slices.ContainsFunc(wanted, func(w Route) bool { return mainTable(w.Table) != unix.RT_TABLE_MAIN }) {
-		return nil
-	}
-	links, err := r.kernel.links(ctx, patience)
-	if err != nil {
-		return fmt.Errorf("read interfaces: %w", err)
-	}
-	r.vrfs = make(map[uint32]int)
-	for _, l := range links {
-		if l.table != 0 {
-			r.vrfs[l.table] = l.index
-		}
-	}
-	return nil
-}
-
 // hops returns the hops for the next hops of w, and an error for those that have no route.
 // failed is set only if the kernel could not be asked.
 func (r *resolver) hops(ctx context.Context, w Route) (hops []hop, wrong, failed error) {
 	for _, n := range w.NextHops {
-		q := question{n, r.vrfs[mainTable(w.Table)], w.ValidateNextHop}
+		q := question{n, w.ValidateNextHop}
 		a, known := r.answers[q]
 		if !known {
 			var err error
@@ -161,7 +136,7 @@ func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
 	if to.Is6() && to.IsLinkLocalUnicast() {
 		return r.resolveOnLink(ctx, to)
 	}
-	w, ok, err := r.kernel.routeTo(ctx, to, q.vrf)
+	w, ok, err := r.kernel.routeTo(ctx, to, 0)
 	if err != nil {
 		return answer{}, err
 	}
@@ -171,7 +146,7 @@ func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
 	case ok && !w.gateway.IsValid():
 		return answer{hop: hop{to, w.link}}, nil
 	case ok:
-		learned, err := r.learned(ctx, to, q.vrf)
+		learned, err := r.learned(ctx, to)
 		if err != nil {
 			return answer{}, err
 		}
@@ -203,8 +178,8 @@ func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, er
 // learned reports whether the route to an address is one of ours. A learned route must not
 // lead to a next hop: it could be the very route that uses this next hop, and would then
 // keep itself alive.
-func (r *resolver) learned(ctx context.Context, to netip.Addr, vrf int) (bool, error) {
-	body, err := r.kernel.route.Ask(ctx, wayRequest(to, vrf, unix.RTM_F_FIB_MATCH))
+func (r *resolver) learned(ctx context.Context, to netip.Addr) (bool, error) {
+	body, err := r.kernel.route.Ask(ctx, wayRequest(to, 0, unix.RTM_F_FIB_MATCH))
 	if leadsNowhere(err) {
 		return true, nil // the route has gone meanwhile
 	}

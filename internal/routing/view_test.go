@@ -111,16 +111,3 @@ func FuzzMessages(f *testing.F) {
 		_, _ = parseNeighbor(body)
 	})
 }
-
-func TestTheTableOfAVRFIsRead(t *testing.T) {
-	table := rtnetlink.AppendNumber(nil, vrfTable, 1001)
-	for kind, want := range map[string]uint32{"vrf": 1001, "bridge": 0} {
-		info := rtnetlink.AppendAttribute(nil, unix.IFLA_INFO_KIND, append([]byte(kind), 0))
-		info = rtnetlink.AppendAttribute(info, unix.IFLA_INFO_DATA, table)
-		l, err := parseLink(rtnetlink.AppendAttribute(linkMessage(9, "red", true), unix.IFLA_LINKINFO, info))
-		if err != nil {
-			t.Fatal(err)
-		}
-		equal(t, l.table, want)
-	}
-}

@@ -65,9 +65,7 @@ func (l *learning) heard(now time.Time, state peering.State, there []peering.Nei
 type exported struct {
 	routes   []routing.Route
 	problems []routing.Problem
-	// tableOf holds the tables of the rules, by their paths.
-	tableOf map[string]uint32
-	failure string
+	failure  string
 }
 
 // rule sets the export rules that d asks for.

@@ -17,9 +17,6 @@ var errAnotherServer = errors.New("the BGP server is another one")
 // program makes the kernel have what the rules say, if no more than servers have ended.
 // With keep, nothing that was there before is removed.
 func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol, servers int, keep bool) (done exported, err error) {
-	if done.tableOf, done.failure, err = tablesOf(ctx, kernel, rules); err != nil {
-		return done, err
-	}
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)
 		if err != nil {
@@ -28,21 +25,17 @@ func program(ctx context.Context, server Server, kernel Kernel, rules []peering.
 		if server.Ended() != servers {
 			return done, errAnotherServer
 		}
-		done.routes = exportable(rules, protocol, learned, done.tableOf)
+		done.routes = exportable(rules, protocol, learned)
 	}
-	done.problems, err = kernel.Program(ctx, routing.Wanted{Routes: done.routes, Own: realmsOf(rules, protocol, done.tableOf), Keep: keep})
+	done.problems, err = kernel.Program(ctx, routing.Wanted{Routes: done.routes, Own: realmsOf(rules, protocol), Keep: keep})
 	return done, err
 }
 
 // realmsOf returns the tables and marks in which the rules may put routes.
-func realmsOf(rules []peering.ExportRule, protocol int, tableOf map[string]uint32) []routing.Realm {
+func realmsOf(rules []peering.ExportRule, protocol int) []routing.Realm {
 	var all []routing.Realm
 	for _, r := range rules {
-		table, ok := tableOf[r.Path]
-		if !ok {
-			continue
-		}
-		realm := routing.Realm{Protocol: protocol, Table: table}
+		realm := routing.Realm{Protocol: protocol, Table: r.Table}
 		if r.AllowDefault {
 			realm.Default, realm.DefaultMetric = true, r.Metric
 		}
@@ -71,37 +64,9 @@ func misplaced(problems []routing.Problem) string {
 	return ""
 }
 
-// tablesOf finds the routing tables of the rules, by their paths. With an error, the map has
-// only some of them. missing says what is wrong with a rule that has no table.
-func tablesOf(ctx context.Context, kernel Kernel, rules []peering.ExportRule) (tables map[string]uint32, missing string, err error) {
-	tables = map[string]uint32{}
-	for _, r := range rules {
-		if r.Device == "" {
-			tables[r.Path] = r.Table
-			continue
-		}
-		table, ok, err := kernel.VRFTable(ctx, r.Device)
-		if err != nil {
-			return tables, "", err
-		}
-		switch {
-		case !ok && r.Table != 0:
-			table = r.Table
-		case ok && r.Table != 0 && r.Table != table:
-			missing = fmt.Sprintf("%s: the VRF device %s has the table %d, not %d: remove one of them", r.Path, r.Device, table, r.Table)
-			continue
-		case !ok:
-			missing = r.Path + ": there is no VRF device " + r.Device
-			continue
-		}
-		tables[r.Path] = table
-	}
-	return tables, missing, nil
-}
-
 // exportable returns the learned routes that the rules let into the kernel. Equally good
 // paths to one prefix become one route.
-func exportable(rules []peering.ExportRule, protocol int, learned []peering.LearnedRoute, tableOf map[string]uint32) []routing.Route {
+func exportable(rules []peering.ExportRule, protocol int, learned []peering.LearnedRoute) []routing.Route {
 	type place struct {
 		prefix        netip.Prefix
 		table, metric uint32
@@ -109,21 +74,17 @@ func exportable(rules []peering.ExportRule, protocol int, learned []peering.Lear
 	at := map[place]int{}
 	var all []routing.Route
 	for _, rule := range rules {
-		table, ok := tableOf[rule.Path]
-		if !ok {
-			continue
-		}
 		for _, l := range learned {
 			if !meets(rule, l) {
 				continue
 			}
-			key := place{l.Prefix, table, rule.Metric}
+			key := place{l.Prefix, rule.Table, rule.Metric}
 			i, ok := at[key]
 			if !ok {
 				i = len(all)
 				at[key] = i
 				all = append(all, routing.Route{
-					Prefix: l.Prefix, Protocol: protocol, Table: table, Metric: rule.Metric, ValidateNextHop: rule.ValidateNextHop,
+					Prefix: l.Prefix, Protocol: protocol, Table: rule.Table, Metric: rule.Metric, ValidateNextHop: rule.ValidateNextHop,
 				})
 			}
 			// If several rules name one place, the strictest one counts.
@@ -138,7 +99,7 @@ func exportable(rules []peering.ExportRule, protocol int, learned []peering.Lear
 
 // meets reports whether a rule selects a route.
 func meets(rule peering.ExportRule, l peering.LearnedRoute) bool {
-	if rule.VRF != l.VRF || l.Prefix.Bits() == 0 && !rule.AllowDefault {
+	if l.Prefix.Bits() == 0 && !rule.AllowDefault {
 		return false
 	}
 	if len(rule.Communities) == 0 && len(rule.LargeCommunities) == 0 {

@@ -15,7 +15,7 @@ import (
 
 func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
 	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [
-		{name: all, tableId: 7, metric: 5}, {name: some, communityList: ["65001:1"], vrf: red}]}}`
+		{name: all, tableId: 7, metric: 5}, {name: some, communityList: ["65001:1"], tableId: 100}]}}`
 	route := func(prefix, hop string, communities ...uint32) peering.LearnedRoute {
 		return peering.LearnedRoute{Prefix: netip.MustParsePrefix(prefix), NextHop: netip.MustParseAddr(hop), From: netip.MustParseAddr(hop), Communities: communities}
 	}
@@ -109,7 +109,7 @@ func learned(w *world) {
 	complete("192.0.2.2")(w.server)
 }
 
-// The first VRF needs another BGP server, and so does an address to listen at that comes.
+// An address to listen at that comes needs another BGP server.
 func TestAnotherBGPServerRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T) {
 	inWorld(t, twoRouters, learned, func(w *world) {
 		was := w.kernel.String()
@@ -252,28 +252,4 @@ func TestRoutesThatAlwaysChangeDoNotKeepTheNodeBusy(t *testing.T) {
 			t.Errorf("programmed %d times in a minute, want 5 or 6: a second every 11", n)
 		}
 	})
-}
-
-func TestARuleWithADeviceAndATableNeedsThemToAgree(t *testing.T) {
-	tests := []struct {
-		name    string
-		rule    peering.ExportRule
-		want    string
-		missing string
-	}{
-		{"the device", peering.ExportRule{Device: "red"}, "map[rule:100]", ""},
-		{"both, of one table", peering.ExportRule{Device: "red", Table: 100}, "map[rule:100]", ""},
-		{"both, of two tables", peering.ExportRule{Device: "red", Table: 7}, "map[]", "rule: the VRF device red has the table 100, not 7: remove one of them"},
-		{"a table, and a device that this node does not have", peering.ExportRule{Device: "blue", Table: 7}, "map[rule:7]", ""},
-		{"a device that this node does not have", peering.ExportRule{Device: "blue"}, "map[]", "rule: there is no VRF device blue"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.rule.Path = "rule"
-			tables, missing, err := tablesOf(t.Context(), newFakeKernel(), []peering.ExportRule{tt.rule})
-			if err != nil || fmt.Sprint(tables) != tt.want || missing != tt.missing {
-				t.Errorf("%v %q %v, want %s %q", tables, missing, err, tt.want, tt.missing)
-			}
-		})
-	}
 }

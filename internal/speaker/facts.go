@@ -64,8 +64,8 @@ func (s *Speaker) look(now time.Time) {
 	}
 	f.begin()
 	var patterns []string
-	for _, i := range s.imports.rules {
-		patterns = append(patterns, i.patterns...)
+	if i := s.imports.importer; i != nil {
+		patterns = i.patterns
 	}
 	learns := s.governing.state.Import.Accepts()
 	s.beside.start(s.life, func(ctx context.Context) note {

@@ -153,10 +153,6 @@ func (k *fakeKernel) advertising() string {
 	return strings.Join(all, " ")
 }
 
-func (k *fakeKernel) VRFTable(_ context.Context, device string) (uint32, bool, error) {
-	return 100, device == "red", nil
-}
-
 func (k *fakeKernel) Program(_ context.Context, w routing.Wanted) ([]routing.Problem, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -22,7 +22,7 @@ type fakeServer struct {
 	mu      sync.Mutex
 	state   peering.State
 	running bool
-	routes  map[peering.RouteKey]peering.Route
+	routes  map[netip.Prefix]peering.Route
 	// began is the state of the server after the first Apply.
 	began string
 	// stuck, when it is not nil, holds up Apply and Stop.
@@ -44,7 +44,7 @@ type fakeServer struct {
 }
 
 func newFakeServer() *fakeServer {
-	return &fakeServer{routes: map[peering.RouteKey]peering.Route{}, neighbors: map[string]peering.NeighborStatus{}, events: make(chan struct{}, 1)}
+	return &fakeServer{routes: map[netip.Prefix]peering.Route{}, neighbors: map[string]peering.NeighborStatus{}, events: make(chan struct{}, 1)}
 }
 
 func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error) {
@@ -91,21 +91,21 @@ func (s *fakeServer) Announce(_ context.Context, routes []peering.Route) error {
 	if s.err != nil {
 		return s.err
 	}
-	s.routes = map[peering.RouteKey]peering.Route{}
+	s.routes = map[netip.Prefix]peering.Route{}
 	for _, r := range routes {
-		s.routes[r.Key()] = r
+		s.routes[r.Prefix] = r
 	}
 	return nil
 }
 
-func (s *fakeServer) Change(_ context.Context, add []peering.Route, withdraw []peering.RouteKey) error {
+func (s *fakeServer) Change(_ context.Context, add []peering.Route, withdraw []netip.Prefix) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
 	for _, r := range add {
-		s.routes[r.Key()] = r
+		s.routes[r.Prefix] = r
 	}
 	for _, key := range withdraw {
 		delete(s.routes, key)
@@ -199,9 +199,6 @@ func (s *fakeServer) announces() string {
 	var lines []string
 	for _, r := range s.routes {
 		line := r.Prefix.String()
-		if r.VRF != "" {
-			line += " vrf " + r.VRF
-		}
 		for _, c := range r.Attributes.Communities {
 			line += fmt.Sprintf(" %d:%d", c>>16, c&0xffff)
 		}

@@ -296,9 +296,7 @@ func (s *Speaker) problems() []peering.Problem {
 func (s *Speaker) end(ctx context.Context) {
 	g := &s.governing
 	was := g.running
-	for _, i := range s.imports.rules {
-		s.unfollow(ctx, i)
-	}
+	s.unfollow(ctx)
 	s.advertise(ctx, peering.State{})
 	s.exports.rule(time.Now(), peering.Decision{})
 	in, began := s.input, time.Now()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +18,10 @@ import (
 type imports struct {
 	// batches carries what the importers read.
 	batches chan batch
-	// rules holds the importers of the rules in effect, by VRF.
-	rules map[string]*importer
+	// importer is the one of the rules in effect, or nil.
+	importer *importer
 	// members holds the addresses of each route.
-	members map[peering.RouteKey][]peering.Imported
+	members map[netip.Prefix][]peering.Imported
 	total   int
 	// changed is when the last address came or went.
 	changed time.Time
@@ -31,9 +32,8 @@ type imports struct {
 	retry time.Duration
 }
 
-// importer watches the addresses on some interfaces for one VRF.
+// importer watches the addresses on some interfaces.
 type importer struct {
-	vrf      string
 	patterns []string
 	stop     context.CancelFunc
 	// held are the addresses of the first list and all changes since. listed says that there
@@ -55,50 +55,44 @@ type batch struct {
 }
 
 // follow imports the addresses that d asks for, on dummy if d names no interface. Addresses
-// of earlier rules stay until the new importers have listed theirs.
+// of earlier rules stay until the new importer has listed its own.
 func (s *Speaker) follow(ctx context.Context, d peering.Decision, dummy string) {
-	wanted := map[string][]string{}
-	for _, rules := range append([]peering.ImportRules{d.Import}, d.VRFImports...) {
-		if !rules.Enabled {
-			continue
-		}
-		patterns := rules.Patterns
-		if len(patterns) == 0 {
-			patterns = []string{dummy}
-		}
-		wanted[rules.VRF] = slices.Compact(slices.Sorted(slices.Values(append(wanted[rules.VRF], patterns...))))
+	i := s.imports.importer
+	if !d.Import.Enabled {
+		s.unfollow(ctx)
+		return
 	}
-	for vrf, i := range s.imports.rules {
-		if wanted[vrf] == nil {
-			s.unfollow(ctx, i)
-		}
+	patterns := slices.Compact(slices.Sorted(slices.Values(d.Import.Patterns)))
+	if len(patterns) == 0 {
+		patterns = []string{dummy}
 	}
-	for vrf, patterns := range wanted {
-		i := s.imports.rules[vrf]
-		if i != nil && slices.Equal(i.patterns, patterns) {
-			continue
-		}
-		if i != nil && !i.listed {
-			i.stop()
-			i = i.before
-		}
-		s.imports.rules[vrf] = s.newImporter(ctx, vrf, patterns, i)
+	if i != nil && slices.Equal(i.patterns, patterns) {
+		return
 	}
+	if i != nil && !i.listed {
+		i.stop()
+		i = i.before
+	}
+	s.imports.importer = s.newImporter(ctx, patterns, i)
 }
 
-// unfollow stops an importer, and forgets its addresses.
-func (s *Speaker) unfollow(ctx context.Context, i *importer) {
-	delete(s.imports.rules, i.vrf)
+// unfollow stops the importer, if there is one, and forgets its addresses.
+func (s *Speaker) unfollow(ctx context.Context) {
+	i := s.imports.importer
+	if i == nil {
+		return
+	}
+	s.imports.importer = nil
 	for ; i != nil; i = i.before {
 		i.stop()
 	}
 	s.rebuild(ctx)
 }
 
-func (s *Speaker) newImporter(ctx context.Context, vrf string, patterns []string, before *importer) *importer {
+func (s *Speaker) newImporter(ctx context.Context, patterns []string, before *importer) *importer {
 	ctx, stop := context.WithCancel(ctx)
-	i := &importer{vrf: vrf, patterns: patterns, stop: stop, before: before}
-	s.Log.InfoContext(ctx, "importing", "node", s.Node, "interfaces", strings.Join(patterns, ","), "vrf", vrf)
+	i := &importer{patterns: patterns, stop: stop, before: before}
+	s.Log.InfoContext(ctx, "importing", "node", s.Node, "interfaces", strings.Join(patterns, ","))
 	s.beside.wait.Go(func() { s.importAlways(ctx, i) })
 	return i
 }
@@ -131,7 +125,7 @@ func (s *Speaker) importAlways(ctx context.Context, i *importer) {
 // routes.
 func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	i := b.of
-	if current := s.imports.rules[i.vrf]; current != i && (current == nil || current.before != i) {
+	if current := s.imports.importer; current != i && (current == nil || current.before != i) {
 		return // the importer was stopped meanwhile
 	}
 	if b.err != nil {
@@ -148,21 +142,19 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 		s.governing.later(now.Add(calm)) // some may not be in a pool
 		return
 	}
-	touched := map[peering.RouteKey]bool{}
+	touched := map[netip.Prefix]bool{}
 	for _, a := range b.gone {
-		a.VRF = i.vrf
 		if i.held[a] {
 			delete(i.held, a)
 			s.dropMember(a)
-			touched[keyOf(a)] = true
+			touched[a.Address.Masked()] = true
 		}
 	}
 	for _, a := range b.come {
-		a.VRF = i.vrf
 		if !i.held[a] {
 			i.held[a] = true
 			s.addMember(a)
-			touched[keyOf(a)] = true
+			touched[a.Address.Masked()] = true
 		}
 	}
 	s.change(ctx, touched)
@@ -171,9 +163,9 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 
 // protect makes the policies reject the touched routes from neighbors, if no pool contains
 // them.
-func (s *Speaker) protect(now time.Time, touched map[peering.RouteKey]bool) {
+func (s *Speaker) protect(now time.Time, touched map[netip.Prefix]bool) {
 	for key := range touched {
-		if key.VRF == "" && !s.owned.Has(key.Prefix) {
+		if !s.owned.Has(key) {
 			s.governing.later(now.Add(calm))
 			return
 		}
@@ -186,8 +178,8 @@ func (s *Speaker) heldBeside(own []peering.PrefixRange) []peering.PrefixRange {
 	var all []peering.PrefixRange
 	owned := peering.CoverageOf(own)
 	for key := range s.imports.members {
-		if key.VRF == "" && !owned.Has(key.Prefix) {
-			all = append(all, peering.Exactly(key.Prefix))
+		if !owned.Has(key) {
+			all = append(all, peering.Exactly(key))
 		}
 	}
 	slices.SortFunc(all, comparePrefixes)
@@ -199,7 +191,6 @@ func (s *Speaker) heldBeside(own []peering.PrefixRange) []peering.PrefixRange {
 func (s *Speaker) takeList(ctx context.Context, i *importer, all []peering.Imported) {
 	i.held, i.listed = make(map[peering.Imported]bool, len(all)), true
 	for _, a := range all {
-		a.VRF = i.vrf
 		i.held[a] = true
 	}
 	for ; i.before != nil; i.before = i.before.before {
@@ -208,17 +199,14 @@ func (s *Speaker) takeList(ctx context.Context, i *importer, all []peering.Impor
 	s.rebuild(ctx)
 }
 
-func keyOf(a peering.Imported) peering.RouteKey {
-	return peering.RouteKey{Prefix: a.Address.Masked(), VRF: a.VRF}
-}
-
 func (s *Speaker) addMember(a peering.Imported) {
-	s.imports.members[keyOf(a)] = append(s.imports.members[keyOf(a)], a)
+	key := a.Address.Masked()
+	s.imports.members[key] = append(s.imports.members[key], a)
 	s.imports.total++
 }
 
 func (s *Speaker) dropMember(a peering.Imported) {
-	key := keyOf(a)
+	key := a.Address.Masked()
 	rest := slices.DeleteFunc(s.imports.members[key], func(o peering.Imported) bool { return o == a })
 	s.imports.members[key] = rest
 	s.imports.total--
@@ -227,31 +215,23 @@ func (s *Speaker) dropMember(a peering.Imported) {
 	}
 }
 
-// rebuild computes members from the addresses of all importers, and announces the result.
+// rebuild computes members from the addresses of the last importer that has listed any, and
+// announces the result.
 func (s *Speaker) rebuild(ctx context.Context) {
-	s.imports.members, s.imports.total = map[peering.RouteKey][]peering.Imported{}, 0
-	for _, vrf := range slices.Sorted(maps.Keys(s.imports.rules)) {
-		i := s.imports.rules[vrf]
-		for ; i != nil && !i.listed; i = i.before {
-		}
-		if i != nil {
-			for a := range i.held {
-				s.addMember(a)
-			}
+	s.imports.members, s.imports.total = map[netip.Prefix][]peering.Imported{}, 0
+	i := s.imports.importer
+	for ; i != nil && !i.listed; i = i.before {
+	}
+	if i != nil {
+		for a := range i.held {
+			s.addMember(a)
 		}
 	}
 	s.announce(ctx)
 }
 
-// listed reports whether every importer has had its first list.
-func (s *Speaker) listed() bool {
-	for _, i := range s.imports.rules {
-		if !i.listed {
-			return false
-		}
-	}
-	return true
-}
+// listed reports whether the importer, if there is one, has had its first list.
+func (s *Speaker) listed() bool { return s.imports.importer == nil || s.imports.importer.listed }
 
 // imported returns all addresses, in no order.
 func (s *Speaker) imported() []peering.Imported {
@@ -277,7 +257,7 @@ func (s *Speaker) announce(ctx context.Context) {
 }
 
 // change makes the server announce or withdraw the touched routes.
-func (s *Speaker) change(ctx context.Context, touched map[peering.RouteKey]bool) {
+func (s *Speaker) change(ctx context.Context, touched map[netip.Prefix]bool) {
 	if len(touched) == 0 {
 		return
 	}
@@ -291,7 +271,7 @@ func (s *Speaker) change(ctx context.Context, touched map[peering.RouteKey]bool)
 	}
 	add := s.routes(members)
 	for _, r := range add {
-		delete(touched, r.Key())
+		delete(touched, r.Prefix)
 	}
 	s.announced(ctx, s.Server.Change(ctx, add, slices.Collect(maps.Keys(touched))))
 }

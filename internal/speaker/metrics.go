@@ -122,7 +122,7 @@ func (m *Metrics) table() []metric {
 		{m.configured, "neighbors_established", "Neighbors of the configuration with an established session.", byConfig},
 		{m.configured, "peer_groups_configured", "Peer groups that are in use.", byConfig},
 		{m.configured, "dynamic_neighbors_configured", "Networks from which neighbors are accepted.", byConfig},
-		{m.configured, "vrfs_configured", "VRFs that are in use.", byConfig},
+		{m.configured, "vrfs_configured", "Always 0: VRFs are not supported.", byConfig},
 		{m.configured, "policies_configured", "Policies of the configuration.", byConfig},
 		{m.configured, "defined_sets_configured", "Defined sets of the configuration.", byConfig},
 		{m.configured, "configuration_ready", "1 when all of the configuration is in effect.", byConfig},

@@ -132,7 +132,7 @@ func (m *Metrics) observeConfig(s *standing) {
 		"neighbors_established":        float64(up),
 		"peer_groups_configured":       float64(len(spec.PeerGroups)),
 		"dynamic_neighbors_configured": float64(len(s.state.Dynamic)),
-		"vrfs_configured":              float64(len(s.state.VRFs)),
+		"vrfs_configured":              0,
 		"policies_configured":          float64(len(spec.PolicyDefinitions)),
 		"defined_sets_configured":      float64(len(spec.DefinedSets)),
 		"configuration_ready":          boolean(s.running && len(s.problems) == 0 && len(s.failures) == 0),

@@ -56,7 +56,7 @@ func (s *standing) report() peering.Report {
 		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
 		Decision: s.decided, Unapplied: s.unapplied, Pending: s.pending, Failures: s.failures,
 		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Elsewhere: s.elsewhere, Learned: s.learned,
-		Exported: s.exported(), Tables: s.exports.done.tableOf,
+		Exported: s.exported(),
 	}
 	if s.running && !s.amiss {
 		r.Local = s.routes
@@ -98,15 +98,9 @@ func (s *standing) exported() []peering.Exported {
 	for _, p := range done.problems {
 		wrong[place{p.Prefix, cmp.Or(p.Table, mainTable), p.Metric}] = p
 	}
-	vrfOf := map[uint32]string{}
-	for _, r := range s.exports.rules {
-		if table, ok := done.tableOf[r.Path]; ok && r.VRF != "" {
-			vrfOf[table] = r.VRF
-		}
-	}
 	var all []peering.Exported
 	for _, r := range done.routes {
-		e := peering.Exported{Prefix: r.Prefix, VRF: vrfOf[r.Table], Table: r.Table, Metric: r.Metric, Installed: true}
+		e := peering.Exported{Prefix: r.Prefix, Table: r.Table, Metric: r.Metric, Installed: true}
 		if p, bad := wrong[place{r.Prefix.Masked(), cmp.Or(r.Table, mainTable), r.Metric}]; bad {
 			e.Installed, e.Reason = p.Installed, p.Err.Error()
 		}

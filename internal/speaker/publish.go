@@ -101,8 +101,8 @@ func (s *Speaker) standing(now time.Time) standing {
 	for _, name := range slices.Sorted(maps.Keys(s.input.Outdated)) {
 		st.note(fmt.Sprintf("%s: the password that was there before is in use", s.input.Outdated[name]))
 	}
-	for _, vrf := range slices.Sorted(maps.Keys(s.imports.rules)) {
-		st.note(s.imports.rules[vrf].failure)
+	if i := s.imports.importer; i != nil {
+		st.note(i.failure)
 	}
 	if st.amiss = s.imports.amiss; st.amiss {
 		st.note("the BGP server does not announce all that it should")

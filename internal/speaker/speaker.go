@@ -38,7 +38,7 @@ type Server interface {
 	// without neighbors too.
 	Announce(ctx context.Context, routes []peering.Route) error
 	// Change adds or replaces some routes, and withdraws others.
-	Change(ctx context.Context, add []peering.Route, withdraw []peering.RouteKey) error
+	Change(ctx context.Context, add []peering.Route, withdraw []netip.Prefix) error
 	// Neighbors returns the sessions, and Learned the best routes of neighbors.
 	Neighbors(ctx context.Context) ([]peering.NeighborStatus, error)
 	Learned(ctx context.Context) ([]peering.LearnedRoute, error)
@@ -67,8 +67,6 @@ type Kernel interface {
 	LinkLocalNeighbor(ctx context.Context, iface string) (netip.Addr, bool, error)
 	// Advertise sends Router Advertisements on an interface until ctx is done.
 	Advertise(ctx context.Context, iface string) error
-	// VRFTable returns the routing table of a VRF device, if there is one.
-	VRFTable(ctx context.Context, device string) (uint32, bool, error)
 	// Program puts the wanted routes into the kernel. It removes routes of an earlier process
 	// that are not wanted.
 	Program(ctx context.Context, wanted routing.Wanted) ([]routing.Problem, error)
@@ -173,7 +171,7 @@ type Speaker struct {
 // New returns a Speaker that does nothing before Run.
 func New(opt Options) *Speaker {
 	s := &Speaker{Options: opt, beside: beside{notes: make(chan note)}}
-	s.imports = imports{batches: make(chan batch), rules: map[string]*importer{}, members: map[peering.RouteKey][]peering.Imported{}}
+	s.imports = imports{batches: make(chan batch), members: map[netip.Prefix][]peering.Imported{}}
 	s.adverts, s.penalties = adverts{}, penalties{}
 	s.reporter = reporter{node: opt.Node, log: opt.Log, events: opt.Events}
 	return s

@@ -34,9 +34,9 @@ func (s *Speaker) weigh(ctx context.Context, now time.Time, endpoints map[netip.
 	}
 	s.input.Weights = s.weighing.All()
 	s.governing.later(now) // so that the weights are stored
-	touched := map[peering.RouteKey]bool{}
+	touched := map[netip.Prefix]bool{}
 	for _, ip := range changed {
-		key := peering.RouteKey{Prefix: netip.PrefixFrom(ip, ip.BitLen())}
+		key := netip.PrefixFrom(ip, ip.BitLen())
 		if len(s.imports.members[key]) > 0 {
 			touched[key] = true
 		}

@@ -63,7 +63,8 @@ type BGPConfigurationSpec struct {
 	// +optional
 	DynamicNeighbors []DynamicNeighbor `json:"dynamicNeighbors,omitempty"`
 
-	// vrfs are separate routing tables (RFC 4364). Default: none.
+	// vrfs are separate routing tables (RFC 4364). Not supported: they have no
+	// effect, and the status says so. Default: none.
 	// +listType=atomic
 	// +optional
 	VRFs []VRF `json:"vrfs,omitempty"`

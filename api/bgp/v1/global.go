@@ -86,10 +86,10 @@ type Global struct {
 	// +optional
 	ApplyPolicy *ApplyPolicy `json:"applyPolicy,omitempty"`
 
-	// bindToDevice is the interface or VRF device to which all sessions are
-	// bound, except those with a bindInterface. BFD is not bound to it. On a node
-	// without this device, the previous configuration stays in effect, or nothing
-	// runs. A change restarts all sessions. Default: none.
+	// bindToDevice is the interface to which all sessions are bound, except those
+	// with a bindInterface. BFD is not bound to it. On a node without this device,
+	// the previous configuration stays in effect, or nothing runs. A change
+	// restarts all sessions. VRF devices are not supported. Default: none.
 	// +optional
 	BindToDevice string `json:"bindToDevice,omitempty"`
 

@@ -62,8 +62,8 @@ type NeighborConfig struct {
 	// +optional
 	AdminDown bool `json:"adminDown,omitempty"`
 
-	// vrf is the name of the VRF, one of vrfs, that the neighbor is in. Default:
-	// none.
+	// vrf is the name of the VRF that the neighbor is in. Not supported: a
+	// neighbor with a VRF is left out, and the status says so. Default: none.
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 

@@ -8,8 +8,9 @@ type NetlinkImport struct {
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// vrf is the name of the VRF, one of vrfs, in which the addresses are
-	// announced. Default: none.
+	// vrf is the name of the VRF in which the addresses are announced. Not
+	// supported: with a VRF nothing is imported, and the status says so. Default:
+	// none.
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 
@@ -64,14 +65,13 @@ type ExportRule struct {
 	// +optional
 	LargeCommunityList []string `json:"largeCommunityList,omitempty"`
 
-	// vrf is the Linux VRF device whose table gets the routes. Default: the table
-	// of tableId.
+	// vrf is the Linux VRF device whose table gets the routes. Not supported: a
+	// rule with vrf and no tableId is not in use. With both, tableId counts. The
+	// status says so. Default: none.
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 
-	// tableId is the number of the routing table. With vrf, it must be the table
-	// of that device; on a node without the device, tableId counts. Default (0):
-	// the table of vrf, or the main one.
+	// tableId is the number of the routing table. Default (0): the main one.
 	// +optional
 	TableID int64 `json:"tableId,omitempty"`
 
@@ -91,82 +91,77 @@ type ExportRule struct {
 	AllowDefaultRoute bool `json:"allowDefaultRoute,omitempty"`
 }
 
-// VRF is a separate routing table.
+// VRF is a separate routing table. VRFs are not supported: they have no effect.
 type VRF struct {
-	// name is the name by which neighbors and netlinkImport refer to the VRF. It
-	// must be unique; a second VRF of this name is not in effect.
+	// name is the name of the VRF.
 	// +required
 	Name string `json:"name"`
 
-	// rd is the route distinguisher, such as "64512:100" or "192.0.2.1:100".
+	// rd is the route distinguisher, such as "64512:100". It has no effect.
 	// +optional
 	RD string `json:"rd,omitempty"`
 
-	// importRt are the route targets of the routes that it imports.
+	// importRt are route targets. They have no effect.
 	// +listType=atomic
 	// +optional
 	ImportRT []string `json:"importRt,omitempty"`
 
-	// exportRt are the route targets that it sets on its routes.
+	// exportRt are route targets. They have no effect.
 	// +listType=atomic
 	// +optional
 	ExportRT []string `json:"exportRt,omitempty"`
 
-	// netlinkImport says which addresses of the node are announced in the VRF.
+	// netlinkImport has no effect. Addresses of the node are announced outside of
+	// VRFs, by spec.netlinkImport.
 	// +optional
 	NetlinkImport *VRFImport `json:"netlinkImport,omitempty"`
 
-	// netlinkExport says which routing table gets its routes.
+	// netlinkExport has no effect. Learned routes go into routing tables by the
+	// rules of spec.netlinkExport.
 	// +optional
 	NetlinkExport *VRFExport `json:"netlinkExport,omitempty"`
 }
 
-// VRFImport says which addresses of a node are announced in a VRF.
+// VRFImport has no effect, because VRFs are not supported.
 type VRFImport struct {
-	// enabled switches it on. Default: false.
+	// enabled has no effect.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// interfaceList are names of interfaces, or patterns of them such as "eth*".
-	// Without an entry nothing is announced.
+	// interfaceList has no effect.
 	// +listType=atomic
 	// +optional
 	InterfaceList []string `json:"interfaceList,omitempty"`
 }
 
-// VRFExport says which routing table gets the routes of a VRF.
+// VRFExport has no effect, because VRFs are not supported.
 type VRFExport struct {
-	// enabled switches it on. Default: false.
+	// enabled has no effect.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// linuxVrf is the Linux VRF device whose table gets the routes. Default: the
-	// table of linuxTableId or, without it, the device with the name of the VRF.
+	// linuxVrf has no effect.
 	// +optional
 	LinuxVRF string `json:"linuxVrf,omitempty"`
 
-	// linuxTableId is the number of the routing table. With linuxVrf, it must be
-	// the table of that device; on a node without the device, linuxTableId counts.
-	// Default (0): the table of linuxVrf.
+	// linuxTableId has no effect. Use tableId in a rule of spec.netlinkExport.
 	// +optional
 	LinuxTableID int64 `json:"linuxTableId,omitempty"`
 
-	// metric is the metric of the routes. Default (0): 20.
+	// metric has no effect.
 	// +optional
 	Metric int64 `json:"metric,omitempty"`
 
-	// validateNexthop skips routes whose next hop cannot be reached. Default:
-	// true.
+	// validateNexthop has no effect.
 	// +optional
 	ValidateNexthop *bool `json:"validateNexthop,omitempty"`
 
-	// communityList are communities such as "64512:100". A route goes into the
-	// table if it has one of them or of largeCommunityList. Default: all routes.
+	// communityList has no effect.
 	// +listType=atomic
 	// +optional
 	CommunityList []string `json:"communityList,omitempty"`
 
-	// largeCommunityList are large communities such as "64512:100:1".
+	// largeCommunityList has no effect.
 	// +listType=atomic
 	// +optional
 	LargeCommunityList []string `json:"largeCommunityList,omitempty"`

@@ -109,7 +109,7 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	NetlinkExport *NodeExport `json:"netlinkExport,omitempty"`
 
-	// vrfs are the VRFs of the node.
+	// vrfs is always empty: VRFs are not supported.
 	// +listType=atomic
 	// +optional
 	VRFs []NodeVRF `json:"vrfs,omitempty"`
@@ -179,7 +179,7 @@ type NodeImport struct {
 	// +required
 	Enabled bool `json:"enabled"`
 
-	// vrf is the VRF that they are announced in, if any.
+	// vrf is always empty: VRFs are not supported.
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 
@@ -374,7 +374,7 @@ type ExportedRoute struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// NodeVRF is a VRF of a node.
+// NodeVRF is a VRF of a node. There is none: VRFs are not supported.
 type NodeVRF struct {
 	// name is its name.
 	// +required

@@ -150,8 +150,8 @@ type Transport struct {
 	// +optional
 	PassiveMode *bool `json:"passiveMode,omitempty"`
 
-	// bindInterface is the interface that the connection must use. Default:
-	// global.bindToDevice, or any.
+	// bindInterface is the interface that the connection must use. VRF devices are
+	// not supported. Default: global.bindToDevice, or any.
 	// +optional
 	BindInterface string `json:"bindInterface,omitempty"`
 
