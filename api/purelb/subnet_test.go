@@ -19,7 +19,7 @@ import (
 func TestTheRuleOnSubnetsKnowsWhatIsInside(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	near := func() netip.Addr {
-		return addr.NumberOf(netip.MustParseAddr("127.255.255.224")).Plus(random.Uint64N(256)).Addr(addr.V4)
+		return addr.NumberOf(netip.MustParseAddr("127.255.255.224")).Plus(random.Uint64N(256)).In(addr.V4)
 	}
 	var specs, want []string
 	for len(specs) < 256 {

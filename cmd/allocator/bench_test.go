@@ -270,7 +270,7 @@ func (s set) spec() corev1.ServiceSpec {
 func (s set) copies(svc *corev1.Service, a *networkingv1.IPAddress, n int) (services, addresses []apitest.Stored) {
 	first := addr.NumberOf(netip.MustParseAddr(s.from))
 	for i := 1; i < n; i++ {
-		svc, a, ip := svc.DeepCopy(), a.DeepCopy(), first.Plus(uint64(i)).Addr(addr.V4).String()
+		svc, a, ip := svc.DeepCopy(), a.DeepCopy(), first.Plus(uint64(i)).In(addr.V4).String()
 		svc.Name, svc.UID, svc.ResourceVersion = name(i), uuid.NewUUID(), ""
 		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = ip, []string{ip}
 		a.Name, a.UID, a.ResourceVersion, a.Spec.ParentRef.Name = ip, uuid.NewUUID(), "", svc.Name
@@ -298,7 +298,7 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 	first := addr.NumberOf(netip.MustParseAddr("10.64.0.1"))
 	all := make([][]byte, len(services))
 	for i, svc := range services {
-		a := first.Plus(uint64(i)).Addr(addr.V4)
+		a := first.Plus(uint64(i)).In(addr.V4)
 		result := service.Result{
 			Addresses: []netip.Addr{a}, From: "default", PoolType: service.PoolRemote,
 			Allocated: true, Reason: "Allocated", Message: "Assigned " + a.String() + " from pool default",

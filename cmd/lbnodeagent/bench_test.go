@@ -183,7 +183,7 @@ func copies(svc *corev1.Service, first netip.Addr) []apitest.Stored {
 }
 
 func after(first netip.Addr, i uint64) string {
-	return addr.NumberOf(first).Plus(i).Addr(addr.V4).String()
+	return addr.NumberOf(first).Plus(i).In(addr.V4).String()
 }
 
 // measure prints what the agent costs.

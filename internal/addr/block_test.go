@@ -142,7 +142,7 @@ func TestAndIsSymmetric(t *testing.T) {
 func TestHolesAndRestAreTheWhole(t *testing.T) {
 	whole := blocks(t, "255.255.255.192/26")[0]
 	anAddress := rapid.Custom(func(t *rapid.T) netip.Addr {
-		return addr.NumberOf(whole.From).Plus(rapid.Uint64Range(0, 63).Draw(t, "place")).Addr(addr.V4)
+		return addr.NumberOf(whole.From).Plus(rapid.Uint64Range(0, 63).Draw(t, "place")).In(addr.V4)
 	})
 	aRange := rapid.Custom(func(t *rapid.T) addr.Range {
 		a, b := anAddress.Draw(t, "a"), anAddress.Draw(t, "b")

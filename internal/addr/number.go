@@ -22,9 +22,9 @@ func NumberOf(a netip.Addr) Number {
 	return Number{Hi: binary.BigEndian.Uint64(b[:8]), Lo: binary.BigEndian.Uint64(b[8:])}
 }
 
-// Addr returns the address of family f that has the number n. For V4 only the
+// In returns the address of family f that has the number n. For V4 only the
 // last 32 bits of n count.
-func (n Number) Addr(f Family) netip.Addr {
+func (n Number) In(f Family) netip.Addr {
 	if f == V4 {
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], uint32(n.Lo))

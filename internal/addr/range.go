@@ -50,7 +50,7 @@ func Last(p netip.Prefix) netip.Addr {
 	n := NumberOf(p.Addr())
 	n.Lo |= ones(host)
 	n.Hi |= ones(host - 64)
-	return n.Addr(family)
+	return n.In(family)
 }
 
 // ones returns a word with its low n bits set: none below 0, all from 64 on.

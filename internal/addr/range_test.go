@@ -160,10 +160,10 @@ func TestNumberArithmeticMatchesBigIntegers(t *testing.T) {
 		if n.Less(m) != (n.Big().Cmp(m.Big()) < 0) {
 			t.Errorf("%v less than %v: got %t", n, m, n.Less(m))
 		}
-		if a := n.Addr(addr.V6); addr.NumberOf(a) != n {
+		if a := n.In(addr.V6); addr.NumberOf(a) != n {
 			t.Errorf("%v is %s, which is %v", n, a, addr.NumberOf(a))
 		}
-		if a := n.Addr(addr.V4); addr.NumberOf(a).Lo != n.Lo&(1<<32-1) {
+		if a := n.In(addr.V4); addr.NumberOf(a).Lo != n.Lo&(1<<32-1) {
 			t.Errorf("%v is %s, which is %v", n, a, addr.NumberOf(a))
 		}
 	})

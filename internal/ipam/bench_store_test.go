@@ -62,7 +62,7 @@ var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 		b := ipam.NewStore()
 		first := addr.NumberOf(p.Range.From)
 		for i := range n {
-			a := first.Plus(uint64(i)*128 + 1).Addr(p.Family())
+			a := first.Plus(uint64(i)*128 + 1).In(p.Family())
 			holdAll(t, b, ownerOf(a), a.String())
 		}
 		return b
@@ -179,7 +179,7 @@ func BenchmarkBytesPerHolding(b *testing.B) {
 					before := heap()
 					book := ipam.NewStore()
 					for i, name := range names {
-						a := addr.NumberOf(p.Range.From).Plus(1 + uint64(i)*step).Addr(addr.V6)
+						a := addr.NumberOf(p.Range.From).Plus(1 + uint64(i)*step).In(addr.V6)
 						if err := book.Hold(a, name, false); err != nil {
 							b.Fatal(err)
 						}

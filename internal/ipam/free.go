@@ -107,7 +107,7 @@ func (s *Store) Next(p Pool) (netip.Addr, bool) {
 	taken := &s.index(p.Family()).taken
 	for r := range s.open(p) {
 		if free, ok := taken.gap(addr.NumberOf(r.From), addr.NumberOf(r.To)); ok {
-			return free.Addr(p.Family()), true
+			return free.In(p.Family()), true
 		}
 	}
 	return netip.Addr{}, false

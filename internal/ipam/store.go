@@ -142,7 +142,7 @@ func (s *Store) Shared(key, namespace string, f addr.Family) []netip.Addr {
 	}
 	var shared []netip.Addr
 	for n := range members.all() {
-		shared = append(shared, n.Addr(f))
+		shared = append(shared, n.In(f))
 	}
 	return shared
 }

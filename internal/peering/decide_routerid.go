@@ -150,5 +150,5 @@ func hashed(name string, pool netip.Prefix) netip.Addr {
 	size := uint64(1) << (32 - pool.Bits())
 	first := pool.Addr().As4()
 	n := uint64(binary.BigEndian.Uint32(first[:])) + uint64(h.Sum32())%(size-2) + 1
-	return addr.Number{Lo: n}.Addr(addr.V4)
+	return addr.Number{Lo: n}.In(addr.V4)
 }
