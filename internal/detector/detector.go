@@ -145,7 +145,7 @@ func (d *Detector) SetRing(r Ring, now time.Time) {
 			grace = int(Introduction / d.interval)
 		}
 	}
-	d.hearing.change(d.ring, r, peers, grace)
+	d.hearing.change(r, peers, grace)
 	d.ring, d.peers = r, peers
 	before := d.targets
 	d.targets = r.WatchersOf(d.self)
@@ -198,7 +198,7 @@ func (d *Detector) Tick(now time.Time, a *Actions) {
 		d.quiet = 0
 	}
 	d.suspect(now, a)
-	d.hearing.note(a.Suspected, a.Heard, d.ring)
+	d.hearing.note(a.Suspected, a.Heard)
 	d.hearing.judge(d.self, d.peers)
 	d.speakUp(a)
 	for id := range d.hearing.unheard {

@@ -25,10 +25,9 @@ const (
 // hearing computes which peers are heard.
 type hearing struct {
 	tick uint64
-	// base is the last ring whose watchers all have had the time to miss the peers that
-	// they watch. From tick established on, the current ring is such a ring.
-	base        Ring
-	established uint64
+	// ring are the peers. watches[i] are the watches that peer i of the ring keeps.
+	ring    Ring
+	watches [][]watch
 	// suspects are the peers that were suspected, and were neither heard nor found alive by
 	// membership since. heard is the tick in which each peer was heard last.
 	suspects map[PeerID]bool
@@ -40,20 +39,28 @@ type hearing struct {
 	unheard       map[PeerID]bool
 }
 
+// watch means that a peer watches another one.
+type watch struct {
+	// of is the index of the watched peer on the ring.
+	of int
+	// from is the tick from which on the watcher has had the time to miss the peer. Each watch
+	// has its own: in a rollout, some watches of a large cluster are always new.
+	from uint64
+}
+
 func newHearing() hearing {
 	return hearing{suspects: map[PeerID]bool{}, heard: map[PeerID]uint64{}, unheard: map[PeerID]bool{}}
 }
 
 // change records a new ring. Its new watchers take grace ticks more to miss a peer.
-func (h *hearing) change(before, after Ring, peers map[PeerID]Peer, grace int) {
-	if slices.EqualFunc(before, after, func(a, b Peer) bool { return a.ID == b.ID && a.Alive == b.Alive }) {
+func (h *hearing) change(r Ring, peers map[PeerID]Peer, grace int) {
+	if slices.EqualFunc(h.ring, r, func(a, b Peer) bool { return a.ID == b.ID && a.Alive == b.Alive }) {
 		return
 	}
-	h.established = h.tick + uint64(grace+MissLimit) + 2
-	for _, p := range after {
+	for _, p := range r {
 		// Membership takes it for alive again. No heartbeat may ever say so: this process
 		// hears only the peers that it watches.
-		if i, known := before.index(p.ID); known && p.Alive && !before[i].Alive {
+		if i, known := h.ring.index(p.ID); known && p.Alive && !h.ring[i].Alive {
 			delete(h.suspects, p.ID)
 		}
 	}
@@ -61,29 +68,63 @@ func (h *hearing) change(before, after Ring, peers map[PeerID]Peer, grace int) {
 	maps.DeleteFunc(h.suspects, func(id PeerID, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(h.unheard, func(id PeerID, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(h.heard, func(id PeerID, _ uint64) bool { return gone(id) })
-	h.base = slices.DeleteFunc(slices.Clone(h.base), func(p Peer) bool { return gone(p.ID) })
+	h.watches = h.watchesOn(r, h.tick+uint64(grace+MissLimit)+2)
+	h.ring = r
+}
+
+// watchesOn returns the watches on a new ring. A watch that is not on the current ring begins
+// at from.
+func (h *hearing) watchesOn(r Ring, from uint64) [][]watch {
+	watches := make([][]watch, len(r))
+	for i, p := range r {
+		var old []watch
+		if j, known := h.ring.index(p.ID); known {
+			old = h.watches[j]
+		}
+		places := r.places(i, -1)
+		watches[i] = make([]watch, 0, len(places))
+		for _, k := range places {
+			w := watch{k, from}
+			if j := slices.IndexFunc(old, func(o watch) bool { return h.ring[o.of].ID == r[k].ID }); j >= 0 {
+				w.from = old[j].from
+			}
+			watches[i] = append(watches[i], w)
+		}
+	}
+	return watches
 }
 
 // note records the suspected and the heard peers of one interval.
-func (h *hearing) note(suspected, heard []PeerID, ring Ring) {
+func (h *hearing) note(suspected, heard []PeerID) {
 	h.tick++
-	if h.tick >= h.established {
-		h.base = ring
-	}
 	for _, id := range suspected {
 		if h.suspects[id] {
 			continue
 		}
-		h.suspects[id] = true
-		if fresh := h.latest == 0 || h.tick-h.latest > together; fresh && h.tick >= h.established {
+		if h.tick-h.latest > together && h.watched(id) {
 			h.began = h.tick
 		}
+		h.suspects[id] = true
 		h.latest = h.tick
 	}
 	for _, id := range heard {
 		delete(h.suspects, id)
 		h.heard[id] = h.tick
 	}
+}
+
+// watched reports whether a peer that may be heard has watched id for some time. If not, id may
+// have been silent for long, and only now the ring has closed up to it.
+func (h *hearing) watched(id PeerID) bool {
+	k, known := h.ring.index(id)
+	if !known {
+		return false
+	}
+	return slices.ContainsFunc(h.ring.places(k, 1), func(i int) bool {
+		watcher := h.ring[i].ID
+		return !h.suspects[watcher] && !h.unheard[watcher] &&
+			slices.ContainsFunc(h.watches[i], func(w watch) bool { return w.of == k && w.from+together <= h.tick })
+	})
 }
 
 // spoke reports whether id was heard after the fault. The fault began more than a tick
@@ -103,42 +144,46 @@ func (h *hearing) judge(self PeerID, peers map[PeerID]Peer) {
 	case len(h.unheard) == 0 && age > 2*together:
 		return // nothing has changed
 	}
-	direct, reached := h.reached(self, peers)
-	for i, p := range h.base {
+	direct, reached, watched := h.reached(self, peers)
+	for i, p := range h.ring {
 		switch {
 		case p.ID == self || !peers[p.ID].Alive:
 			delete(h.unheard, p.ID)
-		case h.suspects[p.ID] || !reached[i]:
+		case h.suspects[p.ID] || watched[i] && !reached[i]:
 			h.unheard[p.ID] = true
-		case direct[i] || h.tick-h.began > together:
+		case direct[i] || reached[i] && h.tick-h.began > together:
 			// Before that, the watcher of the peer may be about to suspect it.
 			delete(h.unheard, p.ID)
 		}
 	}
 }
 
-// reached returns, by index in base, the peers that this process hears itself, and all
-// peers that are heard.
-func (h *hearing) reached(self PeerID, peers map[PeerID]Peer) (direct, reached []bool) {
-	direct, reached = make([]bool, len(h.base)), make([]bool, len(h.base))
+// reached returns, by index on the ring, the peers that this process hears itself, all peers
+// that are heard, and the peers that have a watcher which had the time to miss them.
+func (h *hearing) reached(self PeerID, peers map[PeerID]Peer) (direct, reached, watched []bool) {
+	n := len(h.ring)
+	direct, reached, watched = make([]bool, n), make([]bool, n), make([]bool, n)
 	var queue []int
-	for i, p := range h.base {
+	for i, p := range h.ring {
 		if direct[i] = p.ID == self || h.spoke(p.ID) && !h.suspects[p.ID]; direct[i] {
 			reached[i] = true
 			queue = append(queue, i)
+		}
+		for _, w := range h.watches[i] {
+			watched[w.of] = watched[w.of] || w.from <= h.tick
 		}
 	}
 	for len(queue) > 0 {
 		i := queue[0]
 		queue = queue[1:]
-		for _, k := range h.base.places(i, -1) {
-			if p := h.base[k]; !reached[k] && !h.suspects[p.ID] && peers[p.ID].Alive {
-				reached[k] = true
-				queue = append(queue, k)
+		for _, w := range h.watches[i] {
+			if p := h.ring[w.of]; w.from <= h.tick && !reached[w.of] && !h.suspects[p.ID] && peers[p.ID].Alive {
+				reached[w.of] = true
+				queue = append(queue, w.of)
 			}
 		}
 	}
-	return direct, reached
+	return direct, reached, watched
 }
 
 // unwatched reports whether all watchers of a process are suspected or unheard.

@@ -124,3 +124,21 @@ func TestAPeerWithoutWatchersSpeaksUp(t *testing.T) {
 		t.Errorf("k, which does not watch a, is told %d times that a lives", told)
 	}
 }
+
+// k was heard long before the cut. A suspicion of c was older than all watches.
+func TestALaterCutHasItsOwnBeginning(t *testing.T) {
+	p := newSubject(t, sixteen)
+	p.says("d", "c!")
+	p.ticks(2*together, "n o p")
+	p.says("c", "c")
+	p.says("k", "k")
+	p.ticks(p.introduced()+20, "n o p")
+	p.ticks(MissLimit-1, "")
+	for range Repeats {
+		p.says("b", "o!", "p!")
+		p.says("h", "e!", "f!", "g!")
+		p.says("i", "f!", "g!")
+		p.tick("")
+	}
+	want(t, "unheard", p.unheardBy(), "cdefgjklmnop")
+}

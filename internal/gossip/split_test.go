@@ -37,35 +37,64 @@ func TestTheSmallerSideOfASplitNoticesAtTheFirstLoss(t *testing.T) {
 				c.start(nodeName(i), i, func(o *Options) { o.Patience = tt.patience })
 			}
 			c.pass(10 * time.Second)
-			for _, a := range c.agents[:tt.cut] {
-				a.port.putOnSide(1)
-			}
-			const step, mostWrong, mostLate = 10 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond
-			wrong, late := make([]time.Duration, nodes), make([]time.Duration, nodes)
-			for at := time.Duration(0); at < 4*time.Second+2*tt.patience; at += step {
-				c.pass(step)
-				for i, a := range c.agents {
-					heard, dead, unknown := heardOf(a)
-					if i < tt.cut && dead > 0 && heard >= dead+unknown {
-						wrong[i] += step
-					}
-					if i >= tt.cut && dead > 0 && heard <= dead+unknown {
-						late[i] += step
-					}
-				}
-			}
-			if most := slices.Max(wrong); most > mostWrong {
-				t.Errorf("%d of %d nodes, patience %v: the smaller side takes the larger one for dead for %v", tt.cut, nodes, tt.patience, most)
-			}
-			if most := slices.Max(late); most > mostLate {
-				t.Errorf("%d of %d nodes, patience %v: the larger side doubts for %v", tt.cut, nodes, tt.patience, most)
-			}
-			for i, a := range c.agents {
-				heard, dead, unknown := heardOf(a)
-				if want := nodes - tt.cut; i >= tt.cut && (heard != want || dead != tt.cut || unknown > 0) {
-					t.Errorf("%s at last hears %d, lost %d, does not know of %d", a.self.node, heard, dead, unknown)
-				}
-			}
+			c.split(tt.cut, tt.patience)
 		})
+	}
+}
+
+// In a rollout, processes join and are lost faster than their watchers get to know them.
+func TestTheSmallerSideNoticesWhileAgentsRollOut(t *testing.T) {
+	const nodes, every, away = 40, 500 * time.Millisecond, 900 * time.Millisecond
+	for _, cut := range []int{8, 14} {
+		inCluster(t, nodes, func(c *cluster) {
+			c.pass(5 * time.Second)
+			for i := range nodes {
+				node := i * 7 % nodes // on either side in turn
+				c.powerOff(slices.IndexFunc(c.agents, func(a *agent) bool { return a.self.node == nodeName(node) }))
+				time.AfterFunc(away, func() { c.start(nodeName(node), node, nil) })
+				c.pass(every)
+			}
+			c.pass(away)
+			c.split(cut, 0)
+		})
+	}
+}
+
+// split cuts the first nodes from the others. It fails the test if a node of the smaller side
+// counts more nodes as heard than as lost for long, or a node of the larger side does not.
+func (c *cluster) split(cut int, patience time.Duration) {
+	c.t.Helper()
+	nodes := len(c.agents)
+	smaller := func(a *agent) bool { return a.self.node < nodeName(cut) }
+	for _, a := range c.agents {
+		if smaller(a) {
+			a.port.putOnSide(1)
+		}
+	}
+	const step, mostWrong, mostLate = 10 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond
+	wrong, late := make([]time.Duration, nodes), make([]time.Duration, nodes)
+	for at := time.Duration(0); at < 4*time.Second+2*patience; at += step {
+		c.pass(step)
+		for i, a := range c.agents {
+			heard, dead, unknown := heardOf(a)
+			if smaller(a) && dead > 0 && heard >= dead+unknown {
+				wrong[i] += step
+			}
+			if !smaller(a) && dead > 0 && heard <= dead+unknown {
+				late[i] += step
+			}
+		}
+	}
+	if most := slices.Max(wrong); most > mostWrong {
+		c.t.Errorf("%d of %d nodes, patience %v: the smaller side takes the larger one for dead for %v", cut, nodes, patience, most)
+	}
+	if most := slices.Max(late); most > mostLate {
+		c.t.Errorf("%d of %d nodes, patience %v: the larger side doubts for %v", cut, nodes, patience, most)
+	}
+	for _, a := range c.agents {
+		heard, dead, unknown := heardOf(a)
+		if want := nodes - cut; !smaller(a) && (heard != want || dead != cut || unknown > 0) {
+			c.t.Errorf("%s at last hears %d, lost %d, does not know of %d", a.self.node, heard, dead, unknown)
+		}
 	}
 }
