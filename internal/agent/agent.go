@@ -214,6 +214,8 @@ type Kernel interface {
 	Remove(ctx context.Context, addresses []announce.Address) error
 	// EnsureDummy creates the link for remote addresses unless it exists.
 	EnsureDummy(ctx context.Context, name string) (kind string, err error)
+	// RemoveDummies deletes the links that EnsureDummy created and that carry no address.
+	RemoveDummies(ctx context.Context) error
 	// ForgetFlows ends the UDP flows to the addresses, and returns their number.
 	ForgetFlows(ctx context.Context, addresses []netip.Addr) (int, error)
 	// Claim announces once on the segment of a link that the address is here.

@@ -106,7 +106,8 @@ func (a *Agent) partingPass(ctx context.Context, now time.Time) (announce.Withdr
 	return going, went, err
 }
 
-// withdraw removes the addresses that must not stay, and adds them to gone.
+// withdraw removes the addresses that must not stay, and adds them to gone. When all go, so
+// does the link for remote addresses.
 func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *[]netip.Addr) error {
 	if addresses == ending.Offer {
 		return nil
@@ -123,5 +124,8 @@ func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *
 	}
 	_, went, err := a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)
 	*gone = append(*gone, went...)
+	if err == nil && addresses == ending.Withdraw {
+		err = a.Kernel.RemoveDummies(ctx)
+	}
 	return err
 }

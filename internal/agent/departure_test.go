@@ -64,6 +64,9 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 					t.Errorf("it took %s, want %s", took, tt.limit)
 				}
 				want(t, "kernel", w.kernel.String(), tt.want)
+				if has := w.kernel.has("kube-lb0"); has != (tt.cause != ending.Uninstalled) {
+					t.Errorf("the link for remote addresses is there: %v", has)
+				}
 				if w.peers.gone != tt.gone {
 					t.Errorf("it says goodbye: %v, want %v", w.peers.gone, tt.gone)
 				}

@@ -223,6 +223,23 @@ func (k *fakeKernel) EnsureDummy(_ context.Context, name string) (string, error)
 	return "dummy", nil
 }
 
+// RemoveDummies deletes the link that EnsureDummy created.
+func (k *fakeKernel) RemoveDummies(context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.links = slices.DeleteFunc(k.links, func(l announce.Link) bool {
+		return l.Kind == "dummy" && !slices.ContainsFunc(k.addresses, func(h held) bool { return h.Link == l.Name })
+	})
+	return nil
+}
+
+// has reports whether there is a link with this name.
+func (k *fakeKernel) has(link string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.links, func(l announce.Link) bool { return l.Name == link })
+}
+
 func (k *fakeKernel) Claim(_ context.Context, link string, ip netip.Addr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/rtnetlink"
 )
+
+// dummyAlias is the alias of the links that EnsureDummy creates. It tells them from those of
+// an administrator.
+const dummyAlias = "purelb"
 
 // EnsureDummy makes sure that a link with this name exists and is up. It returns the kind
 // of the link.
@@ -46,7 +51,38 @@ func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {
 		return link{}, err
 	}
 	s.log.InfoContext(ctx, "created interface", "interface", name, "kind", l.Kind)
-	return l, s.route.Do(ctx, setLink(l.Index, true, true))
+	up := setLink(l.Index, true, true)
+	up.Add(unix.IFLA_IFALIAS, []byte(dummyAlias))
+	return l, s.route.Do(ctx, up)
+}
+
+// RemoveDummies deletes the links that EnsureDummy created, also under an earlier name. It
+// keeps a link that still has an address, other than the link-local one of the kernel.
+func (s *Stack) RemoveDummies(ctx context.Context) error {
+	links, err := s.links(ctx)
+	if err != nil {
+		return fmt.Errorf("read links: %w", err)
+	}
+	addresses, err := s.addresses(ctx)
+	if err != nil {
+		return fmt.Errorf("read addresses: %w", err)
+	}
+	var errs []error
+	for _, l := range links {
+		used := slices.ContainsFunc(addresses, func(a held) bool {
+			return a.index == l.Index && !a.Prefix.Addr().IsLinkLocalUnicast()
+		})
+		if l.alias != dummyAlias || used {
+			continue
+		}
+		err := s.route.Do(ctx, rtnetlink.NewRequest(unix.RTM_DELLINK, 0, linkBody(l.Index, 0)))
+		if err != nil && !errors.Is(err, unix.ENODEV) {
+			errs = append(errs, fmt.Errorf("delete link %s: %w", l.Name, err))
+			continue
+		}
+		s.log.InfoContext(ctx, "deleted interface", "interface", l.Name)
+	}
+	return errors.Join(errs...)
 }
 
 func newLink(name, kind string) *rtnetlink.Request {

@@ -95,6 +95,36 @@ func TestTheNewLinkIsQuietAndKeepsItsSecondaries(t *testing.T) {
 	}
 }
 
+func TestOnlyOwnLinksThatAreEmptyAreRemoved(t *testing.T) {
+	for _, tt := range []struct {
+		name, before, after string
+		stays               bool
+	}{
+		{name: "a link that was created"},
+		{name: "one that was renamed", after: "link set kube-lb0 down\nlink set kube-lb0 name kube-lb1"},
+		{name: "one with the address of another program", after: "addr add 192.0.2.9/32 dev kube-lb0", stays: true},
+		{name: "one of an administrator", before: "link add kube-lb0 type ifb", stays: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			newWorld(t)
+			s := newStack(t)
+			ip(t, tt.before)
+			if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
+				t.Fatal(err)
+			}
+			ip(t, tt.after)
+			for range 2 {
+				if err := s.RemoveDummies(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if left := links(observe(t, s)); (left != "") != tt.stays {
+					t.Errorf("links are left:\n%s", left)
+				}
+			}
+		})
+	}
+}
+
 func with(a announce.Address, change func(*announce.Address)) announce.Address {
 	change(&a)
 	return a

@@ -29,6 +29,8 @@ type link struct {
 	announce.Link
 	flags    uint32
 	hardware uint16 // ARPHRD_*
+	// alias is a name that a program or a person gave the link beside its own.
+	alias string
 	// flaps counts the changes of the carrier.
 	flaps uint32
 	// promotes means that secondary addresses stay when the primary is removed.
@@ -88,6 +90,8 @@ func parseLink(body []byte) (link, error) {
 		switch kind {
 		case unix.IFLA_IFNAME:
 			l.Name = rtnetlink.Text(value)
+		case unix.IFLA_IFALIAS:
+			l.alias = rtnetlink.Text(value)
 		case unix.IFLA_ADDRESS:
 			if len(value) == len(l.MAC) && l.hardware == unix.ARPHRD_ETHER {
 				l.MAC = [6]byte(value)
