@@ -3,6 +3,7 @@
 package image
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -96,7 +97,19 @@ func (s Store) Put(n Name, img Image) (digest string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("image %s: %w", n, err)
 	}
-	return digest, s.tag(n, digest)
+	return digest, s.Tag(n, digest)
+}
+
+// Add stores what r has, under its digest, and returns that.
+func (s Store) Add(r io.Reader) (digest string, err error) {
+	if err := os.MkdirAll(filepath.Join(s.Dir, "blobs"), 0o755); err != nil {
+		return "", err
+	}
+	d, err := s.blob("", func(w io.Writer) error {
+		_, err := io.Copy(w, r)
+		return err
+	})
+	return d.Digest, err
 }
 
 // Digest returns the digest of the manifest that has the name.
@@ -112,6 +125,17 @@ func (s Store) Open(digest string) (*os.File, error) {
 		return nil, fmt.Errorf("%q is no digest: %w", digest, os.ErrNotExist)
 	}
 	return os.Open(filepath.Join(s.Dir, "blobs", hash))
+}
+
+// MediaType returns the type of a manifest. It is that of an image if the manifest does not
+// say another one.
+func (s Store) MediaType(digest string) string {
+	var manifest struct{ MediaType string }
+	if blob, err := s.Open(digest); err == nil {
+		defer blob.Close()
+		_ = json.NewDecoder(blob).Decode(&manifest)
+	}
+	return cmp.Or(manifest.MediaType, Manifest)
 }
 
 type descriptor struct {
@@ -175,7 +199,8 @@ func (s Store) blob(mediaType string, f func(io.Writer) error) (descriptor, erro
 	return descriptor{MediaType: mediaType, Digest: "sha256:" + sum, Size: size}, err
 }
 
-func (s Store) tag(n Name, digest string) error {
+// Tag gives the manifest with the digest a name.
+func (s Store) Tag(n Name, digest string) error {
 	file := s.tagFile(n)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err

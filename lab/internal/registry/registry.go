@@ -1,6 +1,6 @@
-// Package registry serves images to container runtimes: the reading half of
-// the OCI distribution protocol. It answers for every registry, so which one
-// the runtime means makes no difference.
+// Package registry serves images to container runtimes and takes images and charts that
+// are pushed, by the OCI distribution protocol. It answers for every registry, so which
+// one the runtime means makes no difference.
 package registry
 
 import (
@@ -16,6 +16,7 @@ import (
 // Handler serves the images of a store. An image put there is served at once.
 func Handler(s image.Store) http.Handler {
 	mux := http.NewServeMux()
+	uploads{s}.handle(mux)
 	mux.HandleFunc("GET /v2/{path...}", func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("path") != "" {
 			serve(w, r, s)
@@ -44,20 +45,23 @@ func find(s image.Store, path string) (digest, mediaType string) {
 	}
 	repo, reference, _ := cutLast(path, "/manifests/")
 	if strings.HasPrefix(reference, "sha256:") {
-		return reference, image.Manifest
+		return reference, s.MediaType(reference)
 	}
 	name, err := image.ParseName(repo + ":" + reference)
 	if err != nil {
 		return "", ""
 	}
 	digest, _ = s.Digest(name)
-	return digest, image.Manifest
+	return digest, s.MediaType(digest)
 }
 
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
-	if errors.Is(err, os.ErrNotExist) {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		status = http.StatusNotFound
+	case errors.Is(err, errRequest):
+		status = http.StatusBadRequest
 	}
 	http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN"}]}`, status)
 }

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -83,6 +85,80 @@ func ask(t *testing.T, url string) (int, http.Header) {
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header
+}
+
+func TestWhatIsPushedIsServed(t *testing.T) {
+	store := image.Store{Dir: t.TempDir()}
+	server := httptest.NewServer(Handler(store))
+	defer server.Close()
+	part := push(t, server.URL, "first, ", "second")
+	manifest := `{"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []}`
+	if code, header := send(t, http.MethodPut, server.URL+"/v2/lab/app/manifests/1.2.3", manifest); code != http.StatusCreated {
+		t.Fatalf("the manifest is answered with %d %v", code, header)
+	}
+	for path, want := range map[string]string{
+		"/v2/lab/app/blobs/" + part:                 "application/octet-stream",
+		"/v2/lab/app/manifests/1.2.3":               "application/vnd.oci.image.index.v1+json",
+		"/v2/other/app/blobs/" + digest(manifest):   "application/octet-stream",
+		"/v2/lab/app/manifests/" + digest(manifest): "application/vnd.oci.image.index.v1+json",
+	} {
+		if code, header := ask(t, server.URL+path); code != http.StatusOK || header.Get("Content-Type") != want {
+			t.Errorf("%s: %d, content type %q, want %q", path, code, header.Get("Content-Type"), want)
+		}
+	}
+}
+
+// push uploads two parts as one blob, and returns its digest.
+func push(t *testing.T, server, first, second string) string {
+	t.Helper()
+	code, header := send(t, http.MethodPost, server+"/v2/lab/app/blobs/uploads/", "")
+	if code != http.StatusAccepted {
+		t.Fatalf("the begin of an upload is answered with %d", code)
+	}
+	at, sum := server+header.Get("Location"), digest(first+second)
+	if code, _ := send(t, http.MethodPatch, at, first); code != http.StatusAccepted {
+		t.Fatalf("a part is answered with %d", code)
+	}
+	if code, _ := send(t, http.MethodPut, at+"?digest="+sum, second); code != http.StatusCreated {
+		t.Fatalf("the end of an upload is answered with %d", code)
+	}
+	return sum
+}
+
+func TestAPushThatIsBrokenIsRefused(t *testing.T) {
+	server := httptest.NewServer(Handler(image.Store{Dir: t.TempDir()}))
+	defer server.Close()
+	_, header := send(t, http.MethodPost, server.URL+"/v2/lab/app/blobs/uploads/", "")
+	for _, tt := range []struct {
+		method, path string
+		want         int
+	}{
+		{http.MethodPut, header.Get("Location") + "?digest=" + digest("other"), http.StatusBadRequest},
+		{http.MethodPut, "/v2/lab/app/manifests/" + digest("other"), http.StatusBadRequest},
+		{http.MethodPut, "/v2/lab/app/manifests/.hidden", http.StatusBadRequest},
+		{http.MethodPatch, "/v2/lab/app/blobs/uploads/upload-0", http.StatusNotFound},
+		{http.MethodPatch, "/v2/lab/app/blobs/uploads/upload-..%2fnames", http.StatusNotFound},
+		{http.MethodPost, "/v2/lab/app/elsewhere", http.StatusNotFound},
+	} {
+		if code, _ := send(t, tt.method, server.URL+tt.path, "text"); code != tt.want {
+			t.Errorf("%s %s: %d, want %d", tt.method, tt.path, code, tt.want)
+		}
+	}
+}
+
+func digest(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
+
+func send(t *testing.T, method, url, body string) (int, http.Header) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, resp.Header
