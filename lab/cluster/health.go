@@ -104,6 +104,19 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 	return poll(ctx, 50*time.Millisecond, func() error { return c.NodesReady(ctx) })
 }
 
+// PutDNS makes the Service of the cluster's DNS server, or waits for the end of the context.
+func (c *Cluster) PutDNS(ctx context.Context) error {
+	api, err := c.API()
+	if err != nil {
+		return err
+	}
+	server, err := c.Machine(ControlPlane)
+	if err != nil {
+		return err
+	}
+	return poll(ctx, 50*time.Millisecond, func() error { return api.PutDNS(ctx, c.Spec.Plan, server) })
+}
+
 // final is an error that does not go away with waiting.
 type final struct{ error }
 

@@ -1,7 +1,7 @@
 // Echo answers each request with the pod that got it, its node, and both addresses
 // as the pod sees them. Tests reach it through Services.
 //
-//	:8080  HTTP, one line a request
+//	:8080  HTTP, one line a request; /lookup/NAME answers with the addresses of a name instead
 //	:8081  TCP, a line of greeting, then every line comes back; for connections that last
 //	:8082  UDP, every datagram comes back behind the line
 package main
@@ -23,7 +23,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	failed := make(chan error, 3)
-	go func() { failed <- http.ListenAndServe(":8080", http.HandlerFunc(page)) }()
+	go func() { failed <- http.ListenAndServe(":8080", pages()) }()
 	go func() { failed <- serveTCP(":8081") }()
 	go func() { failed <- serveUDP(":8082") }()
 	select {
@@ -37,6 +37,25 @@ func line(peer, local net.Addr) string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("pod=%s node=%s peer=%s local=%s\n",
 		cmp.Or(os.Getenv("POD_NAME"), host), cmp.Or(os.Getenv("NODE_NAME"), "-"), peer, local)
+}
+
+func pages() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", page)
+	mux.HandleFunc("/lookup/{name}", lookup)
+	return mux
+}
+
+// lookup resolves a name as every program of the pod does.
+func lookup(w http.ResponseWriter, r *http.Request) {
+	addresses, err := net.DefaultResolver.LookupNetIP(r.Context(), "ip", r.PathValue("name"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	for _, a := range addresses {
+		fmt.Fprintln(w, a.Unmap())
+	}
 }
 
 func page(w http.ResponseWriter, r *http.Request) {

@@ -44,10 +44,14 @@ type target struct {
 	pkg     string
 	ldflags string
 	long    bool // takes minutes the first time
+	// versions says that the versions of the module's requirements are an input of this target
+	// alone. Those of other modules are in the name of the directory.
+	versions bool
 }
 
 var targets = []target{
 	{name: "kubebox", module: "kubebox", pkg: ".", ldflags: kubeLDFlags, long: true},
+	{name: "coredns", module: "coredns", pkg: ".", ldflags: ldflags, versions: true},
 	{name: "cni/bridge", module: "cni", pkg: cniPlugins + "main/bridge", ldflags: ldflags},
 	{name: "cni/loopback", module: "cni", pkg: cniPlugins + "main/loopback", ldflags: ldflags},
 	{name: "cni/host-local", module: "cni", pkg: cniPlugins + "ipam/host-local", ldflags: ldflags},
@@ -150,8 +154,8 @@ func goCommand(ctx context.Context, module string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// inputs is a digest of the sources that are the target's own; those of other
-// modules are in the name of the directory.
+// inputs is a digest of what is the target's own: its sources, and perhaps the versions of
+// other modules.
 func (t target) inputs(src string) (string, error) {
 	if t.module == "cni" {
 		return t.pkg, nil
@@ -159,6 +163,9 @@ func (t target) inputs(src string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(src, t.module, t.pkg, "*.go"))
 	if err != nil {
 		return "", err
+	}
+	if t.versions {
+		files = append(files, filepath.Join(src, t.module, "go.mod"), filepath.Join(src, t.module, "go.sum"))
 	}
 	return digest(t.pkg+t.ldflags, files...)
 }

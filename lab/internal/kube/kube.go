@@ -56,23 +56,15 @@ func (c *Client) PutNode(ctx context.Context, m topology.Machine) error {
 	for _, p := range m.Pods {
 		ranges = append(ranges, p.String())
 	}
-	body, err := json.Marshal(map[string]any{
+	return c.create(ctx, "/api/v1/nodes", object{
 		"apiVersion": "v1", "kind": "Node",
-		"metadata": map[string]any{"name": m.Name, "labels": map[string]string{
+		"metadata": object{"name": m.Name, "labels": object{
 			"kubernetes.io/hostname":      m.Name,
 			"kubernetes.io/os":            "linux",
 			"topology.kubernetes.io/zone": m.NICs[0].Segment,
 		}},
-		"spec": map[string]any{"podCIDR": ranges[0], "podCIDRs": ranges},
+		"spec": object{"podCIDR": ranges[0], "podCIDRs": ranges},
 	})
-	if err != nil {
-		return err
-	}
-	_, err = c.do(ctx, http.MethodPost, "/api/v1/nodes", body)
-	if status, ok := errors.AsType[*StatusError](err); ok && status.Code == http.StatusConflict {
-		return nil
-	}
-	return err
 }
 
 // ReadyNodes returns for every node that is ready the boot id with which it
@@ -112,6 +104,21 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("api server: %d: %s", e.Code, e.Text) }
+
+type object = map[string]any
+
+// create makes an object, unless it exists.
+func (c *Client) create(ctx context.Context, path string, o object) error {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, http.MethodPost, path, body)
+	if status, ok := errors.AsType[*StatusError](err); ok && status.Code == http.StatusConflict {
+		return nil
+	}
+	return err
+}
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.server+path, bytes.NewReader(body))

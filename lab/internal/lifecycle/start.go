@@ -103,6 +103,7 @@ func nodes(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.PutDNS(ctx) })
 	for _, n := range c.Nodes() {
 		g.Go(func() error {
 			if err := api.PutNode(ctx, n); err != nil {

@@ -19,6 +19,7 @@ const (
 
 func (l Lab) controlPlane(s *machine.Spec, m topology.Machine) {
 	s.Env = []string{"KUBECONFIG=" + l.pki("admin.kubeconfig")}
+	s.Files = append(s.Files, machine.File{Path: corefile, Text: l.dnsConfig()})
 	s.Programs = []machine.Program{
 		l.etcd(),
 		{Name: "registry", Args: []string{l.State.Program(), RegistryCommand, fmt.Sprintf(":%d", RegistryPort), l.State.Images()}},
@@ -26,6 +27,7 @@ func (l Lab) controlPlane(s *machine.Spec, m topology.Machine) {
 		l.apiServer(m),
 		l.controllerManager(),
 		l.program("kube-scheduler", append(l.credentials("scheduler"), "--leader-elect=false", "--bind-address=127.0.0.1")...),
+		l.program("coredns", "-conf="+corefile),
 	}
 }
 
@@ -87,6 +89,26 @@ func (l Lab) controllerManager() machine.Program {
 		"--service-cluster-ip-range="+join(l.Plan.Services()),
 		"--leader-elect=false",
 		"--bind-address=127.0.0.1")...)
+}
+
+// Domain is the domain of the names of Services.
+const Domain = "cluster.local"
+
+const corefile = "/etc/lab/Corefile"
+
+// dnsConfig makes CoreDNS answer for the cluster alone: the machines know no DNS server that
+// it could ask for other names.
+func (l Lab) dnsConfig() string {
+	return fmt.Sprintf(`.:53 {
+    errors
+    health 127.0.0.1:8053
+    kubernetes %s in-addr.arpa ip6.arpa {
+        kubeconfig %s
+        pods insecure
+    }
+    cache 30
+}
+`, Domain, l.pki("admin.kubeconfig"))
 }
 
 func (l Lab) credentials(who string) []string {

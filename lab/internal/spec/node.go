@@ -57,6 +57,8 @@ failCgroupV1: false
 failSwapOn: false
 oomScoreAdj: 0
 resolvConf: /etc/resolv.conf
+clusterDomain: %[5]s
+clusterDNS: %[6]s
 evictionHard: {memory.available: 100Mi}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
@@ -64,7 +66,7 @@ nodeStatusUpdateFrequency: 5s
 maxPods: 60
 enforceNodeAllocatable: [pods]
 shutdownGracePeriod: 0s
-`, l.pki("ca.crt"), l.pki(m.Name+".crt"), l.pki(m.Name+".key"), containerdSocket)
+`, l.pki("ca.crt"), l.pki(m.Name+".crt"), l.pki(m.Name+".key"), containerdSocket, Domain, jsonOf(l.Plan.DNS()))
 }
 
 // The connection tracking limits are zeros because they cannot be changed

@@ -15,7 +15,7 @@ import (
 
 func TestEveryMachineRunsWhatItIsFor(t *testing.T) {
 	want := map[string]string{
-		"cp":     "etcd registry forward kube-apiserver kube-controller-manager kube-scheduler",
+		"cp":     "etcd registry forward kube-apiserver kube-controller-manager kube-scheduler coredns",
 		"router": "prepare zebra bfdd bgpd configure",
 		"client": "",
 		"node-1": "containerd kubelet kube-proxy",
@@ -53,6 +53,18 @@ func TestANodeHasOneInternalAddressAndPodsOfBothFamilies(t *testing.T) {
 	want := [][]struct{ Subnet string }{{{"10.244.2.0/24"}}, {{"fd00:10:244:2::/64"}}}
 	if diff := cmp.Diff(want, conf.Plugins[0].IPAM.Ranges); diff != "" {
 		t.Errorf("pod ranges (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodsAskTheDNSServerOfTheCluster(t *testing.T) {
+	kubelet := file(t, specs(t)["node-1"], "/etc/lab/kubelet.yaml")
+	for _, line := range []string{"clusterDomain: cluster.local\n", `clusterDNS: ["10.96.0.10","fd00:10:96::a"]` + "\n"} {
+		if !strings.Contains(kubelet, line) {
+			t.Errorf("no line %q in\n%s", line, kubelet)
+		}
+	}
+	if corefile := file(t, specs(t)["cp"], "/etc/lab/Corefile"); !strings.Contains(corefile, "kubernetes cluster.local ") {
+		t.Errorf("Corefile:\n%s", corefile)
 	}
 }
 

@@ -84,6 +84,20 @@ func pick[T any](w World, all []T) []T {
 // Services returns the ranges of the Services' cluster addresses.
 func (p Plan) Services() []netip.Prefix { return pick(p.World, services) }
 
+// DNS returns the cluster addresses of the DNS server's Service. They are the tenth of their
+// ranges, as in most clusters.
+func (p Plan) DNS() []netip.Addr {
+	return pick(p.World, []netip.Addr{tenth(services[IPv4]), tenth(services[IPv6])})
+}
+
+func tenth(p netip.Prefix) netip.Addr {
+	a := p.Addr()
+	for range 10 {
+		a = a.Next()
+	}
+	return a
+}
+
 // Pods returns the ranges of the pods of all nodes.
 func (p Plan) Pods() []netip.Prefix { return pick(p.World, pods) }
 
