@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +41,7 @@ const (
 // change BGPConfigurations, each node could reconfigure all others.
 type bgpConfigs struct {
 	cached    cache.Cache
+	nodes     cache.Cache
 	write     client.Client
 	secrets   typedcorev1.SecretInterface
 	namespace string
@@ -56,7 +59,7 @@ func newBGPConfigs(mgr manager.Manager, write client.Client, secrets typedcorev1
 	if err != nil {
 		return nil, fmt.Errorf("set up the cache of BGPConfigurations: %w", err)
 	}
-	return &bgpConfigs{cached: cached, write: write, secrets: secrets, namespace: opt.Namespace, log: opt.Log}, nil
+	return &bgpConfigs{cached: cached, nodes: mgr.GetCache(), write: write, secrets: secrets, namespace: opt.Namespace, log: opt.Log}, nil
 }
 
 // Start implements manager.Runnable. Only the leader writes.
@@ -69,6 +72,9 @@ func (b *bgpConfigs) Start(ctx context.Context) error {
 	if _, err := informer.AddEventHandler(signals(changed)); err != nil {
 		return fmt.Errorf("watch BGPConfigurations: %w", err)
 	}
+	if err := b.followLabels(ctx, changed); err != nil {
+		return err
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- b.cached.Start(ctx) }()
 	if b.cached.WaitForCacheSync(ctx) {
@@ -77,15 +83,38 @@ func (b *bgpConfigs) Start(ctx context.Context) error {
 	return <-ended
 }
 
+// followLabels leaves a signal in changed when the labels of a Node change: conflicts exist only
+// on nodes that several BGPConfigurations select.
+func (b *bgpConfigs) followLabels(ctx context.Context, changed chan struct{}) error {
+	informer, err := b.nodes.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch Nodes: %w", err)
+	}
+	handler := signals(changed)
+	handler.UpdateFunc = func(was, is any) {
+		if a, ok := was.(*corev1.Node); ok {
+			if b, ok := is.(*corev1.Node); ok && maps.Equal(a.Labels, b.Labels) {
+				return
+			}
+		}
+		poke(changed)
+	}
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		return fmt.Errorf("watch Nodes: %w", err)
+	}
+	return nil
+}
+
 // signals returns an event handler that leaves a signal in changed for every change.
-func signals(changed chan struct{}) toolscache.ResourceEventHandler {
+func signals(changed chan struct{}) toolscache.ResourceEventHandlerFuncs {
 	signal := func() { poke(changed) }
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
 	}
 }
 
-// follow reconciles all BGPConfigurations when one changes, and every configsCheck.
+// follow reconciles all BGPConfigurations when one of them or a Node's labels change, and every
+// configsCheck.
 func (b *bgpConfigs) follow(ctx context.Context, changed <-chan struct{}) {
 	var last string
 	for ctx.Err() == nil {
@@ -114,13 +143,20 @@ func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
 	if err := b.cached.List(ctx, &all); err != nil {
 		return fmt.Errorf("read the BGPConfigurations: %w", err)
 	}
-	chosen := peering.InEffect(all.Items)
+	var nodes corev1.NodeList
+	if err := b.nodes.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("read the Nodes: %w", err)
+	}
+	cluster := peering.Cluster{Configs: all.Items, Home: b.namespace}
+	for i := range nodes.Items {
+		cluster.Nodes = append(cluster.Nodes, nodes.Items[i].Labels)
+	}
 	var errs []error
 	for i := range all.Items {
 		c := &all.Items[i]
 		var err error
 		if c.DeletionTimestamp.IsZero() {
-			err = b.report(ctx, c, chosen, now)
+			err = b.report(ctx, c, cluster, now)
 		} else {
 			err = b.release(ctx, c)
 		}
@@ -147,14 +183,17 @@ func (b *bgpConfigs) release(ctx context.Context, c *bgpv1.BGPConfiguration) err
 }
 
 // report writes the status of c if it differs.
-func (b *bgpConfigs) report(ctx context.Context, c, chosen *bgpv1.BGPConfiguration, now time.Time) error {
+func (b *bgpConfigs) report(ctx context.Context, c *bgpv1.BGPConfiguration, cluster peering.Cluster, now time.Time) error {
 	var unread error
 	secret := func(name, key string) (string, error) {
+		if err := peering.ForeignSecret(name, b.namespace); err != nil {
+			return "", err
+		}
 		known, err := b.secret(ctx, name)
 		unread = errors.Join(unread, err)
 		return known.Value(b.namespace, name, key)
 	}
-	status := peering.CommonStatus(c, chosen, secret, now)
+	status := cluster.CommonStatus(c, secret, now)
 	if unread != nil {
 		return unread // report nothing while a Secret could not be read
 	}

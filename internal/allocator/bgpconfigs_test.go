@@ -62,6 +62,25 @@ func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	}
 }
 
+// What conflicts depends on the labels of the nodes.
+func TestBGPConfigurationsNameTheirConflicts(t *testing.T) {
+	w := newWorld(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	w.create(node)
+	w.allocator(withBGP)
+	older := w.bgpConfig("default", nil)
+	w.ready(older, wellOnNodes)
+	younger := w.bgpConfig("rack-a", func(c *bgpv1.BGPConfiguration) {
+		c.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a"}}
+		c.Spec.Global.ASN = 65009
+	})
+	w.ready(younger, "False NotInEffect: spec.nodeSelector matches none of the 1 nodes")
+	w.patch(node, `{"metadata": {"labels": {"rack": "a"}}}`)
+	w.ready(younger, "False ConfigurationInvalid: spec.global.asn: default says otherwise and is older, so nothing of this BGPConfiguration "+
+		"is in effect on nodes that both select: write the same, or let them select different nodes")
+	w.ready(older, wellOnNodes)
+}
+
 func TestOlderFinalizerDoesNotBlockDeletion(t *testing.T) {
 	w := newWorld(t)
 	w.allocator(withBGP)

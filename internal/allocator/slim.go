@@ -106,13 +106,15 @@ func slimService(svc *corev1.Service) *corev1.Service {
 	return kept
 }
 
-// slimNode keeps the addresses, and the networks of the pods.
+// slimNode keeps the labels, the addresses, and the networks of the pods.
 func slimNode(n *corev1.Node) *corev1.Node {
-	return &corev1.Node{
+	kept := &corev1.Node{
 		ObjectMeta: slimMeta(n.ObjectMeta),
 		Spec:       corev1.NodeSpec{PodCIDR: n.Spec.PodCIDR, PodCIDRs: n.Spec.PodCIDRs},
 		Status:     corev1.NodeStatus{Addresses: n.Status.Addresses},
 	}
+	kept.Labels = n.Labels
+	return kept
 }
 
 // slimNamespace keeps the labels.

@@ -11,7 +11,6 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/peering"
 )
 
 // Node explains what a node announces, and what prevents it from announcing.
@@ -73,7 +72,7 @@ func Node(w World, name string) (Story, error) {
 
 // bgpTrouble returns the first problem of a session of a speaker, or said if there is none.
 func (v *view) bgpTrouble(s bgpv1.BGPNodeStatusStatus, said string) string {
-	c := peering.InEffect(v.Configurations)
+	c := v.configurationOf(s.NodeName)
 	for _, n := range s.Neighbors {
 		if why := sessionProblem(c, n); why != "" && v.silence(s) == "" {
 			return "neighbor " + n.Address + " " + why

@@ -57,12 +57,11 @@ func SessionsOf(w World, node string) (Sessions, error) {
 		return Sessions{}, err
 	}
 	s := Sessions{Sessions: []Session{}, Problems: v.speakerProblems(node), Unread: v.unread(KindConfigurations, KindNodeStatuses)}
-	c := peering.InEffect(v.Configurations)
-	if c != nil {
+	if c := cmp.Or(peering.ForAll(v.Configurations, v.Namespace), v.configurationOf(node)); c != nil {
 		s.GlobalASN, s.RouterIDMode = c.Spec.Global.ASN, routerIDMode(c.Spec.Global.RouterID)
 	}
 	for _, one := range v.speakers(node) {
-		stale := v.silence(one) != ""
+		stale, c := v.silence(one) != "", v.configurationOf(one.NodeName)
 		for _, n := range one.Neighbors {
 			session := v.session(one, n, c)
 			session.Stale = stale

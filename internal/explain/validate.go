@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/config"
@@ -285,7 +283,7 @@ func (v *view) checkAgents() []Check {
 
 // checkPeering reports what is true of each BGPConfiguration on every node.
 func (v *view) checkPeering() []Check {
-	chosen := peering.InEffect(v.Configurations)
+	cluster := v.peeringCluster()
 	var checks []Check
 	for i := range v.Configurations {
 		c := &v.Configurations[i]
@@ -297,15 +295,13 @@ func (v *view) checkPeering() []Check {
 		case c.Namespace != v.Namespace:
 			add(Warn, "", "metadata.namespace", ": nodes go by BGPConfigurations of "+v.Namespace+" only; move it there")
 			continue
-		case chosen == nil || chosen.Name != c.Name || chosen.Namespace != c.Namespace:
-			add(Warn, peering.ReasonNotInEffect, "", ": it is not in effect, because there are several and another comes first")
+		}
+		if text := cluster.OutOfEffect(c); text != "" {
+			add(Warn, peering.ReasonNotInEffect, "spec.nodeSelector", ": it is not in effect: "+text)
 			continue
 		}
 		found := 0
-		for _, p := range v.problemsOf(c.Spec) {
-			if p.Here {
-				continue
-			}
+		for _, p := range cluster.Problems(c, secretsUnread) {
 			found++
 			add(Fail, p.Reason, p.Field, ": "+p.String())
 		}
@@ -370,11 +366,5 @@ func list(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// problemsOf returns the problems that package peering finds in spec.
-func (v *view) problemsOf(spec bgpv1.BGPConfigurationSpec) []peering.Problem {
-	there := func(string, string) (string, error) { return "unread", nil }
-	return peering.Decide(spec, peering.Node{}, there, nowhere).Problems
-}
-
-// nowhere is an egress without any route.
-func nowhere(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }
+// secretsUnread takes every password for a good one: Secrets are not read.
+func secretsUnread(string, string) (string, error) { return "unread", nil }

@@ -3,6 +3,7 @@ package peering
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,50 +11,90 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// DefaultConfiguration is the name of the BGPConfiguration in effect.
-const DefaultConfiguration = "default"
-
 // ReasonNotInEffect is the reason of a BGPConfiguration that nodes do not use.
 const ReasonNotInEffect = "NotInEffect"
 
-// InEffect returns the BGPConfiguration that nodes use: the one called default, or the only
-// one. A configuration that is being deleted does not count.
-func InEffect(configs []bgpv1.BGPConfiguration) *bgpv1.BGPConfiguration {
-	var alive []*bgpv1.BGPConfiguration
-	for i := range configs {
-		c := &configs[i]
-		if !c.DeletionTimestamp.IsZero() {
-			continue
-		}
-		if c.Name == DefaultConfiguration {
-			return c
-		}
-		alive = append(alive, c)
-	}
-	if len(alive) == 1 {
-		return alive[0]
-	}
-	return nil
+// Cluster is what the status of BGPConfigurations depends on.
+type Cluster struct {
+	Configs []bgpv1.BGPConfiguration
+	// Home is the install namespace.
+	Home string
+	// Nodes holds the labels of all nodes.
+	Nodes []map[string]string
 }
 
-// CommonStatus returns the status of c: what is true of it on every node. chosen is the
-// configuration in effect, or nil.
+// CommonStatus returns the status of c, one of the BGPConfigurations of the cluster: what is
+// true of it on every node, and its conflicts with others on the nodes that several select.
 //
-// It needs no node. Problems that depend on a node are Here, and are left out.
-func CommonStatus(c, chosen *bgpv1.BGPConfiguration, secrets Secrets, now time.Time) bgpv1.BGPConfigurationStatus {
-	if chosen == nil || c.UID != chosen.UID {
-		return notInEffect(c, chosen, now)
+// Problems that depend on other facts of a node are Here, and are left out.
+func (cl Cluster) CommonStatus(c *bgpv1.BGPConfiguration, secrets Secrets, now time.Time) bgpv1.BGPConfigurationStatus {
+	if text := cl.OutOfEffect(c); text != "" {
+		return notInEffect(c, text, now)
 	}
+	d := Decision{Configured: len(c.Spec.Neighbors), Problems: cl.Problems(c, secrets)}
+	return ConfigurationStatus(c.Generation, d, c.Status, now)
+}
+
+// Problems returns the problems of c on the nodes that it selects, without those that are Here.
+func (cl Cluster) Problems(c *bgpv1.BGPConfiguration, secrets Secrets) []Problem {
 	nowhere := func(netip.Addr) (Egress, bool) { return Egress{}, false }
-	return ConfigurationStatus(c.Generation, Decide(c.Spec, Node{}, secrets, nowhere), c.Status, now)
+	var all []Problem
+	for _, selected := range cl.selections(c) {
+		m := MergeConfigurations(selected, cl.Home)
+		for _, p := range of(m.Decide(Node{}, secrets, nowhere).Problems, Ref(c, cl.Home), m.Several()) {
+			if !p.Here && !slices.Contains(all, p) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// selections returns the different selections of BGPConfigurations that nodes have and that
+// contain c. As long as no node is known, there is one with c alone.
+func (cl Cluster) selections(c *bgpv1.BGPConfiguration) [][]*bgpv1.BGPConfiguration {
+	if len(cl.Nodes) == 0 {
+		return [][]*bgpv1.BGPConfiguration{{c}}
+	}
+	var all [][]*bgpv1.BGPConfiguration
+	for _, labels := range cl.Nodes {
+		selected := Selected(cl.Configs, cl.Home, labels)
+		if slices.Contains(selected, c) && !slices.ContainsFunc(all, func(s []*bgpv1.BGPConfiguration) bool { return slices.Equal(s, selected) }) {
+			all = append(all, selected)
+		}
+	}
+	return all
+}
+
+// OutOfEffect says why no node uses c, or returns "".
+func (cl Cluster) OutOfEffect(c *bgpv1.BGPConfiguration) string {
+	if s := c.Spec.NodeSelector; s != nil {
+		_, err := metav1.LabelSelectorAsSelector(s)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("spec.nodeSelector selects no node: %v: correct it", err)
+		case len(cl.selections(c)) == 0:
+			return fmt.Sprintf("spec.nodeSelector matches none of the %d nodes", len(cl.Nodes))
+		}
+		return ""
+	}
+	base := ForAll(cl.Configs, cl.Home)
+	switch {
+	case base == c:
+		return ""
+	case base != nil:
+		return "nodes go by the BGPConfiguration " + Ref(base, cl.Home)
+	}
+	for _, other := range Alive(cl.Configs, cl.Home) {
+		if other.Name == DefaultConfiguration {
+			return "nodes go by BGPConfigurations with a spec.nodeSelector, as the one called " + DefaultConfiguration + " has one: give this one a nodeSelector too"
+		}
+	}
+	return "nodes go by the BGPConfiguration called " + DefaultConfiguration + ": there are several, and none is called so"
 }
 
 // notInEffect returns the status of a BGPConfiguration that nodes do not use.
-func notInEffect(c, chosen *bgpv1.BGPConfiguration, now time.Time) bgpv1.BGPConfigurationStatus {
-	text := "nodes go by the BGPConfiguration called " + DefaultConfiguration + ": there are several, and none is called so"
-	if chosen != nil {
-		text = "nodes go by the BGPConfiguration " + chosen.Name
-	}
+func notInEffect(c *bgpv1.BGPConfiguration, text string, now time.Time) bgpv1.BGPConfigurationStatus {
 	stamp := metav1.NewTime(now.Truncate(time.Second))
 	ready := condition(bgpv1.ConditionReady, false, ReasonNotInEffect, text)
 	ready.ObservedGeneration = c.Generation

@@ -41,7 +41,7 @@ func TestTheConfigurationInEffectIsTheDefaultOrTheOnlyOne(t *testing.T) {
 		{"the last one is being deleted", []bgpv1.BGPConfiguration{gone}, ""},
 	} {
 		got := ""
-		if c := peering.InEffect(tt.all); c != nil {
+		if c := peering.ForAll(tt.all, ""); c != nil {
 			got = c.Name
 		}
 		if got != tt.want {
@@ -76,7 +76,8 @@ func TestTheCommonStatusNeedsNoNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := named(t, "default", spec)
 			want := peering.ConfigurationStatus(c.Generation, peering.Decide(c.Spec, node, secrets, egress), c.Status, noon)
-			if diff := cmp.Diff(want, peering.CommonStatus(&c, &c, secrets, noon)); diff != "" {
+			cluster := peering.Cluster{Configs: []bgpv1.BGPConfiguration{c}, Nodes: []map[string]string{node.Labels}}
+			if diff := cmp.Diff(want, cluster.CommonStatus(&cluster.Configs[0], secrets, noon)); diff != "" {
 				t.Errorf("on a node, and without one (-want +got):\n%s", diff)
 			}
 		})
@@ -84,22 +85,26 @@ func TestTheCommonStatusNeedsNoNode(t *testing.T) {
 }
 
 func TestAConfigurationThatIsNotInEffectSaysWhichOneIs(t *testing.T) {
-	c, chosen := named(t, "other", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}")
+	all := []bgpv1.BGPConfiguration{
+		named(t, "other", "{global: {asn: 65000}}"), named(t, "third", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}"),
+	}
 	for _, tt := range []struct {
-		chosen *bgpv1.BGPConfiguration
-		want   string
+		configs []bgpv1.BGPConfiguration
+		want    string
 	}{
-		{&chosen, "nodes go by the BGPConfiguration default"},
-		{nil, "nodes go by the BGPConfiguration called default: there are several, and none is called so"},
+		{all, "nodes go by the BGPConfiguration default"},
+		{all[:2], "nodes go by the BGPConfiguration called default: there are several, and none is called so"},
 	} {
-		s := peering.CommonStatus(&c, tt.chosen, nil, noon)
+		cluster := peering.Cluster{Configs: tt.configs}
+		c := &cluster.Configs[0]
+		s := cluster.CommonStatus(c, nil, noon)
 		ready := s.Conditions[0]
 		if s.Message != tt.want || ready.Message != tt.want || ready.Type != bgpv1.ConditionReady || ready.Reason != peering.ReasonNotInEffect ||
 			ready.Status != metav1.ConditionFalse || s.ObservedGeneration != 3 || ready.ObservedGeneration != 3 {
 			t.Errorf("%+v", s)
 		}
 		c.Status = s
-		if diff := cmp.Diff(s, peering.CommonStatus(&c, tt.chosen, nil, noon.Add(time.Hour))); diff != "" {
+		if diff := cmp.Diff(s, cluster.CommonStatus(c, nil, noon.Add(time.Hour))); diff != "" {
 			t.Errorf("an hour later it says something else:\n%s", diff)
 		}
 	}

@@ -64,6 +64,8 @@ type Decision struct {
 	// LeftOut are the neighbors that this node should have and does not have.
 	Configured int
 	LeftOut    []LeftOut
+	// Absent are the names of the BGPConfigurations that select this node and are left out.
+	Absent []string
 	// Problems are in the order in which they were found, which is deterministic.
 	Problems []Problem
 }
@@ -111,8 +113,14 @@ type ExportRule struct {
 // Decide leaves out a whole neighbor rather than its protection: it does not keep a neighbor
 // without its policy or its password.
 func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
-	r := reader{spec: spec, node: node, secrets: secrets, egress: egress}
-	r.d.AllowTransit = spec.Global.AllowTransit
+	return Alone(spec).Decide(node, secrets, egress)
+}
+
+// Decide is Decide for several BGPConfigurations. If there are several, paths of fields name
+// the one that they are in.
+func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
+	r := reader{spec: m.Spec, node: node, secrets: secrets, egress: egress, findings: findings{merged: &m, problems: slices.Clone(m.Conflicts)}}
+	r.d.AllowTransit, r.d.Absent = m.Spec.Global.AllowTransit, m.Absent
 	r.global()
 	r.status()
 	r.vrfs()

@@ -40,7 +40,7 @@ func (r *reader) peerGroups() {
 	defer func() { r.template = false }()
 	for i := range r.spec.PeerGroups {
 		in := &r.spec.PeerGroups[i]
-		field := at("spec.peerGroups", i)
+		field := r.merged.at("spec.peerGroups", i)
 		name := in.Config.PeerGroupName
 		if name == "" {
 			r.note(field+".config.peerGroupName", ReasonParseError, "the group has no name, and is not in use: write one")
@@ -74,7 +74,7 @@ func (r *reader) neighbors() {
 	for i := range r.spec.Neighbors {
 		in := &r.spec.Neighbors[i]
 		r.why = ""
-		m, selected, ok := r.neighbor(at("spec.neighbors", i), in)
+		m, selected, ok := r.neighbor(r.merged.at("spec.neighbors", i), in)
 		if !selected {
 			continue
 		}
@@ -228,7 +228,7 @@ func (r *reader) leaveOut(m member, in *bgpv1.Neighbor) {
 func (r *reader) dynamicNeighbors() {
 	made := make(map[string]bool)
 	for i, in := range r.spec.DynamicNeighbors {
-		field := at("spec.dynamicNeighbors", i)
+		field := r.merged.at("spec.dynamicNeighbors", i)
 		r.why = ""
 		prefix, okPrefix := r.dynamicPrefix(field+".prefix", in.Prefix)
 		g, okGroup := r.group(field+".peerGroup", in.PeerGroup)

@@ -49,6 +49,8 @@ func (p Problem) String() string {
 // findings collects the problems while a configuration is read.
 type findings struct {
 	problems []Problem
+	// merged says which BGPConfiguration a field is in. It may be nil.
+	merged *Merged
 	// why is the first reason why the part that is being read cannot be used.
 	why string
 }
@@ -75,7 +77,7 @@ func (f *findings) refuse(field, reason, format string, args ...any) bool {
 }
 
 func (f *findings) refuseBy(p Problem) bool {
-	f.add(p)
+	p = f.add(p)
 	if f.why == "" {
 		f.why = p.String()
 	}
@@ -83,11 +85,13 @@ func (f *findings) refuseBy(p Problem) bool {
 }
 
 // add adds p unless it is there: the options of a peer group are read for each of its
-// neighbors.
-func (f *findings) add(p Problem) {
+// neighbors. It returns p with the name of the BGPConfiguration in its path.
+func (f *findings) add(p Problem) Problem {
+	p.Field = f.merged.origin(p.Field)
 	if !slices.Contains(f.problems, p) {
 		f.problems = append(f.problems, p)
 	}
+	return p
 }
 
 // at returns the path of a list element.

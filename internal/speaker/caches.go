@@ -150,7 +150,11 @@ func (c *Caches) Read() (Snapshot, bool) {
 	if len(nodes) == 1 {
 		s.Node = &nodes[0]
 	}
-	s.Secrets, all = c.readSecrets(peering.InEffect(s.Configs))
+	var labels map[string]string
+	if s.Node != nil {
+		labels = s.Node.Labels
+	}
+	s.Secrets, all = c.readSecrets(configOf(s, c.namespace, labels))
 	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
 	return s, all && synced
 }
@@ -163,10 +167,10 @@ func (c *Caches) nodeDeleted() bool {
 
 // readSecrets returns the Secrets that config names. It watches these Secrets and stops all
 // other watches on Secrets.
-func (c *Caches) readSecrets(config *bgpv1.BGPConfiguration) (secrets map[string]peering.Secret, complete bool) {
+func (c *Caches) readSecrets(config *Config) (secrets map[string]peering.Secret, complete bool) {
 	var names []string
 	if config != nil {
-		names = secretNames(config.Spec)
+		names = secretNames(config.Spec, c.namespace)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -131,7 +131,7 @@ func decided(ctx context.Context, kernel Kernel, in Input, held []peering.Prefix
 	}
 	node := in.Node.Node
 	node.Own, node.Draining, node.NoExtendedNextHop = slices.Concat(in.Own, held), draining, noExtended
-	d := peering.Decide(in.Config.Spec, node, in.secret, egress)
+	d := in.Config.Decide(node, in.secret, egress)
 	return d, errors.Join(errs...)
 }
 

@@ -6,10 +6,8 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -43,43 +41,6 @@ type Input struct {
 	About      map[string]corev1.ObjectReference `json:"-"`
 }
 
-// Config is a BGPConfiguration.
-type Config struct {
-	Namespace, Name string
-	UID             types.UID
-	Generation      int64
-	Spec            bgpv1.BGPConfigurationSpec
-}
-
-// succession delays that another BGPConfiguration takes effect because the one in effect is
-// gone: a tool that replaces an object may delete it first, and a draft that is left alone
-// would be in effect on all nodes for that moment.
-type succession struct {
-	// heir is the name of the other configuration, and due is when it takes effect.
-	heir string
-	due  time.Time
-}
-
-// successionPause is how long the earlier configuration stays in effect.
-const successionPause = 10 * time.Second
-
-// waits reports whether was is still in effect instead of next. A configuration called
-// default takes effect at once, because it does so by its name.
-func (s *succession) waits(now time.Time, was, next *Config) bool {
-	if was == nil || next == nil || was.Name == next.Name || next.Name == peering.DefaultConfiguration {
-		*s = succession{}
-		return false
-	}
-	if s.heir != next.Name {
-		*s = succession{heir: next.Name, due: now.Add(successionPause)}
-	}
-	if now.Before(s.due) {
-		return true
-	}
-	*s = succession{}
-	return false
-}
-
 // defaultDummy is the interface of remote addresses if no LBNodeAgent names another.
 const defaultDummy = "kube-lb0"
 
@@ -102,8 +63,7 @@ func read(s Snapshot, namespace string, before Input, others ...string) Input {
 	in.Attributes = readAttributes(s, groups, in.Node.Labels, in.complain)
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, groups)
-	if c := peering.InEffect(s.Configs); c != nil {
-		in.Config = &Config{Namespace: c.Namespace, Name: c.Name, UID: c.UID, Generation: c.Generation, Spec: c.Spec}
+	if in.Config = configOf(s, namespace, in.Node.Labels); in.Config != nil {
 		in.readSecrets(s, namespace, before)
 	}
 	return in
@@ -116,6 +76,9 @@ func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 		name := ref.Name + "/" + ref.Key
 		secret := s.Secrets[ref.Name]
 		value, err := secret.Value(namespace, ref.Name, ref.Key)
+		if foreign := peering.ForeignSecret(ref.Name, namespace); foreign != nil {
+			err = foreign
+		}
 		last, was := before.Passwords[name]
 		switch {
 		case err == nil:
@@ -150,11 +113,14 @@ func secretRefs(spec bgpv1.BGPConfigurationSpec) []bgpv1.SecretKeyRef {
 	return refs
 }
 
-// secretNames returns the names of the Secrets that spec names, sorted.
-func secretNames(spec bgpv1.BGPConfigurationSpec) []string {
+// secretNames returns the names of the Secrets that spec names, sorted, without those of other
+// namespaces.
+func secretNames(spec bgpv1.BGPConfigurationSpec, namespace string) []string {
 	var names []string
 	for _, ref := range secretRefs(spec) {
-		names = append(names, ref.Name)
+		if peering.ForeignSecret(ref.Name, namespace) == nil {
+			names = append(names, ref.Name)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

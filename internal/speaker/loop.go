@@ -153,10 +153,10 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	}
 	in := read(snapshot, s.Namespace, before, s.ConfigNamespaces...)
 	heir := s.succession.heir
-	if s.succession.waits(now, s.input.Config, in.Config) {
+	if s.succession.waits(now, s.input.Config, in.Config, namesOf(snapshot.Configs, s.Namespace)) {
 		in.Config, in.Passwords, in.Missing, in.Outdated = s.input.Config, s.input.Passwords, s.input.Missing, s.input.Outdated
 	}
-	s.reporter.ignoring(ctx, snapshot.Configs)
+	s.reporter.ignoring(ctx, snapshot.Configs, s.Namespace)
 	s.reporter.complain(ctx, in.Complaints)
 	if s.reporter.nodeIs(ctx, snapshot.Node == nil) {
 		s.publish(now)

@@ -86,7 +86,7 @@ func (s *Speaker) standing(now time.Time) standing {
 	st.imported, st.elsewhere = s.input.Attributes.announcedHere(s.imported())
 	st.neighbors = s.neighborsTold()
 	if next := s.succession; next.heir != "" {
-		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", s.input.Config.Name, next.heir, next.due.UTC().Format(time.RFC3339)))
+		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", next.gone, next.heir, next.due.UTC().Format(time.RFC3339)))
 	}
 	st.note(g.failure)
 	st.note(s.facts.failure)

@@ -184,13 +184,13 @@ func (r *reporter) nearLimit(ctx context.Context, n peering.NeighborStatus, fami
 	r.near[name] = len(families) > 0
 }
 
-// ignoring reports which BGPConfigurations are not in effect.
-func (r *reporter) ignoring(ctx context.Context, configs []bgpv1.BGPConfiguration) {
+// ignoring reports which BGPConfigurations are in effect on no node because another one is.
+func (r *reporter) ignoring(ctx context.Context, configs []bgpv1.BGPConfiguration, home string) {
 	now := map[string]bool{}
-	chosen := peering.InEffect(configs)
+	chosen := peering.ForAll(configs, home)
 	for i := range configs {
 		c := &configs[i]
-		if !c.DeletionTimestamp.IsZero() || chosen != nil && c.UID == chosen.UID {
+		if !c.DeletionTimestamp.IsZero() || c.Spec.NodeSelector != nil || chosen != nil && c.UID == chosen.UID {
 			continue
 		}
 		now[string(c.UID)] = true

@@ -89,6 +89,7 @@ const earlier = `{
 
 // added is every field that earlier generations did not have.
 const added = `{
+	nodeSelector: {matchLabels: {rack: a}, matchExpressions: [{key: rack, operator: In, values: [a]}]},
 	global: {asn: 4200000000, allowTransit: true, gracefulRestart: {deferralTime: 5, longLivedRestartTime: 3600}},
 	neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor},
 		bfd: {enabled: true, minReceiveIntervalMilliseconds: 50, minTransmitIntervalMilliseconds: 300, detectionMultiplier: 3},
@@ -125,12 +126,16 @@ func TestEveryFieldIsStoredAsWritten(t *testing.T) {
 	}
 }
 
+const malformedSelector = "spec.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values"
+
 const excluded = "ttlSecurity and ebgpMultihop exclude each other: a neighbor is either on the same link or it is not"
 
 func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 	tests := []struct{ name, spec, want string }{
 		{"nothing", "{}", "spec.global: Required value"},
 		{"no number of the AS", "{global: {}}", "spec.global.asn: Required value"},
+		{"a node selector with an unknown operator", "GLOBAL nodeSelector: {matchExpressions: [{key: rack, operator: Is}]}}", malformedSelector},
+		{"a node selector without values", "GLOBAL nodeSelector: {matchExpressions: [{key: rack, operator: In}]}}", malformedSelector},
 		{"a neighbor of nothing", "GLOBAL neighbors: [{}]}", "spec.neighbors[0].config: Required value"},
 		{"a group without a name", "GLOBAL peerGroups: [{config: {}}]}", "spec.peerGroups[0].config.peerGroupName: Required value"},
 		{

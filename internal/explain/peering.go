@@ -1,0 +1,31 @@
+package explain
+
+import (
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+// configurationOf returns the BGPConfigurations of a node merged into one, or nil if it has
+// none.
+func (v *view) configurationOf(node string) *bgpv1.BGPConfiguration {
+	var labels map[string]string
+	for i := range v.Nodes {
+		if v.Nodes[i].Name == node {
+			labels = v.Nodes[i].Labels
+		}
+	}
+	selected := peering.Selected(v.Configurations, v.Namespace, labels)
+	if len(selected) == 0 {
+		return nil
+	}
+	return &bgpv1.BGPConfiguration{ObjectMeta: selected[0].ObjectMeta, Spec: peering.MergeConfigurations(selected, v.Namespace).Spec}
+}
+
+// peeringCluster returns what the status of BGPConfigurations depends on.
+func (v *view) peeringCluster() peering.Cluster {
+	c := peering.Cluster{Configs: v.Configurations, Home: v.Namespace}
+	for i := range v.Nodes {
+		c.Nodes = append(c.Nodes, v.Nodes[i].Labels)
+	}
+	return c
+}

@@ -1,0 +1,103 @@
+package peering
+
+import (
+	"reflect"
+	"slices"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// known holds the definitions of a part that an earlier part has too, by their indexes.
+type known struct{ sets, policies, groups map[int]bool }
+
+// renamed renames each definition in spec whose name an earlier part defines otherwise: the
+// name of the part comes before its name. It renames all references in spec too, so these
+// still mean the part's own definition.
+func (m *Merged) renamed(part string, spec *bgpv1.BGPConfigurationSpec) known {
+	var k known
+	setNames := map[setKey]string{}
+	k.sets = rename(part, m.Spec.DefinedSets, spec.DefinedSets, func(s *bgpv1.DefinedSet) *string { return &s.Name },
+		func(a, b *bgpv1.DefinedSet) bool { return a.Type == b.Type },
+		func(s *bgpv1.DefinedSet, was string) { setNames[setKey{SetKind(s.Type), was}] = s.Name })
+	for i := range spec.PolicyDefinitions {
+		for j := range spec.PolicyDefinitions[i].Statements {
+			renameSets(&spec.PolicyDefinitions[i].Statements[j].Conditions, setNames)
+		}
+	}
+	policyNames := map[string]string{}
+	k.policies = rename(part, m.Spec.PolicyDefinitions, spec.PolicyDefinitions, func(p *bgpv1.PolicyDefinition) *string { return &p.Name }, nil,
+		func(p *bgpv1.PolicyDefinition, was string) { policyNames[was] = p.Name })
+	renamePolicies(spec.Global.ApplyPolicy, policyNames)
+	for i := range spec.PeerGroups {
+		renamePolicies(spec.PeerGroups[i].ApplyPolicy, policyNames)
+	}
+	groupNames := map[string]string{}
+	k.groups = rename(part, m.Spec.PeerGroups, spec.PeerGroups, func(g *bgpv1.PeerGroup) *string { return &g.Config.PeerGroupName }, nil,
+		func(g *bgpv1.PeerGroup, was string) { groupNames[was] = g.Config.PeerGroupName })
+	for i := range spec.Neighbors {
+		renamePolicies(spec.Neighbors[i].ApplyPolicy, policyNames)
+		replace(&spec.Neighbors[i].Config.PeerGroup, groupNames)
+	}
+	for i := range spec.DynamicNeighbors {
+		replace(&spec.DynamicNeighbors[i].PeerGroup, groupNames)
+	}
+	return k
+}
+
+// rename renames the definitions in more whose names list defines otherwise, and calls told
+// for each. It returns the indexes of those that list defines in the same way. alike says
+// which definitions share names; with nil all do.
+func rename[T any](part string, list, more []T, name func(*T) *string, alike func(a, b *T) bool, told func(renamed *T, was string)) map[int]bool {
+	same := map[int]bool{}
+	for i := range more {
+		own := name(&more[i])
+		j := slices.IndexFunc(list, func(e T) bool { return *name(&e) == *own && (alike == nil || alike(&e, &more[i])) })
+		switch {
+		case j < 0 || *own == "":
+		case reflect.DeepEqual(list[j], more[i]):
+			same[i] = true
+		default:
+			was := *own
+			*own = part + "/" + was
+			told(&more[i], was)
+		}
+	}
+	return same
+}
+
+// renameSets renames the references to sets.
+func renameSets(c *bgpv1.Conditions, names map[setKey]string) {
+	for kind, match := range map[SetKind]*bgpv1.MatchSet{
+		PrefixSet: c.PrefixSet, NeighborSet: c.NeighborSet, ASPathSet: c.ASPathSet,
+		CommunitySet: c.CommunitySet, LargeCommunitySet: c.LargeCommunitySet,
+	} {
+		if match == nil {
+			continue
+		}
+		if name, there := names[setKey{kind, match.Name}]; there {
+			match.Name = name
+		}
+	}
+}
+
+// renamePolicies renames the references to policies.
+func renamePolicies(a *bgpv1.ApplyPolicy, names map[string]string) {
+	if a == nil {
+		return
+	}
+	for _, assigned := range []*bgpv1.PolicyAssignment{a.ImportPolicy, a.ExportPolicy} {
+		if assigned == nil {
+			continue
+		}
+		for i := range assigned.Policies {
+			replace(&assigned.Policies[i], names)
+		}
+	}
+}
+
+// replace replaces a name that has a new one.
+func replace(name *string, names map[string]string) {
+	if renamed, there := names[*name]; there {
+		*name = renamed
+	}
+}

@@ -1,0 +1,245 @@
+package peering_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+// born is a BGPConfiguration that was created at the given second.
+func born(t *testing.T, second int64, name, spec string) bgpv1.BGPConfiguration {
+	t.Helper()
+	c := named(t, name, spec)
+	c.CreationTimestamp = metav1.Time{Time: time.Unix(second, 0)}
+	return c
+}
+
+// on decides for a node with the label rack, and returns the decision.
+func on(all []bgpv1.BGPConfiguration, rack string) peering.Decision {
+	labels := map[string]string{"rack": rack}
+	m := peering.MergeConfigurations(peering.Selected(all, "", labels), "")
+	node := peering.Node{Name: "n", Labels: labels, InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}
+	egress := func(netip.Addr) (peering.Egress, bool) {
+		return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}}, true
+	}
+	return m.Decide(node, func(name, key string) (string, error) { return name + "." + key, nil }, egress)
+}
+
+// sessions are the neighbors and their ASes.
+func sessions(d peering.Decision) string {
+	var all []string
+	for _, p := range d.State.Peers {
+		all = append(all, p.Name()+" AS"+fmt.Sprint(p.ASN))
+	}
+	return strings.Join(all, ", ")
+}
+
+func said(problems []peering.Problem) string {
+	var all []string
+	for _, p := range problems {
+		all = append(all, p.String())
+	}
+	return strings.Join(all, "\n")
+}
+
+const (
+	rackA   = "nodeSelector: {matchLabels: {rack: a}}, "
+	rackB   = "nodeSelector: {matchLabels: {rack: b}}, "
+	anyRack = "nodeSelector: {}, "
+)
+
+// Manifests without a nodeSelector mean what they meant before there was one.
+func TestSelectedConfigurationsOfANode(t *testing.T) {
+	const plain = "global: {asn: 65000}}"
+	standard, draft := born(t, 5, "default", "{"+plain), born(t, 1, "draft", "{"+plain)
+	a, b, everywhere := born(t, 2, "a", "{"+rackA+plain), born(t, 3, "b", "{"+rackB+plain), born(t, 4, "all", "{"+anyRack+plain)
+	malformed := born(t, 1, "malformed", "{nodeSelector: {matchExpressions: [{key: rack, operator: Is}]}, "+plain)
+	chosenDefault := born(t, 1, "default", "{"+rackB+plain)
+	gone := born(t, 1, "gone", "{"+anyRack+plain)
+	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	foreign, foreignA := born(t, 1, "default", "{"+plain), born(t, 1, "a", "{"+rackA+plain)
+	foreign.Namespace, foreignA.Namespace = "k8gobgp-system", "k8gobgp-system"
+	for _, tt := range []struct {
+		name string
+		all  []bgpv1.BGPConfiguration
+		want string // on a node of rack a
+	}{
+		{"none", nil, ""},
+		{"default", []bgpv1.BGPConfiguration{standard}, "default"},
+		{"the only one", []bgpv1.BGPConfiguration{draft}, "draft"},
+		{"a draft beside default", []bgpv1.BGPConfiguration{draft, standard}, "default"},
+		{"two without a selector, and no default", []bgpv1.BGPConfiguration{draft, born(t, 2, "other", "{"+plain)}, ""},
+		{"default and those that select the node, the oldest first", []bgpv1.BGPConfiguration{standard, b, everywhere, a}, "a all default"},
+		{"the only one beside one with a selector", []bgpv1.BGPConfiguration{draft, a}, "draft a"},
+		{"no default", []bgpv1.BGPConfiguration{a, b}, "a"},
+		{"no draft if default has a selector", []bgpv1.BGPConfiguration{chosenDefault, draft}, ""},
+		{"a malformed selector", []bgpv1.BGPConfiguration{malformed, standard}, "default"},
+		{"one that is being deleted", []bgpv1.BGPConfiguration{gone, standard}, "default"},
+		{"another namespace, if it alone has any", []bgpv1.BGPConfiguration{foreign}, "k8gobgp-system/default"},
+		{"a default of another namespace beside one here", []bgpv1.BGPConfiguration{foreign, standard}, "default"},
+		{"a default of another namespace beside a selector here", []bgpv1.BGPConfiguration{foreign, b}, ""},
+		{"a selector of another namespace", []bgpv1.BGPConfiguration{foreignA, standard}, "k8gobgp-system/a default"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 2 {
+				var names []string
+				for _, c := range peering.Selected(tt.all, "", map[string]string{"rack": "a"}) {
+					names = append(names, peering.Ref(c, ""))
+				}
+				if got := strings.Join(names, " "); got != tt.want {
+					t.Errorf("%q, want %q", got, tt.want)
+				}
+				slices.Reverse(tt.all) // the order in the list means nothing
+			}
+		})
+	}
+}
+
+func TestConfigurationsOfANodeAreMerged(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{
+		born(t, 1, "default", `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}],
+			neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}]}`),
+		born(t, 2, "a", "{"+rackA+`global: {asn: 65000, useMultiplePaths: true}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}`),
+		born(t, 3, "b", "{"+rackB+`global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65002}}],
+			neighbors: [{config: {neighborAddress: 192.0.2.3, peerGroup: tor}}, {config: {neighborAddress: 192.0.2.4, peerGroup: tor, peerAsn: 65003}}]}`),
+	}
+	a, b := on(all, "a"), on(all, "b")
+	if got, want := sessions(a), "192.0.2.1 AS65001, 192.0.2.2 AS65001"; got != want || !a.State.Global.Multipath {
+		t.Errorf("rack a has %s, multipath %t; want %s, true", got, a.State.Global.Multipath, want)
+	}
+	// Each name means the group of the same object.
+	if got, want := sessions(b), "192.0.2.1 AS65001, 192.0.2.3 AS65002, 192.0.2.4 AS65003"; got != want || b.State.Global.Multipath {
+		t.Errorf("rack b has %s, multipath %t; want %s, false", got, b.State.Global.Multipath, want)
+	}
+	if text := said(a.Problems) + said(b.Problems); text != "" {
+		t.Error(text)
+	}
+}
+
+// What an older BGPConfiguration says stays in effect, whatever a younger one says.
+func TestConflictsAreNamedAndChangeNothing(t *testing.T) {
+	const older = `{global: {asn: 65000, listenPort: 1790}, netlinkImport: {enabled: true}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}],
+		policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]}`
+	const before = "192.0.2.1 AS65001"
+	const left = " says otherwise and is older, so nothing of this BGPConfiguration is in effect on nodes that both select: "
+	for _, tt := range []struct{ name, younger, sessions, absent, problem string }{
+		{"another AS", "global: {asn: 65009}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]", before, "a",
+			"a: spec.global.asn: default" + left + "write the same, or let them select different nodes"},
+		{"a policy for all", "global: {asn: 65000, applyPolicy: {exportPolicy: {defaultAction: reject}}}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]", before, "a",
+			"a: spec.global.applyPolicy: default" + left + "write the same, or name the policies at the neighbors or in a peer group"},
+		{"another option of the node", "global: {asn: 65000, listenPort: 1791}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]", before + ", 192.0.2.2 AS65001", "",
+			"a: spec.global.listenPort: is not in effect, because default says otherwise and is older: write the same, or remove it"},
+		{"other interfaces", "global: {asn: 65000}, netlinkImport: {enabled: true, interfaceList: [lo]}", before, "",
+			"a: spec.netlinkImport: is not in effect, because default says otherwise and is older: write the same, or remove it"},
+		{"the neighbor of another", "global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 65009}}]", before + ", 192.0.2.2 AS65001", "",
+			"a: spec.neighbors[1].config: 192.0.2.1 is a neighbor before (see default: spec.neighbors[0]), so this one is left out: remove one of them"},
+		{"a mistake of its own", "global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: none}}]", before, "",
+			`a: spec.neighbors[0].config.peerGroup: there is no group "none" in spec.peerGroups`},
+		{"the same again", "global: {asn: 65000, listenPort: 1790}, netlinkImport: {enabled: true}, policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]", before, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			all := []bgpv1.BGPConfiguration{born(t, 2, "a", "{"+rackA+tt.younger+"}"), born(t, 1, "default", older)}
+			d := on(all, "a")
+			if got := sessions(d); got != tt.sessions || d.State.Global.ASN != 65000 || d.State.Global.Port != 1790 || !d.OK {
+				t.Errorf("%s in AS %d at %d; want %s", got, d.State.Global.ASN, d.State.Global.Port, tt.sessions)
+			}
+			if got := said(d.Problems); got != tt.problem {
+				t.Errorf("problems:\n%s\nwant:\n%s", got, tt.problem)
+			}
+			if got := strings.Join(d.Absent, " "); got != tt.absent {
+				t.Errorf("left out: %q, want %q", got, tt.absent)
+			}
+			if elsewhere := on(all, "b"); sessions(elsewhere) != before || len(elsewhere.Problems) > 0 {
+				t.Errorf("on another node: %s, %s", sessions(elsewhere), said(elsewhere.Problems))
+			}
+			// The object says the same as the node, without its own name.
+			cluster := peering.Cluster{Configs: all, Nodes: []map[string]string{{"rack": "a"}, {"rack": "b"}}}
+			_, text, _ := strings.Cut(tt.problem, "a: ")
+			if got := said(cluster.Problems(&all[0], nil)); got != text {
+				t.Errorf("the object says:\n%s\nwant:\n%s", got, text)
+			}
+			if got := said(cluster.Problems(&all[1], nil)); got != "" {
+				t.Errorf("the older object says: %s", got)
+			}
+		})
+	}
+}
+
+// Without a node that both select there is no conflict.
+func TestOnlyNodesThatBothSelectMakeAConflict(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{born(t, 1, "a", "{"+rackA+"global: {asn: 65001}}"), born(t, 2, "b", "{"+rackB+"global: {asn: 65002}}")}
+	cluster := peering.Cluster{Configs: all, Nodes: []map[string]string{{"rack": "a"}, {"rack": "b"}}}
+	for i := range all {
+		if s := cluster.CommonStatus(&all[i], nil, noon); s.Conditions[0].Status != metav1.ConditionTrue {
+			t.Errorf("%s: %s", all[i].Name, s.Message)
+		}
+	}
+	cluster.Nodes = cluster.Nodes[:1]
+	if s := cluster.CommonStatus(&all[1], nil, noon); s.Message != "spec.nodeSelector matches none of the 1 nodes" {
+		t.Errorf("without a node of its rack it says %q", s.Message)
+	}
+}
+
+// A set, a policy and a group of one name in two objects are two things.
+func TestNamesBelongToTheirObject(t *testing.T) {
+	of := func(prefix string) string {
+		return `global: {asn: 65000}, definedSets: [{type: prefix, name: mine, prefixes: [{ipPrefix: ` + prefix + `}]}],
+			policyDefinitions: [{name: mine, statements: [{conditions: {prefixSet: {name: mine}}, actions: {routeAction: reject}}]}],
+			peerGroups: [{config: {peerGroupName: mine, peerAsn: 65001}, applyPolicy: {exportPolicy: {policies: [mine]}}}], `
+	}
+	all := []bgpv1.BGPConfiguration{
+		born(t, 1, "default", "{"+of("10.1.0.0/16")+"neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: mine}}]}"),
+		born(t, 2, "a", "{"+rackA+of("10.2.0.0/16")+"neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: mine}}]}"),
+	}
+	d := on(all, "a")
+	if text := said(d.Problems); text != "" {
+		t.Fatal(text)
+	}
+	rejected := map[string]string{}
+	for _, s := range d.State.Export.Statements {
+		if s.Then.Verdict != peering.Reject || s.If.Prefixes == nil || s.If.Neighbors == nil {
+			continue
+		}
+		for _, set := range d.State.Sets {
+			switch {
+			case set.Kind == peering.PrefixSet && set.Name == s.If.Prefixes.Name:
+				rejected[s.If.Neighbors.Name] += set.Prefixes[0].Prefix.String()
+			case set.Kind == peering.NeighborSet && set.Name == s.If.Neighbors.Name:
+				rejected[set.Name] = set.List[0] + " " + rejected[set.Name]
+			}
+		}
+	}
+	var texts []string
+	for _, text := range rejected {
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	if got, want := strings.Join(texts, "; "), "192.0.2.1/32 10.1.0.0/16; 192.0.2.2/32 10.2.0.0/16"; got != want {
+		t.Errorf("rejected: %s; want %s", got, want)
+	}
+}
+
+// A Secret of another namespace is not one of the same name here.
+func TestSecretsOfOtherNamespacesAreNotRead(t *testing.T) {
+	foreign := born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}")
+	foreign.Namespace = "k8gobgp-system"
+	d := on([]bgpv1.BGPConfiguration{foreign}, "a")
+	if got := d.State.Peers[0].Password; got != "k8gobgp-system/bgp.password" {
+		t.Errorf("the password is %q", got)
+	}
+	err := peering.ForeignSecret("k8gobgp-system/bgp", "purelb-system")
+	if err == nil || err.Error() != "secret k8gobgp-system/bgp is not read, only those of purelb-system are: move the BGPConfiguration and its Secret there" {
+		t.Error(err)
+	}
+	if err := peering.ForeignSecret("bgp", "purelb-system"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,90 @@
+package speaker
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+// Config is the configuration of this node: the BGPConfigurations that select it.
+type Config struct {
+	// Namespace, Name and UID are those of the oldest BGPConfiguration. Events are about it.
+	Namespace, Name string
+	UID             types.UID
+	// Generation changes when one of the BGPConfigurations changes.
+	Generation int64
+	peering.Merged
+}
+
+// configOf returns the configuration of a node with these labels, or nil if it has none.
+func configOf(s Snapshot, namespace string, node map[string]string) *Config {
+	selected := peering.Selected(s.Configs, namespace, node)
+	if len(selected) == 0 {
+		return nil
+	}
+	first, merged := selected[0], peering.MergeConfigurations(selected, namespace)
+	return &Config{Namespace: first.Namespace, Name: first.Name, UID: first.UID, Generation: merged.Generation(), Merged: merged}
+}
+
+// names returns the names of the BGPConfigurations. A stored input of an earlier version has
+// only one name.
+func (c *Config) names() []string {
+	if len(c.Parts) == 0 {
+		return []string{c.Name}
+	}
+	var names []string
+	for _, p := range c.Parts {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// succession delays a change of the configuration if a BGPConfiguration is gone: a tool that
+// replaces an object may delete it first. A draft that is left alone would be in effect on all
+// nodes for that moment, and the sessions of the object would end.
+type succession struct {
+	// gone is the name of the BGPConfiguration that is gone. heir says which are in effect
+	// next, and due is when.
+	gone, heir string
+	due        time.Time
+}
+
+// successionPause is how long the earlier configuration stays in effect.
+const successionPause = 10 * time.Second
+
+// waits reports whether was is still in effect instead of next. there are the names of all
+// BGPConfigurations. One called default takes effect at once, because it does so by its name.
+func (s *succession) waits(now time.Time, was, next *Config, there []string) bool {
+	if was == nil || next == nil {
+		*s = succession{}
+		return false
+	}
+	gone := slices.DeleteFunc(was.names(), func(name string) bool { return slices.Contains(there, name) })
+	succeeds := slices.Contains(next.names(), peering.DefaultConfiguration) && !slices.Contains(was.names(), peering.DefaultConfiguration)
+	if len(gone) == 0 || succeeds {
+		*s = succession{}
+		return false
+	}
+	if heir := strings.Join(next.names(), " and "); s.heir != heir {
+		*s = succession{gone: strings.Join(gone, " and "), heir: heir, due: now.Add(successionPause)}
+	}
+	if now.Before(s.due) {
+		return true
+	}
+	*s = succession{}
+	return false
+}
+
+// namesOf returns the names of all BGPConfigurations that are not being deleted.
+func namesOf(configs []bgpv1.BGPConfiguration, namespace string) []string {
+	var names []string
+	for _, c := range peering.Alive(configs, namespace) {
+		names = append(names, peering.Ref(c, namespace))
+	}
+	return names
+}
