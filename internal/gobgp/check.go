@@ -136,7 +136,7 @@ func checkOptions(o peering.Options, g peering.Global) error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(o.ASN == 0, "the AS number is 0")
+	refuse((o.ASN == 0) != o.External, "the AS number %d is of an external neighbor: %t", o.ASN, o.External)
 	refuse(len(o.Password) > maxPassword, "the password is longer than %d bytes", maxPassword)
 	refuse(strings.ContainsRune(o.Password, 0), "the password has a zero byte")
 	refuse(o.LocalAddress.Is4In6() || o.LocalAddress.IsMulticast(), "local address %v is not one", o.LocalAddress)

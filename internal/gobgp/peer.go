@@ -19,6 +19,9 @@ const idleHold = 1
 //
 // A neighbor that is held down has no graceful restart: GoBGP would wait for it before it
 // announces routes after a restart.
+//
+// With the AS number 0, GoBGP takes the number from the neighbor's OPEN, and the kind of the
+// session too. The speaker ends a session with an external neighbor that is in LocalASN.
 func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	if p.AdminDown {
 		p.GracefulRestart = peering.GracefulRestart{}

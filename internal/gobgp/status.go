@@ -61,8 +61,9 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 	phase := s.events.seen(address, state, s.now())
 	n := peering.NeighborStatus{
 		Address: address, Interface: p.GetConf().GetNeighborInterface(),
-		LocalASN: cmp.Or(p.GetState().GetLocalAsn(), p.GetConf().GetLocalAsn()), PeerASN: p.GetConf().GetPeerAsn(),
-		State: state, AdminDown: p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_DOWN,
+		LocalASN: cmp.Or(p.GetState().GetLocalAsn(), p.GetConf().GetLocalAsn()),
+		PeerASN:  cmp.Or(p.GetConf().GetPeerAsn(), p.GetState().GetPeerAsn()),
+		State:    state, AdminDown: p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_DOWN,
 		Since: phase.since, Flaps: phase.flaps, LastError: phase.why,
 		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{}, Accepted: map[addr.Family]uint32{},
 		Description: about[address.String()],

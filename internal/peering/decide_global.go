@@ -26,7 +26,7 @@ func asn(n int64) (uint32, bool) {
 	return uint32(n), true
 }
 
-const badASN = "%d is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456"
+const badASN = "%v is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456"
 
 // global reads the options of the node as a whole.
 func (r *reader) global() {

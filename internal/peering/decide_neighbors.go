@@ -125,7 +125,7 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 
 // wrongASN reports whether there is an AS number that was refused.
 func (r *reader) wrongASN(ls layers) bool {
-	n, _ := said(ls, func(l layer) int64 { return l.config.PeerASN })
+	n, _ := said(ls, func(l layer) bgpv1.PeerASN { return l.config.PeerASN })
 	return n != 0
 }
 

@@ -111,26 +111,6 @@ func (r *reader) options(ls layers) (Options, bool) {
 	return out, !slices.Contains(fine[:], false)
 }
 
-// numbers reads the AS numbers of both ends. A group need not set the number of its
-// neighbors, so the caller handles 0.
-func (r *reader) numbers(ls layers, out *Options) bool {
-	ok := true
-	out.LocalASN = r.d.State.Global.ASN
-	if n, from := said(ls, func(l layer) int64 { return l.config.PeerASN }); n != 0 {
-		if out.ASN, ok = asn(n); !ok {
-			r.refuse(from.path+".config.peerAsn", ReasonParseError, badASN, n)
-		}
-	}
-	if n, from := said(ls, func(l layer) int64 { return l.config.LocalASN }); n != 0 {
-		local, fine := asn(n)
-		if !fine {
-			return r.refuse(from.path+".config.localAsn", ReasonParseError, badASN, n)
-		}
-		out.LocalASN = local
-	}
-	return ok
-}
-
 // sessionFamilies reads the families of the session.
 func (r *reader) sessionFamilies(ls layers, out *Options) bool {
 	i := slices.IndexFunc(ls, func(l layer) bool { return len(l.options.AFISAFIs) > 0 })
@@ -266,6 +246,9 @@ func (r *reader) distance(ls layers, out *Options) bool {
 	case out.interior():
 		r.adjusted(from.path+".ebgpMultihop", "is not in effect, because the neighbor is in the node's own AS, where it may be anywhere: remove it")
 		out.Multihop = 0
+	case out.External && out.Multihop < math.MaxUint8:
+		r.adjusted(from.path+".ebgpMultihop.multihopTtl", "is not in effect, because peerAsn is external: packets have the TTL of the node's kernel, which is 64 by default."+
+			" Write the number of the neighbor's AS, or remove this")
 	}
 	return true
 }
@@ -413,7 +396,7 @@ func (r *reader) routeReflector(ls layers, out *Options) {
 		}
 		return
 	}
-	if out.ASN != 0 && !out.interior() {
+	if (out.ASN != 0 || out.External) && !out.interior() {
 		r.note(from.path+".routeReflector.routeReflectorClient", ReasonConflict,
 			"is not in effect, because the neighbor is not in the node's own AS: only neighbors in it can be clients")
 		return

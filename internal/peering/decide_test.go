@@ -35,6 +35,22 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
 		},
 		{
+			"neighbors in any other AS, and in the node's own", `{peerGroups: [{config: {peerGroupName: any, peerAsn: external, localAsn: 64600}}], neighbors: [
+				{config: {neighborInterface: eth1, peerGroup: any}}, {config: {neighborInterface: eth2, peerAsn: internal, peerGroup: any}}, {config: {neighborInterface: eth3, peerAsn: internal}},
+				{config: {neighborInterface: eth4, peerAsn: 64513, peerGroup: any}}]}`,
+			`peer %eth1 as any 0 from 64600 IPv4 IPv6 90/30/10
+			 peer %eth2 as 64600 from 64600 IPv4 IPv6 90/30/10
+			 peer %eth3 as 64512 from 64512 IPv4 IPv6 90/30/10
+			 peer %eth4 as 64513 from 64600 IPv4 IPv6 90/30/10`,
+		},
+		{
+			"dynamic neighbors in any other AS", `{peerGroups: [{config: {peerGroupName: any, peerAsn: external}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: any}]}`,
+			`group any as any 0 from 64512 IPv4 IPv6 90/30/10
+			 dynamic 192.0.2.0/24 of any
+			 set neighbor purelb:neighbor 192.0.2.0/24 [192.0.2.0/24][]
+			 export [purelb:next hop for IPv6 to 192.0.2.0/24] [IPv6] neighbors any of purelb:neighbor 192.0.2.0/24 -> via 2001:db8::10`,
+		},
+		{
 			"all that is global", `{global: {asn: 4200000000, routerID: 10.9.9.9, listenPort: 1179, listenAddresses: ['192.0.2.10', '2001:db8::10'], families: [ipv6-unicast, ipv4-unicast], useMultiplePaths: true, allowTransit: true, bindToDevice: red, confederation: {enabled: true, identifier: 65000, memberAsList: [2, 1, 2]}, routeSelectionOptions: {alwaysCompareMed: true}}}`,
 			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
 			 not import nothing else

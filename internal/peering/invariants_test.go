@@ -82,7 +82,7 @@ func soundPeer(t testing.TB, s peering.State, p peering.Peer) {
 
 func soundOptions(t testing.TB, s peering.State, name string, o peering.Options) {
 	t.Helper()
-	wrong := o.ASN == 0 || o.LocalASN == 0 || len(o.Password) > 80 || len(o.Families) == 0 ||
+	wrong := (o.ASN == 0) != o.External || o.LocalASN == 0 || len(o.Password) > 80 || len(o.Families) == 0 ||
 		o.Multihop != 0 && o.TTLSecurity != 0 || o.Timers.Keepalive >= o.Timers.Hold || o.Timers.Keepalive <= 0 ||
 		o.BFD != nil && (o.BFD.Multiplier < 2 || o.BFD.MinReceive <= 0 || o.BFD.MinTransmit <= 0) ||
 		o.GracefulRestart.Enabled && (o.GracefulRestart.Restart <= 0 || o.GracefulRestart.Deferral <= 0)

@@ -108,7 +108,7 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 			continue
 		}
 		n := in.of(p, found)
-		n.PeerASN, n.LocalASN, n.Description = p.ASN, p.LocalASN, p.Description
+		n.PeerASN, n.LocalASN, n.Description = cmp.Or(p.ASN, n.PeerASN), p.LocalASN, p.Description
 		all = append(all, in.neighbor(n))
 		if wrong := in.amiss(p, n); wrong != "" {
 			missing = append(missing, wrong)

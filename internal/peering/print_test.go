@@ -132,7 +132,7 @@ func confederation(c *peering.Confederation) string {
 }
 
 func options(o peering.Options) string {
-	text := fmt.Sprintf("as %d from %d", o.ASN, o.LocalASN) + when(o.Description != "", fmt.Sprintf(" %q", o.Description)) +
+	text := "as " + when(o.External, "any ") + fmt.Sprintf("%d from %d", o.ASN, o.LocalASN) + when(o.Description != "", fmt.Sprintf(" %q", o.Description)) +
 		when(o.Password != "", " password "+o.Password)
 	for _, f := range o.Families {
 		text += " " + f.Family.String() + when(f.AddPathsReceive, "+receive") + when(f.AddPathsSend > 0, fmt.Sprintf("+send%d", f.AddPathsSend)) +

@@ -62,7 +62,9 @@ type Selection struct {
 
 // Options are the options that neighbors and groups have in common.
 type Options struct {
+	// ASN is 0 if External is true: then the neighbor may be in any AS but LocalASN.
 	ASN, LocalASN uint32
+	External      bool
 	Description   string
 	// Password is the key of TCP-MD5 (RFC 2385), at most 80 bytes. "" means: none.
 	Password        string

@@ -24,7 +24,8 @@ type NeighborStatus struct {
 	Address   netip.Addr
 	Interface string
 	// Dynamic says that the neighbor is a dynamic one.
-	Dynamic           bool
+	Dynamic bool
+	// PeerASN is 0 as long as the number of an external neighbor is unknown.
 	LocalASN, PeerASN uint32
 	State             string
 	AdminDown         bool

@@ -463,3 +463,10 @@ func TestALongListOfProblemsIsCut(t *testing.T) {
 		}
 	}
 }
+
+func TestTheStatusHasTheASThatAnExternalNeighborReallyIsIn(t *testing.T) {
+	r := report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}}]}", neighbor("192.0.2.1", peering.Established))
+	if n := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).Neighbors[0]; n.PeerASN != 64513 {
+		t.Errorf("the status says AS %d", n.PeerASN)
+	}
+}

@@ -208,6 +208,24 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
+			"a neighbor with another word as its AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: any}}]}`,
+			`ParseError spec.neighbors[0].config.peerAsn: a word is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456
+			 without 192.0.2.1`,
+		},
+		{
+			"any other AS, in a confederation", `{global: {asn: 64512, confederation: {enabled: true, identifier: 65000, memberAsList: [64512]}}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}}]}`,
+			`NotSupported spec.neighbors[0].config.peerAsn: external does not say whether the neighbor is in the confederation: write the number of its autonomous system
+			 without 192.0.2.1`,
+		},
+		{
+			"a client of a route reflector in any other AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}, routeReflector: {routeReflectorClient: true}}]}`,
+			`Conflict spec.neighbors[0].routeReflector.routeReflectorClient: is not in effect, because the neighbor is not in the node's own AS: only neighbors in it can be clients`,
+		},
+		{
+			"a distance to a neighbor in any other AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}, ebgpMultihop: {enabled: true, multihopTtl: 3}}]}`,
+			`Adjusted spec.neighbors[0].ebgpMultihop.multihopTtl: is not in effect, because peerAsn is external: packets have the TTL of the node's kernel, which is 64 by default. Write the number of the neighbor's AS, or remove this`,
+		},
+		{
 			"a neighbor with a wrong number of ours", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, localAsn: 4294967296}}]}`,
 			`ParseError spec.neighbors[0].config.localAsn: 4294967296 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456
 			 without 192.0.2.1`,

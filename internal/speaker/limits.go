@@ -14,7 +14,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// penalties maps the name of each neighbor that exceeded a prefix limit to its penalty. A
+// penalties maps the name of each neighbor that broke a rule to its penalty: it exceeded a
+// prefix limit, or it is in the node's own AS although it must be in another. A
 // penalty lasts however often the session or the BGP server begins anew: it belongs to the
 // state that the server is brought to.
 type penalties map[string]penalty
@@ -25,10 +26,11 @@ type penalty struct {
 	times   int
 	until   time.Time
 	barred  bool
-	// limits are the prefix limits in force when the neighbor was barred. why says by how much
-	// it exceeded them.
-	limits map[addr.Family]uint32
-	why    string
+	// limits and own are the rules in force when the neighbor was barred: its prefix limits,
+	// and the AS that it must not be in. why says how it broke them, and event names that.
+	limits     map[addr.Family]uint32
+	own        uint32
+	why, event string
 }
 
 const (
@@ -71,10 +73,14 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 	}
 	excess := tooMuch(state, there, room)
 	for _, n := range there {
-		why := excess[n.Name()]
+		why, event := excess[n.Name()], eventPrefixLimit
+		own := ownASN(state, n.Name(), n.Address)
+		if own != 0 && own == n.PeerASN && n.State == peering.Established {
+			why, event = fmt.Sprintf("it is in AS %d, as this node is, and its peerAsn is external", own), eventOwnAS
+		}
 		if p := ps[n.Name()]; !p.barred && why != "" && !heldDown(state, n.Name()) {
 			limits, _ := limitsOf(state, n.Name(), n)
-			p = penalty{address: n.Address, times: p.times + 1, barred: true, limits: limits, why: why}
+			p = penalty{address: n.Address, times: p.times + 1, barred: true, limits: limits, own: own, why: why, event: event}
 			p.until = now.Add(p.pause())
 			ps[n.Name()] = p
 			bar = append(bar, n.Name())
@@ -87,7 +93,7 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 		case !wanted || heldDown(state, name):
 			delete(ps, name) // and forgotten: to admit it would end what the configuration wants
 			continue
-		case p.barred && (!now.Before(p.until) || !sameLimits(p.limits, limits)):
+		case p.barred && (!now.Before(p.until) || !sameLimits(p.limits, limits) || p.own != ownASN(state, name, p.address)):
 			p.barred = false
 			admit = append(admit, name)
 		case !p.barred && n.State == peering.Established && now.Sub(n.UpSince) >= lastPenalty,
@@ -170,6 +176,14 @@ func limitsOf(state peering.State, name string, n peering.NeighborStatus) (most 
 	return most, options != nil
 }
 
+// ownASN returns the AS that a neighbor must not be in, or 0.
+func ownASN(state peering.State, name string, address netip.Addr) uint32 {
+	if options := optionsOf(state, name, address); options != nil && options.External {
+		return options.LocalASN
+	}
+	return 0
+}
+
 // near returns the families of which a neighbor almost announces too much.
 func near(state peering.State, n peering.NeighborStatus) (families []addr.Family) {
 	options := optionsOf(state, n.Name(), n.Address)
@@ -237,13 +251,13 @@ func (p penalty) String() string {
 	return fmt.Sprintf("%s; it is tried again at %s", p.why, p.until.UTC().Format(time.RFC3339))
 }
 
-// limit bars neighbors that announce too much, and admits them again after their pause. The
+// limit bars neighbors that break a rule, and admits them again after their pause. The
 // next application of the configuration ends and begins the sessions.
 func (s *Speaker) limit(ctx context.Context, now time.Time) {
 	bar, admit, due := s.penalties.judge(now, s.governing.state, s.facts.neighbors, s.room())
 	for _, name := range bar {
 		p := s.penalties[name]
-		s.reporter.barred(ctx, s.input.Config, name, p.why, p.pause())
+		s.reporter.barred(ctx, s.input.Config, name, p)
 	}
 	for _, name := range admit {
 		s.Log.InfoContext(ctx, "neighborAdmitted", "node", s.Node, "neighbor", name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,6 +23,7 @@ const (
 	eventNeighborDown     = "NeighborDown"
 	eventBFDDown          = "BFDDown"
 	eventPrefixLimit      = "PrefixLimitExceeded"
+	eventOwnAS            = "NeighborInOwnAS"
 	kindBGPConfiguration  = "BGPConfiguration"
 )
 
@@ -166,10 +166,14 @@ func (r *reporter) bfdDown(ctx context.Context, c *Config, e bfd.Event) {
 	r.event(c, corev1.EventTypeWarning, eventBFDDown, "Node %s does not hear %s by BFD: %s", r.node, e.Peer, why)
 }
 
-// barred reports that a neighbor exceeded its prefix limit, and how long it must stay away.
-func (r *reporter) barred(ctx context.Context, c *Config, name, why string, pause time.Duration) {
-	r.log.WarnContext(ctx, "prefixLimitExceeded", "node", r.node, "neighbor", name, "reason", why, "pause", pause)
-	r.event(c, corev1.EventTypeWarning, eventPrefixLimit, "Node %s has ended the session with %s for %s: %s", r.node, name, pause, why)
+// barred reports which rule a neighbor broke, and how long it must stay away.
+func (r *reporter) barred(ctx context.Context, c *Config, name string, p penalty) {
+	if p.event == eventOwnAS {
+		r.log.WarnContext(ctx, "neighborInOwnAS", "node", r.node, "neighbor", name, "reason", p.why, "pause", p.pause())
+	} else {
+		r.log.WarnContext(ctx, "prefixLimitExceeded", "node", r.node, "neighbor", name, "reason", p.why, "pause", p.pause())
+	}
+	r.event(c, corev1.EventTypeWarning, p.event, "Node %s has ended the session with %s for %s: %s", r.node, name, p.pause(), p.why)
 }
 
 // nearLimit reports once that a neighbor is near its prefix limit.

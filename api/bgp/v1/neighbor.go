@@ -83,10 +83,17 @@ type PeerGroupConfig struct {
 
 // PeerConfig has the two ends of a session, and how they authenticate.
 type PeerConfig struct {
-	// peerAsn is the number of the neighbor's autonomous system. It must be set
-	// here or in the peer group; otherwise the neighbor is left out.
+	// peerAsn is the number of the neighbor's autonomous system. The word
+	// external means any autonomous system but the node's own, and internal means
+	// the node's own. It must be set here or in the peer group; otherwise the
+	// neighbor is left out. A neighbor in the node's own autonomous system
+	// although the word is external has no session: the node tries again after 1,
+	// 2, 4, 8, 16 and then every 30 minutes, or when the configuration changes.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(external|internal)$`
 	// +optional
-	PeerASN int64 `json:"peerAsn,omitempty"`
+	PeerASN PeerASN `json:"peerAsn,omitempty"`
 
 	// localAsn is the number of the node's autonomous system in sessions with
 	// this neighbor. Default: global.asn.
