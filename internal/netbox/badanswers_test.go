@@ -39,7 +39,7 @@ func htmlAnswer(status int, header ...string) answer {
 
 func breaks(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// step is a request in the course of using NetBox, and how the test comes to it.
+// step is one request of a driver, and the way in which the test reaches it.
 type step struct {
 	name string
 	is   func(r *http.Request) bool
@@ -110,8 +110,8 @@ func releaseOne(b *bench, c *netbox.Client) error {
 	return p.Release(b.t.Context(), []ipam.Grant{a.Grant})[0]
 }
 
-// badAnswers are what NetBox, or what lies before it, may answer: recorded answers, and
-// those of proxies.
+// badAnswers are answers that NetBox or a proxy in front of it may give. Those of NetBox were
+// recorded.
 var badAnswers = []struct {
 	name   string
 	on     step
@@ -166,8 +166,8 @@ var badAnswers = []struct {
 	{"field error of 4.7", claiming, jsonAnswer(400, `{"detail":"Bulk failed","errors":[{"index":0,"errors":{"dns_name":["wrong"]}}]}`), ipam.KindInvalid, "dns_name: wrong"},
 	{"nested field error", claiming, jsonAnswer(400, `{"custom_fields":{"purelb_claim":"Custom field 'purelb_claim' does not exist for this object type."}}`), ipam.KindMisconfigured, "custom_fields.purelb_claim: Custom field"},
 	{"unknown tenant", claiming, jsonAnswer(400, `{"tenant":["Related object not found using the provided numeric ID: 999"]}`), ipam.KindMisconfigured, "tenant: Related object"},
-	{"a range that offers what exists", ranging, jsonAnswer(400, `{"address":["Duplicate IP address found in VRF lb-vrf: 2001:db8::10/128"]}`), ipam.KindMisconfigured, "another mask"},
-	{"a prefix of which others take addresses", claiming, jsonAnswer(400, `{"address":["Duplicate IP address found in VRF lb-vrf: 192.0.2.1/32"]}`), ipam.KindUnavailable, "again and again"},
+	{"a range that offers an existing address", ranging, jsonAnswer(400, `{"address":["Duplicate IP address found in VRF lb-vrf: 2001:db8::10/128"]}`), ipam.KindMisconfigured, "another mask"},
+	{"a prefix from which other clients take addresses", claiming, jsonAnswer(400, `{"address":["Duplicate IP address found in VRF lb-vrf: 192.0.2.1/32"]}`), ipam.KindUnavailable, "again and again"},
 	{"a key that cannot be seen", claiming, jsonAnswer(400, `{"__all__":["Custom field 'purelb_claim' must have a unique value."]}`), ipam.KindMisconfigured, "cannot see"},
 	{"a damaged request", claiming, jsonAnswer(400, `{"detail":"JSON parse error - Expecting value: line 1 column 17 (char 16)"}`), ipam.KindMisconfigured, "check the proxies"},
 	{"unreadable 400", claiming, jsonAnswer(400, `{`), ipam.KindInvalid, "no reason that can be read"},
@@ -178,9 +178,9 @@ var badAnswers = []struct {
 	{"too many requests", claiming, htmlAnswer(429, "Retry-After", "120"), ipam.KindUnavailable, "too many requests"},
 	{"request timeout", claiming, htmlAnswer(408), ipam.KindUnknown, "HTTP 408"},
 	{"redirected claim", claiming, htmlAnswer(301, "Location", "/api/ipam/prefixes/1/available-ips/"), ipam.KindMisconfigured, "not followed"},
-	{"a list of what is free", claiming, jsonAnswer(200, `[{"family":4,"address":"192.0.2.1/28"}]`), ipam.KindUnknown, "HTTP 200, not 201"},
+	{"a list of free addresses", claiming, jsonAnswer(200, `[{"family":4,"address":"192.0.2.1/28"}]`), ipam.KindUnknown, "HTTP 200, not 201"},
 	{"created, without a key", claiming, jsonAnswer(201, `{"id":7,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{}}`), ipam.KindMisconfigured, "without its key"},
-	{"several created for a named one", naming, jsonAnswer(201, `[]`), ipam.KindUnknown, "it has 0 addresses"},
+	{"a list for one named address", naming, jsonAnswer(201, `[]`), ipam.KindUnknown, "it has 0 addresses"},
 	{"created, as HTML", claiming, htmlAnswer(201), ipam.KindUnknown, "not JSON"},
 	{"created, cut off", claiming, jsonAnswer(201, `{"id":7,"address":"192.`), ipam.KindUnknown, "not the JSON"},
 	{"created, null", claiming, jsonAnswer(201, `null`), ipam.KindUnknown, "lacks the claim"},
@@ -197,9 +197,9 @@ var badAnswers = []struct {
 	{"a malformed mask before 4.6.6", naming, jsonAnswer(500, `{"error":"'data'","exception":"KeyError"}`), ipam.KindUnknown, "'data'"},
 
 	{"release without the right", releasing, jsonAnswer(403, `{"detail":"You do not have permission to perform this action."}`), ipam.KindMisconfigured, "lacks the permission"},
-	{"release of what may not be deleted", releasing, jsonAnswer(404, `{"detail":"No IPAddress matches the given query."}`), ipam.KindMisconfigured, "delete_ipaddress"},
+	{"release without the right to delete", releasing, jsonAnswer(404, `{"detail":"No IPAddress matches the given query."}`), ipam.KindMisconfigured, "delete_ipaddress"},
 	{"release that fails", releasing, htmlAnswer(500), ipam.KindUnknown, "HTTP 500"},
-	{"release of what is in use", releasing, jsonAnswer(409, `{"detail":"Unable to delete object."}`), ipam.KindMisconfigured, "in use"},
+	{"release of an address in use", releasing, jsonAnswer(409, `{"detail":"Unable to delete object."}`), ipam.KindMisconfigured, "in use"},
 	{"release, broken connection", releasing, breaks, ipam.KindUnknown, "connection broke"},
 	{"release with a login page", releasing, htmlAnswer(200), ipam.KindUnknown, "not JSON"},
 }
@@ -218,7 +218,7 @@ func TestBadAnswersHaveKindAndCure(t *testing.T) {
 			}
 			waits := e.Kind == ipam.KindUnavailable || e.Kind == ipam.KindUnknown
 			if waits != (e.RetryAfter > 0) {
-				t.Errorf("%s is to be tried again after %v", e.Kind, e.RetryAfter)
+				t.Errorf("kind %s has RetryAfter %v", e.Kind, e.RetryAfter)
 			}
 			if !strings.Contains(e.Message, "http://netbox.example/") {
 				t.Errorf("the message does not say which server: %s", e.Message)
@@ -254,9 +254,9 @@ func (b *bench) clientOf(t *testing.T, h http.Handler) *netbox.Client {
 	return c
 }
 
-// A claim that fails is repeated unchanged. Whatever the answer was, there is one address in
-// the end.
-func TestRepetitionAfterAnyBadAnswerClaimsOnce(t *testing.T) {
+// The driver repeats a failed claim unchanged. Whatever the answer was, NetBox then holds one
+// address.
+func TestRetryAfterAnyBadAnswerClaimsOnce(t *testing.T) {
 	for _, tt := range badAnswers {
 		if !slices.Contains([]string{"claim", "named", "look"}, tt.on.name) {
 			continue

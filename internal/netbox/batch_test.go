@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// many are claims of n Services.
+// many returns claims of n Services.
 func many(n int) []ipam.Claim {
 	var list []ipam.Claim
 	for i := range n {
@@ -24,7 +24,7 @@ func many(n int) []ipam.Claim {
 	return list
 }
 
-// kinds counts the answers by the kind of their errors; "" is a grant.
+// kinds counts the answers by the kind of their errors. A grant has kind "".
 func kinds(answers []ipam.Answer) map[ipam.Kind]int {
 	count := map[ipam.Kind]int{}
 	for _, a := range answers {
@@ -33,7 +33,7 @@ func kinds(answers []ipam.Answer) map[ipam.Kind]int {
 	return count
 }
 
-// A list is all or nothing: one claim that NetBox refuses must not keep the others waiting.
+// NetBox refuses a list if it refuses one claim of it. The other claims must not wait for that one.
 func TestOneBadClaimDoesNotStopTheOthers(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	claims := many(8)
@@ -45,11 +45,11 @@ func TestOneBadClaimDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-// A request that got no answer may have claimed some of a list.
-func TestClaimsOfAListThatAreHeldAreFound(t *testing.T) {
+// A request without an answer may have claimed some addresses of its list.
+func TestHeldClaimsOfAListAreFound(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	claims := many(8)
-	// Another allocator claims two of them between the look and the claim.
+	// Another allocator claims two of them after the driver looked and before it claims.
 	other := b.pool("ipamtest")
 	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"), func(w http.ResponseWriter, r *http.Request) {
 		if b.held() == 0 {
@@ -66,7 +66,7 @@ func TestClaimsOfAListThatAreHeldAreFound(t *testing.T) {
 }
 
 // NetBox 4.7 lists only the objects that are wrong.
-func TestListOfWhatIsWrongTellsTheOthersApart(t *testing.T) {
+func TestListOfErrorsNamesTheBadClaims(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	first := true
 	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"), func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,7 @@ func TestListOfWhatIsWrongTellsTheOthersApart(t *testing.T) {
 	}
 }
 
-// A server of another version may not say which object of a list is wrong.
+// A server of another version may not say which object of the list is wrong.
 func TestListRefusedAsAWholeIsSentInParts(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	claims := many(8)
@@ -104,7 +104,7 @@ func TestListRefusedAsAWholeIsSentInParts(t *testing.T) {
 	}
 }
 
-func TestSecondParentServesWhatTheFirstCannot(t *testing.T) {
+func TestSecondParentServesWhenTheFirstIsFull(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.MaxPageSize = 2
 	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("192.0.2.64/29"), VRF: "lb-vrf"})
@@ -127,7 +127,7 @@ func TestKeyClaimedTwiceInACallIsClaimedOnce(t *testing.T) {
 	want(t, answers[2].Err, ipam.KindInvalid)
 }
 
-// The families have different prefixes: one that is gone does not stop the other.
+// The families have different prefixes. If one prefix is missing, the other still serves.
 func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
@@ -152,7 +152,7 @@ func TestMalformedClaimsAreNotSent(t *testing.T) {
 	}
 }
 
-func TestAddressShowsWhoseItIs(t *testing.T) {
+func TestAddressNamesItsService(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.group.Role, b.group.Status = "vip", "dhcp"
 	c := claimOf("web", addr.V4)
@@ -173,9 +173,9 @@ func TestNamedAddresses(t *testing.T) {
 		says          string
 	}{
 		{"a free one", "192.0.2.9", "", ""},
-		{"one that a router has", "192.0.2.3", ipam.KindTaken, `"router"`},
-		{"one that a router has, with another mask", "192.0.2.4", ipam.KindTaken, "http://netbox.example/ipam/ip-addresses/"},
-		{"one of another VRF is free here", "192.0.2.5", "", ""},
+		{"the address of a router", "192.0.2.3", ipam.KindTaken, `"router"`},
+		{"the address of a router, with another mask", "192.0.2.4", ipam.KindTaken, "http://netbox.example/ipam/ip-addresses/"},
+		{"the same address in another VRF", "192.0.2.5", "", ""},
 		{"the network address", "192.0.2.0", ipam.KindInvalid, "network or broadcast"},
 		{"the broadcast address", "192.0.2.15", ipam.KindInvalid, "network or broadcast"},
 		{"outside", "192.0.2.16", ipam.KindInvalid, "prefix 192.0.2.0/28"},
@@ -204,8 +204,8 @@ func TestNamedAddresses(t *testing.T) {
 	}
 }
 
-// NetBox makes an address with the role vip as often as it is asked to.
-func TestNamedAddressOfARoleThatIsNotUniqueHasOneOwner(t *testing.T) {
+// NetBox allows any number of addresses with the role vip to be equal.
+func TestNamedAddressWithASharedRoleHasOneOwner(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		b := newBench(t, version, netbox.ModePrefix)
 		b.group.Role = "vip"
@@ -225,9 +225,9 @@ func TestNamedAddressOfARoleThatIsNotUniqueHasOneOwner(t *testing.T) {
 	}
 }
 
-// Another client makes the address between the look and the claim. NetBox makes it a second
-// time, for the role allows it.
-func TestNamedAddressThatAnotherClientMadeFirstIsGivenBack(t *testing.T) {
+// Another client makes the address after the driver looked and before it claims. NetBox makes it a
+// second time, because the role allows that.
+func TestNamedAddressOfAnotherClientIsGivenBack(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.group.Role = "vip"
 	h := interrupt(b.Server, path(http.MethodPost, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
@@ -243,9 +243,9 @@ func TestNamedAddressThatAnotherClientMadeFirstIsGivenBack(t *testing.T) {
 	}
 }
 
-// The look after the claim gets no answer: whether the address is ours alone is not known,
-// and the next claim looks again.
-func TestNamedAddressIsNotGrantedBeforeTheSecondLook(t *testing.T) {
+// The check after the claim gets no answer. So the driver does not know whether only this claim has
+// the address, and the next claim checks again.
+func TestNamedAddressIsCheckedBeforeItIsGranted(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.group.Role = "vip"
 	b.SetFault(func(r *http.Request) netboxtest.Fault {
@@ -266,8 +266,8 @@ func TestNamedAddressIsNotGrantedBeforeTheSecondLook(t *testing.T) {
 	}
 }
 
-// What a claim holds besides is named, so that the caller can give it back.
-func TestClaimThatHoldsAnotherAddressNamesIt(t *testing.T) {
+// The answer names every other address that the claim holds, so that the caller can release it.
+func TestAnswerNamesOtherHeldAddresses(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
 	first := mustClaim(t, p, claimOf("web", addr.V4))
@@ -284,8 +284,8 @@ func TestClaimThatHoldsAnotherAddressNamesIt(t *testing.T) {
 	}
 }
 
-// The group has other prefixes now, and the claim is still one of the old ones.
-func TestClaimHeldOutsideOfTheGroupIsNamed(t *testing.T) {
+// The prefixes of the group have changed since the claim was granted.
+func TestAnswerNamesAddressOutsideTheGroup(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	first := mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
 	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("198.51.100.0/28"), VRF: "lb-vrf"})
@@ -297,8 +297,8 @@ func TestClaimHeldOutsideOfTheGroupIsNamed(t *testing.T) {
 	}
 }
 
-// Without unique values a claim may hold two addresses. All of them are named, and all are
-// released.
+// Without unique values a claim may hold two addresses. The answer names both, and a release
+// removes both.
 func TestSecondAddressOfAKeyIsSurplus(t *testing.T) {
 	b := newBench(t, netboxtest.V44, netbox.ModePrefix)
 	b.RemoveField(netbox.DefaultField)

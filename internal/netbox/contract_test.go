@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// patience is the time-out of requests where the clock is real: a busy machine may need it.
+// patience is the timeout of requests in tests with a real clock. A busy machine may need it.
 const patience = 5 * time.Minute
 
 // bench is a NetBox in memory with a pool of 14 IPv4 and 6 IPv6 addresses.
@@ -22,11 +22,11 @@ type bench struct {
 	t     testing.TB
 	group netbox.Group
 	lose  atomic.Bool
-	// only is the client of all drivers where NetBox cannot keep two of them apart.
+	// only is the client of all drivers if NetBox cannot tell two clients apart.
 	only *netbox.Client
 }
 
-// newBench returns one for groups of a mode.
+// newBench returns a bench for groups of the given mode.
 func newBench(t testing.TB, version string, mode netbox.Mode) *bench {
 	b := &bench{Server: netboxtest.New(version), t: t}
 	b.AddVRF("lb-vrf", "64512:99", true)
@@ -51,13 +51,13 @@ func newBench(t testing.TB, version string, mode netbox.Mode) *bench {
 	}
 	t.Cleanup(func() {
 		for _, complaint := range b.Complaints() {
-			t.Errorf("NetBox does not know this: %s", complaint)
+			t.Errorf("NetBox refuses this as unknown: %s", complaint)
 		}
 	})
 	return b
 }
 
-// reserve adds the addresses that are there beforehand, among those of others.
+// reserve adds the addresses that a tenant has reserved, between addresses of others.
 func (b *bench) reserve() {
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		for _, a := range b.Addresses(f) {
@@ -105,7 +105,7 @@ func (b *bench) client() *netbox.Client {
 
 func (b *bench) Driver(cluster string) ipamtest.Driver { return b.pool(cluster) }
 
-// pool returns that of an allocator that has just started.
+// pool returns the pool of an allocator that has just started.
 func (b *bench) pool(cluster string) *netbox.Pool {
 	b.t.Helper()
 	g := b.group

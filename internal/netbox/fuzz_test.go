@@ -31,7 +31,7 @@ func checkReply(t *testing.T, what call, r reply) {
 	e := judge(what, r, time.Unix(0, 0))
 	switch {
 	case e == nil && r.status != http.StatusNoContent && (r.status >= 300 || !r.isJSON()):
-		t.Fatalf("HTTP %d %s is taken for a success", r.status, r.mediaType())
+		t.Fatalf("the driver accepts HTTP %d %s as a success", r.status, r.mediaType())
 	case e != nil && (e.Message == "" || !slices.Contains(kinds, e.Kind)):
 		t.Fatalf("kind %q, message %q", e.Kind, e.Message)
 	}

@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// A caller that gives a new grant back takes it from no Service.
-func TestOnlyAGrantThatTheCallMadeIsNew(t *testing.T) {
+// No Service uses a new grant yet, so the caller may give it back.
+func TestOnlyAGrantOfThisCallIsNew(t *testing.T) {
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
 		t.Run(string(mode), func(t *testing.T) {
 			b := newBench(t, netboxtest.V46, mode)
@@ -29,7 +29,7 @@ func TestOnlyAGrantThatTheCallMadeIsNew(t *testing.T) {
 	}
 }
 
-// The answer to the first call was lost: its grant may be in use by then.
+// The answer to the first call was lost. By now a Service may use its grant.
 func TestAGrantOfALostCallIsNotNew(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	c := ipam.Claim{Key: "ipamtest/default/web/v4", Family: addr.V4}

@@ -34,7 +34,7 @@ func TestJitterTakesUpToHalfOfTheDelay(t *testing.T) {
 	}
 }
 
-// The proxy variables of the environment count, as for other programs.
+// The client uses the proxy variables of the environment, as other programs do.
 func TestTransportUsesTheProxyOfTheEnvironment(t *testing.T) {
 	rt, err := transport(nil)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-func TestSizesAreThoseThatNetBoxGives(t *testing.T) {
+func TestSizesMatchNetBox(t *testing.T) {
 	prefix := func(p string) block { return block{Prefix: p} }
 	span := func(from, to string) block { return block{Start: from, End: to} }
 	pool, populated := prefix("192.0.2.0/29"), span("192.0.2.4/24", "192.0.2.9/24")
@@ -45,7 +45,7 @@ func TestSizesAreThoseThatNetBoxGives(t *testing.T) {
 	}
 }
 
-func TestParentsThatCannotBeReadAreRefused(t *testing.T) {
+func TestUnreadableParentsAreRefused(t *testing.T) {
 	for _, b := range []block{
 		{}, {Prefix: "192.0.2.0"}, {Start: "192.0.2.9/24", End: "192.0.2.4/24"}, {Start: "192.0.2.9/24"}, {Start: "192.0.2.9/24", End: "2001:db8::1/64"},
 	} {
@@ -57,8 +57,8 @@ func TestParentsThatCannotBeReadAreRefused(t *testing.T) {
 	}
 }
 
-// Before NetBox 4.6 only this keeps two groups of a tenant from one address.
-func TestOneGroupTakesReservedAddressesAtATime(t *testing.T) {
+// Before NetBox 4.6 only this prevents two groups of a tenant from getting the same address.
+func TestOnlyOneGroupTakesReservedAddresses(t *testing.T) {
 	c, err := New(Config{URL: "http://netbox.example", Token: "x"})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestOneGroupTakesReservedAddressesAtATime(t *testing.T) {
 	cancel()
 	var e *ipam.Error
 	if _, err := other.startTaking(ctx); !errors.As(err, &e) || e.Kind != ipam.KindUnavailable {
-		t.Errorf("another group may take addresses, too: %v", err)
+		t.Errorf("a second group may take reserved addresses at the same time: %v", err)
 	}
 	done()
 	if _, err := other.startTaking(t.Context()); err != nil {

@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// withParents has prefixes and ranges of several kinds: the ids are those of each kind, in
-// this order.
+// withParents adds prefixes and ranges of several kinds. Each kind has its own ids, in the order
+// given here.
 func withParents(t *testing.T, version string) *bench {
 	b := newBench(t, version, netbox.ModePrefix) // prefix 1 in lb-vrf, range 1 in lb-vrf
 	b.AddVRF("other", "", true)
@@ -55,7 +55,7 @@ func TestParentsAreFound(t *testing.T) {
 		{"no such id", netbox.Parent{Kind: netbox.Prefix, ID: 99}, "", "No Prefix matches"},
 		{"no such role", netbox.Parent{Kind: netbox.Prefix, Role: "nope"}, "", "Select a valid choice"},
 		{"host bits", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("192.0.2.1/28")}, "", "write 192.0.2.0/28"},
-		{"nothing said", netbox.Parent{Kind: netbox.Prefix}, "", "it names no id"},
+		{"no selector", netbox.Parent{Kind: netbox.Prefix}, "", "it names no id"},
 		{"a range by site", netbox.Parent{Kind: netbox.Range, Site: "ber"}, "", "no site of a range"},
 		{"no kind", netbox.Parent{ID: 1}, "", "not prefix or range"},
 	}
@@ -93,15 +93,15 @@ func TestFieldForKeys(t *testing.T) {
 		warning string
 	}{
 		{"is made", nil, nil, "", ""},
-		{"may not be made", nil, rights, "make a custom field purelb_claim", ""},
+		{"does not exist and may not be made", nil, rights, "make a custom field purelb_claim", ""},
 		{"is there", &netboxtest.CustomField{Unique: true}, rights, "", ""},
 		{"is not unique", &netboxtest.CustomField{}, rights, "", "not unique"},
 		{"is loose", &netboxtest.CustomField{Unique: true, FilterLogic: "loose"}, rights, "", ""},
 		{"is not filtered", &netboxtest.CustomField{Unique: true, FilterLogic: "disabled"}, rights, "filter logic to exact", ""},
 		{"is of another type", &netboxtest.CustomField{Unique: true, Type: "integer"}, rights, "of type integer", ""},
 		{"is of other objects", &netboxtest.CustomField{Unique: true, ObjectTypes: []string{"ipam.prefix"}}, rights, "object type ipam.ipaddress", ""},
-		{"may not be seen", &netboxtest.CustomField{Unique: true}, rights[:6], "", "may not view custom fields"},
-		{"may not be seen and is not there", nil, rights[:6], "make a custom field purelb_claim", ""},
+		{"is not visible", &netboxtest.CustomField{Unique: true}, rights[:6], "", "may not view custom fields"},
+		{"is not visible and does not exist", nil, rights[:6], "make a custom field purelb_claim", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,8 +137,8 @@ func TestFieldForKeys(t *testing.T) {
 	}
 }
 
-// A field that the driver makes is one that refuses a second claim.
-func TestFieldThatIsMadeIsUnique(t *testing.T) {
+// The field that the driver makes must refuse a second claim with the same key.
+func TestDriverMakesAUniqueField(t *testing.T) {
 	b := newBench(t, netboxtest.V44, netbox.ModePrefix)
 	b.RemoveField(netbox.DefaultField)
 	if p := b.pool("ipamtest"); len(p.Facts().Warnings) != 1 { // that of ranges
@@ -149,7 +149,7 @@ func TestFieldThatIsMadeIsUnique(t *testing.T) {
 	}
 }
 
-func TestVersionsThatCannotBeSafeAreRefusedOrWarnedOf(t *testing.T) {
+func TestUnsafeVersionsAreRefusedOrWarnedAbout(t *testing.T) {
 	tests := []struct {
 		version       string
 		mode          netbox.Mode
@@ -189,7 +189,7 @@ func TestVersionsThatCannotBeSafeAreRefusedOrWarnedOf(t *testing.T) {
 	}
 }
 
-// The smallest permissions that the documents name are enough, in both versions.
+// The documented minimal permissions are enough, in both versions.
 func TestSmallestPermissionsAreEnough(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		b := newBench(t, version, netbox.ModePrefix)
@@ -204,7 +204,7 @@ func TestSmallestPermissionsAreEnough(t *testing.T) {
 	}
 }
 
-func TestGroupsThatCannotWorkAreRefusedUnsent(t *testing.T) {
+func TestUnusableGroupsAreRefusedWithoutARequest(t *testing.T) {
 	for name, change := range map[string]func(*netbox.Group){
 		"the name of the cluster": func(g *netbox.Group) { g.Cluster = "" },
 		"has a slash":             func(g *netbox.Group) { g.Cluster = "a/b" },

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// at returns the address with a number.
+// at returns the stored address with this number.
 func (b *bench) at(ip string) netboxtest.Address {
 	for _, a := range b.Server.Addresses() {
 		if a.Prefix.Addr().String() == ip {
@@ -23,7 +23,7 @@ func (b *bench) at(ip string) netboxtest.Address {
 	return netboxtest.Address{}
 }
 
-func TestReservedAddressIsTakenAndGivenBackAsItWas(t *testing.T) {
+func TestReservedAddressIsGivenBackUnchanged(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		for _, text := range []string{"", "for the web"} {
 			b := newBench(t, version, netbox.ModeReserved)
@@ -48,8 +48,8 @@ func TestReservedAddressIsTakenAndGivenBackAsItWas(t *testing.T) {
 	}
 }
 
-// Another client of NetBox takes the address between the look and the change.
-func TestReservedAddressThatAnotherClientTakesIsNotGranted(t *testing.T) {
+// Another client takes the address after the driver looked and before it changes the address.
+func TestReservedAddressOfAnotherClientIsNotGranted(t *testing.T) {
 	for name, change := range map[string]func(*netboxtest.Address){
 		"active":     func(a *netboxtest.Address) { a.Status = "active" },
 		"deprecated": func(a *netboxtest.Address) { a.Status = "deprecated" },
@@ -69,14 +69,14 @@ func TestReservedAddressThatAnotherClientTakesIsNotGranted(t *testing.T) {
 			})
 			g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
 			if g.Address.String() != "192.0.2.2" {
-				t.Errorf("got %s, want the next one", g.Address)
+				t.Errorf("got %s, want the next address", g.Address)
 			}
 		})
 	}
 }
 
-// Before 4.6 the last change wins, and the driver looks whose it is.
-func TestReservedAddressIsLookedAtAfterTheChange(t *testing.T) {
+// Before 4.6 the last write wins, so the driver checks afterwards whose the address is.
+func TestReservedAddressIsCheckedAfterTheChange(t *testing.T) {
 	b := newBench(t, netboxtest.V44, netbox.ModeReserved)
 	id, done := b.at("192.0.2.1").ID, false
 	h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func TestReservedAddressIsLookedAtAfterTheChange(t *testing.T) {
 	})
 	g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
 	if g.Address.String() != "192.0.2.2" {
-		t.Errorf("got %s, want the next one", g.Address)
+		t.Errorf("got %s, want the next address", g.Address)
 	}
 }
 
@@ -124,8 +124,8 @@ func TestNamedReservedAddresses(t *testing.T) {
 	}
 }
 
-// Earlier versions took reserved addresses with the rights to view and change addresses,
-// and without any custom field.
+// Earlier versions took reserved addresses with only the rights to view and change addresses, and
+// without a custom field.
 func TestReservedAddressesWithoutAFieldForKeys(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		b := newBench(t, version, netbox.ModeReserved)

@@ -20,8 +20,8 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// remote is a NetBox that the test reaches by its API alone, such as a real one. It works
-// in a VRF and a tenant of its own, which it removes in the end.
+// remote is a NetBox, perhaps a real one, that the test reaches only by its API. The test works in
+// a VRF and a tenant of its own, and removes both at the end.
 type remote struct {
 	t          *testing.T
 	url, token string
@@ -29,13 +29,12 @@ type remote struct {
 	name       string
 	vrf        int64
 	lose       atomic.Bool
-	// shared is the client of all drivers where the server cannot keep two apart.
+	// shared is the client of all drivers if the server cannot tell two clients apart.
 	shared *netbox.Client
 }
 
-// servers are those that the contract is tested with by TCP: the NetBox of the tests, and a
-// real one when NETBOX_URL and NETBOX_TOKEN name it. Its token must be that of an
-// administrator.
+// servers are the servers whose drivers the test checks over TCP: the NetBox of this package, and a
+// real one if NETBOX_URL and NETBOX_TOKEN name it. That token must belong to an administrator.
 func servers(t *testing.T) map[string]func() (url, token string) {
 	list := map[string]func() (string, string){}
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
@@ -79,7 +78,8 @@ func newRemote(t *testing.T, url, token string, mode netbox.Mode) *remote {
 	return r
 }
 
-// call sends a request of the test itself. A cleanup has no context of the test any more.
+// call sends a request of the test itself. It has its own context, because that of the test ends
+// before cleanups run.
 func (r *remote) call(method, path string, body any, into any) {
 	r.t.Helper()
 	var text []byte
@@ -111,7 +111,7 @@ func (r *remote) call(method, path string, body any, into any) {
 	}
 }
 
-// create makes an object, and removes it in the end.
+// create makes an object, and removes it at the end of the test.
 func (r *remote) create(path string, body any) int64 {
 	r.t.Helper()
 	var made struct{ ID int64 }
@@ -122,7 +122,7 @@ func (r *remote) create(path string, body any) int64 {
 	return made.ID
 }
 
-// removeAddresses removes all addresses of the VRF, which is the test's own.
+// removeAddresses removes all addresses of the test's VRF.
 func (r *remote) removeAddresses() {
 	var found struct{ Results []struct{ ID int64 } }
 	r.call(http.MethodGet, fmt.Sprintf("ipam/ip-addresses/?vrf_id=%d&limit=1000", r.vrf), nil, &found)
@@ -131,7 +131,7 @@ func (r *remote) removeAddresses() {
 	}
 }
 
-// RoundTrip carries the requests of drivers, and loses an answer when it is told to.
+// RoundTrip carries the requests of drivers. It loses an answer if LoseAnswer was called.
 func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err == nil && req.Method != http.MethodGet && r.lose.CompareAndSwap(true, false) {

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// keyed adds an address with a key, as it may be in NetBox for any reason.
+// keyed adds an address with a key, as another client of NetBox may do.
 func (b *bench) keyed(prefix, key string) int64 {
 	fields := map[string]any{}
 	if key != "" {
@@ -52,8 +52,8 @@ func TestSweepSeesOnlyClaimsOfItsCluster(t *testing.T) {
 	}
 }
 
-// The filter for a field that is gone selects everything.
-func TestSweepRefusesAListThatIsNotFiltered(t *testing.T) {
+// If the field does not exist, NetBox ignores the filter and lists everything.
+func TestSweepRefusesAnUnfilteredList(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.Strict = false
 	p := b.pool("prod")
@@ -68,11 +68,11 @@ func TestSweepRefusesAListThatIsNotFiltered(t *testing.T) {
 	want(t, err, ipam.KindMisconfigured)
 	want(t, p.Release(t.Context(), []ipam.Grant{{Key: "prod/default/web/default/v4", Address: netip.MustParseAddr("192.0.2.1")}})[0], ipam.KindMisconfigured)
 	if n := len(b.Server.Addresses()); n != 1 {
-		t.Errorf("%d addresses are there, want the one of before", n)
+		t.Errorf("%d addresses are there, want the one from before", n)
 	}
 }
 
-func TestReleaseTouchesOnlyWhatHasTheKey(t *testing.T) {
+func TestReleaseRemovesOnlyObjectsWithItsKey(t *testing.T) {
 	tests := []struct {
 		name, key, address string
 		gone               bool
@@ -80,11 +80,11 @@ func TestReleaseTouchesOnlyWhatHasTheKey(t *testing.T) {
 		{"ours", "prod/default/web/default/v4", "192.0.2.1", true},
 		{"of another Service", "prod/default/api/default/v4", "192.0.2.1", false},
 		{"of another cluster", "test/default/web/default/v4", "192.0.2.1", false},
-		{"of a key in other letters", "Prod/default/web/default/v4", "192.0.2.1", false},
+		{"a key with other capitals", "Prod/default/web/default/v4", "192.0.2.1", false},
 		{"of another address", "prod/default/web/default/v4", "192.0.2.2", false},
 		{"of any address", "prod/default/web/default/v4", "", true},
-		{"of any address of another Service", "prod/default/api/default/v4", "", false},
-		{"of a longer key", "prod/default/web/v4x", "192.0.2.1", false},
+		{"another Service, no address", "prod/default/api/default/v4", "", false},
+		{"a longer key", "prod/default/web/v4x", "192.0.2.1", false},
 	}
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
 		for _, tt := range tests {
@@ -111,7 +111,7 @@ func TestReleaseTouchesOnlyWhatHasTheKey(t *testing.T) {
 	}
 }
 
-// A grant without a key would be one of everything that has no key.
+// A release without a key would match every object that has no key.
 func TestReleaseWithoutAKeyIsRefused(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.keyed("192.0.2.1/28", "")
@@ -122,8 +122,8 @@ func TestReleaseWithoutAKeyIsRefused(t *testing.T) {
 	}
 }
 
-// 204 proves a release, 404 does not: the address may be there, for others to delete.
-func TestReleaseOfWhatMayNotBeDeletedIsAnError(t *testing.T) {
+// 204 proves a release. 404 does not: the address may exist, but this token may not delete it.
+func TestReleaseWithoutTheRightIsAnError(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
 	g := mustClaim(t, p, claimOf("web", addr.V4))
@@ -162,7 +162,7 @@ func TestManyReleasesStopWhenNetBoxIsAway(t *testing.T) {
 	}
 }
 
-func TestCapacityCountsAddressesOfOthersToo(t *testing.T) {
+func TestCapacityCountsForeignAddresses(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.keyed("192.0.2.1/28", "")
 	b.keyed("192.0.2.2/32", "other/default/web/default/v4")
@@ -182,8 +182,8 @@ func TestCapacityCountsAddressesOfOthersToo(t *testing.T) {
 	}
 }
 
-// NetBox holds the network and the broadcast address, too, and counts them.
-func TestFullPrefixHasNoMoreInUseThanItsSize(t *testing.T) {
+// NetBox can also hold the network and the broadcast address, and then counts them.
+func TestFullPrefixUsesNoMoreThanItsSize(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	for n := range 16 {
 		b.keyed(fmt.Sprintf("192.0.2.%d/28", n), "")

@@ -25,7 +25,7 @@ func kindOf(err error) ipam.Kind {
 	return e.Kind
 }
 
-// want checks the kind of an error; "" is none.
+// want checks the kind of an error. "" means no error.
 func want(t *testing.T, err error, kind ipam.Kind) {
 	t.Helper()
 	if kindOf(err) != kind || (err == nil) != (kind == "") {
@@ -43,7 +43,7 @@ func claim(t *testing.T, p *netbox.Pool, c ipam.Claim) (ipam.Grant, error) {
 	return answers[0].Grant, answers[0].Err
 }
 
-// mustClaim claims one address, which must succeed.
+// mustClaim claims one address, and fails the test if it gets none.
 func mustClaim(t *testing.T, p *netbox.Pool, c ipam.Claim) ipam.Grant {
 	t.Helper()
 	g, err := claim(t, p, c)
@@ -53,7 +53,7 @@ func mustClaim(t *testing.T, p *netbox.Pool, c ipam.Claim) ipam.Grant {
 	return g
 }
 
-// held is how many addresses have a key.
+// held returns how many addresses have a key.
 func (b *bench) held() int {
 	n := 0
 	for _, a := range b.Server.Addresses() {
@@ -64,8 +64,8 @@ func (b *bench) held() int {
 	return n
 }
 
-// NetBox finishes a request whose client has gone. A look in between finds nothing.
-func TestRequestThatIsFinishedLaterClaimsOnce(t *testing.T) {
+// NetBox completes a request whose client has gone. Until then, a lookup finds nothing.
+func TestLateRequestClaimsOnce(t *testing.T) {
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestRequestThatIsFinishedLaterClaimsOnce(t *testing.T) {
 	}
 }
 
-// The request of before is finished just when the next claim has looked for the key.
-func TestNamedClaimThatIsFinishedLateIsGranted(t *testing.T) {
+// NetBox completes the first request after the second claim has looked for the key.
+func TestLateNamedClaimIsGranted(t *testing.T) {
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
 		for _, late := range []func(*http.Request) bool{
 			func(r *http.Request) bool { return r.URL.Query().Has("address") },
@@ -117,7 +117,7 @@ func TestNamedClaimThatIsFinishedLateIsGranted(t *testing.T) {
 	}
 }
 
-// faults are what may happen to a request.
+// faults are the faults that a request can have.
 var faults = map[string]netboxtest.Fault{
 	"fails before":    netboxtest.FailBefore,
 	"fails after":     netboxtest.FailAfter,
@@ -125,7 +125,7 @@ var faults = map[string]netboxtest.Fault{
 	"hangs":           netboxtest.HangReply,
 }
 
-// faultAt lets the nth request from now fail.
+// faultAt makes the nth request from now fail.
 func faultAt(n int, fault netboxtest.Fault) func(*http.Request) netboxtest.Fault {
 	var count atomic.Int32
 	return func(*http.Request) netboxtest.Fault {
@@ -136,8 +136,8 @@ func faultAt(n int, fault netboxtest.Fault) func(*http.Request) netboxtest.Fault
 	}
 }
 
-// An allocator that claims, fails at any request in any way, and starts again, has one
-// address in the end. One that releases in this way has none.
+// An allocator claims, fails at any request in any way, and starts again. In the end it holds one
+// address. After it releases in the same way, it holds none.
 func TestRestartAfterAnyFaultClaimsOnceAndReleasesAll(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
@@ -187,8 +187,8 @@ func failAndRestart(t *testing.T, version string, mode netbox.Mode, n int, fault
 	}
 }
 
-// 1,000 Services wait. Every tenth claiming request is finished after the client gave up,
-// or is answered 500 after the commit, and requests take as long as those of NetBox 4.4.
+// 1,000 Services wait. One in ten claiming requests is completed after its client gave up, or is
+// answered 500 after the commit. Requests take as long as those of NetBox 4.4.
 func TestThousandClaimsTakeFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, netboxtest.V44, netbox.ModePrefix)
@@ -219,8 +219,7 @@ func TestThousandClaimsTakeFewRequests(t *testing.T) {
 	})
 }
 
-// claimUntilGranted repeats claims as the allocator does, and returns the key of
-// each address.
+// claimUntilGranted repeats claims as the allocator does. It returns the key of each address.
 func claimUntilGranted(t testing.TB, p *netbox.Pool, n int) map[netip.Addr]string {
 	var waiting []ipam.Claim
 	for i := range n {
@@ -257,9 +256,9 @@ func countPosts(b *bench) int {
 	return n
 }
 
-// Something before NetBox takes the length of the body away, and NetBox makes an address
-// without a key. Each repetition would make another one.
-func TestAddressThatIsMadeWithoutItsKeyIsRemoved(t *testing.T) {
+// A proxy in front of NetBox strips the length of the body, and NetBox makes an address without a
+// key. Each repetition would make another address.
+func TestAddressWithoutItsKeyIsRemoved(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		b := newBench(t, version, netbox.ModePrefix)
 		b.Strict = false
@@ -275,8 +274,9 @@ func TestAddressThatIsMadeWithoutItsKeyIsRemoved(t *testing.T) {
 	}
 }
 
-// A reply that names another address than one made now is no reason to remove that.
-func TestAddressThatWasThereBeforeIsNotRemoved(t *testing.T) {
+// A reply may name an address that existed before the claim. The driver must not remove that
+// address.
+func TestOlderAddressIsNotRemoved(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	b.keyed("192.0.2.3/28", "")
 	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"),

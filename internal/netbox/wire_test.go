@@ -23,7 +23,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// connect returns a client by TCP.
+// connect returns a client that uses TCP.
 func connect(t *testing.T, cfg netbox.Config) *netbox.Client {
 	t.Helper()
 	if cfg.Token == "" {
@@ -53,7 +53,7 @@ func TestClaimsOverTCP(t *testing.T) {
 	}
 }
 
-// Half an answer has the status of a success and a length that does not come.
+// Half an answer has the status of success and a length that its body does not reach.
 func TestHalfAnAnswerIsUnknown(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	server := httptest.NewServer(interrupt(b.Server, path(http.MethodPost, "/available-ips/"), func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func TestHalfAnAnswerIsUnknown(t *testing.T) {
 	}
 }
 
-// Nothing listens: NetBox did not get the request.
+// Nothing listens, so NetBox did not get the request.
 func TestRefusedConnectionIsUnavailable(t *testing.T) {
 	for name, refuse := range map[string]error{
 		"refused":  &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED},
@@ -96,7 +96,7 @@ func TestRefusedConnectionIsUnavailable(t *testing.T) {
 func TestCertificatesMustBeTrusted(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	server := httptest.NewUnstartedServer(b.Server)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that must fail
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // errors of the handshake, which must fail
 	server.StartTLS()
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -120,7 +120,7 @@ func plain(t *testing.T) string {
 	return server.Listener.Addr().String()
 }
 
-// A redirect could lead the token elsewhere, and makes a GET of a POST.
+// A redirect could send the token to another server, and turns a POST into a GET.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	followed := false
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed = true }))
@@ -136,9 +136,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// What every request must have: NetBox ignores a body without a length, and redirects a
-// path without a slash.
-func TestRequestsAreAsNetBoxNeedsThem(t *testing.T) {
+// NetBox ignores a body without a length, and redirects a path without its final slash.
+func TestRequestsHaveLengthAndFinalSlash(t *testing.T) {
 	for token, scheme := range map[string]string{netboxtest.AdminToken: "Token ", "nbt_abcdefghijkl." + netboxtest.AdminToken: "Bearer "} {
 		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 		b.SetToken(token, netboxtest.Token{})
@@ -150,7 +149,7 @@ func TestRequestsAreAsNetBoxNeedsThem(t *testing.T) {
 				t.Errorf("%s %s has length %d, encoding %v", r.Method, r.URL, r.ContentLength, r.TransferEncoding)
 			}
 			if len(r.URL.String()) > 4000 {
-				t.Errorf("the line of the request has %d characters", len(r.URL.String()))
+				t.Errorf("the request line has %d characters", len(r.URL.String()))
 			}
 			b.ServeHTTP(w, r)
 		}))
@@ -166,7 +165,7 @@ func TestRequestsAreAsNetBoxNeedsThem(t *testing.T) {
 	}
 }
 
-// A server may write what it got into its answer.
+// A server may repeat the request in its answer.
 func TestTokenIsNotRepeated(t *testing.T) {
 	token := "nbt_abcdefghijkl.secretsecretsecretsecret"
 	echo := netboxtest.Transport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +182,7 @@ func TestTokenIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
+func TestUnusableConfigurationsAreRefused(t *testing.T) {
 	for says, cfg := range map[string]netbox.Config{
 		"is not the URL":         {URL: "netbox.example.com", Token: "x"},
 		`"ftp://x" is not`:       {URL: "ftp://x", Token: "x"},
@@ -201,7 +200,7 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// Documents of earlier versions wrote the URL with and without a slash and "/api".
+// The documents of earlier versions wrote the URL with and without "/api" and a final slash.
 func TestURLsOfEarlierVersionsWork(t *testing.T) {
 	for _, suffix := range []string{"", "/", "/api", "/api/", "/netbox", "/netbox/api/"} {
 		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
@@ -214,7 +213,7 @@ func TestURLsOfEarlierVersionsWork(t *testing.T) {
 	}
 }
 
-// All groups of a server send one request at a time, and not more than the rate.
+// All groups of a server together send one request at a time, and keep to the rate.
 func TestOneRequestIsInFlightAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
@@ -238,7 +237,7 @@ func TestOneRequestIsInFlightAtTheRate(t *testing.T) {
 	})
 }
 
-// A caller that has no time left leaves without having sent anything.
+// A caller without time left sends nothing.
 func TestCallerWithoutTimeSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
@@ -257,7 +256,7 @@ func TestCallerWithoutTimeSendsNothing(t *testing.T) {
 	})
 }
 
-// Failures in a row make the delay grow; a success ends it.
+// Each failure in a row increases the delay. A success ends it.
 func TestDelayGrowsWithFailures(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
@@ -265,7 +264,7 @@ func TestDelayGrowsWithFailures(t *testing.T) {
 	var delays []time.Duration
 	for range 8 {
 		_, err := claim(t, p, claimOf("web", addr.V4))
-		delays = append(delays, err.(*ipam.Error).RetryAfter) //nolint:errorlint // the driver returns nothing else
+		delays = append(delays, err.(*ipam.Error).RetryAfter) // the driver returns no other type
 	}
 	if got := fmt.Sprint(delays); got != "[1s 2s 4s 8s 16s 32s 1m0s 1m0s]" {
 		t.Errorf("the delays are %s", got)
@@ -278,7 +277,7 @@ func TestDelayGrowsWithFailures(t *testing.T) {
 	}
 }
 
-// Metrics are made of this.
+// The metrics are computed from these observations.
 func TestExchangesAreObserved(t *testing.T) {
 	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
 	var seen []string

@@ -33,15 +33,15 @@ type route struct {
 	methods []string
 }
 
-// question is a request that was read.
+// question is a request after parsing.
 type question struct {
 	r     *http.Request
 	token *Token
-	// id and ranges are those of the path.
+	// id and ranges come from the path.
 	id     int64
 	ranges bool
 	body   any
-	// base is how the client calls the server: "http://netbox.example".
+	// base is the URL by which the client reaches the server: "http://netbox.example".
 	base string
 }
 
@@ -100,7 +100,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, a.status, a.body)
 }
 
-// noSuchPath answers a path without its slash, or an unknown one.
+// noSuchPath answers a request whose path is unknown or lacks its final slash.
 func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request) {
 	slashed := r.URL.Path + "/"
 	known := slices.ContainsFunc(routes, func(c route) bool { return c.pattern.MatchString(slashed) })
@@ -123,7 +123,7 @@ func (s *Server) complain(text string) {
 	s.journal.complaint = append(s.journal.complaint, text)
 }
 
-// answer checks what is common to all calls.
+// answer does the checks that all calls have in common.
 func (s *Server) answer(c route, match []string, r *http.Request) (*answer, error) {
 	q := &question{r: r, base: "http://" + r.Host}
 	if r.TLS != nil {
@@ -157,7 +157,7 @@ func (s *Server) answer(c route, match []string, r *http.Request) (*answer, erro
 	return c.handle(s, q)
 }
 
-// authenticate returns the token of a request. All refusals are 403.
+// authenticate returns the token of a request. Every refusal has status 403.
 func (s *Server) authenticate(r *http.Request) (*Token, error) {
 	refuse := func(text string) (*Token, error) { return nil, detail(http.StatusForbidden, text) }
 	header := r.Header.Get("Authorization")
@@ -225,8 +225,7 @@ func checkAccept(r *http.Request, version string) error {
 	return nil
 }
 
-// readBody reads JSON. A body without a length is not read: gunicorn and NetBox take it
-// for empty.
+// readBody reads JSON. It takes a body without a length for empty, as gunicorn and NetBox do.
 func readBody(r *http.Request) (any, error) {
 	if r.ContentLength <= 0 {
 		return nil, nil
@@ -246,7 +245,7 @@ func readBody(r *http.Request) (any, error) {
 	return body, nil
 }
 
-// parseError says where Python stops, as far as tests need it.
+// parseError returns the position at which Python stops, as far as tests need it.
 func parseError(text []byte) string {
 	var at int
 	var v any
@@ -272,7 +271,7 @@ func writeHTML(w http.ResponseWriter, status int, title string) {
 	_, _ = fmt.Fprintf(w, "<!DOCTYPE html><html><head><title>%s</title></head><body></body></html>", title)
 }
 
-// status tells the version to any valid token.
+// status returns the version to any client with a valid token.
 func (s *Server) status(*question) (*answer, error) {
 	return ok(map[string]any{"netbox-version": s.Version, "netbox-full-version": s.Version, "plugins": map[string]any{}}), nil
 }

@@ -20,7 +20,7 @@ func entries(body any) ([]any, bool) {
 	}
 }
 
-// allocate makes addresses of a block, all or none, with the lock held.
+// allocate makes addresses from a block, all or none. The caller holds the lock.
 func (s *Server) allocate(q *question) (*answer, error) {
 	if err := q.token.may("ipam.add_ipaddress"); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *Server) allocate(q *question) (*answer, error) {
 	return s.create(q, list, isList, false)
 }
 
-// firstStage are the checks whose complaints are a list also for a single object.
+// firstStage does the checks that answer with a list even for a single object.
 func (s *Server) firstStage(list []any, bits int) error {
 	all := make([]problems, len(list))
 	for i, entry := range list {
@@ -95,8 +95,8 @@ func (s *Server) postAddresses(q *question) (*answer, error) {
 	return s.create(q, list, isList, true)
 }
 
-// create makes all addresses of a list, or none. It compares with what is stored, not
-// with the other objects of the list.
+// create makes all addresses of a list, or none. It compares each address with the stored ones, not
+// with the others of the list.
 func (s *Server) create(q *question, list []any, isList, withPlace bool) (*answer, error) {
 	var made []Address
 	var all []problems
@@ -132,7 +132,7 @@ func (s *Server) create(q *question, list []any, isList, withPlace bool) (*answe
 	return a, nil
 }
 
-// change changes one address by the body of a PATCH or PUT.
+// change changes one address as the body of a PATCH or PUT says.
 func (s *Server) change(q *question, a *Address) (*answer, error) {
 	fields, _ := q.body.(map[string]any)
 	changed := *a

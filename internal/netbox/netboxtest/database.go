@@ -31,7 +31,7 @@ type CustomField struct {
 // Block is a prefix, or an IP range when it has an End.
 type Block struct {
 	ID int64
-	// Prefix is that of a prefix, or the first address of a range with its mask.
+	// Prefix is the prefix itself, or the first address of a range with its mask.
 	Prefix netip.Prefix
 	End    netip.Addr
 	// VRF is a name, "" for the global table. Tenant, Role, Site and Tags are slugs.
@@ -40,7 +40,7 @@ type Block struct {
 	IsPool                  bool
 	// Populated and Utilized are marks.
 	Populated, Utilized bool
-	// Status is that of the block. Default: active.
+	// Status is the status of the block. Default: active.
 	Status      string
 	Description string
 	Fields      map[string]any
@@ -90,7 +90,7 @@ type database struct {
 
 func newDatabase() database { return database{last: map[string]int64{}} }
 
-// next returns an id for a kind of objects. Ids are not used twice.
+// next returns an id for a kind of objects. No id is used twice.
 func (db *database) next(kind string, wanted int64) int64 {
 	if wanted == 0 {
 		wanted = db.last[kind] + 1
@@ -117,7 +117,7 @@ func (db *database) field(name string) *CustomField {
 	return &db.fields[i]
 }
 
-// fieldsOf returns the custom fields of a type of objects, with the values that are set.
+// fieldsOf returns the custom fields of a type of objects, with their values if they are set.
 func (db *database) fieldsOf(objectType string, set map[string]any) map[string]any {
 	all := map[string]any{}
 	for _, f := range db.fields {

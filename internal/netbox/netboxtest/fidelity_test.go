@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// setUp makes what the recorded servers held (01-setup, and the prefixes 7 to 12 that were
-// there for measurements).
+// setUp makes the objects that the recorded servers held: those of 01-setup, and the prefixes 7 to
+// 12, which were made for measurements.
 func setUp(version string) *Server {
 	s := New(version)
 	s.Strict = false
@@ -50,7 +50,7 @@ func setUp(version string) *Server {
 	return s
 }
 
-// setTokens adds those of the recordings, under the names that stand for them there.
+// setTokens adds the tokens of the recordings, under the names that the recordings use for them.
 func setTokens(s *Server) {
 	for name, t := range map[string]Token{
 		"$TOKEN_ADMIN":    {},
@@ -75,17 +75,17 @@ func setTokens(s *Server) {
 	}
 }
 
-// recording is a file, and what it needs.
+// recording is a recorded file with the setup that it needs.
 type recording struct {
 	file, version string
-	// before prepares the server; keeps says that it goes on with that of the file before.
+	// before prepares the server. keeps says that the server of the previous file goes on.
 	before func(t *testing.T, s *Server)
 	keeps  bool
-	// empty says that the server holds nothing.
+	// empty says that the server holds no objects.
 	empty bool
-	// between changes the server as was done before an exchange, without a record.
+	// between makes the unrecorded changes that came before an exchange.
 	between map[int]func(s *Server)
-	// skip are exchanges that the server does not claim to follow, and why.
+	// skip names the exchanges that the server does not follow, with the reason.
 	skip map[int]string
 }
 
@@ -93,7 +93,7 @@ const (
 	noCall    = "not a call of the driver"
 	noLogin   = "the server behaves as with LOGIN_REQUIRED"
 	noFilter  = "not a filter of the driver"
-	unwritten = "lists addresses of which there is no record"
+	unwritten = "lists addresses that were not recorded"
 )
 
 func block(prefix, end, vrf string, id int64) Block {
@@ -108,7 +108,7 @@ func held(id int64, prefix, vrf string) Address {
 	return Address{ID: id, Prefix: netip.MustParsePrefix(prefix), VRF: vrf}
 }
 
-// fill adds addresses up to a number. The first in NetBox's order has an id.
+// fill adds addresses up to the given number. first is the id of the first one in NetBox's order.
 func fill(s *Server, number int, first int64) {
 	s.AddAddress(held(1, "10.99.1.1/24", "lb-vrf"))
 	s.AddAddress(held(first, "10.99.0.0/28", "lb-vrf"))
@@ -175,7 +175,7 @@ func looseServer(_ *testing.T, s *Server) {
 	}
 }
 
-// countedAsFree are the changes in 14-what-counts-as-free.
+// countedAsFree has the changes of 14-what-counts-as-free.
 var countedAsFree = map[int]func(s *Server){
 	1: func(s *Server) { s.RemoveBlock(false, s.AddBlock(block("10.99.50.0/28", "", "lb-vrf", 19))) },
 	4: func(s *Server) { s.RemoveBlock(true, s.AddBlock(block("10.99.50.0/28", "10.99.50.1", "lb-vrf", 7))) },
@@ -197,18 +197,18 @@ var countedAsFree = map[int]func(s *Server){
 	24: func(s *Server) { s.ChangeBlock(false, 22, func(b *Block) { b.Status = "active" }) },
 }
 
-// likeBefore gives the server of 4.6.8 the addresses that the same calls made there.
+// likeBefore adds the addresses that the same calls made on the server of 4.6.8.
 func likeBefore(t *testing.T, s *Server) {
 	for _, name := range []string{"03-allocate.http", "04-chosen-address.http"} {
 		for _, e := range readRecording(t, name) {
 			e.send(s, map[string]string{})
 		}
 	}
-	// One of these calls made nothing there. Which one is not recorded.
+	// One of these calls made nothing there. The recording does not show which one.
 	s.RemoveAddress(s.db.last["addresses"])
 }
 
-// later46 are the changes in 20-netbox-4.6.8-differences.
+// later46 has the changes of 20-netbox-4.6.8-differences.
 var later46 = map[int]func(s *Server){
 	34: func(s *Server) {
 		a := held(100, "10.99.20.5/24", "lb-vrf")
@@ -219,7 +219,7 @@ var later46 = map[int]func(s *Server){
 	67: func(s *Server) { ofTenant(s, true) },
 }
 
-// ofTenant gives a token the permissions that were made there.
+// ofTenant gives a token the permissions that it had in the recording.
 func ofTenant(s *Server, names bool) {
 	rights := strings.Fields("ipam.view_prefix ipam.view_iprange ipam.view_ipaddress ipam.add_ipaddress ipam.change_ipaddress ipam.delete_ipaddress")
 	if names {
@@ -249,8 +249,8 @@ func TestServerAnswersAsRecorded(t *testing.T) {
 	t.Logf("%d exchanges compared", compared)
 }
 
-// replay sends the requests of a file in their order, compares the answers, and returns
-// their number.
+// replay sends the requests of a file in order and compares the answers. It returns how many
+// exchanges it compared.
 func replay(t *testing.T, s *Server, file recording) int {
 	if file.before != nil {
 		file.before(t, s)

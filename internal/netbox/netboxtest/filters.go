@@ -31,7 +31,7 @@ type filter struct {
 	// check refuses values that NetBox does not know.
 	check func(s *Server, value string) bool
 	keep  func(o object, value string) bool
-	// all demands each value; otherwise one is enough.
+	// all says that an object must have each value. Otherwise one value is enough.
 	all bool
 }
 
@@ -114,7 +114,7 @@ func knownDistinguisher(s *Server, v string) bool {
 	return v == "null" || slices.ContainsFunc(s.db.named, func(n named) bool { return n.kind == vrfs && n.rd == v })
 }
 
-// roleFilter is about two things: choices for addresses, objects for blocks.
+// roleFilter filters addresses by a choice, and blocks by an object.
 func (s *Server) roleFilter(addresses bool) filter {
 	f := filter{name: "role", keep: func(o object, v string) bool { return o.role == v }}
 	f.check = known(roles)
@@ -124,7 +124,7 @@ func (s *Server) roleFilter(addresses bool) filter {
 	return f
 }
 
-// fieldFilter is that of a custom field; nil when there is no such field, for then NetBox
+// fieldFilter filters by a custom field. It is nil if there is no such field, because NetBox then
 // ignores the parameter.
 func (s *Server) fieldFilter(parameter, objectType string) *filter {
 	name, isField := strings.CutPrefix(parameter, "cf_")

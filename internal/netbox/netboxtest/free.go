@@ -23,7 +23,8 @@ func (s *Server) free(b Block, n int) []netip.Addr {
 	return list
 }
 
-// bounds leaves out the network and the broadcast address.
+// bounds returns the first and the last address that b offers. It leaves out the network and the
+// broadcast address.
 func bounds(b Block) (netip.Addr, netip.Addr) {
 	first, last := b.Prefix.Addr(), lastOf(b.Prefix)
 	bits := 128
@@ -48,8 +49,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// inUse says whether an address is taken for a block. Before 4.6.3 a range compares the
-// mask, too.
+// inUse reports whether ip counts as taken in a block. Before 4.6.3 a range also compares the mask.
 func (s *Server) inUse(b Block, ip netip.Addr) bool {
 	container := b.Status == "container" && b.VRF == "" && !b.isRange()
 	for _, a := range s.db.addresses {
@@ -63,8 +63,7 @@ func (s *Server) inUse(b Block, ip netip.Addr) bool {
 	})
 }
 
-// overlap is the address that is a duplicate of a, or nil. Some roles may hold an address
-// together.
+// overlap returns the address that a duplicates, or nil. Addresses with certain roles may be equal.
 func (s *Server) overlap(a Address) *Address {
 	shared := strings.Fields("anycast vip vrrp hsrp glbp carp")
 	if v := s.db.find(vrfs, a.VRF); v != nil && !v.unique || v == nil && !s.GlobalUnique {

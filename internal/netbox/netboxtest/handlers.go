@@ -18,7 +18,7 @@ func (s *Server) addressObject(a *Address, base string) object {
 		status: a.Status, role: a.Role, fields: a.Fields, rendered: s.renderAddress(*a, base)}
 }
 
-// blockKind returns the right to view, the type and the class of a kind of blocks.
+// blockKind returns the right to view a kind of blocks, its type and its class.
 func blockKind(ranges bool) (right, objectType, class string) {
 	if ranges {
 		return "ipam.view_iprange", "ipam.iprange", "IPRange"
@@ -127,7 +127,7 @@ func (s *Server) listAddresses(q *question) (*answer, error) {
 	return s.page(q, objects, "ipam.ipaddress")
 }
 
-// bulkDelete leaves out silently what is not there or may not be removed.
+// bulkDelete silently skips objects that do not exist or that the token may not remove.
 func (s *Server) bulkDelete(q *question) (*answer, error) {
 	if err := q.token.may("ipam.delete_ipaddress"); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (s *Server) bulkDelete(q *question) (*answer, error) {
 	return &answer{status: http.StatusNoContent}, nil
 }
 
-// visible is the address with an id, if the token may see it.
+// visible returns the address with the id if the token may see it.
 func (s *Server) visible(q *question, id int64) *Address {
 	i := slices.IndexFunc(s.db.addresses, func(a Address) bool { return a.ID == id })
 	if i < 0 || !q.token.sees(s.db.addresses[i]) {

@@ -43,7 +43,7 @@ func (s *Server) page(q *question, objects []object, objectType string) (*answer
 	return ok(map[string]any{"count": total, "next": next, "previous": previous, "results": s.results(part, query)}), nil
 }
 
-// cursorPage is a page by ids, of 4.6.
+// cursorPage returns a page that begins at an id, as 4.6 does.
 func (s *Server) cursorPage(q *question, objects []object, start string) (*answer, error) {
 	query := q.r.URL.Query()
 	if query.Has("offset") {
@@ -110,7 +110,7 @@ func (s *Server) results(objects []object, query url.Values) []any {
 	return list
 }
 
-// trim leaves the fields that a parameter asks for.
+// trim removes all fields but those that a parameter requests.
 func (s *Server) trim(full map[string]any, query url.Values) map[string]any {
 	var keep []string
 	switch {

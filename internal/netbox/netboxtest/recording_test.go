@@ -33,7 +33,7 @@ var (
 	remark      = regexp.MustCompile(`(?m)^# .*$`)
 )
 
-// readRecording reads the exchanges of a file, without those that got no reply.
+// readRecording reads the exchanges of a file. It leaves out requests without a reply.
 func readRecording(t *testing.T, name string) []exchange {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -84,8 +84,8 @@ func cutHeader(text string) (http.Header, string) {
 	return header, strings.Trim(body, "\n")
 }
 
-// send sends the request of e to a server. It notes which of the server's ETags stands for
-// which recorded one.
+// send sends the request of e to a server. It notes which ETag of the server corresponds to which
+// recorded one.
 func (e exchange) send(s *Server, etags map[string]string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(e.method, "http://netbox.example"+e.target, strings.NewReader(e.body))
 	r.Header = e.header.Clone()
@@ -131,12 +131,12 @@ func (e exchange) differences(got *httptest.ResponseRecorder) []string {
 	return list
 }
 
-// notImitated are fields that the server leaves out, and that no client here reads.
+// notImitated are fields that the server leaves out and no client here reads.
 var notImitated = strings.Fields(`children _depth search_weight ui_visible ui_editable is_cloneable default
 	related_object_filter related_object_type weight validation_minimum validation_maximum validation_regex
 	choice_set comments group_name django-version hostname installed_apps python-version rq-workers-running tagged_items created last_updated`)
 
-// normal writes JSON in one form, without times and what is not imitated.
+// normal formats JSON in one way, without times and the fields of notImitated.
 func normal(text string) string {
 	var value any
 	if json.Unmarshal([]byte(text), &value) != nil {
@@ -168,7 +168,7 @@ func strip(value any) any {
 	return value
 }
 
-// firstID is the id of the first object that a reply says was made; 0 for none.
+// firstID returns the id of the first object that the reply reports as created, or 0.
 func (e exchange) firstID() int64 {
 	if e.status != http.StatusCreated {
 		return 0

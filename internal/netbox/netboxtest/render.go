@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// labels are what people see of a choice; others are the value with a capital.
+// labels are the names of choices for people. Other choices show their value with a capital letter.
 var labels = map[string]string{"dhcp": "DHCP", "slaac": "SLAAC", "vip": "VIP", "vrrp": "VRRP", "hsrp": "HSRP", "glbp": "GLBP", "carp": "CARP"}
 
 func choice(value string) any {
@@ -30,7 +30,7 @@ func family(a netip.Addr) any {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// etag is that of an object of 4.6.
+// etag returns the ETag of an address, which 4.6 has.
 func (s *Server) etag(a Address) string {
 	if s.before("4.6.0") {
 		return ""
@@ -38,7 +38,7 @@ func (s *Server) etag(a Address) string {
 	return fmt.Sprintf(`W/"%s"`, a.updated.UTC().Format("2006-01-02T15:04:05.000000+00:00"))
 }
 
-// brief is what other objects say of n.
+// brief is the form in which other objects refer to n.
 func (n *named) brief(base string) any {
 	if n == nil {
 		return nil
@@ -138,7 +138,7 @@ func (s *Server) span(b Block) []netip.Addr {
 	return list
 }
 
-// display is what people see: "192.0.2.1-9/24".
+// display is the text for people: "192.0.2.1-9/24".
 func (b Block) display() string {
 	if !b.isRange() {
 		return b.Prefix.String()

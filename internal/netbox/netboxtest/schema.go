@@ -14,7 +14,7 @@ import (
 //go:embed testdata/schema-*.json
 var schemaFiles embed.FS
 
-// callSchema are the names that the schema of NetBox has for a call.
+// callSchema has the names that NetBox's schema allows in a call.
 type callSchema struct {
 	Query []string `json:"query"`
 	Body  []string `json:"body"`
@@ -38,15 +38,14 @@ var schemas = sync.OnceValue(func() map[string]map[string]callSchema {
 
 var number = regexp.MustCompile(`/[0-9]+/`)
 
-// alsoKnown are names that NetBox takes, as the recordings show, and that its schema
-// lacks.
+// alsoKnown are names that NetBox accepts, as the recordings show, although its schema lacks them.
 var alsoKnown = callSchema{
 	Query: strings.Fields("limit offset ordering fields brief"),
 	Body:  strings.Fields("custom_fields tags tenant vrf status role description dns_name comments address"),
 }
 
-// checkSchema refuses, in a strict server, what the schema does not know. NetBox itself
-// ignores it, which a client must never count on.
+// checkSchema refuses names that the schema lacks, if the server is strict. NetBox itself ignores
+// them, but no client may rely on that.
 func (s *Server) checkSchema(q *question) error {
 	if !s.Strict {
 		return nil
@@ -54,7 +53,7 @@ func (s *Server) checkSchema(q *question) error {
 	path := number.ReplaceAllString(q.r.URL.Path, "/{id}/")
 	known, described := schemas()[s.Version][q.r.Method+" "+path]
 	if !described {
-		return nil // the schema has the paths below ipam/ only
+		return nil // the schema has only the paths below ipam/
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

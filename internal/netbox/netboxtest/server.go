@@ -1,11 +1,11 @@
-// Package netboxtest is a NetBox server for tests. It follows what NetBox 4.4.10 and
-// 4.6.8 answered to recorded requests (testdata): the one lock for all claims, the request
-// that is finished after its client gave up, the error after the commit, filters and fields
-// that are ignored, a chunked body that is ignored, roles without uniqueness, lists that
-// are all or nothing.
+// Package netboxtest is a NetBox server for tests. It follows the answers of NetBox 4.4.10 and
+// 4.6.8 to recorded requests (testdata), also where these are surprising: one lock serves all
+// claims, a request is completed after its client gave up, an error may come after the commit,
+// unknown filters and fields and chunked bodies are ignored, some roles allow equal addresses, and
+// a list succeeds or fails as a whole.
 //
-// It knows the calls that the driver and its tests make, and refuses others: prefixes, IP
-// ranges and IP addresses, and in short VRFs, tenants, tags and custom fields.
+// It has the calls that the driver and its tests make, and refuses others: prefixes, IP ranges and
+// IP addresses, and the main calls for VRFs, tenants, tags and custom fields.
 package netboxtest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// The versions that the recordings are of.
+// The versions of the recordings.
 const (
 	V44 = "4.4.10"
 	V46 = "4.6.8"
@@ -28,7 +28,7 @@ const (
 // AdminToken is a token that may do everything.
 const AdminToken = "fedcba9876543210fedcba9876543210fedcba98"
 
-// Server is a NetBox. Its fields may be changed before it is used.
+// Server is a NetBox. Set its fields before its first request.
 type Server struct {
 	// Version is V44 or V46.
 	Version string
@@ -41,8 +41,8 @@ type Server struct {
 	Strict bool
 	// Now is the clock of created and last_updated.
 	Now func() time.Time
-	// Latency is how long a request takes, with the lock held if it needs the lock; nil
-	// for no time.
+	// Latency returns how long a request takes. If the request needs the lock, it holds the lock
+	// meanwhile. nil means no delay.
 	Latency func(r *http.Request, objects int) time.Duration
 
 	faults sync.Mutex // guards fault
@@ -51,40 +51,40 @@ type Server struct {
 	// lock is the advisory lock: it holds a value while it is free.
 	lock chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	db      database
 	tokens  map[string]*Token
 	journal journal
 }
 
-// Fault is what goes wrong with a request.
+// Fault is a fault of the server in one request.
 type Fault int
 
 const (
-	// None lets the request be.
+	// None is no fault.
 	None Fault = iota
 	// FailBefore answers 500 and does nothing.
 	FailBefore
-	// FailAfter does what is asked and answers 500.
+	// FailAfter completes the request and answers 500.
 	FailAfter
-	// LoseReply does what is asked and breaks the connection.
+	// LoseReply completes the request and breaks the connection.
 	LoseReply
-	// HangReply does what is asked and never answers.
+	// HangReply completes the request and never answers.
 	HangReply
 )
 
 // Token is an API token, with the permissions of its user.
 type Token struct {
 	ReadOnly, Expired, Disabled, Inactive, OtherIP bool
-	// Rights are permissions such as "ipam.view_prefix"; nil is a superuser.
+	// Rights are permissions such as "ipam.view_prefix". nil means those of a superuser.
 	Rights []string
-	// Writable limits the addresses that may be changed; nil is all.
+	// Writable limits the addresses that the token may change. nil means all.
 	Writable func(a Address) bool
-	// Visible limits the addresses that may be seen; nil is all.
+	// Visible limits the addresses that the token may see. nil means all.
 	Visible func(a Address) bool
 }
 
-// journal is what a test may ask about the requests.
+// journal is the record of the requests, for tests.
 type journal struct {
 	requests  []Request
 	inFlight  int
@@ -92,12 +92,12 @@ type journal struct {
 	complaint []string
 }
 
-// Request is one that came in.
+// Request is a request that the server received.
 type Request struct {
 	Method, Path string
-	// Objects is how many the body has.
+	// Objects is the number of objects in the body.
 	Objects int
-	// Status is what was answered, if it was.
+	// Status is the status of the answer, 0 if there was none.
 	Status int
 }
 
@@ -124,21 +124,21 @@ func (s *Server) SetToken(secret string, t Token) {
 	s.tokens[secret] = &t
 }
 
-// Hold takes the lock of NetBox until the returned function is called, which may be called
-// more than once. Until then, changes of addresses wait, without a timeout.
+// Hold takes the lock of NetBox until the caller calls release, which may be called more than once.
+// Until then, changes of addresses wait, without a timeout.
 func (s *Server) Hold() (release func()) {
 	<-s.lock
 	return sync.OnceFunc(func() { s.lock <- struct{}{} })
 }
 
-// Requests returns what came in so far.
+// Requests returns the requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.journal.requests)
 }
 
-// MostInFlight is how many requests were being served at once.
+// MostInFlight is the largest number of requests that were in progress at the same time.
 func (s *Server) MostInFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,14 +217,14 @@ func (s *Server) end(n, status int) {
 	s.journal.requests[n].Status = status
 }
 
-// work waits for the Latency of a request.
+// work sleeps for the Latency of a request.
 func (s *Server) work(r *http.Request, objects int) {
 	if s.Latency != nil {
 		<-time.After(s.Latency(r, objects))
 	}
 }
 
-// before says whether the server is older than a version.
+// before reports whether the server is older than a version.
 func (s *Server) before(version string) bool {
 	var a, b [3]int
 	fmt.Sscanf(s.Version, "%d.%d.%d", &a[0], &a[1], &a[2]) //nolint:errcheck // constants

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// kindOf is the kind of named objects that a request is about.
+// kindOf returns the kind of named objects that a request addresses.
 func kindOf(q *question) string {
 	path := strings.TrimPrefix(q.r.URL.Path, "/api/")
 	return strings.Join(strings.Split(path, "/")[:2], "/")
@@ -34,7 +34,7 @@ func (s *Server) namedList(q *question) (*answer, error) {
 	return &answer{status: http.StatusCreated, body: n.full(q.base), place: fmt.Sprintf("%s%s%d/", q.base, q.r.URL.Path, n.id)}, nil
 }
 
-// full is what the list of such objects, or the reply to a POST, says of n.
+// full is the form of n in lists and in the reply to a POST.
 func (n *named) full(base string) map[string]any {
 	m := n.brief(base).(map[string]any)
 	m["display_url"], m["description"], m["tags"], m["custom_fields"] = fmt.Sprintf("%s/%s/%d/", base, n.kind, n.id), "", []any{}, map[string]any{}
@@ -54,7 +54,7 @@ func (n *named) full(base string) map[string]any {
 	return m
 }
 
-// oneNamed removes a named object that nothing refers to.
+// oneNamed removes a named object, unless other objects refer to it.
 func (s *Server) oneNamed(q *question) (*answer, error) {
 	if q.token.Rights != nil {
 		return nil, errForbidden
@@ -102,7 +102,7 @@ func kindOfBlock(ranges bool) string {
 	return "prefixes"
 }
 
-// readNewBlock reads the body of a POST, and compares it with what is stored.
+// readNewBlock reads the body of a POST, and compares it with the stored blocks.
 func (s *Server) readNewBlock(q *question) (Block, problems) {
 	body, _ := q.body.(map[string]any)
 	wrong := problems{}

@@ -8,8 +8,8 @@ import (
 	"net/http/httptest"
 )
 
-// Transport carries requests to h without a network, so that a test can run on a clock
-// that stands still. A client that gives up leaves its request behind: the server goes on.
+// Transport carries requests to h without a network, so that a test can use a fake clock. If a
+// client gives up, the server still completes its request.
 func Transport(h http.Handler) http.RoundTripper { return transport{h} }
 
 type transport struct{ handler http.Handler }
@@ -54,5 +54,5 @@ func bodyOf(r *http.Request) io.Reader {
 	return r.Body
 }
 
-// Execute carries out a request and throws the answer away.
+// Execute serves a request and discards the answer.
 func Execute(h http.Handler, r *http.Request) { h.ServeHTTP(httptest.NewRecorder(), r) }

@@ -37,14 +37,14 @@ func (s *Server) AddSite(name, slug string) int64 {
 	return s.add(named{kind: sites, name: name, slug: slug})
 }
 
-// AddField adds a custom field of text; without types, one of IP addresses.
+// AddField adds a custom field of text. If f names no object types, it is a field of IP addresses.
 func (s *Server) AddField(f CustomField) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.db.addField(f)
 }
 
-// RemoveField removes a custom field, and its filter with it.
+// RemoveField removes a custom field together with its filter.
 func (s *Server) RemoveField(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,14 +103,14 @@ func (s *Server) RemoveAddress(id int64) {
 	s.db.removeAddress(id)
 }
 
-// NextID makes the next new address have an id.
+// NextID sets the id of the next new address.
 func (s *Server) NextID(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.db.last["addresses"] = id - 1
 }
 
-// Addresses are all that NetBox holds, by number.
+// Addresses returns all addresses that NetBox holds, ascending.
 func (s *Server) Addresses() []Address {
 	s.mu.Lock()
 	defer s.mu.Unlock()

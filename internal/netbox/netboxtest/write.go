@@ -16,14 +16,14 @@ var (
 	dnsName         = regexp.MustCompile(`^([0-9A-Za-z_-]+|\*)(\.[0-9A-Za-z_-]+)*\.?$`)
 )
 
-// problems are what is wrong with the fields of an object.
+// problems are the faults of an object, by field.
 type problems map[string]any
 
 func (p problems) add(field, format string, args ...any) {
 	p[field] = []string{fmt.Sprintf(format, args...)}
 }
 
-// badRequest answers problems of one object, or of a list of objects.
+// badRequest answers with the problems of one object or of a list.
 func badRequest(isList bool, all []problems) error {
 	if !slices.ContainsFunc(all, func(p problems) bool { return len(p) > 0 }) {
 		return nil
@@ -34,8 +34,8 @@ func badRequest(isList bool, all []problems) error {
 	return &failure{status: http.StatusBadRequest, body: all[0]}
 }
 
-// apply writes fields into a, and says what is wrong with them: first each by itself,
-// then the whole against what is stored.
+// apply writes fields into a, and returns their problems. It checks each field by itself, and then
+// the whole against the stored addresses.
 func (s *Server) apply(q *question, a *Address, fields map[string]any, isNew bool) (problems, error) {
 	wrong := problems{}
 	if err := s.applyNumber(a, fields, isNew, wrong); err != nil {
@@ -55,7 +55,7 @@ func (s *Server) apply(q *question, a *Address, fields map[string]any, isNew boo
 	return wrong, nil
 }
 
-// applyNumber reads the address itself. Before 4.6.6 a malformed one is an error of the
+// applyNumber reads the address itself. Before 4.6.6 a malformed address causes an error of the
 // server.
 func (s *Server) applyNumber(a *Address, fields map[string]any, isNew bool, wrong problems) error {
 	value, given := fields["address"]
@@ -123,8 +123,8 @@ func (s *Server) applyReference(q *question, fields map[string]any, name, kind s
 	}
 }
 
-// resolve finds what a reference means: an id, or a dictionary of attributes. From 4.6.6
-// on attributes need the right to view the object.
+// resolve finds the object that a reference means: an id, or a dictionary of attributes. From 4.6.6
+// on, attributes need the right to view the object.
 func (s *Server) resolve(q *question, kind string, value any) (*named, string) {
 	attributes, byAttributes := value.(map[string]any)
 	id, byID := value.(float64)
@@ -154,7 +154,7 @@ func (s *Server) resolve(q *question, kind string, value any) (*named, string) {
 	return nil, fmt.Sprintf("Related object not found using the provided attributes: {%s}", strings.Join(parts, ", "))
 }
 
-// applyTags replaces the tags; from 4.6 on it also adds and removes some.
+// applyTags replaces the tags. From 4.6 on, it can also add and remove single tags.
 func (s *Server) applyTags(q *question, a *Address, fields map[string]any, wrong problems) {
 	read := func(name string) ([]string, bool) {
 		list, given := fields[name].([]any)
@@ -205,7 +205,7 @@ func applyTexts(a *Address, fields map[string]any, wrong problems) {
 	}
 }
 
-// applyFields merges custom fields. An unknown one is taken silently before 4.5.8.
+// applyFields merges custom fields. Before 4.5.8 it silently accepts unknown ones.
 func (s *Server) applyFields(a *Address, fields map[string]any, wrong problems) {
 	set, _ := fields["custom_fields"].(map[string]any)
 	for name, value := range set {
@@ -224,7 +224,7 @@ func (s *Server) applyFields(a *Address, fields map[string]any, wrong problems) 
 	}
 }
 
-// table is how NetBox names the table of a VRF.
+// table is NetBox's name for the routing table of a VRF.
 func (s *Server) table(vrf string) string {
 	if v := s.db.find(vrfs, vrf); v != nil {
 		return "VRF " + v.display()
@@ -232,7 +232,7 @@ func (s *Server) table(vrf string) string {
 	return "global table"
 }
 
-// clean compares an address with the others: keys first, then the number.
+// clean compares an address with the stored ones: first its keys, then the address itself.
 func (s *Server) clean(a *Address, wrong problems) {
 	for _, field := range s.db.fields {
 		key := a.Key(field.Name)

@@ -20,14 +20,14 @@ import (
 //	GET  /addresses                      what NetBox holds
 //	GET  /requests                       how often each call was made
 //	POST /fault?kind=K&method=M&path=P&times=N
-//	                                     N requests (without N: all) go wrong; the kinds are those of faults below
+//	                                     N requests (without N: all) fail; the kinds are the keys of faults below
 //	POST /stop?at=request|answer&method=M&path=P&times=N
 //	                                     N requests (without N: all) are held, before NetBox works on them or
 //	                                     before it answers
 //	GET  /stopped                        waits until a request is held, and names it
-//	POST /resume?lose=true               what is held goes on; with lose it is lost
+//	POST /resume?lose=true               releases the held requests; with lose, they fail
 //	POST /token?state=valid|disabled|read-only
-//	POST /down, POST /up                 NetBox refuses connections, and takes them again
+//	POST /down, POST /up                 NetBox refuses connections, and accepts them again
 //	POST /exit                           the program ends
 //
 // M is a method and P a part of the path with its query. Without one, all requests are meant.
@@ -65,7 +65,7 @@ func (c *control) routes() http.Handler {
 	return mux
 }
 
-// Address is one that NetBox holds, as /addresses shows it.
+// Address is an address that NetBox holds, as /addresses shows it.
 type Address struct {
 	ID          int64
 	Address     netip.Prefix
@@ -74,7 +74,7 @@ type Address struct {
 	DNSName     string
 	// Fields are the custom fields.
 	Fields map[string]any
-	// URL is where people see it.
+	// URL is the page of the address for people.
 	URL string
 }
 
@@ -100,7 +100,7 @@ func (c *control) requests(*http.Request) (any, error) {
 	return counts, nil
 }
 
-// matching reads which requests are meant, and how many of them: -1 is all.
+// matching reads which requests the caller means, and how many of them. -1 means all.
 func matching(r *http.Request) (m match, times int, err error) {
 	query := r.URL.Query()
 	times = -1

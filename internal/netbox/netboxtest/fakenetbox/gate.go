@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// match says which requests are meant. What is empty is not compared.
+// match selects requests. An empty field matches every request.
 type match struct {
 	method string
 	// path is a part of the path and the query.
@@ -25,29 +25,29 @@ func (m match) of(r *http.Request) bool {
 	return (m.method == "" || m.method == r.Method) && strings.Contains(r.URL.RequestURI(), m.path)
 }
 
-// stop holds requests: before NetBox works on them, or before it answers.
+// stop says which requests the gate holds: before NetBox works on them, or before it answers.
 type stop struct {
 	match
 	answer bool // before the answer
-	left   int  // how many are still to be held; below 0 is all
+	left   int  // how many more requests it holds; negative means all
 
 	held []string
-	// came is closed when a request is held, and resumed when they may go on.
+	// came is closed when the first request is held, and resumed when the held requests may go on.
 	came, resumed chan struct{}
-	// lost says that those which are held do not go on.
+	// lost says that the held requests fail instead of going on.
 	lost bool
 }
 
-// gate passes requests on to NetBox, and holds those that a stop says. What a request asks
-// for is done also if its client has gone meanwhile, as NetBox does.
+// gate passes requests on to NetBox, and holds those that a stop selects. It completes a request
+// even if its client has gone, as NetBox does.
 type gate struct {
 	netbox http.Handler
 
-	mu   sync.Mutex // guards stop and what it has
+	mu   sync.Mutex // guards stop and its fields
 	stop *stop
 }
 
-// arm has requests held from now on.
+// arm makes the gate hold the requests that s selects.
 func (g *gate) arm(s stop) {
 	g.resume(false)
 	g.mu.Lock()
@@ -56,8 +56,8 @@ func (g *gate) arm(s stop) {
 	g.stop = &s
 }
 
-// resume lets all go on that are held, and holds no more. With lose, the requests that
-// NetBox has not worked on are lost, and so are the answers of the others.
+// resume releases the held requests and ends the stop. With lose, requests that NetBox has not seen
+// yet are lost, and so are the answers to the others.
 func (g *gate) resume(lose bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,13 +68,13 @@ func (g *gate) resume(lose bool) {
 	}
 }
 
-// wait returns the requests that are held as soon as there is one.
+// wait returns the held requests. It waits until there is one.
 func (g *gate) wait(ctx context.Context) ([]string, error) {
 	g.mu.Lock()
 	s := g.stop
 	g.mu.Unlock()
 	if s == nil {
-		return nil, errors.New("nothing is to be stopped")
+		return nil, errors.New("no stop is set")
 	}
 	select {
 	case <-s.came:
@@ -86,7 +86,7 @@ func (g *gate) wait(ctx context.Context) ([]string, error) {
 	return slices.Clone(s.held), nil
 }
 
-// pass returns when a request may go on, and says whether it may.
+// pass waits while r is held. It reports whether r may go on.
 func (g *gate) pass(r *http.Request, answer bool) bool {
 	s := g.hold(r, answer)
 	if s == nil {
@@ -98,7 +98,7 @@ func (g *gate) pass(r *http.Request, answer bool) bool {
 	return !s.lost
 }
 
-// hold returns what stops a request, or nil.
+// hold returns the stop that holds r, or nil.
 func (g *gate) hold(r *http.Request, answer bool) *stop {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -134,7 +134,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(result.Body.Bytes())
 }
 
-// site is where NetBox listens. While it is closed, connections are refused.
+// site is the listener of NetBox. While it is closed, connections are refused.
 type site struct {
 	address string
 	handler http.Handler
@@ -154,12 +154,11 @@ func (s *site) open() error {
 		return err
 	}
 	s.server = &http.Server{Handler: s.handler, ReadHeaderTimeout: time.Minute}
-	go func(server *http.Server) { _ = server.Serve(listener) }(s.server) // it ends when close does
+	go func(server *http.Server) { _ = server.Serve(listener) }(s.server) // it ends when close is called
 	return nil
 }
 
-// close ends all connections at once, as the death of the web server does. The database
-// lives on.
+// close ends all connections at once, as a crash of the web server does. The database survives.
 func (s *site) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 const token = "0123456789abcdef"
 
-// program is fakenetbox as it runs.
+// program is a running fakenetbox.
 type program struct {
 	t               *testing.T
 	netbox, control string
@@ -47,8 +47,8 @@ func start(t *testing.T) program {
 	}
 }
 
-// free is an address of ip that nothing listens on. Other programs that take any port
-// take it at 127.0.0.1, so that ip is a loopback address of its own.
+// free returns an address of ip that nothing listens on. Other programs that let the kernel choose
+// a port use 127.0.0.1, so ip is another loopback address.
 func free(t *testing.T, ip string) string {
 	l, err := net.Listen("tcp", ip+":0")
 	if err != nil {
@@ -58,7 +58,7 @@ func free(t *testing.T, ip string) string {
 	return l.Addr().String()
 }
 
-// order calls the control endpoint, and reads the answer into v.
+// order calls the control endpoint, and decodes the answer into v.
 func (p program) order(method, path string, v any) {
 	p.t.Helper()
 	request, err := http.NewRequest(method, "http://"+p.control+path, nil)
@@ -85,7 +85,7 @@ func (p program) addresses() (list []Address) {
 	return list
 }
 
-// claim asks for an address, and returns the status of the answer.
+// claim requests an address, and returns the status of the answer.
 func (p program) claim(ctx context.Context) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.netbox+"/api/ipam/ip-ranges/1/available-ips/", strings.NewReader(`{"description":"web"}`))
 	if err != nil {
@@ -101,7 +101,7 @@ func (p program) claim(ctx context.Context) (int, error) {
 	return answer.StatusCode, nil
 }
 
-// wants complains unless a claim has this status.
+// wants fails the test unless a claim gets this status.
 func (p program) wants(status int) {
 	p.t.Helper()
 	if got, err := p.claim(context.Background()); err != nil || got != status {
@@ -109,7 +109,7 @@ func (p program) wants(status int) {
 	}
 }
 
-func TestItIsANetBox(t *testing.T) {
+func TestFakeServesTheNetBoxAPI(t *testing.T) {
 	p := start(t)
 	p.wants(http.StatusCreated)
 	list := p.addresses()
@@ -123,9 +123,9 @@ func TestItIsANetBox(t *testing.T) {
 	}
 }
 
-// A client that has gone does not stop NetBox: what was held is done when it goes on,
-// unless it is lost.
-func TestARequestThatIsHeldOutlivesItsClient(t *testing.T) {
+// NetBox completes a request whose client has gone. A held request is completed when it is
+// released, unless it is lost.
+func TestHeldRequestOutlivesItsClient(t *testing.T) {
 	for _, c := range []struct {
 		at, lose     string
 		before, then int
@@ -182,7 +182,7 @@ func TestFaultsAreSwitchedOnAndOff(t *testing.T) {
 	}
 }
 
-func TestFlagsThatAreNoneAreRefused(t *testing.T) {
+func TestUnknownFlagsAreRefused(t *testing.T) {
 	for _, args := range []string{"-range 192.0.2.1/24", "-range 192.0.2.9-192.0.2.1/24", "-range 192.0.2.1-2001:db8::1/24",
 		"-prefix 192.0.2.1", "-reserved 192.0.2.1/24", "-version 3.0"} {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil {
