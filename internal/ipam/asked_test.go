@@ -14,11 +14,11 @@ func TestRequestForAnotherAddress(t *testing.T) {
 	mine4, mine := []string{"default/web 10.0.1.1"}, []string{"default/web 10.0.1.1 fd00::1:1"}
 	malformed := func(r *service.Request) { r.Malformed = "what is this?" }
 	check(t, []example{
-		{name: "gets it in place of what it has", request: web("4", asking("10.0.2.2"), has4, here), change: two, before: mine4, want: `
+		{name: "replaces the held address", request: web("4", asking("10.0.2.2"), has4, here), change: two, before: mine4, want: `
 10.0.2.2 from blue (remote)
 true Allocated: Assigned 10.0.2.2 from pool blue
 `},
-		{name: "of one family: the other stays", request: web("46", asking("10.0.2.2"), has, here), change: two, before: mine, want: `
+		{name: "for one family keeps the address of the other", request: web("46", asking("10.0.2.2"), has, here), change: two, before: mine, want: `
 10.0.2.2 fd00::1:1 from blue, default (remote)
 true Allocated: Assigned 10.0.2.2, fd00::1:1 from pool blue, default
 `},
@@ -26,41 +26,41 @@ true Allocated: Assigned 10.0.2.2, fd00::1:1 from pool blue, default
 fd00::2:2 10.0.2.2 from blue (remote)
 true Allocated: Assigned fd00::2:2, 10.0.2.2 from pool blue
 `},
-		{name: "that it has already", request: web("46", asking("10.0.1.1"), has, here), change: two, before: mine, want: `
+		{name: "for the held address changes nothing", request: web("46", asking("10.0.1.1"), has, here), change: two, before: mine, want: `
 10.0.1.1 fd00::1:1 from default (remote)
 true Allocated: Assigned 10.0.1.1, fd00::1:1 from pool default
 `},
-		{name: "refused: it keeps what it has", request: web("4", asking("10.0.2.2"), has4, here), change: two,
+		{name: "if refused, keeps the held address", request: web("4", asking("10.0.2.2"), has4, here), change: two,
 			before: []string{"default/web 10.0.1.1", "other/a 10.0.2.2"}, want: `
 10.0.1.1 from default (remote)
 false AddressInUse: Assigned 10.0.1.1 from pool default; 10.0.2.2 was asked for, but is already in use by other/a; ask for another address
 refused: pool blue, sharing_key_conflict
 needs 10.0.2.2
 `},
-		{name: "one of two refused, and both required: it keeps both", request: web("46", asking("10.0.2.2", "fd00::2:2"), has, here), change: two,
+		{name: "with one of two required families refused keeps both addresses", request: web("46", asking("10.0.2.2", "fd00::2:2"), has, here), change: two,
 			before: []string{"default/web 10.0.1.1 fd00::1:1", "other/a 10.0.2.2"}, want: `
 10.0.1.1 fd00::1:1 from default (remote)
 false AddressInUse: Assigned 10.0.1.1, fd00::1:1 from pool default; 10.0.2.2 was asked for, but is already in use by other/a; ask for another address
 refused: pool blue, sharing_key_conflict
 needs 10.0.2.2
 `},
-		{name: "one of two refused, and both nice to have: it gets the other", request: web("4+6", asking("10.0.2.2", "fd00::2:2"), has, here), change: two,
+		{name: "with one of two preferred families refused replaces the other", request: web("4+6", asking("10.0.2.2", "fd00::2:2"), has, here), change: two,
 			before: []string{"default/web 10.0.1.1 fd00::1:1", "other/a 10.0.2.2"}, want: `
 10.0.1.1 fd00::2:2 from default, blue (remote)
 false AddressInUse: Assigned 10.0.1.1, fd00::2:2 from pool default, blue; 10.0.2.2 was asked for, but is already in use by other/a; ask for another address
 refused: pool blue, sharing_key_conflict
 needs 10.0.2.2
 `},
-		{name: "of a group that is by name only", request: web("4", asking("10.0.3.2"), has4, here), change: two, before: mine4, want: `
+		{name: "in a group that Services must name", request: web("4", asking("10.0.3.2"), has4, here), change: two, before: mine4, want: `
 10.0.3.2 from named (remote)
 true Allocated: Assigned 10.0.3.2 from pool named
 `},
-		{name: "malformed: it keeps what it has", request: web("46", malformed, has, here), change: two, before: mine, want: `
+		{name: "if malformed, keeps the held addresses", request: web("46", malformed, has, here), change: two, before: mine, want: `
 10.0.1.1 fd00::1:1 from default (remote)
 false InvalidRequest: Assigned 10.0.1.1, fd00::1:1 from pool default; what is this?
 refused: pool <none>, other
 `},
-		{name: "of a family that it has no more", request: web("4", asking("10.0.1.1", "fd00::1:1"), has, here), change: two, before: mine, want: `
+		{name: "for a family that the Service no longer has", request: web("4", asking("10.0.1.1", "fd00::1:1"), has, here), change: two, before: mine, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default; fd00::1:1 was asked for too, but the Service has no IPv6: its ipFamilies are IPv4; change ipFamilies and ipFamilyPolicy, or ask for 10.0.1.1 only
 `},
@@ -68,23 +68,23 @@ true Allocated: Assigned 10.0.1.1 from pool default; fd00::1:1 was asked for too
 10.0.2.2 from blue (remote)
 true Allocated: Assigned 10.0.2.2 from pool blue
 `},
-		{name: "while it is being deleted", request: web("4", asking("10.0.2.2"), has4, here, leaving), change: two, before: mine4, want: `
+		{name: "during deletion", request: web("4", asking("10.0.2.2"), has4, here, leaving), change: two, before: mine4, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
-		{name: "of one family, the other from there", request: web("46", asking("fd00::2:2")), change: two, want: `
+		{name: "for one family takes the other from the same group", request: web("46", asking("fd00::2:2")), change: two, want: `
 10.0.2.1 fd00::2:2 from blue (remote)
 true Allocated: Assigned 10.0.2.1, fd00::2:2 from pool blue
 `},
-		{name: "of one family, the other from elsewhere, as that has none", request: web("46", asking("192.0.2.201")), want: `
+		{name: "for one family takes the other from another group, if the first has none", request: web("46", asking("192.0.2.201")), want: `
 192.0.2.201 2001:db8::2 from four, default (local)
 true Allocated: Assigned 192.0.2.201, 2001:db8::2 from pool four, default
 `},
-		{name: "by one that says nothing of families", request: web("6|4", asking("10.0.2.2")), change: two, want: `
+		{name: "without ipFamilies", request: web("6|4", asking("10.0.2.2")), change: two, want: `
 10.0.2.2 from blue (remote)
 true Allocated: Assigned 10.0.2.2 from pool blue
 `},
-		{name: "by one that says nothing of families, and has another family", request: web("6|4", asking("10.0.2.2"), holding("fd00::1:1"), here), change: two,
+		{name: "without ipFamilies, with an address of another family", request: web("6|4", asking("10.0.2.2"), holding("fd00::1:1"), here), change: two,
 			before: []string{"default/web fd00::1:1"}, want: `
 fd00::1:1 from default (remote)
 false WrongFamily: Assigned fd00::1:1 from pool default; 10.0.2.2 was asked for, but the Service has no IPv4: its ipFamilies are IPv6; change ipFamilies and ipFamilyPolicy, or ask for another address
@@ -93,8 +93,8 @@ refused: pool <none>, other
 	})
 }
 
-// TestSingleStackServiceGetsTheFittingAddress is about manifests for v1: they ask for both
-// families and set no ipFamilies, so that the Service has one family.
+// TestSingleStackServiceGetsTheFittingAddress checks manifests for v1. They request addresses of
+// both families and set no ipFamilies, so the Service has one family.
 func TestSingleStackServiceGetsTheFittingAddress(t *testing.T) {
 	two := only(made("default", 1), made("blue", 2))
 	const v6 = "fd00::2:2 was asked for too, but the Service has no IPv6: its ipFamilies are IPv4; change ipFamilies and ipFamilyPolicy, or ask for 10.0.2.2 only\n"
@@ -107,7 +107,7 @@ fd00::2:2 from blue (remote)
 true Allocated: Assigned fd00::2:2 from pool blue; 10.0.2.2 was asked for too, but the Service has no IPv4: its ipFamilies are IPv6; change ipFamilies and ipFamilyPolicy, or ask for fd00::2:2 only
 ConfigurationWarning: 10.0.2.2 was asked for too, but the Service has no IPv4: its ipFamilies are IPv6; change ipFamilies and ipFamilyPolicy, or ask for fd00::2:2 only
 `},
-		{name: "in place of what it has", request: web("4", asking("10.0.2.2", "fd00::2:2"), holding("10.0.1.1"), from("default", "remote")), change: two,
+		{name: "replaces the held address", request: web("4", asking("10.0.2.2", "fd00::2:2"), holding("10.0.1.1"), from("default", "remote")), change: two,
 			before: []string{"default/web 10.0.1.1"}, want: `
 10.0.2.2 from blue (remote)
 true Allocated: Assigned 10.0.2.2 from pool blue; ` + v6 + "ConfigurationWarning: " + v6},
@@ -120,7 +120,7 @@ needs 10.0.2.2
 false WrongFamily: 10.0.2.2 was asked for, but the Service has no IPv4: its ipFamilies are IPv6; change ipFamilies and ipFamilyPolicy, or ask for another address
 refused: pool <none>, other
 `},
-		{name: "both, if it says nothing of families", request: web("6|4", asking("10.0.2.2", "fd00::2:2")), change: two, want: `
+		{name: "both, without ipFamilies", request: web("6|4", asking("10.0.2.2", "fd00::2:2")), change: two, want: `
 fd00::2:2 10.0.2.2 from blue (remote)
 true Allocated: Assigned fd00::2:2, 10.0.2.2 from pool blue
 `},
@@ -154,12 +154,12 @@ true Allocated: Assigned 192.0.2.0 from pool default
 2001:db8:: from default (remote)
 true Allocated: Assigned 2001:db8:: from pool default
 `},
-		{name: "a Service that has one keeps it", request: web("4", asking("192.0.2.0"), holding("192.0.2.0"), from("default", "remote")), change: written,
+		{name: "a Service keeps a reserved address that it has", request: web("4", asking("192.0.2.0"), holding("192.0.2.0"), from("default", "remote")), change: written,
 			before: []string{"default/web 192.0.2.0"}, want: `
 192.0.2.0 from default (remote)
 true Allocated: Assigned 192.0.2.0 from pool default
 `},
-		{name: "a Service that shares by a key gets another", request: web("4", sharing("k", 81)), change: written,
+		{name: "a Service with a sharing key gets another address", request: web("4", sharing("k", 81)), change: written,
 			before: []string{"default/a+k:80 192.0.2.0"}, want: `
 192.0.2.2 from default (remote)
 true Allocated: Assigned 192.0.2.2 from pool default

@@ -30,8 +30,7 @@ func keyAndPort(i int) ipam.Terms {
 	return ipam.Terms{Key: "key", Ports: []ipam.Port{{Protocol: "TCP", Number: int32(i)}}}
 }
 
-// BenchmarkOneSharer measures the cost of one more owner of an address that many owners
-// share.
+// BenchmarkOneSharer measures the cost of adding one owner to an address that many owners share.
 func BenchmarkOneSharer(b *testing.B) {
 	for _, n := range []int{1, 1_000, 10_000} {
 		p := families(b)["v6"]
@@ -86,9 +85,9 @@ func BenchmarkManySharersComeAndGo(b *testing.B) {
 	}
 }
 
-// BenchmarkBytesPerTerms measures the memory of a Store. Every owner has terms and an
-// address of its own, or all share one. The memory of the names of owners and keys is not
-// counted.
+// BenchmarkBytesPerTerms measures the memory of a Store. Every owner has terms, and either an
+// address of its own or the one address that all share. The result leaves out the memory of the
+// names of owners and keys.
 func BenchmarkBytesPerTerms(b *testing.B) {
 	const n = 10_000
 	owners := make([]ipam.Owner, n)

@@ -21,8 +21,8 @@ func families(t testing.TB) map[string]ipam.Pool {
 	}
 }
 
-// layouts are ways in which n addresses of a pool are in use. The name says what surrounds
-// the next free address.
+// layouts are ways in which n addresses of a pool are in use. The name describes the surroundings
+// of the next free address.
 var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 	// The lowest n addresses, one Service each.
 	"contiguous": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
@@ -30,7 +30,7 @@ var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 		fill(t, b, p, n)
 		return b
 	},
-	// Every second of the lowest 2n addresses.
+	// Every second address of the lowest 2n.
 	"fragmented": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
 		for i, a := range fill(t, b, p, 2*n) {
@@ -56,7 +56,7 @@ var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 		}
 		return b
 	},
-	// Addresses so far apart that no two are in one chunk: the largest tree for n
+	// Addresses so far apart that no two are in one chunk. This makes the largest tree for n
 	// addresses.
 	"scattered": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
@@ -141,8 +141,8 @@ func each(b *testing.B, run func(b *testing.B, book *ipam.Store, p ipam.Pool)) {
 	}
 }
 
-// BenchmarkReleaseAnyAndRefill frees a random address and takes the next free one, which is
-// the same. So every step is at another place of the Store.
+// BenchmarkReleaseAnyAndRefill frees a random address and takes the next free one, which is the
+// freed one. So every step works at another place of the Store.
 func BenchmarkReleaseAnyAndRefill(b *testing.B) {
 	for _, family := range []string{"v4", "v6"} {
 		for _, n := range []int{64, 65_536, 1_000_000} {
@@ -155,7 +155,7 @@ func BenchmarkReleaseAnyAndRefill(b *testing.B) {
 					by, _ := book.Holder(freed)
 					book.Release(freed, by)
 					if a, ok := book.Next(p); !ok || a != freed || book.Hold(a, by, false) != nil {
-						b.Fatalf("%s was freed, and next is %s", freed, a)
+						b.Fatalf("after the release of %s, next is %s", freed, a)
 					}
 				}
 			})

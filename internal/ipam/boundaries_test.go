@@ -9,7 +9,7 @@ import (
 func TestEnforcedBoundariesHoldBothWays(t *testing.T) {
 	red := only(made("red", 1, namespaces("a"), enforced), made("pink", 2, namespaces("a", "c")), made("default", 3), made("open", 4, priority(1)))
 	check(t, []example{
-		{name: "a Service inside gets what is inside", request: web("4", in("a"), of("red")), change: red, want: `
+		{name: "a Service inside gets an address inside", request: web("4", in("a"), of("red")), change: red, want: `
 10.0.1.1 from red (remote)
 true Allocated: Assigned 10.0.1.1 from pool red
 `},
@@ -37,17 +37,17 @@ refused: pool pink, namespace_denied
 10.0.2.1 from pink (remote)
 true Allocated: Assigned 10.0.2.1 from pool pink
 `},
-		{name: "what a Service has stays", request: web("4", in("b"), holding("10.0.1.2"), from("red", "remote")), change: red, before: []string{"b/web 10.0.1.2"}, want: `
+		{name: "a Service keeps its address", request: web("4", in("b"), holding("10.0.1.2"), from("red", "remote")), change: red, before: []string{"b/web 10.0.1.2"}, want: `
 10.0.1.2 from red (remote)
 true Allocated: Assigned 10.0.1.2 from pool red
 `},
-		{name: "but gets no other from there", request: web("46", in("b"), of("red"), holding("10.0.1.2"), from("red", "remote")),
+		{name: "but gets no further address of the group", request: web("46", in("b"), of("red"), holding("10.0.1.2"), from("red", "remote")),
 			change: red, before: []string{"b/web 10.0.1.2"}, want: `
 10.0.1.2 from red (remote)
 false NamespaceDenied: Assigned 10.0.1.2 from pool red; namespace denied: ServiceGroup "red" is for its own namespaces only (enforceNamespaces), and "b" is none of them; use another, or add the namespace to that group
 refused: pool red, namespace_denied
 `},
-		{name: "a namespace that is selected", request: web("4", in("b"), of("default")),
+		{name: "a selected namespace", request: web("4", in("b"), of("default")),
 			change: only(made("red", 1, namespacesWith("team=red"), enforced), made("default", 3)), want: `
 false NamespaceDenied: namespace denied: Services of namespace "b" may use only ServiceGroups that serve it (enforceNamespaces), and "default" does not; use another, or add the namespace to that group
 refused: pool default, namespace_denied
@@ -57,7 +57,7 @@ refused: pool default, namespace_denied
 false NamespaceDenied: namespace denied: ServiceGroup "red" is for its own namespaces only (enforceNamespaces), and "c" is none of them; use another, or add the namespace to that group
 refused: pool red, namespace_denied
 `},
-		{name: "a namespace that is not known and may be selected", request: web("4", in("new"), of("default")),
+		{name: "an unknown namespace that the selector may match", request: web("4", in("new"), of("default")),
 			change: only(made("red", 1, namespacesWith("team=red"), enforced), made("default", 3)), want: `
 false NamespaceUnknown: which ServiceGroups are for namespace "new" is not known yet, because its labels are not; it is tried again as soon as they are
 refused: pool <none>, other

@@ -57,7 +57,7 @@ var known = map[string]map[string]string{
 	"default": {}, "a": {"team": "red"}, "b": {"team": "red"}, "c": {"team": "blue"},
 }
 
-// only makes these the only groups of the cluster.
+// only makes these groups the only ones of the cluster.
 func only(groups ...ipam.Group) func(*ipam.Cluster) {
 	return func(c *ipam.Cluster) {
 		c.Groups.Usable, c.Groups.Enforced = groups, nil
@@ -100,17 +100,17 @@ true Allocated: Assigned 10.0.2.1 from pool red
 10.0.2.1 from webs (remote)
 true Allocated: Assigned 10.0.2.1 from pool webs
 `},
-		{name: "not one that selects the namespace and another Service", request: web("4", in("a"), labelled("app", "db")),
+		{name: "not the one that selects the namespace and another Service", request: web("4", in("a"), labelled("app", "db")),
 			change: only(made("default", 1), made("webs", 2, namespaces("a"), servicesWith("app=web"))), want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
-		{name: "not one that is by name only", request: web("4", in("a")),
+		{name: "not a group that Services must name", request: web("4", in("a")),
 			change: only(made("default", 1), made("red", 2, namespaces("a"), byName)), want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
-		{name: "one that is by name only, by name", request: web("4", in("a"), of("red")),
+		{name: "a group that the Service must name, and does", request: web("4", in("a"), of("red")),
 			change: only(made("default", 1), made("red", 2, namespaces("a"), byName)), want: `
 10.0.2.1 from red (remote)
 true Allocated: Assigned 10.0.2.1 from pool red
@@ -125,7 +125,7 @@ true Allocated: Assigned 10.0.2.1 from pool blue
 10.0.2.1 from blue (remote)
 true Allocated: Assigned 10.0.2.1 from pool blue
 `},
-		{name: "the first by age where the priority is the same", request: web("4", in("a")),
+		{name: "the oldest of equal priority", request: web("4", in("a")),
 			change: only(made("red", 1, namespaces("a"), priority(2)), made("blue", 2, namespaces("a"), priority(2))), want: `
 10.0.1.1 from red (remote)
 true Allocated: Assigned 10.0.1.1 from pool red
@@ -162,7 +162,7 @@ refused: pool <none>, unknown_pool
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
-		{name: "not default when it selects other namespaces", request: web("4", in("c")),
+		{name: "not default if it selects other namespaces", request: web("4", in("c")),
 			change: only(made("default", 1, namespacesWith("team=red"))), want: `
 false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" is not for it by its autoAssign or its selectors; change them, or name a group with the annotation purelb.io/service-group
 refused: pool default, no_usable_pool
@@ -172,7 +172,7 @@ refused: pool default, no_usable_pool
 false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" is not for it by its autoAssign or its selectors; change them, or name a group with the annotation purelb.io/service-group
 refused: pool default, no_usable_pool
 `},
-		{name: "not default when it is by name only", request: web("4"),
+		{name: "not default if Services must name it", request: web("4"),
 			change: only(made("default", 1, byName)), want: `
 false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" is not for it by its autoAssign or its selectors; change them, or name a group with the annotation purelb.io/service-group
 refused: pool default, no_usable_pool
@@ -191,12 +191,12 @@ true Allocated: Assigned 10.0.1.1 from pool open
 10.0.2.1 from open (remote)
 true Allocated: Assigned 10.0.2.1 from pool open
 `},
-		{name: "when the labels of the namespace matter and are not known", request: web("4", in("new")),
+		{name: "unknown labels of the namespace that matter", request: web("4", in("new")),
 			change: only(made("default", 1), made("red", 2, namespacesWith("team=red"))), want: `
 false NamespaceUnknown: which ServiceGroups are for namespace "new" is not known yet, because its labels are not; it is tried again as soon as they are
 refused: pool <none>, other
 `},
-		{name: "when the labels of the namespace do not matter", request: web("4", in("new")),
+		{name: "unknown labels of the namespace that do not matter", request: web("4", in("new")),
 			change: only(made("default", 1), made("red", 2, namespaces("new"))), want: `
 10.0.2.1 from red (remote)
 true Allocated: Assigned 10.0.2.1 from pool red
@@ -226,41 +226,41 @@ needs IPv6 of red
 needs IPv6 of blue
 needs IPv6 of open
 `},
-		{name: "not out of a group of choice where no priority is written", request: web("46", in("a")), before: full(1),
+		{name: "a bound group without a priority does not overflow", request: web("46", in("a")), before: full(1),
 			change: only(made("red", 1, namespaces("a")), made("open", 3, priority(7)), made("default", 4)), want: `
 false Exhausted: pool "red" exhausted: no available addresses for a/web (IPv4); pool "red" exhausted: no available addresses for a/web (IPv6)
 refused: pool red, exhausted
 needs IPv4 of red
 needs IPv6 of red
 `},
-		{name: "out of a group of choice with a priority", request: web("46", in("a")), before: full(1),
+		{name: "a bound group with a priority overflows", request: web("46", in("a")), before: full(1),
 			change: only(made("red", 1, namespaces("a"), priority(0)), made("open", 3, priority(7)), made("default", 4)), want: `
 10.0.3.1 fd00::3:1 from open (remote)
 true Allocated: Assigned 10.0.3.1, fd00::3:1 from pool open
 `},
-		{name: "not out of an enforced boundary", request: web("46", in("a")), before: full(1),
+		{name: "an enforced boundary does not overflow", request: web("46", in("a")), before: full(1),
 			change: only(made("red", 1, namespaces("a"), priority(0), enforced), made("open", 3, priority(7)), made("default", 4)), want: `
 false Exhausted: pool "red" exhausted: no available addresses for a/web (IPv4); pool "red" exhausted: no available addresses for a/web (IPv6)
 refused: pool red, exhausted
 needs IPv4 of red
 needs IPv6 of red
 `},
-		{name: "not out of a group that is named", request: web("46", in("a"), of("red")), change: bound, before: full(1), want: `
+		{name: "a named group does not overflow", request: web("46", in("a"), of("red")), change: bound, before: full(1), want: `
 false Exhausted: pool "red" exhausted: no available addresses for a/web (IPv4); pool "red" exhausted: no available addresses for a/web (IPv6)
 refused: pool red, exhausted
 needs IPv4 of red
 needs IPv6 of red
 `},
-		{name: "both families from the first that has both", request: web("4+6", in("a")), change: bound, before: []string{"other/s fd00::1:1 fd00::1:2"}, want: `
+		{name: "both families from the first group that has both", request: web("4+6", in("a")), change: bound, before: []string{"other/s fd00::1:1 fd00::1:2"}, want: `
 10.0.2.1 fd00::2:1 from blue (remote)
 true Allocated: Assigned 10.0.2.1, fd00::2:1 from pool blue
 `},
-		{name: "each from the first that has it, where none has both", request: web("46", in("a")), change: bound,
+		{name: "each family from the first group that has it, if none has both", request: web("46", in("a")), change: bound,
 			before: []string{"other/s fd00::1:1 fd00::1:2 10.0.2.1 10.0.2.2", "other/t 10.0.3.1 10.0.3.2"}, want: `
 10.0.1.1 fd00::2:1 from red, blue (remote)
 true Allocated: Assigned 10.0.1.1, fd00::2:1 from pool red, blue
 `},
-		{name: "what is missing only", request: web("46", in("a"), holding("10.0.1.1"), from("red", "remote")), change: bound,
+		{name: "only the missing family", request: web("46", in("a"), holding("10.0.1.1"), from("red", "remote")), change: bound,
 			before: []string{"a/web 10.0.1.1", "other/s fd00::1:1 fd00::1:2"}, want: `
 10.0.1.1 fd00::2:1 from red, blue (remote)
 true Allocated: Assigned 10.0.1.1, fd00::2:1 from pool red, blue

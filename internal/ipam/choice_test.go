@@ -30,11 +30,11 @@ true Allocated: Assigned 2001:db8::100 from pool default
 2001:db8::2 192.0.2.2 from default (local)
 true Allocated: Assigned 2001:db8::2, 192.0.2.2 from pool default
 `},
-		{name: "a named group, past what its subnets reserve", request: web("46", of("far")), want: `
+		{name: "a named group, past the reserved addresses of its subnets", request: web("46", of("far")), want: `
 198.51.100.1 2001:db8:5::1 from far (remote)
 true Allocated: Assigned 198.51.100.1, 2001:db8:5::1 from pool far
 `},
-		{name: "a group by its other name", request: web("4", of("nickname")), want: `
+		{name: "a group by its alias", request: web("4", of("nickname")), want: `
 198.51.100.129 from nickname (remote)
 true Allocated: Assigned 198.51.100.129 from pool nickname
 `},
@@ -55,7 +55,7 @@ true Allocated: Assigned 2001:db8:6::1 from pool auto
 skip DAD
 true Allocated: Assigned 2001:db8:7::1 from pool quick
 `},
-		{name: "no families: one address, rather IPv6", request: web("6|4"), want: `
+		{name: "no families: one address, IPv6 if possible", request: web("6|4"), want: `
 2001:db8::2 from default (local)
 true Allocated: Assigned 2001:db8::2 from pool default
 `},
@@ -106,7 +106,7 @@ needs IPv4 of four
 192.0.2.2 2001:db8::2 from default (local)
 true Allocated: Assigned 192.0.2.2, 2001:db8::2 from pool default
 `},
-		{name: "no families and nothing at all", request: web("6|4", of("four")), before: []string{full4}, want: `
+		{name: "no families, and every pool is full", request: web("6|4", of("four")), before: []string{full4}, want: `
 false NoUsablePool: pool "four" has no IPv6 range: no available addresses for default/web; add one, or change the ipFamilies of the Service; pool "four" exhausted: no available addresses for default/web (IPv4)
 refused: pool four, no_usable_pool
 needs IPv4 of four
@@ -128,7 +128,7 @@ refused: pool bad, no_usable_pool
 false UnknownPool: unknown pool "away": move it to purelb-system
 refused: pool away, unknown_pool
 `},
-		{name: "with no more than a warning", request: web("4", of("far")), want: `
+		{name: "a group with only a warning is usable", request: web("4", of("far")), want: `
 198.51.100.1 from far (remote)
 true Allocated: Assigned 198.51.100.1 from pool far
 `},
@@ -150,7 +150,7 @@ func TestRequestedAddresses(t *testing.T) {
 192.0.2.100 from default (local)
 true Allocated: Assigned 192.0.2.100 from pool default
 `},
-		{name: "IPv6, of a group that is not named", request: web("6", asking("2001:db8:5::77")), want: `
+		{name: "IPv6, in a group that the Service does not name", request: web("6", asking("2001:db8:5::77")), want: `
 2001:db8:5::77 from far (remote)
 true Allocated: Assigned 2001:db8:5::77 from pool far
 `},
@@ -158,11 +158,11 @@ true Allocated: Assigned 2001:db8:5::77 from pool far
 192.0.2.100 2001:db8:5::77 from default, far (remote)
 true Allocated: Assigned 192.0.2.100, 2001:db8:5::77 from pool default, far
 `},
-		{name: "one of two: the other is from the same group", request: web("46", asking("198.51.100.7")), want: `
+		{name: "for one of two families takes the other from the same group", request: web("46", asking("198.51.100.7")), want: `
 198.51.100.7 2001:db8:5::1 from far (remote)
 true Allocated: Assigned 198.51.100.7, 2001:db8:5::1 from pool far
 `},
-		{name: "one of two: the other is from the group that is named", request: web("46", asking("198.51.100.7"), of("default")), want: `
+		{name: "for one of two families takes the other from the named group", request: web("46", asking("198.51.100.7"), of("default")), want: `
 198.51.100.7 2001:db8::2 from far, default (remote)
 true Allocated: Assigned 198.51.100.7, 2001:db8::2 from pool far, default
 ConfigurationWarning: 198.51.100.7 was asked for and is from ServiceGroup "far"; the annotation purelb.io/service-group: "default" is ignored for it
@@ -172,7 +172,7 @@ ConfigurationWarning: 198.51.100.7 was asked for and is from ServiceGroup "far";
 true Allocated: Assigned 192.0.2.100 from pool default
 DeprecationWarning: spec.loadBalancerIP is deprecated; use the annotation purelb.io/addresses: "192.0.2.100"
 `},
-		{name: "what a subnet reserves", request: web("4", asking("198.51.100.0")), want: `
+		{name: "reserved by a subnet", request: web("4", asking("198.51.100.0")), want: `
 false AddressReserved: 198.51.100.0 was asked for, but is the network address of 198.51.100.0/28; ask for another address, or write the range of ServiceGroup "far" as its first and last address, such as 198.51.100.0-198.51.100.15
 refused: pool far, other
 `},
@@ -189,11 +189,11 @@ needs 2001:db8::101
 false AddressReserved: 192.0.2.1 was asked for, but is not given to Services, because it is an address of node node-2; ask for another address
 refused: pool default, other
 `},
-		{name: "of a family that is not wanted", request: web("4", asking("2001:db8::2")), want: `
+		{name: "of a family that the Service lacks", request: web("4", asking("2001:db8::2")), want: `
 false WrongFamily: 2001:db8::2 was asked for, but the Service has no IPv6: its ipFamilies are IPv4; change ipFamilies and ipFamilyPolicy, or ask for another address
 refused: pool <none>, other
 `},
-		{name: "one of two cannot be had, and both are required", request: web("46", asking("192.0.2.100", "2001:db8::101")), want: `
+		{name: "one of two required addresses is not available", request: web("46", asking("192.0.2.100", "2001:db8::101")), want: `
 false AddressInUse: 2001:db8::101 was asked for, but is already in use by default/other; ask for another address
 refused: pool default, sharing_key_conflict
 needs 2001:db8::101
@@ -202,7 +202,7 @@ needs 2001:db8::101
 false InvalidRequest: what is this?
 refused: pool <none>, other
 `},
-		{name: "later than the address came", request: web("4", asking("192.0.2.100"), holding("192.0.2.2"), from("default", "local")),
+		{name: "after the Service got another address", request: web("4", asking("192.0.2.100"), holding("192.0.2.2"), from("default", "local")),
 			before: []string{"default/web 192.0.2.2"}, want: `
 192.0.2.100 from default (local)
 true Allocated: Assigned 192.0.2.100 from pool default
@@ -217,17 +217,17 @@ func TestServiceKeepsItsAddresses(t *testing.T) {
 10.1.1.1 fd00::1 from gone (remote)
 true Allocated: Assigned 10.1.1.1, fd00::1 from pool gone
 `},
-		{name: "with the name that its group had", request: web("4", holding("192.0.2.2"), from("renamed", "local")),
+		{name: "with the former name of its group", request: web("4", holding("192.0.2.2"), from("renamed", "local")),
 			before: []string{"default/web 192.0.2.2"}, want: `
 192.0.2.2 from renamed (local)
 true Allocated: Assigned 192.0.2.2 from pool renamed
 `},
-		{name: "of an allocator that wrote no type", request: web("4", holding("198.51.100.3"), from("far", "")),
+		{name: "from an allocator that wrote no type", request: web("4", holding("198.51.100.3"), from("far", "")),
 			before: []string{"default/web 198.51.100.3"}, want: `
 198.51.100.3 from far (remote)
 true Allocated: Assigned 198.51.100.3 from pool far
 `},
-		{name: "several of a family, of an allocator that gave them", request: web("4", holding("192.0.2.2", "192.0.2.100"), from("default", "local")),
+		{name: "several of a family, from an earlier allocator", request: web("4", holding("192.0.2.2", "192.0.2.100"), from("default", "local")),
 			before: []string{"default/web 192.0.2.2 192.0.2.100"}, want: `
 192.0.2.2 192.0.2.100 from default (local)
 true Allocated: Assigned 192.0.2.2, 192.0.2.100 from pool default
@@ -237,32 +237,32 @@ true Allocated: Assigned 192.0.2.2, 192.0.2.100 from pool default
 192.0.2.2 from default (local)
 true Allocated: Assigned 192.0.2.2 from pool default; the annotation purelb.io/service-group is not in effect, as a Service keeps the addresses that it has; set purelb.io/re-evaluate: "true" to have them replaced
 `},
-		{name: "what was chosen and is not written yet", request: web("46"), before: []string{"default/web 192.0.2.100 2001:db8::100"}, want: `
+		{name: "chosen and not written yet", request: web("46"), before: []string{"default/web 192.0.2.100 2001:db8::100"}, want: `
 192.0.2.100 2001:db8::100 from default (local)
 true Allocated: Assigned 192.0.2.100, 2001:db8::100 from pool default
 `},
-		{name: "a family that is not wanted goes, the other stays", request: web("4", holding("192.0.2.100", "2001:db8::100"), from("default", "local")),
+		{name: "of the remaining family, if it drops the other", request: web("4", holding("192.0.2.100", "2001:db8::100"), from("default", "local")),
 			before: []string{"default/web 192.0.2.100 2001:db8::100"}, want: `
 192.0.2.100 from default (local)
 true Allocated: Assigned 192.0.2.100 from pool default
 `},
-		{name: "a family that is wanted comes, the other stays", request: web("46", holding("192.0.2.100"), from("default", "local")),
+		{name: "of the first family, if it adds another", request: web("46", holding("192.0.2.100"), from("default", "local")),
 			before: []string{"default/web 192.0.2.100"}, want: `
 192.0.2.100 2001:db8::2 from default (local)
 true Allocated: Assigned 192.0.2.100, 2001:db8::2 from pool default
 `},
-		{name: "a required family that cannot be had takes nothing away", request: web("46", holding("192.0.2.200"), from("four", "local"), of("four")),
+		{name: "if another required family is not available", request: web("46", holding("192.0.2.200"), from("four", "local"), of("four")),
 			before: []string{"default/web 192.0.2.200"}, want: `
 192.0.2.200 from four (local)
 false NoUsablePool: Assigned 192.0.2.200 from pool four; pool "four" has no IPv6 range: no available addresses for default/web; add one, or change the ipFamilies of the Service
 refused: pool four, no_usable_pool
 `},
-		{name: "while it is being deleted, and gets nothing more", request: web("46", holding("192.0.2.100"), from("default", "local"), leaving),
+		{name: "during deletion, and gets no further address", request: web("46", holding("192.0.2.100"), from("default", "local"), leaving),
 			before: []string{"default/web 192.0.2.100"}, want: `
 192.0.2.100 from default (local)
 true Allocated: Assigned 192.0.2.100 from pool default
 `},
-		{name: "new in a Service that is being deleted", request: web("46", leaving), want: `
+		{name: "a Service during deletion gets no address", request: web("46", leaving), want: `
 false Deleting: the Service is being deleted
 `},
 	})
@@ -295,10 +295,10 @@ false AddressConflict: Assigned 192.0.2.101 from pool default; 192.0.2.101 is al
 `
 	check(t, []example{
 		{name: "by a fault", request: web("4", holding("192.0.2.101"), from("default", "local")), want: conflict},
-		{name: "with a sharing key that the other has not", request: web("4", holding("192.0.2.101"), from("default", "local"), shared("k")), want: conflict},
+		{name: "with a sharing key that the other lacks", request: web("4", holding("192.0.2.101"), from("default", "local"), shared("k")), want: conflict},
 	})
 	check(t, []example{
-		{name: "by a node that has it", request: web("46", holding("192.0.2.1", "2001:db8::2"), from("default", "local")), want: `
+		{name: "with a node", request: web("46", holding("192.0.2.1", "2001:db8::2"), from("default", "local")), want: `
 192.0.2.1 2001:db8::2 from default (local)
 false AddressConflict: Assigned 192.0.2.1, 2001:db8::2 from pool default; 192.0.2.1 is also an address of node node-2, so clients may not reach this Service; set the annotation purelb.io/re-evaluate: "true" to get another address, or remove it there
 `},
@@ -321,7 +321,7 @@ true Allocated: Assigned 198.51.100.1, 2001:db8:5::1 from pool far
 true Allocated: Assigned 203.0.113.1, 2001:db8:6::1 from pool auto
 policy Cluster
 `},
-		{name: "of an automatic group, elsewhere", request: web("6", localPolicy, of("auto")), want: `
+		{name: "of an automatic group, in no subnet of a node", request: web("6", localPolicy, of("auto")), want: `
 2001:db8:6::1 from auto (remote)
 true Allocated: Assigned 2001:db8:6::1 from pool auto
 `},
@@ -331,7 +331,7 @@ true Allocated: Assigned 2001:db8:6::1 from pool auto
 true Allocated: Assigned 203.0.113.200 from pool gone
 policy Cluster
 `},
-		{name: "not when it is to be left alone", request: web("4", localPolicy, allowLocal), want: `
+		{name: "not with the annotation that allows Local", request: web("4", localPolicy, allowLocal), want: `
 192.0.2.2 from default (local)
 true Allocated: Assigned 192.0.2.2 from pool default
 `},

@@ -42,7 +42,7 @@ func TestClaimKeyNamesHolderAndGroup(t *testing.T) {
 
 func TestClaimsOfDifferentSharersDiffer(t *testing.T) {
 	if KeyOf("c", webOf("box", "a%2Fb", addr.V4)) == KeyOf("c", webOf("box", "a/b", addr.V4)) {
-		t.Error("two sharing keys have one claim")
+		t.Error("two sharing keys have the same claim key")
 	}
 }
 

@@ -42,7 +42,7 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 		b.answer(b.send(webV4), failed(ipam.KindUnknown))
 		b.drop(r)
 		b.returns()
-		b.answer(b.send(webV4), granted("203.0.113.7")) // the answer tells what to give back
+		b.answer(b.send(webV4), granted("203.0.113.7")) // the answer is the grant to give back
 		b.returns("203.0.113.7")
 	})
 	t.Run("refused by PureLB", func(t *testing.T) {
@@ -51,11 +51,11 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 		b.choose(r)
 		b.answer(b.send(webV4), granted("198.51.100.11"))
 		b.choose(r)
-		b.returns() // the backend would grant the same address again
+		b.returns() // otherwise the backend would grant the same address again
 		b.drop(r)
 		b.returns("198.51.100.11")
 	})
-	t.Run("and made anew while it goes back", func(t *testing.T) {
+	t.Run("created again during the release", func(t *testing.T) {
 		b := newBacked(t, false)
 		r := web("4", of("box"))
 		b.choose(r)
@@ -63,7 +63,7 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 		b.drop(r)
 		back := b.returns("203.0.113.7")
 		b.choose(r)
-		b.send() // not beside its release
+		b.send() // not at the same time as its release
 		b.Claims.Returned("box", back, []error{failed(ipam.KindUnknown).Err})
 		b.send()
 		back = b.returns("203.0.113.7")
@@ -73,7 +73,7 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 			t.Errorf("chose %s", show(choice))
 		}
 	})
-	t.Run("and made anew before it goes back", func(t *testing.T) {
+	t.Run("created again before the release", func(t *testing.T) {
 		b := newBacked(t, false)
 		r := web("4", of("box"))
 		b.choose(r)
@@ -81,7 +81,7 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 		b.drop(r)
 		b.choose(r)
 		if !slices.Equal(b.woken, []ipam.Owner{"default/web"}) {
-			t.Errorf("the Service is not looked at again: %q", b.woken)
+			t.Errorf("the Service is not queued: %q", b.woken)
 		}
 		b.returns()
 		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
@@ -98,7 +98,7 @@ func TestReleasedGrantIsNotReused(t *testing.T) {
 	b.drop(r)
 	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{failed(ipam.KindUnknown).Err})
 	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
-		t.Errorf("the backend may have granted it to another by now: %s", show(choice))
+		t.Errorf("the Service uses a released grant: %s", show(choice))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestUnusableGrantIsNotUsedLater(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"))
 	b.choose(r)
-	b.answer(b.send(webV4), granted("198.51.100.11")) // of the pool of default
+	b.answer(b.send(webV4), granted("198.51.100.11")) // an address of the pool of default
 	b.drop(r)
 	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
 		t.Errorf("chose %s", show(choice))
@@ -116,7 +116,7 @@ func TestUnusableGrantIsNotUsedLater(t *testing.T) {
 	b.drop(r)
 	b.answer(claims, granted("198.51.100.11"))
 	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
-		t.Errorf("granted while no Service waited: %s", show(choice))
+		t.Errorf("the Service uses the unusable grant: %s", show(choice))
 	}
 }
 
@@ -142,7 +142,7 @@ func TestClaimIsSentOncePerCall(t *testing.T) {
 	r := web("4", of("box"), asking("203.0.113.9"))
 	b.choose(r)
 	b.answer(b.send(webV4), failed(ipam.KindTaken))
-	b.choose(web("4", of("box"), asking("203.0.113.8"))) // the claim must be sent, and is in the queue
+	b.choose(web("4", of("box"), asking("203.0.113.8"))) // the claim is in the queue and must be sent
 	b.drop(r)
 	b.choose(r)
 	b.send(webV4)
@@ -160,7 +160,7 @@ func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	b.returns()
 	b.answer(claims, granted("203.0.113.7"))
 	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{nil})
-	// The next grant can be registered too.
+	// The next grant can be registered, too.
 	r = web("4", of("box"))
 	b.choose(r)
 	b.answer(b.send(webV4), granted("203.0.113.8"))

@@ -21,8 +21,8 @@ func TestOnlyOrphansAreGivenBack(t *testing.T) {
 	orphan := func(key, text string) ipam.Grant { return ipam.Grant{Key: key, Address: netip.MustParseAddr(text)} }
 	b.Claims.Orphans("box", []ipam.Grant{
 		orphan("test/default/gone/box/v4", "203.0.113.8"),
-		orphan("test/default/api/box/v4", "203.0.113.9"),        // its claim is under way
-		orphan("test/default/shared:old/box/v4", "203.0.113.7"), // what web has
+		orphan("test/default/api/box/v4", "203.0.113.9"),        // its claim is in progress
+		orphan("test/default/shared:old/box/v4", "203.0.113.7"), // the address of web
 	})
 	b.returns("203.0.113.8")
 	b.drop(r)
@@ -42,15 +42,15 @@ func TestAddressOfARenamedGroupIsGivenBack(t *testing.T) {
 	b.Store.Show(r.Held[0], "default/web")
 	grants := []ipam.Grant{{Key: claim.Key, Address: r.Held[0]}}
 	if found, _ := b.Claims.Orphans("box", grants); found {
-		t.Error("an address that the Service has is an orphan")
+		t.Error("the sweep takes an address in use for an orphan")
 	}
 	b.drop(r)
 	if found, _ := b.Claims.Orphans("box", grants); !found {
-		t.Error("an address that no Service has is no orphan, because its group has another name now")
+		t.Error("the sweep misses an orphan of a renamed group")
 	}
 	b.returns("203.0.113.7")
 	if back := b.Claims.Returns(before.Ref(), 10); len(back) > 0 {
-		t.Errorf("the group of before gives %v back as well", back)
+		t.Errorf("the former group gives back %v, too", back)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestOrphanInUseBelongsToItsService(t *testing.T) {
 	orphan := []ipam.Grant{{Key: "test/default/shared:old/box/v4", Address: netip.MustParseAddr("203.0.113.7")}}
 	t.Run("without a claim", func(t *testing.T) {
 		b := newBacked(t, false)
-		b.Store.Show(orphan[0].Address, "default/web") // no record says that the address is from a backend
+		b.Store.Show(orphan[0].Address, "default/web") // no record says that a backend granted the address
 		b.Claims.Orphans("box", orphan)
 		b.returns()
 		b.drop(web("4"))
@@ -79,7 +79,7 @@ func TestOrphanInUseBelongsToItsService(t *testing.T) {
 			t.Errorf("chose %s", show(choice))
 		}
 	})
-	t.Run("granted to it while another claim was under way", func(t *testing.T) {
+	t.Run("granted to it while another claim was in progress", func(t *testing.T) {
 		b := newBacked(t, false)
 		r, other := web("4", of("box")), web("4", of("box"))
 		other.Name = "api"
@@ -89,7 +89,7 @@ func TestOrphanInUseBelongsToItsService(t *testing.T) {
 		b.choose(r)
 		b.answer(b.send(webV4), granted("203.0.113.7"))
 		b.choose(r)
-		b.choose(r) // the Service has the address, and no longer waits
+		b.choose(r) // the Service has the address and no longer waits
 		b.answer(claims, granted("203.0.113.7"))
 		b.returns()
 		b.drop(r)
@@ -110,7 +110,7 @@ func TestLostGrantIsClaimedAgain(t *testing.T) {
 			r := web("46", of("box"))
 			b.choose(r)
 			b.answer(b.send(webV4, webV6), granted("203.0.113.7"), failed(ipam.KindExhausted))
-			b.choose(r) // the Service waits for the other family, and does not have the address yet
+			b.choose(r) // the Service waits for the other family, so it does not have the address yet
 			b.Claims.Register("box", b.Claims.Grants()["box"])
 			b.answer(b.send(webV4), answer)
 			if _, known := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); known {

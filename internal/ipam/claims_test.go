@@ -18,7 +18,7 @@ type backed struct {
 	t *testing.T
 	ipam.Cluster
 	now time.Time
-	// woken are the owners that the last choice has woken.
+	// woken are the owners that the last choice woke.
 	woken []ipam.Owner
 }
 
@@ -117,7 +117,7 @@ func TestServiceWaitsForItsBackend(t *testing.T) {
 		t.Fatalf("before the answer: %s", show(choice))
 	}
 	claims := b.send(webV4)
-	b.send() // once
+	b.send() // only once
 	verdicts := b.answer(claims, granted("203.0.113.7"))
 	if len(verdicts) != 1 || verdicts[0].Address.String() != "203.0.113.7" || !slices.Equal(verdicts[0].Wanters, []ipam.Owner{"default/web"}) {
 		t.Fatalf("the verdict is %+v", verdicts)
@@ -147,7 +147,7 @@ func TestBackendAnswerDecidesTheNextStep(t *testing.T) {
 	tests := map[string]struct {
 		answer  ipam.Answer
 		reason  string
-		resends bool   // at once
+		resends bool   // right away
 		next    string // the address of the next group
 	}{
 		"exhausted":     {failed(ipam.KindExhausted), ipam.ReasonAllocated, false, "198.51.100.10"},
@@ -189,7 +189,7 @@ func TestBackendAnswerDecidesTheNextStep(t *testing.T) {
 
 func TestGrantOfAHeldAddressIsRefused(t *testing.T) {
 	b := newBacked(t, false)
-	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/older") // in no pool
+	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/older") // the address is in no pool
 	r := web("4", of("box"))
 	b.choose(r)
 	b.answer(b.send(webV4), granted("203.0.113.7"))
@@ -215,9 +215,9 @@ func TestBothFamiliesAreClaimedTogether(t *testing.T) {
 	if len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonExhausted {
 		t.Fatalf("with one of two: %s", show(choice))
 	}
-	b.returns() // what is granted stays while the Service waits for the rest
+	b.returns() // the Service keeps its grant while it waits for the rest
 	if !b.Claims.Retry("box") {
-		t.Error("nothing is to be sent again")
+		t.Error("the granted claim is sent again")
 	}
 	b.answer(b.send("test/default/api/box/v4", webV6)[1:], granted("2001:db8::7"))
 	if choice = b.choose(r); len(choice.Result.Addresses) != 2 {
@@ -236,7 +236,7 @@ func TestServiceGetsTheRequestedBackendAddress(t *testing.T) {
 		t.Fatalf("asked for %v", claims[0].Address)
 	}
 	b.answer(claims, granted("203.0.113.9"))
-	// Another Service that asks for the address first does not get it.
+	// Another Service cannot get the address by asking for it first.
 	thief := web("4", asking("203.0.113.9"))
 	thief.Name = "thief"
 	if choice := b.choose(thief); len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonInUse {

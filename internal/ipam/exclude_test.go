@@ -24,9 +24,9 @@ func TestExcludedAddressesAreNotUsable(t *testing.T) {
 			"192.0.2.1-192.0.2.127", "127"},
 		{"overlapping, touching and in disorder", "192.0.2.0/24", "192.0.2.0/24", []string{"192.0.2.16/28", "192.0.2.10-192.0.2.20", "192.0.2.0-192.0.2.9"},
 			"192.0.2.32-192.0.2.254", "223"},
-		{"what is reserved anyway", "192.0.2.0/24", "192.0.2.0/24", []string{"192.0.2.0", "192.0.2.255"},
+		{"reserved addresses", "192.0.2.0/24", "192.0.2.0/24", []string{"192.0.2.0", "192.0.2.255"},
 			"192.0.2.1-192.0.2.254", "254"},
-		{"all but what is reserved", "192.0.2.0/29", "192.0.2.0/29", []string{"192.0.2.1-192.0.2.6"},
+		{"all but the reserved addresses", "192.0.2.0/29", "192.0.2.0/29", []string{"192.0.2.1-192.0.2.6"},
 			"nothing", "0"},
 		{"everything", "192.0.2.10-192.0.2.19", "192.0.2.0/24", []string{"192.0.2.10-192.0.2.19"},
 			"nothing", "0"},
@@ -112,7 +112,7 @@ func TestExcludedAddressInUseIsKept(t *testing.T) {
 		t.Errorf("%d in use and %d available", used, free)
 	}
 	if !b.Release(ip("192.0.2.2"), "shop/web") || next(b, p) != "192.0.2.4" {
-		t.Error("it is handed out again")
+		t.Error("the pool hands out an excluded address")
 	}
 }
 

@@ -48,7 +48,7 @@ func modelPools(t *testing.T) []ipam.Pool {
 var (
 	modelOwners = []ipam.Owner{"a/1", "a/2", "a/3", "b/1", "b/2"}
 	modelKeys   = []string{"k", "l", ""}
-	// modelPorts are in the order in which collisions are reported.
+	// modelPorts are in the order of the reported collisions.
 	modelPorts = []ipam.Port{{Protocol: "TCP", Number: 80}, {Protocol: "UDP", Number: 80}, {Protocol: "TCP", Number: 443}}
 )
 
@@ -61,13 +61,12 @@ type pair struct {
 	anyAddress *rapid.Generator[netip.Addr]
 }
 
-// The Store answers like the model after every step, whatever the steps are.
+// The Store answers like the model after any sequence of steps.
 func TestStoreAnswersLikeTheModel(t *testing.T) {
 	checkModel(t, modelPools(t), func(pair) {})
 }
 
-// Here there are so few addresses that they have many owners, whose terms collide all the
-// time.
+// With so few addresses, each one has many owners whose terms collide.
 func TestSharedStoreAnswersLikeTheModel(t *testing.T) {
 	pools := []ipam.Pool{parse(t, "192.0.2.0/32", "192.0.2.0/32"), parse(t, "2001:db8::/127", "2001:db8::/127", "2001:db8::1")}
 	checkModel(t, pools, func(p pair) {
@@ -124,24 +123,24 @@ func (p pair) compare(t *rapid.T) {
 func (p pair) compareNext(t *rapid.T, of ipam.Pool) {
 	a, ok := p.book.Next(of)
 	if free := p.model.free(of); ok != (len(free) > 0) || ok && a != free[0] {
-		t.Fatalf("next of %s is %s, %t, and free are %s", of.Range, a, ok, free)
+		t.Fatalf("the next address of %s is %s, %t; free are %s", of.Range, a, ok, free)
 	}
 }
 
 func (p pair) compareCounts(t *rapid.T, of ipam.Pool) {
 	inUse := p.model.inUse(func(a netip.Addr, _ *modelUse) bool { return of.Contains(a) })
 	if got := p.book.InUse(of); got != int64(len(inUse)) {
-		t.Fatalf("%s has %d in use, and these are %s", of.Range, got, inUse)
+		t.Fatalf("%s has %d addresses in use, want %s", of.Range, got, inUse)
 	}
 	free := p.model.free(of)
 	if got := p.book.Available(of).Int64(); got != int64(len(free)) {
-		t.Fatalf("%s has %d available, and free are %s", of.Range, got, free)
+		t.Fatalf("%s has %d available addresses, want %s", of.Range, got, free)
 	}
 	for a := range every(of.Range) {
 		by, held := p.book.Holder(a)
 		owners := p.model.owners(a)
 		if !slices.Equal(p.book.Holders(a), owners) || held != (len(owners) > 0) || held && by != owners[0] {
-			t.Fatalf("%s is held by %s and first by %s, want %s", a, p.book.Holders(a), by, owners)
+			t.Fatalf("the holders of %s are %s, first %s, want %s", a, p.book.Holders(a), by, owners)
 		}
 		if _, key, _ := p.book.Use(a); held && key != p.model.uses[a].key || !held && key != "" {
 			t.Fatalf("the key of %s is %q", a, key)

@@ -22,7 +22,7 @@ func (p pair) anAddress(t *rapid.T) netip.Addr {
 func (p pair) grant(t *rapid.T) {
 	by, want := anOwner(t), ipam.Terms{Key: rapid.SampledFrom(modelKeys).Draw(t, "key")}
 	if rapid.Bool().Draw(t, "the first key") {
-		want.Key = modelKeys[0] // otherwise two owners would hardly ever have the same key
+		want.Key = modelKeys[0] // otherwise two owners would rarely have the same key
 	}
 	for _, port := range modelPorts {
 		if rapid.IntRange(0, 2).Draw(t, port.String()) == 0 {

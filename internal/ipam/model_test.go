@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// model is a Store as one would write it for a pool of ten addresses and three owners: each
-// method walks over everything.
+// model is a Store in its simplest form, for ten addresses and three owners. Each method walks over
+// everything.
 type model struct {
 	uses    map[netip.Addr]*modelUse
 	terms   map[ipam.Owner]ipam.Terms
@@ -34,8 +34,8 @@ func newModel() *model {
 	return &model{uses: map[netip.Addr]*modelUse{}, terms: map[ipam.Owner]ipam.Terms{}}
 }
 
-// grant changes the terms of by. Requests that it drops are removed, and new ones come
-// last.
+// grant changes the terms of by. It removes the ports that by no longer requests, and appends the
+// new ones.
 func (m *model) grant(by ipam.Owner, want ipam.Terms) {
 	m.terms[by] = want
 	for _, a := range m.held(by) {
@@ -54,8 +54,7 @@ func (t *modelUse) request(by ipam.Owner, want ipam.Terms) {
 	}
 }
 
-// agree puts a key in effect if all owners want it. Having the address alone is possible
-// for an only owner.
+// agree puts a key in effect if all owners want it. Only a single owner can have the address alone.
 func (m *model) agree(t *modelUse) {
 	key := m.terms[t.owners[0]].Key
 	for _, by := range t.owners {
@@ -162,7 +161,7 @@ func (m *model) owners(a netip.Addr) []ipam.Owner {
 	return nil
 }
 
-// inUse returns the held addresses for which whose returns true, sorted.
+// inUse returns the held addresses for which whose is true, sorted.
 func (m *model) inUse(whose func(netip.Addr, *modelUse) bool) (all []netip.Addr) {
 	for a, t := range m.uses {
 		if whose(a, t) {

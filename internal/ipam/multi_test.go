@@ -7,8 +7,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// racks is a local group with two ranges of IPv4 and one of IPv6. For the first range of
-// each family, a node has the network.
+// racks is a local group with two ranges of IPv4 and one of IPv6. A node has the network of the
+// first range of each family.
 func racks(t *testing.T, options ...option) func(*ipam.Cluster) {
 	g := group(t, "racks", ipam.AnnounceLocal, "10.1.1.1-10.1.1.2", "10.1.1.0/24", "10.1.2.1-10.1.2.2", "10.1.2.0/24",
 		"fd01::1-fd01::2", "fd01::/64")
@@ -21,7 +21,7 @@ func racks(t *testing.T, options ...option) func(*ipam.Cluster) {
 	}
 }
 
-// everywhere adds nodes in the network of every range.
+// everywhere adds nodes, so that each range is in the network of a node.
 func everywhere(change func(*ipam.Cluster)) func(*ipam.Cluster) {
 	return func(c *ipam.Cluster) {
 		change(c)
@@ -39,72 +39,72 @@ func reversed(g *ipam.Group) { g.Pools[0], g.Pools[1] = g.Pools[1], g.Pools[0] }
 func TestMultiPoolGivesAnAddressOfEveryRange(t *testing.T) {
 	has := holding("10.1.1.1", "fd01::1")
 	check(t, []example{
-		{name: "of which a node has the network", request: web("46", of("racks")), change: racks(t, multi), want: `
+		{name: "in the network of a node", request: web("46", of("racks")), change: racks(t, multi), want: `
 10.1.1.1 fd01::1 from racks (local)
 true Allocated: Assigned 10.1.1.1, fd01::1 from pool racks
 count multi-pool of racks
 count partial of racks
 `},
-		{name: "of all, where nodes have all networks", request: web("46", of("racks")), change: everywhere(racks(t, multi)), want: `
+		{name: "if nodes have all networks", request: web("46", of("racks")), change: everywhere(racks(t, multi)), want: `
 10.1.1.1 10.1.2.1 fd01::1 from racks (local)
 true Allocated: Assigned 10.1.1.1, 10.1.2.1, fd01::1 from pool racks
 count multi-pool of racks
 `},
-		{name: "of all of a remote group", request: web("46", of("racks")), change: racks(t, multi, remote), want: `
+		{name: "of a remote group", request: web("46", of("racks")), change: racks(t, multi, remote), want: `
 10.1.1.1 10.1.2.1 fd01::1 from racks (remote)
 true Allocated: Assigned 10.1.1.1, 10.1.2.1, fd01::1 from pool racks
 count multi-pool of racks
 `},
-		{name: "of the wanted families", request: web("4", of("racks")), change: everywhere(racks(t, multi)), want: `
+		{name: "of the families of the Service", request: web("4", of("racks")), change: everywhere(racks(t, multi)), want: `
 10.1.1.1 10.1.2.1 from racks (local)
 true Allocated: Assigned 10.1.1.1, 10.1.2.1 from pool racks
 count multi-pool of racks
 `},
-		{name: "in whatever order the ranges are", request: web("64", of("racks")), change: everywhere(racks(t, multi, reversed)), want: `
+		{name: "with the ranges in another order", request: web("64", of("racks")), change: everywhere(racks(t, multi, reversed)), want: `
 fd01::1 10.1.1.1 10.1.2.1 from racks (local)
 true Allocated: Assigned fd01::1, 10.1.1.1, 10.1.2.1 from pool racks
 count multi-pool of racks
 `},
-		{name: "not when the Service says no", request: web("46", of("racks"), multiPool(false)), change: racks(t, multi), want: `
+		{name: "not if the Service opts out", request: web("46", of("racks"), multiPool(false)), change: racks(t, multi), want: `
 10.1.1.1 fd01::1 from racks (local)
 true Allocated: Assigned 10.1.1.1, fd01::1 from pool racks
 `},
-		{name: "when the Service says yes", request: web("4", of("racks"), multiPool(true)), change: everywhere(racks(t, allowing)), want: `
+		{name: "if the Service opts in", request: web("4", of("racks"), multiPool(true)), change: everywhere(racks(t, allowing)), want: `
 10.1.1.1 10.1.2.1 from racks (local)
 true Allocated: Assigned 10.1.1.1, 10.1.2.1 from pool racks
 count multi-pool of racks
 `},
-		{name: "that is not full", request: web("4", of("racks")), change: everywhere(racks(t, multi)), before: []string{"other/a 10.1.1.1 10.1.1.2"}, want: `
+		{name: "except a full one", request: web("4", of("racks")), change: everywhere(racks(t, multi)), before: []string{"other/a 10.1.1.1 10.1.1.2"}, want: `
 10.1.2.1 from racks (local)
 true Allocated: Assigned 10.1.2.1 from pool racks
 needs IPv4 of racks
 count multi-pool of racks
 count partial of racks
 `},
-		{name: "that is not drained", request: web("4", of("racks")), change: everywhere(racks(t, multi, drains(0))), want: `
+		{name: "except a draining one", request: web("4", of("racks")), change: everywhere(racks(t, multi, drains(0))), want: `
 10.1.2.1 from racks (local)
 true Allocated: Assigned 10.1.2.1 from pool racks
 count multi-pool of racks
 `},
-		{name: "one more when a network comes", request: web("46", of("racks"), has, from("racks", "local")), change: everywhere(racks(t, multi)),
+		{name: "one more after a network is added", request: web("46", of("racks"), has, from("racks", "local")), change: everywhere(racks(t, multi)),
 			before: []string{"default/web 10.1.1.1 fd01::1"}, want: `
 10.1.1.1 10.1.2.1 fd01::1 from racks (local)
 true Allocated: Assigned 10.1.1.1, 10.1.2.1, fd01::1 from pool racks
 count multi-pool of racks
 `},
-		{name: "none fewer when a network goes", request: web("4", of("racks"), holding("10.1.2.1"), from("racks", "local")), change: racks(t, multi),
+		{name: "no fewer after a network is removed", request: web("4", of("racks"), holding("10.1.2.1"), from("racks", "local")), change: racks(t, multi),
 			before: []string{"default/web 10.1.2.1"}, want: `
 10.1.2.1 10.1.1.1 from racks (local)
 true Allocated: Assigned 10.1.2.1, 10.1.1.1 from pool racks
 count multi-pool of racks
 `},
-		{name: "and the other family from the same group", request: web("46", holding("10.1.1.1", "10.1.2.1"), from("racks", "local"), multiPool(true)),
+		{name: "with the other family from the same group", request: web("46", holding("10.1.1.1", "10.1.2.1"), from("racks", "local"), multiPool(true)),
 			change: everywhere(racks(t, allowing)), before: []string{"default/web 10.1.1.1 10.1.2.1"}, want: `
 10.1.1.1 10.1.2.1 fd01::1 from racks (local)
 true Allocated: Assigned 10.1.1.1, 10.1.2.1, fd01::1 from pool racks
 count multi-pool of racks
 `},
-		{name: "but for a family that asks for one", request: web("46", asking("10.1.2.2"), of("racks")), change: everywhere(racks(t, multi)), want: `
+		{name: "except in a family with a requested address", request: web("46", asking("10.1.2.2"), of("racks")), change: everywhere(racks(t, multi)), want: `
 10.1.2.2 fd01::1 from racks (local)
 true Allocated: Assigned 10.1.2.2, fd01::1 from pool racks
 count multi-pool of racks
@@ -119,12 +119,12 @@ func TestMultiPoolIsRefused(t *testing.T) {
 false MultiPoolRefused: no IPs allocated for service default/web: 2 ranges skipped (no active nodes); no available addresses in pool "racks" (IPv4); no IPs allocated for service default/web: 1 ranges skipped (no active nodes); no available addresses in pool "racks" (IPv6)
 refused: pool racks, multipool_refused
 `},
-		{name: "without a node in the network of one family, and both are required", request: web("46", of("racks")),
+		{name: "without a node in the network of a required family", request: web("46", of("racks")),
 			change: func(c *ipam.Cluster) { racks(t, multi)(c); c.Subnets = c.Subnets[:1] }, want: `
 false MultiPoolRefused: no IPs allocated for service default/web: 1 ranges skipped (no active nodes); no available addresses in pool "racks" (IPv6)
 refused: pool racks, multipool_refused
 `},
-		{name: "in one of two families that would be nice to have", request: web("4+6", of("racks")),
+		{name: "in one of two preferred families", request: web("4+6", of("racks")),
 			change: func(c *ipam.Cluster) { racks(t, multi)(c); c.Subnets = c.Subnets[:1] }, want: `
 10.1.1.1 from racks (local)
 true PartiallyAllocated: Assigned 10.1.1.1 from pool racks; no IPs allocated for service default/web: 1 ranges skipped (no active nodes); no available addresses in pool "racks" (IPv6)
@@ -140,12 +140,12 @@ refused: pool racks, multipool_refused
 false MultiPoolRefused: multi-pool and balancePools allocation are mutually exclusive for pool racks; turn one off in the group, or set the annotation purelb.io/multi-pool: "false"
 refused: pool racks, multipool_refused
 `},
-		{name: "not when the Service says no", request: web("4", of("racks"), multiPool(false)), change: racks(t, multi, balanced), want: `
+		{name: "not if the Service opts out", request: web("4", of("racks"), multiPool(false)), change: racks(t, multi, balanced), want: `
 10.1.1.1 from racks (local)
 true Allocated: Assigned 10.1.1.1 from pool racks
 count balanced of racks
 `},
-		{name: "beside a sharing key", request: web("4", of("racks"), sharing("k", 80)), change: racks(t, multi), want: `
+		{name: "with a sharing key", request: web("4", of("racks"), sharing("k", 80)), change: racks(t, multi), want: `
 false MultiPoolRefused: multi-pool allocation from pool racks and the annotation purelb.io/allow-shared-ip are mutually exclusive; remove the annotation, or set purelb.io/multi-pool: "false"
 refused: pool racks, multipool_refused
 `},
@@ -155,12 +155,12 @@ refused: pool racks, multipool_refused
 false MultiPoolMismatch: Assigned 10.1.1.1, fd00::9:1 from pool racks, default; multi-pool allocation for service default/web refused: its addresses would be from several groups ("default", "racks"); set the annotation purelb.io/re-evaluate: "true" to get all of them from one, or purelb.io/multi-pool: "false"
 refused: pool <unknown>, multipool_pool_mismatch
 `},
-		{name: "to a Service that has one and asks for all, behind a boundary", request: web("4", in("b"), holding("10.1.1.1"), from("racks", "local"), multiPool(true)),
+		{name: "to a Service with one address behind a boundary", request: web("4", in("b"), holding("10.1.1.1"), from("racks", "local"), multiPool(true)),
 			change: everywhere(racks(t, namespaces("a"), enforced, allowing)), before: []string{"b/web 10.1.1.1"}, want: `
 10.1.1.1 from racks (local)
 true Allocated: Assigned 10.1.1.1 from pool racks
 `},
-		{name: "to a Service with an address that cannot be replaced yet", request: web("46", of("racks"), anew, holding("10.1.1.1", "fd00::9:1"), from("racks, default", "remote")),
+		{name: "to a Service whose address has no replacement yet", request: web("46", of("racks"), anew, holding("10.1.1.1", "fd00::9:1"), from("racks, default", "remote")),
 			change: everywhere(racks(t, multi)), before: []string{"default/web 10.1.1.1 fd00::9:1", "other/a 10.1.2.1 10.1.2.2 fd01::1 fd01::2"}, want: `
 10.1.1.1 fd00::9:1 from racks, default (remote)
 false Exhausted: Assigned 10.1.1.1, fd00::9:1 from pool racks, default; pool "racks" exhausted: no available addresses for default/web (IPv6)
@@ -180,7 +180,7 @@ needs IPv4 of racks
 func TestBalancePoolsTakesTheLeastUsedRange(t *testing.T) {
 	one := []string{"other/a 10.1.1.1"}
 	check(t, []example{
-		{name: "the first of equals", request: web("46", of("racks")), change: racks(t, balanced), want: `
+		{name: "the first of equally used ranges", request: web("46", of("racks")), change: racks(t, balanced), want: `
 10.1.1.1 fd01::1 from racks (local)
 true Allocated: Assigned 10.1.1.1, fd01::1 from pool racks
 count balanced of racks
@@ -190,15 +190,15 @@ count balanced of racks
 true Allocated: Assigned 10.1.2.1 from pool racks
 count balanced of racks
 `},
-		{name: "not without the mode", request: web("4", of("racks")), change: racks(t), before: one, want: `
+		{name: "not without balancePools", request: web("4", of("racks")), change: racks(t), before: one, want: `
 10.1.1.2 from racks (local)
 true Allocated: Assigned 10.1.1.2 from pool racks
 `},
-		{name: "not for Services that share", request: web("4", of("racks"), sharing("k", 80)), change: racks(t, balanced), before: one, want: `
+		{name: "not with a sharing key", request: web("4", of("racks"), sharing("k", 80)), change: racks(t, balanced), before: one, want: `
 10.1.1.2 from racks (local)
 true Allocated: Assigned 10.1.1.2 from pool racks
 `},
-		{name: "past one that is drained", request: web("4", of("racks")), change: racks(t, balanced, drains(1)), before: one, want: `
+		{name: "past a draining range", request: web("4", of("racks")), change: racks(t, balanced, drains(1)), before: one, want: `
 10.1.1.2 from racks (local)
 true Allocated: Assigned 10.1.1.2 from pool racks
 count balanced of racks
@@ -215,11 +215,11 @@ func TestDrainedAndExcludedAreNotGiven(t *testing.T) {
 		p.Exclude[0].To = p.Range.From
 	}
 	check(t, []example{
-		{name: "the range after one that is drained", request: web("4", of("racks")), change: racks(t, drains(0)), want: `
+		{name: "the range after a draining one", request: web("4", of("racks")), change: racks(t, drains(0)), want: `
 10.1.2.1 from racks (local)
 true Allocated: Assigned 10.1.2.1 from pool racks
 `},
-		{name: "nothing of a group that is drained", request: web("4", of("racks")), change: drained, want: `
+		{name: "nothing of a draining group", request: web("4", of("racks")), change: drained, want: `
 false Exhausted: pool "racks" exhausted: no available addresses for default/web (IPv4); 2 of its ranges are being drained
 refused: pool racks, exhausted
 `},
@@ -227,57 +227,57 @@ refused: pool racks, exhausted
 false RangeDraining: 10.1.1.2 was asked for, but the range 10.1.1.1-10.1.1.2 of ServiceGroup "racks" is being drained and gives out nothing new; ask for another address
 refused: pool racks, other
 `},
-		{name: "what is held stays", request: web("4", holding("10.1.1.2"), from("racks", "local")), change: drained, before: []string{"default/web 10.1.1.2"}, want: `
+		{name: "a held address stays", request: web("4", holding("10.1.1.2"), from("racks", "local")), change: drained, before: []string{"default/web 10.1.1.2"}, want: `
 10.1.1.2 from racks (local)
 true Allocated: Assigned 10.1.1.2 from pool racks
 `},
-		{name: "the address after one that is excluded", request: web("4", of("racks")), change: hole, want: `
+		{name: "the address after an excluded one", request: web("4", of("racks")), change: hole, want: `
 10.1.1.2 from racks (local)
 true Allocated: Assigned 10.1.1.2 from pool racks
 `},
-		{name: "an excluded one not by request", request: web("4", asking("10.1.1.1")), change: hole, want: `
+		{name: "an excluded address, even on request", request: web("4", asking("10.1.1.1")), change: hole, want: `
 false AddressExcluded: 10.1.1.1 was asked for, but ServiceGroup "racks" excludes 10.1.1.1-10.1.1.1; ask for another address
 refused: pool racks, other
 `},
-		{name: "an excluded one that is held stays", request: web("4", holding("10.1.1.1"), from("racks", "local")), change: hole, before: []string{"default/web 10.1.1.1"}, want: `
+		{name: "a held excluded address stays", request: web("4", holding("10.1.1.1"), from("racks", "local")), change: hole, before: []string{"default/web 10.1.1.1"}, want: `
 10.1.1.1 from racks (local)
 true Allocated: Assigned 10.1.1.1 from pool racks
 `},
 	})
 }
 
-// TestServiceCannotTurnMultiPoolOn: a user sets the annotation, but the operator decides
-// about the group.
+// TestServiceCannotTurnMultiPoolOn: a user sets the annotation, but only the operator decides about
+// the group.
 func TestServiceCannotTurnMultiPoolOn(t *testing.T) {
 	const refusal = `the annotation purelb.io/multi-pool: "true" is not in effect, because ServiceGroup "racks" has neither multiPool nor ` +
 		`allowMultiPool; set allowMultiPool: true in the group, or remove the annotation
 refused: pool racks, multipool_refused
 `
 	check(t, []example{
-		{name: "a new Service gets what the group gives", request: web("46", of("racks"), multiPool(true)), change: everywhere(racks(t)), want: `
+		{name: "a new Service gets one address of each family", request: web("46", of("racks"), multiPool(true)), change: everywhere(racks(t)), want: `
 10.1.1.1 fd01::1 from racks (local)
 false MultiPoolRefused: Assigned 10.1.1.1, fd01::1 from pool racks; ` + refusal},
-		{name: "a Service that has some gets no more", request: web("4", of("racks"), multiPool(true), holding("10.1.1.1"), from("racks", "local")),
+		{name: "a Service with an address gets no further one", request: web("4", of("racks"), multiPool(true), holding("10.1.1.1"), from("racks", "local")),
 			change: everywhere(racks(t)), before: []string{"default/web 10.1.1.1"}, want: `
 10.1.1.1 from racks (local)
 false MultiPoolRefused: Assigned 10.1.1.1 from pool racks; ` + refusal},
-		{name: "a Service that has several keeps them", request: web("4", of("racks"), multiPool(true), holding("10.1.1.1", "10.1.2.1"), from("racks", "local")),
+		{name: "a Service with several addresses keeps them", request: web("4", of("racks"), multiPool(true), holding("10.1.1.1", "10.1.2.1"), from("racks", "local")),
 			change: everywhere(racks(t)), before: []string{"default/web 10.1.1.1 10.1.2.1"}, want: `
 10.1.1.1 10.1.2.1 from racks (local)
 true Allocated: Assigned 10.1.1.1, 10.1.2.1 from pool racks
 `},
-		{name: "where there is one range it makes no difference", request: web("6", of("racks"), multiPool(true)), change: everywhere(racks(t)), want: `
+		{name: "no effect in a group with one range", request: web("6", of("racks"), multiPool(true)), change: everywhere(racks(t)), want: `
 fd01::1 from racks (local)
 true Allocated: Assigned fd01::1 from pool racks
 `},
-		{name: "beside a sharing key", request: web("4", of("racks"), multiPool(true), sharing("k", 80)), change: everywhere(racks(t)), want: `
+		{name: "with a sharing key", request: web("4", of("racks"), multiPool(true), sharing("k", 80)), change: everywhere(racks(t)), want: `
 10.1.1.1 from racks (local)
 false MultiPoolRefused: Assigned 10.1.1.1 from pool racks; ` + refusal},
-		{name: "for an address that it asks for it makes no difference", request: web("4", asking("10.1.2.2"), multiPool(true)), change: everywhere(racks(t)), want: `
+		{name: "no effect on a requested address", request: web("4", asking("10.1.2.2"), multiPool(true)), change: everywhere(racks(t)), want: `
 10.1.2.2 from racks (local)
 true Allocated: Assigned 10.1.2.2 from pool racks
 `},
-		{name: "of a group that allows it", request: web("4", of("racks")), change: everywhere(racks(t, allowing)), want: `
+		{name: "a group that allows it", request: web("4", of("racks")), change: everywhere(racks(t, allowing)), want: `
 10.1.1.1 from racks (local)
 true Allocated: Assigned 10.1.1.1 from pool racks
 `},

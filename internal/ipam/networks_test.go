@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// networksOf returns networks with these CIDRs.
+// networksOf returns the networks with these CIDRs.
 func networksOf(t testing.TB, cidrs ...string) []ipam.Network {
 	t.Helper()
 	var all []ipam.Network
@@ -71,7 +71,7 @@ func TestNetworkAddressesAreRefusedButKept(t *testing.T) {
 		t.Errorf("blocked: %q, %t", why, ok)
 	}
 	if n, free := b.InUse(p), b.Available(p).String(); n != 2 || free != "127" {
-		t.Errorf("%d are in use, %s free", n, free)
+		t.Errorf("%d addresses are in use and %s are free", n, free)
 	}
 	b.Release(ip("192.0.2.1"), "shop/web")
 	if a, _ := b.Next(p); a != ip("192.0.2.128") {
@@ -79,7 +79,7 @@ func TestNetworkAddressesAreRefusedButKept(t *testing.T) {
 	}
 	b.SetNetworks(nil)
 	if a, _ := b.Next(p); a != ip("192.0.2.1") {
-		t.Errorf("next without networks is %s", a)
+		t.Errorf("without networks, the next address is %s", a)
 	}
 	if _, ok := b.Blocked(ip("192.0.2.2")); ok {
 		t.Error("blocked without networks")
@@ -125,7 +125,7 @@ func TestNetworksAreCountedExactly(t *testing.T) {
 			t.Fatalf("%d are free, want %d", got, len(free))
 		}
 		if got, ok := b.Next(p); ok != (len(free) > 0) || ok && got != free[0] {
-			t.Fatalf("next is %s, want the first of %v", got, free)
+			t.Fatalf("the next address is %s, want the first of %v", got, free)
 		}
 	})
 }

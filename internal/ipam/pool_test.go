@@ -41,10 +41,10 @@ func TestParseReadsAPool(t *testing.T) {
 		{"172.31.1.0/24", "172.31.1.0/24", "/32", "172.31.1.0-172.31.1.255", "172.31.1.0/24", 32, false},
 		{"2001:db8::/120", "2001:db8::/64", "/128", "2001:db8::-2001:db8::ff", "2001:db8::/64", 128, false},
 		{"192.0.2.0/25", "192.0.2.0/24", "", "192.0.2.0-192.0.2.127", "192.0.2.0/24", 24, false},
-		// A mask shorter than the subnet's aggregates several subnets.
+		// A mask may be shorter than that of the subnet. It then covers several subnets.
 		{"10.1.2.0/24", "10.1.2.0/24", "/16", "10.1.2.0-10.1.2.255", "10.1.2.0/24", 16, false},
 		{"2001:db8::/64", "2001:db8::/64", "/8", "2001:db8::-2001:db8::ffff:ffff:ffff:ffff", "2001:db8::/64", 8, false},
-		// A subnet may be written by one of its addresses.
+		// The user may write a subnet by any of its addresses.
 		{"192.0.2.10-192.0.2.20", "192.0.2.1/24", "", "192.0.2.10-192.0.2.20", "192.0.2.0/24", 24, true},
 		// The largest and the smallest pool.
 		{"64.0.0.0/3", "0.0.0.0/0", "/32", "64.0.0.0-95.255.255.255", "0.0.0.0/0", 32, false},
@@ -186,7 +186,7 @@ func TestPoolTellsReservedAddresses(t *testing.T) {
 		{"192.0.2.0/32", "192.0.2.0/24", "192.0.2.0", "network address"},
 		{"192.0.2.255/32", "192.0.2.0/24", "192.0.2.255", "broadcast address"},
 		{"192.0.2.0/25", "192.0.2.0/24", "192.0.2.127", ""},
-		{"192.0.2.0/25", "192.0.2.0/24", "192.0.2.255", ""}, // in another pool, or in none
+		{"192.0.2.0/25", "192.0.2.0/24", "192.0.2.255", ""}, // in another pool or in none
 		{"192.0.2.0-192.0.2.255", "192.0.2.0/24", "192.0.2.0", ""},
 		{"192.0.2.0/31", "192.0.2.0/31", "192.0.2.0", ""},
 		{"2001:db8::/64", "2001:db8::/64", "2001:db8::", "subnet-router anycast address"},
@@ -225,7 +225,7 @@ func TestPoolContainsItsRange(t *testing.T) {
 		pool, subnet, address string
 		want                  bool
 	}{
-		{"192.0.2.0/25", "192.0.2.0/24", "192.0.2.0", true}, // also what it does not hand out
+		{"192.0.2.0/25", "192.0.2.0/24", "192.0.2.0", true}, // also reserved addresses
 		{"192.0.2.0/25", "192.0.2.0/24", "192.0.2.127", true},
 		{"192.0.2.0/25", "192.0.2.0/24", "192.0.2.128", false},
 		{"192.0.2.0/25", "192.0.2.0/24", "2001:db8::1", false},

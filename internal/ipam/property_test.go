@@ -36,7 +36,7 @@ func anywhere(t *rapid.T) ipam.Cluster {
 	return c
 }
 
-// one returns true once in n times.
+// one returns true in one of n cases.
 func one(t *rapid.T, n int, what string) bool {
 	return rapid.IntRange(1, n).Draw(t, what) == n
 }
@@ -50,7 +50,7 @@ func anyOptions(t *rapid.T) []option {
 	return rapid.SliceOfN(rapid.SampledFrom(all), 0, 3).Draw(t, "options")
 }
 
-// anyone draws a Service that asks for addresses of such a cluster.
+// anyone draws a Service that requests addresses of such a cluster.
 func anyone(t *rapid.T) service.Request {
 	r := web(rapid.SampledFrom([]string{"4", "6", "46", "64", "4+6", "6+4", "6|4"}).Draw(t, "families"))
 	r.Namespace = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "namespace")
@@ -93,7 +93,7 @@ func TestNoServiceGetsAnAddressOfAnother(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(show(choice), show(c.Choose(r))); diff != "" {
-				t.Fatalf("chosen again after it is held it is something else (-first +second):\n%s", diff)
+				t.Fatalf("the choice changes once it is held (-first +second):\n%s", diff)
 			}
 			if !rapid.Bool().Draw(t, "written") {
 				continue
@@ -109,15 +109,15 @@ func TestNoServiceGetsAnAddressOfAnother(t *testing.T) {
 	})
 }
 
-// sound checks what must hold for every choice before it is held.
+// sound checks a choice before it is held.
 func sound(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
 	got, has := choice.Result.Addresses, familiesOf(choice.Result.Addresses)
 	booked := c.Store.Held(ipam.Owner(r.Key()))
 	if diff := cmp.Diff(show(choice), show(c.Choose(r))); diff != "" {
-		t.Fatalf("chosen again it is something else (-first +second):\n%s", diff)
+		t.Fatalf("a second choice differs (-first +second):\n%s", diff)
 	}
 	if !slices.Equal(c.Store.Held(ipam.Owner(r.Key())), booked) {
-		t.Fatal("choosing has changed the book")
+		t.Fatal("the choice changed the Store")
 	}
 	if wanted := slices.DeleteFunc(slices.Clone(r.Families), func(f addr.Family) bool { return !slices.Contains(has, f) }); !slices.Equal(has, wanted) {
 		t.Fatalf("wanted %s, got %s", r.Families, got)
@@ -126,12 +126,12 @@ func sound(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
 		replaced := r.Reevaluate || slices.ContainsFunc(r.Asked, func(b netip.Addr) bool { return addr.FamilyOf(a) == addr.FamilyOf(b) })
 		gone := !slices.Contains(got, a)
 		if lost := r.Wants(addr.FamilyOf(a)) && gone; lost && (!replaced || !slices.Contains(has, addr.FamilyOf(a))) {
-			t.Fatalf("%s is taken away: %s becomes %s", a, r.Held, got)
+			t.Fatalf("the Service loses %s: %s becomes %s", a, r.Held, got)
 		}
 	}
 	complete := len(has) == len(r.Families) || r.Policy == service.One && len(has) == 1
 	if !complete && choice.Refusal == nil {
-		t.Fatalf("%s for %s, and no refusal", got, r.Families)
+		t.Fatalf("the Service gets %s for %s without a refusal", got, r.Families)
 	}
 	if r.Policy == service.All && !complete && slices.ContainsFunc(got, func(a netip.Addr) bool {
 		return !slices.Contains(booked, a) && (slices.Contains(r.Asked, a) || !slices.Contains(familiesOf(booked), addr.FamilyOf(a)))
@@ -139,16 +139,16 @@ func sound(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
 		t.Fatalf("all or nothing: %s becomes %s", booked, got)
 	}
 	if !slices.Contains(ipam.Reasons(), choice.Result.Reason) || choice.Refusal != nil && !slices.Contains(ipam.Reasons(), choice.Refusal.Reason) {
-		t.Fatalf("a reason that is on no list: %s", show(choice))
+		t.Fatalf("the reason is not listed: %s", show(choice))
 	}
 	if choice.Refusal == nil != choice.Result.Allocated && choice.Result.Reason != ipam.ReasonPartial && choice.Result.Reason != ipam.ReasonConflict {
-		t.Fatalf("the condition says something else than the refusal: %s", show(choice))
+		t.Fatalf("the condition differs from the refusal: %s", show(choice))
 	}
 	if choice.ClusterPolicy && !r.LocalPolicy {
-		t.Fatal("a policy is set that is set already")
+		t.Fatal("the choice sets a policy that the Service already has")
 	}
 	if choice.Result.Reevaluated != r.Reevaluate && (!r.Reevaluate || choice.Refusal == nil) {
-		t.Fatal("the annotation stays, or goes, without a reason")
+		t.Fatal("the choice must remove the annotation exactly if it acts on it")
 	}
 }
 
@@ -157,11 +157,11 @@ func allowed(t *rapid.T, c ipam.Cluster, r service.Request, a netip.Addr) {
 	g, p, ok := c.Groups.GroupOf(a)
 	_, excluded := p.Excludes(a)
 	if !ok || p.Draining || excluded {
-		t.Fatalf("%s is not given out", a)
+		t.Fatalf("%s is not usable", a)
 	}
 	if named := r.Group == g.Name; (g.ByName || r.Group != "" && !named) && !named && len(r.Asked) == 0 {
 		if !slices.ContainsFunc(r.Held, func(b netip.Addr) bool { _, mine := g.PoolOf(b); return mine }) {
-			t.Fatalf("%s is from %s, which was not asked for", a, g.Name)
+			t.Fatalf("%s is from %s, which the Service did not request", a, g.Name)
 		}
 	}
 	serves := func(b ipam.Boundary, ns string) bool {
@@ -170,7 +170,7 @@ func allowed(t *rapid.T, c ipam.Cluster, r service.Request, a netip.Addr) {
 	for ns := range known {
 		enforced := slices.ContainsFunc(c.Groups.Enforced, func(b ipam.Boundary) bool { return serves(b, ns) })
 		if in := serves(g.Boundary, r.Namespace); enforced && !in && (ns == r.Namespace || serves(g.Boundary, ns)) {
-			t.Fatalf("%s has %s of %s, through the boundary of namespace %s", r.Key(), a, g.Name, ns)
+			t.Fatalf("%s has %s of %s, across the boundary of namespace %s", r.Key(), a, g.Name, ns)
 		}
 	}
 }
@@ -194,8 +194,8 @@ func TestEveryReasonIsListedOnce(t *testing.T) {
 	}
 }
 
-// TestHandedOutAddressIsReadBack compares the two ends of an allocation: the range that is
-// accepted, and the status that is read after a restart.
+// TestHandedOutAddressIsReadBack compares both ends of an allocation: the range that ParsePool
+// accepts, and the status that the allocator reads after a restart.
 func TestHandedOutAddressIsReadBack(t *testing.T) {
 	near := addrs("0.0.0.0", "1.0.0.0", "126.255.255.0", "128.0.0.0", "169.253.255.0", "169.254.0.0", "169.255.0.0", "192.0.2.0",
 		"223.255.255.0", "224.0.0.0", "240.0.0.0", "255.255.255.0", "::", "::1:0:0:0", "2001:db8::", "fe7f::", "fe80::", "fec0::", "feff::", "ff00::")
@@ -215,7 +215,7 @@ func TestHandedOutAddressIsReadBack(t *testing.T) {
 				svc := &corev1.Service{}
 				svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: a.String()}}
 				if got := service.Ingress(svc); !slices.Equal(got, []netip.Addr{a}) {
-					t.Fatalf("the pool %s hands out %s, and its Service is read to have %v", p.Text, a, got)
+					t.Fatalf("the pool %s hands out %s, but the allocator reads %v from the Service", p.Text, a, got)
 				}
 			}
 		}

@@ -10,12 +10,12 @@ func TestReevaluateReplacesOutdatedAddresses(t *testing.T) {
 	mine := "default/web 10.0.1.2"
 	nodes := []string{"default/web 192.0.2.1"}
 	check(t, []example{
-		{name: "nothing that fits, though another is free", request: web("4", has, here, anew), change: two, before: []string{mine}, want: `
+		{name: "not a valid address, although another is free", request: web("4", has, here, anew), change: two, before: []string{mine}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 re-evaluated
 `},
-		{name: "nothing without the annotation", request: web("4", has, here, of("blue")), change: two, before: []string{mine}, want: `
+		{name: "no address without the annotation", request: web("4", has, here, of("blue")), change: two, before: []string{mine}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default; the annotation purelb.io/service-group is not in effect, as a Service keeps the addresses that it has; set purelb.io/re-evaluate: "true" to have them replaced
 `},
@@ -34,7 +34,7 @@ re-evaluated
 true Allocated: Assigned 10.0.1.1 from pool default
 re-evaluated
 `},
-		{name: "an address of a range that is drained", request: web("4", has, here, anew), change: only(made("default", 1, drains(0), priority(2)), made("open", 2, priority(1))), before: []string{mine}, want: `
+		{name: "an address of a draining range", request: web("4", has, here, anew), change: only(made("default", 1, drains(0), priority(2)), made("open", 2, priority(1))), before: []string{mine}, want: `
 10.0.2.1 from open (remote)
 true Allocated: Assigned 10.0.2.1 from pool open
 re-evaluated
@@ -61,13 +61,13 @@ re-evaluated
 true Allocated: Assigned 10.0.1.2 from pool default
 re-evaluated
 `},
-		{name: "an address shared across namespaces without right", request: web("4", has, here, sharing("k", 80), anew), change: two,
+		{name: "an address shared across namespaces against the rules", request: web("4", has, here, sharing("k", 80), anew), change: two,
 			before: []string{"b/a+k:81 10.0.1.2", "default/web+k:80 10.0.1.2"}, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 re-evaluated
 `},
-		{name: "not one shared across namespaces by right", request: web("4", has, here, sharing("k", 80), anew), change: only(made("default", 1, wide)),
+		{name: "not an address that namespaces may share", request: web("4", has, here, sharing("k", 80), anew), change: only(made("default", 1, wide)),
 			before: []string{"b/a+k:81 10.0.1.2", "default/web+k:80 10.0.1.2"}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
@@ -79,35 +79,35 @@ re-evaluated
 true Allocated: Assigned 10.0.1.1, fd00::1:2 from pool default
 re-evaluated
 `},
-		{name: "nothing, where there is no other", request: web("4", has, here, of("blue"), anew), change: two, before: []string{mine, full(2)[0]}, want: `
+		{name: "no address without a replacement", request: web("4", has, here, of("blue"), anew), change: two, before: []string{mine, full(2)[0]}, want: `
 10.0.1.2 from default (remote)
 false Exhausted: Assigned 10.0.1.2 from pool default; pool "blue" exhausted: no available addresses for default/web (IPv4)
 refused: pool blue, exhausted
 needs IPv4 of blue
 `},
-		{name: "nothing, where there is no such group", request: web("4", has, here, of("green"), anew), change: two, before: []string{mine}, want: `
+		{name: "no address if the named group is missing", request: web("4", has, here, of("green"), anew), change: two, before: []string{mine}, want: `
 10.0.1.2 from default (remote)
 false UnknownPool: Assigned 10.0.1.2 from pool default; unknown pool "green": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
 refused: pool <unknown>, unknown_pool
 `},
-		{name: "neither of two, where one has no other and both are required", request: web("46", holding("10.0.2.2", "fd00::2:2"), from("blue", "remote"), anew), change: two,
+		{name: "neither of two required addresses if one has no replacement", request: web("46", holding("10.0.2.2", "fd00::2:2"), from("blue", "remote"), anew), change: two,
 			before: []string{"default/web 10.0.2.2 fd00::2:2", "other/a 10.0.1.1 10.0.1.2"}, want: `
 10.0.2.2 fd00::2:2 from blue (remote)
 false Exhausted: Assigned 10.0.2.2, fd00::2:2 from pool blue; pool "default" exhausted: no available addresses for default/web (IPv4)
 refused: pool default, exhausted
 needs IPv4 of default
 `},
-		{name: "not what it asks for", request: web("4", holding("10.0.2.2"), from("blue", "remote"), asking("10.0.2.2"), anew), change: two, before: []string{"default/web 10.0.2.2"}, want: `
+		{name: "not a requested address", request: web("4", holding("10.0.2.2"), from("blue", "remote"), asking("10.0.2.2"), anew), change: two, before: []string{"default/web 10.0.2.2"}, want: `
 10.0.2.2 from blue (remote)
 true Allocated: Assigned 10.0.2.2 from pool blue
 re-evaluated
 `},
-		{name: "not what it asks for, though that is drained", request: web("4", has, here, asking("10.0.1.2"), anew), change: only(made("default", 1, drains(0)), made("blue", 2)), before: []string{mine}, want: `
+		{name: "not a requested address of a draining range", request: web("4", has, here, asking("10.0.1.2"), anew), change: only(made("default", 1, drains(0)), made("blue", 2)), before: []string{mine}, want: `
 10.0.1.2 from default (remote)
 false RangeDraining: Assigned 10.0.1.2 from pool default; 10.0.1.2 was asked for, but the range 10.0.1.1-10.0.1.2 of ServiceGroup "default" is being drained and gives out nothing new; ask for another address
 refused: pool default, other
 `},
-		{name: "the addresses beyond the first when it is not for every range any more", request: web("4", of("racks"), holding("10.1.1.2", "10.1.2.1"), from("racks", "local"), anew),
+		{name: "the addresses beyond the first if the group no longer gives several", request: web("4", of("racks"), holding("10.1.1.2", "10.1.2.1"), from("racks", "local"), anew),
 			change: racks(t), before: []string{"default/web 10.1.1.2 10.1.2.1"}, want: `
 10.1.1.2 from racks (local)
 true Allocated: Assigned 10.1.1.2 from pool racks
@@ -119,18 +119,18 @@ re-evaluated
 true Allocated: Assigned 10.1.2.1 from pool racks
 re-evaluated
 `},
-		{name: "an address of several groups, when all are to be from one", request: web("46", holding("10.1.1.1", "fd00::9:1"), from("racks, default", "remote"), multiPool(true), anew),
+		{name: "addresses of several groups, if all must be from one", request: web("46", holding("10.1.1.1", "fd00::9:1"), from("racks, default", "remote"), multiPool(true), anew),
 			change: everywhere(racks(t, allowing)), before: []string{"default/web 10.1.1.1 fd00::9:1"}, want: `
 10.0.9.1 fd00::9:1 from default (remote)
 true Allocated: Assigned 10.0.9.1, fd00::9:1 from pool default
 re-evaluated
 `},
-		{name: "and gives what is missing", request: web("4", anew), change: two, want: `
+		{name: "and adds missing addresses", request: web("4", anew), change: two, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 re-evaluated
 `},
-		{name: "and the annotation goes in any case", request: web("4", anew, of("green")), change: two, want: `
+		{name: "and always removes the annotation", request: web("4", anew, of("green")), change: two, want: `
 false UnknownPool: unknown pool "green": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
 refused: pool <unknown>, unknown_pool
 re-evaluated

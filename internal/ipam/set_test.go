@@ -32,8 +32,8 @@ func (c *chunk) check(t interface{ Fatalf(string, ...any) }, low, high addr.Numb
 
 var highest = addr.Number{Hi: math.MaxUint64, Lo: math.MaxUint64}
 
-// A set answers like a list of its members, and keeps its invariants, whatever is added and
-// removed in whatever order.
+// A set answers like a list of its members, and keeps its invariants. This holds for any sequence
+// of additions and removals.
 func TestSetAnswersLikeAList(t *testing.T) {
 	bases := []addr.Number{
 		{},                           // the lowest address
@@ -42,7 +42,7 @@ func TestSetAnswersLikeAList(t *testing.T) {
 		{Hi: 1, Lo: 1 << 40},         //
 		highest.Minus(num(0, 8*511)), // up to the highest address
 	}
-	// A small step makes full chunks, a large one a tree of many.
+	// A small step makes full chunks. A large step makes a tree of many chunks.
 	address := func(t *rapid.T, name string) addr.Number {
 		base := rapid.SampledFrom(bases).Draw(t, name+" base")
 		step := rapid.SampledFrom([]uint64{1, 8}).Draw(t, name+" step")
@@ -86,7 +86,7 @@ func TestSetAnswersLikeAList(t *testing.T) {
 
 func num(hi, lo uint64) addr.Number { return addr.Number{Hi: hi, Lo: lo} }
 
-// compare asks s and members about the addresses from first to last.
+// compare checks that s and members agree about the addresses from first to last.
 func compare(t *rapid.T, s set, members map[addr.Number]bool, first, last addr.Number) {
 	lower, within := 0, 0
 	for m := range members {
@@ -114,8 +114,8 @@ func compare(t *rapid.T, s set, members map[addr.Number]bool, first, last addr.N
 	}
 }
 
-// The depth of the tree stays logarithmic when members come and go in orders that unbalance
-// naive trees.
+// The depth of the tree stays logarithmic even if members are added and removed in orders that
+// unbalance naive trees.
 func TestSetStaysShallow(t *testing.T) {
 	const n = 1 << 14
 	orders := map[string]func(i uint64) uint64{
@@ -142,7 +142,7 @@ func TestSetStaysShallow(t *testing.T) {
 	}
 }
 
-// Removing the root again and again removes chunks from one side only.
+// This removes the root again and again, so chunks disappear from one side only.
 func TestSetStaysBalancedWithoutItsTop(t *testing.T) {
 	var s set
 	for i := range uint64(1 << 10) {

@@ -26,15 +26,15 @@ func TestServicesWithOneKeyShareAnAddress(t *testing.T) {
 	a := "default/a+k:443 10.0.1.2 fd00::1:2"
 	udp := func(r *service.Request) { r.Ports = []service.Port{{Protocol: "UDP", Number: 443}} }
 	check(t, []example{
-		{name: "the first gets a new one", request: web("46", sharing("k", 80)), change: red, want: `
+		{name: "the first gets a new address", request: web("46", sharing("k", 80)), change: red, want: `
 10.0.1.1 fd00::1:1 from default (remote)
 true Allocated: Assigned 10.0.1.1, fd00::1:1 from pool default
 `},
-		{name: "the second joins it", request: web("46", sharing("k", 80)), change: red, before: []string{a}, want: `
+		{name: "the second joins the first", request: web("46", sharing("k", 80)), change: red, before: []string{a}, want: `
 10.0.1.2 fd00::1:2 from default (remote)
 true Allocated: Assigned 10.0.1.2, fd00::1:2 from pool default
 `},
-		{name: "the same port of another protocol is another", request: web("4", sharing("k"), udp), change: red, before: []string{a}, want: `
+		{name: "with the same port of another protocol", request: web("4", sharing("k"), udp), change: red, before: []string{a}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 `},
@@ -53,7 +53,7 @@ needs 10.0.1.2
 needs a share of k
 needs a share of default/k
 `},
-		{name: "with the next, if one has the port", request: web("4", sharing("k", 80)), change: red, before: []string{"default/a+k:80 10.0.1.1", "default/b+k:81 10.0.1.2"}, want: `
+		{name: "at the next address, if the port is taken at the first", request: web("4", sharing("k", 80)), change: red, before: []string{"default/a+k:80 10.0.1.1", "default/b+k:81 10.0.1.2"}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 `},
@@ -61,7 +61,7 @@ true Allocated: Assigned 10.0.1.2 from pool default
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
-		{name: "in another namespace where the group allows it", request: web("4", in("b"), sharing("k", 80)), change: only(made("default", 1, wide)), before: []string{a}, want: `
+		{name: "in another namespace, if the group allows it", request: web("4", in("b"), sharing("k", 80)), change: only(made("default", 1, wide)), before: []string{a}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 `},
@@ -74,15 +74,15 @@ true Allocated: Assigned 10.0.2.1 from pool blue
 10.0.2.1 from second (remote)
 true Allocated: Assigned 10.0.2.1 from pool second
 `},
-		{name: "not in a range that is drained", request: web("4", sharing("k", 80)), change: only(made("default", 1, drains(0), priority(9)), made("second", 2, priority(1))), before: []string{a}, want: `
+		{name: "not in a draining range", request: web("4", sharing("k", 80)), change: only(made("default", 1, drains(0), priority(9)), made("second", 2, priority(1))), before: []string{a}, want: `
 10.0.2.1 from second (remote)
 true Allocated: Assigned 10.0.2.1 from pool second
 `},
-		{name: "one family is shared and the other new", request: web("46", sharing("k", 80)), change: red, before: []string{"default/a+k:443 10.0.1.2"}, want: `
+		{name: "in one family, with a new address in the other", request: web("46", sharing("k", 80)), change: red, before: []string{"default/a+k:443 10.0.1.2"}, want: `
 10.0.1.2 fd00::1:1 from default (remote)
 true Allocated: Assigned 10.0.1.2, fd00::1:1 from pool default
 `},
-		{name: "both are required, and one cannot be shared", request: web("46", sharing("k", 80)), change: red,
+		{name: "not if one of two required families cannot be shared", request: web("46", sharing("k", 80)), change: red,
 			before: []string{"default/a+k:443 10.0.1.2", "default/b+k:80 fd00::1:2"}, want: `
 false PortConflict: fd00::1:2 is shared by its key, but its port 80/TCP is already in use by default/b; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
 refused: pool default, port_conflict
@@ -90,11 +90,11 @@ needs fd00::1:2
 needs a share of k
 needs a share of default/k
 `},
-		{name: "though every address is taken", request: web("4", sharing("k", 80)), change: red, before: []string{a, "default/b 10.0.1.1"}, want: `
+		{name: "if every address is taken", request: web("4", sharing("k", 80)), change: red, before: []string{a, "default/b 10.0.1.1"}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 `},
-		{name: "policy Local is not for shared addresses", request: web("4", sharing("k", 80), localPolicy), change: red, want: `
+		{name: "with policy Local changed to Cluster", request: web("4", sharing("k", 80), localPolicy), change: red, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 policy Cluster
@@ -122,7 +122,7 @@ needs 10.0.1.2
 needs a share of other
 needs a share of default/other
 `},
-		{name: "of a Service that does not share", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: red, before: []string{"default/a 10.0.1.2"}, want: `
+		{name: "held by a Service without a key", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: red, before: []string{"default/a 10.0.1.2"}, want: `
 false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/a, which does not share it by this key; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
 refused: pool default, sharing_key_conflict
 needs 10.0.1.2
@@ -143,7 +143,7 @@ needs 10.0.1.2
 needs a share of k
 needs a share of b/k
 `},
-		{name: "beside another with the same key", request: web("4", sharing("k", 80), asking("10.0.1.1")), change: red, before: []string{a}, want: `
+		{name: "although another address has the same key", request: web("4", sharing("k", 80), asking("10.0.1.1")), change: red, before: []string{a}, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
@@ -154,7 +154,7 @@ func TestCollidingChangeKeepsTheAddress(t *testing.T) {
 	red := only(made("default", 1))
 	mine := []string{"default/a+k:443 10.0.1.2", "default/web+k:80 10.0.1.2"}
 	check(t, []example{
-		{name: "a port that another has", request: web("4", sharing("k", 80, 443), holding("10.0.1.2"), from("default", "remote")), change: red, before: mine, want: `
+		{name: "a port of another Service", request: web("4", sharing("k", 80, 443), holding("10.0.1.2"), from("default", "remote")), change: red, before: mine, want: `
 10.0.1.2 from default (remote)
 false PortConflict: Assigned 10.0.1.2 from pool default; port 443/TCP of 10.0.1.2 is already in use by default/a; change the port of one of the two Services, or set the annotation purelb.io/re-evaluate: "true" to get another address
 refused: pool default, port_conflict
@@ -180,12 +180,12 @@ needs 10.0.1.2
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 `},
-		{name: "a key on an address of its own", request: web("4", sharing("other", 80), holding("10.0.1.1"), from("default", "remote")), change: red,
+		{name: "another key, on an address that no other Service has", request: web("4", sharing("other", 80), holding("10.0.1.1"), from("default", "remote")), change: red,
 			before: []string{"default/web 10.0.1.1"}, want: `
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
-		{name: "a port that another has, and one more address wanted", request: web("46", sharing("k", 443), holding("10.0.1.2"), from("default", "remote")), change: red, before: mine, want: `
+		{name: "a port of another Service, and one more family", request: web("46", sharing("k", 443), holding("10.0.1.2"), from("default", "remote")), change: red, before: mine, want: `
 10.0.1.2 fd00::1:1 from default (remote)
 false PortConflict: Assigned 10.0.1.2, fd00::1:1 from pool default; port 443/TCP of 10.0.1.2 is already in use by default/a; change the port of one of the two Services, or set the annotation purelb.io/re-evaluate: "true" to get another address
 refused: pool default, port_conflict
@@ -200,7 +200,7 @@ func TestUnshownAddressIsKeptWhileShareable(t *testing.T) {
 	red := only(made("default", 1))
 	mine := []string{"default/a+k:443 10.0.1.2", "default/web+k:80 10.0.1.2"}
 	check(t, []example{
-		{name: "as it is wanted", request: web("4", sharing("k", 80)), change: red, before: mine, want: `
+		{name: "with unchanged terms", request: web("4", sharing("k", 80)), change: red, before: mine, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 `},
@@ -212,14 +212,14 @@ true Allocated: Assigned 10.0.1.1 from pool default
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
-		{name: "not with a port that another has", request: web("4", sharing("k", 443)), change: red, before: mine, want: `
+		{name: "not with a port of another Service", request: web("4", sharing("k", 443)), change: red, before: mine, want: `
 false PortConflict: 10.0.1.2 is shared by its key, but its port 443/TCP is already in use by default/a; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
 refused: pool default, port_conflict
 needs 10.0.1.2
 needs a share of k
 needs a share of default/k
 `},
-		{name: "not when it is asked for either", request: web("4", sharing("", 80), asking("10.0.1.2")), change: red, before: mine, want: `
+		{name: "not even on request", request: web("4", sharing("", 80), asking("10.0.1.2")), change: red, before: mine, want: `
 false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/a; ask for another address
 refused: pool default, sharing_key_conflict
 needs 10.0.1.2
@@ -234,14 +234,14 @@ func TestContendedAddressIsNotShared(t *testing.T) {
 10.0.1.1 from default (remote)
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
-		{name: "when it is asked for", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: own, before: []string{a, b}, want: `
+		{name: "on request", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: own, before: []string{a, b}, want: `
 false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/b, which does not share it by this key; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
 refused: pool default, sharing_key_conflict
 needs 10.0.1.2
 needs a share of k
 needs a share of default/k
 `},
-		{name: "but with those for whom it is held", request: web("4", sharing("k", 80)), change: own, before: []string{a, "default/web+k:80 10.0.1.2", b}, want: `
+		{name: "except with its holders", request: web("4", sharing("k", 80)), change: own, before: []string{a, "default/web+k:80 10.0.1.2", b}, want: `
 10.0.1.2 from default (remote)
 true Allocated: Assigned 10.0.1.2 from pool default
 `},
@@ -250,7 +250,7 @@ true Allocated: Assigned 10.0.1.2 from pool default
 
 func TestContendedAddressStaysBesideOthers(t *testing.T) {
 	check(t, []example{
-		{name: "one that is shown last", request: web("4", holding("10.0.1.1", "10.0.1.2"), from("default", "remote")),
+		{name: "shown after another address", request: web("4", holding("10.0.1.1", "10.0.1.2"), from("default", "remote")),
 			change: only(made("default", 1)), before: []string{"default/a 10.0.1.2", "default/web 10.0.1.1 !10.0.1.2"}, want: `
 10.0.1.1 10.0.1.2 from default (remote)
 false AddressConflict: Assigned 10.0.1.1, 10.0.1.2 from pool default; 10.0.1.2 is also held by default/a, which had it first; set the annotation purelb.io/re-evaluate: "true" to get another address, or delete one of the two Services
@@ -275,8 +275,8 @@ func TestKeyOfOtherNamespacesCostsNothing(t *testing.T) {
 	}
 }
 
-// TestPolicyLocalStaysForTheSamePods: a shared address can follow the endpoints only if all
-// its Services have the same ones.
+// TestPolicyLocalStaysForTheSamePods: a shared address can follow the endpoints only if all its
+// Services have the same endpoints.
 func TestPolicyLocalStaysForTheSamePods(t *testing.T) {
 	red := only(made("default", 1))
 	const shared = "\n10.0.1.2 from default (remote)\ntrue Allocated: Assigned 10.0.1.2 from pool default\n"

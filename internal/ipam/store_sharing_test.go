@@ -34,8 +34,8 @@ const (
 	addrV6 = "2001:db8::2"
 )
 
-// do performs steps, one per line. It returns the refusals in their order, and then which
-// owner holds what under which terms.
+// do performs steps, one per line. It returns the refusals in order, and then each held address
+// with its owner and terms.
 func do(t *testing.T, steps string) string {
 	t.Helper()
 	b, told := ipam.NewStore(), strings.Builder{}
@@ -106,7 +106,7 @@ func TestAddressIsSharedByItsTerms(t *testing.T) {
 192.0.2.1: a/2
 192.0.2.1: a/3
 `},
-		{"a key only one of them has",
+		{"a key that only one of them has",
 			`grant a/1 k 80/TCP
 			 hold a/1 192.0.2.1
 			 grant a/2 K 81/TCP
@@ -116,7 +116,7 @@ func TestAddressIsSharedByItsTerms(t *testing.T) {
 refused: 192.0.2.1 is held by a/1
 192.0.2.1: a/1
 `},
-		{"the same port: the first in the list that is taken",
+		{"a refusal names the first taken port",
 			`grant a/1 k 443/TCP 80/TCP
 			 hold a/1 192.0.2.1
 			 grant a/2 k 443/TCP 80/UDP 80/TCP
@@ -124,7 +124,7 @@ refused: 192.0.2.1 is held by a/1
 			`refused: port 80/TCP of 192.0.2.1 is held by a/1
 192.0.2.1: a/1
 `},
-		{"a port that the second of them has",
+		{"a port of the second owner",
 			`grant a/1 k 80/TCP
 			 grant a/2 k 81/TCP
 			 grant a/3 k 81/TCP
@@ -158,7 +158,7 @@ refused: 192.0.2.1 is held by b/1 of another namespace
 			`refused: 192.0.2.1 cannot be handed out: address of node node-1
 192.0.2.1: a/1
 `},
-		{"what is from before stays, whatever the ports and namespaces",
+		{"an adopted address stays despite ports and namespaces",
 			`grant a/1 k 80/TCP
 			 grant b/1 k 80/TCP 81/TCP
 			 grant a/2 l
@@ -171,7 +171,7 @@ refused: 2001:db8::2 is held by a/1
 2001:db8::2: a/1
 2001:db8::2: b/1, its port 80/TCP is with a/1
 `},
-		{"a port given up is free at once",
+		{"a port that its owner gives up is free at once",
 			`grant a/1 k 80/TCP 81/TCP
 			 hold a/1 192.0.2.1
 			 grant a/2 k 81/TCP
@@ -180,7 +180,7 @@ refused: 2001:db8::2 is held by a/1
 			`192.0.2.1: a/1
 192.0.2.1: a/2
 `},
-		{"a port stays with its owner, and then goes to the next that wants it",
+		{"a port goes from its owner to the next owner that wants it",
 			`grant a/1 k 80/TCP
 			 grant a/2 k 81/TCP
 			 grant a/3 k 82/TCP
@@ -193,7 +193,7 @@ refused: 2001:db8::2 is held by a/1
 			`192.0.2.1: a/2, its port 80/TCP is with a/3
 192.0.2.1: a/3
 `},
-		{"an only owner gets its terms",
+		{"the terms of a single owner take effect",
 			`grant a/1 k 80/TCP
 			 hold a/1 192.0.2.1
 			 grant a/1 l 80/TCP
@@ -202,7 +202,7 @@ refused: 2001:db8::2 is held by a/1
 			`192.0.2.1: a/1
 192.0.2.1: a/2
 `},
-		{"an only owner may want the address alone",
+		{"a single owner may want the address alone",
 			`grant a/1 k 80/TCP
 			 hold a/1 192.0.2.1
 			 grant a/1 - 80/TCP
@@ -271,7 +271,7 @@ refused: 2001:db8::2 is held by a/1
 			`192.0.2.1: a/1, its key is not that of a/2
 192.0.2.1: a/2, its key is not that of a/1
 `},
-		{"terms are in effect wherever they can be",
+		{"new terms take effect at each address that allows them",
 			`grant a/1 k 80/TCP
 			 grant a/2 k 81/TCP
 			 hold a/1 192.0.2.1

@@ -42,7 +42,7 @@ func TestNextIsTheLowestFreeAddress(t *testing.T) {
 	}{
 		{name: "of an empty book", pool: parse(t, "192.0.2.0/24", "192.0.2.0/24"), want: "192.0.2.1"},
 		{name: "of an empty book, v6", pool: parse(t, "2001:db8::/64", "2001:db8::/64"), want: "2001:db8::1"},
-		{name: "when the network is named", pool: parse(t, "192.0.2.0-192.0.2.9", "192.0.2.0/24"), want: "192.0.2.0"},
+		{name: "with the network address in the range", pool: parse(t, "192.0.2.0-192.0.2.9", "192.0.2.0/24"), want: "192.0.2.0"},
 		{name: "between held ones", pool: parse(t, "192.0.2.0/24", "192.0.2.0/24"),
 			held: []string{"192.0.2.1", "192.0.2.3"}, want: "192.0.2.2"},
 		{name: "between held ones, v6", pool: parse(t, "2001:db8::/64", "2001:db8::/64"),
@@ -57,13 +57,13 @@ func TestNextIsTheLowestFreeAddress(t *testing.T) {
 			held: []string{"192.0.2.20", "192.0.2.21"}, want: "none"},
 		{name: "not the broadcast", pool: parse(t, "192.0.2.253/24", "192.0.2.0/24"),
 			held: []string{"192.0.2.253", "192.0.2.254"}, want: "none"},
-		{name: "in a pool of reserved addresses", pool: parse(t, "192.0.2.0/32", "192.0.2.0/24"), want: "none"},
+		{name: "in a pool with only a reserved address", pool: parse(t, "192.0.2.0/32", "192.0.2.0/24"), want: "none"},
 		{name: "of both in a /31", pool: parse(t, "192.0.2.0/31", "192.0.2.0/31"),
 			held: []string{"192.0.2.0"}, want: "192.0.2.1"},
 		{name: "of both in a /127", pool: parse(t, "2001:db8::/127", "2001:db8::/127"),
 			held: []string{"2001:db8::"}, want: "2001:db8::1"},
 		{name: "of one in a /32", pool: parse(t, "192.0.2.7/32", "192.0.2.7/32"), want: "192.0.2.7"},
-		{name: "of none left in a /32", pool: parse(t, "192.0.2.7/32", "192.0.2.7/32"),
+		{name: "with none left in a /32", pool: parse(t, "192.0.2.7/32", "192.0.2.7/32"),
 			held: []string{"192.0.2.7"}, want: "none"},
 		{name: "of one in a /128", pool: parse(t, "2001:db8::7/128", "2001:db8::7/128"), want: "2001:db8::7"},
 		{name: "of all of IPv4", pool: whole("0.0.0.0", "255.255.255.255"), held: []string{"0.0.0.0"}, want: "0.0.0.1"},
@@ -125,7 +125,7 @@ func TestAvailableIsExactForAnyPool(t *testing.T) {
 func TestAddressHasOneOwner(t *testing.T) {
 	for _, a := range []string{"192.0.2.5", "2001:db8::5"} {
 		b := ipam.NewStore()
-		holdAll(t, b, "shop/web", a, a) // holding it twice is holding it
+		holdAll(t, b, "shop/web", a, a) // a second Hold of the same address changes nothing
 		err := b.Hold(ip(a), "shop/other", false)
 		var held *ipam.HeldError
 		if !errors.As(err, &held) || *held != (ipam.HeldError{Addr: ip(a), By: "shop/web", Reason: ipam.HeldByKey}) {
@@ -141,7 +141,7 @@ func TestAddressHasOneOwner(t *testing.T) {
 			t.Errorf("held by %q, %t", by, ok)
 		}
 		if !b.Release(ip(a), "shop/web") || b.Release(ip(a), "shop/web") {
-			t.Error("the owner can release it, and once")
+			t.Error("the owner must be able to release it exactly once")
 		}
 		holdAll(t, b, "shop/other", a)
 	}
@@ -193,7 +193,7 @@ func TestBlockedAddressIsRefusedButKept(t *testing.T) {
 		t.Errorf("the error reads %q", err)
 	}
 	if err := b.Hold(ip("192.0.2.1"), "shop/web", false); err != nil {
-		t.Errorf("its holder keeps it: %v", err)
+		t.Errorf("the holder must keep the address: %v", err)
 	}
 	if got := b.InUse(p); got != 1 {
 		t.Errorf("%d in use", got)
@@ -238,11 +238,11 @@ func TestInvalidAddressIsNotHeld(t *testing.T) {
 	}
 	b.SetBlocked(map[netip.Addr]string{{}: "nothing"})
 	if _, held := b.Holder(netip.Addr{}); held {
-		t.Error("it has an owner")
+		t.Error("the invalid address has an owner")
 	}
 }
 
-// Filling a quarter of a million addresses of a /64 from the bottom is fast only if no step
+// This fills a quarter of a million addresses of a /64 from the bottom. It is fast only if no step
 // depends on the size of the pool or on the number of held addresses.
 func TestLargePoolIsFast(t *testing.T) {
 	const n = 1 << 18
@@ -265,8 +265,8 @@ func TestLargePoolIsFast(t *testing.T) {
 	}
 }
 
-// A million addresses are all in use. The test asks for the next one again and again, with
-// the pool in one piece and in pieces.
+// All of a million addresses are in use. The test asks for the next one again and again, with the
+// pool in one piece and in pieces.
 func TestFullPoolIsFast(t *testing.T) {
 	b, p := ipam.NewStore(), parse(t, "10.0.0.0-10.15.255.255", "10.0.0.0/8")
 	for a := range every(p.Range) {
