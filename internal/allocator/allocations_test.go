@@ -38,13 +38,13 @@ func newFixture(t testing.TB, groups ...ipam.Group) *fixture {
 // forget deletes a Service.
 func (s *fixture) forget(who ipam.Owner) { s.allocations.forget(who, "") }
 
-// offer gives the allocations these groups.
+// offer replaces the groups of the allocations.
 func (s *fixture) offer(groups ...ipam.Group) {
 	s.change(clusterState{config: config.Config{Groups: ipam.Groups{Usable: groups}}})
 }
 
-// group makes a group of remote addresses out of ranges; their subnets are
-// networks of 2^16 addresses.
+// group makes a group of remote addresses from ranges. Their subnets are networks of 2^16
+// addresses.
 func group(t testing.TB, name string, ranges ...string) ipam.Group {
 	t.Helper()
 	g := ipam.Group{Name: name, Announce: ipam.AnnounceRemote}
@@ -60,7 +60,7 @@ func group(t testing.TB, name string, ranges ...string) ipam.Group {
 	return g
 }
 
-// wants is a Service that is younger than all before it.
+// wants returns a new Service, which is younger than all Services before it.
 func (s *fixture) wants(name string, change ...func(*service.Request)) service.Request {
 	s.age++
 	r := service.Request{
@@ -89,8 +89,8 @@ func families(policy service.Policy, families ...addr.Family) func(*service.Requ
 	return func(r *service.Request) { r.Policy, r.Families = policy, families }
 }
 
-// gets decides for r, acts as if that was written, and fails unless r gets these addresses,
-// separated by spaces. It returns r as it is after the write.
+// gets decides for r, as if the API server had stored the decision. It fails unless r gets these
+// addresses, separated by spaces. It returns r as it is after the write.
 func (s *fixture) gets(r service.Request, want string) service.Request {
 	s.Helper()
 	d, err := s.decide(r)
@@ -111,7 +111,7 @@ func (s *fixture) costs(most int, what string, do func()) {
 	before := s.choices
 	do()
 	if n := s.choices - before; n > most {
-		s.Errorf("%s: %d choices were made, want at most %d", what, n, most)
+		s.Errorf("%s: the allocator made %d choices, want at most %d", what, n, most)
 	}
 }
 
@@ -119,15 +119,15 @@ func TestWaitersComeBeforeNewcomersDuringAWrite(t *testing.T) {
 	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
 	holder := s.gets(s.wants("holder", families(service.All, addr.V6)), "2001:db8::1")
 	waiter := s.wants("waiter", families(service.Some, addr.V4, addr.V6))
-	partly, err := s.decide(waiter) // has 192.0.2.1, and that is being written
+	partly, err := s.decide(waiter) // it has 192.0.2.1, and the write of that is in progress
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.forget(owner(holder)) // now 2001:db8::1 is free
+	s.forget(owner(holder)) // this frees 2001:db8::1
 	s.settle(owner(waiter), partly.Result.Addresses)
 	s.gets(s.wants("newcomer", families(service.All, addr.V6)), "")
 	if !s.woken[owner(waiter)] {
-		t.Fatal("the waiting Service was not woken")
+		t.Fatal("the waiting Service is not queued")
 	}
 	s.gets(waiter, "192.0.2.1 2001:db8::1")
 }
@@ -143,11 +143,11 @@ func TestNewAddressIsTakenBeforeTheOldIsFreed(t *testing.T) {
 	if got := texts(d.Result.Addresses); got != "192.0.2.2" || texts(d.ended) != "192.0.2.1" {
 		t.Fatalf("gets %s, and %s ends", got, texts(d.ended))
 	}
-	// The old address is not free before the status is known to show it no more.
+	// The old address is in use until the Service no longer shows it.
 	s.gets(s.wants("b"), "")
 	s.settle(owner(r), d.Result.Addresses)
 	if !s.woken["default/b"] {
-		t.Fatal("the Service that waits for the old address was not woken")
+		t.Fatal("the Service that waits for the old address is not queued")
 	}
 }
 
@@ -156,9 +156,9 @@ func TestOldAddressStaysUntilTheNewOneIsFree(t *testing.T) {
 	a, b := s.gets(s.wants("a"), "192.0.2.1"), s.gets(s.wants("b"), "192.0.2.2")
 	asking("192.0.2.2")(&a)
 	a = s.gets(a, "192.0.2.1")
-	s.costs(2, "the address asked for is free", func() { s.forget(owner(b)) })
+	s.costs(2, "the requested address becomes free", func() { s.forget(owner(b)) })
 	if !s.woken[owner(a)] {
-		t.Fatal("it is not looked at")
+		t.Fatal("the waiting Service is not queued")
 	}
 	s.gets(a, "192.0.2.2")
 	s.gets(s.wants("c"), "192.0.2.1")
@@ -201,7 +201,7 @@ func TestContentionEndsWhenServicesShare(t *testing.T) {
 		s.gets(r, "192.0.2.1")
 	}
 	if got := len(s.cluster.Store.Contenders(a.Held[0])); got != 2 {
-		t.Fatalf("%d claims, want those of b and c", got)
+		t.Fatalf("%d Services contend, want b and c", got)
 	}
 	a.SharingKey, b.SharingKey = "key", "key"
 	clear(s.woken)
@@ -209,15 +209,15 @@ func TestContentionEndsWhenServicesShare(t *testing.T) {
 	s.only(owner(b), owner(c))
 	s.gets(b, "192.0.2.1")
 	if got := s.cluster.Store.Holders(a.Held[0]); !slices.Equal(got, []ipam.Owner{"default/a", "default/b"}) {
-		t.Fatalf("%s hold it, want a and b", got)
+		t.Fatalf("the address is held by %s, want a and b", got)
 	}
 	if got := s.cluster.Store.Contenders(a.Held[0]); !slices.Equal(got, []ipam.Owner{"default/c"}) {
-		t.Fatalf("%s claim it, want c: who has it claims it no more", got)
+		t.Fatalf("%s contend for the address, want only c", got)
 	}
 	s.forget(owner(a))
 	s.forget(owner(b))
 	if got := s.cluster.Store.Holders(c.Held[0]); !slices.Equal(got, []ipam.Owner{"default/c"}) || len(s.cluster.Store.Contended(owner(c))) > 0 {
-		t.Fatalf("%s hold it, and c contends for %v; want c, and no contender", got, s.cluster.Store.Contended(owner(c)))
+		t.Fatalf("the address is held by %s, and c contends for %v; want c, and no contender", got, s.cluster.Store.Contended(owner(c)))
 	}
 }
 
@@ -251,13 +251,13 @@ func TestChoiceIsDroppedWhenSharingEnds(t *testing.T) {
 	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	s.gets(s.wants("b", keyed("key", 81)), "192.0.2.1")
 	a := s.wants("a", keyed("key", 80))
-	if _, err := s.decide(a); err != nil { // the write of this ends in a conflict
+	if _, err := s.decide(a); err != nil { // the write of this decision ends in a conflict
 		t.Fatal(err)
 	}
 	keyed("", 80)(&a)
 	s.gets(a, "192.0.2.2")
 	if got := s.cluster.Store.Holders(netip.MustParseAddr("192.0.2.1")); len(got) != 1 {
-		t.Errorf("%s hold the old one", got)
+		t.Errorf("the old address is held by %s", got)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestPendingListsServicesThatWouldChange(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if n := len(s.cluster.Store.Held("default/kept")) + len(s.services); n > 0 {
-		t.Error("the allocations have changed")
+		t.Error("a read changed the allocations")
 	}
 }
 

@@ -53,7 +53,7 @@ func BenchmarkLocalBesideADeadNetBox(b *testing.B) {
 		allocate() // warm up
 		for range turns {
 			alone := allocate()
-			w.create(slow.DeepCopy()) // create notes in it what the API server says
+			w.create(slow.DeepCopy()) // create stores the API server's answer in its argument
 			w.each(waiting, func(i int) error {
 				return w.client.Create(b.Context(), balancer(fmt.Sprintf("remote-%d", i), inGroup("box")))
 			})
@@ -67,7 +67,7 @@ func BenchmarkLocalBesideADeadNetBox(b *testing.B) {
 		fmt.Printf("RESULT local_alloc_with_dead_netbox_vs_without %.3f x\n", median)
 		b.ReportMetric(median, "local_alloc_with_dead_netbox_vs_without")
 		if median > 1.1 {
-			b.Errorf("local addresses take %.3f times as long while NetBox is dead; at most 1.1 is wanted", median)
+			b.Errorf("local addresses take %.3f times as long while NetBox is dead, want at most 1.1", median)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	w.create(g, w.local("default", "198.51.100.0/24", "198.51.100.0/24"))
 	r := w.allocator()
 
-	// Services of other groups get addresses while the server is not there.
+	// While the server is down, Services of other groups get addresses.
 	web := balancer("web", inGroup("sidecar"), dualStack(corev1.IPFamilyPolicyRequireDualStack))
 	w.create(web)
 	w.says(web, metav1.ConditionFalse, ipam.ReasonBackendUnavailable, s.socket)
@@ -147,7 +147,7 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	w.gets(first, "203.0.113.2")
 	w.gets(second, "203.0.113.2")
 
-	// The address stays when the server ends, and when the allocator ends.
+	// The Service keeps its address while the server is down and after the allocator restarts.
 	stop()
 	r.stop()
 	calls := s.allocateCalls()
@@ -167,7 +167,7 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 		return nil
 	})
 	if now := s.allocateCalls(); now != calls {
-		t.Errorf("the allocator that was started anew asked for addresses %d times", now-calls)
+		t.Errorf("after its restart, the allocator asked for addresses %d times", now-calls)
 	}
 	w.remove(second)
 	w.within(asksAgain, func() error {

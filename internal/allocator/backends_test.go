@@ -21,7 +21,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// box is a NetBox with reserved addresses, and a group "box" that has them.
+// box is a NetBox with reserved addresses, and a group "box" that uses them.
 type box struct {
 	*world
 	*netboxtest.Server
@@ -49,9 +49,9 @@ func (b *box) token(text string) {
 	b.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "netbox-client"}, StringData: map[string]string{"user-token": text}})
 }
 
-// asksAgain is how long it may take until the allocator asks a backend again. The pause is
-// 15 s after a refusal. It grows with each attempt: up to one minute while a server is
-// away, and up to five while the configuration is wrong.
+// asksAgain is the longest time until the allocator asks a backend again. The pause is 15 s after a
+// refusal. It grows with each attempt: up to one minute while a server is away, and up to five
+// minutes while the configuration is wrong.
 const asksAgain = 6 * time.Minute
 
 // gets waits until svc has these addresses, which may take more than one request to the
@@ -134,9 +134,9 @@ func TestNetBoxGivesAndTakesBackAddresses(t *testing.T) {
 	w.says(third, metav1.ConditionFalse, ipam.ReasonExhausted, "NetBox at")
 	w.remove(dual)
 	b.gets(third, "203.0.113.2")
-	b.active("203.0.113.1/24 "+web.Namespace+"/web", "203.0.113.2/24 "+third.Namespace+"/third") // nothing is to be done any more
+	b.active("203.0.113.1/24 "+web.Namespace+"/web", "203.0.113.2/24 "+third.Namespace+"/third") // nothing is left to do
 
-	// Another allocator finds everything in place, and claims nothing.
+	// Another allocator finds every claim in place, and makes no new one.
 	r.stop()
 	before := len(b.Requests())
 	w.allocator()
@@ -145,7 +145,7 @@ func TestNetBoxGivesAndTakesBackAddresses(t *testing.T) {
 	w.has(fourth, "198.51.100.1")
 	w.has(web, "203.0.113.1")
 	if is := fetch(w, web); is.ResourceVersion != recorded.ResourceVersion {
-		t.Errorf("the restart wrote to the Service: %v, and before %v", is.Annotations, recorded.Annotations)
+		t.Errorf("the restart changed the Service: %v, was %v", is.Annotations, recorded.Annotations)
 	}
 	for _, q := range b.Requests()[before:] {
 		if q.Method != http.MethodGet {

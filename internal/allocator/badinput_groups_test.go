@@ -9,13 +9,13 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-// badGroup is a ServiceGroup with a mistake, and the expected message: after "refused: "
-// that of the API server, otherwise that of the condition Accepted.
+// badGroup is a ServiceGroup with a mistake, and the expected message: after "refused: " the
+// message of the API server, otherwise that of the condition Accepted.
 type badGroup struct {
 	name string
-	// group is the name, with a namespace if it is not that of PureLB. spec is YAML, after
-	// "v1: " if it is for that API version. The default version is purelb.io/v2. In want,
-	// PureLB's namespace is written purelb-system.
+	// group is the name, with a namespace if it is not PureLB's. spec is YAML, after "v1: " if it
+	// is for that API version. The default version is purelb.io/v2. want writes purelb-system for
+	// PureLB's namespace.
 	group, spec, want string
 }
 
@@ -71,7 +71,7 @@ var badGroups = []badGroup{
 		`refused: spec.local.v4pools[0].pool: Invalid value: "": pool must be a range such as 192.168.1.100-192.168.1.150 or a CIDR such as 2001:db8::100/120; write a single address as 192.168.1.5/32`,
 	},
 	{
-		"a dash that is none", "bad", one("10.1.0.1–10.1.0.9", "10.1.0.0/24", ""),
+		"an en dash instead of a hyphen", "bad", one("10.1.0.1–10.1.0.9", "10.1.0.0/24", ""),
 		`refused: spec.local.v4pools[0].pool: Invalid value: "10.1.0.1–10.1.0.9": pool must be a range such as 192.168.1.100-192.168.1.150 or a CIDR such as 2001:db8::100/120; write a single address as 192.168.1.5/32`,
 	},
 	{
@@ -184,11 +184,11 @@ var badGroups = []badGroup{
 		`False ParseError: spec.local.v4pools[0].aggregation: "/64": a mask of IPv4 must be from /8 to /32 here`,
 	},
 	{
-		"a subnet that is half of the internet", "half", one6("8000::/64", "8000::/1", ""),
+		"a subnet of half the address space", "half", one6("8000::/64", "8000::/1", ""),
 		`False ParseError: spec.remote.v6pool.aggregation: "": this is the mask of the subnet, /1, which is too short; write one from /8 to /128`,
 	},
 	{
-		"an exclusion from somewhere else", "stray", one("10.8.0.0/25", "10.8.0.0/24", ", exclude: [10.8.0.200]"),
+		"an exclusion outside of the range", "stray", one("10.8.0.0/25", "10.8.0.0/24", ", exclude: [10.8.0.200]"),
 		`False ParseError: spec.local.v4pools[0].exclude[0]: "10.8.0.200": 10.8.0.200-10.8.0.200 is not inside the range of the pool, 10.8.0.0-10.8.0.127; there is nothing to leave out`,
 	},
 	{
@@ -245,7 +245,7 @@ var badGroups = []badGroup{
 		`False ParseError: spec.netbox.url: the port "65536" is not from 1 to 65535: write it as https://netbox.example.com/`,
 	},
 	{
-		"a parent described by nothing", "netbox-nothing", "{netbox: {url: 'https://netbox/', parents: [{prefix: {vrf: ''}}]}}",
+		"a parent without a selector", "netbox-nothing", "{netbox: {url: 'https://netbox/', parents: [{prefix: {vrf: ''}}]}}",
 		`False ParseError: spec.netbox.parents[0].prefix: this describes nothing: give cidr, vrf, role, tag, tenant or site`,
 	},
 	{
@@ -277,7 +277,7 @@ var badGroups = []badGroup{
 		`refused: spec.netbox: Invalid value: status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents`,
 	},
 	{
-		"two parents in one", "bad", "{netbox: {url: 'https://netbox/', parents: [{prefixID: 7, rangeID: 7}]}}",
+		"two selectors in one parent", "bad", "{netbox: {url: 'https://netbox/', parents: [{prefixID: 7, rangeID: 7}]}}",
 		`refused: spec.netbox.parents[0]: Invalid value: exactly one of prefixID, rangeID, prefix and range must be given`,
 	},
 
@@ -302,11 +302,11 @@ var badGroups = []badGroup{
 		`True Accepted: spec.remote.balancePools: is mutually exclusive with multiPool, so Services get addresses from this group only when they turn multiPool off, by the annotation purelb.io/multi-pool: "false"; remove one of them`,
 	},
 	{
-		"a priority that nobody sees", "unseen", "{autoAssign: false, priority: 7, remote: {v4pool: {pool: 10.12.4.0/24, subnet: 10.12.4.0/24}}}",
+		"a priority without effect", "unseen", "{autoAssign: false, priority: 7, remote: {v4pool: {pool: 10.12.4.0/24, subnet: 10.12.4.0/24}}}",
 		"True Accepted: spec.priority: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them",
 	},
 	{
-		"a route for too much", "wide", "{remote: {v4pool: {pool: 10.12.5.0/24, subnet: 10.12.5.0/24, aggregation: /16}}}",
+		"an aggregation that is too short", "wide", "{remote: {v4pool: {pool: 10.12.5.0/24, subnet: 10.12.5.0/24, aggregation: /16}}}",
 		`True Accepted: spec.remote.v4pool.aggregation: /16 is shorter than the mask of the subnet 10.12.5.0/24 and puts a route for all of 10.12.0.0/16 on every node: write "default" for the mask of the subnet, or a longer one`,
 	},
 	{

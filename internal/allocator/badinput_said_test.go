@@ -20,7 +20,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// against returns what the API server objects to.
+// against returns the objections of the API server.
 func against(err error) string {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
@@ -35,7 +35,7 @@ func against(err error) string {
 	return "refused: " + strings.Join(all, "; ")
 }
 
-// saying returns what a condition says.
+// saying returns the text of a condition.
 func saying(conditions []metav1.Condition, kind string) string {
 	c := meta.FindStatusCondition(conditions, kind)
 	if c == nil {
@@ -79,7 +79,7 @@ func (o *badInputTest) service(row badService) {
 	o.same(o.of(svc), row.want)
 }
 
-// of returns what the condition of svc says, with ADDRESS in place of its first address.
+// of returns the text of svc's condition, with ADDRESS in place of its first address.
 func (o *badInputTest) of(svc *corev1.Service) string {
 	o.Helper()
 	said := saying(fetch(o.world, svc).Status.Conditions, service.ConditionAllocated)
@@ -102,7 +102,7 @@ func (o *badInputTest) heard(svc *corev1.Service, before string) (said string) {
 	return said
 }
 
-// same fails unless said is want.
+// same fails unless said equals want.
 func (o *badInputTest) same(said, want string) {
 	o.Helper()
 	if said != want {
@@ -110,8 +110,8 @@ func (o *badInputTest) same(said, want string) {
 	}
 }
 
-// stays fails unless all Services still say what they said first, and cost exactly the
-// expected writes.
+// stays fails unless all Services still have their first condition, and cost exactly the expected
+// writes.
 func (o *badInputTest) stays() {
 	for _, row := range o.services {
 		if strings.HasPrefix(row.want, "refused: ") {
@@ -137,7 +137,7 @@ func (o *badInputTest) told() {
 		o.soon(func() error {
 			said := o.messages(row.svc, "AllocationFailed")
 			if len(said) == 0 {
-				return fmt.Errorf("%s: no event tells that it is refused", row.name)
+				return fmt.Errorf("%s: no event reports the refusal", row.name)
 			}
 			refusal := strings.TrimPrefix(said[len(said)-1], fmt.Sprintf("Failed to allocate IP for %q: ", row.svc.Namespace+"/"+row.svc.Name))
 			if refusal == said[len(said)-1] || !strings.HasSuffix(saying(row.svc.Status.Conditions, service.ConditionAllocated), refusal) {
@@ -159,7 +159,7 @@ func (o *badInputTest) counted() {
 	} {
 		o.soon(func() error {
 			if o.running.counter("purelb_address_pool_allocation_rejected_total", "reason="+reason) == 0 {
-				return fmt.Errorf("no refusal is counted as %s", reason)
+				return fmt.Errorf("the metric counts no refusal as %s", reason)
 			}
 			return nil
 		})
@@ -187,11 +187,11 @@ func TestManualQuotesTheMessages(t *testing.T) {
 	must(t, err)
 	quotes := regexp.MustCompile("(?m)^> `(.*)`$").FindAllSubmatch(manual, -1)
 	if len(quotes) == 0 {
-		t.Error("the manual quotes nothing")
+		t.Error("the manual quotes no message")
 	}
 	for _, quote := range quotes {
 		if message := string(quote[1]); !said[message] {
-			t.Errorf("docs/refusals.md quotes a message that the table does not have:\n%s", message)
+			t.Errorf("docs/refusals.md quotes a message that is not in the table:\n%s", message)
 		}
 	}
 }

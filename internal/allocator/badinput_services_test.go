@@ -51,19 +51,17 @@ const fixtures = `
 type badService struct {
 	name string
 	svc  *corev1.Service
-	// later are merge patches, applied in order, and then is any other change. They
-	// introduce the mistake after the allocation. found says that the Service exists before
-	// the allocator starts.
+	// later are merge patches, applied in order, and then is any other change. They introduce the
+	// mistake after the allocation. found says that the Service exists before the allocator starts.
 	later []string
 	then  func(*world)
 	found bool
-	// more is how many writes the Service costs, besides the one that reports the mistake.
-	// vain allows one more write in vain, where the spec is written while the cache lags
-	// behind.
+	// more is how many writes the Service costs, besides the one that reports the mistake. vain
+	// allows one more failed write: the allocator writes the spec while the cache lags behind.
 	more int
 	vain int
-	// want is what the condition says, with ADDRESS for the allocated address. Otherwise it
-	// is "refused: " and the API server's message, or "nothing".
+	// want is the text of the condition, with ADDRESS for the allocated address. Otherwise it is
+	// "refused: " and the API server's message, or "nothing".
 	want string
 }
 
@@ -72,7 +70,7 @@ func asksFor(addresses string) func(*corev1.Service) {
 }
 
 func bySpec(address string) func(*corev1.Service) {
-	return func(svc *corev1.Service) { svc.Spec.LoadBalancerIP = address } // deprecated, and still in use
+	return func(svc *corev1.Service) { svc.Spec.LoadBalancerIP = address } // deprecated, but users still set it
 }
 
 func ofClass(class string) func(*corev1.Service) {
@@ -93,8 +91,7 @@ const (
 	require = corev1.IPFamilyPolicyRequireDualStack
 )
 
-// badServices returns the Services in the order in which they are created. All of them
-// stay.
+// badServices returns the Services in the order of their creation. All of them stay.
 func badServices() []badService {
 	return []badService{
 		// Addresses.
@@ -112,7 +109,7 @@ func badServices() []badService {
 			want: `False InvalidRequest: annotation purelb.io/addresses: "１０.200.3.1" is not an IP address; write one address, or one of each family separated by a comma`},
 		{name: "text from right to left, and an end", svc: balancer("bidi", asksFor("\u202e10.200.3.1\x00\x1b[2J")),
 			want: `False InvalidRequest: annotation purelb.io/addresses: "\u202e10.200.3.1\x00\x1b[2J" is not an IP address; write one address, or one of each family separated by a comma`},
-		{name: "a comma too many", svc: balancer("comma", asksFor("10.200.3.7,")),
+		{name: "an extra comma", svc: balancer("comma", asksFor("10.200.3.7,")),
 			want: "False InvalidRequest: annotation purelb.io/addresses: an address is missing; write one address, or one of each family separated by a comma"},
 		{name: "two addresses of a family", svc: balancer("two", asksFor("10.200.3.7, 10.200.3.8")),
 			want: "False InvalidRequest: annotation purelb.io/addresses: 10.200.3.7 and 10.200.3.8 are both IPv4; write one address, or one of each family separated by a comma"},
@@ -126,7 +123,7 @@ func badServices() []badService {
 			want: "False InvalidRequest: annotation purelb.io/addresses: 10.200.3.7 and 10.200.3.7 are both IPv4; write one address, or one of each family separated by a comma"},
 		{name: "more than the API server takes", svc: balancer("huge", asksFor(strings.Repeat("1", 300_000))),
 			want: "refused: metadata.annotations: Too long: may not be more than 262144 bytes"},
-		{name: "an IPv4 address in IPv6 form is one", svc: balancer("mapped", asksFor("::ffff:10.200.3.9")),
+		{name: "an IPv4 address in IPv6 form", svc: balancer("mapped", asksFor("::ffff:10.200.3.9")),
 			want: "True Allocated: Assigned 10.200.3.9 from pool default"},
 		{name: "an address in no pool", svc: balancer("outside", asksFor("8.8.8.8")),
 			want: "False AddressOutsidePools: 8.8.8.8 was asked for, but is in no pool of any usable ServiceGroup; ask for another address, or add a pool that has it"},
@@ -174,7 +171,7 @@ func badServices() []badService {
 		// Groups.
 		{name: "an unknown group", svc: balancer("unknown", inGroup("nowhere")),
 			want: `False UnknownPool: unknown pool "nowhere": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group`},
-		{name: "a group of spaces is none", svc: balancer("blank", inGroup("  ")),
+		{name: "a group of spaces", svc: balancer("blank", inGroup("  ")),
 			want: "True Allocated: Assigned ADDRESS from pool default"},
 		{name: "two groups", svc: balancer("two-groups", inGroup("default,full")),
 			want: `False UnknownPool: unknown pool "default,full": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group`},
@@ -210,30 +207,30 @@ func badServices() []badService {
 		// Families.
 		{name: "both families of a group that has one", svc: balancer("require", dualStack(require)),
 			want: `False NoUsablePool: pool "default" has no IPv6 range: no available addresses for default/require; add one, or change the ipFamilies of the Service`},
-		{name: "rather both families of a group that has one", svc: balancer("prefer", dualStack(prefer)),
+		{name: "preferably both families, of a group that has one", svc: balancer("prefer", dualStack(prefer)),
 			want: `True PartiallyAllocated: Assigned ADDRESS from pool default; pool "default" has no IPv6 range: no available addresses for default/prefer; add one, or change the ipFamilies of the Service`},
-		{name: "rather both families of a group that is full", svc: balancer("prefer-full", inGroup("full"), dualStack(prefer)),
+		{name: "preferably both families, of a full group", svc: balancer("prefer-full", inGroup("full"), dualStack(prefer)),
 			want: `False Exhausted: pool "full" exhausted: no available addresses for default/prefer-full (IPv4); pool "full" has no IPv6 range: no available addresses for default/prefer-full; add one, or change the ipFamilies of the Service`},
 		{name: "a family twice", svc: balancer("twice", families("IPv4", "IPv4")),
 			want: `refused: spec.ipFamilies[1]: Duplicate value: "IPv4"`},
-		{name: "a family that there is not", svc: balancer("five", families("IPv5")),
+		{name: "an unknown family", svc: balancer("five", families("IPv5")),
 			want: `refused: spec.ipFamilies[0]: Unsupported value: "IPv5": supported values: "IPv4", "IPv6"`},
 
 		// Ports, policies and classes.
-		{name: "a port twice", svc: balancer("port", keyed("ports", "80/TCP", "80/TCP"), func(svc *corev1.Service) { svc.Spec.AllocateLoadBalancerNodePorts = new(bool) }),
+		{name: "a repeated port", svc: balancer("port", keyed("ports", "80/TCP", "80/TCP"), func(svc *corev1.Service) { svc.Spec.AllocateLoadBalancerNodePorts = new(bool) }),
 			want: `refused: spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}`},
-		{name: "a policy that there is not", svc: balancer("policy", func(svc *corev1.Service) { svc.Spec.ExternalTrafficPolicy = "Nearby" }),
+		{name: "an unknown policy", svc: balancer("policy", func(svc *corev1.Service) { svc.Spec.ExternalTrafficPolicy = "Nearby" }),
 			want: `refused: spec.externalTrafficPolicy: Unsupported value: "Nearby": supported values: "Cluster", "Local"`},
 		{name: "the policy Local of a local address", svc: balancer("local", inGroup("office"), localPolicy), more: 1, vain: 1,
 			want: "True Allocated: Assigned 10.210.0.128 from pool office"},
 		{name: "the policy Local of a shared address", svc: balancer("local-key", keyed("local", "80/TCP"), localPolicy), more: 1, vain: 1,
 			want: "True Allocated: Assigned ADDRESS from pool default"},
-		{name: "the class of somebody else, and nothing right", svc: balancer("foreign", ofClass("example.com/lb"), inGroup("nowhere"), asksFor("nonsense")), more: -1, want: "nothing"},
-		{name: "a class that is none", svc: balancer("class", ofClass("purelb")), more: -1,
+		{name: "a foreign class, and only mistakes", svc: balancer("foreign", ofClass("example.com/lb"), inGroup("nowhere"), asksFor("nonsense")), more: -1, want: "nothing"},
+		{name: "an invalid class", svc: balancer("class", ofClass("purelb")), more: -1,
 			want: "nothing"},
 
 		// Sharing.
-		{name: "a key by itself is fine", svc: balancer("web", keyed("key", "80/TCP", "443/TCP"), asksFor("10.200.3.30")),
+		{name: "a key alone", svc: balancer("web", keyed("key", "80/TCP", "443/TCP"), asksFor("10.200.3.30")),
 			want: "True Allocated: Assigned 10.200.3.30 from pool default"},
 		{name: "a port in use at a shared address", svc: balancer("web-2", keyed("key", "443/TCP")),
 			want: "False PortConflict: 10.200.3.30 is shared by its key, but its port 443/TCP is already in use by default/web; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one"},
@@ -255,7 +252,7 @@ func badServices() []badService {
 			want: "True Allocated: Assigned 2001:db8:1::1 from pool six"},
 		{name: "a key that changes while others share", svc: balancer("six-4", inGroup("six"), ipv6, keyed("six", "54/TCP")), later: []string{annotate(service.AnnotationSharing, "seven")}, more: 1,
 			want: `False SharingConflict: Assigned 2001:db8:1::1 from pool six; 2001:db8:1::1 is shared with default/six, which has another sharing key; give both Services the same annotation purelb.io/allow-shared-ip, or set the annotation purelb.io/re-evaluate: "true" to get another address`},
-		{name: "a port that comes to collide", svc: balancer("six-5", inGroup("six"), ipv6, keyed("six", "55/TCP")),
+		{name: "a port that collides later", svc: balancer("six-5", inGroup("six"), ipv6, keyed("six", "55/TCP")),
 			later: []string{`{"spec":{"ports":[{"name":"p0","port":53,"protocol":"TCP"}]}}`}, more: 1,
 			want: `False PortConflict: Assigned 2001:db8:1::1 from pool six; port 53/TCP of 2001:db8:1::1 is already in use by default/six-3; change the port of one of the two Services, or set the annotation purelb.io/re-evaluate: "true" to get another address`},
 
@@ -268,7 +265,7 @@ func badServices() []badService {
 			want: `False MultiPoolRefused: Assigned 10.221.0.1 from pool plain; the annotation purelb.io/multi-pool: "true" is not in effect, because ServiceGroup "plain" has neither multiPool nor allowMultiPool; set allowMultiPool: true in the group, or remove the annotation`},
 		{name: "a value that is not true is false", svc: balancer("modes-3", inGroup("both"), annotated(service.AnnotationMultiPool, "yes please")),
 			want: "True Allocated: Assigned 10.12.2.1 from pool both"},
-		{name: "every range, none of which a node has", svc: balancer("homeless", inGroup("racks")),
+		{name: "every range, with no node in their networks", svc: balancer("homeless", inGroup("racks")),
 			want: `False MultiPoolRefused: no IPs allocated for service default/homeless: 2 ranges skipped (no active nodes); no available addresses in pool "racks" (IPv4)`},
 		{name: "every range with a key", svc: balancer("key", inGroup("uplinks"), keyed("uplink", "80/TCP")),
 			want: `False MultiPoolRefused: multi-pool allocation from pool uplinks and the annotation purelb.io/allow-shared-ip are mutually exclusive; remove the annotation, or set purelb.io/multi-pool: "false"`},
@@ -293,12 +290,12 @@ func badServices() []badService {
 			want:  `False UnknownPool: Assigned ADDRESS from pool default; unknown pool "nowhere": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group`},
 		{name: "a status written by hand", svc: balancer("forged"), later: []string{`{"status":{"loadBalancer":{"ingress":[{"ip":"10.200.3.9"}]}}}`}, more: 1,
 			want: "True Allocated: Assigned ADDRESS from pool default"},
-		{name: "a brand taken off by hand", svc: balancer("unbranded"), later: []string{`{"metadata":{"annotations":{"purelb.io/allocated-by":null}}}`}, more: 1,
+		{name: "an owner annotation removed by hand", svc: balancer("unbranded"), later: []string{`{"metadata":{"annotations":{"purelb.io/allocated-by":null}}}`}, more: 1,
 			want: "True Allocated: Assigned ADDRESS from pool default"},
-		{name: "an address that a node comes to have", svc: balancer("node-2", asksFor("10.200.3.201")), more: 1,
+		{name: "an address that a node gets later", svc: balancer("node-2", asksFor("10.200.3.201")), more: 1,
 			then: func(w *world) { w.node("n2", "10.200.3.201") },
 			want: `False AddressConflict: Assigned 10.200.3.201 from pool default; 10.200.3.201 is also an address of node n2, so clients may not reach this Service; set the annotation purelb.io/re-evaluate: "true" to get another address, or remove it there`},
-		{name: "an address that another machine comes to have", svc: balancer("machine", asksFor("10.200.3.202")), more: 1,
+		{name: "an address that another machine gets later", svc: balancer("machine", asksFor("10.200.3.202")), more: 1,
 			then: func(w *world) {
 				w.patch(w.lease("n1", ""), `{"metadata":{"annotations":{"purelb.io/claimed-addresses":"10.200.3.7=02:00:00:00:00:07,10.200.3.202=02:00:00:00:00:07"}}}`)
 			},

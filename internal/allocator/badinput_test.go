@@ -17,23 +17,22 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// badInputTest runs an allocator that gets one piece of bad input after the other. All of
-// it stays in the cluster. The test counts the allocator's writes.
+// badInputTest runs an allocator that gets one bad object after another. All of them stay in the
+// cluster. The test counts the allocator's writes.
 type badInputTest struct {
 	*world
 	running  *running
 	proxy    *proxy
 	services []badService
-	// good is how many Services without a mistake there are.
+	// good is the number of Services without a mistake.
 	good int
-	// writes are how many writes each object may still cost, by path. seen are the writes
-	// so far, of all rows.
+	// writes are how many writes each object may still cost, by path. seen are the writes so far,
+	// of all rows.
 	writes, seen map[string]int
 }
 
-// TestBadInputIsReportedAndStopsNoOther checks what users see after a mistake. After each
-// row, another Service gets its address, and the mistake has cost only the writes that
-// report it.
+// TestBadInputIsReportedAndStopsNoOther checks what users see after a mistake. After each row,
+// another Service gets its address, and the mistake has cost only the writes that report it.
 func TestBadInputIsReportedAndStopsNoOther(t *testing.T) {
 	w := newWorld(t)
 	for _, ns := range []string{"elsewhere", "bank", "torn", "strict"} {
@@ -53,13 +52,13 @@ func TestBadInputIsReportedAndStopsNoOther(t *testing.T) {
 	}
 	o.running = through.allocator(func(opt *allocator.Options) { opt.ConfigNamespaces = []string{"bank", "torn"} })
 	o.fill("full", 14)
-	w.outdate(w.remote("default")) // the older of two groups counts
+	w.outdate(w.remote("default")) // the older of two conflicting groups is valid
 	for _, row := range badGroups {
 		t.Run(row.name, func(t *testing.T) { o.in(t).group(row) })
 	}
 	o.judge()
 	for _, row := range badGroups {
-		delete(o.writes, pathOf(row.object(w))) // from here on they may count addresses
+		delete(o.writes, pathOf(row.object(w))) // from here on the allocator may write their counters
 	}
 	for _, row := range o.services {
 		t.Run(row.name, func(t *testing.T) { o.in(t).service(row) })
@@ -92,8 +91,7 @@ func (w *world) apply(text string) {
 	}
 }
 
-// fine creates one more Service, waits for its address, and fails if anything was written
-// that was not expected.
+// fine creates one more Service, waits for its address, and fails if there was an unexpected write.
 func (o *badInputTest) fine() {
 	o.Helper()
 	o.good++
@@ -133,9 +131,9 @@ func (o *badInputTest) count() {
 		most, counts := o.writes[path]
 		switch o.seen[path]++; {
 		case counts && o.seen[path] > most:
-			o.Errorf("%s: it was written %d times before, and that is enough", write, most)
+			o.Errorf("%s: the allocator already wrote it %d times, and may not do so again", write, most)
 		case !counts && strings.Contains(path, "/services/"):
-			o.Errorf("%s is written, and must not be", path)
+			o.Errorf("the allocator must not write %s", path)
 		}
 	}
 }
@@ -165,7 +163,7 @@ func (o *badInputTest) group(row badGroup) {
 	if err := o.client.Create(context.Background(), g); err != nil {
 		o.same(against(err), row.want)
 	} else if strings.HasPrefix(row.want, "refused: ") {
-		o.Errorf("the API server takes it, and should say\n%s", row.want)
+		o.Errorf("the API server accepts the group, want the error\n%s", row.want)
 	}
 	o.fine()
 }

@@ -89,7 +89,7 @@ func TestOlderFinalizerDoesNotBlockDeletion(t *testing.T) {
 	})
 	w.ready(c, wellOnNodes)
 	if all := fetch(w, c).Finalizers; len(all) != 2 {
-		t.Errorf("the finalizers of one that is not being deleted are %v", all)
+		t.Errorf("a configuration that is not being deleted has the finalizers %v", all)
 	}
 	w.remove(fetch(w, c))
 	w.soon(func() error {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A watch that begins while the API server is away backs off, and notices its return late.
-// So no watch may begin before the API server answers, and after that all must.
+// A watch that begins while the API server is away backs off, and notices the API server's return
+// late. So all watches must begin after the API server has answered.
 func TestNoWatchBeginsBeforeTheAPIServerAnswers(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
@@ -39,7 +39,7 @@ func TestNoWatchBeginsBeforeTheAPIServerAnswers(t *testing.T) {
 	w.soon(func() error {
 		mu.Lock()
 		defer mu.Unlock()
-		if probes < 3 && len(early) == 0 { // as good as any number: nothing but them is to be seen
+		if probes < 3 && len(early) == 0 { // any number will do: the allocator should send only probes
 			return errNotYet
 		}
 		return nil
@@ -53,6 +53,6 @@ func TestNoWatchBeginsBeforeTheAPIServerAnswers(t *testing.T) {
 	w.create(svc)
 	w.has(svc, "192.0.2.1")
 	if strings.Count(r.log.String(), "waitingForAPIServer") != 1 {
-		t.Errorf("it is not said once that it waits:\n%s", r.log)
+		t.Errorf("the log must say once that the allocator waits:\n%s", r.log)
 	}
 }

@@ -18,7 +18,7 @@ func TestAnnotationAloneGrantsNoBackendAddress(t *testing.T) {
 		r.Vouched = []netip.Addr{netip.MustParseAddr("203.0.113.7")}
 	}))
 	if err != nil || len(d.Result.Addresses) > 0 {
-		t.Errorf("chose %s, %v, and the backend was not asked", d.Result.Addresses, err)
+		t.Errorf("the Service gets %s, %v, although no backend granted it", d.Result.Addresses, err)
 	}
 	if claims := s.Wanted("box", 9); len(claims) != 1 {
 		t.Errorf("claims %v", claims)
@@ -34,7 +34,7 @@ func TestOldStatusGrantsNoBackendAddress(t *testing.T) {
 	r.From, r.Held = "box", []netip.Addr{netip.MustParseAddr("203.0.113.7")}
 	r.Vouched = r.Held
 	if d, err := s.decide(r); err != nil || len(d.Result.Addresses) > 0 {
-		t.Errorf("chose %s, %v, and the backend was not asked", d.Result.Addresses, err)
+		t.Errorf("the Service gets %s, %v, although no backend granted it", d.Result.Addresses, err)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestGrantedAddressIsSharedAtOnce(t *testing.T) {
 func TestServiceIsQueuedWhenItsGroupBecomesKnown(t *testing.T) {
 	s := newFixture(t, backedBox)
 	r := s.wants("web", func(r *service.Request) {
-		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // Nothing says which group it is from.
+		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // nothing tells its group
 		r.Vouched, r.Asked, r.Reevaluate = r.Held, r.Held, true
 	})
 	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonOutside {
@@ -68,7 +68,7 @@ func TestServiceIsQueuedWhenItsGroupBecomesKnown(t *testing.T) {
 	}
 	s.Orphans("box", []ipam.Grant{{Key: "test/default/web/v4", Address: r.Held[0]}})
 	if !s.woken[owner(r)] {
-		t.Error("the Service is not looked at")
+		t.Error("the Service is not queued")
 	}
 	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonAllocated || d.Result.From != "box" {
 		t.Errorf("after the sweep: %s from %q, %v", d.Result.Reason, d.Result.From, err)
@@ -78,7 +78,7 @@ func TestServiceIsQueuedWhenItsGroupBecomesKnown(t *testing.T) {
 func TestAddressStaysWithoutABackendReplacement(t *testing.T) {
 	s := newFixture(t, backedBox)
 	r := s.wants("web", func(r *service.Request) {
-		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // Nothing says which group it is from.
+		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // nothing tells its group
 		r.Vouched, r.Group, r.Reevaluate = r.Held, "box", true
 	})
 	if _, err := s.decide(r); err != nil {
@@ -141,10 +141,10 @@ func TestClaimIsRetriedAfterADismissal(t *testing.T) {
 	gone := []string{"test/default/gone/v4"}
 	s.Dismissed("box", gone, []error{&ipam.Error{Kind: ipam.KindUnavailable, Message: "it is away"}})
 	if claims := s.Wanted("box", 9); len(claims) != 0 {
-		t.Errorf("claims %v, and nothing has come free", claims)
+		t.Errorf("claims %v, although no address became free", claims)
 	}
 	s.Dismissed("box", gone, []error{nil})
 	if claims := s.Wanted("box", 9); len(claims) != 1 {
-		t.Errorf("claims %v, and the backend may have a free address", claims)
+		t.Errorf("claims %v, although the backend may have a free address", claims)
 	}
 }

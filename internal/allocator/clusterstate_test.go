@@ -52,7 +52,7 @@ func newConfigWatcher(t *testing.T, cached client.Reader) *configWatcher {
 	}
 }
 
-// leaseOf makes the Lease of a node's agent. annotations are pairs of name and value.
+// leaseOf makes the Lease of a node's agent. annotations alternates names and values.
 func leaseOf(node string, annotations ...string) coordinationv1.Lease {
 	l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease.Prefix + node, Annotations: map[string]string{}}}
 	for pair := range slices.Chunk(annotations, 2) {
@@ -118,7 +118,7 @@ func TestOwnStatusWritesCauseNoReconcile(t *testing.T) {
 		{"accepted", group(1, 0, nil), group(1, 0, accepted), 1},
 		{"refused", group(1, 0, accepted), group(1, 0, conditions("False", 1)), 1},
 		{"edited", group(1, 0, accepted), group(2, 0, accepted), 1},
-		{"accepted as it is now", group(2, 0, accepted), group(2, 0, conditions("True", 2)), 1},
+		{"the accepted generation is the current one", group(2, 0, accepted), group(2, 0, conditions("True", 2)), 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

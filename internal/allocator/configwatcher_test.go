@@ -43,6 +43,6 @@ func TestRequeueOfAllServicesIsRetried(t *testing.T) {
 		}
 	}
 	if times != 3 {
-		t.Errorf("they were looked at %d times, want 3", times)
+		t.Errorf("the Services were queued %d times, want 3", times)
 	}
 }

@@ -26,7 +26,7 @@ func BenchmarkContest(b *testing.B) {
 		fmt.Printf("RESULT contest_writes_per_minute %.0f writes\n", n)
 		b.ReportMetric(n, "contest_writes_per_minute")
 		if n > 8 {
-			b.Errorf("the allocator wrote %.0f times in a minute; at most 8 is wanted", n)
+			b.Errorf("the allocator wrote %.0f times in a minute, want at most 8", n)
 		}
 		w.remove(svc)
 	}

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fight has another controller change a status back as soon as it is written. It returns
+// fight simulates another controller that changes a status back right after each write. It returns
 // the allocator's writes.
 func fight(c *contest, from time.Time, lasts time.Duration) (writes int, at []time.Duration) {
 	for now := from; now.Sub(from) < lasts; {
@@ -63,14 +63,14 @@ func TestAContestEndsWhenTheStatusStays(t *testing.T) {
 	last := start.Add(at[len(at)-1])
 	rest := c.turn(1, last).rest
 	if got := c.turn(1, last.Add(rest-time.Nanosecond)); !got.contested {
-		t.Errorf("it ended too early: %+v", got)
+		t.Errorf("the contest ended too early: %+v", got)
 	}
 	if got := c.turn(1, last.Add(rest)); got != (turn{}) {
 		t.Errorf("it goes on: %+v", got)
 	}
 	*c = c.after(1, last.Add(rest))
 	if got := c.turn(1, last.Add(rest)); got.contested || got.wait > 0 {
-		t.Errorf("the next contest does not begin anew: %+v", got)
+		t.Errorf("the next contest does not start from the beginning: %+v", got)
 	}
 }
 
@@ -96,8 +96,8 @@ func TestTheRivalIsNamed(t *testing.T) {
 		{"none", nil, ""},
 		{"only PureLB", []metav1.ManagedFieldsEntry{entry(component, "status", ingress, 9), entry("allocator", "status", ingress, 8)}, ""},
 		{"the writer of the ingress", []metav1.ManagedFieldsEntry{entry("kubectl", "", spec, 9), entry("kcm", "status", conditions, 8), entry("metallb", "status", ingress, 1)}, "metallb"},
-		{"the last of them", []metav1.ManagedFieldsEntry{entry("old", "status", ingress, 1), entry("new", "status", ingress, 2)}, "new"},
-		{"the last writer of a status, when it cleared the ingress", []metav1.ManagedFieldsEntry{entry("kubectl", "", spec, 9), entry("metallb", "status", conditions, 3)}, "metallb"},
+		{"the last writer of the ingress", []metav1.ManagedFieldsEntry{entry("old", "status", ingress, 1), entry("new", "status", ingress, 2)}, "new"},
+		{"the last writer of a status, after it cleared the ingress", []metav1.ManagedFieldsEntry{entry("kubectl", "", spec, 9), entry("metallb", "status", conditions, 3)}, "metallb"},
 	}
 	for _, tt := range tests {
 		if got := rivalOf(tt.fields); got != tt.want {

@@ -31,8 +31,8 @@ import (
 // equalWorlds is how many random clusters are compared.
 const equalWorlds = 10000
 
-// The plugin says what the allocator decides, and which nodes announce what: for any
-// cluster, the three come to the same.
+// For any cluster, the plugin, the allocator and the agents agree: on the decisions about Services,
+// and on the nodes that announce each address.
 func TestAllocatorAgentsAndPluginAgree(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(equalWorlds) {
@@ -44,7 +44,7 @@ func TestAllocatorAgentsAndPluginAgree(t *testing.T) {
 	for _, what := range []string{"Waiting", "Pending", "Contested", "Conflict", "local", "remote", "OK", "NotAnnounced", "another's", "moved", "no candidate", "Partial", "IPv6", "dual stack",
 		"shared", "shared across namespaces", "of a group that is gone", "backend not asked", "backend refuses", "backend away", "idle"} {
 		if seen[what] < 100 {
-			t.Errorf("%s was compared %d times only; the worlds are too much alike", what, seen[what])
+			t.Errorf("the test compared %s only %d times, because the worlds are too similar", what, seen[what])
 		}
 	}
 }
@@ -94,7 +94,7 @@ func addNode(r *rand.Rand, w *explain.World, i int) {
 	if r.IntN(4) == 0 {
 		o.Annotations[lease.AnnotationClaims] = fmt.Sprintf("10.0.0.%d=02:00:00:00:00:99", 10+r.IntN(4))
 	}
-	age := time.Duration(r.IntN(4)) * time.Minute // After three it is over.
+	age := time.Duration(r.IntN(4)) * time.Minute // the drain time ends after three minutes
 	o.Spec = coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: new(int32(180)), RenewTime: &metav1.MicroTime{Time: worldTime.Add(-age)}}
 	w.Leases = append(w.Leases, o)
 }
@@ -112,7 +112,7 @@ func randomGroup(r *rand.Rand, i int) v2.ServiceGroup {
 		g.Spec.Priority = new(int32(r.IntN(3)))
 	}
 	pools := v2.Pools{}
-	families := r.IntN(4) // Half of the groups have both.
+	families := r.IntN(4) // half of the groups have both families
 	if families != 1 {
 		pools.V4Pools = []v2.AddressPool{{
 			Subnet: v2.Subnet(fmt.Sprintf("10.0.%d.0/24", net)), Pool: v2.Range(fmt.Sprintf("10.0.%d.%d-10.0.%d.%d", net, from, net, from+r.IntN(3))),
@@ -183,7 +183,7 @@ func randomService(r *rand.Rand, i int) corev1.Service {
 			}
 			svc.Annotations[key] = fmt.Sprintf("n%d,eth0,%s", 1+r.IntN(4), ip)
 		})
-		if dual && r.IntN(2) == 0 { // The other Services have an address of one family, and want the other.
+		if dual && r.IntN(2) == 0 { // the other Services have an address of one family, and want the other
 			svc.Annotations[service.AnnotationAllocatedAddresses] += "," + ip6
 			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip6})
 			some(2, func() {
@@ -207,7 +207,7 @@ func endpointsOn(svc *corev1.Service, node string) discoveryv1.EndpointSlice {
 	}
 }
 
-// compareAllocator says where the plugin tells otherwise of w than an allocator decides.
+// compareAllocator returns how the plugin's view of w differs from an allocator's decisions.
 func compareAllocator(w explain.World, seen map[string]int) string {
 	s := census.Of(w.Objects)
 	l := newAllocations(func(...ipam.Owner) {})
@@ -260,11 +260,10 @@ func compareAllocator(w explain.World, seen map[string]int) string {
 	return ""
 }
 
-// askBackends carries the claims of requests to backends, some of which refuse them, some are
-// away, and some are not asked. It reports whether the objects alone tell the decisions then.
-// They do not if a Service gets an address from its next group because a backend gave none:
-// other Services get other addresses, and until the statuses show that, only the allocator
-// knows it.
+// askBackends carries the claims of requests to backends. Some backends refuse, some are away, and
+// some get no request. It reports whether the objects alone determine the decisions then. They do
+// not if a Service gets an address from its next group because a backend gave none: other Services
+// then get other addresses, and until the statuses show that, only the allocator knows it.
 func askBackends(l *allocations, requests []service.Request, seen map[string]int) (told bool) {
 	claimed := map[string]bool{}
 	for _, r := range requests {
@@ -307,7 +306,7 @@ func askBackends(l *allocations, requests []service.Request, seen map[string]int
 	return true
 }
 
-// answers refuses claims.
+// answers refuses all claims.
 func answers(claims []ipam.Claim, kind ipam.Kind, message string) []ipam.Answer {
 	all := make([]ipam.Answer, len(claims))
 	for i := range all {
@@ -316,7 +315,7 @@ func answers(claims []ipam.Claim, kind ipam.Kind, message string) []ipam.Answer 
 	return all
 }
 
-// noteKinds counts what is rare in the Service of r.
+// noteKinds counts the rare kinds that the Service of r belongs to.
 func noteKinds(w explain.World, l *allocations, r service.Request, seen map[string]int) {
 	for _, a := range r.Shown {
 		holders := l.holders(a)
@@ -338,12 +337,12 @@ func noteKinds(w explain.World, l *allocations, r service.Request, seen map[stri
 	}
 }
 
-// disagrees says in what the line of the plugin is not the decision of the allocator, or "".
+// disagrees returns how the plugin's line differs from the allocator's decision, or "".
 func disagrees(line explain.ServiceLine, r service.Request, d decision) string {
 	refused := d.Refusal != nil
 	switch {
 	case line.Status == "Contested":
-		return "" // The allocator writes that when it restores the status, whatever it decides.
+		return "" // the allocator writes that when it restores the status, whatever the decision is
 	case len(r.Shown) == 0 && refused != (line.Status == "Waiting"):
 		return "only one of them says that it waits"
 	case line.Status == "Waiting" && (line.Code != d.Result.Reason || line.Message != d.Result.Message):
@@ -358,7 +357,7 @@ func disagrees(line explain.ServiceLine, r service.Request, d decision) string {
 	return ""
 }
 
-// compareAgents says where the plugin tells otherwise of w than the agents decide.
+// compareAgents returns how the plugin's view of w differs from the agents' decisions.
 func compareAgents(w explain.World, seen map[string]int) string {
 	nodes := agentsOf(w)
 	for i := range w.Services {
@@ -371,7 +370,7 @@ func compareAgents(w explain.World, seen map[string]int) string {
 			return err.Error()
 		}
 		if told.Status == "NotPureLB" {
-			continue // By the default announcer, which agents do not know.
+			continue // another announcer announces it, which agents do not know
 		}
 		for _, said := range told.Announcements {
 			if complaint := compareNodes(told, said, nodes, seen); complaint != "" {
@@ -429,7 +428,7 @@ func compareNodes(told explain.Inspection, said explain.Announcement, nodes map[
 	return ""
 }
 
-// agentsOf are the decisions of the agents that live, each of which reads w for itself.
+// agentsOf returns the decisions of the live agents. Each of them reads w for itself.
 func agentsOf(w explain.World) map[string]announce.Plan {
 	s := announce.Situation{Complete: true, Config: census.Of(w.Objects).Config}
 	evidence := election.Evidence{LeasesTrusted: true, Settled: true, Contact: w.Now}
@@ -441,9 +440,9 @@ func agentsOf(w explain.World) map[string]announce.Plan {
 		}
 	}
 	s.Endpoints, s.Ending = announce.EndpointNodes(w.EndpointSlices, wanted)
-	// The endpoints have not changed for an hour. An agent that ran before a group was deleted
-	// may remember that it has withdrawn addresses of that group: the objects do not say that,
-	// so these agents began later.
+	// The endpoints have not changed for an hour. An agent that was running before a group was
+	// deleted may remember that it withdrew addresses of that group, and the objects do not show
+	// that. So these agents started later.
 	damping := &announce.IdleDamping{}
 	withdrawing := damping.Withdrawing(s.Services, s.Config.Groups)
 	for _, at := range []time.Time{w.Now.Add(-time.Hour), w.Now} {
@@ -466,7 +465,7 @@ func agentsOf(w explain.World) map[string]announce.Plan {
 	return plans
 }
 
-// situationOn is s as the agent sees it on a node with the interfaces of its Lease.
+// situationOn returns s as the agent sees it on a node with the interfaces of its Lease.
 func situationOn(s announce.Situation, node election.Leased, e election.Evidence, now time.Time) announce.Situation {
 	agent, _ := s.Config.AgentFor(nil)
 	e.Self = node.Node

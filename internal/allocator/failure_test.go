@@ -126,7 +126,7 @@ func TestSlowWriteDoesNotDelayOthers(t *testing.T) {
 	release := make(chan struct{})
 	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 		if allocates(req, "slow") {
-			<-release // also when the allocator has given it up: it never ends by itself
+			<-release // even if the allocator has given up the write, because the write never ends by itself
 		}
 		return send(req)
 	})
@@ -146,7 +146,7 @@ func TestSlowWriteDoesNotDelayOthers(t *testing.T) {
 		})
 	}
 	if a := addressesOf(fetch(w, slow)); a != "" {
-		t.Fatalf("the slow one has %s already", a)
+		t.Fatalf("the slow Service already has %s", a)
 	}
 	let()
 	w.settled(21)
@@ -185,9 +185,9 @@ func TestNothingIsAllocatedBeforeTheStoreIsComplete(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(500 * time.Millisecond) // time enough for an allocator that does not wait
+	time.Sleep(500 * time.Millisecond) // enough time for an allocator that does not wait
 	if a := addressesOf(fetch(w, young)); a != "" {
-		t.Errorf("it has %s before the store was complete", a)
+		t.Errorf("the Service has %s before the store was complete", a)
 	}
 	close(release)
 	w.has(young, "192.0.2.2")

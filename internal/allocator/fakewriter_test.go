@@ -91,11 +91,11 @@ func named(svc *corev1.Service) reconcile.Request {
 func TestOnlyTheCachedVersionIsWritten(t *testing.T) {
 	tests := []struct {
 		name string
-		// meanwhile is the version that the API server has at the first look.
+		// meanwhile is the version that the API server has at the first read.
 		meanwhile, want string
 	}{
-		{"and once for each that it has", "1", "spec of 1, status of 1+"},
-		{"and after a conflict again", "7", "spec of 1, spec of 1, spec of 7, status of 7+"},
+		{"once for each version", "1", "spec of 1, status of 1+"},
+		{"again after a conflict", "7", "spec of 1, spec of 1, spec of 7, status of 7+"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestOnlyTheCachedVersionIsWritten(t *testing.T) {
 			p.svc.ResourceVersion = tt.meanwhile
 			cache := reader{svc: svc}
 			loop := s.loop(&cache, &cache, p)
-			for range 4 { // The cache gets each written version only after a second look.
+			for range 4 { // the cache gets each written version only after a second reconcile
 				for range 2 {
 					if _, err := loop.Reconcile(t.Context(), named(svc)); err != nil {
 						t.Fatal(err)
@@ -117,29 +117,28 @@ func TestOnlyTheCachedVersionIsWritten(t *testing.T) {
 				cache.svc = p.svc
 			}
 			if got := strings.Join(p.done, ", "); got != tt.want {
-				t.Errorf("written is the %s, want the %s", got, tt.want)
+				t.Errorf("the writes are %s, want %s", got, tt.want)
 			}
 			if got := texts(service.Ingress(p.svc)); got != "192.0.2.1" {
 				t.Errorf("it shows %q", got)
 			}
 			if last := loop.memories.at(named(svc).NamespacedName).last; last != (inflight{}) {
-				t.Errorf("a write is remembered of a version that is not there any more: %+v", last)
+				t.Errorf("the loop remembers a write of an older version: %+v", last)
 			}
 		})
 	}
 }
 
-// The end of the cause triggers a look at a refused Service. A timer would hide a missed
-// trigger.
+// A refused Service is queued again when the cause ends. A timer would hide a missed trigger.
 func TestNoTimerRetriesARefusedService(t *testing.T) {
 	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	s.gets(s.wants("holder"), "192.0.2.1")
 	p := &fakeWriter{svc: plain()}
 	cache := reader{svc: p.svc}
 	loop := s.loop(&cache, &cache, p)
-	for range 2 { // the first look writes the refusal, the second finds it
+	for range 2 { // the first reconcile writes the refusal, the second finds it
 		if result, err := loop.Reconcile(t.Context(), named(p.svc)); err != nil || result != (reconcile.Result{}) {
-			t.Errorf("it is looked at again: %+v, %v", result, err)
+			t.Errorf("a timer is set: %+v, %v", result, err)
 		}
 		cache.svc = p.svc
 	}
@@ -154,8 +153,8 @@ func TestTakeoverTouchesOnlyOurServices(t *testing.T) {
 		svc  *corev1.Service
 		want string
 	}{
-		{"one without an address", plain(), "status of 1"},
-		{"one to which somebody has given an address since", plain(showing("203.0.113.7")), ""},
+		{"without an address", plain(), "status of 1"},
+		{"with an address that another controller gave meanwhile", plain(showing("203.0.113.7")), ""},
 		{"one with ours", plain(showing("192.0.2.1"), func(svc *corev1.Service) { svc.Annotations[service.AnnotationAllocatedBy] = service.Brand }), "status of 1"},
 	}
 	for _, tt := range tests {
@@ -164,12 +163,12 @@ func TestTakeoverTouchesOnlyOurServices(t *testing.T) {
 			o := &bootstrap{live: reader{svc: tt.svc}, write: &writer{client: p, metrics: newMetrics(nil, nil)}, byDefault: true}
 			r, err := o.touch(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
 			if got := strings.Join(p.done, ", "); got != tt.want || err != nil || r == nil {
-				t.Fatalf("written is the %q, want the %q; %v", got, tt.want, err)
+				t.Fatalf("the writes are %q, want %q; %v", got, tt.want, err)
 			}
 			// Without its annotations the Service still has the same owner.
 			p.svc.Annotations = nil
 			if after := service.Read(p.svc, true); after.Reason != r.Reason {
-				t.Errorf("without annotations it is another's because %q, and was because %q", after.Reason, r.Reason)
+				t.Errorf("without annotations the owner changes: reason %q, was %q", after.Reason, r.Reason)
 			}
 		})
 	}
@@ -203,7 +202,7 @@ func (away) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 	return context.DeadlineExceeded
 }
 
-// When the store is opened again, the cache may not have the touched versions.
+// When the store opens again, the cache may not have the versions that the takeover wrote.
 func TestFailedTakeoverTouchesAllAgain(t *testing.T) {
 	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	o := &bootstrap{
@@ -211,6 +210,6 @@ func TestFailedTakeoverTouchesAllAgain(t *testing.T) {
 		workers: 1, byDefault: true, log: slog.New(slog.DiscardHandler),
 	}
 	if _, err := o.takeover(t.Context(), []service.Request{service.Read(plain(), true)}); err == nil || len(o.touched) > 0 {
-		t.Errorf("%v, and %d would not be touched again", err, len(o.touched))
+		t.Errorf("%v, and %d Services would not be written again", err, len(o.touched))
 	}
 }

@@ -32,13 +32,13 @@ func TestRecreatedServiceInheritsNothing(t *testing.T) {
 		waits        bool
 		want         string
 	}{
-		{"the cache has heard of both events at once", reader{svc: second}, reader{svc: second}, false, "198.51.100.1"},
-		{"the cache has heard that the first is gone", nothing{}, reader{svc: second}, true, ""},
+		{"the cache has both events", reader{svc: second}, reader{svc: second}, false, "198.51.100.1"},
+		{"the cache has only the deletion of the first", nothing{}, reader{svc: second}, true, ""},
 		{"the first is gone", nothing{}, nothing{}, false, ""},
-		{"the second is gone too", reader{svc: second}, nothing{}, true, "192.0.2.1"},
-		{"the cache has one that came before", reader{svc: second}, reader{svc: first}, true, "192.0.2.1"},
-		{"the cache has not heard that it is there", nothing{}, reader{svc: first}, true, "192.0.2.1"},
-		{"it is the same", reader{svc: first}, reader{svc: first}, false, "192.0.2.1"},
+		{"the second is gone, too", reader{svc: second}, nothing{}, true, "192.0.2.1"},
+		{"the cache has an older Service", reader{svc: second}, reader{svc: first}, true, "192.0.2.1"},
+		{"the cache does not have the Service yet", nothing{}, reader{svc: first}, true, "192.0.2.1"},
+		{"it is the same Service", reader{svc: first}, reader{svc: first}, false, "192.0.2.1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,14 +49,14 @@ func TestRecreatedServiceInheritsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := texts(s.cluster.Store.Held("default/web")); got != tt.want || result.RequeueAfter > 0 != tt.waits {
-				t.Errorf("it holds %q, want %q; it is looked at again after %s", got, tt.want, result.RequeueAfter)
+				t.Errorf("the Service holds %q, want %q; the next reconcile is in %s", got, tt.want, result.RequeueAfter)
 			}
 		})
 	}
 }
 
-// TestDeletedServiceIsNotInDoubt is about a Service whose last write got no answer. It is
-// never written again.
+// TestDeletedServiceIsNotInDoubt deletes a Service whose last write got no answer. No later write
+// to it follows.
 func TestDeletedServiceIsNotInDoubt(t *testing.T) {
 	cluster := plain()
 	cluster.Spec.Type = corev1.ServiceTypeClusterIP
@@ -66,7 +66,7 @@ func TestDeletedServiceIsNotInDoubt(t *testing.T) {
 		want int
 	}{
 		{"it was deleted", nothing{}, 0},
-		{"it has another type", reader{svc: cluster}, 0},
+		{"it changes its type", reader{svc: cluster}, 0},
 		{"it is there", reader{svc: plain()}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestReleaseIsRepeatedAfterConflict(t *testing.T) {
 		svc.Spec.Type, svc.Annotations[service.AnnotationAllocatedBy] = corev1.ServiceTypeClusterIP, "PureLB"
 	})
 	p := &fakeWriter{svc: cluster.DeepCopy()}
-	p.svc.ResourceVersion = "2" // another program wrote it after it was read
+	p.svc.ResourceVersion = "2" // another program wrote it after the read
 	loop := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(nothing{}, reader{svc: cluster}, p)
 	if result, err := loop.Reconcile(t.Context(), named(cluster)); err != nil || result != later {
 		t.Errorf("after the conflict: %+v, %v; want another try", result, err)

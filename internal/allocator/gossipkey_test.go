@@ -36,7 +36,7 @@ func TestGossipKeyIsRandomAndMadeOnce(t *testing.T) {
 		t.Errorf("the key is %q: %v", first, err)
 	}
 	if key(here) != first {
-		t.Error("it was made anew")
+		t.Error("the second start replaced the key")
 	}
 	if key(there) == first {
 		t.Error("two clusters have the same key")

@@ -36,13 +36,13 @@ func (r *running) shows(name string, labels ...string) bool {
 	return false
 }
 
-// No timer retries a refused Service (TestNoTimerRetriesARefusedService). So if the Service
-// gets an address, the end of the cause has triggered that.
+// No timer retries a refused Service (TestNoTimerRetriesARefusedService). So if the Service gets an
+// address, the end of the cause has triggered that.
 func TestRefusalHealsWithItsCause(t *testing.T) {
 	pinned := func(addresses string) func(*corev1.Service) { return annotated(service.AnnotationAddresses, addresses) }
 	tests := []struct {
 		name string
-		// spoil runs before the Service is created, and mend after.
+		// spoil runs before the Service is created, and mend after that.
 		spoil, mend func(w *world)
 		svc         *corev1.Service
 		reason      string
@@ -67,7 +67,7 @@ func TestRefusalHealsWithItsCause(t *testing.T) {
 			want:   "192.0.2.1",
 		},
 		{
-			name: "a pool drains no more",
+			name: "a pool no longer drains",
 			spoil: func(w *world) {
 				g := w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24")
 				g.Spec.Local.V4Pools[0].Drain = true
@@ -93,7 +93,7 @@ func TestRefusalHealsWithItsCause(t *testing.T) {
 			want:   "192.0.2.1",
 		},
 		{
-			name: "the Service that has the address goes",
+			name: "the holder of the address is deleted",
 			spoil: func(w *world) {
 				w.offer(mustGroup(w.small("default")))
 				other := balancer("other")
@@ -106,7 +106,7 @@ func TestRefusalHealsWithItsCause(t *testing.T) {
 			want:   "192.0.2.1",
 		},
 		{
-			name: "the Service that has the address becomes one of another type",
+			name: "the holder of the address changes its type",
 			spoil: func(w *world) {
 				w.offer(mustGroup(w.small("default")))
 				other := balancer("other")
@@ -119,7 +119,7 @@ func TestRefusalHealsWithItsCause(t *testing.T) {
 			want:   "192.0.2.1",
 		},
 		{
-			name:   "the Service itself is mended",
+			name:   "the Service itself is corrected",
 			spoil:  func(w *world) { w.offer(mustGroup(w.small("default"))) },
 			svc:    balancer("svc", pinned("192.0.2.1,192.0.2.2")),
 			reason: "InvalidRequest",
@@ -140,7 +140,7 @@ func TestRefusalHealsWithItsCause(t *testing.T) {
 			w.has(svc, tt.want)
 			w.says(svc, "True", "Allocated")
 			if n := len(w.messages(svc, "AllocationFailed")); n != 1 {
-				t.Errorf("the refusal is told %d times, want once", n)
+				t.Errorf("%d events report the refusal, want 1", n)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestEachChangeWritesEachServiceOnce(t *testing.T) {
 	refused := balancer("refused")
 	w.create(refused)
 	w.says(refused, "False", "Exhausted")
-	// Every other change queues all Services, and none of them is written.
+	// Every other change queues all Services, but writes none of them.
 	other := w.remote("other", "198.51.100.0/24", "198.51.100.0/24")
 	w.create(other, w.lease("n1", "10.0.0.0/24"))
 	w.judged(other, "True", "Accepted")
@@ -195,7 +195,7 @@ func TestEachChangeWritesEachServiceOnce(t *testing.T) {
 		want := "Assigned IP " + address + " from pool default"
 		w.soon(func() error {
 			if told := w.messages(fetch(w, named("default", name)), "IPAllocated"); len(told) != 1 || told[0] != want {
-				return fmt.Errorf("%s is told %q, want %q once", name, told, want)
+				return fmt.Errorf("the events of %s are %q, want %q once", name, told, want)
 			}
 			return nil
 		})
@@ -223,12 +223,12 @@ func TestServiceOfNewForeignClassIsReleased(t *testing.T) {
 	version := fetch(w, svc).ResourceVersion
 	w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.2"}]}}}`)
 	if version == fetch(w, svc).ResourceVersion {
-		t.Fatal("the status is not written")
+		t.Fatal("the allocator did not write the status")
 	}
 	version = svc.ResourceVersion
 	last := balancer("last", dualStack("PreferDualStack"))
 	w.create(last)
-	w.has(last, "2001:db8::1") // 192.0.2.2 is in use, whoever gave it
+	w.has(last, "2001:db8::1") // 192.0.2.2 is in use, whichever controller gave it
 	if fetch(w, svc).ResourceVersion != version || len(svc.Annotations) > 0 {
 		t.Errorf("it was written: %v %v", svc.Annotations, svc.Status)
 	}
@@ -247,7 +247,7 @@ func TestForeignServicesWithoutAnnotationsAreNeverWritten(t *testing.T) {
 		svc.Annotations = nil
 		svc.Spec.LoadBalancerClass = &class
 		w.create(svc)
-		if i > 0 { // two of them share an address of theirs
+		if i > 0 { // two of them share an address of the other controller
 			w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)
 		}
 		theirs = append(theirs, fetch(w, svc))
@@ -324,8 +324,8 @@ func TestDoubtfulWriteFailsBeforeItsAddressIsFree(t *testing.T) {
 		}
 		return nil
 	})
-	// The group is deleted. The status of the Service is already right, but the Service is
-	// written again before its old address is freed.
+	// The group is deleted. The status of the Service is already right. The Service is nevertheless
+	// written again before its old address becomes free.
 	version := fetch(w, svc).ResourceVersion
 	w.remove(far())
 	w.soon(func() error {
@@ -344,7 +344,7 @@ func TestDoubtfulWriteFailsBeforeItsAddressIsFree(t *testing.T) {
 	must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusConflict {
-		t.Errorf("the late write ends with %s, want a conflict", resp.Status)
+		t.Errorf("the late write gets %s, want a conflict", resp.Status)
 	}
 	w.exclusive()
 	w.has(svc, "192.0.2.2")

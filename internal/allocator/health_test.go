@@ -32,15 +32,15 @@ func TestLockedAllocationsAreUnhealthy(t *testing.T) {
 		}
 	}
 	l.mu.Unlock()
-	for p.check(now.Add(time.Hour)) != nil { // until the visit has ended
+	for p.check(now.Add(time.Hour)) != nil { // until the pass has ended
 		runtime.Gosched()
 	}
 	if n := visits.Load(); n > 2 {
-		t.Errorf("%d goroutines waited for the lock, want one at a time", n)
+		t.Errorf("%d goroutines waited for the lock, want 1", n)
 	}
 }
 
-// hanging is an API server that accepts requests and answers none.
+// hanging is an API server that accepts requests and never answers.
 type hanging struct {
 	client.Client
 	asked int

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// isLeases reports whether write is one of the leader election, as proxy lists it.
+// isLeases reports whether write is a write of the leader election, as proxy lists it.
 func isLeases(write string) bool { return strings.HasSuffix(write, "/leases/purelb-allocator") }
 
-// toldOf counts the Services with an event of this reason.
+// toldOf counts the Services that have an event with this reason.
 func (w *world) toldOf(reason string) int {
 	w.Helper()
 	var list corev1.EventList
@@ -40,7 +40,7 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 	const n = 501 // more than a page of a list
 	w := newWorld(t)
 	w.create(w.local("default", "10.64.0.0/20", "10.64.0.0/20"), w.lease("n1", "10.64.0.0/20"))
-	var over atomic.Bool // the watches are, and what they are about is listed anew
+	var over atomic.Bool // the watches have ended, and all objects are listed again
 	var lists atomic.Int32
 	through, p := w.proxied(func(req *http.Request, _ string) fate {
 		switch q := req.URL.Query(); {
@@ -58,7 +58,7 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 	w.settled(n)
 	w.within(2*time.Minute, func() error {
 		if told := w.toldOf("IPAllocated"); told != n {
-			return fmt.Errorf("%d Services are told of their addresses, want %d", told, n)
+			return fmt.Errorf("%d Services have an event about their addresses, want %d", told, n)
 		}
 		if s := fetch(w, w.local("default")).Status; s.AllocatedIPv4 != n {
 			return fmt.Errorf("status %+v", s)
@@ -66,7 +66,7 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 		return nil
 	})
 	rest := func() error {
-		time.Sleep(6500 * time.Millisecond) // the counters of a group are written last, 5 s after the ones before
+		time.Sleep(6500 * time.Millisecond) // the counters of a group are written last, up to 5 s after the writes before
 		if writes := slices.DeleteFunc(p.seen(), isLeases); len(writes) > 0 {
 			return fmt.Errorf("it still writes: %q", writes[:1])
 		}
@@ -82,7 +82,7 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(3 * time.Second) // time enough for an allocator that writes what it lists anew
+	time.Sleep(3 * time.Second) // enough time for an allocator that writes every object after a new list
 	var writes []string
 	w.soon(func() error {
 		if writes = append(writes, p.seen()...); !slices.ContainsFunc(writes, isLeases) {
@@ -94,6 +94,6 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 		t.Errorf("%d writes, such as %q", len(others), others[0])
 	}
 	if !equalMaps(before, w.versions()) {
-		t.Error("some Service has another version")
+		t.Error("the version of a Service has changed")
 	}
 }

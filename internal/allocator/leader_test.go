@@ -56,7 +56,7 @@ func TestRestartInItsPodLeadsAtOnce(t *testing.T) {
 	w.allocator(func(o *allocator.Options) { o.Identity, o.LeaseDuration = name, time.Hour })
 	svc := balancer("svc")
 	w.create(svc)
-	w.soon(func() error { // and not when the Lease has ended
+	w.soon(func() error { // and does not wait for the Lease to expire
 		if addressesOf(fetch(w, svc)) == "" {
 			return errNotYet
 		}

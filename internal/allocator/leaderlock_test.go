@@ -43,7 +43,7 @@ func heldBy(who string) *resourcelock.LeaderElectionRecord {
 	return &resourcelock.LeaderElectionRecord{HolderIdentity: who}
 }
 
-// candidate returns the leaderLock of the allocator "me", and the error that it ends with.
+// candidate returns the leaderLock of the allocator "me", and the error with which it ends.
 func candidate(record *resourcelock.LeaderElectionRecord) (t *leaderLock, s *fakeLease, ended *error) {
 	s, ended = &fakeLease{me: "me", record: record}, new(error)
 	return &leaderLock{Interface: s, gate: newWriteGate(14 * time.Second), end: func(err error) { *ended = err }}, s, ended
@@ -74,8 +74,8 @@ func TestTakeoverIsCleanAfterARelease(t *testing.T) {
 		{"nobody ever led", nil, nil, false},
 		{"it was released", heldBy(""), nil, false},
 		{"another was cut off", heldBy("other"), nil, true},
-		{"one of our name was killed", heldBy("me"), nil, true},
-		{"the Lease of another was deleted", heldBy("other"), func(l *leaderLock, s *fakeLease) {
+		{"a process of the same name was killed", heldBy("me"), nil, true},
+		{"the Lease of another holder was deleted", heldBy("other"), func(l *leaderLock, s *fakeLease) {
 			_, _, _ = l.Get(context.Background())
 			s.record = nil
 		}, true},
@@ -127,13 +127,13 @@ func TestLeaderEndsWhenAnotherHoldsTheLease(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !errors.Is(*ended, errOvertaken) {
-				t.Errorf("it has ended because of %v", *ended)
+				t.Errorf("the leader ended because of %v", *ended)
 			}
 			if err := ask(l.gate, http.MethodPatch, web, "ok"); !errors.Is(err, errNotLeading) {
 				t.Errorf("a write has the error %v", err)
 			}
 			if err := l.Update(t.Context(), *heldBy("me")); err == nil || s.record.HolderIdentity != other {
-				t.Errorf("it has taken the Lease back, error %v", err)
+				t.Errorf("the former leader took the Lease back, error %v", err)
 			}
 		})
 	}
@@ -147,12 +147,12 @@ func TestLeaseIsReleasedWithoutDoubtfulWrites(t *testing.T) {
 	}{
 		{"after nothing", func(*leaderLock, *fakeLease) {}, ""},
 		{"after a write", func(l *leaderLock, _ *fakeLease) { _ = ask(l.gate, http.MethodPatch, web, "ok") }, ""},
-		{"while a write is under way", func(l *leaderLock, _ *fakeLease) {
+		{"while a write is in progress", func(l *leaderLock, _ *fakeLease) {
 			go func() { _ = ask(l.gate, http.MethodPatch, web, "never") }()
 			synctest.Wait()
 		}, "me"},
-		{"after a write that was not answered", func(l *leaderLock, _ *fakeLease) { _ = ask(l.gate, http.MethodPatch, web, "timeout") }, "me"},
-		{"when it is another's", func(_ *leaderLock, s *fakeLease) { s.record = heldBy("other") }, "other"},
+		{"after a write without an answer", func(l *leaderLock, _ *fakeLease) { _ = ask(l.gate, http.MethodPatch, web, "timeout") }, "me"},
+		{"if another allocator holds it", func(_ *leaderLock, s *fakeLease) { s.record = heldBy("other") }, "other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestLeaseIsReleasedWithoutDoubtfulWrites(t *testing.T) {
 	}
 }
 
-// TestStandbyWaitsOutADeletedLease deletes the Lease of a leader. The leader does not know
-// yet, and may write until its time is over.
+// TestStandbyWaitsOutADeletedLease deletes the Lease of a leader. The leader does not know that
+// yet. It may write until its Lease would have expired.
 func TestStandbyWaitsOutADeletedLease(t *testing.T) {
 	const lasts = 20 * time.Second
 	for _, tt := range []struct {
@@ -221,7 +221,7 @@ func TestReturningHolderRestartsTheWait(t *testing.T) {
 			s.record = nil
 			for range 3 {
 				if _, _, err := l.Get(t.Context()); err == nil || apierrors.IsNotFound(err) {
-					t.Fatalf("the holder made its Lease again, and has another take it: %v", err)
+					t.Fatalf("another took the Lease although its holder made it again: %v", err)
 				}
 				time.Sleep(5 * time.Second)
 			}

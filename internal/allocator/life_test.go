@@ -113,7 +113,7 @@ func TestFamilyChangeKeepsTheOtherAddress(t *testing.T) {
 	w.patch(svc, `{"spec":{"ipFamilyPolicy":"SingleStack","ipFamilies":["IPv4"],"clusterIPs":[%q]}}`, svc.Spec.ClusterIP)
 	w.has(svc, "192.0.2.1")
 	w.tells(svc, "IPReleased", "Released IP 2001:db8::1 from pool default: the Service asks for no IPv6 address any more")
-	r.counts(1, "purelb_address_pool_addresses_in_use") // the address is free after the status shows it no more
+	r.counts(1, "purelb_address_pool_addresses_in_use") // the address is free once the status no longer shows it
 	other := balancer("other", ipv6)
 	w.create(other)
 	w.has(other, "2001:db8::1")
@@ -162,7 +162,7 @@ func TestForeignServicesAreLeftAlone(t *testing.T) {
 	w.allocator()
 	ours := balancer("ours")
 	w.create(ours)
-	w.has(ours, "192.0.2.2") // 192.0.2.1 is not free, whoever gave it away
+	w.has(ours, "192.0.2.2") // 192.0.2.1 is in use, whichever controller gave it
 	if fetch(w, theirs); theirs.ResourceVersion != version || addressesOf(theirs) != "192.0.2.1" {
 		t.Errorf("it was written: %v %v", theirs.Annotations, theirs.Status)
 	}
@@ -400,7 +400,7 @@ func TestQuarantinedAddressesAreNotGiven(t *testing.T) {
 	w.told(holder, "AddressConflict", "02:00:00:00:00:07")
 	w.has(holder, "192.0.2.1")
 
-	// No other Service gets the address. This one gives it up when it is asked to.
+	// No other Service gets the address. Its holder gives it up on request.
 	w.patch(holder, `{"metadata":{"annotations":{"purelb.io/re-evaluate":"true"}}}`)
 	w.has(holder, "192.0.2.2")
 	w.says(holder, "True", "Allocated")

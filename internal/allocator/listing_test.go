@@ -19,7 +19,7 @@ func TestListReadsTheNewestServices(t *testing.T) {
 		return &corev1.ServiceList{Items: []corev1.Service{svc}}, nil
 	}})
 	if !watchlist.DoesClientNotSupportWatchListSemantics(from) {
-		t.Error("an informer would stream them")
+		t.Error("an informer would stream the Services")
 	}
 	for _, version := range []string{"0", "", "17"} {
 		o := metav1.ListOptions{ResourceVersion: version, Limit: 500, Continue: "there"}
@@ -28,7 +28,7 @@ func TestListReadsTheNewestServices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if o.ResourceVersion = ""; asked != o {
-			t.Errorf("for version %q it asks %v, want %v", version, asked, o)
+			t.Errorf("for version %q the request is %v, want %v", version, asked, o)
 		}
 		if svc := found.(*corev1.ServiceList).Items[0]; svc.Name != "svc" || svc.ManagedFields != nil {
 			t.Errorf("it keeps %v", svc)

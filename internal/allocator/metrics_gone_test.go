@@ -48,7 +48,7 @@ func TestGroupCountersEndWithTheGroup(t *testing.T) {
 		{"deleted", []v2.ServiceGroup{groupWith("1", "other", first)}, false},
 		{"edited", []v2.ServiceGroup{groupWith("1", "other", first), groupWith("2", "blue", "192.0.2.11-192.0.2.12")}, true},
 		{"unusable for now", []v2.ServiceGroup{groupWith("1", "other", first), groupWith("2", "blue", broken)}, true},
-		{"replaced by one of its name", []v2.ServiceGroup{groupWith("1", "other", first), groupWith("3", "blue", second)}, true},
+		{"replaced by a group with the same name", []v2.ServiceGroup{groupWith("1", "other", first), groupWith("3", "blue", second)}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cached := &onlyGroups{groups: []v2.ServiceGroup{groupWith("1", "other", first), groupWith("2", "blue", second)}}
@@ -69,7 +69,7 @@ func TestGroupCountersEndWithTheGroup(t *testing.T) {
 			look()
 			rejected := published(t, m, "purelb_address_pool_allocation_rejected_total")
 			if got := slices.Contains(rejected, "blue,exhausted=1"); got != tt.want {
-				t.Errorf("its refusals are counted: %v, want %v: %q", got, tt.want, rejected)
+				t.Errorf("the metric has refusals of the group: %v, want %v: %q", got, tt.want, rejected)
 			}
 			for _, want := range []string{"other,exhausted=0", "nowhere,unknown_pool=1"} {
 				if !slices.Contains(rejected, want) {
@@ -78,10 +78,10 @@ func TestGroupCountersEndWithTheGroup(t *testing.T) {
 			}
 			balanced := published(t, m, "purelb_address_pool_balance_pools_allocations_total")
 			if got := slices.Contains(balanced, "blue=1"); got != tt.want {
-				t.Errorf("its allocations are counted: %v, want %v: %q", got, tt.want, balanced)
+				t.Errorf("the metric has allocations of the group: %v, want %v: %q", got, tt.want, balanced)
 			}
 			if !tt.want && strings.Contains(strings.Join(append(rejected, balanced...), " "), "blue") {
-				t.Errorf("something is counted of it: %q %q", rejected, balanced)
+				t.Errorf("the metrics still have the group: %q %q", rejected, balanced)
 			}
 		})
 	}

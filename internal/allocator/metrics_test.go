@@ -131,7 +131,7 @@ func TestForeignServicesAreCounted(t *testing.T) {
 			}
 			s.forget(client.ObjectKeyFromObject(svc), "")
 			if n := s.allocations.foreign()[tt.want]; n != 0 {
-				t.Errorf("%d Services are counted when it is gone", n)
+				t.Errorf("the metric counts %d Services after the deletion", n)
 			}
 		})
 	}
@@ -145,6 +145,6 @@ func TestConflictIsNotAWriteError(t *testing.T) {
 		t.Fatalf("%d writes, error %v", len(p.done), err)
 	}
 	if n := testutil.ToFloat64(loop.metrics.updateErrors); n != 0 {
-		t.Errorf("%g errors are counted after a conflict", n)
+		t.Errorf("the metric counts %g errors after a conflict", n)
 	}
 }

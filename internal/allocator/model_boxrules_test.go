@@ -41,7 +41,7 @@ func (m *model) checkStays(r service.Request, now []netip.Addr) {
 	for _, ip := range without(without(r.Shown, now), m.foreign[owner(r)]) {
 		asks := slices.ContainsFunc(r.Asked, func(a netip.Addr) bool { return a != ip && addr.FamilyOf(a) == addr.FamilyOf(ip) })
 		if slices.Contains(m.boxed[owner(r)], ip) && slices.Contains(m.given[owner(r)], ip) && r.Wants(addr.FamilyOf(ip)) && !r.Reevaluate && !asks {
-			m.t.Fatalf("%s loses %s, which the backend granted, and is to have %s", r.Key(), ip, now)
+			m.t.Fatalf("%s loses %s, which the backend granted, and gets %s", r.Key(), ip, now)
 		}
 	}
 }
@@ -52,17 +52,17 @@ func (m *model) checkAnnounced() {
 		announced, _ := announce.Read(svc)
 		for _, ip := range announced.Addresses {
 			if m.fromBox(ip) && slices.Contains(m.boxed[who], ip) && m.box.holderOf(ip) == nil && !m.box.forgotten[ip] {
-				m.t.Fatalf("agents announce %s for %s, and it was given back", ip, who)
+				m.t.Fatalf("agents announce %s for %s after its release", ip, who)
 			}
 		}
 	}
 }
 
-// checkRelease fails if g is to be given back while a Service has its address, or if g has
-// no address, because drivers need one.
+// checkRelease fails if the worker would release g while a Service has its address, or if g has no
+// address, because drivers need one.
 func (m *model) checkRelease(g ipam.Grant) {
 	if !g.Address.IsValid() {
-		m.t.Fatalf("what the backend has for %s is to be given back, without an address", g.Key)
+		m.t.Fatalf("the grant of %s must be released, but has no address", g.Key)
 	}
 	if m.box.find(func(other *boxGrant) bool { return other.ip == g.Address && other.key != g.Key }) != nil {
 		return
@@ -70,15 +70,15 @@ func (m *model) checkRelease(g ipam.Grant) {
 	for who, svc := range m.live {
 		announced, _ := announce.Read(svc)
 		if slices.Contains(announced.Addresses, g.Address) && slices.Contains(m.boxed[who], g.Address) {
-			m.t.Fatalf("%s (%s) is to be given back, and %s has it", g.Address, g.Key, who)
+			m.t.Fatalf("the worker would release %s (%s), but %s has it", g.Address, g.Key, who)
 		}
 	}
 }
 
-// checkBox checks what must hold after the backend has answered everything and the sweep
-// has run. For a backend without a sweep, it skips what depends on the sweep. The backend
-// may not know the address of a Service with a sharing key: Services that agree on a key
-// after they got their addresses have one claim for several addresses.
+// checkBox checks the rules that hold after the backend has answered everything and the sweep has
+// run. For a backend without a sweep, it skips the rules that depend on the sweep. The backend may
+// not know the address of a Service with a sharing key: Services that agree on a key after they got
+// their addresses have one claim for several addresses.
 func (m *model) checkBox() {
 	for _, g := range m.box.grants {
 		if !m.box.byHolder && !m.isOwned(g) {
@@ -93,7 +93,7 @@ func (m *model) checkBox() {
 		for _, ip := range r.Held {
 			if !m.box.byHolder && m.fromBox(ip) && slices.Contains(m.boxed[who], ip) && strings.Contains(r.From, "box") && m.box.holderOf(ip) == nil && !m.box.refused[ip] &&
 				r.SharingKey == "" && !m.awaitsAnother(r, addr.FamilyOf(ip)) {
-				m.t.Fatalf("%s has %s, and the backend does not know", who, ip)
+				m.t.Fatalf("%s has %s, but the backend has no grant for it", who, ip)
 			}
 		}
 		m.checkGivesAll(r)

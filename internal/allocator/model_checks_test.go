@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// quiet delivers and handles everything until nothing changes any more.
+// quiet delivers and handles everything until nothing changes.
 func (m *model) quiet() {
 	for who := range maps.Clone(m.busy) {
 		m.finish(who, "well")
@@ -32,7 +32,7 @@ func (m *model) quiet() {
 			m.look(who, "well")
 		}
 	}
-	m.t.Fatal("it does not come to rest")
+	m.t.Fatal("the model does not come to rest")
 }
 
 // syncAll brings the cache up to date.
@@ -49,18 +49,18 @@ func (m *model) syncAll() {
 	}
 }
 
-// check checks what must hold at any time. Agents announce only what PureLB wrote last, and
-// no address for two Services that do not share it.
+// check checks the rules that hold at any time. Agents announce only the addresses that PureLB
+// wrote last, and no address for two Services that do not share it.
 func (m *model) check() {
 	book, holders := m.allocations.cluster.Store, map[netip.Addr]ipam.Owner{}
 	for who, svc := range m.live {
 		announced, _ := announce.Read(svc)
 		for _, a := range announced.Addresses {
 			if !slices.Contains(m.given[who], a) {
-				m.t.Fatalf("agents announce %s for %s, and PureLB gave it %s", a, who, m.given[who])
+				m.t.Fatalf("agents announce %s for %s, but PureLB gave the Service %s", a, who, m.given[who])
 			}
 			if slices.Contains(m.foreign[who], a) {
-				continue // another controller gave it what PureLB had given it before
+				continue // another controller gave the Service an address that PureLB had given it before
 			}
 			if other, taken := holders[a]; taken && (!m.keyed[who] || !m.keyed[other]) {
 				m.t.Fatalf("%s and %s both have %s", other, who, a)
@@ -74,7 +74,7 @@ func (m *model) check() {
 	}
 }
 
-// checkQuiet checks what must hold when nothing changes any more.
+// checkQuiet checks the rules that hold once nothing changes.
 func (m *model) checkQuiet() {
 	used := map[netip.Addr]bool{}
 	for who, svc := range m.live {
@@ -97,7 +97,7 @@ func (m *model) checkQuiet() {
 	m.checkUsage(used)
 }
 
-// checkBooked fails if the store has something else for a Service than the Service shows.
+// checkBooked fails if the store holds other addresses for a Service than the Service shows.
 func (m *model) checkBooked(who ipam.Owner, r service.Request) {
 	booked := m.allocations.cluster.Store.Shown(who)
 	slices.SortFunc(booked, netip.Addr.Compare)
@@ -106,8 +106,7 @@ func (m *model) checkBooked(who ipam.Owner, r service.Request) {
 	}
 }
 
-// checkServed fails if a new choice would give a Service of ours something else than it
-// has.
+// checkServed fails if a new choice would give a Service of ours other addresses than it has.
 func (m *model) checkServed(who ipam.Owner, svc *corev1.Service, r service.Request) {
 	choice := m.allocations.choose(r)
 	said := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated)

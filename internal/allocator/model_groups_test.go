@@ -191,7 +191,7 @@ func (m *model) groupOf(a netip.Addr) (ipam.Group, ipam.Pool) {
 			return g, ipam.Pool{Explicit: true}
 		}
 	}
-	m.t.Fatalf("%s is in no group", a)
+	m.t.Fatalf("no group has %s", a)
 	return ipam.Group{}, ipam.Pool{}
 }
 
@@ -209,7 +209,7 @@ func (m *model) lawful(r service.Request, fresh []netip.Addr) {
 		case subnetNeeds(p, a):
 			m.t.Fatalf("%s gets %s, which the subnet %s needs", r.Key(), a, p.Subnet)
 		case !m.permits(g, r.Namespace):
-			m.t.Fatalf("%s gets %s of %s, which is on the other side of a fence", r.Key(), a, g.Ref())
+			m.t.Fatalf("%s gets %s of %s, across a boundary", r.Key(), a, g.Ref())
 		case asked, m.completes(g, r):
 		case r.Group != "" && (!known || named.Ref() != g.Ref()):
 			m.t.Fatalf("%s names %q and gets %s of %s", r.Key(), r.Group, a, g.Ref())
@@ -240,7 +240,7 @@ func (m *model) checkNamed(r service.Request) {
 			_, excluded := p.Excludes(a)
 			store := m.allocations.cluster.Store
 			if !excluded && !subnetNeeds(p, a) && len(store.Holders(a)) == 0 && len(store.Contenders(a)) == 0 {
-				m.t.Fatalf("%s waits for an address of %s, and no Service has %s", r.Key(), g.Ref(), a)
+				m.t.Fatalf("%s waits for an address of %s, although %s is free", r.Key(), g.Ref(), a)
 			}
 		}
 	}

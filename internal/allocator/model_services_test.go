@@ -77,7 +77,7 @@ func (m *model) retype(who ipam.Owner) {
 	})
 }
 
-// want makes svc ask for anything.
+// want makes svc request anything.
 func (m *model) want(svc *corev1.Service) {
 	t := m.t
 	dual := []corev1.IPFamily{"IPv4", "IPv6"}
@@ -140,8 +140,7 @@ func (m *model) interfere(who ipam.Owner) {
 	})
 }
 
-// strip removes some of our annotations from a Service, as a tool does that enforces a
-// manifest.
+// strip removes some of our annotations from a Service, as a tool that enforces a manifest does.
 func (m *model) strip(who ipam.Owner) {
 	m.change(who, func(svc *corev1.Service) {
 		for _, name := range []string{service.AnnotationAllocatedBy, service.AnnotationAllocatedAddresses, service.AnnotationAllocatedFrom, service.AnnotationPoolType} {

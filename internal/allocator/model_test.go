@@ -80,7 +80,7 @@ func (m *model) restart() {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			all = append(all, service.Read(svc, m.byDefault))
 		}
-		m.queue[who] = true // the cache tells of all, and the sweep finds leftovers
+		m.queue[who] = true // the cache lists every Service, and the sweep finds leftovers
 	}
 	m.allocations.open(all)
 }
@@ -215,8 +215,8 @@ func (m *model) forget(who ipam.Owner, remaining types.UID) {
 	delete(m.doubts, who)
 }
 
-// fair fails if fresh has an address that other Services have and that this Service may not
-// share with them. before are the addresses that were held for the Service.
+// fair fails if fresh has an address that other Services have and that this Service may not share
+// with them. before are the addresses that the Service held before.
 func (m *model) fair(who ipam.Owner, fresh, before []netip.Addr) {
 	for _, c := range m.allocations.cluster.Store.Collisions(who) {
 		if slices.Contains(fresh, c.Addr) {
@@ -229,7 +229,7 @@ func (m *model) fair(who ipam.Owner, fresh, before []netip.Addr) {
 		}
 	}
 	if slices.Contains(fresh, netip.MustParseAddr(foreignOnly)) {
-		m.t.Fatalf("%s gets %s, which another controller gave it once", who, foreignOnly)
+		m.t.Fatalf("%s gets %s, which another controller gave the Service once", who, foreignOnly)
 	}
 }
 

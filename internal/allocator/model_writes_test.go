@@ -68,8 +68,8 @@ func (m *model) write(w write) bool {
 		return false
 	}
 	m.given[w.who] = w.result.Addresses
-	// A Service keeps an address that another controller gave it, even if a Service of ours
-	// holds it too.
+	// A Service keeps an address that another controller gave it, even if a Service of ours also
+	// holds the address.
 	contended := m.allocations.cluster.Store.Contended(w.who)
 	m.foreign[w.who] = without(m.foreign[w.who], without(m.foreign[w.who], contended))
 	return true

@@ -78,7 +78,7 @@ func TestUnselectedNamespacesCauseNoWork(t *testing.T) {
 	w.has(one, "192.0.2.1")
 	name := apitest.Namespace(t)
 	w.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"metadata":{"labels":{"a":"b"}}}`)
-	// This change of the clusterState comes after that of the namespaces.
+	// This change of the clusterState follows that of the namespaces.
 	w.create(w.remote("far", "198.51.100.0/24", "198.51.100.0/24"))
 	far := balancer("far", in(name), inGroup("far"))
 	w.create(far)

@@ -16,7 +16,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// cluster lists the objects that tell the networks of a cluster, in any order. It has the
+// cluster lists the objects that determine the networks of a cluster, in any order. It has the
 // Service default/kubernetes.
 type cluster struct {
 	client.Reader
@@ -92,7 +92,7 @@ func TestClusterNetworksAreSorted(t *testing.T) {
 		}
 	}
 	if c.reads > 0 {
-		t.Error("a Service is read although the networks are known")
+		t.Error("the Service was read although the networks are known")
 	}
 }
 
@@ -134,7 +134,7 @@ func TestClusterIPHintsAtItsNetwork(t *testing.T) {
 		t.Errorf("groups %v, problems %v", now.Groups.Usable, now.Problems)
 	}
 	if c.reads != 2 {
-		t.Errorf("the Service is read %d times, want twice", c.reads)
+		t.Errorf("the Service was read %d times, want twice", c.reads)
 	}
 	c.groups = []v2.ServiceGroup{remoteGroup("elsewhere", "10.97.0.0/24")}
 	if _, err := l.refresh(t.Context()); err != nil {

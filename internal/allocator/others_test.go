@@ -152,7 +152,7 @@ func TestContestedStatusIsRestoredWithBackoff(t *testing.T) {
 	svc := balancer("svc")
 	w.create(svc)
 	w.has(svc, "192.0.2.1")
-	// The other controller overwrites the status as soon as PureLB has written it.
+	// The other controller overwrites the status right after each write of PureLB.
 	began := time.Now()
 	w.within(time.Minute, func() error {
 		if addressesOf(fetch(w, svc)) != "203.0.113.9" {
@@ -160,8 +160,7 @@ func TestContestedStatusIsRestoredWithBackoff(t *testing.T) {
 		}
 		return condition(svc.Status.Conditions, service.ConditionAllocated, "False", "StatusContested", []string{saidContested})
 	})
-	// Two restorations come at once. Then one comes after 1 s, one after 2 s, one after 4
-	// s, and so on.
+	// Two restorations follow at once. The next ones follow after 1 s, 2 s, 4 s, and so on.
 	n := int(r.counter("purelb_allocator_service_status_restored_total"))
 	if most := 3 + bits.Len(uint(time.Since(began).Seconds())); n > most {
 		t.Errorf("restored %d times, want at most %d", n, most)
@@ -240,7 +239,7 @@ func (w *world) denying(resource string) {
 	probe := balancer("probe", labeled("hold", "1"))
 	probe.Spec.Type = corev1.ServiceTypeClusterIP
 	w.create(probe)
-	w.soon(func() error { // the API server takes a moment to know the policy
+	w.soon(func() error { // the API server does not enforce the policy at once
 		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/now":"%d"}}}`, time.Now().UnixNano()))
 		write := w.client.Patch
 		if resource == "services/status" {
@@ -249,7 +248,7 @@ func (w *world) denying(resource string) {
 			}
 		}
 		if err := write(context.Background(), probe, patch); err == nil {
-			return fmt.Errorf("the policy is not in force")
+			return fmt.Errorf("the API server does not enforce the policy yet")
 		}
 		return nil
 	})

@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// reader reads the same Service, whatever name it is asked for.
+// reader reads the same Service for every name.
 type reader struct {
 	client.Reader
 	svc *corev1.Service

@@ -19,7 +19,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// fakeGroupServer is an API server with one group. It records when the status is written.
+// fakeGroupServer is an API server with one group. It records the times at which the status is
+// written.
 type fakeGroupServer struct {
 	client.Client
 	group  v2.ServiceGroup
@@ -55,14 +56,14 @@ func TestCountersAreWrittenAtAPace(t *testing.T) {
 		after []time.Duration
 		want  []string
 	}{
-		{"after nothing has changed", nil, nil},
+		{"without a change", nil, nil},
 		{"after one change", []time.Duration{0}, []string{"2s: 1"}},
 		{"after changes within two seconds", []time.Duration{0, time.Second, 0}, []string{"2s: 3"}},
 		{
 			"while changes go on", []time.Duration{0, 2500 * time.Millisecond, time.Second, time.Second, time.Second},
 			[]string{"2s: 1", "7s: 5"},
 		},
-		{"when the last address is given", []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0}, []string{"0s: 9"}},
+		{"after the last address is allocated", []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0}, []string{"0s: 9"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestCountersAreWrittenAtAPace(t *testing.T) {
 				ctx, end := context.WithCancel(t.Context())
 				go func() { _ = r.Start(ctx) }()
 				poke(r.changed)
-				time.Sleep(time.Minute) // the group is accepted
+				time.Sleep(time.Minute) // the group becomes accepted
 				synctest.Wait()
 				b.began, b.writes = time.Now(), nil
 				for i, pause := range tt.after {

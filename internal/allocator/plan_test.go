@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// kubectl-purelb prints census.Plan. So for any Services, the plan must be what a new
-// allocator decides.
+// kubectl-purelb prints census.Plan. So for any Services, the plan must equal the decisions of a
+// new allocator.
 func TestPlanMatchesTheAllocator(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -37,7 +37,7 @@ func TestPlanMatchesTheAllocator(t *testing.T) {
 	})
 }
 
-// comparePlan fails if a new allocator decides otherwise than the plan.
+// comparePlan fails if the decisions of a new allocator differ from the plan.
 func (m *model) comparePlan() {
 	var requests []service.Request
 	for _, svc := range m.live {

@@ -40,8 +40,8 @@ type fate int
 const (
 	pass fate = iota
 	hold
-	cut // it is answered with an error, and does not reach the API server
-	old // a watch begins too far in the past, so that all is listed anew
+	cut // the proxy answers it with an error, and the request does not reach the API server
+	old // the watch begins too far in the past, so that the client lists all objects again
 )
 
 // proxied returns w as seen through a new proxy.

@@ -24,7 +24,7 @@ func reporting(node string, last byte, mac string, addresses ...string) coordina
 	return leaseOf(node, lease.AnnotationMACs, lease.MAC{2, 0, 0, 0, 0, last}.String(), lease.AnnotationClaims, strings.Join(claims, ","))
 }
 
-// A machine that answers for every address would empty a pool: each Service that avoids it
+// A machine that answers for every address would empty a pool, because each Service that avoids it
 // takes another address.
 func TestQuarantineIsCountedAndLogged(t *testing.T) {
 	cached := &shuffled{leases: []coordinationv1.Lease{reporting("n1", 1, "")}}

@@ -52,7 +52,7 @@ func TestGroupStatusCountsAddresses(t *testing.T) {
 	w.told(group, "Parsed", "ServiceGroup parsed successfully")
 	r.counts(3, "purelb_address_pool_addresses_in_use", "pool=default")
 	r.counts(math.Pow(2, 64)-1+6+2, "purelb_address_pool_size", "pool=default")
-	// A status that another client has written is corrected.
+	// The allocator corrects a status that another client has written.
 	w.patchStatus(group, `{"status":{"allocatedIPv4":77,"availableIPv6":null}}`)
 	w.soon(func() error {
 		if s := fetch(w, group).Status; s.AllocatedIPv4 != 2 || s.AvailableIPv6 == nil {
@@ -77,7 +77,7 @@ func TestBadGroupsDoNotHarmGoodOnes(t *testing.T) {
 	before := balancer("before")
 	w.create(before)
 	w.has(before, "192.0.2.1")
-	w.outdate(good) // the older of two groups counts
+	w.outdate(good) // the older of two conflicting groups is valid
 
 	elsewhere := w.local("elsewhere", "10.5.0.0/24", "10.5.0.0/24")
 	elsewhere.Namespace = "default"
@@ -266,7 +266,7 @@ func TestAnIdleAllocatorWritesNothing(t *testing.T) {
 	quiet := func() string {
 		return fmt.Sprint(w.versions(), fetch(w, group).ResourceVersion, r.counter("purelb_k8s_client_updates_total"), len(w.events(a)))
 	}
-	w.soon(func() error { // the report of the group and the events are behind
+	w.soon(func() error { // the report of the group and the events are written
 		if s := fetch(w, group).Status; s.AllocatedIPv4 != 2 || !meta.IsStatusConditionTrue(s.Conditions, v2.ConditionIPv4Exhausted) {
 			return fmt.Errorf("status %+v", s)
 		}
@@ -275,11 +275,11 @@ func TestAnIdleAllocatorWritesNothing(t *testing.T) {
 	w.told(a, "IPAllocated")
 	r.counts(3, "purelb_k8s_client_updates_total")
 	before := quiet()
-	// An agent renews its Lease. This changes nothing.
+	// An agent renews its Lease. The renewal changes nothing for the allocator.
 	for i := range 10 {
 		w.patch(w.lease("n1", ""), `{"spec":{"renewTime":"2026-01-02T03:04:%02d.000000Z"}}`, i)
 	}
-	time.Sleep(1500 * time.Millisecond) // time enough for an allocator that takes a renewal for news
+	time.Sleep(1500 * time.Millisecond) // enough time for an allocator that reacts to a renewal
 	if after := quiet(); after != before {
 		t.Errorf("something was written:\n%s\n%s", before, after)
 	}

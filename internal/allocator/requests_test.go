@@ -18,8 +18,8 @@ func (w *world) asks(svc client.Object, addresses string) {
 	w.patch(svc, `{"metadata":{"annotations":{"purelb.io/addresses":%q}}}`, addresses)
 }
 
-// messages returns the events about o with this reason, in order, each as often as its
-// count says.
+// messages returns the events about o with this reason, in order. Each event is repeated as often
+// as its count says.
 func (w *world) messages(o client.Object, reason string) []string {
 	w.Helper()
 	var all []string
@@ -89,7 +89,7 @@ func TestDualStackWithOneRequestedAddress(t *testing.T) {
 	w.create(next)
 	w.has(next, "192.0.2.1")
 	if n := len(w.messages(svc, "DeprecationWarning")); n != 1 {
-		t.Errorf("it is told %d times that the field is deprecated, want once", n)
+		t.Errorf("%d events say that the field is deprecated, want 1", n)
 	}
 	w.asks(svc, "192.0.2.2,2001:db8::2")
 	w.has(svc, "192.0.2.2 2001:db8::2")
@@ -116,7 +116,7 @@ func TestReEvaluateReplacesOutdatedAddresses(t *testing.T) {
 	for _, s := range []*corev1.Service{svc, stays} {
 		w.soon(func() error {
 			if _, there := fetch(w, s).Annotations[service.AnnotationReevaluate]; there {
-				return fmt.Errorf("the annotation of %s is there still", s.Name)
+				return fmt.Errorf("%s still has the annotation", s.Name)
 			}
 			return nil
 		})

@@ -23,7 +23,7 @@ func (w *world) example(file string) {
 	}
 }
 
-// named returns an empty Service with the name of one of an example.
+// named returns an empty Service with the name of a Service of an example.
 func named(namespace, name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
@@ -58,7 +58,7 @@ func TestOverviewOfV1GetsBothFamilies(t *testing.T) {
 	}
 }
 
-func TestThePageOnServicesOfV1(t *testing.T) {
+func TestServicesPageOfV1(t *testing.T) {
 	w := newWorld(t)
 	w.example("assumed.yaml")
 	w.example("v1-services.yaml")
@@ -157,7 +157,7 @@ func TestNoExampleIsForgotten(t *testing.T) {
 		}
 	}
 	if services != 12 {
-		t.Errorf("there are %d Services in the examples, and 12 are looked at", services)
+		t.Errorf("the examples have %d Services, but the tests check 12", services)
 	}
 }
 

@@ -55,9 +55,9 @@ func TestSlimServiceReadsLikeTheWholeOne(t *testing.T) {
 		}
 	}
 	alone := whole.DeepCopy()
-	delete(alone.Annotations, service.AnnotationSharing) // the selector matters only to those who share
+	delete(alone.Annotations, service.AnnotationSharing) // the selector matters only to Services that share
 	if len(slim.ManagedFields)+len(slimService(alone).Spec.Selector) > 0 || slim.Spec.Ports[0].NodePort > 0 || slim.Annotations["kubectl.kubernetes.io/last-applied-configuration"] != "" {
-		t.Errorf("it is not slim: %v", slim)
+		t.Errorf("the Service is not slim: %v", slim)
 	}
 }
 

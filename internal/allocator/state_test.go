@@ -18,7 +18,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// stateOf returns a server of the state of s, as of the leader.
+// stateOf returns the state server of s, as the leader has it.
 func (s *fixture) stateOf(services *services) *stateServer {
 	elected := make(chan struct{})
 	close(elected)
@@ -95,7 +95,7 @@ true [] Exhausted 1
 	})
 }
 
-// The address of a Service that is gone is given back to its backend, which may take a while.
+// When a Service is deleted, its address goes back to the backend, which may take a while.
 func TestStateShowsWhatIsGivenBack(t *testing.T) {
 	s := newFixture(t, backed("box"))
 	r := s.wants("web", inGroup("box"))
@@ -145,7 +145,7 @@ func TestStateIsBounded(t *testing.T) {
 		t.Errorf("it counts %d claims", n)
 	}
 	if a.Service == nil || a.Service.Waiting == nil || len(a.Service.Waiting.Groups) != mostGroups {
-		t.Errorf("of the Service that is asked for it says %+v", a.Service)
+		t.Errorf("the requested Service is shown as %+v", a.Service)
 	}
 }
 

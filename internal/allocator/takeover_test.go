@@ -56,10 +56,10 @@ func (w *world) waitsFor(held <-chan struct{}) {
 	}
 }
 
-// There are one address and two Services. The first allocator has sent a write that gives
-// the address to the younger Service, but the write has not arrived. Then the older
-// Service is edited so that it may have the address too. The second allocator cannot know
-// of that write, and gives the address to the older Service.
+// There are two Services and one address. The first allocator has sent a write that gives the
+// address to the younger Service, but the write has not arrived. Then the older Service is edited,
+// so that it may have the address too. The second allocator cannot know of that write, and gives
+// the address to the older Service.
 func TestLateWriteOfAFormerLeaderFails(t *testing.T) {
 	tests := []struct {
 		name string
@@ -70,7 +70,7 @@ func TestLateWriteOfAFormerLeaderFails(t *testing.T) {
 		{"it was cut off", func(first *running, cut func()) {
 			cut()
 			if err := first.ends(); err == nil || !strings.Contains(err.Error(), "leader election lost") {
-				first.world.Errorf("it ends with the error %v", err)
+				first.world.Errorf("the first allocator ends with the error %v", err)
 			}
 		}, "second"},
 		{"it was stopped, and the write took too long", func(first *running, _ func()) {
@@ -105,11 +105,11 @@ func TestLateWriteOfAFormerLeaderFails(t *testing.T) {
 			w.create(younger)
 			w.waitsFor(former.held)
 			tt.end(first, func() { away.Store(true) })
-			w.patch(w.leaderLease(), `{"spec":{"leaseDurationSeconds":1}}`) // as if most of its time were over
+			w.patch(w.leaderLease(), `{"spec":{"leaseDurationSeconds":1}}`) // as if most of its duration had passed
 			w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
 
-			// The proxy holds back the second allocator's later writes to the younger
-			// Service too. Only the touch may stop the late write.
+			// The proxy also holds back the second allocator's later writes to the younger Service.
+			// So only the takeover write can stop the late write.
 			beyond, latter := w.proxied(func(req *http.Request, body string) fate {
 				if allocates(req, "younger") && !strings.Contains(body, `"Pending"`) {
 					return hold
@@ -157,7 +157,7 @@ func TestRestartWritesNoService(t *testing.T) {
 			before := w.versions()
 			through, p := w.proxied(func(*http.Request, string) fate { return pass })
 			through.allocator(eager("second"))
-			last := balancer("last") // its turn is after all that were there
+			last := balancer("last") // the allocator serves it after all Services that existed before
 			w.create(last)
 			w.has(last, "192.0.2.5")
 			for _, write := range p.seen() {
@@ -168,7 +168,7 @@ func TestRestartWritesNoService(t *testing.T) {
 			after := w.versions()
 			delete(after, "Service default/last")
 			if !equalMaps(before, after) {
-				t.Errorf("the versions were %v, and are %v", before, after)
+				t.Errorf("the restart changed the versions from %v to %v", before, after)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 // many is how many Services wait in tests that count the cost of serving them.
 const many = 10_000
 
-// decideMany decides for many Services, and fails if one of them gets anything but want.
+// decideMany decides for many Services, and fails if any of them gets something other than want.
 func (s *fixture) decideMany(want string, change ...func(*service.Request)) []service.Request {
 	s.Helper()
 	all := make([]service.Request, many)
@@ -45,8 +45,8 @@ func TestFreedAddressCostsOneChoice(t *testing.T) {
 	s.only(owner(waiting[0]))
 	s.gets(s.wants("newcomer"), "")
 	s.gets(waiting[0], "192.0.2.1")
-	s.costs(0, "one goes that only waits", func() { s.forget(owner(waiting[1])) })
-	s.costs(1, "the next holder goes", func() { s.forget(owner(waiting[0])) })
+	s.costs(0, "deleting a waiting Service", func() { s.forget(owner(waiting[1])) })
+	s.costs(1, "deleting the next holder", func() { s.forget(owner(waiting[0])) })
 	s.only(owner(waiting[0]), owner(waiting[2]))
 }
 
@@ -59,11 +59,11 @@ func TestBothFamiliesFreedCostOneChoice(t *testing.T) {
 	s.only(owner(waiting[0]))
 	s.gets(waiting[0], "192.0.2.1 2001:db8::1")
 
-	// One family alone helps no Service here.
+	// One free family alone helps no Service here.
 	clear(s.woken)
 	only4 := waiting[0]
 	families(service.All, addr.V4)(&only4)
-	s.costs(2, "one family is given up", func() { s.gets(only4, "192.0.2.1") })
+	s.costs(2, "freeing one family", func() { s.gets(only4, "192.0.2.1") })
 	s.gets(s.wants("newcomer", families(service.All, addr.V6)), "2001:db8::1")
 }
 
@@ -71,12 +71,12 @@ func TestFreedPinnedAddressCostsFewChoices(t *testing.T) {
 	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	holder, other := s.gets(s.wants("holder"), "192.0.2.1"), s.gets(s.wants("other"), "192.0.2.2")
 	waiting := s.decideMany("", asking("192.0.2.1"))
-	s.costs(0, "another address is freed", func() { s.forget(owner(other)) })
+	s.costs(0, "freeing another address", func() { s.forget(owner(other)) })
 	s.costs(1+mostHints, "the holder goes", func() { s.forget(owner(holder)) })
 	s.gets(waiting[0], "192.0.2.1")
-	// Services that ask next learn which Service has the address now.
+	// Services that ask later learn which Service has the address now.
 	if d, _ := s.decide(waiting[1]); !s.woken[owner(waiting[1])] || d.Refusal == nil {
-		t.Error("the next one does not learn that the address has changed hands")
+		t.Error("the next waiting Service does not learn about the new holder")
 	}
 }
 
@@ -84,14 +84,14 @@ func TestPortChangeOfASharerCostsFewChoices(t *testing.T) {
 	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	holder := s.gets(s.wants("holder", keyed("key", 80)), "192.0.2.1")
 	waiting := s.decideMany("", keyed("key", 80))
-	s.costs(1, "a sharer comes whose port no other wants", func() {
+	s.costs(1, "adding a sharer with a port that no other Service wants", func() {
 		s.gets(s.wants("another", keyed("key", 443)), "192.0.2.1")
 	})
 	s.only()
 	keyed("key", 8080)(&holder)
-	s.costs(2+mostHints, "the port is free", func() { s.gets(holder, "192.0.2.1") })
+	s.costs(2+mostHints, "freeing the port", func() { s.gets(holder, "192.0.2.1") })
 	if !s.woken[owner(waiting[0])] {
-		t.Fatal("the oldest is not woken")
+		t.Fatal("the oldest waiting Service is not queued")
 	}
 	s.gets(waiting[0], "192.0.2.1")
 	s.gets(waiting[1], "")
@@ -106,14 +106,14 @@ func TestWaiterJoinsAnAddressThatItMayShare(t *testing.T) {
 	keyed("key", 80)(&holder)
 	s.gets(holder, "192.0.2.1")
 	if !s.woken[owner(waiting)] {
-		t.Fatal("the Service that may share now was not woken")
+		t.Fatal("the Service that may share now is not queued")
 	}
 	s.gets(waiting, "192.0.2.1")
 	clear(s.woken)
 	keyed("key", 81)(&holder)
 	s.gets(holder, "192.0.2.1")
 	if !s.woken[owner(conflicting)] {
-		t.Fatal("the Service that may share now was not woken")
+		t.Fatal("the Service that may share now is not queued")
 	}
 	s.gets(conflicting, "192.0.2.1")
 }
@@ -139,7 +139,7 @@ func TestGrowthServesTheOldestFirst(t *testing.T) {
 	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 	s.gets(s.wants("holder"), "192.0.2.1")
 	first, second, third := s.wants("z"), s.wants("y"), s.wants("x")
-	for _, r := range []service.Request{third, first, second} { // looked at in any order
+	for _, r := range []service.Request{third, first, second} { // in any order
 		s.gets(r, "")
 	}
 	s.offer(group(t, "default", "192.0.2.1-192.0.2.3"))
@@ -154,7 +154,7 @@ func TestRecreatedServiceWaitsAtTheEnd(t *testing.T) {
 	holder := s.gets(s.wants("holder"), "192.0.2.1")
 	s.gets(s.wants("a"), "")
 	b := s.gets(s.wants("b"), "")
-	a := s.gets(s.wants("a"), "") // deleted and created again, which nobody saw
+	a := s.gets(s.wants("a"), "") // deleted and created again without an event
 	s.forget(owner(holder))
 	s.gets(a, "")
 	s.gets(b, "192.0.2.1")
@@ -186,7 +186,7 @@ func (s *fixture) takes(most int, what string, do func()) {
 	before := s.offers
 	do()
 	if n := s.offers - before; n > most {
-		s.Errorf("%s: %d offers were made, want at most %d", what, n, most)
+		s.Errorf("%s: the allocator made %d offers, want at most %d", what, n, most)
 	}
 }
 
@@ -198,15 +198,15 @@ func TestEachWaiterIsAskedOncePerAddress(t *testing.T) {
 		do    func(s *fixture)
 		freed string
 	}{
-		{"when it is freed", func(s *fixture) { s.forget("default/holder") }, "192.0.2.1"},
-		{"when the pool grows", func(s *fixture) { s.offer(group(t, "default", "192.0.2.1-192.0.2.2")) }, "192.0.2.2"},
+		{"after its release", func(s *fixture) { s.forget("default/holder") }, "192.0.2.1"},
+		{"after the pool grows", func(s *fixture) { s.offer(group(t, "default", "192.0.2.1-192.0.2.2")) }, "192.0.2.2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 			s.gets(s.wants("holder"), "192.0.2.1")
 			for i := range n {
-				for _, name := range []string{"one", "two"} { // of which the second finds the port in use
+				for _, name := range []string{"one", "two"} { // the second one finds its port in use
 					s.gets(s.wants(fmt.Sprintf("%s-%d", name, i), keyed("key", int32(i+1))), "")
 				}
 			}
@@ -227,10 +227,10 @@ func TestKeyOfOtherNamespacesCostsNothing(t *testing.T) {
 		r.Namespace = fmt.Sprintf("team-%d", i)
 		s.gets(r, "")
 	}
-	s.takes(n, "room for a half", func() { s.offer(group(t, "default", fmt.Sprintf("10.0.0.1-10.0.%d.%d", n/256, n%256))) })
+	s.takes(n, "room for half of them", func() { s.offer(group(t, "default", fmt.Sprintf("10.0.0.1-10.0.%d.%d", n/256, n%256))) })
 }
 
-func TestWaiterIsServedByItsCurrentKey(t *testing.T) {
+func TestWaiterIsServedByItsNewestKey(t *testing.T) {
 	g := group(t, "default", "192.0.2.1-192.0.2.1")
 	g.SharedAcrossNamespaces = true
 	s := newFixture(t, g)

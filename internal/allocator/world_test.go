@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(apitest.Run(m))
 }
 
-// world is an API server without objects of ours, and a namespace that PureLB is installed
-// in.
+// world is an API server without objects of ours, and the namespace in which PureLB is installed.
 type world struct {
 	testing.TB
 	cfg       *rest.Config
@@ -154,9 +153,9 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// patience limits how long a test waits for something that must come. A busy machine may
-// stop a process for seconds, and a Lease that was not released is waited out for 20 s. The
-// limit proves no order: a test about an order must hold one of the two back.
+// patience limits how long a test waits for something that must happen. A busy machine may stop a
+// process for seconds, and an unreleased Lease takes 20 s to expire. The limit proves no order: a
+// test about an order must hold one of the two actions back.
 const patience = 30 * time.Second
 
 // soon waits until what returns no error.
@@ -169,7 +168,7 @@ func (w *world) within(limit time.Duration, what func() error) {
 	w.Helper()
 	deadline := time.Now().Add(limit)
 	for {
-		late := time.Now().After(deadline) // before the last look: the test itself may have been held up
+		late := time.Now().After(deadline) // read before the last check, because the test itself may be delayed
 		err := what()
 		if err == nil {
 			return
@@ -189,9 +188,9 @@ func (w *world) create(objects ...client.Object) {
 	}
 }
 
-// offer creates groups and waits until the running allocator uses them. Groups and Services
-// come by separate watches, so the allocator may see a Service first that is created just
-// after a group.
+// offer creates groups and waits until the running allocator uses them. Groups and Services arrive
+// by separate watches. So the allocator may see a Service before a group that was created just
+// before it.
 func (w *world) offer(groups ...*v2.ServiceGroup) {
 	w.Helper()
 	for _, g := range groups {
@@ -202,8 +201,8 @@ func (w *world) offer(groups ...*v2.ServiceGroup) {
 	}
 }
 
-// outdate waits until a new object counts as younger than o. Creation times have a
-// resolution of one second, and names decide within a second.
+// outdate waits until a new object counts as younger than o. Creation times have a resolution of
+// one second. Within a second, the names decide.
 func (w *world) outdate(o client.Object) {
 	w.Helper()
 	time.Sleep(time.Until(fetch(w, o).GetCreationTimestamp().Add(1100 * time.Millisecond)))
@@ -319,7 +318,7 @@ func (w *world) says(svc *corev1.Service, status metav1.ConditionStatus, reason 
 	})
 }
 
-// condition returns an error that says how the condition differs from the wanted one.
+// condition returns an error that shows how the condition differs from the wanted one.
 func condition(conditions []metav1.Condition, kind string, status metav1.ConditionStatus, reason string, texts []string) error {
 	c := meta.FindStatusCondition(conditions, kind)
 	if c == nil {

@@ -72,7 +72,7 @@ func TestGateIsOpenWhileTheLeaseIsOurs(t *testing.T) {
 		sent := time.Now()
 		time.Sleep(3 * time.Second)
 		f.renew(sent)
-		is("when the Lease is taken", nil)
+		is("after the Lease is taken", nil)
 		time.Sleep(11*time.Second - time.Nanosecond)
 		is("until the last moment", nil)
 		time.Sleep(time.Nanosecond)
@@ -82,7 +82,7 @@ func TestGateIsOpenWhileTheLeaseIsOurs(t *testing.T) {
 		time.Sleep(13 * time.Second)
 		f.renew(time.Now())
 		time.Sleep(13 * time.Second)
-		is("after one in time", nil)
+		is("after a renewal in time", nil)
 		f.close()
 		is("at the end", errNotLeading)
 		f.renew(time.Now())
@@ -111,8 +111,8 @@ func TestUnansweredWriteIsCancelled(t *testing.T) {
 		want error
 		at   time.Duration
 	}{
-		{"when the Lease is not renewed", func(*writeGate) {}, errNotRenewed, 14 * time.Second},
-		{"when the last renewal is too long ago", func(f *writeGate) {
+		{"if the Lease is not renewed", func(*writeGate) {}, errNotRenewed, 14 * time.Second},
+		{"if the last renewal is too old", func(f *writeGate) {
 			for range 3 {
 				time.Sleep(10 * time.Second)
 				f.renew(time.Now())
@@ -133,7 +133,7 @@ func TestUnansweredWriteIsCancelled(t *testing.T) {
 					t.Errorf("the error is %v, want %v", err, tt.want)
 				}
 				if took := time.Since(start); took != tt.at {
-					t.Errorf("it is given up after %s, want %s", took, tt.at)
+					t.Errorf("the write is cancelled after %s, want %s", took, tt.at)
 				}
 				synctest.Wait()
 				f.close()
@@ -147,7 +147,7 @@ func TestGateWaitsForRunningWrites(t *testing.T) {
 		f := newWriteGate(0)
 		f.wait()
 		deaf := through(func(*http.Request) (*http.Response, error) {
-			time.Sleep(time.Minute) // it does not hear that it is given up
+			time.Sleep(time.Minute) // it ignores the cancellation
 			return nil, errors.New("cut off")
 		})
 		start := time.Now()
@@ -163,7 +163,7 @@ func TestGateWaitsForRunningWrites(t *testing.T) {
 		f.close()
 		f.wait()
 		if took := time.Since(start); took != time.Minute {
-			t.Errorf("it waits for %s, want %s", took, time.Minute)
+			t.Errorf("the gate waits for %s, want %s", took, time.Minute)
 		}
 	})
 }
@@ -174,18 +174,18 @@ func TestWriteIsInDoubtUntilItMustFail(t *testing.T) {
 		answers string
 		want    int
 	}{
-		{"one that is done", "ok", 0},
-		{"one that is refused", "bad conflict gone", 0},
-		{"one that is not answered", "never", 1},
-		{"one that the API server gave up", "timeout", 1},
-		{"one after which another was done", "never ok", 0},
-		{"one after which another was too late", "timeout conflict", 0},
-		{"one whose object is gone", "never gone", 0},
-		{"one after which another was refused for what it says", "never bad", 1},
-		{"one that the API server had a fault of its own with", "fault", 1},
-		{"one whose admission webhook cannot be reached", "unreachable unreachable", 0},
-		{"one that an admission webhook answers with a 500", "denied denied", 0},
-		{"one after which an admission webhook refused another", "never denied", 1},
+		{"a successful write", "ok", 0},
+		{"a refused write", "bad conflict gone", 0},
+		{"a write without an answer", "never", 1},
+		{"a write that the API server gave up", "timeout", 1},
+		{"an unanswered write, then a successful one", "never ok", 0},
+		{"a write that the API server gave up, then a conflict", "timeout conflict", 0},
+		{"an unanswered write to a deleted object", "never gone", 0},
+		{"an unanswered write, then an invalid one", "never bad", 1},
+		{"a write that hits a fault of the API server", "fault", 1},
+		{"a write whose admission webhook is unreachable", "unreachable unreachable", 0},
+		{"a write that an admission webhook denies with a 500", "denied denied", 0},
+		{"an unanswered write, then one that an admission webhook denies", "never denied", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestWriteIsInDoubtUntilItMustFail(t *testing.T) {
 					_ = ask(f, http.MethodPatch, path, answer)
 				}
 				if n := f.doubts(); n != tt.want {
-					t.Errorf("%d are in doubt, want %d", n, tt.want)
+					t.Errorf("%d objects are in doubt, want %d", n, tt.want)
 				}
 				f.close()
 			})
