@@ -21,7 +21,7 @@ func TestPutAndRemove(t *testing.T) {
 		want   string // addresses of eth0
 	}{
 		{
-			name: "local addresses expire, make no route, and are no source where the family has that",
+			name: "local addresses expire, add no route and, in IPv6, are no source address",
 			act: func(t *testing.T, s *Stack) {
 				put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
 			},
@@ -49,7 +49,7 @@ func TestPutAndRemove(t *testing.T) {
 				"fd00::9/64 valid 3h preferred 0h nodad noprefixroute mark 80\n",
 		},
 		{
-			name: "putting again changes attributes, also those that the kernel cannot change in place",
+			name: "a second Put changes attributes, also those that the kernel cannot change in place",
 			act: func(t *testing.T, s *Stack) {
 				put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
 				put(t, s, remote("eth0", "192.0.2.9/24"), remote("eth0", "fd00::9/64"))
@@ -58,7 +58,7 @@ func TestPutAndRemove(t *testing.T) {
 				"fd00::9/64 valid forever preferred forever nodad mark 80\n",
 		},
 		{
-			name: "a new mask comes beside the old one in IPv4 and in its place in IPv6",
+			name: "a new mask is added in IPv4, and replaces the old one in IPv6",
 			act: func(t *testing.T, s *Stack) {
 				put(t, s, remote("eth0", "192.0.2.9/32"), remote("eth0", "fd00::9/128"))
 				put(t, s, remote("eth0", "192.0.2.9/24"), remote("eth0", "fd00::9/64"))
@@ -68,7 +68,7 @@ func TestPutAndRemove(t *testing.T) {
 				"fd00::9/64 valid forever preferred forever nodad mark 80\n",
 		},
 		{
-			name: "after a new mask, removing the old one leaves the new",
+			name: "removing the old mask leaves the new one",
 			act: func(t *testing.T, s *Stack) {
 				put(t, s, remote("eth0", "192.0.2.9/32"), remote("eth0", "fd00::9/128"))
 				put(t, s, remote("eth0", "192.0.2.9/24"), remote("eth0", "fd00::9/64"))
@@ -78,7 +78,7 @@ func TestPutAndRemove(t *testing.T) {
 				"fd00::9/64 valid forever preferred forever nodad mark 80\n",
 		},
 		{
-			name: "removing what is not there is fine",
+			name: "removing a missing address is no error",
 			act: func(t *testing.T, s *Stack) {
 				put(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
 				for range 2 {
@@ -87,7 +87,7 @@ func TestPutAndRemove(t *testing.T) {
 			},
 		},
 		{
-			name:   "what somebody else put there is not removed",
+			name:   "Remove leaves foreign addresses",
 			before: "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
 			act: func(t *testing.T, s *Stack) {
 				remove(t, s, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
@@ -96,7 +96,7 @@ func TestPutAndRemove(t *testing.T) {
 				"fd00::9/64 valid forever preferred forever nodad\n",
 		},
 		{
-			name:   "what somebody else put there is not made ours",
+			name:   "Put does not take over foreign addresses",
 			before: "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad\naddr add 192.0.2.8/32 dev eth0",
 			act: func(t *testing.T, s *Stack) {
 				addrs := []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"), local("eth0", "192.0.2.8/24")}
@@ -110,7 +110,7 @@ func TestPutAndRemove(t *testing.T) {
 				"fd00::9/64 valid forever preferred forever nodad\n",
 		},
 		{
-			name: "what can be put is put, and what cannot is named with the kernel's reason",
+			name: "Put adds what it can, and returns the kernel's reason for each failure",
 			act: func(t *testing.T, s *Stack) {
 				impossible := local("eth0", "192.0.2.7/24")
 				impossible.Preferred = 2 * impossible.Valid
@@ -161,7 +161,7 @@ func TestAddressesMatchTheReferenceInIproute2(t *testing.T) {
 	}
 }
 
-func TestLifetimesRunOut(t *testing.T) {
+func TestKernelRemovesExpiredAddresses(t *testing.T) {
 	newWorld(t)
 	ip(t, "link add eth0 type bridge\nlink set eth0 up")
 	s := newStack(t)
@@ -200,7 +200,7 @@ func TestLocalIPv6AddressesAreNoSource(t *testing.T) {
 	}
 }
 
-// Duplicate address detection takes a second or two, which would be an outage.
+// Duplicate address detection takes a second or two. For a Service, that would be an outage.
 func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 	newWorld(t)
 	newNeighborhood(t)
@@ -219,7 +219,7 @@ func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 
 // The kernel deletes an address with a lifetime when it finds a duplicate. The agent has to
 // notice and report that. This test only checks that Put does not hide it.
-func TestAnIPv6AddressThatAnotherHasGoesAway(t *testing.T) {
+func TestDuplicateIPv6AddressIsRemovedByTheKernel(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
 	there.ip(t, "addr add fd00::9/64 dev eth0 nodad")
@@ -271,13 +271,13 @@ func TestRemovingAPrimaryAddressLeavesItsSecondaries(t *testing.T) {
 	}
 }
 
-func TestWithoutMarksTheCallerIsBelieved(t *testing.T) {
+func TestWithoutMarksTheCallerDecides(t *testing.T) {
 	newWorld(t)
 	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad")
 	s := newStack(t)
 	s.marks = false
 	if observe(t, s).MarksSupported {
-		t.Error("marks are said to be supported")
+		t.Error("Observe reports support of marks")
 	}
 	put(t, s, local("eth0", "192.0.2.9/24"))
 	remove(t, s, local("eth0", "fd00::9/64"))
@@ -287,8 +287,8 @@ func TestWithoutMarksTheCallerIsBelieved(t *testing.T) {
 	}
 }
 
-// leased puts on eth0 what an agent left behind, and what NetworkManager adds for DHCP and
-// for router advertisements.
+// leased puts on eth0 the leftovers of an agent, and the addresses that NetworkManager adds for
+// DHCP and router advertisements.
 const leased = `link add eth0 type bridge
 	link set eth0 up
 	addr add 192.0.2.9/24 dev eth0 valid_lft 20 preferred_lft 20 noprefixroute
@@ -332,7 +332,7 @@ func TestWithoutMarksPossiblyOurAddressesAreRefreshed(t *testing.T) {
 	}
 }
 
-func TestTheKernelIsAskedWhetherItKeepsMarks(t *testing.T) {
+func TestMarkSupportIsReadFromTheKernel(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	const unknown = 200 // like IFA_PROTO for kernels before 5.18

@@ -10,10 +10,9 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// BenchmarkAddresses10k measures how long it takes to add 10,000 addresses to a link, to
-// read them and to renew them. It also measures how long it takes to remove 1,000 of them,
-// for each of which the kernel searches all others. It compares adding and removing with
-// `ip -batch`.
+// BenchmarkAddresses10k measures how long it takes to add 10,000 addresses to a link, to read them
+// and to renew them. It also measures the removal of 1,000 of them: for each one, the kernel
+// searches all others. It compares adding and removing with `ip -batch`.
 func BenchmarkAddresses10k(b *testing.B) {
 	for _, family := range []struct{ name, first string }{
 		{"v4", "198.18.0.1/32"}, {"v6", "2001:db8::1/128"},

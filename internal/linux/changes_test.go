@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// quiet receives signals of earlier changes, until none arrives for a while. The kernel
-// reports changes of a new link for a moment.
+// quiet drops the signals of earlier changes, until none arrives for a while. After a link is made,
+// the kernel reports changes of it for a moment.
 func quiet(changed <-chan struct{}) {
 	for {
 		select {
@@ -94,13 +94,13 @@ func watched(t *testing.T) (*Stack, <-chan struct{}) {
 func TestManyChangesAreFewSignals(t *testing.T) {
 	_, changed := watched(t)
 	quiet(changed)
-	put(t, newStack(t), block("eth0", "198.18.0.1/32", 1000)...) // as another process
+	put(t, newStack(t), block("eth0", "198.18.0.1/32", 1000)...) // from another process
 	if !signalled(changed, patience) {
 		t.Fatal("no signal")
 	}
 	signals := 1
 	for {
-		time.Sleep(50 * time.Millisecond) // a reader that is busy
+		time.Sleep(50 * time.Millisecond) // as a busy reader would
 		if !signalled(changed, 200*time.Millisecond) {
 			break
 		}
@@ -117,22 +117,22 @@ func TestOurOwnChangesAreNotSignalled(t *testing.T) {
 	quiet(changed)
 	put(t, s, ours...)
 	if signalled(changed, 200*time.Millisecond) {
-		t.Error("signalled what was put")
+		t.Error("the stack's own Put is signalled")
 	}
 	put(t, s, ours...)
 	if signalled(changed, 200*time.Millisecond) {
-		t.Error("signalled what was renewed")
+		t.Error("the stack's own renewal is signalled")
 	}
 	ip(t, "addr del 198.18.0.3/32 dev eth0")
 	if !signalled(changed, patience) {
-		t.Error("did not signal that somebody else took one off")
+		t.Error("the removal by another process is not signalled")
 	}
 	quiet(changed)
 	if err := s.Remove(t.Context(), ours); err != nil {
 		t.Fatal(err)
 	}
 	if signalled(changed, 200*time.Millisecond) {
-		t.Error("signalled what was removed")
+		t.Error("the stack's own Remove is signalled")
 	}
 }
 

@@ -25,7 +25,7 @@ func TestANeighborWithAnOldEntryIsCorrectedByAClaim(t *testing.T) {
 			if err := s.Claim(t.Context(), "eth0", netip.MustParseAddr(tt.addr)); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the neighbour has our MAC", func() bool {
+			eventually(t, "the neighbor has our MAC", func() bool {
 				return strings.Contains(other.ip(t, "neigh show "+tt.addr+" dev eth0"), "02:00:00:00:00:01")
 			})
 		})
@@ -68,7 +68,7 @@ func TestClaimsOnTheWire(t *testing.T) {
 				"88 00 da8a a0000000 fd000000000000000000000000000009 02 01 020000000001"},
 		},
 		{
-			name: "IPv6: an advertisement from the link's address while that one is not usable",
+			name: "IPv6: an advertisement from the link's address while ours is not usable",
 			addr: "fd00::9",
 			want: []string{multicast + ipv6 + "fe80000000000000000000fffe000001" + all +
 				"88 00 5a13 20000000 fd000000000000000000000000000009 02 01 020000000001"},
@@ -102,8 +102,7 @@ func TestClaimsOnTheWire(t *testing.T) {
 	}
 }
 
-// isClaim reports whether a frame is one that Claim sends, and not one that the link sends
-// by itself.
+// isClaim reports whether Claim sent the frame. The link also sends frames by itself.
 func isClaim(frame []byte) bool {
 	arp := bytes.HasPrefix(frame[12:], []byte{0x08, 0x06})
 	advertisement := len(frame) > 54 && frame[20] == icmpv6 && frame[54] == neighborAdvertisement
@@ -128,7 +127,7 @@ func TestClaimOnALinkWithoutNeighborsDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAClaimThatCannotBeMadeIsAnError(t *testing.T) {
+func TestImpossibleClaimIsAnError(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	ip(t, "link add eth0 type veth peer name eth1\nlink set eth0 addrgenmode none")

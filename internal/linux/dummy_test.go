@@ -17,16 +17,16 @@ func TestEnsureDummy(t *testing.T) {
 		want  string
 	}{
 		{
-			name: "a missing link is made, as a dummy or an ifb",
+			name: "a missing link is created, as a dummy or an ifb",
 		},
 		{
-			name:  "an existing link of another kind is used as it is",
+			name:  "an existing link of another kind is used unchanged",
 			setup: "link add kube-lb0 type bridge",
 			kind:  "bridge",
 			want:  "kube-lb0 bridge up carrier",
 		},
 		{
-			name:  "an existing link that is up stays so",
+			name:  "an existing link that is up stays up",
 			setup: "link add kube-lb0 type ifb\nlink set kube-lb0 up",
 			kind:  "ifb",
 			want:  "kube-lb0 ifb up carrier",
@@ -55,7 +55,7 @@ func TestEnsureDummy(t *testing.T) {
 	}
 }
 
-// dummyKind returns the kind that this kernel has, according to iproute2.
+// dummyKind returns the kind of link that this kernel supports, according to iproute2.
 func dummyKind(t *testing.T) string {
 	t.Helper()
 	n := newStack(t)
@@ -78,7 +78,7 @@ func TestEnsureDummyOfAnImpossibleNameIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheNewLinkIsQuietAndKeepsItsSecondaries(t *testing.T) {
+func TestNewDummyIsQuietAndKeepsSecondaries(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
@@ -87,7 +87,7 @@ func TestTheNewLinkIsQuietAndKeepsItsSecondaries(t *testing.T) {
 	put(t, s, with(remote("kube-lb0", "2001:db8::1/128"), func(a *announce.Address) { a.NoDAD = false }),
 		remote("kube-lb0", "192.0.2.1/24"), remote("kube-lb0", "192.0.2.2/24"))
 	settle(t, s)
-	ip(t, "addr del 192.0.2.1/24 dev kube-lb0") // by hand: that does not spare the other address
+	ip(t, "addr del 192.0.2.1/24 dev kube-lb0") // ip removes the secondary addresses of the primary one, too
 	want := "192.0.2.2/24 valid forever preferred forever mark 80\n" +
 		"2001:db8::1/128 valid forever preferred forever mark 80\n" // not tentative
 	if diff := cmp.Diff(want, addresses(t, s, "kube-lb0")); diff != "" {

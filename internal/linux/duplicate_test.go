@@ -6,7 +6,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// Duplicate address detection fails. The kernel keeps the address, because it has no
+// Duplicate address detection fails. The kernel still keeps the address, because the address has no
 // lifetime.
 func TestAPermanentDuplicateIsDetectedAndRemoved(t *testing.T) {
 	newWorld(t)

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A segment may be a /16 in which all hosts ask for each other. This process must not wake
-// up for each of these packets.
-func TestQuestionsOfOtherHostsEndInTheKernel(t *testing.T) {
+// On a large segment, such as a /16, hosts ask for each other all the time. This process must not
+// wake up for each of these packets.
+func TestKernelDropsQuestionsOfOtherHosts(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
 	fd := there.capture(t)
@@ -77,8 +77,8 @@ func TestSpansLeaveOutTheWidestGaps(t *testing.T) {
 	}
 }
 
-// The filter covers more than the addresses only if they are in many ranges.
-func TestAllOfManyAddressesAreHeard(t *testing.T) {
+// The filter covers foreign addresses only if ours are in many ranges.
+func TestClaimsOfManyAddressesAreReported(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
 	fd := there.capture(t)

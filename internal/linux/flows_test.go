@@ -20,7 +20,7 @@ import (
 func needFlows(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/proc/sys/net/netfilter/nf_conntrack_max"); errors.Is(err, os.ErrNotExist) {
-		t.Skip("this kernel does not track connections: not checked that flows are forgotten")
+		t.Skip("this kernel does not track connections: the test cannot check that Forget deletes flows")
 	}
 }
 
@@ -60,7 +60,7 @@ func tuple(protocol byte, from, to netip.Addr, fromPort, toPort uint16) []byte {
 	return rtnetlink.AppendAttribute(b, ctaTupleProtocol|unix.NLA_F_NESTED, ports)
 }
 
-func TestTheFlowsToAnAddressAreForgotten(t *testing.T) {
+func TestForgetDeletesFlowsToAnAddress(t *testing.T) {
 	needFlows(t)
 	newWorld(t)
 	s := newStack(t)
@@ -89,7 +89,7 @@ func TestTheFlowsToAnAddressAreForgotten(t *testing.T) {
 			t.Errorf("%v: forgot %d, %v; want %d", tt.addrs, got, err, tt.want)
 		}
 	}
-	make() // no old flow is left that could interfere
+	make() // no older flow is left that could interfere
 	left, err := rtnetlink.Dump(t.Context(), s.flows, 1, flowRequest(flowGet, unix.AF_INET), func(body []byte) (byte, bool, error) {
 		protocol, _ := flowTo(body[sizeofFlow:])
 		return protocol, protocol != unix.IPPROTO_UDP, nil
@@ -99,7 +99,7 @@ func TestTheFlowsToAnAddressAreForgotten(t *testing.T) {
 	}
 }
 
-// A client that goes on sending from one port keeps its first destination.
+// A client that keeps sending from one port keeps its first destination.
 func TestAPinnedFlowIsFreed(t *testing.T) {
 	needFlows(t)
 	if _, err := exec.LookPath("nft"); err != nil {
@@ -179,7 +179,7 @@ func (k *refusing) Receive(buf []byte) (int, error) {
 
 func (k *refusing) Close() error { return nil }
 
-func TestWithoutAKernelThatTracksFlowsThereAreNone(t *testing.T) {
+func TestKernelsWithoutConnectionTrackingHaveNoFlows(t *testing.T) {
 	refuse := func(errno unix.Errno) *rtnetlink.Conn { return rtnetlink.NewConn(&refusing{errno: errno}) }
 	for _, tt := range []struct {
 		name  string
@@ -188,7 +188,7 @@ func TestWithoutAKernelThatTracksFlowsThereAreNone(t *testing.T) {
 	}{
 		{"no netfilter", nil, nil},
 		{"no connection tracking", refuse(unix.EINVAL), nil},
-		{"no right to it", refuse(unix.EPERM), unix.EPERM},
+		{"no permission", refuse(unix.EPERM), unix.EPERM},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &Stack{flows: tt.flows}

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// Kernels log when a link starts or stops accepting all groups.
+// The kernel logs when a link starts or stops accepting all multicast groups.
 func TestOnlyAnIPv6ProbeEnablesAllMulticast(t *testing.T) {
 	requests := shortly
 	requests.Requests, requests.Sources = true, []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}

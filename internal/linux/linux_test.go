@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-func TestAStackIsForAllAtOnce(t *testing.T) {
+func TestStackServesConcurrentCallers(t *testing.T) {
 	newWorld(t)
 	newNeighborhood(t)
 	s := newStack(t)
@@ -36,7 +36,7 @@ func TestAStackIsForAllAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// The sockets belong to the namespace, whichever thread uses them.
+// The sockets stay in their namespace, whichever thread uses them.
 func TestAStackStaysInItsNamespace(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// mine returns our addresses, all on eth0 except one on eth1.
+// mine returns our addresses. One is on eth1, and all others are on eth0.
 func mine() map[netip.Addr]string {
 	return map[netip.Addr]string{
 		netip.MustParseAddr("192.0.2.9"): "eth0",
@@ -80,11 +80,11 @@ func TestListenReportsClaimsOfOurAddresses(t *testing.T) {
 
 		{"not an ordinary question for our address", arp(other, packetARP(arpRequest, other, theirs, [6]byte{}, ours)), ""},
 		{"not an ordinary question in IPv6", addressed(group, other, unix.ETH_P_IPV6, resolution), ""},
-		{"not what is about other addresses", arp(other, gratuitousARP(arpRequest, other, netip.MustParseAddr("192.0.2.8"))), ""},
-		{"not what is about an address that we have elsewhere", arp(other, gratuitousARP(arpRequest, other, netip.MustParseAddr("192.0.2.7"))), ""},
-		{"not our own voice", arp(me, gratuitousARP(arpRequest, me, v4)), ""},
-		{"not that of another of our links", arp(second, gratuitousARP(arpRequest, second, v4)), ""},
-		{"not what is in a VLAN", addressed(everybody, other, unix.ETH_P_8021Q, append([]byte{0, 7, 8, 6}, gratuitousARP(arpRequest, other, v4)...)), ""},
+		{"not a claim of another address", arp(other, gratuitousARP(arpRequest, other, netip.MustParseAddr("192.0.2.8"))), ""},
+		{"not a claim of our address on another link", arp(other, gratuitousARP(arpRequest, other, netip.MustParseAddr("192.0.2.7"))), ""},
+		{"not our own packet", arp(me, gratuitousARP(arpRequest, me, v4)), ""},
+		{"not the packet of another link of ours", arp(second, gratuitousARP(arpRequest, second, v4)), ""},
+		{"not a packet in a VLAN", addressed(everybody, other, unix.ETH_P_8021Q, append([]byte{0, 7, 8, 6}, gratuitousARP(arpRequest, other, v4)...)), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestListenReportsClaimsOfOurAddresses(t *testing.T) {
 	}
 }
 
-func TestTwoStacksThatClaimTheSameAreHeard(t *testing.T) {
+func TestClaimsOfTwoStacksAreReported(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
 	here := newStack(t)
@@ -129,7 +129,7 @@ func TestTwoStacksThatClaimTheSameAreHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "both are answered for", func() bool { return len(probe(t, other, "eth0", "192.0.2.9", "fd00::9")) == 2 })
+	eventually(t, "other gets answers for both addresses", func() bool { return len(probe(t, other, "eth0", "192.0.2.9", "fd00::9")) == 2 })
 	missing := map[string]bool{
 		"eth0 020000000002 has 192.0.2.9": true, "eth0 020000000002 has fd00::9": true,
 		"eth0 020000000002 wants 192.0.2.9": true, "eth0 020000000002 wants fd00::9": true,
@@ -157,7 +157,7 @@ func TestListeningFollowsTheAddresses(t *testing.T) {
 	} {
 		ip(t, tt.script)
 		ours.Store(&map[netip.Addr]string{addr: tt.link})
-		eventually(t, "claims are heard on "+tt.link, func() bool {
+		eventually(t, "Listen reports claims on "+tt.link, func() bool {
 			say(t, fd, "far0", claim)
 			select {
 			case h := <-heard:
@@ -169,8 +169,8 @@ func TestListeningFollowsTheAddresses(t *testing.T) {
 	}
 }
 
-// A reader that receives nothing misses packets, but costs no memory.
-func TestASlowReaderMisses(t *testing.T) {
+// A reader that falls behind misses packets, but costs no memory.
+func TestSlowReaderMissesPackets(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
 	fd := there.capture(t)
@@ -183,9 +183,9 @@ func TestASlowReaderMisses(t *testing.T) {
 	for range 500 {
 		there.say(t, fd, claim)
 	}
-	eventually(t, "all is either heard or missed", func() bool { return s.Missed()+uint64(len(heard)) == 500 })
+	eventually(t, "each packet is either reported or missed", func() bool { return s.Missed()+uint64(len(heard)) == 500 })
 	if got := len(heard); got != heardRoom {
-		t.Errorf("%d wait for the reader", got)
+		t.Errorf("%d reports wait for the reader", got)
 	}
 	cancel()
 	for range heard {

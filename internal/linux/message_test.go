@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// Parsing any message ends, and does not panic.
+// Parsing ends for any message, and does not panic.
 func FuzzMessages(f *testing.F) {
 	f.Add(newAddress(local("eth0", "192.0.2.9/24"), 2, 0).AppendTo(nil, 1)[unix.SizeofNlMsghdr:])
 	f.Add(setLink(2, true, true).AppendTo(nil, 1)[unix.SizeofNlMsghdr:])

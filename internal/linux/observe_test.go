@@ -92,7 +92,7 @@ func TestObserveLinks(t *testing.T) {
 			want: "eth0 ifb up carrier default6\neth1 ifb up carrier default4\n",
 		},
 		{
-			name: "multipath routes leave by all their links",
+			name: "multipath routes use all their links",
 			setup: `link add eth0 type ifb
 				link add eth1 type ifb
 				link add eth2 type ifb
@@ -110,7 +110,7 @@ func TestObserveLinks(t *testing.T) {
 			want: "eth0 ifb up carrier default4 default6\neth1 ifb up carrier default4 default6\neth2 ifb up carrier\n",
 		},
 		{
-			name: "only unicast routes of the main table to everywhere count",
+			name: "only unicast default routes of the main table count",
 			setup: `link add eth0 type ifb
 				link set eth0 up
 				route add default dev eth0 table 100
@@ -144,7 +144,7 @@ func TestObserveLinks(t *testing.T) {
 	}
 }
 
-func TestACarrierComesAndGoes(t *testing.T) {
+func TestCarrierIsObserved(t *testing.T) {
 	newWorld(t)
 	there := newNeighborhood(t)
 	s := newStack(t)
@@ -187,7 +187,7 @@ func TestACarrierComesAndGoes(t *testing.T) {
 	}
 }
 
-func TestTheMACOfALink(t *testing.T) {
+func TestMACOfALinkIsObserved(t *testing.T) {
 	newWorld(t)
 	newNeighborhood(t)
 	s := newStack(t)
@@ -202,15 +202,15 @@ func TestTheMACOfALink(t *testing.T) {
 	}
 }
 
-// A DHCP client adds the new address beside the old one, or removes the old one first. Then
-// the kernel removes all addresses of that network. In both cases, our address is there
-// after another round.
-func TestTheNodesAddressChanges(t *testing.T) {
+// A DHCP client adds the new address before or after it removes the old one. In the second case the
+// kernel removes all addresses of that network. Either way, our address is present after another
+// round.
+func TestServiceAddressSurvivesDHCPRenewal(t *testing.T) {
 	for _, tt := range []struct{ name, change, node string }{
-		{"the same, taken off for a moment", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.1/24 dev eth0", "192.0.2.1/24"},
-		{"the same, and secondary addresses stay", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.1/24 dev eth0", "192.0.2.1/24"},
-		{"another of the network, put first", "addr add 192.0.2.50/24 dev eth0\naddr del 192.0.2.1/24 dev eth0", "192.0.2.50/24"},
-		{"another of the network, put last", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.50/24 dev eth0", "192.0.2.50/24"},
+		{"the same address, removed for a moment", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.1/24 dev eth0", "192.0.2.1/24"},
+		{"the same address, and its secondaries stay", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.1/24 dev eth0", "192.0.2.1/24"},
+		{"another address of the network, added before the removal", "addr add 192.0.2.50/24 dev eth0\naddr del 192.0.2.1/24 dev eth0", "192.0.2.50/24"},
+		{"another address of the network, added after the removal", "addr del 192.0.2.1/24 dev eth0\naddr add 192.0.2.50/24 dev eth0", "192.0.2.50/24"},
 		{"another network", "addr flush dev eth0\naddr add 198.51.100.1/24 dev eth0", "198.51.100.1/24"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestObserveAddressesOfAllKinds(t *testing.T) {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 	if !observe(t, s).MarksSupported {
-		t.Error("this kernel is said to keep no marks")
+		t.Error("Observe reports no support of marks")
 	}
 }
 
@@ -276,14 +276,14 @@ func TestInterfacesComeAndGo(t *testing.T) {
 		}
 		ip(t, "link del eth0")
 		if got := addresses(t, s, "eth0") + links(observe(t, s)); got != "" {
-			t.Errorf("left of the interface: %s", got)
+			t.Errorf("the removed interface still has: %s", got)
 		}
 	}
 }
 
-// The agent observes, decides and acts until nothing is left to do. One round is enough,
-// and foreign addresses stay as they were.
-func TestTheDifferenceIsNothingOnceApplied(t *testing.T) {
+// The agent observes, decides and acts until nothing is left to do. One round is enough, and
+// foreign addresses stay unchanged.
+func TestSecondRoundChangesNothing(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	ip(t, `link add eth0 type bridge
@@ -339,9 +339,9 @@ func unmarked(node announce.Node) (all []string) {
 	return all
 }
 
-// The kernel reports if the table changed during a dump. Even so, an address that exists
-// all the time must never be missing.
-func TestAPartialViewIsNeverReturned(t *testing.T) {
+// The kernel reports if the table changed during a dump. An address that exists all the time must
+// nevertheless be in every result.
+func TestObserveReturnsNoPartialView(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	ip(t, "link add eth0 type ifb\nlink set eth0 up\nlink add eth1 type ifb\nlink set eth1 up")
@@ -362,7 +362,7 @@ func TestAPartialViewIsNeverReturned(t *testing.T) {
 	}
 }
 
-// churn adds and removes addresses of eth1 until the test ends it.
+// churn adds and removes addresses of eth1 until the caller calls end.
 func churn(t *testing.T) (end func()) {
 	t.Helper()
 	ip := exec.Command("ip", "-batch", "-")
@@ -411,7 +411,7 @@ func TestObserveAfterTheDeadlineIsAnError(t *testing.T) {
 	}
 }
 
-func TestAddressesAreThoseThatObserveSees(t *testing.T) {
+func TestAddressesAgreesWithObserve(t *testing.T) {
 	newWorld(t)
 	ip(t, `link add br0 type bridge
 		link set br0 up

@@ -34,7 +34,7 @@ func TestPackets(t *testing.T) {
 			want: "0001 0800 06 04 0001 020000000001 00000000 000000000000 c0000209",
 		},
 		{
-			name: "neighbor solicitation that probes",
+			name: "neighbor solicitation as a probe",
 			got:  probeNS(netip.MustParseAddr("fd00::12:3456:789a")),
 			want: "60000000 0018 3a ff" +
 				"00000000000000000000000000000000 ff0200000000000000000001ff56789a" +
@@ -75,7 +75,7 @@ func TestPackets(t *testing.T) {
 	}
 }
 
-// A receiver adds up the packet including the checksum, and gets all ones.
+// The receiver's sum over the packet, with its checksum, is all ones.
 func TestChecksumOfACompleteMessageIsZero(t *testing.T) {
 	source := netip.MustParseAddr("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff")
 	packet := unsolicitedNA([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, source, source, override)

@@ -52,7 +52,7 @@ func TestPromoteSecondariesIsSetOnlyWhenNeeded(t *testing.T) {
 		want     int
 	}{
 		{"a primary with a secondary", onEth0("192.0.2.1/24", "192.0.2.2/24"), false, []string{"192.0.2.1/24"}, 1},
-		{"the link does so already", onEth0("192.0.2.1/24", "192.0.2.2/24"), true, []string{"192.0.2.1/24"}, 0},
+		{"the link already promotes", onEth0("192.0.2.1/24", "192.0.2.2/24"), true, []string{"192.0.2.1/24"}, 0},
 		{"a secondary", onEth0("192.0.2.1/24", "192.0.2.2/24"), false, []string{"192.0.2.2/24"}, 0},
 		{"the primary and all its secondaries", onEth0("192.0.2.1/24", "192.0.2.2/24"), false, []string{"192.0.2.1/24", "192.0.2.2/24"}, 0},
 		{"another subnet", onEth0("192.0.2.1/24", "198.51.100.1/24"), false, []string{"192.0.2.1/24"}, 0},

@@ -20,8 +20,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// shortly is long enough for a kernel to answer on a veth link, on a machine that is not
-// busy.
+// shortly is long enough for a kernel to answer on a veth link, if the machine is not busy.
 var shortly = announce.Probing{Count: 2, Interval: 50 * time.Millisecond, Wait: 200 * time.Millisecond}
 
 func addrsOf(texts ...string) (all []netip.Addr) {
@@ -31,8 +30,8 @@ func addrsOf(texts ...string) (all []netip.Addr) {
 	return all
 }
 
-// probe asks who has these addresses, and asks again if this process stood still meanwhile.
-// A busy kernel may answer too late, so a test that expects an answer repeats the probe.
+// probe asks which hosts have these addresses. It repeats the probe if this process stood still. A
+// busy kernel may answer too late, so a test that expects an answer calls probe again.
 func probe(t testing.TB, s *Stack, link string, ask ...string) announce.Answers {
 	t.Helper()
 	return probeUntil(t, func() (announce.Answers, error) {
@@ -53,7 +52,7 @@ func probeUntil(t testing.TB, probe func() (announce.Answers, error)) (answers a
 	return answers
 }
 
-// answersAre probes until the answers are these. If there should be none, it probes once.
+// answersAre probes until the answers equal want. If want has no answers, it probes once.
 func answersAre(t testing.TB, want string, probe func() announce.Answers) {
 	t.Helper()
 	got := showAnswers(probe())
@@ -79,7 +78,7 @@ func showAnswers(answers announce.Answers) string {
 	return strings.Join(lines, "")
 }
 
-func TestWhoAnswersAProbe(t *testing.T) {
+func TestProbeReturnsTheHolders(t *testing.T) {
 	const both = "192.0.2.9 020000000002\nfd00::9 020000000002\n"
 	const theirs = "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad"
 	tests := []struct {
@@ -90,36 +89,36 @@ func TestWhoAnswersAProbe(t *testing.T) {
 		want        string
 	}{
 		{
-			name: "nobody on a silent segment",
+			name: "no answer on a silent segment",
 			ask:  []string{"192.0.2.9", "fd00::9"},
 		},
 		{
-			name:  "the holder, before we have an address at all",
+			name:  "the holder, before we have an address",
 			there: theirs,
 			ask:   []string{"192.0.2.9", "fd00::9"},
 			want:  both,
 		},
 		{
-			name:  "the holder among others, once for each of its addresses",
+			name:  "the holder, once for each of its addresses",
 			there: theirs + "\naddr add 192.0.2.7/24 dev eth0",
 			here:  "addr add 192.0.2.1/24 dev eth0\naddr add fd00::1/64 dev eth0 nodad",
 			ask:   []string{"192.0.2.6", "192.0.2.7", "192.0.2.8", "192.0.2.9", "fd00::8", "fd00::9", "fd00::9"},
 			want:  "192.0.2.7 020000000002\n" + both,
 		},
 		{
-			name:  "the holder of a deprecated address with a lifetime, as agents put it",
+			name:  "the holder of a deprecated address with a lifetime, as agents add it",
 			there: "addr add fd00::9/64 dev eth0 nodad valid_lft 60 preferred_lft 0 noprefixroute\naddr add 192.0.2.9/32 dev eth0 valid_lft 60 preferred_lft 60",
 			ask:   []string{"192.0.2.9", "fd00::9"},
 			want:  both,
 		},
 		{
-			name:  "every machine that answers, of which one may have it only on another link",
+			name:  "every machine that answers, even with the address on another link",
 			there: theirs + "\nlink add macvlan7 link eth0 address 02:00:00:00:00:07 type macvlan mode bridge\nlink set macvlan7 up",
 			ask:   []string{"192.0.2.9", "fd00::9"},
 			want:  "192.0.2.9 020000000002 020000000007\nfd00::9 020000000002\n",
 		},
 		{
-			name: "not this node, that has it on the link",
+			name: "not this node, which has the address on the link",
 			here: "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
 			ask:  []string{"192.0.2.9", "fd00::9"},
 		},
@@ -140,7 +139,7 @@ func TestWhoAnswersAProbe(t *testing.T) {
 			want:  both,
 		},
 		{
-			name: "not this node, that has it on a neighbouring macvlan",
+			name: "not this node, which has the address on another macvlan",
 			here: "link add macvlan7 link eth0 type macvlan mode bridge\nlink set macvlan7 up\n" +
 				"link add macvlan8 link eth0 type macvlan mode bridge\nlink set macvlan8 up\n" +
 				"addr add 192.0.2.9/24 dev macvlan8\naddr add fd00::9/64 dev macvlan8 nodad",
@@ -187,8 +186,8 @@ func TestAProbeThroughAVLAN(t *testing.T) {
 	}
 }
 
-// The other side repeats its packet while the probe lasts, because only the prober knows
-// when that is.
+// The other host repeats its packet during the whole probe, because only the prober knows when the
+// probe begins and ends.
 func TestAnswersToAProbe(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
 	me, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 3}
@@ -201,13 +200,13 @@ func TestAnswersToAProbe(t *testing.T) {
 		want  string
 	}{
 		{"an answer", addressed(me, other, unix.ETH_P_ARP, reply), "192.0.2.9 020000000003\n"},
-		{"a claim that nobody asked for", addressed(everybody, other, unix.ETH_P_ARP, gratuitousARP(arpRequest, other, v4)), "192.0.2.9 020000000003\n"},
+		{"an unsolicited claim", addressed(everybody, other, unix.ETH_P_ARP, gratuitousARP(arpRequest, other, v4)), "192.0.2.9 020000000003\n"},
 		{"another probe", addressed(everybody, other, unix.ETH_P_ARP, probeARP(other, v4)), "192.0.2.9 020000000003\n"},
 		{"another probe in IPv6, to its group", addressed(solicited, other, unix.ETH_P_IPV6, probeNS(v6)), "fd00::9 020000000003\n"},
 		{"our own probe that comes back", addressed(everybody, me, unix.ETH_P_ARP, probeARP(me, v4)), ""},
-		{"not an answer to somebody else", addressed(nobody, other, unix.ETH_P_ARP, reply), ""},
+		{"not an answer to another host", addressed(nobody, other, unix.ETH_P_ARP, reply), ""},
 		{"not an answer about another address", addressed(me, other, unix.ETH_P_ARP, gratuitousARP(arpReply, other, v4.Next())), ""},
-		{"not an answer in a VLAN that is not ours", addressed(me, other, unix.ETH_P_8021Q, append([]byte{0, 7, 8, 6}, reply...)), ""},
+		{"not an answer in another VLAN", addressed(me, other, unix.ETH_P_8021Q, append([]byte{0, 7, 8, 6}, reply...)), ""},
 		{"an answer with only a priority in its tag", addressed(me, other, unix.ETH_P_8021Q, append([]byte{0xe0, 0, 8, 6}, reply...)), "192.0.2.9 020000000003\n"},
 	}
 	for _, tt := range tests {
@@ -276,7 +275,7 @@ func TestThousandsOfAddressesInOneProbe(t *testing.T) {
 	})
 }
 
-func TestAProbeOfNothingIsNothing(t *testing.T) {
+func TestProbeOfNoAddressSendsNothing(t *testing.T) {
 	newWorld(t)
 	other := newNeighborhood(t)
 	fd := other.capture(t)
@@ -308,8 +307,8 @@ func TestAProbeOfNothingIsNothing(t *testing.T) {
 	}
 }
 
-// Silence is no answer if other hosts perhaps could not break it.
-func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
+// Silence proves nothing if the other hosts perhaps could not answer.
+func TestUnanswerableProbeIsAnError(t *testing.T) {
 	tests := []struct {
 		name   string
 		link   string
@@ -321,17 +320,17 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 		{name: "a link that is down", link: "eth0", before: "link set eth0 down", want: errUnheard},
 		{name: "a link without carrier", link: "eth8", before: "link add eth8 type veth peer name eth9\nlink set eth8 up", want: errUnheard},
 		{
-			name: "a carrier that goes and comes back", link: "eth0", want: errUnheard,
+			name: "a carrier that is lost and returns", link: "eth0", want: errUnheard,
 			during: func(t *testing.T, there neighborhood, _ func()) {
 				there.ip(t, "link set eth0 down\nlink set eth0 up")
 			},
 		},
 		{
-			name: "a link that goes", link: "eth0", want: unix.ENODEV,
+			name: "a removed link", link: "eth0", want: unix.ENODEV,
 			during: func(t *testing.T, _ neighborhood, _ func()) { ip(t, "link del eth0") },
 		},
 		{
-			name: "an end before its time", link: "eth0", want: context.Canceled,
+			name: "a cancelled context", link: "eth0", want: context.Canceled,
 			during: func(_ *testing.T, _ neighborhood, cancel func()) { cancel() },
 		},
 	}
@@ -376,7 +375,7 @@ func TestAProbeThatCouldNotBeAnsweredIsAnError(t *testing.T) {
 }
 
 func TestAStallDuringAProbeIsAnError(t *testing.T) {
-	newWorld(struct{ testing.TB }{t}) // not in parallel: other tests would stand still too
+	newWorld(struct{ testing.TB }{t}) // not in parallel, because other tests would stand still too
 	newNeighborhood(t)
 	s := newStack(t)
 	settle(t, s)
@@ -410,12 +409,12 @@ func TestAStallDuringAProbeIsAnError(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-probed; !errors.Is(err, errStoodStill) {
-		t.Errorf("the probe ended with %v", err)
+		t.Errorf("the error of the probe is %v", err)
 	}
 }
 
-// On a busy machine, the answers wait for a while.
-func TestAnswersThatLieThereAreHeardBeforeTheEnd(t *testing.T) {
+// On a busy machine, answers may wait in the socket for a while.
+func TestProbeReadsWaitingAnswersBeforeItEnds(t *testing.T) {
 	newWorld(t)
 	other := newNeighborhood(t)
 	fd := other.capture(t)

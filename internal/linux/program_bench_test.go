@@ -35,7 +35,7 @@ func BenchmarkProgram10k(b *testing.B) {
 	ratio := ours.Seconds() / theirs.Seconds()
 	fmt.Printf("RESULT program_10k_vs_ip_batch %.2f x\n", ratio)
 	if ratio > mostOverBatch {
-		b.Errorf("10,000 addresses take %.2f times as long as by ip -batch; at most %.1f is wanted", ratio, mostOverBatch)
+		b.Errorf("10,000 addresses take %.2f times as long as with ip -batch, want at most %.1f", ratio, mostOverBatch)
 	}
 	reportIdleWrites(b, s, wanted)
 }
@@ -49,7 +49,7 @@ func reportIdleWrites(b *testing.B, s *Stack, wanted []announce.Address) {
 	round(b, s, wanted)
 	fmt.Printf("RESULT program_10k_idle_writes %d writes\n", kernel.writes)
 	if kernel.writes > 0 {
-		b.Errorf("%d writes when nothing changed", kernel.writes)
+		b.Errorf("%d writes without a change", kernel.writes)
 	}
 }
 

@@ -55,7 +55,7 @@ func round(t testing.TB, s *Stack, wanted []announce.Address) {
 	remove(t, s, c.Remove...)
 }
 
-func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+func TestNoChangeCausesNoWrite(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	kernel := count(t, s)
@@ -82,8 +82,8 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	}
 }
 
-// BenchmarkQuietRound10k measures the cost of a round with 10,000 addresses that are as
-// wanted, and counts its writes.
+// BenchmarkQuietRound10k measures the cost of a round that finds its 10,000 addresses in the
+// desired state, and counts its writes.
 func BenchmarkQuietRound10k(b *testing.B) {
 	newWorld(b)
 	s := newStack(b)

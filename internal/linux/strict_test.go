@@ -43,7 +43,7 @@ func TestObserveLooseARP(t *testing.T) {
 			}
 			ip(t, "link set eth0 down")
 			if n, err := s.Observe(t.Context()); err != nil || n.LooseARP {
-				t.Errorf("without a link that is up: loose %v, %v", n.LooseARP, err)
+				t.Errorf("all links are down: loose %v, %v", n.LooseARP, err)
 			}
 		})
 	}

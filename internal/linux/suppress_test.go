@@ -9,7 +9,7 @@ import (
 )
 
 // bridged puts a bridge between eth0 and the neighborhood, like the switches of a fabric.
-// Its port to the neighborhood is port-there.
+// port-there is its port to the neighborhood.
 func bridged(t *testing.T) neighborhood {
 	t.Helper()
 	other := newNeighborhood(t)
@@ -30,8 +30,8 @@ func bridged(t *testing.T) neighborhood {
 	return other
 }
 
-// A bridge that suppresses ARP and Neighbor Discovery does not forward questions without a
-// sender. It forwards ordinary questions that it cannot answer itself.
+// A bridge that suppresses ARP and Neighbor Discovery does not forward questions without a sender
+// address. It forwards ordinary questions that it cannot answer itself.
 func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
 	const holder = "192.0.2.9 020000000002\nfd00::9 020000000002\n"
 	for _, tt := range []struct {
@@ -41,12 +41,12 @@ func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
 		requests bool
 		want     string
 	}{
-		{"a question without a sender does not arrive", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad", nil, false, ""},
-		{"an ordinary request does", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
+		{"a question without a sender address does not arrive", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad", nil, false, ""},
+		{"an ordinary question arrives", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
 			[]netip.Prefix{netip.MustParsePrefix("198.51.100.1/24"), netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, false, holder},
-		{"so it does alone", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
+		{"an ordinary question alone arrives", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
 			[]netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, true, holder},
-		{"where the addresses are on no host it is silent", "",
+		{"no answer if no host has the addresses", "",
 			[]netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -37,8 +37,8 @@ func BenchmarkProbe1000(b *testing.B) {
 	}
 }
 
-// BenchmarkListen measures the cost of packets that are not reported: the questions of
-// other hosts, and other IPv6 packets, which the kernel drops.
+// BenchmarkListen measures the cost of packets that Listen does not report: the questions of other
+// hosts, and other IPv6 packets, which the kernel drops.
 func BenchmarkListen(b *testing.B) {
 	mac := [6]byte{2, 0, 0, 0, 0, 3}
 	question := addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP,

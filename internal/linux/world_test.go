@@ -105,7 +105,7 @@ func remove(t testing.TB, s *Stack, addrs ...announce.Address) {
 	}
 }
 
-// addresses shows the addresses on a link, without those that the kernel added.
+// addresses lists the addresses of a link, without those that the kernel added.
 func addresses(t testing.TB, s *Stack, link string) string {
 	t.Helper()
 	var b strings.Builder
@@ -133,7 +133,7 @@ func show(a announce.Address) string {
 	return strings.Join(words, " ")
 }
 
-// life shows a lifetime in whole hours, rounded up, because it is always running down.
+// life shows a lifetime in whole hours, rounded up, because lifetimes run down.
 func life(d time.Duration) string {
 	if d == announce.Forever {
 		return "forever"
@@ -173,8 +173,8 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// settle waits until no address is tentative. Even on a link without duplicate address
-// detection that takes a moment.
+// settle waits until no address is tentative. That takes a moment even without duplicate address
+// detection.
 func settle(t testing.TB, s *Stack) {
 	t.Helper()
 	eventually(t, "no address is tentative", func() bool {
@@ -182,13 +182,13 @@ func settle(t testing.TB, s *Stack) {
 	})
 }
 
-// neighborhood is another network namespace, on the other end of a veth pair that is called
-// eth0 on both sides.
+// neighborhood is another network namespace at the other end of a veth pair. Both ends are called
+// eth0.
 type neighborhood struct {
 	thread chan func()
 }
 
-// newNeighborhood makes a neighborhood for the test, which is in its own world.
+// newNeighborhood makes a neighborhood for a test that has called newWorld.
 func newNeighborhood(t testing.TB) neighborhood {
 	t.Helper()
 	n := neighborhood{thread: make(chan func())}
@@ -213,16 +213,16 @@ func newNeighborhood(t testing.TB) neighborhood {
 	return n
 }
 
-// isUp waits until a link carries packets. A carrier is not enough: the kernel gives the
-// link a queue a moment later, and loses packets sent before.
+// isUp waits until a link carries packets. A carrier is not enough: the kernel gives the link a
+// queue a moment later, and loses packets before that.
 func isUp(t testing.TB, link string) {
 	t.Helper()
 	eventually(t, link+" is up", func() bool { return strings.Contains(ip(t, "link show "+link), "state UP") })
 }
 
-// served waits until the kernel has made the local routes of the IPv6 addresses that begin
-// with the prefix. Before that, it may not answer for them. It reports these routes last
-// when an address comes.
+// served waits until the kernel has made the local routes of the IPv6 addresses with these
+// beginnings. Before that, it may not answer for them. These routes are the last effect of a new
+// address.
 func served(t testing.TB, link string, addresses ...string) {
 	t.Helper()
 	for _, a := range addresses {
@@ -298,7 +298,7 @@ func addressed(to, from [6]byte, protocol uint16, packet []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, protocol), packet...)
 }
 
-// frame returns the next frame of this source and protocol.
+// frame returns the next frame for which match is true.
 func frame(t testing.TB, fd int, match func([]byte) bool) []byte {
 	t.Helper()
 	buf := make([]byte, 2048)
