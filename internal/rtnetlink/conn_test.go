@@ -16,7 +16,7 @@ func TestBatchReturnsTheErrorOfEachRequest(t *testing.T) {
 	kernel := &script{}
 	kernel.answer = func(seq uint32) [][]byte {
 		if errno := failing[seq]; errno != 0 || seq%batchSize == 0 || seq == count {
-			return [][]byte{result(unix.NLMSG_ERROR, seq, errno)} // a failure, or an acknowledgement that was requested
+			return [][]byte{result(unix.NLMSG_ERROR, seq, errno)} // a failure, or a requested acknowledgement
 		}
 		return nil
 	}
@@ -41,7 +41,7 @@ func TestABatchWithLostAnswersFails(t *testing.T) {
 	}
 }
 
-func TestNothingIsAskedWhenItsContextIsDone(t *testing.T) {
+func TestNoRequestAfterTheContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	kernel := &script{answer: func(uint32) [][]byte { return nil }}
@@ -67,7 +67,7 @@ func requests(count int) []*Request {
 	return reqs
 }
 
-func TestABatchDoesWhatItCanAndReportsTheRest(t *testing.T) {
+func TestBatchReportsEachFailedRequest(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	wanted := block("198.18.0.1", 3*batchSize)
@@ -99,7 +99,7 @@ func TestABatchDoesWhatItCanAndReportsTheRest(t *testing.T) {
 	}
 }
 
-func TestARefusalHasTheExplanationOfTheKernel(t *testing.T) {
+func TestRefusalHasTheKernelsExplanation(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	for _, tt := range []struct {
@@ -124,7 +124,7 @@ func TestARefusalHasTheExplanationOfTheKernel(t *testing.T) {
 	}
 }
 
-func TestAskReturnsTheOneAnswer(t *testing.T) {
+func TestAskReturnsItsAnswer(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	body, err := c.Ask(t.Context(), NewRequest(unix.RTM_GETLINK, 0, linkBody(loopback)))
@@ -135,7 +135,7 @@ func TestAskReturnsTheOneAnswer(t *testing.T) {
 		t.Errorf("link %q", got)
 	}
 	if body, err := c.Ask(t.Context(), NewRequest(unix.RTM_GETLINK, 0, linkBody(loopback+1))); body != nil || !errors.Is(err, unix.ENODEV) {
-		t.Errorf("of what is not there: %x, %v", body, err)
+		t.Errorf("for a missing object: %x, %v", body, err)
 	}
 }
 
@@ -155,13 +155,13 @@ func TestAClosedConnSendsNothing(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ask(t) // it may get the number of the closed socket
+	ask(t) // this socket may get the number of the closed one
 	if _, err := dumpAddresses(t, c, 1); !errors.Is(err, unix.EBADF) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAPartOfTheKernelThatThereIsNotIsAnError(t *testing.T) {
+func TestMissingNetlinkFamilyIsAnError(t *testing.T) {
 	if _, err := Open(31); !errors.Is(err, unix.EPROTONOSUPPORT) {
 		t.Errorf("got %v", err)
 	}

@@ -29,21 +29,21 @@ func TestDump(t *testing.T) {
 			want: "a b c", asked: 1,
 		},
 		{
-			name: "what is not wanted is left out",
+			name: "unwanted entries are left out",
 			answer: func(_ int, seq uint32) [][]byte {
 				return [][]byte{append(entry(0, seq, "a"), entry(0, seq, "-")...), result(unix.NLMSG_DONE, seq, 0)}
 			},
 			want: "a", asked: 1,
 		},
 		{
-			name: "answers to somebody else are not ours",
+			name: "answers to other requests are ignored",
 			answer: func(_ int, seq uint32) [][]byte {
 				return [][]byte{entry(interrupted, seq-1, "x"), result(unix.NLMSG_DONE, seq-1, 0), entry(0, seq, "a"), result(unix.NLMSG_DONE, seq, 0)}
 			},
 			want: "a", asked: 1,
 		},
 		{
-			name: "an interrupted dump is begun again",
+			name: "an interrupted dump is repeated",
 			answer: func(asked int, seq uint32) [][]byte {
 				if asked < 3 {
 					return [][]byte{entry(0, seq, "half"), entry(interrupted, seq, "wrong"), result(unix.NLMSG_DONE, seq, 0)}
@@ -53,7 +53,7 @@ func TestDump(t *testing.T) {
 			want: "a", asked: 3,
 		},
 		{
-			name: "an interruption may be told with the end",
+			name: "the last message may report the interruption",
 			answer: func(_ int, seq uint32) [][]byte {
 				return [][]byte{entry(0, seq, "half"), message(unix.NLMSG_DONE, interrupted, seq, make([]byte, 4))}
 			},
@@ -77,19 +77,19 @@ func TestDump(t *testing.T) {
 			wantErr: "recvfrom: resource temporarily unavailable", asked: 1,
 		},
 		{
-			name: "an entry that makes no sense is an error",
+			name: "an invalid entry is an error",
 			answer: func(_ int, seq uint32) [][]byte {
 				return [][]byte{entry(0, seq, ""), entry(0, seq, "a"), result(unix.NLMSG_DONE, seq, 0)}
 			},
 			wantErr: "empty entry", asked: 1,
 		},
 		{
-			name:    "a message that is cut short is an error",
+			name:    "a truncated message is an error",
 			answer:  func(_ int, seq uint32) [][]byte { return [][]byte{entry(0, seq, "abcdefgh")[:20]} },
 			wantErr: "netlink message of 24 bytes in 20", asked: 1,
 		},
 		{
-			name:    "a result that is cut short is an error",
+			name:    "a truncated result is an error",
 			answer:  func(_ int, seq uint32) [][]byte { return [][]byte{message(unix.NLMSG_DONE, 0, seq, nil)} },
 			wantErr: "netlink result of 0 bytes", asked: 1,
 		},
@@ -125,7 +125,7 @@ func parseName(body []byte) (string, bool, error) {
 	return string(body), string(body) != "-", nil
 }
 
-func TestARetriedDumpHeedsItsContext(t *testing.T) {
+func TestRepeatedDumpEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// interruptions are changes to a table of 2000 addresses after the first part of a dump was
+// interruptions are changes to a table of 2000 addresses, made after the first part of a dump was
 // read. The kernel resumes a dump by counting entries.
 var interruptions = []struct {
 	name   string
 	change func(testing.TB, *Conn)
 }{
 	{"an address comes", func(t testing.TB, c *Conn) { put(t, c, block("192.0.2.1", 1)) }},
-	// The kernel has sent more entries than remain. So no entry follows, and only the last
+	// The kernel has already sent more entries than remain. So no entry follows, and only the last
 	// message has the flag.
-	{"the first 1900 go", func(t testing.TB, c *Conn) { take(t, c, block("198.18.0.1", 1900)) }},
+	{"the first 1900 are removed", func(t testing.TB, c *Conn) { take(t, c, block("198.18.0.1", 1900)) }},
 }
 
 // take removes prefixes from the loopback link.
@@ -51,8 +51,8 @@ func TestEachInterruptionIsNoticed(t *testing.T) {
 	}
 }
 
-// The tests of the libraries prove the claims in the package comment. When one fails, a
-// library has improved, and the comparison must be repeated.
+// The tests of the libraries prove the claims in the package comment. If one fails, a library has
+// improved, and the comparison must be repeated.
 func TestTheLibraryNoticesInterruptionsToo(t *testing.T) {
 	for _, tt := range interruptions {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTheLibraryNoticesInterruptionsToo(t *testing.T) {
 			req.AddData(nl.NewIfAddrmsg(unix.AF_INET))
 			n := 0
 			err := req.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWADDR, func([]byte) bool {
-				if n++; n == 1 { // read the first part, and no more
+				if n++; n == 1 { // read only the first part
 					tt.change(t, other)
 				}
 				return true
@@ -95,7 +95,7 @@ func TestTheLibraryLosesTheMarkOfAnAddress(t *testing.T) {
 		return Attribute(body[unix.SizeofIfAddrmsg:], ifaProto), true, nil
 	})
 	if err != nil || len(marks) != 1 || len(marks[0]) > 0 {
-		t.Errorf("the mark is %v after the library has written the address again, %v", marks, err)
+		t.Errorf("after the library writes the address again, the mark is %v, %v", marks, err)
 	}
 }
 
@@ -108,7 +108,7 @@ func loopbackLink(t testing.TB) netlink.Link {
 	return l
 }
 
-// A flood that the subscriber does not read in time.
+// The subscriber does not read a flood of messages in time.
 func TestTheLibrarySubscriptionEndsOnALoss(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
@@ -137,10 +137,10 @@ func TestTheLibrarySubscriptionEndsOnALoss(t *testing.T) {
 	select {
 	case err := <-failed:
 		if errors.Is(err, unix.ENOBUFS) {
-			t.Errorf("the end is told as %v, which a program can tell apart", err)
+			t.Errorf("the error of the end is %v, which a program can recognize", err)
 		}
 	default:
-		t.Errorf("it ended after %d without an error", n)
+		t.Errorf("the subscription ended after %d messages without an error", n)
 	}
 }
 

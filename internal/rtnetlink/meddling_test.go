@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meddling changes the table after the first part of a dump was read. The kernel makes each
-// part when it is read, and 2000 addresses need several parts.
+// meddling changes the table after the first part of a dump was read. The kernel makes each part
+// only when it is read, and 2000 addresses need several parts.
 type meddling struct {
 	Transport
 	dumps, times int
@@ -32,8 +32,8 @@ func (m *meddling) Receive(buf []byte) (int, error) {
 	return n, err
 }
 
-// meddle returns a table of 2000 addresses. During each of its first dumps, one address is
-// added.
+// meddle returns a table of 2000 addresses. Each of its first dumps is interrupted by a new
+// address.
 func meddle(t *testing.T, times int) (c *Conn, wire *meddling) {
 	t.Helper()
 	other := ask(t)
@@ -73,13 +73,13 @@ func TestATableThatKeepsChangingIsAnError(t *testing.T) {
 	if got != nil || !errors.Is(err, ErrInterrupted) || wire.dumps != 3 {
 		t.Errorf("%d addresses after %d dumps: %v", len(got), wire.dumps, err)
 	}
-	// The socket is free for the next dump, which nothing interrupts.
+	// The socket is ready for the next dump, which nothing interrupts.
 	if got, err := dumpAddresses(t, c, 1); len(got) != 2003 || err != nil {
 		t.Errorf("then %d addresses: %v", len(got), err)
 	}
 }
 
-func TestADumpThatIsCutShortIsAnErrorAndNothingElse(t *testing.T) {
+func TestTruncatedDumpIsAnError(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	put(t, c, block("198.18.0.1", 2000))
@@ -92,7 +92,7 @@ func TestADumpThatIsCutShortIsAnErrorAndNothingElse(t *testing.T) {
 func TestARefusedDumpIsAnErrorWithTheReason(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
-	req := NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET, 24, 0)) // requests for a table must not have prefix lengths
+	req := NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET, 24, 0)) // a request for a table must not have a prefix length
 	_, err := Dump(t.Context(), c, 1, req, parseName)
 	if want := "ipv4: Invalid values in header for address dump request (invalid argument)"; !errors.Is(err, unix.EINVAL) || errorText(err) != want {
 		t.Errorf("got %q, want %q", errorText(err), want)

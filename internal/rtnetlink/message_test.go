@@ -42,7 +42,7 @@ func TestEncodedMessagesCanBeDecoded(t *testing.T) {
 	}
 }
 
-// Values of the wrong size give zero values, and do not end the process.
+// A value of the wrong size decodes to zero. It does not end the process.
 func TestTruncatedValuesAreZero(t *testing.T) {
 	if got := Number([]byte{1, 2}); got != 0 {
 		t.Errorf("number %d", got)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heard counts the addresses that sub reports until it has reported want of them or lost
+// heard counts the addresses that sub reports. It stops after want addresses, or when sub has lost
 // messages.
 func heard(t *testing.T, sub *Subscription, want int) (count int, lost bool) {
 	t.Helper()
@@ -50,18 +50,18 @@ func TestEveryChangeIsReported(t *testing.T) {
 
 func TestALossOfMessagesIsReported(t *testing.T) {
 	newWorld(t)
-	sub, c := follow(t, 1), ask(t) // the smallest buffer that the kernel makes
+	sub, c := follow(t, 1), ask(t) // the smallest buffer that the kernel allows
 	put(t, c, block("198.18.0.1", 1000))
 	if got, lost := heard(t, sub, 1000); got >= 1000 || !lost {
 		t.Errorf("%d of 1000, lost %v", got, lost)
 	}
 	put(t, c, block("192.0.2.1", 1))
 	if got, lost := heard(t, sub, 1); got != 1 || lost {
-		t.Errorf("then %d, lost %v: the subscription does not go on", got, lost)
+		t.Errorf("after the loss: %d, lost %v: the subscription does not continue", got, lost)
 	}
 }
 
-func TestADatagramThatDoesNotFitIsLost(t *testing.T) {
+func TestTooLargeDatagramIsLost(t *testing.T) {
 	newWorld(t)
 	sub, c := follow(t, 0), ask(t)
 	sub.buf = sub.buf[:32]
@@ -71,7 +71,7 @@ func TestADatagramThatDoesNotFitIsLost(t *testing.T) {
 	}
 }
 
-func TestOnlyTheKernelIsHeard(t *testing.T) {
+func TestSubscriptionIgnoresOtherProcesses(t *testing.T) {
 	newWorld(t)
 	sub, c := follow(t, 0), ask(t)
 	var port uint32
@@ -105,7 +105,7 @@ func TestABatchEndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestCloseEndsABatchThatWaits(t *testing.T) {
+func TestCloseEndsAWaitingBatch(t *testing.T) {
 	newWorld(t)
 	sub := follow(t, 0)
 	ended := make(chan error)
@@ -120,11 +120,11 @@ func TestCloseEndsABatchThatWaits(t *testing.T) {
 	}
 	sub.Close()
 	if _, err := sub.Batch(time.Time{}, nil); err == nil {
-		t.Error("a subscription that is closed can be read")
+		t.Error("a closed subscription can be read")
 	}
 }
 
-// waits reports whether a goroutine waits for the network in the function.
+// waits reports whether a goroutine in function waits for the network.
 func waits(function string) bool {
 	buf := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -136,7 +136,7 @@ func waits(function string) bool {
 	return false
 }
 
-func TestAGroupThatThereIsNotIsAnError(t *testing.T) {
+func TestMissingMulticastGroupIsAnError(t *testing.T) {
 	newWorld(t)
 	_, err := Subscribe(0, 1<<20)
 	if want := "subscribe to changes: join netlink group 1048576: "; !strings.HasPrefix(errorText(err), want) {

@@ -60,7 +60,7 @@ func TestChangesDuringCalmAreOneSignal(t *testing.T) {
 	c := ask(t)
 	sub := follow(t, 4<<20)
 	put(t, c, block("198.18.0.1", 2000))
-	var same int // a duplicate of the socket, which stays open after its subscription is closed
+	var same int // a duplicate of the socket, which stays open after the subscription is closed
 	_ = sub.raw.Control(func(fd uintptr) { same, _ = unix.Dup(int(fd)) })
 	defer unix.Close(same)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,13 +70,13 @@ func TestChangesDuringCalmAreOneSignal(t *testing.T) {
 	signalled(t, changed)
 	cancel()
 	if err := <-ended; err == nil {
-		t.Error("it goes on after its context")
+		t.Error("the Watch continues after its context ends")
 	}
 	if len(changed) != 0 {
-		t.Error("signalled again before the calm is over")
+		t.Error("a second signal arrives during the calm")
 	}
 	if _, err := receive(same, make([]byte, datagramSize)); !errors.Is(err, unix.EAGAIN) {
-		t.Errorf("something is left for another signal: %v", err)
+		t.Errorf("a change is left for another signal: %v", err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestLostMessagesAreSignalled(t *testing.T) {
 	signalled(t, changed)
 	cancel()
 	if err := <-ended; err == nil {
-		t.Error("it goes on after its context")
+		t.Error("the Watch continues after its context ends")
 	}
 }
 

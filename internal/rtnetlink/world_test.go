@@ -98,7 +98,7 @@ func put(t testing.TB, c *Conn, prefixes []netip.Prefix) {
 	}
 }
 
-// dumpAddresses returns all IPv4 addresses, with at most this number of tries.
+// dumpAddresses returns all IPv4 addresses. It tries at most this often.
 func dumpAddresses(t testing.TB, c *Conn, tries int) ([]netip.Addr, error) {
 	t.Helper()
 	req := NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET, 0, 0))
