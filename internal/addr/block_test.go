@@ -79,7 +79,7 @@ func TestMergeReturnsTheFewestRanges(t *testing.T) {
 		{"touching", "192.0.2.16/28 192.0.2.0/28", "192.0.2.0-192.0.2.31"},
 		{"one inside another", "192.0.2.4 192.0.2.0/28 192.0.2.8", "192.0.2.0-192.0.2.15"},
 		{"overlapping", "192.0.2.5-192.0.2.20 192.0.2.0/28", "192.0.2.0-192.0.2.20"},
-		{"the last of a family and the first of the other", "255.255.255.255 ::", "255.255.255.255-255.255.255.255 ::-::"},
+		{"the last address of a family and the first of the other", "255.255.255.255 ::", "255.255.255.255-255.255.255.255 ::-::"},
 		{"across a word", "2001:db8::ffff:ffff:ffff:ffff 2001:db8:0:1::", "2001:db8::ffff:ffff:ffff:ffff-2001:db8:0:1::"},
 	}
 	for _, tt := range tests {
@@ -90,7 +90,7 @@ func TestMergeReturnsTheFewestRanges(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if !slices.Equal(given, before) {
-				t.Error("the argument has changed")
+				t.Error("Merge changed its argument")
 			}
 		})
 	}
@@ -133,13 +133,13 @@ func TestAndIsSymmetric(t *testing.T) {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
 		if got := ab[1].And(ab[0]).String(); got != tt.want {
-			t.Errorf("turned round: got %s, want %s", got, tt.want)
+			t.Errorf("with swapped arguments: got %s, want %s", got, tt.want)
 		}
 	}
 }
 
-// Every address is in one of the holes or in one of the parts that they leave.
-func TestHolesAndRestAreTheWhole(t *testing.T) {
+// Every address is either in a hole or in one of the remaining parts.
+func TestHolesAndRemainderMakeTheWhole(t *testing.T) {
 	whole := blocks(t, "255.255.255.192/26")[0]
 	anAddress := rapid.Custom(func(t *rapid.T) netip.Addr {
 		return addr.NumberOf(whole.From).Plus(rapid.Uint64Range(0, 63).Draw(t, "place")).In(addr.V4)

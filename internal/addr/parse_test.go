@@ -19,7 +19,7 @@ func TestParseRangeReadsBothForms(t *testing.T) {
 		{"192.0.2.0/24", "192.0.2.0-192.0.2.255", false},
 		{"2001:db8::/120", "2001:db8::-2001:db8::ff", false},
 		{" 192.0.2.0/24\n", "192.0.2.0-192.0.2.255", false},
-		// A CIDR begins with the address as written.
+		// A CIDR begins with the written address.
 		{"192.168.1.100/24", "192.168.1.100-192.168.1.255", false},
 		{"fc00:270:154:0:8100::4/64", "fc00:270:154:0:8100::4-fc00:270:154:0:ffff:ffff:ffff:ffff", false},
 		{"192.0.2.7/32", "192.0.2.7-192.0.2.7", false},
@@ -83,7 +83,7 @@ func TestParseRangeErrorsNameTheCure(t *testing.T) {
 		{"192.0.2.0/024", `"192.0.2.0/024": the mask "/024" is not written plainly; write /24`},
 		{"192.0.2.0/+24", `"192.0.2.0/+24": "/+24" is not the length of a mask; write a number from /0 to /32`},
 
-		// Addresses that other programs read in another way.
+		// Addresses that other programs interpret in another way.
 		{"192.168.001.010/24", `"192.168.001.010/24": "192.168.001.010" has leading zeros, which some programs read as octal; write 192.168.1.10`},
 		{"192.0.2.01-192.0.2.9", `"192.0.2.01-192.0.2.9": "192.0.2.01" has leading zeros, which some programs read as octal; write 192.0.2.1`},
 		{"::ffff:192.0.2.0/120", `"::ffff:192.0.2.0/120": ::ffff:192.0.2.0 is an IPv4 address in IPv6 form; write 192.0.2.0`},
@@ -101,7 +101,7 @@ func TestParseRangeErrorsNameTheCure(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if r != (addr.Range{}) || explicit {
-				t.Errorf("got %v, explicit %t beside the error", r, explicit)
+				t.Errorf("got %v, explicit %t with the error", r, explicit)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestParseCIDRKeepsTheAddressAsWritten(t *testing.T) {
 	}
 }
 
-func TestParseCIDRSaysWhatIsWrong(t *testing.T) {
+func TestParseCIDRErrorNamesTheMistake(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", `"": nothing is written here; write a CIDR such as 192.0.2.0/24`},
 		{"192.0.2.0", `"192.0.2.0": the mask is missing; for this one address write 192.0.2.0/32`},
@@ -163,13 +163,13 @@ func FuzzParseRange(f *testing.F) {
 			return
 		}
 		if r.To.Less(r.From) || r.From.BitLen() != r.To.BitLen() || r.From.Is4In6() || r.From.Zone() != "" || r.To.Zone() != "" {
-			t.Errorf("%q is %s, which is not what Range promises", text, r)
+			t.Errorf("%q is %s, which breaks the rules of Range", text, r)
 		}
 		if r.Size().Sign() <= 0 || !r.Contains(r.From) || !r.Contains(r.To) {
 			t.Errorf("%q is %s of %s addresses", text, r, r.Size())
 		}
 		if again, _, err := addr.ParseRange(r.String()); err != nil || again != r {
-			t.Errorf("%q is %s, which is read as %s, %v", text, r, again, err)
+			t.Errorf("%q is %s, which parses as %s, %v", text, r, again, err)
 		}
 		if explicit != strings.Contains(text, "-") {
 			t.Errorf("%q: explicit is %t", text, explicit)

@@ -68,7 +68,7 @@ func TestRangeContainsBothEnds(t *testing.T) {
 		}
 	}
 	if parse(t, "0.0.0.0/0").Contains(netip.Addr{}) || (addr.Range{}).Contains(netip.MustParseAddr("192.0.2.1")) {
-		t.Error("nothing is in a range, or something in no range")
+		t.Error("a range contains the zero address, or the zero range contains an address")
 	}
 }
 
@@ -138,8 +138,7 @@ func TestFamilyOf(t *testing.T) {
 	}
 }
 
-// Arithmetic on Numbers gives the same results as that on big integers and as
-// netip.
+// Arithmetic on Numbers gives the same results as big integers and netip.
 func TestNumberArithmeticMatchesBigIntegers(t *testing.T) {
 	modulus := new(big.Int).Lsh(big.NewInt(1), 128)
 	word := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, 1, 1<<63 - 1, 1 << 63, 1<<64 - 1}))
@@ -169,7 +168,7 @@ func TestNumberArithmeticMatchesBigIntegers(t *testing.T) {
 	})
 }
 
-func TestARangeIsThePrefixesThatHaveItsAddresses(t *testing.T) {
+func TestPrefixesCoverTheRangeExactly(t *testing.T) {
 	for text, want := range map[string]string{
 		"192.0.2.1-192.0.2.1":                        "[192.0.2.1/32]",
 		"192.0.2.0-192.0.2.255":                      "[192.0.2.0/24]",
