@@ -33,19 +33,19 @@ func TestAgentsOfEveryGeneration(t *testing.T) {
 		},
 		{"no announcements", `a: {local: {garpConfig: {enabled: false}}}`, `agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults},
 		{
-			"lifetimes as the reference had them", `a: {local: {addressConfig: {localInterface: {validLifetime: 300}, dummyInterface: {noPrefixRoute: true}}}}`,
+			"lifetimes of the reference implementation", `a: {local: {addressConfig: {localInterface: {validLifetime: 300}, dummyInterface: {noPrefixRoute: true}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (5m0s/5m0s no prefix route) (0s/0s no prefix route) ` + garpDefaults,
 		},
 		{
-			"lifetimes to the letter", `a: {local: {addressConfig: {localInterface: {validLifetime: 0, noPrefixRoute: false}, dummyInterface: {validLifetime: 120, preferredLifetime: 0}}}}`,
+			"all lifetimes written", `a: {local: {addressConfig: {localInterface: {validLifetime: 0, noPrefixRoute: false}, dummyInterface: {validLifetime: 120, preferredLifetime: 0}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (0s/0s prefix route) (2m0s/0s prefix route) ` + garpDefaults,
 		},
 		{
-			"a preference of its own", `a: {local: {addressConfig: {localInterface: {preferredLifetime: 30}}}}`,
+			"only a preferred lifetime", `a: {local: {addressConfig: {localInterface: {preferredLifetime: 30}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/30s no prefix route) ` + dummyDefaults + ` ` + garpDefaults,
 		},
 		{
-			"those for some nodes come first",
+			"agents with a node selector come first",
 			`a: {local: {}}
 			 b: {local: {}, nodeSelector: {}}
 			 d: {local: {}, nodeSelector: {matchLabels: {zone: a}}}
@@ -72,7 +72,7 @@ func TestInvalidAgents(t *testing.T) {
 			 Warning Adjusted a: spec.local: is missing, so this LBNodeAgent asks for nothing: nodes for which there is no other use the defaults, as with local: {}`,
 		},
 		{
-			"no local, beside one that has it",
+			"no local, with another agent that has it",
 			`a: {nodeSelector: {matchLabels: {zone: a}}}
 			 b: {local: {localInterface: eth1}}`,
 			`agent b "" local ^(?:eth1)$ [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
@@ -102,13 +102,13 @@ func TestInvalidAgents(t *testing.T) {
 			 Refused ParseError a: spec.local.localint: "*" is not a regular expression: missing argument to repetition operator; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
 		},
 		{
-			"parentheses that would match those put around",
+			"unbalanced parentheses that the added ones would complete",
 			`a: {local: {localInterface: "eth0)(eth1"}}`,
 			`broken a ""
 			 Refused ParseError a: spec.local.localInterface: "eth0)(eth1" is not a regular expression: unexpected ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
 		},
 		{
-			"an expression that would take for ever",
+			"an expression that is too expensive",
 			`a: {local: {localInterface: "((a{100}){100}){100}"}}`,
 			`broken a ""
 			 Refused ParseError a: spec.local.localInterface: "((a{100}){100}){100}" is not a regular expression: invalid repeat count; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
@@ -133,7 +133,7 @@ func TestInvalidAgents(t *testing.T) {
 			 Warning Adjusted a: spec.local.extlbint: "lb0" is not in effect, because dummyInterface is set to "lb1": remove one of them`,
 		},
 		{
-			"the broken one of two names is not in effect",
+			"a broken name is not in effect beside a good one",
 			`a: {local: {localInterface: eth1, localint: "("}}`,
 			`agent a "" local ^(?:eth1)$ [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.localint: "(" is not in effect, because localInterface is set to "eth1": remove one of them`,
@@ -158,14 +158,14 @@ func TestInvalidAgents(t *testing.T) {
 			 Warning Adjusted a: spec.local.sendgarp: true is not in effect, because garpConfig is set and says false: remove sendgarp`,
 		},
 		{
-			"durations that are none",
+			"values that are no durations",
 			`a: {local: {garpConfig: {initialDelay: soon, interval: "-1s"}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.garpConfig.initialDelay: "soon" is not a duration, so 100ms is in effect: write one such as 100ms or 1.5s
 			 Warning Adjusted a: spec.local.garpConfig.interval: "-1s" is not a duration, so 500ms is in effect: write one such as 100ms or 1.5s`,
 		},
 		{
-			"a duration past all",
+			"a duration that is too long",
 			`a: {local: {garpConfig: {interval: 99999999999h}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.garpConfig.interval: "99999999999h" is not a duration, so 500ms is in effect: write one such as 100ms or 1.5s`,
@@ -189,19 +189,19 @@ func TestInvalidAgents(t *testing.T) {
 			 Warning Adjusted a: spec.local.addressConfig.localInterface.validLifetime: 59 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more`,
 		},
 		{
-			"a shorter one, of remote addresses",
+			"a lifetime that is too short, of remote addresses",
 			`a: {local: {addressConfig: {dummyInterface: {validLifetime: 1, preferredLifetime: 1}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (1m0s/1s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.addressConfig.dummyInterface.validLifetime: 1 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more`,
 		},
 		{
-			"preferred for longer than valid",
+			"a preferred lifetime above the valid one",
 			`a: {local: {addressConfig: {localInterface: {preferredLifetime: 90}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: 90 counts as 60, which is validLifetime: write a number from 0 to 60`,
 		},
 		{
-			"preferred for less than ever",
+			"a finite preferred lifetime of permanent addresses",
 			`a: {local: {addressConfig: {dummyInterface: {preferredLifetime: 90}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.addressConfig.dummyInterface.preferredLifetime: 90 is not in effect, because validLifetime is 0, which is for ever: remove it, or set validLifetime`,

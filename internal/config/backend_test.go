@@ -56,7 +56,7 @@ func TestBackends(t *testing.T) {
 				` tenant "us" field claim status dhcp role "vip" tags ["k8s" "lb"]`,
 		},
 		{
-			"addresses that are made have no tenant by default, and the Secret has its default name",
+			"mode prefix has no default tenant, and the Secret has its default name",
 			`a: {netbox: {url: "http://netbox/", mode: prefix, tokenSecret: {key: k}, parents: [{prefix: {tag: lb}}]}}`,
 			`group a Remote by NetBox/32/128
 			 backend a http://netbox/ token {purelb-system netbox-client k}` +
@@ -75,14 +75,14 @@ func TestBackends(t *testing.T) {
 			 backend c other at /run/c.sock`,
 		},
 		{
-			"what routes say has to be said by Services",
+			"attributes of routes must be set on Services",
 			`a: {external: {provider: acme, announce: remote}, bgp: {med: 1}}`,
 			`group a Remote by acme/32/128
 			 backend a acme at /var/run/purelb/ipam.sock
 			 Warning Adjusted a: spec.bgp: is not in effect, because it is not known beforehand which addresses the group has: remove it, and write the annotations purelb.io/bgp-* on the Services`,
 		},
 		{
-			"beside groups without, and without those that are refused",
+			"only usable groups with a backend have an entry",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
 			 b: {external: {provider: acme, announce: local}}
 			 b: {external: {provider: acme, announce: local}}`,
@@ -99,7 +99,7 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// TestInvalidBackends writes each group as "a".
+// TestInvalidBackends gives each group the name "a".
 func TestInvalidBackends(t *testing.T) {
 	const noServer = "spec.netbox.url: this is not the URL of a NetBox server: write it as https://netbox.example.com/"
 	const notAlone = "spec.netbox.url: this has a user, a query or a fragment: remove it; the token for NetBox is given elsewhere"
@@ -110,7 +110,7 @@ func TestInvalidBackends(t *testing.T) {
 		{"no URL", `netbox: {url: ""}`, noServer},
 		{"another scheme", `netbox: {url: "ftp://netbox/"}`, noServer},
 		{"no host", `netbox: {url: "https://:8080/"}`, noServer},
-		{"a URL that cannot be read", `netbox: {url: "https://netbox:port/"}`, noServer},
+		{"an unreadable URL", `netbox: {url: "https://netbox:port/"}`, noServer},
 		{"a password in the URL", `netbox: {url: "https://me:secret@netbox/"}`, notAlone},
 		{"a query", `netbox: {url: "https://netbox/?a=b"}`, notAlone},
 		{"an empty query", `netbox: {url: "https://netbox/?"}`, notAlone},
@@ -124,7 +124,7 @@ func TestInvalidBackends(t *testing.T) {
 		{"a mask without its slash", `netbox: {url: "http://n/", aggregation: "32"}`, `spec.netbox.aggregation: "32" ` + noMask},
 		{"a mask that is too short", `netbox: {url: "http://n/", aggregation: /7}`, `spec.netbox.aggregation: "/7" ` + noMask},
 		{"a mask that is too long", `netbox: {url: "http://n/", aggregation: /129}`, `spec.netbox.aggregation: "/129" ` + noMask},
-		{"a mask with a zero in front", `netbox: {url: "http://n/", aggregation: /024}`, `spec.netbox.aggregation: "/024" ` + noMask},
+		{"a mask with a leading zero", `netbox: {url: "http://n/", aggregation: /024}`, `spec.netbox.aggregation: "/024" ` + noMask},
 		{"announced elsewhere", `netbox: {url: "http://n/", announce: auto}`, `spec.netbox.announce: "auto" is not known: write local or remote`},
 		{"half a custom field", `netbox: {url: "http://n/", field: purelb__claim}`, `spec.netbox.field: "purelb__claim" is not the name of a custom field: use letters, digits and single underscores`},
 		{"a custom field of two words", `netbox: {url: "http://n/", field: my claim}`, `spec.netbox.field: "my claim" is not the name of a custom field: use letters, digits and single underscores`},
@@ -137,22 +137,22 @@ func TestInvalidBackends(t *testing.T) {
 		{"reserved with a role", `netbox: {url: "http://n/", mode: reserved, role: vip}`, "spec.netbox: " + unowned},
 		{"reserved with tags", `netbox: {url: "http://n/", tags: [a]}`, "spec.netbox: " + unowned},
 
-		{"a parent of nothing", `netbox: {url: "http://n/", parents: [{prefixID: 1}, {}]}`, "spec.netbox.parents[1]: exactly one of prefixID, rangeID, prefix and range must be given, and 0 are"},
-		{"two parents in one", `netbox: {url: "http://n/", parents: [{prefixID: 1, range: {tag: a}}]}`, "spec.netbox.parents[0]: exactly one of prefixID, rangeID, prefix and range must be given, and 2 are"},
+		{"an empty parent", `netbox: {url: "http://n/", parents: [{prefixID: 1}, {}]}`, "spec.netbox.parents[1]: exactly one of prefixID, rangeID, prefix and range must be given, and 0 are"},
+		{"two selectors in one parent", `netbox: {url: "http://n/", parents: [{prefixID: 1, range: {tag: a}}]}`, "spec.netbox.parents[0]: exactly one of prefixID, rangeID, prefix and range must be given, and 2 are"},
 		{"an id below 1", `netbox: {url: "http://n/", parents: [{rangeID: -1}]}`, "spec.netbox.parents[0]: the id is -1: write the number that NetBox has for it, 1 or more"},
-		{"a prefix described by nothing", `netbox: {url: "http://n/", parents: [{prefix: {vrf: ""}}]}`, "spec.netbox.parents[0].prefix: this describes nothing: give cidr, vrf, role, tag, tenant or site"},
-		{"a range described by nothing", `netbox: {url: "http://n/", parents: [{range: {}}]}`, "spec.netbox.parents[0].range: this describes nothing: give start, vrf, role, tag or tenant"},
+		{"a prefix without a selector", `netbox: {url: "http://n/", parents: [{prefix: {vrf: ""}}]}`, "spec.netbox.parents[0].prefix: this describes nothing: give cidr, vrf, role, tag, tenant or site"},
+		{"a range without a selector", `netbox: {url: "http://n/", parents: [{range: {}}]}`, "spec.netbox.parents[0].range: this describes nothing: give start, vrf, role, tag or tenant"},
 		{"a prefix without mask", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.0}}]}`, `spec.netbox.parents[0].prefix.cidr: "192.0.2.0": the mask is missing; for this one address write 192.0.2.0/32`},
 		{"bits after the mask", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.9/24}}]}`, `spec.netbox.parents[0].prefix.cidr: "192.0.2.9/24" has bits after its mask: write 192.0.2.0/24`},
 		{"a start with a mask", `netbox: {url: "http://n/", parents: [{range: {start: 192.0.2.9/24}}]}`, `spec.netbox.parents[0].range.start: "192.0.2.9/24" is not an IP address: write the first one of the IP range, such as 192.0.2.10`},
 		{"a start with a zone", `netbox: {url: "http://n/", parents: [{range: {start: "fe80::1%eth0"}}]}`, `spec.netbox.parents[0].range.start: "fe80::1%eth0" is not an IP address: write the first one of the IP range, such as 192.0.2.10`},
-		{"a parent twice", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.0/24}}, {rangeID: 1}, {prefix: {cidr: 192.0.2.0/24}}]}`, "spec.netbox.parents[2]: this is there once more above: remove one of them"},
+		{"a repeated parent", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.0/24}}, {rangeID: 1}, {prefix: {cidr: 192.0.2.0/24}}]}`, "spec.netbox.parents[2]: this is there once more above: remove one of them"},
 
-		{"a server without a name", `external: {provider: " ", announce: local}`, "spec.external.provider: nothing is written here: write the name of the program that manages the addresses"},
-		{"a server announced nowhere", `external: {provider: acme}`, `spec.external.announce: "" is not known: write local or remote`},
+		{"an IPAM server without a name", `external: {provider: " ", announce: local}`, "spec.external.provider: nothing is written here: write the name of the program that manages the addresses"},
+		{"an IPAM server without announce", `external: {provider: acme}`, `spec.external.announce: "" is not known: write local or remote`},
 		{"a relative path", `external: {provider: acme, announce: local, socket: run/ipam.sock}`, `spec.external.socket: "run/ipam.sock" ` + noSocket},
 		{"a folder", `external: {provider: acme, announce: local, socket: /run/}`, `spec.external.socket: "/run/" ` + noSocket},
-		{"a path that is too long", `external: {provider: acme, announce: local, socket: /` + strings.Repeat("a", 107) + `}`, `spec.external.socket: "/` + strings.Repeat("a", 79) + `"... ` + noSocket},
+		{"a socket path that is too long", `external: {provider: acme, announce: local, socket: /` + strings.Repeat("a", 107) + `}`, `spec.external.socket: "/` + strings.Repeat("a", 79) + `"... ` + noSocket},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,8 +161,8 @@ func TestInvalidBackends(t *testing.T) {
 	}
 }
 
-// TestSharedNetBoxOriginsAreWarnedOf: addresses stay unique, but the size of each
-// group is wrong.
+// TestSharedNetBoxOriginsAreWarnedOf: two groups with the same parents never get the same address.
+// But the size that PureLB shows for each of them is too large.
 func TestSharedNetBoxOriginsAreWarnedOf(t *testing.T) {
 	const too = ` has its addresses from there too, and each of the two counts all of them as its own: give each group a prefix, an IP range or a tenant of its own`
 	tests := []struct{ name, groups, want string }{
@@ -179,7 +179,7 @@ func TestSharedNetBoxOriginsAreWarnedOf(t *testing.T) {
 			`Warning Adjusted b: spec.netbox.tenant: ServiceGroup "a"` + too,
 		},
 		{
-			"not a prefix and a range of one id, another tenant, another server",
+			"no warning for a prefix and a range with the same id, another tenant, or another server",
 			`a: {netbox: {url: "https://n/", parents: [{prefixID: 7}]}}
 			 b: {netbox: {url: "https://n/", parents: [{rangeID: 7}]}}
 			 c: {netbox: {url: "https://m/", parents: [{prefixID: 7}]}}

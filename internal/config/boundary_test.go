@@ -24,7 +24,7 @@ func TestBoundaries(t *testing.T) {
 		{"all Services", `a: {` + pools + `, serviceSelector: {}}`, `group a ` + in + ` for Services ""`},
 		{"an order", `a: {` + pools + `, priority: 0}`, `group a ` + in + ` priority 0`},
 		{"on request", `a: {` + pools + `, autoAssign: false}`, `group a ` + in + ` by name`},
-		{"as without the word", `a: {` + pools + `, autoAssign: true}`, `group a ` + in},
+		{"autoAssign true is the default", `a: {` + pools + `, autoAssign: true}`, `group a ` + in},
 		{"an address for several namespaces", `a: {` + pools + `, shareAcrossNamespaces: true}`, `group a ` + in + ` shared across namespaces`},
 		{
 			"everything", `a: {` + pools + `, namespaces: [x], namespaceSelector: {matchLabels: {team: a}}, serviceSelector: {matchLabels: {tier: web}}, enforceNamespaces: true, namespaceDefault: true, priority: 7}`,
@@ -32,11 +32,11 @@ func TestBoundaries(t *testing.T) {
 			 fence for x for "team=a" for Services "tier=web" enforced default priority 7`,
 		},
 		{
-			"nobody, by a selector that cannot be read", `a: {` + pools + `, namespaceSelector: {matchExpressions: [{key: team, operator: Is, values: [a]}]}}`,
+			"no Service, because of an unreadable selector", `a: {` + pools + `, namespaceSelector: {matchExpressions: [{key: team, operator: Is, values: [a]}]}}`,
 			`Refused ParseError a: spec.namespaceSelector: "Is" is not a valid label selector operator: correct it, or remove it to choose without`,
 		},
 		{
-			"nobody, by a value that cannot be one", `a: {` + pools + `, serviceSelector: {matchLabels: {tier: "a b"}}}`,
+			"no Service, because of an impossible label value", `a: {` + pools + `, serviceSelector: {matchLabels: {tier: "a b"}}}`,
 			`Refused ParseError a: spec.serviceSelector: values[0][tier]: Invalid value: "a b": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?'): correct it, or remove it to choose without`,
 		},
 		{
@@ -46,7 +46,7 @@ func TestBoundaries(t *testing.T) {
 			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because the group is for no namespace: add namespaces or namespaceSelector, or remove it`,
 		},
 		{
-			"on request, by order", `a: {` + pools + `, namespaces: [x], namespaceDefault: true, priority: 7, autoAssign: false}`,
+			"only on request", `a: {` + pools + `, namespaces: [x], namespaceDefault: true, priority: 7, autoAssign: false}`,
 			`group a ` + in + ` for x default priority 7 by name
 			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them
 			 Warning Adjusted a: spec.priority: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them`,
@@ -59,7 +59,7 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// TestMistakeDoesNotOpenTheBoundary holds for any mistake in the group.
+// TestMistakeDoesNotOpenTheBoundary checks boundaries of groups with other mistakes.
 func TestMistakeDoesNotOpenTheBoundary(t *testing.T) {
 	const fence = `, namespaces: [x], namespaceSelector: {matchLabels: {team: a}}, enforceNamespaces: true}`
 	const badFence = `, namespaces: [x], namespaceSelector: {matchExpressions: [{key: a b, operator: Exists}]}, enforceNamespaces: true}`
@@ -71,8 +71,8 @@ func TestMistakeDoesNotOpenTheBoundary(t *testing.T) {
 		{"an overlap", "b: {" + pools + "}\na: {" + pools + fence, whole},
 		{"a bad selector of Services", `a: {` + pools + `, serviceSelector: {matchLabels: {"": x}}` + fence, whole},
 		{"a bad selector of namespaces", `a: {` + pools + badFence, `fence for x enforced`},
-		{"in another namespace there is none", `elsewhere/a: {` + pools + fence, ""},
-		{"nothing is wrong, but nobody is fenced in", `a: {` + pools + `, namespaces: [x]}`, ""},
+		{"a group outside the install namespace has none", `elsewhere/a: {` + pools + fence, ""},
+		{"a valid group without enforcement", `a: {` + pools + `, namespaces: [x]}`, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

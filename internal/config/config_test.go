@@ -72,7 +72,7 @@ func lines(text string) []string {
 	return all
 }
 
-// print prints c: one line for each group, enforced boundary, agent and problem.
+// print returns a text of c: one line for each group, enforced boundary, agent and problem.
 func print(c config.Config) string {
 	var b strings.Builder
 	for _, g := range c.Groups.Usable {
@@ -180,7 +180,7 @@ func options(o config.AddressOptions) string {
 	return fmt.Sprintf("%s/%s %s", o.Valid, o.Preferred, route)
 }
 
-// same compares the print of c with want.
+// same compares the text of c with want.
 func same(t *testing.T, c config.Config, want string) {
 	t.Helper()
 	if diff := cmp.Diff(lines(want), lines(print(c))); diff != "" {

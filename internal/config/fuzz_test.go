@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// FuzzFor puts arbitrary text into the fields that users write. No text may cause a
-// crash, and every object must be in use or have a problem that says why not.
+// FuzzFor puts arbitrary text into the fields that users write. No text may cause a crash. Every
+// object must be in use or have a problem that says why not.
 func FuzzFor(f *testing.F) {
 	f.Add("192.0.2.1-192.0.2.9", "192.0.2.0/24", "default", "name", "eth[0-9]+", "kube-lb0", "100ms", int32(60))
 	f.Add("2001:db8::/64", "2001:db8::/64", "/128", "", "default", "", "", int32(0))
@@ -68,12 +68,12 @@ func FuzzFor(f *testing.F) {
 		checkGroups(t, c, len(groups))
 		checkBackends(t, c)
 		if len(c.Groups.Enforced) != 1 || c.Groups.Enforced[0].Namespaces[0] != dummy {
-			t.Errorf("the fence is down: %v", c.Groups.Enforced)
+			t.Errorf("the boundary is not enforced: %v", c.Groups.Enforced)
 		}
 		checkAgents(t, c, len(agents))
 		_, err := regexp.Compile(expression)
 		if usable := len(c.Agents) > 0 && c.Agents[len(c.Agents)-1].Name == "expression"; usable != (err == nil) {
-			t.Errorf("%q by itself: %v; in use: %v", expression, err, usable)
+			t.Errorf("%q compiles alone: %v; in use: %v", expression, err, usable)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func checkGroups(t *testing.T, c config.Config, written int) {
 			refused[p.Name] = true
 		}
 		if p.Message == "" || p.Reason == "" {
-			t.Errorf("a problem without words: %+v", p)
+			t.Errorf("a problem without a message: %+v", p)
 		}
 	}
 	if len(c.Groups.Usable)+len(refused) != written {

@@ -9,7 +9,7 @@ func TestGossipKeysAreReadFromLines(t *testing.T) {
 	const a, b = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "AQEBAQEBAQEBAQEBAQEBAQ=="
 	for _, tt := range []struct{ name, text, want string }{
 		{"one key", a, "[32] <nil>"},
-		{"the new one and the one that everybody has still", "\n" + b + "\n\n  " + a + "\n", "[16 32] <nil>"},
+		{"the new key and the one that all agents still have", "\n" + b + "\n\n  " + a + "\n", "[16 32] <nil>"},
 		{"nothing", "\n", `[] there is no "key" in it`},
 		{"no base64", a + "\nsecret!", `[] line 2 of "key" is not the base64 of 16, 24 or 32 bytes`},
 		{"too short", "AAAA", `[] line 1 of "key" is not the base64 of 16, 24 or 32 bytes`},

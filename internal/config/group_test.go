@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-func TestWhichGroupsWithdrawIdleAddresses(t *testing.T) {
+func TestGroupsMayWithdrawIdleAddresses(t *testing.T) {
 	yes := v2.Withdrawal{WithdrawWithoutEndpoints: true}
 	pools := v2.Pools{V4Pool: &v2.AddressPool{Pool: "192.0.2.0/25", Subnet: "192.0.2.0/24"}}
 	for name, spec := range map[string]v2.ServiceGroupSpec{
@@ -49,12 +49,12 @@ func TestGroupsOfEveryGeneration(t *testing.T) {
 			want:   `group a Auto 192.0.2.16-192.0.2.31/32`,
 		},
 		{
-			name:   "a single range beside one of the other family, IPv4 first",
+			name:   "single ranges of both families, IPv4 first",
 			groups: `a: {local: {announce: auto, subnet: 192.0.2.0/24, pool: 192.0.2.16/28, v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::/64"}}}`,
 			want:   `group a Auto 192.0.2.16-192.0.2.31/24 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/64`,
 		},
 		{
-			name: "lists before single ones, IPv4 before IPv6, as written",
+			name: "lists before single ranges, and IPv4 before IPv6",
 			groups: `a: {local: {v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::1-2001:db8::9"}, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.1-192.0.2.9}, ` +
 				`v6pools: [{subnet: "2001:db8:1::/64", pool: "2001:db8:1::20/124"}, {subnet: "2001:db8:1::/64", pool: "2001:db8:1::10/124"}], ` +
 				`v4pools: [{subnet: 198.51.100.0/24, pool: 198.51.100.128/25}, {subnet: 198.51.100.0/24, pool: 198.51.100.0/25}]}}`,
@@ -62,7 +62,7 @@ func TestGroupsOfEveryGeneration(t *testing.T) {
 				`2001:db8:1::20-2001:db8:1::2f/64 2001:db8:1::10-2001:db8:1::1f/64 2001:db8::1-2001:db8::9/64`,
 		},
 		{
-			name:   "a CIDR starts where it is written to start",
+			name:   "a CIDR starts at the written address",
 			groups: `a: {local: {v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.100/24}], v6pools: [{subnet: "fc00:270:154::/64", pool: "fc00:270:154:0:8100::4/64"}]}}`,
 			want:   `group a Local 192.0.2.100-192.0.2.255/24 fc00:270:154:0:8100::4-fc00:270:154:0:ffff:ffff:ffff:ffff/64`,
 		},
@@ -175,7 +175,7 @@ func TestInvalidGroups(t *testing.T) {
 			`Refused ParseError a: spec.local.v4pool.pool: "192.0.2.0/24": the range is IPv4 and the subnet 2001:db8::/64 is IPv6; both must be of one family`,
 		},
 		{
-			"IPv6 in the place of IPv4",
+			"IPv6 in the field of IPv4",
 			`a: {local: {v4pool: {subnet: "2001:db8::/64", pool: "2001:db8::/120"}}}`,
 			`Refused ParseError a: spec.local.v4pool.pool: "2001:db8::/120" is an IPv6 range and spec.local.v4pool is for IPv4; move it to v6pool`,
 		},
@@ -205,7 +205,7 @@ func TestInvalidGroups(t *testing.T) {
 			`Refused ParseError a: spec.local.v6pool.pool: "2001:db8::/128" has no address that can be handed out: the subnet 2001:db8::/64 reserves them; choose others, or write 2001:db8::-2001:db8:: to hand them out all the same`,
 		},
 		{
-			"a single range beside another of its family",
+			"two single ranges of one family",
 			`a: {local: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}}`,
 			`Refused ParseError a: spec.local.pool: "192.0.2.0/25" stands beside another IPv4 range of the group; move it to v4pool or v4pools`,
 		},
@@ -220,35 +220,35 @@ func TestInvalidGroups(t *testing.T) {
 			`Refused Overlaps a: spec.local.v6pool.pool: Pool overlaps with another pool of the same group. Overlapping ranges: 2001:db8::/64 here and 2001:db8::7-2001:db8::9 there; change one of them so that each address is in one range only`,
 		},
 		{
-			"everything is told at once",
+			"all mistakes are reported at once",
 			`a: {local: {v4pool: {subnet: 192.0.2.0/24, pool: oops}, v6pool: {subnet: oops, pool: "2001:db8::/64"}}, enforceNamespaces: true, namespaces: [x]}`,
 			`fence for x enforced
 			 Refused ParseError a: spec.local.v4pool.pool: "oops": "oops" is not an IP address: unable to parse IP
 			 Refused ParseError a: spec.local.v6pool.subnet: "oops": "oops" is not an IP address: unable to parse IP`,
 		},
 		{
-			"inside an older one",
+			"inside an older group",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
 			 b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.64/26}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24
 			 Refused Overlaps b: spec.remote.v4pool.pool: Pool overlaps with already defined pool "a". Overlapping ranges: 192.0.2.64/26 here and 192.0.2.0/24 there; change one of them so that each address is in one range only`,
 		},
 		{
-			"around an older one",
+			"around an older group",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.64/26}}}
 			 b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
 			`group a Remote 192.0.2.64-192.0.2.127/24
 			 Refused Overlaps b: spec.remote.v4pool.pool: Pool overlaps with already defined pool "a". Overlapping ranges: 192.0.2.0/24 here and 192.0.2.64/26 there; change one of them so that each address is in one range only`,
 		},
 		{
-			"over the edge of an older one, IPv6",
+			"across the edge of an older group, IPv6",
 			`a: {remote: {v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::10-2001:db8::20"}}}
 			 b: {local: {v6pools: [{subnet: "2001:db8::/64", pool: "2001:db8::1-2001:db8::9"}, {subnet: "2001:db8::/64", pool: "2001:db8::20-2001:db8::30"}]}}`,
 			`group a Remote 2001:db8::10-2001:db8::20/64
 			 Refused Overlaps b: spec.local.v6pools[1].pool: Pool overlaps with already defined pool "a". Overlapping ranges: 2001:db8::20-2001:db8::30 here and 2001:db8::10-2001:db8::20 there; change one of them so that each address is in one range only`,
 		},
 		{
-			"a refused group is in nobody's way",
+			"a refused group blocks no other",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}, v6pool: {subnet: "2001:db8::/64", pool: oops}}}
 			 b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.64/26}}}`,
 			`group b Remote 192.0.2.64-192.0.2.127/24
@@ -292,7 +292,7 @@ func TestInvalidGroups(t *testing.T) {
 			`group a Auto 192.0.2.0-192.0.2.127/24 alias a`,
 		},
 		{
-			"twice, as files may be",
+			"a group that is listed twice, as in files",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25}}}
 			 a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}}`,
 			`group a Remote 192.0.2.0-192.0.2.127/24

@@ -62,7 +62,7 @@ func TestGroupIsFoundByAddress(t *testing.T) {
 		}
 	}
 	if _, _, ok := made.Groups.GroupOf(netip.Addr{}); ok {
-		t.Error("no address is in a group")
+		t.Error("a group contains the zero address")
 	}
 }
 
@@ -87,11 +87,11 @@ func TestNodeUsesTheFirstMatchingAgent(t *testing.T) {
 		node          map[string]string
 		agent, broken string
 	}{
-		{"one for some nodes before one for all", someAgents, node("rack", "one"), "b-rack", ""},
-		{"a broken one is not passed over", someAgents, node("zone", "a"), "", "a-zone"},
-		{"a broken one that comes first by name", someAgents, node("zone", "a", "rack", "one"), "", "a-zone"},
-		{"a broken one for all, by name before the other", someAgents, node("zone", "b"), "", "x-odd"},
-		{"one without local is passed over", "a: {}\nb: {local: {}}", nil, "b", ""},
+		{"an agent with a node selector before one for all nodes", someAgents, node("rack", "one"), "b-rack", ""},
+		{"a broken agent is not skipped", someAgents, node("zone", "a"), "", "a-zone"},
+		{"a broken agent that is first by name", someAgents, node("zone", "a", "rack", "one"), "", "a-zone"},
+		{"a broken agent for all nodes that is first by name", someAgents, node("zone", "b"), "", "x-odd"},
+		{"an agent without local is skipped", "a: {}\nb: {local: {}}", nil, "b", ""},
 		{"no agent for this node", `a: {local: {}, nodeSelector: {matchLabels: {zone: a}}}`, nil, "", ""},
 		{"no agent at all", "", nil, "", ""},
 	}
@@ -99,7 +99,7 @@ func TestNodeUsesTheFirstMatchingAgent(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config.For(nil, agents(t, tt.agents), home)
 			if a, ok := c.AgentFor(tt.node); a.Name != tt.agent || ok != (tt.agent != "") {
-				t.Errorf("in force is %q, %v; want %q", a.Name, ok, tt.agent)
+				t.Errorf("the node uses %q, %v; want %q", a.Name, ok, tt.agent)
 			}
 			if a, ok := c.BrokenFor(tt.node); a.Name != tt.broken || ok != (tt.broken != "") {
 				t.Errorf("broken is %q, %v; want %q", a.Name, ok, tt.broken)

@@ -23,7 +23,7 @@ func network(t *testing.T, what, cidr string) ipam.Network {
 	return ipam.Network{Range: r, What: what + " " + cidr}
 }
 
-func TestRangesBesideTheNetworksOfTheCluster(t *testing.T) {
+func TestRangesInClusterNetworksAreRefused(t *testing.T) {
 	services, pods := network(t, "the Service network", "10.96.0.0/16"), network(t, "the pod network", "10.244.1.0/24")
 	services6 := network(t, "the Service network", "fd00:10:96::/112")
 	for _, tt := range []struct {
@@ -39,7 +39,7 @@ func TestRangesBesideTheNetworksOfTheCluster(t *testing.T) {
 			`Refused ClusterNetwork: "fd00:10:96::/112" is inside the Service network fd00:10:96::/112, so no Service can have any of its addresses; choose a range that nothing else uses`},
 		{"around", "10.0.0.0/8", "10.0.0.0/8", []ipam.Network{services, pods}, nil,
 			`Warning Adjusted: "10.0.0.0/8" overlaps the Service network 10.96.0.0/16 and 1 more, whose addresses are not handed out; choose a range that nothing else uses`},
-		{"inside of several together", "10.96.255.0-10.97.0.255", "10.96.0.0/15", []ipam.Network{services, network(t, "the pod network", "10.97.0.0/24")}, nil,
+		{"inside several networks together", "10.96.255.0-10.97.0.255", "10.96.0.0/15", []ipam.Network{services, network(t, "the pod network", "10.97.0.0/24")}, nil,
 			`Refused ClusterNetwork: "10.96.255.0-10.97.0.255" is inside the Service network 10.96.0.0/16 and 1 more, so no Service can have any of its addresses; choose a range that nothing else uses`},
 		{"with a ClusterIP of an unknown network", "10.96.0.0/12", "10.96.0.0/12", nil, []netip.Addr{netip.MustParseAddr("10.96.0.1")},
 			`Refused ClusterNetwork: "10.96.0.0/12" contains 10.96.0.1, the ClusterIP of the Service default/kubernetes, so it overlaps the Service network of the cluster; choose a range that nothing else uses`},
@@ -63,7 +63,7 @@ func TestRangesBesideTheNetworksOfTheCluster(t *testing.T) {
 			for _, p := range c.Problems {
 				got = append(got, string(p.Severity)+" "+p.Reason+": "+p.String())
 				if p.UID != "group" || p.Kind != KindServiceGroup || p.Generation != 3 || p.Name != "group" {
-					t.Errorf("the problem is about %s %s/%s", p.Kind, p.Namespace, p.Name)
+					t.Errorf("the problem names %s %s/%s", p.Kind, p.Namespace, p.Name)
 				}
 			}
 			if text := strings.Join(got, "\n"); text != tt.want {
@@ -71,10 +71,10 @@ func TestRangesBesideTheNetworksOfTheCluster(t *testing.T) {
 			}
 			_, used := c.Groups.Group("group")
 			if refused := strings.HasPrefix(tt.want, "Refused"); used == refused {
-				t.Errorf("the group is in use: %t", used)
+				t.Errorf("the use of the group is %t", used)
 			}
 			if g, p, ok := c.Groups.GroupOf(netip.MustParseAddr("203.0.113.1")); !ok || g.Name != "other" || p.Text != "203.0.113.0/24" {
-				t.Errorf("the other group is not found: %s", g.Name)
+				t.Errorf("the address is not found in the other group, but in %s", g.Name)
 			}
 		})
 	}

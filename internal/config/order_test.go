@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// judged returns groups with the conditions that report the result of For.
+// judged returns groups with the conditions that the allocator writes after For.
 func judged(groups []v2.ServiceGroup) []v2.ServiceGroup {
 	c := config.For(groups, nil, home)
 	groups = slices.Clone(groups)
@@ -46,17 +46,17 @@ func TestWorkingGroupStaysInUse(t *testing.T) {
 	const broken = `{remote: {v4pool: {subnet: 192.0.2.0/24, pool: oops}}}`
 	tests := []struct {
 		name       string
-		old, young string // as they were judged
+		old, young string // their ranges when the conditions were written
 		edits      map[string]string
 		want       []string
 	}{
-		{name: "of two new groups the older one", old: taken, young: taken, want: []string{"old"}},
-		{name: "an edit of the older one loses", old: free, young: taken, edits: map[string]string{"old": taken}, want: []string{"young"}},
-		{name: "an edit of the younger one loses", old: taken, young: free, edits: map[string]string{"young": taken}, want: []string{"old"}},
-		{name: "an edit of a group in use wins over one that was refused", old: broken, young: free, edits: map[string]string{"old": taken, "young": taken}, want: []string{"young"}},
-		{name: "of two edits the older group", old: free, young: taken, edits: map[string]string{"old": taken, "young": taken}, want: []string{"old"}},
-		{name: "a group mended later takes nothing from a younger one", old: broken, young: taken, edits: map[string]string{"old": taken}, want: []string{"young"}},
-		{name: "a group mended elsewhere is in use", old: broken, young: taken, edits: map[string]string{"old": free}, want: []string{"old", "young"}},
+		{name: "the older of two new groups wins", old: taken, young: taken, want: []string{"old"}},
+		{name: "an edit of the older group loses", old: free, young: taken, edits: map[string]string{"old": taken}, want: []string{"young"}},
+		{name: "an edit of the younger group loses", old: taken, young: free, edits: map[string]string{"young": taken}, want: []string{"old"}},
+		{name: "an edit of a group in use wins over that of a refused group", old: broken, young: free, edits: map[string]string{"old": taken, "young": taken}, want: []string{"young"}},
+		{name: "the older group wins after two edits", old: free, young: taken, edits: map[string]string{"old": taken, "young": taken}, want: []string{"old"}},
+		{name: "a corrected group takes nothing from a younger one", old: broken, young: taken, edits: map[string]string{"old": taken}, want: []string{"young"}},
+		{name: "a group corrected with other addresses is in use", old: broken, young: taken, edits: map[string]string{"old": free}, want: []string{"old", "young"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestStandingReadsTheCondition(t *testing.T) {
 		conditions []metav1.Condition
 		want       int
 	}{
-		{"in use as it is", []metav1.Condition{condition(v2.ConditionAccepted, metav1.ConditionTrue, 3)}, 0},
-		{"in use as it was", []metav1.Condition{condition(v2.ConditionAccepted, metav1.ConditionTrue, 2)}, 1},
+		{"in use, unchanged", []metav1.Condition{condition(v2.ConditionAccepted, metav1.ConditionTrue, 3)}, 0},
+		{"in use before an edit", []metav1.Condition{condition(v2.ConditionAccepted, metav1.ConditionTrue, 2)}, 1},
 		{"refused", []metav1.Condition{condition(v2.ConditionAccepted, metav1.ConditionFalse, 3)}, 2},
 		{"not judged", nil, 2},
 		{"another condition", []metav1.Condition{condition(v2.ConditionIPv4Exhausted, metav1.ConditionTrue, 3)}, 2},
@@ -112,8 +112,8 @@ func TestStandingReadsTheCondition(t *testing.T) {
 	}
 }
 
-// TestNoEditStopsAWorkingGroup adds and edits objects. Every other group in use
-// must stay in use. Writing the conditions must change nothing.
+// TestNoEditStopsAWorkingGroup adds and edits objects. All other groups in use must stay in use.
+// When the allocator writes the conditions, that must change nothing.
 func TestNoEditStopsAWorkingGroup(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := judged(anyGroups(t))
@@ -135,12 +135,12 @@ func TestNoEditStopsAWorkingGroup(t *testing.T) {
 			after := config.For(all, nil, home)
 			for _, name := range inUse(before) {
 				if name != edited && !slices.Contains(inUse(after), name) {
-					t.Fatalf("%s is not in use any more (edited: %q):\n%s", name, edited, print(after))
+					t.Fatalf("%s is no longer in use (edited: %q):\n%s", name, edited, print(after))
 				}
 			}
 			all = judged(all)
 			if diff := cmp.Diff(print(after), print(config.For(all, nil, home))); diff != "" {
-				t.Fatalf("after it was written down:\n%s", diff)
+				t.Fatalf("the conditions change the result:\n%s", diff)
 			}
 		}
 	})

@@ -16,8 +16,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// anyGroups draws groups with ranges out of few addresses, so that they often
-// overlap.
+// anyGroups draws groups with ranges of few addresses, so that they often overlap.
 func anyGroups(t *rapid.T) []v2.ServiceGroup {
 	var all []v2.ServiceGroup
 	for i := range rapid.IntRange(0, 12).Draw(t, "groups") {
@@ -69,8 +68,7 @@ func TestNoAddressIsInTwoGroups(t *testing.T) {
 	})
 }
 
-// TestNewGroupNeverStopsAnOldOne: a new object changes nothing about the older,
-// accepted ones.
+// TestNewGroupNeverStopsAnOldOne: a new object changes nothing about older, accepted ones.
 func TestNewGroupNeverStopsAnOldOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := anyGroups(t)

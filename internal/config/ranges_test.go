@@ -16,7 +16,7 @@ func TestRangesHandedOut(t *testing.T) {
 			`group a Local 192.0.2.0-192.0.2.255/24 multiPool`,
 		},
 		{
-			"of every pool, if a Service asks for that",
+			"of every pool, if a Service requests that",
 			`a: {local: {allowMultiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
 			`group a Local 192.0.2.0-192.0.2.255/24 allowMultiPool`,
 		},
@@ -26,7 +26,7 @@ func TestRangesHandedOut(t *testing.T) {
 			`group a Remote 192.0.2.0-192.0.2.255/24 balancePools`,
 		},
 		{
-			"of both, for Services to decide",
+			"with both modes allowed, so that Services decide",
 			`a: {remote: {multiPool: true, balancePools: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24 multiPool balancePools
 			 Warning Adjusted a: spec.remote.balancePools: is mutually exclusive with multiPool, so Services get addresses from this group only when they turn multiPool off, by the annotation purelb.io/multi-pool: "false"; remove one of them`,
@@ -48,12 +48,12 @@ func TestRangesHandedOut(t *testing.T) {
 			 Warning Adjusted a: spec.remote.v4pools[0].exclude: takes in every address of "192.0.2.128/25", so none is handed out: leave some of them out, or write drain: true if this is meant`,
 		},
 		{
-			"without those that are reserved already",
+			"with exclusions of reserved addresses",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/32, exclude: [192.0.2.0]}}}`,
 			`Refused ParseError a: spec.remote.v4pool.pool: "192.0.2.0/32" has no address that can be handed out: the subnet 192.0.2.0/24 reserves them; choose others, or write 192.0.2.0-192.0.2.0 to hand them out all the same`,
 		},
 		{
-			"excluded addresses belong to their pool all the same",
+			"excluded addresses still belong to their pool",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, exclude: [192.0.2.128/25]}}}
 			 b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24 without 192.0.2.128-192.0.2.255
@@ -99,12 +99,12 @@ func TestAggregationWiderThanSubnetIsWarnedOf(t *testing.T) {
 			 Warning Adjusted a: spec.aggregation: /16 is shorter than the mask of the subnet 192.0.2.0/24` + told,
 		},
 		{
-			"a local one draws nothing",
+			"no warning for a local group",
 			`a: {local: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /16}}}`,
 			`group a Local 192.0.2.0-192.0.2.255/16`,
 		},
 		{
-			"as long and longer",
+			"an equal and a longer mask",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /24}, v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::/64", aggregation: /65}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/65`,
 		},
@@ -116,8 +116,8 @@ func TestAggregationWiderThanSubnetIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestHostRouteRangeIsVirtualWithoutNodes: a v1 group names neither local nor
-// remote. So the networks of the nodes decide, as they do about the interface.
+// TestHostRouteRangeIsVirtualWithoutNodes: a v1 group names neither local nor remote. So the
+// networks of the nodes decide whether its range is virtual, as they decide about the interface.
 func TestHostRouteRangeIsVirtualWithoutNodes(t *testing.T) {
 	tests := []struct {
 		name, group, subnets, address string
@@ -128,7 +128,7 @@ func TestHostRouteRangeIsVirtualWithoutNodes(t *testing.T) {
 		{"v1", `a: {local: {announce: auto, v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "192.0.2.0/24", "192.0.2.1", "172.31.1.0"},
 		{"the flat form", `a: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}`, "", "", "172.31.1.0"},
 		{"one address", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/32, aggregation: /32}}}`, "", "", "172.31.1.0"},
-		{"a route for all", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24}}}`, "", "", "172.31.1.1"},
+		{"remote, one route for all addresses", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24}}}`, "", "", "172.31.1.1"},
 		{"a shorter route", `a: {remote: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /31}}}`, "", "", "172.31.1.1"},
 		{"local", `a: {local: {v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "", "", "172.31.1.1"},
 		{"v1, a node has the subnet", `a: {local: {announce: auto, v4pool: {subnet: 172.31.1.0/24, pool: 172.31.1.0/24, aggregation: /32}}}`, "172.31.1.0/24", "", "172.31.1.1"},
@@ -155,7 +155,7 @@ func TestHostRouteRangeIsVirtualWithoutNodes(t *testing.T) {
 				t.Errorf("got %v", usable)
 			}
 			if _, p, ok := c.Groups.GroupOf(netip.MustParseAddr(tt.want)); !ok || p.Virtual != c.Groups.Usable[0].Pools[0].Virtual {
-				t.Errorf("found by its address, it is %+v", p)
+				t.Errorf("the pool found by its address is %+v", p)
 			}
 			same(t, before, print(config.For(groups(t, tt.group), nil, home)))
 		})

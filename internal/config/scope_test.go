@@ -75,12 +75,12 @@ func TestOutsideGroupsCarryTheirNamespace(t *testing.T) {
 		{"twin", "", "a/twin b/twin"},
 		{"a/twin", "a/twin", ""},
 		{"b/twin", "b/twin", ""},
-		{"bad", "", "a/bad b/bad"}, // the meaning of a name does not depend on what is accepted
+		{"bad", "", "a/bad b/bad"}, // the meaning of a name does not depend on which groups are valid
 		{"a/bad", "a/bad", ""},
 		{"b/bad", "", ""},
 		{"away", "", ""},
 		{"c/away", "", ""},
-		{"hidden", "", ""}, // that of the install namespace, which is refused
+		{"hidden", "", ""}, // the group of the install namespace, which is refused
 		{"a/hidden", "a/hidden", ""},
 		{"nowhere", "", ""},
 	}
