@@ -28,7 +28,7 @@ func newSubject(t *testing.T, peers string) *subject {
 
 func (p *subject) peersAre(peers string) { p.SetRing(ringOf(peers), p.now) }
 
-// says receives heartbeats of a peer about others: "x" is alive, "x!" is suspected.
+// says delivers heartbeats of a peer about others: "x" is alive, "x!" is suspected.
 func (p *subject) says(from string, about ...string) {
 	for _, a := range about {
 		id := PeerID(from[0])
@@ -38,7 +38,7 @@ func (p *subject) says(from string, about ...string) {
 	}
 }
 
-// ticks runs n ticks. Before each tick those peers send a heartbeat. It returns the actions
+// ticks runs n ticks. Before each tick, the peers in heard send a heartbeat. It returns the actions
 // of the last tick.
 func (p *subject) ticks(n int, heard string) string {
 	for range n - 1 {
@@ -69,17 +69,17 @@ func (p *subject) tick(heard string) string {
 	return strings.Join(all, ", ")
 }
 
-// introduced is the number of ticks for which a new peer is not suspected.
+// introduced is the number of ticks in which a new peer is not suspected.
 func (p *subject) introduced() int { return int(Introduction / p.interval) }
 
 func TestHeartbeatsGoToTheWatchers(t *testing.T) {
 	p := newSubject(t, "a b c d e")
-	want(t, "five", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives")
+	want(t, "five peers", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives")
 	p.peersAre("a b? c d e")
-	want(t, "one is gone", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
+	want(t, "one peer is dead", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
 	p.peersAre("a b c d e")
-	want(t, "it is back, but e may not know", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
-	want(t, "now it does", p.ticks(p.introduced()+1, "b c d e"), "b: a lives, c: a lives, d: a lives")
+	want(t, "b is back, but e may not know", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
+	want(t, "now e knows", p.ticks(p.introduced()+1, "b c d e"), "b: a lives, c: a lives, d: a lives")
 }
 
 func TestWatchersSuspectASilentPeer(t *testing.T) {
@@ -87,17 +87,17 @@ func TestWatchersSuspectASilentPeer(t *testing.T) {
 	const alarm = "b: e silent, c: e silent, d: e silent, e: e silent"
 	p := newSubject(t, "a b c d e")
 	want(t, "all beat", p.ticks(100, "c d e"), beats)
-	want(t, "not for a while", p.ticks(MissLimit-1, "c d"), beats)
+	want(t, "before the miss limit", p.ticks(MissLimit-1, "c d"), beats)
 	for range Repeats {
 		want(t, "then", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
 	}
-	want(t, "three times are enough", p.ticks(1, "c d"), beats)
+	want(t, "three suspicions are sent", p.ticks(1, "c d"), beats)
 	p.peersAre("a b c d e?")
 	again := int(Renewal / p.interval)
-	want(t, "not for a while", p.ticks(again-1, "c d"), beats)
+	want(t, "before the next miss limit", p.ticks(again-1, "c d"), beats)
 	want(t, "and again", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
 	const ours = ", b: a lives, c: a lives, d: a lives, e: a lives"
-	want(t, "when it is back, all are told, and that this process lives", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats+ours+ours)
+	want(t, "e is back: all peers learn that e and a live", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats+ours+ours)
 	p.peersAre("a b c d e")
 	want(t, "that is all", p.ticks(1, "c d e"), beats)
 }
@@ -105,9 +105,9 @@ func TestWatchersSuspectASilentPeer(t *testing.T) {
 func TestANewPeerIsSuspectedLater(t *testing.T) {
 	p := newSubject(t, "a b c")
 	const beats = "b: a lives, c: a lives"
-	want(t, "no heartbeat was received", p.ticks(p.introduced()+MissLimit-1, ""), beats)
+	want(t, "no heartbeat so far", p.ticks(p.introduced()+MissLimit-1, ""), beats)
 	if got := p.ticks(1, ""); !strings.Contains(got, "missed b") || !strings.Contains(got, "missed c") {
-		t.Errorf("no peer is missed, but %s", got)
+		t.Errorf("no peer is suspected: %s", got)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestOthersTakeOverFromDeadWatchers(t *testing.T) {
 	p.ticks(100, "d e f")
 	p.peersAre("a b c d? e f")
 	if got := p.ticks(2*MissLimit, "e f"); !strings.Contains(got, "c silent") {
-		t.Errorf("c, which no other peer hears, is not missed: %s", got)
+		t.Errorf("c, which no other peer watches, is not suspected: %s", got)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestASuspectedProcessRefutes(t *testing.T) {
 	for range Repeats {
 		want(t, "to everybody, twice", p.ticks(1, "c d e"), beats+all+all)
 	}
-	want(t, "and then no more", p.ticks(1, "c d e"), beats)
+	want(t, "no further refutation", p.ticks(1, "c d e"), beats)
 }
 
 func TestASecondAccuserCorroborates(t *testing.T) {
@@ -139,19 +139,19 @@ func TestASecondAccuserCorroborates(t *testing.T) {
 		accuse      func(*subject)
 		want        bool
 	}{
-		{"nobody accuses", "a b c d e", func(p *subject) { p.ticks(1, "c d e") }, false},
-		{"one accuses again and again", "a b c d e", func(p *subject) {
+		{"no accuser", "a b c d e", func(p *subject) { p.ticks(1, "c d e") }, false},
+		{"one accuser, repeatedly", "a b c d e", func(p *subject) {
 			for range 10 {
 				p.ticks(within/2, "c d e")
 				p.says("d", "a!")
 			}
 		}, false},
-		{"two accuse", "a b c d e", func(p *subject) { p.says("d", "a!"); p.says("e", "a!") }, true},
-		{"two accuse in different intervals", "a b c d e", func(p *subject) { p.says("d", "a!"); p.ticks(within, "c d e"); p.says("e", "a!") }, true},
-		{"the second accuses long after", "a b c d e", func(p *subject) { p.says("d", "a!"); p.ticks(within+1, "c d e"); p.says("e", "a!") }, false},
-		{"the second accuses another", "a b c d e", func(p *subject) { p.says("d", "a!"); p.says("e", "b!") }, false},
-		{"the only other accuses", "a b", func(p *subject) { p.says("b", "a!") }, true},
-		{"the only other that lives accuses", "a b c?", func(p *subject) { p.says("b", "a!") }, true},
+		{"two accusers", "a b c d e", func(p *subject) { p.says("d", "a!"); p.says("e", "a!") }, true},
+		{"two accusers in different intervals", "a b c d e", func(p *subject) { p.says("d", "a!"); p.ticks(within, "c d e"); p.says("e", "a!") }, true},
+		{"a second accuser much later", "a b c d e", func(p *subject) { p.says("d", "a!"); p.ticks(within+1, "c d e"); p.says("e", "a!") }, false},
+		{"a second accuser of another peer", "a b c d e", func(p *subject) { p.says("d", "a!"); p.says("e", "b!") }, false},
+		{"the only other peer accuses", "a b", func(p *subject) { p.says("b", "a!") }, true},
+		{"the only other live peer accuses", "a b c?", func(p *subject) { p.says("b", "a!") }, true},
 	} {
 		p := newSubject(t, tt.peers)
 		p.ticks(10, "b c d e")
@@ -162,18 +162,18 @@ func TestASecondAccuserCorroborates(t *testing.T) {
 	}
 }
 
-func TestAPeerThatIsHeardIsVouchedFor(t *testing.T) {
+func TestHeardPeerIsVouchedFor(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	const beats = "b: a lives, c: a lives, d: a lives"
 	p.ticks(10, "c d e")
 	p.says("d", "e!")
 	p.says("b", "e!")
-	want(t, "one that is watched, once to everybody", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats)
+	want(t, "a watched peer is refuted to all, once", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats)
 	p.says("d", "b!")
-	want(t, "one that is not", p.ticks(1, "c d e"), beats+", missed b")
+	want(t, "an unwatched peer", p.ticks(1, "c d e"), beats+", missed b")
 	p.ticks(1, "c d")
 	p.says("d", "e!")
-	want(t, "one that is not heard here either", p.ticks(1, "c d"), beats+", missed e")
+	want(t, "a peer that a does not hear either", p.ticks(1, "c d"), beats+", missed e")
 }
 
 func TestAnUnknownPeerMaySuspectThisProcess(t *testing.T) {
@@ -185,7 +185,7 @@ func TestAnUnknownPeerMaySuspectThisProcess(t *testing.T) {
 	}
 }
 
-func TestAnIsolatedProcessTellsNoSuspicions(t *testing.T) {
+func TestIsolatedProcessSendsNoSuspicions(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	const beats = "b: a lives, c: a lives, d: a lives"
 	p.ticks(10, "c d e")
@@ -200,7 +200,7 @@ func TestAnIsolatedProcessTellsNoSuspicions(t *testing.T) {
 		}
 	}
 	p.ticks(2*Repeats, "c d e")
-	want(t, "when they hear again they are as before", p.ticks(1, "c d e"), beats)
+	want(t, "after the isolation", p.ticks(1, "c d e"), beats)
 	if got := p.ticks(MissLimit, "c d"); !strings.Contains(got, "e silent") {
 		t.Errorf("no peer is suspected: %s", got)
 	}
@@ -217,15 +217,15 @@ func TestTheMissLimitOfAVouchedPeerDoubles(t *testing.T) {
 		}
 	}
 	if alarms < 5 || alarms > 30 {
-		t.Errorf("%d alarms in two minutes", alarms)
+		t.Errorf("%d suspicions in two minutes", alarms)
 	}
 	p.ticks(10, "c d e")
 	if got := p.ticks(MissLimit, "c d"); !strings.Contains(got, "e silent") {
-		t.Errorf("once it was heard again, it is not missed as before: %s", got)
+		t.Errorf("after a heartbeat, the normal miss limit does not apply again: %s", got)
 	}
 }
 
-func TestAHeartbeatOfAPeerCountsOnce(t *testing.T) {
+func TestReplayedHeartbeatIsIgnored(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	p.ticks(10, "c d e")
 	replay := Heartbeat{From: 'e', About: 'e', Number: p.numbers['e']}
@@ -235,16 +235,16 @@ func TestAHeartbeatOfAPeerCountsOnce(t *testing.T) {
 	}
 	p.Receive(replay, &p.actions)
 	if got := p.ticks(1, "c d"); !strings.Contains(got, "e silent") {
-		t.Errorf("what was recorded keeps one alive: %s", got)
+		t.Errorf("a replayed heartbeat keeps the peer alive: %s", got)
 	}
 	if p.replayed != MissLimit {
-		t.Error("it is not counted")
+		t.Error("the replay is not counted")
 	}
 	p.says("x", "a!", "c!", "x")
 	p.says("c", "x!")
 	p.says("a", "d!") // a heartbeat of a itself, sent back
 	if got := p.ticks(1, "c d"); strings.Contains(got, "missed c") || strings.Contains(got, "missed d") || strings.Contains(got, "x") {
-		t.Errorf("a process that is no peer is believed: %s", got)
+		t.Errorf("a heartbeat of a process outside of the ring counts: %s", got)
 	}
 	// Packets of one interval may come in any order.
 	p.numbers['e'] += 10
@@ -252,7 +252,7 @@ func TestAHeartbeatOfAPeerCountsOnce(t *testing.T) {
 	p.actions = Actions{}
 	p.Receive(Heartbeat{From: 'e', About: 'e', Number: p.numbers['e'] - 5}, &p.actions)
 	if len(p.actions.Heard) != 1 {
-		t.Error("a heartbeat that was overtaken does not count")
+		t.Error("a heartbeat that arrives late does not count")
 	}
 }
 

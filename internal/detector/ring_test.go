@@ -74,7 +74,7 @@ func TestWatchersAndWatchedAgree(t *testing.T) {
 			}
 		}
 		if by.String() != of.String() {
-			t.Fatalf("in %s watchers and watched do not agree", nodes)
+			t.Fatalf("in %s, watchers and watched peers do not match", nodes)
 		}
 	}
 }

@@ -11,26 +11,26 @@ var epoch = time.Unix(1000, 0)
 // after returns the time ms milliseconds after epoch.
 func after(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
 
-func TestASuspicionIsBelievedUnlessItIsRefutedInTime(t *testing.T) {
+func TestSuspicionExpiresUnlessRefuted(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		steps func(Suspicions[string])
 		at    int // milliseconds after epoch
 		want  string
 	}{
-		{"none", func(Suspicions[string]) {}, 1000, "dead map[], late 0, next never"},
+		{"no suspicion", func(Suspicions[string]) {}, 1000, "dead map[], late 0, next never"},
 		{"before it is due", func(s Suspicions[string]) { s.Suspect("a", after(100), false) }, 99, "dead map[], late 0, next 100"},
 		{"when it is due", func(s Suspicions[string]) { s.Suspect("a", after(100), false) }, 100, "dead map[a:false], late 0, next never"},
-		{"membership makes it too", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Suspect("a", after(200), true) }, 100, "dead map[a:true], late 0, next never"},
-		{"the earliest counts", func(s Suspicions[string]) { s.Suspect("a", after(200), true); s.Suspect("a", after(100), false) }, 100, "dead map[a:true], late 0, next never"},
+		{"a suspicion of membership", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Suspect("a", after(200), true) }, 100, "dead map[a:true], late 0, next never"},
+		{"the earliest suspicion counts", func(s Suspicions[string]) { s.Suspect("a", after(200), true); s.Suspect("a", after(100), false) }, 100, "dead map[a:true], late 0, next never"},
 		{"refuted", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Refute("a") }, 100, "dead map[], late 0, next never"},
 		{"a heartbeat does not refute membership", func(s Suspicions[string]) { s.Suspect("a", after(100), true); s.Refute("a") }, 100, "dead map[a:true], late 0, next never"},
 		{"membership refutes itself", func(s Suspicions[string]) { s.Suspect("a", after(100), true); s.RefuteConfirmed("a") }, 100, "dead map[], late 0, next never"},
 		{"membership does not refute the watchers", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.RefuteConfirmed("a") }, 100, "dead map[a:false], late 0, next never"},
 		{"dropped", func(s Suspicions[string]) { s.Suspect("a", after(100), true); s.Drop("a") }, 100, "dead map[], late 0, next never"},
-		{"a process that did not run waits", func(s Suspicions[string]) { s.Suspect("a", after(100), false) }, 151, "dead map[], late 1, next 251"},
-		{"but once", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Expire(after(151)) }, 1000, "dead map[a:false], late 0, next never"},
-		{"the next one is due later", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Suspect("b", after(300), false) }, 100, "dead map[a:false], late 0, next 300"},
+		{"a process that stood still waits", func(s Suspicions[string]) { s.Suspect("a", after(100), false) }, 151, "dead map[], late 1, next 251"},
+		{"but only once", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Expire(after(151)) }, 1000, "dead map[a:false], late 0, next never"},
+		{"the next suspicion is due later", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Suspect("b", after(300), false) }, 100, "dead map[a:false], late 0, next 300"},
 	} {
 		s := NewSuspicions[string]()
 		tt.steps(s)
@@ -43,7 +43,7 @@ func TestASuspicionIsBelievedUnlessItIsRefutedInTime(t *testing.T) {
 	}
 }
 
-func TestAfterAStallMessagesAreOldForAWhile(t *testing.T) {
+func TestMessagesAfterAStallAreNotFresh(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		running []int // milliseconds after epoch
@@ -53,9 +53,9 @@ func TestAfterAStallMessagesAreOldForAWhile(t *testing.T) {
 		{"the first sign", nil, 0, true},
 		{"it runs", []int{0, 100, 200}, 300, true},
 		{"it runs badly", []int{0, 500}, 1000, true},
-		{"the message ends a stall", []int{0}, 501, false},
-		{"it was noticed before", []int{0, 501}, 600, false},
-		{"what was waiting is read", []int{0, 501, 1000, 1500}, 1501, true},
+		{"the message is the first sign of a stall", []int{0}, 501, false},
+		{"the stall was noticed before the message", []int{0, 501}, 600, false},
+		{"all waiting messages are read", []int{0, 501, 1000, 1500}, 1501, true},
 	} {
 		var g StallGuard
 		for _, ms := range tt.running {

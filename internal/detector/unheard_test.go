@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// established returns the detector of a on a ring of peers that have sent heartbeats for
-// long.
+// established returns the detector of a on a ring of peers that have sent heartbeats for a long
+// time.
 func established(t *testing.T, peers, watched string) *subject {
 	p := newSubject(t, peers)
 	p.ticks(p.introduced()+20, watched)
@@ -26,7 +26,7 @@ func (p *subject) unheardBy() string {
 
 const sixteen = "a b c d e f g h i j k l m n o p"
 
-func TestOneSilentPeerLeavesTheOthersHeard(t *testing.T) {
+func TestSilentPeerLeavesOthersHeard(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	for _, watcher := range []string{"d", "e", "f"} {
 		p.says(watcher, "c!")
@@ -38,7 +38,7 @@ func TestOneSilentPeerLeavesTheOthersHeard(t *testing.T) {
 	want(t, "dead", p.unheardBy(), "")
 }
 
-func TestARackThatLosesItsPowerLeavesTheOthersHeard(t *testing.T) {
+func TestRackPowerLossLeavesOthersHeard(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	for range Repeats {
 		for _, accuser := range []string{"f e!", "g e!", "h e!", "k j! i!", "l j! i!", "m j!", "k h", "d c"} {
@@ -54,7 +54,8 @@ func TestARackThatLosesItsPowerLeavesTheOthersHeard(t *testing.T) {
 	want(t, "three are suspected", p.unheardBy(), "eij")
 }
 
-// a, b, h and i are on this side. Every other peer that one of them watches is suspected.
+// a, b, h and i are on this side of the cut. Every other peer that one of them watches is
+// suspected.
 func TestPeersBehindACutAreUnheard(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	p.ticks(MissLimit-1, "")
@@ -67,20 +68,20 @@ func TestPeersBehindACutAreUnheard(t *testing.T) {
 	want(t, "at first", p.unheardBy(), "cdefgjklmnop")
 	p.peersAre("a b c d e? f? g? h i j k l m n? o? p?")
 	p.ticks(MissLimit, "")
-	want(t, "when those are believed dead", p.unheardBy(), "cdjklm")
+	want(t, "once the suspected peers are believed dead", p.unheardBy(), "cdjklm")
 	p.says("c", "c")
 	p.tick("")
-	want(t, "when one of the others is heard", p.unheardBy(), "djklm")
+	want(t, "after a heartbeat of c", p.unheardBy(), "djklm")
 	p.says("h", "d!")
 	p.tick("")
-	want(t, "that h suspects d does not mean that d is heard", p.unheardBy(), "djklm")
+	want(t, "after h suspects d", p.unheardBy(), "djklm")
 	p.ticks(2*unheardTicks, "b h i")
-	want(t, "after a long time without news", p.unheardBy(), "")
+	want(t, "after a long time without suspicions", p.unheardBy(), "")
 }
 
-// This process heard no peer for a second, and suspected all. Those that it does not watch
-// send it nothing when it is back: that they live it knows from membership.
-func TestAnOutageLeavesNoDoubtBehind(t *testing.T) {
+// This process heard no peer for a second, and suspected all peers. Peers that it does not watch
+// send it nothing after that: membership tells that they live.
+func TestOutageLeavesNoSuspicions(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	p.ticks(MissLimit+2, "")
 	p.peersAre("a b c d e f g h i j k l m n? o? p?")
@@ -95,14 +96,14 @@ func TestAnOutageLeavesNoDoubtBehind(t *testing.T) {
 	want(t, "long after", p.unheardBy(), "")
 	p.says("d", "c!")
 	p.tick("n o p")
-	want(t, "one is suspected that was heard since", p.unheardBy(), "c")
+	want(t, "a suspicion of a peer that was heard since", p.unheardBy(), "c")
 	p.says("i", "f!")
 	p.tick("n o p")
-	want(t, "and one that was not", p.unheardBy(), "cf")
+	want(t, "and of a peer that was not", p.unheardBy(), "cf")
 }
 
-// A peer whose watchers all died with others tells that it lives.
-func TestAPeerWithoutWatchersSpeaksUp(t *testing.T) {
+// If all watchers of a peer die together with others, the peer tells the rest that it lives.
+func TestPeerWithoutWatchersSendsHeartbeats(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	p.says("e", "b!", "c!", "d!")
 	p.says("f", "c!", "d!")
@@ -121,7 +122,7 @@ func TestAPeerWithoutWatchersSpeaksUp(t *testing.T) {
 		p.says("p", "p")
 	}
 	if told != 3 {
-		t.Errorf("k, which does not watch a, is told %d times that a lives", told)
+		t.Errorf("k, which does not watch a, learns %d times that a lives", told)
 	}
 }
 

@@ -2,7 +2,7 @@ package detector
 
 import "testing"
 
-func TestAWindowKnowsTheLast64(t *testing.T) {
+func TestWindowRemembersTheLast64(t *testing.T) {
 	var w Window
 	for _, tt := range []struct {
 		number uint64
